@@ -1,0 +1,2 @@
+//! The laboratory.
+#![forbid(unsafe_code)]

@@ -1,0 +1,5 @@
+//! The Lowmark engine.
+#![forbid(unsafe_code)]
+pub mod policy;
+pub mod zone;
+pub use policy::Policy;

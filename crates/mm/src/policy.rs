@@ -1,0 +1,122 @@
+//! Policies are data: every behaviour that the published threads argue about is one named switch.
+//!
+//! A preset names a kernel version and is nothing but a set of switches. The engine never asks for
+//! a version; it asks for a switch.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Who limits dirty pages, and at which granularity (reference 02 §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DirtyLimits {
+    /// One limit for the whole machine; a small zone can become completely dirty.
+    Global,
+    /// *per-zone-dirty-limits* (2011, merged in 3.3): an allocation for a write skips a zone that
+    /// holds more than its share of dirty pages, in the fast path only.
+    PerZone,
+    /// The earlier form of that series: as `per-zone`, and where every allowed zone is over its
+    /// share the slow path wakes the flushers and stalls the allocation.
+    PerZoneStall,
+}
+
+/// When page reclaim writes a dirty *file* page itself (reference 03 §9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReclaimWriteback {
+    /// linux-3.0: every dirty file page at the tail is handed to its filesystem.
+    Always,
+    /// *writeback-from-reclaim* 5: only at a scan priority below `kswapd_writeback_priority`.
+    InTrouble,
+    /// *writeback-from-reclaim* 1 (direct reclaim) and 8 (kswapd).
+    Never,
+}
+
+/// What throttles a reclaimer after a batch (reference 03 §9, patch 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReclaimThrottle {
+    /// linux-3.0: only the priority loop waits.
+    None,
+    /// As posted: too many *dirty* pages for the priority.
+    Dirty,
+    /// As merged in 3.2: too many pages under *writeback* for the priority.
+    Writeback,
+}
+
+/// How a flusher divides its work over the inodes it visits (reference 04 §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlusherSlice {
+    /// linux-3.0: 1024 pages shared by the inodes visited; the queue is refilled on every slice.
+    Shared,
+    /// linux-3.1: about half a second of I/O per inode; refilled only when empty.
+    PerInode,
+}
+
+/// One kernel's behaviour as a set of switches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// The name reports use.
+    pub name: String,
+    /// Global or per-zone dirty limits (*per-zone-dirty-limits*).
+    pub dirty_limits: DirtyLimits,
+    /// File writeback from direct reclaim (*writeback-from-reclaim* 1).
+    pub direct_writeback: ReclaimWriteback,
+    /// File writeback from kswapd (*writeback-from-reclaim* 5 and 8).
+    pub kswapd_writeback: ReclaimWriteback,
+    /// `kswapd_writeback = "in-trouble"` writes at this scan priority and below (0..=12; the
+    /// posted patch: 9).
+    pub kswapd_writeback_priority: u8,
+    /// Throttling of reclaimers after a batch (*writeback-from-reclaim* 6).
+    pub reclaim_throttle: ReclaimThrottle,
+    /// A dirty file page that reclaim may not write is marked so that it moves to the inactive
+    /// tail as soon as it is clean (*writeback-from-reclaim* 7).
+    pub immediate_reclaim: bool,
+    /// The flusher's slice (3.0 or 3.1 form).
+    pub flusher_slice: FlusherSlice,
+}
+
+impl Policy {
+    /// linux-3.0 (July 2011): the vanilla kernel of *writeback-from-reclaim*.
+    pub fn linux_3_0() -> Self {
+        Self {
+            name: "linux-3.0".into(),
+            dirty_limits: DirtyLimits::Global,
+            direct_writeback: ReclaimWriteback::Always,
+            kswapd_writeback: ReclaimWriteback::Always,
+            kswapd_writeback_priority: 9,
+            reclaim_throttle: ReclaimThrottle::None,
+            immediate_reclaim: false,
+            flusher_slice: FlusherSlice::Shared,
+        }
+    }
+
+    /// linux-3.1 (October 2011): as 3.0 with the per-inode flusher slice.
+    pub fn linux_3_1() -> Self {
+        Self {
+            name: "linux-3.1".into(),
+            flusher_slice: FlusherSlice::PerInode,
+            ..Self::linux_3_0()
+        }
+    }
+
+    /// Every preset, by the name an experiment uses.
+    pub fn preset(name: &str) -> Option<Self> {
+        Some(match name {
+            "linux-3.0" => Self::linux_3_0(),
+            "linux-3.1" => Self::linux_3_1(),
+            _ => return None,
+        })
+    }
+
+    /// The names that [`Policy::preset`] knows.
+    pub const PRESETS: &'static [&'static str] = &["linux-3.0", "linux-3.1"];
+
+    /// The same policy under another name.
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+}

@@ -1,0 +1,111 @@
+//! What a run leaves behind.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Outcome {
+    /// The workload finished.
+    Completed,
+    /// No memory could be reclaimed for an allocation.
+    Oom {
+        /// What asked and what was left, in words.
+        report: String,
+    },
+    /// The workload got an error from its host.
+    Failed {
+        /// The error.
+        error: String,
+    },
+    /// The time limit of the run was reached.
+    TimeLimit,
+    /// The user interrupted it.
+    Interrupted,
+}
+
+/// A measured figure with its unit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Metric {
+    /// "s", "MB/s", "pages", …
+    pub unit: &'static str,
+    /// The value.
+    pub value: f64,
+}
+
+/// One column of a time series.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Column {
+    /// What it shows: `free`, `min`, `low`, `high`, `dirty`, `writeback`, `dirty_limit`,
+    /// `inactive_file`, `active_file`, `inactive_anon`, `active_anon`, `kswapd_cpu`,
+    /// `flusher_active`, `write_throughput`, `read_throughput`, `queue`, …
+    pub name: String,
+    /// The zone ("Normal", or "node1/Normal" with several nodes), device or `global`.
+    pub scope: String,
+    /// Unit of the values: `pages`, `MB/s`, `share`.
+    pub unit: &'static str,
+    /// One value a sample.
+    pub values: Vec<f64>,
+}
+
+/// Time series sampled at a fixed interval of simulated time.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+pub struct Series {
+    /// Sample times in seconds since the start of the workload.
+    pub t: Vec<f64>,
+    /// The columns, each as long as `t`.
+    pub columns: Vec<Column>,
+}
+
+/// Allocation latency split by what the allocation went through (nanoseconds).
+#[derive(Debug, Clone)]
+pub struct AllocLatency {
+    /// Path name ("fast", "kswapd-woken", "direct-reclaim", …) and its histogram.
+    pub paths: Vec<(&'static str, Histogram<u64>)>,
+}
+
+/// What the page tracker saw (reference 07 §2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+pub struct TrackerReport {
+    /// One row per (instantiating path, later path, what it did), in a fixed order.
+    pub rows: Vec<TrackerRow>,
+}
+
+/// One row of the tracker's report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TrackerRow {
+    /// The path that instantiated the pages.
+    pub instantiated_by: &'static str,
+    /// The later path.
+    pub path: &'static str,
+    /// `dirtied` or `activated`.
+    pub event: &'static str,
+    /// How often.
+    pub count: u64,
+}
+
+/// Everything that one run produced.
+#[derive(Debug, Clone)]
+pub struct RunResult {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Workload metrics: `elapsed` (s), and those of the program itself.
+    pub metrics: BTreeMap<String, Metric>,
+    /// vmstat counters at the end minus those at the start of the workload, by the names of
+    /// reference 06. A name that is absent is one that the engine does not produce.
+    pub counters: BTreeMap<String, u64>,
+    /// Time series, empty unless sampled.
+    pub series: Series,
+    /// Latency of every page allocation of the workload's tasks.
+    pub alloc_latency: AllocLatency,
+    /// The page tracker's report, when it was on.
+    pub tracker: Option<TrackerReport>,
+    /// Simulated nanoseconds from boot to the end.
+    pub sim_ns: u64,
+    /// Anything a reader must know (lost dirty data, device errors), one sentence each.
+    pub notes: Vec<String>,
+    /// A digest of the complete event history: equal for equal runs.
+    pub digest: u64,
+}

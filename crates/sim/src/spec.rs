@@ -1,0 +1,306 @@
+//! What is run: machine, disk, filesystem, policy, workload, seed.
+
+use crate::params::Params;
+use mm::Policy;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A number of bytes, written in TOML as an integer or as `"512"`, `"64K"`, `"504M"`, `"16G"`,
+/// `"1T"` (powers of 1024).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, JsonSchema)]
+#[schemars(with = "String")]
+pub struct Size(pub u64);
+
+impl Size {
+    /// Whole 4 KiB pages in this size.
+    pub fn pages(self) -> u64 {
+        self.0 / 4096
+    }
+
+    /// Reads the textual form.
+    ///
+    /// # Errors
+    /// A text that is not a whole number with an optional suffix K, M, G or T (each also with a
+    /// trailing `iB`), or one that does not fit 64 bits.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let complaint = || {
+            format!("`{text}` is not a size; accepted: a whole number of bytes, or one with the suffix K, M, G or T (powers of 1024), such as \"504M\"")
+        };
+        let body = text.trim();
+        let body = body.strip_suffix("iB").unwrap_or(body);
+        let (digits, shift) = match body.as_bytes().last() {
+            Some(b'K') => (&body[..body.len() - 1], 10),
+            Some(b'M') => (&body[..body.len() - 1], 20),
+            Some(b'G') => (&body[..body.len() - 1], 30),
+            Some(b'T') => (&body[..body.len() - 1], 40),
+            _ => (body, 0),
+        };
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(complaint());
+        }
+        let n: u64 = digits.parse().map_err(|_| complaint())?;
+        n.checked_mul(1 << shift).map(Size).ok_or_else(complaint)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct V;
+        impl serde::de::Visitor<'_> for V {
+            type Value = Size;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a size in bytes or with a suffix K, M, G, T, such as \"504M\"")
+            }
+            fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<Size, E> {
+                Ok(Size(v))
+            }
+            fn visit_i64<E: serde::de::Error>(self, v: i64) -> Result<Size, E> {
+                u64::try_from(v).map(Size).map_err(|_| E::custom("a size can't be negative"))
+            }
+            fn visit_str<E: serde::de::Error>(self, v: &str) -> Result<Size, E> {
+                Size::parse(v).map_err(E::custom)
+            }
+        }
+        d.deserialize_any(V)
+    }
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        for (shift, suffix) in [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')] {
+            if self.0 != 0 && self.0 % (1 << shift) == 0 {
+                return s.serialize_str(&format!("{}{suffix}", self.0 >> shift));
+            }
+        }
+        s.serialize_str(&self.0.to_string())
+    }
+}
+
+/// One memory zone of a node, by the kernel's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneSpec {
+    /// DMA, DMA32, Normal or Movable.
+    pub zone: mm::zone::ZoneType,
+    /// Size of the zone.
+    pub size: Size,
+}
+
+/// One NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSpec {
+    /// Its zones, lowest first.
+    pub zones: Vec<ZoneSpec>,
+}
+
+/// Memory that is in use before the workload starts; taken through the ordinary allocation path,
+/// so it lands where a booted Linux has it: in the highest zone first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Boot {
+    /// Kernel text, slab, page tables: never reclaimed.
+    pub kernel: Size,
+    /// Anonymous memory of idle programs.
+    pub anon: Size,
+    /// Page cache left by booting: clean, read once.
+    pub cache: Size,
+}
+
+impl Default for Boot {
+    fn default() -> Self {
+        Self { kernel: Size(64 << 20), anon: Size(64 << 20), cache: Size(64 << 20) }
+    }
+}
+
+/// A swap area.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SwapSpec {
+    /// Size of the area.
+    pub size: Size,
+    /// The disk it lies on; absent: the tested disk.
+    #[serde(default)]
+    pub disk: Option<DiskSpec>,
+}
+
+/// The vm sysctls, by their names (reference 04 §1, 01 §5). Absent: the kernel's default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sysctl {
+    /// Background writeback starts above this share of dirtyable memory, in percent.
+    pub dirty_background_ratio: u32,
+    /// Dirtiers are throttled at this share of dirtyable memory, in percent.
+    pub dirty_ratio: u32,
+    /// As the ratio, in bytes; non-zero replaces it.
+    pub dirty_background_bytes: Size,
+    /// As the ratio, in bytes; non-zero replaces it.
+    pub dirty_bytes: Size,
+    /// Periodic flusher wake-up in hundredths of a second; 0 disables it.
+    pub dirty_writeback_centisecs: u32,
+    /// Age at which periodic writeback takes an inode, in hundredths of a second.
+    pub dirty_expire_centisecs: u32,
+    /// The minimum of free memory in kB; absent: the kernel's formula.
+    pub min_free_kbytes: Option<u64>,
+    /// Preference for swapping against dropping page cache, 0..=100.
+    pub swappiness: u32,
+}
+
+impl Default for Sysctl {
+    fn default() -> Self {
+        Self {
+            dirty_background_ratio: 10,
+            dirty_ratio: 20,
+            dirty_background_bytes: Size(0),
+            dirty_bytes: Size(0),
+            dirty_writeback_centisecs: 500,
+            dirty_expire_centisecs: 3000,
+            min_free_kbytes: None,
+            swappiness: 60,
+        }
+    }
+}
+
+/// The kind of block device; its figures stand in the parameter table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskKind {
+    /// USB flash stick with large erase blocks, few of them open at a time.
+    UsbFlash,
+    /// One rotating disk.
+    Disk,
+    /// RAID-0 over `members` rotating disks.
+    Raid0,
+    /// SATA solid-state drive.
+    Ssd,
+    /// NVMe solid-state drive.
+    Nvme,
+}
+
+/// A fault that a disk shows at a given time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Fault {
+    /// Write requests that complete in the given second fail with an I/O error.
+    WriteError {
+        /// First second of the fault, since the start of the run.
+        at_s: f64,
+        /// How long it lasts, in seconds.
+        for_s: f64,
+    },
+    /// The disk completes nothing for a while.
+    Stall {
+        /// Start in seconds since the start of the run.
+        at_s: f64,
+        /// Duration in seconds.
+        for_s: f64,
+    },
+    /// The disk fails every request from then on.
+    Stop {
+        /// Start in seconds since the start of the run.
+        at_s: f64,
+    },
+}
+
+/// A block device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiskSpec {
+    /// Its kind.
+    pub kind: DiskKind,
+    /// Its capacity.
+    pub capacity: Size,
+    /// Number of disks of a RAID-0 (2..=16).
+    #[serde(default)]
+    pub members: Option<u32>,
+    /// Injected faults.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+}
+
+impl Eq for DiskSpec {}
+
+/// A machine: memory, CPUs, settings, disks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// The name that reports and published tables use.
+    pub name: String,
+    /// Number of CPUs, 1..=64.
+    pub cpus: u32,
+    /// Timer ticks per second: 100, 250, 300 or 1000.
+    #[serde(default = "default_hz")]
+    pub hz: u32,
+    /// NUMA nodes, nearest first; node 0 holds the lowest zones.
+    #[serde(rename = "node")]
+    pub nodes: Vec<NodeSpec>,
+    /// Memory in use before the workload starts.
+    #[serde(default)]
+    pub boot: Boot,
+    /// The swap area, if any.
+    #[serde(default)]
+    pub swap: Option<SwapSpec>,
+    /// vm sysctls.
+    #[serde(default)]
+    pub sysctl: Sysctl,
+    /// The disk under test.
+    pub disk: DiskSpec,
+}
+
+fn default_hz() -> u32 {
+    250
+}
+
+/// The filesystem models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FsKind {
+    /// XFS.
+    Xfs,
+    /// ext4, ordered mode with delayed allocation.
+    Ext4,
+    /// ext3, ordered mode.
+    Ext3,
+    /// btrfs.
+    Btrfs,
+    /// NTFS by ntfs-3g over FUSE.
+    FuseNtfs,
+}
+
+impl FsKind {
+    /// The name that tables and experiment files use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Xfs => "xfs",
+            Self::Ext4 => "ext4",
+            Self::Ext3 => "ext3",
+            Self::Btrfs => "btrfs",
+            Self::FuseNtfs => "fuse-ntfs",
+        }
+    }
+}
+
+/// One cell of an experiment at one iteration.
+#[derive(Debug, Clone)]
+pub struct RunSpec {
+    /// The machine.
+    pub machine: Machine,
+    /// The filesystem under test.
+    pub filesystem: FsKind,
+    /// The policy.
+    pub policy: Policy,
+    /// The workload's processes, started together.
+    pub workload: Vec<workload::Command>,
+    /// Model parameters.
+    pub params: Params,
+    /// Seed of all randomness of this run.
+    pub seed: u64,
+    /// Time series interval in simulated nanoseconds; 0: no series.
+    pub sample_ns: u64,
+    /// Recount every list and counter at this interval of simulated nanoseconds; 0: never.
+    pub check_ns: u64,
+    /// Record which path instantiated, dirtied and activated each page (07 §2).
+    pub track_pages: bool,
+    /// Give up after this much simulated time; 0: never.
+    pub time_limit_ns: u64,
+}

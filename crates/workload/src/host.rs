@@ -1,0 +1,93 @@
+//! The small interface through which a workload program reaches its world.
+//!
+//! Every program is written once against [`Host`]; the virtual, live and kernel worlds implement
+//! it. Lengths and offsets are bytes; times are nanoseconds.
+
+use std::future::Future;
+
+/// A descriptor of an open file, meaningful only to the host that returned it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fd(pub u32);
+
+/// How to open a file; the same meaning as the flags of open(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenFlags {
+    /// Allow reads.
+    pub read: bool,
+    /// Allow writes.
+    pub write: bool,
+    /// Create the file if it is missing.
+    pub create: bool,
+    /// Cut an existing file to zero length.
+    pub truncate: bool,
+    /// Writes go to the end of the file.
+    pub append: bool,
+    /// O_DIRECT: pass the page cache by.
+    pub direct: bool,
+    /// O_SYNC: a write returns when it is on the device.
+    pub sync: bool,
+    /// O_DSYNC: as `sync` for the data alone.
+    pub dsync: bool,
+    /// O_EXCL: fail if the file exists.
+    pub exclusive: bool,
+}
+
+/// Why a host call failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// ENOENT.
+    #[error("{0}: no such file")]
+    NotFound(String),
+    /// EEXIST.
+    #[error("{0}: file exists")]
+    Exists(String),
+    /// ENOSPC.
+    #[error("{0}: no space left on device")]
+    NoSpace(String),
+    /// ENOMEM: the world could not give memory.
+    #[error("out of memory")]
+    OutOfMemory,
+    /// EIO: the device failed.
+    #[error("{0}: input/output error")]
+    Io(String),
+    /// The host does not offer this call (for example direct I/O on a filesystem without it).
+    #[error("not supported: {0}")]
+    Unsupported(String),
+}
+
+/// What a call returns.
+pub type HostResult<T> = Result<T, HostError>;
+
+/// One task's view of its world. All calls may wait.
+pub trait Host {
+    /// The task's I/O buffer. The virtual world carries no contents.
+    type Buf;
+
+    /// A buffer of `len` bytes, zeroed.
+    fn buffer(&self, len: u64) -> Self::Buf;
+    /// Time since the start of the run, in nanoseconds.
+    fn now(&self) -> u64;
+    /// open(2). Paths are relative to the tested filesystem, except `/dev/zero`, `/dev/null` and
+    /// `/dev/urandom`, which every host knows.
+    fn open(&self, path: &str, flags: OpenFlags) -> impl Future<Output = HostResult<Fd>>;
+    /// close(2).
+    fn close(&self, fd: Fd) -> impl Future<Output = HostResult<()>>;
+    /// read(2): at most `len` bytes at the file position; returns how many, 0 at the end.
+    fn read(&self, fd: Fd, buf: &mut Self::Buf, len: u64) -> impl Future<Output = HostResult<u64>>;
+    /// write(2): `len` bytes at the file position.
+    fn write(&self, fd: Fd, buf: &Self::Buf, len: u64) -> impl Future<Output = HostResult<u64>>;
+    /// lseek(2) from the start; returns the new position.
+    fn seek(&self, fd: Fd, pos: u64) -> impl Future<Output = HostResult<u64>>;
+    /// The file's length in bytes.
+    fn len(&self, fd: Fd) -> HostResult<u64>;
+    /// ftruncate(2): shorten, or extend by a hole.
+    fn truncate(&self, fd: Fd, len: u64) -> impl Future<Output = HostResult<()>>;
+    /// fsync(2), or fdatasync(2) with `data_only`.
+    fn sync(&self, fd: Fd, data_only: bool) -> impl Future<Output = HostResult<()>>;
+    /// unlink(2).
+    fn unlink(&self, path: &str) -> impl Future<Output = HostResult<()>>;
+    /// Burn `ns` of CPU time in user mode.
+    fn compute(&self, ns: u64) -> impl Future<Output = ()>;
+    /// Sleep for `ns`.
+    fn sleep(&self, ns: u64) -> impl Future<Output = ()>;
+}
