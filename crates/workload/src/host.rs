@@ -63,19 +63,35 @@ pub trait Host {
     /// The task's I/O buffer. The virtual world carries no contents.
     type Buf;
 
-    /// A buffer of `len` bytes, zeroed.
+    /// A buffer of `len` bytes, zeroed and aligned as direct I/O needs it.
     fn buffer(&self, len: u64) -> Self::Buf;
     /// Time since the start of the run, in nanoseconds.
     fn now(&self) -> u64;
     /// open(2). Paths are relative to the tested filesystem, except `/dev/zero`, `/dev/null` and
-    /// `/dev/urandom`, which every host knows.
+    /// `/dev/urandom`, which every host knows; on these, seeking succeeds and does nothing.
     fn open(&self, path: &str, flags: OpenFlags) -> impl Future<Output = HostResult<Fd>>;
     /// close(2).
     fn close(&self, fd: Fd) -> impl Future<Output = HostResult<()>>;
-    /// read(2): at most `len` bytes at the file position; returns how many, 0 at the end.
+    /// read(2): at most `len` bytes at the file position, into the start of `buf`; returns how
+    /// many, 0 at the end.
     fn read(&self, fd: Fd, buf: &mut Self::Buf, len: u64) -> impl Future<Output = HostResult<u64>>;
-    /// write(2): `len` bytes at the file position.
+    /// write(2): at most `len` bytes from the start of `buf` at the file position; returns how
+    /// many.
     fn write(&self, fd: Fd, buf: &Self::Buf, len: u64) -> impl Future<Output = HostResult<u64>>;
+    /// memcpy(3): `len` bytes of `from` beginning at `from_at` to `to` beginning at `to_at`; both
+    /// ranges lie inside their buffers. Programs need it to gather records of one size into
+    /// records of another. A world without contents has only the time to charge.
+    fn copy(
+        &self,
+        from: &Self::Buf,
+        from_at: u64,
+        to: &mut Self::Buf,
+        to_at: u64,
+        len: u64,
+    ) -> impl Future<Output = HostResult<()>> {
+        let _ = (from, from_at, to, to_at, len);
+        async { Err(HostError::Unsupported("copying between buffers".to_owned())) }
+    }
     /// lseek(2) from the start; returns the new position.
     fn seek(&self, fd: Fd, pos: u64) -> impl Future<Output = HostResult<u64>>;
     /// The file's length in bytes.
