@@ -289,8 +289,8 @@ pub struct RunSpec {
     pub filesystem: FsKind,
     /// The policy.
     pub policy: Policy,
-    /// The workload's processes, started together.
-    pub workload: Vec<workload::Command>,
+    /// The workload.
+    pub workload: workload::Script,
     /// Model parameters.
     pub params: Params,
     /// Seed of all randomness of this run.

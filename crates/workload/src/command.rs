@@ -1,0 +1,298 @@
+//! From a command line to programs that run.
+//!
+//! The programs Lowmark knows stand in one table, `programs!` below. A new one is a module with a
+//! type that has `parse` and `run`, and one line in that table.
+
+use crate::dd;
+use crate::host::{Host, HostResult};
+use crate::shell::{self, AndList, Word};
+use std::ops::Range;
+
+/// Why a command line was not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}; accepted: {accepted}")]
+pub struct CommandError {
+    /// The part of the line that is at fault, in bytes; always on character boundaries. Empty if
+    /// something is missing there.
+    pub span: Range<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub accepted: String,
+}
+
+impl CommandError {
+    pub(crate) fn new(
+        span: Range<usize>,
+        message: impl Into<String>,
+        accepted: impl Into<String>,
+    ) -> Self {
+        Self {
+            span,
+            message: message.into(),
+            accepted: accepted.into(),
+        }
+    }
+}
+
+/// What a program measured.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Report {
+    /// Name, unit and value of each metric, in the order in which to show them.
+    pub metrics: Vec<(String, &'static str, f64)>,
+}
+
+/// A parsed command line: what a shell would do, step by step.
+///
+/// A host executes the steps in order. The script ends after its last step; background processes
+/// that still run then are stopped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Script {
+    /// The steps; at least one is not [`Step::Background`], so the script does not end at once.
+    pub steps: Vec<Step>,
+}
+
+/// One step of a [`Script`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Run a process; the next step starts when it has ended, well or not.
+    Foreground(Process),
+    /// Start a process (`&`) and go on with the next step at once.
+    Background(Process),
+    /// Go on when every background process started so far has ended (`wait`).
+    Wait,
+}
+
+/// Programs that run one after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Process {
+    /// The programs in order (`&&`), at least one. The first that fails ends the process.
+    pub commands: Vec<Command>,
+}
+
+/// Makes [`Command`] and what chooses among its variants from the table of programs.
+macro_rules! programs {
+    ($($(#[$doc:meta])* $name:literal => $variant:ident($program:ty),)+) => {
+        /// A program with its operands.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Command {
+            $($(#[$doc])* $variant($program),)+
+        }
+
+        impl Command {
+            /// The names of all programs.
+            pub const NAMES: &'static [&'static str] = &[$($name),+];
+
+            /// The program's name.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $name,)+
+                }
+            }
+
+            /// Reads a program's name and its operands.
+            fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+                match name.text.as_str() {
+                    $($name => <$program>::parse(name, operands).map(Self::$variant),)+
+                    other => Err(CommandError::new(
+                        name.span.clone(),
+                        format!("there is no program `{other}` here"),
+                        format!("{}, wait", Self::NAMES.join(", ")),
+                    )),
+                }
+            }
+
+            /// Runs the program to its end.
+            ///
+            /// # Errors
+            /// The first error of the host that the program does not expect.
+            pub async fn run<H: Host>(&self, host: &H) -> HostResult<Report> {
+                match self {
+                    $(Self::$variant(program) => program.run(host).await.map(Report::from),)+
+                }
+            }
+        }
+    };
+}
+
+programs! {
+    /// GNU dd: copies a file record by record.
+    "dd" => Dd(dd::Dd),
+}
+
+/// Reads a shell command line; [`shell`] says what of the shell is known.
+///
+/// # Errors
+/// A line that the shell or a program would refuse, that uses what Lowmark does not know, or that
+/// runs nothing in the foreground.
+pub fn parse(line: &str) -> Result<Script, CommandError> {
+    let steps = shell::parse(line)?
+        .iter()
+        .map(step)
+        .collect::<Result<Vec<_>, _>>()?;
+    if steps.is_empty() {
+        return Err(CommandError::new(
+            0..line.len(),
+            "the line holds no command",
+            format!("a command line with {}", Command::NAMES.join(", ")),
+        ));
+    }
+    if steps.iter().all(|s| matches!(s, Step::Background(_))) {
+        return Err(CommandError::new(
+            0..line.len(),
+            "every command runs in the background, so the script would end at once",
+            "a last command without `&`, or `wait` as the last command",
+        ));
+    }
+    Ok(Script { steps })
+}
+
+fn step(list: &AndList) -> Result<Step, CommandError> {
+    if let Some(wait) = list.commands.iter().find(|c| c.words[0].text == "wait") {
+        if list.commands.len() > 1 || list.background || wait.words.len() > 1 {
+            return Err(CommandError::new(
+                wait.words[0].span.start..wait.words[wait.words.len() - 1].span.end,
+                "`wait` takes no operands and is never part of `&&` or `&`",
+                "`;` or a newline before and after a plain `wait`",
+            ));
+        }
+        return Ok(Step::Wait);
+    }
+    let commands = list
+        .commands
+        .iter()
+        .map(|c| Command::parse(&c.words[0], &c.words[1..]))
+        .collect::<Result<Vec<_>, _>>()?;
+    let process = Process { commands };
+    Ok(if list.background {
+        Step::Background(process)
+    } else {
+        Step::Foreground(process)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MemoryHost, block_on};
+    use proptest::prelude::*;
+
+    /// Steps as text: `f` or `b` with the number of commands, `w`.
+    fn shape(line: &str) -> String {
+        let script = parse(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        let step = |s: &Step| match s {
+            Step::Foreground(p) => format!("f{}", p.commands.len()),
+            Step::Background(p) => format!("b{}", p.commands.len()),
+            Step::Wait => "w".to_owned(),
+        };
+        script.steps.iter().map(step).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn scripts_are_steps() {
+        let dd = "dd if=/dev/zero of=x count=1";
+        assert_eq!(shape(dd), "f1");
+        assert_eq!(shape(&format!("{dd} & {dd}; {dd} && {dd}")), "b1 f1 f2");
+        assert_eq!(
+            shape(&format!("{dd} & {dd} && {dd} &\nwait # all\n{dd}")),
+            "b1 b2 w f1"
+        );
+    }
+
+    #[test]
+    fn what_is_not_accepted_is_named_and_placed() {
+        for (line, place, message) in [
+            ("", "", "no command"),
+            (" # dd", " # dd", "no command"),
+            ("dd if=a of=b; fs_mark -d x", "fs_mark", "`fs_mark`"),
+            ("dd if=a of=b &", "dd if=a of=b &", "background"),
+            ("dd if=a of=b & wait 1", "wait 1", "operands"),
+            ("dd if=a of=b && wait", "wait", "&&"),
+            ("dd if=a of=b; wait &", "wait", "&"),
+            ("dd if=a of=b; dd bs='1'Q", "1'Q", "1Q"),
+        ] {
+            let e = parse(line).expect_err(line);
+            assert_eq!(&line[e.span.clone()], place, "{line}: {e}");
+            assert!(e.message.contains(message), "{line}: {e}");
+            assert!(!e.accepted.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_command_runs_and_reports() {
+        let host = MemoryHost::default();
+        let script = parse("dd if=/dev/zero of=x bs=32k count=$((1 << 1))").unwrap();
+        let [Step::Foreground(process)] = &script.steps[..] else {
+            panic!("{script:?}")
+        };
+        assert_eq!(process.commands[0].name(), "dd");
+        let report = block_on(process.commands[0].run(&host)).unwrap();
+        assert_eq!(host.contents("x"), [0; 65536]);
+        assert!(
+            report
+                .metrics
+                .contains(&("bytes".to_owned(), "bytes", 65536.0)),
+            "{report:?}"
+        );
+    }
+
+    fn pieces() -> impl Strategy<Value = String> {
+        let piece = proptest::sample::select(vec![
+            "dd ",
+            "if=",
+            "of=",
+            "/dev/zero ",
+            "bs=",
+            "ibs=",
+            "count=",
+            "seek=",
+            "iflag=",
+            "conv=",
+            "fsync",
+            "direct",
+            ",",
+            "1",
+            "0",
+            "x",
+            "K",
+            "kB",
+            "B",
+            "Q",
+            "$((1<<",
+            "))",
+            " ",
+            "'",
+            "\"",
+            "\\",
+            "& ",
+            "; ",
+            "wait",
+            "&& ",
+            "é",
+            "=",
+            "99999999999",
+            "status=none ",
+        ]);
+        proptest::collection::vec(piece, 0..30).prop_map(|v| v.concat())
+    }
+
+    fn spans_lie_inside(line: &str) -> Result<(), TestCaseError> {
+        if let Err(e) = parse(line) {
+            prop_assert!(line.get(e.span.clone()).is_some(), "{:?} {:?}", line, e);
+            prop_assert!(!e.message.is_empty() && !e.accepted.is_empty());
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_strings_do_not_panic(line in any::<String>()) {
+            spans_lie_inside(&line)?;
+        }
+
+        #[test]
+        fn almost_commands_do_not_panic(line in pieces(), before in "(dd )?") {
+            spans_lie_inside(&(before + &line))?;
+        }
+    }
+}

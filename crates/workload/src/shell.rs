@@ -1,0 +1,799 @@
+//! Shell command lines, read as a POSIX shell reads what benchmark descriptions use.
+//!
+//! Accepted: words with single quotes, double quotes and backslash escapes; comments; line
+//! continuation; `$(( … ))`; lists of commands joined by `;`, newline, `&&` and `&`; and the
+//! redirections `>/dev/null`, `2>/dev/null` and `2>&1`, which mean nothing here and are dropped.
+//! Everything else a shell knows (variables, command substitution, globs, pipes, files as input
+//! or output, control structures) is refused with its place in the line.
+//!
+//! A [`Word`] remembers where in the line each of its bytes came from, so that whoever reads an
+//! operand can point at the digit that is wrong even behind quotes or an arithmetic expansion.
+//!
+//! Reference: POSIX.1-2017, Shell & Utilities, 2.2 Quoting, 2.3 Token Recognition, 2.6.4
+//! Arithmetic Expansion, 2.7 Redirection, 2.9.3 Lists.
+
+use crate::arithmetic;
+use crate::command::CommandError;
+use std::ops::Range;
+
+/// The longest line that is read, in bytes.
+pub const MAX_LINE: usize = 64 << 10;
+
+/// A word after quote removal and expansion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// What a program gets as its argument.
+    pub text: String,
+    /// Where the word stands in the line, quotes included (bytes).
+    pub span: Range<usize>,
+    /// Whether any part was quoted, escaped or expanded.
+    pub quoted: bool,
+    pieces: Vec<Piece>,
+}
+
+/// A run of bytes of a word with one kind of origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Piece {
+    /// Where the run begins in the word's text.
+    start: usize,
+    /// The bytes of the line it came from.
+    source: Range<usize>,
+    /// Whether the line holds the very same bytes (no escape, no expansion).
+    verbatim: bool,
+}
+
+impl Word {
+    fn new(start: usize) -> Self {
+        Self {
+            text: String::new(),
+            span: start..start,
+            quoted: false,
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Appends a character that stands as itself at `source`, or behind an escape.
+    fn push(&mut self, c: char, source: Range<usize>, verbatim: bool) {
+        match self.pieces.last_mut() {
+            Some(last) if verbatim && last.verbatim && last.source.end == source.start => {
+                last.source.end = source.end;
+            }
+            _ => self.pieces.push(Piece {
+                start: self.text.len(),
+                source,
+                verbatim,
+            }),
+        }
+        self.text.push(c);
+    }
+
+    fn push_expansion(&mut self, text: &str, source: Range<usize>) {
+        self.pieces.push(Piece {
+            start: self.text.len(),
+            source,
+            verbatim: false,
+        });
+        self.text.push_str(text);
+    }
+
+    /// The bytes of the line from which `range` of [`text`](Self::text) came; the whole word if
+    /// the range is empty. An escape or an expansion is one unit.
+    pub fn source(&self, range: Range<usize>) -> Range<usize> {
+        let piece = |at| self.pieces[..self.pieces.partition_point(|p| p.start <= at)].last();
+        if range.is_empty() {
+            return self.span.clone();
+        }
+        let (Some(first), Some(last)) = (piece(range.start), piece(range.end - 1)) else {
+            return self.span.clone();
+        };
+        let start = first.source.start
+            + if first.verbatim {
+                range.start - first.start
+            } else {
+                0
+            };
+        let end = if last.verbatim {
+            (last.source.start + range.end - last.start).min(last.source.end)
+        } else {
+            last.source.end
+        };
+        start..end
+    }
+}
+
+/// One program with its arguments, none of them yet understood; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimpleCommand {
+    /// The program's name and its arguments.
+    pub words: Vec<Word>,
+}
+
+/// Commands joined by `&&`: each starts when the one before it has succeeded. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AndList {
+    /// The commands, in order.
+    pub commands: Vec<SimpleCommand>,
+    /// Whether `&` ended the list: what follows does not wait for it.
+    pub background: bool,
+}
+
+/// Splits a line into its lists of commands, in order.
+///
+/// # Errors
+/// Whatever a shell would call a syntax error, every construct that the module documentation does
+/// not list, and a line longer than [`MAX_LINE`].
+pub fn parse(line: &str) -> Result<Vec<AndList>, CommandError> {
+    if line.len() > MAX_LINE {
+        let mut start = MAX_LINE;
+        while !line.is_char_boundary(start) {
+            start -= 1;
+        }
+        return Err(CommandError::new(
+            start..line.len(),
+            format!("the line is {} bytes long", line.len()),
+            format!("at most {MAX_LINE} bytes"),
+        ));
+    }
+    Parser::new(line).lists()
+}
+
+/// Reads a line character by character; line continuations are not seen.
+pub(crate) struct Cursor<'a> {
+    line: &'a str,
+    /// The next byte; always on a character boundary.
+    pub(crate) pos: usize,
+}
+
+impl Cursor<'_> {
+    /// The next character as it stands in the line.
+    fn raw(&self) -> Option<char> {
+        self.line[self.pos..].chars().next()
+    }
+
+    /// The next character after any line continuation.
+    pub(crate) fn peek(&mut self) -> Option<char> {
+        while self.line[self.pos..].starts_with("\\\n") {
+            self.pos += 2;
+        }
+        self.raw()
+    }
+
+    /// Moves past the next character.
+    pub(crate) fn bump(&mut self) {
+        self.pos += self.raw().map_or(0, char::len_utf8);
+    }
+
+    /// Moves past `c` if it is next.
+    pub(crate) fn eat(&mut self, c: char) -> bool {
+        let next = self.peek() == Some(c);
+        if next {
+            self.bump();
+        }
+        next
+    }
+
+    /// The next character's place; empty at the end of the line.
+    pub(crate) fn here(&mut self) -> Range<usize> {
+        let len = self.peek().map_or(0, char::len_utf8);
+        self.pos..self.pos + len
+    }
+}
+
+const PLAIN_WORDS: &str =
+    "plain words, quotes, \\ escapes, $(( … )) arithmetic; quote the character to mean itself";
+const REDIRECTIONS: &str = ">/dev/null, 2>/dev/null and 2>&1 (output is not kept)";
+const SEPARATORS: &str = "commands separated by ;, newline, && or &";
+const RESERVED: [&str; 15] = [
+    "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for", "{",
+    "}", "!",
+];
+
+struct Parser<'a> {
+    at: Cursor<'a>,
+    lists: Vec<AndList>,
+    commands: Vec<SimpleCommand>,
+    words: Vec<Word>,
+    /// The place of an `&&` that still waits for its right-hand side.
+    and: Option<Range<usize>>,
+    /// The place of a redirection in the command being read.
+    redirection: Option<Range<usize>>,
+}
+
+impl<'a> Parser<'a> {
+    fn new(line: &'a str) -> Self {
+        Self {
+            at: Cursor { line, pos: 0 },
+            lists: Vec::new(),
+            commands: Vec::new(),
+            words: Vec::new(),
+            and: None,
+            redirection: None,
+        }
+    }
+
+    fn lists(mut self) -> Result<Vec<AndList>, CommandError> {
+        while let Some(c) = self.at.peek() {
+            let start = self.at.pos;
+            match c {
+                ' ' | '\t' => self.at.bump(),
+                '#' => {
+                    while self.at.raw().is_some_and(|c| c != '\n') {
+                        self.at.bump();
+                    }
+                }
+                '\n' => {
+                    self.at.bump();
+                    // A newline may follow `&&`, and blank lines mean nothing.
+                    if !self.words.is_empty() || self.redirection.is_some() {
+                        self.end_command()?;
+                        self.end_list(false);
+                    }
+                }
+                ';' => {
+                    self.at.bump();
+                    self.separator(start, ";")?;
+                    self.end_list(false);
+                }
+                '&' => {
+                    self.at.bump();
+                    if self.at.eat('&') {
+                        self.separator(start, "&&")?;
+                        self.and = Some(start..self.at.pos);
+                    } else if self.at.peek() == Some('>') {
+                        return Err(CommandError::new(
+                            start..self.at.here().end,
+                            "`&>` means background in one shell and a redirection in another",
+                            ">/dev/null 2>&1",
+                        ));
+                    } else {
+                        self.separator(start, "&")?;
+                        self.end_list(true);
+                    }
+                }
+                '|' => {
+                    self.at.bump();
+                    let what = if self.at.eat('|') {
+                        "`||` lists aren't"
+                    } else {
+                        "pipes aren't"
+                    };
+                    return Err(CommandError::new(
+                        start..self.at.pos,
+                        format!("{what} accepted"),
+                        SEPARATORS,
+                    ));
+                }
+                '(' | ')' => {
+                    return Err(CommandError::new(
+                        self.at.here(),
+                        "subshells and functions aren't accepted",
+                        SEPARATORS,
+                    ));
+                }
+                '<' | '>' => self.redirect(start, None)?,
+                _ => self.word_or_redirection()?,
+            }
+        }
+        if self.and.is_some() || !self.words.is_empty() || self.redirection.is_some() {
+            self.end_command()?;
+            self.end_list(false);
+        }
+        Ok(self.lists)
+    }
+
+    /// Ends a command at an operator that must have one before it.
+    fn separator(&mut self, start: usize, operator: &str) -> Result<(), CommandError> {
+        if self.words.is_empty() && self.redirection.is_none() {
+            return Err(CommandError::new(
+                start..self.at.pos,
+                format!("no command stands before this `{operator}`"),
+                SEPARATORS,
+            ));
+        }
+        self.end_command()
+    }
+
+    fn end_command(&mut self) -> Result<(), CommandError> {
+        let words = std::mem::take(&mut self.words);
+        let redirection = self.redirection.take();
+        if let Some(first) = words.first() {
+            refuse_shell_words(first)?;
+            self.and = None;
+            self.commands.push(SimpleCommand { words });
+            return Ok(());
+        }
+        match (redirection, self.and.take()) {
+            (Some(place), _) => Err(CommandError::new(
+                place,
+                "a redirection without a command",
+                "a command before or after it",
+            )),
+            (None, place) => Err(CommandError::new(
+                place.unwrap_or(self.at.pos..self.at.pos),
+                "no command follows this `&&`",
+                SEPARATORS,
+            )),
+        }
+    }
+
+    fn end_list(&mut self, background: bool) {
+        let commands = std::mem::take(&mut self.commands);
+        if !commands.is_empty() {
+            self.lists.push(AndList {
+                commands,
+                background,
+            });
+        }
+    }
+
+    fn word_or_redirection(&mut self) -> Result<(), CommandError> {
+        let word = self.word()?;
+        let descriptor = !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit());
+        if descriptor && matches!(self.at.peek(), Some('<' | '>')) {
+            return self.redirect(word.span.start, Some(&word));
+        }
+        self.words.push(word);
+        Ok(())
+    }
+
+    /// Reads a redirection that begins at `start`; the cursor stands at `<` or `>`.
+    fn redirect(&mut self, start: usize, descriptor: Option<&Word>) -> Result<(), CommandError> {
+        let refuse = |span: Range<usize>, what: String| CommandError::new(span, what, REDIRECTIONS);
+        let descriptor = descriptor.map_or("1", |w| w.text.as_str());
+        if self.at.eat('<') {
+            return Err(refuse(
+                start..self.at.pos,
+                "input redirections aren't accepted".into(),
+            ));
+        }
+        self.at.eat('>');
+        let duplicate = self.at.eat('&');
+        if !duplicate && matches!(self.at.peek(), Some('>' | '|')) {
+            self.at.bump();
+            return Err(refuse(
+                start..self.at.pos,
+                "this redirection isn't accepted".into(),
+            ));
+        }
+        while matches!(self.at.peek(), Some(' ' | '\t')) {
+            self.at.bump();
+        }
+        if matches!(
+            self.at.peek(),
+            None | Some('\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')')
+        ) {
+            return Err(refuse(
+                start..self.at.pos,
+                "a redirection to nothing".into(),
+            ));
+        }
+        let target = self.word()?;
+        let accepted = match (descriptor, duplicate) {
+            ("1" | "2", false) => target.text == "/dev/null",
+            ("2", true) => target.text == "1",
+            _ => false,
+        };
+        if !accepted {
+            return Err(refuse(
+                start..target.span.end,
+                "this redirection isn't accepted".into(),
+            ));
+        }
+        self.redirection = Some(start..target.span.end);
+        Ok(())
+    }
+
+    /// Reads one word; the cursor stands at its first character.
+    fn word(&mut self) -> Result<Word, CommandError> {
+        let start = self.at.here().start;
+        let mut word = Word::new(start);
+        while let Some(c) = self.at.peek() {
+            let here = self.at.here();
+            match c {
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' => break,
+                '\'' => self.single_quoted(&mut word)?,
+                '"' => self.double_quoted(&mut word)?,
+                '\\' => {
+                    self.at.bump();
+                    let Some(escaped) = self.at.raw() else {
+                        return Err(CommandError::new(
+                            here,
+                            "nothing follows this backslash",
+                            "a character after it, or '\\' for a backslash",
+                        ));
+                    };
+                    self.at.bump();
+                    refuse_nul(escaped, here.end..self.at.pos)?;
+                    word.push(escaped, here.start..self.at.pos, false);
+                    word.quoted = true;
+                }
+                '$' => self.dollar(&mut word, false)?,
+                '`' => {
+                    return Err(refuse_expansion(
+                        here,
+                        "command substitution isn't accepted",
+                    ));
+                }
+                '*' | '?' | '[' => {
+                    return Err(refuse_expansion(here, "file name patterns aren't accepted"));
+                }
+                '~' if word.span.start == self.at.pos => {
+                    return Err(refuse_expansion(here, "home directories aren't accepted"));
+                }
+                '\r' => return Err(refuse_expansion(here, "a carriage return in the line")),
+                _ => {
+                    refuse_nul(c, here.clone())?;
+                    self.at.bump();
+                    word.push(c, here, true);
+                }
+            }
+        }
+        word.span = start..self.at.pos;
+        Ok(word)
+    }
+
+    fn single_quoted(&mut self, word: &mut Word) -> Result<(), CommandError> {
+        let open = self.at.pos;
+        self.at.bump();
+        word.quoted = true;
+        loop {
+            let start = self.at.pos;
+            let Some(c) = self.at.raw() else {
+                return Err(unterminated(open, "'"));
+            };
+            self.at.bump();
+            if c == '\'' {
+                return Ok(());
+            }
+            refuse_nul(c, start..self.at.pos)?;
+            word.push(c, start..self.at.pos, true);
+        }
+    }
+
+    fn double_quoted(&mut self, word: &mut Word) -> Result<(), CommandError> {
+        let open = self.at.pos;
+        self.at.bump();
+        word.quoted = true;
+        loop {
+            let Some(c) = self.at.peek() else {
+                return Err(unterminated(open, "\""));
+            };
+            let here = self.at.here();
+            match c {
+                '"' => {
+                    self.at.bump();
+                    return Ok(());
+                }
+                '$' => self.dollar(word, true)?,
+                '`' => {
+                    return Err(refuse_expansion(
+                        here,
+                        "command substitution isn't accepted",
+                    ));
+                }
+                '\\' => {
+                    self.at.bump();
+                    match self.at.raw() {
+                        Some(escaped @ ('$' | '`' | '"' | '\\')) => {
+                            self.at.bump();
+                            word.push(escaped, here.start..self.at.pos, false);
+                        }
+                        _ => word.push('\\', here, true),
+                    }
+                }
+                _ => {
+                    refuse_nul(c, here.clone())?;
+                    self.at.bump();
+                    word.push(c, here, true);
+                }
+            }
+        }
+    }
+
+    /// Reads what a `$` begins.
+    fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Result<(), CommandError> {
+        let here = self.at.here();
+        let start = here.start;
+        self.at.bump();
+        match self.at.peek() {
+            Some('(') => {
+                self.at.bump();
+                if !self.at.eat('(') {
+                    return Err(refuse_expansion(
+                        start..self.at.pos,
+                        "command substitution isn't accepted",
+                    ));
+                }
+                let value = arithmetic::expansion(&mut self.at, start)?;
+                word.push_expansion(&value.to_string(), start..self.at.pos);
+                word.quoted = true;
+                Ok(())
+            }
+            Some(c) if c == '_' || c.is_ascii_alphabetic() => {
+                let name = self.at.pos;
+                while matches!(self.at.peek(), Some(c) if c == '_' || c.is_ascii_alphanumeric()) {
+                    self.at.bump();
+                }
+                let name = &self.at.line[name..self.at.pos];
+                let what = format!("variables aren't accepted: ${name}");
+                Err(refuse_expansion(start..self.at.pos, what))
+            }
+            Some(c @ ('{' | '0'..='9' | '@' | '*' | '#' | '?' | '-' | '$' | '!')) => {
+                let what = format!("variables aren't accepted: ${c}");
+                Err(refuse_expansion(start..self.at.here().end, what))
+            }
+            Some('\'' | '"') if !in_quotes => Err(refuse_expansion(
+                start..self.at.here().end,
+                "`$` before a quote isn't accepted",
+            )),
+            Some('[') => Err(refuse_expansion(
+                start..self.at.here().end,
+                "`$[` isn't accepted",
+            )),
+            _ => {
+                word.push('$', here, true);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn refuse_expansion(span: Range<usize>, message: impl Into<String>) -> CommandError {
+    CommandError::new(span, message, PLAIN_WORDS)
+}
+
+fn refuse_nul(c: char, span: Range<usize>) -> Result<(), CommandError> {
+    if c == '\0' {
+        return Err(CommandError::new(
+            span,
+            "a NUL byte can't be in a word",
+            PLAIN_WORDS,
+        ));
+    }
+    Ok(())
+}
+
+fn unterminated(open: usize, quote: &str) -> CommandError {
+    CommandError::new(
+        open..open + quote.len(),
+        "this quote is never closed",
+        format!("a second {quote}"),
+    )
+}
+
+/// Refuses what the shell itself would take in the place of a program's name.
+fn refuse_shell_words(word: &Word) -> Result<(), CommandError> {
+    if !word.quoted && RESERVED.contains(&word.text.as_str()) {
+        return Err(CommandError::new(
+            word.span.clone(),
+            format!("`{}`: control structures aren't accepted", word.text),
+            SEPARATORS,
+        ));
+    }
+    // `NAME=value` assigns whether or not the value is quoted; the name must be plain.
+    let name = word.text.split_once('=').map_or("", |(name, _)| name);
+    let is_name = name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
+        && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
+    let plain = word.pieces.first().is_some_and(|p| {
+        p.verbatim && p.source.start == word.span.start && p.source.len() > name.len()
+    });
+    if is_name && plain {
+        return Err(CommandError::new(
+            word.source(0..name.len() + 1),
+            format!("assigning the variable `{name}` isn't accepted"),
+            "a command that begins with a program's name",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn texts(line: &str) -> Vec<String> {
+        let lists = parse(line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
+        lists
+            .into_iter()
+            .flat_map(|l| l.commands)
+            .flat_map(|c| c.words)
+            .map(|w| w.text)
+            .collect()
+    }
+
+    /// The part of the line an error points at, and its message.
+    fn refused(line: &str) -> (&str, String) {
+        let e = parse(line).expect_err(line);
+        assert!(!e.accepted.is_empty());
+        (&line[e.span.clone()], e.message)
+    }
+
+    /// Lists as text: commands joined by `+`, `&` behind background lists.
+    fn shape(line: &str) -> String {
+        let lists = parse(line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
+        let mut out = Vec::new();
+        for list in lists {
+            let names: Vec<_> = list
+                .commands
+                .iter()
+                .map(|c| c.words[0].text.as_str())
+                .collect();
+            out.push(names.join("+") + if list.background { "&" } else { "" });
+        }
+        out.join(" ")
+    }
+
+    #[test]
+    fn words_are_those_of_sh() {
+        let lines = [
+            r#"a b  c"#,
+            r#"a'b c'd "e f"g"#,
+            r#"'' "" a"#,
+            r#"\a\ b \' \\ \$x \*"#,
+            r#""\a \" \\ \$ \` '" '\a "'"#,
+            "a\\\nb c\\\n d",
+            "\"a\\\nb\" 'a\\\nb'",
+            "a#b #c d\n",
+            "a # comment \\\n",
+            "a$ $ $% \"$\" a$",
+            "bs=$((1 << 4)) x$((2))y\"$((3))\"",
+            "a=~ x~ a=b",
+            "]x %y @ : , {a,b} a!",
+            "é 'ü' \\ñ",
+            "a 2>/dev/null b >/dev/null 2>&1 c 2>&\\\n1 2",
+            "1>/dev/null a > /dev/null",
+            "a2>/dev/null b",
+            "a '2'>/dev/null b",
+        ];
+        for line in lines {
+            // The first word of each line becomes printf's first argument; it prints every one.
+            let script = format!("exec 3>&1; p() {{ printf '%s\\0' \"$@\" >&3; }}; p {line}");
+            let out = std::process::Command::new("sh")
+                .arg("-c")
+                .arg(&script)
+                .output()
+                .unwrap();
+            assert!(
+                out.status.success(),
+                "{line:?}: {}",
+                String::from_utf8_lossy(&out.stderr)
+            );
+            let text = String::from_utf8(out.stdout).unwrap();
+            let expected: Vec<&str> = text.split_terminator('\0').collect();
+            assert_eq!(texts(&format!("p {line}"))[1..], expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn lists_of_commands() {
+        assert_eq!(shape("a x; b\nc && d &\n\n e & f;"), "a b c+d& e& f");
+        assert_eq!(shape("a &&\n # why\n b"), "a+b");
+        assert_eq!(shape("a&b"), "a& b");
+        assert_eq!(shape("a &\\\n& b"), "a+b");
+        assert_eq!(shape(""), "");
+        assert_eq!(shape(" \n# nothing\n"), "");
+    }
+
+    #[test]
+    fn what_is_not_accepted_is_named_and_placed() {
+        for (line, place, message) in [
+            ("a | b", "|", "pipes"),
+            ("a || b", "||", "`||`"),
+            ("a $(b)", "$(", "command substitution"),
+            ("a `b`", "`", "command substitution"),
+            ("a \"`b`\"", "`", "command substitution"),
+            ("a $HOME/x", "$HOME", "$HOME"),
+            ("a \"${x}\"", "${", "variables"),
+            ("a $1", "$1", "variables"),
+            ("a *.c", "*", "patterns"),
+            ("a b?", "?", "patterns"),
+            ("a [b]", "[", "patterns"),
+            ("a ~/b", "~", "home"),
+            ("a >b", ">b", "redirection"),
+            ("a >>/dev/null", ">>", "redirection"),
+            ("a <b", "<", "input"),
+            ("a 3>/dev/null", "3>/dev/null", "redirection"),
+            ("a >&2", ">&2", "redirection"),
+            ("a 2>", "2>", "to nothing"),
+            ("a &>/dev/null", "&>", "background"),
+            ("(a)", "(", "subshells"),
+            ("a 'b", "'", "never closed"),
+            ("a \"b'", "\"", "never closed"),
+            ("a b\\", "\\", "backslash"),
+            ("a &&", "&&", "follows"),
+            ("a && ; b", ";", "before"),
+            ("; a", ";", "before"),
+            ("a ;; b", ";", "before"),
+            ("& a", "&", "before"),
+            (">/dev/null", ">/dev/null", "without a command"),
+            ("for i in 1", "for", "control"),
+            ("X=1 a", "X=", "`X`"),
+            ("X=\"1\" a", "X=", "`X`"),
+            ("a b\0", "\0", "NUL"),
+            ("a b\r\n", "\r", "carriage return"),
+            ("a $'x'", "$'", "quote"),
+        ] {
+            let (at, what) = refused(line);
+            assert_eq!(at, place, "{line:?}: {what}");
+            assert!(what.contains(message), "{line:?}: {what}");
+        }
+    }
+
+    #[test]
+    fn a_quoted_word_is_no_keyword_and_no_assignment() {
+        assert_eq!(texts("'for' x"), ["for", "x"]);
+        assert_eq!(texts("'X'=1"), ["X=1"]);
+        assert_eq!(texts("X\\=1"), ["X=1"]);
+    }
+
+    #[test]
+    fn words_know_where_they_come_from() {
+        let line = "a 'b c'=\\d$((1+1))e";
+        let word = parse(line)
+            .unwrap()
+            .remove(0)
+            .commands
+            .remove(0)
+            .words
+            .remove(1);
+        assert_eq!(word.text, "b c=d2e");
+        assert_eq!(&line[word.span.clone()], "'b c'=\\d$((1+1))e");
+        for (text, source) in [
+            (0..3, "b c"),
+            (2..4, "c'="),
+            (4..5, "\\d"),
+            (5..6, "$((1+1))"),
+            (5..7, "$((1+1))e"),
+            (6..7, "e"),
+            (3..3, "'b c'=\\d$((1+1))e"),
+        ] {
+            assert_eq!(&line[word.source(text.clone())], source, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn long_lines_are_refused() {
+        assert!(parse(&"a".repeat(MAX_LINE)).is_ok());
+        let line = format!("{}é", "a".repeat(MAX_LINE - 1));
+        let e = parse(&line).unwrap_err();
+        assert_eq!(&line[e.span], "é");
+    }
+
+    /// Strings made mostly of what the shell cares about.
+    fn shellish() -> impl Strategy<Value = String> {
+        let atom = prop_oneof![
+            4 => proptest::sample::select(vec![
+                " ", "\t", "\n", "\\", "\\\n", "'", "\"", "$", "$((", "))", "(", ")", ";", "&", "&&",
+                "|", ">", "<", "2>&1", ">/dev/null", "#", "=", "1", "08", "0x", "+", "-", "<<", "?",
+                ":", "a", "é", "`", "*", "~", "\r", "\0",
+            ]).prop_map(str::to_owned),
+            1 => any::<char>().prop_map(String::from),
+        ];
+        proptest::collection::vec(atom, 0..40).prop_map(|v| v.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_panics_and_spans_lie_inside(line in shellish()) {
+            match parse(&line) {
+                Err(e) => prop_assert!(line.get(e.span.clone()).is_some(), "{:?}", e),
+                Ok(lists) => for word in lists.iter().flat_map(|l| &l.commands).flat_map(|c| &c.words) {
+                    prop_assert!(line.get(word.span.clone()).is_some_and(|s| !s.is_empty()));
+                    for (i, c) in word.text.char_indices() {
+                        let source = word.source(i..i + c.len_utf8());
+                        prop_assert!(line.get(source.clone()).is_some(), "{:?} {:?}", word, source);
+                        prop_assert!(word.span.start <= source.start && source.end <= word.span.end);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn arbitrary_strings_do_not_panic(line in any::<String>()) {
+            if let Err(e) = parse(&line) {
+                prop_assert!(line.get(e.span).is_some());
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! A host in memory for tests: real contents, no waiting, faults on request.
+
+use crate::host::{Fd, Host, HostError, HostResult, OpenFlags};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// Runs a future that never waits for anything.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("the memory host never waits"),
+    }
+}
+
+#[derive(Debug, Clone)]
+struct OpenFile {
+    path: String,
+    flags: OpenFlags,
+    pos: u64,
+}
+
+/// Files in memory. Every call is noted in `calls`.
+#[derive(Default)]
+pub(crate) struct MemoryHost {
+    files: RefCell<BTreeMap<String, Vec<u8>>>,
+    open: RefCell<Vec<Option<OpenFile>>>,
+    clock: Cell<u64>,
+    /// One line a call, such as `read 0 512 -> 512`.
+    pub(crate) calls: RefCell<Vec<String>>,
+    /// How many buffers were made.
+    pub(crate) buffers: Cell<u32>,
+    /// The longest read that is not cut short; 0: any.
+    pub(crate) longest_read: Cell<u64>,
+    /// The longest write that is not cut short; 0: any.
+    pub(crate) longest_write: Cell<u64>,
+    /// Reads at or after this position fail; 0: none does.
+    pub(crate) bad_from: Cell<u64>,
+    /// How long a file can get; 0: any.
+    pub(crate) space: Cell<u64>,
+}
+
+impl MemoryHost {
+    pub(crate) fn put(&self, path: &str, contents: &[u8]) {
+        self.files
+            .borrow_mut()
+            .insert(path.to_owned(), contents.to_vec());
+    }
+
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.files.borrow().contains_key(path)
+    }
+
+    pub(crate) fn contents(&self, path: &str) -> Vec<u8> {
+        self.files.borrow()[path].clone()
+    }
+
+    /// How many files are open.
+    pub(crate) fn open_files(&self) -> usize {
+        self.open.borrow().iter().flatten().count()
+    }
+
+    /// How many calls begin with `prefix`.
+    pub(crate) fn count(&self, prefix: &str) -> usize {
+        self.calls
+            .borrow()
+            .iter()
+            .filter(|c| c.starts_with(prefix))
+            .count()
+    }
+
+    fn note(&self, call: String) {
+        self.clock.set(self.clock.get() + 10);
+        self.calls.borrow_mut().push(call);
+    }
+
+    fn file(&self, fd: Fd) -> OpenFile {
+        self.open.borrow()[fd.0 as usize]
+            .clone()
+            .expect("an open file")
+    }
+
+    fn set_pos(&self, fd: Fd, pos: u64) {
+        self.open.borrow_mut()[fd.0 as usize]
+            .as_mut()
+            .expect("an open file")
+            .pos = pos;
+    }
+}
+
+/// `len`, cut to `limit` unless that is 0.
+fn cut(len: u64, limit: u64) -> u64 {
+    if limit == 0 { len } else { len.min(limit) }
+}
+
+impl Host for MemoryHost {
+    type Buf = Vec<u8>;
+
+    fn buffer(&self, len: u64) -> Vec<u8> {
+        self.buffers.set(self.buffers.get() + 1);
+        vec![0; len as usize]
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.get()
+    }
+
+    async fn open(&self, path: &str, flags: OpenFlags) -> HostResult<Fd> {
+        let f = flags;
+        let names = [
+            (f.read, "r"),
+            (f.write, "w"),
+            (f.create, " create"),
+            (f.truncate, " truncate"),
+            (f.append, " append"),
+            (f.direct, " direct"),
+            (f.sync, " sync"),
+            (f.dsync, " dsync"),
+            (f.exclusive, " exclusive"),
+        ];
+        let flags_text: String = names
+            .iter()
+            .filter(|(on, _)| *on)
+            .map(|(_, n)| *n)
+            .collect();
+        self.note(format!("open {path} {flags_text}"));
+        if !path.starts_with("/dev/") {
+            let mut files = self.files.borrow_mut();
+            match files.get_mut(path) {
+                Some(_) if flags.exclusive => return Err(HostError::Exists(path.to_owned())),
+                Some(file) if flags.truncate => file.clear(),
+                Some(_) => {}
+                None if flags.create => drop(files.insert(path.to_owned(), Vec::new())),
+                None => return Err(HostError::NotFound(path.to_owned())),
+            }
+        }
+        let mut open = self.open.borrow_mut();
+        open.push(Some(OpenFile {
+            path: path.to_owned(),
+            flags,
+            pos: 0,
+        }));
+        Ok(Fd(open.len() as u32 - 1))
+    }
+
+    async fn close(&self, fd: Fd) -> HostResult<()> {
+        self.note(format!("close {}", self.file(fd).path));
+        self.open.borrow_mut()[fd.0 as usize] = None;
+        Ok(())
+    }
+
+    async fn read(&self, fd: Fd, buf: &mut Vec<u8>, len: u64) -> HostResult<u64> {
+        assert!(len <= buf.len() as u64);
+        let file = self.file(fd);
+        assert!(file.flags.read);
+        self.note(format!("read {} {len}", file.path));
+        let wanted = cut(len, self.longest_read.get());
+        let n = match file.path.as_str() {
+            "/dev/null" => 0,
+            "/dev/zero" => {
+                buf[..wanted as usize].fill(0);
+                wanted
+            }
+            path => {
+                if self.bad_from.get() != 0 && file.pos >= self.bad_from.get() {
+                    return Err(HostError::Io(path.to_owned()));
+                }
+                let files = self.files.borrow();
+                let rest = files[path].get(file.pos as usize..).unwrap_or_default();
+                let n = wanted.min(rest.len() as u64);
+                buf[..n as usize].copy_from_slice(&rest[..n as usize]);
+                n
+            }
+        };
+        self.set_pos(fd, file.pos + n);
+        Ok(n)
+    }
+
+    async fn write(&self, fd: Fd, buf: &Vec<u8>, len: u64) -> HostResult<u64> {
+        assert!(len <= buf.len() as u64);
+        let file = self.file(fd);
+        assert!(file.flags.write);
+        self.note(format!("write {} {len}", file.path));
+        if file.path.starts_with("/dev/") {
+            return Ok(len);
+        }
+        let mut files = self.files.borrow_mut();
+        let contents = files.get_mut(&file.path).expect("the file");
+        let pos = if file.flags.append {
+            contents.len() as u64
+        } else {
+            file.pos
+        };
+        let mut n = cut(len, self.longest_write.get());
+        if self.space.get() != 0 {
+            n = n.min(self.space.get().saturating_sub(pos));
+            if n == 0 {
+                return Err(HostError::NoSpace(file.path));
+            }
+        }
+        let end = (pos + n) as usize;
+        if contents.len() < end {
+            contents.resize(end, 0);
+        }
+        contents[pos as usize..end].copy_from_slice(&buf[..n as usize]);
+        self.set_pos(fd, pos + n);
+        Ok(n)
+    }
+
+    async fn copy(
+        &self,
+        from: &Vec<u8>,
+        from_at: u64,
+        to: &mut Vec<u8>,
+        to_at: u64,
+        len: u64,
+    ) -> HostResult<()> {
+        let source = &from[from_at as usize..(from_at + len) as usize];
+        to[to_at as usize..(to_at + len) as usize].copy_from_slice(source);
+        Ok(())
+    }
+
+    async fn seek(&self, fd: Fd, pos: u64) -> HostResult<u64> {
+        self.note(format!("seek {} {pos}", self.file(fd).path));
+        self.set_pos(fd, pos);
+        Ok(pos)
+    }
+
+    fn len(&self, fd: Fd) -> HostResult<u64> {
+        Ok(self.files.borrow()[&self.file(fd).path].len() as u64)
+    }
+
+    async fn truncate(&self, fd: Fd, len: u64) -> HostResult<()> {
+        let path = self.file(fd).path;
+        self.note(format!("truncate {path} {len}"));
+        if path.starts_with("/dev/") {
+            return Err(HostError::Unsupported(format!("truncating {path}")));
+        }
+        self.files
+            .borrow_mut()
+            .get_mut(&path)
+            .expect("the file")
+            .resize(len as usize, 0);
+        Ok(())
+    }
+
+    async fn sync(&self, fd: Fd, data_only: bool) -> HostResult<()> {
+        let call = if data_only { "fdatasync" } else { "fsync" };
+        self.note(format!("{call} {}", self.file(fd).path));
+        Ok(())
+    }
+
+    async fn unlink(&self, path: &str) -> HostResult<()> {
+        self.note(format!("unlink {path}"));
+        match self.files.borrow_mut().remove(path) {
+            Some(_) => Ok(()),
+            None => Err(HostError::NotFound(path.to_owned())),
+        }
+    }
+
+    async fn compute(&self, ns: u64) {
+        self.clock.set(self.clock.get() + ns);
+    }
+
+    async fn sleep(&self, ns: u64) {
+        self.clock.set(self.clock.get() + ns);
+    }
+}
