@@ -1,5 +1,352 @@
-//! The Lowmark engine.
+//! The Lowmark engine: Linux page reclaim and writeback, without Linux.
+//!
+//! # Rules of the house
+//!
+//! **State.** Everything lives in tables that are allocated once and indexed by small integers:
+//! frames ([`frame`]), zones ([`zone`]), files ([`mapping`]), tree nodes ([`pagecache`]), backing
+//! devices ([`bdi`]), tasks ([`task`]). A word of state is a [`world::Word32`] or
+//! [`world::Word64`]: a plain cell in the virtual world, an atomic in the live one.
+//!
+//! **Who may touch a frame.** A free frame belongs to its zone's buddy list (zone lock) or to a
+//! per-CPU list (that CPU). An allocated frame belongs to the task that allocated it until it is
+//! entered into a file's index or an anonymous region. On an LRU list its links belong to the
+//! zone's `lru_lock`; isolated by reclaim they belong to the task that isolated it, whose list
+//! they are on, so that a recount always finds the page. `LOCKED` excludes everybody but reclaim's
+//! try; `PINNED` marks a reference held across a wait, and reclaim keeps such a page.
+//!
+//! **Lock order.** file tree lock → bdi list lock → per-CPU batch lock → zone `lru_lock` → zone
+//! `lock`. Short locks take closures and are never held across a wait.
+//!
+//! **Who may sleep.** Functions that may wait are `async` and wait only through the [`World`].
+//! Plain functions never wait. Reclaim tasks carry [`task::PF_MEMALLOC`]: their own allocations
+//! ignore watermarks and never enter reclaim again.
+//!
+//! **Time.** Every span between two [`World::relax`] calls handles at most 32 pages.
 #![forbid(unsafe_code)]
+
+pub mod alloc;
+pub mod bdi;
+pub mod buddy;
+mod check;
+pub mod congestion;
+pub mod direct;
+pub mod dirty;
+pub mod filemap;
+pub mod flusher;
+pub mod frame;
+pub mod kswapd;
+pub mod lru;
+pub mod mapping;
+pub mod node;
+pub mod pagecache;
+pub mod pcp;
 pub mod policy;
+mod proportion;
+pub mod shrink;
+pub mod swap;
+pub mod task;
+pub mod trace;
+pub mod tracker;
+pub mod vmstat;
+pub mod watermark;
+pub mod world;
 pub mod zone;
+
+pub use frame::{NO_PFN, Pfn};
 pub use policy::Policy;
+pub use world::World;
+
+use vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use world::{Word32, WaitQueue};
+use zone::{Zone, ZoneInfo, ZoneType};
+
+/// What an engine is built for. Sizes are pages unless named otherwise.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// CPUs (or per-CPU slots), 1..=64.
+    pub cpus: usize,
+    /// Timer ticks a second.
+    pub hz: u64,
+    /// Zones, grouped by node, low to high inside a node.
+    pub zones: Vec<ZoneInfo>,
+    /// Tasks that may ever exist.
+    pub max_tasks: u32,
+    /// Files that may ever exist.
+    pub max_mappings: u32,
+    /// Backing devices that may ever exist.
+    pub max_bdis: u32,
+    /// Swap slots; 0: no swap.
+    pub swap_slots: u32,
+    /// The vm sysctls.
+    pub sysctl: Sysctl,
+}
+
+/// The vm sysctls (reference 04 §1, 01 §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sysctl {
+    /// Percent of dirtyable memory at which background writeback starts.
+    pub dirty_background_ratio: u64,
+    /// Percent of dirtyable memory at which dirtiers are throttled.
+    pub dirty_ratio: u64,
+    /// Bytes; non-zero replaces the ratio.
+    pub dirty_background_bytes: u64,
+    /// Bytes; non-zero replaces the ratio.
+    pub dirty_bytes: u64,
+    /// Hundredths of a second between periodic flusher runs; 0: none.
+    pub dirty_writeback_centisecs: u64,
+    /// Hundredths of a second after which periodic writeback takes an inode.
+    pub dirty_expire_centisecs: u64,
+    /// kB; `None`: the kernel's formula.
+    pub min_free_kbytes: Option<u64>,
+    /// 0..=100.
+    pub swappiness: u64,
+}
+
+/// The engine. One value is one machine's memory.
+pub struct Mm<W: World> {
+    /// The world it runs in.
+    pub world: W,
+    /// What it was built for.
+    pub config: Config,
+    /// Its switches.
+    pub policy: Policy,
+    /// The frame table.
+    pub frames: frame::Frames<W>,
+    /// The zones, numbered as in [`Config::zones`].
+    pub zones: Box<[Zone<W>]>,
+    /// The nodes.
+    pub nodes: Box<[node::Node<W>]>,
+    /// The files.
+    pub mappings: Box<[mapping::Mapping<W>]>,
+    /// The backing devices.
+    pub bdis: Box<[bdi::Bdi<W>]>,
+    /// The tasks.
+    pub tasks: Box<[task::Task<W>]>,
+    pub(crate) stat: vmstat::VmStat<W>,
+    pub(crate) pcp: Box<[pcp::Pcp<W>]>,
+    pub(crate) pagevecs: Box<[lru::Pagevecs<W>]>,
+    pub(crate) nodes_pool: pagecache::Nodes<W>,
+    pub(crate) mappings_used: W::U32,
+    pub(crate) bdis_used: W::U32,
+    pub(crate) swap: swap::Swap<W>,
+    pub(crate) writeback: flusher::Shared<W>,
+    pub(crate) tracker: Option<Box<tracker::Tracker<W>>>,
+    /// First sentinel of the tasks' isolated lists.
+    task_lists: Pfn,
+}
+
+/// One tick in nanoseconds.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// The queues that engine tasks wait on, in the world's numbering.
+pub mod queue {
+    use crate::world::{Class, WaitQueue};
+
+    /// Waiters of congestion, one queue a class.
+    pub fn congestion(class: Class) -> WaitQueue {
+        WaitQueue(class as u32)
+    }
+    /// Waiters for any page's writeback or lock: 64 hashed queues.
+    pub fn page(pfn: u32) -> WaitQueue {
+        WaitQueue(2 + pfn % 64)
+    }
+    /// A node's kswapd.
+    pub fn kswapd(node: u32) -> WaitQueue {
+        WaitQueue(66 + node)
+    }
+    /// A bdi's flusher; `nodes` as in the engine.
+    pub fn flusher(nodes: u32, bdi: u32) -> WaitQueue {
+        WaitQueue(66 + nodes + bdi)
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Builds a machine: all memory free.
+    ///
+    /// # Panics
+    /// If the configuration has no zone, more than 2^31 frames, or no CPU; callers check input.
+    pub fn new(world: W, config: Config, policy: Policy, track_pages: bool) -> Self {
+        assert!((1..=64).contains(&config.cpus) && !config.zones.is_empty());
+        assert!(config.zones.len() < 256 && config.zones.iter().all(|z| z.size > 0));
+        let block = 1u64 << (buddy::ORDERS - 1);
+        let total: u64 = config.zones.iter().map(|z| z.size.next_multiple_of(block)).sum();
+        assert!(total < 1 << 31, "{total} frames");
+        let nodes = config.zones.iter().map(|z| z.node).max().unwrap_or(0) + 1;
+        let per_zone = (buddy::ORDERS + lru::LRU_LISTS) as u32;
+        let zone_lists = total as u32;
+        let task_lists = zone_lists + per_zone * config.zones.len() as u32;
+        let sentinels = task_lists - zone_lists + config.max_tasks;
+        let order = zone::default_order(&config.zones, nodes);
+        let mut start = 0u32;
+        let zones: Box<[Zone<W>]> = config
+            .zones
+            .iter()
+            .enumerate()
+            .map(|(i, z)| {
+                let batch = watermark::pcp_batch(z.size, 128);
+                let lists = zone_lists + i as u32 * per_zone;
+                let zone = Zone {
+                    node: z.node,
+                    kind: z.kind,
+                    start,
+                    size: z.size as u32,
+                    free_area: lists,
+                    lru: lists + buddy::ORDERS as u32,
+                    pcp_batch: batch,
+                    pcp_high: 6 * batch,
+                    watermark: bytemuck::Zeroable::zeroed(),
+                    lowmem_reserve: bytemuck::Zeroable::zeroed(),
+                    dirty_balance_reserve: bytemuck::Zeroable::zeroed(),
+                    percpu_drift_mark: bytemuck::Zeroable::zeroed(),
+                    normal_threshold: bytemuck::Zeroable::zeroed(),
+                    pressure_threshold: bytemuck::Zeroable::zeroed(),
+                    flags: bytemuck::Zeroable::zeroed(),
+                    all_unreclaimable: bytemuck::Zeroable::zeroed(),
+                    pages_scanned: bytemuck::Zeroable::zeroed(),
+                    recent_scanned: bytemuck::Zeroable::zeroed(),
+                    recent_rotated: bytemuck::Zeroable::zeroed(),
+                    nr_free: bytemuck::Zeroable::zeroed(),
+                    lock: W::Lock::default(),
+                    lru_lock: W::Lock::default(),
+                };
+                start += (z.size.next_multiple_of(block)) as u32;
+                zone
+            })
+            .collect();
+        let frames = total as u32;
+        let pool = frames.min((frames / 4).max(4 << 20)) + 64;
+        let mm = Self {
+            frames: frame::Frames::new(frames, sentinels),
+            nodes: (0..nodes).map(|n| node::Node::new(&config.zones, nodes, n, order)).collect(),
+            mappings: (0..config.max_mappings).map(|_| mapping::Mapping::new()).collect(),
+            bdis: (0..config.max_bdis).map(|_| bdi::Bdi::new(config.cpus)).collect(),
+            tasks: (0..config.max_tasks).map(|_| task::Task::new()).collect(),
+            stat: vmstat::VmStat::new(zones.len(), config.cpus),
+            pcp: zones
+                .iter()
+                .flat_map(|z| (0..config.cpus).map(move |_| pcp::Pcp::new(z.pcp_high + z.pcp_batch)))
+                .collect(),
+            pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
+            nodes_pool: pagecache::Nodes::new(pool),
+            mappings_used: bytemuck::Zeroable::zeroed(),
+            bdis_used: bytemuck::Zeroable::zeroed(),
+            swap: swap::Swap::new(config.swap_slots),
+            writeback: flusher::Shared::new(config.cpus),
+            tracker: track_pages.then(|| Box::new(tracker::Tracker::new())),
+            task_lists,
+            zones,
+            world,
+            config,
+            policy,
+        };
+        let min_free = mm.config.sysctl.min_free_kbytes.unwrap_or_else(|| {
+            watermark::min_free_kbytes(watermark::lowmem_kbytes(&mm.config.zones), 65_536)
+        });
+        mm.setup_per_zone_wmarks(min_free);
+        for z in 0..mm.zones.len() {
+            mm.free_all_of_zone(z);
+        }
+        mm.update_completion_period();
+        mm
+    }
+
+    /// One timer tick in nanoseconds.
+    #[inline]
+    pub fn tick(&self) -> u64 {
+        SECOND / self.config.hz
+    }
+
+    /// How many wait queues the engine uses; a world may number its own from here on.
+    pub fn wait_queues(&self) -> u32 {
+        66 + self.nodes.len() as u32 + self.bdis.len() as u32
+    }
+
+    pub(crate) fn flusher_queue(&self, bdi: u32) -> WaitQueue {
+        queue::flusher(self.nodes.len() as u32, bdi)
+    }
+
+    /// The sentinel of a task's isolated list.
+    #[inline(always)]
+    pub(crate) fn isolated_list(&self, task: world::TaskId) -> Pfn {
+        debug_assert!(task < self.config.max_tasks);
+        self.task_lists + task
+    }
+
+    /// Hands an event to the world, if anybody reads it.
+    #[inline(always)]
+    pub(crate) fn trace(&self, event: impl FnOnce() -> trace::Event) {
+        if W::TRACE && self.world.tracing() {
+            self.world.trace(event());
+        }
+    }
+
+    /// The exact level of a counter over all zones (negative differences read 0).
+    pub fn global_stat(&self, item: ZoneStat) -> u64 {
+        self.stat.exact_global(item).max(0) as u64
+    }
+
+    /// The exact level of a counter in one zone.
+    pub fn zone_stat(&self, z: usize, item: ZoneStat) -> u64 {
+        self.stat.snapshot(z, item)
+    }
+
+    /// A cumulative event.
+    pub fn vm_event(&self, event: VmEvent) -> u64 {
+        self.stat.events(event)
+    }
+
+    /// Counts an event that happens outside the engine (kB moved by a block device).
+    pub fn count_event(&self, event: VmEvent, n: u64) {
+        self.stat.event(event, n);
+    }
+
+    /// A cumulative event of a zone.
+    pub fn zone_event(&self, z: usize, event: ZoneEvent) -> u64 {
+        self.stat.zone_events(z, event)
+    }
+
+    /// A zone's name in reports: its type, with the node in front where there are several.
+    pub fn zone_name(&self, z: usize) -> String {
+        let zone = &self.zones[z];
+        if self.nodes.len() == 1 {
+            zone.kind.name().into()
+        } else {
+            format!("node{}/{}", zone.node, zone.kind.name())
+        }
+    }
+
+    /// Every vmstat counter, by its name: levels and sums.
+    pub fn vmstat(&self) -> Vec<(String, u64)> {
+        let mut out: Vec<(String, u64)> = ZoneStat::ALL
+            .iter()
+            .map(|&s| (s.name().to_string(), self.global_stat(s)))
+            .collect();
+        out.extend(VmEvent::ALL.iter().map(|&e| (e.name().to_string(), self.vm_event(e))));
+        for kind in [ZoneType::Dma, ZoneType::Dma32, ZoneType::Normal, ZoneType::Movable] {
+            let of_kind = || (0..self.zones.len()).filter(|&z| self.zones[z].kind == kind);
+            if of_kind().next().is_none() {
+                continue;
+            }
+            for e in ZoneEvent::ALL {
+                let sum = of_kind().map(|z| self.zone_event(z, e)).sum();
+                out.push((format!("{}_{}", e.name(), kind.name().to_lowercase()), sum));
+            }
+        }
+        out
+    }
+
+    /// The once-a-second fold of a CPU's counter differences.
+    pub fn refresh_cpu_vm_stats(&self, cpu: usize) {
+        self.stat.refresh_cpu(cpu);
+    }
+
+    /// Tree nodes in use.
+    pub fn tree_nodes(&self) -> u32 {
+        self.nodes_pool.in_use()
+    }
+
+    /// Files created so far.
+    pub fn mapping_count(&self) -> u32 {
+        self.mappings_used.get()
+    }
+}

@@ -1,9 +1,14 @@
-//! Zones.
+//! Zones, nodes and fallback lists (reference 01 §§1-2).
+
+use crate::world::{Word32, World};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of zones, low to high (reference 01 §1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[repr(u8)]
 pub enum ZoneType {
     /// The first 16 MiB.
     #[serde(rename = "DMA")]
@@ -17,6 +22,9 @@ pub enum ZoneType {
     Movable,
 }
 
+/// Number of zone types.
+pub const ZONE_TYPES: usize = 4;
+
 impl ZoneType {
     /// The kernel's name.
     pub fn name(self) -> &'static str {
@@ -26,5 +34,204 @@ impl ZoneType {
             Self::Normal => "Normal",
             Self::Movable => "Movable",
         }
+    }
+
+    /// The zone index.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A watermark (reference 01 §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mark {
+    /// Below it only special requests get pages.
+    Min,
+    /// Below it kswapd is woken.
+    Low,
+    /// kswapd stops above it.
+    High,
+}
+
+/// Zone flag: reclaim met a batch of dirty pages all of which were on congested devices.
+pub(crate) const ZONE_CONGESTED: u32 = 1;
+/// Zone flag: a task holds the zone for an OOM kill.
+pub(crate) const ZONE_OOM_LOCKED: u32 = 2;
+
+/// One zone. Sizes are pages.
+pub struct Zone<W: World> {
+    /// Its node.
+    pub node: u32,
+    /// Its type.
+    pub kind: ZoneType,
+    /// First frame.
+    pub start: u32,
+    /// Number of frames.
+    pub size: u32,
+    /// First of the zone's 11 buddy sentinels.
+    pub(crate) free_area: u32,
+    /// First of the zone's 5 LRU sentinels.
+    pub(crate) lru: u32,
+    /// Pages a per-CPU list takes or returns at once.
+    pub(crate) pcp_batch: u32,
+    /// Pages at which a per-CPU list returns a batch.
+    pub(crate) pcp_high: u32,
+    pub(crate) watermark: [W::U32; 3],
+    /// Extra free pages for a request whose classzone is the index (reference 01 §6).
+    pub(crate) lowmem_reserve: [W::U32; ZONE_TYPES],
+    /// What the zone keeps for its reserves: not dirtyable (reference 01 §6).
+    pub(crate) dirty_balance_reserve: W::U32,
+    pub(crate) percpu_drift_mark: W::U32,
+    pub(crate) normal_threshold: W::U32,
+    pub(crate) pressure_threshold: W::U32,
+    pub(crate) flags: W::U32,
+    pub(crate) all_unreclaimable: W::U32,
+    pub(crate) pages_scanned: W::U64,
+    pub(crate) recent_scanned: [W::U64; 2],
+    pub(crate) recent_rotated: [W::U64; 2],
+    pub(crate) nr_free: [W::U32; crate::buddy::ORDERS],
+    /// Buddy lists.
+    pub(crate) lock: W::Lock,
+    /// LRU lists and their statistics.
+    pub(crate) lru_lock: W::Lock,
+}
+
+impl<W: World> Zone<W> {
+    /// A watermark in pages.
+    #[inline(always)]
+    pub fn mark(&self, mark: Mark) -> u64 {
+        u64::from(self.watermark[mark as usize].get())
+    }
+
+    /// The lowmem reserve for a classzone, in pages.
+    #[inline(always)]
+    pub fn reserve(&self, classzone: usize) -> u64 {
+        u64::from(self.lowmem_reserve[classzone].get())
+    }
+
+    /// Pages of the zone that are never dirtyable.
+    pub fn dirty_balance_reserve(&self) -> u64 {
+        u64::from(self.dirty_balance_reserve.get())
+    }
+
+    /// The page counter drift beyond which a check takes a snapshot; 0: never.
+    pub fn percpu_drift_mark(&self) -> u64 {
+        u64::from(self.percpu_drift_mark.get())
+    }
+
+    /// Pages a per-CPU list moves at once.
+    pub fn pcp_batch(&self) -> u32 {
+        self.pcp_batch
+    }
+}
+
+/// The order in which a node's allocations fall back (reference 01 §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ZonelistOrder {
+    /// For each node, nearest first: its zones high to low.
+    Node,
+    /// For each zone type high to low: that zone of every node, nearest first.
+    Zone,
+}
+
+/// What the builder must know of a zone.
+#[derive(Debug, Clone, Copy)]
+pub struct ZoneInfo {
+    /// Its node.
+    pub node: u32,
+    /// Its type.
+    pub kind: ZoneType,
+    /// Pages.
+    pub size: u64,
+}
+
+/// Chooses the order as 2.6.37-3.17 do by default.
+pub fn default_order(zones: &[ZoneInfo], nodes: u32) -> ZonelistOrder {
+    let sum = |f: &dyn Fn(&ZoneInfo) -> bool| -> u64 {
+        zones.iter().filter(|z| f(z)).map(|z| z.size).sum()
+    };
+    let low = |z: &ZoneInfo| z.kind < ZoneType::Normal;
+    if (0..nodes).any(|n| sum(&|z| z.node == n && z.kind == ZoneType::Normal) == 0) {
+        return ZonelistOrder::Node;
+    }
+    let total = sum(&|_| true);
+    let low_total = sum(&low);
+    if low_total == 0 || low_total > total / 2 {
+        return ZonelistOrder::Node;
+    }
+    let average = total / u64::from(nodes + 1);
+    for n in 0..nodes {
+        let (size, below) = (sum(&|z| z.node == n), sum(&|z| z.node == n && low(z)));
+        if size > average && below > size * 7 / 10 {
+            return ZonelistOrder::Node;
+        }
+    }
+    ZonelistOrder::Zone
+}
+
+/// A node's fallback list: zone numbers in the order in which they are tried. Nodes rank by
+/// distance, the local one first, then the following ones in a ring (equal distances).
+pub fn zonelist(zones: &[ZoneInfo], nodes: u32, local: u32, order: ZonelistOrder) -> Vec<u16> {
+    let ring: Vec<u32> = (0..nodes).map(|i| (local + i) % nodes).collect();
+    let mut list = Vec::with_capacity(zones.len());
+    let mut push = |node: u32, kind: usize| {
+        if let Some(z) =
+            zones.iter().position(|z| z.node == node && z.kind.index() == kind && z.size > 0)
+        {
+            list.push(z as u16);
+        }
+    };
+    match order {
+        ZonelistOrder::Node => {
+            for &n in &ring {
+                (0..ZONE_TYPES).rev().for_each(|k| push(n, k));
+            }
+        }
+        ZonelistOrder::Zone => {
+            for k in (0..ZONE_TYPES).rev() {
+                ring.iter().for_each(|&n| push(n, k));
+            }
+        }
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn z(node: u32, kind: ZoneType, size: u64) -> ZoneInfo {
+        ZoneInfo { node, kind, size }
+    }
+
+    #[test]
+    fn one_node_falls_back_high_to_low() {
+        let zones =
+            [z(0, ZoneType::Dma, 3840), z(0, ZoneType::Dma32, 830_976), z(0, ZoneType::Normal, 1)];
+        for order in [ZonelistOrder::Node, ZonelistOrder::Zone] {
+            assert_eq!(zonelist(&zones, 1, 0, order), [2, 1, 0]);
+        }
+    }
+
+    #[test]
+    fn fake_numa_below_4g_uses_node_order() {
+        let mut zones = vec![z(0, ZoneType::Dma, 4000)];
+        zones.extend((0..8).map(|n| z(n, ZoneType::Dma32, 128_000)));
+        assert_eq!(default_order(&zones, 8), ZonelistOrder::Node);
+        assert_eq!(zonelist(&zones, 8, 0, ZonelistOrder::Node)[..3], [1, 0, 2]);
+        assert_eq!(zonelist(&zones, 8, 7, ZonelistOrder::Node)[..3], [8, 1, 0]);
+    }
+
+    #[test]
+    fn large_equal_nodes_use_zone_order() {
+        let zones = [
+            z(0, ZoneType::Dma, 4000),
+            z(0, ZoneType::Dma32, 700_000),
+            z(0, ZoneType::Normal, 3_000_000),
+            z(1, ZoneType::Normal, 4_000_000),
+        ];
+        assert_eq!(default_order(&zones, 2), ZonelistOrder::Zone);
+        assert_eq!(zonelist(&zones, 2, 1, ZonelistOrder::Zone), [3, 2, 1, 0]);
     }
 }

@@ -1,0 +1,354 @@
+//! Page allocation: free-list walk, fast path, slow path (reference 02; the 3.0 sequence).
+
+use crate::frame::flag;
+use crate::policy::DirtyLimits;
+use crate::task::{PF_DYING, PF_MEMALLOC, PF_REALTIME};
+use crate::trace::Event;
+use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use crate::watermark::{ALLOC_DIRTY_LIMIT, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS};
+use crate::world::{AllocPath, Class, Cost, Word32, World};
+use crate::zone::{Mark, ZONE_OOM_LOCKED, ZONE_TYPES};
+use crate::{Mm, Pfn};
+
+/// What a request may do and want (reference 02 §1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gfp(pub u32);
+
+impl Gfp {
+    /// May run direct reclaim.
+    pub const WAIT: Self = Self(1);
+    /// Reclaim may start I/O.
+    pub const IO: Self = Self(2);
+    /// Reclaim may call filesystems.
+    pub const FS: Self = Self(4);
+    /// May dip into half of min.
+    pub const HIGH: Self = Self(8);
+    /// Gives up after one round.
+    pub const NORETRY: Self = Self(16);
+    /// Never gives up.
+    pub const NOFAIL: Self = Self(32);
+    /// The page will be dirtied soon (*per-zone-dirty-limits*).
+    pub const WRITE: Self = Self(64);
+    /// Tries harder for high orders.
+    pub const REPEAT: Self = Self(128);
+    /// Only the local node.
+    pub const THISNODE: Self = Self(256);
+    const ZONE_SHIFT: u32 = 16;
+
+    /// A request for zones up to `zone`.
+    pub const fn zone(zone: u32) -> Self {
+        Self(zone << Self::ZONE_SHIFT)
+    }
+
+    /// Page cache and anonymous pages: any zone, may wait.
+    pub const USER: Self = Self(1 | 2 | 4 | 3 << Self::ZONE_SHIFT);
+    /// Page cache pages that will be written.
+    pub const USER_WRITE: Self = Self(1 | 2 | 4 | 64 | 3 << Self::ZONE_SHIFT);
+    /// Kernel data of filesystems: may wait, may not enter filesystems, up to Normal.
+    pub const NOFS: Self = Self(1 | 2 | 2 << Self::ZONE_SHIFT);
+    /// Kernel data: may wait, up to Normal.
+    pub const KERNEL: Self = Self(1 | 2 | 4 | 2 << Self::ZONE_SHIFT);
+    /// From interrupts: may not wait, may dip into the reserves.
+    pub const ATOMIC: Self = Self(8 | 2 << Self::ZONE_SHIFT);
+
+    /// Both sets of flags.
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `flags` are set.
+    #[inline(always)]
+    pub const fn has(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// The highest zone index it may use.
+    #[inline(always)]
+    pub const fn high_zoneidx(self) -> usize {
+        (self.0 >> Self::ZONE_SHIFT) as usize & (ZONE_TYPES - 1)
+    }
+}
+
+/// Orders above this are costly: not retried for ever.
+pub const PAGE_ALLOC_COSTLY_ORDER: u32 = 3;
+
+impl<W: World> Mm<W> {
+    /// The zones a request may use, in order.
+    #[inline(always)]
+    pub(crate) fn eligible(&self, node: u32, gfp: Gfp) -> impl Iterator<Item = usize> + '_ {
+        let highest = gfp.high_zoneidx();
+        let only = gfp.has(Gfp::THISNODE);
+        self.nodes[node as usize].zonelist.iter().map(|&z| usize::from(z)).filter(move |&z| {
+            let zone = &self.zones[z];
+            zone.kind.index() <= highest && (!only || zone.node == node)
+        })
+    }
+
+    /// The first usable zone: its index is the classzone.
+    #[inline(always)]
+    fn preferred_zone(&self, node: u32, gfp: Gfp) -> usize {
+        self.eligible(node, gfp).next().expect("a request names a populated zone")
+    }
+
+    /// One walk over the free lists (reference 02 §2).
+    #[inline]
+    fn get_page_from_freelist(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        order: u32,
+        mark: Mark,
+        flags: u32,
+    ) -> Option<Pfn> {
+        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        for z in self.eligible(node, gfp) {
+            if flags & ALLOC_DIRTY_LIMIT != 0 && gfp.has(Gfp::WRITE) && !self.zone_dirty_ok(z) {
+                self.world.charge(Cost::ZoneWalk, 1);
+                continue;
+            }
+            if flags & ALLOC_NO_WATERMARKS == 0
+                && !self.watermark_ok(z, order, self.zones[z].mark(mark), classzone, flags)
+            {
+                self.world.charge(Cost::ZoneWalk, 1);
+                continue;
+            }
+            let pfn = if order == 0 { self.rmqueue_pcp(z) } else { self.rmqueue_order(z, order) };
+            if let Some(pfn) = pfn {
+                debug_assert!(!self.frames.any(pfn, flag::CHECK_AT_FREE | flag::USED));
+                self.frames.word(pfn, 0).set((z as u32) << flag::ZONE_SHIFT | flag::USED);
+                self.frames.set_maps(pfn, 0, 0);
+                self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
+                self.world.charge(Cost::PageAlloc, 1);
+                self.track_instantiated(pfn);
+                self.trace(|| Event::PageAlloc { pfn, order, gfp: gfp.0 });
+                return Some(pfn);
+            }
+        }
+        None
+    }
+
+    /// Allocates without waiting and without waking anybody: for callers that may not sleep and
+    /// hold no reserves. Same walk as the fast path.
+    pub fn try_alloc_page(&self, gfp: Gfp) -> Option<Pfn> {
+        let node = self.current().node.get();
+        self.get_page_from_freelist(node, gfp, 0, Mark::Low, 0)
+    }
+
+    /// Allocates from the reserves if need be, without waiting: for tasks that free memory.
+    pub fn alloc_page_memalloc(&self, gfp: Gfp) -> Option<Pfn> {
+        let node = self.current().node.get();
+        self.get_page_from_freelist(node, gfp, 0, Mark::Min, 0)
+            .or_else(|| self.get_page_from_freelist(node, gfp, 0, Mark::Min, ALLOC_NO_WATERMARKS))
+    }
+
+    /// Allocates one page (reference 02 §3). `None`: the request gave up, or the run ended in OOM.
+    #[inline]
+    pub async fn alloc_page(&self, gfp: Gfp) -> Option<Pfn> {
+        self.alloc_pages(gfp, 0).await
+    }
+
+    /// Allocates 2^order contiguous pages.
+    #[inline]
+    pub async fn alloc_pages(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
+        let start = self.world.now();
+        let node = self.current().node.get();
+        let fast = self.fast_path_flags();
+        if let Some(pfn) = self.get_page_from_freelist(node, gfp, order, Mark::Low, fast) {
+            self.world.alloc_latency(AllocPath::Fast, self.world.now() - start);
+            return Some(pfn);
+        }
+        let (pfn, path) = self.alloc_pages_slowpath(gfp, order).await;
+        self.world.alloc_latency(path, self.world.now() - start);
+        pfn
+    }
+
+    #[inline(always)]
+    fn fast_path_flags(&self) -> u32 {
+        match self.policy.dirty_limits {
+            DirtyLimits::Global => 0,
+            DirtyLimits::PerZone | DirtyLimits::PerZoneStall => ALLOC_DIRTY_LIMIT,
+        }
+    }
+
+    fn slow_path_flags(&self, gfp: Gfp) -> u32 {
+        let task = self.current().flags();
+        let mut flags = 0;
+        if gfp.has(Gfp::HIGH) {
+            flags |= ALLOC_HIGH;
+        }
+        if !gfp.has(Gfp::WAIT) || task & PF_REALTIME != 0 {
+            flags |= ALLOC_HARDER;
+        }
+        if task & (PF_MEMALLOC | PF_DYING) != 0 {
+            flags |= ALLOC_NO_WATERMARKS;
+        }
+        flags
+    }
+
+    #[cold]
+    async fn alloc_pages_slowpath(&self, gfp: Gfp, order: u32) -> (Option<Pfn>, AllocPath) {
+        let node = self.current().node.get();
+        let mut path = AllocPath::KswapdWoken;
+        'restart: loop {
+            for z in self.eligible(node, gfp) {
+                self.wakeup_kswapd(z, order, self.zones[self.preferred_zone(node, gfp)].kind.index());
+            }
+            if self.policy.dirty_limits == DirtyLimits::PerZoneStall && gfp.has(Gfp::WRITE) {
+                if self.stall_on_dirty_zones(node, gfp).await {
+                    path = AllocPath::DirtyStall;
+                }
+            }
+            let flags = self.slow_path_flags(gfp);
+            let mut pages_reclaimed = 0;
+            loop {
+                self.world.relax().await;
+                let checked = flags & !ALLOC_NO_WATERMARKS;
+                if let Some(p) = self.get_page_from_freelist(node, gfp, order, Mark::Min, checked) {
+                    return (Some(p), path);
+                }
+                if flags & ALLOC_NO_WATERMARKS != 0 {
+                    let page = self.get_page_from_freelist(
+                        node,
+                        gfp,
+                        order,
+                        Mark::Min,
+                        ALLOC_NO_WATERMARKS,
+                    );
+                    if page.is_some() {
+                        return (page, path);
+                    }
+                    if gfp.has(Gfp::NOFAIL) {
+                        let z = self.preferred_zone(node, gfp);
+                        self.wait_iff_congested(z, Class::Async, self.tick_fraction(50)).await;
+                        continue;
+                    }
+                }
+                let task = self.current().flags();
+                if !gfp.has(Gfp::WAIT)
+                    || task & PF_MEMALLOC != 0
+                    || (task & PF_DYING != 0 && !gfp.has(Gfp::NOFAIL))
+                {
+                    return (None, AllocPath::Failed);
+                }
+                path = AllocPath::DirectReclaim;
+                let progress = self.try_to_free_pages(node, gfp, order).await;
+                if progress > 0 {
+                    pages_reclaimed += progress;
+                    for attempt in 0..2 {
+                        let page =
+                            self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
+                        if page.is_some() {
+                            return (page, path);
+                        }
+                        if attempt == 0 {
+                            self.drain_all_pages();
+                        }
+                    }
+                } else if gfp.has(Gfp::FS) && !gfp.has(Gfp::NORETRY) {
+                    if self.oom_stage(node, gfp, order).await {
+                        return (None, AllocPath::Failed);
+                    }
+                    if let Some(p) = self.get_page_from_freelist(node, gfp, order, Mark::High, 0) {
+                        return (Some(p), path);
+                    }
+                    continue 'restart;
+                }
+                let retry = gfp.has(Gfp::NOFAIL)
+                    || (!gfp.has(Gfp::NORETRY)
+                        && (order <= PAGE_ALLOC_COSTLY_ORDER
+                            || (gfp.has(Gfp::REPEAT) && pages_reclaimed < 1 << order)));
+                if !retry {
+                    return (None, AllocPath::Failed);
+                }
+                let z = self.preferred_zone(node, gfp);
+                self.wait_iff_congested(z, Class::Async, self.tick_fraction(50)).await;
+            }
+        }
+    }
+
+    /// The OOM stage. `true`: nothing is left and the run ends; where Linux would kill a task,
+    /// the engine reports and stops, for a killed workload has no result.
+    async fn oom_stage(&self, node: u32, gfp: Gfp, order: u32) -> bool {
+        let zones: Vec<usize> = self.eligible(node, gfp).collect();
+        if zones.iter().any(|&z| self.zones[z].flags.get() & ZONE_OOM_LOCKED != 0) {
+            self.world.sleep(self.tick()).await;
+            return false;
+        }
+        for &z in &zones {
+            self.zones[z].flags.fetch_or(ZONE_OOM_LOCKED);
+        }
+        let classzone = self.zones[zones[0]].kind.index();
+        let last_look = zones.iter().any(|&z| {
+            self.watermark_ok(z, order, self.zones[z].mark(Mark::High), classzone, 0)
+        });
+        for &z in &zones {
+            self.zones[z].flags.fetch_and(!ZONE_OOM_LOCKED);
+        }
+        if last_look {
+            return false;
+        }
+        let task = self.world.task();
+        self.trace(|| Event::OutOfMemory { task, order });
+        self.world.out_of_memory(self.oom_report(order));
+        true
+    }
+
+    fn oom_report(&self, order: u32) -> String {
+        use std::fmt::Write as _;
+        let mut s = format!("task {} asked for 2^{order} pages", self.world.task());
+        for z in 0..self.zones.len() {
+            let _ = write!(
+                s,
+                "; {}: free {} min {} inactive_anon {} active_anon {} inactive_file {} \
+                 active_file {} dirty {} writeback {} kernel {}",
+                self.zone_name(z),
+                self.zone_stat(z, ZoneStat::NrFreePages),
+                self.zones[z].mark(Mark::Min),
+                self.zone_stat(z, ZoneStat::NrInactiveAnon),
+                self.zone_stat(z, ZoneStat::NrActiveAnon),
+                self.zone_stat(z, ZoneStat::NrInactiveFile),
+                self.zone_stat(z, ZoneStat::NrActiveFile),
+                self.zone_stat(z, ZoneStat::NrFileDirty),
+                self.zone_stat(z, ZoneStat::NrWriteback),
+                self.zone_stat(z, ZoneStat::NrKernel),
+            );
+        }
+        s
+    }
+
+    /// The earlier form of per-zone dirty limits: where every zone a write may use is over its
+    /// share, and those zones together are too small to reach the global limit, wake the flushers
+    /// and wait for writeback to make progress. Returns whether it waited.
+    async fn stall_on_dirty_zones(&self, node: u32, gfp: Gfp) -> bool {
+        if self.current().flags() & PF_MEMALLOC != 0 || !gfp.has(Gfp::WAIT) {
+            return false;
+        }
+        let highest = gfp.high_zoneidx();
+        let over: u64 = self
+            .eligible(node, gfp)
+            .filter(|&z| self.zones[z].kind.index() <= highest)
+            .map(|z| self.zone_dirty_limit(z))
+            .sum();
+        let limits = self.dirty_limits();
+        if over >= limits.background || self.eligible(node, gfp).any(|z| self.zone_dirty_ok(z)) {
+            return false;
+        }
+        self.stat.event(VmEvent::DirtyStall, 1);
+        self.wakeup_flusher_threads(0);
+        self.congestion_wait(Class::Async, self.tick_fraction(10)).await;
+        true
+    }
+
+    /// Takes unmovable memory for the kernel: it stays until [`Mm::free_kernel_page`].
+    pub async fn alloc_kernel_page(&self, gfp: Gfp) -> Option<Pfn> {
+        let pfn = self.alloc_page(gfp).await?;
+        self.stat.inc(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrKernel);
+        Some(pfn)
+    }
+
+    /// Returns a kernel page.
+    pub fn free_kernel_page(&self, pfn: Pfn) {
+        self.stat.dec(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrKernel);
+        self.free_page(pfn, false);
+    }
+}

@@ -1,0 +1,285 @@
+//! The frame table: 32 bytes a frame, eight words.
+//!
+//! ```text
+//! word      0      1     2     3        4      5        6         7
+//!           flags  prev  next  mapping  index  private  mapcount  track
+//! ```
+//!
+//! `flags` holds the page bits of reference 01 §10 and, in its top byte, the zone. `prev` and
+//! `next` link the page into exactly one list: a buddy list, an LRU list or a task's isolated
+//! list. `mapping` and `index` say which page of which file it is (for anonymous pages: which page
+//! of which region). `private` is the buddy order of a free block or the swap slot. `mapcount`
+//! counts the page-table entries that map it (low half) and those with the accessed bit set (high
+//! half). `track` belongs to the page tracker.
+//!
+//! Behind the last frame stand the sentinels of all lists, so that an insertion or removal never
+//! branches on an empty list.
+
+use crate::world::{Word32, World};
+
+/// A page frame number.
+pub type Pfn = u32;
+
+/// No frame.
+pub const NO_PFN: Pfn = u32::MAX;
+
+/// Bytes a frame takes in the table.
+pub const BYTES_PER_FRAME: usize = 32;
+
+pub(crate) const FLAGS: usize = 0;
+pub(crate) const PREV: usize = 1;
+pub(crate) const NEXT: usize = 2;
+const MAPPING: usize = 3;
+const INDEX: usize = 4;
+const PRIVATE: usize = 5;
+const MAPCOUNT: usize = 6;
+const TRACK: usize = 7;
+
+/// Page bits (reference 01 §10).
+pub mod flag {
+    /// Held by one task; reclaim only tries it.
+    pub const LOCKED: u32 = 1 << 0;
+    /// One software access seen.
+    pub const REFERENCED: u32 = 1 << 1;
+    /// Contents newer than on disk.
+    pub const DIRTY: u32 = 1 << 2;
+    /// On an LRU list.
+    pub const LRU: u32 = 1 << 3;
+    /// Belongs on an active list.
+    pub const ACTIVE: u32 = 1 << 4;
+    /// Under I/O to its device.
+    pub const WRITEBACK: u32 = 1 << 5;
+    /// Goes to the inactive tail when its writeback ends.
+    pub const RECLAIM: u32 = 1 << 6;
+    /// Anonymous or shmem: lives on the anon lists.
+    pub const SWAPBACKED: u32 = 1 << 7;
+    /// Has a swap slot.
+    pub const SWAPCACHE: u32 = 1 << 8;
+    /// Never reclaimed.
+    pub const UNEVICTABLE: u32 = 1 << 9;
+    /// Head of a free buddy block.
+    pub const BUDDY: u32 = 1 << 10;
+    /// Contents are valid.
+    pub const UPTODATE: u32 = 1 << 11;
+    /// A page-table entry holds a newer dirty bit than the page.
+    pub const PTE_DIRTY: u32 = 1 << 12;
+    /// In a file's index (`mapping` and `index` are valid).
+    pub const CACHED: u32 = 1 << 13;
+    /// In an anonymous region (`mapping` and `index` are valid).
+    pub const ANON: u32 = 1 << 14;
+    /// Allocated (not on a free or per-CPU list).
+    pub const USED: u32 = 1 << 15;
+    /// Mapped executable somewhere.
+    pub const EXEC: u32 = 1 << 16;
+    /// Its last write failed.
+    pub const ERROR: u32 = 1 << 17;
+    /// Belongs to filesystem metadata.
+    pub const META: u32 = 1 << 18;
+    /// Temporarily referenced by a task across a wait; reclaim leaves it alone.
+    pub const PINNED: u32 = 1 << 19;
+    /// The zone's number.
+    pub const ZONE_SHIFT: u32 = 24;
+    /// Everything that must be clear when a page is freed.
+    pub const CHECK_AT_FREE: u32 =
+        LOCKED | DIRTY | LRU | ACTIVE | WRITEBACK | BUDDY | CACHED | ANON | PINNED;
+}
+
+/// The table of all frames and of all list sentinels.
+pub struct Frames<W: World> {
+    words: Box<[[W::U32; 8]]>,
+    frames: u32,
+}
+
+impl<W: World> Frames<W> {
+    /// A zeroed table. The operating system gives the memory as it is touched, so a large
+    /// machine costs nothing until its pages are used.
+    pub fn new(frames: u32, sentinels: u32) -> Self {
+        const { assert!(size_of::<[u32; 8]>() == BYTES_PER_FRAME) };
+        assert!(size_of::<[W::U32; 8]>() == BYTES_PER_FRAME, "a frame takes 32 bytes");
+        let words = bytemuck::zeroed_slice_box((frames + sentinels) as usize);
+        let table = Self { words, frames };
+        for s in frames..frames + sentinels {
+            table.word(s, PREV).set(s);
+            table.word(s, NEXT).set(s);
+        }
+        table
+    }
+
+    /// Number of frames, sentinels not counted.
+    pub fn len(&self) -> u32 {
+        self.frames
+    }
+
+    /// Whether the table has no frame.
+    pub fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn word(&self, pfn: Pfn, w: usize) -> &W::U32 {
+        &self.words[pfn as usize][w]
+    }
+
+    /// The page bits.
+    #[inline(always)]
+    pub fn flags(&self, pfn: Pfn) -> u32 {
+        self.word(pfn, FLAGS).get()
+    }
+
+    /// Whether all of `bits` are set.
+    #[inline(always)]
+    pub fn has(&self, pfn: Pfn, bits: u32) -> bool {
+        self.flags(pfn) & bits == bits
+    }
+
+    /// Whether any of `bits` is set.
+    #[inline(always)]
+    pub fn any(&self, pfn: Pfn, bits: u32) -> bool {
+        self.flags(pfn) & bits != 0
+    }
+
+    /// Sets bits; returns the flags before.
+    #[inline(always)]
+    pub fn set_flags(&self, pfn: Pfn, bits: u32) -> u32 {
+        self.word(pfn, FLAGS).fetch_or(bits)
+    }
+
+    /// Clears bits; returns the flags before.
+    #[inline(always)]
+    pub fn clear_flags(&self, pfn: Pfn, bits: u32) -> u32 {
+        self.word(pfn, FLAGS).fetch_and(!bits)
+    }
+
+    /// Sets a bit; returns whether it was set already.
+    #[inline(always)]
+    pub fn test_and_set(&self, pfn: Pfn, bit: u32) -> bool {
+        self.set_flags(pfn, bit) & bit != 0
+    }
+
+    /// Clears a bit; returns whether it was set.
+    #[inline(always)]
+    pub fn test_and_clear(&self, pfn: Pfn, bit: u32) -> bool {
+        self.clear_flags(pfn, bit) & bit != 0
+    }
+
+    /// The zone's number.
+    #[inline(always)]
+    pub fn zone(&self, pfn: Pfn) -> usize {
+        (self.flags(pfn) >> flag::ZONE_SHIFT) as usize
+    }
+
+    /// The file or region the page belongs to.
+    #[inline(always)]
+    pub fn mapping(&self, pfn: Pfn) -> u32 {
+        self.word(pfn, MAPPING).get()
+    }
+
+    /// The page's index in its file or region.
+    #[inline(always)]
+    pub fn index(&self, pfn: Pfn) -> u32 {
+        self.word(pfn, INDEX).get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_mapping(&self, pfn: Pfn, mapping: u32, index: u32) {
+        self.word(pfn, MAPPING).set(mapping);
+        self.word(pfn, INDEX).set(index);
+    }
+
+    /// Buddy order of a free block, or swap slot.
+    #[inline(always)]
+    pub fn private(&self, pfn: Pfn) -> u32 {
+        self.word(pfn, PRIVATE).get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_private(&self, pfn: Pfn, v: u32) {
+        self.word(pfn, PRIVATE).set(v);
+    }
+
+    /// Page-table entries that map the page.
+    #[inline(always)]
+    pub fn mapcount(&self, pfn: Pfn) -> u32 {
+        self.word(pfn, MAPCOUNT).get() & 0xffff
+    }
+
+    /// Mappings whose accessed bit is set.
+    #[inline(always)]
+    pub fn young(&self, pfn: Pfn) -> u32 {
+        self.word(pfn, MAPCOUNT).get() >> 16
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_maps(&self, pfn: Pfn, mapcount: u32, young: u32) {
+        debug_assert!(young <= mapcount && mapcount <= 0xffff);
+        self.word(pfn, MAPCOUNT).set(mapcount | young << 16);
+    }
+
+    /// The page tracker's word.
+    #[inline(always)]
+    pub fn track(&self, pfn: Pfn) -> &W::U32 {
+        self.word(pfn, TRACK)
+    }
+
+    // Lists. Links are written under the lock of the list's owner.
+
+    /// First entry of a list, or the sentinel itself.
+    #[inline(always)]
+    pub fn first(&self, list: Pfn) -> Pfn {
+        self.word(list, NEXT).get()
+    }
+
+    /// Last entry of a list, or the sentinel itself.
+    #[inline(always)]
+    pub fn last(&self, list: Pfn) -> Pfn {
+        self.word(list, PREV).get()
+    }
+
+    /// Whether a list has no entry.
+    #[inline(always)]
+    pub fn list_empty(&self, list: Pfn) -> bool {
+        self.first(list) == list
+    }
+
+    #[inline(always)]
+    fn link(&self, prev: Pfn, pfn: Pfn, next: Pfn) {
+        debug_assert!(pfn < self.frames);
+        self.word(pfn, PREV).set(prev);
+        self.word(pfn, NEXT).set(next);
+        self.word(prev, NEXT).set(pfn);
+        self.word(next, PREV).set(pfn);
+    }
+
+    /// Adds at the head.
+    #[inline(always)]
+    pub(crate) fn add(&self, list: Pfn, pfn: Pfn) {
+        self.link(list, pfn, self.first(list));
+    }
+
+    /// Adds at the tail.
+    #[inline(always)]
+    pub(crate) fn add_tail(&self, list: Pfn, pfn: Pfn) {
+        self.link(self.last(list), pfn, list);
+    }
+
+    /// Takes an entry out of whatever list it is on.
+    #[inline(always)]
+    pub(crate) fn del(&self, pfn: Pfn) {
+        let (prev, next) = (self.word(pfn, PREV).get(), self.word(pfn, NEXT).get());
+        debug_assert!(self.word(prev, NEXT).get() == pfn && self.word(next, PREV).get() == pfn);
+        self.word(prev, NEXT).set(next);
+        self.word(next, PREV).set(prev);
+    }
+
+    /// The entries of a list from head to tail; for checks and tests.
+    pub fn iter(&self, list: Pfn) -> impl Iterator<Item = Pfn> + '_ {
+        let mut at = self.first(list);
+        std::iter::from_fn(move || {
+            (at != list).then(|| {
+                let pfn = at;
+                at = self.word(pfn, NEXT).get();
+                pfn
+            })
+        })
+    }
+}

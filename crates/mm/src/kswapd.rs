@@ -1,0 +1,253 @@
+//! kswapd: one background reclaimer a node (reference 03 §8, 3.0 form).
+
+use crate::Mm;
+use crate::alloc::Gfp;
+use crate::lru::Lru;
+use crate::queue;
+use crate::shrink::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
+use crate::task::{PF_KSWAPD, PF_MEMALLOC, PF_SWAPWRITE};
+use crate::trace::Event;
+use crate::vmstat::VmEvent;
+use crate::world::{Class, Cost, Word32, World};
+use crate::zone::{Mark, ZONE_CONGESTED};
+
+/// Above this share of a zone kswapd keeps reclaiming after the high watermark: 1 %.
+const KSWAPD_ZONE_BALANCE_GAP_RATIO: u64 = 100;
+
+/// The task flags of a kswapd.
+pub const KSWAPD_FLAGS: u32 = PF_KSWAPD | PF_MEMALLOC | PF_SWAPWRITE;
+
+impl<W: World> Mm<W> {
+    /// Asks a zone's kswapd to work: if it sleeps and the zone is below its low watermark.
+    pub(crate) fn wakeup_kswapd(&self, z: usize, order: u32, classzone: usize) {
+        let zone = &self.zones[z];
+        let node = &self.nodes[zone.node as usize];
+        self.world.charge(Cost::ZoneWalk, 1);
+        node.kswapd_order.set(node.kswapd_order.get().max(order));
+        node.kswapd_classzone.set(node.kswapd_classzone.get().min(classzone as u32));
+        if node.kswapd_sleeping.get() == 0 {
+            return;
+        }
+        if self.watermark_ok_safe(z, order, zone.mark(Mark::Low), 0) {
+            return;
+        }
+        self.trace(|| Event::WakeupKswapd {
+            nid: zone.node,
+            zid: zone.kind.index() as u32,
+            order,
+        });
+        node.kswapd_sleeping.set(0);
+        self.world.wake(queue::kswapd(zone.node));
+    }
+
+    /// Whether a node's kswapd sleeps.
+    pub fn kswapd_sleeps(&self, node: u32) -> bool {
+        self.nodes[node as usize].kswapd_sleeping.get() != 0
+    }
+
+    /// The life of a kswapd. Never returns.
+    pub async fn kswapd(&self, nid: u32) {
+        let node = &self.nodes[nid as usize];
+        let (mut order, mut classzone) = (0, 3);
+        loop {
+            // The kernel tries to sleep before each balance run.
+            let asked = (node.kswapd_order.get(), node.kswapd_classzone.get() as usize);
+            node.kswapd_order.set(0);
+            node.kswapd_classzone.set(3);
+            if order < asked.0 || classzone > asked.1 {
+                (order, classzone) = asked;
+            } else {
+                self.kswapd_try_to_sleep(nid, order, classzone).await;
+                order = node.kswapd_order.get();
+                classzone = node.kswapd_classzone.get() as usize;
+                node.kswapd_order.set(0);
+                node.kswapd_classzone.set(3);
+            }
+            self.trace(|| Event::KswapdWake { nid, order });
+            order = self.balance_pgdat(nid, order, classzone).await;
+        }
+    }
+
+    async fn kswapd_try_to_sleep(&self, nid: u32, order: u32, classzone: usize) {
+        let node = &self.nodes[nid as usize];
+        let q = queue::kswapd(nid);
+        let mut remaining_after_nap = false;
+        let ticket = self.world.ticket(q);
+        node.kswapd_sleeping.set(1);
+        if !self.sleeping_prematurely(nid, order, classzone) {
+            let woken = self.world.wait(q, ticket, Some(self.tick_fraction(10))).await;
+            remaining_after_nap = woken;
+            node.kswapd_sleeping.set(1);
+        } else {
+            node.kswapd_sleeping.set(0);
+            self.world.relax().await;
+            return;
+        }
+        let ticket = self.world.ticket(q);
+        if !remaining_after_nap && !self.sleeping_prematurely(nid, order, classzone) {
+            self.trace(|| Event::KswapdSleep { nid });
+            self.set_thresholds(nid, true);
+            self.world.wait(q, ticket, None).await;
+            self.set_thresholds(nid, false);
+        } else if remaining_after_nap {
+            self.stat.event(VmEvent::KswapdLowWmarkHitQuickly, 1);
+        } else {
+            self.stat.event(VmEvent::KswapdHighWmarkHitQuickly, 1);
+        }
+        node.kswapd_sleeping.set(0);
+    }
+
+    /// Installs the normal counter thresholds while kswapd sleeps, the pressure ones otherwise.
+    fn set_thresholds(&self, nid: u32, normal: bool) {
+        for &z in &self.nodes[nid as usize].zones {
+            let zone = &self.zones[usize::from(z)];
+            if zone.percpu_drift_mark() != 0 {
+                let t = if normal { &zone.normal_threshold } else { &zone.pressure_threshold };
+                self.stat.set_threshold(usize::from(z), t.get());
+            }
+        }
+    }
+
+    /// Whether some zone that matters is still below its high watermark.
+    fn sleeping_prematurely(&self, nid: u32, order: u32, classzone: usize) -> bool {
+        let (mut all_ok, mut balanced) = (true, 0);
+        for &z in &self.nodes[nid as usize].zones {
+            let (z, zone) = (usize::from(z), &self.zones[usize::from(z)]);
+            if zone.kind.index() > classzone {
+                continue;
+            }
+            if zone.all_unreclaimable.get() != 0
+                || self.watermark_ok_safe(z, order, zone.mark(Mark::High), 0)
+            {
+                balanced += u64::from(zone.size);
+            } else {
+                all_ok = false;
+            }
+        }
+        if order > 0 {
+            balanced < self.nodes[nid as usize].size / 4
+        } else {
+            !all_ok
+        }
+    }
+
+    /// Reclaims until the node's zones are above their high watermarks. Returns the order it
+    /// ended with.
+    async fn balance_pgdat(&self, nid: u32, mut order: u32, classzone: usize) -> u32 {
+        loop {
+            self.stat.event(VmEvent::PageOutRun, 1);
+            let mut sc = ScanControl {
+                nr_to_reclaim: u64::MAX,
+                nr_scanned: 0,
+                nr_reclaimed: 0,
+                may_writepage: true,
+                may_swap: true,
+                order,
+                gfp: Gfp::KERNEL,
+                priority: DEF_PRIORITY,
+                kswapd: true,
+            };
+            if self.balance_pass(nid, classzone, &mut sc).await {
+                return order;
+            }
+            self.world.relax().await;
+            if sc.nr_reclaimed < SWAP_CLUSTER_MAX {
+                order = 0;
+            }
+        }
+    }
+
+    /// One run from priority 12 downwards. Returns whether the node is balanced.
+    async fn balance_pass(&self, nid: u32, classzone: usize, sc: &mut ScanControl) -> bool {
+        let node = &self.nodes[nid as usize];
+        let mut total_scanned = 0;
+        for priority in (0..=DEF_PRIORITY).rev() {
+            sc.priority = priority;
+            let Some(end) = self.highest_unbalanced(nid, sc).await else { return true };
+            let mut end_zone = self.zones[end].kind.index();
+            let (mut all_ok, mut under_min, mut balanced) = (true, false, 0);
+            for i in 0..node.zones.len() {
+                let z = usize::from(node.zones[i]);
+                let zone = &self.zones[z];
+                if zone.kind.index() > end_zone {
+                    break;
+                }
+                if zone.all_unreclaimable.get() != 0 && priority != DEF_PRIORITY {
+                    continue;
+                }
+                self.world.charge(Cost::ZoneWalk, 1);
+                sc.nr_scanned = 0;
+                let high = zone.mark(Mark::High);
+                let gap = zone
+                    .mark(Mark::Low)
+                    .min(u64::from(zone.size).div_ceil(KSWAPD_ZONE_BALANCE_GAP_RATIO));
+                if !self.watermark_ok_safe(z, sc.order, high + gap, end_zone) {
+                    self.shrink_zone(z, sc).await;
+                    self.world.charge(Cost::ShrinkSlab, 1);
+                    self.world.relax().await;
+                    total_scanned += sc.nr_scanned;
+                    if zone.all_unreclaimable.get() == 0 && !self.zone_reclaimable(z) {
+                        zone.all_unreclaimable.set(1);
+                    }
+                }
+                if total_scanned > SWAP_CLUSTER_MAX * 2
+                    && total_scanned > sc.nr_reclaimed + sc.nr_reclaimed / 2
+                {
+                    sc.may_writepage = true;
+                }
+                if zone.all_unreclaimable.get() != 0 {
+                    if end_zone == zone.kind.index() {
+                        end_zone = end_zone.saturating_sub(1);
+                    }
+                    continue;
+                }
+                if !self.watermark_ok_safe(z, sc.order, high, end_zone) {
+                    all_ok = false;
+                    if !self.watermark_ok_safe(z, sc.order, zone.mark(Mark::Min), end_zone) {
+                        under_min = true;
+                    }
+                } else {
+                    zone.flags.fetch_and(!ZONE_CONGESTED);
+                    if zone.kind.index() <= classzone {
+                        balanced += u64::from(zone.size);
+                    }
+                }
+            }
+            if all_ok || (sc.order > 0 && balanced >= node.size / 4) {
+                return true;
+            }
+            if total_scanned > 0 && priority < DEF_PRIORITY - 2 {
+                if under_min {
+                    self.stat.event(VmEvent::KswapdSkipCongestionWait, 1);
+                } else {
+                    self.congestion_wait(Class::Async, self.tick_fraction(10)).await;
+                }
+            }
+            if sc.nr_reclaimed >= SWAP_CLUSTER_MAX {
+                break;
+            }
+        }
+        false
+    }
+
+    /// Walks the zones high to low for the first one below its high watermark.
+    async fn highest_unbalanced(&self, nid: u32, sc: &mut ScanControl) -> Option<usize> {
+        for i in (0..self.nodes[nid as usize].zones.len()).rev() {
+            let z = usize::from(self.nodes[nid as usize].zones[i]);
+            let zone = &self.zones[z];
+            self.world.charge(Cost::ZoneWalk, 1);
+            if zone.all_unreclaimable.get() != 0 && sc.priority != DEF_PRIORITY {
+                continue;
+            }
+            if self.inactive_anon_is_low(z) {
+                self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
+                self.world.relax().await;
+            }
+            if !self.watermark_ok_safe(z, sc.order, zone.mark(Mark::High), 0) {
+                return Some(z);
+            }
+            zone.flags.fetch_and(!ZONE_CONGESTED);
+        }
+        None
+    }
+}

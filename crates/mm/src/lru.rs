@@ -1,0 +1,310 @@
+//! LRU lists, pagevecs and page activation (reference 01 §§9-10).
+//!
+//! Pages join, move on and rotate in the lists through per-CPU batches of 14 (pagevecs), so the
+//! list lock is taken once per batch. A page that waits in a batch is on no list and cannot be
+//! isolated; every shrink drains the batches of its CPU first.
+
+use crate::frame::flag;
+use crate::trace::{Event, TrackPath};
+use crate::vmstat::{VmEvent, ZoneStat};
+use crate::world::{Cost, ShortLock, Word32, Word64, World};
+use crate::{Mm, Pfn};
+
+/// The five lists of a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Lru {
+    /// Anonymous, not recently used.
+    InactiveAnon,
+    /// Anonymous, in use.
+    ActiveAnon,
+    /// Page cache, not recently used.
+    InactiveFile,
+    /// Page cache, in use.
+    ActiveFile,
+    /// Never reclaimed.
+    Unevictable,
+}
+
+/// Number of lists.
+pub const LRU_LISTS: usize = 5;
+
+impl Lru {
+    /// Every list.
+    pub const ALL: [Self; LRU_LISTS] = [
+        Self::InactiveAnon,
+        Self::ActiveAnon,
+        Self::InactiveFile,
+        Self::ActiveFile,
+        Self::Unevictable,
+    ];
+
+    /// The list that page flags belong on.
+    #[inline(always)]
+    pub fn of(flags: u32) -> Self {
+        if flags & flag::UNEVICTABLE != 0 {
+            return Self::Unevictable;
+        }
+        match (flags & flag::SWAPBACKED != 0, flags & flag::ACTIVE != 0) {
+            (true, false) => Self::InactiveAnon,
+            (true, true) => Self::ActiveAnon,
+            (false, false) => Self::InactiveFile,
+            (false, true) => Self::ActiveFile,
+        }
+    }
+
+    /// Whether it holds page cache (1) or anonymous pages (0): the index of the balance
+    /// statistics.
+    #[inline(always)]
+    pub fn is_file(self) -> bool {
+        matches!(self, Self::InactiveFile | Self::ActiveFile)
+    }
+
+    /// Whether it is an active list.
+    #[inline(always)]
+    pub fn is_active(self) -> bool {
+        matches!(self, Self::ActiveAnon | Self::ActiveFile)
+    }
+}
+
+/// Pages a batch holds.
+pub const PAGEVEC_SIZE: usize = 14;
+
+/// A per-CPU batch.
+pub(crate) struct Pagevec<W: World> {
+    n: W::U32,
+    pages: [W::U32; PAGEVEC_SIZE],
+}
+
+impl<W: World> Pagevec<W> {
+    pub fn new() -> Self {
+        Self { n: bytemuck::Zeroable::zeroed(), pages: bytemuck::Zeroable::zeroed() }
+    }
+
+    /// Adds a page; returns whether the batch is full now.
+    #[inline(always)]
+    fn push(&self, pfn: Pfn) -> bool {
+        let n = self.n.get() as usize;
+        self.pages[n].set(pfn);
+        self.n.set(n as u32 + 1);
+        n + 1 == PAGEVEC_SIZE
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Pfn> + '_ {
+        self.pages[..self.n.get() as usize].iter().map(Word32::get)
+    }
+}
+
+/// The batches of one CPU.
+pub(crate) struct Pagevecs<W: World> {
+    /// New pages, one batch a list.
+    pub add: [Pagevec<W>; LRU_LISTS],
+    /// Pages whose writeback ended: to the inactive tail.
+    pub rotate: Pagevec<W>,
+    /// Pages to activate.
+    pub activate: Pagevec<W>,
+    /// In the live world another thread may use the slot.
+    pub lock: W::Lock,
+}
+
+impl<W: World> Pagevecs<W> {
+    pub fn new() -> Self {
+        Self {
+            add: std::array::from_fn(|_| Pagevec::new()),
+            rotate: Pagevec::new(),
+            activate: Pagevec::new(),
+            lock: W::Lock::default(),
+        }
+    }
+}
+
+impl<W: World> Mm<W> {
+    #[inline(always)]
+    pub(crate) fn lru_list(&self, z: usize, lru: Lru) -> Pfn {
+        self.zones[z].lru + lru as u32
+    }
+
+    /// Pages on a list, by the cheap counter.
+    #[inline(always)]
+    pub(crate) fn lru_size(&self, z: usize, lru: Lru) -> u64 {
+        self.stat.zone(z, ZoneStat::of_lru(lru))
+    }
+
+    #[inline(always)]
+    fn count_lru(&self, z: usize, lru: Lru, n: i32) {
+        self.stat.add(self.world.cpu(), z, ZoneStat::of_lru(lru), n);
+    }
+
+    /// Hands a new page to its list's add batch.
+    #[inline(always)]
+    pub(crate) fn lru_cache_add(&self, pfn: Pfn, lru: Lru) {
+        debug_assert!(!self.frames.has(pfn, flag::LRU));
+        if lru.is_active() {
+            self.frames.set_flags(pfn, flag::ACTIVE);
+        }
+        let pv = &self.pagevecs[self.world.cpu()];
+        pv.lock.with(|| {
+            if pv.add[lru as usize].push(pfn) {
+                self.drain_add(&pv.add[lru as usize], lru);
+            }
+        });
+        self.world.charge(Cost::Lru, 1);
+    }
+
+    /// Moves a batch's pages to the head of their list, zone by zone as they come.
+    fn drain_add(&self, pv: &Pagevec<W>, lru: Lru) {
+        let n = pv.n.get() as usize;
+        let mut i = 0;
+        while i < n {
+            let z = self.frames.zone(pv.pages[i].get());
+            let zone = &self.zones[z];
+            let list = self.lru_list(z, lru);
+            let mut moved = 0;
+            zone.lru_lock.with(|| {
+                while i < n {
+                    let pfn = pv.pages[i].get();
+                    if self.frames.zone(pfn) != z {
+                        break;
+                    }
+                    let before = self.frames.set_flags(pfn, flag::LRU);
+                    debug_assert!(before & flag::LRU == 0 && Lru::of(before) == lru);
+                    self.frames.add(list, pfn);
+                    moved += 1;
+                    i += 1;
+                }
+                let t = usize::from(lru.is_file());
+                zone.recent_scanned[t].fetch_add(moved as u64);
+                if lru.is_active() {
+                    zone.recent_rotated[t].fetch_add(moved as u64);
+                }
+            });
+            self.count_lru(z, lru, moved);
+        }
+        pv.n.set(0);
+    }
+
+    fn drain_rotate(&self, pv: &Pagevec<W>) {
+        let mut moved = 0;
+        for pfn in pv.iter() {
+            let f = self.frames.flags(pfn);
+            if f & flag::LRU != 0 && f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 {
+                let z = self.frames.zone(pfn);
+                self.zones[z].lru_lock.with(|| {
+                    self.frames.del(pfn);
+                    self.frames.add_tail(self.lru_list(z, Lru::of(f)), pfn);
+                });
+                moved += 1;
+            }
+            self.frames.clear_flags(pfn, flag::PINNED);
+        }
+        pv.n.set(0);
+        self.stat.event(VmEvent::PgRotated, moved);
+    }
+
+    fn drain_activate(&self, pv: &Pagevec<W>) {
+        for pfn in pv.iter() {
+            let f = self.frames.flags(pfn);
+            if f & flag::LRU != 0 && f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 {
+                let z = self.frames.zone(pfn);
+                let zone = &self.zones[z];
+                let from = Lru::of(f);
+                let to = Lru::of(f | flag::ACTIVE);
+                zone.lru_lock.with(|| {
+                    self.frames.del(pfn);
+                    self.frames.set_flags(pfn, flag::ACTIVE);
+                    self.frames.add(self.lru_list(z, to), pfn);
+                    let t = usize::from(to.is_file());
+                    zone.recent_scanned[t].fetch_add(1);
+                    zone.recent_rotated[t].fetch_add(1);
+                });
+                self.count_lru(z, from, -1);
+                self.count_lru(z, to, 1);
+                self.stat.event(VmEvent::PgActivate, 1);
+                self.track_activated(pfn);
+                self.trace(|| Event::PageActivated { pfn });
+            }
+            self.frames.clear_flags(pfn, flag::PINNED);
+        }
+        pv.n.set(0);
+    }
+
+    /// Empties the batches of the calling task's CPU.
+    pub fn lru_add_drain(&self) {
+        self.lru_add_drain_cpu(self.world.cpu());
+    }
+
+    /// Empties the batches of one CPU.
+    pub fn lru_add_drain_cpu(&self, cpu: usize) {
+        let pv = &self.pagevecs[cpu];
+        pv.lock.with(|| {
+            for lru in Lru::ALL {
+                if pv.add[lru as usize].n.get() != 0 {
+                    self.drain_add(&pv.add[lru as usize], lru);
+                }
+            }
+            if pv.rotate.n.get() != 0 {
+                self.drain_rotate(&pv.rotate);
+            }
+            if pv.activate.n.get() != 0 {
+                self.drain_activate(&pv.activate);
+            }
+        });
+    }
+
+    /// A page whose writeback ended and that reclaim had marked: to the tail of its inactive list.
+    pub(crate) fn rotate_reclaimable_page(&self, pfn: Pfn) {
+        let f = self.frames.flags(pfn);
+        let bad = flag::LOCKED | flag::DIRTY | flag::ACTIVE | flag::UNEVICTABLE;
+        if f & flag::LRU == 0 || f & (bad | flag::PINNED) != 0 {
+            return;
+        }
+        // The batch holds a reference: nobody frees the page meanwhile.
+        self.frames.set_flags(pfn, flag::PINNED);
+        let pv = &self.pagevecs[self.world.cpu()];
+        pv.lock.with(|| {
+            if pv.rotate.push(pfn) {
+                self.drain_rotate(&pv.rotate);
+            }
+        });
+    }
+
+    fn activate_page(&self, pfn: Pfn) {
+        let f = self.frames.flags(pfn);
+        if f & flag::LRU == 0
+            || f & (flag::ACTIVE | flag::UNEVICTABLE | flag::PINNED) != 0
+        {
+            return;
+        }
+        self.frames.set_flags(pfn, flag::PINNED);
+        let pv = &self.pagevecs[self.world.cpu()];
+        pv.lock.with(|| {
+            if pv.activate.push(pfn) {
+                self.drain_activate(&pv.activate);
+            }
+        });
+    }
+
+    /// One software access (reference 01 §10, 3.0 form): the second one activates, unless the
+    /// page still waits in an add batch.
+    pub fn mark_page_accessed(&self, pfn: Pfn, path: TrackPath) {
+        let f = self.frames.flags(pfn);
+        if f & flag::REFERENCED == 0 {
+            self.frames.set_flags(pfn, flag::REFERENCED);
+        } else if f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 && f & flag::LRU != 0 {
+            self.note_path(path);
+            self.activate_page(pfn);
+            self.frames.clear_flags(pfn, flag::REFERENCED);
+        }
+    }
+
+    /// Puts an isolated page back at the head of the list its flags name.
+    #[inline(always)]
+    pub(crate) fn putback_lru_page(&self, z: usize, pfn: Pfn) -> Lru {
+        let f = self.frames.set_flags(pfn, flag::LRU);
+        debug_assert!(f & flag::LRU == 0);
+        let lru = Lru::of(f);
+        self.frames.add(self.lru_list(z, lru), pfn);
+        self.count_lru(z, lru, 1);
+        lru
+    }
+}

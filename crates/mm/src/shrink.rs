@@ -1,0 +1,584 @@
+//! Scanning LRU lists: how much, in which order, and what becomes of each page (reference 03
+//! §§1-6, 9).
+
+use crate::alloc::Gfp;
+use crate::frame::flag;
+use crate::lru::Lru;
+use crate::policy::{ReclaimThrottle, ReclaimWriteback};
+use crate::task::{PF_KSWAPD, PF_SWAPWRITE};
+use crate::trace::{Event, IsolateMode, TrackPath};
+use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use crate::world::{Class, Cost, ShortLock, Word32, Word64, World, Writepage, WritebackControl};
+use crate::zone::{Mark, ZONE_CONGESTED};
+use crate::{Mm, Pfn};
+
+/// Pages scanned and reclaimed at a time.
+pub const SWAP_CLUSTER_MAX: u64 = 32;
+/// The first, gentlest priority; every step down doubles the share of a list that is scanned.
+pub const DEF_PRIORITY: u8 = 12;
+
+/// One invocation of reclaim.
+#[derive(Debug, Clone, Copy)]
+pub struct ScanControl {
+    /// Stop after this many pages.
+    pub nr_to_reclaim: u64,
+    /// Pages examined by the page loop; a mapped or swap-cache page counts twice.
+    pub nr_scanned: u64,
+    /// Pages freed.
+    pub nr_reclaimed: u64,
+    /// May write pages.
+    pub may_writepage: bool,
+    /// May swap.
+    pub may_swap: bool,
+    /// Order of the request.
+    pub order: u32,
+    /// The request's flags.
+    pub gfp: Gfp,
+    /// Current priority.
+    pub priority: u8,
+    /// Runs in kswapd.
+    pub kswapd: bool,
+}
+
+/// What one page's examination decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Keep,
+    Activate,
+    /// Clean and unused: free it.
+    Free,
+    /// Dirty: hand it to its filesystem or swap.
+    Pageout,
+}
+
+/// What a batch saw.
+#[derive(Debug, Default, Clone, Copy)]
+struct Batch {
+    reclaimed: u64,
+    dirty: u64,
+    congested: u64,
+    writeback: u64,
+}
+
+enum Pageout {
+    Keep,
+    Activate,
+    Success,
+    Clean,
+}
+
+/// The four evictable lists in scanning order.
+const SCAN_ORDER: [Lru; 4] =
+    [Lru::InactiveAnon, Lru::ActiveAnon, Lru::InactiveFile, Lru::ActiveFile];
+
+impl<W: World> Mm<W> {
+    fn size_of_type(&self, z: usize, file: bool) -> u64 {
+        if file {
+            self.lru_size(z, Lru::ActiveFile) + self.lru_size(z, Lru::InactiveFile)
+        } else {
+            self.lru_size(z, Lru::ActiveAnon) + self.lru_size(z, Lru::InactiveAnon)
+        }
+    }
+
+    /// Pages of a zone that reclaim could get at.
+    pub fn zone_reclaimable_pages(&self, z: usize) -> u64 {
+        let anon = if self.free_swap() > 0 { self.size_of_type(z, false) } else { 0 };
+        self.size_of_type(z, true) + anon
+    }
+
+    /// Whether scanning the zone still makes sense.
+    pub(crate) fn zone_reclaimable(&self, z: usize) -> bool {
+        self.zones[z].pages_scanned.get() < self.zone_reclaimable_pages(z) * 6
+    }
+
+    /// Whether the inactive anon list is too short for its active list.
+    pub(crate) fn inactive_anon_is_low(&self, z: usize) -> bool {
+        if self.config.swap_slots == 0 {
+            return false;
+        }
+        let gib = u64::from(self.zones[z].size) >> (30 - 12);
+        let ratio = if gib > 0 { (10 * gib).isqrt() } else { 1 };
+        self.lru_size(z, Lru::InactiveAnon) * ratio < self.lru_size(z, Lru::ActiveAnon)
+    }
+
+    fn inactive_file_is_low(&self, z: usize) -> bool {
+        self.lru_size(z, Lru::ActiveFile) > self.lru_size(z, Lru::InactiveFile)
+    }
+
+    /// How many pages of each list to scan (reference 03 §2), in [`SCAN_ORDER`].
+    pub(crate) fn get_scan_count(&self, z: usize, sc: &ScanControl) -> [u64; 4] {
+        let zone = &self.zones[z];
+        let anon = self.size_of_type(z, false);
+        let file = self.size_of_type(z, true);
+        let swap = sc.may_swap && self.free_swap() > 0;
+        let force = sc.kswapd && (anon + file) >> sc.priority < SWAP_CLUSTER_MAX;
+        let free = self.stat.zone(z, ZoneStat::NrFreePages);
+        let (fraction, denominator) = if !swap {
+            ([0, 1], 1)
+        } else if file + free <= zone.mark(Mark::High) {
+            ([1, 0], 1)
+        } else {
+            let s = self.config.sysctl.swappiness;
+            let decayed = zone.lru_lock.with(|| {
+                for (t, size) in [anon, file].into_iter().enumerate() {
+                    if zone.recent_scanned[t].get() > size / 4 {
+                        zone.recent_scanned[t].set(zone.recent_scanned[t].get() / 2);
+                        zone.recent_rotated[t].set(zone.recent_rotated[t].get() / 2);
+                    }
+                }
+                [0, 1].map(|t| (zone.recent_scanned[t].get(), zone.recent_rotated[t].get()))
+            });
+            let ap = (s + 1) * (decayed[0].0 + 1) / (decayed[0].1 + 1);
+            let fp = (201 - s) * (decayed[1].0 + 1) / (decayed[1].1 + 1);
+            ([ap, fp], ap + fp + 1)
+        };
+        SCAN_ORDER.map(|lru| {
+            let t = usize::from(lru.is_file());
+            let size = self.lru_size(z, lru);
+            if sc.priority == 0 && swap {
+                return size;
+            }
+            let n = (size >> sc.priority) * fraction[t] / denominator;
+            if n == 0 && force && (lru.is_file() || swap) { SWAP_CLUSTER_MAX } else { n }
+        })
+    }
+
+    /// Scans a zone (reference 03 §3).
+    pub(crate) async fn shrink_zone(&self, z: usize, sc: &mut ScanControl) {
+        let reclaimed_before = sc.nr_reclaimed;
+        let mut nr = self.get_scan_count(z, sc);
+        // Inactive anon, active file, inactive file drive the loop; active anon rides along.
+        while nr[0] + nr[2] + nr[3] > 0 {
+            for (i, lru) in SCAN_ORDER.into_iter().enumerate() {
+                let n = nr[i].min(SWAP_CLUSTER_MAX);
+                nr[i] -= n;
+                if n > 0 {
+                    self.shrink_list(z, lru, n as u32, sc).await;
+                }
+            }
+            let reclaimed = sc.nr_reclaimed - reclaimed_before;
+            if reclaimed >= sc.nr_to_reclaim && sc.priority < DEF_PRIORITY {
+                break;
+            }
+        }
+        if self.inactive_anon_is_low(z) {
+            self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
+            self.world.relax().await;
+        }
+        self.throttle_vm_writeout(sc.gfp).await;
+    }
+
+    async fn shrink_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
+        match lru {
+            Lru::ActiveAnon | Lru::ActiveFile => {
+                let low = if lru.is_file() {
+                    self.inactive_file_is_low(z)
+                } else {
+                    self.inactive_anon_is_low(z)
+                };
+                if low {
+                    self.shrink_active_list(z, lru, n, sc);
+                    self.world.relax().await;
+                }
+            }
+            _ => self.shrink_inactive_list(z, lru, n, sc).await,
+        }
+    }
+
+    /// Takes up to `n` pages from a list's tail onto the calling task's isolated list. Returns
+    /// scanned and taken.
+    fn isolate(&self, z: usize, lru: Lru, n: u32, mode: IsolateMode, order: u32) -> (u32, u32) {
+        debug_assert!(n as u64 <= SWAP_CLUSTER_MAX);
+        let list = self.lru_list(z, lru);
+        let mine = self.isolated_list(self.world.task());
+        debug_assert!(self.frames.list_empty(mine));
+        let (mut scanned, mut taken) = (0, 0);
+        self.zones[z].lru_lock.with(|| {
+            while scanned < n {
+                let pfn = self.frames.last(list);
+                if pfn == list {
+                    break;
+                }
+                scanned += 1;
+                let before = self.frames.clear_flags(pfn, flag::LRU);
+                debug_assert!(before & flag::LRU != 0);
+                self.frames.del(pfn);
+                self.frames.add_tail(mine, pfn);
+                taken += 1;
+            }
+        });
+        let cpu = self.world.cpu();
+        let isolated =
+            if lru.is_file() { ZoneStat::NrIsolatedFile } else { ZoneStat::NrIsolatedAnon };
+        self.stat.add(cpu, z, ZoneStat::of_lru(lru), -(taken as i32));
+        self.stat.add(cpu, z, isolated, taken as i32);
+        self.zones[z].pages_scanned.fetch_add(u64::from(scanned));
+        self.zones[z].recent_scanned[usize::from(lru.is_file())].fetch_add(u64::from(taken));
+        self.world.charge(Cost::Lru, taken);
+        self.trace(|| Event::LruIsolate {
+            mode,
+            order,
+            nr_requested: n,
+            nr_scanned: scanned,
+            nr_taken: taken,
+        });
+        (scanned, taken)
+    }
+
+    /// Scans an active list (reference 03 §6).
+    pub(crate) fn shrink_active_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
+        self.lru_add_drain();
+        let zone = &self.zones[z];
+        let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Active, sc.order);
+        self.stat.zone_event(z, ZoneEvent::PgRefill, u64::from(scanned));
+        let mine = self.isolated_list(self.world.task());
+        let (mut rotated, mut deactivated) = (0, 0);
+        for _ in 0..taken {
+            let pfn = self.frames.first(mine);
+            self.frames.del(pfn);
+            let f = self.frames.flags(pfn);
+            let young = self.take_young(pfn);
+            if f & flag::UNEVICTABLE == 0 {
+                if young > 0 {
+                    rotated += 1;
+                }
+                if !(young > 0 && f & flag::EXEC != 0 && lru.is_file()) {
+                    self.frames.clear_flags(pfn, flag::ACTIVE);
+                    deactivated += 1;
+                }
+            }
+            self.putback_lru_page(z, pfn);
+        }
+        zone.recent_rotated[usize::from(lru.is_file())].fetch_add(rotated);
+        self.stat.event(VmEvent::PgDeactivate, deactivated);
+        self.count_isolated(z, lru.is_file(), -(taken as i32));
+        self.world.charge(Cost::PageScan, taken);
+    }
+
+    fn count_isolated(&self, z: usize, file: bool, n: i32) {
+        let item = if file { ZoneStat::NrIsolatedFile } else { ZoneStat::NrIsolatedAnon };
+        self.stat.add(self.world.cpu(), z, item, n);
+    }
+
+    /// Reads and clears the accessed bits of every mapping of a page; returns how many were set.
+    #[inline(always)]
+    fn take_young(&self, pfn: Pfn) -> u32 {
+        let young = self.frames.young(pfn);
+        if young > 0 {
+            self.frames.set_maps(pfn, self.frames.mapcount(pfn), 0);
+        }
+        young
+    }
+
+    fn too_many_isolated(&self, z: usize, file: bool, sc: &ScanControl) -> bool {
+        if sc.kswapd {
+            return false;
+        }
+        let (inactive, isolated) = if file {
+            (self.lru_size(z, Lru::InactiveFile), ZoneStat::NrIsolatedFile)
+        } else {
+            (self.lru_size(z, Lru::InactiveAnon), ZoneStat::NrIsolatedAnon)
+        };
+        self.stat.zone(z, isolated) > inactive
+    }
+
+    /// Scans one batch of an inactive list.
+    async fn shrink_inactive_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
+        let file = lru.is_file();
+        while self.too_many_isolated(z, file, sc) {
+            self.congestion_wait(Class::Async, self.tick_fraction(10)).await;
+            if self.current().flags() & crate::task::PF_DYING != 0 {
+                sc.nr_reclaimed += SWAP_CLUSTER_MAX;
+                return;
+            }
+        }
+        self.note_path(TrackPath::Reclaim);
+        self.lru_add_drain();
+        let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Inactive, sc.order);
+        let event = if sc.kswapd { ZoneEvent::PgScanKswapd } else { ZoneEvent::PgScanDirect };
+        self.stat.zone_event(z, event, u64::from(scanned));
+        if taken == 0 {
+            return;
+        }
+        let batch = self.shrink_page_list(z, taken, sc).await;
+        let mine = self.isolated_list(self.world.task());
+        let mut rotated = 0;
+        loop {
+            let pfn = self.frames.first(mine);
+            if pfn == mine {
+                break;
+            }
+            self.frames.del(pfn);
+            if self.putback_lru_page(z, pfn).is_active() {
+                rotated += 1;
+            }
+        }
+        self.zones[z].recent_rotated[usize::from(file)].fetch_add(rotated);
+        self.count_isolated(z, file, -(taken as i32));
+        self.stat.zone_event(z, ZoneEvent::PgSteal, batch.reclaimed);
+        if sc.kswapd {
+            self.stat.event(VmEvent::KswapdSteal, batch.reclaimed);
+        }
+        sc.nr_reclaimed += batch.reclaimed;
+        self.trace(|| Event::ShrinkInactive {
+            nid: self.zones[z].node,
+            zid: self.zones[z].kind.index() as u32,
+            nr_scanned: scanned,
+            nr_reclaimed: batch.reclaimed as u32,
+            priority: u32::from(sc.priority),
+        });
+        // writeback-from-reclaim 6: the lower the priority, the fewer such pages it takes.
+        let found = match self.policy.reclaim_throttle {
+            ReclaimThrottle::None => 0,
+            ReclaimThrottle::Dirty => batch.dirty,
+            ReclaimThrottle::Writeback => batch.writeback,
+        };
+        if found > 0 && found >= u64::from(taken) >> (DEF_PRIORITY - sc.priority) {
+            self.wait_iff_congested(z, Class::Async, self.tick_fraction(10)).await;
+        }
+        self.world.relax().await;
+    }
+
+    /// Decides on every isolated page. Pages that stay are left on the task's list in the order
+    /// in which they were examined.
+    async fn shrink_page_list(&self, z: usize, taken: u32, sc: &mut ScanControl) -> Batch {
+        let mine = self.isolated_list(self.world.task());
+        let mut batch = Batch::default();
+        let mut freed = [0; SWAP_CLUSTER_MAX as usize];
+        self.world.charge(Cost::PageScan, taken);
+        for _ in 0..taken {
+            let pfn = self.frames.first(mine);
+            debug_assert!(pfn != mine);
+            self.frames.del(pfn);
+            self.frames.add_tail(mine, pfn);
+            if !self.try_lock_page(pfn) {
+                continue;
+            }
+            let mut verdict = self.examine(pfn, sc, &mut batch);
+            if verdict == Verdict::Pageout {
+                verdict = match self.pageout(pfn, sc, &mut batch).await {
+                    Pageout::Keep => Verdict::Keep,
+                    Pageout::Activate => Verdict::Activate,
+                    Pageout::Clean => Verdict::Free,
+                    Pageout::Success => {
+                        let f = self.frames.flags(pfn);
+                        // Completed synchronously and clean: go on with it.
+                        if f & (flag::WRITEBACK | flag::DIRTY) != 0 || !self.try_lock_page(pfn) {
+                            continue;
+                        }
+                        Verdict::Free
+                    }
+                };
+            }
+            if verdict == Verdict::Free && !self.remove_mapping(pfn) {
+                verdict = Verdict::Keep;
+            }
+            match verdict {
+                Verdict::Free => {
+                    self.frames.del(pfn);
+                    self.frames.clear_flags(
+                        pfn,
+                        flag::LOCKED | flag::REFERENCED | flag::ACTIVE | flag::RECLAIM,
+                    );
+                    freed[batch.reclaimed as usize] = pfn;
+                    batch.reclaimed += 1;
+                }
+                Verdict::Activate => {
+                    if self.frames.has(pfn, flag::SWAPCACHE) && self.swap_is_half_full() {
+                        self.try_to_free_swap(pfn);
+                    }
+                    if !self.frames.test_and_set(pfn, flag::ACTIVE) {
+                        self.stat.event(VmEvent::PgActivate, 1);
+                        self.track_activated(pfn);
+                        self.trace(|| Event::PageActivated { pfn });
+                    }
+                    self.unlock_isolated(pfn);
+                }
+                Verdict::Keep | Verdict::Pageout => self.unlock_isolated(pfn),
+            }
+        }
+        if batch.dirty > 0 && batch.dirty == batch.congested {
+            self.zones[z].flags.fetch_or(ZONE_CONGESTED);
+        }
+        for &pfn in &freed[..batch.reclaimed as usize] {
+            self.free_page(pfn, true);
+        }
+        batch
+    }
+
+    fn unlock_isolated(&self, pfn: Pfn) {
+        self.frames.clear_flags(pfn, flag::LOCKED);
+    }
+
+    /// The decisions of reference 03 §5 up to the point where a dirty page would be written.
+    #[inline]
+    fn examine(&self, pfn: Pfn, sc: &mut ScanControl, batch: &mut Batch) -> Verdict {
+        let mut f = self.frames.flags(pfn);
+        let mapped = self.frames.mapcount(pfn) > 0;
+        sc.nr_scanned += 1 + u64::from(mapped || f & flag::SWAPCACHE != 0);
+        if f & flag::UNEVICTABLE != 0 {
+            return Verdict::Keep; // put back on the unevictable list by its flag
+        }
+        let mut may_enter_fs = sc.gfp.has(Gfp::FS)
+            || (f & flag::SWAPCACHE != 0 && sc.gfp.has(Gfp::IO));
+        if f & flag::WRITEBACK != 0 {
+            batch.writeback += 1;
+            return Verdict::Keep;
+        }
+        let file = f & flag::SWAPBACKED == 0;
+        let young = if mapped { self.take_young(pfn) } else { 0 };
+        let referenced = f & flag::REFERENCED != 0;
+        if referenced {
+            self.frames.clear_flags(pfn, flag::REFERENCED);
+        }
+        let mut only_if_clean = false;
+        if young > 0 {
+            if !file {
+                return Verdict::Activate;
+            }
+            self.frames.set_flags(pfn, flag::REFERENCED);
+            return if referenced { Verdict::Activate } else { Verdict::Keep };
+        } else if referenced && file {
+            only_if_clean = true;
+        }
+        if f & flag::ANON != 0 && f & flag::SWAPCACHE == 0 {
+            if !sc.gfp.has(Gfp::IO) {
+                return Verdict::Keep;
+            }
+            if !self.add_to_swap(pfn) {
+                return Verdict::Activate;
+            }
+            may_enter_fs = true;
+            f = self.frames.flags(pfn);
+        }
+        if mapped {
+            self.try_to_unmap(pfn);
+            f = self.frames.flags(pfn);
+        }
+        if f & flag::DIRTY != 0 {
+            batch.dirty += 1;
+            if file && !self.may_write_file(sc) {
+                // writeback-from-reclaim 1, 5, 7, 8
+                let (item, marked) = if self.policy.immediate_reclaim {
+                    (ZoneStat::NrVmscanImmediateReclaim, flag::RECLAIM)
+                } else {
+                    (ZoneStat::NrVmscanWriteSkip, 0)
+                };
+                self.stat.inc(self.world.cpu(), self.frames.zone(pfn), item);
+                self.frames.set_flags(pfn, marked);
+                return Verdict::Keep;
+            }
+            if only_if_clean || !may_enter_fs || !sc.may_writepage {
+                return Verdict::Keep;
+            }
+            return Verdict::Pageout;
+        }
+        Verdict::Free
+    }
+
+    /// Whether the policy lets this reclaimer write dirty file pages now.
+    #[inline]
+    fn may_write_file(&self, sc: &ScanControl) -> bool {
+        let rule = if sc.kswapd { self.policy.kswapd_writeback } else { self.policy.direct_writeback };
+        match rule {
+            ReclaimWriteback::Always => true,
+            ReclaimWriteback::Never => false,
+            ReclaimWriteback::InTrouble => sc.priority <= self.policy.kswapd_writeback_priority,
+        }
+    }
+
+    /// Hands a dirty page to its filesystem or to swap (reference 03 §5 step 9). The page is
+    /// locked on entry, and on exit unless the answer is `Success`.
+    async fn pageout(&self, pfn: Pfn, sc: &ScanControl, batch: &mut Batch) -> Pageout {
+        let f = self.frames.flags(pfn);
+        if f & flag::PINNED != 0 || f & (flag::CACHED | flag::SWAPCACHE) == 0 {
+            return Pageout::Keep;
+        }
+        let swap = f & flag::SWAPCACHE != 0;
+        if !swap && !self.may_write_to_queue(pfn, sc) {
+            batch.congested += 1;
+            return Pageout::Keep;
+        }
+        if !self.clear_page_dirty_for_io(pfn) {
+            return Pageout::Clean;
+        }
+        let z = self.frames.zone(pfn);
+        let mut wbc = WritebackControl {
+            for_reclaim: true,
+            range_cyclic: false,
+            ..WritebackControl::pages(SWAP_CLUSTER_MAX as i64)
+        };
+        self.frames.set_flags(pfn, flag::RECLAIM);
+        let answer = if swap {
+            self.swap_writepage(pfn).await
+        } else {
+            self.world.writepage(self, pfn, &mut wbc).await
+        };
+        match answer {
+            Writepage::Activate | Writepage::NoOperation => {
+                self.frames.clear_flags(pfn, flag::RECLAIM);
+                if !self.frames.test_and_set(pfn, flag::DIRTY) && !swap {
+                    self.reaccount_dirty(pfn);
+                }
+                return Pageout::Activate;
+            }
+            Writepage::Started | Writepage::Redirtied => {}
+        }
+        if !self.frames.has(pfn, flag::WRITEBACK) {
+            self.frames.clear_flags(pfn, flag::RECLAIM);
+        }
+        self.stat.inc(self.world.cpu(), z, ZoneStat::NrVmscanWrite);
+        self.trace(|| Event::Writepage { pfn, file: !swap });
+        self.unlock_isolated(pfn);
+        self.world.relax().await;
+        Pageout::Success
+    }
+
+    /// A congested queue holds back everybody but kswapd, the flusher, the queue's own writer and
+    /// high orders.
+    fn may_write_to_queue(&self, pfn: Pfn, sc: &ScanControl) -> bool {
+        let task = self.current();
+        if task.flags() & (PF_SWAPWRITE | PF_KSWAPD) != 0 || sc.order > 3 {
+            return true;
+        }
+        let bdi = self.mappings[self.frames.mapping(pfn) as usize].bdi();
+        !self.world.bdi_congested(bdi, Class::Async) || task.writing_to.get() == bdi + 1
+    }
+
+    /// Takes a clean, unmapped page out of its file or of the swap cache.
+    fn remove_mapping(&self, pfn: Pfn) -> bool {
+        let f = self.frames.flags(pfn);
+        if f & (flag::DIRTY | flag::WRITEBACK | flag::PINNED) != 0 || self.frames.mapcount(pfn) > 0
+        {
+            return false;
+        }
+        if f & flag::CACHED != 0 {
+            if !self.world.release_page(self, pfn) {
+                return false;
+            }
+            self.remove_from_page_cache(pfn);
+            true
+        } else if f & flag::SWAPCACHE != 0 {
+            self.delete_from_swap_cache(pfn);
+            true
+        } else {
+            false
+        }
+    }
+
+    /// Takes a page off its LRU list for good; it must be on one or in an add batch.
+    pub(crate) fn delete_from_lru(&self, pfn: Pfn) {
+        if !self.frames.has(pfn, flag::LRU) || self.frames.has(pfn, flag::PINNED) {
+            for cpu in 0..self.config.cpus {
+                self.lru_add_drain_cpu(cpu);
+            }
+        }
+        let f = self.frames.clear_flags(pfn, flag::LRU);
+        assert!(f & flag::LRU != 0, "frame {pfn} is on no list");
+        let (z, lru) = (self.frames.zone(pfn), Lru::of(f));
+        self.zones[z].lru_lock.with(|| self.frames.del(pfn));
+        self.stat.add(self.world.cpu(), z, ZoneStat::of_lru(lru), -1);
+        self.frames.clear_flags(pfn, flag::ACTIVE | flag::REFERENCED | flag::RECLAIM);
+        self.world.charge(Cost::Lru, 1);
+    }
+}

@@ -1,0 +1,281 @@
+//! Anonymous memory and swap (reference 04 §8).
+//!
+//! A region is an array of page-table entries, made when a program asks for memory. An entry is 0
+//! (never touched), `pfn << 1 | 1` (present) or `(slot + 1) << 1` (swapped out). A swap slot
+//! counts the entries that name it and knows the frame that caches it.
+
+use crate::alloc::Gfp;
+use crate::frame::flag;
+use crate::lru::Lru;
+use crate::vmstat::{VmEvent, ZoneStat};
+use crate::world::{Cost, ShortLock, Word32, World, Writepage};
+use crate::{Mm, Pfn};
+use std::sync::OnceLock;
+
+/// Free slots handed out in a row.
+const CLUSTER: u32 = 256;
+/// Regions that may exist.
+const MAX_REGIONS: usize = 4096;
+/// Slots read around a swapped-in one (page_cluster 3).
+const SWAP_READ_WINDOW: u32 = 8;
+
+/// Swap area and anonymous regions.
+pub(crate) struct Swap<W: World> {
+    /// Per slot: entries that name it.
+    count: Box<[W::U32]>,
+    /// Per slot: caching frame + 1.
+    cached: Box<[W::U32]>,
+    free: W::U32,
+    cluster_next: W::U32,
+    cluster_left: W::U32,
+    regions: Box<[OnceLock<Box<[W::U32]>>]>,
+    regions_used: W::U32,
+    lock: W::Lock,
+}
+
+impl<W: World> Swap<W> {
+    pub fn new(slots: u32) -> Self {
+        let s = Self {
+            count: bytemuck::zeroed_slice_box(slots as usize),
+            cached: bytemuck::zeroed_slice_box(slots as usize),
+            free: bytemuck::Zeroable::zeroed(),
+            cluster_next: bytemuck::Zeroable::zeroed(),
+            cluster_left: bytemuck::Zeroable::zeroed(),
+            regions: (0..MAX_REGIONS).map(|_| OnceLock::new()).collect(),
+            regions_used: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
+        };
+        s.free.set(slots);
+        s
+    }
+
+    fn slot_free(&self, slot: u32) -> bool {
+        self.count[slot as usize].get() == 0 && self.cached[slot as usize].get() == 0
+    }
+
+    /// The next slot: along the current cluster, else a fresh cluster of 256 free slots, else the
+    /// first free one.
+    fn alloc_slot(&self) -> Option<u32> {
+        let slots = self.count.len() as u32;
+        if self.free.get() == 0 {
+            return None;
+        }
+        if self.cluster_left.get() > 0 {
+            let slot = self.cluster_next.get();
+            if slot < slots && self.slot_free(slot) {
+                self.cluster_left.fetch_sub(1);
+                self.cluster_next.fetch_add(1);
+                return Some(slot);
+            }
+        }
+        let mut run = 0;
+        for slot in 0..slots {
+            run = if self.slot_free(slot) { run + 1 } else { 0 };
+            if run == CLUSTER {
+                let first = slot + 1 - CLUSTER;
+                self.cluster_next.set(first + 1);
+                self.cluster_left.set(CLUSTER - 1);
+                return Some(first);
+            }
+        }
+        self.cluster_left.set(0);
+        (0..slots).find(|&s| self.slot_free(s))
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Free swap slots.
+    #[inline(always)]
+    pub fn free_swap(&self) -> u32 {
+        self.swap.free.get()
+    }
+
+    pub(crate) fn swap_is_half_full(&self) -> bool {
+        self.swap.free.get() * 2 < self.config.swap_slots
+    }
+
+    fn pte(&self, region: u32, index: u32) -> &W::U32 {
+        &self.swap.regions[region as usize].get().expect("an open region")[index as usize]
+    }
+
+    /// Makes a region of `pages` untouched pages; `None` when too many exist.
+    pub fn new_region(&self, pages: u32) -> Option<u32> {
+        let id = self.swap.regions_used.fetch_add(1);
+        if id as usize >= MAX_REGIONS {
+            self.swap.regions_used.fetch_sub(1);
+            return None;
+        }
+        let made = self.swap.regions[id as usize].set(bytemuck::zeroed_slice_box(pages as usize));
+        assert!(made.is_ok(), "region {id} exists");
+        Some(id)
+    }
+
+    /// Touches a page of a region. `false`: no memory.
+    pub async fn touch_anon(&self, region: u32, index: u32) -> bool {
+        loop {
+            let pte = self.pte(region, index).get();
+            if pte & 1 == 1 {
+                self.frames.set_maps(pte >> 1, 1, 1);
+                return true;
+            }
+            self.world.charge(Cost::Fault, 1);
+            self.stat.event(VmEvent::PgFault, 1);
+            if pte == 0 {
+                let Some(pfn) = self.alloc_page(Gfp::USER).await else { return false };
+                self.map_anon(pfn, region, index, true);
+                self.world.relax().await;
+                return true;
+            }
+            if !self.swap_in(region, index, (pte >> 1) - 1).await {
+                return false;
+            }
+        }
+    }
+
+    fn map_anon(&self, pfn: Pfn, region: u32, index: u32, fresh: bool) {
+        self.frames.set_mapping(pfn, region, index);
+        self.frames.set_maps(pfn, 1, 1);
+        self.pte(region, index).set(pfn << 1 | 1);
+        if fresh {
+            self.frames.set_flags(pfn, flag::ANON | flag::SWAPBACKED | flag::UPTODATE);
+            self.stat.inc(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrAnonPages);
+            self.lru_cache_add(pfn, Lru::ActiveAnon);
+        }
+    }
+
+    /// Brings a slot's page back. `false`: no memory.
+    async fn swap_in(&self, region: u32, index: u32, slot: u32) -> bool {
+        let cached = self.swap.cached[slot as usize].get();
+        if cached != 0 {
+            let pfn = cached - 1;
+            if self.frames.has(pfn, flag::LOCKED) {
+                self.lock_page(pfn).await;
+                self.unlock_page(pfn);
+                return true; // look again
+            }
+            self.swap.count[slot as usize].fetch_sub(1);
+            self.map_anon(pfn, region, index, false);
+            // The contents may change now: the slot's copy is stale.
+            self.frames.set_flags(pfn, flag::DIRTY);
+            return true;
+        }
+        self.stat.event(VmEvent::PgMajFault, 1);
+        let first = slot / SWAP_READ_WINDOW * SWAP_READ_WINDOW;
+        for s in first..(first + SWAP_READ_WINDOW).min(self.config.swap_slots) {
+            let wanted = s == slot;
+            if self.swap.count[s as usize].get() == 0 || self.swap.cached[s as usize].get() != 0 {
+                continue;
+            }
+            let Some(pfn) = self.alloc_page(Gfp::USER).await else {
+                if wanted {
+                    return false;
+                }
+                continue;
+            };
+            // Somebody may have brought it in, or freed it, while we waited for memory.
+            if self.swap.count[s as usize].get() == 0 || self.swap.cached[s as usize].get() != 0 {
+                self.free_page(pfn, false);
+                continue;
+            }
+            self.swap.cached[s as usize].set(pfn + 1);
+            self.frames.set_private(pfn, s);
+            self.frames.set_flags(
+                pfn,
+                flag::ANON | flag::SWAPBACKED | flag::SWAPCACHE | flag::LOCKED,
+            );
+            self.stat.inc(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrAnonPages);
+            self.lru_cache_add(pfn, Lru::InactiveAnon);
+            self.stat.event(VmEvent::PswpIn, 1);
+            self.world.swap_readpage(self, pfn, s).await;
+        }
+        true
+    }
+
+    /// Gives an anonymous page a swap slot; the page is dirty from then on.
+    pub(crate) fn add_to_swap(&self, pfn: Pfn) -> bool {
+        self.swap.lock.with(|| {
+            let Some(slot) = self.swap.alloc_slot() else { return false };
+            self.swap.free.fetch_sub(1);
+            self.swap.cached[slot as usize].set(pfn + 1);
+            self.frames.set_private(pfn, slot);
+            self.frames.set_flags(pfn, flag::SWAPCACHE | flag::DIRTY);
+            true
+        })
+    }
+
+    /// Replaces the page-table entry of an anonymous page by its swap entry.
+    pub(crate) fn try_to_unmap(&self, pfn: Pfn) {
+        debug_assert!(self.frames.has(pfn, flag::ANON | flag::SWAPCACHE));
+        let slot = self.frames.private(pfn);
+        let pte = self.pte(self.frames.mapping(pfn), self.frames.index(pfn));
+        debug_assert!(pte.get() == (pfn << 1 | 1));
+        pte.set((slot + 1) << 1);
+        self.swap.count[slot as usize].fetch_add(1);
+        self.frames.set_maps(pfn, 0, 0);
+        self.world.charge(Cost::Unmap, 1);
+    }
+
+    /// Drops the slot of a page that nobody else needs.
+    pub(crate) fn try_to_free_swap(&self, pfn: Pfn) {
+        let slot = self.frames.private(pfn);
+        if self.swap.count[slot as usize].get() == 0 && !self.frames.has(pfn, flag::WRITEBACK) {
+            self.swap.cached[slot as usize].set(0);
+            self.swap.free.fetch_add(1);
+            self.frames.clear_flags(pfn, flag::SWAPCACHE | flag::DIRTY);
+        }
+    }
+
+    /// Writes a swap-cache page to its slot; no I/O if nobody needs the slot any more.
+    pub(crate) async fn swap_writepage(&self, pfn: Pfn) -> Writepage {
+        let slot = self.frames.private(pfn);
+        if self.swap.count[slot as usize].get() == 0 && self.frames.mapcount(pfn) == 0 {
+            return Writepage::Started;
+        }
+        self.stat.event(VmEvent::PswpOut, 1);
+        self.set_page_writeback(pfn);
+        self.world.swap_writepage(self, pfn, slot).await;
+        Writepage::Started
+    }
+
+    /// Takes a clean, unmapped page out of the swap cache; a slot that nobody names is free again.
+    pub(crate) fn delete_from_swap_cache(&self, pfn: Pfn) {
+        let slot = self.frames.private(pfn);
+        debug_assert!(self.swap.cached[slot as usize].get() == pfn + 1);
+        self.swap.cached[slot as usize].set(0);
+        if self.swap.count[slot as usize].get() == 0 {
+            self.swap.free.fetch_add(1);
+        }
+        self.frames.clear_flags(pfn, flag::SWAPCACHE | flag::ANON);
+        self.stat.dec(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrAnonPages);
+    }
+
+    /// Recounts slots and entries.
+    pub(crate) fn check_swap(&self) -> Result<(), String> {
+        let mut named = vec![0u32; self.swap.count.len()];
+        for region in self.swap.regions.iter().filter_map(OnceLock::get) {
+            for pte in region.iter().map(Word32::get) {
+                if pte & 1 == 0 && pte != 0 {
+                    named[(pte >> 1) as usize - 1] += 1;
+                }
+            }
+        }
+        let mut free = 0;
+        for (slot, &n) in named.iter().enumerate() {
+            let (count, cached) = (self.swap.count[slot].get(), self.swap.cached[slot].get());
+            if n != count {
+                return Err(format!("swap slot {slot}: {n} entries, counted {count}"));
+            }
+            if cached != 0
+                && (!self.frames.has(cached - 1, flag::SWAPCACHE)
+                    || self.frames.private(cached - 1) != slot as u32)
+            {
+                return Err(format!("swap slot {slot}: frame {} disagrees", cached - 1));
+            }
+            free += u32::from(n == 0 && cached == 0);
+        }
+        if free != self.swap.free.get() {
+            return Err(format!("swap: {free} free slots, counted {}", self.swap.free.get()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! What the engine keeps of a task.
+
+use crate::Mm;
+use crate::world::{TaskId, Word32, World};
+
+/// The task is reclaiming: its allocations ignore watermarks and do not reclaim again.
+pub const PF_MEMALLOC: u32 = 1;
+/// The task is a kswapd.
+pub const PF_KSWAPD: u32 = 2;
+/// Its writes are never held back by a congested queue.
+pub const PF_SWAPWRITE: u32 = 4;
+/// A loop-back writer that gets a quarter more of the dirty limit.
+pub const PF_LESS_THROTTLE: u32 = 8;
+/// A real-time task.
+pub const PF_REALTIME: u32 = 16;
+/// The task was chosen to die.
+pub const PF_DYING: u32 = 32;
+
+/// One task's row.
+pub struct Task<W: World> {
+    pub(crate) flags: W::U32,
+    /// The backing device the task is writing to itself, plus 1; 0: none.
+    pub(crate) writing_to: W::U32,
+    /// The node it allocates from first.
+    pub(crate) node: W::U32,
+    /// Its share of all dirtying ([`crate::dirty`]).
+    pub(crate) dirties: crate::proportion::Local<W>,
+}
+
+impl<W: World> Task<W> {
+    pub(crate) fn new() -> Self {
+        Self {
+            flags: bytemuck::Zeroable::zeroed(),
+            writing_to: bytemuck::Zeroable::zeroed(),
+            node: bytemuck::Zeroable::zeroed(),
+            dirties: crate::proportion::Local::new(),
+        }
+    }
+
+    /// The task's flags.
+    #[inline(always)]
+    pub fn flags(&self) -> u32 {
+        self.flags.get()
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// The calling task's row.
+    #[inline(always)]
+    pub(crate) fn current(&self) -> &Task<W> {
+        &self.tasks[self.world.task() as usize]
+    }
+
+    /// Gives a new task its flags and its node.
+    pub fn init_task(&self, task: TaskId, flags: u32, node: u32) {
+        assert!((node as usize) < self.nodes.len());
+        self.tasks[task as usize].flags.set(flags);
+        self.tasks[task as usize].node.set(node);
+    }
+}

@@ -1,0 +1,118 @@
+//! Typed trace events, by the kernel's names (reference 06 §4).
+//!
+//! An event is built only when somebody reads it: every tracepoint is a closure handed to
+//! [`crate::Mm::trace`], and a world with `TRACE = false` compiles it away.
+
+use crate::Pfn;
+use crate::world::TaskId;
+
+/// Which list kinds an isolation took from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IsolateMode {
+    /// Inactive list (0).
+    Inactive,
+    /// Active list (1).
+    Active,
+}
+
+/// A path that instantiates, dirties or activates pages: the page tracker's vocabulary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum TrackPath {
+    /// Nothing recorded.
+    None,
+    /// A buffered write call.
+    BufferedWrite,
+    /// A buffered read call or its read-ahead.
+    BufferedRead,
+    /// A page fault on a mapping.
+    Fault,
+    /// The filesystem's block allocator and inode metadata.
+    FsMetadata,
+    /// A journal or log.
+    Journal,
+    /// A copy-on-write tree update.
+    TreeUpdate,
+    /// A tree search.
+    TreeSearch,
+    /// A user-space filesystem daemon.
+    Daemon,
+    /// Page reclaim.
+    Reclaim,
+    /// The boot footprint.
+    Boot,
+}
+
+impl TrackPath {
+    /// Every path, by its number.
+    pub const ALL: [Self; 11] = [
+        Self::None,
+        Self::BufferedWrite,
+        Self::BufferedRead,
+        Self::Fault,
+        Self::FsMetadata,
+        Self::Journal,
+        Self::TreeUpdate,
+        Self::TreeSearch,
+        Self::Daemon,
+        Self::Reclaim,
+        Self::Boot,
+    ];
+
+    /// The name reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::BufferedWrite => "buffered-write",
+            Self::BufferedRead => "buffered-read",
+            Self::Fault => "fault",
+            Self::FsMetadata => "fs-metadata",
+            Self::Journal => "journal",
+            Self::TreeUpdate => "tree-update",
+            Self::TreeSearch => "tree-search",
+            Self::Daemon => "daemon",
+            Self::Reclaim => "reclaim",
+            Self::Boot => "boot",
+        }
+    }
+}
+
+/// A trace event. Every one carries the time and task that the world adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the fields are the kernel's; reference 06 §4 defines them
+pub enum Event {
+    /// kswapd really goes to sleep.
+    KswapdSleep { nid: u32 },
+    /// A balance run starts, whether or not kswapd was asleep.
+    KswapdWake { nid: u32, order: u32 },
+    /// An allocator wakes a sleeping kswapd.
+    WakeupKswapd { nid: u32, zid: u32, order: u32 },
+    /// A task enters direct reclaim.
+    DirectReclaimBegin { order: u32, may_writepage: bool, gfp: u32 },
+    /// … and leaves it.
+    DirectReclaimEnd { nr_reclaimed: u64 },
+    /// Pages isolated from a list.
+    LruIsolate { mode: IsolateMode, order: u32, nr_requested: u32, nr_scanned: u32, nr_taken: u32 },
+    /// Reclaim handed a page to its filesystem.
+    Writepage { pfn: Pfn, file: bool },
+    /// An inactive batch is done.
+    ShrinkInactive { nid: u32, zid: u32, nr_scanned: u32, nr_reclaimed: u32, priority: u32 },
+    /// A wait that always sleeps.
+    CongestionWait { usec_timeout: u64, usec_delayed: u64 },
+    /// A wait that sleeps only if zone and device are congested.
+    WaitIffCongested { usec_timeout: u64, usec_delayed: u64 },
+    /// A page was allocated.
+    PageAlloc { pfn: Pfn, order: u32, gfp: u32 },
+    /// A work item was queued on a flusher.
+    WritebackQueue { bdi: u32, nr_pages: i64, kupdate: bool, background: bool },
+    /// A flusher starts a work item.
+    WritebackStart { bdi: u32, nr_pages: i64, kupdate: bool, background: bool },
+    /// A flusher's slice is written.
+    WritebackWritten { bdi: u32, nr_pages: i64, kupdate: bool, background: bool },
+    /// A page went from clean to dirty.
+    PageDirtied { pfn: Pfn, mapping: u32, index: u32 },
+    /// A page moved to an active list.
+    PageActivated { pfn: Pfn },
+    /// The OOM stage was reached.
+    OutOfMemory { task: TaskId, order: u32 },
+}

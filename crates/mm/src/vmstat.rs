@@ -1,0 +1,372 @@
+//! Counters: levels with per-CPU drift, and cumulative events (references 01 §4 and 06 §1).
+//!
+//! A zone level has a global value and a small signed difference per CPU. A difference is folded
+//! into the global value when it passes the CPU's threshold, so a cheap read can be off by
+//! threshold x CPUs; a snapshot adds the differences. That error is part of the behaviour: it is
+//! why the kernel keeps a `percpu_drift_mark`.
+
+use crate::world::{Word32, Word64, World};
+
+/// Levels and page counters kept per zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)] // the kernel's names; reference 06 §1 defines them
+pub enum ZoneStat {
+    NrFreePages,
+    NrInactiveAnon,
+    NrActiveAnon,
+    NrInactiveFile,
+    NrActiveFile,
+    NrUnevictable,
+    NrFilePages,
+    NrAnonPages,
+    NrFileMapped,
+    NrFileDirty,
+    NrWriteback,
+    NrIsolatedAnon,
+    NrIsolatedFile,
+    NrKernel,
+    NrDirtied,
+    NrWritten,
+    NrVmscanWrite,
+    NrVmscanImmediateReclaim,
+    NrVmscanWriteSkip,
+}
+
+/// Number of [`ZoneStat`] items.
+pub const ZONE_STATS: usize = ZoneStat::NrVmscanWriteSkip as usize + 1;
+
+impl ZoneStat {
+    /// Every item.
+    pub const ALL: [Self; ZONE_STATS] = [
+        Self::NrFreePages,
+        Self::NrInactiveAnon,
+        Self::NrActiveAnon,
+        Self::NrInactiveFile,
+        Self::NrActiveFile,
+        Self::NrUnevictable,
+        Self::NrFilePages,
+        Self::NrAnonPages,
+        Self::NrFileMapped,
+        Self::NrFileDirty,
+        Self::NrWriteback,
+        Self::NrIsolatedAnon,
+        Self::NrIsolatedFile,
+        Self::NrKernel,
+        Self::NrDirtied,
+        Self::NrWritten,
+        Self::NrVmscanWrite,
+        Self::NrVmscanImmediateReclaim,
+        Self::NrVmscanWriteSkip,
+    ];
+
+    /// The name in /proc/vmstat.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NrFreePages => "nr_free_pages",
+            Self::NrInactiveAnon => "nr_inactive_anon",
+            Self::NrActiveAnon => "nr_active_anon",
+            Self::NrInactiveFile => "nr_inactive_file",
+            Self::NrActiveFile => "nr_active_file",
+            Self::NrUnevictable => "nr_unevictable",
+            Self::NrFilePages => "nr_file_pages",
+            Self::NrAnonPages => "nr_anon_pages",
+            Self::NrFileMapped => "nr_mapped",
+            Self::NrFileDirty => "nr_dirty",
+            Self::NrWriteback => "nr_writeback",
+            Self::NrIsolatedAnon => "nr_isolated_anon",
+            Self::NrIsolatedFile => "nr_isolated_file",
+            Self::NrKernel => "nr_kernel",
+            Self::NrDirtied => "nr_dirtied",
+            Self::NrWritten => "nr_written",
+            Self::NrVmscanWrite => "nr_vmscan_write",
+            Self::NrVmscanImmediateReclaim => "nr_vmscan_immediate_reclaim",
+            Self::NrVmscanWriteSkip => "nr_vmscan_write_skip",
+        }
+    }
+
+    /// Whether the item only grows (a report takes end minus start) or is a level.
+    pub fn cumulative(self) -> bool {
+        self as usize >= Self::NrDirtied as usize
+    }
+
+    /// The LRU list's size counter.
+    #[inline(always)]
+    pub(crate) fn of_lru(lru: crate::lru::Lru) -> Self {
+        match lru {
+            crate::lru::Lru::InactiveAnon => Self::NrInactiveAnon,
+            crate::lru::Lru::ActiveAnon => Self::NrActiveAnon,
+            crate::lru::Lru::InactiveFile => Self::NrInactiveFile,
+            crate::lru::Lru::ActiveFile => Self::NrActiveFile,
+            crate::lru::Lru::Unevictable => Self::NrUnevictable,
+        }
+    }
+}
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// Cumulative events of the whole machine.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum VmEvent { $($(#[$doc])* $variant,)* }
+
+        impl VmEvent {
+            /// Every event.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The name in /proc/vmstat.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+events! {
+    /// Pages freed.
+    PgFree = "pgfree",
+    /// Pages moved to an active list.
+    PgActivate = "pgactivate",
+    /// Pages moved from an active list.
+    PgDeactivate = "pgdeactivate",
+    /// Pages moved to the inactive tail when their writeback ended.
+    PgRotated = "pgrotated",
+    /// Page faults.
+    PgFault = "pgfault",
+    /// Page faults that needed I/O.
+    PgMajFault = "pgmajfault",
+    /// Pages read from swap.
+    PswpIn = "pswpin",
+    /// Pages written to swap.
+    PswpOut = "pswpout",
+    /// kB read by block devices.
+    PgpgIn = "pgpgin",
+    /// kB written by block devices.
+    PgpgOut = "pgpgout",
+    /// Entries into direct reclaim.
+    AllocStall = "allocstall",
+    /// Balance runs of kswapd.
+    PageOutRun = "pageoutrun",
+    /// Pages reclaimed by kswapd.
+    KswapdSteal = "kswapd_steal",
+    /// kswapd woken during its first nap.
+    KswapdLowWmarkHitQuickly = "kswapd_low_wmark_hit_quickly",
+    /// kswapd's nap completed, but the high watermark was broken again.
+    KswapdHighWmarkHitQuickly = "kswapd_high_wmark_hit_quickly",
+    /// kswapd left out its congestion wait because a zone was under min.
+    KswapdSkipCongestionWait = "kswapd_skip_congestion_wait",
+    /// Allocations stalled on a small node's dirty pages (`per-zone-stall`).
+    DirtyStall = "dirty_stall",
+    /// Pages whose write failed.
+    WriteError = "write_error",
+}
+
+/// Number of [`VmEvent`] items.
+pub const VM_EVENTS: usize = VmEvent::ALL.len();
+
+/// Cumulative events counted per zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ZoneEvent {
+    /// Pages allocated.
+    PgAlloc,
+    /// Pages scanned on active lists.
+    PgRefill,
+    /// Pages reclaimed by anyone.
+    PgSteal,
+    /// Pages scanned on inactive lists by kswapd.
+    PgScanKswapd,
+    /// Pages scanned on inactive lists by direct reclaim.
+    PgScanDirect,
+}
+
+impl ZoneEvent {
+    /// Every event.
+    pub const ALL: [Self; 5] =
+        [Self::PgAlloc, Self::PgRefill, Self::PgSteal, Self::PgScanKswapd, Self::PgScanDirect];
+
+    /// The name without the zone's suffix.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PgAlloc => "pgalloc",
+            Self::PgRefill => "pgrefill",
+            Self::PgSteal => "pgsteal",
+            Self::PgScanKswapd => "pgscan_kswapd",
+            Self::PgScanDirect => "pgscan_direct",
+        }
+    }
+}
+
+/// All counters of a machine.
+pub(crate) struct VmStat<W: World> {
+    zones: usize,
+    cpus: usize,
+    global: [W::U64; ZONE_STATS],
+    zone: Box<[[W::U64; ZONE_STATS]]>,
+    diff: Box<[[W::U32; ZONE_STATS]]>,
+    /// The stat threshold a zone uses now.
+    threshold: Box<[W::U32]>,
+    events: [W::U64; VM_EVENTS],
+    zone_events: Box<[[W::U64; 5]]>,
+}
+
+impl<W: World> VmStat<W> {
+    pub fn new(zones: usize, cpus: usize) -> Self {
+        Self {
+            zones,
+            cpus,
+            global: bytemuck::Zeroable::zeroed(),
+            zone: bytemuck::zeroed_slice_box(zones),
+            diff: bytemuck::zeroed_slice_box(zones * cpus),
+            threshold: bytemuck::zeroed_slice_box(zones),
+            events: bytemuck::Zeroable::zeroed(),
+            zone_events: bytemuck::zeroed_slice_box(zones),
+        }
+    }
+
+    pub fn set_threshold(&self, zone: usize, threshold: u32) {
+        assert!((1..=125).contains(&threshold), "stat threshold {threshold}");
+        self.threshold[zone].set(threshold);
+    }
+
+    pub fn threshold(&self, zone: usize) -> u32 {
+        self.threshold[zone].get()
+    }
+
+    #[inline(always)]
+    fn fold(&self, zone: usize, item: ZoneStat, n: i64) {
+        self.zone[zone][item as usize].fetch_add(n as u64);
+        self.global[item as usize].fetch_add(n as u64);
+    }
+
+    /// `mod_zone_page_state`: adds `n` on this CPU, folding when the threshold is passed.
+    #[inline(always)]
+    pub fn add(&self, cpu: usize, zone: usize, item: ZoneStat, n: i32) {
+        let diff = &self.diff[cpu * self.zones + zone][item as usize];
+        let t = self.threshold[zone].get() as i32;
+        let x = (diff.get() as i32).wrapping_add(n);
+        if x > t || x < -t {
+            self.fold(zone, item, i64::from(x));
+            diff.set(0);
+        } else {
+            diff.set(x as u32);
+        }
+    }
+
+    /// Adds `n` to the global value at once; for blocks larger than a per-CPU difference.
+    pub fn add_exact(&self, zone: usize, item: ZoneStat, n: i64) {
+        self.fold(zone, item, n);
+    }
+
+    /// `inc_zone_state`: a single step folds half a threshold more than it must, so that a
+    /// counter moving one way folds half as often.
+    #[inline(always)]
+    pub fn inc(&self, cpu: usize, zone: usize, item: ZoneStat) {
+        let diff = &self.diff[cpu * self.zones + zone][item as usize];
+        let t = self.threshold[zone].get() as i32;
+        let x = (diff.get() as i32).wrapping_add(1);
+        if x > t {
+            let over = t >> 1;
+            self.fold(zone, item, i64::from(x + over));
+            diff.set(-over as u32);
+        } else {
+            diff.set(x as u32);
+        }
+    }
+
+    /// `dec_zone_state`.
+    #[inline(always)]
+    pub fn dec(&self, cpu: usize, zone: usize, item: ZoneStat) {
+        let diff = &self.diff[cpu * self.zones + zone][item as usize];
+        let t = self.threshold[zone].get() as i32;
+        let x = (diff.get() as i32).wrapping_sub(1);
+        if x < -t {
+            let over = t >> 1;
+            self.fold(zone, item, i64::from(x - over));
+            diff.set(over as u32);
+        } else {
+            diff.set(x as u32);
+        }
+    }
+
+    /// Cheap read of a zone's level; negative reads 0.
+    #[inline(always)]
+    pub fn zone(&self, zone: usize, item: ZoneStat) -> u64 {
+        (self.zone[zone][item as usize].get() as i64).max(0) as u64
+    }
+
+    /// Cheap read of the machine's level; negative reads 0.
+    #[inline(always)]
+    pub fn global(&self, item: ZoneStat) -> u64 {
+        (self.global[item as usize].get() as i64).max(0) as u64
+    }
+
+    /// The level with every CPU's difference added; negative reads 0.
+    pub fn snapshot(&self, zone: usize, item: ZoneStat) -> u64 {
+        self.exact(zone, item).max(0) as u64
+    }
+
+    /// The exact value.
+    pub fn exact(&self, zone: usize, item: ZoneStat) -> i64 {
+        let drift: i64 = (0..self.cpus)
+            .map(|c| i64::from(self.diff[c * self.zones + zone][item as usize].get() as i32))
+            .sum();
+        self.zone[zone][item as usize].get() as i64 + drift
+    }
+
+    /// The exact value over all zones.
+    pub fn exact_global(&self, item: ZoneStat) -> i64 {
+        (0..self.zones).map(|z| self.exact(z, item)).sum()
+    }
+
+    /// Folds every difference of a CPU (the kernel's once-a-second vmstat update).
+    pub fn refresh_cpu(&self, cpu: usize) {
+        for zone in 0..self.zones {
+            for item in ZoneStat::ALL {
+                let diff = &self.diff[cpu * self.zones + zone][item as usize];
+                let v = diff.get() as i32;
+                if v != 0 {
+                    self.fold(zone, item, i64::from(v));
+                    diff.set(0);
+                }
+            }
+        }
+    }
+
+    /// Checks that no difference exceeds its bound and that the machine's values are the sums of
+    /// the zones'. A difference may exceed a threshold that was lowered after it was counted, so
+    /// the bound is the format's: a signed byte.
+    pub fn check(&self) -> Result<(), String> {
+        for item in ZoneStat::ALL {
+            let sum: i64 = self.zone.iter().map(|z| z[item as usize].get() as i64).sum();
+            if sum != self.global[item as usize].get() as i64 {
+                return Err(format!("{}: zones sum to {sum}", item.name()));
+            }
+            for d in &self.diff {
+                let v = d[item as usize].get() as i32;
+                if v.abs() > 127 {
+                    return Err(format!("{}: per-CPU difference {v}", item.name()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub fn event(&self, event: VmEvent, n: u64) {
+        self.events[event as usize].fetch_add(n);
+    }
+
+    pub fn events(&self, event: VmEvent) -> u64 {
+        self.events[event as usize].get()
+    }
+
+    #[inline(always)]
+    pub fn zone_event(&self, zone: usize, event: ZoneEvent, n: u64) {
+        self.zone_events[zone][event as usize].fetch_add(n);
+    }
+
+    pub fn zone_events(&self, zone: usize, event: ZoneEvent) -> u64 {
+        self.zone_events[zone][event as usize].get()
+    }
+}

@@ -1,0 +1,272 @@
+//! Watermarks, lowmem reserves, counter thresholds: the formulas of reference 01 §§3-7.
+//!
+//! Pure functions of sizes, so that they can be tested against real machines' numbers; the engine
+//! stores their results in its zones at start and whenever a setting changes.
+
+use crate::vmstat::ZoneStat;
+use crate::world::{Word32, World};
+use crate::zone::{Mark, Zone, ZoneInfo, ZoneType};
+use crate::{Mm, buddy};
+
+/// `fls`: the position of the highest set bit, counted from 1; 0 for 0.
+pub fn fls(x: u64) -> u32 {
+    64 - x.leading_zeros()
+}
+
+/// Default `min_free_kbytes`: √(16·lowmem kB), clamped to 128..=`max` (65536 up to 4.x, 262144 in
+/// 6.1).
+pub fn min_free_kbytes(lowmem_kbytes: u64, max: u64) -> u64 {
+    (lowmem_kbytes * 16).isqrt().clamp(128, max)
+}
+
+/// What khugepaged raises `min_free_kbytes` to when transparent huge pages are on.
+pub fn khugepaged_min_free_kbytes(populated_zones: u64, lowmem_pages: u64, current: u64) -> u64 {
+    let recommended = 512 * populated_zones * 2 + 512 * populated_zones * 9;
+    current.max(recommended.min(lowmem_pages / 20) * 4)
+}
+
+/// A zone's three watermarks in pages, 2.6.37 to 4.5.
+pub fn watermarks(min_free_kbytes: u64, size: u64, lowmem_pages: u64) -> [u64; 3] {
+    let t = (min_free_kbytes / 4) * size / lowmem_pages.max(1);
+    [t, t + t / 4, t + t / 2]
+}
+
+/// A zone's three watermarks in pages, 4.6 and later, by `watermark_scale_factor`.
+pub fn watermarks_scaled(
+    min_free_kbytes: u64,
+    size: u64,
+    lowmem_pages: u64,
+    scale_factor: u64,
+) -> [u64; 3] {
+    let t = (min_free_kbytes / 4) * size / lowmem_pages.max(1);
+    let step = (t / 4).max(size * scale_factor / 10_000);
+    [t, t + step, t + 2 * step]
+}
+
+/// `lowmem_reserve_ratio` by lower zone.
+pub const LOWMEM_RESERVE_RATIO: [u64; 3] = [256, 256, 32];
+
+/// The extra free pages that zone `z` keeps from a request whose classzone is `j`, both indexes
+/// into one node's zone types; `sizes` by type.
+pub fn lowmem_reserve(sizes: &[u64; 4], z: usize, j: usize) -> u64 {
+    if j <= z {
+        return 0;
+    }
+    sizes[z + 1..=j].iter().sum::<u64>() / LOWMEM_RESERVE_RATIO[z]
+}
+
+/// Per-CPU list batch (reference 01 §3); `cap_pages` is 128 up to 4.x and 256 in 6.1.
+pub fn pcp_batch(size: u64, cap_pages: u64) -> u32 {
+    let b = ((size / 1024).min(cap_pages) / 4).max(1);
+    let b = b + b / 2;
+    let b = (1 << (fls(b) - 1)) - 1;
+    u32::max(b, 1)
+}
+
+/// The threshold of a zone counter's per-CPU difference in normal times.
+pub fn normal_threshold(cpus: u64, size: u64) -> u32 {
+    let mem = size >> (27 - 12);
+    (2 * fls(cpus) * (1 + fls(mem))).min(125)
+}
+
+/// The same while kswapd is awake.
+pub fn pressure_threshold(cpus: u64, low: u64, min: u64) -> u32 {
+    ((low - min) / cpus).clamp(1, 125) as u32
+}
+
+/// The free-page count below which a check must not trust the cheap counter; 0: it always may.
+pub fn percpu_drift_mark(cpus: u64, normal_threshold: u32, marks: [u64; 3]) -> u64 {
+    let drift = cpus * u64::from(normal_threshold);
+    if drift > marks[1] - marks[0] { marks[2] + drift } else { 0 }
+}
+
+/// The slip in 3.0's watermark test: it takes two pages more off the free count than later
+/// kernels do (reference 01 §7). Kept, for the presets of that era are meant to be exact.
+const ORDER_SLIP: i64 = 1;
+
+/// Test flag: may go down to half of the mark.
+pub const ALLOC_HIGH: u32 = 1;
+/// Test flag: may go a quarter below.
+pub const ALLOC_HARDER: u32 = 2;
+/// No watermark at all.
+pub const ALLOC_NO_WATERMARKS: u32 = 4;
+/// Zones over their share of dirty pages are skipped (*per-zone-dirty-limits*).
+pub const ALLOC_DIRTY_LIMIT: u32 = 8;
+
+impl<W: World> Mm<W> {
+    /// Recomputes every zone's watermarks, reserves, thresholds and the dirty reserves.
+    pub fn setup_per_zone_wmarks(&self, min_free_kbytes: u64) {
+        let lowmem: u64 = self.zones.iter().map(|z| u64::from(z.size)).sum();
+        let cpus = self.config.cpus as u64;
+        for zone in &self.zones {
+            let marks = watermarks(min_free_kbytes, u64::from(zone.size), lowmem);
+            for (word, mark) in zone.watermark.iter().zip(marks) {
+                word.set(mark as u32);
+            }
+            let normal = normal_threshold(cpus, u64::from(zone.size));
+            zone.normal_threshold.set(normal);
+            zone.pressure_threshold.set(pressure_threshold(cpus, marks[1], marks[0]));
+            zone.percpu_drift_mark.set(percpu_drift_mark(cpus, normal, marks) as u32);
+        }
+        for node in 0..self.nodes.len() as u32 {
+            let mut sizes = [0u64; 4];
+            for z in self.zones.iter().filter(|z| z.node == node) {
+                sizes[z.kind.index()] = u64::from(z.size);
+            }
+            for z in self.zones.iter().filter(|z| z.node == node) {
+                for (j, word) in z.lowmem_reserve.iter().enumerate() {
+                    word.set(lowmem_reserve(&sizes, z.kind.index(), j) as u32);
+                }
+            }
+        }
+        for z in &self.zones {
+            let reserve = (0..4).map(|j| z.reserve(j)).max().unwrap_or(0) + z.mark(Mark::High);
+            z.dirty_balance_reserve.set(reserve.min(u64::from(z.size)) as u32);
+        }
+        self.stat_thresholds_normal();
+    }
+
+    fn stat_thresholds_normal(&self) {
+        for (i, z) in self.zones.iter().enumerate() {
+            self.stat.set_threshold(i, z.normal_threshold.get());
+        }
+    }
+
+    /// The watermark test on a given free count (reference 01 §7, 3.0 form).
+    #[inline]
+    pub(crate) fn watermark_ok_on(
+        &self,
+        zone: &Zone<W>,
+        free: u64,
+        order: u32,
+        mark: u64,
+        classzone: usize,
+        flags: u32,
+    ) -> bool {
+        let mut free = free as i64;
+        let mut min = mark as i64;
+        free -= if order == 0 { ORDER_SLIP + 1 } else { (1i64 << order) + ORDER_SLIP };
+        if flags & ALLOC_HIGH != 0 {
+            min -= min / 2;
+        }
+        if flags & ALLOC_HARDER != 0 {
+            min -= min / 4;
+        }
+        if free <= min + zone.reserve(classzone) as i64 {
+            return false;
+        }
+        for o in 0..order as usize {
+            debug_assert!(o < buddy::ORDERS);
+            free -= i64::from(zone.nr_free[o].get()) << o;
+            min >>= 1;
+            if free <= min {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The allocator's test: cheap counters.
+    #[inline]
+    pub(crate) fn watermark_ok(
+        &self,
+        z: usize,
+        order: u32,
+        mark: u64,
+        classzone: usize,
+        flags: u32,
+    ) -> bool {
+        let free = self.stat.zone(z, ZoneStat::NrFreePages);
+        self.watermark_ok_on(&self.zones[z], free, order, mark, classzone, flags)
+    }
+
+    /// kswapd's test: takes the snapshot when the cheap count is below the drift mark.
+    pub(crate) fn watermark_ok_safe(
+        &self,
+        z: usize,
+        order: u32,
+        mark: u64,
+        classzone: usize,
+    ) -> bool {
+        let zone = &self.zones[z];
+        let mut free = self.stat.zone(z, ZoneStat::NrFreePages);
+        if zone.percpu_drift_mark() != 0 && free < zone.percpu_drift_mark() {
+            free = self.stat.snapshot(z, ZoneStat::NrFreePages);
+        }
+        self.watermark_ok_on(zone, free, order, mark, classzone, 0)
+    }
+}
+
+/// Sum of the sizes of zones at or below Normal, in kB.
+pub fn lowmem_kbytes(zones: &[ZoneInfo]) -> u64 {
+    zones.iter().filter(|z| z.kind <= ZoneType::Normal).map(|z| z.size * 4).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn min_free_of_real_machines() {
+        for (mb, kb) in [(512, 2896), (1024, 4096), (2048, 5792), (4096, 8192), (8192, 11585)] {
+            assert_eq!(min_free_kbytes(mb * 1024, 65_536), kb, "{mb} MB");
+        }
+        assert_eq!(min_free_kbytes(1, 65_536), 128);
+        assert_eq!(min_free_kbytes(1 << 40, 65_536), 65_536);
+    }
+
+    /// Reference 01 §5: the machine of sequential-read.
+    #[test]
+    fn watermarks_of_the_sequential_read_machine() {
+        let sizes = [3976u64, 755_409, 1_281_601];
+        let low: u64 = sizes.iter().sum();
+        assert_eq!(min_free_kbytes(low * 4, 65_536), 11_429);
+        let marks: Vec<_> = sizes.iter().map(|&s| watermarks(11_429, s, low)).collect();
+        assert_eq!(marks, [[5, 6, 7], [1057, 1321, 1585], [1794, 2242, 2691]]);
+        assert_eq!(khugepaged_min_free_kbytes(3, low, 11_429), 67_584);
+        assert_eq!(watermarks(67_584, sizes[1], low), [6253, 7816, 9379]);
+        assert_eq!(watermarks(67_584, sizes[2], low), [10_609, 13_261, 15_913]);
+        let by_type = [sizes[0], sizes[1], sizes[2], 0];
+        assert_eq!(lowmem_reserve(&by_type, 1, 2), 5006);
+        assert_eq!(lowmem_reserve(&by_type, 0, 1), 2950);
+        assert_eq!(lowmem_reserve(&by_type, 0, 2), 7957);
+        assert_eq!(lowmem_reserve(&by_type, 2, 1), 0);
+    }
+
+    /// Reference 01 §§5-6: the machine of per-zone-dirty-limits.
+    #[test]
+    fn watermarks_of_the_usb_stick_machine() {
+        let sizes = [15 * 256u64, 3246 * 256, 504 * 256];
+        let low: u64 = sizes.iter().sum();
+        assert_eq!(min_free_kbytes(low * 4, 65_536), 7854);
+        assert_eq!(watermarks(7854, sizes[1], low), [1692, 2115, 2538]);
+        assert_eq!(watermarks(7854, sizes[2], low), [262, 327, 393]);
+        let by_type = [sizes[0], sizes[1], sizes[2], 0];
+        assert_eq!(lowmem_reserve(&by_type, 1, 2), 504);
+        assert_eq!(lowmem_reserve(&by_type, 0, 2), 3750);
+    }
+
+    #[test]
+    fn scale_factor_hides_behind_a_quarter_of_min_on_small_zones() {
+        assert_eq!(watermarks_scaled(8192, 1 << 20, 1 << 20, 10), [2048, 3096, 4144]);
+        assert_eq!(watermarks_scaled(8192, 1 << 17, 1 << 20, 10), [256, 387, 518]);
+        assert_eq!(watermarks_scaled(65_536, 1 << 18, 1 << 20, 10), [4096, 5120, 6144]);
+    }
+
+    #[test]
+    fn pcp_batches() {
+        assert_eq!(pcp_batch(129_024, 128), 31);
+        assert_eq!(pcp_batch(3840, 128), 1);
+        assert_eq!(pcp_batch(16_384, 128), 3);
+        assert_eq!(pcp_batch(10_000_000, 256), 63);
+    }
+
+    #[test]
+    fn thresholds() {
+        assert_eq!(normal_threshold(4, 129_024), 2 * 3 * 3);
+        assert_eq!(normal_threshold(4, 830_976), 2 * 3 * (1 + 5));
+        assert_eq!(pressure_threshold(4, 327, 262), 16);
+        assert_eq!(percpu_drift_mark(4, 18, [262, 327, 393]), 393 + 72);
+        assert_eq!(percpu_drift_mark(4, 36, [1692, 2115, 2538]), 0);
+    }
+}

@@ -1,0 +1,260 @@
+//! The one seam between the engine and everything outside it.
+//!
+//! The engine knows no clock, thread, file or random number. Whatever it wants it asks of a
+//! [`World`]. The virtual world answers with simulated time and plain cells; a live world with
+//! threads, atomics and mutexes. The engine's text is the same in both.
+
+use crate::{Mm, Pfn, trace::Event};
+use std::future::Future;
+
+/// A 32-bit word of engine state: a plain cell in the virtual world, an atomic in the live one.
+pub trait Word32 {
+    /// Reads it.
+    fn get(&self) -> u32;
+    /// Writes it.
+    fn set(&self, v: u32);
+    /// Adds, wrapping; returns the value before.
+    fn fetch_add(&self, n: u32) -> u32;
+    /// Subtracts, wrapping; returns the value before.
+    fn fetch_sub(&self, n: u32) -> u32;
+    /// Sets bits; returns the value before.
+    fn fetch_or(&self, bits: u32) -> u32;
+    /// Keeps only `bits`; returns the value before.
+    fn fetch_and(&self, bits: u32) -> u32;
+}
+
+/// A 64-bit word of engine state.
+pub trait Word64 {
+    /// Reads it.
+    fn get(&self) -> u64;
+    /// Writes it.
+    fn set(&self, v: u64);
+    /// Adds, wrapping; returns the value before.
+    fn fetch_add(&self, n: u64) -> u64;
+    /// Sets bits; returns the value before.
+    fn fetch_or(&self, bits: u64) -> u64;
+    /// Keeps only `bits`; returns the value before.
+    fn fetch_and(&self, bits: u64) -> u64;
+}
+
+/// A lock held for a few instructions. It takes a closure, so no guard can live across an await.
+pub trait ShortLock {
+    /// Runs `f` under the lock.
+    fn with<R>(&self, f: impl FnOnce() -> R) -> R;
+}
+
+/// A task as the world numbers it; below [`crate::Config::max_tasks`].
+pub type TaskId = u32;
+
+/// A queue of waiting tasks. The engine numbers its queues from 0; see [`Mm::wait_queues`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitQueue(pub u32);
+
+/// What CPU time is charged for. The world's parameter table gives each its nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Cost {
+    /// One page taken from a per-CPU list, watermark test included.
+    PageAlloc,
+    /// One page moved between a per-CPU list and the buddy lists.
+    PageBulk,
+    /// One page returned to a per-CPU list.
+    PageFree,
+    /// One page inserted into a file's index, looked up, or removed.
+    PageIndex,
+    /// One page added to, moved on or taken off an LRU list.
+    Lru,
+    /// One page examined on an inactive or active list.
+    PageScan,
+    /// One page unmapped by reclaim.
+    Unmap,
+    /// One page set dirty, with all its accounting.
+    PageDirty,
+    /// One page put under writeback.
+    WritebackStart,
+    /// One page whose writeback ended.
+    WritebackEnd,
+    /// One zone looked at by the allocator or kswapd.
+    ZoneWalk,
+    /// One call of every shrinker.
+    ShrinkSlab,
+    /// One page copied between user and page cache.
+    Copy,
+    /// One page fault, entry and exit.
+    Fault,
+    /// One system call, entry and exit.
+    Syscall,
+    /// One request built and handed to a block device.
+    Submit,
+    /// One `writepage` call that refused.
+    Refuse,
+    /// One round of the flusher or of a throttled dirtier.
+    WritebackRound,
+}
+
+/// The number of kinds of [`Cost`].
+pub const COSTS: usize = Cost::WritebackRound as usize + 1;
+
+/// Read/synchronous or asynchronous-write traffic of a block device (reference 04 §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// All reads and synchronous writes.
+    Sync,
+    /// Other writes.
+    Async,
+}
+
+/// Who asks a filesystem to write, and how much (the kernel's `writeback_control`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WritebackControl {
+    /// Pages that may still be written; counts down.
+    pub nr_to_write: i64,
+    /// Pages the filesystem refused and dirtied again; counts up.
+    pub pages_skipped: u64,
+    /// Start at the mapping's saved index and wrap once.
+    pub range_cyclic: bool,
+    /// First page index when not cyclic.
+    pub range_start: u32,
+    /// Last page index, inclusive.
+    pub range_end: u32,
+    /// Called by page reclaim.
+    pub for_reclaim: bool,
+    /// Called by periodic writeback.
+    pub for_kupdate: bool,
+    /// Called by background writeback.
+    pub for_background: bool,
+    /// Wait for every page, and for pages that are already under writeback.
+    pub sync_all: bool,
+}
+
+impl WritebackControl {
+    /// Asynchronous writeback of up to `nr` pages of any index.
+    pub fn pages(nr: i64) -> Self {
+        Self {
+            nr_to_write: nr,
+            pages_skipped: 0,
+            range_cyclic: true,
+            range_start: 0,
+            range_end: u32::MAX,
+            for_reclaim: false,
+            for_kupdate: false,
+            for_background: false,
+            sync_all: false,
+        }
+    }
+}
+
+/// A filesystem's answer to `writepage` from reclaim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writepage {
+    /// I/O was started; the page is under writeback, or its write has already ended.
+    Started,
+    /// The filesystem refused and left the page dirty.
+    Redirtied,
+    /// The filesystem asks reclaim to activate the page.
+    Activate,
+    /// The mapping has no such operation.
+    NoOperation,
+}
+
+/// How an allocation was served, for the latency histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum AllocPath {
+    /// From the free lists at the low watermark.
+    Fast,
+    /// After waking kswapd, at the min watermark.
+    KswapdWoken,
+    /// After direct reclaim.
+    DirectReclaim,
+    /// Stalled on a small node's dirty pages (`per-zone-stall`).
+    DirtyStall,
+    /// It got no page.
+    Failed,
+}
+
+impl AllocPath {
+    /// Every path, in reporting order.
+    pub const ALL: [Self; 5] =
+        [Self::Fast, Self::KswapdWoken, Self::DirectReclaim, Self::DirtyStall, Self::Failed];
+
+    /// The name reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::KswapdWoken => "kswapd-woken",
+            Self::DirectReclaim => "direct-reclaim",
+            Self::DirtyStall => "dirty-stall",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What the engine wants from outside.
+///
+/// `charge` and `relax` are how simulated CPU time passes: every span between two `relax` calls
+/// handles at most 32 pages. In a live world both compile to nothing.
+pub trait World: Sized {
+    /// 32-bit state words.
+    type U32: Word32 + bytemuck::Zeroable;
+    /// 64-bit state words.
+    type U64: Word64 + bytemuck::Zeroable;
+    /// Short locks.
+    type Lock: ShortLock + Default;
+    /// Whether trace events are built at all; `false` compiles every tracepoint away.
+    const TRACE: bool;
+
+    /// Nanoseconds since the world began, on the calling task's CPU.
+    fn now(&self) -> u64;
+    /// The CPU (or per-CPU slot) of the calling task, below [`crate::Config::cpus`].
+    fn cpu(&self) -> usize;
+    /// The calling task.
+    fn task(&self) -> TaskId;
+    /// Charges CPU time to the calling task.
+    fn charge(&self, what: Cost, n: u32);
+    /// A point where other CPUs and due events may overtake.
+    fn relax(&self) -> impl Future<Output = ()>;
+    /// Sleeps `ns` nanoseconds.
+    fn sleep(&self, ns: u64) -> impl Future<Output = ()>;
+    /// A ticket for a later [`World::wait`]: take it, test the condition, then wait.
+    fn ticket(&self, q: WaitQueue) -> u64;
+    /// Waits until the queue is woken after `ticket` was taken, or until `timeout` nanoseconds
+    /// have passed. Returns whether it was woken.
+    fn wait(&self, q: WaitQueue, ticket: u64, timeout: Option<u64>) -> impl Future<Output = bool>;
+    /// Wakes every task waiting on the queue.
+    fn wake(&self, q: WaitQueue);
+
+    /// Asks the page's filesystem to write one page for reclaim. Must not allocate through
+    /// [`Mm::alloc_page`].
+    fn writepage(
+        &self,
+        mm: &Mm<Self>,
+        pfn: Pfn,
+        wbc: &mut WritebackControl,
+    ) -> impl Future<Output = Writepage>;
+    /// Asks a mapping's filesystem to write dirty pages. Counts `nr_to_write` down.
+    fn writepages(
+        &self,
+        mm: &Mm<Self>,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) -> impl Future<Output = ()>;
+    /// Writes one page to its swap slot.
+    fn swap_writepage(&self, mm: &Mm<Self>, pfn: Pfn, slot: u32) -> impl Future<Output = ()>;
+    /// Reads one page from its swap slot; ends with the page unlocked and up to date.
+    fn swap_readpage(&self, mm: &Mm<Self>, pfn: Pfn, slot: u32) -> impl Future<Output = ()>;
+    /// Drops a file page's private buffers; `false` keeps the page.
+    fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool;
+    /// Whether a backing device is congested for a class.
+    fn bdi_congested(&self, bdi: u32, class: Class) -> bool;
+    /// How many backing devices are congested for a class.
+    fn congested_bdis(&self, class: Class) -> u32;
+    /// The latency of one allocation, in nanoseconds.
+    fn alloc_latency(&self, path: AllocPath, ns: u64);
+    /// A typed trace event; only called when [`World::TRACE`] holds and somebody listens.
+    fn trace(&self, event: Event);
+    /// Whether anybody listens to events now.
+    fn tracing(&self) -> bool;
+    /// No memory could be reclaimed: the run ends.
+    fn out_of_memory(&self, report: String);
+}
