@@ -71,25 +71,22 @@ impl<W: World> Mm<W> {
     async fn kswapd_try_to_sleep(&self, nid: u32, order: u32, classzone: usize) {
         let node = &self.nodes[nid as usize];
         let q = queue::kswapd(nid);
-        let mut remaining_after_nap = false;
         let ticket = self.world.ticket(q);
         node.kswapd_sleeping.set(1);
-        if !self.sleeping_prematurely(nid, order, classzone) {
-            let woken = self.world.wait(q, ticket, Some(self.tick_fraction(10))).await;
-            remaining_after_nap = woken;
-            node.kswapd_sleeping.set(1);
-        } else {
+        if self.sleeping_prematurely(nid, order, classzone) {
             node.kswapd_sleeping.set(0);
             self.world.relax().await;
             return;
         }
+        let woken_early = self.world.wait(q, ticket, Some(self.tick_fraction(10))).await;
+        node.kswapd_sleeping.set(1);
         let ticket = self.world.ticket(q);
-        if !remaining_after_nap && !self.sleeping_prematurely(nid, order, classzone) {
+        if !woken_early && !self.sleeping_prematurely(nid, order, classzone) {
             self.trace(|| Event::KswapdSleep { nid });
             self.set_thresholds(nid, true);
             self.world.wait(q, ticket, None).await;
             self.set_thresholds(nid, false);
-        } else if remaining_after_nap {
+        } else if woken_early {
             self.stat.event(VmEvent::KswapdLowWmarkHitQuickly, 1);
         } else {
             self.stat.event(VmEvent::KswapdHighWmarkHitQuickly, 1);

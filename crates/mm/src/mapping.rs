@@ -1,6 +1,6 @@
 //! Files as the engine sees them: an inode with its page index and its place on a flusher's lists.
 
-use crate::world::{Word32, Word64, World};
+use crate::world::{Word32, World};
 use crate::{Mm, pagecache};
 
 /// What a mapping is.

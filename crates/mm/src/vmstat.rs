@@ -229,10 +229,6 @@ impl<W: World> VmStat<W> {
         self.threshold[zone].set(threshold);
     }
 
-    pub fn threshold(&self, zone: usize) -> u32 {
-        self.threshold[zone].get()
-    }
-
     #[inline(always)]
     fn fold(&self, zone: usize, item: ZoneStat, n: i64) {
         self.zone[zone][item as usize].fetch_add(n as u64);

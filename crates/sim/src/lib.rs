@@ -1,8 +1,12 @@
 //! The virtual world.
 #![forbid(unsafe_code)]
 
+pub mod block;
+pub mod disk;
 pub mod params;
 pub mod result;
+pub mod rng;
+pub mod sched;
 pub mod spec;
 
 pub use params::Params;

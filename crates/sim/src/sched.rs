@@ -1,0 +1,601 @@
+//! The executor: one clock per CPU, a scheduler, an event queue (design.md, "Simulated time, CPUs
+//! and preemption").
+//!
+//! The CPU whose clock is smallest runs next; no CPU leads another by more than a quantum. A task
+//! is a future; it gives way at [`Sched::relax`] and blocks in [`Sched::wait`] and
+//! [`Sched::sleep`]. Everything is decided by simulated time and sequence numbers, so a seed fixes
+//! the whole history.
+
+use crate::rng::Rng;
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// A task's number.
+pub type TaskId = u32;
+
+const NEVER: u64 = u64::MAX;
+
+/// The scheduler's parameters, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct SchedParams {
+    /// How far a CPU may lead another.
+    pub quantum: u64,
+    /// Time in which every runnable task of a CPU runs once.
+    pub latency: u64,
+    /// Least time slice.
+    pub min_granularity: u64,
+    /// A woken task preempts one that has run this much more.
+    pub wakeup_granularity: u64,
+    /// Median of the wake-up latency of an idle CPU.
+    pub idle_wakeup: f64,
+    /// Sigma of its logarithm.
+    pub idle_wakeup_sigma: f64,
+    /// Cost of a context switch.
+    pub switch: u64,
+    /// One timer tick.
+    pub tick: u64,
+    /// Phase of the ticks.
+    pub tick_phase: u64,
+}
+
+/// What happens at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// A task's timer, valid if the task's generation is still the same.
+    Timer(TaskId, u32),
+    /// A device has finished requests.
+    Device(u32),
+    /// A periodic duty of the world.
+    Periodic(u32),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Runnable,
+    Running,
+    Blocked,
+    Done,
+}
+
+struct Task {
+    state: State,
+    cpu: usize,
+    vruntime: u64,
+    started_at: u64,
+    cpu_ns: u64,
+    generation: u32,
+    woken: bool,
+    waiting_on: Option<u32>,
+}
+
+#[derive(Default)]
+struct Queue {
+    wakes: u64,
+    waiters: VecDeque<TaskId>,
+}
+
+struct Cpu {
+    clock: Cell<u64>,
+    current: Cell<Option<TaskId>>,
+    run_queue: RefCell<VecDeque<TaskId>>,
+    slice_end: Cell<u64>,
+    resched: Cell<bool>,
+    busy_ns: Cell<u64>,
+}
+
+/// The scheduler's state. Tasks' futures live in [`Sched::run`]'s caller.
+pub struct Sched {
+    params: SchedParams,
+    cpus: Vec<Cpu>,
+    /// The CPU that executes now.
+    here: Cell<usize>,
+    /// The running task may go on until its clock reaches this.
+    limit: Cell<u64>,
+    /// Set while an event is processed: its time.
+    interrupt: Cell<Option<u64>>,
+    tasks: RefCell<Vec<Task>>,
+    queues: RefCell<Vec<Queue>>,
+    events: RefCell<BinaryHeap<Reverse<(u64, u64, Event)>>>,
+    seq: Cell<u64>,
+    rng: RefCell<Rng>,
+    digest: Cell<u64>,
+    stop: Cell<bool>,
+    span: Cell<u64>,
+}
+
+impl Sched {
+    /// A machine with idle CPUs at time 0.
+    pub fn new(cpus: usize, params: SchedParams, queues: usize, rng: Rng) -> Self {
+        Self {
+            params,
+            cpus: (0..cpus)
+                .map(|_| Cpu {
+                    clock: Cell::new(0),
+                    current: Cell::new(None),
+                    run_queue: RefCell::new(VecDeque::new()),
+                    slice_end: Cell::new(NEVER),
+                    resched: Cell::new(false),
+                    busy_ns: Cell::new(0),
+                })
+                .collect(),
+            here: Cell::new(0),
+            limit: Cell::new(0),
+            interrupt: Cell::new(None),
+            tasks: RefCell::new(Vec::new()),
+            queues: RefCell::new((0..queues).map(|_| Queue::default()).collect()),
+            events: RefCell::new(BinaryHeap::new()),
+            seq: Cell::new(0),
+            rng: RefCell::new(rng),
+            digest: Cell::new(0xcbf2_9ce4_8422_2325),
+            stop: Cell::new(false),
+            span: Cell::new(0),
+        }
+    }
+
+    /// Simulated time for whoever executes now, in nanoseconds.
+    #[inline(always)]
+    pub fn now(&self) -> u64 {
+        match self.interrupt.get() {
+            Some(t) => t,
+            None => self.cpus[self.here.get()].clock.get(),
+        }
+    }
+
+    /// The CPU that executes now.
+    #[inline(always)]
+    pub fn cpu(&self) -> usize {
+        self.here.get()
+    }
+
+    /// The running task; 0 in interrupts, whose counters do not ask.
+    #[inline(always)]
+    pub fn task(&self) -> TaskId {
+        if self.interrupt.get().is_some() {
+            return 0;
+        }
+        self.cpus[self.here.get()].current.get().unwrap_or(0)
+    }
+
+    /// Charges CPU time to whoever executes. An interrupt steals it from its CPU.
+    #[inline(always)]
+    pub fn charge(&self, ns: u64) {
+        let cpu = &self.cpus[self.here.get()];
+        match self.interrupt.get() {
+            None => {
+                cpu.clock.set(cpu.clock.get() + ns);
+                if cfg!(debug_assertions) {
+                    self.span.set(self.span.get() + ns);
+                }
+            }
+            Some(t) => {
+                self.interrupt.set(Some(t + ns));
+                if cpu.current.get().is_some() {
+                    cpu.clock.set(cpu.clock.get() + ns);
+                }
+            }
+        }
+    }
+
+    /// The longest uncharged span since the last call, for tests of the engine's promise that a
+    /// quantum bounds it.
+    pub fn span(&self) -> u64 {
+        self.span.get()
+    }
+
+    /// Adds a task, runnable now.
+    pub fn spawn(&self) -> TaskId {
+        let id = {
+            let mut tasks = self.tasks.borrow_mut();
+            let cpu = tasks.len() % self.cpus.len();
+            tasks.push(Task {
+                state: State::Blocked,
+                cpu,
+                vruntime: 0,
+                started_at: 0,
+                cpu_ns: 0,
+                generation: 0,
+                woken: false,
+                waiting_on: None,
+            });
+            tasks.len() as TaskId - 1
+        };
+        self.make_runnable(id);
+        id
+    }
+
+    /// CPU time a task has used, in nanoseconds.
+    pub fn task_cpu_ns(&self, task: TaskId) -> u64 {
+        self.tasks.borrow()[task as usize].cpu_ns
+    }
+
+    /// Schedules an event.
+    pub fn at(&self, time: u64, event: Event) {
+        let seq = self.seq.get();
+        self.seq.set(seq + 1);
+        self.events.borrow_mut().push(Reverse((time, seq, event)));
+        if time < self.limit.get() {
+            self.limit.set(time);
+        }
+    }
+
+    fn note(&self, a: u64, b: u64) {
+        let h = (self.digest.get() ^ a).wrapping_mul(0x100_0000_01b3);
+        self.digest.set((h ^ b).wrapping_mul(0x100_0000_01b3));
+    }
+
+    /// A hash of every event and task switch so far.
+    pub fn digest(&self) -> u64 {
+        self.digest.get()
+    }
+
+    /// Ends the run at the next opportunity.
+    pub fn stop(&self) {
+        self.stop.set(true);
+        self.limit.set(0);
+    }
+
+    /// Whether the run is ending.
+    pub fn stopping(&self) -> bool {
+        self.stop.get()
+    }
+
+    fn make_runnable(&self, id: TaskId) {
+        let now = self.now();
+        let mut tasks = self.tasks.borrow_mut();
+        let task = &mut tasks[id as usize];
+        if task.state != State::Blocked {
+            return;
+        }
+        task.generation = task.generation.wrapping_add(1);
+        task.waiting_on = None;
+        let idle = |c: usize| self.cpus[c].current.get().is_none();
+        // An interrupt's or waker's CPU is not idle while it executes a task.
+        let target = if idle(task.cpu) {
+            Some(task.cpu)
+        } else {
+            (0..self.cpus.len()).find(|&c| idle(c))
+        };
+        if let Some(c) = target {
+            let cpu = &self.cpus[c];
+            let draw = self.rng.borrow_mut().lognormal(self.params.idle_wakeup_sigma);
+            let latency = (self.params.idle_wakeup * draw) as u64;
+            let start = cpu.clock.get().max(now + latency);
+            cpu.clock.set(start);
+            cpu.current.set(Some(id));
+            cpu.slice_end.set(NEVER);
+            cpu.resched.set(false);
+            task.cpu = c;
+            task.state = State::Running;
+            task.started_at = start;
+            drop(tasks);
+            self.note(start, u64::from(id));
+            self.limit.set(self.limit.get().min(start + self.params.quantum));
+            return;
+        }
+        let cpu = &self.cpus[task.cpu];
+        let current = cpu.current.get().expect("a busy CPU") as usize;
+        let c = task.cpu;
+        let (current_start, current_vruntime) =
+            (tasks[current].started_at, tasks[current].vruntime);
+        let ran = current_vruntime + cpu.clock.get().saturating_sub(current_start);
+        let task = &mut tasks[id as usize];
+        task.state = State::Runnable;
+        // A sleeper gets at most half a latency of credit.
+        task.vruntime = task.vruntime.max(ran.saturating_sub(self.params.latency / 2));
+        let preempts = ran > task.vruntime + self.params.wakeup_granularity;
+        cpu.run_queue.borrow_mut().push_back(id);
+        self.set_slice(c);
+        if preempts {
+            cpu.resched.set(true);
+        }
+        if c == self.here.get() && self.interrupt.get().is_none() {
+            self.limit.set(self.limit.get().min(if preempts { 0 } else { cpu.slice_end.get() }));
+        }
+    }
+
+    fn set_slice(&self, c: usize) {
+        let cpu = &self.cpus[c];
+        let n = cpu.run_queue.borrow().len() as u64 + 1;
+        if n == 1 {
+            cpu.slice_end.set(NEVER);
+        } else if cpu.slice_end.get() == NEVER {
+            let slice = (self.params.latency / n).max(self.params.min_granularity);
+            cpu.slice_end.set(cpu.clock.get() + slice);
+        }
+    }
+
+    /// Ends the current task's turn on a CPU.
+    fn put_current(&self, c: usize, state: State) {
+        let cpu = &self.cpus[c];
+        let id = cpu.current.take().expect("a running task");
+        let mut tasks = self.tasks.borrow_mut();
+        let task = &mut tasks[id as usize];
+        let ran = cpu.clock.get().saturating_sub(task.started_at);
+        task.vruntime += ran;
+        task.cpu_ns += ran;
+        cpu.busy_ns.set(cpu.busy_ns.get() + ran);
+        task.state = state;
+        if state == State::Runnable {
+            cpu.run_queue.borrow_mut().push_back(id);
+        }
+    }
+
+    /// Starts the next task on an idle CPU: its own queue first, then the longest other queue.
+    fn pick_next(&self, c: usize) {
+        let least = |c: usize| -> Option<usize> {
+            let q = self.cpus[c].run_queue.borrow();
+            let tasks = self.tasks.borrow();
+            (0..q.len()).min_by_key(|&i| (tasks[q[i] as usize].vruntime, q[i]))
+        };
+        let mut from = c;
+        if self.cpus[c].run_queue.borrow().is_empty() {
+            let longest = (0..self.cpus.len())
+                .max_by_key(|&o| (self.cpus[o].run_queue.borrow().len(), Reverse(o)))
+                .unwrap_or(c);
+            from = longest;
+        }
+        let Some(i) = least(from) else {
+            self.cpus[c].slice_end.set(NEVER);
+            return;
+        };
+        let id = self.cpus[from].run_queue.borrow_mut().remove(i).expect("an entry");
+        let cpu = &self.cpus[c];
+        if from != c {
+            // The task cannot start before it was queued there.
+            let then = self.cpus[from].clock.get().min(self.now().max(cpu.clock.get()));
+            cpu.clock.set(cpu.clock.get().max(then));
+        }
+        cpu.clock.set(cpu.clock.get() + self.params.switch);
+        cpu.current.set(Some(id));
+        cpu.resched.set(false);
+        cpu.slice_end.set(NEVER);
+        {
+            let mut tasks = self.tasks.borrow_mut();
+            let task = &mut tasks[id as usize];
+            task.state = State::Running;
+            task.cpu = c;
+            task.started_at = cpu.clock.get();
+        }
+        self.set_slice(c);
+        self.note(cpu.clock.get(), u64::from(id) | 1 << 32);
+    }
+
+    /// Runs until somebody calls [`Sched::stop`]. `on_event` handles device and periodic events.
+    /// Returns the time of the end, or `None` when nothing can ever happen again.
+    pub fn run<'w>(
+        &self,
+        futures: &mut [Pin<Box<dyn Future<Output = ()> + 'w>>],
+        mut on_event: impl FnMut(u64, Event),
+    ) -> Option<u64> {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut end = 0;
+        while !self.stop.get() {
+            // The running CPU that is furthest behind, and the next one's clock.
+            let (mut c, mut least, mut second) = (usize::MAX, NEVER, NEVER);
+            for (i, cpu) in self.cpus.iter().enumerate() {
+                if cpu.current.get().is_some() {
+                    let t = cpu.clock.get();
+                    if t < least {
+                        (c, second, least) = (i, least, t);
+                    } else if t < second {
+                        second = t;
+                    }
+                }
+            }
+            let next_event = self.events.borrow().peek().map_or(NEVER, |e| e.0.0);
+            if next_event <= least {
+                if next_event == NEVER {
+                    return None;
+                }
+                let Reverse((time, _, event)) =
+                    self.events.borrow_mut().pop().expect("an event was peeked");
+                end = time;
+                self.here.set(0);
+                self.interrupt.set(Some(time));
+                match event {
+                    Event::Timer(task, generation) => self.timer(task, generation),
+                    other => {
+                        self.note(time, match other {
+                            Event::Device(d) => u64::from(d) | 2 << 32,
+                            Event::Periodic(p) => u64::from(p) | 3 << 32,
+                            Event::Timer(..) => 0,
+                        });
+                        on_event(time, other);
+                    }
+                }
+                self.interrupt.set(None);
+                continue;
+            }
+            let cpu = &self.cpus[c];
+            if cpu.resched.get() || cpu.clock.get() >= cpu.slice_end.get() {
+                self.put_current(c, State::Runnable);
+                self.here.set(c);
+                self.pick_next(c);
+                continue;
+            }
+            self.here.set(c);
+            let lead = second.saturating_add(self.params.quantum);
+            self.limit.set(next_event.min(lead).min(cpu.slice_end.get()));
+            let id = cpu.current.get().expect("a running task");
+            self.span.set(0);
+            let done = futures[id as usize].as_mut().poll(&mut context).is_ready();
+            end = end.max(cpu.clock.get());
+            let state = self.tasks.borrow()[id as usize].state;
+            if done {
+                self.put_current(c, State::Done);
+                self.pick_next(c);
+            } else if state == State::Blocked {
+                self.put_current(c, State::Blocked);
+                self.pick_next(c);
+            }
+        }
+        Some(end)
+    }
+
+    fn timer(&self, task: TaskId, generation: u32) {
+        let waiting_on = {
+            let tasks = self.tasks.borrow();
+            let t = &tasks[task as usize];
+            if t.state != State::Blocked || t.generation != generation {
+                return;
+            }
+            t.waiting_on
+        };
+        if let Some(q) = waiting_on {
+            self.queues.borrow_mut()[q as usize].waiters.retain(|&w| w != task);
+        }
+        self.make_runnable(task);
+    }
+
+    /// The next timer tick at or after a time: kernel timeouts expire on ticks.
+    fn tick_at(&self, time: u64) -> u64 {
+        let (tick, phase) = (self.params.tick, self.params.tick_phase);
+        (time.saturating_sub(phase)).div_ceil(tick) * tick + phase
+    }
+
+    fn block(&self, on: Option<u32>, timer: Option<u64>) {
+        let id = self.task();
+        let generation = {
+            let mut tasks = self.tasks.borrow_mut();
+            let t = &mut tasks[id as usize];
+            debug_assert!(t.state == State::Running);
+            t.state = State::Blocked;
+            t.woken = false;
+            t.waiting_on = on;
+            t.generation
+        };
+        if let Some(time) = timer {
+            self.at(time, Event::Timer(id, generation));
+        }
+    }
+
+    /// A ticket for [`Sched::wait`].
+    pub fn ticket(&self, queue: u32) -> u64 {
+        self.queues.borrow()[queue as usize].wakes
+    }
+
+    /// Waits for a wake of the queue after the ticket was taken, at most `timeout` nanoseconds.
+    pub fn wait(&self, queue: u32, ticket: u64, timeout: Option<u64>) -> Wait<'_> {
+        Wait { sched: self, queue, ticket, timeout, blocked: false }
+    }
+
+    /// Wakes every waiter of a queue.
+    pub fn wake(&self, queue: u32) {
+        let mut queues = self.queues.borrow_mut();
+        let q = &mut queues[queue as usize];
+        q.wakes += 1;
+        while let Some(id) = q.waiters.pop_front() {
+            self.tasks.borrow_mut()[id as usize].woken = true;
+            self.make_runnable(id);
+        }
+    }
+
+    /// Wakes the longest waiter of a queue.
+    pub fn wake_one(&self, queue: u32) {
+        let mut queues = self.queues.borrow_mut();
+        let q = &mut queues[queue as usize];
+        q.wakes += 1;
+        if let Some(id) = q.waiters.pop_front() {
+            self.tasks.borrow_mut()[id as usize].woken = true;
+            self.make_runnable(id);
+        }
+    }
+
+    /// Sleeps until the tick at or after `ns` nanoseconds from now.
+    pub fn sleep_ticks(&self, ns: u64) -> Sleep<'_> {
+        Sleep { sched: self, until: self.tick_at(self.now() + ns), blocked: false }
+    }
+
+    /// Sleeps `ns` nanoseconds (a high-resolution timer).
+    pub fn sleep(&self, ns: u64) -> Sleep<'_> {
+        Sleep { sched: self, until: self.now() + ns, blocked: false }
+    }
+
+    /// Gives way if the task's time on its CPU is over for now.
+    #[inline(always)]
+    pub fn relax(&self) -> Relax<'_> {
+        Relax { sched: self, yielded: false }
+    }
+}
+
+/// See [`Sched::relax`].
+pub struct Relax<'a> {
+    sched: &'a Sched,
+    yielded: bool,
+}
+
+impl Future for Relax<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let s = self.sched;
+        if s.cpus[s.here.get()].clock.get() < s.limit.get() {
+            if cfg!(debug_assertions) {
+                s.span.set(0);
+            }
+            return Poll::Ready(());
+        }
+        if self.yielded && !s.stop.get() {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        Poll::Pending
+    }
+}
+
+/// See [`Sched::wait`].
+pub struct Wait<'a> {
+    sched: &'a Sched,
+    queue: u32,
+    ticket: u64,
+    timeout: Option<u64>,
+    blocked: bool,
+}
+
+impl Future for Wait<'_> {
+    type Output = bool;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<bool> {
+        let s = self.sched;
+        let me = s.task();
+        if self.blocked {
+            return Poll::Ready(s.tasks.borrow()[me as usize].woken);
+        }
+        {
+            let mut queues = s.queues.borrow_mut();
+            let q = &mut queues[self.queue as usize];
+            if q.wakes != self.ticket {
+                return Poll::Ready(true);
+            }
+            q.waiters.push_back(me);
+        }
+        s.block(Some(self.queue), self.timeout.map(|ns| s.tick_at(s.now() + ns)));
+        self.blocked = true;
+        Poll::Pending
+    }
+}
+
+/// See [`Sched::sleep`].
+pub struct Sleep<'a> {
+    sched: &'a Sched,
+    until: u64,
+    blocked: bool,
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.blocked {
+            return Poll::Ready(());
+        }
+        self.sched.block(None, Some(self.until));
+        self.blocked = true;
+        Poll::Pending
+    }
+}
