@@ -1,2 +1,4 @@
-//! The laboratory.
+//! The laboratory: experiments, statistics, results, reports, reproduction of published tables.
 #![forbid(unsafe_code)]
+
+pub mod model;

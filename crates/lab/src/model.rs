@@ -1,0 +1,66 @@
+//! What an experiment is and what running it gives: the words that every other module shares.
+
+use sim::{RunResult, RunSpec};
+
+/// One cell of the matrix: everything but the iteration.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// The values of the axes that vary, in axis order: (key, value as text).
+    pub axes: Vec<(String, String)>,
+    /// The machine's name.
+    pub machine: String,
+    /// The filesystem's name.
+    pub filesystem: String,
+    /// The policy's name.
+    pub policy: String,
+    /// Whether the policy is the experiment's first: the baseline of its group.
+    pub baseline: bool,
+    /// What to run; the seed is set per iteration.
+    pub spec: RunSpec,
+}
+
+impl Cell {
+    /// The axes other than the policy, as one label: cells with equal labels are compared.
+    pub fn group(&self) -> String {
+        let parts: Vec<String> = self
+            .axes
+            .iter()
+            .filter(|(k, _)| k != "policy")
+            .map(|(k, v)| if k == "filesystem" { v.clone() } else { format!("{k}={v}") })
+            .collect();
+        if parts.is_empty() { self.filesystem.clone() } else { parts.join(" ") }
+    }
+
+    /// Every axis as one text: the stable key that seeds are derived from.
+    pub fn key(&self) -> String {
+        let axes: Vec<String> = self.axes.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        format!("{}/{}/{}/{}", self.machine, self.filesystem, self.policy, axes.join(","))
+    }
+}
+
+/// A parsed experiment: its matrix, laid out.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// Its name: the results folder's too.
+    pub name: String,
+    /// Iterations of each cell.
+    pub iterations: u32,
+    /// The seed that all iterations' seeds derive from.
+    pub seed: u64,
+    /// The file's text.
+    pub text: String,
+    /// Keys that vary, outermost first.
+    pub axes: Vec<String>,
+    /// The cells in matrix order.
+    pub cells: Vec<Cell>,
+}
+
+/// An experiment that was run, wholly or in part.
+pub struct Outcomes {
+    /// What was run.
+    pub experiment: Experiment,
+    /// Results by cell and iteration; `None` where an interrupted run did not get.
+    pub results: Vec<Vec<Option<RunResult>>>,
+    /// The run was interrupted.
+    pub interrupted: bool,
+}
