@@ -156,7 +156,18 @@ impl<W: World> Mm<W> {
     /// Drops every clean page of a file, and every dirty one: the file is gone. Pages under
     /// writeback must have ended.
     pub fn truncate_mapping(&self, mapping: u32) {
-        let mut from = 0;
+        self.truncate_from(mapping, 0);
+    }
+
+    /// Whether nothing of a file is cached.
+    pub fn mapping_has_no_pages(&self, mapping: u32) -> bool {
+        self.mappings[mapping as usize].nrpages.get() == 0
+    }
+
+    /// Drops every page of a file from an index on. If dirty pages stay in front of it, the inode
+    /// is dirty again.
+    pub fn truncate_from(&self, mapping: u32, first: u32) {
+        let mut from = first;
         while let Some((index, pfn)) = self.first_page_from(mapping, from) {
             let f = self.frames.flags(pfn);
             assert!(f & (flag::WRITEBACK | flag::LOCKED) == 0, "truncated under I/O");
@@ -170,6 +181,9 @@ impl<W: World> Mm<W> {
                 Some(next) => from = next,
                 None => break,
             }
+        }
+        if self.mapping_tagged(mapping, Tag::Dirty) {
+            self.mark_inode_dirty(mapping);
         }
     }
 }

@@ -345,6 +345,18 @@ impl<W: World> Mm<W> {
         n.min(max)
     }
 
+    /// How many pages of a file carry the tag, counting no further than `most`.
+    pub fn tagged_count(&self, mapping: u32, tag: Tag, most: u32) -> u32 {
+        let (mut n, mut from) = (0, 0);
+        while n < most {
+            let Some(first) = self.next_tagged(mapping, tag, from) else { break };
+            let run = self.tagged_run(mapping, tag, first, most - n);
+            n += run;
+            from = first + run;
+        }
+        n
+    }
+
     /// Whether any page of a file carries the tag.
     pub fn mapping_tagged(&self, mapping: u32, tag: Tag) -> bool {
         let root = self.mappings[mapping as usize].root.get();

@@ -5,6 +5,7 @@
 //! threads, atomics and mutexes. The engine's text is the same in both.
 
 use crate::{Mm, Pfn, trace::Event};
+use std::cell::Cell;
 use std::future::Future;
 
 /// A 32-bit word of engine state: a plain cell in the virtual world, an atomic in the live one.
@@ -31,11 +32,55 @@ pub trait Word64 {
     fn set(&self, v: u64);
     /// Adds, wrapping; returns the value before.
     fn fetch_add(&self, n: u64) -> u64;
+    /// Subtracts, wrapping; returns the value before.
+    fn fetch_sub(&self, n: u64) -> u64;
     /// Sets bits; returns the value before.
     fn fetch_or(&self, bits: u64) -> u64;
     /// Keeps only `bits`; returns the value before.
     fn fetch_and(&self, bits: u64) -> u64;
 }
+
+macro_rules! cell_word {
+    ($int:ty, $trait:ident) => {
+        impl $trait for Cell<$int> {
+            #[inline(always)]
+            fn get(&self) -> $int {
+                Cell::get(self)
+            }
+            #[inline(always)]
+            fn set(&self, v: $int) {
+                Cell::set(self, v);
+            }
+            #[inline(always)]
+            fn fetch_add(&self, n: $int) -> $int {
+                let v = Cell::get(self);
+                Cell::set(self, v.wrapping_add(n));
+                v
+            }
+            #[inline(always)]
+            fn fetch_sub(&self, n: $int) -> $int {
+                let v = Cell::get(self);
+                Cell::set(self, v.wrapping_sub(n));
+                v
+            }
+            #[inline(always)]
+            fn fetch_or(&self, bits: $int) -> $int {
+                let v = Cell::get(self);
+                Cell::set(self, v | bits);
+                v
+            }
+            #[inline(always)]
+            fn fetch_and(&self, bits: $int) -> $int {
+                let v = Cell::get(self);
+                Cell::set(self, v & bits);
+                v
+            }
+        }
+    };
+}
+
+cell_word!(u32, Word32);
+cell_word!(u64, Word64);
 
 /// A lock held for a few instructions. It takes a closure, so no guard can live across an await.
 pub trait ShortLock {

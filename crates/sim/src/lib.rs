@@ -3,13 +3,19 @@
 
 pub mod block;
 pub mod disk;
+pub mod fs;
+pub mod host;
 pub mod params;
 pub mod result;
 pub mod rng;
+pub mod run;
+pub mod sample;
 pub mod sched;
 pub mod spec;
+pub mod world;
 
 pub use params::Params;
+pub use run::run;
 pub use result::{Outcome, RunResult};
 pub use spec::RunSpec;
 
@@ -22,19 +28,4 @@ pub struct Control {
     pub stop: AtomicBool,
     /// Simulated nanoseconds so far, for progress displays only.
     pub sim_ns: AtomicU64,
-}
-
-/// Runs one cell at one iteration; deterministic in `spec`.
-pub fn run(_spec: &RunSpec, _control: &Control) -> RunResult {
-    RunResult {
-        outcome: Outcome::Failed { error: "the virtual world is not built yet".into() },
-        metrics: Default::default(),
-        counters: Default::default(),
-        series: Default::default(),
-        alloc_latency: result::AllocLatency { paths: Vec::new() },
-        tracker: None,
-        sim_ns: 0,
-        notes: Vec::new(),
-        digest: 0,
-    }
 }

@@ -86,6 +86,13 @@ params! {
     write_expire: "ns" = 5e9, 1e6 => 1e12, "deadline elevator: write_expire";
     read_expire: "ns" = 5e8, 1e6 => 1e12, "deadline elevator: read_expire";
     disk_fail_timeout: "ns" = 1e9, 1e3 => 1e12, "a dead disk answers each command after a link reset; Linux gives 30 s a command, later ones fail at once";
+    // Filesystems.
+    fs_layout_spread: "blocks" = 65536.0, 1.0 => 1e9, "where a fresh filesystem's allocator begins differs between runs: up to 256 MiB";
+    journal_commit_interval: "ns" = 5e9, 1e6 => 1e12, "jbd and jbd2: commit every 5 s";
+    btrfs_commit_interval: "ns" = 3e10, 1e6 => 1e12, "btrfs: transaction commit every 30 s";
+    xfs_log_interval: "ns" = 3e10, 1e6 => 1e12, "xfssyncd: every 30 s (reference 05 par. 4)";
+    fuse_max_write: "bytes" = 131072.0, 4096.0 => 131072.0, "ntfs-3g of 2011 with big_writes: 128 KiB a request";
+    read_ahead: "pages" = 32.0, 1.0 => 1024.0, "reference 07 par. 4: 128 KiB";
     // USB flash stick.
     usb_write_bandwidth: "MB/s" = 17.0, 0.1 => 1000.0, "streaming write; reference 07 par. 2 derives 17-19.5 MB/s", fitted ["per-zone-dirty-limits/xfs/elapsed/vanilla"];
     usb_read_bandwidth: "MB/s" = 30.0, 0.1 => 1000.0, "USB 2.0 bulk transfers reach 30-35 MB/s";

@@ -1,0 +1,643 @@
+//! Filesystem models: the questions that reclaim and writeback ask of a real filesystem
+//! (reference 04 §7).
+//!
+//! Common here: files and their extents, the buffered write and read paths, the walk over a file's
+//! dirty pages. One file a filesystem beside: what it refuses, what else it dirties, what its
+//! daemons do. A new filesystem is one file, one variant of [`FsKind`] and one arm in each of the
+//! dispatching functions below.
+
+mod btrfs;
+mod ext;
+mod fuse_ntfs;
+mod xfs;
+
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::spec::FsKind;
+use crate::world::{SimWorld, Tag};
+use mm::alloc::Gfp;
+use mm::frame::flag;
+use mm::mapping::MappingKind;
+use mm::pagecache::Tag as PageTag;
+use mm::task::{PF_KSWAPD, PF_MEMALLOC};
+use mm::trace::TrackPath;
+use mm::world::{Cost, Word32, Word64, World, Writepage, WritebackControl};
+use mm::{Mm, Pfn};
+use std::cell::{Cell, RefCell};
+
+/// The engine in the virtual world.
+pub type SimMm<const T: bool> = Mm<SimWorld<T>>;
+
+/// The tested device.
+pub const DEVICE: u32 = 0;
+/// Blocks at the front of the disk for superblocks, journal and fixed metadata.
+const METADATA_BLOCKS: u64 = 65_536;
+/// Pages handled between two relax points.
+const BATCH: u32 = 32;
+
+/// Why a filesystem call failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FsError {
+    /// No memory.
+    OutOfMemory,
+    /// The device failed.
+    Io,
+    /// The device is full.
+    NoSpace,
+}
+
+/// A run of a file's pages on disk.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    index: u32,
+    len: u32,
+    block: u64,
+}
+
+/// A filesystem and its state.
+pub struct Fs {
+    /// Which one.
+    pub kind: FsKind,
+    /// The tested device's bdi.
+    pub bdi: Cell<u32>,
+    /// The bdi of the FUSE mount, where there is one.
+    fuse_bdi: Cell<u32>,
+    /// Device and first block of the swap area.
+    pub swap_area: (u32, u64),
+    capacity: u64,
+    extents: RefCell<Vec<Vec<Extent>>>,
+    /// The next free block.
+    cursor: Cell<u64>,
+    journal: ext::Journal,
+    btrfs: btrfs::Btrfs,
+    fuse: fuse_ntfs::Fuse,
+    log_interval: u64,
+    read_ahead: u32,
+}
+
+impl Fs {
+    /// An empty filesystem on a device of `capacity` blocks.
+    pub fn new(
+        kind: FsKind,
+        capacity: u64,
+        swap_area: (u32, u64),
+        p: &Params,
+        rng: &mut Rng,
+    ) -> Self {
+        Self {
+            kind,
+            bdi: Cell::new(0),
+            fuse_bdi: Cell::new(0),
+            swap_area,
+            capacity,
+            extents: RefCell::new(Vec::new()),
+            // Where the allocator begins differs from one mkfs to the next.
+            cursor: Cell::new(METADATA_BLOCKS + rng.below(p.fs_layout_spread as u64)),
+            journal: ext::Journal::new(p),
+            btrfs: btrfs::Btrfs::new(p),
+            fuse: fuse_ntfs::Fuse::new(p),
+            log_interval: p.xfs_log_interval as u64,
+            read_ahead: p.read_ahead as u32,
+        }
+    }
+
+    /// The block device behind a bdi.
+    pub fn device_of_bdi(&self, bdi: u32) -> Option<u32> {
+        (bdi == self.bdi.get()).then_some(DEVICE)
+    }
+
+    fn with_extents<R>(&self, mapping: u32, f: impl FnOnce(&mut Vec<Extent>) -> R) -> R {
+        let mut all = self.extents.borrow_mut();
+        if all.len() <= mapping as usize {
+            all.resize_with(mapping as usize + 1, Vec::new);
+        }
+        f(&mut all[mapping as usize])
+    }
+
+    /// The block of a page and how many pages from there on are contiguous; `None`: a hole.
+    fn mapped(&self, mapping: u32, index: u32) -> Option<(u64, u32)> {
+        self.with_extents(mapping, |list| {
+            let i = list.partition_point(|e| e.index <= index);
+            let e = list[..i].last()?;
+            let skip = index - e.index;
+            (skip < e.len).then(|| (e.block + u64::from(skip), e.len - skip))
+        })
+    }
+
+    /// Pages from `index` on that no extent holds, up to `len`.
+    fn hole(&self, mapping: u32, index: u32, len: u32) -> u32 {
+        self.with_extents(mapping, |list| {
+            let i = list.partition_point(|e| e.index <= index);
+            list.get(i).map_or(len, |next| len.min(next.index - index))
+        })
+    }
+
+    /// Takes `len` blocks from the free space.
+    fn take_blocks(&self, len: u32) -> Option<u64> {
+        let block = self.cursor.get();
+        if block + u64::from(len) > self.capacity {
+            return None;
+        }
+        self.cursor.set(block + u64::from(len));
+        Some(block)
+    }
+
+    fn add_extent(&self, mapping: u32, new: Extent) {
+        self.with_extents(mapping, |list| {
+            let i = list.partition_point(|e| e.index <= new.index);
+            if let Some(last) = i.checked_sub(1).map(|i| &mut list[i]) {
+                if last.index + last.len == new.index && last.block + u64::from(last.len) == new.block
+                {
+                    last.len += new.len;
+                    return;
+                }
+            }
+            list.insert(i, new);
+        });
+    }
+
+    /// The blocks of a run of pages, allocating holes. Returns block and length of the first
+    /// contiguous piece; `None`: the device is full.
+    fn map_run(&self, mapping: u32, index: u32, len: u32) -> Option<(u64, u32)> {
+        if let Some((block, n)) = self.mapped(mapping, index) {
+            return Some((block, n.min(len)));
+        }
+        let len = self.hole(mapping, index, len);
+        let block = self.take_blocks(len)?;
+        self.add_extent(mapping, Extent { index, len, block });
+        Some((block, len))
+    }
+
+    fn forget(&self, mapping: u32) {
+        self.with_extents(mapping, Vec::clear);
+    }
+
+    /// Free blocks left.
+    pub fn free_blocks(&self) -> u64 {
+        self.capacity.saturating_sub(self.cursor.get())
+    }
+}
+
+/// Creates the bdis and metadata files; at start.
+pub fn mount<const T: bool>(mm: &SimMm<T>) {
+    let fs = &mm.world.fs;
+    fs.bdi.set(mm.new_bdi(0, 100).expect("room for a bdi"));
+    match fs.kind {
+        FsKind::Btrfs => btrfs::mount(mm),
+        FsKind::FuseNtfs => fuse_ntfs::mount(mm),
+        _ => {}
+    }
+}
+
+/// The daemons of the filesystem: name and life.
+pub fn daemons<const T: bool>(
+    mm: &SimMm<T>,
+) -> Vec<(&'static str, std::pin::Pin<Box<dyn Future<Output = ()> + '_>>)> {
+    match mm.world.fs.kind {
+        FsKind::Xfs => vec![("xfssyncd", Box::pin(xfs::log_worker(mm)))],
+        FsKind::Ext4 | FsKind::Ext3 => vec![("jbd2", Box::pin(ext::journal_thread(mm)))],
+        FsKind::Btrfs => vec![("btrfs-transaction", Box::pin(btrfs::transaction_thread(mm)))],
+        FsKind::FuseNtfs => vec![("ntfs-3g", Box::pin(fuse_ntfs::daemon(mm)))],
+    }
+}
+
+/// Creates a file; `None`: too many files.
+pub fn create<const T: bool>(mm: &SimMm<T>) -> Option<u32> {
+    let fs = &mm.world.fs;
+    match fs.kind {
+        FsKind::FuseNtfs => mm.new_mapping(MappingKind::WriteThrough, fs.fuse_bdi.get()),
+        _ => mm.new_mapping(MappingKind::File, fs.bdi.get()),
+    }
+}
+
+/// Removes a file's pages and blocks.
+pub async fn remove<const T: bool>(mm: &SimMm<T>, mapping: u32) {
+    mm.forget_inode(mapping).await;
+    mm.truncate_mapping(mapping);
+    mm.world.fs.forget(mapping);
+}
+
+/// write(2): `len` bytes at `pos` through the page cache, page by page.
+pub async fn write<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    pos: u64,
+    len: u64,
+) -> Result<(), FsError> {
+    let fs = &mm.world.fs;
+    if len == 0 {
+        return Ok(());
+    }
+    if fs.kind == FsKind::FuseNtfs {
+        return fuse_ntfs::write(mm, mapping, pos, len).await;
+    }
+    let m = &mm.mappings[mapping as usize];
+    if m.size.get() < pos + len {
+        let grows = (pos + len - m.size.get()).div_ceil(4096);
+        if grows > fs.free_blocks() {
+            return Err(FsError::NoSpace);
+        }
+        m.size.set(pos + len);
+    }
+    for index in pos / 4096..=(pos + len - 1) / 4096 {
+        let from = pos.max(index * 4096);
+        let to = (pos + len).min((index + 1) * 4096);
+        write_one(mm, mapping, index as u32, to - from).await?;
+        if mm.note_dirtied(mapping) {
+            mm.balance_now(mapping).await;
+        }
+        mm.world.relax().await;
+    }
+    Ok(())
+}
+
+/// One page of a buffered write: find or make it, copy, dirty, mark accessed (3.0 order).
+async fn write_one<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    bytes: u64,
+) -> Result<Pfn, FsError> {
+    let pfn = loop {
+        if let Some(pfn) = mm.find_page(mapping, index) {
+            if !mm.try_lock_page(pfn) {
+                mm.lock_page(pfn).await;
+                mm.unlock_page(pfn);
+                continue; // it may have left the file meanwhile
+            }
+            mm.unlock_page(pfn);
+            break pfn;
+        }
+        mm.note_path(TrackPath::BufferedWrite);
+        let pfn = mm.alloc_page(Gfp::USER_WRITE).await.ok_or(FsError::OutOfMemory)?;
+        if mm.find_page(mapping, index).is_some() {
+            mm.free_page(pfn, false);
+            continue;
+        }
+        if !mm.add_to_page_cache_lru(pfn, mapping, index) {
+            mm.free_page(pfn, false);
+            return Err(FsError::OutOfMemory);
+        }
+        break pfn;
+    };
+    mm.world.charge_part(Cost::Copy, bytes, 4096);
+    mm.frames.set_flags(pfn, flag::UPTODATE);
+    mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+    mm.mark_page_accessed(pfn, TrackPath::BufferedWrite);
+    Ok(pfn)
+}
+
+/// read(2) through the page cache with a simple read-ahead window. Returns bytes read.
+pub async fn read<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    pos: u64,
+    len: u64,
+) -> Result<u64, FsError> {
+    let size = mm.mappings[mapping as usize].size.get();
+    let len = len.min(size.saturating_sub(pos));
+    if len == 0 {
+        return Ok(0);
+    }
+    let last_page = ((size - 1) / 4096) as u32;
+    for index in pos / 4096..=(pos + len - 1) / 4096 {
+        let from = pos.max(index * 4096);
+        let to = (pos + len).min((index + 1) * 4096);
+        let index = index as u32;
+        let pfn = loop {
+            match mm.find_page(mapping, index) {
+                None => read_window(mm, mapping, index, last_page).await?,
+                Some(pfn) if mm.frames.has(pfn, flag::LOCKED) => {
+                    mm.lock_page(pfn).await;
+                    mm.unlock_page(pfn);
+                    if mm.find_page(mapping, index) == Some(pfn)
+                        && mm.frames.has(pfn, flag::ERROR)
+                    {
+                        return Err(FsError::Io);
+                    }
+                }
+                Some(pfn) => break pfn,
+            }
+        };
+        mm.world.charge_part(Cost::Copy, to - from, 4096);
+        mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
+        mm.world.relax().await;
+    }
+    Ok(len)
+}
+
+/// Brings in the pages from `index` on that are missing, up to the window.
+async fn read_window<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    last_page: u32,
+) -> Result<(), FsError> {
+    let fs = &mm.world.fs;
+    let most = fs.read_ahead.min(mm.world.max_bio(DEVICE)).min(BATCH).min(last_page - index + 1);
+    let mut n = 0;
+    mm.note_path(TrackPath::BufferedRead);
+    while n < most && mm.find_page(mapping, index + n).is_none() {
+        let Some(pfn) = mm.alloc_page(Gfp::USER).await else {
+            if n == 0 {
+                return Err(FsError::OutOfMemory);
+            }
+            break;
+        };
+        if mm.find_page(mapping, index + n).is_some() {
+            mm.free_page(pfn, false);
+            break;
+        }
+        mm.frames.set_flags(pfn, flag::LOCKED);
+        if !mm.add_to_page_cache_lru(pfn, mapping, index + n) {
+            mm.frames.clear_flags(pfn, flag::LOCKED);
+            mm.free_page(pfn, false);
+            return Err(FsError::OutOfMemory);
+        }
+        n += 1;
+    }
+    let mut at = index;
+    while at < index + n {
+        match fs.mapped(mapping, at) {
+            Some((block, len)) => {
+                let len = len.min(index + n - at);
+                mm.world.submit(DEVICE, Tag::Pages { mapping, index: at }, false, true, block, len).await;
+                at += len;
+            }
+            None => {
+                // A hole: zeroes, no I/O.
+                let pfn = mm.find_page(mapping, at).expect("a locked page stays");
+                mm.frames.set_flags(pfn, flag::UPTODATE);
+                mm.unlock_page(pfn);
+                at += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// fsync(2). Returns whether all data reached the device.
+pub async fn fsync<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
+    let fs = &mm.world.fs;
+    match fs.kind {
+        FsKind::FuseNtfs => mm.sync_mapping(fs.fuse.device_file.get()).await,
+        FsKind::Xfs => mm.sync_mapping(mapping).await & xfs::force_log(mm).await,
+        FsKind::Ext3 | FsKind::Ext4 => {
+            mm.sync_mapping(mapping).await & ext::commit(mm, true).await
+        }
+        FsKind::Btrfs => mm.sync_mapping(mapping).await & btrfs::commit(mm).await,
+    }
+}
+
+/// How a filesystem walks a file's dirty pages.
+#[derive(Debug, Clone, Copy)]
+struct Walk {
+    /// A cyclic walk does not wrap if it wrote something (ext4).
+    wrap_only_if_nothing_written: bool,
+}
+
+/// Writes a file's dirty pages in index order (the kernel's `write_cache_pages`).
+async fn write_cache_pages<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    wbc: &mut WritebackControl,
+    walk: Walk,
+) {
+    let m = &mm.mappings[mapping as usize];
+    let saved = m.writeback_index.get();
+    let (mut index, mut end) =
+        if wbc.range_cyclic { (saved, u32::MAX) } else { (wbc.range_start, wbc.range_end) };
+    let mut wrapped = !wbc.range_cyclic || saved == 0;
+    let whole = !wbc.range_cyclic && wbc.range_start == 0 && wbc.range_end == u32::MAX;
+    let start_quota = wbc.nr_to_write;
+    let mut last_done = None;
+    let mut used_up = false;
+    'walk: loop {
+        while let Some(first) = mm.next_tagged(mapping, PageTag::Dirty, index) {
+            if first > end {
+                break;
+            }
+            let most = (end - first).saturating_add(1).min(BATCH);
+            let quota = wbc.nr_to_write.clamp(1, i64::from(most)) as u32;
+            let run = mm.tagged_run(mapping, PageTag::Dirty, first, quota.min(most));
+            let written = write_run(mm, mapping, first, run, wbc).await;
+            if mm.world.fs.kind == FsKind::Btrfs && written.pages > 0 && !m.is_meta() {
+                btrfs::extent_written(mm, written.pages).await;
+            }
+            index = match first.checked_add(written.advanced) {
+                Some(next) => next,
+                None => break 'walk,
+            };
+            last_done = Some(index);
+            wbc.nr_to_write -= i64::from(written.pages);
+            if wbc.nr_to_write <= 0 && !wbc.sync_all {
+                used_up = true;
+                break 'walk;
+            }
+            mm.world.relax().await;
+            if mm.world.sched.stopping() {
+                break 'walk;
+            }
+        }
+        let wrote = wbc.nr_to_write < start_quota;
+        if wrapped || (walk.wrap_only_if_nothing_written && wrote) {
+            break;
+        }
+        wrapped = true;
+        (index, end) = (0, saved - 1);
+    }
+    if let Some(done) = last_done {
+        if wbc.range_cyclic || (whole && (used_up || wbc.nr_to_write > 0)) {
+            m.writeback_index.set(done);
+        }
+    }
+}
+
+/// What [`write_run`] did.
+struct Written {
+    /// Pages whose I/O was started.
+    pages: u32,
+    /// Pages passed.
+    advanced: u32,
+}
+
+/// Starts I/O on up to a batch of contiguous dirty pages.
+async fn write_run<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    first: u32,
+    run: u32,
+    wbc: &mut WritebackControl,
+) -> Written {
+    debug_assert!(run > 0 && run <= BATCH);
+    let _fs = &mm.world.fs;
+    let most = run.min(mm.world.max_bio(DEVICE));
+    let Some((block, len)) = block_of_run(mm, mapping, first, most).await else {
+        // The device is full: the data stays dirty and the call moves on.
+        wbc.pages_skipped += u64::from(run);
+        return Written { pages: 0, advanced: run };
+    };
+    let mut n = 0;
+    while n < len {
+        let pfn = mm.find_page(mapping, first + n).expect("a dirty page is cached");
+        if mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED) {
+            if n == 0 && wbc.sync_all {
+                if mm.frames.has(pfn, flag::WRITEBACK) {
+                    mm.wait_on_page_writeback(pfn).await;
+                } else {
+                    mm.lock_page(pfn).await;
+                    mm.unlock_page(pfn);
+                }
+                return Written { pages: 0, advanced: 0 };
+            }
+            break;
+        }
+        if !mm.clear_page_dirty_for_io(pfn) {
+            break;
+        }
+        mm.set_page_writeback(pfn);
+        n += 1;
+    }
+    if n == 0 {
+        return Written { pages: 0, advanced: 1 };
+    }
+    let tag = Tag::Pages { mapping, index: first };
+    mm.world.submit(DEVICE, tag, true, wbc.sync_all, block, n).await;
+    Written { pages: n, advanced: n }
+}
+
+/// Where a run of dirty pages goes.
+async fn block_of_run<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    first: u32,
+    len: u32,
+) -> Option<(u64, u32)> {
+    let fs = &mm.world.fs;
+    match mm.mappings[mapping as usize].kind() {
+        MappingKind::BlockDevice | MappingKind::Meta => Some((u64::from(first), len)),
+        _ => {
+            let fresh = fs.mapped(mapping, first).is_none();
+            let at = if fs.kind == FsKind::Btrfs {
+                btrfs::copy_on_write(fs, mapping, first, len)
+            } else {
+                fs.map_run(mapping, first, len)
+            };
+            if fresh && matches!(fs.kind, FsKind::Ext3 | FsKind::Ext4) {
+                ext::note_allocation(fs, mapping);
+            }
+            at
+        }
+    }
+}
+
+/// The filesystem's `writepages`.
+pub async fn writepages<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    wbc: &mut WritebackControl,
+) {
+    let plain = Walk { wrap_only_if_nothing_written: false };
+    match (mm.world.fs.kind, mm.mappings[mapping as usize].kind()) {
+        (FsKind::Ext4, MappingKind::File) => ext::da_writepages(mm, mapping, wbc).await,
+        (FsKind::Btrfs, MappingKind::Meta) => btrfs::tree_writepages(mm, mapping, wbc).await,
+        _ => write_cache_pages(mm, mapping, wbc, plain).await,
+    }
+}
+
+/// The filesystem's `writepage`, as page reclaim calls it. The page is locked and its dirty bit
+/// was taken.
+pub async fn writepage<const T: bool>(
+    mm: &SimMm<T>,
+    pfn: Pfn,
+    wbc: &mut WritebackControl,
+) -> Writepage {
+    let fs = &mm.world.fs;
+    let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
+    let kind = mm.mappings[mapping as usize].kind();
+    let flags = mm.tasks[mm.world.task() as usize].flags();
+    let kswapd = flags & PF_KSWAPD != 0;
+    let direct = flags & PF_MEMALLOC != 0 && !kswapd;
+    let refuse = match (fs.kind, kind) {
+        (_, MappingKind::BlockDevice) => false,
+        (FsKind::Xfs, _) => direct,
+        (FsKind::Ext4, _) => fs.mapped(mapping, index).is_none(),
+        (FsKind::Btrfs, _) => true,
+        _ => false,
+    };
+    if refuse {
+        mm.redirty_page_for_writepage(pfn, wbc);
+        return Writepage::Redirtied;
+    }
+    let place = match kind {
+        MappingKind::BlockDevice => Some((u64::from(index), 1)),
+        _ => fs.map_run(mapping, index, 1),
+    };
+    let Some((block, _)) = place else {
+        mm.redirty_page_for_writepage(pfn, wbc);
+        return Writepage::Redirtied;
+    };
+    mm.set_page_writeback(pfn);
+    mm.world.submit(DEVICE, Tag::Pages { mapping, index }, true, false, block, 1).await;
+    wbc.nr_to_write -= 1;
+    if fs.kind == FsKind::Xfs && kswapd {
+        xfs::cluster_write(mm, mapping, index, wbc).await;
+    }
+    Writepage::Started
+}
+
+/// The blocks of a direct transfer: contiguous, allocated where missing.
+pub fn map_direct<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    blocks: u32,
+) -> Option<u64> {
+    let fs = &mm.world.fs;
+    let (block, mut len) = fs.map_run(mapping, index, blocks)?;
+    // The rest goes where it may; the transfer is timed as one.
+    while len < blocks {
+        len += fs.map_run(mapping, index + len, blocks - len)?.1;
+    }
+    Some(block)
+}
+
+/// Memory for filesystem structures: a metadata page found, read or made.
+async fn metadata_page<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    fresh: bool,
+    path: TrackPath,
+) -> Option<Pfn> {
+    loop {
+        if let Some(pfn) = mm.find_page(mapping, index) {
+            if mm.frames.has(pfn, flag::LOCKED) {
+                mm.lock_page(pfn).await;
+                mm.unlock_page(pfn);
+                continue;
+            }
+            return Some(pfn);
+        }
+        mm.note_path(path);
+        let pfn = mm.alloc_page(Gfp::NOFS).await?;
+        if mm.find_page(mapping, index).is_some() {
+            mm.free_page(pfn, false);
+            continue;
+        }
+        if !fresh {
+            mm.frames.set_flags(pfn, flag::LOCKED);
+        }
+        if !mm.add_to_page_cache_lru(pfn, mapping, index) {
+            mm.frames.clear_flags(pfn, flag::LOCKED);
+            mm.free_page(pfn, false);
+            return None;
+        }
+        if fresh {
+            mm.frames.set_flags(pfn, flag::UPTODATE);
+            return Some(pfn);
+        }
+        let tag = Tag::Pages { mapping, index };
+        mm.world.submit(DEVICE, tag, false, true, u64::from(index), 1).await;
+    }
+}

@@ -1,0 +1,214 @@
+//! NTFS by ntfs-3g over FUSE.
+//!
+//! A write goes through the FUSE file's page cache straight to the daemon; those pages are clean.
+//! The daemon writes the data into the block device's own page cache, which becomes dirty, and
+//! updates the cluster bitmap there. Reclaim may write device pages, one at a time (reference 04
+//! §7). So every page of data takes two frames, and half of what the LRU holds is clean.
+
+use super::{FsError, METADATA_BLOCKS, SimMm};
+use crate::params::Params;
+use crate::world::own_queue;
+use mm::Pfn;
+use mm::alloc::Gfp;
+use mm::frame::flag;
+use mm::mapping::MappingKind;
+use mm::trace::TrackPath;
+use mm::world::{Cost, Word64, World};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+/// FUSE limits its bdi to 1 % (reference 04 §1).
+const FUSE_MAX_RATIO: u32 = 1;
+/// The first block of the cluster bitmap; one page of it covers 32768 clusters.
+const BITMAP_START: u64 = 512;
+const CLUSTERS_PER_BITMAP_PAGE: u64 = 8 * 4096;
+
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    mapping: u32,
+    index: u32,
+    pages: u32,
+    bytes: u64,
+    task: u32,
+}
+
+/// The connection to the daemon.
+#[derive(Debug)]
+pub(super) struct Fuse {
+    /// The block device's own mapping.
+    pub device_file: Cell<u32>,
+    requests: RefCell<VecDeque<Request>>,
+    failed: Cell<bool>,
+    max_pages: u32,
+}
+
+impl Fuse {
+    pub fn new(p: &Params) -> Self {
+        Self {
+            device_file: Cell::new(0),
+            requests: RefCell::new(VecDeque::new()),
+            failed: Cell::new(false),
+            max_pages: (p.fuse_max_write as u32 / 4096).clamp(1, 32),
+        }
+    }
+}
+
+pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
+    let fs = &mm.world.fs;
+    fs.fuse_bdi.set(mm.new_bdi(0, FUSE_MAX_RATIO).expect("room for a bdi"));
+    let device = mm.new_mapping(MappingKind::BlockDevice, fs.bdi.get());
+    fs.fuse.device_file.set(device.expect("room for the device's file"));
+}
+
+/// write(2) on the mount: fill pages, hand them to the daemon, wait for its answer.
+pub(super) async fn write<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    pos: u64,
+    len: u64,
+) -> Result<(), FsError> {
+    let fuse = &mm.world.fs.fuse;
+    let size = &mm.mappings[mapping as usize].size;
+    if size.get() < pos + len {
+        let grows = (pos + len - size.get()).div_ceil(4096);
+        if grows > mm.world.fs.free_blocks() {
+            return Err(FsError::NoSpace);
+        }
+        size.set(pos + len);
+    }
+    let (mut at, end) = (pos, pos + len);
+    while at < end {
+        let first = (at / 4096) as u32;
+        let last = ((end - 1) / 4096) as u32;
+        let pages = (last - first + 1).min(fuse.max_pages);
+        let upto = end.min((u64::from(first) + u64::from(pages)) * 4096);
+        for index in first..first + pages {
+            let pfn = fuse_page(mm, mapping, index).await?;
+            mm.world.charge_part(Cost::Copy, (upto - at) / u64::from(pages), 4096);
+            mm.frames.set_flags(pfn, flag::UPTODATE);
+            mm.mark_page_accessed(pfn, TrackPath::BufferedWrite);
+            mm.world.relax().await;
+        }
+        let task = mm.world.task();
+        let reply = mm.world.queue_base + own_queue::TASK + task;
+        let ticket = mm.world.sched.ticket(reply);
+        fuse.requests.borrow_mut().push_back(Request {
+            mapping,
+            index: first,
+            pages,
+            bytes: upto - at,
+            task,
+        });
+        mm.world.charge(Cost::Syscall, 2);
+        mm.world.sched.wake(mm.world.queue_base + own_queue::FUSE_REQUEST);
+        mm.world.sched.wait(reply, ticket, None).await;
+        if fuse.failed.replace(false) {
+            return Err(FsError::OutOfMemory);
+        }
+        at = upto;
+    }
+    Ok(())
+}
+
+/// A page of the FUSE file; it stays clean.
+async fn fuse_page<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> Result<Pfn, FsError> {
+    loop {
+        if let Some(pfn) = mm.find_page(mapping, index) {
+            return Ok(pfn);
+        }
+        mm.note_path(TrackPath::BufferedWrite);
+        let pfn = mm.alloc_page(Gfp::USER).await.ok_or(FsError::OutOfMemory)?;
+        if mm.find_page(mapping, index).is_some() {
+            mm.free_page(pfn, false);
+            continue;
+        }
+        if !mm.add_to_page_cache_lru(pfn, mapping, index) {
+            mm.free_page(pfn, false);
+            return Err(FsError::OutOfMemory);
+        }
+        return Ok(pfn);
+    }
+}
+
+/// The daemon: takes a request, writes it to the device's page cache, answers.
+pub(super) async fn daemon<const T: bool>(mm: &SimMm<T>) {
+    let fuse = &mm.world.fs.fuse;
+    let q = mm.world.queue_base + own_queue::FUSE_REQUEST;
+    loop {
+        let ticket = mm.world.sched.ticket(q);
+        let request = fuse.requests.borrow_mut().pop_front();
+        let Some(r) = request else {
+            mm.world.sched.wait(q, ticket, None).await;
+            continue;
+        };
+        mm.world.charge(Cost::Syscall, 2);
+        if !serve(mm, r).await {
+            fuse.failed.set(true);
+        }
+        mm.world.sched.wake(mm.world.queue_base + own_queue::TASK + r.task);
+        mm.world.relax().await;
+    }
+}
+
+async fn serve<const T: bool>(mm: &SimMm<T>, r: Request) -> bool {
+    let fs = &mm.world.fs;
+    let (mut index, end) = (r.index, r.index + r.pages);
+    // The request's data is copied into the daemon, and from there into the device's pages.
+    mm.world.charge_part(Cost::Copy, r.bytes, 4096);
+    while index < end {
+        let fresh = fs.mapped(r.mapping, index).is_none();
+        let Some((block, n)) = fs.map_run(r.mapping, index, end - index) else { return false };
+        if fresh {
+            // The allocator marks the clusters in the bitmap.
+            let page = BITMAP_START + (block - METADATA_BLOCKS) / CLUSTERS_PER_BITMAP_PAGE;
+            if !device_write(mm, page, 1, 8, TrackPath::FsMetadata).await {
+                return false;
+            }
+        }
+        let bytes = u64::from(n) * 4096;
+        if !device_write(mm, block, n, bytes, TrackPath::Daemon).await {
+            return false;
+        }
+        index += n;
+    }
+    true
+}
+
+/// A buffered write to the block device.
+async fn device_write<const T: bool>(
+    mm: &SimMm<T>,
+    block: u64,
+    pages: u32,
+    bytes: u64,
+    path: TrackPath,
+) -> bool {
+    let device = mm.world.fs.fuse.device_file.get();
+    for i in 0..pages {
+        let index = block as u32 + i;
+        let pfn = loop {
+            if let Some(pfn) = mm.find_page(device, index) {
+                break pfn;
+            }
+            mm.note_path(path);
+            let Some(pfn) = mm.alloc_page(Gfp::USER_WRITE).await else { return false };
+            if mm.find_page(device, index).is_some() {
+                mm.free_page(pfn, false);
+                continue;
+            }
+            if !mm.add_to_page_cache_lru(pfn, device, index) {
+                mm.free_page(pfn, false);
+                return false;
+            }
+            break pfn;
+        };
+        mm.world.charge_part(Cost::Copy, bytes / u64::from(pages), 4096);
+        mm.frames.set_flags(pfn, flag::UPTODATE);
+        mm.set_page_dirty(pfn, path);
+        mm.mark_page_accessed(pfn, path);
+        if mm.note_dirtied(device) {
+            mm.balance_now(device).await;
+        }
+        mm.world.relax().await;
+    }
+    true
+}

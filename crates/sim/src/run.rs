@@ -1,0 +1,463 @@
+//! One run: build a world, boot it, run the workload, gather what it left.
+
+use crate::Control;
+use crate::block::Queue;
+use crate::disk::Disk;
+use crate::fs::{self, Fs, SimMm};
+use crate::host::{Namespace, TaskHost};
+use crate::result::{
+    AllocLatency, Metric, Outcome, RunResult, TrackerReport, TrackerRow,
+};
+use crate::rng::Rng;
+use crate::sample::Sampler;
+use crate::sched::{Event, Sched, SchedParams};
+use crate::spec::{Machine, RunSpec};
+use crate::world::{SimWorld, own_queue};
+use mm::alloc::Gfp;
+use mm::kswapd::KSWAPD_FLAGS;
+use mm::mapping::MappingKind;
+use mm::task::PF_SWAPWRITE;
+use mm::trace::TrackPath;
+use mm::vmstat::ZoneStat;
+use mm::world::{AllocPath, World};
+use mm::zone::ZoneInfo;
+use mm::{Config, Mm, SECOND};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use workload::{HostError, Report, Step};
+
+/// Files, tasks and devices a world has room for.
+const MAX_MAPPINGS: u32 = 65_536;
+const MAX_TASKS: u32 = 512;
+const MAX_BDIS: u32 = 4;
+
+/// Periodic duties.
+const SAMPLE: u32 = 0;
+const CHECK: u32 = 1;
+const REFRESH: u32 = 2;
+const PROGRESS: u32 = 3;
+
+/// What the engine is built for on a machine.
+pub fn engine_config(machine: &Machine) -> Config {
+    let s = &machine.sysctl;
+    Config {
+        cpus: machine.cpus as usize,
+        hz: u64::from(machine.hz),
+        zones: machine
+            .nodes
+            .iter()
+            .enumerate()
+            .flat_map(|(n, node)| {
+                node.zones.iter().map(move |z| ZoneInfo {
+                    node: n as u32,
+                    kind: z.zone,
+                    size: z.size.pages(),
+                })
+            })
+            .collect(),
+        max_tasks: MAX_TASKS,
+        max_mappings: MAX_MAPPINGS,
+        max_bdis: MAX_BDIS,
+        swap_slots: machine.swap.as_ref().map_or(0, |s| s.size.pages() as u32),
+        sysctl: mm::Sysctl {
+            dirty_background_ratio: u64::from(s.dirty_background_ratio),
+            dirty_ratio: u64::from(s.dirty_ratio),
+            dirty_background_bytes: s.dirty_background_bytes.0,
+            dirty_bytes: s.dirty_bytes.0,
+            dirty_writeback_centisecs: u64::from(s.dirty_writeback_centisecs),
+            dirty_expire_centisecs: u64::from(s.dirty_expire_centisecs),
+            min_free_kbytes: s.min_free_kbytes,
+            swappiness: u64::from(s.swappiness),
+        },
+    }
+}
+
+fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
+    let (m, p) = (&spec.machine, &spec.params);
+    let config = engine_config(m);
+    let mut timers = Rng::new(spec.seed, "timer phase");
+    let tick = SECOND / u64::from(m.hz);
+    let params = SchedParams {
+        quantum: p.quantum as u64,
+        latency: p.sched_latency as u64,
+        min_granularity: p.sched_min_granularity as u64,
+        wakeup_granularity: p.sched_wakeup_granularity as u64,
+        idle_wakeup: p.idle_wakeup,
+        idle_wakeup_sigma: p.idle_wakeup_sigma,
+        switch: p.sched_switch as u64,
+        tick,
+        tick_phase: timers.below(tick),
+    };
+    let nodes = m.nodes.len() as u32;
+    let queue_base = 66 + nodes + MAX_BDIS;
+    let queues = queue_base + own_queue::TASK + MAX_TASKS;
+    let sched = Sched::new(
+        config.cpus,
+        params,
+        queues as usize,
+        Rng::new(spec.seed, "wake-up latency"),
+    );
+    let mut wear = Rng::new(spec.seed, "disk");
+    let queue = |d: &crate::spec::DiskSpec, label: &str, wear: &mut Rng| {
+        Queue::new(Disk::new(d, p, wear), d.faults.clone(), p, Rng::new(spec.seed, label))
+    };
+    let mut devices = vec![queue(&m.disk, "disk service", &mut wear)];
+    let mut capacity = m.disk.capacity.0 / 4096;
+    let mut swap_area = (0, 0);
+    if let Some(swap) = &m.swap {
+        if let Some(d) = &swap.disk {
+            devices.push(queue(d, "swap disk service", &mut wear));
+            swap_area = (1, 0);
+        } else {
+            capacity = capacity.saturating_sub(swap.size.pages());
+            swap_area = (0, capacity);
+        }
+    }
+    let fs = Fs::new(
+        spec.filesystem,
+        capacity,
+        swap_area,
+        p,
+        &mut Rng::new(spec.seed, "filesystem layout"),
+    );
+    let world = SimWorld::new(sched, fs, devices, queue_base, p);
+    Mm::new(world, config, spec.policy.clone(), spec.track_pages)
+}
+
+/// What the workload's shell leaves for the gatherer.
+#[derive(Default)]
+struct Progress {
+    started: Cell<Option<u64>>,
+    finished: Cell<Option<u64>>,
+    baseline: RefCell<Vec<(String, u64)>>,
+    reports: RefCell<Vec<Report>>,
+    error: RefCell<Option<HostError>>,
+    background: Cell<usize>,
+    foreground: Cell<usize>,
+}
+
+/// Memory that a booted machine has in use. `false`: it does not fit.
+async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
+    mm.note_path(TrackPath::Boot);
+    for _ in 0..m.boot.kernel.pages() {
+        if mm.alloc_kernel_page(Gfp::KERNEL).await.is_none() {
+            return false;
+        }
+        mm.world.relax().await;
+    }
+    let anon = m.boot.anon.pages() as u32;
+    if anon > 0 {
+        let Some(region) = mm.new_region(anon) else { return false };
+        for i in 0..anon {
+            if !mm.touch_anon(region, i).await {
+                return false;
+            }
+        }
+    }
+    let cache = m.boot.cache.pages() as u32;
+    if cache > 0 {
+        let Some(file) = mm.new_mapping(MappingKind::File, mm.world.fs.bdi.get()) else {
+            return false;
+        };
+        for i in 0..cache {
+            let Some(pfn) = mm.alloc_page(Gfp::USER).await else { return false };
+            if !mm.add_to_page_cache_lru(pfn, file, i) {
+                return false;
+            }
+            mm.world.relax().await;
+        }
+    }
+    mm.lru_add_drain();
+    true
+}
+
+/// The script's shell: boots, then runs the foreground steps one after the other.
+async fn shell<const T: bool>(
+    mm: &SimMm<T>,
+    spec: &RunSpec,
+    names: &Namespace,
+    progress: &Progress,
+) {
+    if !boot(mm, &spec.machine).await {
+        mm.world.out_of_memory("the machine's boot footprint does not fit its memory".into());
+        return;
+    }
+    // A second passes between boot and workload: counters settle, kswapd sleeps.
+    mm.world.sched.sleep(SECOND).await;
+    for latency in mm.world.alloc.borrow_mut().iter_mut() {
+        latency.reset();
+    }
+    let start = mm.world.now();
+    *progress.baseline.borrow_mut() = mm.vmstat();
+    progress.started.set(Some(start));
+    let go = mm.world.queue_base + own_queue::PROCESS_DONE;
+    for step in &spec.workload.steps {
+        match step {
+            Step::Foreground(process) => {
+                let host = TaskHost::new(mm, names, start, Rng::new(spec.seed, "workload"));
+                if !run_process(process, &host, progress).await {
+                    break;
+                }
+            }
+            Step::Background(_) => {
+                progress.background.set(progress.background.get() + 1);
+                mm.world.sched.wake(go);
+            }
+            Step::Wait => loop {
+                let ticket = mm.world.sched.ticket(go);
+                if progress.foreground.get() >= progress.background.get() {
+                    break;
+                }
+                mm.world.sched.wait(go, ticket, None).await;
+            },
+        }
+    }
+    progress.finished.set(Some(mm.world.now()));
+    mm.world.sched.stop();
+}
+
+async fn run_process<const T: bool>(
+    process: &workload::Process,
+    host: &TaskHost<'_, T>,
+    progress: &Progress,
+) -> bool {
+    for command in &process.commands {
+        match command.run(host).await {
+            Ok(report) => progress.reports.borrow_mut().push(report),
+            Err(e) => {
+                progress.error.borrow_mut().get_or_insert(e);
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// A background process: waits until the shell reaches its step.
+async fn background<const T: bool>(
+    mm: &SimMm<T>,
+    spec: &RunSpec,
+    nth: usize,
+    process: &workload::Process,
+    names: &Namespace,
+    progress: &Progress,
+) {
+    let go = mm.world.queue_base + own_queue::PROCESS_DONE;
+    loop {
+        let ticket = mm.world.sched.ticket(go);
+        if progress.background.get() > nth {
+            break;
+        }
+        mm.world.sched.wait(go, ticket, None).await;
+    }
+    let start = progress.started.get().unwrap_or(0);
+    let host = TaskHost::new(mm, names, start, Rng::new(spec.seed, "background"));
+    run_process(process, &host, progress).await;
+    progress.foreground.set(progress.foreground.get() + 1);
+    mm.world.sched.wake(go);
+}
+
+/// Runs one cell at one iteration; deterministic in `spec`.
+pub fn run(spec: &RunSpec, control: &Control) -> RunResult {
+    run_in::<false>(spec, control)
+}
+
+fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
+    let mm = build::<T>(spec);
+    fs::mount(&mm);
+    let names = Namespace::default();
+    let progress = Progress::default();
+    let w = &mm.world;
+    let mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+    fn add<'a, const T: bool>(
+        mm: &SimMm<T>,
+        future: Pin<Box<dyn Future<Output = ()> + 'a>>,
+        flags: u32,
+        node: u32,
+    ) -> (Pin<Box<dyn Future<Output = ()> + 'a>>, u32) {
+        let id = mm.world.sched.spawn();
+        mm.init_task(id, flags, node);
+        (future, id)
+    }
+    // Task 0 is the idle identity of interrupts.
+    let mut list = vec![add(&mm, Box::pin(async {}), 0, 0)];
+    for node in 0..mm.nodes.len() as u32 {
+        list.push(add(&mm, Box::pin(mm.kswapd(node)), KSWAPD_FLAGS, node));
+    }
+    let kswapds: Vec<u32> = list[1..].iter().map(|t| t.1).collect();
+    let mut flushers = Vec::new();
+    for bdi in 0..mm.bdi_count() {
+        let t = add(&mm, Box::pin(mm.flusher(bdi)), PF_SWAPWRITE, 0);
+        flushers.push(t.1);
+        list.push(t);
+    }
+    for (_, daemon) in fs::daemons(&mm) {
+        list.push(add(&mm, daemon, 0, 0));
+    }
+    let mut nth = 0;
+    for step in &spec.workload.steps {
+        if let Step::Background(process) = step {
+            list.push(add(
+                &mm,
+                Box::pin(background(&mm, spec, nth, process, &names, &progress)),
+                0,
+                0,
+            ));
+            nth += 1;
+        }
+    }
+    list.push(add(&mm, Box::pin(shell(&mm, spec, &names, &progress)), 0, 0));
+    futures.extend(list.into_iter().map(|(f, _)| f));
+
+    for (every, what) in [
+        (spec.sample_ns, SAMPLE),
+        (spec.check_ns, CHECK),
+        (SECOND, REFRESH),
+        (SECOND, PROGRESS),
+    ] {
+        if every > 0 {
+            w.sched.at(every, Event::Periodic(what));
+        }
+    }
+    let mut sampler = Sampler::new(&mm, kswapds, flushers);
+    let mut outcome = None;
+    let mut check_error = None;
+    let ended = w.sched.run(&mut futures, |time, event| match event {
+        Event::Device(dev) => SimWorld::device_event(&mm, dev),
+        Event::Periodic(SAMPLE) => {
+            w.sched.at(time + spec.sample_ns, Event::Periodic(SAMPLE));
+            if let Some(start) = progress.started.get() {
+                sampler.sample(&mm, time.saturating_sub(start));
+            }
+        }
+        Event::Periodic(CHECK) => {
+            w.sched.at(time + spec.check_ns, Event::Periodic(CHECK));
+            if let Err(e) = mm.recount() {
+                check_error.get_or_insert(format!("recount at {time} ns: {e}"));
+                w.sched.stop();
+            }
+        }
+        Event::Periodic(REFRESH) => {
+            w.sched.at(time + SECOND, Event::Periodic(REFRESH));
+            for cpu in 0..mm.config.cpus {
+                mm.refresh_cpu_vm_stats(cpu);
+            }
+        }
+        Event::Periodic(_) => {
+            w.sched.at(time + SECOND, Event::Periodic(PROGRESS));
+            control.sim_ns.store(time, Ordering::Relaxed);
+            if control.stop.load(Ordering::Relaxed) {
+                outcome.get_or_insert(Outcome::Interrupted);
+                w.sched.stop();
+            } else if spec.time_limit_ns > 0 && time >= spec.time_limit_ns {
+                outcome.get_or_insert(Outcome::TimeLimit);
+                w.sched.stop();
+            }
+        }
+        Event::Timer(..) => {}
+    });
+    drop(futures);
+    if spec.check_ns > 0 && check_error.is_none() {
+        if let Err(e) = mm.recount() {
+            check_error = Some(format!("recount at the end: {e}"));
+        }
+    }
+    gather(&mm, spec, &progress, sampler, outcome, check_error, ended)
+}
+
+fn gather<const T: bool>(
+    mm: &SimMm<T>,
+    spec: &RunSpec,
+    progress: &Progress,
+    sampler: Sampler,
+    outcome: Option<Outcome>,
+    check_error: Option<String>,
+    ended: Option<u64>,
+) -> RunResult {
+    let w = &mm.world;
+    let end = progress.finished.get().or(ended).unwrap_or(0);
+    let outcome = if let Some(report) = w.oom.borrow_mut().take() {
+        Outcome::Oom { report }
+    } else if let Some(error) = check_error {
+        Outcome::Failed { error }
+    } else if let Some(o) = outcome {
+        o
+    } else if let Some(error) = progress.error.borrow_mut().take() {
+        Outcome::Failed { error: error.to_string() }
+    } else if ended.is_none() {
+        Outcome::Failed { error: "every task waits for ever".into() }
+    } else {
+        Outcome::Completed
+    };
+    let mut metrics = BTreeMap::new();
+    if let Some(start) = progress.started.get() {
+        let seconds = end.saturating_sub(start) as f64 / SECOND as f64;
+        metrics.insert("elapsed".to_string(), Metric { unit: "s", value: seconds });
+    }
+    for report in progress.reports.borrow().iter() {
+        for (name, unit, value) in &report.metrics {
+            if name != "elapsed" {
+                metrics
+                    .entry(name.clone())
+                    .and_modify(|m: &mut Metric| m.value += value)
+                    .or_insert(Metric { unit, value: *value });
+            }
+        }
+    }
+    let baseline: BTreeMap<String, u64> = progress.baseline.borrow().iter().cloned().collect();
+    let levels: Vec<&str> =
+        ZoneStat::ALL.iter().filter(|s| !s.cumulative()).map(|s| s.name()).collect();
+    let counters = mm
+        .vmstat()
+        .into_iter()
+        .map(|(name, v)| {
+            let before = if levels.contains(&name.as_str()) {
+                0
+            } else {
+                baseline.get(&name).copied().unwrap_or(0)
+            };
+            (name, v.saturating_sub(before))
+        })
+        .collect();
+    let mut notes = Vec::new();
+    if w.lost_pages.get() > 0 {
+        notes.push(format!(
+            "{} dirty pages could not be written and are lost",
+            w.lost_pages.get()
+        ));
+    }
+    let tracker = mm.tracker_rows().map(|rows| TrackerReport {
+        rows: rows
+            .into_iter()
+            .flat_map(|(a, b, dirtied, activated)| {
+                [("dirtied", dirtied), ("activated", activated)].map(|(event, count)| TrackerRow {
+                    instantiated_by: a.name(),
+                    path: b.name(),
+                    event,
+                    count,
+                })
+            })
+            .filter(|r| r.count > 0)
+            .collect(),
+    });
+    let alloc = w.alloc.borrow();
+    RunResult {
+        outcome,
+        metrics,
+        counters,
+        series: sampler.finish(),
+        alloc_latency: AllocLatency {
+            paths: AllocPath::ALL
+                .iter()
+                .map(|&p| (p.name(), alloc[p as usize].clone()))
+                .filter(|(_, h)| !h.is_empty())
+                .collect(),
+        },
+        tracker,
+        sim_ns: end,
+        notes,
+        digest: w.sched.digest() ^ spec.seed,
+    }
+}

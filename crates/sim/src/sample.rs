@@ -1,0 +1,129 @@
+//! Time series of a run.
+
+use crate::fs::{DEVICE, SimMm};
+use crate::result::{Column, Series};
+use mm::vmstat::ZoneStat;
+use mm::world::Class;
+use mm::zone::Mark;
+
+/// Most samples kept; beyond, every second one is dropped and the interval doubles.
+const MOST: usize = 2000;
+
+/// Gathers samples.
+pub struct Sampler {
+    series: Series,
+    kswapds: Vec<u32>,
+    flushers: Vec<u32>,
+    last: Option<Last>,
+    skip: u32,
+    phase: u32,
+}
+
+#[derive(Clone)]
+struct Last {
+    time: u64,
+    written: u64,
+    read: u64,
+    kswapd: u64,
+    flusher: u64,
+}
+
+impl Sampler {
+    /// A sampler for a machine.
+    pub fn new<const T: bool>(_mm: &SimMm<T>, kswapds: Vec<u32>, flushers: Vec<u32>) -> Self {
+        Self { series: Series::default(), kswapds, flushers, last: None, skip: 1, phase: 0 }
+    }
+
+    /// Takes a sample at `time` nanoseconds since the workload began.
+    pub fn sample<const T: bool>(&mut self, mm: &SimMm<T>, time: u64) {
+        self.phase += 1;
+        if self.phase % self.skip != 0 {
+            return;
+        }
+        let w = &mm.world;
+        let mut row: Vec<(&'static str, String, &'static str, f64)> = Vec::new();
+        let level = |z: usize, s: ZoneStat| mm.zone_stat(z, s) as f64;
+        for z in 0..mm.zones.len() {
+            let name = mm.zone_name(z);
+            let mut put = |what, v: f64| row.push((what, name.clone(), "pages", v));
+            put("free", level(z, ZoneStat::NrFreePages));
+            put("min", mm.zones[z].mark(Mark::Min) as f64);
+            put("low", mm.zones[z].mark(Mark::Low) as f64);
+            put("high", mm.zones[z].mark(Mark::High) as f64);
+            put("dirty", level(z, ZoneStat::NrFileDirty));
+            put("writeback", level(z, ZoneStat::NrWriteback));
+            put("dirty_limit", mm.zone_dirty_limit(z) as f64);
+            put("inactive_file", level(z, ZoneStat::NrInactiveFile));
+            put("active_file", level(z, ZoneStat::NrActiveFile));
+            put("inactive_anon", level(z, ZoneStat::NrInactiveAnon));
+            put("active_anon", level(z, ZoneStat::NrActiveAnon));
+        }
+        let limits = mm.dirty_limits();
+        let mut put = |what, unit, v: f64| row.push((what, "global".to_string(), unit, v));
+        put("dirty", "pages", mm.global_stat(ZoneStat::NrFileDirty) as f64);
+        put("writeback", "pages", mm.global_stat(ZoneStat::NrWriteback) as f64);
+        put("background_limit", "pages", limits.background as f64);
+        put("dirty_limit", "pages", limits.dirty as f64);
+        let cpu = |tasks: &[u32]| tasks.iter().map(|&t| w.sched.task_cpu_ns(t)).sum::<u64>();
+        let devices = w.devices.borrow();
+        let q = &devices[DEVICE as usize].queue;
+        let now = Last {
+            time,
+            written: q.stats.blocks_written,
+            read: q.stats.blocks_read,
+            kswapd: cpu(&self.kswapds),
+            flusher: cpu(&self.flushers),
+        };
+        let before = self.last.clone().unwrap_or(Last { time: 0, written: 0, read: 0, ..now });
+        let seconds = ((now.time - before.time) as f64 / 1e9).max(1e-9);
+        let mb = |blocks: u64| blocks as f64 * 4096.0 / 1e6 / seconds;
+        put("kswapd_cpu", "share", (now.kswapd - before.kswapd) as f64 / 1e9 / seconds);
+        put("flusher_cpu", "share", (now.flusher - before.flusher) as f64 / 1e9 / seconds);
+        let busy = (0..mm.bdi_count()).any(|b| mm.flusher_busy(b));
+        put("flusher_active", "share", f64::from(u8::from(busy)));
+        let awake = (0..mm.nodes.len() as u32).any(|n| !mm.kswapd_sleeps(n));
+        put("kswapd_awake", "share", f64::from(u8::from(awake)));
+        put("write_throughput", "MB/s", mb(now.written - before.written));
+        put("read_throughput", "MB/s", mb(now.read - before.read));
+        let queued = q.requests(Class::Async) + q.requests(Class::Sync);
+        put("queue", "requests", f64::from(queued));
+        drop(devices);
+        self.last = Some(now);
+        self.series.t.push(time as f64 / 1e9);
+        if self.series.columns.is_empty() {
+            self.series.columns = row
+                .iter()
+                .map(|(name, scope, unit, _)| Column {
+                    name: (*name).into(),
+                    scope: scope.clone(),
+                    unit,
+                    values: Vec::new(),
+                })
+                .collect();
+        }
+        for (column, (_, _, _, v)) in self.series.columns.iter_mut().zip(row) {
+            column.values.push(v);
+        }
+        if self.series.t.len() > MOST {
+            self.thin();
+        }
+    }
+
+    fn thin(&mut self) {
+        let half = |v: &mut Vec<f64>| {
+            let mut i = 0;
+            v.retain(|_| {
+                i += 1;
+                i % 2 == 0
+            });
+        };
+        half(&mut self.series.t);
+        self.series.columns.iter_mut().for_each(|c| half(&mut c.values));
+        self.skip *= 2;
+    }
+
+    /// The series.
+    pub fn finish(self) -> Series {
+        self.series
+    }
+}

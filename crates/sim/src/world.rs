@@ -1,0 +1,394 @@
+//! The virtual world: what the engine asks for, answered with simulated time and plain cells.
+
+use crate::block::{Bio, Done, Queue, Submit};
+use crate::fs::Fs;
+use crate::params::Params;
+use crate::sched::{Event as SchedEvent, Sched};
+use hdrhistogram::Histogram;
+use mm::frame::flag;
+use mm::trace::Event;
+use mm::vmstat::VmEvent;
+use mm::world::{
+    AllocPath, COSTS, Class, Cost, ShortLock, TaskId, WaitQueue, World, Writepage,
+    WritebackControl,
+};
+use mm::{Mm, Pfn, queue};
+use std::cell::{Cell, RefCell};
+
+/// No lock: the virtual world runs one task at a time.
+#[derive(Default)]
+pub struct NoLock;
+
+impl ShortLock for NoLock {
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+}
+
+/// What a bio's tag says about its pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tag {
+    /// Pages of a file from an index on.
+    Pages {
+        /// The file.
+        mapping: u32,
+        /// First page.
+        index: u32,
+    },
+    /// A page of the swap area.
+    Swap {
+        /// Its slot.
+        pfn: Pfn,
+    },
+    /// No page: whoever waits on the queue is told.
+    Raw {
+        /// Wait queue.
+        queue: u32,
+    },
+}
+
+impl Tag {
+    fn pack(self) -> u64 {
+        match self {
+            Self::Pages { mapping, index } => u64::from(mapping) << 32 | u64::from(index),
+            Self::Swap { pfn } => 0xffff_fffe << 32 | u64::from(pfn),
+            Self::Raw { queue } => 0xffff_ffff << 32 | u64::from(queue),
+        }
+    }
+
+    fn unpack(v: u64) -> Self {
+        match (v >> 32) as u32 {
+            0xffff_ffff => Self::Raw { queue: v as u32 },
+            0xffff_fffe => Self::Swap { pfn: v as u32 },
+            mapping => Self::Pages { mapping, index: v as u32 },
+        }
+    }
+}
+
+/// A block device with its bdi.
+pub struct Device {
+    /// Its request queue.
+    pub queue: Queue,
+    scheduled: u64,
+}
+
+/// The virtual world.
+pub struct SimWorld<const TRACE: bool> {
+    /// Time and tasks.
+    pub sched: Sched,
+    costs: [u64; COSTS],
+    /// Block devices; device 0 is the tested one.
+    pub devices: RefCell<Vec<Device>>,
+    /// The filesystem under test.
+    pub fs: Fs,
+    /// First wait queue that belongs to the world.
+    pub queue_base: u32,
+    done: RefCell<Vec<Done>>,
+    /// Latency of every allocation since the workload began, by path.
+    pub alloc: RefCell<[Histogram<u64>; 5]>,
+    /// Set when the run ran out of memory.
+    pub oom: RefCell<Option<String>>,
+    /// Pages whose data was lost to device errors.
+    pub lost_pages: Cell<u64>,
+    /// Failed raw requests, by waiting queue.
+    pub raw_failed: Cell<bool>,
+    /// Trace events, when recorded.
+    pub events: RefCell<Vec<(u64, TaskId, Event)>>,
+    /// Whether events are recorded now.
+    pub recording: Cell<bool>,
+}
+
+/// Wait queues of the world, counted from [`SimWorld::queue_base`].
+pub mod own_queue {
+    /// Waiters for a request of a device's class.
+    pub fn request(device: u32, class: u32) -> u32 {
+        device * 2 + class
+    }
+    /// FUSE requests for the daemon.
+    pub const FUSE_REQUEST: u32 = 16;
+    /// Completion of the workload's processes.
+    pub const PROCESS_DONE: u32 = 17;
+    /// The filesystem's journal.
+    pub const JOURNAL: u32 = 18;
+    /// Per-task raw I/O and FUSE replies start here.
+    pub const TASK: u32 = 19;
+}
+
+fn cost_table(p: &Params) -> [u64; COSTS] {
+    let mut t = [0; COSTS];
+    for (kind, ns) in [
+        (Cost::PageAlloc, p.cost_page_alloc),
+        (Cost::PageBulk, p.cost_page_bulk),
+        (Cost::PageFree, p.cost_page_free),
+        (Cost::PageIndex, p.cost_page_index),
+        (Cost::Lru, p.cost_lru),
+        (Cost::PageScan, p.cost_page_scan),
+        (Cost::Unmap, p.cost_unmap),
+        (Cost::PageDirty, p.cost_page_dirty),
+        (Cost::WritebackStart, p.cost_writeback_start),
+        (Cost::WritebackEnd, p.cost_writeback_end),
+        (Cost::ZoneWalk, p.cost_zone_walk),
+        (Cost::ShrinkSlab, p.cost_shrink_slab),
+        (Cost::Copy, p.cost_copy),
+        (Cost::Fault, p.cost_fault),
+        (Cost::Syscall, p.cost_syscall),
+        (Cost::Submit, p.cost_submit),
+        (Cost::Refuse, p.cost_refuse),
+        (Cost::WritebackRound, p.cost_writeback_round),
+    ] {
+        t[kind as usize] = ns as u64;
+    }
+    t
+}
+
+impl<const TRACE: bool> SimWorld<TRACE> {
+    /// A world around a scheduler, a filesystem and devices.
+    pub fn new(sched: Sched, fs: Fs, devices: Vec<Queue>, queue_base: u32, p: &Params) -> Self {
+        let histogram =
+            || Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("valid bounds");
+        Self {
+            sched,
+            costs: cost_table(p),
+            devices: RefCell::new(
+                devices.into_iter().map(|queue| Device { queue, scheduled: u64::MAX }).collect(),
+            ),
+            fs,
+            queue_base,
+            done: RefCell::new(Vec::with_capacity(256)),
+            alloc: RefCell::new(std::array::from_fn(|_| histogram())),
+            oom: RefCell::new(None),
+            lost_pages: Cell::new(0),
+            raw_failed: Cell::new(false),
+            events: RefCell::new(Vec::new()),
+            recording: Cell::new(false),
+        }
+    }
+
+    /// Starts what can start and schedules the device's next completion.
+    fn kick(&self, dev: u32) {
+        let mut devices = self.devices.borrow_mut();
+        let d = &mut devices[dev as usize];
+        if let Some(t) = d.queue.dispatch(self.sched.now()) {
+            if t < d.scheduled {
+                d.scheduled = t;
+                self.sched.at(t, SchedEvent::Device(dev));
+            }
+        }
+    }
+
+    /// Charges a kind of cost in proportion: `part` of `whole`.
+    #[inline(always)]
+    pub fn charge_part(&self, what: Cost, part: u64, whole: u64) {
+        self.sched.charge(self.costs[what as usize] * part / whole);
+    }
+
+    /// The largest bio of a device, in blocks.
+    pub fn max_bio(&self, dev: u32) -> u32 {
+        self.devices.borrow()[dev as usize].queue.max_blocks
+    }
+
+    /// Submits a bio, waiting for a request while the queue is full.
+    pub async fn submit(&self, dev: u32, tag: Tag, write: bool, sync: bool, block: u64, blocks: u32) {
+        let bio = Bio { tag: tag.pack(), write, sync, block, blocks };
+        let q = self.queue_base + own_queue::request(dev, bio.class() as u32);
+        self.charge(Cost::Submit, 1);
+        loop {
+            let ticket = self.sched.ticket(q);
+            let answer = {
+                let mut devices = self.devices.borrow_mut();
+                devices[dev as usize].queue.submit(self.sched.now(), bio, false)
+            };
+            if answer != Submit::Full {
+                break;
+            }
+            self.sched.wait(q, ticket, None).await;
+        }
+        self.kick(dev);
+    }
+
+    /// Submits a write that belongs to no page and waits for it. Returns whether it succeeded.
+    pub async fn write_raw(&self, dev: u32, block: u64, blocks: u32, write: bool) -> bool {
+        let queue = self.queue_base + own_queue::TASK + self.sched.task();
+        let (mut at, end) = (block, block + u64::from(blocks));
+        let most = u64::from(self.max_bio(dev));
+        self.raw_failed.set(false);
+        while at < end {
+            let n = (end - at).min(most) as u32;
+            let ticket = self.sched.ticket(queue);
+            self.submit(dev, Tag::Raw { queue }, write, true, at, n).await;
+            self.sched.wait(queue, ticket, None).await;
+            at += u64::from(n);
+        }
+        !self.raw_failed.replace(false)
+    }
+
+    /// A device has finished requests.
+    pub fn device_event(mm: &Mm<Self>, dev: u32) {
+        let w = &mm.world;
+        let mut done = std::mem::take(&mut *w.done.borrow_mut());
+        let freed = {
+            let mut devices = w.devices.borrow_mut();
+            let d = &mut devices[dev as usize];
+            d.scheduled = u64::MAX;
+            d.queue.complete(w.sched.now(), &mut done)
+        };
+        for d in done.drain(..) {
+            let kb = u64::from(d.bio.blocks) * 4;
+            let event = if d.bio.write { VmEvent::PgpgOut } else { VmEvent::PgpgIn };
+            mm.count_event(event, kb);
+            match Tag::unpack(d.bio.tag) {
+                Tag::Pages { mapping, index } => {
+                    for i in index..index + d.bio.blocks {
+                        let Some(pfn) = mm.find_page(mapping, i) else {
+                            unreachable!("page {i} of file {mapping} left under I/O");
+                        };
+                        if d.bio.write {
+                            mm.end_page_writeback(pfn, d.failed);
+                            w.lost_pages.set(w.lost_pages.get() + u64::from(d.failed));
+                        } else {
+                            let ok = if d.failed { flag::ERROR } else { flag::UPTODATE };
+                            mm.frames.set_flags(pfn, ok);
+                            mm.unlock_page(pfn);
+                        }
+                    }
+                }
+                Tag::Swap { pfn } => {
+                    if d.bio.write {
+                        mm.end_page_writeback(pfn, d.failed);
+                    } else {
+                        mm.frames.set_flags(pfn, flag::UPTODATE);
+                        mm.unlock_page(pfn);
+                    }
+                }
+                Tag::Raw { queue } => {
+                    w.raw_failed.set(w.raw_failed.get() | d.failed);
+                    w.sched.wake(queue);
+                }
+            }
+        }
+        *w.done.borrow_mut() = done;
+        for (c, class) in [Class::Sync, Class::Async].into_iter().enumerate() {
+            if freed.room[c] {
+                w.sched.wake_one(w.queue_base + own_queue::request(dev, c as u32));
+            }
+            if freed.below_off[c] {
+                w.sched.wake(queue::congestion(class).0);
+            }
+        }
+        w.kick(dev);
+    }
+}
+
+impl<const TRACE: bool> World for SimWorld<TRACE> {
+    type U32 = Cell<u32>;
+    type U64 = Cell<u64>;
+    type Lock = NoLock;
+    const TRACE: bool = TRACE;
+
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.sched.now()
+    }
+
+    #[inline(always)]
+    fn cpu(&self) -> usize {
+        self.sched.cpu()
+    }
+
+    #[inline(always)]
+    fn task(&self) -> TaskId {
+        self.sched.task()
+    }
+
+    #[inline(always)]
+    fn charge(&self, what: Cost, n: u32) {
+        self.sched.charge(self.costs[what as usize] * u64::from(n));
+    }
+
+    #[inline(always)]
+    fn relax(&self) -> impl Future<Output = ()> {
+        self.sched.relax()
+    }
+
+    fn sleep(&self, ns: u64) -> impl Future<Output = ()> {
+        self.sched.sleep_ticks(ns)
+    }
+
+    fn ticket(&self, q: WaitQueue) -> u64 {
+        self.sched.ticket(q.0)
+    }
+
+    fn wait(&self, q: WaitQueue, ticket: u64, timeout: Option<u64>) -> impl Future<Output = bool> {
+        self.sched.wait(q.0, ticket, timeout)
+    }
+
+    #[inline]
+    fn wake(&self, q: WaitQueue) {
+        self.sched.wake(q.0);
+    }
+
+    fn writepage(
+        &self,
+        mm: &Mm<Self>,
+        pfn: Pfn,
+        wbc: &mut WritebackControl,
+    ) -> impl Future<Output = Writepage> {
+        crate::fs::writepage(mm, pfn, wbc)
+    }
+
+    fn writepages(
+        &self,
+        mm: &Mm<Self>,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) -> impl Future<Output = ()> {
+        crate::fs::writepages(mm, mapping, wbc)
+    }
+
+    async fn swap_writepage(&self, _mm: &Mm<Self>, pfn: Pfn, slot: u32) {
+        let (dev, base) = self.fs.swap_area;
+        self.submit(dev, Tag::Swap { pfn }, true, false, base + u64::from(slot), 1).await;
+    }
+
+    async fn swap_readpage(&self, mm: &Mm<Self>, pfn: Pfn, slot: u32) {
+        let (dev, base) = self.fs.swap_area;
+        self.submit(dev, Tag::Swap { pfn }, false, true, base + u64::from(slot), 1).await;
+        mm.lock_page(pfn).await;
+        mm.unlock_page(pfn);
+    }
+
+    fn release_page(&self, _mm: &Mm<Self>, _pfn: Pfn) -> bool {
+        true
+    }
+
+    fn bdi_congested(&self, bdi: u32, class: Class) -> bool {
+        let Some(dev) = self.fs.device_of_bdi(bdi) else { return false };
+        self.devices.borrow()[dev as usize].queue.congested(class)
+    }
+
+    fn congested_bdis(&self, class: Class) -> u32 {
+        self.devices.borrow().iter().filter(|d| d.queue.congested(class)).count() as u32
+    }
+
+    #[inline]
+    fn alloc_latency(&self, path: AllocPath, ns: u64) {
+        self.alloc.borrow_mut()[path as usize].saturating_record(ns.max(1));
+    }
+
+    fn trace(&self, event: Event) {
+        if self.recording.get() {
+            self.events.borrow_mut().push((self.sched.now(), self.sched.task(), event));
+        }
+    }
+
+    #[inline(always)]
+    fn tracing(&self) -> bool {
+        self.recording.get()
+    }
+
+    fn out_of_memory(&self, report: String) {
+        self.oom.borrow_mut().get_or_insert(report);
+        self.sched.stop();
+    }
+}
