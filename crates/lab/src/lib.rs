@@ -1,2 +1,4 @@
 //! The laboratory.
 #![forbid(unsafe_code)]
+
+pub mod report;
