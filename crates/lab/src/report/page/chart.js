@@ -121,6 +121,8 @@ class Line {
     this.constant = !Array.isArray(ys);
   }
 
+  get empty() { return !this.xs.length || (!this.constant && this.ys.every((v) => v === null)); }
+
   y(i) { return this.constant ? this.ys : this.ys[i]; }
 
   /** Index of the last x that is not above the given one. */
@@ -200,6 +202,15 @@ const pathOf = (points) => "M" + points.map(([x, y]) => `${x.toFixed(1)} ${y.toF
 
 let clips = 0;
 
+// The cursor moves in charts that can be seen; the others catch up when they come into view.
+const sight = new IntersectionObserver((entries) => {
+  for (const e of entries) {
+    const chart = e.target.chart;
+    chart.seen = e.isIntersecting;
+    if (chart.seen && chart.stale) chart.point(chart.x.cursor);
+  }
+});
+
 class Chart {
   /** `end`: where the run ended, if the axis goes on. `tag`: what the key shows without a cursor. */
   constructor(row, x, lines, { policy, label, height = 104, end = null, tag = "mean" }) {
@@ -215,7 +226,12 @@ class Chart {
     });
     this.plot = make("div", { class: "plot" });
     this.svg = draw("svg", { role: "img", "aria-label": `${label}, ${policy}`, height });
-    this.plot.append(this.svg);
+    // What moves with the cursor lies on a layer of its own: the lines are not painted again.
+    this.layer = draw("svg", { class: "layer", "aria-hidden": "true", height });
+    this.plot.append(this.svg, this.layer);
+    this.seen = false;
+    this.figure.chart = this;
+    sight.observe(this.figure);
     this.figure.append(caption, this.plot);
     this.clip = `clip${clips++}`;
     row.charts.push(this);
@@ -293,7 +309,8 @@ class Chart {
     this.cross = draw("line", { class: "cross", y1: MARGIN.top, y2: this.bottom, visibility: "hidden" });
     this.dots = this.lines.map(({ style }) =>
       draw("circle", { class: "halo", r: 3.2, fill: `var(--${style.color})`, visibility: "hidden" }));
-    inside.append(this.selection, this.cross, ...this.dots);
+    this.layer.setAttribute("viewBox", `0 0 ${full} ${height}`);
+    this.layer.replaceChildren(this.selection, this.cross, ...this.dots);
     this.point(x.cursor);
   }
 
@@ -370,6 +387,9 @@ class Chart {
   /** Moves the cursor to x and shows the values there; null takes it away. */
   point(x) {
     if (!this.cross) return;
+    // Without a cursor the key shows means, which a printer wants of every chart.
+    this.stale = !this.seen && x !== null;
+    if (this.stale) return;
     const shown = x !== null && x >= this.x.lo && x <= this.x.hi;
     this.cross.setAttribute("visibility", shown ? "visible" : "hidden");
     if (shown) {
@@ -377,18 +397,20 @@ class Chart {
       this.cross.setAttribute("x1", at);
       this.cross.setAttribute("x2", at);
     }
-    this.where.textContent = shown ? this.x.format(x) : this.tag;
+    const say = (e, text) => { if (e.textContent !== text) e.textContent = text; };
+    say(this.where, shown ? this.x.format(x) : this.tag);
     this.lines.forEach((line, i) => {
       const v = shown ? line.under(x) : null;
       const dot = this.dots[i];
-      dot.setAttribute("visibility", v === null ? "hidden" : "visible");
-      if (v !== null) {
+      const inside = v !== null && v <= this.row.top * 1.0001;
+      dot.setAttribute("visibility", inside ? "visible" : "hidden");
+      if (inside) {
         dot.setAttribute("cx", this.px(x).toFixed(1));
         dot.setAttribute("cy", this.py(v).toFixed(1));
       }
-      this.values[i].textContent = shown
+      say(this.values[i], shown
         ? (v === null ? "–" : this.row.format(v))
-        : (line.tag ?? (line.xs.length ? this.row.format(line.mean(this.x)) : "–"));
+        : (line.tag ?? (line.xs.length ? this.row.format(line.mean(this.x)) : "–")));
     });
   }
 }

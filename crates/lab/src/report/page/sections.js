@@ -30,19 +30,30 @@ const FAMILIES = [
 
 /** A row of charts, one a policy, under one scale. */
 function chartRow(into, x, row, cells, { title, small, label, height, tag }, linesOf) {
-  const element = make("div", { class: "row" },
-    make("h4", {}, ...breakable(title), ...(small ? [make("small", {}, small)] : [])));
-  element.style.setProperty("--policies", cells.length);
+  const charts = columnsOf(cells);
+  into.append(make("div", { class: "row" },
+    make("h4", {}, ...breakable(title), ...(small ? [make("small", {}, small)] : [])), charts));
   for (const cell of cells) {
     const lines = linesOf(cell);
-    if (!lines.length) {
-      element.append(make("div", { class: "empty" }, `${cell.policy}: not recorded`));
+    if (lines.every((line) => line.empty)) {
+      const why = lines.some((line) => line.xs.length) ? "recorded, but never had a value" : "not recorded";
+      charts.append(make("div", { class: "empty" }, `${cell.policy}: ${why}`));
       continue;
     }
     const end = cell.t.length && !x.log ? cell.t[cell.t.length - 1] : null;
-    element.append(new Chart(row, x, lines, { policy: cell.policy, label, height, tag, end }).figure);
+    charts.append(new Chart(row, x, lines, { policy: cell.policy, label, height, tag, end }).figure);
   }
-  into.append(element);
+}
+
+// More policies than this do not fit beside each other.
+const ABREAST = 4;
+
+/** The box of a row's charts: one column a policy, or several even lines of them. */
+function columnsOf(cells) {
+  const lines = Math.ceil(cells.length / ABREAST);
+  const box = make("div", { class: lines > 1 ? "charts many" : "charts" });
+  box.style.setProperty("--columns", Math.ceil(cells.length / lines));
+  return box;
 }
 
 function familyBox(into, family) {
@@ -56,9 +67,10 @@ function familyBox(into, family) {
 
 /** The policies' names over the columns; where columns are stacked, every chart says its own. */
 function columnHeads(box, cells) {
-  const heads = make("div", { class: "row heads", "aria-hidden": "true" }, make("span"), ...cells.map((c) => make("span", {}, c.policy)));
-  heads.style.setProperty("--policies", cells.length);
-  box.append(heads);
+  if (cells.length > ABREAST) return;
+  const heads = columnsOf(cells);
+  heads.append(...cells.map((c) => make("span", {}, c.policy)));
+  box.append(make("div", { class: "row heads", "aria-hidden": "true" }, make("div"), heads));
 }
 
 /** A name that may be broken after its underscores. */
