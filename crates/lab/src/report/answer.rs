@@ -1,0 +1,441 @@
+//! The answer first: which policy is better, where, by how much, how sure.
+
+use super::summary::{Better, Center, SummaryRow, SummaryTable, Verdict};
+use super::{Axes, Labels, Report, escape, number};
+use std::fmt::Write;
+
+/// What is said about one policy on one combination of axes.
+#[derive(Debug, PartialEq)]
+struct Finding {
+    /// Label of the combination.
+    place: String,
+    /// The claim, or that there is none.
+    claim: String,
+    /// Figures that carry it.
+    evidence: String,
+    /// What the other metrics did, and whether that is good.
+    asides: Vec<(String, Option<bool>)>,
+    /// Good, bad, or no claim.
+    good: Option<bool>,
+}
+
+/// The headline of the page.
+pub(super) fn section(report: &Report, labels: &Labels) -> String {
+    let Some(question) = report.summary.first() else {
+        return "<p class=\"answer\">Nothing was measured that could be compared.</p>".into();
+    };
+    let mut out = String::new();
+    for line in overall(question, labels) {
+        let _ = write!(out, "<p class=\"answer\">{}</p>", escape::html(&line));
+    }
+    out.push_str("<ul class=\"findings\">");
+    for f in findings(report, question, labels) {
+        let asides: String = f
+            .asides
+            .iter()
+            .map(|(text, good)| {
+                format!(
+                    " · <span class=\"{}\">{}</span>",
+                    class(*good),
+                    escape::html(text)
+                )
+            })
+            .collect();
+        let _ = write!(
+            out,
+            "<li class=\"{}\"><span class=\"place\">{}</span><span class=\"claim\">{}</span>\
+             <span class=\"evidence\">{}{asides}</span></li>",
+            class(f.good),
+            escape::html(&f.place),
+            escape::html(&f.claim),
+            escape::html(&f.evidence)
+        );
+    }
+    out.push_str("</ul>");
+    out
+}
+
+fn class(good: Option<bool>) -> &'static str {
+    match good {
+        Some(true) => "good",
+        Some(false) => "bad",
+        None => "unclear",
+    }
+}
+
+/// More places than this are counted instead of named.
+const NAMED_PLACES: usize = 6;
+
+/// One sentence for each policy over all combinations.
+fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
+    let mut policies: Vec<(&str, &str)> = Vec::new();
+    for row in table.rows.iter().filter(|r| r.comparison.is_some()) {
+        let pair = (
+            &row.policy[..],
+            baseline(table, &row.axes).map_or("the baseline", |b| &b.policy),
+        );
+        if !policies.contains(&pair) {
+            policies.push(pair);
+        }
+    }
+    let (better, worse) = words(table);
+    policies
+        .iter()
+        .map(|(policy, base)| {
+            let verdicts: Vec<(&str, Option<bool>)> = table
+                .rows
+                .iter()
+                .filter(|r| r.policy == *policy)
+                .filter_map(|r| Some((labels.get(&r.axes), table.is_good(r.comparison?.verdict))))
+                .collect();
+            let mut parts = Vec::new();
+            for (word, wanted) in [
+                (better, Some(true)),
+                (worse, Some(false)),
+                ("no difference that can be claimed", None),
+            ] {
+                let places: Vec<&str> = verdicts
+                    .iter()
+                    .filter(|v| v.1 == wanted)
+                    .map(|v| v.0)
+                    .collect();
+                match places.len() {
+                    0 => {}
+                    n if verdicts.len() > NAMED_PLACES => {
+                        parts.push(format!("{word} in {n} of {} cases", verdicts.len()));
+                    }
+                    _ => parts.push(format!("{word} on {}", places.join(", "))),
+                }
+            }
+            format!(
+                "{policy} against {base}, {}: {}.",
+                table.metric,
+                parts.join("; ")
+            )
+        })
+        .collect()
+}
+
+/// Adjectives for a good and a bad change.
+fn words(table: &SummaryTable) -> (&'static str, &'static str) {
+    if is_time(table) {
+        ("faster", "slower")
+    } else {
+        ("better", "worse")
+    }
+}
+
+fn is_time(table: &SummaryTable) -> bool {
+    table.better == Better::Lower && matches!(&table.unit[..], "s" | "ms" | "µs" | "us" | "ns")
+}
+
+fn baseline<'a>(table: &'a SummaryTable, axes: &Axes) -> Option<&'a SummaryRow> {
+    table.rows.iter().find(|r| r.baseline && r.axes == *axes)
+}
+
+fn findings(report: &Report, table: &SummaryTable, labels: &Labels) -> Vec<Finding> {
+    let mut out = Vec::new();
+    for (axes, label) in &labels.groups {
+        let base = baseline(table, axes);
+        let rows: Vec<_> = table.rows.iter().filter(|r| r.axes == *axes).collect();
+        for row in &rows {
+            if row.baseline && rows.len() > 1 {
+                continue;
+            }
+            let mut finding = match base {
+                Some(base) if row.comparison.is_some() => compare(table, base, row),
+                _ => alone(table, row),
+            };
+            finding.place = label.clone();
+            for other in &report.summary[1..] {
+                finding.asides.extend(aside(other, row));
+            }
+            out.push(finding);
+        }
+    }
+    out
+}
+
+fn compare(table: &SummaryTable, base: &SummaryRow, row: &SummaryRow) -> Finding {
+    let c = row.comparison.as_ref().expect("the caller looked");
+    let (new, old) = (row.center(table.center), base.center(table.center));
+    let good = table.is_good(c.verdict);
+    let (policy, against) = (&row.policy, &base.policy);
+    let claim = match (c.verdict, good) {
+        (Verdict::TooFew, _) => format!("Too few iterations to compare {policy} with {against}"),
+        (Verdict::Unclear, _) => {
+            format!(
+                "No difference in {} can be claimed between {policy} and {against}",
+                table.metric
+            )
+        }
+        (_, Some(good)) if is_time(table) => {
+            let word = if good { "faster" } else { "slower" };
+            let ratio = if good { old / new } else { new / old };
+            if ratio.is_finite() && ratio >= 1.5 {
+                format!(
+                    "{policy} is {ratio:.1}× as {} as {against}",
+                    if good { "fast" } else { "slow" }
+                )
+            } else {
+                let share = number::grouped(c.change.abs() * 100.0, 1);
+                let amount = if good { "less" } else { "more" };
+                format!("{policy} is {word} than {against}: it takes {share} % {amount} time")
+            }
+        }
+        (verdict, good) => {
+            let direction = if verdict == Verdict::Less {
+                "lower"
+            } else {
+                "higher"
+            };
+            let value = if good == Some(true) {
+                "better"
+            } else {
+                "worse"
+            };
+            let by = if c.change.is_finite() {
+                format!(" by {} %", number::grouped(c.change.abs() * 100.0, 1))
+            } else {
+                String::new()
+            };
+            format!(
+                "{policy}: {} is {direction}{by} than with {against}, which is {value}",
+                table.metric
+            )
+        }
+    };
+    let d = table.decimals();
+    let mut evidence = format!(
+        "{} {} against {}",
+        number::grouped(new, d),
+        table.unit,
+        number::grouped(old, d)
+    );
+    let mut sure = Vec::new();
+    if c.change.is_finite() {
+        let mut change = number::percent(c.change);
+        if let Some((a, b)) = c.interval.filter(|(a, b)| a.is_finite() && b.is_finite()) {
+            let _ = write!(
+                change,
+                ", {} interval {} … {}",
+                table.level(),
+                number::percent(a),
+                number::percent(b)
+            );
+        }
+        sure.push(change);
+    }
+    if let Some(p) = c.p {
+        let p = number::p_value(p);
+        sure.push(if p.starts_with('<') {
+            format!("p {p}")
+        } else {
+            format!("p = {p}")
+        });
+    }
+    sure.push(format!(
+        "n = {} and {}",
+        row.samples.len(),
+        base.samples.len()
+    ));
+    let _ = write!(evidence, " ({})", sure.join("; "));
+    Finding {
+        place: String::new(),
+        claim,
+        evidence,
+        asides: Vec::new(),
+        good,
+    }
+}
+
+/// A row that nothing is compared with.
+fn alone(table: &SummaryTable, row: &SummaryRow) -> Finding {
+    let d = table.decimals();
+    let mut evidence = format!("n = {}", row.samples.len());
+    if let Some((a, b)) = row.interval {
+        let _ = write!(
+            evidence,
+            ", {} interval {} … {}",
+            table.level(),
+            number::grouped(a, d),
+            number::grouped(b, d)
+        );
+    }
+    let value = number::grouped(row.center(table.center), d);
+    let claim = format!("{}: {} {value} {}", row.policy, table.metric, table.unit);
+    Finding {
+        place: String::new(),
+        claim,
+        evidence,
+        asides: Vec::new(),
+        good: None,
+    }
+}
+
+/// What another metric did, in half a line.
+fn aside(table: &SummaryTable, row: &SummaryRow) -> Option<(String, Option<bool>)> {
+    let d = table.decimals();
+    let kind = match table.center {
+        Center::Mean => "mean",
+        Center::Median => "median",
+    };
+    let same = table
+        .rows
+        .iter()
+        .find(|r| r.axes == row.axes && r.policy == row.policy)?;
+    let new = number::grouped(same.center(table.center), d);
+    let good = same.comparison.and_then(|c| table.is_good(c.verdict));
+    Some(match baseline(table, &row.axes) {
+        Some(base) if !same.baseline => {
+            let old = number::grouped(base.center(table.center), d);
+            (format!("{} {kind} {new} against {old}", table.metric), good)
+        }
+        _ => (format!("{} {kind} {new}", table.metric), None),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Comparison;
+    use super::*;
+
+    fn row(fs: &str, policy: &str, samples: &[f64], comparison: Option<Comparison>) -> SummaryRow {
+        SummaryRow {
+            axes: vec![("filesystem".into(), fs.into())],
+            policy: policy.into(),
+            baseline: comparison.is_none(),
+            samples: samples.into(),
+            mean: samples.iter().sum::<f64>() / samples.len() as f64,
+            comparison,
+            ..Default::default()
+        }
+    }
+
+    fn against(change: f64, p: f64, verdict: Verdict) -> Option<Comparison> {
+        Some(Comparison {
+            change,
+            interval: None,
+            p: Some(p),
+            verdict,
+        })
+    }
+
+    fn report() -> Report {
+        let elapsed = SummaryTable {
+            metric: "elapsed".into(),
+            unit: "s".into(),
+            confidence: 0.95,
+            rows: vec![
+                row("xfs", "vanilla", &[549.7, 551.0], None),
+                row(
+                    "xfs",
+                    "limits",
+                    &[550.0, 551.9],
+                    against(0.001, 0.47, Verdict::Unclear),
+                ),
+                row("fuse-ntfs", "vanilla", &[1183.0, 1185.1], None),
+                row(
+                    "fuse-ntfs",
+                    "limits",
+                    &[558.0, 556.3],
+                    against(-0.53, 1e-6, Verdict::Less),
+                ),
+                row("ext4", "vanilla", &[500.0, 500.5], None),
+                row(
+                    "ext4",
+                    "limits",
+                    &[550.0, 550.5],
+                    against(0.1, 0.004, Verdict::More),
+                ),
+            ],
+            ..Default::default()
+        };
+        let written = SummaryTable {
+            metric: "nr_vmscan_write".into(),
+            unit: "pages".into(),
+            center: Center::Median,
+            rows: vec![
+                row(
+                    "fuse-ntfs",
+                    "vanilla",
+                    &[54_349.0, 65_163.0, 59_341.0],
+                    None,
+                ),
+                row(
+                    "fuse-ntfs",
+                    "limits",
+                    &[0.0, 0.0, 43.0],
+                    against(-1.0, 1e-6, Verdict::Less),
+                ),
+            ],
+            ..Default::default()
+        };
+        Report {
+            summary: vec![elapsed, written],
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn every_place_gets_its_claim() {
+        let report = report();
+        let labels = Labels::of(&report);
+        let claims: Vec<_> = findings(&report, &report.summary[0], &labels)
+            .into_iter()
+            .map(|f| (f.place, f.claim, f.good))
+            .collect();
+        assert_eq!(
+            claims,
+            [
+                (
+                    "xfs".into(),
+                    "No difference in elapsed can be claimed between limits and vanilla".into(),
+                    None
+                ),
+                (
+                    "fuse-ntfs".into(),
+                    "limits is 2.1× as fast as vanilla".to_string(),
+                    Some(true)
+                ),
+                (
+                    "ext4".into(),
+                    "limits is slower than vanilla: it takes 10.0 % more time".into(),
+                    Some(false)
+                ),
+            ]
+        );
+        assert_eq!(
+            overall(&report.summary[0], &labels),
+            [
+                "limits against vanilla, elapsed: faster on fuse-ntfs; slower on ext4; no difference that can be claimed on xfs."
+            ]
+        );
+    }
+
+    #[test]
+    fn evidence_names_interval_p_and_n() {
+        let report = report();
+        let found = findings(&report, &report.summary[0], &Labels::of(&report));
+        assert_eq!(
+            found[1].evidence,
+            "557.1 s against 1,184.0 (−53.0 %; p < 0.0001; n = 2 and 2)"
+        );
+        assert_eq!(
+            found[1].asides,
+            [("nr_vmscan_write median 0 against 59,341".into(), Some(true))]
+        );
+        assert_eq!(found[0].asides, []);
+    }
+
+    #[test]
+    fn one_policy_alone_is_told_without_a_claim() {
+        let mut report = report();
+        report.summary.truncate(1);
+        report.summary[0].rows.truncate(1);
+        let found = findings(&report, &report.summary[0], &Labels::of(&report));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].claim, "vanilla: elapsed 550.4 s");
+        assert!(overall(&report.summary[0], &Labels::of(&report)).is_empty());
+    }
+}

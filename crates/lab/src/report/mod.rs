@@ -1,0 +1,301 @@
+//! `report.html`: one file that answers an experiment's question and shows why.
+//!
+//! The page needs no network, no server and nothing beside it: styles, script and data are inline.
+//! What can be said without drawing (the answer, the comparison tables, how it was run) is plain
+//! HTML written here, so it can be read with scripting off, printed and searched. What is drawn
+//! (time series, latency, counters) travels as JSON and is drawn by `page/*.js`.
+//!
+//! The same [`Report`] gives the same bytes.
+//!
+//! To add a section: a builder in `page/sections.js` and, if it needs new data, a field in
+//! `payload.rs`. A new column of [`sim::result::Series`] needs nothing: columns that no section
+//! asks for are drawn by name at the end.
+
+mod answer;
+mod escape;
+mod latency;
+mod number;
+mod payload;
+mod summary;
+
+pub use latency::Latency;
+pub use summary::{Better, Center, Comparison, SummaryRow, SummaryTable, Verdict};
+
+use sim::result::{Outcome, Series, TrackerReport};
+
+/// Where a cell or a row stands in the experiment's matrix: axis name and value, policy excluded
+/// (`filesystem` = `ext4`, `machine` = `3765M`, …), in the order of the experiment file.
+pub type Axes = Vec<(String, String)>;
+
+/// Everything that the page shows.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// The experiment's name.
+    pub title: String,
+    /// The experiment file, as it was given.
+    pub experiment_toml: String,
+    /// The program's version, with the commit if it is known.
+    pub version: String,
+    /// The experiment's seed.
+    pub seed: u64,
+    /// Anything else that belongs to "how it was run", by name.
+    pub facts: Vec<(String, String)>,
+    /// The comparisons; the first one is the question that the headline answers.
+    pub summary: Vec<SummaryTable>,
+    /// One cell for each policy on each combination of axes.
+    pub cells: Vec<Cell>,
+    /// What a reader must know (too few iterations, lost dirty data, …), one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One policy on one combination of axes.
+#[derive(Debug, Clone, Default)]
+pub struct Cell {
+    /// The combination of axes; cells of equal axes stand side by side.
+    pub axes: Axes,
+    /// The policy's name.
+    pub policy: String,
+    /// Whether the others are compared with this one.
+    pub baseline: bool,
+    /// How every finished iteration ended.
+    pub outcomes: Vec<Outcome>,
+    /// Time series of the first iteration; empty if it was not sampled.
+    pub series: Series,
+    /// Allocation latency by path, over all iterations ([`Latency::merged`]).
+    pub latency: Vec<Latency>,
+    /// Counters and the workload's own metrics. What the engine does not produce is absent.
+    pub figures: Vec<Figure>,
+    /// The page tracker's report of the first iteration, when it was on.
+    pub tracker: Option<TrackerReport>,
+    /// What a reader must know about this cell.
+    pub notes: Vec<String>,
+}
+
+/// A counter or metric with its value in every iteration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// The name of reference 06, such as `pgscan_direct_normal`.
+    pub name: String,
+    /// The unit; empty for plain counts of events.
+    pub unit: String,
+    /// One value an iteration.
+    pub values: Vec<f64>,
+}
+
+/// The page, complete.
+pub fn html(report: &Report) -> String {
+    let labels = Labels::of(report);
+    let css = include_str!("page/page.css");
+    let script = [
+        "(() => {\n\"use strict\";\n",
+        include_str!("page/format.js"),
+        include_str!("page/chart.js"),
+        include_str!("page/tables.js"),
+        include_str!("page/sections.js"),
+        include_str!("page/page.js"),
+        "})();\n",
+    ]
+    .concat();
+    fill(
+        include_str!("page/page.html"),
+        &[
+            ("title", escape::html(&report.title)),
+            ("css", css.into()),
+            ("meta", meta(report)),
+            ("answer", answer::section(report, &labels)),
+            ("summary", summary::section(report, &labels)),
+            ("notes", notes(report, &labels)),
+            ("run", how_it_was_run(report)),
+            (
+                "data",
+                escape::json_in_script(&payload::json(report, &labels)),
+            ),
+            ("script", script),
+        ],
+    )
+}
+
+/// Replaces every `{{name}}` of the template in one pass, so that a value can't be taken for a
+/// placeholder.
+fn fill(template: &str, values: &[(&str, String)]) -> String {
+    let mut out =
+        String::with_capacity(template.len() + values.iter().map(|v| v.1.len()).sum::<usize>());
+    let mut rest = template;
+    while let Some(at) = rest.find("{{") {
+        let end = at + rest[at..].find("}}").expect("a placeholder ends");
+        let name = &rest[at + 2..end];
+        let value = values
+            .iter()
+            .find(|v| v.0 == name)
+            .expect("a placeholder that is known");
+        out.push_str(&rest[..at]);
+        out.push_str(&value.1);
+        rest = &rest[end + 2..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Short names for combinations of axes: only what differs between them is said.
+struct Labels {
+    /// Names of the axes that differ, in order.
+    varying: Vec<String>,
+    /// Every combination with its label, in order of appearance.
+    groups: Vec<(Axes, String)>,
+}
+
+impl Labels {
+    fn of(report: &Report) -> Self {
+        let rows = report.summary.iter().flat_map(|t| &t.rows).map(|r| &r.axes);
+        let mut combinations: Vec<&Axes> = Vec::new();
+        for axes in report.cells.iter().map(|c| &c.axes).chain(rows) {
+            if !combinations.contains(&axes) {
+                combinations.push(axes);
+            }
+        }
+        let mut varying: Vec<String> = Vec::new();
+        for (name, value) in combinations.iter().copied().flatten() {
+            let differs = combinations
+                .iter()
+                .any(|other| !other.iter().any(|(n, v)| n == name && v == value));
+            if differs && !varying.contains(name) {
+                varying.push(name.clone());
+            }
+        }
+        if varying.is_empty() {
+            // A single combination still deserves its filesystem's name.
+            varying.extend(
+                combinations
+                    .iter()
+                    .copied()
+                    .flatten()
+                    .take(1)
+                    .map(|(n, _)| n.clone()),
+            );
+        }
+        let label = |axes: &Axes| {
+            let values: Vec<_> = varying
+                .iter()
+                .filter_map(|n| axes.iter().find(|a| a.0 == *n))
+                .map(|a| &a.1[..])
+                .collect();
+            if values.is_empty() {
+                "all".into()
+            } else {
+                values.join(" · ")
+            }
+        };
+        let groups = combinations
+            .iter()
+            .map(|a| ((*a).clone(), label(a)))
+            .collect();
+        Self { varying, groups }
+    }
+
+    /// The label of a combination.
+    fn get(&self, axes: &Axes) -> &str {
+        self.groups
+            .iter()
+            .find(|g| g.0 == *axes)
+            .map_or("all", |g| &g.1)
+    }
+
+    /// What the labels are values of: "filesystem", or "filesystem · machine".
+    fn heading(&self) -> String {
+        if self.varying.is_empty() {
+            "case".into()
+        } else {
+            self.varying.join(" · ")
+        }
+    }
+}
+
+/// The line under the title.
+fn meta(report: &Report) -> String {
+    let mut runs: Vec<usize> = report.cells.iter().map(|c| c.outcomes.len()).collect();
+    runs.sort_unstable();
+    let iterations = match (runs.first(), runs.last()) {
+        (Some(1), Some(1)) => "1 iteration a cell · ".into(),
+        (Some(a), Some(b)) if a == b => format!("{a} iterations a cell · "),
+        (Some(a), Some(b)) => format!("{a} to {b} iterations a cell · "),
+        _ => String::new(),
+    };
+    format!(
+        "{iterations}seed {} · lowmark {}",
+        report.seed,
+        escape::html(&report.version)
+    )
+}
+
+/// Warnings of the experiment, of its cells, and every run that did not complete.
+fn notes(report: &Report, labels: &Labels) -> String {
+    let mut lines: Vec<String> = report.notes.iter().map(|n| escape::html(n)).collect();
+    for cell in &report.cells {
+        let place = format!(
+            "<b>{}, {}</b>: ",
+            escape::html(labels.get(&cell.axes)),
+            escape::html(&cell.policy)
+        );
+        // Equal endings are told once, with the number of iterations that ended so.
+        let mut endings: Vec<(String, usize)> = Vec::new();
+        for ending in cell.outcomes.iter().filter_map(ending) {
+            match endings.iter_mut().find(|e| e.0 == ending) {
+                Some(e) => e.1 += 1,
+                None => endings.push((ending, 1)),
+            }
+        }
+        for (ending, n) in endings {
+            let of = cell.outcomes.len();
+            lines.push(format!(
+                "{place}{n} of {of} iterations {}",
+                escape::html(&ending)
+            ));
+        }
+        lines.extend(
+            cell.notes
+                .iter()
+                .map(|n| format!("{place}{}", escape::html(n))),
+        );
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    let items: String = lines.iter().map(|l| format!("<li>{l}</li>")).collect();
+    format!("<aside class=\"notes\" aria-label=\"Notes\"><ul>{items}</ul></aside>")
+}
+
+/// What happened to a run that did not complete.
+fn ending(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Completed => None,
+        Outcome::Oom { report } => Some(format!("ran out of memory: {report}")),
+        Outcome::Failed { error } => Some(format!("failed: {error}")),
+        Outcome::TimeLimit => Some("reached the time limit".into()),
+        Outcome::Interrupted => Some("were interrupted".into()),
+    }
+}
+
+fn how_it_was_run(report: &Report) -> String {
+    let fixed = [
+        ("version".into(), report.version.clone()),
+        ("seed".into(), report.seed.to_string()),
+    ];
+    let facts: String = fixed
+        .iter()
+        .chain(&report.facts)
+        .map(|(n, v)| format!("<dt>{}</dt><dd>{}</dd>", escape::html(n), escape::html(v)))
+        .collect();
+    let text = if report.experiment_toml.trim().is_empty() {
+        "<p class=\"missing\">The experiment's text was not kept.</p>".into()
+    } else {
+        // The HTML parser drops one newline after <pre>; this one is ours.
+        format!(
+            "<pre tabindex=\"0\">\n{}</pre>",
+            escape::html(&report.experiment_toml)
+        )
+    };
+    format!("<dl class=\"facts\">{facts}</dl>{text}")
+}
+
+#[cfg(test)]
+mod tests;

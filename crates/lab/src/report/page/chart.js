@@ -1,0 +1,417 @@
+// One chart: lines over a shared horizontal axis and a vertical scale shared by its row, so that
+// policies that stand side by side are compared by eye.
+
+const MARGIN = { left: 54, right: 10, top: 6, bottom: 18 };
+
+/** The horizontal axis of many charts: what is shown, where the cursor stands. */
+class SharedX {
+  constructor(lo, hi, { log = false, format = seconds, tickLabel = (v) => short(v), unit = "" } = {}) {
+    Object.assign(this, { lo, hi, log, format, tickLabel, unit });
+    this.full = [lo, hi];
+    this.cursor = null;
+    this.charts = [];
+    this.listeners = [];
+  }
+
+  get zoomed() { return this.lo !== this.full[0] || this.hi !== this.full[1]; }
+
+  /** Share of the width at which x stands, and back. */
+  share(x) {
+    return this.log
+      ? Math.log(x / this.lo) / Math.log(this.hi / this.lo)
+      : (x - this.lo) / (this.hi - this.lo);
+  }
+
+  at(share) {
+    const s = Math.min(1, Math.max(0, share));
+    return this.log ? this.lo * (this.hi / this.lo) ** s : this.lo + s * (this.hi - this.lo);
+  }
+
+  ticks(n) { return this.log ? decades(this.lo, this.hi, n) : ticks(this.lo, this.hi, n); }
+
+  point(x) {
+    this.cursor = x;
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      for (const c of this.charts) c.point(this.cursor);
+      for (const l of this.listeners) l();
+    });
+  }
+
+  select(a, b) {
+    for (const c of this.charts) c.select(a, b);
+  }
+
+  zoom(a, b) {
+    const [lo, hi] = a < b ? [a, b] : [b, a];
+    const least = this.log ? lo * 1.05 : lo + (this.full[1] - this.full[0]) / 2000;
+    this.lo = Math.max(this.full[0], lo);
+    this.hi = Math.min(this.full[1], Math.max(hi, least));
+    this.redraw();
+  }
+
+  reset() {
+    [this.lo, this.hi] = this.full;
+    this.redraw();
+  }
+
+  redraw() {
+    for (const row of new Set(this.charts.map((c) => c.row))) row.measure();
+    for (const c of this.charts) c.draw();
+    this.point(this.cursor);
+    for (const l of this.listeners) l();
+  }
+}
+
+/** Charts that share a vertical scale. */
+class Row {
+  constructor({ unit = "", scale = "all", floor = null, ceiling = null, format = null } = {}) {
+    Object.assign(this, { unit, scale, floor, ceiling });
+    this.format = format || ((v) => inUnit(v, unit));
+    this.charts = [];
+  }
+
+  /** Finds the vertical range for what is shown now. */
+  measure() {
+    let max = 0, least = Infinity, mark = 0, lowest = Infinity;
+    for (const { lines, x } of this.charts) {
+      for (const line of lines) {
+        const [from, to] = line.span(x);
+        for (let i = from; i <= to; i++) {
+          const v = line.y(i);
+          if (v === null) continue;
+          if (v > max) max = v;
+          if (v > 0 && v < least) least = v;
+          if (!line.style.level && v < lowest) lowest = v;
+          if (line.name === "high" && v > mark) mark = v;
+          if (line.constant) break;
+        }
+      }
+    }
+    this.log = this.scale === "log" && least < Infinity;
+    // Focus: the watermarks and what happens around them, if anything does.
+    this.clipped = this.scale === "focus" && mark > 0 && max > 3.5 * mark && lowest < 3 * mark;
+    if (this.clipped) max = 3 * mark;
+    if (this.log) {
+      this.bottom = this.floor ?? 10 ** Math.floor(Math.log10(least));
+      this.top = this.ceiling ?? max * 1.3;
+      if (this.top <= this.bottom) this.top = this.bottom * 10;
+    } else {
+      this.bottom = 0;
+      this.top = this.ceiling ?? (this.clipped ? max : max * 1.06);
+      if (max > this.top) this.top = max;
+      if (!(this.top > 0)) this.top = 1;
+    }
+  }
+
+  share(v) {
+    return this.log
+      ? Math.log(Math.max(v, this.bottom) / this.bottom) / Math.log(this.top / this.bottom)
+      : (v - this.bottom) / (this.top - this.bottom);
+  }
+
+  ticks(n) { return this.log ? decades(this.bottom, this.top, n + 1) : ticks(this.bottom, this.top, n); }
+}
+
+/** What a chart draws: values over xs; one number stands for a value that never changes. */
+class Line {
+  constructor(name, style, xs, ys, { step = false, tag = null } = {}) {
+    Object.assign(this, { name, style, xs, ys, step, tag });
+    this.constant = !Array.isArray(ys);
+  }
+
+  get empty() { return !this.xs.length || (!this.constant && this.ys.every((v) => v === null)); }
+
+  y(i) { return this.constant ? this.ys : this.ys[i]; }
+
+  /** Index of the last x that is not above the given one. */
+  index(x) {
+    let lo = 0, hi = this.xs.length - 1;
+    while (lo < hi) {
+      const mid = (lo + hi + 1) >> 1;
+      if (this.xs[mid] <= x) lo = mid; else hi = mid - 1;
+    }
+    return lo;
+  }
+
+  /** First and last index that touch what is shown. */
+  span(x) {
+    return [this.index(x.lo), Math.min(this.xs.length - 1, this.index(x.hi) + 1)];
+  }
+
+  /** The value under the cursor; null beyond the line's ends. */
+  under(x) {
+    const { xs } = this;
+    if (!xs.length || x < xs[0]) return null;
+    let i = this.index(x);
+    if (!this.step && i + 1 < xs.length && xs[i + 1] - x < x - xs[i]) i++;
+    const step = xs.length > 1 ? xs[xs.length - 1] - xs[xs.length - 2] : Infinity;
+    return i === xs.length - 1 && x > xs[i] + step ? null : this.y(i);
+  }
+
+  /** Mean of what is shown. */
+  mean(x) {
+    if (this.constant) return this.ys;
+    let sum = 0, n = 0;
+    for (let [i, to] = this.span(x); i <= to; i++) {
+      if (this.ys[i] !== null) { sum += this.ys[i]; n++; }
+    }
+    return n ? sum / n : null;
+  }
+}
+
+/** Pixel points of a line, cut at gaps: at most first, lowest, highest and last of each column. */
+function tracePoints(line, px, py, from, to, width) {
+  const parts = [];
+  let part = [];
+  const end = () => { if (part.length) parts.push(part); part = []; };
+  if (line.constant) return [[[px(line.xs[from]), py(line.ys)], [px(line.xs[to]), py(line.ys)]]];
+  if (to - from < 3 * width || line.step) {
+    for (let i = from; i <= to; i++) {
+      const v = line.ys[i];
+      if (v === null) { end(); continue; }
+      const x = px(line.xs[i]), y = py(v);
+      if (line.step && part.length) part.push([x, part[part.length - 1][1]]);
+      part.push([x, y]);
+    }
+    end();
+    return parts;
+  }
+  let column = null, picks = null;
+  const flush = () => {
+    if (!picks) return;
+    for (const i of [...new Set(picks)].sort((a, b) => a - b)) part.push([px(line.xs[i]), py(line.ys[i])]);
+    picks = null;
+  };
+  for (let i = from; i <= to; i++) {
+    const v = line.ys[i];
+    if (v === null) { flush(); end(); column = null; continue; }
+    const c = Math.floor(px(line.xs[i]));
+    if (c !== column) { flush(); column = c; picks = [i, i, i, i]; }
+    if (v < line.ys[picks[1]]) picks[1] = i;
+    if (v > line.ys[picks[2]]) picks[2] = i;
+    picks[3] = i;
+  }
+  flush();
+  end();
+  return parts;
+}
+
+const pathOf = (points) => "M" + points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L");
+
+let clips = 0;
+
+// The cursor moves in charts that can be seen; the others catch up when they come into view.
+const sight = new IntersectionObserver((entries) => {
+  for (const e of entries) {
+    const chart = e.target.chart;
+    chart.seen = e.isIntersecting;
+    if (chart.seen && chart.stale) chart.point(chart.x.cursor);
+  }
+});
+
+class Chart {
+  /** `end`: where the run ended, if the axis goes on. `tag`: what the key shows without a cursor. */
+  constructor(row, x, lines, { policy, label, height = 104, end = null, tag = "mean" }) {
+    Object.assign(this, { row, x, lines, policy, label, height, end, tag });
+    this.figure = make("figure");
+    const caption = make("figcaption", {}, make("span", { class: "policy" }, policy));
+    this.where = make("span", { class: "at" }, tag);
+    caption.append(this.where);
+    this.values = lines.map((line) => {
+      const value = make("b");
+      caption.append(make("span", { class: "key" }, this.swatch(line), line.name, value));
+      return value;
+    });
+    this.plot = make("div", { class: "plot" });
+    this.svg = draw("svg", { role: "img", "aria-label": `${label}, ${policy}`, height });
+    // What moves with the cursor lies on a layer of its own: the lines are not painted again.
+    this.layer = draw("svg", { class: "layer", "aria-hidden": "true", height });
+    this.plot.append(this.svg, this.layer);
+    this.seen = false;
+    this.figure.chart = this;
+    sight.observe(this.figure);
+    this.figure.append(caption, this.plot);
+    this.clip = `clip${clips++}`;
+    row.charts.push(this);
+    x.charts.push(this);
+    this.listen();
+  }
+
+  swatch({ style }) {
+    const svg = draw("svg", { width: 22, height: 10, "aria-hidden": "true" });
+    const color = `var(--${style.color})`;
+    const line = draw("line", { x1: 0, x2: 22, y1: 5, y2: 5, stroke: color, "stroke-width": 1.6 });
+    if (style.dash) line.setAttribute("stroke-dasharray", style.dash);
+    svg.append(line);
+    if (style.marker) svg.append(draw("path", { d: markerPath(style.marker), fill: color, transform: "translate(11 5)" }));
+    return svg;
+  }
+
+  listen() {
+    const x = this.x;
+    const at = (e) => {
+      const box = this.svg.getBoundingClientRect();
+      return x.at((e.clientX - box.left - MARGIN.left) / (box.width - MARGIN.left - MARGIN.right));
+    };
+    let from = null, pressed = 0;
+    this.svg.addEventListener("pointerdown", (e) => {
+      if (e.button !== 0) return;
+      from = at(e);
+      pressed = e.clientX;
+      this.svg.setPointerCapture(e.pointerId);
+      e.preventDefault();
+    });
+    this.svg.addEventListener("pointermove", (e) => {
+      x.point(at(e));
+      if (from !== null) x.select(from, at(e));
+    });
+    const stop = (e) => {
+      const start = from;
+      from = null;
+      x.select(null);
+      if (start !== null && e.type === "pointerup" && Math.abs(e.clientX - pressed) > 4) x.zoom(start, at(e));
+    };
+    this.svg.addEventListener("pointerup", stop);
+    this.svg.addEventListener("pointercancel", stop);
+    this.svg.addEventListener("pointerleave", () => { if (from === null) x.point(null); });
+    this.svg.addEventListener("dblclick", () => x.reset());
+  }
+
+  draw() {
+    const { svg, row, x, height } = this;
+    const full = this.plot.clientWidth;
+    if (!full) return;
+    const width = Math.max(40, full - MARGIN.left - MARGIN.right);
+    const tall = height - MARGIN.top - MARGIN.bottom;
+    const px = (v) => MARGIN.left + x.share(v) * width;
+    const py = (v) => MARGIN.top + (1 - row.share(v)) * tall;
+    Object.assign(this, { px, py, bottom: MARGIN.top + tall });
+    svg.replaceChildren();
+    svg.setAttribute("viewBox", `0 0 ${full} ${height}`);
+    const clip = draw("clipPath", { id: this.clip });
+    clip.append(draw("rect", { x: MARGIN.left, y: MARGIN.top - 1, width, height: tall + 2 }));
+    svg.append(clip);
+    this.axes(px, py, full, width, tall);
+    const inside = draw("g", { "clip-path": `url(#${this.clip})` });
+    svg.append(inside);
+    // Levels last: what is measured against them must not hide them.
+    const order = [...this.lines.keys()].sort((a, b) => Boolean(this.lines[a].style.level) - Boolean(this.lines[b].style.level));
+    for (const i of order) this.line(inside, this.lines[i], i, px, py, width);
+    if (row.clipped) this.beyond(px);
+    if (this.end !== null && this.end < x.hi && this.end > x.lo) {
+      const e = px(this.end);
+      inside.append(draw("line", { class: "end", x1: e, x2: e, y1: MARGIN.top, y2: this.bottom }));
+      if (e < MARGIN.left + width - 80) this.text(e + 5, MARGIN.top + 10, `ended ${seconds(this.end)}`, "start");
+    }
+    this.selection = draw("rect", { class: "select", y: MARGIN.top, height: tall, visibility: "hidden" });
+    this.cross = draw("line", { class: "cross", y1: MARGIN.top, y2: this.bottom, visibility: "hidden" });
+    this.dots = this.lines.map(({ style }) =>
+      draw("circle", { class: "halo", r: 3.2, fill: `var(--${style.color})`, visibility: "hidden" }));
+    this.layer.setAttribute("viewBox", `0 0 ${full} ${height}`);
+    this.layer.replaceChildren(this.selection, this.cross, ...this.dots);
+    this.point(x.cursor);
+  }
+
+  axes(px, py, full, width, tall) {
+    const { svg, row, x } = this;
+    for (const v of row.ticks(Math.max(2, Math.round(tall / 30)))) {
+      const y = Math.round(py(v)) + 0.5;
+      if (y < MARGIN.top - 1) continue;
+      svg.append(draw("line", { class: v === row.bottom ? "axis" : "grid", x1: MARGIN.left, x2: full - MARGIN.right, y1: y, y2: y }));
+      this.text(MARGIN.left - 6, y + 3.5, row.format(v), "end");
+    }
+    svg.append(draw("line", { class: "axis", x1: MARGIN.left, x2: full - MARGIN.right, y1: this.bottom + 0.5, y2: this.bottom + 0.5 }));
+    const marks = x.ticks(Math.max(2, Math.floor(width / (x.log ? 50 : 72))));
+    marks.forEach((v, i) => {
+      const at = px(v);
+      svg.append(draw("line", { class: "axis", x1: at, x2: at, y1: this.bottom, y2: this.bottom + 3 }));
+      const label = x.tickLabel(v) + (i === marks.length - 1 ? x.unit : "");
+      this.text(at, this.bottom + 14, label, at > full - 24 ? "end" : "middle");
+    });
+  }
+
+  line(into, line, i, px, py, width) {
+    if (!line.xs.length) return;
+    const [from, to] = line.span(this.x);
+    const color = `var(--${line.style.color})`;
+    const parts = tracePoints(line, px, py, from, to, width);
+    for (const points of parts) {
+      const d = pathOf(points.length > 1 ? points : [points[0], [points[0][0] + 1, points[0][1]]]);
+      if (line.style.area) {
+        const close = `L${points[points.length - 1][0].toFixed(1)} ${this.bottom}L${points[0][0].toFixed(1)} ${this.bottom}Z`;
+        into.append(draw("path", { class: "area", d: d + close, fill: color }));
+      }
+      const path = draw("path", { class: "data", d, stroke: color, "stroke-width": line.style.level ? 1.2 : 1.4, "data-name": line.name });
+      if (line.style.dash) path.setAttribute("stroke-dasharray", line.style.dash);
+      into.append(path);
+    }
+    if (!line.style.marker) return;
+    // Markers stand apart from each other, and lines take turns.
+    for (let at = 30 + i * 37; at < width; at += 148) {
+      const x = this.x.at(at / width), v = line.under(x);
+      if (v === null || (this.row.log && v <= 0)) continue;
+      into.append(draw("path", { class: "halo", d: markerPath(line.style.marker), fill: color, transform: `translate(${px(x).toFixed(1)} ${py(v).toFixed(1)})` }));
+    }
+  }
+
+  /** Says what lies wholly above a clipped scale. */
+  beyond(px) {
+    for (const line of this.lines) {
+      if (line.style.level) continue;
+      const [from, to] = line.span(this.x);
+      let least = Infinity;
+      for (let i = from; i <= to; i++) if (line.y(i) !== null) least = Math.min(least, line.y(i));
+      if (least > this.row.top && least < Infinity) {
+        this.text(px(this.x.lo) + 6, MARGIN.top + 10, `▲ ${line.name} is above, at least ${this.row.format(least)}`, "start");
+      }
+    }
+  }
+
+  text(x, y, content, anchor) {
+    const t = draw("text", { x: x.toFixed(1), y: y.toFixed(1), "text-anchor": anchor });
+    t.textContent = content;
+    this.svg.append(t);
+  }
+
+  select(a, b) {
+    if (!this.selection) return;
+    this.selection.setAttribute("visibility", a === null ? "hidden" : "visible");
+    if (a === null) return;
+    const [l, r] = [this.px(a), this.px(b)];
+    this.selection.setAttribute("x", Math.min(l, r).toFixed(1));
+    this.selection.setAttribute("width", Math.abs(r - l).toFixed(1));
+  }
+
+  /** Moves the cursor to x and shows the values there; null takes it away. */
+  point(x) {
+    if (!this.cross) return;
+    // Without a cursor the key shows means, which a printer wants of every chart.
+    this.stale = !this.seen && x !== null;
+    if (this.stale) return;
+    const shown = x !== null && x >= this.x.lo && x <= this.x.hi;
+    this.cross.setAttribute("visibility", shown ? "visible" : "hidden");
+    if (shown) {
+      const at = this.px(x).toFixed(1);
+      this.cross.setAttribute("x1", at);
+      this.cross.setAttribute("x2", at);
+    }
+    const say = (e, text) => { if (e.textContent !== text) e.textContent = text; };
+    say(this.where, shown ? this.x.format(x) : this.tag);
+    this.lines.forEach((line, i) => {
+      const v = shown ? line.under(x) : null;
+      const dot = this.dots[i];
+      const inside = v !== null && v <= this.row.top * 1.0001;
+      dot.setAttribute("visibility", inside ? "visible" : "hidden");
+      if (inside) {
+        dot.setAttribute("cx", this.px(x).toFixed(1));
+        dot.setAttribute("cy", this.py(v).toFixed(1));
+      }
+      say(this.values[i], shown
+        ? (v === null ? "–" : this.row.format(v))
+        : (line.tag ?? (line.xs.length ? this.row.format(line.mean(this.x)) : "–")));
+    });
+  }
+}
+

@@ -1,0 +1,237 @@
+// What is drawn for one filesystem (or other combination of axes), in order.
+
+// A column goes to the first family that takes it; what nobody takes is drawn by its name.
+const FAMILIES = [
+  {
+    id: "free", title: "Free pages against the watermarks",
+    hint: "kswapd is woken when free pages fall below low and sleeps again above high; below min, allocations reclaim for themselves. “Near watermarks” cuts the scale at three times high.",
+    takes: (c) => /^(nr_)?(free|free_pages|min|low|high|boost)$/.test(c.name), by: "scope",
+    scales: [["focus", "near watermarks"], ["all", "all"], ["log", "log"]],
+  },
+  {
+    id: "dirty", title: "Dirty and writeback pages against the limits",
+    hint: "A zone whose dirty pages stand above its share hands them to reclaim sooner or later.",
+    takes: (c) => c.unit === "pages" && /dirty|writeback|unstable|background/.test(c.name), by: "scope",
+    scales: [["all", "linear"], ["log", "log"]],
+  },
+  {
+    id: "lru", title: "LRU lists",
+    takes: (c) => /^(nr_)?((in)?active_(file|anon)|unevictable|isolated(_file|_anon)?)$/.test(c.name), by: "scope",
+    scales: [["all", "linear"], ["log", "log"]],
+  },
+  {
+    id: "activity", title: "kswapd and flusher",
+    hint: "Share of each sampling interval that the thread was running or had work under way.",
+    takes: (c) => c.unit === "share", by: "together", ceiling: 1,
+  },
+  { id: "device", title: "Device throughput", takes: (c) => /B\/s$/.test(c.unit), by: "scope" },
+  { id: "queue", title: "Device queue", takes: (c) => /queue|in_?flight/.test(c.name), by: "scope" },
+];
+
+/** A row of charts, one a policy, under one scale. */
+function chartRow(into, x, row, cells, { title, small, label, height, tag }, linesOf) {
+  const charts = columnsOf(cells);
+  into.append(make("div", { class: "row" },
+    make("h4", {}, ...breakable(title), ...(small ? [make("small", {}, small)] : [])), charts));
+  for (const cell of cells) {
+    const lines = linesOf(cell);
+    if (lines.every((line) => line.empty)) {
+      const why = lines.some((line) => line.xs.length) ? "recorded, but never had a value" : "not recorded";
+      charts.append(make("div", { class: "empty" }, `${cell.policy}: ${why}`));
+      continue;
+    }
+    const end = cell.t.length && !x.log ? cell.t[cell.t.length - 1] : null;
+    charts.append(new Chart(row, x, lines, { policy: cell.policy, label, height, tag, end }).figure);
+  }
+}
+
+// More policies than this do not fit beside each other.
+const ABREAST = 4;
+
+/** The box of a row's charts: one column a policy, or several even lines of them. */
+function columnsOf(cells) {
+  const lines = Math.ceil(cells.length / ABREAST);
+  const box = make("div", { class: lines > 1 ? "charts many" : "charts" });
+  box.style.setProperty("--columns", Math.ceil(cells.length / lines));
+  return box;
+}
+
+function familyBox(into, family) {
+  const box = make("section", { class: "family", "data-family": family.id });
+  const words = make("div", {}, make("h3", {}, family.title));
+  if (family.hint) words.append(make("p", { class: "hint" }, family.hint));
+  box.append(make("header", {}, words));
+  into.append(box);
+  return box;
+}
+
+/** The policies' names over the columns; where columns are stacked, every chart says its own. */
+function columnHeads(box, cells) {
+  if (cells.length > ABREAST) return;
+  const heads = columnsOf(cells);
+  heads.append(...cells.map((c) => make("span", {}, c.policy)));
+  box.append(make("div", { class: "row heads", "aria-hidden": "true" }, make("div"), heads));
+}
+
+/** A name that may be broken after its underscores. */
+function breakable(name) {
+  return name.split(/(?<=[_/])/).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
+}
+
+/** Buttons that change the vertical scale of a family's rows. */
+function scaleButtons(box, scales, rows, x) {
+  const group = make("div", { class: "scales", role: "group", "aria-label": "Vertical scale" });
+  scales.forEach(([scale, text], i) => {
+    const button = make("button", { type: "button", "aria-pressed": i === 0 }, text);
+    button.addEventListener("click", () => {
+      for (const other of group.children) other.setAttribute("aria-pressed", other === button);
+      for (const row of rows) row.scale = scale;
+      x.redraw();
+    });
+    group.append(button);
+  });
+  box.querySelector("header").append(group);
+}
+
+/** Lines of a cell's columns; the scope is said where a name stands more than once. */
+function columnLines(cell, columns) {
+  const many = new Set(columns.map((c) => c.name).filter((n, i, all) => all.indexOf(n) !== i));
+  return columns.map((c, i) => {
+    const style = many.has(c.name) ? { color: COLORS[i % COLORS.length], marker: MARKERS[i % MARKERS.length] } : styleOf(c.name, i);
+    return new Line(many.has(c.name) ? `${c.name} ${c.scope}` : c.name, style, cell.t, c.v);
+  });
+}
+
+/** All time series of one group. */
+function seriesSections(into, cells, x) {
+  const left = new Set(cells.flatMap((c) => c.columns));
+  const take = (test) => {
+    const taken = new Set([...left].filter(test));
+    for (const c of taken) left.delete(c);
+    return taken;
+  };
+  for (const family of FAMILIES) {
+    const taken = take(family.takes);
+    const box = familyBox(into, family);
+    if (!taken.size) {
+      box.append(make("p", { class: "missing" }, "Not recorded: the series has no such column."));
+      continue;
+    }
+    columnHeads(box, cells);
+    const keyOf = family.by === "scope" ? (c) => JSON.stringify([c.scope, c.unit]) : (c) => c.unit;
+    const rows = [];
+    for (const key of new Set([...taken].map(keyOf))) {
+      const sample = [...taken].find((c) => keyOf(c) === key);
+      const title = family.by === "scope" ? sample.scope : "share";
+      const row = new Row({ unit: sample.unit, scale: family.scales?.[0][0] || "all", ceiling: family.ceiling ?? null });
+      rows.push(row);
+      chartRow(box, x, row, cells,
+        { title: family.by === "scope" ? title : "Busy", small: sample.unit === "share" ? "share of time" : sample.unit, label: `${family.title}, ${title}` },
+        (cell) => columnLines(cell, cell.columns.filter((c) => taken.has(c) && keyOf(c) === key)));
+    }
+    if (family.scales) scaleButtons(box, family.scales, rows, x);
+  }
+  if (!left.size) return;
+  const box = familyBox(into, { id: "more", title: "Further series" });
+  columnHeads(box, cells);
+  for (const key of new Set([...left].map((c) => JSON.stringify([c.name, c.unit])))) {
+    const [name, unit] = JSON.parse(key);
+    const row = new Row({ unit });
+    chartRow(box, x, row, cells, { title: name, small: unit, label: name },
+      (cell) => cell.columns.filter((c) => left.has(c) && c.name === name && c.unit === unit)
+        .map((c, i) => new Line(c.scope, { color: COLORS[i % COLORS.length], marker: MARKERS[i % MARKERS.length] }, cell.t, c.v)));
+  }
+}
+
+const PATH_STYLE = (path, i) => path === "all"
+  ? { color: "black", dash: "1 2.5" }
+  : { color: COLORS[i % COLORS.length], marker: MARKERS[i % MARKERS.length] };
+
+const PER_DECADE = 12;
+
+/** Count of allocations for each twelfth of a decade, as a step line. */
+function histogramLine(l, i) {
+  const bins = new Map();
+  for (const [upper, count] of l.buckets) {
+    const bin = Math.floor(Math.log10(Math.max(upper, 1)) * PER_DECADE + 1e-9);
+    bins.set(bin, (bins.get(bin) || 0) + count);
+  }
+  const xs = [], ys = [];
+  const used = [...bins.keys()].sort((a, b) => a - b);
+  for (let bin = used[0] ?? 0; used.length && bin <= used[used.length - 1] + 1; bin++) {
+    xs.push(10 ** (bin / PER_DECADE));
+    ys.push(bins.get(bin) || 0);
+  }
+  const style = { ...PATH_STYLE(l.path, i), area: true };
+  return new Line(l.path, style, xs, ys, { step: true, tag: short(l.count) });
+}
+
+/** Share of allocations that were slower than x. */
+function slowerLine(l, i) {
+  const xs = [], ys = [];
+  let left = l.count;
+  for (const [upper, count] of l.buckets) {
+    if (!xs.length) { xs.push(Math.max(1, upper * 0.94)); ys.push(1); }
+    left -= count;
+    xs.push(Math.max(1, upper));
+    ys.push(left / l.count);
+  }
+  return new Line(l.path, PATH_STYLE(l.path, i), xs, ys, { step: true, tag: l.count ? duration(l.p99) : "–" });
+}
+
+function latencySection(into, cells) {
+  const box = familyBox(into, {
+    id: "latency", title: "Allocation latency",
+    hint: "Every page allocation of the workload over all iterations, by what it went through. Above: how many took how long. Below: which share took longer than that; the further left a line falls, the better.",
+  });
+  const uppers = cells.flatMap((c) => c.latency.flatMap((l) => l.buckets.map((b) => b[0])));
+  if (!uppers.length) {
+    box.append(make("p", { class: "missing" }, "Not recorded: no allocation was timed."));
+    return null;
+  }
+  columnHeads(box, cells);
+  const extreme = (f) => uppers.reduce((a, b) => f(a, b));
+  const x = new SharedX(Math.max(1, extreme(Math.min) / 1.6), extreme(Math.max) * 1.6,
+    { log: true, format: duration, tickLabel: duration });
+  const total = Math.max(...cells.flatMap((c) => c.latency.map((l) => l.count)));
+  const paths = [...new Set(cells.flatMap((c) => c.latency.map((l) => l.path)))];
+  const linesOf = (make) => (cell) => cell.latency.map((l) => make(l, paths.indexOf(l.path)));
+  chartRow(box, x, new Row({ scale: "log", floor: 0.7 }), cells,
+    { title: "How many", small: "allocations", label: "Allocation latency histogram", height: 150, tag: "total" },
+    (cell) => cell.latency.filter((l) => l.path !== "all").map((l) => histogramLine(l, paths.indexOf(l.path))));
+  chartRow(box, x, new Row({ scale: "log", floor: 10 ** Math.floor(Math.log10(0.5 / total)), ceiling: 1, format: oneIn }), cells,
+    { title: "Slower than", small: "share of the path", label: "Share of allocations slower than a time", height: 150, tag: "p99" },
+    linesOf(slowerLine));
+  box.append(latencyTable(cells));
+  return x;
+}
+
+/** Everything about one group; returns its axes, time first. */
+function buildGroup(into, group, cells) {
+  const sampled = cells.filter((c) => c.t.length > 1);
+  let time = null;
+  if (sampled.length) {
+    const starts = sampled.map((c) => c.t[0]), ends = sampled.map((c) => c.t[c.t.length - 1]);
+    time = new SharedX(Math.min(0, ...starts), Math.max(...ends), { unit: " s", tickLabel: (v) => trim(v.toFixed(3)) });
+    seriesSections(into, cells, time);
+  } else {
+    into.append(make("p", { class: "missing" }, "No time series was recorded here; set a sampling interval to see what happened inside the runs."));
+  }
+  const latency = latencySection(into, cells);
+  if (cells.some((c) => c.tracker)) {
+    const box = familyBox(into, {
+      id: "tracker", title: "Page tracker",
+      hint: "Which path brought pages into the cache, and how often which later path dirtied or activated them.",
+    });
+    box.append(trackerTable(cells));
+  }
+  const box = familyBox(into, {
+    id: "counters", title: "Counters and metrics",
+    hint: "Median over the iterations; smallest and largest before it where they differ. The change is that of the median against the baseline.",
+  });
+  box.append(cells.some((c) => c.figures.length)
+    ? figureTable(cells, group.label)
+    : make("p", { class: "missing" }, "No counters were kept."));
+  return [time, latency].filter(Boolean);
+}
+

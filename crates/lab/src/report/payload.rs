@@ -1,0 +1,170 @@
+//! The data that the page's script draws, as JSON.
+
+use super::{Cell, Figure, Labels, Latency, Report, number};
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
+use sim::result::Column;
+
+/// Digits of a drawn value: a thousandth of a pixel on the tallest chart.
+const VALUE_DIGITS: usize = 5;
+/// Digits of a sample time: 1 ms in a run of two hours.
+const TIME_DIGITS: usize = 7;
+
+#[derive(Serialize)]
+struct Payload<'a> {
+    heading: String,
+    groups: Vec<Group<'a>>,
+    cells: Vec<CellData<'a>>,
+}
+
+#[derive(Serialize)]
+struct Group<'a> {
+    label: &'a str,
+    /// Indices into `cells`, baseline first.
+    cells: Vec<usize>,
+}
+
+#[derive(Serialize)]
+struct CellData<'a> {
+    policy: &'a str,
+    baseline: bool,
+    iterations: usize,
+    t: Digits<'a>,
+    columns: Vec<ColumnData<'a>>,
+    latency: Vec<LatencyData<'a>>,
+    figures: Vec<FigureData<'a>>,
+    tracker: Option<Vec<(&'static str, &'static str, &'static str, u64)>>,
+}
+
+#[derive(Serialize)]
+struct ColumnData<'a> {
+    name: &'a str,
+    scope: &'a str,
+    unit: &'a str,
+    /// One number if it never changes, such as a watermark; else one a sample, null for a gap.
+    v: Values<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Values<'a> {
+    Constant(f64),
+    Samples(Digits<'a>),
+}
+
+#[derive(Serialize)]
+struct LatencyData<'a> {
+    path: &'a str,
+    count: u64,
+    p50: u64,
+    p99: u64,
+    p999: u64,
+    max: u64,
+    buckets: &'a [(u64, u64)],
+}
+
+#[derive(Serialize)]
+struct FigureData<'a> {
+    name: &'a str,
+    unit: &'a str,
+    min: Option<f64>,
+    median: Option<f64>,
+    max: Option<f64>,
+}
+
+/// Values with so many significant digits; whole numbers are written without a fraction.
+struct Digits<'a>(&'a [f64], usize);
+
+impl Serialize for Digits<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut seq = s.serialize_seq(Some(self.0.len()))?;
+        for &x in self.0 {
+            let x = number::significant(x, self.1);
+            if x.fract() == 0.0 && x.abs() < 9e15 {
+                seq.serialize_element(&(x as i64))?;
+            } else {
+                // Not a number and infinity become null.
+                seq.serialize_element(&x)?;
+            }
+        }
+        seq.end()
+    }
+}
+
+/// The page's data.
+pub(super) fn json(report: &Report, labels: &Labels) -> String {
+    let groups = labels
+        .groups
+        .iter()
+        .map(|(axes, label)| {
+            let mut cells: Vec<usize> = (0..report.cells.len())
+                .filter(|&i| report.cells[i].axes == *axes)
+                .collect();
+            cells.sort_by_key(|&i| !report.cells[i].baseline);
+            Group { label, cells }
+        })
+        .filter(|g| !g.cells.is_empty())
+        .collect();
+    let payload = Payload {
+        heading: labels.heading(),
+        groups,
+        cells: report.cells.iter().map(cell).collect(),
+    };
+    serde_json::to_string(&payload).expect("plain data always serializes")
+}
+
+fn cell(cell: &Cell) -> CellData<'_> {
+    CellData {
+        policy: &cell.policy,
+        baseline: cell.baseline,
+        iterations: cell.outcomes.len(),
+        t: Digits(&cell.series.t, TIME_DIGITS),
+        columns: cell.series.columns.iter().map(column).collect(),
+        latency: cell.latency.iter().map(latency).collect(),
+        figures: cell.figures.iter().map(figure).collect(),
+        tracker: cell.tracker.as_ref().map(|t| {
+            t.rows
+                .iter()
+                .map(|r| (r.instantiated_by, r.path, r.event, r.count))
+                .collect()
+        }),
+    }
+}
+
+fn column(c: &Column) -> ColumnData<'_> {
+    let v = match c.values.first() {
+        Some(&first) if first.is_finite() && c.values.iter().all(|&v| v == first) => {
+            Values::Constant(first)
+        }
+        _ => Values::Samples(Digits(&c.values, VALUE_DIGITS)),
+    };
+    ColumnData {
+        name: &c.name,
+        scope: &c.scope,
+        unit: c.unit,
+        v,
+    }
+}
+
+fn latency(l: &Latency) -> LatencyData<'_> {
+    LatencyData {
+        path: &l.path,
+        count: l.count,
+        p50: l.p50,
+        p99: l.p99,
+        p999: l.p999,
+        max: l.max,
+        buckets: &l.buckets,
+    }
+}
+
+fn figure(f: &Figure) -> FigureData<'_> {
+    let range = number::range(&f.values);
+    FigureData {
+        name: &f.name,
+        unit: &f.unit,
+        min: range.map(|r| r.0),
+        median: number::median(&f.values),
+        max: range.map(|r| r.1),
+    }
+}
