@@ -16,7 +16,7 @@ fn main() {
     let spec = RunSpec {
         machine: Machine { name: "3765M".into(), cpus: std::env::var("CPUS").map_or(4, |v| v.parse().unwrap()), hz: 250,
             nodes: vec![NodeSpec { zones: vec![z(Dma, 15), z(Dma32, 3246), z(Normal, 504)] }],
-            boot: Boot { kernel: Size(std::env::var("KERN").map_or(120, |v| v.parse().unwrap()) << 20), anon: Size(std::env::var("ANON").map_or(100, |v| v.parse().unwrap()) << 20), cache: Size(60 << 20) },
+            boot: Boot { dma: Size(1<<20), kernel: Size(std::env::var("KERN").map_or(120, |v| v.parse().unwrap()) << 20), anon: Size(std::env::var("ANON").map_or(100, |v| v.parse().unwrap()) << 20), cache: Size(60 << 20) },
             swap: None, sysctl: Sysctl { dirty_ratio: 40, ..Default::default() },
             disk: DiskSpec { kind: DiskKind::UsbFlash, capacity: Size(16 << 30), members: None, faults: vec![] } },
         filesystem: kind, policy,

@@ -147,6 +147,14 @@ async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
         }
         mm.world.relax().await;
     }
+    for _ in 0..m.boot.dma.pages() {
+        // A machine without a DMA zone, or with a smaller one, has nothing of it to hold.
+        if mm.config.zones[0].kind != mm::zone::ZoneType::Dma
+            || mm.alloc_kernel_page(Gfp::zone(0)).await.is_none()
+        {
+            break;
+        }
+    }
     let anon = m.boot.anon.pages() as u32;
     if anon > 0 {
         let Some(region) = mm.new_region(anon) else { return false };

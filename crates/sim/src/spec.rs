@@ -101,6 +101,8 @@ pub struct NodeSpec {
 pub struct Boot {
     /// Kernel text, slab, page tables: never reclaimed.
     pub kernel: Size,
+    /// What early boot and legacy drivers hold of the DMA zone; never reclaimed.
+    pub dma: Size,
     /// Anonymous memory of idle programs.
     pub anon: Size,
     /// Page cache left by booting: clean, read once.
@@ -109,7 +111,7 @@ pub struct Boot {
 
 impl Default for Boot {
     fn default() -> Self {
-        Self { kernel: Size(64 << 20), anon: Size(64 << 20), cache: Size(64 << 20) }
+        Self { kernel: Size(64 << 20), dma: Size(1 << 20), anon: Size(64 << 20), cache: Size(64 << 20) }
     }
 }
 
