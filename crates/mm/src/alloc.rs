@@ -119,7 +119,6 @@ impl<W: World> Mm<W> {
                 self.frames.set_maps(pfn, 0, 0);
                 self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
                 self.world.charge(Cost::PageAlloc, 1);
-                self.track_instantiated(pfn);
                 self.trace(|| Event::PageAlloc { pfn, order, gfp: gfp.0 });
                 return Some(pfn);
             }
@@ -151,14 +150,19 @@ impl<W: World> Mm<W> {
     #[inline]
     pub async fn alloc_pages(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
         let start = self.world.now();
+        let noted = self.noted_path();
         let node = self.current().node.get();
         let fast = self.fast_path_flags();
         if let Some(pfn) = self.get_page_from_freelist(node, gfp, order, Mark::Low, fast) {
             self.world.alloc_latency(AllocPath::Fast, self.world.now() - start);
+            self.track_instantiated(pfn, noted);
             return Some(pfn);
         }
         let (pfn, path) = self.alloc_pages_slowpath(gfp, order).await;
         self.world.alloc_latency(path, self.world.now() - start);
+        if let Some(pfn) = pfn {
+            self.track_instantiated(pfn, noted);
+        }
         pfn
     }
 

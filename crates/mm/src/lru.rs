@@ -220,7 +220,6 @@ impl<W: World> Mm<W> {
                 self.count_lru(z, from, -1);
                 self.count_lru(z, to, 1);
                 self.stat.event(VmEvent::PgActivate, 1);
-                self.track_activated(pfn);
                 self.trace(|| Event::PageActivated { pfn });
             }
             self.frames.clear_flags(pfn, flag::PINNED);
@@ -291,7 +290,10 @@ impl<W: World> Mm<W> {
         if f & flag::REFERENCED == 0 {
             self.frames.set_flags(pfn, flag::REFERENCED);
         } else if f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 && f & flag::LRU != 0 {
-            self.note_path(path);
+            if f & flag::PINNED == 0 {
+                self.note_path(path);
+                self.track_activated(pfn);
+            }
             self.activate_page(pfn);
             self.frames.clear_flags(pfn, flag::REFERENCED);
         }

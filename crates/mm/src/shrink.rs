@@ -389,6 +389,7 @@ impl<W: World> Mm<W> {
                     }
                     if !self.frames.test_and_set(pfn, flag::ACTIVE) {
                         self.stat.event(VmEvent::PgActivate, 1);
+                        self.note_path(TrackPath::Reclaim);
                         self.track_activated(pfn);
                         self.trace(|| Event::PageActivated { pfn });
                     }

@@ -37,10 +37,16 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// The path noted last; to be kept across a wait.
     #[inline(always)]
-    pub(crate) fn track_instantiated(&self, pfn: Pfn) {
-        if let Some(t) = &self.tracker {
-            self.frames.track(pfn).set(t.path.get());
+    pub(crate) fn noted_path(&self) -> u32 {
+        self.tracker.as_ref().map_or(0, |t| t.path.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn track_instantiated(&self, pfn: Pfn, path: u32) {
+        if self.tracker.is_some() {
+            self.frames.track(pfn).set(path);
         }
     }
 

@@ -74,7 +74,8 @@ pub fn engine_config(machine: &Machine) -> Config {
     }
 }
 
-fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
+/// Builds the world of a run: an engine with all memory free, no task yet.
+pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     let (m, p) = (&spec.machine, &spec.params);
     let config = engine_config(m);
     let mut timers = Rng::new(spec.seed, "timer phase");

@@ -1,0 +1,61 @@
+//! Machines and runs that the tests share.
+#![allow(dead_code)]
+
+use mm::zone::ZoneType;
+use sim::spec::{
+    Boot, DiskKind, DiskSpec, Fault, FsKind, Machine, NodeSpec, RunSpec, Size, SwapSpec, Sysctl,
+    ZoneSpec,
+};
+use sim::{Control, Params, RunResult};
+
+/// A machine of `mib` MiB with a DMA and a DMA32 zone and a USB stick.
+pub fn machine(mib: u64) -> Machine {
+    let zone = |zone, mib: u64| ZoneSpec { zone, size: Size(mib << 20) };
+    Machine {
+        name: format!("{mib}M"),
+        cpus: 2,
+        hz: 250,
+        nodes: vec![NodeSpec {
+            zones: vec![zone(ZoneType::Dma, 16), zone(ZoneType::Dma32, mib - 16)],
+        }],
+        boot: Boot { kernel: Size(4 << 20), dma: Size(1 << 20), anon: Size(4 << 20), cache: Size(0) },
+        swap: None,
+        sysctl: Sysctl { dirty_ratio: 40, ..Sysctl::default() },
+        disk: disk(DiskKind::Disk),
+    }
+}
+
+pub fn disk(kind: DiskKind) -> DiskSpec {
+    DiskSpec { kind, capacity: Size(4 << 30), members: None, faults: Vec::new() }
+}
+
+pub fn swap(size: u64) -> SwapSpec {
+    SwapSpec { size: Size(size), disk: Some(disk(DiskKind::Disk)) }
+}
+
+pub fn spec(machine: Machine, filesystem: FsKind, command: &str) -> RunSpec {
+    RunSpec {
+        machine,
+        filesystem,
+        policy: mm::Policy::linux_3_1(),
+        workload: workload::parse(command).expect("a valid command"),
+        params: Params::default(),
+        seed: 7,
+        sample_ns: 100_000_000,
+        check_ns: 50_000_000,
+        track_pages: false,
+        time_limit_ns: 600_000_000_000,
+    }
+}
+
+pub fn run(spec: &RunSpec) -> RunResult {
+    sim::run(spec, &Control::default())
+}
+
+pub fn faulty(mut m: Machine, fault: Fault) -> Machine {
+    m.disk.faults.push(fault);
+    m
+}
+
+pub const ALL_FS: [FsKind; 5] =
+    [FsKind::Xfs, FsKind::Ext4, FsKind::Ext3, FsKind::Btrfs, FsKind::FuseNtfs];
