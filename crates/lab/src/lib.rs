@@ -1,5 +1,6 @@
 //! The laboratory: experiments, statistics, results, reports, reproduction of published tables.
 #![forbid(unsafe_code)]
 
+pub mod experiment;
 pub mod model;
 pub mod report;

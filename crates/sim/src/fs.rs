@@ -21,7 +21,7 @@ use mm::mapping::MappingKind;
 use mm::pagecache::Tag as PageTag;
 use mm::task::{PF_KSWAPD, PF_MEMALLOC};
 use mm::trace::TrackPath;
-use mm::world::{Cost, Word32, Word64, World, Writepage, WritebackControl};
+use mm::world::{Cost, World, Writepage, WritebackControl};
 use mm::{Mm, Pfn};
 use std::cell::{Cell, RefCell};
 

@@ -2,7 +2,7 @@
 
 use crate::fs::{self, DEVICE, FsError, SimMm};
 use crate::rng::Rng;
-use mm::world::{Cost, Word64, World};
+use mm::world::{Cost, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use workload::{Fd, Host, HostError, HostResult, OpenFlags};

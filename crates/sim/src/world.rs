@@ -66,6 +66,9 @@ impl Tag {
     }
 }
 
+/// Events the trace ring holds.
+pub const TRACE_RING: usize = 1 << 20;
+
 /// A block device with its bdi.
 pub struct Device {
     /// Its request queue.
@@ -95,6 +98,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub raw_failed: Cell<bool>,
     /// Trace events, when recorded.
     pub events: RefCell<Vec<(u64, TaskId, Event)>>,
+    /// How often the ring of events filled up and was emptied.
+    pub rings_lost: Cell<u64>,
     /// Whether events are recorded now.
     pub recording: Cell<bool>,
 }
@@ -161,6 +166,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             lost_pages: Cell::new(0),
             raw_failed: Cell::new(false),
             events: RefCell::new(Vec::new()),
+            rings_lost: Cell::new(0),
             recording: Cell::new(false),
         }
     }
@@ -377,8 +383,18 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     }
 
     fn trace(&self, event: Event) {
-        if self.recording.get() {
-            self.events.borrow_mut().push((self.sched.now(), self.sched.task(), event));
+        let wanted = match event {
+            // A page-by-page event is recorded only on request.
+            Event::PageAlloc { .. } | Event::PageDirtied { .. } | Event::PageActivated { .. } => false,
+            _ => true,
+        };
+        if wanted {
+            let mut events = self.events.borrow_mut();
+            if events.len() == TRACE_RING {
+                events.clear();
+                self.rings_lost.set(self.rings_lost.get() + 1);
+            }
+            events.push((self.sched.now(), self.sched.task(), event));
         }
     }
 

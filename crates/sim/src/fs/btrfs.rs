@@ -9,7 +9,7 @@ use super::{BATCH, DEVICE, Extent, Fs, SimMm, Walk, metadata_page, write_cache_p
 use crate::params::Params;
 use mm::mapping::MappingKind;
 use mm::trace::TrackPath;
-use mm::world::{Word32, World, WritebackControl};
+use mm::world::{World, WritebackControl};
 use std::cell::{Cell, RefCell};
 
 /// A tree block of 2011: 4 KiB, 101 bytes of header.

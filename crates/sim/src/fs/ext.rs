@@ -12,7 +12,7 @@ use super::{DEVICE, Fs, SimMm, Walk, write_cache_pages};
 use crate::params::Params;
 use crate::spec::FsKind;
 use mm::pagecache::Tag;
-use mm::world::{Cost, Word32, Word64, World, WritebackControl};
+use mm::world::{Cost, World, WritebackControl};
 use std::cell::{Cell, RefCell};
 
 /// The journal's place and length in blocks (128 MiB, mke2fs's choice).

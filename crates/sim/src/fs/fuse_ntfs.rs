@@ -13,7 +13,7 @@ use mm::alloc::Gfp;
 use mm::frame::flag;
 use mm::mapping::MappingKind;
 use mm::trace::TrackPath;
-use mm::world::{Cost, Word64, World};
+use mm::world::{Cost, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 

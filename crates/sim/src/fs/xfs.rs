@@ -3,7 +3,7 @@
 use super::{BATCH, DEVICE, SimMm, write_run};
 use mm::mapping::I_SYNC;
 use mm::pagecache::Tag;
-use mm::world::{Word32, WritebackControl};
+use mm::world::WritebackControl;
 
 /// Blocks of one log write: inode and allocation group headers.
 const LOG_BLOCKS: u32 = 8;
