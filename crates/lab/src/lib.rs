@@ -1,6 +1,10 @@
 //! The laboratory: experiments, statistics, results, reports, reproduction of published tables.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod experiment;
 pub mod model;
+pub mod published;
 pub mod report;
+pub mod reproduce;
+pub mod stats;

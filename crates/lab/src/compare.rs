@@ -1,0 +1,245 @@
+//! Comparison of policies: the answer first, then the table, then what to be careful about.
+
+use crate::model::{Cell, Outcomes};
+use crate::stats::{self, ALPHA, FEW, Summary};
+use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
+use serde::Serialize;
+use sim::{Outcome, RunResult};
+use std::fmt::Write as _;
+
+/// One cell of a comparison.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The group: every axis but the policy.
+    pub group: String,
+    /// The policy.
+    pub policy: String,
+    /// Whether it is the baseline.
+    pub baseline: bool,
+    /// Iterations that completed.
+    pub completed: usize,
+    /// Endings other than completion, in words, with how often.
+    pub other_endings: Vec<(String, usize)>,
+    /// Elapsed seconds; absent when no iteration completed.
+    pub elapsed: Option<Summary>,
+    /// Change of the mean against the baseline, as a share; absent for the baseline.
+    pub change: Option<f64>,
+    /// Mann–Whitney p-value against the baseline.
+    pub p: Option<f64>,
+    /// nr_vmscan_write; absent when the engine does not produce it.
+    pub nr_vmscan_write: Option<Summary>,
+    /// pgactivate.
+    pub pgactivate: Option<Summary>,
+    /// Indexes of outlying iterations by elapsed time.
+    pub outliers: Vec<usize>,
+}
+
+/// A whole comparison.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// Rows in matrix order.
+    pub rows: Vec<Row>,
+    /// Iterations asked for.
+    pub iterations: u32,
+}
+
+/// The completed iterations' values of a metric.
+pub fn metric(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
+    completed(results).filter_map(|r| r.metrics.get(name).map(|m| m.value)).collect()
+}
+
+/// The completed iterations' values of a counter.
+pub fn counter(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
+    completed(results).filter_map(|r| r.counters.get(name).map(|&v| v as f64)).collect()
+}
+
+fn completed(results: &[Option<RunResult>]) -> impl Iterator<Item = &RunResult> {
+    results.iter().flatten().filter(|r| r.outcome == Outcome::Completed)
+}
+
+fn ending(o: &Outcome) -> Option<&'static str> {
+    match o {
+        Outcome::Completed => None,
+        Outcome::Oom { .. } => Some("out of memory"),
+        Outcome::Failed { .. } => Some("failed"),
+        Outcome::TimeLimit => Some("time limit"),
+        Outcome::Interrupted => Some("interrupted"),
+    }
+}
+
+impl Comparison {
+    /// Compares what was run.
+    pub fn new(outcomes: &Outcomes) -> Self {
+        let cells = &outcomes.experiment.cells;
+        let rows = cells
+            .iter()
+            .zip(&outcomes.results)
+            .map(|(cell, results)| {
+                let elapsed = metric(results, "elapsed");
+                let base = baseline(cells, cell).map(|i| metric(&outcomes.results[i], "elapsed"));
+                let summary = stats::summary(&elapsed);
+                let against = base.filter(|b| !cell.baseline && !b.is_empty() && !elapsed.is_empty());
+                let mut other_endings: Vec<(String, usize)> = Vec::new();
+                for e in results.iter().flatten().filter_map(|r| ending(&r.outcome)) {
+                    match other_endings.iter_mut().find(|x| x.0 == e) {
+                        Some(x) => x.1 += 1,
+                        None => other_endings.push((e.into(), 1)),
+                    }
+                }
+                Row {
+                    group: cell.group(),
+                    policy: cell.policy.clone(),
+                    baseline: cell.baseline,
+                    completed: elapsed.len(),
+                    other_endings,
+                    change: against.as_ref().and_then(|b| {
+                        let mean = b.iter().sum::<f64>() / b.len() as f64;
+                        summary.as_ref().map(|s| s.mean / mean - 1.0)
+                    }),
+                    p: against.as_ref().map(|b| stats::mann_whitney(&elapsed, b)),
+                    nr_vmscan_write: stats::summary(&counter(results, "nr_vmscan_write")),
+                    pgactivate: stats::summary(&counter(results, "pgactivate")),
+                    outliers: stats::outliers(&elapsed),
+                    elapsed: summary,
+                }
+            })
+            .collect();
+        Self { rows, iterations: outcomes.experiment.iterations }
+    }
+
+    /// One sentence a group: who is faster, by how much, how sure.
+    pub fn answers(&self) -> Vec<String> {
+        let base = |group: &str| {
+            self.rows.iter().find(|r| r.baseline && r.group == group)
+        };
+        self.rows
+            .iter()
+            .filter(|r| !r.baseline)
+            .map(|r| {
+                let b = base(&r.group);
+                let (Some(b), Some(e), Some(p), Some(change)) = (b, &r.elapsed, r.p, r.change) else {
+                    return format!("{}: {} can't be compared", r.group, r.policy);
+                };
+                let be = b.elapsed.as_ref().map_or(f64::NAN, |s| s.mean);
+                let numbers = format!("{:.1} s against {be:.1} s, p={p:.3}, n={}+{}", e.mean, r.completed, b.completed);
+                if p < ALPHA {
+                    let word = if change < 0.0 { "faster" } else { "slower" };
+                    format!("{}: {} is {:.1} % {word} than {} ({numbers})", r.group, r.policy, change.abs() * 100.0, b.policy)
+                } else {
+                    format!("{}: no difference between {} and {} can be claimed ({numbers})", r.group, r.policy, b.policy)
+                }
+            })
+            .collect()
+    }
+
+    /// The whole comparison as text.
+    pub fn to_text(&self) -> String {
+        let mut out = String::new();
+        for a in self.answers() {
+            let _ = writeln!(out, "{a}");
+        }
+        let mut t = Table::new();
+        t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+        t.set_header(["", "policy", "elapsed s", "± sd", "95 % interval", "change", "p", "n", "nr_vmscan_write min | median | max", "other endings"]);
+        for r in &self.rows {
+            let right = |s: String| TableCell::new(s).set_alignment(CellAlignment::Right);
+            let e = r.elapsed.as_ref();
+            let change = match (r.change, r.p) {
+                (Some(c), Some(p)) if p < ALPHA => format!("{:+.1} %", c * 100.0),
+                (Some(_), _) => "~".into(),
+                _ => String::new(),
+            };
+            let endings: Vec<String> = r.other_endings.iter().map(|(e, n)| format!("{n} {e}")).collect();
+            t.add_row([
+                TableCell::new(&r.group),
+                TableCell::new(&r.policy),
+                right(e.map_or("-".into(), |s| format!("{:.2}", s.mean))),
+                right(e.map_or("-".into(), |s| format!("{:.2}", s.sd))),
+                right(e.and_then(|s| s.mean_interval).map_or("-".into(), |(a, b)| format!("{a:.1} … {b:.1}"))),
+                right(change),
+                right(r.p.map_or(String::new(), |p| format!("{p:.3}"))),
+                right(r.completed.to_string()),
+                right(r.nr_vmscan_write.as_ref().map_or("unsupported".into(), |s| format!("{} | {} | {}", s.min, s.median, s.max))),
+                TableCell::new(endings.join(", ")),
+            ]);
+        }
+        let _ = writeln!(out, "\n{t}");
+        for w in self.warnings() {
+            let _ = writeln!(out, "note: {w}");
+        }
+        out
+    }
+
+    /// What a reader must be careful about.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        if self.rows.iter().any(|r| r.completed < FEW) {
+            out.push(format!("fewer than {FEW} iterations completed in some cells: differences can hardly be claimed; raise --iterations"));
+        }
+        for r in self.rows.iter().filter(|r| !r.outliers.is_empty()) {
+            let which: Vec<String> = r.outliers.iter().map(|i| (i + 1).to_string()).collect();
+            out.push(format!("{} {}: outlying iterations {} (kept)", r.group, r.policy, which.join(", ")));
+        }
+        out
+    }
+}
+
+fn baseline(cells: &[Cell], cell: &Cell) -> Option<usize> {
+    let group = cell.group();
+    cells.iter().position(|c| c.baseline && c.group() == group)
+}
+
+/// The page tracker's tables: activations a group, then the paths; empty when it was off.
+pub fn tracker_text(outcomes: &Outcomes) -> String {
+    let mut out = String::new();
+    let mut summary = Table::new();
+    summary.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    summary.set_header(["", "policy", "pgactivate min | median | max"]);
+    let mut paths = Table::new();
+    paths.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    paths.set_header(["", "policy", "instantiated by", "later path", "did", "median count"]);
+    let mut any = false;
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        let reports: Vec<_> = completed(results).filter_map(|r| r.tracker.as_ref()).collect();
+        if reports.is_empty() {
+            continue;
+        }
+        any = true;
+        let activated = stats::summary(&counter(results, "pgactivate"));
+        summary.add_row([
+            cell.group(),
+            cell.policy.clone(),
+            activated.map_or("-".into(), |s| format!("{} | {} | {}", s.min, s.median, s.max)),
+        ]);
+        let mut keys: Vec<(&str, &str, &str)> = reports
+            .iter()
+            .flat_map(|r| r.rows.iter().map(|x| (x.instantiated_by, x.path, x.event)))
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let counts: Vec<f64> = reports
+                .iter()
+                .map(|r| {
+                    r.rows
+                        .iter()
+                        .find(|x| (x.instantiated_by, x.path, x.event) == key)
+                        .map_or(0.0, |x| x.count as f64)
+                })
+                .collect();
+            let median = stats::summary(&counts).map_or(0.0, |s| s.median);
+            paths.add_row([
+                cell.group(),
+                cell.policy.clone(),
+                key.0.into(),
+                key.1.into(),
+                key.2.into(),
+                median.to_string(),
+            ]);
+        }
+    }
+    if any {
+        let _ = writeln!(out, "Page tracker: activations\n{summary}\n\nPage tracker: paths\n{paths}");
+    }
+    out
+}

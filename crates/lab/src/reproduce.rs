@@ -1,0 +1,319 @@
+//! Reproduction: published cells against the engine's, scored by the rules of
+//! `data/published/README.md`.
+
+use crate::compare::{counter, metric};
+use crate::model::Outcomes;
+use crate::published::{Direction, Row, Tolerance};
+use crate::stats;
+use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// The series, each with its baseline policy and, once there is one, its experiment.
+pub const SERIES: [(&str, &str, Option<(&str, &str)>); 5] = [
+    ("writeback-from-reclaim", "vanilla", None),
+    (
+        "per-zone-dirty-limits",
+        "vanilla",
+        Some(("experiments/usb-stick.toml", include_str!("../../../experiments/usb-stick.toml"))),
+    ),
+    ("tunable-watermarks", "default", None),
+    ("sequential-read", "3.16-vanilla", None),
+    ("xfs-inode-reclaim", "vanilla", None),
+];
+
+/// Machine files that the experiments name, for a binary far from its sources.
+pub const MACHINES: [(&str, &str); 1] =
+    [("machines/3765M.toml", include_str!("../../../machines/3765M.toml"))];
+
+/// A row with what the engine gave.
+#[derive(Debug, Clone)]
+pub struct Scored {
+    /// The published row.
+    pub row: Row,
+    /// The engine's value.
+    pub measured: Option<f64>,
+    /// Within its tolerance; `false` for a row that is not scored.
+    pub within: bool,
+    /// Whether the direction agrees; `None` where none is published.
+    pub agrees: Option<bool>,
+    /// Why there is no value.
+    pub unsupported: Option<String>,
+}
+
+/// How many, of how many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Score {
+    /// Scored cells.
+    pub cells: usize,
+    /// Within tolerance.
+    pub within: usize,
+}
+
+/// Whether a value is within a tolerance. `baselines`: published and measured baseline, for
+/// `ratio`.
+pub fn within(row: &Row, e: f64, baselines: Option<(f64, f64)>) -> bool {
+    let p = row.value;
+    match row.tolerance {
+        Tolerance::Rel(x) => (e - p).abs() <= (x * p.abs()).max(2.0 * row.stddev.unwrap_or(0.0)),
+        Tolerance::Abs(x) => (e - p).abs() <= x,
+        Tolerance::Zero(x) => e <= x,
+        Tolerance::Factor(k, floor) => {
+            let (e, p) = (e.max(floor), p.max(floor));
+            if e == 0.0 || p == 0.0 { e == p } else { (1.0 / k..=k).contains(&(e / p)) }
+        }
+        Tolerance::Ratio(k) => baselines.is_some_and(|(pb, eb)| {
+            if pb == 0.0 || eb == 0.0 || p == 0.0 {
+                return e * pb == p * eb;
+            }
+            (1.0 / k..=k).contains(&((e / eb) / (p / pb)))
+        }),
+        Tolerance::None => false,
+    }
+}
+
+/// Whether a change has the published sign and at least a quarter of the published relative size.
+/// From a baseline of 0 every change is infinitely large, so the sign alone decides.
+pub fn agrees(direction: Direction, published: (f64, f64), measured: (f64, f64)) -> bool {
+    let ((pb, p), (eb, e)) = (published, measured);
+    let sign = match direction {
+        Direction::Up => e > eb,
+        Direction::Down => e < eb,
+    };
+    if !sign || eb == 0.0 || pb == 0.0 {
+        return sign;
+    }
+    ((e - eb) / eb).abs() >= 0.25 * ((p - pb) / pb).abs()
+}
+
+/// The engine's value of a published row, from what was run.
+pub fn measure(row: &Row, outcomes: &Outcomes) -> Result<f64, String> {
+    let cells = &outcomes.experiment.cells;
+    let i = cells
+        .iter()
+        .position(|c| {
+            (row.machine.is_empty() || c.machine == row.machine)
+                && c.filesystem == row.filesystem
+                && c.policy == row.policy
+        })
+        .ok_or_else(|| "no cell of the experiment has this machine, filesystem and policy".to_string())?;
+    let results = &outcomes.results[i];
+    let (name, how) = match row.metric.rsplit_once(' ') {
+        Some((name, how @ ("min" | "median" | "max" | "mean" | "stddev"))) => (name, how),
+        _ => (row.metric.as_str(), "mean"),
+    };
+    let mut values = metric(results, name);
+    if values.is_empty() {
+        values = counter(results, name);
+    }
+    let s = stats::summary(&values)
+        .ok_or_else(|| format!("no completed iteration gave `{name}`"))?;
+    Ok(match how {
+        "min" => s.min,
+        "median" => s.median,
+        "max" => s.max,
+        "stddev" => s.sd,
+        _ => s.mean,
+    })
+}
+
+/// Scores a series' rows. `outcomes`: what its experiment gave, if it has one.
+pub fn score(rows: &[Row], baseline: &str, outcomes: Option<&Outcomes>) -> Vec<Scored> {
+    let values: Vec<Result<f64, String>> = rows
+        .iter()
+        .map(|r| match outcomes {
+            Some(o) => measure(r, o),
+            None => Err("this series has no experiment yet".into()),
+        })
+        .collect();
+    rows.iter()
+        .zip(&values)
+        .map(|(row, value)| {
+            let base = rows
+                .iter()
+                .position(|b| b.policy == baseline && b.same_key(row))
+                .filter(|_| row.policy != baseline);
+            let bases = base.and_then(|b| values[b].as_ref().ok().map(|&v| (rows[b].value, v)));
+            let measured = value.as_ref().ok().copied();
+            Scored {
+                within: measured.is_some_and(|e| within(row, e, bases)),
+                agrees: row.direction.map(|d| match (measured, bases) {
+                    (Some(e), Some((pb, eb))) => agrees(d, (pb, row.value), (eb, e)),
+                    _ => false,
+                }),
+                unsupported: value.as_ref().err().cloned(),
+                measured,
+                row: row.clone(),
+            }
+        })
+        .collect()
+}
+
+fn count(rows: &[Scored], wanted: impl Fn(&Scored) -> bool) -> Score {
+    let mut s = Score::default();
+    for r in rows.iter().filter(|r| r.row.tolerance != Tolerance::None && wanted(r)) {
+        s.cells += 1;
+        s.within += usize::from(r.within);
+    }
+    s
+}
+
+/// Whether some model parameter was fitted to the row.
+pub fn is_fitted(row: &Row) -> bool {
+    let name = format!("{}/{}/{}/{}", row.series, row.filesystem, row.metric, row.policy);
+    sim::Params::TABLE.iter().any(|p| p.fitted.contains(&name.as_str()))
+}
+
+fn directions(rows: &[Scored]) -> (usize, usize) {
+    let checked = rows.iter().filter(|r| r.agrees.is_some()).count();
+    (checked, rows.iter().filter(|r| r.agrees == Some(true)).count())
+}
+
+fn totals(rows: &[Scored]) -> [Value; 3] {
+    let all = count(rows, |_| true);
+    let (checked, agree) = directions(rows);
+    [json!(all.cells), json!(all.within), json!({"checked": checked, "agree": agree})]
+}
+
+/// The scores of several series as JSON.
+pub fn to_json(series: &[(String, Vec<Scored>)]) -> Value {
+    let name = |d: Option<Direction>| match d {
+        Some(Direction::Up) => json!("up"),
+        Some(Direction::Down) => json!("down"),
+        None => json!(""),
+    };
+    let all: Vec<Scored> = series.iter().flat_map(|s| s.1.iter().cloned()).collect();
+    let list: Vec<Value> = series
+        .iter()
+        .map(|(title, rows)| {
+            let [cells, within, direction] = totals(rows);
+            let strict = count(rows, |r| !matches!(r.row.tolerance, Tolerance::Zero(_)));
+            let predicted = count(rows, |r| !is_fitted(&r.row));
+            json!({
+                "name": title,
+                "rows": rows.iter().map(|r| json!({
+                    "machine": r.row.machine, "threads": r.row.threads,
+                    "filesystem": r.row.filesystem, "workload": r.row.workload,
+                    "metric": r.row.metric, "policy": r.row.policy,
+                    "published": r.row.value, "measured": r.measured, "within": r.within,
+                    "direction": name(r.row.direction), "agrees": r.agrees.unwrap_or(false),
+                })).collect::<Vec<_>>(),
+                "cells": cells, "within": within, "direction": direction,
+                "other_than_zero": {"cells": strict.cells, "within": strict.within},
+                "not_fitted": {"cells": predicted.cells, "within": predicted.within},
+            })
+        })
+        .collect();
+    let [cells, within, direction] = totals(&all);
+    let unsupported: Vec<Value> = all
+        .iter()
+        .filter_map(|r| r.unsupported.as_ref().map(|why| json!({
+            "series": r.row.series, "machine": r.row.machine, "filesystem": r.row.filesystem,
+            "metric": r.row.metric, "policy": r.row.policy, "reason": why,
+        })))
+        .collect();
+    json!({
+        "series": list,
+        "total": {"cells": cells, "within": within, "direction": direction},
+        "unsupported": unsupported,
+    })
+}
+
+/// The scores of one series as text, cell by cell.
+pub fn to_text(title: &str, rows: &[Scored]) -> String {
+    let mut t = Table::new();
+    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    t.set_header(["machine", "filesystem", "metric", "policy", "published", "engine", "deviation", "within", "direction"]);
+    for r in rows {
+        let right = |s: String| TableCell::new(s).set_alignment(CellAlignment::Right);
+        let deviation = match r.measured {
+            Some(e) if r.row.value != 0.0 => format!("{:+.1} %", (e / r.row.value - 1.0) * 100.0),
+            Some(e) => format!("{e:+}"),
+            None => String::new(),
+        };
+        t.add_row([
+            TableCell::new(&r.row.machine),
+            TableCell::new(&r.row.filesystem),
+            TableCell::new(&r.row.metric),
+            TableCell::new(&r.row.policy),
+            right(r.row.value.to_string()),
+            right(r.measured.map_or("unsupported".into(), |e| ((e * 1000.0).round() / 1000.0).to_string())),
+            right(deviation),
+            TableCell::new(match (r.row.tolerance, r.within) {
+                (Tolerance::None, _) => "not scored",
+                (_, true) => "yes",
+                (_, false) => "no",
+            }),
+            TableCell::new(match r.agrees {
+                None => "",
+                Some(true) => "agrees",
+                Some(false) => "disagrees",
+            }),
+        ]);
+    }
+    let mut out = String::new();
+    let all = count(rows, |_| true);
+    let strict = count(rows, |r| !matches!(r.row.tolerance, Tolerance::Zero(_)));
+    let predicted = count(rows, |r| !is_fitted(&r.row));
+    let (checked, agree) = directions(rows);
+    let _ = writeln!(out, "{title}\n{t}");
+    let _ = writeln!(out, "scored cells within tolerance: {} of {}", all.within, all.cells);
+    let _ = writeln!(out, "  with a tolerance other than zero: {} of {}", strict.within, strict.cells);
+    let _ = writeln!(out, "  to which no parameter was fitted: {} of {}", predicted.within, predicted.cells);
+    let _ = writeln!(out, "directions that agree: {agree} of {checked}");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(tolerance: Tolerance, value: f64, stddev: Option<f64>) -> Row {
+        Row {
+            series: "s".into(),
+            machine: "m".into(),
+            threads: "1".into(),
+            filesystem: "xfs".into(),
+            workload: "w".into(),
+            metric: "elapsed".into(),
+            policy: "p".into(),
+            value,
+            stddev,
+            tolerance,
+            direction: None,
+        }
+    }
+
+    #[test]
+    fn every_tolerance_by_hand() {
+        let ok = |t, p, sd, e| within(&row(t, p, sd), e, Some((10.0, 20.0)));
+        assert!(ok(Tolerance::Rel(0.1), 100.0, None, 110.0) && !ok(Tolerance::Rel(0.1), 100.0, None, 110.1));
+        assert!(ok(Tolerance::Rel(0.1), 100.0, Some(8.0), 116.0));
+        assert!(ok(Tolerance::Abs(3.0), 5.0, None, 2.0) && !ok(Tolerance::Abs(3.0), 5.0, None, 1.9));
+        assert!(ok(Tolerance::Zero(7.0), 0.0, None, 7.0) && !ok(Tolerance::Zero(7.0), 0.0, None, 8.0));
+        assert!(ok(Tolerance::Factor(3.0, 0.0), 30.0, None, 10.0) && !ok(Tolerance::Factor(3.0, 0.0), 30.0, None, 9.0));
+        assert!(ok(Tolerance::Factor(3.0, 100.0), 1.0, None, 300.0) && !ok(Tolerance::Factor(2.0, 0.0), 5.0, None, 0.0));
+        // Published ratio 30/10 = 3; measured 60/20 = 3 and 160/20 = 8.
+        assert!(ok(Tolerance::Ratio(2.0), 30.0, None, 60.0) && !ok(Tolerance::Ratio(2.0), 30.0, None, 160.0));
+        assert!(!ok(Tolerance::None, 1.0, None, 1.0));
+    }
+
+    #[test]
+    fn a_direction_needs_sign_and_a_quarter_of_the_size() {
+        let down = |p, e| agrees(Direction::Down, p, e);
+        assert!(down((100.0, 60.0), (100.0, 90.0)), "10 % of 40 % is a quarter");
+        assert!(!down((100.0, 60.0), (100.0, 91.0)));
+        assert!(!down((100.0, 60.0), (100.0, 140.0)));
+        assert!(!down((100.0, 0.0), (0.0, 0.0)), "no change has no sign");
+        assert!(agrees(Direction::Up, (0.0, 5.0), (0.0, 1.0)));
+    }
+
+    #[test]
+    fn a_cell_without_a_value_is_not_within_and_is_listed() {
+        let scored = score(&[row(Tolerance::Rel(0.1), 1.0, None)], "vanilla", None);
+        let j = to_json(&[("s".into(), scored)]);
+        assert_eq!(j["series"][0]["rows"][0]["measured"], Value::Null);
+        assert_eq!((j["total"]["cells"].clone(), j["total"]["within"].clone()), (json!(1), json!(0)));
+        assert_eq!(j["unsupported"].as_array().expect("a list").len(), 1);
+    }
+}
