@@ -4,7 +4,9 @@
 pub mod compare;
 pub mod experiment;
 pub mod model;
+pub mod output;
 pub mod published;
 pub mod report;
 pub mod reproduce;
+pub mod runner;
 pub mod stats;

@@ -26,15 +26,31 @@ impl Cell {
             .axes
             .iter()
             .filter(|(k, _)| k != "policy")
-            .map(|(k, v)| if k == "filesystem" { v.clone() } else { format!("{k}={v}") })
+            .map(|(k, v)| {
+                if k == "filesystem" {
+                    v.clone()
+                } else {
+                    format!("{k}={v}")
+                }
+            })
             .collect();
-        if parts.is_empty() { self.filesystem.clone() } else { parts.join(" ") }
+        if parts.is_empty() {
+            self.filesystem.clone()
+        } else {
+            parts.join(" ")
+        }
     }
 
     /// Every axis as one text: the stable key that seeds are derived from.
     pub fn key(&self) -> String {
         let axes: Vec<String> = self.axes.iter().map(|(k, v)| format!("{k}={v}")).collect();
-        format!("{}/{}/{}/{}", self.machine, self.filesystem, self.policy, axes.join(","))
+        format!(
+            "{}/{}/{}/{}",
+            self.machine,
+            self.filesystem,
+            self.policy,
+            axes.join(",")
+        )
     }
 }
 
