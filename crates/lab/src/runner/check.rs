@@ -1,0 +1,151 @@
+//! What `--check` compares.
+
+use sim::RunResult;
+use sim::result::Series;
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+/// How often a checked run recounts every list and counter, in simulated nanoseconds.
+pub const INTERVAL_NS: u64 = 1_000_000_000;
+
+/// Two runs of the same iteration that were not the same, or one that found itself wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("check failed in cell {cell}, iteration {iteration}, seed {seed:016x}: {difference}")]
+pub struct CheckFailure {
+    /// The cell's key.
+    pub cell: String,
+    /// The iteration, from 0.
+    pub iteration: u32,
+    /// The iteration's seed.
+    pub seed: u64,
+    /// The first thing that differed, with both values.
+    pub difference: String,
+}
+
+/// The first difference between two results, most telling first; `None` if they are equal.
+pub fn difference(a: &RunResult, b: &RunResult) -> Option<String> {
+    value("outcome", &a.outcome, &b.outcome)
+        .or_else(|| {
+            let bits = |r: &RunResult| {
+                r.metrics
+                    .iter()
+                    .map(|(k, m)| (k.clone(), (Bits(m.value), m.unit)))
+                    .collect()
+            };
+            map("metric", &bits(a), &bits(b))
+        })
+        .or_else(|| map("counter", &a.counters, &b.counters))
+        .or_else(|| series(&a.series, &b.series))
+        .or_else(|| latency(a, b))
+        .or_else(|| value("tracker report", &a.tracker, &b.tracker))
+        .or_else(|| value("notes", &a.notes, &b.notes))
+        .or_else(|| value("simulated time (ns)", &a.sim_ns, &b.sim_ns))
+        .or_else(|| {
+            let hex = |r: &RunResult| format!("{:016x}", r.digest);
+            value("event digest", &hex(a), &hex(b))
+        })
+}
+
+/// What a panic said.
+pub fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| payload.downcast_ref::<&str>().copied());
+    format!(
+        "the engine panicked: {}",
+        text.unwrap_or("without a message")
+    )
+}
+
+/// A float that is equal to itself bit by bit, NaN and the sign of zero included.
+#[derive(Clone, Copy)]
+struct Bits(f64);
+
+impl PartialEq for Bits {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+
+impl Debug for Bits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+fn value<T: PartialEq + Debug>(what: &str, a: &T, b: &T) -> Option<String> {
+    (a != b).then(|| format!("{what}: {a:?} in the first run, {b:?} in the second"))
+}
+
+fn map<T: PartialEq + Debug>(
+    what: &str,
+    a: &BTreeMap<String, T>,
+    b: &BTreeMap<String, T>,
+) -> Option<String> {
+    let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    names.into_iter().find_map(|name| {
+        let (x, y) = (a.get(name), b.get(name));
+        let text = |v: Option<&T>| v.map_or_else(|| "absent".into(), |v| format!("{v:?}"));
+        (x != y).then(|| {
+            format!(
+                "{what} `{name}`: {} in the first run, {} in the second",
+                text(x),
+                text(y)
+            )
+        })
+    })
+}
+
+fn series(a: &Series, b: &Series) -> Option<String> {
+    let bits = |v: &[f64]| v.iter().copied().map(Bits).collect::<Vec<_>>();
+    let heads = |s: &Series| -> Vec<String> {
+        s.columns
+            .iter()
+            .map(|c| format!("{} {} [{}]", c.name, c.scope, c.unit))
+            .collect()
+    };
+    value("series columns", &heads(a), &heads(b))
+        .or_else(|| value("number of samples", &a.t.len(), &b.t.len()))
+        .or_else(|| first("sample times", &a.t, &bits(&a.t), &bits(&b.t)))
+        .or_else(|| {
+            a.columns.iter().zip(&b.columns).find_map(|(x, y)| {
+                let what = format!("series `{} {}`", x.name, x.scope);
+                first(&what, &a.t, &bits(&x.values), &bits(&y.values))
+            })
+        })
+}
+
+fn first(what: &str, t: &[f64], a: &[Bits], b: &[Bits]) -> Option<String> {
+    let at = a.iter().zip(b).position(|(x, y)| x != y);
+    match at {
+        Some(i) => {
+            let when = t
+                .get(i)
+                .map_or_else(|| format!("sample {i}"), |t| format!("{t} s"));
+            value(&format!("{what} at {when}"), &a[i], &b[i])
+        }
+        None => value(&format!("{what}, number of values"), &a.len(), &b.len()),
+    }
+}
+
+fn latency(a: &RunResult, b: &RunResult) -> Option<String> {
+    let names = |r: &RunResult| {
+        r.alloc_latency
+            .paths
+            .iter()
+            .map(|p| p.0)
+            .collect::<Vec<_>>()
+    };
+    value("allocation paths", &names(a), &names(b)).or_else(|| {
+        a.alloc_latency.paths.iter().zip(&b.alloc_latency.paths).find_map(|(x, y)| {
+            (x.1 != y.1).then(|| {
+                format!(
+                    "allocation latency of path `{}`: {} values up to {} ns in the first run, {} up to {} ns in the second",
+                    x.0, x.1.len(), x.1.max(), y.1.len(), y.1.max()
+                )
+            })
+        })
+    })
+}

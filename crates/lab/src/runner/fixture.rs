@@ -1,0 +1,109 @@
+//! A small experiment and a stand-in for the engine, for tests.
+
+use crate::model::{Cell, Experiment};
+use sim::result::{AllocLatency, Column, Metric, Series};
+use sim::spec::{DiskKind, DiskSpec, FsKind, Machine, NodeSpec, Size, ZoneSpec};
+use sim::{Control, Outcome, Params, RunResult, RunSpec};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Two policies on two filesystems.
+pub fn experiment(iterations: u32) -> Experiment {
+    let mut cells = Vec::new();
+    for filesystem in [FsKind::Xfs, FsKind::Btrfs] {
+        for (i, policy) in ["vanilla", "patched, \"v2\""].iter().enumerate() {
+            cells.push(Cell {
+                axes: vec![
+                    ("filesystem".into(), filesystem.name().into()),
+                    ("policy".into(), (*policy).into()),
+                ],
+                machine: "tiny".into(),
+                filesystem: filesystem.name().into(),
+                policy: (*policy).into(),
+                baseline: i == 0,
+                spec: spec(filesystem, policy),
+            });
+        }
+    }
+    Experiment {
+        name: "small".into(),
+        iterations,
+        seed: 7,
+        text: "name = \"small\"\n".into(),
+        axes: vec!["filesystem".into(), "policy".into()],
+        cells,
+    }
+}
+
+fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
+    let zone = ZoneSpec {
+        zone: mm::zone::ZoneType::Normal,
+        size: Size(64 << 20),
+    };
+    RunSpec {
+        machine: Machine {
+            name: "tiny".into(),
+            cpus: 1,
+            hz: 250,
+            nodes: vec![NodeSpec { zones: vec![zone] }],
+            boot: Default::default(),
+            swap: None,
+            sysctl: Default::default(),
+            disk: DiskSpec {
+                kind: DiskKind::Disk,
+                capacity: Size(1 << 30),
+                members: None,
+                faults: Vec::new(),
+            },
+        },
+        filesystem,
+        policy: mm::Policy::linux_3_0().named(policy),
+        workload: workload::Script { steps: Vec::new() },
+        params: Params::default(),
+        seed: 0,
+        sample_ns: 0,
+        check_ns: 0,
+        track_pages: false,
+        time_limit_ns: 0,
+    }
+}
+
+/// A result that depends on the seed alone, unless it is told to stop.
+pub fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
+    let small = spec.seed % 1000;
+    let mut histogram = hdrhistogram::Histogram::new(3).expect("three digits are accepted");
+    histogram.record(100 + small).expect("the histogram grows");
+    histogram.record(5000).expect("the histogram grows");
+    let stopped = control.stop.load(Relaxed);
+    RunResult {
+        outcome: if stopped {
+            Outcome::Interrupted
+        } else {
+            Outcome::Completed
+        },
+        metrics: [(
+            "elapsed".to_owned(),
+            Metric {
+                unit: "s",
+                value: small as f64 / 8.0,
+            },
+        )]
+        .into(),
+        counters: [("nr_vmscan_write".to_owned(), small)].into(),
+        series: Series {
+            t: vec![0.0, 0.5],
+            columns: vec![Column {
+                name: "free".into(),
+                scope: "Normal".into(),
+                unit: "pages",
+                values: vec![small as f64, 1.5],
+            }],
+        },
+        alloc_latency: AllocLatency {
+            paths: vec![("fast", histogram)],
+        },
+        tracker: None,
+        sim_ns: 1_000_000 * small,
+        notes: Vec::new(),
+        digest: spec.seed.rotate_left(7),
+    }
+}

@@ -1,0 +1,58 @@
+//! The progress bar.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Iterations done, time left, and how much faster than the wall clock the simulated one goes.
+pub struct Progress {
+    bar: ProgressBar,
+    start: Instant,
+    finished_ns: u64,
+}
+
+impl Progress {
+    /// A bar over `len` iterations, drawn only if wanted and standard error is a terminal.
+    pub fn new(wanted: bool, len: u64) -> Self {
+        let shown = wanted && std::io::stderr().is_terminal();
+        let target = if shown {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(len), target).with_style(
+            ProgressStyle::with_template(
+                "{wide_bar} {pos}/{len} iterations, {elapsed} gone, {eta} left, {msg}",
+            )
+            .expect("the template is well-formed"),
+        );
+        if shown {
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
+        Self {
+            bar,
+            start: Instant::now(),
+            finished_ns: 0,
+        }
+    }
+
+    /// Counts a finished iteration that simulated so much time.
+    pub fn finished(&mut self, sim_ns: u64) {
+        self.finished_ns += sim_ns;
+        self.bar.inc(1);
+    }
+
+    /// Shows the pace; `sim_ns` is the simulated time of unfinished iterations.
+    pub fn running(&self, sim_ns: u64) {
+        if !self.bar.is_hidden() {
+            let wall = self.start.elapsed().as_secs_f64().max(1e-3);
+            let pace = (self.finished_ns + sim_ns) as f64 / 1e9 / wall;
+            self.bar.set_message(format!("{pace:.0} simulated s per s"));
+        }
+    }
+
+    /// Takes the bar off the terminal.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,201 @@
+use super::*;
+use std::sync::atomic::AtomicU64;
+
+fn options(jobs: usize, check: bool) -> RunOptions {
+    RunOptions {
+        jobs,
+        check,
+        progress: false,
+        stop: Arc::default(),
+    }
+}
+
+fn digests(outcomes: &Outcomes) -> Vec<Vec<Option<u64>>> {
+    outcomes
+        .results
+        .iter()
+        .map(|c| c.iter().map(|r| Some(r.as_ref()?.digest)).collect())
+        .collect()
+}
+
+#[test]
+fn seeds_stay_what_they_are() {
+    let e = fixture::experiment(1);
+    // Computed apart, in another language.
+    assert_eq!(iteration_seed(&e, &e.cells[0], 0), 4429251861463111355);
+    let mut all: Vec<u64> = e
+        .cells
+        .iter()
+        .flat_map(|c| (0..50).map(|i| iteration_seed(&e, c, i)))
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 200);
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same() {
+    let e = fixture::experiment(9);
+    let uneven = |spec: &RunSpec, control: &Control| {
+        std::thread::sleep(Duration::from_micros(spec.seed % 500));
+        fixture::simulate(spec, control)
+    };
+    let one = run(&e, &options(1, false), &uneven).unwrap();
+    assert!(!one.interrupted);
+    let expected: Vec<Vec<_>> = e
+        .cells
+        .iter()
+        .map(|c| {
+            (0..9)
+                .map(|i| Some(iteration_seed(&e, c, i).rotate_left(7)))
+                .collect()
+        })
+        .collect();
+    assert_eq!(digests(&one), expected);
+    for jobs in [0, 2, 8, 1000] {
+        let many = run(&e, &options(jobs, jobs == 2), &uneven).unwrap();
+        for (a, b) in one
+            .results
+            .iter()
+            .flatten()
+            .zip(many.results.iter().flatten())
+        {
+            assert_eq!(
+                check::difference(a.as_ref().unwrap(), b.as_ref().unwrap()),
+                None
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_to_do_is_done_at_once() {
+    let mut e = fixture::experiment(0);
+    assert!(
+        !run(&e, &options(4, false), &fixture::simulate)
+            .unwrap()
+            .interrupted
+    );
+    e.cells.clear();
+    e.iterations = 3;
+    assert!(
+        run(&e, &options(4, true), &fixture::simulate)
+            .unwrap()
+            .results
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_check_runs_twice_with_recounts_and_names_the_first_difference() {
+    let e = fixture::experiment(4);
+    let bad = [
+        iteration_seed(&e, &e.cells[2], 1),
+        iteration_seed(&e, &e.cells[0], 3),
+    ];
+    for jobs in [1, 2, 8] {
+        let calls = AtomicU64::new(0);
+        let drifting = |spec: &RunSpec, control: &Control| {
+            assert_eq!(spec.check_ns, 1_000_000_000);
+            let call = calls.fetch_add(1, Relaxed);
+            let mut r = fixture::simulate(spec, control);
+            if bad.contains(&spec.seed) {
+                r.counters.insert("pgscan".into(), call);
+            }
+            r
+        };
+        let failure = run(&e, &options(jobs, true), &drifting).err().unwrap();
+        assert_eq!(
+            (failure.cell.as_str(), failure.iteration),
+            (e.cells[2].key().as_str(), 1)
+        );
+        assert_eq!(failure.seed, bad[0]);
+        assert!(
+            failure.difference.starts_with("counter `pgscan`: "),
+            "{failure}"
+        );
+    }
+}
+
+#[test]
+fn every_part_of_a_result_is_compared() {
+    let e = fixture::experiment(1);
+    let a = fixture::simulate(&e.cells[0].spec, &Control::default());
+    assert_eq!(check::difference(&a, &a.clone()), None);
+    let changes: [(&str, fn(&mut RunResult)); 8] = [
+        ("outcome", |r| r.outcome = Outcome::TimeLimit),
+        ("metric `elapsed`", |r| {
+            r.metrics.get_mut("elapsed").unwrap().value = -0.0
+        }),
+        ("counter `nr_vmscan_write`", |r| r.counters.clear()),
+        ("series `free Normal` at 0.5 s", |r| {
+            r.series.columns[0].values[1] = f64::NAN
+        }),
+        ("allocation latency of path `fast`", |r| {
+            r.alloc_latency.paths[0].1.reset()
+        }),
+        ("notes", |r| r.notes.push("x".into())),
+        ("simulated time", |r| r.sim_ns += 1),
+        ("event digest", |r| r.digest ^= 1),
+    ];
+    for (what, change) in changes {
+        let mut b = a.clone();
+        change(&mut b);
+        let text = check::difference(&a, &b).unwrap();
+        assert!(text.starts_with(what), "{text}");
+    }
+}
+
+#[test]
+fn a_failed_recount_is_a_failed_check() {
+    let e = fixture::experiment(2);
+    let failure = run(&e, &options(2, true), &|_, _| {
+        panic!("free: 3 counted, 4 kept")
+    });
+    let failure = failure.err().unwrap();
+    assert_eq!((failure.cell, failure.iteration), (e.cells[0].key(), 0));
+    assert_eq!(
+        failure.difference,
+        "the engine panicked: free: 3 counted, 4 kept"
+    );
+}
+
+#[test]
+#[should_panic(expected = "a bug in the engine")]
+fn without_a_check_a_panic_stays_one() {
+    let e = fixture::experiment(2);
+    let _ = run(&e, &options(2, false), &|_, _| {
+        panic!("a bug in the engine")
+    });
+}
+
+#[test]
+fn an_interrupt_keeps_what_is_finished_and_stops_what_runs() {
+    for check in [false, true] {
+        let e = fixture::experiment(3);
+        let options = options(2, check);
+        let calls = AtomicU64::new(0);
+        let each = if check { 2 } else { 1 };
+        let simulate = |spec: &RunSpec, control: &Control| {
+            if calls.fetch_add(1, Relaxed) >= 5 * each {
+                options.stop.store(true, Relaxed);
+                while !control.stop.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+            }
+            fixture::simulate(spec, control)
+        };
+        let outcomes = run(&e, &options, &simulate).unwrap();
+        assert!(outcomes.interrupted);
+        let kept = outcomes.results.iter().flatten().flatten().count();
+        assert!((3..=5).contains(&kept), "{kept}");
+        assert!(
+            outcomes
+                .results
+                .iter()
+                .flatten()
+                .flatten()
+                .all(|r| r.outcome == Outcome::Completed)
+        );
+    }
+}
