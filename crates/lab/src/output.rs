@@ -1,0 +1,87 @@
+//! The results folder: what was run and what came out, for programs and spreadsheets.
+//!
+//! Equal outcomes give equal bytes: there are no times of day, host names or hash orders in it.
+
+mod csv;
+mod folder;
+mod iterations;
+mod json;
+mod latency;
+mod series;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use folder::{OutputError, check_target, write};
+pub use json::to_json;
+
+use crate::model::{Cell, Outcomes};
+use sim::RunResult;
+
+/// A file of the results folder: its path inside the folder, with `/`, and its contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Relative path.
+    pub path: String,
+    /// Contents.
+    pub bytes: Vec<u8>,
+}
+
+impl File {
+    /// A file from a path and its contents.
+    pub fn new(path: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            path: path.into(),
+            bytes: bytes.into(),
+        }
+    }
+}
+
+/// One format of the results folder.
+pub trait Format {
+    /// Passes its files on one by one, so that only one is in memory at a time.
+    ///
+    /// # Errors
+    /// Those of `emit`, at once.
+    fn files(
+        &self,
+        outcomes: &Outcomes,
+        emit: &mut dyn FnMut(File) -> std::io::Result<()>,
+    ) -> std::io::Result<()>;
+}
+
+/// The formats of every results folder.
+fn formats() -> [&'static dyn Format; 5] {
+    [
+        &json::ResultsJson,
+        &iterations::IterationsCsv,
+        &summary::SummaryCsv,
+        &series::SeriesCsv,
+        &latency::AllocLatencyCsv,
+    ]
+}
+
+/// Every iteration that finished, in matrix order.
+fn finished(outcomes: &Outcomes) -> impl Iterator<Item = (&Cell, u32, &RunResult)> {
+    outcomes
+        .experiment
+        .cells
+        .iter()
+        .zip(&outcomes.results)
+        .flat_map(|(cell, results)| {
+            (0u32..)
+                .zip(results)
+                .filter_map(move |(i, r)| Some((cell, i, r.as_ref()?)))
+        })
+}
+
+/// The outcome's name in tables.
+fn outcome_name(result: &RunResult) -> &'static str {
+    match result.outcome {
+        sim::Outcome::Completed => "completed",
+        sim::Outcome::Oom { .. } => "oom",
+        sim::Outcome::Failed { .. } => "failed",
+        sim::Outcome::TimeLimit => "time-limit",
+        sim::Outcome::Interrupted => "interrupted",
+    }
+}

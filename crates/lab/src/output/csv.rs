@@ -1,0 +1,75 @@
+//! Comma-separated values by RFC 4180, with bare line feeds.
+
+use crate::model::{Cell, Experiment};
+
+/// A table under construction.
+#[derive(Default)]
+pub struct Csv {
+    text: String,
+}
+
+impl Csv {
+    /// Adds a row; fields are quoted where they must be.
+    pub fn row<S: AsRef<str>>(&mut self, fields: impl IntoIterator<Item = S>) {
+        for (i, field) in fields.into_iter().enumerate() {
+            if i > 0 {
+                self.text.push(',');
+            }
+            let field = field.as_ref();
+            if field.contains([',', '"', '\n', '\r']) {
+                self.text.push('"');
+                self.text.push_str(&field.replace('"', "\"\""));
+                self.text.push('"');
+            } else {
+                self.text.push_str(field);
+            }
+        }
+        self.text.push('\n');
+    }
+
+    /// The finished table.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.text.into_bytes()
+    }
+}
+
+/// The shortest text that reads back as the same number; empty for what is none.
+pub fn number(x: f64) -> String {
+    if x.is_finite() {
+        x.to_string()
+    } else {
+        String::new()
+    }
+}
+
+/// The names of the columns that tell cells apart.
+pub fn cell_header(experiment: &Experiment) -> Vec<String> {
+    let mut header: Vec<String> = FIXED.map(String::from).into();
+    header.extend(other_axes(experiment).cloned());
+    header
+}
+
+/// The values of those columns.
+pub fn cell_fields(experiment: &Experiment, cell: &Cell) -> Vec<String> {
+    let mut fields = vec![
+        cell.machine.clone(),
+        cell.filesystem.clone(),
+        cell.policy.clone(),
+    ];
+    fields.extend(other_axes(experiment).map(|axis| {
+        cell.axes
+            .iter()
+            .find(|(k, _)| k == axis)
+            .map_or_else(String::new, |(_, v)| v.clone())
+    }));
+    fields
+}
+
+const FIXED: [&str; 3] = ["machine", "filesystem", "policy"];
+
+fn other_axes(experiment: &Experiment) -> impl Iterator<Item = &String> {
+    experiment
+        .axes
+        .iter()
+        .filter(|axis| !FIXED.contains(&axis.as_str()))
+}

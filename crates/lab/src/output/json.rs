@@ -1,0 +1,138 @@
+//! `results.json`: everything but time series and histograms.
+
+use super::latency::{PathLatency, paths};
+use super::{File, Format};
+use crate::model::{Cell, Experiment, Outcomes};
+use serde::Serialize;
+use sim::result::{Metric, TrackerReport};
+use sim::{Outcome, RunResult};
+use std::collections::BTreeMap;
+
+/// The file that makes a folder one of ours.
+pub struct ResultsJson;
+
+impl Format for ResultsJson {
+    fn files(
+        &self,
+        outcomes: &Outcomes,
+        emit: &mut dyn FnMut(File) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        emit(File::new("results.json", to_json(outcomes)))
+    }
+}
+
+/// The text of `results.json`.
+pub fn to_json(outcomes: &Outcomes) -> String {
+    let experiment = &outcomes.experiment;
+    let document = Document {
+        lowmark: env!("CARGO_PKG_VERSION"),
+        experiment: Head {
+            name: &experiment.name,
+            seed: experiment.seed,
+            iterations: experiment.iterations,
+            axes: &experiment.axes,
+            text: &experiment.text,
+        },
+        interrupted: outcomes.interrupted,
+        cells: experiment
+            .cells
+            .iter()
+            .zip(&outcomes.results)
+            .map(|(cell, results)| cell_json(experiment, cell, results))
+            .collect(),
+    };
+    let mut text = serde_json::to_string_pretty(&document).expect("plain data has a JSON form");
+    text.push('\n');
+    text
+}
+
+fn cell_json<'a>(
+    experiment: &Experiment,
+    cell: &'a Cell,
+    results: &'a [Option<RunResult>],
+) -> CellJson<'a> {
+    let iterations = (0..).zip(results).filter_map(|(i, r)| {
+        let r = r.as_ref()?;
+        Some(Iteration {
+            iteration: i,
+            seed: format!(
+                "{:016x}",
+                crate::runner::iteration_seed(experiment, cell, i)
+            ),
+            outcome: &r.outcome,
+            metrics: &r.metrics,
+            counters: &r.counters,
+            alloc_latency: paths(r),
+            tracker: r.tracker.as_ref(),
+            simulated_ns: r.sim_ns,
+            notes: &r.notes,
+            digest: format!("{:016x}", r.digest),
+        })
+    });
+    CellJson {
+        key: cell.key(),
+        group: cell.group(),
+        machine: &cell.machine,
+        filesystem: &cell.filesystem,
+        policy: &cell.policy,
+        baseline: cell.baseline,
+        axes: cell
+            .axes
+            .iter()
+            .map(|(k, v)| Axis { key: k, value: v })
+            .collect(),
+        iterations: iterations.collect(),
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    /// The version; also the mark by which we know our folders.
+    lowmark: &'static str,
+    experiment: Head<'a>,
+    interrupted: bool,
+    cells: Vec<CellJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct Head<'a> {
+    name: &'a str,
+    seed: u64,
+    iterations: u32,
+    axes: &'a [String],
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct CellJson<'a> {
+    key: String,
+    group: String,
+    machine: &'a str,
+    filesystem: &'a str,
+    policy: &'a str,
+    baseline: bool,
+    axes: Vec<Axis<'a>>,
+    iterations: Vec<Iteration<'a>>,
+}
+
+#[derive(Serialize)]
+struct Axis<'a> {
+    key: &'a str,
+    value: &'a str,
+}
+
+#[derive(Serialize)]
+struct Iteration<'a> {
+    iteration: u32,
+    /// Sixteen hex digits: a JSON number would lose bits in most readers.
+    seed: String,
+    outcome: &'a Outcome,
+    metrics: &'a BTreeMap<String, Metric>,
+    counters: &'a BTreeMap<String, u64>,
+    alloc_latency: Vec<PathLatency>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracker: Option<&'a TrackerReport>,
+    simulated_ns: u64,
+    notes: &'a [String],
+    digest: String,
+}

@@ -1,0 +1,80 @@
+//! `alloc_latency.csv`: allocation latency by path.
+
+use super::csv::{Csv, cell_fields, cell_header, number};
+use super::{File, Format, finished};
+use crate::model::Outcomes;
+use serde::Serialize;
+use sim::RunResult;
+
+/// One row an iteration and path; nanoseconds.
+pub struct AllocLatencyCsv;
+
+/// The histogram of one path in a few figures, in nanoseconds.
+#[derive(Serialize)]
+pub struct PathLatency {
+    pub path: &'static str,
+    pub count: u64,
+    pub mean_ns: f64,
+    pub p50_ns: u64,
+    pub p90_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    pub max_ns: u64,
+}
+
+/// The paths of one run, in the engine's order.
+pub fn paths(result: &RunResult) -> Vec<PathLatency> {
+    result
+        .alloc_latency
+        .paths
+        .iter()
+        .map(|(path, h)| PathLatency {
+            path,
+            count: h.len(),
+            mean_ns: h.mean(),
+            p50_ns: h.value_at_quantile(0.5),
+            p90_ns: h.value_at_quantile(0.9),
+            p99_ns: h.value_at_quantile(0.99),
+            p999_ns: h.value_at_quantile(0.999),
+            max_ns: h.max(),
+        })
+        .collect()
+}
+
+impl Format for AllocLatencyCsv {
+    fn files(
+        &self,
+        outcomes: &Outcomes,
+        emit: &mut dyn FnMut(File) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let mut csv = Csv::default();
+        let mut header = cell_header(&outcomes.experiment);
+        header.extend(
+            [
+                "iteration",
+                "path",
+                "count",
+                "mean_ns",
+                "p50_ns",
+                "p90_ns",
+                "p99_ns",
+                "p999_ns",
+                "max_ns",
+            ]
+            .map(String::from),
+        );
+        csv.row(header);
+        for (cell, i, result) in finished(outcomes) {
+            for p in paths(result) {
+                let mut row = cell_fields(&outcomes.experiment, cell);
+                row.extend([i.to_string(), p.path.to_owned(), p.count.to_string()]);
+                row.push(number(p.mean_ns));
+                row.extend(
+                    [p.p50_ns, p.p90_ns, p.p99_ns, p.p999_ns, p.max_ns].map(|v| v.to_string()),
+                );
+                csv.row(row);
+            }
+        }
+        emit(File::new("alloc_latency.csv", csv.into_bytes()))
+    }
+}
