@@ -1,3 +1,25 @@
-//! The command line.
+//! The command line of Lowmark.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod cli;
+mod commands;
+mod failure;
+mod interrupt;
+mod text;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let done = match &cli.command {
+        cli::Command::Run(args) => commands::run::run(args),
+        cli::Command::Reproduce(args) => commands::reproduce::run(args),
+        cli::Command::Params(args) => commands::params::run(args),
+        cli::Command::Schema => commands::schema::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

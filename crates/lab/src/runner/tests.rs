@@ -122,7 +122,8 @@ fn every_part_of_a_result_is_compared() {
     let e = fixture::experiment(1);
     let a = fixture::simulate(&e.cells[0].spec, &Control::default());
     assert_eq!(check::difference(&a, &a.clone()), None);
-    let changes: [(&str, fn(&mut RunResult)); 8] = [
+    type Change = fn(&mut RunResult);
+    let changes: [(&str, Change); 8] = [
         ("outcome", |r| r.outcome = Outcome::TimeLimit),
         ("metric `elapsed`", |r| {
             r.metrics.get_mut("elapsed").unwrap().value = -0.0

@@ -1,0 +1,133 @@
+//! What the command line accepts.
+
+use clap::{Args, Parser, Subcommand};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+
+/// Simulates Linux page reclaim and writeback, and compares policies on it.
+///
+/// Exit codes: 0 done, 1 a check failed or results could not be written, 2 wrong input,
+/// 130 interrupted.
+#[derive(Debug, Parser)]
+#[command(name = "lowmark", version)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run an experiment and compare its policies
+    Run(Run),
+    /// Score the engine against published tables
+    Reproduce(Reproduce),
+    /// List the model's parameters with their sources
+    Params(Params),
+    /// Print the JSON schema of machine files
+    Schema,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The experiment file
+    #[arg(default_value = "experiments/usb-stick.toml")]
+    pub experiment: PathBuf,
+    /// Iterations of each cell, instead of the file's
+    #[arg(long, value_name = "N")]
+    pub iterations: Option<NonZeroU32>,
+    /// The seed that iterations derive theirs from, instead of the file's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Threads; the results are the same for any number [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// The results folder [default: results/NAME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Run every iteration twice, compare, and recount all lists and counters on the way
+    #[arg(long)]
+    pub check: bool,
+    /// Show the matrix and run nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Record which path instantiated, dirtied and activated each page
+    #[arg(long)]
+    pub track_pages: bool,
+    /// Set a key of the experiment, as in `--set machine.cpus=2`; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Print the results as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// No progress and no tables
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Arguments of `reproduce`.
+#[derive(Debug, Args)]
+pub struct Reproduce {
+    /// The published series; all of them if absent
+    pub series: Option<String>,
+    /// Tables of the same format to score against, instead of the published ones
+    #[arg(long, value_name = "DIR")]
+    pub tables: Option<PathBuf>,
+    /// Iterations of each cell, instead of the series' own
+    #[arg(long, value_name = "N")]
+    pub iterations: Option<NonZeroU32>,
+    /// Threads; the results are the same for any number [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `params`.
+#[derive(Debug, Args)]
+pub struct Params {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("accepted: KEY=VALUE, such as machine.cpus=2".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_holds() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn settings_are_split_at_the_first_equals_sign() {
+        let dd = "workload.command=dd if=a of=b";
+        assert_eq!(
+            key_value(dd),
+            Ok(("workload.command".into(), "dd if=a of=b".into()))
+        );
+        assert!(key_value("machine.cpus").is_err());
+        assert!(key_value(" =2").is_err());
+    }
+
+    #[test]
+    fn zero_is_refused_where_it_means_nothing() {
+        for option in ["--jobs", "--iterations"] {
+            assert!(Cli::try_parse_from(["lowmark", "run", option, "0"]).is_err());
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The subcommands, one module each.
+
+pub mod params;
+pub mod reproduce;
+pub mod run;
+pub mod schema;

@@ -1,0 +1,151 @@
+//! `lowmark run`.
+
+use crate::cli::Run;
+use crate::failure::Failure;
+use crate::{interrupt, text};
+use lab::model::{Experiment, Outcomes};
+use lab::output::{self, File};
+use lab::runner::{self, RunOptions};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+/// Runs an experiment and writes its results folder.
+pub fn run(args: &Run) -> Result<(), Failure> {
+    let experiment = adjusted(load_experiment(&args.experiment, &args.set)?, args);
+    if args.list {
+        return list(&experiment, args.json);
+    }
+    run_loaded(args, &experiment, &sim::run)
+}
+
+/// The number of threads to use.
+pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
+    wanted
+        .or_else(|| std::thread::available_parallelism().ok())
+        .map_or(1, NonZeroUsize::get)
+}
+
+/// The laboratory's reader of experiment files.
+fn load_experiment(path: &Path, _overrides: &[(String, String)]) -> Result<Experiment, Failure> {
+    Err(Failure::Input(miette::miette!(
+        "{}: experiments can't be read yet",
+        path.display()
+    )))
+}
+
+/// The laboratory's comparison of policies: its text, and its files for the results folder.
+fn compare(_outcomes: &Outcomes) -> (String, Vec<File>) {
+    (String::new(), Vec::new())
+}
+
+/// The options that stand above the file.
+fn adjusted(mut experiment: Experiment, args: &Run) -> Experiment {
+    if let Some(iterations) = args.iterations {
+        experiment.iterations = iterations.get();
+    }
+    if let Some(seed) = args.seed {
+        experiment.seed = seed;
+    }
+    for cell in &mut experiment.cells {
+        cell.spec.track_pages |= args.track_pages;
+    }
+    experiment
+}
+
+fn run_loaded(
+    args: &Run,
+    experiment: &Experiment,
+    simulate: runner::Simulate<'_>,
+) -> Result<(), Failure> {
+    let dir = args
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("results").join(&experiment.name));
+    output::check_target(&dir)?;
+    let options = RunOptions {
+        jobs: jobs(args.jobs),
+        check: args.check,
+        progress: !args.quiet,
+        stop: interrupt::flag(),
+    };
+    let outcomes = runner::run(experiment, &options, simulate)?;
+    finish(args, &outcomes, dir)
+}
+
+/// Writes and prints what there is.
+fn finish(args: &Run, outcomes: &Outcomes, dir: PathBuf) -> Result<(), Failure> {
+    let wanted = outcomes.results.iter().flatten().count();
+    let finished = outcomes.results.iter().flatten().flatten().count();
+    if outcomes.interrupted && finished == 0 {
+        return Err(Failure::Interrupted {
+            finished,
+            wanted,
+            kept: None,
+        });
+    }
+    let (comparison, files) = compare(outcomes);
+    output::write(&dir, outcomes, &files)?;
+    if args.json {
+        text::print(&output::to_json(outcomes))?;
+    } else if !args.quiet {
+        text::print(&comparison)?;
+    }
+    if outcomes.interrupted {
+        return Err(Failure::Interrupted {
+            finished,
+            wanted,
+            kept: Some(dir),
+        });
+    }
+    if !args.quiet {
+        let checked = if args.check {
+            ", each run twice with equal results"
+        } else {
+            ""
+        };
+        eprintln!(
+            "{finished} iterations{checked}; results in {}",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// Prints the matrix.
+fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
+    if json {
+        let keys: Vec<String> = experiment.cells.iter().map(|c| c.key()).collect();
+        return text::print_json(&keys);
+    }
+    let mut header = vec!["machine", "filesystem", "policy"];
+    let others: Vec<&str> = experiment
+        .axes
+        .iter()
+        .map(String::as_str)
+        .filter(|axis| !["machine", "filesystem", "policy"].contains(axis))
+        .collect();
+    header.extend(&others);
+    let mut table = text::table(header);
+    for cell in &experiment.cells {
+        let value = |axis: &&str| {
+            let found = cell.axes.iter().find(|(key, _)| key == axis);
+            found.map_or_else(String::new, |(_, value)| value.clone())
+        };
+        let mut row = vec![
+            cell.machine.clone(),
+            cell.filesystem.clone(),
+            cell.policy.clone(),
+        ];
+        row.extend(others.iter().map(value));
+        table.add_row(row);
+    }
+    let (cells, n) = (experiment.cells.len(), experiment.iterations);
+    text::print(&format!(
+        "{table}\n{cells} cells, {n} iterations each: {} runs\n",
+        cells * n as usize
+    ))
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,73 @@
+//! How a command fails, and with which exit code.
+
+use lab::output::OutputError;
+use lab::runner::CheckFailure;
+use std::process::ExitCode;
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something the user wrote is wrong.
+    Input(miette::Report),
+    /// `--check` found something.
+    Check(CheckFailure),
+    /// The system refused something.
+    System(miette::Report),
+    /// The user interrupted the run.
+    Interrupted {
+        /// Iterations that finished.
+        finished: usize,
+        /// Iterations that were wanted.
+        wanted: usize,
+        /// Where the finished ones are, if there are any.
+        kept: Option<std::path::PathBuf>,
+    },
+}
+
+impl Failure {
+    /// Says so on standard error; the exit code.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Self::Input(report) => {
+                eprintln!("{report:?}");
+                ExitCode::from(2)
+            }
+            Self::Check(failure) => {
+                eprintln!("{failure}");
+                ExitCode::from(1)
+            }
+            Self::System(report) => {
+                eprintln!("{report:?}");
+                ExitCode::from(1)
+            }
+            Self::Interrupted {
+                finished,
+                wanted,
+                kept,
+            } => {
+                let kept = kept.map_or_else(
+                    || "there is nothing to keep".to_owned(),
+                    |dir| format!("they are in {}", dir.display()),
+                );
+                eprintln!("interrupted: {finished} of {wanted} iterations finished; {kept}");
+                ExitCode::from(130)
+            }
+        }
+    }
+}
+
+impl From<CheckFailure> for Failure {
+    fn from(failure: CheckFailure) -> Self {
+        Self::Check(failure)
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        let report = miette::Report::msg(error.to_string());
+        match error {
+            OutputError::Foreign { .. } | OutputError::Unnamed { .. } => Self::Input(report),
+            OutputError::Io { .. } => Self::System(report),
+        }
+    }
+}

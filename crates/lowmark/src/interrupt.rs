@@ -1,0 +1,19 @@
+//! Ctrl-C: once to stop with what is finished, twice to stop at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// A flag that the first Ctrl-C sets; the second ends the process with exit code 130.
+///
+/// Where the system has no such signal the flag is never set.
+pub fn flag() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let handler = Arc::clone(&stop);
+    let _ = ctrlc::set_handler(move || {
+        if handler.swap(true, SeqCst) {
+            std::process::exit(130);
+        }
+        eprintln!("stopping with the finished iterations; once more to stop at once");
+    });
+    stop
+}
