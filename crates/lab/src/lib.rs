@@ -5,6 +5,7 @@ pub mod compare;
 pub mod experiment;
 pub mod model;
 pub mod output;
+pub mod page;
 pub mod published;
 pub mod report;
 pub mod reproduce;

@@ -27,6 +27,8 @@ pub enum Command {
     Params(Params),
     /// Print the JSON schema of machine files
     Schema,
+    /// Measure the engine's speed and size on this computer
+    Bench(Bench),
 }
 
 /// Arguments of `run`.
@@ -90,6 +92,23 @@ pub struct Reproduce {
 #[derive(Debug, Args)]
 pub struct Params {
     /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// What to measure
+    #[arg(value_parser = ["engine"])]
+    pub what: String,
+    /// Rounds; medians are reported
+    #[arg(long, default_value = "5", value_name = "N")]
+    pub rounds: NonZeroUsize,
+    /// Also build a machine of 1 TiB, fill its page cache and reclaim some (takes 10 GiB)
+    #[arg(long)]
+    pub tebibyte: bool,
+    /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
 }

@@ -1,5 +1,6 @@
 //! The subcommands, one module each.
 
+pub mod bench;
 pub mod params;
 pub mod reproduce;
 pub mod run;

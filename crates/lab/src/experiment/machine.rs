@@ -2,6 +2,7 @@
 
 use super::{Doc, InputError, Result, beside, doc, kind, nearest};
 use sim::spec::{DiskKind, Machine};
+use std::path::Path;
 use toml::Value;
 
 /// Reads a machine file that an experiment names.
@@ -11,6 +12,10 @@ pub fn read(doc: &Doc, name: &str) -> Result<(String, Doc)> {
         if let Ok(text) = std::fs::read_to_string(place) {
             return Ok((text.clone(), Doc::parse(place, &text)?));
         }
+    }
+    // The machines of the published series come with the program.
+    if let Some((path, text)) = crate::reproduce::MACHINES.iter().find(|(path, _)| *path == name) {
+        return Ok(((*text).into(), Doc::parse(Path::new(path), text)?));
     }
     let looked: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
     Err(doc.error("machine", format!("`machine`: no file `{name}`"), format!("a file at one of {}", looked.join(", "))))

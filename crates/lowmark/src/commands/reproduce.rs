@@ -2,7 +2,12 @@
 
 use crate::cli::Reproduce;
 use crate::failure::Failure;
-use lab::runner::RunOptions;
+use crate::text;
+use lab::model::Outcomes;
+use lab::published::{self, Row};
+use lab::reproduce::{SERIES, Scored, score, to_json, to_text};
+use lab::runner::{self, RunOptions};
+use std::path::Path;
 
 /// Runs the experiments behind published tables and scores them.
 pub fn run(args: &Reproduce) -> Result<(), Failure> {
@@ -12,13 +17,55 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         progress: true,
         stop: crate::interrupt::flag(),
     };
-    score(args, &options)
+    let rows = published::load(args.tables.as_deref()).map_err(|e| Failure::Input(e.into()))?;
+    let known = SERIES.map(|s| s.0);
+    if let Some(wanted) = args.series.as_deref().filter(|s| !known.contains(s)) {
+        return Err(Failure::Input(miette::miette!(
+            help = format!("one of {}", known.join(", ")),
+            "no series `{wanted}`"
+        )));
+    }
+    let mut scored = Vec::new();
+    for (name, baseline, experiment) in SERIES {
+        if args.series.as_deref().is_some_and(|s| s != name) {
+            continue;
+        }
+        let of_series: Vec<Row> = rows.iter().filter(|r| r.series == name).cloned().collect();
+        let outcomes = match experiment {
+            Some((path, text)) if !of_series.is_empty() => Some(simulate(path, text, args, &options)?),
+            _ => None,
+        };
+        scored.push((name.to_string(), score(&of_series, baseline, outcomes.as_ref())));
+    }
+    print(&scored, args.json)
 }
 
-/// The laboratory's part: load the tables, run, compare cell by cell, print.
-fn score(args: &Reproduce, _options: &RunOptions) -> Result<(), Failure> {
-    let series = args.series.as_deref().unwrap_or("any series");
-    Err(Failure::Input(miette::miette!(
-        "{series} can't be scored yet"
-    )))
+fn print(scored: &[(String, Vec<Scored>)], json: bool) -> Result<(), Failure> {
+    if json {
+        return text::print_json(&to_json(scored));
+    }
+    let parts: Vec<String> = scored.iter().map(|(name, rows)| to_text(name, rows)).collect();
+    text::print(&parts.join("\n"))
+}
+
+fn simulate(
+    path: &str,
+    source: &str,
+    args: &Reproduce,
+    options: &RunOptions,
+) -> Result<Outcomes, Failure> {
+    let mut experiment = lab::experiment::parse(source, Path::new(path), &[])
+        .map_err(|e| Failure::Input(miette::Report::from(*e)))?;
+    if let Some(n) = args.iterations {
+        experiment.iterations = n.get();
+    }
+    let outcomes = runner::run(&experiment, options, &sim::run)?;
+    if outcomes.interrupted {
+        return Err(Failure::Interrupted {
+            finished: outcomes.results.iter().flatten().flatten().count(),
+            wanted: outcomes.results.iter().flatten().count(),
+            kept: None,
+        });
+    }
+    Ok(outcomes)
 }

@@ -3,9 +3,11 @@
 use crate::cli::Run;
 use crate::failure::Failure;
 use crate::{interrupt, text};
+use lab::compare::Comparison;
 use lab::model::{Experiment, Outcomes};
 use lab::output::{self, File};
 use lab::runner::{self, RunOptions};
+use sim::Outcome;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -26,16 +28,26 @@ pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
 }
 
 /// The laboratory's reader of experiment files.
-fn load_experiment(path: &Path, _overrides: &[(String, String)]) -> Result<Experiment, Failure> {
-    Err(Failure::Input(miette::miette!(
-        "{}: experiments can't be read yet",
-        path.display()
-    )))
+fn load_experiment(path: &Path, overrides: &[(String, String)]) -> Result<Experiment, Failure> {
+    let overrides: Vec<String> = overrides.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    lab::experiment::load(path, &overrides).map_err(|e| Failure::Input(miette::Report::from(*e)))
 }
 
 /// The laboratory's comparison of policies: its text, and its files for the results folder.
-fn compare(_outcomes: &Outcomes) -> (String, Vec<File>) {
-    (String::new(), Vec::new())
+fn compare(outcomes: &Outcomes) -> (String, Vec<File>) {
+    let comparison = Comparison::new(outcomes);
+    let text = comparison.to_text() + &lab::compare::tracker_text(outcomes);
+    let page = lab::page::report(outcomes, &comparison);
+    let files = vec![File::new("comparison.txt", text.clone()), File::new("report.html", page)];
+    (text, files)
+}
+
+/// A recount that disagreed, under `--check`.
+fn recount_failure(outcomes: &Outcomes) -> Option<String> {
+    outcomes.results.iter().flatten().flatten().find_map(|r| match &r.outcome {
+        Outcome::Failed { error } if error.starts_with("recount") => Some(error.clone()),
+        _ => None,
+    })
 }
 
 /// The options that stand above the file.
@@ -96,6 +108,9 @@ fn finish(args: &Run, outcomes: &Outcomes, dir: PathBuf) -> Result<(), Failure> 
             wanted,
             kept: Some(dir),
         });
+    }
+    if let (true, Some(error)) = (args.check, recount_failure(outcomes)) {
+        return Err(Failure::System(miette::Report::msg(error)));
     }
     if !args.quiet {
         let checked = if args.check {

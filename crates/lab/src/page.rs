@@ -1,0 +1,144 @@
+//! The HTML report of what was run.
+
+use crate::compare::{Comparison, counter, metric};
+use crate::model::{Cell, Outcomes};
+use crate::report::{
+    Better, Cell as Panel, Center, Comparison as Claim, Figure, Latency, Report, SummaryRow,
+    SummaryTable, Verdict, html,
+};
+use crate::stats::{self, ALPHA, CONFIDENCE, FEW};
+use std::collections::BTreeSet;
+
+/// Builds the page.
+pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
+    let e = &outcomes.experiment;
+    let fitted = sim::Params::TABLE.iter().filter(|p| !p.fitted.is_empty()).count();
+    let facts = vec![
+        ("iterations of each cell".into(), e.iterations.to_string()),
+        ("cells".into(), e.cells.len().to_string()),
+        (
+            "model parameters fitted to published cells".into(),
+            format!("{fitted} of {}", sim::Params::TABLE.len()),
+        ),
+    ];
+    html(&Report {
+        title: e.name.clone(),
+        experiment_toml: e.text.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        seed: e.seed,
+        facts,
+        summary: vec![
+            table(outcomes, "elapsed", "s", Center::Mean, &metric),
+            table(outcomes, "nr_vmscan_write", "pages", Center::Median, &counter),
+        ],
+        cells: e
+            .cells
+            .iter()
+            .zip(&outcomes.results)
+            .map(|(cell, results)| panel(cell, results))
+            .collect(),
+        notes: comparison.warnings(),
+    })
+}
+
+/// The axes other than the policy.
+fn axes(cell: &Cell) -> Vec<(String, String)> {
+    cell.axes.iter().filter(|(k, _)| k != "policy").cloned().collect()
+}
+
+type Values<'a> = &'a dyn Fn(&[Option<sim::RunResult>], &str) -> Vec<f64>;
+
+fn table(outcomes: &Outcomes, name: &str, unit: &str, center: Center, values: Values<'_>) -> SummaryTable {
+    let cells = &outcomes.experiment.cells;
+    let rows = cells
+        .iter()
+        .zip(&outcomes.results)
+        .map(|(cell, results)| {
+            let samples = values(results, name);
+            let s = stats::summary(&samples);
+            let group = cell.group();
+            let base = cells.iter().position(|c| c.baseline && c.group() == group);
+            let against = base.map(|i| values(&outcomes.results[i], name)).unwrap_or_default();
+            let comparison = (!cell.baseline && !against.is_empty() && !samples.is_empty())
+                .then(|| claim(&samples, &against, center));
+            SummaryRow {
+                axes: axes(cell),
+                policy: cell.policy.clone(),
+                baseline: cell.baseline,
+                mean: s.as_ref().map_or(f64::NAN, |s| s.mean),
+                sd: s.as_ref().map_or(f64::NAN, |s| s.sd),
+                interval: s.as_ref().and_then(|s| match center {
+                    Center::Mean => s.mean_interval,
+                    Center::Median => s.median_interval,
+                }),
+                samples,
+                comparison,
+            }
+        })
+        .collect();
+    SummaryTable {
+        metric: name.into(),
+        unit: unit.into(),
+        better: Better::Lower,
+        center,
+        confidence: CONFIDENCE,
+        test: "Mann–Whitney U, two-sided".into(),
+        rows,
+    }
+}
+
+fn claim(samples: &[f64], base: &[f64], center: Center) -> Claim {
+    let middle = |v: &[f64]| {
+        let s = stats::summary(v).expect("a sample");
+        match center {
+            Center::Mean => s.mean,
+            Center::Median => s.median,
+        }
+    };
+    let (new, old) = (middle(samples), middle(base));
+    let p = stats::mann_whitney(samples, base);
+    let verdict = if samples.len().min(base.len()) < FEW && p >= ALPHA {
+        Verdict::TooFew
+    } else if p >= ALPHA {
+        Verdict::Unclear
+    } else if new < old {
+        Verdict::Less
+    } else {
+        Verdict::More
+    };
+    Claim { change: new / old - 1.0, interval: None, p: Some(p), verdict }
+}
+
+fn panel(cell: &Cell, results: &[Option<sim::RunResult>]) -> Panel {
+    let finished: Vec<_> = results.iter().flatten().collect();
+    let mut figures = Vec::new();
+    let names: BTreeSet<&String> = finished.iter().flat_map(|r| r.metrics.keys()).collect();
+    for name in names {
+        let unit = finished.iter().find_map(|r| r.metrics.get(name)).map_or("", |m| m.unit);
+        figures.push(Figure {
+            name: name.clone(),
+            unit: unit.into(),
+            values: metric(results, name),
+        });
+    }
+    let names: BTreeSet<&String> = finished.iter().flat_map(|r| r.counters.keys()).collect();
+    for name in names {
+        let unit = if name.starts_with("pgpg") { "kB" } else { "" };
+        figures.push(Figure {
+            name: name.clone(),
+            unit: unit.into(),
+            values: counter(results, name),
+        });
+    }
+    Panel {
+        axes: axes(cell),
+        policy: cell.policy.clone(),
+        baseline: cell.baseline,
+        outcomes: finished.iter().map(|r| r.outcome.clone()).collect(),
+        series: finished.first().map(|r| r.series.clone()).unwrap_or_default(),
+        latency: Latency::merged(finished.iter().map(|r| &r.alloc_latency)),
+        figures,
+        tracker: finished.first().and_then(|r| r.tracker.clone()),
+        notes: finished.iter().flat_map(|r| r.notes.iter().cloned()).collect(),
+    }
+}

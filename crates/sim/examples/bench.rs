@@ -1,1 +1,0 @@
-fn main(){ println!("{:#?}", sim::bench::engine(3)); if std::env::args().nth(1).is_some() { let t=std::time::Instant::now(); println!("{:?} {:?}", sim::bench::fill(1<<20, 1_000_000), t.elapsed()); } }
