@@ -45,16 +45,23 @@ pub struct Comparison {
 
 /// The completed iterations' values of a metric.
 pub fn metric(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
-    completed(results).filter_map(|r| r.metrics.get(name).map(|m| m.value)).collect()
+    completed(results)
+        .filter_map(|r| r.metrics.get(name).map(|m| m.value))
+        .collect()
 }
 
 /// The completed iterations' values of a counter.
 pub fn counter(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
-    completed(results).filter_map(|r| r.counters.get(name).map(|&v| v as f64)).collect()
+    completed(results)
+        .filter_map(|r| r.counters.get(name).map(|&v| v as f64))
+        .collect()
 }
 
 fn completed(results: &[Option<RunResult>]) -> impl Iterator<Item = &RunResult> {
-    results.iter().flatten().filter(|r| r.outcome == Outcome::Completed)
+    results
+        .iter()
+        .flatten()
+        .filter(|r| r.outcome == Outcome::Completed)
 }
 
 fn ending(o: &Outcome) -> Option<&'static str> {
@@ -78,7 +85,8 @@ impl Comparison {
                 let elapsed = metric(results, "elapsed");
                 let base = baseline(cells, cell).map(|i| metric(&outcomes.results[i], "elapsed"));
                 let summary = stats::summary(&elapsed);
-                let against = base.filter(|b| !cell.baseline && !b.is_empty() && !elapsed.is_empty());
+                let against =
+                    base.filter(|b| !cell.baseline && !b.is_empty() && !elapsed.is_empty());
                 let mut other_endings: Vec<(String, usize)> = Vec::new();
                 for e in results.iter().flatten().filter_map(|r| ending(&r.outcome)) {
                     match other_endings.iter_mut().find(|x| x.0 == e) {
@@ -104,29 +112,43 @@ impl Comparison {
                 }
             })
             .collect();
-        Self { rows, iterations: outcomes.experiment.iterations }
+        Self {
+            rows,
+            iterations: outcomes.experiment.iterations,
+        }
     }
 
     /// One sentence a group: who is faster, by how much, how sure.
     pub fn answers(&self) -> Vec<String> {
-        let base = |group: &str| {
-            self.rows.iter().find(|r| r.baseline && r.group == group)
-        };
+        let base = |group: &str| self.rows.iter().find(|r| r.baseline && r.group == group);
         self.rows
             .iter()
             .filter(|r| !r.baseline)
             .map(|r| {
                 let b = base(&r.group);
-                let (Some(b), Some(e), Some(p), Some(change)) = (b, &r.elapsed, r.p, r.change) else {
+                let (Some(b), Some(e), Some(p), Some(change)) = (b, &r.elapsed, r.p, r.change)
+                else {
                     return format!("{}: {} can't be compared", r.group, r.policy);
                 };
                 let be = b.elapsed.as_ref().map_or(f64::NAN, |s| s.mean);
-                let numbers = format!("{:.1} s against {be:.1} s, p={p:.3}, n={}+{}", e.mean, r.completed, b.completed);
+                let numbers = format!(
+                    "{:.1} s against {be:.1} s, p={p:.3}, n={}+{}",
+                    e.mean, r.completed, b.completed
+                );
                 if p < ALPHA {
                     let word = if change < 0.0 { "faster" } else { "slower" };
-                    format!("{}: {} is {:.1} % {word} than {} ({numbers})", r.group, r.policy, change.abs() * 100.0, b.policy)
+                    format!(
+                        "{}: {} is {:.1} % {word} than {} ({numbers})",
+                        r.group,
+                        r.policy,
+                        change.abs() * 100.0,
+                        b.policy
+                    )
                 } else {
-                    format!("{}: no difference between {} and {} can be claimed ({numbers})", r.group, r.policy, b.policy)
+                    format!(
+                        "{}: no difference between {} and {} can be claimed ({numbers})",
+                        r.group, r.policy, b.policy
+                    )
                 }
             })
             .collect()
@@ -140,7 +162,18 @@ impl Comparison {
         }
         let mut t = Table::new();
         t.load_style(presets::UTF8_HORIZONTAL_ONLY);
-        t.set_header(["", "policy", "elapsed s", "± sd", "95 % interval", "change", "p", "n", "nr_vmscan_write min | median | max", "other endings"]);
+        t.set_header([
+            "",
+            "policy",
+            "elapsed s",
+            "± sd",
+            "95 % interval",
+            "change",
+            "p",
+            "n",
+            "nr_vmscan_write min | median | max",
+            "other endings",
+        ]);
         for r in &self.rows {
             let right = |s: String| TableCell::new(s).set_alignment(CellAlignment::Right);
             let e = r.elapsed.as_ref();
@@ -149,17 +182,30 @@ impl Comparison {
                 (Some(_), _) => "~".into(),
                 _ => String::new(),
             };
-            let endings: Vec<String> = r.other_endings.iter().map(|(e, n)| format!("{n} {e}")).collect();
+            let endings: Vec<String> = r
+                .other_endings
+                .iter()
+                .map(|(e, n)| format!("{n} {e}"))
+                .collect();
             t.add_row([
                 TableCell::new(&r.group),
                 TableCell::new(&r.policy),
                 right(e.map_or("-".into(), |s| format!("{:.2}", s.mean))),
                 right(e.map_or("-".into(), |s| format!("{:.2}", s.sd))),
-                right(e.and_then(|s| s.mean_interval).map_or("-".into(), |(a, b)| format!("{a:.1} … {b:.1}"))),
+                right(
+                    e.and_then(|s| s.mean_interval)
+                        .map_or("-".into(), |(a, b)| format!("{a:.1} … {b:.1}")),
+                ),
                 right(change),
                 right(r.p.map_or(String::new(), |p| format!("{p:.3}"))),
                 right(r.completed.to_string()),
-                right(r.nr_vmscan_write.as_ref().map_or("unsupported".into(), |s| format!("{} | {} | {}", s.min, s.median, s.max))),
+                right(
+                    r.nr_vmscan_write
+                        .as_ref()
+                        .map_or("unsupported".into(), |s| {
+                            format!("{} | {} | {}", s.min, s.median, s.max)
+                        }),
+                ),
                 TableCell::new(endings.join(", ")),
             ]);
         }
@@ -178,7 +224,12 @@ impl Comparison {
         }
         for r in self.rows.iter().filter(|r| !r.outliers.is_empty()) {
             let which: Vec<String> = r.outliers.iter().map(|i| (i + 1).to_string()).collect();
-            out.push(format!("{} {}: outlying iterations {} (kept)", r.group, r.policy, which.join(", ")));
+            out.push(format!(
+                "{} {}: outlying iterations {} (kept)",
+                r.group,
+                r.policy,
+                which.join(", ")
+            ));
         }
         out
     }
@@ -197,10 +248,19 @@ pub fn tracker_text(outcomes: &Outcomes) -> String {
     summary.set_header(["", "policy", "pgactivate min | median | max"]);
     let mut paths = Table::new();
     paths.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    paths.set_header(["", "policy", "instantiated by", "later path", "did", "median count"]);
+    paths.set_header([
+        "",
+        "policy",
+        "instantiated by",
+        "later path",
+        "did",
+        "median count",
+    ]);
     let mut any = false;
     for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
-        let reports: Vec<_> = completed(results).filter_map(|r| r.tracker.as_ref()).collect();
+        let reports: Vec<_> = completed(results)
+            .filter_map(|r| r.tracker.as_ref())
+            .collect();
         if reports.is_empty() {
             continue;
         }
@@ -209,7 +269,9 @@ pub fn tracker_text(outcomes: &Outcomes) -> String {
         summary.add_row([
             cell.group(),
             cell.policy.clone(),
-            activated.map_or("-".into(), |s| format!("{} | {} | {}", s.min, s.median, s.max)),
+            activated.map_or("-".into(), |s| {
+                format!("{} | {} | {}", s.min, s.median, s.max)
+            }),
         ]);
         let mut keys: Vec<(&str, &str, &str)> = reports
             .iter()
@@ -239,7 +301,10 @@ pub fn tracker_text(outcomes: &Outcomes) -> String {
         }
     }
     if any {
-        let _ = writeln!(out, "Page tracker: activations\n{summary}\n\nPage tracker: paths\n{paths}");
+        let _ = writeln!(
+            out,
+            "Page tracker: activations\n{summary}\n\nPage tracker: paths\n{paths}"
+        );
     }
     out
 }

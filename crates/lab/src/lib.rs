@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod diagnostic;
 pub mod experiment;
 pub mod model;
 pub mod output;

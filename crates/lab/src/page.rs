@@ -12,7 +12,10 @@ use std::collections::BTreeSet;
 /// Builds the page.
 pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
     let e = &outcomes.experiment;
-    let fitted = sim::Params::TABLE.iter().filter(|p| !p.fitted.is_empty()).count();
+    let fitted = sim::Params::TABLE
+        .iter()
+        .filter(|p| !p.fitted.is_empty())
+        .count();
     let facts = vec![
         ("iterations of each cell".into(), e.iterations.to_string()),
         ("cells".into(), e.cells.len().to_string()),
@@ -29,7 +32,13 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
         facts,
         summary: vec![
             table(outcomes, "elapsed", "s", Center::Mean, &metric),
-            table(outcomes, "nr_vmscan_write", "pages", Center::Median, &counter),
+            table(
+                outcomes,
+                "nr_vmscan_write",
+                "pages",
+                Center::Median,
+                &counter,
+            ),
         ],
         cells: e
             .cells
@@ -43,12 +52,22 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
 
 /// The axes other than the policy.
 fn axes(cell: &Cell) -> Vec<(String, String)> {
-    cell.axes.iter().filter(|(k, _)| k != "policy").cloned().collect()
+    cell.axes
+        .iter()
+        .filter(|(k, _)| k != "policy")
+        .cloned()
+        .collect()
 }
 
 type Values<'a> = &'a dyn Fn(&[Option<sim::RunResult>], &str) -> Vec<f64>;
 
-fn table(outcomes: &Outcomes, name: &str, unit: &str, center: Center, values: Values<'_>) -> SummaryTable {
+fn table(
+    outcomes: &Outcomes,
+    name: &str,
+    unit: &str,
+    center: Center,
+    values: Values<'_>,
+) -> SummaryTable {
     let cells = &outcomes.experiment.cells;
     let rows = cells
         .iter()
@@ -58,7 +77,9 @@ fn table(outcomes: &Outcomes, name: &str, unit: &str, center: Center, values: Va
             let s = stats::summary(&samples);
             let group = cell.group();
             let base = cells.iter().position(|c| c.baseline && c.group() == group);
-            let against = base.map(|i| values(&outcomes.results[i], name)).unwrap_or_default();
+            let against = base
+                .map(|i| values(&outcomes.results[i], name))
+                .unwrap_or_default();
             let comparison = (!cell.baseline && !against.is_empty() && !samples.is_empty())
                 .then(|| claim(&samples, &against, center));
             SummaryRow {
@@ -106,7 +127,12 @@ fn claim(samples: &[f64], base: &[f64], center: Center) -> Claim {
     } else {
         Verdict::More
     };
-    Claim { change: new / old - 1.0, interval: None, p: Some(p), verdict }
+    Claim {
+        change: new / old - 1.0,
+        interval: None,
+        p: Some(p),
+        verdict,
+    }
 }
 
 fn panel(cell: &Cell, results: &[Option<sim::RunResult>]) -> Panel {
@@ -114,7 +140,10 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>]) -> Panel {
     let mut figures = Vec::new();
     let names: BTreeSet<&String> = finished.iter().flat_map(|r| r.metrics.keys()).collect();
     for name in names {
-        let unit = finished.iter().find_map(|r| r.metrics.get(name)).map_or("", |m| m.unit);
+        let unit = finished
+            .iter()
+            .find_map(|r| r.metrics.get(name))
+            .map_or("", |m| m.unit);
         figures.push(Figure {
             name: name.clone(),
             unit: unit.into(),
@@ -135,10 +164,16 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>]) -> Panel {
         policy: cell.policy.clone(),
         baseline: cell.baseline,
         outcomes: finished.iter().map(|r| r.outcome.clone()).collect(),
-        series: finished.first().map(|r| r.series.clone()).unwrap_or_default(),
+        series: finished
+            .first()
+            .map(|r| r.series.clone())
+            .unwrap_or_default(),
         latency: Latency::merged(finished.iter().map(|r| &r.alloc_latency)),
         figures,
         tracker: finished.first().and_then(|r| r.tracker.clone()),
-        notes: finished.iter().flat_map(|r| r.notes.iter().cloned()).collect(),
+        notes: finished
+            .iter()
+            .flat_map(|r| r.notes.iter().cloned())
+            .collect(),
     }
 }

@@ -4,19 +4,50 @@ use std::path::Path;
 
 /// The tables that come with the project.
 const EMBEDDED: [(&str, &str); 7] = [
-    ("writeback-from-reclaim.csv", include_str!("../../../data/published/writeback-from-reclaim.csv")),
-    ("writeback-from-reclaim-detail.csv", include_str!("../../../data/published/writeback-from-reclaim-detail.csv")),
-    ("writeback-from-reclaim-detail-micro.csv", include_str!("../../../data/published/writeback-from-reclaim-detail-micro.csv")),
-    ("per-zone-dirty-limits.csv", include_str!("../../../data/published/per-zone-dirty-limits.csv")),
-    ("tunable-watermarks.csv", include_str!("../../../data/published/tunable-watermarks.csv")),
-    ("sequential-read.csv", include_str!("../../../data/published/sequential-read.csv")),
-    ("xfs-inode-reclaim.csv", include_str!("../../../data/published/xfs-inode-reclaim.csv")),
+    (
+        "writeback-from-reclaim.csv",
+        include_str!("../../../data/published/writeback-from-reclaim.csv"),
+    ),
+    (
+        "writeback-from-reclaim-detail.csv",
+        include_str!("../../../data/published/writeback-from-reclaim-detail.csv"),
+    ),
+    (
+        "writeback-from-reclaim-detail-micro.csv",
+        include_str!("../../../data/published/writeback-from-reclaim-detail-micro.csv"),
+    ),
+    (
+        "per-zone-dirty-limits.csv",
+        include_str!("../../../data/published/per-zone-dirty-limits.csv"),
+    ),
+    (
+        "tunable-watermarks.csv",
+        include_str!("../../../data/published/tunable-watermarks.csv"),
+    ),
+    (
+        "sequential-read.csv",
+        include_str!("../../../data/published/sequential-read.csv"),
+    ),
+    (
+        "xfs-inode-reclaim.csv",
+        include_str!("../../../data/published/xfs-inode-reclaim.csv"),
+    ),
 ];
 
 /// The columns.
 const COLUMNS: [&str; 12] = [
-    "series", "machine", "threads", "filesystem", "workload", "metric", "unit", "policy", "value",
-    "stddev", "tolerance", "direction",
+    "series",
+    "machine",
+    "threads",
+    "filesystem",
+    "workload",
+    "metric",
+    "unit",
+    "policy",
+    "value",
+    "stddev",
+    "tolerance",
+    "direction",
 ];
 
 /// How near the engine must come.
@@ -65,8 +96,21 @@ pub struct Row {
 impl Row {
     /// Whether another row differs in the policy alone.
     pub fn same_key(&self, other: &Self) -> bool {
-        (&self.series, &self.machine, &self.threads, &self.filesystem, &self.workload, &self.metric)
-            == (&other.series, &other.machine, &other.threads, &other.filesystem, &other.workload, &other.metric)
+        (
+            &self.series,
+            &self.machine,
+            &self.threads,
+            &self.filesystem,
+            &self.workload,
+            &self.metric,
+        ) == (
+            &other.series,
+            &other.machine,
+            &other.threads,
+            &other.filesystem,
+            &other.workload,
+            &other.metric,
+        )
     }
 }
 
@@ -88,8 +132,9 @@ pub struct TableError {
 fn tolerance(text: &str) -> Option<Tolerance> {
     let mut parts = text.split(':');
     let kind = parts.next()?;
-    let numbers: Option<Vec<f64>> =
-        parts.map(|p| p.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0)).collect();
+    let numbers: Option<Vec<f64>> = parts
+        .map(|p| p.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0))
+        .collect();
     Some(match (kind, numbers?.as_slice()) {
         ("rel", [x]) => Tolerance::Rel(*x),
         ("abs", [x]) => Tolerance::Abs(*x),
@@ -112,10 +157,22 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Row>, TableError> {
         message,
         accepted: accepted.into(),
     };
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-    let header = reader.headers().map_err(|e| error(1, e.to_string(), "UTF-8 CSV"))?.clone();
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let header = reader
+        .headers()
+        .map_err(|e| error(1, e.to_string(), "UTF-8 CSV"))?
+        .clone();
     if header.iter().ne(COLUMNS) {
-        return Err(error(1, format!("the columns are `{}`", header.iter().collect::<Vec<_>>().join(",")), "series,machine,threads,filesystem,workload,metric,unit,policy,value,stddev,tolerance,direction"));
+        return Err(error(
+            1,
+            format!(
+                "the columns are `{}`",
+                header.iter().collect::<Vec<_>>().join(",")
+            ),
+            "series,machine,threads,filesystem,workload,metric,unit,policy,value,stddev,tolerance,direction",
+        ));
     }
     let mut rows = Vec::new();
     for record in reader.records() {
@@ -128,19 +185,36 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Row>, TableError> {
             return Err(error(line, format!("{} columns", r.len()), "12 columns"));
         }
         let finite = |i: usize| r[i].parse::<f64>().ok().filter(|x| x.is_finite());
-        let value = finite(8).ok_or_else(|| error(line, format!("`value` is `{}`", &r[8]), "a number"))?;
+        let value =
+            finite(8).ok_or_else(|| error(line, format!("`value` is `{}`", &r[8]), "a number"))?;
         let stddev = match &r[9] {
             "" => None,
-            _ => Some(finite(9).filter(|x| *x >= 0.0).ok_or_else(|| error(line, format!("`stddev` is `{}`", &r[9]), "a number of at least 0, or nothing"))?),
+            _ => Some(finite(9).filter(|x| *x >= 0.0).ok_or_else(|| {
+                error(
+                    line,
+                    format!("`stddev` is `{}`", &r[9]),
+                    "a number of at least 0, or nothing",
+                )
+            })?),
         };
         let tolerance = tolerance(&r[10]).ok_or_else(|| {
-            error(line, format!("`tolerance` is `{}`", &r[10]), "rel:x, abs:x, zero:x, factor:k:f, ratio:k or none")
+            error(
+                line,
+                format!("`tolerance` is `{}`", &r[10]),
+                "rel:x, abs:x, zero:x, factor:k:f, ratio:k or none",
+            )
         })?;
         let direction = match &r[11] {
             "" => None,
             "up" => Some(Direction::Up),
             "down" => Some(Direction::Down),
-            other => return Err(error(line, format!("`direction` is `{other}`"), "up, down or nothing")),
+            other => {
+                return Err(error(
+                    line,
+                    format!("`direction` is `{other}`"),
+                    "up, down or nothing",
+                ));
+            }
         };
         rows.push(Row {
             series: r[0].into(),
@@ -185,7 +259,10 @@ pub fn load(folder: Option<&Path>) -> Result<Vec<Row>, TableError> {
         .collect();
     files.sort();
     if files.is_empty() {
-        return Err(unreadable(folder, std::io::Error::other("no .csv file in it")));
+        return Err(unreadable(
+            folder,
+            std::io::Error::other("no .csv file in it"),
+        ));
     }
     let mut rows = Vec::new();
     for f in files {
@@ -206,7 +283,11 @@ mod tests {
     fn the_projects_tables_parse() {
         let rows = load(None).expect("well-formed tables");
         assert!(rows.len() > 500);
-        assert!(rows.iter().any(|r| r.series == "per-zone-dirty-limits" && r.direction == Some(Direction::Down)));
+        assert!(
+            rows.iter().any(
+                |r| r.series == "per-zone-dirty-limits" && r.direction == Some(Direction::Down)
+            )
+        );
     }
 
     #[test]
@@ -214,15 +295,26 @@ mod tests {
         for (line, what) in [
             ("s,m,1,xfs,w,e,s,p,abc,,rel:0.1,", "`value` is `abc`"),
             ("s,m,1,xfs,w,e,s,p,1,,rel,", "`tolerance` is `rel`"),
-            ("s,m,1,xfs,w,e,s,p,1,,factor:0.5:1,", "`tolerance` is `factor:0.5:1`"),
+            (
+                "s,m,1,xfs,w,e,s,p,1,,factor:0.5:1,",
+                "`tolerance` is `factor:0.5:1`",
+            ),
             ("s,m,1,xfs,w,e,s,p,1,-2,none,", "`stddev` is `-2`"),
-            ("s,m,1,xfs,w,e,s,p,1,,none,sideways", "`direction` is `sideways`"),
+            (
+                "s,m,1,xfs,w,e,s,p,1,,none,sideways",
+                "`direction` is `sideways`",
+            ),
             ("s,m,1", "3 columns"),
         ] {
             let e = parse("t.csv", &format!("{HEAD}{line}\n")).expect_err(line);
             assert_eq!((e.line, e.message.as_str()), (2, what));
         }
-        assert!(parse("t.csv", "a,b\n").expect_err("columns").message.contains("a,b"));
+        assert!(
+            parse("t.csv", "a,b\n")
+                .expect_err("columns")
+                .message
+                .contains("a,b")
+        );
     }
 
     proptest! {

@@ -15,7 +15,10 @@ pub const SERIES: [(&str, &str, Option<(&str, &str)>); 5] = [
     (
         "per-zone-dirty-limits",
         "vanilla",
-        Some(("experiments/usb-stick.toml", include_str!("../../../experiments/usb-stick.toml"))),
+        Some((
+            "experiments/usb-stick.toml",
+            include_str!("../../../experiments/usb-stick.toml"),
+        )),
     ),
     ("tunable-watermarks", "default", None),
     ("sequential-read", "3.16-vanilla", None),
@@ -23,8 +26,10 @@ pub const SERIES: [(&str, &str, Option<(&str, &str)>); 5] = [
 ];
 
 /// Machine files that the experiments name, for a binary far from its sources.
-pub const MACHINES: [(&str, &str); 1] =
-    [("machines/3765M.toml", include_str!("../../../machines/3765M.toml"))];
+pub const MACHINES: [(&str, &str); 1] = [(
+    "machines/3765M.toml",
+    include_str!("../../../machines/3765M.toml"),
+)];
 
 /// A row with what the engine gave.
 #[derive(Debug, Clone)]
@@ -60,7 +65,11 @@ pub fn within(row: &Row, e: f64, baselines: Option<(f64, f64)>) -> bool {
         Tolerance::Zero(x) => e <= x,
         Tolerance::Factor(k, floor) => {
             let (e, p) = (e.max(floor), p.max(floor));
-            if e == 0.0 || p == 0.0 { e == p } else { (1.0 / k..=k).contains(&(e / p)) }
+            if e == 0.0 || p == 0.0 {
+                e == p
+            } else {
+                (1.0 / k..=k).contains(&(e / p))
+            }
         }
         Tolerance::Ratio(k) => baselines.is_some_and(|(pb, eb)| {
             if pb == 0.0 || eb == 0.0 || p == 0.0 {
@@ -96,7 +105,9 @@ pub fn measure(row: &Row, outcomes: &Outcomes) -> Result<f64, String> {
                 && c.filesystem == row.filesystem
                 && c.policy == row.policy
         })
-        .ok_or_else(|| "no cell of the experiment has this machine, filesystem and policy".to_string())?;
+        .ok_or_else(|| {
+            "no cell of the experiment has this machine, filesystem and policy".to_string()
+        })?;
     let results = &outcomes.results[i];
     let (name, how) = match row.metric.rsplit_once(' ') {
         Some((name, how @ ("min" | "median" | "max" | "mean" | "stddev"))) => (name, how),
@@ -106,8 +117,8 @@ pub fn measure(row: &Row, outcomes: &Outcomes) -> Result<f64, String> {
     if values.is_empty() {
         values = counter(results, name);
     }
-    let s = stats::summary(&values)
-        .ok_or_else(|| format!("no completed iteration gave `{name}`"))?;
+    let s =
+        stats::summary(&values).ok_or_else(|| format!("no completed iteration gave `{name}`"))?;
     Ok(match how {
         "min" => s.min,
         "median" => s.median,
@@ -151,7 +162,10 @@ pub fn score(rows: &[Row], baseline: &str, outcomes: Option<&Outcomes>) -> Vec<S
 
 fn count(rows: &[Scored], wanted: impl Fn(&Scored) -> bool) -> Score {
     let mut s = Score::default();
-    for r in rows.iter().filter(|r| r.row.tolerance != Tolerance::None && wanted(r)) {
+    for r in rows
+        .iter()
+        .filter(|r| r.row.tolerance != Tolerance::None && wanted(r))
+    {
         s.cells += 1;
         s.within += usize::from(r.within);
     }
@@ -160,19 +174,31 @@ fn count(rows: &[Scored], wanted: impl Fn(&Scored) -> bool) -> Score {
 
 /// Whether some model parameter was fitted to the row.
 pub fn is_fitted(row: &Row) -> bool {
-    let name = format!("{}/{}/{}/{}", row.series, row.filesystem, row.metric, row.policy);
-    sim::Params::TABLE.iter().any(|p| p.fitted.contains(&name.as_str()))
+    let name = format!(
+        "{}/{}/{}/{}",
+        row.series, row.filesystem, row.metric, row.policy
+    );
+    sim::Params::TABLE
+        .iter()
+        .any(|p| p.fitted.contains(&name.as_str()))
 }
 
 fn directions(rows: &[Scored]) -> (usize, usize) {
     let checked = rows.iter().filter(|r| r.agrees.is_some()).count();
-    (checked, rows.iter().filter(|r| r.agrees == Some(true)).count())
+    (
+        checked,
+        rows.iter().filter(|r| r.agrees == Some(true)).count(),
+    )
 }
 
 fn totals(rows: &[Scored]) -> [Value; 3] {
     let all = count(rows, |_| true);
     let (checked, agree) = directions(rows);
-    [json!(all.cells), json!(all.within), json!({"checked": checked, "agree": agree})]
+    [
+        json!(all.cells),
+        json!(all.within),
+        json!({"checked": checked, "agree": agree}),
+    ]
 }
 
 /// The scores of several series as JSON.
@@ -207,10 +233,12 @@ pub fn to_json(series: &[(String, Vec<Scored>)]) -> Value {
     let [cells, within, direction] = totals(&all);
     let unsupported: Vec<Value> = all
         .iter()
-        .filter_map(|r| r.unsupported.as_ref().map(|why| json!({
+        .filter_map(|r| {
+            r.unsupported.as_ref().map(|why| json!({
             "series": r.row.series, "machine": r.row.machine, "filesystem": r.row.filesystem,
             "metric": r.row.metric, "policy": r.row.policy, "reason": why,
-        })))
+        }))
+        })
         .collect();
     json!({
         "series": list,
@@ -223,7 +251,17 @@ pub fn to_json(series: &[(String, Vec<Scored>)]) -> Value {
 pub fn to_text(title: &str, rows: &[Scored]) -> String {
     let mut t = Table::new();
     t.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    t.set_header(["machine", "filesystem", "metric", "policy", "published", "engine", "deviation", "within", "direction"]);
+    t.set_header([
+        "machine",
+        "filesystem",
+        "metric",
+        "policy",
+        "published",
+        "engine",
+        "deviation",
+        "within",
+        "direction",
+    ]);
     for r in rows {
         let right = |s: String| TableCell::new(s).set_alignment(CellAlignment::Right);
         let deviation = match r.measured {
@@ -237,7 +275,9 @@ pub fn to_text(title: &str, rows: &[Scored]) -> String {
             TableCell::new(&r.row.metric),
             TableCell::new(&r.row.policy),
             right(r.row.value.to_string()),
-            right(r.measured.map_or("unsupported".into(), |e| ((e * 1000.0).round() / 1000.0).to_string())),
+            right(r.measured.map_or("unsupported".into(), |e| {
+                ((e * 1000.0).round() / 1000.0).to_string()
+            })),
             right(deviation),
             TableCell::new(match (r.row.tolerance, r.within) {
                 (Tolerance::None, _) => "not scored",
@@ -257,9 +297,21 @@ pub fn to_text(title: &str, rows: &[Scored]) -> String {
     let predicted = count(rows, |r| !is_fitted(&r.row));
     let (checked, agree) = directions(rows);
     let _ = writeln!(out, "{title}\n{t}");
-    let _ = writeln!(out, "scored cells within tolerance: {} of {}", all.within, all.cells);
-    let _ = writeln!(out, "  with a tolerance other than zero: {} of {}", strict.within, strict.cells);
-    let _ = writeln!(out, "  to which no parameter was fitted: {} of {}", predicted.within, predicted.cells);
+    let _ = writeln!(
+        out,
+        "scored cells within tolerance: {} of {}",
+        all.within, all.cells
+    );
+    let _ = writeln!(
+        out,
+        "  with a tolerance other than zero: {} of {}",
+        strict.within, strict.cells
+    );
+    let _ = writeln!(
+        out,
+        "  to which no parameter was fitted: {} of {}",
+        predicted.within, predicted.cells
+    );
     let _ = writeln!(out, "directions that agree: {agree} of {checked}");
     out
 }
@@ -287,21 +339,40 @@ mod tests {
     #[test]
     fn every_tolerance_by_hand() {
         let ok = |t, p, sd, e| within(&row(t, p, sd), e, Some((10.0, 20.0)));
-        assert!(ok(Tolerance::Rel(0.1), 100.0, None, 110.0) && !ok(Tolerance::Rel(0.1), 100.0, None, 110.1));
+        assert!(
+            ok(Tolerance::Rel(0.1), 100.0, None, 110.0)
+                && !ok(Tolerance::Rel(0.1), 100.0, None, 110.1)
+        );
         assert!(ok(Tolerance::Rel(0.1), 100.0, Some(8.0), 116.0));
-        assert!(ok(Tolerance::Abs(3.0), 5.0, None, 2.0) && !ok(Tolerance::Abs(3.0), 5.0, None, 1.9));
-        assert!(ok(Tolerance::Zero(7.0), 0.0, None, 7.0) && !ok(Tolerance::Zero(7.0), 0.0, None, 8.0));
-        assert!(ok(Tolerance::Factor(3.0, 0.0), 30.0, None, 10.0) && !ok(Tolerance::Factor(3.0, 0.0), 30.0, None, 9.0));
-        assert!(ok(Tolerance::Factor(3.0, 100.0), 1.0, None, 300.0) && !ok(Tolerance::Factor(2.0, 0.0), 5.0, None, 0.0));
+        assert!(
+            ok(Tolerance::Abs(3.0), 5.0, None, 2.0) && !ok(Tolerance::Abs(3.0), 5.0, None, 1.9)
+        );
+        assert!(
+            ok(Tolerance::Zero(7.0), 0.0, None, 7.0) && !ok(Tolerance::Zero(7.0), 0.0, None, 8.0)
+        );
+        assert!(
+            ok(Tolerance::Factor(3.0, 0.0), 30.0, None, 10.0)
+                && !ok(Tolerance::Factor(3.0, 0.0), 30.0, None, 9.0)
+        );
+        assert!(
+            ok(Tolerance::Factor(3.0, 100.0), 1.0, None, 300.0)
+                && !ok(Tolerance::Factor(2.0, 0.0), 5.0, None, 0.0)
+        );
         // Published ratio 30/10 = 3; measured 60/20 = 3 and 160/20 = 8.
-        assert!(ok(Tolerance::Ratio(2.0), 30.0, None, 60.0) && !ok(Tolerance::Ratio(2.0), 30.0, None, 160.0));
+        assert!(
+            ok(Tolerance::Ratio(2.0), 30.0, None, 60.0)
+                && !ok(Tolerance::Ratio(2.0), 30.0, None, 160.0)
+        );
         assert!(!ok(Tolerance::None, 1.0, None, 1.0));
     }
 
     #[test]
     fn a_direction_needs_sign_and_a_quarter_of_the_size() {
         let down = |p, e| agrees(Direction::Down, p, e);
-        assert!(down((100.0, 60.0), (100.0, 90.0)), "10 % of 40 % is a quarter");
+        assert!(
+            down((100.0, 60.0), (100.0, 90.0)),
+            "10 % of 40 % is a quarter"
+        );
         assert!(!down((100.0, 60.0), (100.0, 91.0)));
         assert!(!down((100.0, 60.0), (100.0, 140.0)));
         assert!(!down((100.0, 0.0), (0.0, 0.0)), "no change has no sign");
@@ -313,7 +384,10 @@ mod tests {
         let scored = score(&[row(Tolerance::Rel(0.1), 1.0, None)], "vanilla", None);
         let j = to_json(&[("s".into(), scored)]);
         assert_eq!(j["series"][0]["rows"][0]["measured"], Value::Null);
-        assert_eq!((j["total"]["cells"].clone(), j["total"]["within"].clone()), (json!(1), json!(0)));
+        assert_eq!(
+            (j["total"]["cells"].clone(), j["total"]["within"].clone()),
+            (json!(1), json!(0))
+        );
         assert_eq!(j["unsupported"].as_array().expect("a list").len(), 1);
     }
 }

@@ -70,7 +70,11 @@ fn variance(v: &[f64], mean: f64) -> f64 {
 
 fn median_sorted(v: &[f64]) -> f64 {
     let n = v.len();
-    if n % 2 == 1 { v[n / 2] } else { (v[n / 2 - 1] + v[n / 2]) / 2.0 }
+    if n % 2 == 1 {
+        v[n / 2]
+    } else {
+        (v[n / 2 - 1] + v[n / 2]) / 2.0
+    }
 }
 
 /// The widest pair of order statistics whose coverage, by the binomial distribution, reaches the
@@ -78,7 +82,9 @@ fn median_sorted(v: &[f64]) -> f64 {
 fn median_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     let n = sorted.len();
     let b = Binomial::new(0.5, n as u64).ok()?;
-    let k = (0..n / 2).take_while(|&k| b.cdf(k as u64) <= (1.0 - CONFIDENCE) / 2.0).count();
+    let k = (0..n / 2)
+        .take_while(|&k| b.cdf(k as u64) <= (1.0 - CONFIDENCE) / 2.0)
+        .count();
     (k > 0).then(|| (sorted[k - 1], sorted[n - k]))
 }
 
@@ -89,12 +95,19 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     if n == 0 || m == 0 {
         return 1.0;
     }
-    let mut all: Vec<(f64, bool)> =
-        a.iter().map(|&x| (x, true)).chain(b.iter().map(|&x| (x, false))).collect();
+    let mut all: Vec<(f64, bool)> = a
+        .iter()
+        .map(|&x| (x, true))
+        .chain(b.iter().map(|&x| (x, false)))
+        .collect();
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
     let (mut rank_sum, mut ties, mut i) = (0.0, 0.0, 0);
     while i < all.len() {
-        let j = (i..all.len()).take_while(|&j| all[j].0 == all[i].0).last().expect("itself") + 1;
+        let j = (i..all.len())
+            .take_while(|&j| all[j].0 == all[i].0)
+            .last()
+            .expect("itself")
+            + 1;
         let t = (j - i) as f64;
         let rank = (i + 1 + j) as f64 / 2.0;
         rank_sum += rank * all[i..j].iter().filter(|x| x.1).count() as f64;
@@ -141,14 +154,18 @@ fn exact_tail(n: usize, m: usize, u: usize) -> f64 {
 /// Outliers by the modified z-score (Iglewicz and Hoaglin, 1993): |0.6745 (x − median) / MAD| >
 /// 10, hyperfine's threshold of 14.826 MAD. Indexes into the sample.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
-    let Some(s) = summary(values) else { return Vec::new() };
+    let Some(s) = summary(values) else {
+        return Vec::new();
+    };
     let mut deviations: Vec<f64> = values.iter().map(|x| (x - s.median).abs()).collect();
     deviations.sort_by(f64::total_cmp);
     let mad = median_sorted(&deviations);
     if mad == 0.0 {
         return Vec::new();
     }
-    (0..values.len()).filter(|&i| (values[i] - s.median).abs() > 14.826 * mad).collect()
+    (0..values.len())
+        .filter(|&i| (values[i] - s.median).abs() > 14.826 * mad)
+        .collect()
 }
 
 #[cfg(test)]
@@ -162,14 +179,17 @@ mod tests {
         let u_of = |mask: u32| {
             let (mut u, n) = (0usize, pooled.len());
             for i in (0..n).filter(|i| mask >> i & 1 == 1) {
-                u += (0..n).filter(|j| mask >> j & 1 == 0 && pooled[*j] < pooled[i]).count();
+                u += (0..n)
+                    .filter(|j| mask >> j & 1 == 0 && pooled[*j] < pooled[i])
+                    .count();
             }
             u
         };
         let seen = u_of((1 << a.len()) - 1);
         let least = seen.min(a.len() * b.len() - seen);
-        let masks: Vec<u32> =
-            (0..1u32 << pooled.len()).filter(|m| m.count_ones() as usize == a.len()).collect();
+        let masks: Vec<u32> = (0..1u32 << pooled.len())
+            .filter(|m| m.count_ones() as usize == a.len())
+            .collect();
         let tail = masks.iter().filter(|&&m| u_of(m) <= least).count() as f64;
         (2.0 * tail / masks.len() as f64).min(1.0)
     }
@@ -206,7 +226,10 @@ mod tests {
         assert!((low - 3.212_5).abs() < 1e-3 && (high - 6.787_5).abs() < 1e-3);
         // n = 8: the extreme order statistics cover 99.2 %.
         assert_eq!(s.median_interval, Some((2.0, 9.0)));
-        assert_eq!(summary(&[1.0, 2.0, 3.0]).expect("a sample").median_interval, None);
+        assert_eq!(
+            summary(&[1.0, 2.0, 3.0]).expect("a sample").median_interval,
+            None
+        );
     }
 
     #[test]

@@ -78,16 +78,22 @@ impl<W: World> Mm<W> {
     pub(crate) fn eligible(&self, node: u32, gfp: Gfp) -> impl Iterator<Item = usize> + '_ {
         let highest = gfp.high_zoneidx();
         let only = gfp.has(Gfp::THISNODE);
-        self.nodes[node as usize].zonelist.iter().map(|&z| usize::from(z)).filter(move |&z| {
-            let zone = &self.zones[z];
-            zone.kind.index() <= highest && (!only || zone.node == node)
-        })
+        self.nodes[node as usize]
+            .zonelist
+            .iter()
+            .map(|&z| usize::from(z))
+            .filter(move |&z| {
+                let zone = &self.zones[z];
+                zone.kind.index() <= highest && (!only || zone.node == node)
+            })
     }
 
     /// The first usable zone: its index is the classzone.
     #[inline(always)]
     fn preferred_zone(&self, node: u32, gfp: Gfp) -> usize {
-        self.eligible(node, gfp).next().expect("a request names a populated zone")
+        self.eligible(node, gfp)
+            .next()
+            .expect("a request names a populated zone")
     }
 
     /// One walk over the free lists (reference 02 §2).
@@ -112,14 +118,24 @@ impl<W: World> Mm<W> {
                 self.world.charge(Cost::ZoneWalk, 1);
                 continue;
             }
-            let pfn = if order == 0 { self.rmqueue_pcp(z) } else { self.rmqueue_order(z, order) };
+            let pfn = if order == 0 {
+                self.rmqueue_pcp(z)
+            } else {
+                self.rmqueue_order(z, order)
+            };
             if let Some(pfn) = pfn {
                 debug_assert!(!self.frames.any(pfn, flag::CHECK_AT_FREE | flag::USED));
-                self.frames.word(pfn, 0).set((z as u32) << flag::ZONE_SHIFT | flag::USED);
+                self.frames
+                    .word(pfn, 0)
+                    .set((z as u32) << flag::ZONE_SHIFT | flag::USED);
                 self.frames.set_maps(pfn, 0, 0);
                 self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
                 self.world.charge(Cost::PageAlloc, 1);
-                self.trace(|| Event::PageAlloc { pfn, order, gfp: gfp.0 });
+                self.trace(|| Event::PageAlloc {
+                    pfn,
+                    order,
+                    gfp: gfp.0,
+                });
                 return Some(pfn);
             }
         }
@@ -154,7 +170,8 @@ impl<W: World> Mm<W> {
         let node = self.current().node.get();
         let fast = self.fast_path_flags();
         if let Some(pfn) = self.get_page_from_freelist(node, gfp, order, Mark::Low, fast) {
-            self.world.alloc_latency(AllocPath::Fast, self.world.now() - start);
+            self.world
+                .alloc_latency(AllocPath::Fast, self.world.now() - start);
             self.track_instantiated(pfn, noted);
             return Some(pfn);
         }
@@ -195,7 +212,11 @@ impl<W: World> Mm<W> {
         let mut path = AllocPath::KswapdWoken;
         'restart: loop {
             for z in self.eligible(node, gfp) {
-                self.wakeup_kswapd(z, order, self.zones[self.preferred_zone(node, gfp)].kind.index());
+                self.wakeup_kswapd(
+                    z,
+                    order,
+                    self.zones[self.preferred_zone(node, gfp)].kind.index(),
+                );
             }
             if self.policy.dirty_limits == DirtyLimits::PerZoneStall && gfp.has(Gfp::WRITE) {
                 if self.stall_on_dirty_zones(node, gfp).await {
@@ -223,7 +244,8 @@ impl<W: World> Mm<W> {
                     }
                     if gfp.has(Gfp::NOFAIL) {
                         let z = self.preferred_zone(node, gfp);
-                        self.wait_iff_congested(z, Class::Async, self.tick_fraction(50)).await;
+                        self.wait_iff_congested(z, Class::Async, self.tick_fraction(50))
+                            .await;
                         continue;
                     }
                 }
@@ -239,8 +261,7 @@ impl<W: World> Mm<W> {
                 if progress > 0 {
                     pages_reclaimed += progress;
                     for attempt in 0..2 {
-                        let page =
-                            self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
+                        let page = self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
                         if page.is_some() {
                             return (page, path);
                         }
@@ -265,7 +286,8 @@ impl<W: World> Mm<W> {
                     return (None, AllocPath::Failed);
                 }
                 let z = self.preferred_zone(node, gfp);
-                self.wait_iff_congested(z, Class::Async, self.tick_fraction(50)).await;
+                self.wait_iff_congested(z, Class::Async, self.tick_fraction(50))
+                    .await;
             }
         }
     }
@@ -274,7 +296,10 @@ impl<W: World> Mm<W> {
     /// the engine reports and stops, for a killed workload has no result.
     async fn oom_stage(&self, node: u32, gfp: Gfp, order: u32) -> bool {
         let zones: Vec<usize> = self.eligible(node, gfp).collect();
-        if zones.iter().any(|&z| self.zones[z].flags.get() & ZONE_OOM_LOCKED != 0) {
+        if zones
+            .iter()
+            .any(|&z| self.zones[z].flags.get() & ZONE_OOM_LOCKED != 0)
+        {
             self.world.sleep(self.tick()).await;
             return false;
         }
@@ -282,9 +307,9 @@ impl<W: World> Mm<W> {
             self.zones[z].flags.fetch_or(ZONE_OOM_LOCKED);
         }
         let classzone = self.zones[zones[0]].kind.index();
-        let last_look = zones.iter().any(|&z| {
-            self.watermark_ok(z, order, self.zones[z].mark(Mark::High), classzone, 0)
-        });
+        let last_look = zones
+            .iter()
+            .any(|&z| self.watermark_ok(z, order, self.zones[z].mark(Mark::High), classzone, 0));
         for &z in &zones {
             self.zones[z].flags.fetch_and(!ZONE_OOM_LOCKED);
         }
@@ -339,20 +364,23 @@ impl<W: World> Mm<W> {
         }
         self.stat.event(VmEvent::DirtyStall, 1);
         self.wakeup_flusher_threads(0);
-        self.congestion_wait(Class::Async, self.tick_fraction(10)).await;
+        self.congestion_wait(Class::Async, self.tick_fraction(10))
+            .await;
         true
     }
 
     /// Takes unmovable memory for the kernel: it stays until [`Mm::free_kernel_page`].
     pub async fn alloc_kernel_page(&self, gfp: Gfp) -> Option<Pfn> {
         let pfn = self.alloc_page(gfp).await?;
-        self.stat.inc(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrKernel);
+        self.stat
+            .inc(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrKernel);
         Some(pfn)
     }
 
     /// Returns a kernel page.
     pub fn free_kernel_page(&self, pfn: Pfn) {
-        self.stat.dec(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrKernel);
+        self.stat
+            .dec(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrKernel);
         self.free_page(pfn, false);
     }
 }

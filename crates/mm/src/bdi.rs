@@ -90,7 +90,11 @@ impl<W: World> Mm<W> {
     /// Exact read.
     pub fn bdi_stat_sum(&self, bdi: u32, stat: BdiStat) -> u64 {
         let b = &self.bdis[bdi as usize];
-        let drift: i64 = b.diff.iter().map(|d| i64::from(d[stat as usize].get() as i32)).sum();
+        let drift: i64 = b
+            .diff
+            .iter()
+            .map(|d| i64::from(d[stat as usize].get() as i32))
+            .sum();
         (b.global[stat as usize].get() as i64 + drift).max(0) as u64
     }
 

@@ -22,18 +22,25 @@ impl<W: World> Mm<W> {
         let zone = &self.zones[z];
         let (mut at, end) = (zone.start, zone.start + zone.size);
         while at < end {
-            let aligned = if at == 0 { 10 } else { at.trailing_zeros().min(10) };
+            let aligned = if at == 0 {
+                10
+            } else {
+                at.trailing_zeros().min(10)
+            };
             let mut order = aligned;
             while at + (1 << order) > end {
                 order -= 1;
             }
-            self.frames.word(at, 0).set((z as u32) << flag::ZONE_SHIFT | flag::BUDDY);
+            self.frames
+                .word(at, 0)
+                .set((z as u32) << flag::ZONE_SHIFT | flag::BUDDY);
             self.frames.set_private(at, order);
             self.frames.add_tail(self.free_list(z, order as usize), at);
             zone.nr_free[order as usize].fetch_add(1);
             at += 1 << order;
         }
-        self.stat.add_exact(z, ZoneStat::NrFreePages, i64::from(zone.size));
+        self.stat
+            .add_exact(z, ZoneStat::NrFreePages, i64::from(zone.size));
     }
 
     /// Takes a block; the caller holds the zone's lock and has charged the counters.
@@ -52,7 +59,9 @@ impl<W: World> Mm<W> {
             // Give the upper halves back, largest first.
             for o in (order as usize..current).rev() {
                 let half = pfn + (1 << o);
-                self.frames.word(half, 0).set((z as u32) << flag::ZONE_SHIFT | flag::BUDDY);
+                self.frames
+                    .word(half, 0)
+                    .set((z as u32) << flag::ZONE_SHIFT | flag::BUDDY);
                 self.frames.set_private(half, o as u32);
                 self.frames.add(self.free_list(z, o), half);
                 zone.nr_free[o].fetch_add(1);
@@ -101,7 +110,8 @@ impl<W: World> Mm<W> {
             }
             n
         });
-        self.stat.add(self.world.cpu(), z, ZoneStat::NrFreePages, -(n as i32));
+        self.stat
+            .add(self.world.cpu(), z, ZoneStat::NrFreePages, -(n as i32));
         self.world.charge(Cost::PageBulk, n);
         n
     }

@@ -101,7 +101,10 @@ impl<W: World> Mm<W> {
             nodes += n;
         }
         if nodes != self.tree_nodes() {
-            return Err(format!("{nodes} tree nodes in trees, {} in use", self.tree_nodes()));
+            return Err(format!(
+                "{nodes} tree nodes in trees, {} in use",
+                self.tree_nodes()
+            ));
         }
         if pages != self.global_stat(ZoneStat::NrFilePages) {
             return Err(format!("{pages} pages in trees, nr_file_pages differs"));
@@ -117,7 +120,11 @@ impl<W: World> Mm<W> {
         if counted == found as i64 {
             Ok(())
         } else {
-            Err(format!("{} of {}: {found}, counted {counted}", item.name(), self.zone_name(z)))
+            Err(format!(
+                "{} of {}: {found}, counted {counted}",
+                item.name(),
+                self.zone_name(z)
+            ))
         }
     }
 

@@ -26,9 +26,15 @@ impl<W: World> Mm<W> {
         let task = self.current();
         task.flags.fetch_or(PF_MEMALLOC);
         self.stat.event(VmEvent::AllocStall, 1);
-        self.trace(|| Event::DirectReclaimBegin { order, may_writepage: true, gfp: gfp.0 });
+        self.trace(|| Event::DirectReclaimBegin {
+            order,
+            may_writepage: true,
+            gfp: gfp.0,
+        });
         let progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
-        self.trace(|| Event::DirectReclaimEnd { nr_reclaimed: sc.nr_reclaimed });
+        self.trace(|| Event::DirectReclaimEnd {
+            nr_reclaimed: sc.nr_reclaimed,
+        });
         task.flags.fetch_and(!PF_MEMALLOC);
         progress
     }
@@ -62,13 +68,16 @@ impl<W: World> Mm<W> {
             }
             if sc.nr_scanned > 0 && priority < DEF_PRIORITY - 2 {
                 let z = self.eligible(node, gfp).next().expect("a populated zone");
-                self.wait_iff_congested(z, Class::Async, self.tick_fraction(10)).await;
+                self.wait_iff_congested(z, Class::Async, self.tick_fraction(10))
+                    .await;
             }
         }
         if sc.nr_reclaimed > 0 {
             return sc.nr_reclaimed;
         }
-        let hope = self.eligible(node, gfp).any(|z| self.zones[z].all_unreclaimable.get() == 0);
+        let hope = self
+            .eligible(node, gfp)
+            .any(|z| self.zones[z].all_unreclaimable.get() == 0);
         u64::from(hope)
     }
 }

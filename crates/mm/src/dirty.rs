@@ -27,7 +27,11 @@ impl Limits {
 /// Limits for an amount of dirtyable memory (reference 04 §3).
 pub fn limits(sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
     let pick = |bytes: u64, ratio: u64| {
-        if bytes > 0 { bytes.div_ceil(4096) } else { dirtyable * ratio / 100 }
+        if bytes > 0 {
+            bytes.div_ceil(4096)
+        } else {
+            dirtyable * ratio / 100
+        }
     };
     let dirty = pick(sysctl.dirty_bytes, sysctl.dirty_ratio);
     let mut background = pick(sysctl.dirty_background_bytes, sysctl.dirty_background_ratio);
@@ -35,7 +39,10 @@ pub fn limits(sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
         background = dirty / 2;
     }
     if lifted {
-        Limits { background: background + background / 4, dirty: dirty + dirty / 4 }
+        Limits {
+            background: background + background / 4,
+            dirty: dirty + dirty / 4,
+        }
     } else {
         Limits { background, dirty }
     }
@@ -54,9 +61,8 @@ impl<W: World> Mm<W> {
     /// Pages that may be dirtied at all, machine-wide.
     pub fn dirtyable(&self) -> u64 {
         let s = |i| self.stat.global(i);
-        let mut x = s(ZoneStat::NrFreePages)
-            + s(ZoneStat::NrInactiveFile)
-            + s(ZoneStat::NrActiveFile);
+        let mut x =
+            s(ZoneStat::NrFreePages) + s(ZoneStat::NrInactiveFile) + s(ZoneStat::NrActiveFile);
         if self.free_swap() > 0 {
             x += s(ZoneStat::NrInactiveAnon) + s(ZoneStat::NrActiveAnon);
         }
@@ -110,7 +116,9 @@ impl<W: World> Mm<W> {
         self.writeback.completions.set_limit(limit);
         self.writeback.dirties.set_limit(limit);
         let total = self.zones.iter().map(|z| u64::from(z.size)).sum();
-        self.writeback.ratelimit.set(ratelimit_pages(total, self.config.cpus as u64) as u32);
+        self.writeback
+            .ratelimit
+            .set(ratelimit_pages(total, self.config.cpus as u64) as u32);
     }
 
     #[inline(always)]
@@ -120,7 +128,9 @@ impl<W: World> Mm<W> {
 
     #[inline(always)]
     pub(crate) fn bdi_writeout_inc(&self, bdi: u32) {
-        self.writeback.completions.inc(&self.bdis[bdi as usize].completions);
+        self.writeback
+            .completions
+            .inc(&self.bdis[bdi as usize].completions);
         self.bdis[bdi as usize].flusher.completed.fetch_add(1);
     }
 
@@ -137,7 +147,10 @@ impl<W: World> Mm<W> {
     pub fn bdi_dirty_limit(&self, bdi: u32, dirty: u64) -> u64 {
         let b = &self.bdis[bdi as usize];
         let used = self.bdi_count() as usize;
-        let all_min: u64 = self.bdis[..used].iter().map(|b| u64::from(b.min_ratio.get())).sum();
+        let all_min: u64 = self.bdis[..used]
+            .iter()
+            .map(|b| u64::from(b.min_ratio.get()))
+            .sum();
         let (n, d) = self.writeback.completions.fraction(&b.completions);
         let share = dirty * (100 - all_min.min(100)) / 100 * n / d
             + dirty * u64::from(b.min_ratio.get()) / 100;
@@ -179,7 +192,8 @@ impl<W: World> Mm<W> {
         let count = &self.writeback.dirtied_on_cpu[self.world.cpu()];
         let dirtied = count.get().max(self.writeback.ratelimit.get());
         count.set(0);
-        self.balance_dirty_pages(bdi, u64::from(dirtied + dirtied / 2)).await;
+        self.balance_dirty_pages(bdi, u64::from(dirtied + dirtied / 2))
+            .await;
     }
 
     /// The 3.0 loop (reference 04 §4): write a chunk oneself, or sleep 1, 2, 4 … ticks.
@@ -203,12 +217,16 @@ impl<W: World> Mm<W> {
             let limit = self.task_dirty_limit(share);
             let exact = limit < 2 * self.bdi_stat_error();
             let read = |stat| {
-                if exact { self.bdi_stat_sum(bdi, stat) } else { self.bdi_stat(bdi, stat) }
+                if exact {
+                    self.bdi_stat_sum(bdi, stat)
+                } else {
+                    self.bdi_stat(bdi, stat)
+                }
             };
             let bdi_reclaimable = read(BdiStat::Reclaimable);
             let bdi_writeback = read(BdiStat::Writeback);
-            exceeded = bdi_reclaimable + bdi_writeback > limit
-                || reclaimable + writeback > limits.dirty;
+            exceeded =
+                bdi_reclaimable + bdi_writeback > limit || reclaimable + writeback > limits.dirty;
             if !exceeded {
                 break;
             }
@@ -237,7 +255,8 @@ impl<W: World> Mm<W> {
             if self.stat.global(ZoneStat::NrWriteback) <= dirty + dirty / 10 {
                 return;
             }
-            self.congestion_wait(Class::Async, self.tick_fraction(10)).await;
+            self.congestion_wait(Class::Async, self.tick_fraction(10))
+                .await;
             if !gfp.has(Gfp::IO) || !gfp.has(Gfp::FS) {
                 return;
             }
@@ -264,12 +283,19 @@ mod tests {
     #[test]
     fn limits_of_the_512m_machine() {
         let l = limits(&SYSCTL, 125_000, false);
-        assert_eq!((l.dirty, l.background, l.freerun()), (50_000, 12_500, 31_250));
+        assert_eq!(
+            (l.dirty, l.background, l.freerun()),
+            (50_000, 12_500, 31_250)
+        );
     }
 
     #[test]
     fn bytes_replace_ratios_and_background_stays_below() {
-        let s = crate::Sysctl { dirty_bytes: 4097, dirty_background_bytes: 1 << 20, ..SYSCTL };
+        let s = crate::Sysctl {
+            dirty_bytes: 4097,
+            dirty_background_bytes: 1 << 20,
+            ..SYSCTL
+        };
         let l = limits(&s, 1 << 20, false);
         assert_eq!((l.dirty, l.background), (2, 1));
         let lifted = limits(&SYSCTL, 1000, true);

@@ -28,7 +28,11 @@ impl<W: World> Mm<W> {
         self.mark_inode_dirty(mapping);
         self.note_path(path);
         self.track_dirtied(pfn);
-        self.trace(|| Event::PageDirtied { pfn, mapping, index });
+        self.trace(|| Event::PageDirtied {
+            pfn,
+            mapping,
+            index,
+        });
         self.world.charge(Cost::PageDirty, 1);
         true
     }
@@ -101,7 +105,10 @@ impl<W: World> Mm<W> {
             self.rotate_reclaimable_page(pfn);
         }
         let before = self.frames.clear_flags(pfn, flag::WRITEBACK);
-        assert!(before & flag::WRITEBACK != 0, "frame {pfn} was not under writeback");
+        assert!(
+            before & flag::WRITEBACK != 0,
+            "frame {pfn} was not under writeback"
+        );
         let (cpu, z) = (self.world.cpu(), self.frames.zone(pfn));
         self.stat.dec(cpu, z, ZoneStat::NrWriteback);
         if before & flag::SWAPCACHE == 0 {
@@ -149,7 +156,10 @@ impl<W: World> Mm<W> {
 
     /// Releases the page lock.
     pub fn unlock_page(&self, pfn: Pfn) {
-        assert!(self.frames.test_and_clear(pfn, flag::LOCKED), "frame {pfn} was not locked");
+        assert!(
+            self.frames.test_and_clear(pfn, flag::LOCKED),
+            "frame {pfn} was not locked"
+        );
         self.world.wake(queue::page(pfn));
     }
 
@@ -170,7 +180,10 @@ impl<W: World> Mm<W> {
         let mut from = first;
         while let Some((index, pfn)) = self.first_page_from(mapping, from) {
             let f = self.frames.flags(pfn);
-            assert!(f & (flag::WRITEBACK | flag::LOCKED) == 0, "truncated under I/O");
+            assert!(
+                f & (flag::WRITEBACK | flag::LOCKED) == 0,
+                "truncated under I/O"
+            );
             if self.clear_page_dirty_for_io(pfn) {
                 self.tag_clear(mapping, index, Tag::Dirty);
             }

@@ -193,7 +193,10 @@ impl<W: World> Mm<W> {
     }
 
     fn has_dirty_io(&self, bdi: u32) -> bool {
-        self.flusher_state(bdi).first.iter().any(|f| f.get() != NONE)
+        self.flusher_state(bdi)
+            .first
+            .iter()
+            .any(|f| f.get() != NONE)
     }
 
     /// Whether the flusher is at work.
@@ -209,7 +212,11 @@ impl<W: World> Mm<W> {
 
     /// Asks every device with dirty inodes to write `nr_pages`; 0: everything dirty.
     pub fn wakeup_flusher_threads(&self, nr_pages: u64) {
-        let nr = if nr_pages == 0 { self.stat.global(ZoneStat::NrFileDirty).max(1) } else { nr_pages };
+        let nr = if nr_pages == 0 {
+            self.stat.global(ZoneStat::NrFileDirty).max(1)
+        } else {
+            nr_pages
+        };
         for bdi in 0..self.bdi_count() {
             if !self.has_dirty_io(bdi) {
                 continue;
@@ -251,7 +258,9 @@ impl<W: World> Mm<W> {
                 continue;
             }
             let timeout = (interval > 0 && self.has_dirty_io(bdi)).then_some(interval);
-            self.world.wait(self.flusher_queue(bdi), ticket, timeout).await;
+            self.world
+                .wait(self.flusher_queue(bdi), ticket, timeout)
+                .await;
         }
     }
 
@@ -280,8 +289,12 @@ impl<W: World> Mm<W> {
         if interval > 0 && now >= s.last_old_flush.get() + interval {
             s.last_old_flush.set(now);
             let nr = self.stat.global(ZoneStat::NrFileDirty) + u64::from(self.mapping_count());
-            let work =
-                Work { nr_pages: nr as i64, kupdate: true, background: false, range_cyclic: true };
+            let work = Work {
+                nr_pages: nr as i64,
+                kupdate: true,
+                background: false,
+                range_cyclic: true,
+            };
             wrote += self.wb_writeback(bdi, work).await;
         }
         s.background_wanted.set(0);
@@ -300,7 +313,9 @@ impl<W: World> Mm<W> {
     /// The slice one inode may use (3.1): about half a second of I/O.
     fn writeback_chunk_size(&self, bdi: u32, nr_pages: i64) -> u64 {
         let half = self.flusher_state(bdi).average_bandwidth.get() / 2;
-        let pages = half.min(self.dirty_limits().dirty / 8).min(nr_pages.max(0) as u64);
+        let pages = half
+            .min(self.dirty_limits().dirty / 8)
+            .min(nr_pages.max(0) as u64);
         (pages + MAX_WRITEBACK_PAGES) / MAX_WRITEBACK_PAGES * MAX_WRITEBACK_PAGES
     }
 
@@ -519,7 +534,9 @@ impl<W: World> Mm<W> {
             if let Some(pfn) = self.find_page(mapping, index) {
                 self.wait_on_page_writeback(pfn).await;
             }
-            let Some(next) = index.checked_add(1) else { break };
+            let Some(next) = index.checked_add(1) else {
+                break;
+            };
             from = next;
         }
         m.state.fetch_and(!crate::mapping::AS_EIO) & crate::mapping::AS_EIO == 0
@@ -532,10 +549,14 @@ impl<W: World> Mm<W> {
             self.wait_for_inode(mapping).await;
         }
         while let Some(index) = self.next_tagged(mapping, Tag::Writeback, 0) {
-            let pfn = self.find_page(mapping, index).expect("a tagged page is cached");
+            let pfn = self
+                .find_page(mapping, index)
+                .expect("a tagged page is cached");
             self.wait_on_page_writeback(pfn).await;
         }
-        self.flusher_state(m.bdi()).lock.with(|| self.list_del(mapping));
+        self.flusher_state(m.bdi())
+            .lock
+            .with(|| self.list_del(mapping));
         m.state.set(0);
         self.world.wake(queue::page(mapping));
     }

@@ -95,7 +95,10 @@ impl<W: World> Frames<W> {
     /// machine costs nothing until its pages are used.
     pub fn new(frames: u32, sentinels: u32) -> Self {
         const { assert!(size_of::<[u32; 8]>() == BYTES_PER_FRAME) };
-        assert!(size_of::<[W::U32; 8]>() == BYTES_PER_FRAME, "a frame takes 32 bytes");
+        assert!(
+            size_of::<[W::U32; 8]>() == BYTES_PER_FRAME,
+            "a frame takes 32 bytes"
+        );
         let words = bytemuck::zeroed_slice_box((frames + sentinels) as usize);
         let table = Self { words, frames };
         for s in frames..frames + sentinels {

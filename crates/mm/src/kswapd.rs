@@ -24,7 +24,8 @@ impl<W: World> Mm<W> {
         let node = &self.nodes[zone.node as usize];
         self.world.charge(Cost::ZoneWalk, 1);
         node.kswapd_order.set(node.kswapd_order.get().max(order));
-        node.kswapd_classzone.set(node.kswapd_classzone.get().min(classzone as u32));
+        node.kswapd_classzone
+            .set(node.kswapd_classzone.get().min(classzone as u32));
         if node.kswapd_sleeping.get() == 0 {
             return;
         }
@@ -51,7 +52,10 @@ impl<W: World> Mm<W> {
         let (mut order, mut classzone) = (0, 3);
         loop {
             // The kernel tries to sleep before each balance run.
-            let asked = (node.kswapd_order.get(), node.kswapd_classzone.get() as usize);
+            let asked = (
+                node.kswapd_order.get(),
+                node.kswapd_classzone.get() as usize,
+            );
             node.kswapd_order.set(0);
             node.kswapd_classzone.set(3);
             if order < asked.0 || classzone > asked.1 {
@@ -78,7 +82,10 @@ impl<W: World> Mm<W> {
             self.world.relax().await;
             return;
         }
-        let woken_early = self.world.wait(q, ticket, Some(self.tick_fraction(10))).await;
+        let woken_early = self
+            .world
+            .wait(q, ticket, Some(self.tick_fraction(10)))
+            .await;
         node.kswapd_sleeping.set(1);
         let ticket = self.world.ticket(q);
         if !woken_early && !self.sleeping_prematurely(nid, order, classzone) {
@@ -99,7 +106,11 @@ impl<W: World> Mm<W> {
         for &z in &self.nodes[nid as usize].zones {
             let zone = &self.zones[usize::from(z)];
             if zone.percpu_drift_mark() != 0 {
-                let t = if normal { &zone.normal_threshold } else { &zone.pressure_threshold };
+                let t = if normal {
+                    &zone.normal_threshold
+                } else {
+                    &zone.pressure_threshold
+                };
                 self.stat.set_threshold(usize::from(z), t.get());
             }
         }
@@ -160,7 +171,9 @@ impl<W: World> Mm<W> {
         let mut total_scanned = 0;
         for priority in (0..=DEF_PRIORITY).rev() {
             sc.priority = priority;
-            let Some(end) = self.highest_unbalanced(nid, sc).await else { return true };
+            let Some(end) = self.highest_unbalanced(nid, sc).await else {
+                return true;
+            };
             let mut end_zone = self.zones[end].kind.index();
             let (mut all_ok, mut under_min, mut balanced) = (true, false, 0);
             for i in 0..node.zones.len() {
@@ -217,7 +230,8 @@ impl<W: World> Mm<W> {
                 if under_min {
                     self.stat.event(VmEvent::KswapdSkipCongestionWait, 1);
                 } else {
-                    self.congestion_wait(Class::Async, self.tick_fraction(10)).await;
+                    self.congestion_wait(Class::Async, self.tick_fraction(10))
+                        .await;
                 }
             }
             if sc.nr_reclaimed >= SWAP_CLUSTER_MAX {

@@ -57,7 +57,7 @@ pub use policy::Policy;
 pub use world::World;
 
 use vmstat::{VmEvent, ZoneEvent, ZoneStat};
-use world::{Word32, WaitQueue};
+use world::{WaitQueue, Word32};
 use zone::{Zone, ZoneInfo, ZoneType};
 
 /// What an engine is built for. Sizes are pages unless named otherwise.
@@ -169,7 +169,11 @@ impl<W: World> Mm<W> {
         assert!((1..=64).contains(&config.cpus) && !config.zones.is_empty());
         assert!(config.zones.len() < 256 && config.zones.iter().all(|z| z.size > 0));
         let block = 1u64 << (buddy::ORDERS - 1);
-        let total: u64 = config.zones.iter().map(|z| z.size.next_multiple_of(block)).sum();
+        let total: u64 = config
+            .zones
+            .iter()
+            .map(|z| z.size.next_multiple_of(block))
+            .sum();
         assert!(total < 1 << 31, "{total} frames");
         let nodes = config.zones.iter().map(|z| z.node).max().unwrap_or(0) + 1;
         let per_zone = (buddy::ORDERS + lru::LRU_LISTS) as u32;
@@ -217,14 +221,22 @@ impl<W: World> Mm<W> {
         let pool = frames.min((frames / 4).max(4 << 20)) + 64;
         let mm = Self {
             frames: frame::Frames::new(frames, sentinels),
-            nodes: (0..nodes).map(|n| node::Node::new(&config.zones, nodes, n, order)).collect(),
-            mappings: (0..config.max_mappings).map(|_| mapping::Mapping::new()).collect(),
-            bdis: (0..config.max_bdis).map(|_| bdi::Bdi::new(config.cpus)).collect(),
+            nodes: (0..nodes)
+                .map(|n| node::Node::new(&config.zones, nodes, n, order))
+                .collect(),
+            mappings: (0..config.max_mappings)
+                .map(|_| mapping::Mapping::new())
+                .collect(),
+            bdis: (0..config.max_bdis)
+                .map(|_| bdi::Bdi::new(config.cpus))
+                .collect(),
             tasks: (0..config.max_tasks).map(|_| task::Task::new()).collect(),
             stat: vmstat::VmStat::new(zones.len(), config.cpus),
             pcp: zones
                 .iter()
-                .flat_map(|z| (0..config.cpus).map(move |_| pcp::Pcp::new(z.pcp_high + z.pcp_batch)))
+                .flat_map(|z| {
+                    (0..config.cpus).map(move |_| pcp::Pcp::new(z.pcp_high + z.pcp_batch))
+                })
                 .collect(),
             pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
             nodes_pool: pagecache::Nodes::new(pool),
@@ -321,8 +333,17 @@ impl<W: World> Mm<W> {
             .iter()
             .map(|&s| (s.name().to_string(), self.global_stat(s)))
             .collect();
-        out.extend(VmEvent::ALL.iter().map(|&e| (e.name().to_string(), self.vm_event(e))));
-        for kind in [ZoneType::Dma, ZoneType::Dma32, ZoneType::Normal, ZoneType::Movable] {
+        out.extend(
+            VmEvent::ALL
+                .iter()
+                .map(|&e| (e.name().to_string(), self.vm_event(e))),
+        );
+        for kind in [
+            ZoneType::Dma,
+            ZoneType::Dma32,
+            ZoneType::Normal,
+            ZoneType::Movable,
+        ] {
             let of_kind = || (0..self.zones.len()).filter(|&z| self.zones[z].kind == kind);
             if of_kind().next().is_none() {
                 continue;

@@ -78,7 +78,10 @@ pub(crate) struct Pagevec<W: World> {
 
 impl<W: World> Pagevec<W> {
     pub fn new() -> Self {
-        Self { n: bytemuck::Zeroable::zeroed(), pages: bytemuck::Zeroable::zeroed() }
+        Self {
+            n: bytemuck::Zeroable::zeroed(),
+            pages: bytemuck::Zeroable::zeroed(),
+        }
     }
 
     /// Adds a page; returns whether the batch is full now.
@@ -269,9 +272,7 @@ impl<W: World> Mm<W> {
 
     fn activate_page(&self, pfn: Pfn) {
         let f = self.frames.flags(pfn);
-        if f & flag::LRU == 0
-            || f & (flag::ACTIVE | flag::UNEVICTABLE | flag::PINNED) != 0
-        {
+        if f & flag::LRU == 0 || f & (flag::ACTIVE | flag::UNEVICTABLE | flag::PINNED) != 0 {
             return;
         }
         self.frames.set_flags(pfn, flag::PINNED);

@@ -21,8 +21,10 @@ pub struct Node<W: World> {
 
 impl<W: World> Node<W> {
     pub(crate) fn new(zones: &[ZoneInfo], nodes: u32, n: u32, order: ZonelistOrder) -> Self {
-        let own: Vec<u16> =
-            (0..zones.len()).filter(|&z| zones[z].node == n).map(|z| z as u16).collect();
+        let own: Vec<u16> = (0..zones.len())
+            .filter(|&z| zones[z].node == n)
+            .map(|z| z as u16)
+            .collect();
         let node = Self {
             size: own.iter().map(|&z| zones[z as usize].size).sum(),
             zonelist: zonelist(zones, nodes, n, order),

@@ -149,7 +149,11 @@ impl<W: World> Mm<W> {
     #[inline]
     pub fn find_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
         let leaf = self.leaf(mapping, index)?;
-        match self.nodes_pool.word(leaf, (index & (SLOTS - 1)) as usize).get() {
+        match self
+            .nodes_pool
+            .word(leaf, (index & (SLOTS - 1)) as usize)
+            .get()
+        {
             0 => None,
             v => Some(v - 1),
         }
@@ -177,7 +181,8 @@ impl<W: World> Mm<W> {
             pool.word(root, 0).set(old + 1);
             pool.word(root, SHAPE).fetch_add(1);
             for tag in [Tag::Dirty, Tag::Writeback] {
-                pool.tag(root, tag).set(u64::from(pool.tag(old, tag).get() != 0));
+                pool.tag(root, tag)
+                    .set(u64::from(pool.tag(old, tag).get() != 0));
             }
             pool.word(old, PARENT).set(root);
             m.root.set(root);
@@ -206,9 +211,14 @@ impl<W: World> Mm<W> {
         let m = &self.mappings[mapping as usize];
         self.world.charge(Cost::PageIndex, 1);
         m.tree_lock.with(|| {
-            let Some(leaf) = self.leaf_or_create(mapping, index) else { return false };
+            let Some(leaf) = self.leaf_or_create(mapping, index) else {
+                return false;
+            };
             let slot = self.nodes_pool.word(leaf, (index & (SLOTS - 1)) as usize);
-            assert!(slot.get() == 0, "page {index} of mapping {mapping} is cached already");
+            assert!(
+                slot.get() == 0,
+                "page {index} of mapping {mapping} is cached already"
+            );
             slot.set(pfn + 1);
             self.nodes_pool.word(leaf, SHAPE).fetch_add(1);
             m.nrpages.fetch_add(1);
@@ -226,7 +236,10 @@ impl<W: World> Mm<W> {
             let pool = &self.nodes_pool;
             let mut node = self.leaf(mapping, index).expect("a cached page has a leaf");
             let slot = index & (SLOTS - 1);
-            assert!(pool.word(node, slot as usize).get() == pfn + 1, "index holds another page");
+            assert!(
+                pool.word(node, slot as usize).get() == pfn + 1,
+                "index holds another page"
+            );
             debug_assert!(
                 [Tag::Dirty, Tag::Writeback]
                     .iter()
@@ -334,7 +347,9 @@ impl<W: World> Mm<W> {
         let mut n = 0;
         while n < max {
             let at = from + n;
-            let Some(leaf) = self.leaf(mapping, at) else { break };
+            let Some(leaf) = self.leaf(mapping, at) else {
+                break;
+            };
             let slot = at & (SLOTS - 1);
             let ones = (self.nodes_pool.tag(leaf, tag).get() >> slot).trailing_ones();
             n += ones;
@@ -349,7 +364,9 @@ impl<W: World> Mm<W> {
     pub fn tagged_count(&self, mapping: u32, tag: Tag, most: u32) -> u32 {
         let (mut n, mut from) = (0, 0);
         while n < most {
-            let Some(first) = self.next_tagged(mapping, tag, from) else { break };
+            let Some(first) = self.next_tagged(mapping, tag, from) else {
+                break;
+            };
             let run = self.tagged_run(mapping, tag, first, most - n);
             n += run;
             from = first + run;
@@ -369,9 +386,17 @@ impl<W: World> Mm<W> {
         if !self.index_insert(mapping, index, pfn) {
             return false;
         }
-        let meta = if self.mappings[mapping as usize].is_meta() { flag::META } else { 0 };
+        let meta = if self.mappings[mapping as usize].is_meta() {
+            flag::META
+        } else {
+            0
+        };
         self.frames.set_flags(pfn, flag::CACHED | meta);
-        self.stat.inc(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrFilePages);
+        self.stat.inc(
+            self.world.cpu(),
+            self.frames.zone(pfn),
+            ZoneStat::NrFilePages,
+        );
         self.lru_cache_add(pfn, crate::lru::Lru::InactiveFile);
         true
     }
@@ -382,7 +407,11 @@ impl<W: World> Mm<W> {
         self.index_remove(pfn);
         self.frames.clear_flags(pfn, flag::CACHED | flag::META);
         self.frames.set_mapping(pfn, u32::MAX, 0);
-        self.stat.dec(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrFilePages);
+        self.stat.dec(
+            self.world.cpu(),
+            self.frames.zone(pfn),
+            ZoneStat::NrFilePages,
+        );
     }
 
     /// Every cached page of a file in index order; for checks and truncation.
@@ -401,8 +430,7 @@ impl<W: World> Mm<W> {
             loop {
                 let level = pool.level(node);
                 let slot = (index >> (BITS * level)) as u32 & (SLOTS - 1);
-                let Some(hit) =
-                    (slot..SLOTS).find(|&s| pool.word(node, s as usize).get() != 0)
+                let Some(hit) = (slot..SLOTS).find(|&s| pool.word(node, s as usize).get() != 0)
                 else {
                     let span = BITS * (level + 1);
                     index = ((index >> span) + 1) << span;
@@ -424,7 +452,11 @@ impl<W: World> Mm<W> {
     /// Recounts a file's tree: slots, tags, counts. Returns its pages and its nodes.
     pub(crate) fn check_tree(&self, mapping: u32) -> Result<(u32, u32), String> {
         let root = self.mappings[mapping as usize].root.get();
-        if root == NO_NODE { Ok((0, 0)) } else { self.check_node(mapping, root, 0) }
+        if root == NO_NODE {
+            Ok((0, 0))
+        } else {
+            self.check_node(mapping, root, 0)
+        }
     }
 
     fn check_node(&self, mapping: u32, node: u32, base: u64) -> Result<(u32, u32), String> {
@@ -442,7 +474,9 @@ impl<W: World> Mm<W> {
             if level > 0 {
                 let child = v - 1;
                 if pool.word(child, PARENT).get() != node || pool.slot_in_parent(child) != slot {
-                    return Err(format!("mapping {mapping}: node {child} has another parent"));
+                    return Err(format!(
+                        "mapping {mapping}: node {child} has another parent"
+                    ));
                 }
                 let (p, n) = self.check_node(mapping, child, index)?;
                 pages += p;
@@ -458,7 +492,9 @@ impl<W: World> Mm<W> {
             let f = self.frames.flags(pfn);
             let place = (self.frames.mapping(pfn), u64::from(self.frames.index(pfn)));
             if place != (mapping, index) || f & flag::CACHED == 0 {
-                return Err(format!("mapping {mapping} index {index}: frame {pfn} disagrees"));
+                return Err(format!(
+                    "mapping {mapping} index {index}: frame {pfn} disagrees"
+                ));
             }
             // A page whose dirty bit was just taken for I/O keeps its tag until it is decided.
             let dirty = f & (flag::DIRTY | flag::LOCKED) != 0
@@ -467,12 +503,19 @@ impl<W: World> Mm<W> {
             tags[0] |= u64::from(dirty) << slot;
             tags[1] |= u64::from(f & flag::WRITEBACK != 0) << slot;
         }
-        let found = [pool.tag(node, Tag::Dirty).get(), pool.tag(node, Tag::Writeback).get()];
+        let found = [
+            pool.tag(node, Tag::Dirty).get(),
+            pool.tag(node, Tag::Writeback).get(),
+        ];
         if found != tags {
-            return Err(format!("mapping {mapping} at {base}: tags {found:x?}, pages {tags:x?}"));
+            return Err(format!(
+                "mapping {mapping} at {base}: tags {found:x?}, pages {tags:x?}"
+            ));
         }
         if used != pool.count(node) {
-            return Err(format!("mapping {mapping} at {base}: {used} slots, count differs"));
+            return Err(format!(
+                "mapping {mapping} at {base}: {used} slots, count differs"
+            ));
         }
         Ok((pages, nodes))
     }

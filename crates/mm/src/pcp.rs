@@ -39,7 +39,8 @@ impl<W: World> Pcp<W> {
 
     #[inline(always)]
     fn push_back(&self, pfn: Pfn) {
-        self.slot(self.front.get().wrapping_add(self.count.get())).set(pfn);
+        self.slot(self.front.get().wrapping_add(self.count.get()))
+            .set(pfn);
         self.count.fetch_add(1);
     }
 
@@ -129,7 +130,9 @@ impl<W: World> Mm<W> {
 
     /// Pages on all per-CPU lists of a zone.
     pub fn pcp_pages(&self, z: usize) -> u64 {
-        (0..self.config.cpus).map(|c| u64::from(self.pcp(z, c).count())).sum()
+        (0..self.config.cpus)
+            .map(|c| u64::from(self.pcp(z, c).count()))
+            .sum()
     }
 }
 

@@ -20,13 +20,19 @@ pub(crate) struct Local<W: World> {
 
 impl<W: World> Local<W> {
     pub fn new() -> Self {
-        Self { events: bytemuck::Zeroable::zeroed(), period: bytemuck::Zeroable::zeroed() }
+        Self {
+            events: bytemuck::Zeroable::zeroed(),
+            period: bytemuck::Zeroable::zeroed(),
+        }
     }
 }
 
 impl<W: World> Global<W> {
     pub fn new() -> Self {
-        let g = Self { events: bytemuck::Zeroable::zeroed(), shift: bytemuck::Zeroable::zeroed() };
+        let g = Self {
+            events: bytemuck::Zeroable::zeroed(),
+            shift: bytemuck::Zeroable::zeroed(),
+        };
         g.shift.set(10);
         g
     }
@@ -44,7 +50,11 @@ impl<W: World> Global<W> {
             return;
         }
         let passed = period.wrapping_sub(l.period.get()) >> shift;
-        l.events.set(if passed < 64 { l.events.get() >> passed } else { 0 });
+        l.events.set(if passed < 64 {
+            l.events.get() >> passed
+        } else {
+            0
+        });
         l.period.set(period);
     }
 

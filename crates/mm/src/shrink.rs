@@ -8,7 +8,7 @@ use crate::policy::{ReclaimThrottle, ReclaimWriteback};
 use crate::task::{PF_KSWAPD, PF_SWAPWRITE};
 use crate::trace::{Event, IsolateMode, TrackPath};
 use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
-use crate::world::{Class, Cost, ShortLock, Word32, Word64, World, Writepage, WritebackControl};
+use crate::world::{Class, Cost, ShortLock, Word32, Word64, World, WritebackControl, Writepage};
 use crate::zone::{Mark, ZONE_CONGESTED};
 use crate::{Mm, Pfn};
 
@@ -68,8 +68,12 @@ enum Pageout {
 }
 
 /// The four evictable lists in scanning order.
-const SCAN_ORDER: [Lru; 4] =
-    [Lru::InactiveAnon, Lru::ActiveAnon, Lru::InactiveFile, Lru::ActiveFile];
+const SCAN_ORDER: [Lru; 4] = [
+    Lru::InactiveAnon,
+    Lru::ActiveAnon,
+    Lru::InactiveFile,
+    Lru::ActiveFile,
+];
 
 impl<W: World> Mm<W> {
     fn size_of_type(&self, z: usize, file: bool) -> u64 {
@@ -82,7 +86,11 @@ impl<W: World> Mm<W> {
 
     /// Pages of a zone that reclaim could get at.
     pub fn zone_reclaimable_pages(&self, z: usize) -> u64 {
-        let anon = if self.free_swap() > 0 { self.size_of_type(z, false) } else { 0 };
+        let anon = if self.free_swap() > 0 {
+            self.size_of_type(z, false)
+        } else {
+            0
+        };
         self.size_of_type(z, true) + anon
     }
 
@@ -139,7 +147,11 @@ impl<W: World> Mm<W> {
                 return size;
             }
             let n = (size >> sc.priority) * fraction[t] / denominator;
-            if n == 0 && force && (lru.is_file() || swap) { SWAP_CLUSTER_MAX } else { n }
+            if n == 0 && force && (lru.is_file() || swap) {
+                SWAP_CLUSTER_MAX
+            } else {
+                n
+            }
         })
     }
 
@@ -208,9 +220,13 @@ impl<W: World> Mm<W> {
             }
         });
         let cpu = self.world.cpu();
-        let isolated =
-            if lru.is_file() { ZoneStat::NrIsolatedFile } else { ZoneStat::NrIsolatedAnon };
-        self.stat.add(cpu, z, ZoneStat::of_lru(lru), -(taken as i32));
+        let isolated = if lru.is_file() {
+            ZoneStat::NrIsolatedFile
+        } else {
+            ZoneStat::NrIsolatedAnon
+        };
+        self.stat
+            .add(cpu, z, ZoneStat::of_lru(lru), -(taken as i32));
         self.stat.add(cpu, z, isolated, taken as i32);
         self.zones[z].pages_scanned.fetch_add(u64::from(scanned));
         self.zones[z].recent_scanned[usize::from(lru.is_file())].fetch_add(u64::from(taken));
@@ -230,7 +246,8 @@ impl<W: World> Mm<W> {
         self.lru_add_drain();
         let zone = &self.zones[z];
         let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Active, sc.order);
-        self.stat.zone_event(z, ZoneEvent::PgRefill, u64::from(scanned));
+        self.stat
+            .zone_event(z, ZoneEvent::PgRefill, u64::from(scanned));
         let mine = self.isolated_list(self.world.task());
         let (mut rotated, mut deactivated) = (0, 0);
         for _ in 0..taken {
@@ -256,7 +273,11 @@ impl<W: World> Mm<W> {
     }
 
     fn count_isolated(&self, z: usize, file: bool, n: i32) {
-        let item = if file { ZoneStat::NrIsolatedFile } else { ZoneStat::NrIsolatedAnon };
+        let item = if file {
+            ZoneStat::NrIsolatedFile
+        } else {
+            ZoneStat::NrIsolatedAnon
+        };
         self.stat.add(self.world.cpu(), z, item, n);
     }
 
@@ -275,9 +296,15 @@ impl<W: World> Mm<W> {
             return false;
         }
         let (inactive, isolated) = if file {
-            (self.lru_size(z, Lru::InactiveFile), ZoneStat::NrIsolatedFile)
+            (
+                self.lru_size(z, Lru::InactiveFile),
+                ZoneStat::NrIsolatedFile,
+            )
         } else {
-            (self.lru_size(z, Lru::InactiveAnon), ZoneStat::NrIsolatedAnon)
+            (
+                self.lru_size(z, Lru::InactiveAnon),
+                ZoneStat::NrIsolatedAnon,
+            )
         };
         self.stat.zone(z, isolated) > inactive
     }
@@ -286,7 +313,8 @@ impl<W: World> Mm<W> {
     async fn shrink_inactive_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         let file = lru.is_file();
         while self.too_many_isolated(z, file, sc) {
-            self.congestion_wait(Class::Async, self.tick_fraction(10)).await;
+            self.congestion_wait(Class::Async, self.tick_fraction(10))
+                .await;
             if self.current().flags() & crate::task::PF_DYING != 0 {
                 sc.nr_reclaimed += SWAP_CLUSTER_MAX;
                 return;
@@ -295,7 +323,11 @@ impl<W: World> Mm<W> {
         self.note_path(TrackPath::Reclaim);
         self.lru_add_drain();
         let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Inactive, sc.order);
-        let event = if sc.kswapd { ZoneEvent::PgScanKswapd } else { ZoneEvent::PgScanDirect };
+        let event = if sc.kswapd {
+            ZoneEvent::PgScanKswapd
+        } else {
+            ZoneEvent::PgScanDirect
+        };
         self.stat.zone_event(z, event, u64::from(scanned));
         if taken == 0 {
             return;
@@ -334,7 +366,8 @@ impl<W: World> Mm<W> {
             ReclaimThrottle::Writeback => batch.writeback,
         };
         if found > 0 && found >= u64::from(taken) >> (DEF_PRIORITY - sc.priority) {
-            self.wait_iff_congested(z, Class::Async, self.tick_fraction(10)).await;
+            self.wait_iff_congested(z, Class::Async, self.tick_fraction(10))
+                .await;
         }
         self.world.relax().await;
     }
@@ -420,8 +453,8 @@ impl<W: World> Mm<W> {
         if f & flag::UNEVICTABLE != 0 {
             return Verdict::Keep; // put back on the unevictable list by its flag
         }
-        let mut may_enter_fs = sc.gfp.has(Gfp::FS)
-            || (f & flag::SWAPCACHE != 0 && sc.gfp.has(Gfp::IO));
+        let mut may_enter_fs =
+            sc.gfp.has(Gfp::FS) || (f & flag::SWAPCACHE != 0 && sc.gfp.has(Gfp::IO));
         if f & flag::WRITEBACK != 0 {
             batch.writeback += 1;
             return Verdict::Keep;
@@ -438,7 +471,11 @@ impl<W: World> Mm<W> {
                 return Verdict::Activate;
             }
             self.frames.set_flags(pfn, flag::REFERENCED);
-            return if referenced { Verdict::Activate } else { Verdict::Keep };
+            return if referenced {
+                Verdict::Activate
+            } else {
+                Verdict::Keep
+            };
         } else if referenced && file {
             only_if_clean = true;
         }
@@ -480,7 +517,11 @@ impl<W: World> Mm<W> {
     /// Whether the policy lets this reclaimer write dirty file pages now.
     #[inline]
     fn may_write_file(&self, sc: &ScanControl) -> bool {
-        let rule = if sc.kswapd { self.policy.kswapd_writeback } else { self.policy.direct_writeback };
+        let rule = if sc.kswapd {
+            self.policy.kswapd_writeback
+        } else {
+            self.policy.direct_writeback
+        };
         match rule {
             ReclaimWriteback::Always => true,
             ReclaimWriteback::Never => false,
@@ -578,8 +619,10 @@ impl<W: World> Mm<W> {
         assert!(f & flag::LRU != 0, "frame {pfn} is on no list");
         let (z, lru) = (self.frames.zone(pfn), Lru::of(f));
         self.zones[z].lru_lock.with(|| self.frames.del(pfn));
-        self.stat.add(self.world.cpu(), z, ZoneStat::of_lru(lru), -1);
-        self.frames.clear_flags(pfn, flag::ACTIVE | flag::REFERENCED | flag::RECLAIM);
+        self.stat
+            .add(self.world.cpu(), z, ZoneStat::of_lru(lru), -1);
+        self.frames
+            .clear_flags(pfn, flag::ACTIVE | flag::REFERENCED | flag::RECLAIM);
         self.world.charge(Cost::Lru, 1);
     }
 }

@@ -95,7 +95,9 @@ impl<W: World> Mm<W> {
     }
 
     fn pte(&self, region: u32, index: u32) -> &W::U32 {
-        &self.swap.regions[region as usize].get().expect("an open region")[index as usize]
+        &self.swap.regions[region as usize]
+            .get()
+            .expect("an open region")[index as usize]
     }
 
     /// Makes a region of `pages` untouched pages; `None` when too many exist.
@@ -121,7 +123,9 @@ impl<W: World> Mm<W> {
             self.world.charge(Cost::Fault, 1);
             self.stat.event(VmEvent::PgFault, 1);
             if pte == 0 {
-                let Some(pfn) = self.alloc_page(Gfp::USER).await else { return false };
+                let Some(pfn) = self.alloc_page(Gfp::USER).await else {
+                    return false;
+                };
                 self.map_anon(pfn, region, index, true);
                 self.world.relax().await;
                 return true;
@@ -137,8 +141,13 @@ impl<W: World> Mm<W> {
         self.frames.set_maps(pfn, 1, 1);
         self.pte(region, index).set(pfn << 1 | 1);
         if fresh {
-            self.frames.set_flags(pfn, flag::ANON | flag::SWAPBACKED | flag::UPTODATE);
-            self.stat.inc(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrAnonPages);
+            self.frames
+                .set_flags(pfn, flag::ANON | flag::SWAPBACKED | flag::UPTODATE);
+            self.stat.inc(
+                self.world.cpu(),
+                self.frames.zone(pfn),
+                ZoneStat::NrAnonPages,
+            );
             self.lru_cache_add(pfn, Lru::ActiveAnon);
         }
     }
@@ -183,7 +192,11 @@ impl<W: World> Mm<W> {
                 pfn,
                 flag::ANON | flag::SWAPBACKED | flag::SWAPCACHE | flag::LOCKED,
             );
-            self.stat.inc(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrAnonPages);
+            self.stat.inc(
+                self.world.cpu(),
+                self.frames.zone(pfn),
+                ZoneStat::NrAnonPages,
+            );
             self.lru_cache_add(pfn, Lru::InactiveAnon);
             self.stat.event(VmEvent::PswpIn, 1);
             self.world.swap_readpage(self, pfn, s).await;
@@ -194,7 +207,9 @@ impl<W: World> Mm<W> {
     /// Gives an anonymous page a swap slot; the page is dirty from then on.
     pub(crate) fn add_to_swap(&self, pfn: Pfn) -> bool {
         self.swap.lock.with(|| {
-            let Some(slot) = self.swap.alloc_slot() else { return false };
+            let Some(slot) = self.swap.alloc_slot() else {
+                return false;
+            };
             self.swap.free.fetch_sub(1);
             self.swap.cached[slot as usize].set(pfn + 1);
             self.frames.set_private(pfn, slot);
@@ -246,7 +261,11 @@ impl<W: World> Mm<W> {
             self.swap.free.fetch_add(1);
         }
         self.frames.clear_flags(pfn, flag::SWAPCACHE | flag::ANON);
-        self.stat.dec(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrAnonPages);
+        self.stat.dec(
+            self.world.cpu(),
+            self.frames.zone(pfn),
+            ZoneStat::NrAnonPages,
+        );
     }
 
     /// Recounts slots and entries.
@@ -274,7 +293,10 @@ impl<W: World> Mm<W> {
             free += u32::from(n == 0 && cached == 0);
         }
         if free != self.swap.free.get() {
-            return Err(format!("swap: {free} free slots, counted {}", self.swap.free.get()));
+            return Err(format!(
+                "swap: {free} free slots, counted {}",
+                self.swap.free.get()
+            ));
         }
         Ok(())
     }

@@ -88,27 +88,64 @@ pub enum Event {
     /// An allocator wakes a sleeping kswapd.
     WakeupKswapd { nid: u32, zid: u32, order: u32 },
     /// A task enters direct reclaim.
-    DirectReclaimBegin { order: u32, may_writepage: bool, gfp: u32 },
+    DirectReclaimBegin {
+        order: u32,
+        may_writepage: bool,
+        gfp: u32,
+    },
     /// … and leaves it.
     DirectReclaimEnd { nr_reclaimed: u64 },
     /// Pages isolated from a list.
-    LruIsolate { mode: IsolateMode, order: u32, nr_requested: u32, nr_scanned: u32, nr_taken: u32 },
+    LruIsolate {
+        mode: IsolateMode,
+        order: u32,
+        nr_requested: u32,
+        nr_scanned: u32,
+        nr_taken: u32,
+    },
     /// Reclaim handed a page to its filesystem.
     Writepage { pfn: Pfn, file: bool },
     /// An inactive batch is done.
-    ShrinkInactive { nid: u32, zid: u32, nr_scanned: u32, nr_reclaimed: u32, priority: u32 },
+    ShrinkInactive {
+        nid: u32,
+        zid: u32,
+        nr_scanned: u32,
+        nr_reclaimed: u32,
+        priority: u32,
+    },
     /// A wait that always sleeps.
-    CongestionWait { usec_timeout: u64, usec_delayed: u64 },
+    CongestionWait {
+        usec_timeout: u64,
+        usec_delayed: u64,
+    },
     /// A wait that sleeps only if zone and device are congested.
-    WaitIffCongested { usec_timeout: u64, usec_delayed: u64 },
+    WaitIffCongested {
+        usec_timeout: u64,
+        usec_delayed: u64,
+    },
     /// A page was allocated.
     PageAlloc { pfn: Pfn, order: u32, gfp: u32 },
     /// A work item was queued on a flusher.
-    WritebackQueue { bdi: u32, nr_pages: i64, kupdate: bool, background: bool },
+    WritebackQueue {
+        bdi: u32,
+        nr_pages: i64,
+        kupdate: bool,
+        background: bool,
+    },
     /// A flusher starts a work item.
-    WritebackStart { bdi: u32, nr_pages: i64, kupdate: bool, background: bool },
+    WritebackStart {
+        bdi: u32,
+        nr_pages: i64,
+        kupdate: bool,
+        background: bool,
+    },
     /// A flusher's slice is written.
-    WritebackWritten { bdi: u32, nr_pages: i64, kupdate: bool, background: bool },
+    WritebackWritten {
+        bdi: u32,
+        nr_pages: i64,
+        kupdate: bool,
+        background: bool,
+    },
     /// A page went from clean to dirty.
     PageDirtied { pfn: Pfn, mapping: u32, index: u32 },
     /// A page moved to an active list.

@@ -182,8 +182,13 @@ pub enum ZoneEvent {
 
 impl ZoneEvent {
     /// Every event.
-    pub const ALL: [Self; 5] =
-        [Self::PgAlloc, Self::PgRefill, Self::PgSteal, Self::PgScanKswapd, Self::PgScanDirect];
+    pub const ALL: [Self; 5] = [
+        Self::PgAlloc,
+        Self::PgRefill,
+        Self::PgSteal,
+        Self::PgScanKswapd,
+        Self::PgScanDirect,
+    ];
 
     /// The name without the zone's suffix.
     pub fn name(self) -> &'static str {
@@ -334,7 +339,11 @@ impl<W: World> VmStat<W> {
     /// the bound is the format's: a signed byte.
     pub fn check(&self) -> Result<(), String> {
         for item in ZoneStat::ALL {
-            let sum: i64 = self.zone.iter().map(|z| z[item as usize].get() as i64).sum();
+            let sum: i64 = self
+                .zone
+                .iter()
+                .map(|z| z[item as usize].get() as i64)
+                .sum();
             if sum != self.global[item as usize].get() as i64 {
                 return Err(format!("{}: zones sum to {sum}", item.name()));
             }

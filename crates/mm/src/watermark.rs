@@ -77,7 +77,11 @@ pub fn pressure_threshold(cpus: u64, low: u64, min: u64) -> u32 {
 /// The free-page count below which a check must not trust the cheap counter; 0: it always may.
 pub fn percpu_drift_mark(cpus: u64, normal_threshold: u32, marks: [u64; 3]) -> u64 {
     let drift = cpus * u64::from(normal_threshold);
-    if drift > marks[1] - marks[0] { marks[2] + drift } else { 0 }
+    if drift > marks[1] - marks[0] {
+        marks[2] + drift
+    } else {
+        0
+    }
 }
 
 /// The slip in 3.0's watermark test: it takes two pages more off the free count than later
@@ -105,8 +109,10 @@ impl<W: World> Mm<W> {
             }
             let normal = normal_threshold(cpus, u64::from(zone.size));
             zone.normal_threshold.set(normal);
-            zone.pressure_threshold.set(pressure_threshold(cpus, marks[1], marks[0]));
-            zone.percpu_drift_mark.set(percpu_drift_mark(cpus, normal, marks) as u32);
+            zone.pressure_threshold
+                .set(pressure_threshold(cpus, marks[1], marks[0]));
+            zone.percpu_drift_mark
+                .set(percpu_drift_mark(cpus, normal, marks) as u32);
         }
         for node in 0..self.nodes.len() as u32 {
             let mut sizes = [0u64; 4];
@@ -121,7 +127,8 @@ impl<W: World> Mm<W> {
         }
         for z in &self.zones {
             let reserve = (0..4).map(|j| z.reserve(j)).max().unwrap_or(0) + z.mark(Mark::High);
-            z.dirty_balance_reserve.set(reserve.min(u64::from(z.size)) as u32);
+            z.dirty_balance_reserve
+                .set(reserve.min(u64::from(z.size)) as u32);
         }
         self.stat_thresholds_normal();
     }
@@ -145,7 +152,11 @@ impl<W: World> Mm<W> {
     ) -> bool {
         let mut free = free as i64;
         let mut min = mark as i64;
-        free -= if order == 0 { ORDER_SLIP + 1 } else { (1i64 << order) + ORDER_SLIP };
+        free -= if order == 0 {
+            ORDER_SLIP + 1
+        } else {
+            (1i64 << order) + ORDER_SLIP
+        };
         if flags & ALLOC_HIGH != 0 {
             min -= min / 2;
         }
@@ -199,7 +210,11 @@ impl<W: World> Mm<W> {
 
 /// Sum of the sizes of zones at or below Normal, in kB.
 pub fn lowmem_kbytes(zones: &[ZoneInfo]) -> u64 {
-    zones.iter().filter(|z| z.kind <= ZoneType::Normal).map(|z| z.size * 4).sum()
+    zones
+        .iter()
+        .filter(|z| z.kind <= ZoneType::Normal)
+        .map(|z| z.size * 4)
+        .sum()
 }
 
 #[cfg(test)]
@@ -208,7 +223,13 @@ mod tests {
 
     #[test]
     fn min_free_of_real_machines() {
-        for (mb, kb) in [(512, 2896), (1024, 4096), (2048, 5792), (4096, 8192), (8192, 11585)] {
+        for (mb, kb) in [
+            (512, 2896),
+            (1024, 4096),
+            (2048, 5792),
+            (4096, 8192),
+            (8192, 11585),
+        ] {
             assert_eq!(min_free_kbytes(mb * 1024, 65_536), kb, "{mb} MB");
         }
         assert_eq!(min_free_kbytes(1, 65_536), 128);
@@ -248,9 +269,18 @@ mod tests {
 
     #[test]
     fn scale_factor_hides_behind_a_quarter_of_min_on_small_zones() {
-        assert_eq!(watermarks_scaled(8192, 1 << 20, 1 << 20, 10), [2048, 3096, 4144]);
-        assert_eq!(watermarks_scaled(8192, 1 << 17, 1 << 20, 10), [256, 387, 518]);
-        assert_eq!(watermarks_scaled(65_536, 1 << 18, 1 << 20, 10), [4096, 5120, 6144]);
+        assert_eq!(
+            watermarks_scaled(8192, 1 << 20, 1 << 20, 10),
+            [2048, 3096, 4144]
+        );
+        assert_eq!(
+            watermarks_scaled(8192, 1 << 17, 1 << 20, 10),
+            [256, 387, 518]
+        );
+        assert_eq!(
+            watermarks_scaled(65_536, 1 << 18, 1 << 20, 10),
+            [4096, 5120, 6144]
+        );
     }
 
     #[test]

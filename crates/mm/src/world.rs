@@ -220,8 +220,13 @@ pub enum AllocPath {
 
 impl AllocPath {
     /// Every path, in reporting order.
-    pub const ALL: [Self; 5] =
-        [Self::Fast, Self::KswapdWoken, Self::DirectReclaim, Self::DirtyStall, Self::Failed];
+    pub const ALL: [Self; 5] = [
+        Self::Fast,
+        Self::KswapdWoken,
+        Self::DirectReclaim,
+        Self::DirtyStall,
+        Self::Failed,
+    ];
 
     /// The name reports use.
     pub fn name(self) -> &'static str {

@@ -176,8 +176,9 @@ pub fn zonelist(zones: &[ZoneInfo], nodes: u32, local: u32, order: ZonelistOrder
     let ring: Vec<u32> = (0..nodes).map(|i| (local + i) % nodes).collect();
     let mut list = Vec::with_capacity(zones.len());
     let mut push = |node: u32, kind: usize| {
-        if let Some(z) =
-            zones.iter().position(|z| z.node == node && z.kind.index() == kind && z.size > 0)
+        if let Some(z) = zones
+            .iter()
+            .position(|z| z.node == node && z.kind.index() == kind && z.size > 0)
         {
             list.push(z as u16);
         }
@@ -207,8 +208,11 @@ mod tests {
 
     #[test]
     fn one_node_falls_back_high_to_low() {
-        let zones =
-            [z(0, ZoneType::Dma, 3840), z(0, ZoneType::Dma32, 830_976), z(0, ZoneType::Normal, 1)];
+        let zones = [
+            z(0, ZoneType::Dma, 3840),
+            z(0, ZoneType::Dma32, 830_976),
+            z(0, ZoneType::Normal, 1),
+        ];
         for order in [ZonelistOrder::Node, ZonelistOrder::Zone] {
             assert_eq!(zonelist(&zones, 1, 0, order), [2, 1, 0]);
         }

@@ -2,7 +2,9 @@
 //! absolute figures depend on the machine.
 
 use crate::fs::SimMm;
-use crate::spec::{Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, Size, Sysctl, ZoneSpec};
+use crate::spec::{
+    Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, Size, Sysctl, ZoneSpec,
+};
 use crate::world::SimWorld;
 use mm::alloc::Gfp;
 use mm::kswapd::KSWAPD_FLAGS;
@@ -39,7 +41,10 @@ pub struct EngineBench {
 const ROUND: u64 = 2_000_000;
 
 fn spec(mib: u64) -> RunSpec {
-    let zone = |zone, mib: u64| ZoneSpec { zone, size: Size(mib << 20) };
+    let zone = |zone, mib: u64| ZoneSpec {
+        zone,
+        size: Size(mib << 20),
+    };
     RunSpec {
         machine: Machine {
             name: format!("{mib}M"),
@@ -48,7 +53,12 @@ fn spec(mib: u64) -> RunSpec {
             nodes: vec![NodeSpec {
                 zones: vec![zone(ZoneType::Dma, 16), zone(ZoneType::Dma32, mib - 16)],
             }],
-            boot: Boot { kernel: Size(0), dma: Size(1 << 20), anon: Size(0), cache: Size(0) },
+            boot: Boot {
+                kernel: Size(0),
+                dma: Size(1 << 20),
+                anon: Size(0),
+                cache: Size(0),
+            },
             swap: None,
             sysctl: Sysctl::default(),
             disk: DiskSpec {
@@ -75,7 +85,9 @@ async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
     let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
     let before = mm.vm_event(VmEvent::PgFree);
     for index in 0..pages as u32 {
-        let Some(pfn) = mm.alloc_page(Gfp::USER).await else { break };
+        let Some(pfn) = mm.alloc_page(Gfp::USER).await else {
+            break;
+        };
         if !mm.add_to_page_cache_lru(pfn, file, index) {
             break;
         }
@@ -127,7 +139,14 @@ fn bare_loop() -> f64 {
         index: u32,
         _rest: [u32; 3],
     }
-    let empty = Frame { flags: 0, prev: 0, next: 0, mapping: 0, index: 0, _rest: [0; 3] };
+    let empty = Frame {
+        flags: 0,
+        prev: 0,
+        next: 0,
+        mapping: 0,
+        index: 0,
+        _rest: [0; 3],
+    };
     let mut frames = vec![empty; FRAMES + 1];
     let head = FRAMES;
     frames[head].prev = head as u32;
@@ -173,7 +192,11 @@ fn bare_loop() -> f64 {
 fn resident_bytes() -> f64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
-        .and_then(|s| s.split_whitespace().nth(1).and_then(|v| v.parse::<f64>().ok()));
+        .and_then(|s| {
+            s.split_whitespace()
+                .nth(1)
+                .and_then(|v| v.parse::<f64>().ok())
+        });
     pages.unwrap_or(0.0) * 4096.0
 }
 
@@ -196,7 +219,10 @@ pub fn fill(mib: u64, extra_pages: u64) -> (f64, u64) {
         mm.init_task(id, flags, 0);
     }
     mm.world.sched.run(&mut tasks, |_, _| {});
-    ((resident_bytes() - before) / f64::from(mm.frames.len()), freed.get())
+    (
+        (resident_bytes() - before) / f64::from(mm.frames.len()),
+        freed.get(),
+    )
 }
 
 fn median(mut v: Vec<f64>) -> f64 {

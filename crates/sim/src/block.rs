@@ -28,7 +28,11 @@ pub struct Bio {
 impl Bio {
     /// The class that counts it.
     pub fn class(&self) -> Class {
-        if self.write && !self.sync { Class::Async } else { Class::Sync }
+        if self.write && !self.sync {
+            Class::Async
+        } else {
+            Class::Sync
+        }
     }
 }
 
@@ -159,7 +163,11 @@ impl Queue {
 
     /// Hands in a bio. A `batching` submitter may go half over the limit.
     pub fn submit(&mut self, now: u64, bio: Bio, batching: bool) -> Submit {
-        assert!(bio.blocks > 0 && bio.blocks <= self.max_blocks, "bio of {} blocks", bio.blocks);
+        assert!(
+            bio.blocks > 0 && bio.blocks <= self.max_blocks,
+            "bio of {} blocks",
+            bio.blocks
+        );
         let class = bio.class();
         let fits = |r: &Request| {
             r.write == bio.write && r.class == class && r.blocks + bio.blocks <= self.max_blocks
@@ -211,7 +219,11 @@ impl Queue {
         }
         let oldest = (0..self.queued.len()).min_by_key(|&i| self.queued[i].queued_at)?;
         let r = &self.queued[oldest];
-        let expire = if r.write { self.write_expire } else { self.read_expire };
+        let expire = if r.write {
+            self.write_expire
+        } else {
+            self.read_expire
+        };
         let has = |class: Class| self.queued.iter().any(|r| r.class == class);
         let (sync, asynchronous) = (has(Class::Sync), has(Class::Async));
         if now.saturating_sub(r.queued_at) > expire && !(sync && asynchronous) {
@@ -222,7 +234,11 @@ impl Queue {
         } else {
             Class::Async
         };
-        self.sync_in_a_row = if class == Class::Sync { self.sync_in_a_row + 1 } else { 0 };
+        self.sync_in_a_row = if class == Class::Sync {
+            self.sync_in_a_row + 1
+        } else {
+            0
+        };
         let head = self.head;
         (0..self.queued.len())
             .filter(|&i| self.queued[i].class == class)
@@ -235,7 +251,9 @@ impl Queue {
             let Some(i) = self.choose(now) else { break };
             let mut r = self.queued.remove(i);
             let depth = self.in_flight.len() as u32 + 1;
-            let service = self.disk.service(now, r.write, r.block, r.blocks, depth, &mut self.rng);
+            let service = self
+                .disk
+                .service(now, r.write, r.block, r.blocks, depth, &mut self.rng);
             self.head = r.block + u64::from(r.blocks);
             r.done_at = now + service;
             self.apply_faults(now, &mut r);
@@ -285,7 +303,10 @@ impl Queue {
             } else {
                 self.stats.blocks_read += u64::from(r.blocks);
             }
-            out.extend(r.bios.drain(..).map(|bio| Done { bio, failed: r.failed }));
+            out.extend(r.bios.drain(..).map(|bio| Done {
+                bio,
+                failed: r.failed,
+            }));
             self.spare.push(r.bios);
             self.count[c] -= 1;
             if self.count[c] < self.off() {

@@ -80,7 +80,12 @@ mod tests {
 
     fn disk(kind: DiskKind) -> (Disk, Rng) {
         let mut rng = Rng::new(1, "disk");
-        let spec = DiskSpec { kind, capacity: Size(16 << 30), members: None, faults: Vec::new() };
+        let spec = DiskSpec {
+            kind,
+            capacity: Size(16 << 30),
+            members: None,
+            faults: Vec::new(),
+        };
         (Disk::new(&spec, &Params::default(), &mut rng), rng)
     }
 
@@ -111,16 +116,25 @@ mod tests {
     fn every_disk_is_in_its_class() {
         let usb = stream(DiskKind::UsbFlash, true);
         assert!((15.0..20.0).contains(&usb), "USB streams {usb} MB/s");
-        assert!(scattered(DiskKind::UsbFlash, true) < 100.0, "far below 1 MB/s");
+        assert!(
+            scattered(DiskKind::UsbFlash, true) < 100.0,
+            "far below 1 MB/s"
+        );
         let disk = stream(DiskKind::Disk, true);
         assert!((90.0..150.0).contains(&disk), "a disk streams {disk} MB/s");
         assert!((60.0..200.0).contains(&scattered(DiskKind::Disk, false)));
         let raid = stream(DiskKind::Raid0, true);
-        assert!((250.0..450.0).contains(&raid), "four disks stream {raid} MB/s");
+        assert!(
+            (250.0..450.0).contains(&raid),
+            "four disks stream {raid} MB/s"
+        );
         let ssd = stream(DiskKind::Ssd, false);
         assert!((200.0..600.0).contains(&ssd), "an SSD streams {ssd} MB/s");
         assert!(scattered(DiskKind::Ssd, false) > 5000.0);
         let nvme = stream(DiskKind::Nvme, false);
-        assert!((1000.0..4000.0).contains(&nvme), "an NVMe drive streams {nvme} MB/s");
+        assert!(
+            (1000.0..4000.0).contains(&nvme),
+            "an NVMe drive streams {nvme} MB/s"
+        );
     }
 }

@@ -21,7 +21,7 @@ use mm::mapping::MappingKind;
 use mm::pagecache::Tag as PageTag;
 use mm::task::{PF_KSWAPD, PF_MEMALLOC};
 use mm::trace::TrackPath;
-use mm::world::{Cost, World, Writepage, WritebackControl};
+use mm::world::{Cost, World, WritebackControl, Writepage};
 use mm::{Mm, Pfn};
 use std::cell::{Cell, RefCell};
 
@@ -146,7 +146,8 @@ impl Fs {
         self.with_extents(mapping, |list| {
             let i = list.partition_point(|e| e.index <= new.index);
             if let Some(last) = i.checked_sub(1).map(|i| &mut list[i]) {
-                if last.index + last.len == new.index && last.block + u64::from(last.len) == new.block
+                if last.index + last.len == new.index
+                    && last.block + u64::from(last.len) == new.block
                 {
                     last.len += new.len;
                     return;
@@ -192,7 +193,10 @@ pub fn mount<const T: bool>(mm: &SimMm<T>) {
 /// The daemons of the filesystem: name and life.
 pub fn daemons<const T: bool>(
     mm: &SimMm<T>,
-) -> Vec<(&'static str, std::pin::Pin<Box<dyn Future<Output = ()> + '_>>)> {
+) -> Vec<(
+    &'static str,
+    std::pin::Pin<Box<dyn Future<Output = ()> + '_>>,
+)> {
     match mm.world.fs.kind {
         FsKind::Xfs => vec![("xfssyncd", Box::pin(xfs::log_worker(mm)))],
         FsKind::Ext4 | FsKind::Ext3 => vec![("jbd2", Box::pin(ext::journal_thread(mm)))],
@@ -269,7 +273,10 @@ async fn write_one<const T: bool>(
             break pfn;
         }
         mm.note_path(TrackPath::BufferedWrite);
-        let pfn = mm.alloc_page(Gfp::USER_WRITE).await.ok_or(FsError::OutOfMemory)?;
+        let pfn = mm
+            .alloc_page(Gfp::USER_WRITE)
+            .await
+            .ok_or(FsError::OutOfMemory)?;
         if mm.find_page(mapping, index).is_some() {
             mm.free_page(pfn, false);
             continue;
@@ -310,8 +317,7 @@ pub async fn read<const T: bool>(
                 Some(pfn) if mm.frames.has(pfn, flag::LOCKED) => {
                     mm.lock_page(pfn).await;
                     mm.unlock_page(pfn);
-                    if mm.find_page(mapping, index) == Some(pfn)
-                        && mm.frames.has(pfn, flag::ERROR)
+                    if mm.find_page(mapping, index) == Some(pfn) && mm.frames.has(pfn, flag::ERROR)
                     {
                         return Err(FsError::Io);
                     }
@@ -334,7 +340,11 @@ async fn read_window<const T: bool>(
     last_page: u32,
 ) -> Result<(), FsError> {
     let fs = &mm.world.fs;
-    let most = fs.read_ahead.min(mm.world.max_bio(DEVICE)).min(BATCH).min(last_page - index + 1);
+    let most = fs
+        .read_ahead
+        .min(mm.world.max_bio(DEVICE))
+        .min(BATCH)
+        .min(last_page - index + 1);
     let mut n = 0;
     mm.note_path(TrackPath::BufferedRead);
     while n < most && mm.find_page(mapping, index + n).is_none() {
@@ -361,7 +371,16 @@ async fn read_window<const T: bool>(
         match fs.mapped(mapping, at) {
             Some((block, len)) => {
                 let len = len.min(index + n - at);
-                mm.world.submit(DEVICE, Tag::Pages { mapping, index: at }, false, true, block, len).await;
+                mm.world
+                    .submit(
+                        DEVICE,
+                        Tag::Pages { mapping, index: at },
+                        false,
+                        true,
+                        block,
+                        len,
+                    )
+                    .await;
                 at += len;
             }
             None => {
@@ -382,9 +401,7 @@ pub async fn fsync<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
     match fs.kind {
         FsKind::FuseNtfs => mm.sync_mapping(fs.fuse.device_file.get()).await,
         FsKind::Xfs => mm.sync_mapping(mapping).await & xfs::force_log(mm).await,
-        FsKind::Ext3 | FsKind::Ext4 => {
-            mm.sync_mapping(mapping).await & ext::commit(mm, true).await
-        }
+        FsKind::Ext3 | FsKind::Ext4 => mm.sync_mapping(mapping).await & ext::commit(mm, true).await,
         FsKind::Btrfs => mm.sync_mapping(mapping).await & btrfs::commit(mm).await,
     }
 }
@@ -405,8 +422,11 @@ async fn write_cache_pages<const T: bool>(
 ) {
     let m = &mm.mappings[mapping as usize];
     let saved = m.writeback_index.get();
-    let (mut index, mut end) =
-        if wbc.range_cyclic { (saved, u32::MAX) } else { (wbc.range_start, wbc.range_end) };
+    let (mut index, mut end) = if wbc.range_cyclic {
+        (saved, u32::MAX)
+    } else {
+        (wbc.range_start, wbc.range_end)
+    };
     let mut wrapped = !wbc.range_cyclic || saved == 0;
     let whole = !wbc.range_cyclic && wbc.range_start == 0 && wbc.range_end == u32::MAX;
     let start_quota = wbc.nr_to_write;
@@ -475,11 +495,16 @@ async fn write_run<const T: bool>(
     let Some((block, len)) = block_of_run(mm, mapping, first, most).await else {
         // The device is full: the data stays dirty and the call moves on.
         wbc.pages_skipped += u64::from(run);
-        return Written { pages: 0, advanced: run };
+        return Written {
+            pages: 0,
+            advanced: run,
+        };
     };
     let mut n = 0;
     while n < len {
-        let pfn = mm.find_page(mapping, first + n).expect("a dirty page is cached");
+        let pfn = mm
+            .find_page(mapping, first + n)
+            .expect("a dirty page is cached");
         if mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED) {
             if n == 0 && wbc.sync_all {
                 if mm.frames.has(pfn, flag::WRITEBACK) {
@@ -488,7 +513,10 @@ async fn write_run<const T: bool>(
                     mm.lock_page(pfn).await;
                     mm.unlock_page(pfn);
                 }
-                return Written { pages: 0, advanced: 0 };
+                return Written {
+                    pages: 0,
+                    advanced: 0,
+                };
             }
             break;
         }
@@ -499,11 +527,22 @@ async fn write_run<const T: bool>(
         n += 1;
     }
     if n == 0 {
-        return Written { pages: 0, advanced: 1 };
+        return Written {
+            pages: 0,
+            advanced: 1,
+        };
     }
-    let tag = Tag::Pages { mapping, index: first };
-    mm.world.submit(DEVICE, tag, true, wbc.sync_all, block, n).await;
-    Written { pages: n, advanced: n }
+    let tag = Tag::Pages {
+        mapping,
+        index: first,
+    };
+    mm.world
+        .submit(DEVICE, tag, true, wbc.sync_all, block, n)
+        .await;
+    Written {
+        pages: n,
+        advanced: n,
+    }
 }
 
 /// Where a run of dirty pages goes.
@@ -532,12 +571,10 @@ async fn block_of_run<const T: bool>(
 }
 
 /// The filesystem's `writepages`.
-pub async fn writepages<const T: bool>(
-    mm: &SimMm<T>,
-    mapping: u32,
-    wbc: &mut WritebackControl,
-) {
-    let plain = Walk { wrap_only_if_nothing_written: false };
+pub async fn writepages<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &mut WritebackControl) {
+    let plain = Walk {
+        wrap_only_if_nothing_written: false,
+    };
     match (mm.world.fs.kind, mm.mappings[mapping as usize].kind()) {
         (FsKind::Ext4, MappingKind::File) => ext::da_writepages(mm, mapping, wbc).await,
         (FsKind::Btrfs, MappingKind::Meta) => btrfs::tree_writepages(mm, mapping, wbc).await,
@@ -578,7 +615,9 @@ pub async fn writepage<const T: bool>(
         return Writepage::Redirtied;
     };
     mm.set_page_writeback(pfn);
-    mm.world.submit(DEVICE, Tag::Pages { mapping, index }, true, false, block, 1).await;
+    mm.world
+        .submit(DEVICE, Tag::Pages { mapping, index }, true, false, block, 1)
+        .await;
     wbc.nr_to_write -= 1;
     if fs.kind == FsKind::Xfs && kswapd {
         xfs::cluster_write(mm, mapping, index, wbc).await;
@@ -638,6 +677,8 @@ async fn metadata_page<const T: bool>(
             return Some(pfn);
         }
         let tag = Tag::Pages { mapping, index };
-        mm.world.submit(DEVICE, tag, false, true, u64::from(index), 1).await;
+        mm.world
+            .submit(DEVICE, tag, false, true, u64::from(index), 1)
+            .await;
     }
 }

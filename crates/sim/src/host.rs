@@ -40,7 +40,12 @@ pub struct TaskHost<'a, const T: bool> {
 impl<'a, const T: bool> TaskHost<'a, T> {
     /// A host for the calling task; time counts from `started`.
     pub fn new(mm: &'a SimMm<T>, names: &'a Namespace, started: u64, rng: Rng) -> Self {
-        Self { mm, names, started, _rng: RefCell::new(rng) }
+        Self {
+            mm,
+            names,
+            started,
+            _rng: RefCell::new(rng),
+        }
     }
 
     fn get(&self, fd: Fd) -> HostResult<Open> {
@@ -68,7 +73,9 @@ impl<'a, const T: bool> TaskHost<'a, T> {
 
     async fn direct(&self, o: &Open, mapping: u32, len: u64, write: bool) -> HostResult<()> {
         if o.pos % 4096 != 0 || len % 4096 != 0 {
-            return Err(HostError::Unsupported("direct I/O that is not aligned to 4 KiB".into()));
+            return Err(HostError::Unsupported(
+                "direct I/O that is not aligned to 4 KiB".into(),
+            ));
         }
         if write && !self.mm.mapping_has_no_pages(mapping) {
             self.mm.sync_mapping(mapping).await;
@@ -118,7 +125,8 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                         Object::File(id)
                     }
                     None if flags.create => {
-                        let id = fs::create(self.mm).ok_or_else(|| HostError::NoSpace(path.into()))?;
+                        let id =
+                            fs::create(self.mm).ok_or_else(|| HostError::NoSpace(path.into()))?;
                         self.names.files.borrow_mut().insert(path.into(), id);
                         Object::File(id)
                     }
@@ -131,7 +139,12 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         if slot == open.len() {
             open.push(None);
         }
-        open[slot] = Some(Open { object, path: path.into(), pos: 0, flags });
+        open[slot] = Some(Open {
+            object,
+            path: path.into(),
+            pos: 0,
+            flags,
+        });
         Ok(Fd(slot as u32))
     }
 
@@ -166,9 +179,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                 }
                 n
             }
-            Object::File(id) => {
-                fs::read(self.mm, id, o.pos, len).await.map_err(|e| Self::error(&o.path, e))?
-            }
+            Object::File(id) => fs::read(self.mm, id, o.pos, len)
+                .await
+                .map_err(|e| Self::error(&o.path, e))?,
         };
         self.set_pos(fd, o.pos + n);
         Ok(n)
@@ -186,7 +199,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                 let size = &self.mm.mappings[id as usize].size;
                 size.set(size.get().max(o.pos + len));
             } else {
-                fs::write(self.mm, id, o.pos, len).await.map_err(|e| Self::error(&o.path, e))?;
+                fs::write(self.mm, id, o.pos, len)
+                    .await
+                    .map_err(|e| Self::error(&o.path, e))?;
             }
             if (o.flags.sync || o.flags.dsync) && !fs::fsync(self.mm, id).await {
                 return Err(HostError::Io(o.path));
@@ -259,7 +274,8 @@ impl<const T: bool> TaskHost<'_, T> {
         let m = &self.mm.mappings[id as usize];
         if len < m.size.get() {
             self.mm.forget_inode(id).await;
-            self.mm.truncate_from(id, len.div_ceil(4096).min(u64::from(u32::MAX)) as u32);
+            self.mm
+                .truncate_from(id, len.div_ceil(4096).min(u64::from(u32::MAX)) as u32);
         }
         m.size.set(len);
     }

@@ -16,8 +16,8 @@ pub mod spec;
 pub mod world;
 
 pub use params::Params;
-pub use run::run;
 pub use result::{Outcome, RunResult};
+pub use run::run;
 pub use spec::RunSpec;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};

@@ -21,14 +21,18 @@ pub fn splitmix64(state: &mut u64) -> u64 {
 
 /// FNV-1a, for labels and digests.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| {
+        (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 impl Rng {
     /// A stream for one purpose: `label` keeps streams of one seed apart.
     pub fn new(seed: u64, label: &str) -> Self {
         let mut state = seed ^ fnv1a(label.as_bytes());
-        Self { s: std::array::from_fn(|_| splitmix64(&mut state)) }
+        Self {
+            s: std::array::from_fn(|_| splitmix64(&mut state)),
+        }
     }
 
     /// 64 random bits.

@@ -5,9 +5,7 @@ use crate::block::Queue;
 use crate::disk::Disk;
 use crate::fs::{self, Fs, SimMm};
 use crate::host::{Namespace, TaskHost};
-use crate::result::{
-    AllocLatency, Metric, Outcome, RunResult, TrackerReport, TrackerRow,
-};
+use crate::result::{AllocLatency, Metric, Outcome, RunResult, TrackerReport, TrackerRow};
 use crate::rng::Rng;
 use crate::sample::Sampler;
 use crate::sched::{Event, Sched, SchedParams};
@@ -102,7 +100,12 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     );
     let mut wear = Rng::new(spec.seed, "disk");
     let queue = |d: &crate::spec::DiskSpec, label: &str, wear: &mut Rng| {
-        Queue::new(Disk::new(d, p, wear), d.faults.clone(), p, Rng::new(spec.seed, label))
+        Queue::new(
+            Disk::new(d, p, wear),
+            d.faults.clone(),
+            p,
+            Rng::new(spec.seed, label),
+        )
     };
     let mut devices = vec![queue(&m.disk, "disk service", &mut wear)];
     let mut capacity = m.disk.capacity.0 / 4096;
@@ -158,7 +161,9 @@ async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
     }
     let anon = m.boot.anon.pages() as u32;
     if anon > 0 {
-        let Some(region) = mm.new_region(anon) else { return false };
+        let Some(region) = mm.new_region(anon) else {
+            return false;
+        };
         for i in 0..anon {
             if !mm.touch_anon(region, i).await {
                 return false;
@@ -171,7 +176,9 @@ async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
             return false;
         };
         for i in 0..cache {
-            let Some(pfn) = mm.alloc_page(Gfp::USER).await else { return false };
+            let Some(pfn) = mm.alloc_page(Gfp::USER).await else {
+                return false;
+            };
             if !mm.add_to_page_cache_lru(pfn, file, i) {
                 return false;
             }
@@ -190,7 +197,8 @@ async fn shell<const T: bool>(
     progress: &Progress,
 ) {
     if !boot(mm, &spec.machine).await {
-        mm.world.out_of_memory("the machine's boot footprint does not fit its memory".into());
+        mm.world
+            .out_of_memory("the machine's boot footprint does not fit its memory".into());
         return;
     }
     // A second passes between boot and workload: counters settle, kswapd sleeps.
@@ -317,7 +325,12 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
             nth += 1;
         }
     }
-    list.push(add(&mm, Box::pin(shell(&mm, spec, &names, &progress)), 0, 0));
+    list.push(add(
+        &mm,
+        Box::pin(shell(&mm, spec, &names, &progress)),
+        0,
+        0,
+    ));
     futures.extend(list.into_iter().map(|(f, _)| f));
 
     for (every, what) in [
@@ -394,16 +407,26 @@ fn gather<const T: bool>(
     } else if let Some(o) = outcome {
         o
     } else if let Some(error) = progress.error.borrow_mut().take() {
-        Outcome::Failed { error: error.to_string() }
+        Outcome::Failed {
+            error: error.to_string(),
+        }
     } else if ended.is_none() {
-        Outcome::Failed { error: "every task waits for ever".into() }
+        Outcome::Failed {
+            error: "every task waits for ever".into(),
+        }
     } else {
         Outcome::Completed
     };
     let mut metrics = BTreeMap::new();
     if let Some(start) = progress.started.get() {
         let seconds = end.saturating_sub(start) as f64 / SECOND as f64;
-        metrics.insert("elapsed".to_string(), Metric { unit: "s", value: seconds });
+        metrics.insert(
+            "elapsed".to_string(),
+            Metric {
+                unit: "s",
+                value: seconds,
+            },
+        );
     }
     for report in progress.reports.borrow().iter() {
         for (name, unit, value) in &report.metrics {
@@ -411,13 +434,19 @@ fn gather<const T: bool>(
                 metrics
                     .entry(name.clone())
                     .and_modify(|m: &mut Metric| m.value += value)
-                    .or_insert(Metric { unit, value: *value });
+                    .or_insert(Metric {
+                        unit,
+                        value: *value,
+                    });
             }
         }
     }
     let baseline: BTreeMap<String, u64> = progress.baseline.borrow().iter().cloned().collect();
-    let levels: Vec<&str> =
-        ZoneStat::ALL.iter().filter(|s| !s.cumulative()).map(|s| s.name()).collect();
+    let levels: Vec<&str> = ZoneStat::ALL
+        .iter()
+        .filter(|s| !s.cumulative())
+        .map(|s| s.name())
+        .collect();
     let counters = mm
         .vmstat()
         .into_iter()

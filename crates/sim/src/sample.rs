@@ -31,7 +31,14 @@ struct Last {
 impl Sampler {
     /// A sampler for a machine.
     pub fn new<const T: bool>(_mm: &SimMm<T>, kswapds: Vec<u32>, flushers: Vec<u32>) -> Self {
-        Self { series: Series::default(), kswapds, flushers, last: None, skip: 1, phase: 0 }
+        Self {
+            series: Series::default(),
+            kswapds,
+            flushers,
+            last: None,
+            skip: 1,
+            phase: 0,
+        }
     }
 
     /// Takes a sample at `time` nanoseconds since the workload began.
@@ -60,8 +67,16 @@ impl Sampler {
         }
         let limits = mm.dirty_limits();
         let mut put = |what, unit, v: f64| row.push((what, "global".to_string(), unit, v));
-        put("dirty", "pages", mm.global_stat(ZoneStat::NrFileDirty) as f64);
-        put("writeback", "pages", mm.global_stat(ZoneStat::NrWriteback) as f64);
+        put(
+            "dirty",
+            "pages",
+            mm.global_stat(ZoneStat::NrFileDirty) as f64,
+        );
+        put(
+            "writeback",
+            "pages",
+            mm.global_stat(ZoneStat::NrWriteback) as f64,
+        );
         put("background_limit", "pages", limits.background as f64);
         put("dirty_limit", "pages", limits.dirty as f64);
         let cpu = |tasks: &[u32]| tasks.iter().map(|&t| w.sched.task_cpu_ns(t)).sum::<u64>();
@@ -74,11 +89,24 @@ impl Sampler {
             kswapd: cpu(&self.kswapds),
             flusher: cpu(&self.flushers),
         };
-        let before = self.last.clone().unwrap_or(Last { time: 0, written: 0, read: 0, ..now });
+        let before = self.last.clone().unwrap_or(Last {
+            time: 0,
+            written: 0,
+            read: 0,
+            ..now
+        });
         let seconds = ((now.time - before.time) as f64 / 1e9).max(1e-9);
         let mb = |blocks: u64| blocks as f64 * 4096.0 / 1e6 / seconds;
-        put("kswapd_cpu", "share", (now.kswapd - before.kswapd) as f64 / 1e9 / seconds);
-        put("flusher_cpu", "share", (now.flusher - before.flusher) as f64 / 1e9 / seconds);
+        put(
+            "kswapd_cpu",
+            "share",
+            (now.kswapd - before.kswapd) as f64 / 1e9 / seconds,
+        );
+        put(
+            "flusher_cpu",
+            "share",
+            (now.flusher - before.flusher) as f64 / 1e9 / seconds,
+        );
         let busy = (0..mm.bdi_count()).any(|b| mm.flusher_busy(b));
         put("flusher_active", "share", f64::from(u8::from(busy)));
         let awake = (0..mm.nodes.len() as u32).any(|n| !mm.kswapd_sleeps(n));
@@ -118,7 +146,10 @@ impl Sampler {
             });
         };
         half(&mut self.series.t);
-        self.series.columns.iter_mut().for_each(|c| half(&mut c.values));
+        self.series
+            .columns
+            .iter_mut()
+            .for_each(|c| half(&mut c.values));
         self.skip *= 2;
     }
 

@@ -261,7 +261,10 @@ impl Sched {
         };
         if let Some(c) = target {
             let cpu = &self.cpus[c];
-            let draw = self.rng.borrow_mut().lognormal(self.params.idle_wakeup_sigma);
+            let draw = self
+                .rng
+                .borrow_mut()
+                .lognormal(self.params.idle_wakeup_sigma);
             let latency = (self.params.idle_wakeup * draw) as u64;
             let start = cpu.clock.get().max(now + latency);
             cpu.clock.set(start);
@@ -273,7 +276,8 @@ impl Sched {
             task.started_at = start;
             drop(tasks);
             self.note(start, u64::from(id));
-            self.limit.set(self.limit.get().min(start + self.params.quantum));
+            self.limit
+                .set(self.limit.get().min(start + self.params.quantum));
             return;
         }
         let cpu = &self.cpus[task.cpu];
@@ -285,7 +289,9 @@ impl Sched {
         let task = &mut tasks[id as usize];
         task.state = State::Runnable;
         // A sleeper gets at most half a latency of credit.
-        task.vruntime = task.vruntime.max(ran.saturating_sub(self.params.latency / 2));
+        task.vruntime = task
+            .vruntime
+            .max(ran.saturating_sub(self.params.latency / 2));
         let preempts = ran > task.vruntime + self.params.wakeup_granularity;
         cpu.run_queue.borrow_mut().push_back(id);
         self.set_slice(c);
@@ -293,7 +299,11 @@ impl Sched {
             cpu.resched.set(true);
         }
         if c == self.here.get() && self.interrupt.get().is_none() {
-            self.limit.set(self.limit.get().min(if preempts { 0 } else { cpu.slice_end.get() }));
+            self.limit.set(
+                self.limit
+                    .get()
+                    .min(if preempts { 0 } else { cpu.slice_end.get() }),
+            );
         }
     }
 
@@ -342,11 +352,18 @@ impl Sched {
             self.cpus[c].slice_end.set(NEVER);
             return;
         };
-        let id = self.cpus[from].run_queue.borrow_mut().remove(i).expect("an entry");
+        let id = self.cpus[from]
+            .run_queue
+            .borrow_mut()
+            .remove(i)
+            .expect("an entry");
         let cpu = &self.cpus[c];
         if from != c {
             // The task cannot start before it was queued there.
-            let then = self.cpus[from].clock.get().min(self.now().max(cpu.clock.get()));
+            let then = self.cpus[from]
+                .clock
+                .get()
+                .min(self.now().max(cpu.clock.get()));
             cpu.clock.set(cpu.clock.get().max(then));
         }
         cpu.clock.set(cpu.clock.get() + self.params.switch);
@@ -399,11 +416,14 @@ impl Sched {
                 match event {
                     Event::Timer(task, generation) => self.timer(task, generation),
                     other => {
-                        self.note(time, match other {
-                            Event::Device(d) => u64::from(d) | 2 << 32,
-                            Event::Periodic(p) => u64::from(p) | 3 << 32,
-                            Event::Timer(..) => 0,
-                        });
+                        self.note(
+                            time,
+                            match other {
+                                Event::Device(d) => u64::from(d) | 2 << 32,
+                                Event::Periodic(p) => u64::from(p) | 3 << 32,
+                                Event::Timer(..) => 0,
+                            },
+                        );
                         on_event(time, other);
                     }
                 }
@@ -419,7 +439,8 @@ impl Sched {
             }
             self.here.set(c);
             let lead = second.saturating_add(self.params.quantum);
-            self.limit.set(next_event.min(lead).min(cpu.slice_end.get()));
+            self.limit
+                .set(next_event.min(lead).min(cpu.slice_end.get()));
             let id = cpu.current.get().expect("a running task");
             self.span.set(0);
             let done = futures[id as usize].as_mut().poll(&mut context).is_ready();
@@ -446,7 +467,9 @@ impl Sched {
             t.waiting_on
         };
         if let Some(q) = waiting_on {
-            self.queues.borrow_mut()[q as usize].waiters.retain(|&w| w != task);
+            self.queues.borrow_mut()[q as usize]
+                .waiters
+                .retain(|&w| w != task);
         }
         self.make_runnable(task);
     }
@@ -480,7 +503,13 @@ impl Sched {
 
     /// Waits for a wake of the queue after the ticket was taken, at most `timeout` nanoseconds.
     pub fn wait(&self, queue: u32, ticket: u64, timeout: Option<u64>) -> Wait<'_> {
-        Wait { sched: self, queue, ticket, timeout, blocked: false }
+        Wait {
+            sched: self,
+            queue,
+            ticket,
+            timeout,
+            blocked: false,
+        }
     }
 
     /// Wakes every waiter of a queue.
@@ -507,18 +536,29 @@ impl Sched {
 
     /// Sleeps until the tick at or after `ns` nanoseconds from now.
     pub fn sleep_ticks(&self, ns: u64) -> Sleep<'_> {
-        Sleep { sched: self, until: self.tick_at(self.now() + ns), blocked: false }
+        Sleep {
+            sched: self,
+            until: self.tick_at(self.now() + ns),
+            blocked: false,
+        }
     }
 
     /// Sleeps `ns` nanoseconds (a high-resolution timer).
     pub fn sleep(&self, ns: u64) -> Sleep<'_> {
-        Sleep { sched: self, until: self.now() + ns, blocked: false }
+        Sleep {
+            sched: self,
+            until: self.now() + ns,
+            blocked: false,
+        }
     }
 
     /// Gives way if the task's time on its CPU is over for now.
     #[inline(always)]
     pub fn relax(&self) -> Relax<'_> {
-        Relax { sched: self, yielded: false }
+        Relax {
+            sched: self,
+            yielded: false,
+        }
     }
 }
 
@@ -574,7 +614,10 @@ impl Future for Wait<'_> {
             }
             q.waiters.push_back(me);
         }
-        s.block(Some(self.queue), self.timeout.map(|ns| s.tick_at(s.now() + ns)));
+        s.block(
+            Some(self.queue),
+            self.timeout.map(|ns| s.tick_at(s.now() + ns)),
+        );
         self.blocked = true;
         Poll::Pending
     }

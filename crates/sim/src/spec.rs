@@ -24,7 +24,9 @@ impl Size {
     /// trailing `iB`), or one that does not fit 64 bits.
     pub fn parse(text: &str) -> Result<Self, String> {
         let complaint = || {
-            format!("`{text}` is not a size; accepted: a whole number of bytes, or one with the suffix K, M, G or T (powers of 1024), such as \"504M\"")
+            format!(
+                "`{text}` is not a size; accepted: a whole number of bytes, or one with the suffix K, M, G or T (powers of 1024), such as \"504M\""
+            )
         };
         let body = text.trim();
         let body = body.strip_suffix("iB").unwrap_or(body);
@@ -55,7 +57,9 @@ impl<'de> Deserialize<'de> for Size {
                 Ok(Size(v))
             }
             fn visit_i64<E: serde::de::Error>(self, v: i64) -> Result<Size, E> {
-                u64::try_from(v).map(Size).map_err(|_| E::custom("a size can't be negative"))
+                u64::try_from(v)
+                    .map(Size)
+                    .map_err(|_| E::custom("a size can't be negative"))
             }
             fn visit_str<E: serde::de::Error>(self, v: &str) -> Result<Size, E> {
                 Size::parse(v).map_err(E::custom)
@@ -111,7 +115,12 @@ pub struct Boot {
 
 impl Default for Boot {
     fn default() -> Self {
-        Self { kernel: Size(64 << 20), dma: Size(1 << 20), anon: Size(64 << 20), cache: Size(64 << 20) }
+        Self {
+            kernel: Size(64 << 20),
+            dma: Size(1 << 20),
+            anon: Size(64 << 20),
+            cache: Size(64 << 20),
+        }
     }
 }
 

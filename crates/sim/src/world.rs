@@ -9,8 +9,7 @@ use mm::frame::flag;
 use mm::trace::Event;
 use mm::vmstat::VmEvent;
 use mm::world::{
-    AllocPath, COSTS, Class, Cost, ShortLock, TaskId, WaitQueue, World, Writepage,
-    WritebackControl,
+    AllocPath, COSTS, Class, Cost, ShortLock, TaskId, WaitQueue, World, WritebackControl, Writepage,
 };
 use mm::{Mm, Pfn, queue};
 use std::cell::{Cell, RefCell};
@@ -61,7 +60,10 @@ impl Tag {
         match (v >> 32) as u32 {
             0xffff_ffff => Self::Raw { queue: v as u32 },
             0xffff_fffe => Self::Swap { pfn: v as u32 },
-            mapping => Self::Pages { mapping, index: v as u32 },
+            mapping => Self::Pages {
+                mapping,
+                index: v as u32,
+            },
         }
     }
 }
@@ -156,7 +158,13 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             sched,
             costs: cost_table(p),
             devices: RefCell::new(
-                devices.into_iter().map(|queue| Device { queue, scheduled: u64::MAX }).collect(),
+                devices
+                    .into_iter()
+                    .map(|queue| Device {
+                        queue,
+                        scheduled: u64::MAX,
+                    })
+                    .collect(),
             ),
             fs,
             queue_base,
@@ -195,15 +203,31 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     }
 
     /// Submits a bio, waiting for a request while the queue is full.
-    pub async fn submit(&self, dev: u32, tag: Tag, write: bool, sync: bool, block: u64, blocks: u32) {
-        let bio = Bio { tag: tag.pack(), write, sync, block, blocks };
+    pub async fn submit(
+        &self,
+        dev: u32,
+        tag: Tag,
+        write: bool,
+        sync: bool,
+        block: u64,
+        blocks: u32,
+    ) {
+        let bio = Bio {
+            tag: tag.pack(),
+            write,
+            sync,
+            block,
+            blocks,
+        };
         let q = self.queue_base + own_queue::request(dev, bio.class() as u32);
         self.charge(Cost::Submit, 1);
         loop {
             let ticket = self.sched.ticket(q);
             let answer = {
                 let mut devices = self.devices.borrow_mut();
-                devices[dev as usize].queue.submit(self.sched.now(), bio, false)
+                devices[dev as usize]
+                    .queue
+                    .submit(self.sched.now(), bio, false)
             };
             if answer != Submit::Full {
                 break;
@@ -222,7 +246,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         while at < end {
             let n = (end - at).min(most) as u32;
             let ticket = self.sched.ticket(queue);
-            self.submit(dev, Tag::Raw { queue }, write, true, at, n).await;
+            self.submit(dev, Tag::Raw { queue }, write, true, at, n)
+                .await;
             self.sched.wait(queue, ticket, None).await;
             at += u64::from(n);
         }
@@ -241,7 +266,11 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         };
         for d in done.drain(..) {
             let kb = u64::from(d.bio.blocks) * 4;
-            let event = if d.bio.write { VmEvent::PgpgOut } else { VmEvent::PgpgIn };
+            let event = if d.bio.write {
+                VmEvent::PgpgOut
+            } else {
+                VmEvent::PgpgIn
+            };
             mm.count_event(event, kb);
             match Tag::unpack(d.bio.tag) {
                 Tag::Pages { mapping, index } => {
@@ -253,7 +282,11 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                             mm.end_page_writeback(pfn, d.failed);
                             w.lost_pages.set(w.lost_pages.get() + u64::from(d.failed));
                         } else {
-                            let ok = if d.failed { flag::ERROR } else { flag::UPTODATE };
+                            let ok = if d.failed {
+                                flag::ERROR
+                            } else {
+                                flag::UPTODATE
+                            };
                             mm.frames.set_flags(pfn, ok);
                             mm.unlock_page(pfn);
                         }
@@ -276,7 +309,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         *w.done.borrow_mut() = done;
         for (c, class) in [Class::Sync, Class::Async].into_iter().enumerate() {
             if freed.room[c] {
-                w.sched.wake_one(w.queue_base + own_queue::request(dev, c as u32));
+                w.sched
+                    .wake_one(w.queue_base + own_queue::request(dev, c as u32));
             }
             if freed.below_off[c] {
                 w.sched.wake(queue::congestion(class).0);
@@ -354,12 +388,28 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
 
     async fn swap_writepage(&self, _mm: &Mm<Self>, pfn: Pfn, slot: u32) {
         let (dev, base) = self.fs.swap_area;
-        self.submit(dev, Tag::Swap { pfn }, true, false, base + u64::from(slot), 1).await;
+        self.submit(
+            dev,
+            Tag::Swap { pfn },
+            true,
+            false,
+            base + u64::from(slot),
+            1,
+        )
+        .await;
     }
 
     async fn swap_readpage(&self, mm: &Mm<Self>, pfn: Pfn, slot: u32) {
         let (dev, base) = self.fs.swap_area;
-        self.submit(dev, Tag::Swap { pfn }, false, true, base + u64::from(slot), 1).await;
+        self.submit(
+            dev,
+            Tag::Swap { pfn },
+            false,
+            true,
+            base + u64::from(slot),
+            1,
+        )
+        .await;
         mm.lock_page(pfn).await;
         mm.unlock_page(pfn);
     }
@@ -369,12 +419,18 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     }
 
     fn bdi_congested(&self, bdi: u32, class: Class) -> bool {
-        let Some(dev) = self.fs.device_of_bdi(bdi) else { return false };
+        let Some(dev) = self.fs.device_of_bdi(bdi) else {
+            return false;
+        };
         self.devices.borrow()[dev as usize].queue.congested(class)
     }
 
     fn congested_bdis(&self, class: Class) -> u32 {
-        self.devices.borrow().iter().filter(|d| d.queue.congested(class)).count() as u32
+        self.devices
+            .borrow()
+            .iter()
+            .filter(|d| d.queue.congested(class))
+            .count() as u32
     }
 
     #[inline]
@@ -385,7 +441,9 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     fn trace(&self, event: Event) {
         let wanted = match event {
             // A page-by-page event is recorded only on request.
-            Event::PageAlloc { .. } | Event::PageDirtied { .. } | Event::PageActivated { .. } => false,
+            Event::PageAlloc { .. } | Event::PageDirtied { .. } | Event::PageActivated { .. } => {
+                false
+            }
             _ => true,
         };
         if wanted {

@@ -23,8 +23,16 @@ const ZONE: usize = 0;
 /// One zone of 512 MiB, two CPUs, a fixed wake-up latency.
 fn lab(wake_ns: f64) -> RunSpec {
     let mut m = machine(64);
-    m.nodes[0].zones = vec![ZoneSpec { zone: ZoneType::Dma32, size: Size(512 << 20) }];
-    m.boot = Boot { kernel: Size(0), dma: Size(0), anon: Size(0), cache: Size(0) };
+    m.nodes[0].zones = vec![ZoneSpec {
+        zone: ZoneType::Dma32,
+        size: Size(512 << 20),
+    }];
+    m.boot = Boot {
+        kernel: Size(0),
+        dma: Size(0),
+        anon: Size(0),
+        cache: Size(0),
+    };
     let mut s = spec(m, FsKind::Xfs, "dd if=/dev/zero of=a count=1");
     s.params.idle_wakeup = wake_ns;
     s.params.idle_wakeup_sigma = 0.0;
@@ -95,12 +103,17 @@ fn run(wake_ns: f64, pages: u64, per_page: u64) -> (Seen, u64) {
     mm.world.sched.run(&mut tasks, |time, event| {
         if let Event::Periodic(0) = event {
             let began = seen.borrow().burst.is_some();
-            mm.world.sched.at(time + if began { step } else { 1_000_000 }, Event::Periodic(0));
+            mm.world.sched.at(
+                time + if began { step } else { 1_000_000 },
+                Event::Periodic(0),
+            );
             if began {
                 let free = mm.zone_stat(ZONE, ZoneStat::NrFreePages) + mm.pcp_pages(ZONE);
                 let allocated = mm.zone_event(ZONE, ZoneEvent::PgAlloc);
                 let reclaimed = mm.zone_event(ZONE, ZoneEvent::PgSteal);
-                seen.borrow_mut().samples.push((time, free, allocated, reclaimed));
+                seen.borrow_mut()
+                    .samples
+                    .push((time, free, allocated, reclaimed));
             }
         }
     });
@@ -115,8 +128,12 @@ fn free_memory_follows_burst_minus_reclaim_within_a_quantum() {
     let per_page = 2_000;
     let (seen, gap) = run(50_000.0, 4_000, per_page);
     let (start, end) = seen.burst.expect("a burst");
-    let samples: Vec<_> =
-        seen.samples.iter().filter(|s| s.0 > start && s.0 < end).copied().collect();
+    let samples: Vec<_> = seen
+        .samples
+        .iter()
+        .filter(|s| s.0 > start && s.0 < end)
+        .copied()
+        .collect();
     assert!(samples.len() > 300, "{} samples", samples.len());
     let (t0, free0, allocated0, reclaimed0) = samples[0];
     // One quantum of either side, and a batch of 32 that is freed at its end.
@@ -124,12 +141,21 @@ fn free_memory_follows_burst_minus_reclaim_within_a_quantum() {
     let mut reclaim_seen = false;
     for &(t, free, allocated, reclaimed) in &samples {
         let burst = (t - t0) / per_page;
-        assert!(burst.abs_diff(allocated - allocated0) <= slack, "the burst holds its rate");
+        assert!(
+            burst.abs_diff(allocated - allocated0) <= slack,
+            "the burst holds its rate"
+        );
         let expected = free0 + (reclaimed - reclaimed0) - burst;
-        assert!(expected.abs_diff(free) <= slack, "at {t}: {free} free, expected {expected}");
+        assert!(
+            expected.abs_diff(free) <= slack,
+            "at {t}: {free} free, expected {expected}"
+        );
         reclaim_seen |= reclaimed > reclaimed0;
     }
-    assert!(reclaim_seen, "kswapd worked during the burst of {gap} and more pages");
+    assert!(
+        reclaim_seen,
+        "kswapd worked during the burst of {gap} and more pages"
+    );
 }
 
 #[test]
@@ -155,5 +181,8 @@ fn direct_reclaim_if_and_only_if_the_gap_is_exhausted_before_kswapd_acts() {
             if ratio < 1.0 { with += 1 } else { without += 1 }
         }
     }
-    assert!(with >= 4 && without >= 10, "both sides are covered: {with} {without}");
+    assert!(
+        with >= 4 && without >= 10,
+        "both sides are covered: {with} {without}"
+    );
 }

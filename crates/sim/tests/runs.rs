@@ -16,15 +16,31 @@ fn every_filesystem_writes_more_than_memory_and_every_list_recounts() {
         let r = run(&spec(machine(64), fs, DD));
         assert_eq!(r.outcome, Outcome::Completed, "{fs:?}");
         assert!(r.counters["pgfree"] > 10_000, "{fs:?}: memory was recycled");
-        let written = r.counters["pgpgout"] / 4 + r.counters["nr_dirty"] + r.counters["nr_writeback"];
-        assert!(written >= 24_000, "{fs:?}: every page is on disk or still dirty, got {written}");
-        assert!(!r.series.t.is_empty() && r.series.columns.iter().all(|c| c.values.len() == r.series.t.len()));
+        let written =
+            r.counters["pgpgout"] / 4 + r.counters["nr_dirty"] + r.counters["nr_writeback"];
+        assert!(
+            written >= 24_000,
+            "{fs:?}: every page is on disk or still dirty, got {written}"
+        );
+        assert!(
+            !r.series.t.is_empty()
+                && r.series
+                    .columns
+                    .iter()
+                    .all(|c| c.values.len() == r.series.t.len())
+        );
     }
 }
 
 #[test]
 fn every_disk_kind_serves_a_run() {
-    for kind in [DiskKind::UsbFlash, DiskKind::Disk, DiskKind::Raid0, DiskKind::Ssd, DiskKind::Nvme] {
+    for kind in [
+        DiskKind::UsbFlash,
+        DiskKind::Disk,
+        DiskKind::Raid0,
+        DiskKind::Ssd,
+        DiskKind::Nvme,
+    ] {
         let mut m = machine(64);
         m.disk = disk(kind);
         let r = run(&spec(m, FsKind::Xfs, DD));
@@ -42,30 +58,57 @@ fn the_same_seed_gives_the_same_history() {
         assert_eq!(a.series, b.series);
         let mut other = s.clone();
         other.seed = 8;
-        assert_ne!(run(&other).digest, a.digest, "{fs:?}: another seed, another history");
+        assert_ne!(
+            run(&other).digest,
+            a.digest,
+            "{fs:?}: another seed, another history"
+        );
     }
 }
 
 #[test]
 fn reading_back_finds_cached_pages_and_reads_the_rest() {
     let m = machine(64);
-    let r = run(&spec(m, FsKind::Xfs, "dd if=/dev/zero of=a bs=64k count=400 conv=fsync; dd if=a of=/dev/null bs=64k"));
+    let r = run(&spec(
+        m,
+        FsKind::Xfs,
+        "dd if=/dev/zero of=a bs=64k count=400 conv=fsync; dd if=a of=/dev/null bs=64k",
+    ));
     assert_eq!(r.outcome, Outcome::Completed);
     assert_eq!(r.counters["pgpgin"], 0, "25 MiB fit in memory");
-    let r = run(&spec(machine(48), FsKind::Xfs, "dd if=/dev/zero of=a bs=64k count=2000 conv=fsync; dd if=a of=/dev/null bs=64k"));
-    assert!(r.counters["pgpgin"] >= 120 * 1024, "a file larger than memory is read again");
+    let r = run(&spec(
+        machine(48),
+        FsKind::Xfs,
+        "dd if=/dev/zero of=a bs=64k count=2000 conv=fsync; dd if=a of=/dev/null bs=64k",
+    ));
+    assert!(
+        r.counters["pgpgin"] >= 120 * 1024,
+        "a file larger than memory is read again"
+    );
 }
 
 #[test]
 fn rewriting_a_cached_page_twice_activates_it() {
-    let twice = "dd if=/dev/zero of=a bs=4k count=1000; dd if=/dev/zero of=a bs=4k count=1000 conv=notrunc";
+    let twice =
+        "dd if=/dev/zero of=a bs=4k count=1000; dd if=/dev/zero of=a bs=4k count=1000 conv=notrunc";
     let r = run(&spec(machine(64), FsKind::Xfs, twice));
     assert!(r.counters["pgactivate"] > 900, "the second touch activates");
     // 3.0: a page that still waits in an add batch is not activated, however often it is touched.
-    let r = run(&spec(machine(64), FsKind::Xfs, "dd if=/dev/zero of=a bs=512 count=8000"));
+    let r = run(&spec(
+        machine(64),
+        FsKind::Xfs,
+        "dd if=/dev/zero of=a bs=512 count=8000",
+    ));
     assert!(r.counters["pgactivate"] < 100);
-    let r = run(&spec(machine(64), FsKind::Xfs, "dd if=/dev/zero of=a bs=4k count=1000"));
-    assert_eq!(r.counters["pgactivate"], 0, "one touch a page activates none");
+    let r = run(&spec(
+        machine(64),
+        FsKind::Xfs,
+        "dd if=/dev/zero of=a bs=4k count=1000",
+    ));
+    assert_eq!(
+        r.counters["pgactivate"], 0,
+        "one touch a page activates none"
+    );
 }
 
 #[test]
@@ -75,7 +118,10 @@ fn idle_programs_are_swapped_out() {
     m.swap = Some(swap(64 << 20));
     let r = run(&spec(m.clone(), FsKind::Xfs, DD));
     assert_eq!(r.outcome, Outcome::Completed);
-    assert!(r.counters["pswpout"] > 100, "pressure pushes idle memory out");
+    assert!(
+        r.counters["pswpout"] > 100,
+        "pressure pushes idle memory out"
+    );
     m.swap = None;
     let r = run(&spec(m, FsKind::Xfs, DD));
     assert_eq!(r.counters["pswpout"], 0, "no swap, no swapping");
@@ -93,24 +139,53 @@ fn a_machine_too_small_ends_in_a_reported_oom() {
 
 #[test]
 fn write_errors_are_reported_and_lose_only_what_they_hit() {
-    let m = faulty(machine(64), Fault::WriteError { at_s: 1.2, for_s: 0.3 });
+    let m = faulty(
+        machine(64),
+        Fault::WriteError {
+            at_s: 1.2,
+            for_s: 0.3,
+        },
+    );
     let r = run(&spec(m, FsKind::Xfs, DD));
-    assert!(matches!(r.outcome, Outcome::Completed | Outcome::Failed { .. }));
+    assert!(matches!(
+        r.outcome,
+        Outcome::Completed | Outcome::Failed { .. }
+    ));
     assert!(r.counters["write_error"] > 0);
     assert!(r.notes.iter().any(|n| n.contains("lost")), "{:?}", r.notes);
 }
 
 #[test]
 fn fsync_after_a_write_error_fails() {
-    let m = faulty(machine(64), Fault::WriteError { at_s: 0.0, for_s: 100.0 });
-    let r = run(&spec(m, FsKind::Xfs, "dd if=/dev/zero of=a bs=64k count=16 conv=fsync"));
-    assert!(matches!(r.outcome, Outcome::Failed { .. }), "{:?}", r.outcome);
+    let m = faulty(
+        machine(64),
+        Fault::WriteError {
+            at_s: 0.0,
+            for_s: 100.0,
+        },
+    );
+    let r = run(&spec(
+        m,
+        FsKind::Xfs,
+        "dd if=/dev/zero of=a bs=64k count=16 conv=fsync",
+    ));
+    assert!(
+        matches!(r.outcome, Outcome::Failed { .. }),
+        "{:?}",
+        r.outcome
+    );
 }
 
 #[test]
 fn a_stalled_disk_delays_the_run_by_the_stall() {
     let plain = run(&spec(machine(64), FsKind::Xfs, DD));
-    let m = faulty(machine(64), Fault::Stall { at_s: 1.5, for_s: 20.0 });
+    let m = faulty(
+        machine(64),
+        Fault::Stall {
+            at_s: 1.5,
+            for_s: 20.0,
+        },
+    );
     let stalled = run(&spec(m, FsKind::Xfs, DD));
     assert_eq!(stalled.outcome, Outcome::Completed);
     assert!(stalled.metrics["elapsed"].value > plain.metrics["elapsed"].value + 15.0);
@@ -141,15 +216,29 @@ fn lopsided() -> sim::spec::Machine {
 }
 
 fn most_dirty_share_of_normal(limits: DirtyLimits) -> f64 {
-    let mut s = spec(lopsided(), FsKind::Xfs, "dd if=/dev/zero of=a bs=64k count=4000");
+    let mut s = spec(
+        lopsided(),
+        FsKind::Xfs,
+        "dd if=/dev/zero of=a bs=64k count=4000",
+    );
     s.policy.dirty_limits = limits;
     let r = run(&s);
     assert_eq!(r.outcome, Outcome::Completed);
     let column = |name: &str| {
-        r.series.columns.iter().find(|c| c.name == name && c.scope == "Normal").expect("a column")
+        r.series
+            .columns
+            .iter()
+            .find(|c| c.name == name && c.scope == "Normal")
+            .expect("a column")
     };
     let (dirty, writeback) = (column("dirty"), column("writeback"));
-    dirty.values.iter().zip(&writeback.values).map(|(a, b)| a + b).fold(0.0, f64::max) / 8192.0
+    dirty
+        .values
+        .iter()
+        .zip(&writeback.values)
+        .map(|(a, b)| a + b)
+        .fold(0.0, f64::max)
+        / 8192.0
 }
 
 #[test]
@@ -185,7 +274,10 @@ fn kswapd_never_writes_file_pages_when_the_policy_forbids_it() {
         s.policy.direct_writeback = ReclaimWriteback::Never;
         let r = run(&s);
         assert_eq!(r.outcome, Outcome::Completed);
-        (r.counters["nr_vmscan_write"], r.counters["nr_vmscan_write_skip"])
+        (
+            r.counters["nr_vmscan_write"],
+            r.counters["nr_vmscan_write_skip"],
+        )
     };
     let (always, skipped_always) = writes(ReclaimWriteback::Always);
     let (never, skipped_never) = writes(ReclaimWriteback::Never);
@@ -202,7 +294,11 @@ fn the_tracker_is_free_when_off_and_changes_nothing_when_on() {
     let on = run(&s);
     assert!(off.tracker.is_none());
     let rows = on.tracker.as_ref().expect("a report").rows.clone();
-    assert!(rows.iter().any(|r| r.event == "activated" && r.path.starts_with("tree")), "{rows:?}");
+    assert!(
+        rows.iter()
+            .any(|r| r.event == "activated" && r.path.starts_with("tree")),
+        "{rows:?}"
+    );
     assert_eq!(off.digest, on.digest);
     assert_eq!(off.counters, on.counters);
 }

@@ -1,132 +1,136 @@
-//! The machine of a cell: a file or an inline table, checked.
+//! The machines of an experiment: tables, files, or tables that change a file.
 
-use super::{Doc, InputError, Result, beside, doc, kind, nearest};
-use sim::spec::{DiskKind, Machine};
-use std::path::Path;
-use toml::Value;
+use super::expand::{Choices, expand};
+use super::node::{Node, Value};
+use super::range;
+use super::read::read;
+use crate::diagnostic::{Diagnostic, Source};
+use sim::spec::Machine;
+use std::path::{Path, PathBuf};
 
-/// Reads a machine file that an experiment names.
-pub fn read(doc: &Doc, name: &str) -> Result<(String, Doc)> {
-    let places = beside(doc, name);
-    for place in &places {
-        if let Ok(text) = std::fs::read_to_string(place) {
-            return Ok((text.clone(), Doc::parse(place, &text)?));
+/// How a machine file is got at: the name in the experiment to (the name to show, the text).
+pub type Files<'a> = dyn Fn(&str) -> Result<(String, String), String> + 'a;
+
+/// Files beside the experiment, or in a folder above it: `machines/x.toml` is found from
+/// `experiments/y.toml`.
+pub fn files_near(experiment: &Path) -> impl Fn(&str) -> Result<(String, String), String> {
+    let folder = experiment.parent().unwrap_or(Path::new("")).to_owned();
+    move |name: &str| {
+        let mut tried = Vec::new();
+        let mut above = folder.as_path();
+        let full = std::path::absolute(&folder).unwrap_or_else(|_| folder.clone());
+        let parents = full.ancestors().skip(1);
+        let mut candidates: Vec<PathBuf> = Vec::new();
+        // As short as the user's own path as long as that has parents, absolute above.
+        loop {
+            candidates.push(above.join(name));
+            match above.parent() {
+                Some(parent) => above = parent,
+                None => break,
+            }
         }
+        candidates.extend(parents.map(|p| p.join(name)));
+        for path in candidates {
+            if path.is_file() {
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|e| format!("{} can't be read: {e}", path.display()))?;
+                return Ok((path.display().to_string(), text));
+            }
+            tried.push(path.display().to_string());
+        }
+        tried.truncate(2);
+        Err(format!(
+            "there is no such file (tried {} and the folders above)",
+            tried.join(", ")
+        ))
     }
-    // The machines of the published series come with the program.
-    if let Some((path, text)) = crate::reproduce::MACHINES.iter().find(|(path, _)| *path == name) {
-        return Ok(((*text).into(), Doc::parse(Path::new(path), text)?));
-    }
-    let looked: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
-    Err(doc.error("machine", format!("`machine`: no file `{name}`"), format!("a file at one of {}", looked.join(", "))))
 }
 
-/// Builds and checks the machine of a cell.
-pub fn machine(
-    experiment: &Doc,
-    table: &toml::Table,
-    place: &dyn Fn(&str) -> String,
-) -> Result<Machine> {
-    match table.get("machine") {
-        Some(Value::String(name)) => {
-            let (_, file) = read(experiment, name)?;
-            build(&file, "", &file.table, &|p| p.to_string())
-        }
-        Some(Value::Table(t)) => build(experiment, "machine", t, place),
-        Some(v) => Err(experiment.error("machine", format!("`machine` is {}", kind(v)), "a machine file's name, or a table")),
-        None => Err(experiment.error("", "`machine` is missing", "a machine file's name, or a [machine] table")),
-    }
-}
-
-fn build(
-    file: &Doc,
-    prefix: &str,
-    table: &toml::Table,
-    place: &dyn Fn(&str) -> String,
-) -> Result<Machine> {
-    let at = |key: &str| if prefix.is_empty() { key.to_string() } else { doc::join(prefix, key) };
-    let m: Machine = serde_path_to_error::deserialize(Value::Table(table.clone())).map_err(|e| {
-        let path = e.path().to_string();
-        let path = if path == "." { prefix.to_string() } else { at(&path) };
-        serde_error(file, &place(&path), &e.inner().to_string())
-    })?;
-    let bad = |key: &str, message: String, accepted: &str| {
-        Err(file.error(&place(&at(key)), format!("`{key}`{message}"), accepted))
+/// All machines of an experiment with the choices that lead to each.
+///
+/// # Errors
+/// A file that can't be read, a table that makes no machine.
+pub fn machines(node: &Node, files: &Files<'_>) -> Result<Vec<(Choices, Machine)>, Diagnostic> {
+    let elements = match &node.value {
+        Value::List(list) => &list[..],
+        _ => std::slice::from_ref(node),
     };
-    if !(1..=64).contains(&m.cpus) {
-        return bad("cpus", format!(" = {} is out of range", m.cpus), "1 to 64");
+    if elements.is_empty() {
+        return Err(Diagnostic::at(
+            &node.place,
+            "`machine`: the list is empty",
+            "accepted: a machine file, a table, or a list of at least one of them",
+        ));
     }
-    if ![100, 250, 300, 1000].contains(&m.hz) {
-        return bad("hz", format!(" = {}", m.hz), "100, 250, 300 or 1000");
-    }
-    if m.nodes.is_empty() || m.nodes.len() > 64 {
-        return bad("node", format!(": {} nodes", m.nodes.len()), "1 to 64 nodes");
-    }
-    for (n, node) in m.nodes.iter().enumerate() {
-        let key = format!("node[{n}].zones");
-        if node.zones.is_empty() {
-            return bad(&key, " is empty".into(), "at least one zone");
+    let mut names: Vec<String> = Vec::new();
+    let mut machines = Vec::new();
+    for element in elements {
+        let tree = resolve(element, files)?;
+        let mut name = None;
+        for variant in expand(&tree, "machine")? {
+            range::faults(variant.node.nearest(&["disk"]), "machine.disk")?;
+            let machine: Machine = read(&variant.node, "machine")?;
+            range::machine(&machine, &variant.node)?;
+            let mut choices = Choices::new();
+            if elements.len() > 1 {
+                choices.push(("machine".into(), machine.name.clone()));
+            }
+            choices.extend(variant.choices);
+            name = Some(machine.name.clone());
+            machines.push((choices, machine));
         }
-        if node.zones.windows(2).any(|w| w[0].zone >= w[1].zone) {
-            return bad(&key, " are out of order".into(), "zones from low to high, each once: DMA, DMA32, Normal, Movable");
-        }
-        if let Some(z) = node.zones.iter().position(|z| z.size.0 < 1 << 20) {
-            return bad(&format!("{key}[{z}].size"), " is too small".into(), "1M or more");
-        }
-    }
-    let total: u64 = m.nodes.iter().flat_map(|n| &n.zones).map(|z| z.size.0).sum();
-    if !((16 << 20)..=(4u64 << 40)).contains(&total) {
-        return bad("node", format!(": {total} bytes of memory in all"), "16M to 4T");
-    }
-    let s = &m.sysctl;
-    for (key, v) in [
-        ("sysctl.dirty_ratio", s.dirty_ratio),
-        ("sysctl.dirty_background_ratio", s.dirty_background_ratio),
-        ("sysctl.swappiness", s.swappiness),
-    ] {
-        if v > 100 {
-            return bad(key, format!(" = {v} is out of range"), "0 to 100");
-        }
-    }
-    if s.min_free_kbytes.is_some_and(|kb| kb < 128 || kb * 1024 > total / 4) {
-        return bad("sysctl.min_free_kbytes", " is out of range".into(), "128 to a quarter of memory");
-    }
-    let disks = [Some(("disk", &m.disk)), m.swap.as_ref().and_then(|s| s.disk.as_ref()).map(|d| ("swap.disk", d))];
-    for (key, d) in disks.into_iter().flatten() {
-        match (d.kind, d.members) {
-            (DiskKind::Raid0, None) | (_, None) => {}
-            (DiskKind::Raid0, Some(2..=16)) => {}
-            (DiskKind::Raid0, Some(n)) => return bad(&format!("{key}.members"), format!(" = {n}"), "2 to 16"),
-            (_, Some(_)) => return bad(&format!("{key}.members"), " belongs to raid0 only".into(), "no `members`, or kind = \"raid0\""),
-        }
-        if d.capacity.0 < 512 << 20 {
-            return bad(&format!("{key}.capacity"), " is too small".into(), "512M or more");
+        if let Some(name) = name {
+            if names.contains(&name) {
+                return Err(Diagnostic::at(
+                    &element.place,
+                    format!("`machine`: a second machine is named `{name}`"),
+                    "accepted: machines with different names",
+                ));
+            }
+            names.push(name);
         }
     }
-    if m.swap.as_ref().is_some_and(|s| s.size.0 < 1 << 20 || s.size.0 > 1 << 42) {
-        return bad("swap.size", " is out of range".into(), "1M to 4T");
-    }
-    Ok(m)
+    Ok(machines)
 }
 
-/// Turns serde's words into ours, with a hint for a misspelt key.
-pub fn serde_error(file: &Doc, path: &str, text: &str) -> Box<InputError> {
-    let text = text.trim().lines().next().unwrap_or("").to_string();
-    if let Some((head, expected)) = text.split_once(", expected ") {
-        let word = head.split('`').nth(1).unwrap_or("");
-        let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
-        let hint = nearest(word, known.iter().copied())
-            .map_or(String::new(), |k| format!("; did you mean `{k}`?"));
-        let message = format!("`{path}`: {head}{hint}");
-        return if head.starts_with("unknown field") {
-            file.key_error(path, message, expected)
-        } else {
-            file.error(path, message, expected)
-        };
+/// A machine's own table, with the file it names put under it.
+fn resolve(node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
+    match &node.value {
+        Value::Text(file) => load(file, node, files),
+        Value::Table(table) => match table.get("base") {
+            None => Ok(node.clone()),
+            Some(base) => {
+                let Some(file) = base.text() else {
+                    return Err(Diagnostic::at(
+                        &base.place,
+                        format!("`machine.base`: {} does not fit here", base.kind()),
+                        "accepted: the name of one machine file; several files go into a list `machine = […]`",
+                    ));
+                };
+                let mut tree = load(file, base, files)?;
+                let mut over = node.clone();
+                if let Value::Table(t) = &mut over.value {
+                    t.remove("base");
+                }
+                tree.overlay(over);
+                Ok(tree)
+            }
+        },
+        _ => Err(Diagnostic::at(
+            &node.place,
+            format!("`machine`: {} does not fit here", node.kind()),
+            "accepted: a machine file such as \"machines/3765M.toml\", or a table [machine]",
+        )),
     }
-    if let Some(field) = text.strip_prefix("missing field ") {
-        let within = if path.is_empty() { String::new() } else { format!(" in `{path}`") };
-        return file.error(path, format!("{field} is missing{within}"), format!("a value for {field}"));
-    }
-    file.error(path, format!("`{path}`: {text}"), "see `lowmark schema`")
+}
+
+fn load(name: &str, node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
+    let (shown, text) = files(name).map_err(|e| {
+        Diagnostic::at(
+            &node.place,
+            format!("`machine`: `{name}`: {e}"),
+            "accepted: a TOML file with a machine, relative to the experiment file's folder or a folder above it",
+        )
+    })?;
+    Node::parse(&Source::new(shown, text))
 }

@@ -3,11 +3,12 @@
 use crate::cli::Reproduce;
 use crate::failure::Failure;
 use crate::text;
+use lab::diagnostic::Source;
+use lab::experiment::Overrides;
 use lab::model::Outcomes;
 use lab::published::{self, Row};
-use lab::reproduce::{SERIES, Scored, score, to_json, to_text};
+use lab::reproduce::{MACHINES, SERIES, Scored, score, to_json, to_text};
 use lab::runner::{self, RunOptions};
-use std::path::Path;
 
 /// Runs the experiments behind published tables and scores them.
 pub fn run(args: &Reproduce) -> Result<(), Failure> {
@@ -32,10 +33,15 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         }
         let of_series: Vec<Row> = rows.iter().filter(|r| r.series == name).cloned().collect();
         let outcomes = match experiment {
-            Some((path, text)) if !of_series.is_empty() => Some(simulate(path, text, args, &options)?),
+            Some((path, text)) if !of_series.is_empty() => {
+                Some(simulate(path, text, args, &options)?)
+            }
             _ => None,
         };
-        scored.push((name.to_string(), score(&of_series, baseline, outcomes.as_ref())));
+        scored.push((
+            name.to_string(),
+            score(&of_series, baseline, outcomes.as_ref()),
+        ));
     }
     print(&scored, args.json)
 }
@@ -44,7 +50,10 @@ fn print(scored: &[(String, Vec<Scored>)], json: bool) -> Result<(), Failure> {
     if json {
         return text::print_json(&to_json(scored));
     }
-    let parts: Vec<String> = scored.iter().map(|(name, rows)| to_text(name, rows)).collect();
+    let parts: Vec<String> = scored
+        .iter()
+        .map(|(name, rows)| to_text(name, rows))
+        .collect();
     text::print(&parts.join("\n"))
 }
 
@@ -54,8 +63,16 @@ fn simulate(
     args: &Reproduce,
     options: &RunOptions,
 ) -> Result<Outcomes, Failure> {
-    let mut experiment = lab::experiment::parse(source, Path::new(path), &[])
-        .map_err(|e| Failure::Input(miette::Report::from(*e)))?;
+    // The machines of the published series come with the program.
+    let machines = |name: &str| {
+        let found = MACHINES.iter().find(|(path, _)| *path == name);
+        found
+            .map(|(path, text)| ((*path).to_string(), (*text).to_string()))
+            .ok_or_else(|| format!("no machine {name}"))
+    };
+    let source = Source::new(path, source);
+    let mut experiment = lab::experiment::parse(&source, &machines, &Overrides::default())
+        .map_err(|e| Failure::Input(e.into()))?;
     if let Some(n) = args.iterations {
         experiment.iterations = n.get();
     }

@@ -4,6 +4,7 @@ use crate::cli::Run;
 use crate::failure::Failure;
 use crate::{interrupt, text};
 use lab::compare::Comparison;
+use lab::experiment::Overrides;
 use lab::model::{Experiment, Outcomes};
 use lab::output::{self, File};
 use lab::runner::{self, RunOptions};
@@ -29,8 +30,11 @@ pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
 
 /// The laboratory's reader of experiment files.
 fn load_experiment(path: &Path, overrides: &[(String, String)]) -> Result<Experiment, Failure> {
-    let overrides: Vec<String> = overrides.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    lab::experiment::load(path, &overrides).map_err(|e| Failure::Input(miette::Report::from(*e)))
+    let overrides = Overrides {
+        set: overrides.iter().map(|(k, v)| format!("{k}={v}")).collect(),
+        ..Overrides::default()
+    };
+    lab::experiment::load(path, &overrides).map_err(|e| Failure::Input(e.into()))
 }
 
 /// The laboratory's comparison of policies: its text, and its files for the results folder.
@@ -38,16 +42,24 @@ fn compare(outcomes: &Outcomes) -> (String, Vec<File>) {
     let comparison = Comparison::new(outcomes);
     let text = comparison.to_text() + &lab::compare::tracker_text(outcomes);
     let page = lab::page::report(outcomes, &comparison);
-    let files = vec![File::new("comparison.txt", text.clone()), File::new("report.html", page)];
+    let files = vec![
+        File::new("comparison.txt", text.clone()),
+        File::new("report.html", page),
+    ];
     (text, files)
 }
 
 /// A recount that disagreed, under `--check`.
 fn recount_failure(outcomes: &Outcomes) -> Option<String> {
-    outcomes.results.iter().flatten().flatten().find_map(|r| match &r.outcome {
-        Outcome::Failed { error } if error.starts_with("recount") => Some(error.clone()),
-        _ => None,
-    })
+    outcomes
+        .results
+        .iter()
+        .flatten()
+        .flatten()
+        .find_map(|r| match &r.outcome {
+            Outcome::Failed { error } if error.starts_with("recount") => Some(error.clone()),
+            _ => None,
+        })
 }
 
 /// The options that stand above the file.

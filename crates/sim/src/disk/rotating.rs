@@ -33,7 +33,13 @@ impl Raid0 {
     pub fn new(members: u32, blocks: u64, p: &Params) -> Self {
         assert!((1..=16).contains(&members));
         Self {
-            members: vec![Spindle { head: 0, free_at: 0 }; members as usize],
+            members: vec![
+                Spindle {
+                    head: 0,
+                    free_at: 0
+                };
+                members as usize
+            ],
             chunk: (p.raid_chunk as u64 / 4096).max(1),
             blocks: (blocks / u64::from(members)).max(1),
             track_seek: p.disk_track_seek,
@@ -48,7 +54,11 @@ impl Raid0 {
 
     /// Requests in flight: one a member, and one more to keep a stripe's members busy.
     pub fn depth(&self) -> u32 {
-        if self.members.len() == 1 { 1 } else { 2 * self.members.len() as u32 }
+        if self.members.len() == 1 {
+            1
+        } else {
+            2 * self.members.len() as u32
+        }
     }
 
     /// Largest request in bytes.
@@ -65,7 +75,11 @@ impl Raid0 {
         if distance > 0 {
             let share = (distance as f64 / self.blocks as f64).min(1.0);
             // A short hop forward is waited out under the head.
-            let hop = if block > s.head { distance as f64 * per_block } else { f64::MAX };
+            let hop = if block > s.head {
+                distance as f64 * per_block
+            } else {
+                f64::MAX
+            };
             let seek = self.track_seek
                 + (self.full_seek - self.track_seek) * share.sqrt()
                 + rng.unit() * self.turn;

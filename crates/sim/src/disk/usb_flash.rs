@@ -90,7 +90,11 @@ impl UsbFlash {
                         let old = self.open.swap_remove(v);
                         time += self.close(old);
                     }
-                    self.open.push(OpenUnit { unit, pointer: 0, used_at: 0 });
+                    self.open.push(OpenUnit {
+                        unit,
+                        pointer: 0,
+                        used_at: 0,
+                    });
                     self.open.len() - 1
                 }
             };
@@ -128,7 +132,10 @@ mod tests {
                 .map(|i| s.service(true, (i % 2) * 1_000_000 + i / 2 * 8, 8, &mut rng))
                 .sum::<u64>()
         };
-        assert!(run(1.0) > 20 * run(2.0), "one open unit is closed at every request");
+        assert!(
+            run(1.0) > 20 * run(2.0),
+            "one open unit is closed at every request"
+        );
     }
 
     #[test]
@@ -137,7 +144,10 @@ mod tests {
         let forward = s.service(true, 0, 30, &mut rng);
         let onward = s.service(true, 30, 30, &mut rng);
         let back = s.service(true, 10, 1, &mut rng);
-        assert!(onward <= forward && back > 10 * onward, "{forward} {onward} {back}");
+        assert!(
+            onward <= forward && back > 10 * onward,
+            "{forward} {onward} {back}"
+        );
     }
 
     #[test]

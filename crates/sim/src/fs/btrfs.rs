@@ -71,7 +71,9 @@ impl Btrfs {
 
 pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
     let fs = &mm.world.fs;
-    let mapping = mm.new_mapping(MappingKind::Meta, fs.bdi.get()).expect("room for the tree inode");
+    let mapping = mm
+        .new_mapping(MappingKind::Meta, fs.bdi.get())
+        .expect("room for the tree inode");
     fs.btrfs.mapping.set(mapping);
 }
 
@@ -89,7 +91,10 @@ pub(super) fn copy_on_write(fs: &Fs, mapping: u32, index: u32, len: u32) -> Opti
                 continue;
             }
             if a < from {
-                kept.push(Extent { len: (from - a) as u32, ..e });
+                kept.push(Extent {
+                    len: (from - a) as u32,
+                    ..e
+                });
             }
             if b > to {
                 let cut = (to - a) as u32;
@@ -188,7 +193,15 @@ pub(super) async fn tree_writepages<const T: bool>(
         wbc.pages_skipped += 1;
         return;
     }
-    write_cache_pages(mm, mapping, wbc, Walk { wrap_only_if_nothing_written: false }).await;
+    write_cache_pages(
+        mm,
+        mapping,
+        wbc,
+        Walk {
+            wrap_only_if_nothing_written: false,
+        },
+    )
+    .await;
 }
 
 /// Commits every interval.
@@ -210,7 +223,9 @@ pub(super) async fn commit<const T: bool>(mm: &SimMm<T>) -> bool {
     let before = mm.mappings[mapping as usize].nrpages.get();
     let ok = mm.sync_mapping(mapping).await;
     // The mirror of what was just written, in its own chunk.
-    let mut left = mm.tagged_count(mapping, mm::pagecache::Tag::Writeback, before).max(1);
+    let mut left = mm
+        .tagged_count(mapping, mm::pagecache::Tag::Writeback, before)
+        .max(1);
     let mut at = META_MIRROR + state.transaction.get() % 64 * 128;
     let mut mirrored = true;
     while left > 0 {

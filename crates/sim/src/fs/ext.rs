@@ -46,7 +46,11 @@ impl Journal {
 
     /// Moves the head on by `n` blocks in a ring of `length`; returns where it was.
     pub fn advance(&self, n: u64, length: u64) -> u64 {
-        let at = if self.head.get() + n > length { 0 } else { self.head.get() };
+        let at = if self.head.get() + n > length {
+            0
+        } else {
+            self.head.get()
+        };
         self.head.set(at + n);
         at
     }
@@ -63,7 +67,10 @@ pub(super) fn note_allocation(fs: &Fs, mapping: u32) {
 /// Commits every interval what the running transaction holds.
 pub(super) async fn journal_thread<const T: bool>(mm: &SimMm<T>) {
     loop {
-        mm.world.sched.sleep_ticks(mm.world.fs.journal.interval).await;
+        mm.world
+            .sched
+            .sleep_ticks(mm.world.fs.journal.interval)
+            .await;
         commit(mm, false).await;
     }
 }
@@ -84,7 +91,10 @@ pub(super) async fn commit<const T: bool>(mm: &SimMm<T>, force: bool) -> bool {
         submit_data(mm, inode).await;
     }
     let at = fs.journal.advance(u64::from(COMMIT_BLOCKS), JOURNAL_LENGTH);
-    let ok = mm.world.write_raw(DEVICE, JOURNAL_START + at, COMMIT_BLOCKS, true).await;
+    let ok = mm
+        .world
+        .write_raw(DEVICE, JOURNAL_START + at, COMMIT_BLOCKS, true)
+        .await;
     fs.journal.busy.set(false);
     ok
 }
@@ -95,9 +105,13 @@ async fn submit_data<const T: bool>(mm: &SimMm<T>, mapping: u32) {
     let m = &mm.mappings[mapping as usize];
     if fs.kind == FsKind::Ext3 {
         // Every dirty page is mapped: it is written now.
-        let mut wbc =
-            WritebackControl { range_cyclic: false, ..WritebackControl::pages(i64::MAX) };
-        let plain = Walk { wrap_only_if_nothing_written: false };
+        let mut wbc = WritebackControl {
+            range_cyclic: false,
+            ..WritebackControl::pages(i64::MAX)
+        };
+        let plain = Walk {
+            wrap_only_if_nothing_written: false,
+        };
         write_cache_pages(mm, mapping, &mut wbc, plain).await;
         return;
     }
@@ -116,7 +130,9 @@ async fn submit_data<const T: bool>(mm: &SimMm<T>, mapping: u32) {
                 range_end: first + run.min(mapped) - 1,
                 ..WritebackControl::pages(i64::from(run))
             };
-            let plain = Walk { wrap_only_if_nothing_written: false };
+            let plain = Walk {
+                wrap_only_if_nothing_written: false,
+            };
             write_cache_pages(mm, mapping, &mut wbc, plain).await;
         } else {
             mm.world.charge(Cost::Refuse, run);
@@ -139,13 +155,23 @@ pub(super) async fn da_writepages<const T: bool>(
     } else if wbc.range_cyclic {
         let run = mm
             .next_tagged(mapping, Tag::Dirty, m.writeback_index.get())
-            .map_or(0, |first| mm.tagged_run(mapping, Tag::Dirty, first, MAX_BUMP));
+            .map_or(0, |first| {
+                mm.tagged_run(mapping, Tag::Dirty, first, MAX_BUMP)
+            });
         i64::from(run)
     } else {
         wbc.nr_to_write.saturating_mul(8).min(i64::from(MAX_BUMP))
     };
     let bump = (desired - wbc.nr_to_write).max(0);
     wbc.nr_to_write += bump;
-    write_cache_pages(mm, mapping, wbc, Walk { wrap_only_if_nothing_written: true }).await;
+    write_cache_pages(
+        mm,
+        mapping,
+        wbc,
+        Walk {
+            wrap_only_if_nothing_written: true,
+        },
+    )
+    .await;
     wbc.nr_to_write -= bump;
 }

@@ -55,9 +55,12 @@ impl Fuse {
 
 pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
     let fs = &mm.world.fs;
-    fs.fuse_bdi.set(mm.new_bdi(0, FUSE_MAX_RATIO).expect("room for a bdi"));
+    fs.fuse_bdi
+        .set(mm.new_bdi(0, FUSE_MAX_RATIO).expect("room for a bdi"));
     let device = mm.new_mapping(MappingKind::BlockDevice, fs.bdi.get());
-    fs.fuse.device_file.set(device.expect("room for the device's file"));
+    fs.fuse
+        .device_file
+        .set(device.expect("room for the device's file"));
 }
 
 /// write(2) on the mount: fill pages, hand them to the daemon, wait for its answer.
@@ -84,7 +87,8 @@ pub(super) async fn write<const T: bool>(
         let upto = end.min((u64::from(first) + u64::from(pages)) * 4096);
         for index in first..first + pages {
             let pfn = fuse_page(mm, mapping, index).await?;
-            mm.world.charge_part(Cost::Copy, (upto - at) / u64::from(pages), 4096);
+            mm.world
+                .charge_part(Cost::Copy, (upto - at) / u64::from(pages), 4096);
             mm.frames.set_flags(pfn, flag::UPTODATE);
             mm.mark_page_accessed(pfn, TrackPath::BufferedWrite);
             mm.world.relax().await;
@@ -100,7 +104,9 @@ pub(super) async fn write<const T: bool>(
             task,
         });
         mm.world.charge(Cost::Syscall, 2);
-        mm.world.sched.wake(mm.world.queue_base + own_queue::FUSE_REQUEST);
+        mm.world
+            .sched
+            .wake(mm.world.queue_base + own_queue::FUSE_REQUEST);
         mm.world.sched.wait(reply, ticket, None).await;
         if fuse.failed.replace(false) {
             return Err(FsError::OutOfMemory);
@@ -145,7 +151,9 @@ pub(super) async fn daemon<const T: bool>(mm: &SimMm<T>) {
         if !serve(mm, r).await {
             fuse.failed.set(true);
         }
-        mm.world.sched.wake(mm.world.queue_base + own_queue::TASK + r.task);
+        mm.world
+            .sched
+            .wake(mm.world.queue_base + own_queue::TASK + r.task);
         mm.world.relax().await;
     }
 }
@@ -157,7 +165,9 @@ async fn serve<const T: bool>(mm: &SimMm<T>, r: Request) -> bool {
     mm.world.charge_part(Cost::Copy, r.bytes, 4096);
     while index < end {
         let fresh = fs.mapped(r.mapping, index).is_none();
-        let Some((block, n)) = fs.map_run(r.mapping, index, end - index) else { return false };
+        let Some((block, n)) = fs.map_run(r.mapping, index, end - index) else {
+            return false;
+        };
         if fresh {
             // The allocator marks the clusters in the bitmap.
             let page = BITMAP_START + (block - METADATA_BLOCKS) / CLUSTERS_PER_BITMAP_PAGE;
@@ -190,7 +200,9 @@ async fn device_write<const T: bool>(
                 break pfn;
             }
             mm.note_path(path);
-            let Some(pfn) = mm.alloc_page(Gfp::USER_WRITE).await else { return false };
+            let Some(pfn) = mm.alloc_page(Gfp::USER_WRITE).await else {
+                return false;
+            };
             if mm.find_page(device, index).is_some() {
                 mm.free_page(pfn, false);
                 continue;
@@ -201,7 +213,8 @@ async fn device_write<const T: bool>(
             }
             break pfn;
         };
-        mm.world.charge_part(Cost::Copy, bytes / u64::from(pages), 4096);
+        mm.world
+            .charge_part(Cost::Copy, bytes / u64::from(pages), 4096);
         mm.frames.set_flags(pfn, flag::UPTODATE);
         mm.set_page_dirty(pfn, path);
         mm.mark_page_accessed(pfn, path);

@@ -23,7 +23,9 @@ pub(super) async fn log_worker<const T: bool>(mm: &SimMm<T>) {
 pub(super) async fn force_log<const T: bool>(mm: &SimMm<T>) -> bool {
     let fs = &mm.world.fs;
     let at = fs.journal.advance(u64::from(LOG_BLOCKS), LOG_LENGTH);
-    mm.world.write_raw(DEVICE, LOG_START + at, LOG_BLOCKS, true).await
+    mm.world
+        .write_raw(DEVICE, LOG_START + at, LOG_BLOCKS, true)
+        .await
 }
 
 /// After the page that kswapd asked for, the dirty pages that follow it.
@@ -36,7 +38,9 @@ pub(super) async fn cluster_write<const T: bool>(
     if mm.mappings[mapping as usize].state.get() & I_SYNC != 0 {
         return; // the flusher is at work there
     }
-    let Some(next) = index.checked_add(1) else { return };
+    let Some(next) = index.checked_add(1) else {
+        return;
+    };
     let quota = wbc.nr_to_write.clamp(0, i64::from(BATCH - 1)) as u32;
     let run = mm.tagged_run(mapping, Tag::Dirty, next, quota);
     if run > 0 {

@@ -10,7 +10,10 @@ use sim::{Control, Params, RunResult};
 
 /// A machine of `mib` MiB with a DMA and a DMA32 zone and a USB stick.
 pub fn machine(mib: u64) -> Machine {
-    let zone = |zone, mib: u64| ZoneSpec { zone, size: Size(mib << 20) };
+    let zone = |zone, mib: u64| ZoneSpec {
+        zone,
+        size: Size(mib << 20),
+    };
     Machine {
         name: format!("{mib}M"),
         cpus: 2,
@@ -18,19 +21,35 @@ pub fn machine(mib: u64) -> Machine {
         nodes: vec![NodeSpec {
             zones: vec![zone(ZoneType::Dma, 16), zone(ZoneType::Dma32, mib - 16)],
         }],
-        boot: Boot { kernel: Size(4 << 20), dma: Size(1 << 20), anon: Size(4 << 20), cache: Size(0) },
+        boot: Boot {
+            kernel: Size(4 << 20),
+            dma: Size(1 << 20),
+            anon: Size(4 << 20),
+            cache: Size(0),
+        },
         swap: None,
-        sysctl: Sysctl { dirty_ratio: 40, ..Sysctl::default() },
+        sysctl: Sysctl {
+            dirty_ratio: 40,
+            ..Sysctl::default()
+        },
         disk: disk(DiskKind::Disk),
     }
 }
 
 pub fn disk(kind: DiskKind) -> DiskSpec {
-    DiskSpec { kind, capacity: Size(4 << 30), members: None, faults: Vec::new() }
+    DiskSpec {
+        kind,
+        capacity: Size(4 << 30),
+        members: None,
+        faults: Vec::new(),
+    }
 }
 
 pub fn swap(size: u64) -> SwapSpec {
-    SwapSpec { size: Size(size), disk: Some(disk(DiskKind::Disk)) }
+    SwapSpec {
+        size: Size(size),
+        disk: Some(disk(DiskKind::Disk)),
+    }
 }
 
 pub fn spec(machine: Machine, filesystem: FsKind, command: &str) -> RunSpec {
@@ -57,5 +76,10 @@ pub fn faulty(mut m: Machine, fault: Fault) -> Machine {
     m
 }
 
-pub const ALL_FS: [FsKind; 5] =
-    [FsKind::Xfs, FsKind::Ext4, FsKind::Ext3, FsKind::Btrfs, FsKind::FuseNtfs];
+pub const ALL_FS: [FsKind; 5] = [
+    FsKind::Xfs,
+    FsKind::Ext4,
+    FsKind::Ext3,
+    FsKind::Btrfs,
+    FsKind::FuseNtfs,
+];

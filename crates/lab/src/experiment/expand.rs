@@ -1,0 +1,237 @@
+//! Lists become axes: a tree with lists where one value is due becomes the trees without them.
+
+use super::node::{Entry, Node, Table, Value};
+use crate::diagnostic::{Diagnostic, Place};
+
+/// The choices that lead to one variant: (key, value as text).
+pub type Choices = Vec<(String, String)>;
+
+/// One tree without lists of alternatives.
+#[derive(Debug, Clone)]
+pub struct Variant {
+    /// How it was chosen, in the order of the text.
+    pub choices: Choices,
+    /// The tree.
+    pub node: Node,
+}
+
+/// Keys whose value is a list by nature.
+const LISTS: [&str; 3] = ["node", "zones", "faults"];
+
+/// More variants than this are a mistake.
+pub const MOST: usize = 10_000;
+
+/// All variants of a tree; the first list of the text varies slowest.
+///
+/// # Errors
+/// An empty list, a value twice, a list of what is no scalar, too many variants.
+pub fn expand(node: &Node, path: &str) -> Result<Vec<Variant>, Diagnostic> {
+    let count = count(node);
+    if count > MOST {
+        return Err(too_many(&node.place, count));
+    }
+    expand_table_or_leaf(node, path)
+}
+
+/// The complaint about a matrix that nobody wants.
+pub fn too_many(place: &Place, count: usize) -> Diagnostic {
+    let count = if count == usize::MAX {
+        "more than can be counted".into()
+    } else {
+        count.to_string()
+    };
+    Diagnostic::at(
+        place,
+        format!("the lists multiply to {count} cells"),
+        format!("accepted: at most {MOST} cells, and at most 100000 runs in all"),
+    )
+}
+
+fn count(node: &Node) -> usize {
+    match &node.value {
+        Value::Table(t) => t.0.iter().fold(1, |n, e| {
+            let here = match &e.node.value {
+                Value::List(l) if LISTS.contains(&e.key.as_str()) => {
+                    l.iter().fold(1, |n: usize, e| n.saturating_mul(count(e)))
+                }
+                Value::List(l) => l.len().max(1),
+                _ => count(&e.node),
+            };
+            n.saturating_mul(here)
+        }),
+        _ => 1,
+    }
+}
+
+fn expand_table_or_leaf(node: &Node, path: &str) -> Result<Vec<Variant>, Diagnostic> {
+    let Value::Table(table) = &node.value else {
+        return Ok(vec![Variant {
+            choices: Vec::new(),
+            node: node.clone(),
+        }]);
+    };
+    let mut partial = vec![(Choices::new(), Vec::<Entry>::new())];
+    for entry in &table.0 {
+        let path = if path.is_empty() {
+            entry.key.clone()
+        } else {
+            format!("{path}.{}", entry.key)
+        };
+        let variants = match &entry.node.value {
+            Value::List(list) if LISTS.contains(&entry.key.as_str()) => {
+                expand_elements(&entry.node, list, &path)?
+            }
+            Value::List(_) => alternatives(&entry.node, &path)?
+                .into_iter()
+                .map(|(text, node)| Variant {
+                    choices: vec![(path.clone(), text)],
+                    node: node.clone(),
+                })
+                .collect(),
+            _ => expand_table_or_leaf(&entry.node, &path)?,
+        };
+        let mut next = Vec::with_capacity(partial.len() * variants.len());
+        for (choices, entries) in partial {
+            for variant in &variants {
+                let mut entries = entries.clone();
+                entries.push(Entry {
+                    node: variant.node.clone(),
+                    ..entry.clone()
+                });
+                next.push(([&choices[..], &variant.choices].concat(), entries));
+            }
+        }
+        partial = next;
+    }
+    Ok(partial
+        .into_iter()
+        .map(|(choices, entries)| Variant {
+            choices,
+            node: Node {
+                place: node.place.clone(),
+                value: Value::Table(Table(entries)),
+            },
+        })
+        .collect())
+}
+
+/// The product of the variants of a list's elements.
+fn expand_elements(list: &Node, elements: &[Node], path: &str) -> Result<Vec<Variant>, Diagnostic> {
+    let mut partial = vec![(Choices::new(), Vec::new())];
+    for (i, element) in elements.iter().enumerate() {
+        let variants = expand_table_or_leaf(element, &format!("{path}.{i}"))?;
+        let mut next = Vec::with_capacity(partial.len() * variants.len());
+        for (choices, nodes) in partial {
+            for variant in &variants {
+                let mut nodes: Vec<Node> = nodes.clone();
+                nodes.push(variant.node.clone());
+                next.push(([&choices[..], &variant.choices].concat(), nodes));
+            }
+        }
+        partial = next;
+    }
+    Ok(partial
+        .into_iter()
+        .map(|(choices, nodes)| Variant {
+            choices,
+            node: Node {
+                place: list.place.clone(),
+                value: Value::List(nodes),
+            },
+        })
+        .collect())
+}
+
+/// The scalars that a value stands for: itself, or a list's elements, each with its text.
+///
+/// # Errors
+/// An empty list, a value twice, an element that is no scalar.
+pub fn alternatives<'a>(node: &'a Node, path: &str) -> Result<Vec<(String, &'a Node)>, Diagnostic> {
+    let elements = match &node.value {
+        Value::List(list) => &list[..],
+        _ => std::slice::from_ref(node),
+    };
+    if elements.is_empty() {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!("`{path}`: the list is empty"),
+            "accepted: one value, or a list of at least one",
+        ));
+    }
+    let mut seen: Vec<(String, &Node)> = Vec::new();
+    for element in elements {
+        let Some(text) = element.scalar() else {
+            return Err(Diagnostic::at(
+                &element.place,
+                format!("`{path}`: {} does not fit here", element.kind()),
+                "accepted: one value, or a list of values (strings, numbers, booleans)",
+            ));
+        };
+        if seen.iter().any(|(t, _)| *t == text) {
+            return Err(Diagnostic::at(
+                &element.place,
+                format!("`{path}`: `{text}` stands twice in the list"),
+                "accepted: each value once",
+            ));
+        }
+        seen.push((text, element));
+    }
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::Source;
+
+    fn variants(text: &str) -> Result<Vec<String>, Diagnostic> {
+        let node = Node::parse(&Source::new("f", text)).unwrap();
+        Ok(expand(&node, "m")?
+            .iter()
+            .map(|v| {
+                let parts: Vec<_> = v.choices.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                parts.join(" ")
+            })
+            .collect())
+    }
+
+    #[test]
+    fn the_first_list_of_the_text_varies_slowest() {
+        let text = "cpus = [1, 2]\nname = 'x'\n[[node]]\nzones = [{size = ['1G', '2G']}]\n";
+        assert_eq!(
+            variants(text).unwrap(),
+            [
+                "m.cpus=1 m.node.0.zones.0.size=1G",
+                "m.cpus=1 m.node.0.zones.0.size=2G",
+                "m.cpus=2 m.node.0.zones.0.size=1G",
+                "m.cpus=2 m.node.0.zones.0.size=2G",
+            ]
+        );
+        assert_eq!(variants("a = 1").unwrap(), [""]);
+    }
+
+    #[test]
+    fn absurd_lists_are_refused_before_they_are_laid_out() {
+        let list = format!("{:?}", (0..100).collect::<Vec<_>>());
+        let text: String = (0..30).map(|i| format!("k{i} = {list}\n")).collect();
+        assert!(
+            variants(&text)
+                .unwrap_err()
+                .message
+                .contains("more than can be counted")
+        );
+        assert!(variants("a = []").unwrap_err().message.contains("empty"));
+        assert!(
+            variants("a = [1, 2, 1]")
+                .unwrap_err()
+                .message
+                .contains("twice")
+        );
+        assert!(
+            variants("a = [[1]]")
+                .unwrap_err()
+                .message
+                .contains("a list")
+        );
+    }
+}

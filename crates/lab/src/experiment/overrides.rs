@@ -1,0 +1,150 @@
+//! `--set key=value`: changes to an experiment from the command line.
+
+use super::node::{Entry, Node, Table, Value};
+use crate::diagnostic::{Diagnostic, Source};
+
+/// Lays `key=value` over an experiment. The left side is a TOML key, the right side a TOML value;
+/// a bare word is taken as a string.
+///
+/// # Errors
+/// A setting that can't be read.
+pub fn set(root: &mut Node, setting: &str) -> Result<(), Diagnostic> {
+    let Some((key, value)) = setting.split_once('=') else {
+        return Err(Diagnostic::placeless(
+            format!("`--set {setting}` has no value"),
+            "accepted: --set key=value, such as --set machine.cpus=8",
+        ));
+    };
+    let source = Source::new(format!("--set {key}"), setting);
+    let parsed = match Node::parse(&source) {
+        Ok(node) => node,
+        Err(e) => {
+            let quoted = Value::Text(value.to_owned()).quoted();
+            let second = Source::new(format!("--set {key}"), format!("{key}={quoted}"));
+            let bare = value.trim().chars().all(|c| !"[]{}\"'\n".contains(c)) && !value.is_empty();
+            match Node::parse(&second) {
+                Ok(node) if bare => node,
+                _ => return Err(e),
+            }
+        }
+    };
+    root.merge_experiment(parsed);
+    Ok(())
+}
+
+impl Value {
+    /// A string as a TOML literal.
+    fn quoted(&self) -> String {
+        match self {
+            Self::Text(t) => serde_json::Value::String(t.clone()).to_string(),
+            _ => String::new(),
+        }
+    }
+}
+
+impl Node {
+    /// As [`Node::overlay`], but a machine that is named by its file keeps the file as its base.
+    fn merge_experiment(&mut self, over: Node) {
+        let machine_keys = over
+            .table()
+            .and_then(|t| t.get("machine"))
+            .is_some_and(|m| m.table().is_some());
+        if let (true, Value::Table(table)) = (machine_keys, &mut self.value)
+            && let Some(machine) = table.get_mut("machine")
+        {
+            machine.file_to_base();
+            let mut over = over;
+            if let Value::Table(t) = &mut over.value
+                && let (Some(entry), Value::List(list)) = (t.get("machine"), &mut machine.value)
+            {
+                for element in list {
+                    element.overlay(entry.clone());
+                }
+                t.remove("machine");
+            }
+            return self.overlay(over);
+        }
+        self.overlay(over);
+    }
+
+    fn file_to_base(&mut self) {
+        match &mut self.value {
+            Value::Text(_) => {
+                let place = self.place.clone();
+                let file = std::mem::replace(&mut self.value, Value::Table(Table::default()));
+                let node = Node {
+                    place: place.clone(),
+                    value: file,
+                };
+                let entry = Entry {
+                    key: "base".into(),
+                    place: place.clone(),
+                    node,
+                };
+                self.value = Value::Table(Table(vec![entry]));
+            }
+            Value::List(list) => list.iter_mut().for_each(Self::file_to_base),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(text: &str, setting: &str) -> Result<Node, Diagnostic> {
+        let mut node = Node::parse(&Source::new("f", text)).unwrap();
+        set(&mut node, setting).map(|()| node)
+    }
+
+    #[test]
+    fn words_numbers_lists_and_strings_are_values() {
+        for (setting, value) in [
+            ("policy=vanilla", "vanilla"),
+            ("policy = \"vanilla\"", "vanilla"),
+            ("policy=linux-3.0", "linux-3.0"),
+            ("policy=4", "4"),
+            ("policy=dd if=/dev/zero of=x", "dd if=/dev/zero of=x"),
+        ] {
+            let node = after("", setting).unwrap();
+            assert_eq!(
+                node.nearest(&["policy"]).scalar().unwrap(),
+                value,
+                "{setting}"
+            );
+        }
+        let node = after("", "machine.cpus=[1, 2]").unwrap();
+        assert_eq!(
+            node.nearest(&["machine", "cpus", "1"]).scalar().unwrap(),
+            "2"
+        );
+    }
+
+    #[test]
+    fn a_machine_file_becomes_the_base_of_its_changes() {
+        let node = after("machine = 'm.toml'", "machine.cpus=2").unwrap();
+        assert_eq!(
+            node.nearest(&["machine", "base"]).scalar().unwrap(),
+            "m.toml"
+        );
+        assert_eq!(node.nearest(&["machine", "cpus"]).scalar().unwrap(), "2");
+        let node = after("machine = ['m.toml', 'n.toml']", "machine.cpus=2").unwrap();
+        assert_eq!(
+            node.nearest(&["machine", "1", "base"]).scalar().unwrap(),
+            "n.toml"
+        );
+        assert_eq!(
+            node.nearest(&["machine", "1", "cpus"]).scalar().unwrap(),
+            "2"
+        );
+    }
+
+    #[test]
+    fn what_is_no_setting_is_refused() {
+        assert!(after("", "cpus").is_err());
+        assert!(after("", "=3").is_err());
+        assert!(after("", "a=[1").is_err());
+        assert!(after("", "a b=1").is_err());
+    }
+}

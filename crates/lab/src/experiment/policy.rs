@@ -1,0 +1,150 @@
+//! Policies by name: a preset, or a `[policies.name]` table that changes a preset.
+
+use super::expand::{Variant, expand};
+use super::node::{Node, Value};
+use super::read::read;
+use crate::diagnostic::{Diagnostic, did_you_mean};
+use mm::Policy;
+
+/// The policies that a name stands for: one, or several if its table holds lists. A policy of a
+/// list carries its choices in its name: `mine[kswapd_writeback_priority=3]`.
+///
+/// # Errors
+/// An unknown name, an unknown base, a table that does not make a policy.
+pub fn policies(name: &str, at: &Node, tables: Option<&Node>) -> Result<Vec<Policy>, Diagnostic> {
+    let defined = tables.and_then(Node::table);
+    let Some(entry) = defined.and_then(|t| t.entry(name)) else {
+        if let Some(preset) = Policy::preset(name) {
+            return Ok(vec![preset]);
+        }
+        let mut known: Vec<&str> = defined
+            .iter()
+            .flat_map(|t| &t.0)
+            .map(|e| &e.key[..])
+            .collect();
+        known.extend(Policy::PRESETS);
+        return Err(unknown(
+            "policy",
+            name,
+            at,
+            &known,
+            "; or define it in a table [policies.…]",
+        ));
+    };
+    let path = format!("policies.{name}");
+    expand(&entry.node, &path)?
+        .iter()
+        .map(|v| policy(name, &path, v))
+        .collect()
+}
+
+/// Complains about what is wrong in tables of policies that the experiment does not use.
+///
+/// # Errors
+/// As [`policies`].
+pub fn check_all(tables: Option<&Node>) -> Result<(), Diagnostic> {
+    let Some(node) = tables else { return Ok(()) };
+    let Some(table) = node.table() else {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!("`policies`: {} does not fit here", node.kind()),
+            "accepted: tables [policies.NAME]",
+        ));
+    };
+    for entry in &table.0 {
+        if Policy::preset(&entry.key).is_some() {
+            return Err(Diagnostic::at(
+                &entry.place,
+                format!("`policies.{}`: a preset has this name", entry.key),
+                "accepted: another name; the preset can be its `base`",
+            ));
+        }
+        policies(&entry.key, &entry.node, tables)?;
+    }
+    Ok(())
+}
+
+fn policy(name: &str, path: &str, variant: &Variant) -> Result<Policy, Diagnostic> {
+    let Value::Table(table) = &variant.node.value else {
+        return Err(Diagnostic::at(
+            &variant.node.place,
+            format!("`{path}`: {} does not fit here", variant.node.kind()),
+            "accepted: a table with `base` and the switches that differ from it",
+        ));
+    };
+    let mut over = variant.node.clone();
+    let Value::Table(changes) = &mut over.value else {
+        unreachable!("cloned from a table")
+    };
+    let Some(base) = changes.remove("base") else {
+        return Err(Diagnostic::at(
+            &variant.node.place,
+            format!("missing key `{path}.base`"),
+            format!("accepted: base = one of {}", Policy::PRESETS.join(", ")),
+        ));
+    };
+    let base_name: String = read(&base.node, &format!("{path}.base"))?;
+    let Some(preset) = Policy::preset(&base_name) else {
+        return Err(unknown(
+            "preset",
+            &base_name,
+            &base.node,
+            Policy::PRESETS,
+            "",
+        ));
+    };
+    if let Some(entry) = table.entry("name") {
+        return Err(Diagnostic::at(
+            &entry.place,
+            format!("unknown key `{path}.name`"),
+            "accepted: the name stands in the table's header, [policies.NAME]",
+        ));
+    }
+    let preset = serde_json::to_value(preset).map_err(|e| {
+        Diagnostic::at(
+            &base.place,
+            format!("`{base_name}` can't be laid out: {e}"),
+            "",
+        )
+    })?;
+    let mut laid = Node::from_json(&preset, &variant.node.place);
+    laid.overlay(over);
+    // The name stands in the header; what a table may hold besides the switches is `base`.
+    let policy: Policy = read(&laid, path).map_err(|mut e| {
+        e.accepted = e
+            .accepted
+            .replacen("accepted: name, ", "accepted: base, ", 1);
+        e
+    })?;
+    if policy.kswapd_writeback_priority > 12 {
+        return Err(Diagnostic::at(
+            &laid.nearest(&["kswapd_writeback_priority"]).place,
+            format!(
+                "`{path}.kswapd_writeback_priority`: {} is out of range",
+                policy.kswapd_writeback_priority
+            ),
+            "accepted: a scan priority from 0 to 12",
+        ));
+    }
+    let prefix = format!("{path}.");
+    let chosen: Vec<String> = variant
+        .choices
+        .iter()
+        .map(|(k, v)| format!("{}={v}", k.strip_prefix(&prefix).unwrap_or(k)))
+        .collect();
+    Ok(if chosen.is_empty() {
+        policy.named(name)
+    } else {
+        policy.named(&format!("{name}[{}]", chosen.join(",")))
+    })
+}
+
+fn unknown(what: &str, name: &str, at: &Node, known: &[&str], or: &str) -> Diagnostic {
+    let guess = did_you_mean(name, known.iter().copied())
+        .map_or(String::new(), |g| format!("did you mean `{g}`? "));
+    Diagnostic::at(
+        &at.place,
+        format!("unknown {what} `{name}`"),
+        format!("{guess}accepted: {}{or}", known.join(", ")),
+    )
+}

@@ -1,0 +1,281 @@
+//! Values that have the right type and still make no machine.
+
+use super::node::{Node, Value};
+use crate::diagnostic::Diagnostic;
+use sim::spec::{DiskKind, DiskSpec, Fault, Machine, Size};
+use std::fmt::Display;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+/// Says no to a machine that can't be.
+///
+/// # Errors
+/// The first value out of its range.
+pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
+    let at = At {
+        node,
+        path: "machine",
+    };
+    at.name(&["name"], &machine.name)?;
+    at.range(&["cpus"], machine.cpus.into(), 1, 64)?;
+    if ![100, 250, 300, 1000].contains(&machine.hz) {
+        return Err(at.outside(&["hz"], machine.hz, "100, 250, 300 or 1000"));
+    }
+    let total = memory(machine, &at)?;
+    let boot = &machine.boot;
+    let in_use = boot
+        .kernel
+        .0
+        .saturating_add(boot.anon.0)
+        .saturating_add(boot.cache.0);
+    if in_use > total {
+        let shown = format!("{} in use at boot, of {} in all", size(in_use), size(total));
+        return Err(at.wrong(&["boot"], shown, "no more than the machine's memory"));
+    }
+    if let Some(swap) = &machine.swap {
+        at.size(&["swap", "size"], swap.size, MIB, 16 * TIB)?;
+        if let Some(d) = &swap.disk {
+            disk(d, &["swap", "disk"], &at)?;
+        }
+    }
+    let sysctl = &machine.sysctl;
+    for (key, value, most) in [
+        ("dirty_background_ratio", sysctl.dirty_background_ratio, 100),
+        ("dirty_ratio", sysctl.dirty_ratio, 100),
+        ("swappiness", sysctl.swappiness, 100),
+        (
+            "dirty_writeback_centisecs",
+            sysctl.dirty_writeback_centisecs,
+            8_640_000,
+        ),
+        (
+            "dirty_expire_centisecs",
+            sysctl.dirty_expire_centisecs,
+            8_640_000,
+        ),
+    ] {
+        at.range(&["sysctl", key], value.into(), 0, most)?;
+    }
+    for (key, value) in [
+        ("dirty_background_bytes", sysctl.dirty_background_bytes),
+        ("dirty_bytes", sysctl.dirty_bytes),
+    ] {
+        at.size(&["sysctl", key], value, 0, 16 * TIB)?;
+    }
+    if let Some(kbytes) = sysctl.min_free_kbytes {
+        at.range(&["sysctl", "min_free_kbytes"], kbytes, 0, total / 1024 / 2)?;
+    }
+    disk(&machine.disk, &["disk"], &at)
+}
+
+/// Checks nodes and zones; returns the memory in bytes.
+fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
+    if machine.nodes.is_empty() || machine.nodes.len() > 64 {
+        return Err(at.outside(
+            &["node"],
+            format!("{} nodes", machine.nodes.len()),
+            "1 to 64 tables [[machine.node]] ([[node]] in a machine file), each with a list of zones",
+        ));
+    }
+    let mut total = 0u64;
+    for (n, node) in machine.nodes.iter().enumerate() {
+        let n = n.to_string();
+        if node.zones.is_empty() {
+            return Err(at.wrong(
+                &["node", &n, "zones"],
+                "the node has no zone",
+                "at least one zone a node",
+            ));
+        }
+        for (z, zone) in node.zones.iter().enumerate() {
+            let most = match zone.zone {
+                mm::zone::ZoneType::Dma => 16 * MIB,
+                mm::zone::ZoneType::Dma32 => 4 * GIB,
+                _ => 16 * TIB,
+            };
+            let index = z.to_string();
+            let path = ["node", &n, "zones", &index, "size"];
+            if z > 0 && node.zones[z - 1].zone >= zone.zone {
+                let shown = format!(
+                    "{} stands after {}",
+                    zone.zone.name(),
+                    node.zones[z - 1].zone.name()
+                );
+                return Err(at.wrong(
+                    &["node", &n, "zones", &index, "zone"],
+                    shown,
+                    "each zone once, in the order DMA, DMA32, Normal, Movable",
+                ));
+            }
+            at.size(&path, zone.size, MIB, most)?;
+            if zone.size.0 % 4096 != 0 {
+                return Err(at.wrong(
+                    &path,
+                    format!("{} bytes end inside a page", zone.size.0),
+                    "whole pages of 4 KiB",
+                ));
+            }
+            total = total.saturating_add(zone.size.0);
+        }
+    }
+    if !(4 * MIB..=8 * TIB).contains(&total) {
+        return Err(at.outside(
+            &["node"],
+            format!("{} of memory", size(total)),
+            "4M to 8T in all zones",
+        ));
+    }
+    Ok(total)
+}
+
+fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
+    let under = |key| [path, &[key]].concat();
+    at.size(&under("capacity"), disk.capacity, MIB, 1024 * TIB)?;
+    match (disk.kind, disk.members) {
+        (DiskKind::Raid0, Some(members)) => at.range(&under("members"), members.into(), 2, 16)?,
+        (DiskKind::Raid0, None) => {
+            return Err(at.wrong(path, "a raid0 needs `members`", "members = 2 to 16"));
+        }
+        (_, Some(members)) => {
+            return Err(at.wrong(
+                &under("members"),
+                format!("{members} members of a single disk"),
+                "this key only with kind = \"raid0\"",
+            ));
+        }
+        (_, None) => {}
+    }
+    for (i, fault) in disk.faults.iter().enumerate() {
+        let (at_s, for_s) = match *fault {
+            Fault::WriteError { at_s, for_s } | Fault::Stall { at_s, for_s } => (at_s, for_s),
+            Fault::Stop { at_s } => (at_s, 1.0),
+        };
+        let index = i.to_string();
+        let here = |key| [path, &["faults", &index, key]].concat();
+        if !(0.0..=1e7).contains(&at_s) {
+            return Err(at.outside(&here("at_s"), at_s, "0 to 10000000 seconds"));
+        }
+        if !(for_s > 0.0 && for_s <= 1e7) {
+            return Err(at.outside(&here("for_s"), for_s, "more than 0, up to 10000000 seconds"));
+        }
+    }
+    Ok(())
+}
+
+/// Complains about the values of faults at their own place: serde reads a tagged table by way of a
+/// buffer and loses where they stood.
+///
+/// # Errors
+/// A value that is no number.
+pub fn faults(disk: &Node, path: &str) -> Result<(), Diagnostic> {
+    let list = disk.table().and_then(|t| t.get("faults")).map(|n| &n.value);
+    let Some(Value::List(list)) = list else {
+        return Ok(());
+    };
+    for (i, fault) in list.iter().enumerate() {
+        for entry in fault
+            .table()
+            .iter()
+            .flat_map(|t| &t.0)
+            .filter(|e| e.key != "kind")
+        {
+            if !matches!(entry.node.value, Value::Int(_) | Value::Float(_)) {
+                return Err(Diagnostic::at(
+                    &entry.node.place,
+                    format!(
+                        "`{path}.faults.{i}.{}`: {} does not fit here",
+                        entry.key,
+                        entry.node.kind()
+                    ),
+                    "accepted: a number of seconds",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the checked values stand.
+pub struct At<'a> {
+    /// The tree they were read from.
+    pub node: &'a Node,
+    /// The tree's key.
+    pub path: &'a str,
+}
+
+impl At<'_> {
+    fn outside(&self, path: &[&str], value: impl Display, accepted: impl Display) -> Diagnostic {
+        self.wrong(path, format!("{value} is out of range"), accepted)
+    }
+
+    fn wrong(&self, path: &[&str], what: impl Display, accepted: impl Display) -> Diagnostic {
+        let dot = if self.path.is_empty() { "" } else { "." };
+        let key = path.join(".");
+        Diagnostic::at(
+            &self.node.nearest(path).place,
+            format!("`{}{dot}{key}`: {what}", self.path),
+            format!("accepted: {accepted}"),
+        )
+    }
+
+    /// A whole number within bounds.
+    ///
+    /// # Errors
+    /// A number outside.
+    pub fn range(&self, path: &[&str], value: u64, min: u64, max: u64) -> Result<(), Diagnostic> {
+        if (min..=max).contains(&value) {
+            return Ok(());
+        }
+        Err(self.outside(path, value, format!("{min} to {max}")))
+    }
+
+    /// Seconds within bounds.
+    ///
+    /// # Errors
+    /// A number outside.
+    pub fn seconds(&self, path: &[&str], value: f64, max: f64) -> Result<(), Diagnostic> {
+        if (0.0..=max).contains(&value) {
+            return Ok(());
+        }
+        Err(self.outside(path, value, format!("0 to {max} seconds")))
+    }
+
+    /// A name that can be a folder and a table's cell.
+    ///
+    /// # Errors
+    /// An empty or long name, or one with other characters.
+    pub fn name(&self, path: &[&str], name: &str) -> Result<(), Diagnostic> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !name.is_empty() && name.len() <= 80 && name.chars().all(plain) && !name.starts_with('.')
+        {
+            return Ok(());
+        }
+        let shown = format!("{name:?} is no name for a folder");
+        Err(self.wrong(
+            path,
+            shown,
+            "1 to 80 letters, digits, `-`, `_` and `.`, not first a `.`",
+        ))
+    }
+
+    fn size(&self, path: &[&str], value: Size, min: u64, max: u64) -> Result<(), Diagnostic> {
+        if (min..=max).contains(&value.0) {
+            return Ok(());
+        }
+        Err(self.outside(
+            path,
+            size(value.0),
+            format!("{} to {}", size(min), size(max)),
+        ))
+    }
+}
+
+/// A size as people write it.
+fn size(bytes: u64) -> String {
+    match serde_json::to_value(Size(bytes)) {
+        Ok(serde_json::Value::String(s)) => s,
+        _ => bytes.to_string(),
+    }
+}

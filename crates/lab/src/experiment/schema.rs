@@ -1,0 +1,232 @@
+//! A JSON schema of experiment files, for editors.
+
+use schemars::{JsonSchema, schema_for};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// An experiment: policies compared on machines and filesystems under a workload. A list where one
+/// value is due makes an axis of the matrix.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ExperimentFile {
+    /// Name of the experiment and of its results folder.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}$"))]
+    name: String,
+    /// Iterations of every cell.
+    #[schemars(range(min = 1, max = 1000))]
+    #[serde(default)]
+    iterations: Option<u32>,
+    /// The seed from which the seeds of all iterations derive.
+    #[serde(default)]
+    seed: Option<u64>,
+    /// A preset or a name defined in [policies]; the first of a list is the baseline.
+    policy: String,
+    /// The filesystem under test.
+    filesystem: sim::spec::FsKind,
+    /// A machine file, or a machine.
+    machine: MachineRef,
+    /// What runs.
+    workload: WorkloadTable,
+    /// Policies of this experiment.
+    #[serde(default)]
+    policies: BTreeMap<String, mm::Policy>,
+    /// Model parameters that differ from their default.
+    #[serde(default)]
+    params: BTreeMap<String, f64>,
+    /// Interval of the time series in simulated seconds; 0: none.
+    #[schemars(range(min = 0, max = 3600))]
+    #[serde(default)]
+    sample_s: Option<f64>,
+    /// Simulated seconds after which a run is given up; 0: never.
+    #[schemars(range(min = 0, max = 10_000_000))]
+    #[serde(default)]
+    time_limit_s: Option<f64>,
+}
+
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum MachineRef {
+    /// A machine file, relative to the experiment's folder or a folder above it.
+    File(String),
+    /// A machine; with `base`, changes to a machine file.
+    Table(Box<sim::spec::Machine>),
+}
+
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct WorkloadTable {
+    /// A shell command line, such as `dd if=/dev/zero of=disk/zeroes bs=32k count=$((10 << 15))`.
+    command: String,
+}
+
+/// Keys that take one value only, or a list by nature.
+const NO_AXIS: [&str; 9] = [
+    "name",
+    "iterations",
+    "seed",
+    "sample_s",
+    "time_limit_s",
+    "base",
+    "node",
+    "zones",
+    "faults",
+];
+
+/// The schema of experiment files.
+pub fn schema() -> Value {
+    let mut schema = schema_for!(ExperimentFile).to_value();
+    if let Some(definitions) = schema.get_mut("$defs").and_then(Value::as_object_mut) {
+        with_base(
+            definitions,
+            "Policy",
+            &["name"],
+            json!({
+                "type": "string", "enum": mm::Policy::PRESETS,
+                "description": "The preset that this policy changes.",
+            }),
+            true,
+        );
+        with_base(
+            definitions,
+            "Machine",
+            &[],
+            json!({
+                "type": "string", "description": "The machine file that this table changes.",
+            }),
+            false,
+        );
+        for name in [
+            "Machine",
+            "Policy",
+            "Sysctl",
+            "Boot",
+            "SwapSpec",
+            "DiskSpec",
+            "ZoneSpec",
+            "WorkloadTable",
+        ] {
+            if let Some(properties) = definitions
+                .get_mut(name)
+                .and_then(|d| d.get_mut("properties"))
+                .and_then(Value::as_object_mut)
+            {
+                properties_to_axes(properties, &definition_kinds(schema_kinds()));
+            }
+        }
+    }
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties_to_axes(properties, &definition_kinds(schema_kinds()));
+        if let Some(params) = properties.get_mut("params") {
+            *params = parameters();
+        }
+    }
+    schema
+}
+
+/// Definitions that are tables: a list of them is no axis.
+fn schema_kinds() -> [&'static str; 8] {
+    [
+        "Boot",
+        "SwapSpec",
+        "DiskSpec",
+        "Sysctl",
+        "NodeSpec",
+        "ZoneSpec",
+        "WorkloadTable",
+        "Policy",
+    ]
+}
+
+fn definition_kinds(names: [&'static str; 8]) -> Vec<String> {
+    names.iter().map(|n| format!("#/$defs/{n}")).collect()
+}
+
+fn with_base(
+    definitions: &mut Map<String, Value>,
+    name: &str,
+    drop: &[&str],
+    base: Value,
+    required: bool,
+) {
+    let Some(definition) = definitions.get_mut(name).and_then(Value::as_object_mut) else {
+        return;
+    };
+    if let Some(properties) = definition
+        .get_mut("properties")
+        .and_then(Value::as_object_mut)
+    {
+        for key in drop {
+            properties.remove(*key);
+        }
+        properties.insert("base".into(), base);
+    }
+    // What a table leaves out comes from its base.
+    definition.remove("required");
+    if required {
+        definition.insert("required".into(), json!(["base"]));
+    }
+}
+
+fn properties_to_axes(properties: &mut Map<String, Value>, tables: &[String]) {
+    for (key, value) in properties.iter_mut() {
+        let text = value.to_string();
+        let table = tables.iter().any(|t| text.contains(t.as_str()))
+            || value.get("type") == Some(&json!("object"));
+        if NO_AXIS.contains(&key.as_str()) || table {
+            continue;
+        }
+        let description = value.as_object_mut().and_then(|o| o.remove("description"));
+        let one = value.take();
+        let mut either = json!({
+            "anyOf": [one, { "type": "array", "items": one, "minItems": 1, "uniqueItems": true }]
+        });
+        if let (Some(description), Some(o)) = (description, either.as_object_mut()) {
+            o.insert("description".into(), description);
+        }
+        *value = either;
+    }
+}
+
+fn parameters() -> Value {
+    let properties: Map<String, Value> = sim::Params::TABLE
+        .iter()
+        .map(|p| {
+            let one = json!({ "type": "number", "minimum": p.min, "maximum": p.max });
+            let value = json!({
+                "description": format!("{} ({})", p.source, p.unit),
+                "default": p.value,
+                "anyOf": [one, { "type": "array", "items": one, "minItems": 1, "uniqueItems": true }],
+            });
+            (p.name.to_owned(), value)
+        })
+        .collect();
+    json!({
+        "description": "Model parameters that differ from their default.",
+        "type": "object", "properties": properties, "additionalProperties": false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_described_and_every_scalar_may_be_a_list() {
+        let schema = schema();
+        for key in super::super::KEYS {
+            assert!(
+                schema["properties"][key]["description"].is_string(),
+                "{key}"
+            );
+        }
+        let machine = &schema["$defs"]["Machine"]["properties"];
+        assert_eq!(machine["cpus"]["anyOf"][1]["type"], "array");
+        assert!(machine["node"]["anyOf"].is_null());
+        assert_eq!(schema["$defs"]["Policy"]["required"], json!(["base"]));
+        assert!(schema["properties"]["params"]["properties"]["cost_copy"].is_object());
+        assert!(schema["properties"]["policies"]["anyOf"].is_null());
+    }
+}

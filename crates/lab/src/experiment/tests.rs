@@ -1,0 +1,499 @@
+use super::*;
+use proptest::prelude::*;
+
+const MACHINE: &str = "\
+name = \"tiny\"
+cpus = 2
+[[node]]
+zones = [{ zone = \"DMA\", size = \"15M\" }, { zone = \"Normal\", size = \"64M\" }]
+[boot]
+kernel = \"4M\"
+anon = \"0\"
+cache = \"0\"
+[disk]
+kind = \"ssd\"
+capacity = \"1G\"
+";
+
+const EXPERIMENT: &str = "\
+name = \"try\"
+iterations = 3
+policy = [\"vanilla\", \"limits\"]
+filesystem = [\"xfs\", \"ext4\"]
+machine = \"tiny.toml\"
+[workload]
+command = \"dd if=/dev/zero of=x bs=32k count=$((1 << 4))\"
+[policies.vanilla]
+base = \"linux-3.1\"
+[policies.limits]
+base = \"linux-3.1\"
+dirty_limits = \"per-zone\"
+";
+
+fn parse_with(text: &str, machine: &str, overrides: &Overrides) -> Result<Experiment, Diagnostic> {
+    let files = |name: &str| match name {
+        "tiny.toml" => Ok((name.to_owned(), machine.to_owned())),
+        "second.toml" => Ok((name.to_owned(), machine.replace("tiny", "second"))),
+        _ => Err("there is no such file".to_owned()),
+    };
+    parse(&Source::new("try.toml", text), &files, overrides)
+}
+
+fn good(text: &str, set: &[&str]) -> Experiment {
+    let overrides = Overrides {
+        set: set.iter().map(|s| s.to_string()).collect(),
+        ..Overrides::default()
+    };
+    parse_with(text, MACHINE, &overrides).unwrap_or_else(|e| panic!("{}", show(&e)))
+}
+
+/// A diagnostic as the user sees it.
+fn show(e: &Diagnostic) -> String {
+    let mut out = String::new();
+    let theme = miette::GraphicalTheme::unicode_nocolor();
+    miette::GraphicalReportHandler::new_themed(theme)
+        .with_width(100)
+        .render_report(&mut out, e)
+        .unwrap();
+    out
+}
+
+fn layout(e: &Experiment) -> Vec<String> {
+    e.cells
+        .iter()
+        .map(|c| {
+            c.axes
+                .iter()
+                .map(|(k, v)| format!("{k}={v}"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect()
+}
+
+#[test]
+fn the_matrix_is_laid_out_with_policies_innermost() {
+    let e = good(EXPERIMENT, &[]);
+    assert_eq!((&e.name[..], e.iterations, e.seed), ("try", 3, 1));
+    assert_eq!(e.axes, ["filesystem", "policy"]);
+    assert_eq!(
+        layout(&e),
+        [
+            "filesystem=xfs policy=vanilla",
+            "filesystem=xfs policy=limits",
+            "filesystem=ext4 policy=vanilla",
+            "filesystem=ext4 policy=limits",
+        ]
+    );
+    assert_eq!(
+        e.cells.iter().map(|c| c.baseline).collect::<Vec<_>>(),
+        [true, false, true, false]
+    );
+    assert_eq!(
+        e.cells[1].spec.policy.dirty_limits,
+        mm::policy::DirtyLimits::PerZone
+    );
+    assert_eq!(e.cells[0].spec.machine.cpus, 2);
+}
+
+#[test]
+fn any_scalar_may_be_a_list() {
+    let e = good(
+        EXPERIMENT,
+        &[
+            "filesystem=xfs",
+            "policy=[\"linux-3.0\", \"limits\"]",
+            "machine.cpus=[1, 2]",
+            "machine.sysctl.dirty_ratio=[20, 40]",
+            "params.cost_copy=[1000, 1200.5]",
+            "policies.limits.immediate_reclaim=[true, false]",
+        ],
+    );
+    assert_eq!(
+        e.axes,
+        [
+            "machine.cpus",
+            "machine.sysctl.dirty_ratio",
+            "params.cost_copy",
+            "policy"
+        ]
+    );
+    assert_eq!(e.cells.len(), 2 * 2 * 2 * 3);
+    assert_eq!(
+        layout(&e)[..4],
+        [
+            "machine.cpus=1 machine.sysctl.dirty_ratio=20 params.cost_copy=1000 policy=linux-3.0",
+            "machine.cpus=1 machine.sysctl.dirty_ratio=20 params.cost_copy=1000 policy=limits[immediate_reclaim=true]",
+            "machine.cpus=1 machine.sysctl.dirty_ratio=20 params.cost_copy=1000 policy=limits[immediate_reclaim=false]",
+            "machine.cpus=1 machine.sysctl.dirty_ratio=20 params.cost_copy=1200.5 policy=linux-3.0",
+        ]
+    );
+    let last = &e.cells[23];
+    assert_eq!(
+        (last.spec.machine.cpus, last.spec.machine.sysctl.dirty_ratio),
+        (2, 40)
+    );
+    assert_eq!(last.spec.params.get("cost_copy"), Some(1200.5));
+}
+
+#[test]
+fn machines_are_files_tables_or_changed_files() {
+    let e = good(
+        EXPERIMENT,
+        &["machine=[\"tiny.toml\", \"second.toml\"]", "machine.cpus=8"],
+    );
+    assert_eq!(e.axes, ["machine", "filesystem", "policy"]);
+    assert_eq!(
+        e.cells[0].key(),
+        "tiny/xfs/vanilla/machine=tiny,filesystem=xfs,policy=vanilla"
+    );
+    assert!(e.cells.iter().all(|c| c.spec.machine.cpus == 8));
+    let table = MACHINE
+        .replace("[[node]]", "[[machine.node]]")
+        .replace("[boot]", "[machine.boot]");
+    let inline = EXPERIMENT.replace("machine = \"tiny.toml\"\n", "")
+        + "[machine]\n"
+        + &table.replace("[disk]", "[machine.disk]");
+    assert_eq!(good(&inline, &[]).cells[0].machine, "tiny");
+}
+
+#[test]
+fn the_command_line_overrides_the_file() {
+    let overrides = Overrides {
+        iterations: Some(7),
+        track_pages: true,
+        set: vec![],
+    };
+    let e = parse_with(EXPERIMENT, MACHINE, &overrides).unwrap();
+    assert_eq!(e.iterations, 7);
+    assert!(e.cells.iter().all(|c| c.spec.track_pages));
+    assert_eq!(e.text, EXPERIMENT);
+}
+
+#[test]
+fn the_experiments_of_the_project_are_read() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for entry in std::fs::read_dir(root.join("experiments")).unwrap() {
+        let path = entry.unwrap().path();
+        load(&path, &Overrides::default()).unwrap_or_else(|e| panic!("{}", show(&e)));
+    }
+    let usb = load(
+        &root.join("experiments/usb-stick.toml"),
+        &Overrides::default(),
+    )
+    .unwrap();
+    assert_eq!((usb.cells.len(), usb.iterations), (8, 10));
+    assert_eq!(usb.cells[0].machine, "3765M");
+}
+
+/// Each wrong input: a name, what is replaced in the experiment, what is replaced in the machine.
+#[test]
+fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
+    let experiment: &[(&str, &str, &str)] = &[
+        ("syntax", "iterations = 3", "iterations = = 3"),
+        ("key twice", "iterations = 3", "name = \"again\""),
+        ("unknown key", "filesystem =", "filesytem ="),
+        ("missing key", "machine = \"tiny.toml\"\n", ""),
+        (
+            "no workload",
+            "[workload]\ncommand =",
+            "[params]\ncost_copy =",
+        ),
+        (
+            "iterations of wrong type",
+            "iterations = 3",
+            "iterations = \"three\"",
+        ),
+        ("no iterations", "iterations = 3", "iterations = 0"),
+        (
+            "iterations as axis",
+            "iterations = 3",
+            "iterations = [3, 4]",
+        ),
+        ("negative seed", "iterations = 3", "seed = -1"),
+        ("huge seed", "iterations = 3", "seed = 99999999999999999999"),
+        ("name with a slash", "name = \"try\"", "name = \"../try\""),
+        ("a date", "iterations = 3", "seed = 2011-09-30"),
+        ("unknown filesystem", "\"ext4\"", "\"ext5\""),
+        ("filesystem of wrong type", "\"ext4\"", "4"),
+        ("unknown policy", "\"limits\"]", "\"limit\"]"),
+        (
+            "unknown preset",
+            "[policies.limits]\nbase = \"linux-3.1\"",
+            "[policies.limits]\nbase = \"linux-3.2\"",
+        ),
+        (
+            "no base",
+            "[policies.limits]\nbase = \"linux-3.1\"",
+            "[policies.limits]",
+        ),
+        ("unknown switch", "dirty_limits =", "dirty_limit ="),
+        ("unknown value of a switch", "\"per-zone\"", "\"per-node\""),
+        (
+            "priority out of range",
+            "dirty_limits = \"per-zone\"",
+            "kswapd_writeback_priority = 13",
+        ),
+        (
+            "policy named like a preset",
+            "[policies.limits]",
+            "[policies.limits]\nbase = \"linux-3.1\"\n[policies.\"linux-3.0\"]",
+        ),
+        ("empty list", "[\"xfs\", \"ext4\"]", "[]"),
+        ("value twice", "[\"xfs\", \"ext4\"]", "[\"xfs\", \"xfs\"]"),
+        ("list in a list", "[\"xfs\", \"ext4\"]", "[[\"xfs\"]]"),
+        ("missing machine file", "\"tiny.toml\"", "\"tony.toml\""),
+        ("machine of wrong type", "\"tiny.toml\"", "3765"),
+        (
+            "two machines of one name",
+            "\"tiny.toml\"",
+            "[\"tiny.toml\", \"tiny.toml\"]",
+        ),
+        ("bad command", "count=$((1 << 4))", "cuont=$((1 << 4))"),
+        ("bad arithmetic", "$((1 << 4))", "$((1 << ))"),
+        ("unknown program", "\"dd if", "\"ddd if"),
+        (
+            "command with escapes",
+            "\"dd if=/dev/zero",
+            "\"\\u0064d fi=/dev/zero",
+        ),
+        ("unknown workload key", "command =", "comand ="),
+        (
+            "unknown parameter",
+            "[policies.vanilla]",
+            "[params]\ncost_cpy = 1\n[policies.vanilla]",
+        ),
+        (
+            "parameter out of range",
+            "[policies.vanilla]",
+            "[params]\ncost_copy = 1e9\n[policies.vanilla]",
+        ),
+        (
+            "parameter of wrong type",
+            "[policies.vanilla]",
+            "[params]\ncost_copy = \"fast\"\n[policies.vanilla]",
+        ),
+        ("sampling too rarely", "iterations = 3", "sample_s = -1"),
+        (
+            "absurd matrix",
+            "[policies.vanilla]",
+            "[params]\ncost_copy = [COUNT]\ncost_fault = [COUNT]\ncost_lru = [COUNT]\n[policies.vanilla]",
+        ),
+    ];
+    let machine: &[(&str, &str, &str)] = &[
+        ("unknown machine key", "cpus = 2", "cpu = 2"),
+        ("missing machine key", "cpus = 2\n", ""),
+        ("no CPU", "cpus = 2", "cpus = 0"),
+        ("too many CPUs", "cpus = 2", "cpus = [2, 65]"),
+        ("odd hz", "cpus = 2", "cpus = 2\nhz = 24"),
+        ("wrong unit", "\"64M\"", "\"64MB\""),
+        ("size of wrong type", "\"64M\"", "0.5"),
+        ("zones out of order", "\"Normal\"", "\"DMA\""),
+        ("unknown zone", "\"Normal\"", "\"HighMem\""),
+        (
+            "too little memory",
+            "{ zone = \"DMA\", size = \"15M\" }, { zone = \"Normal\", size = \"64M\" }",
+            "{ zone = \"DMA\", size = \"3M\" }",
+        ),
+        ("DMA too large", "\"15M\"", "\"17M\""),
+        (
+            "no zone",
+            "[{ zone = \"DMA\", size = \"15M\" }, { zone = \"Normal\", size = \"64M\" }]",
+            "[]",
+        ),
+        (
+            "boot takes too much",
+            "kernel = \"4M\"",
+            "kernel = \"400M\"",
+        ),
+        (
+            "ratio over 100",
+            "[disk]",
+            "[sysctl]\ndirty_ratio = 140\n[disk]",
+        ),
+        (
+            "unknown sysctl",
+            "[disk]",
+            "[sysctl]\ndirty_ration = 40\n[disk]",
+        ),
+        ("unknown disk", "\"ssd\"", "\"hdd\""),
+        ("raid without members", "\"ssd\"", "\"raid0\""),
+        ("members without raid", "\"ssd\"", "\"ssd\"\nmembers = 4"),
+        (
+            "fault before the start",
+            "\"1G\"",
+            "\"1G\"\nfaults = [{ kind = \"stop\", at_s = -1 }]",
+        ),
+        (
+            "unknown fault",
+            "\"1G\"",
+            "\"1G\"\nfaults = [{ kind = \"explode\", at_s = 1 }]",
+        ),
+        ("swap of no size", "[disk]", "[swap]\nsize = 0\n[disk]"),
+        ("machine syntax", "cpus = 2", "cpus 2"),
+    ];
+    let count = (1..=50)
+        .map(|n| n.to_string())
+        .collect::<Vec<_>>()
+        .join(", ");
+    let mut all = String::new();
+    let cases = experiment
+        .iter()
+        .map(|c| (c, true))
+        .chain(machine.iter().map(|c| (c, false)));
+    for ((what, from, to), in_experiment) in cases {
+        let (file, other) = if in_experiment {
+            (EXPERIMENT, MACHINE)
+        } else {
+            (MACHINE, EXPERIMENT)
+        };
+        assert!(file.contains(from), "{what}: `{from}`");
+        let changed = file.replacen(from, &to.replace("COUNT", &count), 1);
+        let (text, machine) = if in_experiment {
+            (&changed[..], other)
+        } else {
+            (other, &changed[..])
+        };
+        let Err(e) = parse_with(text, machine, &Overrides::default()) else {
+            panic!("{what}: accepted")
+        };
+        assert!(
+            e.accepted.starts_with("accepted: ") || e.accepted.starts_with("did you mean"),
+            "{what}: {e:?}"
+        );
+        let place = e
+            .place
+            .as_ref()
+            .unwrap_or_else(|| panic!("{what}: no place"));
+        assert_eq!(
+            place.source.name(),
+            if in_experiment {
+                "try.toml"
+            } else {
+                "tiny.toml"
+            },
+            "{what}"
+        );
+        let marked = if place.text().len() > 60 {
+            "…"
+        } else {
+            place.text()
+        };
+        all += &format!("## {what}: {place} marks {marked:?}\n{}\n", show(&e));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn overrides_are_refused_at_their_own_place() {
+    let mut all = String::new();
+    for set in [
+        "machine.cpus=0",
+        "filesystem=ext5",
+        "machne.cpus=1",
+        "cpus",
+        "a=[1",
+    ] {
+        let overrides = Overrides {
+            set: vec![set.into()],
+            ..Overrides::default()
+        };
+        let e = parse_with(EXPERIMENT, MACHINE, &overrides).unwrap_err();
+        all += &format!("{}\n", show(&e));
+    }
+    let overrides = Overrides {
+        iterations: Some(0),
+        ..Overrides::default()
+    };
+    all += &show(&parse_with(EXPERIMENT, MACHINE, &overrides).unwrap_err());
+    insta::assert_snapshot!(all);
+}
+
+fn pieces() -> impl Strategy<Value = String> {
+    let piece = proptest::sample::select(vec![
+        "name = ",
+        "iterations = ",
+        "policy = ",
+        "filesystem = ",
+        "machine = ",
+        "[workload]\n",
+        "command = ",
+        "[policies.",
+        "a",
+        "]\n",
+        "[",
+        "]",
+        "[[node]]\n",
+        "zones = ",
+        "{",
+        "}",
+        ", ",
+        "\"",
+        "'",
+        "\"\"\"",
+        "\n",
+        "1",
+        "-",
+        ".",
+        "5",
+        "e9",
+        "true",
+        "\"xfs\"",
+        "\"linux-3.1\"",
+        "\"tiny.toml\"",
+        "cpus",
+        "[machine]\n",
+        "base = ",
+        "= ",
+        "dd if=/dev/zero ",
+        "é",
+        "\\",
+        "[params]\n",
+        "cost_copy = ",
+        "faults = ",
+        "#",
+        "\r\n",
+        "size = \"1M\"",
+        "zone = \"DMA\"",
+    ]);
+    proptest::collection::vec(piece, 0..40).prop_map(|v| v.concat())
+}
+
+/// Wherever the complaint stands, it can be shown.
+fn does_not_panic(text: &str, machine: &str) {
+    if let Err(e) = parse_with(text, machine, &Overrides::default()) {
+        if let Some(place) = &e.place {
+            assert!(
+                place.source.text().get(place.span.clone()).is_some(),
+                "{e:?}"
+            );
+        }
+        show(&e);
+    }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_text_does_not_panic(text in any::<String>()) {
+        does_not_panic(&text, MACHINE);
+    }
+
+    #[test]
+    fn almost_experiments_do_not_panic(text in pieces(), cut in 0..EXPERIMENT.len(), len in 0usize..60) {
+        does_not_panic(&text, MACHINE);
+        let end = (cut + len).min(EXPERIMENT.len());
+        does_not_panic(&format!("{}{text}{}", &EXPERIMENT[..cut], &EXPERIMENT[end..]), MACHINE);
+    }
+
+    #[test]
+    fn almost_machines_do_not_panic(text in pieces(), cut in 0..MACHINE.len(), len in 0usize..60) {
+        let end = (cut + len).min(MACHINE.len());
+        does_not_panic(EXPERIMENT, &format!("{}{text}{}", &MACHINE[..cut], &MACHINE[end..]));
+    }
+
+    #[test]
+    fn settings_do_not_panic(setting in "[a-z.\"=\\[\\]{}0-9 ]{0,30}") {
+        let overrides = Overrides { set: vec![setting], ..Overrides::default() };
+        let _ = parse_with(EXPERIMENT, MACHINE, &overrides);
+    }
+}
