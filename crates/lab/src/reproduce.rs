@@ -9,8 +9,15 @@ use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
+/// A series' name, its baseline policy, and its experiment's file name and text.
+type Series = (
+    &'static str,
+    &'static str,
+    Option<(&'static str, &'static str)>,
+);
+
 /// The series, each with its baseline policy and, once there is one, its experiment.
-pub const SERIES: [(&str, &str, Option<(&str, &str)>); 5] = [
+pub const SERIES: [Series; 5] = [
     ("writeback-from-reclaim", "vanilla", None),
     (
         "per-zone-dirty-limits",

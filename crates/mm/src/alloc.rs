@@ -218,10 +218,11 @@ impl<W: World> Mm<W> {
                     self.zones[self.preferred_zone(node, gfp)].kind.index(),
                 );
             }
-            if self.policy.dirty_limits == DirtyLimits::PerZoneStall && gfp.has(Gfp::WRITE) {
-                if self.stall_on_dirty_zones(node, gfp).await {
-                    path = AllocPath::DirtyStall;
-                }
+            if self.policy.dirty_limits == DirtyLimits::PerZoneStall
+                && gfp.has(Gfp::WRITE)
+                && self.stall_on_dirty_zones(node, gfp).await
+            {
+                path = AllocPath::DirtyStall;
             }
             let flags = self.slow_path_flags(gfp);
             let mut pages_reclaimed = 0;

@@ -19,6 +19,9 @@ const MAX_REGIONS: usize = 4096;
 /// Slots read around a swapped-in one (page_cluster 3).
 const SWAP_READ_WINDOW: u32 = 8;
 
+/// Page-table entries of one region.
+type Region<W> = Box<[<W as World>::U32]>;
+
 /// Swap area and anonymous regions.
 pub(crate) struct Swap<W: World> {
     /// Per slot: entries that name it.
@@ -28,7 +31,7 @@ pub(crate) struct Swap<W: World> {
     free: W::U32,
     cluster_next: W::U32,
     cluster_left: W::U32,
-    regions: Box<[OnceLock<Box<[W::U32]>>]>,
+    regions: Box<[OnceLock<Region<W>>]>,
     regions_used: W::U32,
     lock: W::Lock,
 }

@@ -1,7 +1,7 @@
 //! Typed trace events, by the kernel's names (reference 06 §4).
 //!
 //! An event is built only when somebody reads it: every tracepoint is a closure handed to
-//! [`crate::Mm::trace`], and a world with `TRACE = false` compiles it away.
+//! the engine, and a world with `TRACE = false` compiles it away.
 
 use crate::Pfn;
 use crate::world::TaskId;

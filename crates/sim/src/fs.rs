@@ -145,13 +145,12 @@ impl Fs {
     fn add_extent(&self, mapping: u32, new: Extent) {
         self.with_extents(mapping, |list| {
             let i = list.partition_point(|e| e.index <= new.index);
-            if let Some(last) = i.checked_sub(1).map(|i| &mut list[i]) {
-                if last.index + last.len == new.index
-                    && last.block + u64::from(last.len) == new.block
-                {
-                    last.len += new.len;
-                    return;
-                }
+            if let Some(last) = i.checked_sub(1).map(|i| &mut list[i])
+                && last.index + last.len == new.index
+                && last.block + u64::from(last.len) == new.block
+            {
+                last.len += new.len;
+                return;
             }
             list.insert(i, new);
         });
@@ -190,13 +189,11 @@ pub fn mount<const T: bool>(mm: &SimMm<T>) {
     }
 }
 
+/// What a daemon does until the run ends.
+pub type Life<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + 'a>>;
+
 /// The daemons of the filesystem: name and life.
-pub fn daemons<const T: bool>(
-    mm: &SimMm<T>,
-) -> Vec<(
-    &'static str,
-    std::pin::Pin<Box<dyn Future<Output = ()> + '_>>,
-)> {
+pub fn daemons<const T: bool>(mm: &SimMm<T>) -> Vec<(&'static str, Life<'_>)> {
     match mm.world.fs.kind {
         FsKind::Xfs => vec![("xfssyncd", Box::pin(xfs::log_worker(mm)))],
         FsKind::Ext4 | FsKind::Ext3 => vec![("jbd2", Box::pin(ext::journal_thread(mm)))],
@@ -466,10 +463,10 @@ async fn write_cache_pages<const T: bool>(
         wrapped = true;
         (index, end) = (0, saved - 1);
     }
-    if let Some(done) = last_done {
-        if wbc.range_cyclic || (whole && (used_up || wbc.nr_to_write > 0)) {
-            m.writeback_index.set(done);
-        }
+    if let Some(done) = last_done
+        && (wbc.range_cyclic || (whole && (used_up || wbc.nr_to_write > 0)))
+    {
+        m.writeback_index.set(done);
     }
 }
 

@@ -72,7 +72,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
     }
 
     async fn direct(&self, o: &Open, mapping: u32, len: u64, write: bool) -> HostResult<()> {
-        if o.pos % 4096 != 0 || len % 4096 != 0 {
+        if !o.pos.is_multiple_of(4096) || !len.is_multiple_of(4096) {
             return Err(HostError::Unsupported(
                 "direct I/O that is not aligned to 4 KiB".into(),
             ));

@@ -381,10 +381,11 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         Event::Timer(..) => {}
     });
     drop(futures);
-    if spec.check_ns > 0 && check_error.is_none() {
-        if let Err(e) = mm.recount() {
-            check_error = Some(format!("recount at the end: {e}"));
-        }
+    if spec.check_ns > 0
+        && check_error.is_none()
+        && let Err(e) = mm.recount()
+    {
+        check_error = Some(format!("recount at the end: {e}"));
     }
     gather(&mm, spec, &progress, sampler, outcome, check_error, ended)
 }

@@ -44,7 +44,7 @@ impl Sampler {
     /// Takes a sample at `time` nanoseconds since the workload began.
     pub fn sample<const T: bool>(&mut self, mm: &SimMm<T>, time: u64) {
         self.phase += 1;
-        if self.phase % self.skip != 0 {
+        if !self.phase.is_multiple_of(self.skip) {
             return;
         }
         let w = &mm.world;

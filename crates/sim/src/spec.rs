@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Size {
 impl Serialize for Size {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         for (shift, suffix) in [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')] {
-            if self.0 != 0 && self.0 % (1 << shift) == 0 {
+            if self.0 != 0 && self.0.is_multiple_of(1 << shift) {
                 return s.serialize_str(&format!("{}{suffix}", self.0 >> shift));
             }
         }

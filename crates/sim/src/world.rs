@@ -183,11 +183,11 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     fn kick(&self, dev: u32) {
         let mut devices = self.devices.borrow_mut();
         let d = &mut devices[dev as usize];
-        if let Some(t) = d.queue.dispatch(self.sched.now()) {
-            if t < d.scheduled {
-                d.scheduled = t;
-                self.sched.at(t, SchedEvent::Device(dev));
-            }
+        if let Some(t) = d.queue.dispatch(self.sched.now())
+            && t < d.scheduled
+        {
+            d.scheduled = t;
+            self.sched.at(t, SchedEvent::Device(dev));
         }
     }
 

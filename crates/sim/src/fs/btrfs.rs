@@ -128,12 +128,12 @@ async fn insert<const T: bool>(mm: &SimMm<T>, tree: usize, bytes: u32) {
         fresh = [true; LEVELS];
     } else if t.used[0].get() + bytes > LEAF_BYTES {
         fresh[0] = true;
-        for level in 1..LEVELS - 1 {
+        for (level, fresh) in fresh.iter_mut().enumerate().take(LEVELS - 1).skip(1) {
             if t.used[level].get() < FANOUT {
                 t.used[level].set(t.used[level].get() + 1);
                 break;
             }
-            fresh[level] = true;
+            *fresh = true;
         }
     }
     for level in (0..LEVELS).rev() {
@@ -161,10 +161,10 @@ async fn touch<const T: bool>(mm: &SimMm<T>, tree: usize, level: usize) {
     let t = &state.trees[tree];
     let mapping = state.mapping.get();
     let old = t.path[level].get();
-    if old != 0 {
-        if let Some(pfn) = metadata_page(mm, mapping, old, false, TrackPath::TreeSearch).await {
-            mm.mark_page_accessed(pfn, TrackPath::TreeSearch);
-        }
+    if old != 0
+        && let Some(pfn) = metadata_page(mm, mapping, old, false, TrackPath::TreeSearch).await
+    {
+        mm.mark_page_accessed(pfn, TrackPath::TreeSearch);
     }
     let now = state.transaction.get();
     if old == 0 || t.made_in[level].get() != now {
