@@ -3,6 +3,7 @@
 
 pub mod params;
 pub mod result;
+pub mod rng;
 pub mod spec;
 
 pub use params::Params;
