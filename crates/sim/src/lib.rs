@@ -1,6 +1,8 @@
 //! The virtual world.
 #![forbid(unsafe_code)]
 
+pub mod block;
+pub mod disk;
 pub mod params;
 pub mod result;
 pub mod rng;
