@@ -54,7 +54,17 @@ macro_rules! params {
 params! {
     copy_page: "ns" = 1000.0, 10.0 => 1e6, "clear_user plus copy_from_user of 4 KiB at about 4 GB/s, a 2011 machine";
 
+    nr_requests: "requests" = 128.0, 16.0 => 8192.0, "requests of one class a queue holds before it is full; reference 04 §6 (BLKDEV_MAX_RQ); a RAID-0 has this many per member";
+    batch_requests: "requests" = 32.0, 1.0 => 1024.0, "requests a batching task may allocate beyond a full queue; Linux 3.0 block/blk-core.c, BLK_BATCH_REQ";
+    batch_time: "ns" = 2e7, 1e6 => 1e9, "how long a batching task keeps that right; Linux 3.0, BLK_BATCH_TIME = HZ/50";
     max_request: "bytes" = 524288.0, 4096.0 => 1310720.0, "largest request of a disk, 1024 sectors and 128 segments; reference 04 §6";
+    plug_requests: "requests" = 16.0, 1.0 => 128.0, "queued requests that start the device although it is plugged; Linux 3.1, BLK_MAX_REQUEST_COUNT";
+    read_expire: "ns" = 5e8, 1e6 => 6e10, "age at which a queued synchronous request goes first; Linux block/deadline-iosched.c, read_expire = HZ/2";
+    write_expire: "ns" = 5e9, 1e6 => 6e10, "age at which a queued asynchronous write goes first; Linux block/deadline-iosched.c, write_expire = 5 HZ";
+    fifo_batch: "requests" = 16.0, 1.0 => 1024.0, "requests served in block order before classes and ages are looked at again; Linux block/deadline-iosched.c, fifo_batch";
+    writes_starved: "batches" = 2.0, 1.0 => 64.0, "synchronous batches that may pass a waiting asynchronous request; Linux block/deadline-iosched.c, writes_starved";
+    disk_fail_timeout: "ns" = 3e10, 1e8 => 3e11, "time after which a command to a stopped disk is given up; Linux drivers/scsi/sd.h, SD_TIMEOUT";
+    disk_offline_reply: "ns" = 10000.0, 1000.0 => 1e7, "time to refuse a request for a disk that was taken offline: no device is asked, software only";
 
     usb_write_bandwidth: "MB/s" = 17.0, 0.5 => 30.0, "linear write rate of the stick; reference 07 §2 gives 17 to 19.5 MB/s", fitted ["per-zone-dirty-limits/xfs/elapsed/vanilla"];
     usb_speed_sigma: "ln" = 0.006, 0.0 => 0.5, "spread between runs of the stick's flash speed (how full and worn it is); that of the published cell, 3.5 of 550 s", fitted ["per-zone-dirty-limits/xfs/elapsed/vanilla"];

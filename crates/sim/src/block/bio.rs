@@ -46,7 +46,7 @@ pub struct Bio {
     pub sync: bool,
     /// First block.
     pub block: u64,
-    /// Number of blocks: at least 1, at most the most of a request of the device.
+    /// Number of blocks: at least 1, at most [`super::Queue::max_request_blocks`].
     pub blocks: u32,
 }
 

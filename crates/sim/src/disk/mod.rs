@@ -2,7 +2,7 @@
 //! are open, how deep its queue is. One file a kind; [`DiskModel`] registers them.
 //!
 //! To add a kind: a file here with its model, a [`DiskKind`], a variant of [`DiskModel`], rows in
-//! [`crate::params`]. Models know no faults and no queue: both are the block layer's.
+//! [`crate::params`]. Models know no faults and no queue: [`crate::block::Queue`] has both.
 //!
 //! Everything is converted once, at construction: times to nanoseconds, sizes to 4 KiB blocks.
 
