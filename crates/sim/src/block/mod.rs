@@ -30,6 +30,8 @@
 mod bio;
 mod elevator;
 mod faults;
+#[cfg(test)]
+mod model_check;
 mod queue;
 mod request_list;
 

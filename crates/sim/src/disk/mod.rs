@@ -10,6 +10,8 @@ mod nvme;
 mod raid0;
 mod rotating;
 mod ssd;
+#[cfg(test)]
+mod throughput;
 mod usb_flash;
 
 use crate::block::Dir;
