@@ -79,13 +79,6 @@ params! {
     sched_switch: "ns" = 2000.0, 0.0 => 1e6, "one context switch with its cache effects";
     idle_wakeup: "ns" = 5000.0, 0.0 => 1e7, "median time from wake-up to running on an idle CPU: C1 exit plus IPI";
     idle_wakeup_sigma: "ln" = 0.5, 0.0 => 3.0, "spread of the same (sigma of its logarithm)";
-    // Block layer.
-    nr_requests: "requests" = 128.0, 16.0 => 4096.0, "reference 04 par. 6";
-    max_request: "bytes" = 524288.0, 4096.0 => 1.6777216e7, "reference 04 par. 6: 1024 sectors";
-    writes_starved: "requests" = 2.0, 1.0 => 100.0, "deadline elevator: writes_starved";
-    write_expire: "ns" = 5e9, 1e6 => 1e12, "deadline elevator: write_expire";
-    read_expire: "ns" = 5e8, 1e6 => 1e12, "deadline elevator: read_expire";
-    disk_fail_timeout: "ns" = 1e9, 1e3 => 1e12, "a dead disk answers each command after a link reset; Linux gives 30 s a command, later ones fail at once";
     // Filesystems.
     fs_layout_spread: "blocks" = 65536.0, 1.0 => 1e9, "where a fresh filesystem's allocator begins differs between runs: up to 256 MiB";
     journal_commit_interval: "ns" = 5e9, 1e6 => 1e12, "jbd and jbd2: commit every 5 s";
@@ -93,37 +86,72 @@ params! {
     xfs_log_interval: "ns" = 3e10, 1e6 => 1e12, "xfssyncd: every 30 s (reference 05 par. 4)";
     fuse_max_write: "bytes" = 131072.0, 4096.0 => 131072.0, "ntfs-3g of 2011 with big_writes: 128 KiB a request";
     read_ahead: "pages" = 32.0, 1.0 => 1024.0, "reference 07 par. 4: 128 KiB";
-    // USB flash stick.
-    usb_write_bandwidth: "MB/s" = 17.9, 0.1 => 1000.0, "streaming write; reference 07 par. 2 derives 17-19.5 MB/s", fitted ["per-zone-dirty-limits/xfs/elapsed/vanilla"];
-    usb_read_bandwidth: "MB/s" = 30.0, 0.1 => 1000.0, "USB 2.0 bulk transfers reach 30-35 MB/s";
-    usb_copy_bandwidth: "MB/s" = 17.0, 0.1 => 1000.0, "copying inside the stick is bound by programming, as streaming is";
-    usb_unit: "bytes" = 4194304.0, 131072.0 => 6.7108864e7, "allocation unit: 4 MiB is the most common size in Bergmann's survey (LWN, February 2011)";
-    usb_open_units: "units" = 5.0, 1.0 => 64.0, "units open at a time: 3 to 8 in the same survey";
-    usb_erase: "ns" = 2e6, 0.0 => 1e9, "one erase block erase, NAND data sheets: 1.5-3 ms";
-    usb_command: "ns" = 250000.0, 0.0 => 1e9, "USB mass storage: command, data and status phase in 125 us microframes";
-    usb_max_request: "bytes" = 122880.0, 4096.0 => 1.6777216e7, "usb-storage: 240 sectors";
-    usb_speed_sigma: "ln" = 0.006, 0.0 => 1.0, "how worn and full the stick is at the start of a run: spread of its speed between runs", fitted ["per-zone-dirty-limits/xfs/elapsed stddev"];
-    usb_request_sigma: "ln" = 0.05, 0.0 => 1.0, "program time varies page by page, NAND data sheets";
-    // Rotating disks.
-    disk_rpm: "1/min" = 7200.0, 3600.0 => 15000.0, "desktop drive of 2010";
-    disk_track_seek: "ns" = 1e6, 0.0 => 1e9, "data sheet: track to track";
-    disk_full_seek: "ns" = 1.8e7, 0.0 => 1e9, "data sheet: full stroke";
-    disk_outer_bandwidth: "MB/s" = 135.0, 1.0 => 1000.0, "data sheet: outer zone; reference 07 par. 4: 120-140 MB/s";
-    disk_inner_bandwidth: "MB/s" = 65.0, 1.0 => 1000.0, "data sheet: inner zone";
-    disk_command: "ns" = 50000.0, 0.0 => 1e9, "SATA command overhead";
-    raid_chunk: "bytes" = 65536.0, 4096.0 => 1.6777216e7, "mdadm default of 2010";
-    // Solid-state drives.
-    ssd_channels: "channels" = 16.0, 1.0 => 256.0, "8 channels of 2 planes, SATA drive of 2011";
-    ssd_read: "ns" = 75000.0, 1e3 => 1e8, "MLC page read, data sheet";
-    ssd_program: "ns" = 250000.0, 1e3 => 1e8, "MLC page program with a write buffer in front";
-    ssd_bandwidth: "MB/s" = 500.0, 10.0 => 1e5, "SATA 6 Gb/s";
-    ssd_command: "ns" = 20000.0, 0.0 => 1e8, "AHCI command overhead";
-    nvme_channels: "channels" = 64.0, 1.0 => 1024.0, "16 channels of 4 planes";
-    nvme_read: "ns" = 60000.0, 1e3 => 1e8, "TLC page read, data sheet";
-    nvme_program: "ns" = 200000.0, 1e3 => 1e8, "TLC page program behind an SLC cache";
-    nvme_bandwidth: "MB/s" = 3200.0, 10.0 => 1e5, "PCIe 3.0 x4";
-    nvme_command: "ns" = 8000.0, 0.0 => 1e8, "NVMe command overhead";
-    flash_sigma: "ln" = 0.1, 0.0 => 2.0, "spread of cell times";
+
+    nr_requests: "requests" = 128.0, 16.0 => 8192.0, "requests of one class a queue holds before it is full; reference 04 §6 (BLKDEV_MAX_RQ); a RAID-0 has this many per member";
+    batch_requests: "requests" = 32.0, 1.0 => 1024.0, "requests a batching task may allocate beyond a full queue; Linux 3.0 block/blk-core.c, BLK_BATCH_REQ";
+    batch_time: "ns" = 2e7, 1e6 => 1e9, "how long a batching task keeps that right; Linux 3.0, BLK_BATCH_TIME = HZ/50";
+    max_request: "bytes" = 524288.0, 4096.0 => 1310720.0, "largest request of a disk, 1024 sectors and 128 segments; reference 04 §6";
+    plug_requests: "requests" = 16.0, 1.0 => 128.0, "queued requests that start the device although it is plugged; Linux 3.1, BLK_MAX_REQUEST_COUNT";
+    read_expire: "ns" = 5e8, 1e6 => 6e10, "age at which a queued synchronous request goes first; Linux block/deadline-iosched.c, read_expire = HZ/2";
+    write_expire: "ns" = 5e9, 1e6 => 6e10, "age at which a queued asynchronous write goes first; Linux block/deadline-iosched.c, write_expire = 5 HZ";
+    fifo_batch: "requests" = 16.0, 1.0 => 1024.0, "requests served in block order before classes and ages are looked at again; Linux block/deadline-iosched.c, fifo_batch";
+    writes_starved: "batches" = 2.0, 1.0 => 64.0, "synchronous batches that may pass a waiting asynchronous request; Linux block/deadline-iosched.c, writes_starved";
+    disk_fail_timeout: "ns" = 3e10, 1e8 => 3e11, "time after which a command to a stopped disk is given up; Linux drivers/scsi/sd.h, SD_TIMEOUT";
+    disk_offline_reply: "ns" = 10000.0, 1000.0 => 1e7, "time to refuse a request for a disk that was taken offline: no device is asked, software only";
+
+    usb_write_bandwidth: "MB/s" = 17.0, 0.5 => 30.0, "linear write rate of the stick; reference 07 §2 gives 17 to 19.5 MB/s", fitted ["per-zone-dirty-limits/xfs/elapsed/vanilla"];
+    usb_speed_sigma: "ln" = 0.006, 0.0 => 0.5, "spread between runs of the stick's flash speed (how full and worn it is); that of the published cell, 3.5 of 550 s", fitted ["per-zone-dirty-limits/xfs/elapsed/vanilla"];
+    usb_read_bandwidth: "MB/s" = 30.0, 1.0 => 40.0, "USB 2.0 high-speed bulk transfers carry 30 to 35 MB/s of payload";
+    usb_max_request: "bytes" = 122880.0, 4096.0 => 1048576.0, "largest request of usb-storage, max_sectors = 240; Linux 3.0 drivers/usb/storage/scsiglue.c";
+    usb_command: "ns" = 200000.0, 10000.0 => 5e6, "command and status phases of a bulk-only transfer: two or three 125 us microframes around the data";
+    usb_random_read: "ns" = 350000.0, 0.0 => 1e7, "translation lookup and page read before an unexpected read; flashbench finds 0.5 to 0.9 ms for a small read of such a stick";
+    usb_unit: "bytes" = 4194304.0, 131072.0 => 67108864.0, "allocation unit; 4 MiB is the commonest of Bergmann's flash card survey (LWN, Optimizing Linux with cheap flash drives, 2011)";
+    usb_open_units: "units" = 5.0, 1.0 => 64.0, "allocation units kept open for writing; mostly 1 to 10, typically 5, in the same survey";
+    usb_out_of_order: "0 or 1" = 0.0, 0.0 => 1.0, "0: an open unit can only be written linearly (Bergmann 2011, most cheap sticks); 1: it takes pages in any order into a log block that is merged when closed (hybrid log translation: Kim et al. 2002; Lee et al. 2007)";
+    usb_flash_page: "bytes" = 16384.0, 4096.0 => 262144.0, "what one program operation writes: 8 KiB pages of 2011 MLC NAND on two planes";
+    usb_copy_bandwidth: "MB/s" = 20.0, 0.5 => 200.0, "copying inside the stick: page read plus program without the USB bus, a little above the linear write rate; a 4 MiB unit merges in 0.2 s, inside the 0.1 to 0.5 s of Bergmann 2011";
+    usb_erase: "ns" = 5e6, 0.0 => 1e8, "erasing one allocation unit: blocks of 2 to 3 ms, two rounds over the planes; MLC NAND data sheets";
+    usb_request_sigma: "ln" = 0.05, 0.0 => 1.0, "spread of the flash time of one request: program retries, bad-block detours; order of magnitude from flashbench scatter";
+    usb_merge_sigma: "ln" = 0.2, 0.0 => 1.0, "spread of one merge of an allocation unit: how many pages are valid and where they lie; order of magnitude from flashbench scatter";
+
+    disk_rpm: "1/min" = 7200.0, 3600.0 => 15000.0, "spindle speed of a desktop disk";
+    disk_track_seek: "ns" = 800000.0, 50000.0 => 5e6, "track-to-track seek; data sheets of 7200 rpm desktop disks around 2010";
+    disk_average_seek: "ns" = 8.5e6, 500000.0 => 2e7, "seek over a third of the stroke; the same data sheets";
+    disk_full_seek: "ns" = 1.8e7, 1e6 => 4e7, "full-stroke seek; the same data sheets";
+    disk_outer_bandwidth: "MB/s" = 130.0, 10.0 => 300.0, "media rate of the outermost zone; the same data sheets, and reference 07 §4 (120 to 140 MB/s single stream)";
+    disk_inner_bandwidth: "MB/s" = 65.0, 5.0 => 300.0, "media rate of the innermost zone, and so the inner radius at constant linear density: about 23 mm of 46 mm";
+    disk_command: "ns" = 100000.0, 1000.0 => 5e6, "controller overhead of one command";
+    disk_interface_bandwidth: "MB/s" = 280.0, 30.0 => 600.0, "SATA 3 Gbit/s less 8b/10b coding and framing";
+    disk_queue_depth: "requests" = 1.0, 1.0 => 31.0, "commands the drive is given at a time: 1 without NCQ, 31 with AHCI NCQ";
+    disk_reorder: "requests" = 32.0, 1.0 => 256.0, "commands or cached writes that a drive looks at to choose the next; the length of an NCQ queue";
+    disk_write_cache: "bytes" = 0.0, 0.0 => 67108864.0, "write-back cache of the drive; 0: a write completes on the platter, as with barriers after each; drives of 2011 have 8 to 32 MiB";
+    raid_chunk: "bytes" = 65536.0, 4096.0 => 1048576.0, "RAID-0 chunk; mdadm's default of the 0.90 metadata era";
+
+    ssd_dies: "dies" = 40.0, 1.0 => 512.0, "flash dies that work in parallel: 10 channels of 4, a SATA drive of 2011";
+    ssd_flash_page: "bytes" = 8192.0, 4096.0 => 65536.0, "page of 25 nm MLC NAND";
+    ssd_read: "ns" = 75000.0, 5000.0 => 1e6, "page read of 25 nm MLC NAND, data sheet";
+    ssd_program: "ns" = 1.3e6, 50000.0 => 1e7, "page program of 25 nm MLC NAND, data sheet";
+    ssd_erase: "ns" = 3e6, 100000.0 => 2e7, "block erase of 25 nm MLC NAND, data sheet";
+    ssd_block_pages: "pages" = 256.0, 16.0 => 4096.0, "pages in an erase block of 25 nm MLC NAND, data sheet";
+    ssd_command: "ns" = 20000.0, 1000.0 => 1e6, "controller overhead of one command";
+    ssd_bandwidth: "MB/s" = 270.0, 30.0 => 600.0, "SATA 3 Gbit/s payload; data sheets of 2011 drives give 270 MB/s of reads";
+    ssd_write_buffer: "bytes" = 2097152.0, 65536.0 => 1073741824.0, "writes acknowledged from the controller's buffer before they are programmed";
+    ssd_fill: "fraction" = 0.7, 0.0 => 0.97, "share of the flash that holds live data; with random writes it sets what garbage collection copies";
+    ssd_sigma: "ln" = 0.03, 0.0 => 1.0, "spread of the flash time of one request";
+    ssd_queue_depth: "requests" = 31.0, 1.0 => 32.0, "SATA NCQ as AHCI uses it";
+
+    nvme_dies: "dies" = 64.0, 1.0 => 1024.0, "flash dies that work in parallel: 8 channels of 8, a PCIe 3 drive";
+    nvme_flash_page: "bytes" = 16384.0, 4096.0 => 65536.0, "page of 3D TLC NAND";
+    nvme_read: "ns" = 65000.0, 5000.0 => 1e6, "page read of 3D TLC NAND, data sheet";
+    nvme_program: "ns" = 700000.0, 50000.0 => 1e7, "page program of 3D TLC NAND, data sheet";
+    nvme_erase: "ns" = 5e6, 100000.0 => 2e7, "block erase of 3D TLC NAND, data sheet";
+    nvme_block_pages: "pages" = 768.0, 16.0 => 4096.0, "pages in an erase block of 3D TLC NAND, data sheet";
+    nvme_command: "ns" = 5000.0, 500.0 => 1e6, "controller overhead of one command";
+    nvme_bandwidth: "MB/s" = 3200.0, 100.0 => 16000.0, "PCIe 3.0 with four lanes, payload";
+    nvme_write_buffer: "bytes" = 67108864.0, 65536.0 => 1073741824.0, "writes acknowledged from power-protected memory before they are programmed";
+    nvme_fill: "fraction" = 0.7, 0.0 => 0.97, "share of the flash that holds live data";
+    nvme_sigma: "ln" = 0.03, 0.0 => 1.0, "spread of the flash time of one request";
+    nvme_queue_depth: "requests" = 1024.0, 1.0 => 65535.0, "entries of one NVMe submission queue as Linux sizes it";
 }
 
 impl Params {

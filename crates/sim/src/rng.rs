@@ -1,44 +1,50 @@
-//! The simulator's random numbers: xoshiro256++ seeded by splitmix64.
+//! The simulator's random numbers: xoshiro256++ (Blackman and Vigna, <https://prng.di.unimi.it/>)
+//! seeded by SplitMix64, and the few distributions that the models draw from.
 //!
-//! Written here and not taken from a crate because results must stay the same bytes for ever,
-//! which general-purpose generators do not promise across versions. Reference: Blackman and Vigna,
-//! "Scrambled linear pseudorandom number generators" (2018).
+//! Written here and not taken from a crate because a results folder must be reproducible by a later
+//! build: the `rand` crates reserve the right to change the numbers behind their distributions
+//! between versions, and these sixty lines never change under us. Not for cryptography.
 
-/// A generator.
-#[derive(Debug, Clone)]
-pub struct Rng {
-    s: [u64; 4],
-}
+/// The step of SplitMix64's counter: 2⁶⁴ divided by the golden ratio.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// One step of splitmix64; also the hash that derives seeds.
+/// One step of SplitMix64: advances `state` and returns a well mixed word.
 pub fn splitmix64(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    *state = state.wrapping_add(GOLDEN);
     let mut z = *state;
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
-/// FNV-1a, for labels and digests.
+/// FNV-1a of some bytes, for labels and digests.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h: u64, &b| {
         (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
     })
 }
 
+/// A deterministic stream of random numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rng {
+    s: [u64; 4],
+}
+
 impl Rng {
-    /// A stream for one purpose: `label` keeps streams of one seed apart.
+    /// The stream of one seed for one user of randomness. Drawing more under one label (a disk, a
+    /// scheduler) never shifts what another label sees.
     pub fn new(seed: u64, label: &str) -> Self {
-        let mut state = seed ^ fnv1a(label.as_bytes());
+        let mut state = splitmix64(&mut { seed }) ^ fnv1a(label.as_bytes());
+        // SplitMix64 is a bijection of a counter: four consecutive outputs are never all zero.
         Self {
             s: std::array::from_fn(|_| splitmix64(&mut state)),
         }
     }
 
-    /// 64 random bits.
+    /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.s;
-        let out = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
+        let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
         let t = s[1] << 17;
         s[2] ^= s[0];
         s[3] ^= s[1];
@@ -46,30 +52,58 @@ impl Rng {
         s[0] ^= s[3];
         s[2] ^= t;
         s[3] = s[3].rotate_left(45);
-        out
+        result
     }
 
-    /// Uniform in [0, 1).
+    /// Uniform in `[0, 1)`, 53 bits.
     pub fn unit(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform in 0..n; n > 0.
+    /// Uniform in `0..n`, without bias (Lemire 2019, "Fast random integer generation in an
+    /// interval"). `n` must not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        assert!(n > 0);
-        ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
+        assert!(n > 0, "an empty interval has no random element");
+        let reject_under = n.wrapping_neg() % n;
+        loop {
+            let wide = u128::from(self.next_u64()) * u128::from(n);
+            if wide as u64 >= reject_under {
+                return (wide >> 64) as u64;
+            }
+        }
     }
 
-    /// Standard normal (Box and Muller, 1958).
+    /// Uniform in `lo..hi`.
+    pub fn range(&mut self, lo: u64, hi: u64) -> u64 {
+        assert!(lo < hi, "an empty interval has no random element");
+        lo + self.below(hi - lo)
+    }
+
+    /// Standard normal (Marsaglia's polar method; the second value is thrown away so that the state
+    /// is only the four words).
     pub fn normal(&mut self) -> f64 {
-        let u = 1.0 - self.unit();
-        let v = self.unit();
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+        loop {
+            let (u, v) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
+            let s = u * u + v * v;
+            if s > 0.0 && s < 1.0 {
+                return u * (-2.0 * s.ln() / s).sqrt();
+            }
+        }
     }
 
-    /// Lognormal with median 1 and the given sigma of the logarithm.
+    /// Lognormal with median 1; `sigma` is the deviation of its logarithm.
     pub fn lognormal(&mut self, sigma: f64) -> f64 {
         (sigma * self.normal()).exp()
+    }
+
+    /// A factor around 1 with mean exactly 1: a lognormal divided by its mean. Draws nothing when
+    /// `sigma` is 0.
+    pub fn noise(&mut self, sigma: f64) -> f64 {
+        if sigma == 0.0 {
+            1.0
+        } else {
+            self.lognormal(sigma) * (-0.5 * sigma * sigma).exp()
+        }
     }
 
     /// Exponential with mean 1.
@@ -82,29 +116,61 @@ impl Rng {
 mod tests {
     use super::*;
 
-    /// First outputs for the state that splitmix64 gives from seed 0, as published with the
-    /// reference implementation of splitmix64.
     #[test]
-    fn splitmix_matches_its_reference() {
-        let mut s = 0;
-        assert_eq!(splitmix64(&mut s), 0xe220_a839_7b1d_cdaf);
-        assert_eq!(splitmix64(&mut s), 0x6e78_9e6a_a1b9_65f4);
+    fn the_published_test_vectors() {
+        let mut state = 0;
+        assert_eq!(splitmix64(&mut state), 0xe220_a839_7b1d_cdaf);
+        let mut rng = Rng { s: [1, 2, 3, 4] };
+        let expected = [
+            41_943_041,
+            58_720_359,
+            3_588_806_011_781_223,
+            3_591_011_842_654_386,
+        ];
+        for e in expected {
+            assert_eq!(rng.next_u64(), e);
+        }
+    }
+
+    #[test]
+    fn a_stream_depends_on_seed_and_label() {
+        let first = |seed, label| Rng::new(seed, label).next_u64();
+        assert_eq!(first(7, "disk"), first(7, "disk"));
+        assert_ne!(first(7, "disk"), first(8, "disk"));
+        assert_ne!(first(7, "disk"), first(7, "swap"));
     }
 
     #[test]
     fn moments() {
-        let mut r = Rng::new(1, "moments");
+        let mut rng = Rng::new(1, "moments");
         let n = 200_000;
-        let (mut sum, mut squares, mut uniform) = (0.0, 0.0, 0.0);
-        for _ in 0..n {
-            let x = r.normal();
-            sum += x;
-            squares += x * x;
-            uniform += r.unit();
-        }
-        let n = f64::from(n);
-        assert!((sum / n).abs() < 0.01 && (squares / n - 1.0).abs() < 0.02);
-        assert!((uniform / n - 0.5).abs() < 0.01);
-        assert_ne!(Rng::new(1, "a").next_u64(), Rng::new(1, "b").next_u64());
+        let mut moments = |draw: fn(&mut Rng) -> f64| {
+            let (mut sum, mut squares) = (0.0, 0.0);
+            for _ in 0..n {
+                let x = draw(&mut rng);
+                sum += x;
+                squares += x * x;
+            }
+            let mean = sum / f64::from(n);
+            (mean, squares / f64::from(n) - mean * mean)
+        };
+        let near = |(mean, var): (f64, f64), m: f64, v: f64| {
+            assert!(
+                (mean - m).abs() < 0.02 && (var - v).abs() < 0.05,
+                "{mean} {var}"
+            );
+        };
+        near(moments(Rng::unit), 0.5, 1.0 / 12.0);
+        near(moments(Rng::normal), 0.0, 1.0);
+        near(moments(Rng::exponential), 1.0, 1.0);
+        near(moments(|r| r.noise(0.3)), 1.0, 0.09f64.exp() - 1.0);
+        near(moments(|r| r.below(2) as f64), 0.5, 0.25);
+    }
+
+    #[test]
+    fn ranges_hold_their_bounds() {
+        let mut rng = Rng::new(3, "ranges");
+        assert!((0..1000).all(|_| (10..13).contains(&rng.range(10, 13))));
+        assert_eq!(rng.below(1), 0);
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::Control;
 use crate::block::Queue;
-use crate::disk::Disk;
 use crate::fs::{self, Fs, SimMm};
 use crate::host::{Namespace, TaskHost};
 use crate::result::{AllocLatency, Metric, Outcome, RunResult, TrackerReport, TrackerRow};
@@ -28,7 +27,7 @@ use workload::{HostError, Report, Step};
 
 /// Files, tasks and devices a world has room for.
 const MAX_MAPPINGS: u32 = 65_536;
-const MAX_TASKS: u32 = 512;
+pub(crate) const MAX_TASKS: u32 = 512;
 const MAX_BDIS: u32 = 4;
 
 /// Periodic duties.
@@ -100,12 +99,7 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     );
     let mut wear = Rng::new(spec.seed, "disk");
     let queue = |d: &crate::spec::DiskSpec, label: &str, wear: &mut Rng| {
-        Queue::new(
-            Disk::new(d, p, wear),
-            d.faults.clone(),
-            p,
-            Rng::new(spec.seed, label),
-        )
+        (Queue::new(d, p, wear), Rng::new(spec.seed, label))
     };
     let mut devices = vec![queue(&m.disk, "disk service", &mut wear)];
     let mut capacity = m.disk.capacity.0 / 4096;

@@ -1,9 +1,10 @@
 //! Time series of a run.
 
+use crate::block::{Class, Dir};
 use crate::fs::{DEVICE, SimMm};
 use crate::result::{Column, Series};
 use mm::vmstat::ZoneStat;
-use mm::world::Class;
+
 use mm::zone::Mark;
 
 /// Most samples kept; beyond, every second one is dropped and the interval doubles.
@@ -84,8 +85,8 @@ impl Sampler {
         let q = &devices[DEVICE as usize].queue;
         let now = Last {
             time,
-            written: q.stats.blocks_written,
-            read: q.stats.blocks_read,
+            written: q.stats().blocks[Dir::Write.index()],
+            read: q.stats().blocks[Dir::Read.index()],
             kswapd: cpu(&self.kswapds),
             flusher: cpu(&self.flushers),
         };
@@ -113,7 +114,7 @@ impl Sampler {
         put("kswapd_awake", "share", f64::from(u8::from(awake)));
         put("write_throughput", "MB/s", mb(now.written - before.written));
         put("read_throughput", "MB/s", mb(now.read - before.read));
-        let queued = q.requests(Class::Async) + q.requests(Class::Sync);
+        let queued = q.in_flight(Class::Async) + q.in_flight(Class::Sync);
         put("queue", "requests", f64::from(queued));
         drop(devices);
         self.last = Some(now);

@@ -1,8 +1,9 @@
 //! The virtual world: what the engine asks for, answered with simulated time and plain cells.
 
-use crate::block::{Bio, Done, Queue, Submit};
+use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Wake};
 use crate::fs::Fs;
 use crate::params::Params;
+use crate::rng::Rng;
 use crate::sched::{Event as SchedEvent, Sched};
 use hdrhistogram::Histogram;
 use mm::frame::flag;
@@ -71,10 +72,21 @@ impl Tag {
 /// Events the trace ring holds.
 pub const TRACE_RING: usize = 1 << 20;
 
+/// The request queue's word for a class.
+fn theirs(class: Class) -> block::Class {
+    match class {
+        Class::Sync => block::Class::Sync,
+        Class::Async => block::Class::Async,
+    }
+}
+
 /// A block device with its bdi.
 pub struct Device {
     /// Its request queue.
     pub queue: Queue,
+    rng: Rng,
+    /// What each task holds of the queue's batching right.
+    contexts: Vec<IoContext>,
     scheduled: u64,
 }
 
@@ -151,7 +163,7 @@ fn cost_table(p: &Params) -> [u64; COSTS] {
 
 impl<const TRACE: bool> SimWorld<TRACE> {
     /// A world around a scheduler, a filesystem and devices.
-    pub fn new(sched: Sched, fs: Fs, devices: Vec<Queue>, queue_base: u32, p: &Params) -> Self {
+    pub fn new(sched: Sched, fs: Fs, devices: Vec<(Queue, Rng)>, queue_base: u32, p: &Params) -> Self {
         let histogram =
             || Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("valid bounds");
         Self {
@@ -160,8 +172,10 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             devices: RefCell::new(
                 devices
                     .into_iter()
-                    .map(|queue| Device {
+                    .map(|(queue, rng)| Device {
                         queue,
+                        rng,
+                        contexts: vec![IoContext::default(); crate::run::MAX_TASKS as usize],
                         scheduled: u64::MAX,
                     })
                     .collect(),
@@ -183,7 +197,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     fn kick(&self, dev: u32) {
         let mut devices = self.devices.borrow_mut();
         let d = &mut devices[dev as usize];
-        if let Some(t) = d.queue.dispatch(self.sched.now())
+        if let Some(t) = d.queue.dispatch(self.sched.now(), &mut d.rng)
             && t < d.scheduled
         {
             d.scheduled = t;
@@ -199,7 +213,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
 
     /// The largest bio of a device, in blocks.
     pub fn max_bio(&self, dev: u32) -> u32 {
-        self.devices.borrow()[dev as usize].queue.max_blocks
+        self.devices.borrow()[dev as usize].queue.max_request_blocks()
     }
 
     /// Submits a bio, waiting for a request while the queue is full.
@@ -212,29 +226,49 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         block: u64,
         blocks: u32,
     ) {
-        let bio = Bio {
-            tag: tag.pack(),
-            write,
-            sync,
-            block,
-            blocks,
-        };
-        let q = self.queue_base + own_queue::request(dev, bio.class() as u32);
+        let dir = if write { Dir::Write } else { Dir::Read };
+        let bio = Bio { tag: tag.pack(), dir, sync, block, blocks };
+        let class = bio.class();
+        let q = self.queue_base + own_queue::request(dev, class.index() as u32);
         self.charge(Cost::Submit, 1);
         loop {
             let ticket = self.sched.ticket(q);
+            let task = self.sched.task() as usize;
             let answer = {
-                let mut devices = self.devices.borrow_mut();
-                devices[dev as usize]
-                    .queue
-                    .submit(self.sched.now(), bio, false)
+                let d = &mut self.devices.borrow_mut()[dev as usize];
+                let (queue, context) = (&mut d.queue, &mut d.contexts[task]);
+                queue.submit(self.sched.now(), context, bio)
             };
-            if answer != Submit::Full {
-                break;
+            match answer {
+                Submit::Queued => break,
+                Submit::Merged(wake) => {
+                    self.wake_for(dev, wake);
+                    break;
+                }
+                Submit::WouldBlock => {
+                    self.kick(dev);
+                    self.sched.wait(q, ticket, None).await;
+                    let d = &mut self.devices.borrow_mut()[dev as usize];
+                    let limits = *d.queue.limits();
+                    d.contexts[task].woken(self.sched.now(), &limits);
+                }
             }
-            self.sched.wait(q, ticket, None).await;
         }
         self.kick(dev);
+    }
+
+    /// Wakes whoever may have a request now, and those who wait for congestion to end.
+    fn wake_for(&self, dev: u32, wake: Wake) {
+        for class in [block::Class::Sync, block::Class::Async] {
+            let c = class.index();
+            for _ in 0..wake.requests[c] {
+                self.sched.wake_one(self.queue_base + own_queue::request(dev, c as u32));
+            }
+            if wake.uncongested[c] {
+                let ours = if c == 0 { Class::Sync } else { Class::Async };
+                self.sched.wake(queue::congestion(ours).0);
+            }
+        }
     }
 
     /// Submits a write that belongs to no page and waits for it. Returns whether it succeeded.
@@ -265,24 +299,24 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             d.queue.complete(w.sched.now(), &mut done)
         };
         for d in done.drain(..) {
-            let kb = u64::from(d.bio.blocks) * 4;
-            let event = if d.bio.write {
+            let kb = u64::from(d.blocks) * 4;
+            let event = if d.dir == Dir::Write {
                 VmEvent::PgpgOut
             } else {
                 VmEvent::PgpgIn
             };
             mm.count_event(event, kb);
-            match Tag::unpack(d.bio.tag) {
+            match Tag::unpack(d.tag) {
                 Tag::Pages { mapping, index } => {
-                    for i in index..index + d.bio.blocks {
+                    for i in index..index + d.blocks {
                         let Some(pfn) = mm.find_page(mapping, i) else {
                             unreachable!("page {i} of file {mapping} left under I/O");
                         };
-                        if d.bio.write {
-                            mm.end_page_writeback(pfn, d.failed);
-                            w.lost_pages.set(w.lost_pages.get() + u64::from(d.failed));
+                        if d.dir == Dir::Write {
+                            mm.end_page_writeback(pfn, d.error.is_some());
+                            w.lost_pages.set(w.lost_pages.get() + u64::from(d.error.is_some()));
                         } else {
-                            let ok = if d.failed {
+                            let ok = if d.error.is_some() {
                                 flag::ERROR
                             } else {
                                 flag::UPTODATE
@@ -293,29 +327,21 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                     }
                 }
                 Tag::Swap { pfn } => {
-                    if d.bio.write {
-                        mm.end_page_writeback(pfn, d.failed);
+                    if d.dir == Dir::Write {
+                        mm.end_page_writeback(pfn, d.error.is_some());
                     } else {
                         mm.frames.set_flags(pfn, flag::UPTODATE);
                         mm.unlock_page(pfn);
                     }
                 }
                 Tag::Raw { queue } => {
-                    w.raw_failed.set(w.raw_failed.get() | d.failed);
+                    w.raw_failed.set(w.raw_failed.get() | d.error.is_some());
                     w.sched.wake(queue);
                 }
             }
         }
         *w.done.borrow_mut() = done;
-        for (c, class) in [Class::Sync, Class::Async].into_iter().enumerate() {
-            if freed.room[c] {
-                w.sched
-                    .wake_one(w.queue_base + own_queue::request(dev, c as u32));
-            }
-            if freed.below_off[c] {
-                w.sched.wake(queue::congestion(class).0);
-            }
-        }
+        w.wake_for(dev, freed);
         w.kick(dev);
     }
 }
@@ -422,14 +448,14 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         let Some(dev) = self.fs.device_of_bdi(bdi) else {
             return false;
         };
-        self.devices.borrow()[dev as usize].queue.congested(class)
+        self.devices.borrow()[dev as usize].queue.congested(theirs(class))
     }
 
     fn congested_bdis(&self, class: Class) -> u32 {
         self.devices
             .borrow()
             .iter()
-            .filter(|d| d.queue.congested(class))
+            .filter(|d| d.queue.congested(theirs(class)))
             .count() as u32
     }
 

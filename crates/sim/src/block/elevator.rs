@@ -1,0 +1,311 @@
+//! The order of service: a single-queue elevator in the manner of Linux's deadline scheduler, by
+//! class instead of direction.
+//!
+//! - Synchronous requests pass asynchronous ones, but at most `starved` batches in a row.
+//! - Within a class requests are served in ascending block order from where the class's last
+//!   request ended, and from the lowest block again after the highest: one way, so that no request
+//!   is passed twice in a sweep.
+//! - A batch is up to `fifo_batch` requests in that order. Before each batch the oldest request of
+//!   the class is looked at; if its time has expired, the sweep goes on from it.
+//!
+//! The scheduler of the time was CFQ. What it adds (a time slice for each reader, idling to wait for
+//! a reader's next request) isn't modelled; a single writer or reader sees no difference.
+
+use super::Class;
+use crate::params::Params;
+use std::collections::VecDeque;
+
+/// An index of a request slot.
+pub(super) type Slot = u32;
+
+/// What the elevator needs to know of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub block: u64,
+    pub end: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Waiting {
+    slot: Slot,
+    expires: u64,
+}
+
+#[derive(Debug, Clone)]
+struct ClassQueue {
+    /// By first block; equal blocks in the order of arrival. A hundred entries at most in common
+    /// use, so moving the tail beats a tree.
+    sorted: Vec<(u64, Slot)>,
+    /// By age. Merging requests and serving out of age order take from the middle.
+    fifo: VecDeque<Waiting>,
+    expire_ns: u64,
+    /// Where the last request served ended.
+    position: u64,
+    /// The place after the request that was last added or extended: a stream goes on there.
+    hint: usize,
+}
+
+impl ClassQueue {
+    /// The first place whose request starts at or after `block`.
+    fn lower_bound(&self, block: u64) -> usize {
+        let h = self.hint;
+        let below = |i: usize| self.sorted[i].0 < block;
+        if h <= self.sorted.len()
+            && (h == 0 || below(h - 1))
+            && (h == self.sorted.len() || !below(h))
+        {
+            return h;
+        }
+        self.sorted.partition_point(|e| e.0 < block)
+    }
+
+    fn index_of(&self, block: u64, slot: Slot) -> usize {
+        let first = self.lower_bound(block);
+        let offset = self.sorted[first..].iter().position(|e| e.1 == slot);
+        first + offset.expect("a queued request is in the sorted list")
+    }
+
+    fn insert_sorted(&mut self, block: u64, slot: Slot) {
+        let at = self.sorted.partition_point(|e| e.0 <= block);
+        self.sorted.insert(at, (block, slot));
+        self.hint = at + 1;
+    }
+
+    fn fifo_index(&self, slot: Slot) -> usize {
+        self.fifo
+            .iter()
+            .position(|w| w.slot == slot)
+            .expect("a queued request is in the fifo")
+    }
+}
+
+/// The queued requests of one device.
+#[derive(Debug, Clone)]
+pub(super) struct Elevator {
+    classes: [ClassQueue; 2],
+    fifo_batch: u32,
+    starved_limit: u32,
+    batch_class: Class,
+    batched: u32,
+    starved: u32,
+}
+
+impl Elevator {
+    /// For at most `capacity` requests a class.
+    pub fn new(capacity: usize, params: &Params) -> Self {
+        let class = |expire: f64| ClassQueue {
+            sorted: Vec::with_capacity(capacity),
+            fifo: VecDeque::with_capacity(capacity),
+            expire_ns: expire as u64,
+            position: 0,
+            hint: 0,
+        };
+        let fifo_batch = params.fifo_batch as u32;
+        Self {
+            classes: [class(params.read_expire), class(params.write_expire)],
+            fifo_batch,
+            starved_limit: params.writes_starved as u32,
+            batch_class: Class::Sync,
+            batched: fifo_batch,
+            starved: 0,
+        }
+    }
+
+    /// Queued requests of a class.
+    pub fn len(&self, class: Class) -> usize {
+        self.classes[class.index()].sorted.len()
+    }
+
+    /// Adds a new request.
+    pub fn insert(&mut self, now: u64, class: Class, block: u64, slot: Slot) {
+        let queue = &mut self.classes[class.index()];
+        queue.insert_sorted(block, slot);
+        queue.fifo.push_back(Waiting {
+            slot,
+            expires: now + queue.expire_ns,
+        });
+    }
+
+    /// The last request that starts before `block`, the only one that a bio there can extend, and
+    /// the one after it.
+    pub fn around(&self, class: Class, block: u64) -> (Option<Slot>, Option<Slot>) {
+        let queue = &self.classes[class.index()];
+        let at = queue.lower_bound(block);
+        let get = |i: usize| queue.sorted.get(i).map(|e| e.1);
+        (at.checked_sub(1).and_then(get), get(at))
+    }
+
+    /// The first request that starts at `block`, if any.
+    pub fn starting_at(&self, class: Class, block: u64) -> Option<Slot> {
+        let queue = &self.classes[class.index()];
+        let entry = queue.sorted.get(queue.lower_bound(block))?;
+        (entry.0 == block).then_some(entry.1)
+    }
+
+    /// The request in front of a queued one in block order.
+    pub fn in_front(&self, class: Class, block: u64, slot: Slot) -> Option<Slot> {
+        let queue = &self.classes[class.index()];
+        let at = queue.index_of(block, slot);
+        at.checked_sub(1).map(|i| queue.sorted[i].1)
+    }
+
+    /// A bio at `block` extended the request in front of it: the next is expected there.
+    pub fn extended(&mut self, class: Class, block: u64) {
+        let queue = &mut self.classes[class.index()];
+        queue.hint = queue.lower_bound(block);
+    }
+
+    /// A request grew at its front.
+    pub fn moved(&mut self, class: Class, from: u64, to: u64, slot: Slot) {
+        let queue = &mut self.classes[class.index()];
+        let at = queue.index_of(from, slot);
+        let above = at.checked_sub(1).is_none_or(|i| queue.sorted[i].0 <= to);
+        if above {
+            queue.sorted[at].0 = to;
+        } else {
+            queue.sorted.remove(at);
+            queue.insert_sorted(to, slot);
+        }
+    }
+
+    /// `gone`, which starts at `block`, became part of `kept`, which takes over its age if it is
+    /// the older one.
+    pub fn merged(&mut self, class: Class, kept: Slot, gone: Slot, block: u64) {
+        let queue = &mut self.classes[class.index()];
+        let at = queue.index_of(block, gone);
+        queue.sorted.remove(at);
+        let (k, g) = (queue.fifo_index(kept), queue.fifo_index(gone));
+        // The list is by age: the earlier place belongs to the older request.
+        queue.fifo[k.min(g)].slot = kept;
+        queue.fifo.remove(k.max(g));
+    }
+
+    fn pick_class(&mut self) -> Option<Class> {
+        let (sync, background) = (self.len(Class::Sync) > 0, self.len(Class::Async) > 0);
+        if sync && (!background || self.starved < self.starved_limit) {
+            self.starved += u32::from(background);
+            return Some(Class::Sync);
+        }
+        if background {
+            self.starved = 0;
+            return Some(Class::Async);
+        }
+        None
+    }
+
+    /// The next in the sweep of the class, or `None` at its end.
+    fn ahead(&self, class: Class) -> Option<usize> {
+        let queue = &self.classes[class.index()];
+        let at = queue.sorted.partition_point(|e| e.0 < queue.position);
+        (at < queue.sorted.len()).then_some(at)
+    }
+
+    /// Takes out the request to be served next. `place` tells where a slot's request lies.
+    pub fn next(&mut self, now: u64, place: impl Fn(Slot) -> Place) -> Option<(Class, Slot)> {
+        let in_batch = if self.batched < self.fifo_batch {
+            self.ahead(self.batch_class)
+                .map(|at| (self.batch_class, at))
+        } else {
+            None
+        };
+        let (class, at) = match in_batch {
+            Some(found) => found,
+            None => {
+                let class = self.pick_class()?;
+                self.batch_class = class;
+                self.batched = 0;
+                let queue = &self.classes[class.index()];
+                let oldest = queue
+                    .fifo
+                    .front()
+                    .expect("a class with requests has an oldest");
+                let at = if oldest.expires <= now {
+                    queue.index_of(place(oldest.slot).block, oldest.slot)
+                } else {
+                    self.ahead(class).unwrap_or(0)
+                };
+                (class, at)
+            }
+        };
+        self.batched += 1;
+        let queue = &mut self.classes[class.index()];
+        let (_, slot) = queue.sorted.remove(at);
+        let age = queue.fifo_index(slot);
+        queue.fifo.remove(age);
+        queue.position = place(slot).end;
+        Some((class, slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(slot: Slot) -> Place {
+        Place {
+            block: u64::from(slot) * 10,
+            end: u64::from(slot) * 10 + 1,
+        }
+    }
+
+    fn elevator() -> Elevator {
+        Elevator::new(192, &Params::default())
+    }
+
+    fn add(e: &mut Elevator, now: u64, class: Class, slot: Slot) {
+        e.insert(now, class, place(slot).block, slot);
+    }
+
+    fn serve(e: &mut Elevator, now: u64, n: usize) -> Vec<Slot> {
+        (0..n)
+            .map_while(|_| e.next(now, place).map(|(_, slot)| slot))
+            .collect()
+    }
+
+    #[test]
+    fn ascending_from_the_last_position_then_round() {
+        let mut e = elevator();
+        for slot in [5, 1, 9] {
+            add(&mut e, 0, Class::Async, slot);
+        }
+        assert_eq!(serve(&mut e, 0, 1), [1]);
+        add(&mut e, 0, Class::Async, 0);
+        add(&mut e, 0, Class::Async, 7);
+        assert_eq!(serve(&mut e, 0, 9), [5, 7, 9, 0]);
+    }
+
+    #[test]
+    fn reads_pass_writes_two_batches_long() {
+        let mut e = elevator();
+        for slot in 0..100 {
+            add(&mut e, 0, Class::Sync, slot);
+            add(&mut e, 0, Class::Async, 100 + slot);
+        }
+        let order = serve(&mut e, 0, 96);
+        let class = |r: std::ops::Range<usize>| order[r].iter().all(|&s| s < 100);
+        assert!(class(0..32) && !class(32..48) && order[32..48].iter().all(|&s| s >= 100));
+        assert!(class(48..80) && order[80..96].iter().all(|&s| s >= 100));
+    }
+
+    #[test]
+    fn an_expired_request_starts_the_next_batch() {
+        let mut e = elevator();
+        add(&mut e, 0, Class::Async, 900);
+        for slot in 0..60 {
+            add(&mut e, 4_000_000_000, Class::Async, slot);
+        }
+        let order = serve(&mut e, 5_000_000_000, 3);
+        assert_eq!(order, [900, 0, 1]);
+    }
+
+    #[test]
+    fn merged_requests_keep_the_older_age() {
+        let mut e = elevator();
+        for (now, slot) in [(0, 2), (1, 5), (2, 1)] {
+            add(&mut e, now, Class::Async, slot);
+        }
+        e.merged(Class::Async, 1, 2, place(2).block);
+        assert_eq!(e.len(Class::Async), 2);
+        assert_eq!(serve(&mut e, 5_000_000_000, 2), [1, 5]);
+    }
+}

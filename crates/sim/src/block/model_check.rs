@@ -1,0 +1,583 @@
+//! The queue against a model that keeps requests in a plain list and decides everything by looking
+//! at all of them, under random submissions, completions, plugs and faults.
+
+use super::{Bio, Class, Dir, Done, IoContext, IoError, Queue, Submit, Wake};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::spec::{DiskKind, DiskSpec, Fault, Size};
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+const TASKS: usize = 3;
+
+/// By class: how many tasks may be woken for a request, and whether the count is below off.
+type Woken = ([u32; 2], [bool; 2]);
+
+#[derive(Debug, Clone)]
+struct NaiveRequest {
+    block: u64,
+    end: u64,
+    dir: Dir,
+    class: Class,
+    tags: Vec<u64>,
+    /// Place among requests that start at the same block.
+    order: u64,
+    /// Place by age.
+    age: u64,
+    expires: u64,
+    /// Requests started in front of it since it expired, and how many were older then.
+    passed: Option<(usize, usize)>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct NaiveTask {
+    left: u32,
+    until: u64,
+}
+
+impl NaiveTask {
+    fn batches(&self, now: u64) -> bool {
+        self.left == 32 || (self.left > 0 && now < self.until)
+    }
+}
+
+#[derive(Debug)]
+struct Naive {
+    queued: Vec<NaiveRequest>,
+    in_service: Vec<NaiveRequest>,
+    nr: usize,
+    max_blocks: u64,
+    depth: usize,
+    congested: [bool; 2],
+    full: [bool; 2],
+    tasks: [NaiveTask; TASKS],
+    stamp: u64,
+    plugged: u32,
+    batch: Option<(Class, u32)>,
+    position: [u64; 2],
+    sync_batches: u32,
+    joins: u64,
+    merges: u64,
+}
+
+impl Naive {
+    fn count(&self, class: Class) -> usize {
+        self.queued
+            .iter()
+            .chain(&self.in_service)
+            .filter(|r| r.class == class)
+            .count()
+    }
+
+    fn stamp(&mut self) -> u64 {
+        self.stamp += 1;
+        self.stamp
+    }
+
+    fn freed(&mut self, class: Class, wake: &mut Woken) {
+        let (c, count) = (class.index(), self.count(class));
+        if count < self.nr - self.nr / 8 - self.nr / 16 - 1 {
+            self.congested[c] = false;
+            wake.1[c] = true;
+        }
+        if count < self.nr {
+            self.full[c] = false;
+            wake.0[c] += 1;
+        }
+    }
+
+    /// Joins queued request `b` into `a` if they touch. Returns the class of the freed request.
+    fn join(&mut self, a: usize, b: usize) -> Option<Class> {
+        let (ra, rb) = (self.queued[a].clone(), self.queued[b].clone());
+        if ra.end != rb.block || ra.dir != rb.dir || rb.end - ra.block > self.max_blocks {
+            return None;
+        }
+        let kept = &mut self.queued[a];
+        kept.end = rb.end;
+        kept.tags.extend(rb.tags);
+        if rb.age < ra.age {
+            (kept.age, kept.expires) = (rb.age, rb.expires);
+        }
+        kept.passed = None;
+        self.queued.remove(b);
+        self.joins += 1;
+        Some(ra.class)
+    }
+
+    fn in_order(&self, class: Class) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..self.queued.len())
+            .filter(|&i| self.queued[i].class == class)
+            .collect();
+        all.sort_by_key(|&i| (self.queued[i].block, self.queued[i].order));
+        all
+    }
+
+    /// What becomes of a bio; whom a join of two requests wakes is put into `wake`.
+    fn submit(&mut self, now: u64, task: usize, bio: &Bio, wake: &mut Woken) -> &'static str {
+        let class = bio.class();
+        let fits = |r: &NaiveRequest| {
+            r.dir == bio.dir && r.end - r.block + u64::from(bio.blocks) <= self.max_blocks
+        };
+        let sorted = self.in_order(class);
+        let before = sorted
+            .iter()
+            .rev()
+            .copied()
+            .find(|&i| self.queued[i].block < bio.block);
+        if let Some(i) =
+            before.filter(|&i| self.queued[i].end == bio.block && fits(&self.queued[i]))
+        {
+            self.merges += 1;
+            self.queued[i].end = bio.end();
+            self.queued[i].tags.push(bio.tag);
+            let at = sorted.iter().position(|&s| s == i).unwrap();
+            if let Some(class) = sorted.get(at + 1).and_then(|&next| self.join(i, next)) {
+                self.freed(class, wake);
+            }
+            return "merged";
+        }
+        let after = sorted
+            .iter()
+            .copied()
+            .find(|&i| self.queued[i].block >= bio.end());
+        if let Some(i) =
+            after.filter(|&i| self.queued[i].block == bio.end() && fits(&self.queued[i]))
+        {
+            self.merges += 1;
+            self.queued[i].order = self.stamp();
+            self.queued[i].block = bio.block;
+            self.queued[i].tags.insert(0, bio.tag);
+            let sorted = self.in_order(class);
+            let at = sorted.iter().position(|&s| s == i).unwrap();
+            if at > 0
+                && let Some(class) = self.join(sorted[at - 1], i)
+            {
+                self.freed(class, wake);
+            }
+            return "merged";
+        }
+        let c = class.index();
+        let next = self.count(class) + 1;
+        if next >= self.nr {
+            if !self.full[c] {
+                self.full[c] = true;
+                self.tasks[task] = NaiveTask {
+                    left: 32,
+                    until: now + 20_000_000,
+                };
+            } else if !self.tasks[task].batches(now) {
+                return "blocked";
+            }
+        }
+        if next > self.nr - self.nr / 8 {
+            self.congested[c] = true;
+        }
+        if next > self.nr + self.nr / 2 {
+            return "blocked";
+        }
+        if next >= self.nr && self.tasks[task].batches(now) {
+            self.tasks[task].left -= 1;
+        }
+        let stamp = self.stamp();
+        let expire = if class == Class::Sync {
+            SECOND / 2
+        } else {
+            5 * SECOND
+        };
+        self.queued.push(NaiveRequest {
+            block: bio.block,
+            end: bio.end(),
+            dir: bio.dir,
+            class,
+            tags: vec![bio.tag],
+            order: stamp,
+            age: stamp,
+            expires: now + expire,
+            passed: None,
+        });
+        "queued"
+    }
+
+    fn choose(&mut self, now: u64) -> Option<usize> {
+        let ahead = |this: &Self, class: Class| {
+            this.in_order(class)
+                .into_iter()
+                .find(|&i| this.queued[i].block >= this.position[class.index()])
+        };
+        if let Some((class, n)) = self.batch
+            && n < 16
+            && let Some(i) = ahead(self, class)
+        {
+            self.batch = Some((class, n + 1));
+            return Some(i);
+        }
+        let (sync, background) = (
+            self.in_order(Class::Sync).len(),
+            self.in_order(Class::Async).len(),
+        );
+        let class = match (sync, background) {
+            (0, 0) => return None,
+            (0, _) => Class::Async,
+            (_, 0) => Class::Sync,
+            _ if self.sync_batches == 2 => Class::Async,
+            _ => {
+                self.sync_batches += 1;
+                Class::Sync
+            }
+        };
+        if class == Class::Async {
+            self.sync_batches = 0;
+        }
+        self.batch = Some((class, 1));
+        let sorted = self.in_order(class);
+        let oldest = *sorted.iter().min_by_key(|&&i| self.queued[i].age).unwrap();
+        if self.queued[oldest].expires <= now {
+            return Some(oldest);
+        }
+        ahead(self, class).or(Some(sorted[0]))
+    }
+
+    fn dispatch(&mut self, now: u64) {
+        if self.plugged > 0 && self.queued.len() < 16 {
+            return;
+        }
+        while self.in_service.len() < self.depth {
+            let Some(i) = self.choose(now) else { break };
+            let request = self.queued.remove(i);
+            self.position[request.class.index()] = request.end;
+            self.in_service.push(request);
+            self.note_passed(now);
+        }
+    }
+
+    /// No request waits long once it has expired: before each batch of its class, all that can go
+    /// first is what was older; and two batches of the other class come between at most.
+    fn note_passed(&mut self, now: u64) {
+        for i in 0..self.queued.len() {
+            let r = &self.queued[i];
+            if r.expires > now {
+                continue;
+            }
+            let older = self
+                .queued
+                .iter()
+                .filter(|o| o.class == r.class && o.age < r.age)
+                .count();
+            let (n, older) = r.passed.unwrap_or((0, older));
+            assert!(n < (older + 2) * 16 * 3, "{r:?} starves");
+            self.queued[i].passed = Some((n + 1, older));
+        }
+    }
+
+    /// Takes the requests that these bios make up out of service; how many tasks may be woken, and
+    /// which classes fell below the off threshold.
+    fn complete(&mut self, out: &[Done]) -> Woken {
+        let mut wake = Woken::default();
+        let mut rest = out;
+        while let Some(first) = rest.first() {
+            let at = self
+                .in_service
+                .iter()
+                .position(|r| r.tags[0] == first.tag)
+                .expect("a completed request was in service");
+            let request = self.in_service.remove(at);
+            let (bios, others) = rest.split_at(request.tags.len());
+            assert!(bios.iter().map(|d| d.tag).eq(request.tags.iter().copied()));
+            assert!(
+                bios.iter()
+                    .all(|d| d.error == first.error && d.dir == request.dir)
+            );
+            rest = others;
+            self.freed(request.class, &mut wake);
+        }
+        wake
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Submit {
+        task: usize,
+        dir: Dir,
+        sync: bool,
+        block: u64,
+        blocks: u32,
+    },
+    Finish,
+    Pass {
+        ms: u64,
+    },
+    Woken {
+        task: usize,
+    },
+    Plug,
+    Unplug,
+}
+
+fn op(span: u64, longest: u32) -> impl Strategy<Value = Op> {
+    let dir = prop_oneof![1 => Just(Dir::Read), 3 => Just(Dir::Write)];
+    prop_oneof![
+        60 => (0..TASKS, dir, prop::bool::weighted(0.1), 0..span, 1..=longest).prop_map(
+            |(task, dir, sync, block, blocks)| Op::Submit { task, dir, sync, block, blocks }
+        ),
+        15 => Just(Op::Finish),
+        4 => (0..400u64).prop_map(|ms| Op::Pass { ms }),
+        1 => (1000..6000u64).prop_map(|ms| Op::Pass { ms }),
+        3 => (0..TASKS).prop_map(|task| Op::Woken { task }),
+        1 => Just(Op::Plug),
+        3 => Just(Op::Unplug),
+    ]
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    prop_oneof![Just((300u64, 8u32)), Just((3000, 3)), Just((100_000, 1))]
+        .prop_flat_map(|(span, longest)| prop::collection::vec(op(span, longest), 1..900))
+}
+
+fn faults() -> impl Strategy<Value = Vec<Fault>> {
+    let fault = prop_oneof![
+        (0.0..20.0, 0.0..5.0).prop_map(|(at_s, for_s)| Fault::WriteError { at_s, for_s }),
+        (0.0..20.0, 0.0..5.0).prop_map(|(at_s, for_s)| Fault::Stall { at_s, for_s }),
+        (0.0..40.0).prop_map(|at_s| Fault::Stop { at_s }),
+    ];
+    prop::collection::vec(fault, 0..3)
+}
+
+fn kind() -> impl Strategy<Value = DiskKind> {
+    prop_oneof![
+        3 => Just(DiskKind::Disk),
+        3 => Just(DiskKind::UsbFlash),
+        1 => Just(DiskKind::Raid0),
+        1 => Just(DiskKind::Ssd),
+        1 => Just(DiskKind::Nvme),
+    ]
+}
+
+struct Check {
+    queue: Queue,
+    naive: Naive,
+    tasks: [IoContext; TASKS],
+    rng: Rng,
+    faults: Vec<Fault>,
+    now: u64,
+    accepted: Vec<u64>,
+    ended: Vec<u64>,
+    out: Vec<Done>,
+}
+
+impl Check {
+    fn new(kind: DiskKind, faults: Vec<Fault>) -> Self {
+        let spec = DiskSpec {
+            kind,
+            capacity: Size(1 << 30),
+            members: (kind == DiskKind::Raid0).then_some(2),
+            faults: faults.clone(),
+        };
+        let mut rng = Rng::new(11, "test");
+        let queue = Queue::new(&spec, &Params::default(), &mut rng);
+        let (nr, depth) = match kind {
+            DiskKind::Raid0 => (256, 2),
+            DiskKind::Ssd => (128, 31),
+            DiskKind::Nvme => (128, 1024),
+            DiskKind::Disk | DiskKind::UsbFlash => (128, 1),
+        };
+        let naive = Naive {
+            queued: vec![],
+            in_service: vec![],
+            nr,
+            max_blocks: u64::from(queue.max_request_blocks()),
+            depth,
+            congested: [false; 2],
+            full: [false; 2],
+            tasks: Default::default(),
+            stamp: 0,
+            plugged: 0,
+            batch: None,
+            position: [0; 2],
+            sync_batches: 0,
+            joins: 0,
+            merges: 0,
+        };
+        Self {
+            queue,
+            naive,
+            tasks: Default::default(),
+            rng,
+            faults,
+            now: 0,
+            accepted: vec![],
+            ended: vec![],
+            out: vec![],
+        }
+    }
+
+    fn dispatch(&mut self) {
+        self.queue.dispatch(self.now, &mut self.rng);
+        self.naive.dispatch(self.now);
+    }
+
+    /// Ends one request, at the time the queue says.
+    fn finish(&mut self) {
+        if let Some(due) = self.queue.next_completion() {
+            assert!(due >= self.now);
+            self.now = due;
+            self.complete();
+        }
+    }
+
+    fn complete(&mut self) {
+        self.out.clear();
+        let due = self.queue.next_completion().filter(|&t| t <= self.now);
+        let wake = self.queue.complete(self.now, &mut self.out);
+        assert_eq!(due.is_some(), !self.out.is_empty());
+        assert_eq!(
+            self.naive.complete(&self.out),
+            (wake.requests, wake.uncongested)
+        );
+        self.ended.extend(self.out.iter().map(|d| d.tag));
+        if due == Some(self.now) {
+            self.check_faults();
+        }
+        self.dispatch();
+    }
+
+    fn check_faults(&self) {
+        let now = self.now as f64 / 1e9;
+        let inside = |at: f64, length: f64| now > at + 1e-6 && now < at + length - 1e-6;
+        let stops = self.faults.iter().filter_map(|f| match *f {
+            Fault::Stop { at_s } => Some(at_s),
+            _ => None,
+        });
+        let stop = stops.min_by(f64::total_cmp);
+        for d in &self.out {
+            match d.error {
+                Some(IoError::DeviceGone) => assert!(now > stop.unwrap()),
+                _ if stop.is_some_and(|at| now > at + 1e-6) => panic!("{d:?} from a stopped disk"),
+                _ => {}
+            }
+            for fault in &self.faults {
+                match *fault {
+                    Fault::Stall { at_s, for_s } if inside(at_s, for_s) => {
+                        assert_eq!(d.error, Some(IoError::DeviceGone), "{now}");
+                    }
+                    Fault::WriteError { at_s, for_s } if inside(at_s, for_s) => {
+                        assert!(d.dir == Dir::Read || d.error.is_some());
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn submit(&mut self, task: usize, bio: Bio) {
+        let may_merge = self.queue.may_merge(&bio);
+        let (answer, wake) = match self.queue.submit(self.now, &mut self.tasks[task], bio) {
+            Submit::Merged(wake) => ("merged", wake),
+            Submit::Queued => ("queued", Wake::default()),
+            Submit::WouldBlock => ("blocked", Wake::default()),
+        };
+        assert_eq!(may_merge, answer == "merged");
+        let mut woken = Woken::default();
+        assert_eq!(answer, self.naive.submit(self.now, task, &bio, &mut woken));
+        assert_eq!(woken, (wake.requests, wake.uncongested));
+        if answer != "blocked" {
+            self.accepted.push(bio.tag);
+        }
+        self.dispatch();
+    }
+
+    fn step(&mut self, tag: u64, op: &Op) {
+        match *op {
+            Op::Submit {
+                task,
+                dir,
+                sync,
+                block,
+                blocks,
+            } => {
+                self.submit(
+                    task,
+                    Bio {
+                        tag,
+                        dir,
+                        sync,
+                        block,
+                        blocks,
+                    },
+                );
+            }
+            Op::Finish => self.finish(),
+            Op::Pass { ms } => {
+                self.now += ms * 1_000_000;
+                self.complete();
+            }
+            Op::Woken { task } => {
+                self.tasks[task].woken(self.now, self.queue.limits());
+                self.naive.tasks[task] = NaiveTask {
+                    left: 32,
+                    until: self.now + 20_000_000,
+                };
+            }
+            Op::Plug => {
+                self.queue.plug();
+                self.naive.plugged += 1;
+            }
+            Op::Unplug if self.naive.plugged > 0 => {
+                self.queue.unplug();
+                self.naive.plugged -= 1;
+                self.dispatch();
+            }
+            Op::Unplug => {}
+        }
+        self.compare();
+    }
+
+    fn compare(&self) {
+        for class in Class::ALL {
+            let c = class.index();
+            assert_eq!(
+                self.queue.in_flight(class) as usize,
+                self.naive.count(class)
+            );
+            assert_eq!(self.queue.congested(class), self.naive.congested[c]);
+            assert_eq!(self.queue.full(class), self.naive.full[c]);
+        }
+        assert_eq!(
+            self.queue.in_service() as usize,
+            self.naive.in_service.len()
+        );
+        let stats = self.queue.stats();
+        assert_eq!(stats.merges.iter().sum::<u64>(), self.naive.merges);
+        assert_eq!(stats.joins.iter().sum::<u64>(), self.naive.joins);
+    }
+
+    fn drain(&mut self) {
+        while self.naive.plugged > 0 {
+            self.step(0, &Op::Unplug);
+        }
+        while !self.queue.is_idle() {
+            self.finish();
+            self.compare();
+        }
+        self.ended.sort_unstable();
+        assert_eq!(self.ended, self.accepted, "every bio ends exactly once");
+        let stats = self.queue.stats();
+        assert_eq!(stats.bios.iter().sum::<u64>(), self.accepted.len() as u64);
+        let [requests, merges, joins] =
+            [stats.requests, stats.merges, stats.joins].map(|n| n.iter().sum::<u64>());
+        assert_eq!(requests + merges + joins, self.accepted.len() as u64);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn the_queue_does_what_the_model_does(kind in kind(), faults in faults(), ops in ops()) {
+        let mut check = Check::new(kind, faults);
+        for (tag, op) in ops.iter().enumerate() {
+            check.step(tag as u64, op);
+        }
+        check.drain();
+    }
+}

@@ -1,0 +1,669 @@
+//! The request queue of one device.
+
+use super::elevator::{Elevator, Place, Slot};
+use super::faults::Faults;
+use super::{Admission, Bio, Class, Dir, Done, IoContext, IoError, Limits, RequestList, Wake};
+use crate::disk::{DiskModel, Transfer};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::spec::DiskSpec;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What became of a bio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Submit {
+    /// It extends a queued request. If it closed the gap to another request, that one was freed;
+    /// whoever may be woken is named as after a completion.
+    Merged(Wake),
+    /// It is a new request in the queue.
+    Queued,
+    /// The class is full: nothing happened to the bio, the task must sleep for a request.
+    WouldBlock,
+}
+
+/// What a queue has done so far. Arrays are indexed by [`Dir::index`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Requests that ended.
+    pub requests: [u64; 2],
+    /// Bios that ended.
+    pub bios: [u64; 2],
+    /// Bios that extended a queued request.
+    pub merges: [u64; 2],
+    /// Requests that were joined with their neighbour.
+    pub joins: [u64; 2],
+    /// 4 KiB blocks transferred without error.
+    pub blocks: [u64; 2],
+    /// Requests that ended in an error.
+    pub errors: [u64; 2],
+    /// Nanoseconds from a request's submission to its end, summed.
+    pub wait_ns: [u64; 2],
+    /// Nanoseconds in which the device had something to do, up to the last completion.
+    pub busy_ns: u64,
+    /// Submissions that had to wait for a request, by [`Class::index`].
+    pub blocked: [u64; 2],
+}
+
+impl Stats {
+    /// 512-byte sectors transferred, as `/proc/diskstats` counts.
+    pub fn sectors(&self, dir: Dir) -> u64 {
+        self.blocks[dir.index()] * 8
+    }
+}
+
+const NO_BIO: u32 = u32::MAX;
+
+/// A bio of a request, in the slab.
+#[derive(Debug, Clone, Copy)]
+struct BioNode {
+    tag: u64,
+    next: u32,
+    blocks: u32,
+    sync: bool,
+}
+
+/// A request slot.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    block: u64,
+    end: u64,
+    submitted: u64,
+    first_bio: u32,
+    last_bio: u32,
+    dir: Dir,
+    class: Class,
+    error: Option<IoError>,
+}
+
+impl Request {
+    fn blocks(&self) -> u32 {
+        (self.end - self.block) as u32
+    }
+}
+
+/// A started request, ordered by completion time and then by start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct InService {
+    finish: u64,
+    started: u64,
+    slot: Slot,
+}
+
+/// The request queue of one block device and the device behind it; see the [module](super).
+#[derive(Debug)]
+pub struct Queue {
+    list: RequestList,
+    elevator: Elevator,
+    requests: Vec<Request>,
+    free_slots: Vec<Slot>,
+    bios: Vec<BioNode>,
+    free_bio: u32,
+    in_service: BinaryHeap<Reverse<InService>>,
+    started: u64,
+    plugged: u32,
+    plug_requests: usize,
+    max_request_blocks: u32,
+    capacity_blocks: u64,
+    depth: u32,
+    disk: DiskModel,
+    faults: Faults,
+    busy_since: u64,
+    stats: Stats,
+}
+
+impl Queue {
+    /// The queue of this disk. What differs between runs (the speed of a used stick) is drawn here.
+    pub fn new(spec: &DiskSpec, params: &Params, rng: &mut Rng) -> Self {
+        let disk = DiskModel::new(spec, params, rng);
+        let limits = Limits::new(params.nr_requests as u32 * disk.members(), params);
+        let slots = 2 * limits.most;
+        let idle = Request {
+            block: 0,
+            end: 0,
+            submitted: 0,
+            first_bio: NO_BIO,
+            last_bio: NO_BIO,
+            dir: Dir::Read,
+            class: Class::Sync,
+            error: None,
+        };
+        Self {
+            elevator: Elevator::new(limits.most as usize, params),
+            requests: vec![idle; slots as usize],
+            free_slots: (0..slots).rev().collect(),
+            bios: Vec::with_capacity(slots as usize),
+            free_bio: NO_BIO,
+            in_service: BinaryHeap::with_capacity(slots as usize),
+            started: 0,
+            plugged: 0,
+            plug_requests: params.plug_requests as usize,
+            max_request_blocks: disk.max_request_blocks(),
+            capacity_blocks: spec.capacity.pages(),
+            depth: disk.depth(),
+            disk,
+            faults: Faults::new(&spec.faults, params),
+            busy_since: 0,
+            stats: Stats::default(),
+            list: RequestList::new(limits),
+        }
+    }
+
+    /// The most blocks a request holds, and so a bio.
+    pub fn max_request_blocks(&self) -> u32 {
+        self.max_request_blocks
+    }
+
+    /// Blocks on the device.
+    pub fn capacity_blocks(&self) -> u64 {
+        self.capacity_blocks
+    }
+
+    /// The request limits, for [`IoContext::woken`].
+    pub fn limits(&self) -> &Limits {
+        self.list.limits()
+    }
+
+    /// The congestion flag of a class.
+    pub fn congested(&self, class: Class) -> bool {
+        self.list.congested(class)
+    }
+
+    /// Whether a class is marked full.
+    pub fn full(&self, class: Class) -> bool {
+        self.list.full(class)
+    }
+
+    /// Requests of a class, queued or in service: the count that congestion goes by.
+    pub fn in_flight(&self, class: Class) -> u32 {
+        self.list.count(class)
+    }
+
+    /// Requests that the device works on.
+    pub fn in_service(&self) -> u32 {
+        self.in_service.len() as u32
+    }
+
+    /// No request is queued or in service.
+    pub fn is_idle(&self) -> bool {
+        Class::ALL.iter().all(|&class| self.in_flight(class) == 0)
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// A submitter is about to queue several bios: the device is not started for them before
+    /// [`Self::unplug`], or before as many requests wait as a plug may hold.
+    pub fn plug(&mut self) {
+        self.plugged += 1;
+    }
+
+    /// The submitter is through; call [`Self::dispatch`] next.
+    pub fn unplug(&mut self) {
+        self.plugged = self
+            .plugged
+            .checked_sub(1)
+            .expect("every unplug has its plug");
+    }
+
+    fn check(&self, bio: &Bio) {
+        assert!(
+            bio.blocks > 0 && bio.blocks <= self.max_request_blocks,
+            "a bio has 1 to {} blocks, not {}",
+            self.max_request_blocks,
+            bio.blocks
+        );
+        assert!(
+            bio.end() <= self.capacity_blocks,
+            "blocks {}..{} are beyond the end of a device of {} blocks",
+            bio.block,
+            bio.end(),
+            self.capacity_blocks
+        );
+    }
+
+    fn fits(&self, slot: Slot, bio: &Bio) -> bool {
+        let request = &self.requests[slot as usize];
+        request.dir == bio.dir && request.blocks() + bio.blocks <= self.max_request_blocks
+    }
+
+    /// The queued request that the bio would extend at its end.
+    /// With it the one behind, which the bio may reach.
+    fn back_merge(&self, bio: &Bio) -> Option<(Slot, Option<Slot>)> {
+        let (before, after) = self.elevator.around(bio.class(), bio.block);
+        let slot = before?;
+        let fits = self.requests[slot as usize].end == bio.block && self.fits(slot, bio);
+        fits.then_some((slot, after))
+    }
+
+    /// The queued request that the bio would extend at its front.
+    fn front_merge(&self, bio: &Bio) -> Option<Slot> {
+        let slot = self.elevator.starting_at(bio.class(), bio.end())?;
+        self.fits(slot, bio).then_some(slot)
+    }
+
+    /// Whether the bio would extend a queued request, and so need none of its own.
+    pub fn may_merge(&self, bio: &Bio) -> bool {
+        self.back_merge(bio).is_some() || self.front_merge(bio).is_some()
+    }
+
+    /// Submits a bio for the task whose standing with this queue is `task`.
+    ///
+    /// # Panics
+    /// If the bio is empty, longer than a request, or reaches beyond the end of the device.
+    pub fn submit(&mut self, now: u64, task: &mut IoContext, bio: Bio) -> Submit {
+        self.check(&bio);
+        if let Some((slot, after)) = self.back_merge(&bio) {
+            return Submit::Merged(self.merge_back(slot, after, &bio));
+        }
+        if let Some(slot) = self.front_merge(&bio) {
+            return Submit::Merged(self.merge_front(slot, &bio));
+        }
+        let class = bio.class();
+        if self.list.admit(now, class, task) == Admission::Wait {
+            self.stats.blocked[class.index()] += 1;
+            return Submit::WouldBlock;
+        }
+        let node = self.new_bio(&bio);
+        let slot = self
+            .free_slots
+            .pop()
+            .expect("no more requests are granted than there are");
+        self.requests[slot as usize] = Request {
+            block: bio.block,
+            end: bio.end(),
+            submitted: now,
+            first_bio: node,
+            last_bio: node,
+            dir: bio.dir,
+            class,
+            error: None,
+        };
+        self.elevator.insert(now, class, bio.block, slot);
+        Submit::Queued
+    }
+
+    fn new_bio(&mut self, bio: &Bio) -> u32 {
+        let node = BioNode {
+            tag: bio.tag,
+            next: NO_BIO,
+            blocks: bio.blocks,
+            sync: bio.sync,
+        };
+        if self.free_bio == NO_BIO {
+            self.bios.push(node);
+            return u32::try_from(self.bios.len() - 1).expect("fewer bios than 32 bits can name");
+        }
+        let at = self.free_bio;
+        self.free_bio = self.bios[at as usize].next;
+        self.bios[at as usize] = node;
+        at
+    }
+
+    fn merge_back(&mut self, slot: Slot, after: Option<Slot>, bio: &Bio) -> Wake {
+        self.stats.merges[bio.dir.index()] += 1;
+        let node = self.new_bio(bio);
+        let request = &mut self.requests[slot as usize];
+        self.bios[request.last_bio as usize].next = node;
+        request.last_bio = node;
+        request.end = bio.end();
+        self.elevator.extended(request.class, bio.block);
+        after.map_or_else(Wake::default, |after| self.try_join(slot, after))
+    }
+
+    fn merge_front(&mut self, slot: Slot, bio: &Bio) -> Wake {
+        self.stats.merges[bio.dir.index()] += 1;
+        let node = self.new_bio(bio);
+        let request = &mut self.requests[slot as usize];
+        self.bios[node as usize].next = request.first_bio;
+        request.first_bio = node;
+        let was = std::mem::replace(&mut request.block, bio.block);
+        self.elevator.moved(request.class, was, bio.block, slot);
+        let before = self.elevator.in_front(request.class, bio.block, slot);
+        before.map_or_else(Wake::default, |before| self.try_join(before, slot))
+    }
+
+    /// Joins two neighbouring requests into the first if they touch and fit, which frees the second
+    /// (Linux: `attempt_merge`).
+    fn try_join(&mut self, first: Slot, second: Slot) -> Wake {
+        let (a, b) = (
+            self.requests[first as usize],
+            self.requests[second as usize],
+        );
+        let mut wake = Wake::default();
+        if a.end != b.block || a.dir != b.dir || a.blocks() + b.blocks() > self.max_request_blocks {
+            return wake;
+        }
+        self.stats.joins[a.dir.index()] += 1;
+        self.bios[a.last_bio as usize].next = b.first_bio;
+        let kept = &mut self.requests[first as usize];
+        kept.last_bio = b.last_bio;
+        kept.end = b.end;
+        kept.submitted = a.submitted.min(b.submitted);
+        self.elevator.merged(a.class, first, second, b.block);
+        self.free_slots.push(second);
+        self.list.free(a.class, &mut wake);
+        wake
+    }
+
+    /// Starts as many requests as the device takes. Returns when the next completion is due: call
+    /// [`Self::complete`] then.
+    pub fn dispatch(&mut self, now: u64, rng: &mut Rng) -> Option<u64> {
+        let queued: usize = Class::ALL
+            .iter()
+            .map(|&class| self.elevator.len(class))
+            .sum();
+        if self.plugged == 0 || queued >= self.plug_requests {
+            while self.in_service() < self.depth {
+                let place = |slot: Slot| {
+                    let r = &self.requests[slot as usize];
+                    Place {
+                        block: r.block,
+                        end: r.end,
+                    }
+                };
+                let Some((_, slot)) = self.elevator.next(now, place) else {
+                    break;
+                };
+                self.start(now, slot, rng);
+            }
+        }
+        self.next_completion()
+    }
+
+    fn start(&mut self, now: u64, slot: Slot, rng: &mut Rng) {
+        if self.in_service.is_empty() {
+            self.busy_since = now;
+        }
+        let in_service = self.in_service() + 1;
+        let request = &mut self.requests[slot as usize];
+        let transfer = Transfer {
+            dir: request.dir,
+            block: request.block,
+            blocks: request.blocks(),
+        };
+        let device_now = self.faults.device_time(now);
+        let service = if self.faults.alive(now) {
+            self.disk.service(device_now, &transfer, in_service, rng)
+        } else {
+            0
+        };
+        let ending = self
+            .faults
+            .ending(now, device_now.saturating_add(service), request.dir);
+        request.error = ending.error;
+        self.started += 1;
+        self.in_service.push(Reverse(InService {
+            finish: ending.at,
+            started: self.started,
+            slot,
+        }));
+    }
+
+    /// When the next request in service ends.
+    pub fn next_completion(&self) -> Option<u64> {
+        self.in_service.peek().map(|Reverse(s)| s.finish)
+    }
+
+    /// Ends every request that is due, appending a [`Done`] for each of its bios to `out`. The
+    /// device may have room for more afterwards: call [`Self::dispatch`].
+    pub fn complete(&mut self, now: u64, out: &mut Vec<Done>) -> Wake {
+        let mut wake = Wake::default();
+        while let Some(&Reverse(InService { finish, slot, .. })) = self.in_service.peek()
+            && finish <= now
+        {
+            self.in_service.pop();
+            self.end_request(finish, slot, out, &mut wake);
+            if self.in_service.is_empty() {
+                self.stats.busy_ns += finish - self.busy_since;
+            }
+        }
+        wake
+    }
+
+    fn end_request(&mut self, finish: u64, slot: Slot, out: &mut Vec<Done>, wake: &mut Wake) {
+        let request = self.requests[slot as usize];
+        let d = request.dir.index();
+        self.stats.requests[d] += 1;
+        self.stats.wait_ns[d] += finish - request.submitted;
+        match request.error {
+            Some(_) => self.stats.errors[d] += 1,
+            None => self.stats.blocks[d] += u64::from(request.blocks()),
+        }
+        let mut at = request.first_bio;
+        while at != NO_BIO {
+            let node = &mut self.bios[at as usize];
+            out.push(Done {
+                tag: node.tag,
+                dir: request.dir,
+                sync: node.sync,
+                blocks: node.blocks,
+                error: request.error,
+            });
+            self.stats.bios[d] += 1;
+            let next = std::mem::replace(&mut node.next, self.free_bio);
+            self.free_bio = at;
+            at = next;
+        }
+        self.free_slots.push(slot);
+        self.list.free(request.class, wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{DiskKind, Fault, Size};
+
+    const S: u64 = 1_000_000_000;
+
+    fn queue(kind: DiskKind, faults: Vec<Fault>) -> (Queue, Rng) {
+        let spec = DiskSpec {
+            kind,
+            capacity: Size(16 << 30),
+            members: None,
+            faults,
+        };
+        let mut rng = Rng::new(1, "test");
+        (Queue::new(&spec, &Params::default(), &mut rng), rng)
+    }
+
+    fn write(tag: u64, block: u64, blocks: u32) -> Bio {
+        Bio {
+            tag,
+            dir: Dir::Write,
+            sync: false,
+            block,
+            blocks,
+        }
+    }
+
+    fn tags(q: &mut Queue, now: u64) -> Vec<u64> {
+        let mut out = Vec::new();
+        q.complete(now, &mut out);
+        out.iter().map(|d| d.tag).collect()
+    }
+
+    #[test]
+    fn slots_are_as_small_as_the_module_says() {
+        assert_eq!((size_of::<Request>(), size_of::<BioNode>()), (40, 24));
+    }
+
+    #[test]
+    fn bios_merge_at_both_ends_and_close_gaps() {
+        let (mut q, mut rng) = queue(DiskKind::Disk, vec![]);
+        let mut task = IoContext::default();
+        assert_eq!(q.submit(0, &mut task, write(1, 10, 2)), Submit::Queued);
+        assert!(q.may_merge(&write(2, 12, 1)) && q.may_merge(&write(2, 9, 1)));
+        assert!(!q.may_merge(&Bio {
+            dir: Dir::Read,
+            ..write(2, 12, 1)
+        }));
+        assert!(!q.may_merge(&Bio {
+            sync: true,
+            ..write(2, 12, 1)
+        }));
+        assert!(matches!(
+            q.submit(0, &mut task, write(2, 12, 1)),
+            Submit::Merged(_)
+        ));
+        assert!(matches!(
+            q.submit(0, &mut task, write(3, 9, 1)),
+            Submit::Merged(_)
+        ));
+        assert_eq!(q.submit(0, &mut task, write(4, 14, 1)), Submit::Queued);
+        assert_eq!(q.in_flight(Class::Async), 2);
+        let Submit::Merged(wake) = q.submit(0, &mut task, write(5, 13, 1)) else {
+            panic!()
+        };
+        assert_eq!((q.in_flight(Class::Async), wake.requests), (1, [0, 1]));
+        let due = q.dispatch(0, &mut rng).unwrap();
+        assert_eq!(tags(&mut q, due), [3, 1, 2, 5, 4]);
+        assert!(q.is_idle());
+    }
+
+    #[test]
+    fn requests_stop_growing_at_the_devices_limit() {
+        for (kind, blocks) in [(DiskKind::Disk, 128u64), (DiskKind::UsbFlash, 30)] {
+            let (mut q, _) = queue(kind, vec![]);
+            let mut task = IoContext::default();
+            for b in 0..blocks {
+                q.submit(0, &mut task, write(b, b, 1));
+            }
+            assert_eq!(q.in_flight(Class::Async), 1);
+            q.submit(0, &mut task, write(0, blocks, 1));
+            assert_eq!(q.in_flight(Class::Async), 2);
+        }
+    }
+
+    #[test]
+    fn a_plug_holds_the_device_back_until_it_is_pulled_or_full() {
+        let (mut q, mut rng) = queue(DiskKind::Disk, vec![]);
+        let mut task = IoContext::default();
+        q.plug();
+        q.submit(0, &mut task, write(0, 0, 1));
+        assert_eq!(q.dispatch(0, &mut rng), None);
+        q.unplug();
+        assert!(q.dispatch(0, &mut rng).is_some());
+        q.plug();
+        for i in 1..=16 {
+            q.submit(0, &mut task, write(i, i * 10, 1));
+        }
+        tags(&mut q, S);
+        assert!(q.dispatch(S, &mut rng).is_some());
+    }
+
+    #[test]
+    fn single_pages_congest_early_and_streams_late() {
+        let congested_after = |step: u64| {
+            let (mut q, _) = queue(DiskKind::Disk, vec![]);
+            let mut task = IoContext::default();
+            let pages = (0..).take_while(|&i| {
+                q.submit(0, &mut task, write(i, i * step, 1));
+                !q.congested(Class::Async)
+            });
+            pages.count() as u64 + 1
+        };
+        assert_eq!(congested_after(2), 113);
+        assert_eq!(congested_after(1), 112 * 128 + 1);
+    }
+
+    #[test]
+    fn a_full_queue_blocks_and_a_completion_lets_one_in() {
+        let (mut q, mut rng) = queue(DiskKind::Disk, vec![]);
+        let (mut a, mut b) = (IoContext::default(), IoContext::default());
+        let mut blocked_at = 0;
+        for i in 0.. {
+            if q.submit(0, &mut a, write(i, i * 2, 1)) == Submit::WouldBlock {
+                blocked_at = i;
+                break;
+            }
+        }
+        assert_eq!(blocked_at, 127 + 32);
+        assert_eq!(q.submit(0, &mut b, write(0, 9999, 1)), Submit::WouldBlock);
+        let (mut now, mut woken, mut out) = (0, 0, Vec::new());
+        while woken == 0 {
+            now = q.dispatch(now, &mut rng).unwrap();
+            woken = q.complete(now, &mut out).requests[1];
+        }
+        assert_eq!((woken, q.in_flight(Class::Async)), (1, 127));
+        b.woken(now, q.limits());
+        assert_eq!(q.submit(now, &mut b, write(0, 9999, 1)), Submit::Queued);
+        assert_eq!(q.stats().blocked, [0, 2]);
+    }
+
+    #[test]
+    fn faults_reach_the_bios() {
+        let (mut q, mut rng) = queue(
+            DiskKind::Disk,
+            vec![
+                Fault::WriteError {
+                    at_s: 1.0,
+                    for_s: 1.0,
+                },
+                Fault::Stall {
+                    at_s: 3.0,
+                    for_s: 2.0,
+                },
+                Fault::Stop { at_s: 6.0 },
+            ],
+        );
+        let mut at = |now, dir| {
+            let mut task = IoContext::default();
+            q.submit(
+                now,
+                &mut task,
+                Bio {
+                    dir,
+                    ..write(7, 1000, 1)
+                },
+            );
+            let due = q.dispatch(now, &mut rng).unwrap();
+            let mut out = Vec::new();
+            q.complete(due, &mut out);
+            assert_eq!(out.len(), 1);
+            (due, out[0].error)
+        };
+        assert_eq!(at(0, Dir::Write).1, None);
+        assert_eq!(at(S, Dir::Write).1, Some(IoError::WriteFailed));
+        assert_eq!(at(S + S / 2, Dir::Read).1, None);
+        let (due, error) = at(4 * S, Dir::Write);
+        assert!((5 * S..6 * S).contains(&due) && error.is_none());
+        assert_eq!(at(7 * S, Dir::Read), (37 * S, Some(IoError::DeviceGone)));
+        assert_eq!(
+            at(40 * S, Dir::Read),
+            (40 * S + 10_000, Some(IoError::DeviceGone))
+        );
+        assert_eq!(q.stats().errors, [2, 1]);
+        assert_eq!(q.stats().blocks, [1, 2]);
+    }
+
+    #[test]
+    fn busy_time_is_the_union_of_service() {
+        let (mut q, mut rng) = queue(DiskKind::Ssd, vec![]);
+        let mut task = IoContext::default();
+        let mut expected = 0;
+        for start in [0, S, 2 * S] {
+            for i in 0..10 {
+                q.submit(
+                    start,
+                    &mut task,
+                    Bio {
+                        dir: Dir::Read,
+                        ..write(i, i * 100, 1)
+                    },
+                );
+            }
+            let mut now = start;
+            while let Some(due) = q.dispatch(now, &mut rng) {
+                now = due;
+                tags(&mut q, now);
+            }
+            expected += now - start;
+        }
+        assert_eq!(q.stats().busy_ns, expected);
+        assert_eq!(q.stats().requests, [30, 0]);
+    }
+}

@@ -1,0 +1,280 @@
+//! Who may have a request: Linux 3.0's `get_request` and `freed_request` (reference 04 §6).
+
+use super::Class;
+use crate::params::Params;
+
+/// The thresholds of a queue, all derived from `nr_requests`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests of a class before the queue is full.
+    pub full: u32,
+    /// A class is congested when an allocation brings its count to this.
+    pub congested_on: u32,
+    /// A class is no longer congested when a completion brings its count below this.
+    pub congested_off: u32,
+    /// Requests of a class that a batching task may bring the queue to.
+    pub most: u32,
+    /// Requests that a batching task may allocate in one batch.
+    pub batch_requests: u32,
+    /// How long a batch lasts, in nanoseconds.
+    pub batch_ns: u64,
+}
+
+impl Limits {
+    /// The limits of a queue of `nr_requests` requests a class.
+    pub fn new(nr_requests: u32, params: &Params) -> Self {
+        let n = nr_requests;
+        Self {
+            full: n,
+            congested_on: n - n / 8 + 1,
+            congested_off: n - n / 8 - n / 16 - 1,
+            most: 3 * n / 2,
+            batch_requests: params.batch_requests as u32,
+            batch_ns: params.batch_time as u64,
+        }
+    }
+}
+
+/// A task's standing with one queue: Linux's `io_context`. The executor keeps one for each task and
+/// queue, and hands it to every submission.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IoContext {
+    batch_left: u32,
+    batch_until: u64,
+}
+
+impl IoContext {
+    /// To be called when the task resumes from its sleep for a request: it becomes a batching task,
+    /// so that it gets at least one request, and up to a batch of them for a short time.
+    pub fn woken(&mut self, now: u64, limits: &Limits) {
+        self.batch_left = limits.batch_requests;
+        self.batch_until = now + limits.batch_ns;
+    }
+
+    /// Whether the task may allocate from a full queue. An untouched batch doesn't expire: the task
+    /// gets at least one request, however late it runs.
+    pub fn batching(&self, now: u64, limits: &Limits) -> bool {
+        self.batch_left == limits.batch_requests || (self.batch_left > 0 && now < self.batch_until)
+    }
+}
+
+/// The answer to a task that wants a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It has one; the count went up.
+    Granted,
+    /// It must sleep until a request of its class is freed.
+    Wait,
+}
+
+/// Whom to wake after requests were freed. Arrays are indexed by [`Class::index`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wake {
+    /// How many tasks that sleep for a request of the class may be woken, the longest sleeper first.
+    pub requests: [u32; 2],
+    /// The class's count fell below the off threshold: every task in `congestion_wait` or
+    /// `wait_iff_congested` on the class is to be woken, even if the flag was not set.
+    pub uncongested: [bool; 2],
+    /// The congestion flag was set and is now clear.
+    pub flag_cleared: [bool; 2],
+}
+
+impl Wake {
+    /// Nobody is to be woken.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The requests of one queue: counts and flags of both classes.
+#[derive(Debug, Clone)]
+pub struct RequestList {
+    limits: Limits,
+    count: [u32; 2],
+    congested: [bool; 2],
+    full: [bool; 2],
+}
+
+impl RequestList {
+    /// An idle queue's.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            count: [0; 2],
+            congested: [false; 2],
+            full: [false; 2],
+        }
+    }
+
+    /// The thresholds.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Requests of the class that are queued or in service.
+    pub fn count(&self, class: Class) -> u32 {
+        self.count[class.index()]
+    }
+
+    /// The congestion flag of the class.
+    pub fn congested(&self, class: Class) -> bool {
+        self.congested[class.index()]
+    }
+
+    /// Whether the class is marked full.
+    pub fn full(&self, class: Class) -> bool {
+        self.full[class.index()]
+    }
+
+    /// A task asks for a request.
+    pub fn admit(&mut self, now: u64, class: Class, task: &mut IoContext) -> Admission {
+        let Limits {
+            full,
+            congested_on,
+            most,
+            ..
+        } = self.limits;
+        let c = class.index();
+        let next = self.count[c] + 1;
+        if next >= full {
+            if !self.full[c] {
+                // The task that fills the queue may go on; all others wait.
+                task.woken(now, &self.limits);
+                self.full[c] = true;
+            } else if !task.batching(now, &self.limits) {
+                return Admission::Wait;
+            }
+        }
+        if next >= congested_on {
+            self.congested[c] = true;
+        }
+        if self.count[c] >= most {
+            return Admission::Wait;
+        }
+        self.count[c] = next;
+        // Requests below the limit don't count against the batch.
+        if next >= full && task.batching(now, &self.limits) {
+            task.batch_left -= 1;
+        }
+        Admission::Granted
+    }
+
+    /// A request ended (or was merged into another); what that means for sleepers is added to
+    /// `wake`.
+    pub fn free(&mut self, class: Class, wake: &mut Wake) {
+        let c = class.index();
+        assert!(
+            self.count[c] > 0,
+            "a request that was never allocated is freed"
+        );
+        self.count[c] -= 1;
+        if self.count[c] < self.limits.congested_off {
+            wake.uncongested[c] = true;
+            wake.flag_cleared[c] |= std::mem::take(&mut self.congested[c]);
+        }
+        if self.count[c] < self.limits.full {
+            wake.requests[c] += 1;
+            self.full[c] = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list() -> RequestList {
+        RequestList::new(Limits::new(128, &Params::default()))
+    }
+
+    fn take(list: &mut RequestList, n: u32, task: &mut IoContext) {
+        for _ in 0..n {
+            assert_eq!(list.admit(0, Class::Async, task), Admission::Granted);
+        }
+    }
+
+    #[test]
+    fn thresholds_of_the_reference() {
+        let limits = Limits::new(128, &Params::default());
+        assert_eq!(
+            (limits.congested_on, limits.congested_off, limits.most),
+            (113, 103, 192)
+        );
+    }
+
+    #[test]
+    fn congested_at_113_until_102() {
+        let (mut list, mut task) = (list(), IoContext::default());
+        take(&mut list, 112, &mut task);
+        assert!(!list.congested(Class::Async));
+        take(&mut list, 1, &mut task);
+        assert!(list.congested(Class::Async) && !list.congested(Class::Sync));
+        let mut wake = Wake::default();
+        for _ in 0..10 {
+            list.free(Class::Async, &mut wake);
+        }
+        assert_eq!(list.count(Class::Async), 103);
+        assert!(list.congested(Class::Async) && !wake.uncongested[1]);
+        list.free(Class::Async, &mut wake);
+        assert!(!list.congested(Class::Async) && wake.uncongested[1] && wake.flag_cleared[1]);
+        // Below the threshold every completion wakes, though the flag is clear.
+        let mut wake = Wake::default();
+        list.free(Class::Async, &mut wake);
+        assert!(wake.uncongested[1] && !wake.flag_cleared[1]);
+    }
+
+    #[test]
+    fn the_filler_batches_and_others_wait() {
+        let (mut list, mut filler, mut other) =
+            (list(), IoContext::default(), IoContext::default());
+        take(&mut list, 127, &mut other);
+        assert!(!list.full(Class::Async));
+        take(&mut list, 32, &mut filler);
+        assert!(list.full(Class::Async));
+        assert_eq!(list.count(Class::Async), 159);
+        assert_eq!(list.admit(0, Class::Async, &mut filler), Admission::Wait);
+        assert_eq!(list.admit(0, Class::Async, &mut other), Admission::Wait);
+        // The other class has its own requests.
+        assert_eq!(list.admit(0, Class::Sync, &mut other), Admission::Granted);
+    }
+
+    #[test]
+    fn no_batch_goes_beyond_192() {
+        let (mut list, mut task) = (list(), IoContext::default());
+        take(&mut list, 127, &mut task);
+        for _ in 0..2 {
+            task.woken(0, &Limits::new(128, &Params::default()));
+            take(&mut list, 32, &mut task);
+        }
+        let left = 192 - list.count(Class::Async);
+        task.woken(0, &Limits::new(128, &Params::default()));
+        take(&mut list, left, &mut task);
+        assert_eq!(list.admit(0, Class::Async, &mut task), Admission::Wait);
+        assert_eq!(list.count(Class::Async), 192);
+    }
+
+    #[test]
+    fn a_batch_ends_by_time_but_not_before_its_first_request() {
+        let limits = Limits::new(128, &Params::default());
+        let mut task = IoContext::default();
+        task.woken(0, &limits);
+        assert!(task.batching(u64::MAX, &limits));
+        task.batch_left -= 1;
+        assert!(task.batching(limits.batch_ns - 1, &limits));
+        assert!(!task.batching(limits.batch_ns, &limits));
+    }
+
+    #[test]
+    fn waiters_wake_one_a_request_once_there_is_room() {
+        let (mut list, mut task) = (list(), IoContext::default());
+        take(&mut list, 130, &mut task);
+        let mut wake = Wake::default();
+        list.free(Class::Async, &mut wake);
+        list.free(Class::Async, &mut wake);
+        assert_eq!((list.count(Class::Async), wake.requests[1]), (128, 0));
+        assert!(list.full(Class::Async));
+        list.free(Class::Async, &mut wake);
+        assert_eq!((list.count(Class::Async), wake.requests[1]), (127, 1));
+        assert!(!list.full(Class::Async));
+    }
+}

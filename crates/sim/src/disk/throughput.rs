@@ -1,0 +1,197 @@
+//! Each kind of device, driven through its queue in simulated time, against the band of its class.
+
+use crate::block::{Bio, Dir, IoContext, Queue, Submit};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::spec::{DiskKind, DiskSpec, Size};
+
+/// A load: bios of one size, kept `outstanding` deep.
+struct Load {
+    kind: DiskKind,
+    capacity: u64,
+    dir: Dir,
+    random: bool,
+    blocks: u32,
+    outstanding: usize,
+    bios: u64,
+}
+
+impl Load {
+    fn sequential(kind: DiskKind, dir: Dir) -> Self {
+        let blocks = if kind == DiskKind::UsbFlash { 30 } else { 128 };
+        Self {
+            kind,
+            capacity: 1 << 40,
+            dir,
+            random: false,
+            blocks,
+            outstanding: 64,
+            bios: 8000,
+        }
+    }
+
+    fn random(kind: DiskKind, dir: Dir, outstanding: usize, bios: u64) -> Self {
+        Self {
+            kind,
+            capacity: 1 << 38,
+            dir,
+            random: true,
+            blocks: 1,
+            outstanding,
+            bios,
+        }
+    }
+
+    /// Completion times of all bios, and seconds in total.
+    fn run(&self, params: &Params, seed: u64) -> (Vec<u64>, f64) {
+        let spec = DiskSpec {
+            kind: self.kind,
+            capacity: Size(self.capacity),
+            members: (self.kind == DiskKind::Raid0).then_some(4),
+            faults: vec![],
+        };
+        let mut rng = Rng::new(seed, "disk");
+        let mut load = Rng::new(seed, "load");
+        let mut queue = Queue::new(&spec, params, &mut rng);
+        let mut task = IoContext::default();
+        let (mut now, mut submitted, mut out, mut ends) = (0, 0, Vec::new(), Vec::new());
+        while (ends.len() as u64) < self.bios {
+            while submitted < self.bios && submitted - (ends.len() as u64) < self.outstanding as u64
+            {
+                let span = queue.capacity_blocks() / u64::from(self.blocks);
+                let place = if self.random {
+                    load.below(span)
+                } else {
+                    submitted
+                };
+                let block = place * u64::from(self.blocks);
+                let bio = Bio {
+                    tag: submitted,
+                    dir: self.dir,
+                    sync: false,
+                    block,
+                    blocks: self.blocks,
+                };
+                assert_ne!(queue.submit(now, &mut task, bio), Submit::WouldBlock);
+                submitted += 1;
+            }
+            now = queue.dispatch(now, &mut rng).expect("work is outstanding");
+            queue.complete(now, &mut out);
+            ends.extend(out.drain(..).map(|_| now));
+        }
+        (ends, now as f64 / 1e9)
+    }
+
+    fn mb_per_s(&self) -> f64 {
+        let (_, seconds) = self.run(&Params::default(), 1);
+        (self.bios * u64::from(self.blocks)) as f64 * 4096.0 / 1e6 / seconds
+    }
+
+    fn iops(&self) -> f64 {
+        self.bios as f64 / self.run(&Params::default(), 1).1
+    }
+}
+
+fn band(what: &str, measured: f64, low: f64, high: f64) {
+    println!("{what}: {measured:.3} (band {low} to {high})");
+    assert!(
+        (low..high).contains(&measured),
+        "{what}: {measured}, not in {low}..{high}"
+    );
+}
+
+#[test]
+fn sequential_rates() {
+    use DiskKind::{Disk, Nvme, Raid0, Ssd, UsbFlash};
+    let rate = |kind, dir| Load::sequential(kind, dir).mb_per_s();
+    band("usb write MB/s", rate(UsbFlash, Dir::Write), 16.5, 17.5);
+    band("usb read MB/s", rate(UsbFlash, Dir::Read), 25.0, 35.0);
+    band("disk write MB/s", rate(Disk, Dir::Write), 110.0, 130.0);
+    band("disk read MB/s", rate(Disk, Dir::Read), 110.0, 130.0);
+    band("raid write MB/s", rate(Raid0, Dir::Write), 300.0, 520.0);
+    band("ssd write MB/s", rate(Ssd, Dir::Write), 180.0, 260.0);
+    band("ssd read MB/s", rate(Ssd, Dir::Read), 250.0, 275.0);
+    band("nvme write MB/s", rate(Nvme, Dir::Write), 1000.0, 3200.0);
+    band("nvme read MB/s", rate(Nvme, Dir::Read), 2500.0, 3250.0);
+}
+
+#[test]
+fn random_4k_rates() {
+    use DiskKind::{Disk, Nvme, Raid0, Ssd, UsbFlash};
+    let rate = |kind, dir, deep, bios| Load::random(kind, dir, deep, bios).iops();
+    band(
+        "usb write IOPS",
+        rate(UsbFlash, Dir::Write, 1, 300),
+        1.0,
+        20.0,
+    );
+    band(
+        "usb read IOPS",
+        rate(UsbFlash, Dir::Read, 1, 1000),
+        800.0,
+        2000.0,
+    );
+    band(
+        "disk read IOPS",
+        rate(Disk, Dir::Read, 1, 2000),
+        60.0,
+        100.0,
+    );
+    band(
+        "disk read IOPS, 64 queued",
+        rate(Disk, Dir::Read, 64, 4000),
+        100.0,
+        250.0,
+    );
+    band(
+        "raid read IOPS, 64 queued",
+        rate(Raid0, Dir::Read, 64, 4000),
+        250.0,
+        900.0,
+    );
+    band("ssd read IOPS", rate(Ssd, Dir::Read, 1, 5000), 6e3, 12e3);
+    band(
+        "ssd read IOPS, 64 queued",
+        rate(Ssd, Dir::Read, 64, 50_000),
+        3e4,
+        7e4,
+    );
+    band(
+        "ssd write IOPS, 64 queued",
+        rate(Ssd, Dir::Write, 64, 200_000),
+        1e4,
+        4e4,
+    );
+    band("nvme read IOPS", rate(Nvme, Dir::Read, 1, 5000), 8e3, 2e4);
+    band(
+        "nvme read IOPS, 120 queued",
+        rate(Nvme, Dir::Read, 120, 100_000),
+        3e5,
+        8e5,
+    );
+    band(
+        "nvme write IOPS, 120 queued",
+        rate(Nvme, Dir::Write, 120, 400_000),
+        5e4,
+        5e5,
+    );
+}
+
+#[test]
+fn the_same_seed_gives_the_same_times() {
+    for kind in [
+        DiskKind::UsbFlash,
+        DiskKind::Disk,
+        DiskKind::Raid0,
+        DiskKind::Ssd,
+        DiskKind::Nvme,
+    ] {
+        let load = Load::random(kind, Dir::Read, 64, 500);
+        let times = |seed| load.run(&Params::default(), seed).0;
+        assert!(
+            times(1) == times(1),
+            "{kind:?} gave two results for one seed"
+        );
+        assert!(times(1) != times(2), "{kind:?} doesn't look at its seed");
+    }
+}
