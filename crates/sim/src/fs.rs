@@ -91,8 +91,11 @@ impl Fs {
             swap_area,
             capacity,
             extents: RefCell::new(Vec::new()),
-            // Where the allocator begins differs from one mkfs to the next.
-            cursor: Cell::new(METADATA_BLOCKS + rng.below(p.fs_layout_spread as u64)),
+            // Where the allocator begins differs from one mkfs to the next, by whole MiB:
+            // partitions and allocation groups are aligned.
+            cursor: Cell::new(
+                METADATA_BLOCKS + rng.below((p.fs_layout_spread as u64).div_ceil(256)) * 256,
+            ),
             journal: ext::Journal::new(p),
             btrfs: btrfs::Btrfs::new(p),
             fuse: fuse_ntfs::Fuse::new(p),

@@ -163,7 +163,13 @@ fn cost_table(p: &Params) -> [u64; COSTS] {
 
 impl<const TRACE: bool> SimWorld<TRACE> {
     /// A world around a scheduler, a filesystem and devices.
-    pub fn new(sched: Sched, fs: Fs, devices: Vec<(Queue, Rng)>, queue_base: u32, p: &Params) -> Self {
+    pub fn new(
+        sched: Sched,
+        fs: Fs,
+        devices: Vec<(Queue, Rng)>,
+        queue_base: u32,
+        p: &Params,
+    ) -> Self {
         let histogram =
             || Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("valid bounds");
         Self {
@@ -213,7 +219,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
 
     /// The largest bio of a device, in blocks.
     pub fn max_bio(&self, dev: u32) -> u32 {
-        self.devices.borrow()[dev as usize].queue.max_request_blocks()
+        self.devices.borrow()[dev as usize]
+            .queue
+            .max_request_blocks()
     }
 
     /// Submits a bio, waiting for a request while the queue is full.
@@ -227,7 +235,13 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         blocks: u32,
     ) {
         let dir = if write { Dir::Write } else { Dir::Read };
-        let bio = Bio { tag: tag.pack(), dir, sync, block, blocks };
+        let bio = Bio {
+            tag: tag.pack(),
+            dir,
+            sync,
+            block,
+            blocks,
+        };
         let class = bio.class();
         let q = self.queue_base + own_queue::request(dev, class.index() as u32);
         self.charge(Cost::Submit, 1);
@@ -262,7 +276,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         for class in [block::Class::Sync, block::Class::Async] {
             let c = class.index();
             for _ in 0..wake.requests[c] {
-                self.sched.wake_one(self.queue_base + own_queue::request(dev, c as u32));
+                self.sched
+                    .wake_one(self.queue_base + own_queue::request(dev, c as u32));
             }
             if wake.uncongested[c] {
                 let ours = if c == 0 { Class::Sync } else { Class::Async };
@@ -314,7 +329,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                         };
                         if d.dir == Dir::Write {
                             mm.end_page_writeback(pfn, d.error.is_some());
-                            w.lost_pages.set(w.lost_pages.get() + u64::from(d.error.is_some()));
+                            w.lost_pages
+                                .set(w.lost_pages.get() + u64::from(d.error.is_some()));
                         } else {
                             let ok = if d.error.is_some() {
                                 flag::ERROR
@@ -448,7 +464,9 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         let Some(dev) = self.fs.device_of_bdi(bdi) else {
             return false;
         };
-        self.devices.borrow()[dev as usize].queue.congested(theirs(class))
+        self.devices.borrow()[dev as usize]
+            .queue
+            .congested(theirs(class))
     }
 
     fn congested_bdis(&self, class: Class) -> u32 {

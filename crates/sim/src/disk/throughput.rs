@@ -104,7 +104,7 @@ fn band(what: &str, measured: f64, low: f64, high: f64) {
 fn sequential_rates() {
     use DiskKind::{Disk, Nvme, Raid0, Ssd, UsbFlash};
     let rate = |kind, dir| Load::sequential(kind, dir).mb_per_s();
-    band("usb write MB/s", rate(UsbFlash, Dir::Write), 16.5, 17.5);
+    band("usb write MB/s", rate(UsbFlash, Dir::Write), 16.9, 17.9);
     band("usb read MB/s", rate(UsbFlash, Dir::Read), 25.0, 35.0);
     band("disk write MB/s", rate(Disk, Dir::Write), 110.0, 130.0);
     band("disk read MB/s", rate(Disk, Dir::Read), 110.0, 130.0);

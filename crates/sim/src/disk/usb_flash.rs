@@ -425,7 +425,10 @@ mod tests {
         let rates: Vec<f64> = (0..40).map(rate).collect();
         let mean = rates.iter().sum::<f64>() / 40.0;
         let sd = (rates.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / 39.0).sqrt();
-        assert!((mean / 17.0 - 1.0).abs() < 0.01 && (0.003..0.01).contains(&(sd / mean)));
+        assert!(
+            (mean / Params::default().usb_write_bandwidth - 1.0).abs() < 0.01
+                && (0.003..0.01).contains(&(sd / mean))
+        );
     }
 
     #[test]
