@@ -211,6 +211,8 @@ fn lopsided() -> sim::spec::Machine {
         zone: mm::zone::ZoneType::Normal,
         size: Size(32 << 20),
     });
+    // Nothing but page cache: what the boot holds would come out of the small zone.
+    (m.boot.kernel, m.boot.anon) = (Size(0), Size(0));
     m.disk = disk(DiskKind::UsbFlash);
     m
 }
@@ -245,7 +247,7 @@ fn most_dirty_share_of_normal(limits: DirtyLimits) -> f64 {
 fn per_zone_limits_keep_a_small_zone_from_filling_with_dirty_pages() {
     let vanilla = most_dirty_share_of_normal(DirtyLimits::Global);
     let patched = most_dirty_share_of_normal(DirtyLimits::PerZone);
-    assert!(vanilla > 0.7, "vanilla fills the small zone: {vanilla}");
+    assert!(vanilla > 0.8, "vanilla fills the small zone: {vanilla}");
     assert!(patched < 0.45, "at 40 % the patch stops there: {patched}");
 }
 

@@ -1,7 +1,7 @@
 // One chart: lines over a shared horizontal axis and a vertical scale shared by its row, so that
 // policies that stand side by side are compared by eye.
 
-const MARGIN = { left: 54, right: 10, top: 6, bottom: 18 };
+const MARGIN = { left: 62, right: 10, top: 6, bottom: 18 };
 
 /** The horizontal axis of many charts: what is shown, where the cursor stands. */
 class SharedX {
