@@ -84,6 +84,7 @@ fn spec(mib: u64) -> RunSpec {
 async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
     let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
     let before = mm.vm_event(VmEvent::PgFree);
+    let mut batch = [0; 32];
     for index in 0..pages as u32 {
         let Some(pfn) = mm.alloc_page(Gfp::USER).await else {
             break;
@@ -92,9 +93,17 @@ async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
             break;
         }
         mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-        mm.clear_page_dirty_for_io(pfn);
-        mm.set_page_writeback(pfn);
-        mm.end_page_writeback(pfn, false);
+        // Written back in runs of 32, as a flusher does.
+        batch[index as usize % 32] = pfn;
+        if index % 32 == 31 {
+            for pfn in batch {
+                mm.clear_page_dirty_for_io(pfn);
+                mm.set_page_writeback(pfn);
+            }
+            for pfn in batch {
+                mm.end_page_writeback(pfn, false);
+            }
+        }
         mm.world.relax().await;
     }
     freed.set(mm.vm_event(VmEvent::PgFree) - before);
