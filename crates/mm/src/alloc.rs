@@ -142,20 +142,6 @@ impl<W: World> Mm<W> {
         None
     }
 
-    /// Allocates without waiting and without waking anybody: for callers that may not sleep and
-    /// hold no reserves. Same walk as the fast path.
-    pub fn try_alloc_page(&self, gfp: Gfp) -> Option<Pfn> {
-        let node = self.current().node.get();
-        self.get_page_from_freelist(node, gfp, 0, Mark::Low, 0)
-    }
-
-    /// Allocates from the reserves if need be, without waiting: for tasks that free memory.
-    pub fn alloc_page_memalloc(&self, gfp: Gfp) -> Option<Pfn> {
-        let node = self.current().node.get();
-        self.get_page_from_freelist(node, gfp, 0, Mark::Min, 0)
-            .or_else(|| self.get_page_from_freelist(node, gfp, 0, Mark::Min, ALLOC_NO_WATERMARKS))
-    }
-
     /// Allocates one page (reference 02 §3). `None`: the request gave up, or the run ended in OOM.
     #[inline]
     pub async fn alloc_page(&self, gfp: Gfp) -> Option<Pfn> {

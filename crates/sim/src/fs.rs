@@ -262,21 +262,35 @@ async fn write_one<const T: bool>(
     index: u32,
     bytes: u64,
 ) -> Result<Pfn, FsError> {
+    let path = TrackPath::BufferedWrite;
     let pfn = loop {
-        if let Some(pfn) = mm.find_page(mapping, index) {
-            if !mm.try_lock_page(pfn) {
-                mm.lock_page(pfn).await;
-                mm.unlock_page(pfn);
-                continue; // it may have left the file meanwhile
-            }
-            mm.unlock_page(pfn);
+        let pfn = page_or_new(mm, mapping, index, Gfp::USER_WRITE, path).await?;
+        if !mm.frames.has(pfn, flag::LOCKED) {
             break pfn;
         }
-        mm.note_path(TrackPath::BufferedWrite);
-        let pfn = mm
-            .alloc_page(Gfp::USER_WRITE)
-            .await
-            .ok_or(FsError::OutOfMemory)?;
+        // It may leave the file while we wait.
+        mm.lock_page(pfn).await;
+        mm.unlock_page(pfn);
+    };
+    fill_page(mm, pfn, bytes, path);
+    Ok(pfn)
+}
+
+/// The page at an index of a file: the cached one, or a fresh one entered into the cache.
+async fn page_or_new<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    gfp: Gfp,
+    path: TrackPath,
+) -> Result<Pfn, FsError> {
+    loop {
+        if let Some(pfn) = mm.find_page(mapping, index) {
+            return Ok(pfn);
+        }
+        mm.note_path(path);
+        let pfn = mm.alloc_page(gfp).await.ok_or(FsError::OutOfMemory)?;
+        // Somebody may have entered it while we waited for memory.
         if mm.find_page(mapping, index).is_some() {
             mm.free_page(pfn, false);
             continue;
@@ -285,13 +299,16 @@ async fn write_one<const T: bool>(
             mm.free_page(pfn, false);
             return Err(FsError::OutOfMemory);
         }
-        break pfn;
-    };
+        return Ok(pfn);
+    }
+}
+
+/// Copies `bytes` into a cached page: it is up to date, dirty and accessed once more.
+fn fill_page<const T: bool>(mm: &SimMm<T>, pfn: Pfn, bytes: u64, path: TrackPath) {
     mm.world.charge_part(Cost::Copy, bytes, 4096);
     mm.frames.set_flags(pfn, flag::UPTODATE);
-    mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-    mm.mark_page_accessed(pfn, TrackPath::BufferedWrite);
-    Ok(pfn)
+    mm.set_page_dirty(pfn, path);
+    mm.mark_page_accessed(pfn, path);
 }
 
 /// read(2) through the page cache with a simple read-ahead window. Returns bytes read.

@@ -1,7 +1,6 @@
 //! A task of the virtual machine as a workload sees it: the [`Host`] of the virtual world.
 
 use crate::fs::{self, DEVICE, FsError, SimMm};
-use crate::rng::Rng;
 use mm::world::{Cost, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -34,18 +33,12 @@ pub struct TaskHost<'a, const T: bool> {
     mm: &'a SimMm<T>,
     names: &'a Namespace,
     started: u64,
-    _rng: RefCell<Rng>,
 }
 
 impl<'a, const T: bool> TaskHost<'a, T> {
     /// A host for the calling task; time counts from `started`.
-    pub fn new(mm: &'a SimMm<T>, names: &'a Namespace, started: u64, rng: Rng) -> Self {
-        Self {
-            mm,
-            names,
-            started,
-            _rng: RefCell::new(rng),
-        }
+    pub fn new(mm: &'a SimMm<T>, names: &'a Namespace, started: u64) -> Self {
+        Self { mm, names, started }
     }
 
     fn get(&self, fd: Fd) -> HostResult<Open> {

@@ -207,7 +207,7 @@ async fn shell<const T: bool>(
     for step in &spec.workload.steps {
         match step {
             Step::Foreground(process) => {
-                let host = TaskHost::new(mm, names, start, Rng::new(spec.seed, "workload"));
+                let host = TaskHost::new(mm, names, start);
                 if !run_process(process, &host, progress).await {
                     break;
                 }
@@ -249,7 +249,6 @@ async fn run_process<const T: bool>(
 /// A background process: waits until the shell reaches its step.
 async fn background<const T: bool>(
     mm: &SimMm<T>,
-    spec: &RunSpec,
     nth: usize,
     process: &workload::Process,
     names: &Namespace,
@@ -264,7 +263,7 @@ async fn background<const T: bool>(
         mm.world.sched.wait(go, ticket, None).await;
     }
     let start = progress.started.get().unwrap_or(0);
-    let host = TaskHost::new(mm, names, start, Rng::new(spec.seed, "background"));
+    let host = TaskHost::new(mm, names, start);
     run_process(process, &host, progress).await;
     progress.foreground.set(progress.foreground.get() + 1);
     mm.world.sched.wake(go);
@@ -312,7 +311,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         if let Step::Background(process) = step {
             list.push(add(
                 &mm,
-                Box::pin(background(&mm, spec, nth, process, &names, &progress)),
+                Box::pin(background(&mm, nth, process, &names, &progress)),
                 0,
                 0,
             ));

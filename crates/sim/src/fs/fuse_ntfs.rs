@@ -5,10 +5,9 @@
 //! updates the cluster bitmap there. Reclaim may write device pages, one at a time (reference 04
 //! §7). So every page of data takes two frames, and half of what the LRU holds is clean.
 
-use super::{FsError, METADATA_BLOCKS, SimMm};
+use super::{FsError, METADATA_BLOCKS, SimMm, fill_page, page_or_new};
 use crate::params::Params;
 use crate::world::own_queue;
-use mm::Pfn;
 use mm::alloc::Gfp;
 use mm::frame::flag;
 use mm::mapping::MappingKind;
@@ -86,7 +85,8 @@ pub(super) async fn write<const T: bool>(
         let pages = (last - first + 1).min(fuse.max_pages);
         let upto = end.min((u64::from(first) + u64::from(pages)) * 4096);
         for index in first..first + pages {
-            let pfn = fuse_page(mm, mapping, index).await?;
+            // A page of the FUSE file stays clean.
+            let pfn = page_or_new(mm, mapping, index, Gfp::USER, TrackPath::BufferedWrite).await?;
             mm.world
                 .charge_part(Cost::Copy, (upto - at) / u64::from(pages), 4096);
             mm.frames.set_flags(pfn, flag::UPTODATE);
@@ -114,26 +114,6 @@ pub(super) async fn write<const T: bool>(
         at = upto;
     }
     Ok(())
-}
-
-/// A page of the FUSE file; it stays clean.
-async fn fuse_page<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> Result<Pfn, FsError> {
-    loop {
-        if let Some(pfn) = mm.find_page(mapping, index) {
-            return Ok(pfn);
-        }
-        mm.note_path(TrackPath::BufferedWrite);
-        let pfn = mm.alloc_page(Gfp::USER).await.ok_or(FsError::OutOfMemory)?;
-        if mm.find_page(mapping, index).is_some() {
-            mm.free_page(pfn, false);
-            continue;
-        }
-        if !mm.add_to_page_cache_lru(pfn, mapping, index) {
-            mm.free_page(pfn, false);
-            return Err(FsError::OutOfMemory);
-        }
-        return Ok(pfn);
-    }
 }
 
 /// The daemon: takes a request, writes it to the device's page cache, answers.
@@ -195,29 +175,10 @@ async fn device_write<const T: bool>(
     let device = mm.world.fs.fuse.device_file.get();
     for i in 0..pages {
         let index = block as u32 + i;
-        let pfn = loop {
-            if let Some(pfn) = mm.find_page(device, index) {
-                break pfn;
-            }
-            mm.note_path(path);
-            let Some(pfn) = mm.alloc_page(Gfp::USER_WRITE).await else {
-                return false;
-            };
-            if mm.find_page(device, index).is_some() {
-                mm.free_page(pfn, false);
-                continue;
-            }
-            if !mm.add_to_page_cache_lru(pfn, device, index) {
-                mm.free_page(pfn, false);
-                return false;
-            }
-            break pfn;
+        let Ok(pfn) = page_or_new(mm, device, index, Gfp::USER_WRITE, path).await else {
+            return false;
         };
-        mm.world
-            .charge_part(Cost::Copy, bytes / u64::from(pages), 4096);
-        mm.frames.set_flags(pfn, flag::UPTODATE);
-        mm.set_page_dirty(pfn, path);
-        mm.mark_page_accessed(pfn, path);
+        fill_page(mm, pfn, bytes / u64::from(pages), path);
         if mm.note_dirtied(device) {
             mm.balance_now(device).await;
         }
