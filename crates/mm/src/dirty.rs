@@ -126,12 +126,12 @@ impl<W: World> Mm<W> {
         self.writeback.dirties.inc(&self.current().dirties);
     }
 
-    #[inline(always)]
-    pub(crate) fn bdi_writeout_inc(&self, bdi: u32) {
-        self.writeback
-            .completions
-            .inc(&self.bdis[bdi as usize].completions);
-        self.bdis[bdi as usize].flusher.completed.fetch_add(1);
+    /// Writeback of `n` pages of a device ended.
+    #[inline]
+    pub(crate) fn bdi_writeout_add(&self, bdi: u32, n: u64) {
+        let b = &self.bdis[bdi as usize];
+        self.writeback.completions.inc_by(&b.completions, n);
+        b.flusher.completed.fetch_add(n);
     }
 
     pub(crate) fn reaccount_dirty(&self, pfn: crate::Pfn) {

@@ -5,7 +5,8 @@
 //! carries the tag, so the next dirty page of a large file is found in a few steps. The last leaf
 //! used is remembered per file: sequential access walks the tree once in 64 pages.
 
-use crate::frame::{NO_PFN, flag};
+use crate::frame::{NO_PFN, Page, flag, zone_of};
+use crate::mapping::Mapping;
 use crate::vmstat::ZoneStat;
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
@@ -64,6 +65,11 @@ impl<W: World> Nodes<W> {
     }
 
     #[inline(always)]
+    fn node(&self, node: u32) -> Node<'_, W> {
+        Node(&self.words[node as usize])
+    }
+
+    #[inline(always)]
     fn word(&self, node: u32, w: usize) -> &W::U32 {
         &self.words[node as usize][w]
     }
@@ -74,15 +80,39 @@ impl<W: World> Nodes<W> {
     }
 
     fn level(&self, node: u32) -> u32 {
-        self.word(node, SHAPE).get() >> 16
+        self.node(node).level()
     }
 
     fn count(&self, node: u32) -> u32 {
-        self.word(node, SHAPE).get() & 0xff
+        self.node(node).count()
     }
 
     fn slot_in_parent(&self, node: u32) -> u32 {
-        self.word(node, SHAPE).get() >> 8 & 0xff
+        self.node(node).slot_in_parent()
+    }
+
+    /// A node carries a tag in `slots` now; so do those above it.
+    #[inline]
+    fn set_tags(&self, mut node: u32, tag: Tag, mut slots: u64) {
+        while self.tag(node, tag).fetch_or(slots) == 0 {
+            let n = self.node(node);
+            (node, slots) = (n.parent(), 1 << n.slot_in_parent());
+            if node == NO_NODE {
+                return;
+            }
+        }
+    }
+
+    /// A node carries a tag no longer in `slots`; nor do those above it, if it was the last.
+    #[inline]
+    fn clear_tags(&self, mut node: u32, tag: Tag, mut slots: u64) {
+        while self.tag(node, tag).fetch_and(!slots) & !slots == 0 {
+            let n = self.node(node);
+            (node, slots) = (n.parent(), 1 << n.slot_in_parent());
+            if node == NO_NODE {
+                return;
+            }
+        }
     }
 
     fn alloc(&self, parent: u32, slot: u32, level: u32) -> u32 {
@@ -108,6 +138,70 @@ impl<W: World> Nodes<W> {
     }
 }
 
+/// One tree node. Whoever does several things to it looks it up once.
+struct Node<'a, W: World>(&'a [W::U32; NODE_WORDS]);
+
+impl<W: World> Node<'_, W> {
+    #[inline(always)]
+    fn slot(&self, index: u32) -> &W::U32 {
+        &self.0[(index & (SLOTS - 1)) as usize]
+    }
+
+    #[inline(always)]
+    fn parent(&self) -> u32 {
+        self.0[PARENT].get()
+    }
+
+    #[inline(always)]
+    fn level(&self) -> u32 {
+        self.0[SHAPE].get() >> 16
+    }
+
+    #[inline(always)]
+    fn count(&self) -> u32 {
+        self.0[SHAPE].get() & 0xff
+    }
+
+    #[inline(always)]
+    fn slot_in_parent(&self) -> u32 {
+        self.0[SHAPE].get() >> 8 & 0xff
+    }
+}
+
+/// The pages of a file in one leaf, from some index on.
+pub(crate) struct Leaf<'a, W: World> {
+    pool: &'a Nodes<W>,
+    node: u32,
+    from: u32,
+}
+
+impl<'a, W: World> Leaf<'a, W> {
+    /// The first `most` slots, or as many as the leaf has: frames counted from 1; 0 is a hole.
+    #[inline(always)]
+    pub fn slots(&self, most: u32) -> &'a [W::U32] {
+        let to = SLOTS.min(self.from.saturating_add(most));
+        &self.pool.words[self.node as usize][self.from as usize..to as usize]
+    }
+
+    #[inline(always)]
+    fn first(&self, n: u32) -> u64 {
+        debug_assert!((1..=SLOTS - self.from).contains(&n));
+        (u64::MAX >> (SLOTS - n)) << self.from
+    }
+
+    /// Sets a tag on the first `n` pages.
+    #[inline]
+    pub fn set_tags(&self, tag: Tag, n: u32) {
+        self.pool.set_tags(self.node, tag, self.first(n));
+    }
+
+    /// Clears a tag on the first `n` pages.
+    #[inline]
+    pub fn clear_tags(&self, tag: Tag, n: u32) {
+        self.pool.clear_tags(self.node, tag, self.first(n));
+    }
+}
+
 /// Highest index a tree whose root is at `level` can hold.
 fn capacity(level: u32) -> u64 {
     1u64 << (BITS * (level + 1)).min(36)
@@ -118,14 +212,19 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     fn leaf(&self, mapping: u32, index: u32) -> Option<u32> {
         let m = &self.mappings[mapping as usize];
+        self.leaf_of(m, index)
+    }
+
+    #[inline(always)]
+    fn leaf_of(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         if m.last_base.get() == index >> BITS && m.last_leaf.get() != NO_NODE {
             return Some(m.last_leaf.get());
         }
-        self.leaf_walk(mapping, index)
+        self.leaf_walk(m, index)
     }
 
-    fn leaf_walk(&self, mapping: u32, index: u32) -> Option<u32> {
-        let m = &self.mappings[mapping as usize];
+    #[inline(never)]
+    fn leaf_walk(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         let mut node = m.root.get();
         if node == NO_NODE || u64::from(index) >= capacity(self.nodes_pool.level(node)) {
             return None;
@@ -149,22 +248,16 @@ impl<W: World> Mm<W> {
     #[inline]
     pub fn find_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
         let leaf = self.leaf(mapping, index)?;
-        match self
-            .nodes_pool
-            .word(leaf, (index & (SLOTS - 1)) as usize)
-            .get()
-        {
+        match self.nodes_pool.node(leaf).slot(index).get() {
             0 => None,
             v => Some(v - 1),
         }
     }
 
-    /// Makes sure the leaf for `index` exists. `None`: the node pool is exhausted.
-    fn leaf_or_create(&self, mapping: u32, index: u32) -> Option<u32> {
-        if let Some(leaf) = self.leaf(mapping, index) {
-            return Some(leaf);
-        }
-        let (m, pool) = (&self.mappings[mapping as usize], &self.nodes_pool);
+    /// Makes the leaf for `index`. `None`: the node pool is exhausted.
+    #[inline(never)]
+    fn create_leaf(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
+        let pool = &self.nodes_pool;
         if pool.available() < 12 {
             return None;
         }
@@ -206,21 +299,22 @@ impl<W: World> Mm<W> {
     }
 
     /// Enters a page into a file's index. `false`: the node pool is exhausted.
-    #[inline]
-    pub(crate) fn index_insert(&self, mapping: u32, index: u32, pfn: Pfn) -> bool {
-        let m = &self.mappings[mapping as usize];
+    #[inline(always)]
+    fn index_insert(&self, m: &Mapping<W>, mapping: u32, index: u32, pfn: Pfn) -> bool {
         self.world.charge(Cost::PageIndex, 1);
         m.tree_lock.with(|| {
-            let Some(leaf) = self.leaf_or_create(mapping, index) else {
+            let leaf = self
+                .leaf_of(m, index)
+                .or_else(|| self.create_leaf(m, index));
+            let Some(leaf) = leaf.map(|leaf| self.nodes_pool.node(leaf)) else {
                 return false;
             };
-            let slot = self.nodes_pool.word(leaf, (index & (SLOTS - 1)) as usize);
             assert!(
-                slot.get() == 0,
+                leaf.slot(index).get() == 0,
                 "page {index} of mapping {mapping} is cached already"
             );
-            slot.set(pfn + 1);
-            self.nodes_pool.word(leaf, SHAPE).fetch_add(1);
+            leaf.slot(index).set(pfn + 1);
+            leaf.0[SHAPE].fetch_add(1);
             m.nrpages.fetch_add(1);
             self.frames.set_mapping(pfn, mapping, index);
             true
@@ -228,74 +322,75 @@ impl<W: World> Mm<W> {
     }
 
     /// Takes a page out of its file's index. It carries no tag any more.
-    pub(crate) fn index_remove(&self, pfn: Pfn) {
-        let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));
-        let m = &self.mappings[mapping as usize];
-        self.world.charge(Cost::PageIndex, 1);
+    #[inline(always)]
+    fn index_remove(&self, page: Page<'_, W>, pfn: Pfn) {
+        let index = page.index();
+        let m = &self.mappings[page.mapping() as usize];
         m.tree_lock.with(|| {
-            let pool = &self.nodes_pool;
-            let mut node = self.leaf(mapping, index).expect("a cached page has a leaf");
-            let slot = index & (SLOTS - 1);
+            let at = self.leaf_of(m, index).expect("a cached page has a leaf");
+            let leaf = self.nodes_pool.node(at);
             assert!(
-                pool.word(node, slot as usize).get() == pfn + 1,
+                leaf.slot(index).get() == pfn + 1,
                 "index holds another page"
             );
             debug_assert!(
-                [Tag::Dirty, Tag::Writeback]
-                    .iter()
-                    .all(|&t| pool.tag(node, t).get() >> slot & 1 == 0)
+                [Tag::Dirty, Tag::Writeback].iter().all(|&t| {
+                    self.nodes_pool.tag(at, t).get() >> (index & (SLOTS - 1)) & 1 == 0
+                })
             );
-            pool.word(node, slot as usize).set(0);
-            pool.word(node, SHAPE).fetch_sub(1);
+            leaf.slot(index).set(0);
             m.nrpages.fetch_sub(1);
-            while pool.count(node) == 0 {
-                if m.last_leaf.get() == node {
-                    m.last_leaf.set(NO_NODE);
-                }
-                let parent = pool.word(node, PARENT).get();
-                let at = pool.slot_in_parent(node);
-                pool.release(node);
-                if parent == NO_NODE {
-                    m.root.set(NO_NODE);
-                    break;
-                }
-                pool.word(parent, at as usize).set(0);
-                pool.word(parent, SHAPE).fetch_sub(1);
-                node = parent;
+            if leaf.0[SHAPE].fetch_sub(1) & 0xff == 1 {
+                self.release_empty(m, at);
             }
         });
     }
 
-    /// Sets a tag on a cached page.
-    #[inline]
-    pub(crate) fn tag_set(&self, mapping: u32, index: u32, tag: Tag) {
+    /// Releases a node that became empty, and those above it that do so with it.
+    #[inline(never)]
+    fn release_empty(&self, m: &Mapping<W>, mut node: u32) {
         let pool = &self.nodes_pool;
-        let mut node = self.leaf(mapping, index).expect("a tagged page is cached");
-        let mut slot = index & (SLOTS - 1);
-        loop {
-            let before = pool.tag(node, tag).fetch_or(1 << slot);
-            if before != 0 || pool.word(node, PARENT).get() == NO_NODE {
-                return;
+        while pool.count(node) == 0 {
+            if m.last_leaf.get() == node {
+                m.last_leaf.set(NO_NODE);
             }
-            slot = pool.slot_in_parent(node);
-            node = pool.word(node, PARENT).get();
+            let parent = pool.word(node, PARENT).get();
+            let at = pool.slot_in_parent(node);
+            pool.release(node);
+            if parent == NO_NODE {
+                m.root.set(NO_NODE);
+                break;
+            }
+            pool.word(parent, at as usize).set(0);
+            pool.word(parent, SHAPE).fetch_sub(1);
+            node = parent;
         }
     }
 
+    /// Sets a tag on a cached page.
+    #[inline(always)]
+    pub(crate) fn tag_set(&self, m: &Mapping<W>, index: u32, tag: Tag) {
+        let leaf = self.leaf_of(m, index).expect("a tagged page is cached");
+        let slot = 1 << (index & (SLOTS - 1));
+        self.nodes_pool.set_tags(leaf, tag, slot);
+    }
+
     /// Clears a tag on a cached page.
-    #[inline]
-    pub(crate) fn tag_clear(&self, mapping: u32, index: u32, tag: Tag) {
-        let pool = &self.nodes_pool;
-        let mut node = self.leaf(mapping, index).expect("a tagged page is cached");
-        let mut slot = index & (SLOTS - 1);
-        loop {
-            let left = pool.tag(node, tag).fetch_and(!(1 << slot)) & !(1 << slot);
-            if left != 0 || pool.word(node, PARENT).get() == NO_NODE {
-                return;
-            }
-            slot = pool.slot_in_parent(node);
-            node = pool.word(node, PARENT).get();
-        }
+    #[inline(always)]
+    pub(crate) fn tag_clear(&self, m: &Mapping<W>, index: u32, tag: Tag) {
+        let leaf = self.leaf_of(m, index).expect("a tagged page is cached");
+        let slot = 1 << (index & (SLOTS - 1));
+        self.nodes_pool.clear_tags(leaf, tag, slot);
+    }
+
+    /// The leaf of a cached page, to handle the pages beside it together; see [`Leaf`].
+    #[inline(always)]
+    pub(crate) fn leaf_at(&self, m: &Mapping<W>, index: u32) -> Option<Leaf<'_, W>> {
+        Some(Leaf {
+            pool: &self.nodes_pool,
+            node: self.leaf_of(m, index)?,
+            from: index & (SLOTS - 1),
+        })
     }
 
     /// The first index at or after `from` whose page carries the tag.
@@ -381,37 +476,43 @@ impl<W: World> Mm<W> {
     }
 
     /// Enters a fresh page into a file's cache and hands it to the inactive list.
+    #[inline]
     pub fn add_to_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> bool {
         debug_assert!(!self.frames.any(pfn, flag::CACHED | flag::ANON));
-        if !self.index_insert(mapping, index, pfn) {
+        let m = &self.mappings[mapping as usize];
+        if !self.index_insert(m, mapping, index, pfn) {
             return false;
         }
-        let meta = if self.mappings[mapping as usize].is_meta() {
-            flag::META
-        } else {
-            0
-        };
-        self.frames.set_flags(pfn, flag::CACHED | meta);
-        self.stat.inc(
-            self.world.cpu(),
-            self.frames.zone(pfn),
-            ZoneStat::NrFilePages,
-        );
+        let meta = if m.is_meta() { flag::META } else { 0 };
+        let before = self.frames.set_flags(pfn, flag::CACHED | meta);
+        self.stat
+            .inc(self.world.cpu(), zone_of(before), ZoneStat::NrFilePages);
         self.lru_cache_add(pfn, crate::lru::Lru::InactiveFile);
         true
     }
 
     /// Takes a clean page out of its file's cache.
     pub(crate) fn remove_from_page_cache(&self, pfn: Pfn) {
-        debug_assert!(!self.frames.any(pfn, flag::DIRTY | flag::WRITEBACK));
-        self.index_remove(pfn);
-        self.frames.clear_flags(pfn, flag::CACHED | flag::META);
-        self.frames.set_mapping(pfn, u32::MAX, 0);
-        self.stat.dec(
-            self.world.cpu(),
-            self.frames.zone(pfn),
-            ZoneStat::NrFilePages,
-        );
+        let page = self.frames.page(pfn);
+        self.leave_page_cache(page, pfn);
+        self.count_removed(page.zone(), 1);
+    }
+
+    /// Takes a clean page out of its file's cache; [`Mm::count_removed`] must follow.
+    #[inline(always)]
+    pub(crate) fn leave_page_cache(&self, page: Page<'_, W>, pfn: Pfn) {
+        debug_assert!(page.flags() & (flag::DIRTY | flag::WRITEBACK) == 0);
+        self.index_remove(page, pfn);
+        page.clear_flags(flag::CACHED | flag::META);
+        page.set_mapping(u32::MAX, 0);
+    }
+
+    /// Counts pages of a zone that left the page cache.
+    #[inline(always)]
+    pub(crate) fn count_removed(&self, z: usize, n: u32) {
+        let stat = self.stat.on(self.world.cpu(), z);
+        stat.dec_by(ZoneStat::NrFilePages, n);
+        self.world.charge(Cost::PageIndex, n);
     }
 
     /// Every cached page of a file in index order; for checks and truncation.

@@ -39,6 +39,8 @@ pub struct EngineBench {
 
 /// Pages of one round.
 const ROUND: u64 = 2_000_000;
+/// Pages written back together.
+const RUN: u32 = 32;
 
 fn spec(mib: u64) -> RunSpec {
     let zone = |zone, mib: u64| ZoneSpec {
@@ -84,7 +86,6 @@ fn spec(mib: u64) -> RunSpec {
 async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
     let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
     let before = mm.vm_event(VmEvent::PgFree);
-    let mut batch = [0; 32];
     for index in 0..pages as u32 {
         let Some(pfn) = mm.alloc_page(Gfp::USER).await else {
             break;
@@ -93,16 +94,11 @@ async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
             break;
         }
         mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-        // Written back in runs of 32, as a flusher does.
-        batch[index as usize % 32] = pfn;
-        if index % 32 == 31 {
-            for pfn in batch {
-                mm.clear_page_dirty_for_io(pfn);
-                mm.set_page_writeback(pfn);
-            }
-            for pfn in batch {
-                mm.end_page_writeback(pfn, false);
-            }
+        // Written back in runs, as a filesystem's `writepages` does.
+        if index % RUN == RUN - 1 {
+            let first = index + 1 - RUN;
+            let n = mm.start_writeback(file, first, RUN);
+            mm.end_writeback(file, first, n, false);
         }
         mm.world.relax().await;
     }

@@ -517,37 +517,9 @@ async fn write_run<const T: bool>(
             advanced: run,
         };
     };
-    let mut n = 0;
-    while n < len {
-        let pfn = mm
-            .find_page(mapping, first + n)
-            .expect("a dirty page is cached");
-        if mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED) {
-            if n == 0 && wbc.sync_all {
-                if mm.frames.has(pfn, flag::WRITEBACK) {
-                    mm.wait_on_page_writeback(pfn).await;
-                } else {
-                    mm.lock_page(pfn).await;
-                    mm.unlock_page(pfn);
-                }
-                return Written {
-                    pages: 0,
-                    advanced: 0,
-                };
-            }
-            break;
-        }
-        if !mm.clear_page_dirty_for_io(pfn) {
-            break;
-        }
-        mm.set_page_writeback(pfn);
-        n += 1;
-    }
+    let n = mm.start_writeback(mapping, first, len);
     if n == 0 {
-        return Written {
-            pages: 0,
-            advanced: 1,
-        };
+        return first_refused(mm, mapping, first, wbc).await;
     }
     let tag = Tag::Pages {
         mapping,
@@ -560,6 +532,30 @@ async fn write_run<const T: bool>(
         pages: n,
         advanced: n,
     }
+}
+
+/// The first page of a run is busy or clean: an integrity call waits for it and comes back, others
+/// pass it.
+async fn first_refused<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    first: u32,
+    wbc: &WritebackControl,
+) -> Written {
+    let pfn = mm
+        .find_page(mapping, first)
+        .expect("a dirty page is cached");
+    let mut advanced = 1;
+    if wbc.sync_all && mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED) {
+        if mm.frames.has(pfn, flag::WRITEBACK) {
+            mm.wait_on_page_writeback(pfn).await;
+        } else {
+            mm.lock_page(pfn).await;
+            mm.unlock_page(pfn);
+        }
+        advanced = 0;
+    }
+    Written { pages: 0, advanced }
 }
 
 /// Where a run of dirty pages goes.

@@ -197,9 +197,7 @@ async fn shell<const T: bool>(
     }
     // A second passes between boot and workload: counters settle, kswapd sleeps.
     mm.world.sched.sleep(SECOND).await;
-    for latency in mm.world.alloc.borrow_mut().iter_mut() {
-        latency.reset();
-    }
+    mm.world.alloc.reset();
     let start = mm.world.now();
     *progress.baseline.borrow_mut() = mm.vmstat();
     progress.started.set(Some(start));
@@ -474,7 +472,7 @@ fn gather<const T: bool>(
             .filter(|r| r.count > 0)
             .collect(),
     });
-    let alloc = w.alloc.borrow();
+    let alloc = w.alloc.histograms();
     RunResult {
         outcome,
         metrics,
