@@ -63,7 +63,7 @@ struct WorkloadTable {
 }
 
 /// Keys that take one value only, or a list by nature.
-const NO_AXIS: [&str; 9] = [
+const NO_AXIS: [&str; 10] = [
     "name",
     "iterations",
     "seed",
@@ -73,6 +73,7 @@ const NO_AXIS: [&str; 9] = [
     "node",
     "zones",
     "faults",
+    "lowmem_reserve_ratio",
 ];
 
 /// The schema of experiment files.
