@@ -1,0 +1,216 @@
+//! `lowmark machine`.
+
+use crate::cli;
+use crate::failure::Failure;
+use crate::text;
+use lab::diagnostic::Source;
+use lab::experiment::Overrides;
+use machine::capture::{Captured, Disk};
+use machine::describe::{self, Described, HEADER};
+use machine::verify::{self, Report};
+use machine::{ReadError, Root};
+use miette::miette;
+use serde_json::json;
+use std::path::Path;
+
+/// How often the dirty limits of a running machine are looked at before they count as different:
+/// they move with every page, and the kernel does not read all counters at once.
+const LOOKS: usize = 50;
+
+/// Describes or verifies a machine.
+pub fn run(args: &cli::Machine) -> Result<(), Failure> {
+    let root = root(args)?;
+    let captured = Captured::read(&root).map_err(unreadable)?;
+    if let Some(dir) = &args.save {
+        let files = root
+            .save(dir)
+            .map_err(|e| Failure::System(miette!("{e}")))?;
+        eprintln!("{files} files saved in {}", dir.display());
+    }
+    if args.verify {
+        return verify(args, &root, captured);
+    }
+    let disk = tested_disk(args, &captured)?;
+    let options = describe::Options {
+        name: args.name.as_deref(),
+        disk,
+        fit: None,
+    };
+    let described = describe::describe(&captured, &options)
+        .map_err(|e| Failure::Input(miette!("this machine can't be described: {e}")))?;
+    check(&described)?;
+    deliver(args, &captured, &described)
+}
+
+fn root(args: &cli::Machine) -> Result<Root, Failure> {
+    let Some(dir) = &args.root else {
+        return Ok(Root::live());
+    };
+    if dir.join("proc/zoneinfo").is_file() {
+        return Ok(Root::at(dir));
+    }
+    Err(Failure::Input(miette!(
+        help = "accepted: a folder with proc/zoneinfo and the like, such as `lowmark machine --save DIR` writes",
+        "{} holds no saved machine",
+        dir.display()
+    )))
+}
+
+fn unreadable(e: ReadError) -> Failure {
+    Failure::Input(miette!(
+        help = "accepted: the files of a Linux with 4 KiB pages, as `lowmark machine --save DIR` saves them",
+        "{e}"
+    ))
+}
+
+/// The disk that is asked for, or else the likely one.
+fn tested_disk<'a>(
+    args: &cli::Machine,
+    captured: &'a Captured,
+) -> Result<Option<&'a Disk>, Failure> {
+    let Some(name) = &args.disk else {
+        return Ok(describe::likely_disk(captured));
+    };
+    let found = captured.disks.iter().find(|d| d.name == *name);
+    let names: Vec<&str> = captured.disks.iter().map(|d| d.name.as_str()).collect();
+    found.map(Some).ok_or_else(|| {
+        Failure::Input(miette!(
+            help = lab::diagnostic::one_of(name, &names),
+            "no disk `{name}`"
+        ))
+    })
+}
+
+/// Reads the file as an experiment would: a machine that the engine refuses is no help.
+fn check(described: &Described) -> Result<(), Failure> {
+    let experiment = "name = \"check\"\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
+        machine = \"the captured machine\"\n[workload]\n\
+        command = \"dd if=/dev/zero of=disk/x bs=4k count=1\"\n";
+    let text = described.text.clone();
+    let files = move |name: &str| Ok((name.to_owned(), text.clone()));
+    let source = Source::new("check", experiment);
+    lab::experiment::parse(&source, &files, &Overrides::default())
+        .map(|_| ())
+        .map_err(|e| Failure::Input(e.into()))
+}
+
+fn deliver(args: &cli::Machine, captured: &Captured, described: &Described) -> Result<(), Failure> {
+    if let Some(out) = &args.out {
+        write(out, &described.text)?;
+    }
+    for note in &described.notes {
+        eprintln!("note: {note}");
+    }
+    if args.json {
+        return text::print_json(&json!({
+            "machine": described.machine,
+            "notes": described.notes,
+            "captured": captured,
+        }));
+    }
+    match &args.out {
+        Some(out) => {
+            eprintln!(
+                "machine {} written to {}",
+                described.machine.name,
+                out.display()
+            );
+            Ok(())
+        }
+        None => text::print(&described.text),
+    }
+}
+
+/// Writes the file whole or not at all, over nothing but one that this command wrote.
+fn write(out: &Path, contents: &str) -> Result<(), Failure> {
+    let refused =
+        |e: std::io::Error| Failure::System(miette!("{} can't be written: {e}", out.display()));
+    match std::fs::read(out) {
+        Ok(there) if !there.starts_with(HEADER.as_bytes()) => {
+            return Err(Failure::Input(miette!(
+                help = "accepted: a new file, or one that `lowmark machine` wrote",
+                "{} exists and is another's",
+                out.display()
+            )));
+        }
+        _ => {}
+    }
+    let mut name = out.as_os_str().to_owned();
+    name.push(".part");
+    let part = Path::new(&name);
+    std::fs::write(part, contents)
+        .and_then(|()| std::fs::rename(part, out))
+        .map_err(|e| {
+            let _ = std::fs::remove_file(part);
+            refused(e)
+        })
+}
+
+fn verify(args: &cli::Machine, root: &Root, first: Captured) -> Result<(), Failure> {
+    let compare = |captured: &Captured| {
+        verify::verify(captured)
+            .map_err(|e| Failure::Input(miette!("this machine can't be verified: {e}")))
+    };
+    let (mut captured, mut looks) = (first, 1);
+    let mut report = compare(&captured)?;
+    // Only what moves is worth another look.
+    while root.is_live()
+        && looks < LOOKS
+        && report
+            .rows
+            .iter()
+            .any(|r| !r.is_equal() && r.of == "machine")
+    {
+        captured = Captured::read(root).map_err(unreadable)?;
+        report = compare(&captured)?;
+        looks += 1;
+    }
+    if args.json {
+        text::print_json(&json!({
+            "release": captured.release, "equal": report.is_equal(), "looks": looks, "report": report,
+        }))?;
+    } else {
+        text::print(&to_text(&captured, &report, looks))?;
+    }
+    if report.is_equal() {
+        return Ok(());
+    }
+    let wrong = report.rows.iter().filter(|r| !r.is_equal()).count();
+    Err(Failure::System(miette!(
+        "{wrong} of {} figures differ from the kernel's",
+        report.rows.len()
+    )))
+}
+
+fn to_text(captured: &Captured, report: &Report, looks: usize) -> String {
+    let mut table = text::table(["of", "figure", "computed", "kernel", ""]);
+    for row in &report.rows {
+        let verdict = if row.is_equal() { "equal" } else { "DIFFERS" };
+        table.add_row([
+            &row.of,
+            &row.what,
+            &row.computed.to_string(),
+            &row.actual.to_string(),
+            verdict,
+        ]);
+    }
+    let m = &report.min_free;
+    let raised = m.raised.map_or_else(
+        || "khugepaged does not run".to_owned(),
+        |kb| format!("khugepaged raises it to {kb} kB"),
+    );
+    let mut out = format!(
+        "Linux {}; pages of 4 KiB\n{table}\nmin_free_kbytes is {} kB, set by {}: the formula gives {} kB for the pages managed now, {raised}\n",
+        captured.release,
+        m.actual,
+        m.origin.phrase(),
+        m.formula,
+    );
+    if looks > 1 {
+        out += &format!("the moving counters were looked at {looks} times\n");
+    }
+    for note in &report.notes {
+        out += &format!("note: {note}\n");
+    }
+    out
+}
