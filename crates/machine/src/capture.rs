@@ -39,7 +39,7 @@ pub struct Settings {
 }
 
 /// A block device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Disk {
     /// Its name in `/sys/block`.
     pub name: String,

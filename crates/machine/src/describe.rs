@@ -119,6 +119,11 @@ pub fn likely_kind(disk: &Disk) -> DiskKind {
     }
 }
 
+/// A disk by the kernel's words alone.
+pub fn likely_spec(disk: &Disk) -> DiskSpec {
+    disk_spec(disk, likely_kind(disk))
+}
+
 /// Nodes with memory, numbered anew without gaps, and a comment for each.
 fn nodes(
     captured: &Captured,
@@ -270,7 +275,7 @@ fn swap(
     let spec = SwapSpec {
         // Whole pages.
         size: Size(kbytes / 4 * PAGE),
-        disk: other.map(|d| disk_spec(d, likely_kind(d))),
+        disk: other.map(likely_spec),
     };
     (Some(spec), comment)
 }

@@ -3,10 +3,12 @@
 use crate::cli;
 use crate::failure::Failure;
 use crate::text;
+use indicatif::{ProgressBar, ProgressStyle};
 use lab::diagnostic::Source;
 use lab::experiment::Overrides;
 use machine::capture::{Captured, Disk};
 use machine::describe::{self, Described, HEADER};
+use machine::probe::{self, Fit, Measurements, ProbeError};
 use machine::verify::{self, Report};
 use machine::{ReadError, Root};
 use miette::miette;
@@ -30,16 +32,63 @@ pub fn run(args: &cli::Machine) -> Result<(), Failure> {
     if args.verify {
         return verify(args, &root, captured);
     }
-    let disk = tested_disk(args, &captured)?;
+    let mut disk = tested_disk(args, &captured)?.cloned();
+    let fit = match &args.probe {
+        Some(dir) => {
+            let measurements = measure(args, dir)?;
+            if args.disk.is_none() {
+                disk = Some(probed_disk(&captured, &measurements));
+            }
+            let likely = disk.as_ref().map(describe::likely_spec);
+            likely.map(|likely| probe::fit(&measurements, &likely))
+        }
+        None => None,
+    };
     let options = describe::Options {
         name: args.name.as_deref(),
-        disk,
-        fit: None,
+        disk: disk.as_ref(),
+        fit: fit.as_ref(),
     };
     let described = describe::describe(&captured, &options)
         .map_err(|e| Failure::Input(miette!("this machine can't be described: {e}")))?;
     check(&described)?;
-    deliver(args, &captured, &described)
+    deliver(args, &captured, &described, fit.as_ref())
+}
+
+/// Measures the device below a folder, with progress on a terminal.
+fn measure(args: &cli::Machine, dir: &Path) -> Result<Measurements, Failure> {
+    let stop = crate::interrupt::flag_saying("stopping; once more to stop at once");
+    let options = probe::Options {
+        dir: dir.to_owned(),
+        size: args.probe_size,
+        time: args.probe_time,
+    };
+    // Hidden where standard error is no terminal.
+    let bar = ProgressBar::new(0).with_style(
+        ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a valid template"),
+    );
+    let measured = probe::measure(&options, &stop, |what, done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+        bar.set_message(what.to_owned());
+    });
+    bar.finish_and_clear();
+    measured.map_err(|e| match e {
+        ProbeError::Input { what, accepted } => Failure::Input(miette!(help = accepted, "{what}")),
+        ProbeError::Stopped => Failure::Stopped(e.to_string()),
+        ProbeError::System { .. } => Failure::System(miette!("{}: {e}", dir.display())),
+    })
+}
+
+/// The disk that was measured. A filesystem without a block device of its own is one of its size.
+fn probed_disk(captured: &Captured, measurements: &Measurements) -> Disk {
+    let found = captured.disk_of(&measurements.device);
+    found.cloned().unwrap_or_else(|| Disk {
+        name: format!("of device number {}", measurements.device),
+        number: Some(measurements.device.clone()),
+        bytes: measurements.filesystem_bytes,
+        ..Disk::default()
+    })
 }
 
 fn root(args: &cli::Machine) -> Result<Root, Failure> {
@@ -94,7 +143,12 @@ fn check(described: &Described) -> Result<(), Failure> {
         .map_err(|e| Failure::Input(e.into()))
 }
 
-fn deliver(args: &cli::Machine, captured: &Captured, described: &Described) -> Result<(), Failure> {
+fn deliver(
+    args: &cli::Machine,
+    captured: &Captured,
+    described: &Described,
+    fit: Option<&Fit>,
+) -> Result<(), Failure> {
     if let Some(out) = &args.out {
         write(out, &described.text)?;
     }
@@ -106,6 +160,7 @@ fn deliver(args: &cli::Machine, captured: &Captured, described: &Described) -> R
             "machine": described.machine,
             "notes": described.notes,
             "captured": captured,
+            "probe": fit,
         }));
     }
     match &args.out {
