@@ -189,7 +189,7 @@ fn memory(root: &Root) -> Result<Memory, ReadError> {
         let zones = root.parsed("proc/zoneinfo", parse::zoneinfo)?;
         tries += 1;
         let quiet = before.get("MemFree") == meminfo.get("MemFree");
-        if quiet || tries == 100 {
+        if quiet || tries == 20 {
             for name in ["MemTotal", "MemFree"] {
                 if !meminfo.contains_key(name) {
                     return Err(root.wrong("proc/meminfo", format!("has no `{name}`")));

@@ -188,7 +188,7 @@ mod damaged {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(200))]
+        #![proptest_config(ProptestConfig::with_cases(64))]
 
         /// Whatever is put into a file of a tree, there is a machine or an error that names it.
         #[test]

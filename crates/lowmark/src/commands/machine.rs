@@ -32,27 +32,41 @@ pub fn run(args: &cli::Machine) -> Result<(), Failure> {
     if args.verify {
         return verify(args, &root, captured);
     }
-    let mut disk = tested_disk(args, &captured)?.cloned();
-    let fit = match &args.probe {
-        Some(dir) => {
-            let measurements = measure(args, dir)?;
-            if args.disk.is_none() {
-                disk = Some(probed_disk(&captured, &measurements));
-            }
-            let likely = disk.as_ref().map(describe::likely_spec);
-            likely.map(|likely| probe::fit(&measurements, &likely))
-        }
-        None => None,
+    if let Some(out) = &args.out {
+        may_write(out)?;
+    }
+    let disk = tested_disk(args, &captured)?.cloned();
+    let described = described(args, &captured, disk.as_ref(), None)?;
+    let Some(dir) = &args.probe else {
+        return deliver(args, &captured, &described, None);
     };
+    // Measured last: what is wrong is said before a minute has gone.
+    let measurements = measure(args, dir)?;
+    let disk = match disk {
+        Some(disk) if args.disk.is_some() => disk,
+        _ => probed_disk(&captured, &measurements),
+    };
+    let fit = probe::fit(&measurements, &describe::likely_spec(&disk));
+    let described = self::described(args, &captured, Some(&disk), Some(&fit))?;
+    deliver(args, &captured, &described, Some(&fit))
+}
+
+/// The description, which an experiment can name.
+fn described(
+    args: &cli::Machine,
+    captured: &Captured,
+    disk: Option<&Disk>,
+    fit: Option<&Fit>,
+) -> Result<Described, Failure> {
     let options = describe::Options {
         name: args.name.as_deref(),
-        disk: disk.as_ref(),
-        fit: fit.as_ref(),
+        disk,
+        fit,
     };
-    let described = describe::describe(&captured, &options)
+    let described = describe::describe(captured, &options)
         .map_err(|e| Failure::Input(miette!("this machine can't be described: {e}")))?;
     check(&described)?;
-    deliver(args, &captured, &described, fit.as_ref())
+    Ok(described)
 }
 
 /// Measures the device below a folder, with progress on a terminal.
@@ -176,20 +190,21 @@ fn deliver(
     }
 }
 
-/// Writes the file whole or not at all, over nothing but one that this command wrote.
-fn write(out: &Path, contents: &str) -> Result<(), Failure> {
-    let refused =
-        |e: std::io::Error| Failure::System(miette!("{} can't be written: {e}", out.display()));
+/// Whether a file is to be had: a new one, or one that this command wrote.
+fn may_write(out: &Path) -> Result<(), Failure> {
     match std::fs::read(out) {
-        Ok(there) if !there.starts_with(HEADER.as_bytes()) => {
-            return Err(Failure::Input(miette!(
-                help = "accepted: a new file, or one that `lowmark machine` wrote",
-                "{} exists and is another's",
-                out.display()
-            )));
-        }
-        _ => {}
+        Ok(there) if !there.starts_with(HEADER.as_bytes()) => Err(Failure::Input(miette!(
+            help = "accepted: a new file, or one that `lowmark machine` wrote",
+            "{} exists and is another's",
+            out.display()
+        ))),
+        _ => Ok(()),
     }
+}
+
+/// Writes the file whole or not at all.
+fn write(out: &Path, contents: &str) -> Result<(), Failure> {
+    may_write(out)?;
     let mut name = out.as_os_str().to_owned();
     name.push(".part");
     let part = Path::new(&name);
@@ -197,7 +212,7 @@ fn write(out: &Path, contents: &str) -> Result<(), Failure> {
         .and_then(|()| std::fs::rename(part, out))
         .map_err(|e| {
             let _ = std::fs::remove_file(part);
-            refused(e)
+            Failure::System(miette!("{} can't be written: {e}", out.display()))
         })
 }
 

@@ -10,6 +10,9 @@ use std::path::Path;
 /// Alignment of memory and of places in the file, enough for any device.
 const ALIGN: usize = 4096;
 
+/// tmpfs and ramfs, by `linux/magic.h`.
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+
 /// An open file without a name.
 #[derive(Debug)]
 pub struct Scratch {
@@ -44,6 +47,14 @@ impl Scratch {
             return Err(input(
                 format!("{shown} is no folder"),
                 "a folder that can be written to",
+            ));
+        }
+        let kind = rustix::fs::statfs(&options.dir)
+            .map_err(|e| failed("asking for the filesystem's kind")(e.into()))?;
+        if IN_MEMORY.contains(&(kind.f_type as u64 & 0xffff_ffff)) {
+            return Err(input(
+                format!("{shown} lies in memory: there is no device to measure"),
+                "a folder on a block device",
             ));
         }
         let space = rustix::fs::statvfs(&options.dir)

@@ -230,9 +230,20 @@ mod tests {
         }
     }
 
+    /// A folder with a device below it: the temporary folder, or else the sources'.
+    fn folder() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        match Scratch::create(&options(dir.path(), 2)) {
+            Err(ProbeError::Input { .. }) => {
+                tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap()
+            }
+            _ => dir,
+        }
+    }
+
     #[test]
     fn a_probe_measures_every_load_and_leaves_nothing() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = folder();
         let mut steps = Vec::new();
         let stop = AtomicBool::new(false);
         let m = measure(&options(dir.path(), 5), &stop, |what, done, all| {
@@ -254,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_stop_is_heard() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = folder();
         let stop = AtomicBool::new(true);
         let e = measure(&options(dir.path(), 60), &stop, |_, _, _| {}).unwrap_err();
         assert!(matches!(e, ProbeError::Stopped), "{e}");
@@ -263,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_can_t_be_probed_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = folder();
         let stop = AtomicBool::new(false);
         let refused = |options: &Options| match measure(options, &stop, |_, _, _| {}) {
             Err(ProbeError::Input { what, accepted }) => (what, accepted),
@@ -277,6 +288,14 @@ mod tests {
                 .1
                 .contains("a folder")
         );
+        let memory = std::path::Path::new("/dev/shm");
+        if memory.is_dir() {
+            let refused = measure(&options(memory, 2), &stop, |_, _, _| {});
+            // Where it is no tmpfs it can be measured.
+            if let Err(e) = refused {
+                assert!(e.to_string().contains("in memory"), "{e}");
+            }
+        }
         let huge = Options {
             size: 1 << 60,
             ..options(dir.path(), 2)
