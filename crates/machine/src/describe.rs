@@ -187,25 +187,6 @@ fn boot(captured: &Captured) -> Boot {
 fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
     let s = &captured.settings;
     let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    let defaults = Sysctl::default();
-    let ratios = verify::reserve_ratios(captured);
-    let has = |kind| {
-        captured
-            .zones
-            .iter()
-            .any(|z| verify::zone_type(&z.name) == Some(kind))
-    };
-    // A zone type that this kernel lacks keeps the default: it has no zone either.
-    let mut reserve = defaults.lowmem_reserve_ratio;
-    for kind in [
-        mm::zone::ZoneType::Dma,
-        mm::zone::ZoneType::Dma32,
-        mm::zone::ZoneType::Normal,
-    ] {
-        if has(kind) {
-            reserve[kind.index()] = small(ratios[kind.index()]);
-        }
-    }
     if s.swappiness > 100 {
         notes.push(format!(
             "vm.swappiness is {}; the engine takes 100 at most",
@@ -230,7 +211,7 @@ fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
         dirty_expire_centisecs: small(s.dirty_expire_centisecs).min(most_centisecs),
         min_free_kbytes: Some(s.min_free_kbytes),
         watermark_scale_factor: formula.scale_factor.map(|n| small(n).clamp(1, 3000)),
-        lowmem_reserve_ratio: reserve,
+        lowmem_reserve_ratio: verify::reserve_ratios(captured).map(small),
         swappiness: small(s.swappiness).min(100),
     }
 }

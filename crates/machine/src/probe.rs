@@ -4,7 +4,7 @@
 //! Writing is bounded by the file's size a step, time by a deadline that every operation looks at.
 //! Memory: one operation's buffer a thread, 32 threads at most.
 //!
-//! - [`load`]: what is measured; [`file`] the file; [`mod@measure`] the measuring.
+//! - [`load`]: what is measured; [`mod@file`] the file; [`mod@measure`] the measuring.
 //! - [`predict`]: the same loads on a disk model in simulated time; [`mod@fit`] the search for the
 //!   parameters with which both agree best.
 

@@ -123,16 +123,37 @@ pub fn zones(machine: &Captured) -> Result<Vec<(&Zone, ZoneInfo)>, UnknownZone> 
         .collect()
 }
 
-/// `lowmem_reserve_ratio` of DMA, DMA32 and Normal. The kernel's list has as many numbers as it has
-/// zone types; those that the zones' order shows to be absent are 0.
+/// The zone types of the machine in their order; `None`: one that the engine has no use for. Some
+/// kernels list zones without pages and so show it; of others it follows from their number.
+fn types(machine: &Captured) -> Vec<Option<ZoneType>> {
+    let count = machine
+        .zones
+        .iter()
+        .map(|z| z.protection.len())
+        .max()
+        .unwrap_or(0);
+    let full = machine
+        .zones
+        .chunk_by(|a, b| a.node == b.node)
+        .find(|node| node.len() == count);
+    match full {
+        Some(node) => node.iter().map(|z| zone_type(&z.name)).collect(),
+        None => ["DMA", "DMA32", "Normal", "Movable", "Device"]
+            .into_iter()
+            .take(count)
+            .map(zone_type)
+            .collect(),
+    }
+}
+
+/// `lowmem_reserve_ratio` of DMA, DMA32 and Normal; 0 of a type that the kernel does not have.
 pub fn reserve_ratios(machine: &Captured) -> [u64; 3] {
     let mut ratios = [0; 3];
-    let first = machine.zones.first().map(|z| z.node);
-    let names = machine.zones.iter().filter(|z| Some(z.node) == first);
-    for (zone, ratio) in names.zip(&machine.settings.lowmem_reserve_ratio) {
-        if let Some(kind) = zone_type(&zone.name)
-            && let Some(slot) = ratios.get_mut(kind.index())
-        {
+    for (kind, ratio) in types(machine)
+        .into_iter()
+        .zip(&machine.settings.lowmem_reserve_ratio)
+    {
+        if let Some(slot) = kind.and_then(|k| ratios.get_mut(k.index())) {
             *slot = *ratio;
         }
     }
@@ -230,7 +251,7 @@ pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::dirty::Limits {
 pub fn verify(machine: &Captured) -> Result<Report, UnknownZone> {
     let zones = zones(machine)?;
     let infos: Vec<ZoneInfo> = zones.iter().map(|(_, i)| *i).collect();
-    let ratios = reserve_ratios(machine);
+    let (ratios, types) = (reserve_ratios(machine), types(machine));
     let marks = machine
         .era()
         .marks(machine.settings.watermark_scale_factor)
@@ -258,14 +279,8 @@ pub fn verify(machine: &Captured) -> Result<Report, UnknownZone> {
             sizes[i.kind.index()] = i.size;
         }
         let kind = info.kind.index();
-        for (column, actual) in zone.protection.iter().enumerate() {
-            // The columns are the zone types in the order of the node's own zones.
-            let above = machine
-                .zones
-                .iter()
-                .filter(|z| z.node == zone.node)
-                .nth(column);
-            let Some(above) = above.and_then(|z| zone_type(&z.name)) else {
+        for (above, actual) in types.iter().zip(&zone.protection) {
+            let Some(above) = *above else {
                 continue;
             };
             if above > info.kind {

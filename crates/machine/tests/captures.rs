@@ -80,6 +80,23 @@ fn a_difference_is_shown_and_explained() {
     assert!(report.notes.iter().any(|n| n.contains("another formula")));
 }
 
+/// Older kernels list populated zones only; ratios and reserves are by zone type all the same.
+#[test]
+fn zones_that_are_not_listed_are_counted() {
+    for name in CAPTURES {
+        let whole = captured(name);
+        let mut sparse = whole.clone();
+        sparse.zones.retain(|z| z.managed > 0);
+        assert!(sparse.zones.len() < whole.zones.len());
+        assert_eq!(
+            verify::verify(&sparse).unwrap(),
+            verify::verify(&whole).unwrap(),
+            "{name}"
+        );
+        assert_eq!(verify::reserve_ratios(&sparse), [256, 256, 32]);
+    }
+}
+
 #[test]
 fn descriptions_are_what_they_say() {
     for name in CAPTURES {

@@ -284,3 +284,85 @@ fn to_text(captured: &Captured, report: &Report, looks: usize) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn args(more: &[&str]) -> cli::Machine {
+        let capture = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../machine/tests/captures/small-vm"
+        );
+        let all = ["lowmark", "machine", "--root", capture];
+        match cli::Cli::parse_from(all.iter().chain(more)).command {
+            cli::Command::Machine(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_saved_machine_is_verified_and_written_for_an_experiment() {
+        run(&args(&["--verify"])).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("small.toml");
+        let write = args(&["--name", "small", "--out", out.to_str().unwrap()]);
+        run(&write).unwrap();
+        // Once more over its own file.
+        run(&write).unwrap();
+        let experiment = dir.path().join("e.toml");
+        let text = "name = \"e\"\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
+            machine = \"small.toml\"\n[workload]\ncommand = \"dd if=/dev/zero of=x bs=4k count=1\"\n";
+        std::fs::write(&experiment, text).unwrap();
+        let read = lab::experiment::load(&experiment, &Overrides::default()).unwrap();
+        assert_eq!(read.cells[0].machine, "small");
+        assert_eq!(
+            read.cells[0].spec.machine.sysctl.watermark_scale_factor,
+            Some(10)
+        );
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn another_s_file_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("mine.toml");
+        std::fs::write(&out, "precious").unwrap();
+        let failure = run(&args(&["--out", out.to_str().unwrap()])).unwrap_err();
+        assert!(matches!(failure, Failure::Input(_)));
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), "precious");
+    }
+
+    #[test]
+    fn wrong_input_is_the_user_s() {
+        for more in [&["--disk", "vdb"][..], &["--name", "a/b"]] {
+            let failure = run(&args(more)).unwrap_err();
+            assert!(matches!(failure, Failure::Input(_)), "{more:?}");
+        }
+        let nowhere = cli::Machine {
+            root: Some("/nonexistent".into()),
+            ..args(&[])
+        };
+        assert!(matches!(run(&nowhere), Err(Failure::Input(_))));
+    }
+
+    #[test]
+    fn figures_that_differ_are_a_failure() {
+        let capture = Captured::read(&root(&args(&[])).unwrap()).unwrap();
+        let saved = tempfile::tempdir().unwrap();
+        let from = root(&args(&[])).unwrap();
+        Captured::read(&from).unwrap();
+        from.save(saved.path()).unwrap();
+        let zones = saved.path().join("proc/zoneinfo");
+        let text = std::fs::read_to_string(&zones).unwrap();
+        let high = format!("high     {}", capture.zones[0].marks[2]);
+        assert!(text.contains(&high));
+        std::fs::write(&zones, text.replacen(&high, "high     9999", 1)).unwrap();
+        let altered = cli::Machine {
+            root: Some(saved.path().to_owned()),
+            ..args(&["--verify"])
+        };
+        assert!(matches!(run(&altered), Err(Failure::System(_))));
+    }
+}
