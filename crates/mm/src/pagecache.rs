@@ -269,33 +269,99 @@ impl<W: World> Mm<W> {
     /// Sets a tag on a cached page.
     #[inline]
     pub(crate) fn tag_set(&self, mapping: u32, index: u32, tag: Tag) {
-        let pool = &self.nodes_pool;
-        let mut node = self.leaf(mapping, index).expect("a tagged page is cached");
-        let mut slot = index & (SLOTS - 1);
-        loop {
-            let before = pool.tag(node, tag).fetch_or(1 << slot);
-            if before != 0 || pool.word(node, PARENT).get() == NO_NODE {
-                return;
-            }
-            slot = pool.slot_in_parent(node);
-            node = pool.word(node, PARENT).get();
-        }
+        let leaf = self.leaf(mapping, index).expect("a tagged page is cached");
+        self.leaf_tag_set(leaf, 1 << (index & (SLOTS - 1)), tag);
     }
 
     /// Clears a tag on a cached page.
     #[inline]
     pub(crate) fn tag_clear(&self, mapping: u32, index: u32, tag: Tag) {
+        let leaf = self.leaf(mapping, index).expect("a tagged page is cached");
+        self.leaf_tag_clear(leaf, 1 << (index & (SLOTS - 1)), tag);
+    }
+
+    /// Sets a tag on the pages of a leaf that `slots` names by their bits.
+    #[inline(always)]
+    fn leaf_tag_set(&self, leaf: u32, slots: u64, tag: Tag) {
         let pool = &self.nodes_pool;
-        let mut node = self.leaf(mapping, index).expect("a tagged page is cached");
-        let mut slot = index & (SLOTS - 1);
-        loop {
-            let left = pool.tag(node, tag).fetch_and(!(1 << slot)) & !(1 << slot);
-            if left != 0 || pool.word(node, PARENT).get() == NO_NODE {
-                return;
+        let (mut node, mut bits) = (leaf, slots);
+        while pool.tag(node, tag).fetch_or(bits) == 0 {
+            let parent = pool.word(node, PARENT).get();
+            if parent == NO_NODE {
+                break;
             }
-            slot = pool.slot_in_parent(node);
-            node = pool.word(node, PARENT).get();
+            bits = 1 << pool.slot_in_parent(node);
+            node = parent;
         }
+    }
+
+    /// Clears a tag on the pages of a leaf that `slots` names by their bits.
+    #[inline(always)]
+    fn leaf_tag_clear(&self, leaf: u32, slots: u64, tag: Tag) {
+        let pool = &self.nodes_pool;
+        let (mut node, mut bits) = (leaf, slots);
+        while pool.tag(node, tag).fetch_and(!bits) & !bits == 0 {
+            let parent = pool.word(node, PARENT).get();
+            if parent == NO_NODE {
+                break;
+            }
+            bits = 1 << pool.slot_in_parent(node);
+            node = parent;
+        }
+    }
+
+    /// Calls `page` for the pages from `first` on, up to `most` of them, until it says no or one
+    /// is not cached; `leaf_done` with each leaf and the bits of its pages that were taken.
+    /// Returns how many were taken.
+    #[inline(always)]
+    pub(crate) fn for_run(
+        &self,
+        mapping: u32,
+        first: u32,
+        most: u32,
+        mut page: impl FnMut(Pfn) -> bool,
+        mut leaf_done: impl FnMut(u32, u64),
+    ) -> u32 {
+        let mut n = 0;
+        while n < most {
+            let Some(at) = first.checked_add(n) else {
+                break;
+            };
+            let Some(leaf) = self.leaf(mapping, at) else {
+                break;
+            };
+            let slot = at & (SLOTS - 1);
+            let here = (SLOTS - slot).min(most - n);
+            let mut taken = 0;
+            while taken < here {
+                let v = self.nodes_pool.word(leaf, (slot + taken) as usize).get();
+                if v == 0 || !page(v - 1) {
+                    break;
+                }
+                taken += 1;
+            }
+            if taken > 0 {
+                leaf_done(leaf, u64::MAX >> (SLOTS - taken) << slot);
+            }
+            n += taken;
+            if taken < here {
+                break;
+            }
+        }
+        n
+    }
+
+    /// Moves pages of a leaf from the dirty to the writeback tag.
+    #[inline(always)]
+    pub(crate) fn leaf_starts_writeback(&self, leaf: u32, slots: u64) {
+        self.leaf_tag_clear(leaf, slots, Tag::Dirty);
+        self.leaf_tag_set(leaf, slots, Tag::Writeback);
+    }
+
+    /// Takes the writeback tag off pages of a leaf.
+    #[inline(always)]
+    pub(crate) fn leaf_ends_writeback(&self, leaf: u32, slots: u64) {
+        self.leaf_tag_clear(leaf, slots, Tag::Writeback);
     }
 
     /// The first index at or after `from` whose page carries the tag.

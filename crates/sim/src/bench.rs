@@ -85,7 +85,6 @@ fn spec(mib: u64) -> RunSpec {
 async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
     let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
     let before = mm.vm_event(VmEvent::PgFree);
-    let mut batch = [0; 32];
     for index in 0..pages as u32 {
         let Some(pfn) = mm.alloc_page(Gfp::USER).await else {
             break;
@@ -94,16 +93,10 @@ async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
             break;
         }
         mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-        // Written back in runs of 32, as a flusher does.
-        batch[index as usize % 32] = pfn;
+        // Written back in runs of 32, as a flusher and its bios do.
         if index % 32 == 31 {
-            for pfn in batch {
-                mm.clear_page_dirty_for_io(pfn);
-                mm.set_page_writeback(pfn);
-            }
-            for pfn in batch {
-                mm.end_page_writeback(pfn, false);
-            }
+            let n = mm.start_writeback(file, index - 31, 32);
+            mm.end_writeback(file, index - 31, n, false);
         }
         mm.world.relax().await;
     }

@@ -517,32 +517,23 @@ async fn write_run<const T: bool>(
             advanced: run,
         };
     };
-    let mut n = 0;
-    while n < len {
-        // Finding the place may have slept: another writer may have been here.
-        let Some(pfn) = mm.find_page(mapping, first + n) else {
-            break;
+    let n = mm.start_writeback(mapping, first, len);
+    // Finding the place may have slept: another writer may have been here.
+    if n == 0
+        && wbc.sync_all
+        && let Some(pfn) = mm.find_page(mapping, first)
+        && mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED)
+    {
+        if mm.frames.has(pfn, flag::WRITEBACK) {
+            mm.wait_on_page_writeback(pfn).await;
+        } else {
+            mm.lock_page(pfn).await;
+            mm.unlock_page(pfn);
+        }
+        return Written {
+            pages: 0,
+            advanced: 0,
         };
-        if mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED) {
-            if n == 0 && wbc.sync_all {
-                if mm.frames.has(pfn, flag::WRITEBACK) {
-                    mm.wait_on_page_writeback(pfn).await;
-                } else {
-                    mm.lock_page(pfn).await;
-                    mm.unlock_page(pfn);
-                }
-                return Written {
-                    pages: 0,
-                    advanced: 0,
-                };
-            }
-            break;
-        }
-        if !mm.clear_page_dirty_for_io(pfn) {
-            break;
-        }
-        mm.set_page_writeback(pfn);
-        n += 1;
     }
     if n == 0 {
         return Written {
