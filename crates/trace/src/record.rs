@@ -52,8 +52,9 @@ impl Op {
 /// The latency of a record whose trace holds none.
 pub const NO_LATENCY: u64 = u64::MAX;
 
-/// The largest offset that a record reaches, in bytes: 2³² pages of 4 KiB.
-pub const MAX_FILE: u64 = 1 << 44;
+/// The largest offset that a record reaches, in bytes: 16 TiB less 4 GiB, so that the number of a
+/// page of 4 KiB and the pages around it fit 32 bits.
+pub const MAX_FILE: u64 = (1 << 44) - (1 << 32);
 
 /// One request: 40 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,8 @@
 
 use crate::dd;
 use crate::host::{Host, HostResult};
+use crate::replay;
+use crate::session::{Session, Shared};
 use crate::shell::{self, AndList, Word};
 use std::ops::Range;
 
@@ -46,10 +48,25 @@ pub struct Report {
 ///
 /// A host executes the steps in order. The script ends after its last step; background processes
 /// that still run then are stopped.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Script {
     /// The steps; at least one is not [`Step::Background`], so the script does not end at once.
     pub steps: Vec<Step>,
+    /// Files that are there before the script starts, on the device and not cached.
+    pub files: Vec<ExistingFile>,
+    /// What the script's programs share; [`Session::new`] gives it to a run.
+    pub shared: Vec<Shared>,
+    /// What a reader of the results must know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A file that is there before a script starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExistingFile {
+    /// Its path.
+    pub path: String,
+    /// Its length in bytes.
+    pub len: u64,
 }
 
 /// One step of a [`Script`].
@@ -77,16 +94,19 @@ macro_rules! programs {
         #[derive(Debug, Clone, PartialEq)]
         pub enum Command {
             $($(#[$doc])* $variant($program),)+
+            /// Some processes of a trace; made by [`crate::Replay::script`] and not by a shell.
+            Replay(replay::Lane),
         }
 
         impl Command {
-            /// The names of all programs.
+            /// The names of the programs that a command line can hold.
             pub const NAMES: &'static [&'static str] = &[$($name),+];
 
             /// The program's name.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => $name,)+
+                    Self::Replay(_) => "replay",
                 }
             }
 
@@ -106,9 +126,10 @@ macro_rules! programs {
             ///
             /// # Errors
             /// The first error of the host that the program does not expect.
-            pub async fn run<H: Host>(&self, host: &H) -> HostResult<Report> {
+            pub async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
                 match self {
                     $(Self::$variant(program) => program.run(host).await.map(Report::from),)+
+                    Self::Replay(lane) => lane.run(host, session).await,
                 }
             }
         }
@@ -144,7 +165,10 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
             "a last command without `&`, or `wait` as the last command",
         ));
     }
-    Ok(Script { steps })
+    Ok(Script {
+        steps,
+        ..Script::default()
+    })
 }
 
 fn step(list: &AndList) -> Result<Step, CommandError> {
@@ -226,7 +250,10 @@ mod tests {
             panic!("{script:?}")
         };
         assert_eq!(process.commands[0].name(), "dd");
-        let report = block_on(process.commands[0].run(&host)).unwrap();
+        let report = {
+            let session = Session::new(&script);
+            block_on(process.commands[0].run(&host, &session)).unwrap()
+        };
         assert_eq!(host.contents("x"), [0; 65536]);
         assert!(
             report
