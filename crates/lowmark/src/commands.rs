@@ -5,3 +5,4 @@ pub mod params;
 pub mod reproduce;
 pub mod run;
 pub mod schema;
+pub mod trace;
