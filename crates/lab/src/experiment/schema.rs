@@ -64,6 +64,9 @@ struct WorkloadTable {
     /// A recorded trace, relative to the experiment's folder or a folder above it.
     #[serde(default)]
     trace: Option<String>,
+    /// A fio job file, relative to the experiment's folder or a folder above it.
+    #[serde(default)]
+    fio: Option<String>,
     /// When the trace's requests are issued: as recorded, or as fast as possible.
     #[serde(default)]
     timing: Option<TimingName>,

@@ -4,6 +4,7 @@ use super::{Overrides, files_near, parse};
 use crate::diagnostic::{Diagnostic, Source};
 use crate::model::Experiment;
 use std::path::Path;
+use workload::Timing;
 use workload::session::Shared;
 
 /// What the command line says of such an experiment.
@@ -68,7 +69,8 @@ impl TraceRun {
         let mut experiment = parse(&source, &files_near(Path::new("run --trace")), overrides)?;
         for cell in &mut experiment.cells {
             let span = cell.spec.workload.shared.iter().map(|s| match s {
-                Shared::Trace(replay) => replay.survey.span_ns,
+                Shared::Trace(replay) if replay.timing == Timing::Recorded => replay.survey.span_ns,
+                _ => 0,
             });
             let span = span.max().unwrap_or(0);
             cell.spec.sample_ns = cell.spec.sample_ns.max(span / MOST_SAMPLES);

@@ -5,19 +5,21 @@ use super::expand::{Choices, alternatives};
 use super::machine::find_near;
 use super::node::{Node, Table};
 use super::read::read;
-use crate::diagnostic::{Diagnostic, one_of};
+use crate::diagnostic::{Diagnostic, Place, Source, one_of};
 use sim::spec::Machine;
 use std::path::{Path, PathBuf};
 use trace::{Format, Options, Survey, TraceError, Unit};
-use workload::{Replay, Script, Timing};
+use workload::{Replay, Script, Timing, fio};
 
 /// What runs; one of them is there.
-const KINDS: [&str; 2] = ["command", "trace"];
+const KINDS: [&str; 3] = ["command", "trace", "fio"];
 /// Keys that go with `trace`.
 const TRACE_KEYS: [&str; 4] = ["timing", "lenient", "format", "unit"];
 
 /// Every key of the table.
-const KEYS: [&str; 6] = ["command", "trace", "timing", "lenient", "format", "unit"];
+const KEYS: [&str; 7] = [
+    "command", "trace", "fio", "timing", "lenient", "format", "unit",
+];
 
 /// The workloads of an experiment in `folder`, with the choices that lead to each.
 ///
@@ -28,7 +30,7 @@ pub fn scripts(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Dia
         return Err(Diagnostic::at(
             &node.place,
             format!("`workload`: {} does not fit here", node.kind()),
-            "accepted: a table [workload] with the key `command` or `trace`",
+            "accepted: a table [workload] with the key `command`, `trace` or `fio`",
         ));
     };
     if let Some(e) = table.0.iter().find(|e| !KEYS.contains(&e.key.as_str())) {
@@ -40,7 +42,7 @@ pub fn scripts(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Dia
         return Err(Diagnostic::at(
             &node.place,
             "missing key `workload.command`",
-            "accepted: `command`, a command line in quotes, or `trace`, the file of a trace",
+            "accepted: `command`, a command line in quotes; `trace`, a trace's file; or `fio`, a job file",
         ));
     };
     if let Some(second) = kinds.next() {
@@ -63,6 +65,7 @@ pub fn scripts(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Dia
     }
     match kind.key.as_str() {
         "trace" => traces(table, &kind.node, folder),
+        "fio" => job_files(&kind.node, folder),
         _ => commands(&kind.node),
     }
 }
@@ -75,6 +78,35 @@ fn commands(node: &Node) -> Result<Vec<(Choices, Script)>, Diagnostic> {
         .map(|(text, node)| {
             let choices = several.then(|| ("workload.command".to_owned(), text));
             Ok((choices.into_iter().collect(), command::script(node)?))
+        })
+        .collect()
+}
+
+fn job_files(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
+    let files = alternatives(node, "workload.fio")?;
+    let several = files.len() > 1;
+    files
+        .into_iter()
+        .map(|(name, node)| {
+            let path = file(node, "workload.fio", &name, folder)?;
+            let shown = path.display().to_string();
+            let text = std::fs::read_to_string(&path).map_err(|e| {
+                Diagnostic::at(
+                    &node.place,
+                    format!("`workload.fio`: {shown} can't be read: {e}"),
+                    "accepted: a fio job file",
+                )
+            })?;
+            let source = Source::new(shown, text);
+            let jobs = fio::parse(source.text()).map_err(|e| {
+                let place = Place {
+                    source: source.clone(),
+                    span: e.span,
+                };
+                Diagnostic::at(&place, e.message, format!("accepted: {}", e.accepted))
+            })?;
+            let choices = several.then(|| ("workload.fio".to_owned(), name));
+            Ok((choices.into_iter().collect(), jobs.script()))
         })
         .collect()
 }
@@ -197,4 +229,87 @@ pub fn fits(node: &Node, script: &Script, machine: &Machine) -> Result<(), Diagn
 /// A complaint about a trace that was named on the command line.
 pub fn trace_error(e: &TraceError) -> Diagnostic {
     Diagnostic::placeless(e.to_string(), format!("accepted: {}", e.accepted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Experiment, Overrides, parse};
+
+    const MACHINE: &str = "name = \"m\"\ncpus = 1\n[[node]]\nzones = [{ zone = \"DMA32\", \
+        size = \"512M\" }]\n[disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n";
+
+    /// An experiment with this `[workload]` beside some files.
+    fn experiment(workload: &str) -> Result<Experiment, Diagnostic> {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("good.csv", "0,1,4096\n1,2,4096\n"),
+            ("cut.csv", "0,1,4096\n1,2"),
+            ("far.csv", "0,1,4096\n0,262144,4096\n"),
+            ("none.txt", "Dear Sir,\n"),
+            ("good.fio", "[a]\nsize=1m\nrw=randrw\n"),
+            ("wrong.fio", "[a]\nsize=1m\nverify=md5\n"),
+        ] {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        let text = format!(
+            "name = \"t\"\niterations = 1\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
+             machine = \"m.toml\"\n[workload]\n{workload}\n"
+        );
+        let files = |name: &str| Ok((name.to_owned(), MACHINE.to_owned()));
+        let source = Source::new(dir.path().join("t.toml").display().to_string(), text);
+        parse(&source, &files, &Overrides::default())
+    }
+
+    #[test]
+    fn traces_and_timings_are_axes() {
+        let e =
+            experiment("trace = [\"good.csv\", \"far.csv\"]\ntiming = [\"recorded\", \"fast\"]");
+        // The second trace's file takes a page more than the disk has.
+        assert!(e.unwrap_err().message.contains("1.0 GiB"));
+        let e = experiment(
+            "trace = \"good.csv\"\ntiming = [\"recorded\", \"fast\"]\nunit = \"object\"",
+        );
+        let e = e.unwrap();
+        assert_eq!(e.axes, ["workload.timing"]);
+        let notes = |i: usize| &e.cells[i].spec.workload.notes;
+        assert!(notes(0)[0].contains("names of objects"), "{:?}", notes(0));
+        assert_eq!(e.cells.len(), 2);
+        let e = experiment("trace = \"cut.csv\"\nlenient = true").unwrap();
+        let notes = &e.cells[0].spec.workload.notes;
+        assert!(notes[1].starts_with("1 records"), "{notes:?}");
+        assert_eq!(experiment("fio = [\"good.fio\"]").unwrap().cells.len(), 1);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        for (workload, place, message) in [
+            ("trace = \"cut.csv\"", "\"cut.csv\"", "record at line 2"),
+            ("trace = \"none.txt\"", "\"none.txt\"", "format"),
+            ("trace = \"no.csv\"", "\"no.csv\"", "no such file"),
+            ("trace = 3", "3", "workload.trace"),
+            ("trace = \"good.csv\"\nformat = \"mp3\"", "\"mp3\"", "mp3"),
+            (
+                "trace = \"good.csv\"\ntiming = \"slow\"",
+                "\"slow\"",
+                "slow",
+            ),
+            ("trace = \"good.csv\"\nlenient = 1", "1", "lenient"),
+            ("trace = \"good.csv\"\nfio = \"good.fio\"", "fio", "beside"),
+            ("fio = \"good.fio\"\ntiming = \"fast\"", "timing", "without"),
+            ("fio = \"wrong.fio\"", "verify=md5", "not supported"),
+            ("fio = \"no.fio\"", "\"no.fio\"", "no such file"),
+            ("timing = \"fast\"", "[workload]", "missing key"),
+        ] {
+            let e = experiment(workload).expect_err(workload);
+            assert!(e.message.contains(message), "{workload}: {e}");
+            assert!(
+                e.accepted.contains("accepted"),
+                "{workload}: {}",
+                e.accepted
+            );
+            let found = e.place.as_ref().unwrap().text();
+            assert!(found.starts_with(place), "{workload}: {found}");
+        }
+    }
 }
