@@ -23,7 +23,7 @@ pub struct Session {
 }
 
 enum State {
-    Trace(Arc<Replay>, Mutex<Feed>),
+    Trace(Arc<Replay>, Box<Mutex<Feed>>),
     Fio(Arc<fio::Job>, Mutex<fio::Progress>),
 }
 
@@ -42,7 +42,7 @@ impl Session {
                 .iter()
                 .map(|shared| match shared {
                     Shared::Trace(replay) => {
-                        State::Trace(Arc::clone(replay), Mutex::new(Feed::new(replay)))
+                        State::Trace(Arc::clone(replay), Box::new(Mutex::new(Feed::new(replay))))
                     }
                     Shared::Fio(job, nth) => {
                         let progress = fio::Progress::new(job, *nth);
