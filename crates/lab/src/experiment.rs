@@ -139,6 +139,7 @@ pub fn parse(
             workload::fits(runs, script, machine)?;
         }
     }
+    no_parameter_twice(table.get("params"), &parts.machines)?;
     let cells = parts.count();
     let runs = cells.saturating_mul(iterations as usize);
     if cells > expand::MOST || runs > MOST_RUNS {
@@ -341,6 +342,33 @@ fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {
         all.push((variant.choices, params));
     }
     Ok(all)
+}
+
+/// A parameter that a machine's disk has of its own would hide the experiment's.
+fn no_parameter_twice(
+    params: Option<&Node>,
+    machines: &[(Choices, sim::spec::Machine)],
+) -> Result<(), Diagnostic> {
+    let Some(table) = params.and_then(Node::table) else {
+        return Ok(());
+    };
+    for entry in &table.0 {
+        let owner = machines
+            .iter()
+            .find(|(_, m)| m.disk.params.contains_key(&entry.key));
+        if let Some((_, machine)) = owner {
+            let key = &entry.key;
+            return Err(Diagnostic::at(
+                &entry.place,
+                format!(
+                    "`params.{key}` has no effect: the disk of machine `{}` has its own",
+                    machine.name
+                ),
+                format!("accepted: the value in one place, such as `machine.disk.params.{key}`"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn filesystems(node: &Node) -> Result<Vec<FsKind>, Diagnostic> {

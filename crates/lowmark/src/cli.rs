@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Simulates Linux page reclaim and writeback, and compares policies on it.
 ///
@@ -32,6 +33,8 @@ pub enum Command {
     /// Look into a trace, or make one
     #[command(subcommand)]
     Trace(Trace),
+    /// Describe this computer as a machine file, and check the engine's formulas against its kernel
+    Machine(Machine),
 }
 
 /// Arguments of `run`.
@@ -264,6 +267,60 @@ pub struct Bench {
     pub json: bool,
 }
 
+/// Arguments of `machine`.
+#[derive(Debug, Args)]
+pub struct Machine {
+    /// The machine file to write, for `machine = "FILE"` in an experiment [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// A saved tree of /proc and /sys to read instead of this computer's
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// Save the files that were read as a tree for `--root`
+    #[arg(long, value_name = "DIR", conflicts_with = "root")]
+    pub save: Option<PathBuf>,
+    /// Compute watermarks, reserves and dirty limits with the engine's formulas and compare them
+    /// with the kernel's; exit code 1 if one differs
+    #[arg(long, conflicts_with_all = ["out", "probe"])]
+    pub verify: bool,
+    /// The machine's name in reports [default: its memory, as 9306M]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The tested disk, by its name in /sys/block [default: that of the root filesystem, or of the
+    /// probed folder]
+    #[arg(long, value_name = "DISK")]
+    pub disk: Option<String>,
+    /// Measure the device below this folder with a temporary file and fit a disk model to it
+    #[arg(long, value_name = "DIR", conflicts_with = "root")]
+    pub probe: Option<PathBuf>,
+    /// Size of the temporary file
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = probe_size)]
+    pub probe_size: u64,
+    /// The most time that measuring may take, in seconds, as 60s
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = probe_time)]
+    pub probe_time: Duration,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn probe_size(text: &str) -> Result<u64, String> {
+    let size = sim::spec::Size::parse(text)?.0;
+    if (machine::probe::LEAST_SIZE..=machine::probe::MOST_SIZE).contains(&size) {
+        Ok(size)
+    } else {
+        Err("accepted: 16M to 64G".into())
+    }
+}
+
+fn probe_time(text: &str) -> Result<Duration, String> {
+    let seconds = text.strip_suffix('s').unwrap_or(text).parse::<u64>();
+    match seconds {
+        Ok(n) if (2..=3600).contains(&n) => Ok(Duration::from_secs(n)),
+        _ => Err("accepted: 2s to 3600s".into()),
+    }
+}
+
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
@@ -315,6 +372,15 @@ mod tests {
         for wrong in ["", "0", "M", "1K", "-1", "99999999999G"] {
             assert!(count(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn probes_are_bounded() {
+        assert_eq!(probe_size("256M"), Ok(256 << 20));
+        assert!(probe_size("1M").is_err() && probe_size("1P").is_err());
+        assert_eq!(probe_time("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(probe_time("5"), Ok(Duration::from_secs(5)));
+        assert!(probe_time("0s").is_err() && probe_time("1h").is_err());
     }
 
     #[test]

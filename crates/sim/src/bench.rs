@@ -65,6 +65,7 @@ fn spec(mib: u64) -> RunSpec {
                 kind: DiskKind::Nvme,
                 capacity: Size(1 << 40),
                 members: None,
+                params: Default::default(),
                 faults: Vec::new(),
             },
         },

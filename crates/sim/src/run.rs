@@ -66,6 +66,8 @@ pub fn engine_config(machine: &Machine) -> Config {
             dirty_writeback_centisecs: u64::from(s.dirty_writeback_centisecs),
             dirty_expire_centisecs: u64::from(s.dirty_expire_centisecs),
             min_free_kbytes: s.min_free_kbytes,
+            watermark_scale_factor: s.watermark_scale_factor.map(u64::from),
+            lowmem_reserve_ratio: s.lowmem_reserve_ratio.map(u64::from),
             swappiness: u64::from(s.swappiness),
         },
     }
@@ -99,7 +101,10 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     );
     let mut wear = Rng::new(spec.seed, "disk");
     let queue = |d: &crate::spec::DiskSpec, label: &str, wear: &mut Rng| {
-        (Queue::new(d, p, wear), Rng::new(spec.seed, label))
+        (
+            Queue::new(d, &d.params(p), wear),
+            Rng::new(spec.seed, label),
+        )
     };
     let mut devices = vec![queue(&m.disk, "disk service", &mut wear)];
     let mut capacity = m.disk.capacity.0 / 4096;

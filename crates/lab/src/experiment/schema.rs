@@ -113,7 +113,7 @@ enum UnitName {
 }
 
 /// Keys that take one value only, or a list by nature.
-const NO_AXIS: [&str; 12] = [
+const NO_AXIS: [&str; 13] = [
     "name",
     "iterations",
     "seed",
@@ -126,6 +126,7 @@ const NO_AXIS: [&str; 12] = [
     "lenient",
     "format",
     "unit",
+    "lowmem_reserve_ratio",
 ];
 
 /// The schema of experiment files.
@@ -170,10 +171,15 @@ pub fn schema() -> Value {
             }
         }
     }
+    if let Some(params) = schema.pointer_mut("/$defs/DiskSpec/properties/params") {
+        *params = parameters(
+            "Model parameters of this disk that differ from those of the run: those of its kind, and of its queue.",
+        );
+    }
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         properties_to_axes(properties, &definition_kinds(schema_kinds()));
         if let Some(params) = properties.get_mut("params") {
-            *params = parameters();
+            *params = parameters("Model parameters that differ from their default.");
         }
     }
     schema
@@ -243,7 +249,7 @@ fn properties_to_axes(properties: &mut Map<String, Value>, tables: &[String]) {
     }
 }
 
-fn parameters() -> Value {
+fn parameters(description: &str) -> Value {
     let properties: Map<String, Value> = sim::Params::TABLE
         .iter()
         .map(|p| {
@@ -257,7 +263,7 @@ fn parameters() -> Value {
         })
         .collect();
     json!({
-        "description": "Model parameters that differ from their default.",
+        "description": description,
         "type": "object", "properties": properties, "additionalProperties": false,
     })
 }
@@ -281,5 +287,8 @@ mod tests {
         assert_eq!(schema["$defs"]["Policy"]["required"], json!(["base"]));
         assert!(schema["properties"]["params"]["properties"]["cost_copy"].is_object());
         assert!(schema["properties"]["policies"]["anyOf"].is_null());
+        let disk = &schema["$defs"]["DiskSpec"]["properties"]["params"]["properties"];
+        assert_eq!(disk["ssd_read"]["anyOf"][1]["type"], "array");
+        assert!(schema["$defs"]["Sysctl"]["properties"]["lowmem_reserve_ratio"]["anyOf"].is_null());
     }
 }

@@ -52,6 +52,7 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
                 kind: DiskKind::Disk,
                 capacity: Size(1 << 30),
                 members: None,
+                params: Default::default(),
                 faults: Vec::new(),
             },
         },

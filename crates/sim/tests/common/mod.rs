@@ -41,6 +41,7 @@ pub fn disk(kind: DiskKind) -> DiskSpec {
         kind,
         capacity: Size(4 << 30),
         members: None,
+        params: Default::default(),
         faults: Vec::new(),
     }
 }
