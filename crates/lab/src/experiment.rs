@@ -14,9 +14,13 @@ mod policy;
 mod range;
 mod read;
 mod schema;
+mod trace_run;
+mod workload;
 
 pub use machine::{Files, files_near};
 pub use schema::schema;
+pub use trace_run::TraceRun;
+pub use workload::trace_error;
 
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
 use crate::model::{Cell, Experiment};
@@ -118,21 +122,23 @@ pub fn parse(
 
     let tables = table.get("policies");
     policy::check_all(tables)?;
+    let runs = required(&root, table, "workload", "a table with `command`")?;
+    let folder = Path::new(source.name()).parent().unwrap_or(Path::new(""));
     let parts = Parts {
         machines: machine::machines(
             required(&root, table, "machine", "\"machines/3765M.toml\"")?,
             files,
         )?,
-        scripts: scripts(required(
-            &root,
-            table,
-            "workload",
-            "a table with `command`",
-        )?)?,
+        scripts: workload::scripts(runs, folder)?,
         params: params(table.get("params"))?,
         filesystems: filesystems(required(&root, table, "filesystem", "\"ext4\"")?)?,
         policies: named_policies(required(&root, table, "policy", "\"linux-3.1\"")?, tables)?,
     };
+    for (_, machine) in &parts.machines {
+        for (_, script) in &parts.scripts {
+            workload::fits(runs, script, machine)?;
+        }
+    }
     no_parameter_twice(table.get("params"), &parts.machines)?;
     let cells = parts.count();
     let runs = cells.saturating_mul(iterations as usize);
@@ -177,7 +183,7 @@ fn rank(key: &str) -> usize {
         "policy" => 4,
         "filesystem" => 3,
         k if k.starts_with("params") => 2,
-        "workload.command" => 1,
+        k if k.starts_with("workload") => 1,
         _ => 0,
     }
 }
@@ -222,7 +228,7 @@ fn optional<T: serde::de::DeserializeOwned>(
 /// What the matrix is the product of; choices are empty where there is nothing to choose.
 struct Parts {
     machines: Vec<(Choices, sim::spec::Machine)>,
-    scripts: Vec<(Choices, workload::Script)>,
+    scripts: Vec<(Choices, ::workload::Script)>,
     params: Vec<(Choices, Params)>,
     filesystems: Vec<FsKind>,
     policies: Vec<mm::Policy>,
@@ -288,36 +294,6 @@ impl Parts {
         }
         cells
     }
-}
-
-fn scripts(node: &Node) -> Result<Vec<(Choices, workload::Script)>, Diagnostic> {
-    let Some(table) = node.table() else {
-        return Err(Diagnostic::at(
-            &node.place,
-            format!("`workload`: {} does not fit here", node.kind()),
-            "accepted: a table [workload] with the key `command`",
-        ));
-    };
-    if let Some(e) = table.0.iter().find(|e| e.key != "command") {
-        let what = format!("unknown key `workload.{}`", e.key);
-        return Err(Diagnostic::at(&e.place, what, one_of(&e.key, &["command"])));
-    }
-    let Some(command) = table.get("command") else {
-        return Err(Diagnostic::at(
-            &node.place,
-            "missing key `workload.command`",
-            "accepted: `command`, a command line in quotes",
-        ));
-    };
-    let lines = alternatives(command, "workload.command")?;
-    let several = lines.len() > 1;
-    lines
-        .into_iter()
-        .map(|(text, node)| {
-            let choices = several.then(|| ("workload.command".to_owned(), text));
-            Ok((choices.into_iter().collect(), command::script(node)?))
-        })
-        .collect()
 }
 
 fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {

@@ -6,3 +6,4 @@ pub mod params;
 pub mod reproduce;
 pub mod run;
 pub mod schema;
+pub mod trace;

@@ -23,7 +23,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use workload::{HostError, Report, Step};
+use workload::{HostError, Report, Session, Step};
 
 /// Files, tasks and devices a world has room for.
 const MAX_MAPPINGS: u32 = 65_536;
@@ -193,12 +193,21 @@ async fn shell<const T: bool>(
     mm: &SimMm<T>,
     spec: &RunSpec,
     names: &Namespace,
+    session: &Session,
     progress: &Progress,
 ) {
     if !boot(mm, &spec.machine).await {
         mm.world
             .out_of_memory("the machine's boot footprint does not fit its memory".into());
         return;
+    }
+    for file in &spec.workload.files {
+        if !names.lay_out(mm, &file.path, file.len) {
+            let error = HostError::NoSpace(format!("{} ({} bytes)", file.path, file.len));
+            *progress.error.borrow_mut() = Some(error);
+            mm.world.sched.stop();
+            return;
+        }
     }
     // A second passes between boot and workload: counters settle, kswapd sleeps.
     mm.world.sched.sleep(SECOND).await;
@@ -213,7 +222,7 @@ async fn shell<const T: bool>(
         match step {
             Step::Foreground(process) => {
                 let host = TaskHost::new(mm, names, start);
-                if !run_process(process, &host, progress).await {
+                if !run_process(process, &host, session, progress).await {
                     break;
                 }
             }
@@ -237,10 +246,11 @@ async fn shell<const T: bool>(
 async fn run_process<const T: bool>(
     process: &workload::Process,
     host: &TaskHost<'_, T>,
+    session: &Session,
     progress: &Progress,
 ) -> bool {
     for command in &process.commands {
-        match command.run(host).await {
+        match command.run(host, session).await {
             Ok(report) => progress.reports.borrow_mut().push(report),
             Err(e) => {
                 progress.error.borrow_mut().get_or_insert(e);
@@ -257,6 +267,7 @@ async fn background<const T: bool>(
     nth: usize,
     process: &workload::Process,
     names: &Namespace,
+    session: &Session,
     progress: &Progress,
 ) {
     let go = mm.world.queue_base + own_queue::PROCESS_DONE;
@@ -269,7 +280,7 @@ async fn background<const T: bool>(
     }
     let start = progress.started.get().unwrap_or(0);
     let host = TaskHost::new(mm, names, start);
-    run_process(process, &host, progress).await;
+    run_process(process, &host, session, progress).await;
     progress.foreground.set(progress.foreground.get() + 1);
     mm.world.sched.wake(go);
 }
@@ -283,6 +294,10 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     let mm = build::<T>(spec);
     fs::mount(&mm);
     let names = Namespace::default();
+    let session = Session::new(&spec.workload);
+    if !spec.workload.shared.is_empty() {
+        mm.world.fs.reuse.start();
+    }
     let progress = Progress::default();
     let w = &mm.world;
     let mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
@@ -316,7 +331,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         if let Step::Background(process) = step {
             list.push(add(
                 &mm,
-                Box::pin(background(&mm, nth, process, &names, &progress)),
+                Box::pin(background(&mm, nth, process, &names, &session, &progress)),
                 0,
                 0,
             ));
@@ -325,7 +340,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     }
     list.push(add(
         &mm,
-        Box::pin(shell(&mm, spec, &names, &progress)),
+        Box::pin(shell(&mm, spec, &names, &session, &progress)),
         0,
         0,
     ));
@@ -379,6 +394,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         Event::Timer(..) => {}
     });
     drop(futures);
+    progress.reports.borrow_mut().extend(session.report());
     if spec.check_ns > 0
         && check_error.is_none()
         && let Err(e) = mm.recount()
@@ -386,6 +402,28 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         check_error = Some(format!("recount at the end: {e}"));
     }
     gather(&mm, spec, &progress, sampler, outcome, check_error, ended)
+}
+
+/// How well the page cache served, if it was counted.
+fn reuse(r: &fs::Reuse) -> Vec<(String, Metric)> {
+    let mut metrics = Vec::new();
+    let mut put = |name: &str, unit, value| {
+        metrics.push((name.to_string(), Metric { unit, value }));
+    };
+    if !r.on() {
+        return metrics;
+    }
+    let (read, found) = (r.read.get(), r.read_found.get());
+    let (all, all_found) = (read + r.written.get(), found + r.written_found.get());
+    if all > 0 {
+        put("hit_ratio", "share", all_found as f64 / all as f64);
+    }
+    if read > 0 {
+        put("read_hit_ratio", "share", found as f64 / read as f64);
+    }
+    put("read_from_disk", "bytes", r.fetched.get() as f64 * 4096.0);
+    put("read_again", "bytes", r.fetched_again.get() as f64 * 4096.0);
+    metrics
 }
 
 fn gather<const T: bool>(
@@ -440,6 +478,7 @@ fn gather<const T: bool>(
             }
         }
     }
+    metrics.extend(reuse(&w.fs.reuse));
     let baseline: BTreeMap<String, u64> = progress.baseline.borrow().iter().cloned().collect();
     let levels: Vec<&str> = ZoneStat::ALL
         .iter()
@@ -458,7 +497,7 @@ fn gather<const T: bool>(
             (name, v.saturating_sub(before))
         })
         .collect();
-    let mut notes = Vec::new();
+    let mut notes = spec.workload.notes.clone();
     if w.lost_pages.get() > 0 {
         notes.push(format!(
             "{} dirty pages could not be written and are lost",

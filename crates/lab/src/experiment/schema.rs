@@ -59,11 +59,61 @@ enum MachineRef {
 #[expect(dead_code, reason = "only its schema is used")]
 struct WorkloadTable {
     /// A shell command line, such as `dd if=/dev/zero of=disk/zeroes bs=32k count=$((10 << 15))`.
-    command: String,
+    #[serde(default)]
+    command: Option<String>,
+    /// A recorded trace, relative to the experiment's folder or a folder above it.
+    #[serde(default)]
+    trace: Option<String>,
+    /// A fio job file, relative to the experiment's folder or a folder above it.
+    #[serde(default)]
+    fio: Option<String>,
+    /// When the trace's requests are issued: as recorded, or as fast as possible.
+    #[serde(default)]
+    timing: Option<TimingName>,
+    /// Skip and count records of the trace that can't be read.
+    #[serde(default)]
+    lenient: Option<bool>,
+    /// The trace's format, if contents and name do not tell.
+    #[serde(default)]
+    format: Option<FormatName>,
+    /// What the object numbers of libCacheSim's formats are.
+    #[serde(default)]
+    unit: Option<UnitName>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum TimingName {
+    Recorded,
+    Fast,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum FormatName {
+    #[serde(rename = "oracleGeneral")]
+    OracleGeneral,
+    Csv,
+    Msr,
+    FioIolog,
+    Blkparse,
+    Strace,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum UnitName {
+    Auto,
+    Sector,
+    Page,
+    Object,
 }
 
 /// Keys that take one value only, or a list by nature.
-const NO_AXIS: [&str; 10] = [
+const NO_AXIS: [&str; 13] = [
     "name",
     "iterations",
     "seed",
@@ -73,6 +123,9 @@ const NO_AXIS: [&str; 10] = [
     "node",
     "zones",
     "faults",
+    "lenient",
+    "format",
+    "unit",
     "lowmem_reserve_ratio",
 ];
 

@@ -58,7 +58,7 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
         },
         filesystem,
         policy: mm::Policy::linux_3_0().named(policy),
-        workload: workload::Script { steps: Vec::new() },
+        workload: workload::Script::default(),
         params: Params::default(),
         seed: 0,
         sample_ns: 0,
