@@ -2,7 +2,7 @@
 //!
 //! Where one value is due, a list makes an axis of the matrix. The matrix is the full product.
 //! Its order is stable: machines are outermost (in the order of the file, and within a machine its
-//! own lists in the order of its text), then command lines, then `[params]`, then filesystems;
+//! own lists in the order of its text), then command lines and their binding, then `[params]`, then filesystems;
 //! policies are innermost, so that what is compared stands side by side.
 
 mod command;
@@ -21,6 +21,7 @@ pub use schema::schema;
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
 use crate::model::{Cell, Experiment};
 use expand::{Choices, alternatives, expand};
+use mm::zone::ZoneType;
 use node::{Node, Table};
 use range::At;
 use read::read;
@@ -123,7 +124,7 @@ pub fn parse(
             required(&root, table, "machine", "\"machines/3765M.toml\"")?,
             files,
         )?,
-        scripts: scripts(required(
+        workloads: workloads(required(
             &root,
             table,
             "workload",
@@ -133,6 +134,11 @@ pub fn parse(
         filesystems: filesystems(required(&root, table, "filesystem", "\"ext4\"")?)?,
         policies: named_policies(required(&root, table, "policy", "\"linux-3.1\"")?, tables)?,
     };
+    for (_, machine) in &parts.machines {
+        for (_, workload) in &parts.workloads {
+            workload.fits(machine)?;
+        }
+    }
     let cells = parts.count();
     let runs = cells.saturating_mul(iterations as usize);
     if cells > expand::MOST || runs > MOST_RUNS {
@@ -176,7 +182,7 @@ fn rank(key: &str) -> usize {
         "policy" => 4,
         "filesystem" => 3,
         k if k.starts_with("params") => 2,
-        "workload.command" => 1,
+        k if k.starts_with("workload") => 1,
         _ => 0,
     }
 }
@@ -221,10 +227,49 @@ fn optional<T: serde::de::DeserializeOwned>(
 /// What the matrix is the product of; choices are empty where there is nothing to choose.
 struct Parts {
     machines: Vec<(Choices, sim::spec::Machine)>,
-    scripts: Vec<(Choices, workload::Script)>,
+    workloads: Vec<(Choices, Workload)>,
     params: Vec<(Choices, Params)>,
     filesystems: Vec<FsKind>,
     policies: Vec<mm::Policy>,
+}
+
+/// What runs, and where.
+#[derive(Clone)]
+struct Workload {
+    script: workload::Script,
+    /// The node its memory comes from, and the place that says so.
+    membind: Option<(u32, Place)>,
+}
+
+impl Workload {
+    /// Whether a machine has the node that the workload is bound to.
+    fn fits(&self, machine: &sim::spec::Machine) -> Result<(), Diagnostic> {
+        let Some((node, place)) = &self.membind else {
+            return Ok(());
+        };
+        let nodes = machine.nodes.len();
+        let Some(spec) = machine.nodes.get(*node as usize) else {
+            return Err(Diagnostic::at(
+                place,
+                format!(
+                    "`workload.membind`: the machine `{}` has no node {node}",
+                    machine.name
+                ),
+                format!("accepted: 0 to {}", nodes.saturating_sub(1)),
+            ));
+        };
+        if spec.zones.iter().all(|z| z.zone == ZoneType::Movable) {
+            return Err(Diagnostic::at(
+                place,
+                format!(
+                    "`workload.membind`: node {node} of `{}` has only movable memory",
+                    machine.name
+                ),
+                "accepted: a node with a zone DMA, DMA32 or Normal",
+            ));
+        }
+        Ok(())
+    }
 }
 
 struct RunSettings {
@@ -237,7 +282,7 @@ impl Parts {
     fn count(&self) -> usize {
         [
             self.machines.len(),
-            self.scripts.len(),
+            self.workloads.len(),
             self.params.len(),
             self.filesystems.len(),
             self.policies.len(),
@@ -249,12 +294,12 @@ impl Parts {
     fn product(&self, settings: &RunSettings) -> Vec<Cell> {
         let mut cells = Vec::with_capacity(self.count());
         for (machine_choices, machine) in &self.machines {
-            for (script_choices, script) in &self.scripts {
+            for (workload_choices, workload) in &self.workloads {
                 for (param_choices, params) in &self.params {
                     for &filesystem in &self.filesystems {
                         for (i, policy) in self.policies.iter().enumerate() {
                             let mut axes =
-                                [&machine_choices[..], script_choices, param_choices].concat();
+                                [&machine_choices[..], workload_choices, param_choices].concat();
                             if self.filesystems.len() > 1 {
                                 axes.push(("filesystem".into(), filesystem.name().into()));
                             }
@@ -271,7 +316,8 @@ impl Parts {
                                     machine: machine.clone(),
                                     filesystem,
                                     policy: policy.clone(),
-                                    workload: script.clone(),
+                                    workload: workload.script.clone(),
+                                    membind: workload.membind.as_ref().map(|b| b.0),
                                     params: params.clone(),
                                     seed: 0,
                                     sample_ns: settings.sample_ns,
@@ -289,7 +335,7 @@ impl Parts {
     }
 }
 
-fn scripts(node: &Node) -> Result<Vec<(Choices, workload::Script)>, Diagnostic> {
+fn workloads(node: &Node) -> Result<Vec<(Choices, Workload)>, Diagnostic> {
     let Some(table) = node.table() else {
         return Err(Diagnostic::at(
             &node.place,
@@ -297,9 +343,10 @@ fn scripts(node: &Node) -> Result<Vec<(Choices, workload::Script)>, Diagnostic> 
             "accepted: a table [workload] with the key `command`",
         ));
     };
-    if let Some(e) = table.0.iter().find(|e| e.key != "command") {
+    let keys = ["command", "membind"];
+    if let Some(e) = table.0.iter().find(|e| !keys.contains(&e.key.as_str())) {
         let what = format!("unknown key `workload.{}`", e.key);
-        return Err(Diagnostic::at(&e.place, what, one_of(&e.key, &["command"])));
+        return Err(Diagnostic::at(&e.place, what, one_of(&e.key, &keys)));
     }
     let Some(command) = table.get("command") else {
         return Err(Diagnostic::at(
@@ -308,15 +355,42 @@ fn scripts(node: &Node) -> Result<Vec<(Choices, workload::Script)>, Diagnostic> 
             "accepted: `command`, a command line in quotes",
         ));
     };
+    let choice = |several: bool, key: &str, text: &str| {
+        several
+            .then(|| (format!("workload.{key}"), text.to_owned()))
+            .into_iter()
+    };
+    let mut bindings = vec![(Choices::new(), None)];
+    if let Some(membind) = table.get("membind") {
+        let path = "workload.membind";
+        let nodes = alternatives(membind, path)?;
+        bindings = nodes
+            .iter()
+            .map(|(text, at)| {
+                let node: u32 = read(at, path)?;
+                Ok((
+                    choice(nodes.len() > 1, "membind", text).collect(),
+                    Some((node, at.place.clone())),
+                ))
+            })
+            .collect::<Result<_, Diagnostic>>()?;
+    }
     let lines = alternatives(command, "workload.command")?;
-    let several = lines.len() > 1;
-    lines
-        .into_iter()
-        .map(|(text, node)| {
-            let choices = several.then(|| ("workload.command".to_owned(), text));
-            Ok((choices.into_iter().collect(), command::script(node)?))
-        })
-        .collect()
+    let mut all = Vec::with_capacity(lines.len() * bindings.len());
+    for (text, node) in &lines {
+        let script = command::script(node)?;
+        for (bound, membind) in &bindings {
+            let choices = choice(lines.len() > 1, "command", text).chain(bound.clone());
+            all.push((
+                choices.collect(),
+                Workload {
+                    script: script.clone(),
+                    membind: membind.clone(),
+                },
+            ));
+        }
+    }
+    Ok(all)
 }
 
 fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {

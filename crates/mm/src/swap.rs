@@ -126,7 +126,7 @@ impl<W: World> Mm<W> {
             self.world.charge(Cost::Fault, 1);
             self.stat.event(VmEvent::PgFault, 1);
             if pte == 0 {
-                let Some(pfn) = self.alloc_page(Gfp::USER).await else {
+                let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
                     return false;
                 };
                 self.map_anon(pfn, region, index, true);
@@ -178,7 +178,7 @@ impl<W: World> Mm<W> {
             if self.swap.count[s as usize].get() == 0 || self.swap.cached[s as usize].get() != 0 {
                 continue;
             }
-            let Some(pfn) = self.alloc_page(Gfp::USER).await else {
+            let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
                 if wanted {
                     return false;
                 }

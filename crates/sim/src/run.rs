@@ -13,7 +13,7 @@ use crate::world::{SimWorld, own_queue};
 use mm::alloc::Gfp;
 use mm::kswapd::KSWAPD_FLAGS;
 use mm::mapping::MappingKind;
-use mm::task::PF_SWAPWRITE;
+use mm::task::{PF_MEMBIND, PF_SWAPWRITE};
 use mm::trace::TrackPath;
 use mm::vmstat::ZoneStat;
 use mm::world::{AllocPath, World};
@@ -195,6 +195,7 @@ async fn shell<const T: bool>(
             .out_of_memory("the machine's boot footprint does not fit its memory".into());
         return;
     }
+    bind(mm, spec);
     // A second passes between boot and workload: counters settle, kswapd sleeps.
     mm.world.sched.sleep(SECOND).await;
     for latency in mm.world.alloc.borrow_mut().iter_mut() {
@@ -229,6 +230,13 @@ async fn shell<const T: bool>(
     mm.world.sched.stop();
 }
 
+/// Holds the calling task's memory to the workload's node.
+fn bind<const T: bool>(mm: &SimMm<T>, spec: &RunSpec) {
+    if let Some(node) = spec.membind {
+        mm.init_task(mm.world.sched.task(), PF_MEMBIND, node);
+    }
+}
+
 async fn run_process<const T: bool>(
     process: &workload::Process,
     host: &TaskHost<'_, T>,
@@ -249,6 +257,7 @@ async fn run_process<const T: bool>(
 /// A background process: waits until the shell reaches its step.
 async fn background<const T: bool>(
     mm: &SimMm<T>,
+    spec: &RunSpec,
     nth: usize,
     process: &workload::Process,
     names: &Namespace,
@@ -262,6 +271,7 @@ async fn background<const T: bool>(
         }
         mm.world.sched.wait(go, ticket, None).await;
     }
+    bind(mm, spec);
     let start = progress.started.get().unwrap_or(0);
     let host = TaskHost::new(mm, names, start);
     run_process(process, &host, progress).await;
@@ -311,7 +321,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         if let Step::Background(process) = step {
             list.push(add(
                 &mm,
-                Box::pin(background(&mm, nth, process, &names, &progress)),
+                Box::pin(background(&mm, spec, nth, process, &names, &progress)),
                 0,
                 0,
             ));

@@ -60,6 +60,10 @@ enum MachineRef {
 struct WorkloadTable {
     /// A shell command line, such as `dd if=/dev/zero of=disk/zeroes bs=32k count=$((10 << 15))`.
     command: String,
+    /// The NUMA node that the workload's page cache and anonymous memory come from, as under
+    /// `numactl --membind`; absent: any, from node 0 on.
+    #[serde(default)]
+    membind: Option<u32>,
 }
 
 /// Keys that take one value only, or a list by nature.

@@ -58,6 +58,7 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
         filesystem,
         policy: mm::Policy::linux_3_0().named(policy),
         workload: workload::Script { steps: Vec::new() },
+        membind: None,
         params: Params::default(),
         seed: 0,
         sample_ns: 0,
