@@ -272,8 +272,9 @@ impl<W: World> Mm<W> {
     }
 
     /// Recounts slots and entries.
-    pub(crate) fn check_swap(&self) -> Result<(), String> {
-        let mut named = vec![0u32; self.swap.count.len()];
+    pub(crate) fn check_swap(&self, named: &mut Vec<u32>) -> Result<(), String> {
+        named.clear();
+        named.resize(self.swap.count.len(), 0);
         for region in self.swap.regions.iter().filter_map(OnceLock::get) {
             for pte in region.iter().map(Word32::get) {
                 if pte & 1 == 0 && pte != 0 {

@@ -18,7 +18,7 @@ use mm::trace::TrackPath;
 use mm::vmstat::ZoneStat;
 use mm::world::{AllocPath, World};
 use mm::zone::ZoneInfo;
-use mm::{Config, Mm, SECOND};
+use mm::{Config, Mm, Recount, SECOND};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -349,6 +349,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     let mut sampler = Sampler::new(&mm, kswapds, flushers);
     let mut outcome = None;
     let mut check_error = None;
+    let mut recount = Recount::default();
     let ended = w.sched.run(&mut futures, |time, event| match event {
         Event::Device(dev) => SimWorld::device_event(&mm, dev),
         Event::Periodic(SAMPLE) => {
@@ -359,7 +360,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         }
         Event::Periodic(CHECK) => {
             w.sched.at(time + spec.check_ns, Event::Periodic(CHECK));
-            if let Err(e) = mm.recount() {
+            if let Err(e) = recount.run(&mm) {
                 check_error.get_or_insert(format!("recount at {time} ns: {e}"));
                 w.sched.stop();
             }
@@ -386,7 +387,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     drop(futures);
     if spec.check_ns > 0
         && check_error.is_none()
-        && let Err(e) = mm.recount()
+        && let Err(e) = recount.run(&mm)
     {
         check_error = Some(format!("recount at the end: {e}"));
     }
