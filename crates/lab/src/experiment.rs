@@ -2,7 +2,7 @@
 //!
 //! Where one value is due, a list makes an axis of the matrix. The matrix is the full product.
 //! Its order is stable: machines are outermost (in the order of the file, and within a machine its
-//! own lists in the order of its text), then command lines, then `[params]`, then filesystems;
+//! own lists in the order of its text), then command lines and their binding, then `[params]`, then filesystems;
 //! policies are innermost, so that what is compared stands side by side.
 
 mod command;
@@ -129,14 +129,14 @@ pub fn parse(
             required(&root, table, "machine", "\"machines/3765M.toml\"")?,
             files,
         )?,
-        scripts: workload::scripts(runs, folder)?,
+        workloads: workload::workloads(runs, folder)?,
         params: params(table.get("params"))?,
         filesystems: filesystems(required(&root, table, "filesystem", "\"ext4\"")?)?,
         policies: named_policies(required(&root, table, "policy", "\"linux-3.1\"")?, tables)?,
     };
     for (_, machine) in &parts.machines {
-        for (_, script) in &parts.scripts {
-            workload::fits(runs, script, machine)?;
+        for (_, workload) in &parts.workloads {
+            workload::fits(runs, workload, machine)?;
         }
     }
     no_parameter_twice(table.get("params"), &parts.machines)?;
@@ -228,7 +228,7 @@ fn optional<T: serde::de::DeserializeOwned>(
 /// What the matrix is the product of; choices are empty where there is nothing to choose.
 struct Parts {
     machines: Vec<(Choices, sim::spec::Machine)>,
-    scripts: Vec<(Choices, ::workload::Script)>,
+    workloads: Vec<(Choices, workload::Workload)>,
     params: Vec<(Choices, Params)>,
     filesystems: Vec<FsKind>,
     policies: Vec<mm::Policy>,
@@ -244,7 +244,7 @@ impl Parts {
     fn count(&self) -> usize {
         [
             self.machines.len(),
-            self.scripts.len(),
+            self.workloads.len(),
             self.params.len(),
             self.filesystems.len(),
             self.policies.len(),
@@ -256,12 +256,12 @@ impl Parts {
     fn product(&self, settings: &RunSettings) -> Vec<Cell> {
         let mut cells = Vec::with_capacity(self.count());
         for (machine_choices, machine) in &self.machines {
-            for (script_choices, script) in &self.scripts {
+            for (workload_choices, workload) in &self.workloads {
                 for (param_choices, params) in &self.params {
                     for &filesystem in &self.filesystems {
                         for (i, policy) in self.policies.iter().enumerate() {
                             let mut axes =
-                                [&machine_choices[..], script_choices, param_choices].concat();
+                                [&machine_choices[..], workload_choices, param_choices].concat();
                             if self.filesystems.len() > 1 {
                                 axes.push(("filesystem".into(), filesystem.name().into()));
                             }
@@ -278,7 +278,8 @@ impl Parts {
                                     machine: machine.clone(),
                                     filesystem,
                                     policy: policy.clone(),
-                                    workload: script.clone(),
+                                    workload: workload.script.clone(),
+                                    membind: workload.membind.as_ref().map(|b| b.0),
                                     params: params.clone(),
                                     seed: 0,
                                     sample_ns: settings.sample_ns,

@@ -52,6 +52,7 @@ pub mod watermark;
 pub mod world;
 pub mod zone;
 
+pub use check::Recount;
 pub use frame::{NO_PFN, Pfn};
 pub use policy::Policy;
 pub use world::World;

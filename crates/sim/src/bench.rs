@@ -72,6 +72,7 @@ fn spec(mib: u64) -> RunSpec {
         filesystem: FsKind::Xfs,
         policy: mm::Policy::linux_3_1(),
         workload: workload::Script::default(),
+        membind: None,
         params: crate::Params::default(),
         seed: 1,
         sample_ns: 0,

@@ -331,7 +331,10 @@ async fn page_or_new<const T: bool>(
             return Ok(pfn);
         }
         mm.note_path(path);
-        let pfn = mm.alloc_page(gfp).await.ok_or(FsError::OutOfMemory)?;
+        let pfn = mm
+            .alloc_page(mm.bound(gfp))
+            .await
+            .ok_or(FsError::OutOfMemory)?;
         // Somebody may have entered it while we waited for memory.
         if mm.find_page(mapping, index).is_some() {
             mm.free_page(pfn, false);
@@ -427,7 +430,7 @@ async fn read_window<const T: bool>(
     let mut n = 0;
     mm.note_path(TrackPath::BufferedRead);
     while n < most && mm.find_page(mapping, index + n).is_none() {
-        let Some(pfn) = mm.alloc_page(Gfp::USER).await else {
+        let Some(pfn) = mm.alloc_page(mm.bound(Gfp::USER)).await else {
             if n == 0 {
                 return Err(FsError::OutOfMemory);
             }

@@ -349,6 +349,9 @@ pub struct RunSpec {
     pub policy: Policy,
     /// The workload.
     pub workload: workload::Script,
+    /// The node that the workload's page cache and anonymous memory come from
+    /// (`numactl --membind`); `None`: any, from node 0 on.
+    pub membind: Option<u32>,
     /// Model parameters.
     pub params: Params,
     /// Seed of all randomness of this run.

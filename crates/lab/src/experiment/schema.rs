@@ -79,6 +79,10 @@ struct WorkloadTable {
     /// What the object numbers of libCacheSim's formats are.
     #[serde(default)]
     unit: Option<UnitName>,
+    /// The NUMA node that the workload's page cache and anonymous memory come from, as under
+    /// `numactl --membind`; absent: any, from node 0 on.
+    #[serde(default)]
+    membind: Option<u32>,
 }
 
 #[derive(JsonSchema)]

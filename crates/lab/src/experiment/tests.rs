@@ -110,6 +110,31 @@ fn a_policy_may_build_on_another() {
 }
 
 #[test]
+fn a_workload_may_be_bound_to_a_node() {
+    let second = "[[node]]\nzones = [{ zone = \"Normal\", size = \"8M\" }]\n[boot]";
+    let machine = MACHINE.replace("[boot]", second);
+    let text = EXPERIMENT.replace("[workload]", "[workload]\nmembind = [0, 1]");
+    let e = parse_with(&text, &machine, &Overrides::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(e.axes[0], "workload.membind");
+    assert_eq!(
+        e.cells.iter().map(|c| c.spec.membind).collect::<Vec<_>>(),
+        [Some(0); 4]
+            .into_iter()
+            .chain([Some(1); 4])
+            .collect::<Vec<_>>()
+    );
+    assert!(
+        good(EXPERIMENT, &[])
+            .cells
+            .iter()
+            .all(|c| c.spec.membind.is_none())
+    );
+    let movable = machine.replace("\"Normal\", size = \"8M\"", "\"Movable\", size = \"8M\"");
+    let e = parse_with(&text, &movable, &Overrides::default()).unwrap_err();
+    assert!(show(&e).contains("only movable memory"), "{}", show(&e));
+}
+
+#[test]
 fn any_scalar_may_be_a_list() {
     let e = good(
         EXPERIMENT,
@@ -281,6 +306,16 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
             "\"\\u0064d fi=/dev/zero",
         ),
         ("unknown workload key", "command =", "comand ="),
+        (
+            "binding to a node that is not there",
+            "[workload]\n",
+            "[workload]\nmembind = 1\n",
+        ),
+        (
+            "binding of wrong type",
+            "[workload]\n",
+            "[workload]\nmembind = \"1\"\n",
+        ),
         (
             "unknown parameter",
             "[policies.vanilla]",

@@ -6,6 +6,7 @@ use super::machine::find_near;
 use super::node::{Node, Table};
 use super::read::read;
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
+use mm::zone::ZoneType;
 use sim::spec::Machine;
 use std::path::{Path, PathBuf};
 use trace::{Format, Options, Survey, TraceError, Unit};
@@ -17,15 +18,63 @@ const KINDS: [&str; 3] = ["command", "trace", "fio"];
 const TRACE_KEYS: [&str; 4] = ["timing", "lenient", "format", "unit"];
 
 /// Every key of the table.
-const KEYS: [&str; 7] = [
-    "command", "trace", "fio", "timing", "lenient", "format", "unit",
+const KEYS: [&str; 8] = [
+    "command", "trace", "fio", "timing", "lenient", "format", "unit", "membind",
 ];
+
+/// What runs, and where.
+#[derive(Clone)]
+pub struct Workload {
+    /// What runs.
+    pub script: Script,
+    /// The node that its memory comes from, and the place that says so.
+    pub membind: Option<(u32, Place)>,
+}
 
 /// The workloads of an experiment in `folder`, with the choices that lead to each.
 ///
 /// # Errors
 /// What can't be read or run.
-pub fn scripts(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
+pub fn workloads(node: &Node, folder: &Path) -> Result<Vec<(Choices, Workload)>, Diagnostic> {
+    let scripts = scripts(node, folder)?;
+    let bindings = bindings(node.table().and_then(|t| t.get("membind")))?;
+    let mut all = Vec::with_capacity(scripts.len() * bindings.len());
+    for (choices, script) in &scripts {
+        for (bound, membind) in &bindings {
+            let workload = Workload {
+                script: script.clone(),
+                membind: membind.clone(),
+            };
+            all.push(([&choices[..], bound].concat(), workload));
+        }
+    }
+    Ok(all)
+}
+
+/// The nodes that `workload.membind` names, each with its place.
+type Bindings = Vec<(Choices, Option<(u32, Place)>)>;
+
+fn bindings(membind: Option<&Node>) -> Result<Bindings, Diagnostic> {
+    let path = "workload.membind";
+    let Some(membind) = membind else {
+        return Ok(vec![(Choices::new(), None)]);
+    };
+    let nodes = alternatives(membind, path)?;
+    let several = nodes.len() > 1;
+    nodes
+        .into_iter()
+        .map(|(text, at)| {
+            let choices = several.then(|| (path.to_owned(), text));
+            let node: u32 = read(at, path)?;
+            Ok((
+                choices.into_iter().collect(),
+                Some((node, at.place.clone())),
+            ))
+        })
+        .collect()
+}
+
+fn scripts(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
     let Some(table) = node.table() else {
         return Err(Diagnostic::at(
             &node.place,
@@ -203,11 +252,16 @@ fn unknown(node: &Node, key: &str, text: &str, names: &[&str]) -> Diagnostic {
     )
 }
 
-/// Checks that the files which a workload finds there fit a machine's disk.
+/// Checks that a machine has the node that a workload is bound to, and room on its disk for the
+/// files which the workload finds there.
 ///
 /// # Errors
-/// They do not.
-pub fn fits(node: &Node, script: &Script, machine: &Machine) -> Result<(), Diagnostic> {
+/// It has not.
+pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), Diagnostic> {
+    if let Some((node, place)) = &workload.membind {
+        has_node(*node, place, machine)?;
+    }
+    let script = &workload.script;
     let pages: u64 = script.files.iter().map(|f| f.len.div_ceil(4096)).sum();
     let capacity = machine.disk.capacity.0;
     if pages.saturating_mul(4096) <= capacity {
@@ -224,6 +278,25 @@ pub fn fits(node: &Node, script: &Script, machine: &Machine) -> Result<(), Diagn
         ),
         "accepted: a machine with a larger `disk.capacity`",
     ))
+}
+
+fn has_node(node: u32, place: &Place, machine: &Machine) -> Result<(), Diagnostic> {
+    let name = &machine.name;
+    let Some(spec) = machine.nodes.get(node as usize) else {
+        return Err(Diagnostic::at(
+            place,
+            format!("`workload.membind`: the machine `{name}` has no node {node}"),
+            format!("accepted: 0 to {}", machine.nodes.len().saturating_sub(1)),
+        ));
+    };
+    if spec.zones.iter().all(|z| z.zone == ZoneType::Movable) {
+        return Err(Diagnostic::at(
+            place,
+            format!("`workload.membind`: node {node} of `{name}` has only movable memory"),
+            "accepted: a node with a zone DMA, DMA32 or Normal",
+        ));
+    }
+    Ok(())
 }
 
 /// A complaint about a trace that was named on the command line.

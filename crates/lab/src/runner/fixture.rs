@@ -59,6 +59,7 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
         filesystem,
         policy: mm::Policy::linux_3_0().named(policy),
         workload: workload::Script::default(),
+        membind: None,
         params: Params::default(),
         seed: 0,
         sample_ns: 0,
