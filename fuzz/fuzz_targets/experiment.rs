@@ -9,5 +9,9 @@ const MACHINE: &str = include_str!("../seeds/machine/small.toml");
 
 fuzz_target!(|text: &str| {
     let files = |name: &str| Ok((name.to_owned(), MACHINE.to_owned()));
-    let _ = parse(&Source::new("fuzz.toml", text), &files, &Overrides::default());
+    let _ = parse(
+        &Source::new("fuzz.toml", text),
+        &files,
+        &Overrides::default(),
+    );
 });
