@@ -4,4 +4,7 @@
 #[path = "trace/any_bytes.rs"]
 mod any_bytes;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_bytes::read(bytes, Some(trace::Format::OracleGeneral)));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| any_bytes::read(
+    bytes,
+    Some(trace::Format::OracleGeneral)
+));
