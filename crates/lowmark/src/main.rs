@@ -17,6 +17,8 @@ fn main() -> ExitCode {
         cli::Command::Reproduce(args) => commands::reproduce::run(args),
         cli::Command::Params(args) => commands::params::run(args),
         cli::Command::Bench(args) => commands::bench::run(args),
+        cli::Command::Trace(what) => commands::trace::run(what),
+        cli::Command::Machine(args) => commands::machine::run(args),
         cli::Command::Schema => commands::schema::run(),
     };
     match done {

@@ -3,7 +3,7 @@
 use crate::Mm;
 use crate::alloc::Gfp;
 use crate::bdi::BdiStat;
-use crate::policy::DirtyLimits;
+use crate::policy::{DirtyExceeded, DirtyLimits};
 use crate::task::{PF_LESS_THROTTLE, PF_REALTIME};
 use crate::vmstat::ZoneStat;
 use crate::world::{Class, Cost, Word32, Word64, World};
@@ -45,6 +45,34 @@ pub fn limits(sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
         }
     } else {
         Limits { background, dirty }
+    }
+}
+
+/// Dirtyable pages of a whole machine, 4.8 and later: free pages less the reserves (see
+/// [`crate::watermark::total_reserve`]), and the file LRU lists.
+pub fn dirtyable_pages(free: u64, reserves: u64, file: u64) -> u64 {
+    free.saturating_sub(reserves) + file + 1
+}
+
+/// Limits for an amount of dirtyable memory, 4.2 and later: ratios are rounded down to whole
+/// 4096ths, and the result fits 32 bits.
+pub fn limits_in_4096ths(sysctl: &crate::Sysctl, dirtyable: u64) -> Limits {
+    let pick = |bytes: u64, ratio: u64| {
+        if bytes > 0 {
+            bytes.div_ceil(4096)
+        } else {
+            (ratio * 4096 / 100) * dirtyable / 4096
+        }
+    };
+    let dirty = pick(sysctl.dirty_bytes, sysctl.dirty_ratio).min(u64::from(u32::MAX));
+    let background = pick(sysctl.dirty_background_bytes, sysctl.dirty_background_ratio);
+    Limits {
+        background: if background >= dirty {
+            dirty / 2
+        } else {
+            background
+        },
+        dirty,
     }
 }
 
@@ -201,7 +229,7 @@ impl<W: World> Mm<W> {
         let b = &self.bdis[bdi as usize];
         let most = self.tick_fraction(10);
         let (mut pause, mut written) = (self.tick(), 0u64);
-        let mut exceeded;
+        let mut clear;
         let mut limits;
         let mut reclaimable;
         loop {
@@ -210,7 +238,7 @@ impl<W: World> Mm<W> {
             let writeback = self.stat.global(ZoneStat::NrWriteback);
             limits = self.dirty_limits();
             if reclaimable + writeback <= limits.freerun() {
-                exceeded = false;
+                clear = true;
                 break;
             }
             let share = self.bdi_dirty_limit(bdi, limits.dirty);
@@ -225,8 +253,15 @@ impl<W: World> Mm<W> {
             };
             let bdi_reclaimable = read(BdiStat::Reclaimable);
             let bdi_writeback = read(BdiStat::Writeback);
-            exceeded =
+            let exceeded =
                 bdi_reclaimable + bdi_writeback > limit || reclaimable + writeback > limits.dirty;
+            clear = match self.policy.dirty_exceeded {
+                DirtyExceeded::OwnLimit => !exceeded,
+                DirtyExceeded::LowestLimit => {
+                    bdi_reclaimable + bdi_writeback <= share - share / 8
+                        && reclaimable + writeback <= limits.dirty
+                }
+            };
             if !exceeded {
                 break;
             }
@@ -240,7 +275,7 @@ impl<W: World> Mm<W> {
             self.world.sleep(pause).await;
             pause = (pause * 2).min(most);
         }
-        if !exceeded {
+        if clear {
             b.dirty_exceeded.set(0);
         }
         if reclaimable > limits.background && !self.flusher_busy(bdi) {
@@ -276,6 +311,8 @@ mod tests {
         dirty_writeback_centisecs: 500,
         dirty_expire_centisecs: 3000,
         min_free_kbytes: None,
+        watermark_scale_factor: None,
+        lowmem_reserve_ratio: crate::watermark::LOWMEM_RESERVE_RATIO,
         swappiness: 60,
     };
 
@@ -300,6 +337,24 @@ mod tests {
         assert_eq!((l.dirty, l.background), (2, 1));
         let lifted = limits(&SYSCTL, 1000, true);
         assert_eq!((lifted.dirty, lifted.background), (500, 125));
+    }
+
+    /// A virtual machine of Linux 6.18: nr_free_pages 2178700 and 3788621 pages that no zone
+    /// manages yet, file LRU 130594, reserves 35412; /proc/vmstat says 1212204 and 605362.
+    #[test]
+    fn limits_of_a_6_18_machine() {
+        let dirtyable = dirtyable_pages(5_967_321, 35_412, 130_594);
+        let l = limits_in_4096ths(
+            &crate::Sysctl {
+                dirty_ratio: 20,
+                ..SYSCTL
+            },
+            dirtyable,
+        );
+        assert_eq!((l.dirty, l.background), (1_212_204, 605_362));
+        // A whole percent of it would be more.
+        assert!(l.dirty < dirtyable / 5);
+        assert_eq!(dirtyable_pages(10, 20, 30), 31);
     }
 
     #[test]

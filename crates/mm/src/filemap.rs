@@ -315,6 +315,42 @@ impl<W: World> Mm<W> {
         self.truncate_from(mapping, 0);
     }
 
+    /// Waits until no page of a file from an index on is locked, under writeback or isolated by a
+    /// reclaimer. That holds when the call returns, until the caller waits for something.
+    pub async fn settle_pages(&self, mapping: u32, first: u32) {
+        let mut from = first;
+        while let Some((index, pfn)) = self.first_page_from(mapping, from) {
+            let f = self.frames.flags(pfn);
+            if f & flag::WRITEBACK != 0 {
+                self.wait_on_page_writeback(pfn).await;
+            } else if f & flag::LOCKED != 0 {
+                self.lock_page(pfn).await;
+                self.unlock_page(pfn);
+            } else if self.is_isolated(pfn) {
+                self.world.sleep(1).await;
+            } else {
+                match index.checked_add(1) {
+                    Some(next) => from = next,
+                    None => return,
+                }
+                continue;
+            }
+            // Others ran meanwhile: from the start again.
+            from = first;
+        }
+    }
+
+    /// Whether a reclaimer that waits holds a cached page.
+    fn is_isolated(&self, pfn: Pfn) -> bool {
+        if self.frames.has(pfn, flag::LRU) {
+            return false;
+        }
+        for cpu in 0..self.config.cpus {
+            self.lru_add_drain_cpu(cpu);
+        }
+        !self.frames.has(pfn, flag::LRU)
+    }
+
     /// Whether nothing of a file is cached.
     pub fn mapping_has_no_pages(&self, mapping: u32) -> bool {
         self.mappings[mapping as usize].nrpages.get() == 0

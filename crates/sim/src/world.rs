@@ -320,19 +320,21 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             };
             mm.count_event(event, kb);
             match Tag::unpack(d.tag) {
+                Tag::Pages { mapping, index } if d.dir == Dir::Write => {
+                    mm.end_writeback(mapping, index, d.blocks, d.error.is_some());
+                    let lost = if d.error.is_some() { d.blocks } else { 0 };
+                    w.lost_pages.set(w.lost_pages.get() + u64::from(lost));
+                }
                 Tag::Pages { mapping, index } => {
-                    let failed = d.error.is_some();
-                    if d.dir == Dir::Write {
-                        mm.end_writeback(mapping, index, d.blocks, failed);
-                        let lost = if failed { u64::from(d.blocks) } else { 0 };
-                        w.lost_pages.set(w.lost_pages.get() + lost);
-                        continue;
-                    }
                     for i in index..index + d.blocks {
                         let Some(pfn) = mm.find_page(mapping, i) else {
                             unreachable!("page {i} of file {mapping} left under I/O");
                         };
-                        let ok = if failed { flag::ERROR } else { flag::UPTODATE };
+                        let ok = if d.error.is_some() {
+                            flag::ERROR
+                        } else {
+                            flag::UPTODATE
+                        };
                         mm.frames.set_flags(pfn, ok);
                         mm.unlock_page(pfn);
                     }
