@@ -3,7 +3,7 @@
 use crate::Mm;
 use crate::alloc::Gfp;
 use crate::bdi::BdiStat;
-use crate::policy::DirtyLimits;
+use crate::policy::{DirtyExceeded, DirtyLimits};
 use crate::task::{PF_LESS_THROTTLE, PF_REALTIME};
 use crate::vmstat::ZoneStat;
 use crate::world::{Class, Cost, Word32, Word64, World};
@@ -201,7 +201,7 @@ impl<W: World> Mm<W> {
         let b = &self.bdis[bdi as usize];
         let most = self.tick_fraction(10);
         let (mut pause, mut written) = (self.tick(), 0u64);
-        let mut exceeded;
+        let mut clear;
         let mut limits;
         let mut reclaimable;
         loop {
@@ -210,7 +210,7 @@ impl<W: World> Mm<W> {
             let writeback = self.stat.global(ZoneStat::NrWriteback);
             limits = self.dirty_limits();
             if reclaimable + writeback <= limits.freerun() {
-                exceeded = false;
+                clear = true;
                 break;
             }
             let share = self.bdi_dirty_limit(bdi, limits.dirty);
@@ -225,8 +225,15 @@ impl<W: World> Mm<W> {
             };
             let bdi_reclaimable = read(BdiStat::Reclaimable);
             let bdi_writeback = read(BdiStat::Writeback);
-            exceeded =
+            let exceeded =
                 bdi_reclaimable + bdi_writeback > limit || reclaimable + writeback > limits.dirty;
+            clear = match self.policy.dirty_exceeded {
+                DirtyExceeded::OwnLimit => !exceeded,
+                DirtyExceeded::LowestLimit => {
+                    bdi_reclaimable + bdi_writeback <= share - share / 8
+                        && reclaimable + writeback <= limits.dirty
+                }
+            };
             if !exceeded {
                 break;
             }
@@ -240,7 +247,7 @@ impl<W: World> Mm<W> {
             self.world.sleep(pause).await;
             pause = (pause * 2).min(most);
         }
-        if !exceeded {
+        if clear {
             b.dirty_exceeded.set(0);
         }
         if reclaimable > limits.background && !self.flusher_busy(bdi) {

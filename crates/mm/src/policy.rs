@@ -54,6 +54,21 @@ pub enum FlusherSlice {
     PerInode,
 }
 
+/// When a device stops being marked as over its limit, which makes dirtiers look at the limits every
+/// 8 pages and not every `ratelimit` pages (reference 04 §4 leaves the clearing open).
+///
+/// It decides whether a lone writer that has hit its limit goes on in small steps or in bursts, and
+/// with that how evenly allocations come while kswapd looks away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DirtyExceeded {
+    /// linux-3.0: as soon as the task that looks finds itself below its own limit.
+    OwnLimit,
+    /// linux-3.1 ("properly reflect task dirty limits in dirty_exceeded logic"): below 7/8 of the
+    /// device's share, where no task can be over its limit.
+    LowestLimit,
+}
+
 /// One kernel's behaviour as a set of switches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -76,6 +91,8 @@ pub struct Policy {
     pub immediate_reclaim: bool,
     /// The flusher's slice (3.0 or 3.1 form).
     pub flusher_slice: FlusherSlice,
+    /// When a device stops being marked as over its limit (3.0 or 3.1 form).
+    pub dirty_exceeded: DirtyExceeded,
 }
 
 impl Policy {
@@ -90,14 +107,17 @@ impl Policy {
             reclaim_throttle: ReclaimThrottle::None,
             immediate_reclaim: false,
             flusher_slice: FlusherSlice::Shared,
+            dirty_exceeded: DirtyExceeded::OwnLimit,
         }
     }
 
-    /// linux-3.1 (October 2011): as 3.0 with the per-inode flusher slice.
+    /// linux-3.1 (October 2011): as 3.0 with the per-inode flusher slice and a device's mark cleared
+    /// later.
     pub fn linux_3_1() -> Self {
         Self {
             name: "linux-3.1".into(),
             flusher_slice: FlusherSlice::PerInode,
+            dirty_exceeded: DirtyExceeded::LowestLimit,
             ..Self::linux_3_0()
         }
     }

@@ -582,9 +582,10 @@ async fn write_run<const T: bool>(
     };
     let mut n = 0;
     while n < len {
-        let pfn = mm
-            .find_page(mapping, first + n)
-            .expect("a dirty page is cached");
+        // Finding the place may have slept: another writer may have been here.
+        let Some(pfn) = mm.find_page(mapping, first + n) else {
+            break;
+        };
         if mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED) {
             if n == 0 && wbc.sync_all {
                 if mm.frames.has(pfn, flag::WRITEBACK) {

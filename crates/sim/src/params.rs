@@ -84,7 +84,7 @@ params! {
     journal_commit_interval: "ns" = 5e9, 1e6 => 1e12, "jbd and jbd2: commit every 5 s";
     btrfs_commit_interval: "ns" = 3e10, 1e6 => 1e12, "btrfs: transaction commit every 30 s";
     xfs_log_interval: "ns" = 3e10, 1e6 => 1e12, "xfssyncd: every 30 s (reference 05 par. 4)";
-    fuse_max_write: "bytes" = 131072.0, 4096.0 => 131072.0, "ntfs-3g of 2011 with big_writes: 128 KiB a request";
+    fuse_max_write: "bytes" = 4096.0, 4096.0 => 131072.0, "FUSE splits a write into pages unless the mount asks for big_writes (128 KiB), which ntfs-3g of 2011 did not by itself";
     read_ahead: "pages" = 32.0, 1.0 => 1024.0, "reference 07 par. 4: 128 KiB";
 
     nr_requests: "requests" = 128.0, 16.0 => 8192.0, "requests of one class a queue holds before it is full; reference 04 §6 (BLKDEV_MAX_RQ); a RAID-0 has this many per member";
@@ -105,11 +105,11 @@ params! {
     usb_max_request: "bytes" = 122880.0, 4096.0 => 1048576.0, "largest request of usb-storage, max_sectors = 240; Linux 3.0 drivers/usb/storage/scsiglue.c";
     usb_command: "ns" = 200000.0, 10000.0 => 5e6, "command and status phases of a bulk-only transfer: two or three 125 us microframes around the data";
     usb_random_read: "ns" = 350000.0, 0.0 => 1e7, "translation lookup and page read before an unexpected read; flashbench finds 0.5 to 0.9 ms for a small read of such a stick";
-    usb_unit: "bytes" = 4194304.0, 131072.0 => 67108864.0, "allocation unit; 4 MiB is the commonest of Bergmann's flash card survey (LWN, Optimizing Linux with cheap flash drives, 2011)";
+    usb_unit: "bytes" = 8388608.0, 131072.0 => 67108864.0, "allocation unit; Bergmann's flash card survey (LWN, Optimizing Linux with cheap flash drives, 2011) finds 4 MiB commonest and 8 MiB in media of 16 GB and more";
     usb_open_units: "units" = 5.0, 1.0 => 64.0, "allocation units kept open for writing; mostly 1 to 10, typically 5, in the same survey";
-    usb_out_of_order: "0 or 1" = 0.0, 0.0 => 1.0, "0: an open unit can only be written linearly (Bergmann 2011, most cheap sticks); 1: it takes pages in any order into a log block that is merged when closed (hybrid log translation: Kim et al. 2002; Lee et al. 2007)";
+    usb_out_of_order: "0 or 1" = 1.0, 0.0 => 1.0, "1: an open unit takes pages in any order into a log block that is merged when closed (hybrid log translation: Kim et al. 2002; Lee et al. 2007); 0: it can only be written linearly (the cheapest sticks of Bergmann 2011)";
     usb_flash_page: "bytes" = 16384.0, 4096.0 => 262144.0, "what one program operation writes: 8 KiB pages of 2011 MLC NAND on two planes";
-    usb_copy_bandwidth: "MB/s" = 20.0, 0.5 => 200.0, "copying inside the stick: page read plus program without the USB bus, a little above the linear write rate; a 4 MiB unit merges in 0.2 s, inside the 0.1 to 0.5 s of Bergmann 2011";
+    usb_copy_bandwidth: "MB/s" = 8.0, 0.5 => 200.0, "copying inside the stick: reading at 30 and programming at 17.4 MB/s one after the other would give 11, without an erase or a mapping update; an 8 MiB unit then merges in 1 s", fitted ["per-zone-dirty-limits/fuse-ntfs/elapsed/vanilla"];
     usb_erase: "ns" = 5e6, 0.0 => 1e8, "erasing one allocation unit: blocks of 2 to 3 ms, two rounds over the planes; MLC NAND data sheets";
     usb_request_sigma: "ln" = 0.05, 0.0 => 1.0, "spread of the flash time of one request: program retries, bad-block detours; order of magnitude from flashbench scatter";
     usb_merge_sigma: "ln" = 0.2, 0.0 => 1.0, "spread of one merge of an allocation unit: how many pages are valid and where they lie; order of magnitude from flashbench scatter";

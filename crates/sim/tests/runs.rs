@@ -3,7 +3,7 @@
 mod common;
 
 use common::{ALL_FS, disk, faulty, machine, run, spec, swap};
-use mm::policy::{DirtyLimits, ReclaimWriteback};
+use mm::policy::{DirtyExceeded, DirtyLimits, ReclaimWriteback};
 use proptest::prelude::*;
 use sim::Outcome;
 use sim::spec::{DiskKind, Fault, FsKind, Size};
@@ -286,6 +286,60 @@ fn kswapd_never_writes_file_pages_when_the_policy_forbids_it() {
     assert!(always > 0, "with loose limits dirty pages reach the tail");
     assert_eq!(never, 0);
     assert!(skipped_never > skipped_always);
+}
+
+/// How often a lone writer dirties hundreds of pages within 20 ms while it is held at its limit.
+///
+/// It is a new task: its share of all dirtying grows from nothing, so its limit stays above the
+/// lowest one for the first few times that the machine's limit is written.
+fn bursts(rule: DirtyExceeded) -> usize {
+    let mut m = machine(256);
+    m.disk = disk(DiskKind::UsbFlash);
+    let mut s = spec(m, FsKind::Xfs, "dd if=/dev/zero of=a bs=32k count=12000");
+    s.policy.dirty_exceeded = rule;
+    s.sample_ns = 20_000_000;
+    let r = run(&s);
+    assert_eq!(r.outcome, Outcome::Completed);
+    let column = |name: &str| {
+        let mut all = r.series.columns.iter();
+        let found = all.find(|c| c.name == name && c.scope == "global");
+        &found.expect("a column").values
+    };
+    let dirty = column("dirty").iter().zip(column("writeback"));
+    let held: Vec<f64> = dirty
+        .map(|(d, w)| d + w)
+        .skip(r.series.t.len() / 2)
+        .collect();
+    held.windows(2).filter(|w| w[1] - w[0] > 300.0).count()
+}
+
+#[test]
+fn a_lone_writer_at_its_limit_goes_on_in_bursts_in_3_0_and_in_small_steps_in_3_1() {
+    let (in_3_0, in_3_1) = (
+        bursts(DirtyExceeded::OwnLimit),
+        bursts(DirtyExceeded::LowestLimit),
+    );
+    assert!(
+        in_3_0 > 20 && in_3_1 * 2 < in_3_0,
+        "{in_3_0} against {in_3_1}"
+    );
+}
+
+#[test]
+fn xfs_clusters_around_what_kswapd_asks_for() {
+    let asked = |filesystem| {
+        let mut m = machine(64);
+        m.disk = disk(DiskKind::UsbFlash);
+        m.sysctl.dirty_ratio = 90;
+        m.sysctl.dirty_background_ratio = 80;
+        let mut s = spec(m, filesystem, "dd if=/dev/zero of=a bs=64k count=2000");
+        s.policy.direct_writeback = ReclaimWriteback::Never;
+        let r = run(&s);
+        assert_eq!(r.outcome, Outcome::Completed);
+        r.counters["nr_vmscan_write"]
+    };
+    let (xfs, ext3) = (asked(FsKind::Xfs), asked(FsKind::Ext3));
+    assert!(xfs > 0 && xfs * 4 < ext3, "xfs {xfs}, ext3 {ext3}");
 }
 
 #[test]

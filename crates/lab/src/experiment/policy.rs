@@ -1,4 +1,5 @@
-//! Policies by name: a preset, or a `[policies.name]` table that changes a preset.
+//! Policies by name: a preset, or a `[policies.name]` table that changes a preset or another such
+//! table's policy.
 
 use super::expand::{Variant, expand};
 use super::node::{Node, Value};
@@ -12,6 +13,16 @@ use mm::Policy;
 /// # Errors
 /// An unknown name, an unknown base, a table that does not make a policy.
 pub fn policies(name: &str, at: &Node, tables: Option<&Node>) -> Result<Vec<Policy>, Diagnostic> {
+    above(&[], name, at, tables)
+}
+
+/// [`policies`] for a table that is the base of those in `users`.
+fn above(
+    users: &[&str],
+    name: &str,
+    at: &Node,
+    tables: Option<&Node>,
+) -> Result<Vec<Policy>, Diagnostic> {
     let defined = tables.and_then(Node::table);
     let Some(entry) = defined.and_then(|t| t.entry(name)) else {
         if let Some(preset) = Policy::preset(name) {
@@ -21,21 +32,44 @@ pub fn policies(name: &str, at: &Node, tables: Option<&Node>) -> Result<Vec<Poli
             .iter()
             .flat_map(|t| &t.0)
             .map(|e| &e.key[..])
+            .filter(|known| !users.contains(known))
             .collect();
         known.extend(Policy::PRESETS);
-        return Err(unknown(
-            "policy",
-            name,
-            at,
-            &known,
-            "; or define it in a table [policies.…]",
-        ));
+        let what = if users.is_empty() { "policy" } else { "base" };
+        return Err(unknown(what, name, at, &known));
     };
+    if users.contains(&name) {
+        return Err(Diagnostic::at(
+            &at.place,
+            format!("`{name}` is its own base: {} → {name}", users.join(" → ")),
+            "accepted: a base that leads to a preset",
+        ));
+    }
     let path = format!("policies.{name}");
+    let users = [users, &[name]].concat();
     expand(&entry.node, &path)?
         .iter()
-        .map(|v| policy(name, &path, v))
+        .map(|v| policy(&users, &path, v, tables))
         .collect()
+}
+
+/// The one policy that others build on.
+fn base_of(
+    users: &[&str],
+    base: &Node,
+    path: &str,
+    tables: Option<&Node>,
+) -> Result<Policy, Diagnostic> {
+    let name: String = read(base, &format!("{path}.base"))?;
+    let mut all = above(users, &name, base, tables)?;
+    if all.len() > 1 {
+        return Err(Diagnostic::at(
+            &base.place,
+            format!("`{path}.base`: `{name}` stands for {} policies", all.len()),
+            "accepted: a policy whose table holds no lists",
+        ));
+    }
+    Ok(all.remove(0))
 }
 
 /// Complains about what is wrong in tables of policies that the experiment does not use.
@@ -64,7 +98,13 @@ pub fn check_all(tables: Option<&Node>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-fn policy(name: &str, path: &str, variant: &Variant) -> Result<Policy, Diagnostic> {
+fn policy(
+    users: &[&str],
+    path: &str,
+    variant: &Variant,
+    tables: Option<&Node>,
+) -> Result<Policy, Diagnostic> {
+    let name = users[users.len() - 1];
     let Value::Table(table) = &variant.node.value else {
         return Err(Diagnostic::at(
             &variant.node.place,
@@ -80,19 +120,13 @@ fn policy(name: &str, path: &str, variant: &Variant) -> Result<Policy, Diagnosti
         return Err(Diagnostic::at(
             &variant.node.place,
             format!("missing key `{path}.base`"),
-            format!("accepted: base = one of {}", Policy::PRESETS.join(", ")),
+            format!(
+                "accepted: base = another policy of this file, or one of {}",
+                Policy::PRESETS.join(", ")
+            ),
         ));
     };
-    let base_name: String = read(&base.node, &format!("{path}.base"))?;
-    let Some(preset) = Policy::preset(&base_name) else {
-        return Err(unknown(
-            "preset",
-            &base_name,
-            &base.node,
-            Policy::PRESETS,
-            "",
-        ));
-    };
+    let preset = base_of(users, &base.node, path, tables)?;
     if let Some(entry) = table.entry("name") {
         return Err(Diagnostic::at(
             &entry.place,
@@ -100,13 +134,8 @@ fn policy(name: &str, path: &str, variant: &Variant) -> Result<Policy, Diagnosti
             "accepted: the name stands in the table's header, [policies.NAME]",
         ));
     }
-    let preset = serde_json::to_value(preset).map_err(|e| {
-        Diagnostic::at(
-            &base.place,
-            format!("`{base_name}` can't be laid out: {e}"),
-            "",
-        )
-    })?;
+    let preset = serde_json::to_value(preset)
+        .map_err(|e| Diagnostic::at(&base.place, format!("the base can't be laid out: {e}"), ""))?;
     let mut laid = Node::from_json(&preset, &variant.node.place);
     laid.overlay(over);
     // The name stands in the header; what a table may hold besides the switches is `base`.
@@ -139,12 +168,15 @@ fn policy(name: &str, path: &str, variant: &Variant) -> Result<Policy, Diagnosti
     })
 }
 
-fn unknown(what: &str, name: &str, at: &Node, known: &[&str], or: &str) -> Diagnostic {
+fn unknown(what: &str, name: &str, at: &Node, known: &[&str]) -> Diagnostic {
     let guess = did_you_mean(name, known.iter().copied())
         .map_or(String::new(), |g| format!("did you mean `{g}`? "));
     Diagnostic::at(
         &at.place,
         format!("unknown {what} `{name}`"),
-        format!("{guess}accepted: {}{or}", known.join(", ")),
+        format!(
+            "{guess}accepted: {}; or define it in a table [policies.…]",
+            known.join(", ")
+        ),
     )
 }

@@ -97,6 +97,19 @@ fn the_matrix_is_laid_out_with_policies_innermost() {
 }
 
 #[test]
+fn a_policy_may_build_on_another() {
+    let text = EXPERIMENT.replace(
+        "[policies.limits]\nbase = \"linux-3.1\"",
+        "[policies.limits]\nbase = \"vanilla\"",
+    );
+    let e = good(&text, &["policies.vanilla.immediate_reclaim=true"]);
+    let policy = &e.cells[1].spec.policy;
+    assert_eq!(policy.name, "limits");
+    assert!(policy.immediate_reclaim);
+    assert_eq!(policy.dirty_limits, mm::policy::DirtyLimits::PerZone);
+}
+
+#[test]
 fn any_scalar_may_be_a_list() {
     let e = good(
         EXPERIMENT,
@@ -221,6 +234,16 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
             "unknown preset",
             "[policies.limits]\nbase = \"linux-3.1\"",
             "[policies.limits]\nbase = \"linux-3.2\"",
+        ),
+        (
+            "own base",
+            "[policies.limits]\nbase = \"linux-3.1\"",
+            "[policies.other]\nbase = \"limits\"\n[policies.limits]\nbase = \"other\"",
+        ),
+        (
+            "base of several policies",
+            "[policies.limits]\nbase = \"linux-3.1\"",
+            "[policies.many]\nbase = \"linux-3.1\"\nimmediate_reclaim = [true, false]\n[policies.limits]\nbase = \"many\"",
         ),
         (
             "no base",

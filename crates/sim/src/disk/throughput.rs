@@ -121,8 +121,8 @@ fn random_4k_rates() {
     let rate = |kind, dir, deep, bios| Load::random(kind, dir, deep, bios).iops();
     band(
         "usb write IOPS",
-        rate(UsbFlash, Dir::Write, 1, 300),
-        1.0,
+        rate(UsbFlash, Dir::Write, 1, 300), // each merges a unit
+        0.5,
         20.0,
     );
     band(

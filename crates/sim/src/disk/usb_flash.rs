@@ -18,7 +18,7 @@
 //!   was written to longest ago.
 //! - A unit that is written to its end is closed without any copy.
 //!
-//! With `usb_out_of_order` an open unit takes pages in any order into a log block instead (a hybrid
+//! With `usb_out_of_order` (the default) an open unit takes pages in any order into a log block instead (a hybrid
 //! log translation layer). If they came in order it closes as above; if not, all of the unit is
 //! merged into a third block. So scattered writes cost at most one extra pass over a unit for each
 //! time its log fills, and not one for each write.
@@ -31,7 +31,7 @@
 //! The program time is not a parameter: it follows from `usb_write_bandwidth`, so that a linear
 //! stream of the largest requests comes out at exactly that rate. By default 0.88 ms for 16 KiB,
 //! inside the 0.8 to 1.3 ms of MLC data sheets. A 4 KiB write at the pointer then takes 1.08 ms
-//! (3.8 MB/s), one that merges a unit 0.2 to 0.5 s (10 to 20 KB/s).
+//! (3.8 MB/s), one that merges a unit about 1 s (4 KB/s).
 
 use super::{Transfer, block_ns, whole_blocks};
 use crate::block::Dir;
@@ -277,8 +277,12 @@ impl UsbFlash {
 mod tests {
     use super::*;
 
+    /// A stick without noise that writes its units linearly.
     fn quiet() -> Params {
         Params {
+            usb_unit: 4.0 * 1024.0 * 1024.0,
+            usb_out_of_order: 0.0,
+            usb_copy_bandwidth: 20.0,
             usb_request_sigma: 0.0,
             usb_merge_sigma: 0.0,
             usb_speed_sigma: 0.0,

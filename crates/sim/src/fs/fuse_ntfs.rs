@@ -86,7 +86,14 @@ pub(super) async fn write<const T: bool>(
         let upto = end.min((u64::from(first) + u64::from(pages)) * 4096);
         for index in first..first + pages {
             // A page of the FUSE file stays clean.
-            let pfn = page_or_new(mm, mapping, index, Gfp::USER, TrackPath::BufferedWrite).await?;
+            let pfn = page_or_new(
+                mm,
+                mapping,
+                index,
+                Gfp::USER_WRITE,
+                TrackPath::BufferedWrite,
+            )
+            .await?;
             mm.world
                 .charge_part(Cost::Copy, (upto - at) / u64::from(pages), 4096);
             mm.frames.set_flags(pfn, flag::UPTODATE);

@@ -1,7 +1,6 @@
 //! XFS: delayed allocation, refuses direct reclaim, clusters around a page that kswapd asks for.
 
 use super::{BATCH, DEVICE, SimMm, write_run};
-use mm::mapping::I_SYNC;
 use mm::pagecache::Tag;
 use mm::world::WritebackControl;
 
@@ -35,9 +34,6 @@ pub(super) async fn cluster_write<const T: bool>(
     index: u32,
     wbc: &mut WritebackControl,
 ) {
-    if mm.mappings[mapping as usize].state.get() & I_SYNC != 0 {
-        return; // the flusher is at work there
-    }
     let Some(next) = index.checked_add(1) else {
         return;
     };
