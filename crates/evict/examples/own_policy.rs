@@ -58,7 +58,11 @@ impl Policy for RandomOfTwo {
             return None;
         }
         let (a, b) = (self.draw(), self.draw());
-        let slot = if self.used[a as usize] <= self.used[b as usize] { a } else { b };
+        let slot = if self.used[a as usize] <= self.used[b as usize] {
+            a
+        } else {
+            b
+        };
         self.remove(slot);
         Some(slot)
     }
@@ -104,7 +108,10 @@ fn main() {
     });
     let trace = Dense::of(events, 1_000_000_000 / plan.rate);
     let model = WriteModel::default();
-    println!("{:>8} {:>14} {:>8} {:>22}", "pages", "random-of-two", "lru", "stalls (ms), both");
+    println!(
+        "{:>8} {:>14} {:>8} {:>22}",
+        "pages", "random-of-two", "lru", "stalls (ms), both"
+    );
     for size in [500, 1000, 2000, 4000, 8000] {
         let (random, random_writes) = trace.run_with_writes::<RandomOfTwo>(size, &model);
         let (lru, lru_writes) = trace.run_with_writes::<evict::Lru>(size, &model);

@@ -21,7 +21,9 @@ impl Lists {
     /// # Panics
     /// If slots and lists together pass 2³².
     pub fn new(slots: u32, lists: u32) -> Self {
-        let all = slots.checked_add(lists).expect("slots and lists fit 32 bits");
+        let all = slots
+            .checked_add(lists)
+            .expect("slots and lists fit 32 bits");
         let mut links = vec![[0, 0]; all as usize];
         for s in slots..all {
             links[s as usize] = [s, s];

@@ -99,7 +99,11 @@ impl Policy for S3Fifo {
     #[inline]
     fn admit(&mut self, slot: Slot, object: u64) {
         self.objects[slot as usize] = object;
-        let queue = if std::mem::take(&mut self.returns) { MAIN } else { SMALL };
+        let queue = if std::mem::take(&mut self.returns) {
+            MAIN
+        } else {
+            SMALL
+        };
         self.push(queue, slot, 0);
     }
 

@@ -1,7 +1,8 @@
 //! The simulator's speed on a trace that is the same everywhere: 10 million Zipf requests for a
 //! million pages, in a file of libCacheSim's oracleGeneral format (240 MB).
 
-use crate::curve::{self, Plan};
+use crate::cache::Counts;
+use crate::curve::{self, Curves, Plan};
 use crate::requests::Unit;
 use serde::Serialize;
 use std::fs::File;
@@ -48,18 +49,18 @@ pub fn write_trace(path: &Path) -> io::Result<()> {
     trace::write::oracle_general(&TRACE, &mut File::create(path)?)
 }
 
-fn seconds(path: &Path, plan: &Plan) -> Result<(f64, f64), TraceError> {
+/// Seconds, and what came out.
+fn timed(path: &Path, plan: &Plan) -> Result<(f64, Curves), TraceError> {
     let start = Instant::now();
     let curves = curve::run(path, plan)?;
-    let taken = start.elapsed().as_secs_f64();
-    Ok((taken, curves.curves[0].points[0].miss_ratio))
+    Ok((start.elapsed().as_secs_f64(), curves))
 }
 
 /// Measures every policy on a trace.
 ///
 /// # Errors
 /// A trace that can't be read.
-pub fn replay(path: &Path, requests: u64, rounds: usize) -> Result<Vec<Replay>, TraceError> {
+pub fn replay(path: &Path, rounds: usize) -> Result<Vec<Replay>, TraceError> {
     let mut results = Vec::new();
     for entry in evict::registry::ALL {
         let plan = Plan {
@@ -70,19 +71,20 @@ pub fn replay(path: &Path, requests: u64, rounds: usize) -> Result<Vec<Replay>, 
             writes: None,
             threads: 1,
         };
-        let (mut times, mut miss_ratio) = (Vec::new(), 0.0);
+        let (mut times, mut counts) = (Vec::new(), Counts::default());
         for _ in 0..rounds.max(1) {
-            let (taken, ratio) = seconds(path, &plan)?;
+            let (taken, curves) = timed(path, &plan)?;
             times.push(taken);
-            miss_ratio = ratio;
+            counts = curves.curves[0].points[0].counts;
         }
+        let requests = counts.requests as f64;
         times.sort_by(f64::total_cmp);
         results.push(Replay {
             policy: entry.name.to_owned(),
             size: SIZE,
-            requests_per_second: requests as f64 / times[times.len() / 2],
-            best_requests_per_second: requests as f64 / times[0],
-            miss_ratio,
+            requests_per_second: requests / times[times.len() / 2],
+            best_requests_per_second: requests / times[0],
+            miss_ratio: counts.miss_ratio(),
         });
     }
     Ok(results)
@@ -102,5 +104,5 @@ pub fn fifty_sizes(path: &Path, policy: &'static str, threads: usize) -> Result<
         writes: None,
         threads,
     };
-    Ok(seconds(path, &plan)?.0)
+    Ok(timed(path, &plan)?.0)
 }

@@ -172,7 +172,11 @@ impl<P: Policy, M: Map> Cache<P, M> {
             for (slot, object) in found.iter().zip(objects) {
                 // What was found may have left since; what was not found may have come.
                 let holds = *slot != Slot::MAX && self.map.object(*slot) == *object;
-                let found = if holds { Some(*slot) } else { self.map.find(*object) };
+                let found = if holds {
+                    Some(*slot)
+                } else {
+                    self.map.find(*object)
+                };
                 self.request_found(*object, found);
             }
         }
@@ -190,7 +194,10 @@ impl<P: Policy, M: Map> Cache<P, M> {
         let slot = match self.free.take() {
             Some(slot) => slot,
             None => {
-                let slot = self.policy.evict().expect("a full cache has a page to evict");
+                let slot = self
+                    .policy
+                    .evict()
+                    .expect("a full cache has a page to evict");
                 self.map.remove(slot);
                 slot
             }

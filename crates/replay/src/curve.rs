@@ -133,9 +133,12 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     let reader = Reader::open(path, &plan.options)?;
     let format = reader.format().name();
     let known = "the plan's policies are in the registry";
-    if let ([size], [policy], None, false) =
-        (&plan.sizes[..], &plan.policies[..], plan.writes, plan.options.lenient)
-    {
+    if let ([size], [policy], None, false) = (
+        &plan.sizes[..],
+        &plan.policies[..],
+        plan.writes,
+        plan.options.lenient,
+    ) {
         let job = Stream(reader, plan.unit, *size);
         let counts = registry::visit(policy, job).expect(known)?;
         return Ok(Curves {
@@ -200,7 +203,10 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     let results = results.into_inner().expect("no thread panicked");
     let curve = |(policy, points): (&&'static str, Vec<Option<Point>>)| Curve {
         policy,
-        points: points.into_iter().map(|p| p.expect("every job was done")).collect(),
+        points: points
+            .into_iter()
+            .map(|p| p.expect("every job was done"))
+            .collect(),
     };
     Ok(Curves {
         trace: path.display().to_string(),

@@ -143,7 +143,8 @@ impl Dense {
             }
             if times {
                 let added = self.events.len() - before;
-                self.times.extend(std::iter::repeat_n(record.time_ns, added));
+                self.times
+                    .extend(std::iter::repeat_n(record.time_ns, added));
             }
         }
         true
@@ -210,7 +211,11 @@ impl Dense {
     }
 
     /// As [`Self::run`], with dirty pages and writeback. The trace was read with its times.
-    pub fn run_with_writes<P: Policy>(&self, size: u32, model: &WriteModel) -> (Counts, WriteCounts) {
+    pub fn run_with_writes<P: Policy>(
+        &self,
+        size: u32,
+        model: &WriteModel,
+    ) -> (Counts, WriteCounts) {
         let slots = self.slots(size);
         let table = Table::new(self.objects, slots);
         let mut cache = WriteCache::<P, Table>::new(slots, size, table, model);

@@ -59,7 +59,9 @@ fn range(whole: &str, from: &str, rest: &str, sizes: &mut Vec<u32>) -> Result<()
         Some(other) => return wrong(format!("`{other}` in `{whole}` is no spacing")),
     };
     let Some(n @ 2..=MOST_SIZES) = n else {
-        return wrong(format!("`{whole}` does not say how many sizes, from 2 to {MOST_SIZES}"));
+        return wrong(format!(
+            "`{whole}` does not say how many sizes, from 2 to {MOST_SIZES}"
+        ));
     };
     if from >= to || fields.next().is_some() {
         return wrong(format!("`{whole}` is no range of sizes"));
@@ -98,8 +100,17 @@ mod tests {
     #[test]
     fn what_names_no_sizes_is_refused() {
         for text in [
-            "", "0", "1..2", "5..3:4", "1..9:1", "1..9:3:cubic", "1..9:3:log:2", "x", "2000000000",
-            "-1", "1..9:20000",
+            "",
+            "0",
+            "1..2",
+            "5..3:4",
+            "1..9:1",
+            "1..9:3:cubic",
+            "1..9:3:log:2",
+            "x",
+            "2000000000",
+            "-1",
+            "1..9:20000",
         ] {
             let error = text.parse::<Sizes>().unwrap_err().to_string();
             assert!(error.contains("accepted: pages such as"), "{text}: {error}");

@@ -119,7 +119,11 @@ impl Stack {
         let distance = (last != NEVER).then(|| self.times.behind(last));
         // What is above the newest hole moves down and fills it; the hole goes where the object
         // was, if that is below.
-        let hole = self.holes.peek().copied().filter(|h| last == NEVER || *h > last);
+        let hole = self
+            .holes
+            .peek()
+            .copied()
+            .filter(|h| last == NEVER || *h > last);
         if let Some(hole) = hole {
             self.holes.pop();
             self.times.clear(hole);

@@ -28,7 +28,10 @@ pub fn stream<P: Policy>(mut reader: Reader, unit: Unit, slots: u32) -> Result<C
                     objects.extend(first..first + n);
                 }
                 if cuts {
-                    touched.entry(record.file).or_default().extend(first..first + n);
+                    touched
+                        .entry(record.file)
+                        .or_default()
+                        .extend(first..first + n);
                 }
             } else if let Some(len) = cut(record) {
                 cache.request_block(&objects);

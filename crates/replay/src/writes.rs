@@ -324,7 +324,10 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
     fn evict(&mut self) -> Slot {
         let mut tries = 0;
         let slot = loop {
-            let slot = self.policy.evict().expect("a full cache has a page to evict");
+            let slot = self
+                .policy
+                .evict()
+                .expect("a full cache has a page to evict");
             let page = self.pages[slot as usize];
             if page.state == State::Clean {
                 break slot;
@@ -397,8 +400,14 @@ mod tests {
         let (_, w) = trace.run_with_writes::<Lru>(8, &MODEL);
         // The third write starts a batch of three pages, done at 100, 200, 300; the fifth write
         // waits for the first of them and the sixth for the second.
-        assert_eq!((w.limit_stall_ns, w.stalls, w.longest_stall_ns), (200, 2, 100));
-        assert_eq!((w.flusher_writes, w.eviction_writes, w.dirty_met), (3, 0, 0));
+        assert_eq!(
+            (w.limit_stall_ns, w.stalls, w.longest_stall_ns),
+            (200, 2, 100)
+        );
+        assert_eq!(
+            (w.flusher_writes, w.eviction_writes, w.dirty_met),
+            (3, 0, 0)
+        );
         assert_eq!(w.dirty_at_end, 4);
     }
 
@@ -496,7 +505,8 @@ mod tests {
             assert_eq!(cache.batch_left as usize, batch);
             assert!(cache.dirty + cache.writing <= cache.limit);
             let mut last = 0;
-            let writing = std::iter::successors(cache.order.oldest(WRITING), |s| cache.order.newer(*s));
+            let writing =
+                std::iter::successors(cache.order.oldest(WRITING), |s| cache.order.newer(*s));
             for slot in writing {
                 assert!(cache.pages[slot as usize].done_ns > last.max(cache.now));
                 last = cache.pages[slot as usize].done_ns;

@@ -40,7 +40,10 @@ fn streaming_is_as_in_memory_and_threads_make_no_difference() {
     let file = csv(0.3);
     let sizes = [1, 7, 100, 1000, 1_000_000];
     let all = curve::run(file.path(), &plan(&sizes, 1)).expect("a good trace");
-    assert_eq!(all, curve::run(file.path(), &plan(&sizes, 3)).expect("a good trace"));
+    assert_eq!(
+        all,
+        curve::run(file.path(), &plan(&sizes, 3)).expect("a good trace")
+    );
     assert_eq!(all.requests, 40_000);
     for c in &all.curves {
         for point in &c.points {
@@ -60,7 +63,9 @@ fn streaming_is_as_in_memory_and_threads_make_no_difference() {
         curve::run(file.path(), &plan).expect("a good trace")
     };
     assert_eq!(with_writes(1), with_writes(4));
-    let writes = with_writes(2).curves[0].points[2].writes.expect("writes are modelled");
+    let writes = with_writes(2).curves[0].points[2]
+        .writes
+        .expect("writes are modelled");
     assert!(writes.writes > 11_000 && writes.flusher_writes > 0 && writes.dirty_met > 0);
 }
 
@@ -78,7 +83,11 @@ fn run(text: &str, sizes: &[u32]) -> Vec<u64> {
             assert_eq!(streamed.curves[0].points, [*point], "{}", c.policy);
         }
     }
-    whole.curves[1].points.iter().map(|p| p.counts.misses).collect()
+    whole.curves[1]
+        .points
+        .iter()
+        .map(|p| p.counts.misses)
+        .collect()
 }
 
 #[test]
@@ -98,7 +107,8 @@ fn truncated_pages_leave_the_cache() {
 #[test]
 fn whole_records_are_one_request_each() {
     let mut file = tempfile::NamedTempFile::with_suffix(".csv").expect("a folder");
-    file.write_all(b"time,obj_id,size\n1,1,65536\n2,1,512\n3,9,1024\n").expect("space");
+    file.write_all(b"time,obj_id,size\n1,1,65536\n2,1,512\n3,9,1024\n")
+        .expect("space");
     let at = |unit| {
         let plan = Plan {
             unit,
