@@ -1,16 +1,15 @@
 //! A generational LRU after Linux's multi-generational one (mm/vmscan.c since 6.1, for pages used
 //! through read(2) and write(2)).
 //!
-//! Four generations at most. New pages join the oldest one. A use is only counted; what it is worth
-//! is decided when the page comes up for eviction: pages that were used move to a younger
+//! There are four generations. New pages join the oldest one. A use is only counted; what it is
+//! worth is decided when the page comes up for eviction: pages that were used move to a younger
 //! generation, as many as their tier says, and the others leave. When the oldest generation is
-//! empty the next one is the oldest, and a new one is opened if two are left. Linux decides which
-//! tiers are protected by their refaults; here every tier above the lowest is.
+//! empty the next one is the oldest, and a new one is opened. Linux has two to four generations and
+//! decides by refaults which tiers are protected; here every tier above the lowest is.
 
 use crate::{Dirty, Lists, Policy, Slot};
 
 const GENERATIONS: u32 = 4;
-const FEWEST: u64 = 2;
 /// Uses that are counted.
 const USES: u8 = 7;
 
@@ -19,9 +18,8 @@ const USES: u8 = 7;
 pub struct Generational {
     /// Generation g is list g modulo [`GENERATIONS`].
     lists: Lists,
-    /// The oldest and the youngest generation.
+    /// The oldest generation's number.
     oldest: u64,
-    youngest: u64,
     uses: Vec<u8>,
     pages: u32,
 }
@@ -43,13 +41,6 @@ impl Generational {
     fn tier(uses: u8) -> u64 {
         (uses + 1).ilog2().into()
     }
-
-    fn age(&mut self) {
-        self.oldest += 1;
-        if self.youngest + 1 - self.oldest < FEWEST {
-            self.youngest += 1;
-        }
-    }
 }
 
 impl Policy for Generational {
@@ -57,7 +48,6 @@ impl Policy for Generational {
         Self {
             lists: Lists::new(slots, GENERATIONS),
             oldest: 0,
-            youngest: u64::from(GENERATIONS) - 1,
             uses: vec![0; slots as usize],
             pages: 0,
         }
@@ -81,7 +71,7 @@ impl Policy for Generational {
         }
         loop {
             let Some(slot) = self.lists.oldest(Self::list(self.oldest)) else {
-                self.age();
+                self.oldest += 1;
                 continue;
             };
             self.lists.unlink(slot);
@@ -90,7 +80,7 @@ impl Policy for Generational {
                 self.pages -= 1;
                 return Some(slot);
             }
-            self.push((self.oldest + tier).min(self.youngest), slot);
+            self.push(self.oldest + tier, slot);
         }
     }
 

@@ -494,9 +494,7 @@ impl Policy for Generational {
         loop {
             let Some((slot, uses)) = self.0[0].pop_front() else {
                 self.0.pop_front();
-                if self.0.len() < 2 {
-                    self.0.push_back(VecDeque::new());
-                }
+                self.0.push_back(VecDeque::new());
                 continue;
             };
             let to = match uses {
@@ -505,7 +503,6 @@ impl Policy for Generational {
                 3..7 => 2,
                 _ => 3,
             };
-            let to = to.min(self.0.len() - 1);
             self.0[to].push_back((slot, 0));
         }
     }

@@ -13,6 +13,9 @@ pub trait Map {
     fn insert(&mut self, object: u64, slot: Slot);
     /// Empties a slot that holds an object.
     fn remove(&mut self, slot: Slot);
+    /// Reads what [`find`](Self::find) will look at for these objects, so that the cache misses of
+    /// look-ups overlap.
+    fn warm(&self, objects: &[u64]);
 }
 
 impl Map for Index {
@@ -31,6 +34,10 @@ impl Map for Index {
     #[inline]
     fn remove(&mut self, slot: Slot) {
         Self::remove(self, slot);
+    }
+    #[inline]
+    fn warm(&self, objects: &[u64]) {
+        Self::warm(self, objects);
     }
 }
 
@@ -70,7 +77,17 @@ impl Map for Table {
     fn remove(&mut self, slot: Slot) {
         self.slots[self.objects[slot as usize] as usize] = 0;
     }
+    #[inline]
+    fn warm(&self, objects: &[u64]) {
+        let sum = objects
+            .iter()
+            .fold(0, |sum, o| sum ^ self.slots[*o as usize]);
+        std::hint::black_box(sum);
+    }
 }
+
+/// Requests whose look-ups are begun together.
+pub(crate) const BLOCK: usize = 64;
 
 /// What a cache has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -152,40 +169,28 @@ impl<P: Policy, M: Map> Cache<P, M> {
         self.counts
     }
 
-    /// A request; returns whether the cache held the object.
-    #[inline]
-    pub fn request(&mut self, object: u64) -> bool {
-        let found = self.map.find(object);
-        self.request_found(object, found)
-    }
-
-    /// As [`Self::request`], for blocks: `objects` are looked up before the first of them is
-    /// requested, so that the look-ups' cache misses overlap.
+    /// Requests one after another.
     #[inline]
     pub fn request_block(&mut self, objects: &[u64]) {
-        const BLOCK: usize = 64;
-        let mut found = [0; BLOCK];
         for objects in objects.chunks(BLOCK) {
-            for (slot, object) in found.iter_mut().zip(objects) {
-                *slot = self.map.find(*object).unwrap_or(Slot::MAX);
-            }
-            for (slot, object) in found.iter().zip(objects) {
-                // What was found may have left since; what was not found may have come.
-                let holds = *slot != Slot::MAX && self.map.object(*slot) == *object;
-                let found = if holds {
-                    Some(*slot)
-                } else {
-                    self.map.find(*object)
-                };
-                self.request_found(*object, found);
+            self.map.warm(objects);
+            for object in objects {
+                self.request(*object);
             }
         }
     }
 
+    /// Says which objects come next.
     #[inline]
-    fn request_found(&mut self, object: u64, found: Option<Slot>) -> bool {
+    pub(crate) fn warm(&self, objects: &[u64]) {
+        self.map.warm(objects);
+    }
+
+    /// A request; returns whether the cache held the object.
+    #[inline]
+    pub fn request(&mut self, object: u64) -> bool {
         self.counts.requests += 1;
-        if let Some(slot) = found {
+        if let Some(slot) = self.map.find(object) {
             self.policy.access(slot);
             return true;
         }

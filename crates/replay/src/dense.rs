@@ -1,6 +1,6 @@
 //! A trace in memory, its objects numbered from 0 in the order of their first request.
 
-use crate::cache::{Cache, Counts, Table};
+use crate::cache::{BLOCK, Cache, Counts, Table};
 use crate::requests::{Unit, cut};
 use crate::writes::{WriteCache, WriteCounts, WriteModel};
 use evict::{Index, MOST, Policy, Slot};
@@ -199,12 +199,19 @@ impl Dense {
     pub fn run<P: Policy>(&self, size: u32) -> Counts {
         let slots = self.slots(size);
         let mut cache = Cache::<P, Table>::new(slots, Table::new(self.objects, slots));
-        for event in self.events() {
-            match event {
-                Event::Read(object) | Event::Write(object) => {
-                    cache.request(object.into());
+        let mut objects = [0_u64; BLOCK];
+        for events in self.events.chunks(BLOCK) {
+            let objects = &mut objects[..events.len()];
+            for (object, event) in objects.iter_mut().zip(events) {
+                *object = (event >> 2).into();
+            }
+            cache.warm(objects);
+            for (object, event) in objects.iter().zip(events) {
+                if event & 3 == REMOVE {
+                    cache.remove(*object);
+                } else {
+                    cache.request(*object);
                 }
-                Event::Remove(object) => cache.remove(object.into()),
             }
         }
         cache.counts()
