@@ -19,6 +19,8 @@ fn main() -> ExitCode {
         cli::Command::Mrc(args) => commands::mrc::run(args),
         cli::Command::Policies(args) => commands::policies::run(args),
         cli::Command::Bench(args) => commands::bench::run(args),
+        cli::Command::Trace(what) => commands::trace::run(what),
+        cli::Command::Machine(args) => commands::machine::run(args),
         cli::Command::Schema => commands::schema::run(),
     };
     match done {

@@ -81,6 +81,21 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// [`Mm::add_bdi_stat`] with `step` (1 or -1), `n` times: the fold falls on the same step.
+    pub(crate) fn step_bdi_stat(&self, bdi: u32, stat: BdiStat, step: i32, n: u32) {
+        let b = &self.bdis[bdi as usize];
+        let diff = &b.diff[self.world.cpu()][stat as usize];
+        let batch = self.bdi_stat_batch();
+        // In the direction of the steps, so that the sum only grows.
+        let (mut x, mut left) = (diff.get() as i32 * step, n as i32);
+        while left > 0 && x + left >= batch {
+            b.global[stat as usize].fetch_add(i64::from(batch * step) as u64);
+            left -= batch - x;
+            x = 0;
+        }
+        diff.set(((x + left) * step) as u32);
+    }
+
     /// Cheap read; negative reads 0.
     #[inline(always)]
     pub fn bdi_stat(&self, bdi: u32, stat: BdiStat) -> u64 {

@@ -43,6 +43,21 @@ impl<W: World> Mm<W> {
             .add_exact(z, ZoneStat::NrFreePages, i64::from(zone.size));
     }
 
+    /// Takes the smallest free block as far as `most` pages need it: what that many calls of
+    /// [`Mm::rmqueue_smallest`] for single pages would split off it, one after the other. Returns
+    /// the first page and the order.
+    #[inline]
+    fn rmqueue_within(&self, z: usize, most: u32) -> (Pfn, u32) {
+        for current in 0..ORDERS as u32 {
+            let list = self.free_list(z, current as usize);
+            if self.frames.first(list) != list {
+                let order = current.min(most.ilog2());
+                return (self.rmqueue_smallest(z, order), order);
+            }
+        }
+        (NO_PFN, 0)
+    }
+
     /// Takes a block; the caller holds the zone's lock and has charged the counters.
     #[inline]
     fn rmqueue_smallest(&self, z: usize, order: u32) -> Pfn {
@@ -101,12 +116,14 @@ impl<W: World> Mm<W> {
         let n = self.zones[z].lock.with(|| {
             let mut n = 0;
             while n < count {
-                let pfn = self.rmqueue_smallest(z, 0);
-                if pfn == NO_PFN {
+                let (first, order) = self.rmqueue_within(z, count - n);
+                if first == NO_PFN {
                     break;
                 }
-                out(pfn);
-                n += 1;
+                for pfn in first..first + (1 << order) {
+                    out(pfn);
+                }
+                n += 1 << order;
             }
             n
         });

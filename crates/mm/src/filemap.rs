@@ -127,6 +127,106 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::page(pfn));
     }
 
+    /// Takes the dirty pages of a file from `first` on, at most `most`, and puts them under
+    /// writeback: [`Mm::clear_page_dirty_for_io`] and [`Mm::set_page_writeback`] for each, with one
+    /// look at the index, the counters and the clock for all. Stops at a page that is not cached,
+    /// not dirty, locked or still under writeback; returns how many were taken.
+    pub fn start_writeback(&self, mapping: u32, first: u32, most: u32) -> u32 {
+        let m = &self.mappings[mapping as usize];
+        let (cpu, counted) = (self.world.cpu(), m.accounts_dirty());
+        let count = |z: usize, n: u32| {
+            if n == 0 {
+                return;
+            }
+            if counted {
+                self.stat.dec_by(cpu, z, ZoneStat::NrFileDirty, n);
+            }
+            self.stat.inc_by(cpu, z, ZoneStat::NrWriteback, n);
+            self.stat.inc_by(cpu, z, ZoneStat::NrWritten, n);
+        };
+        let (mut zone, mut in_zone) = (0, 0);
+        let n = self.for_run(
+            mapping,
+            first,
+            most,
+            |pfn| {
+                let f = self.frames.flags(pfn);
+                if f & (flag::DIRTY | flag::WRITEBACK | flag::LOCKED) != flag::DIRTY {
+                    return false;
+                }
+                self.frames.clear_flags(pfn, flag::DIRTY);
+                self.frames.set_flags(pfn, flag::WRITEBACK);
+                let z = (f >> flag::ZONE_SHIFT) as usize;
+                if z != zone {
+                    count(zone, in_zone);
+                    (zone, in_zone) = (z, 0);
+                }
+                in_zone += 1;
+                true
+            },
+            |leaf, slots| self.leaf_starts_writeback(leaf, slots),
+        );
+        count(zone, in_zone);
+        if counted && n > 0 {
+            self.step_bdi_stat(m.bdi(), BdiStat::Reclaimable, -1, n);
+            self.step_bdi_stat(m.bdi(), BdiStat::Writeback, 1, n);
+        }
+        self.world.charge(Cost::WritebackStart, n);
+        n
+    }
+
+    /// Ends the writeback of `n` pages of a file from `first` on: [`Mm::end_page_writeback`] for
+    /// each, with one look at the index, the counters and the clock for all.
+    pub fn end_writeback(&self, mapping: u32, first: u32, n: u32, failed: bool) {
+        let m = &self.mappings[mapping as usize];
+        let cpu = self.world.cpu();
+        let (mut zone, mut in_zone) = (0, 0);
+        let ended = self.for_run(
+            mapping,
+            first,
+            n,
+            |pfn| {
+                if self.frames.test_and_clear(pfn, flag::RECLAIM) {
+                    self.rotate_reclaimable_page(pfn);
+                }
+                let before = self.frames.clear_flags(pfn, flag::WRITEBACK);
+                assert!(
+                    before & flag::WRITEBACK != 0,
+                    "frame {pfn} was not under writeback"
+                );
+                if failed {
+                    self.frames.set_flags(pfn, flag::ERROR);
+                }
+                let z = (before >> flag::ZONE_SHIFT) as usize;
+                if z != zone {
+                    self.stat.dec_by(cpu, zone, ZoneStat::NrWriteback, in_zone);
+                    (zone, in_zone) = (z, 0);
+                }
+                in_zone += 1;
+                self.world.wake(queue::page(pfn));
+                true
+            },
+            |leaf, slots| self.leaf_ends_writeback(leaf, slots),
+        );
+        assert!(
+            ended == n,
+            "page {} of file {mapping} left under I/O",
+            first + ended
+        );
+        self.stat.dec_by(cpu, zone, ZoneStat::NrWriteback, in_zone);
+        if failed {
+            self.stat.event(VmEvent::WriteError, u64::from(n));
+            m.state.fetch_or(AS_EIO);
+        }
+        if m.accounts_dirty() {
+            self.step_bdi_stat(m.bdi(), BdiStat::Writeback, -1, n);
+            for _ in 0..n {
+                self.bdi_writeout_inc(m.bdi());
+            }
+        }
+        self.world.charge(Cost::WritebackEnd, n);
+    }
+
     /// Waits until a page is no longer under writeback.
     pub async fn wait_on_page_writeback(&self, pfn: Pfn) {
         loop {

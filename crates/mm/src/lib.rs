@@ -52,6 +52,7 @@ pub mod watermark;
 pub mod world;
 pub mod zone;
 
+pub use check::Recount;
 pub use frame::{NO_PFN, Pfn};
 pub use policy::Policy;
 pub use world::World;
@@ -98,6 +99,11 @@ pub struct Sysctl {
     pub dirty_expire_centisecs: u64,
     /// kB; `None`: the kernel's formula.
     pub min_free_kbytes: Option<u64>,
+    /// Ten-thousandths of a zone between its watermarks; `None`: the formula of before 4.6.
+    pub watermark_scale_factor: Option<u64>,
+    /// Which part of the zones above a lower zone keeps free from their requests, by lower zone;
+    /// 0: none.
+    pub lowmem_reserve_ratio: [u64; 3],
     /// 0..=100.
     pub swappiness: u64,
 }

@@ -269,33 +269,99 @@ impl<W: World> Mm<W> {
     /// Sets a tag on a cached page.
     #[inline]
     pub(crate) fn tag_set(&self, mapping: u32, index: u32, tag: Tag) {
-        let pool = &self.nodes_pool;
-        let mut node = self.leaf(mapping, index).expect("a tagged page is cached");
-        let mut slot = index & (SLOTS - 1);
-        loop {
-            let before = pool.tag(node, tag).fetch_or(1 << slot);
-            if before != 0 || pool.word(node, PARENT).get() == NO_NODE {
-                return;
-            }
-            slot = pool.slot_in_parent(node);
-            node = pool.word(node, PARENT).get();
-        }
+        let leaf = self.leaf(mapping, index).expect("a tagged page is cached");
+        self.leaf_tag_set(leaf, 1 << (index & (SLOTS - 1)), tag);
     }
 
     /// Clears a tag on a cached page.
     #[inline]
     pub(crate) fn tag_clear(&self, mapping: u32, index: u32, tag: Tag) {
+        let leaf = self.leaf(mapping, index).expect("a tagged page is cached");
+        self.leaf_tag_clear(leaf, 1 << (index & (SLOTS - 1)), tag);
+    }
+
+    /// Sets a tag on the pages of a leaf that `slots` names by their bits.
+    #[inline(always)]
+    fn leaf_tag_set(&self, leaf: u32, slots: u64, tag: Tag) {
         let pool = &self.nodes_pool;
-        let mut node = self.leaf(mapping, index).expect("a tagged page is cached");
-        let mut slot = index & (SLOTS - 1);
-        loop {
-            let left = pool.tag(node, tag).fetch_and(!(1 << slot)) & !(1 << slot);
-            if left != 0 || pool.word(node, PARENT).get() == NO_NODE {
-                return;
+        let (mut node, mut bits) = (leaf, slots);
+        while pool.tag(node, tag).fetch_or(bits) == 0 {
+            let parent = pool.word(node, PARENT).get();
+            if parent == NO_NODE {
+                break;
             }
-            slot = pool.slot_in_parent(node);
-            node = pool.word(node, PARENT).get();
+            bits = 1 << pool.slot_in_parent(node);
+            node = parent;
         }
+    }
+
+    /// Clears a tag on the pages of a leaf that `slots` names by their bits.
+    #[inline(always)]
+    fn leaf_tag_clear(&self, leaf: u32, slots: u64, tag: Tag) {
+        let pool = &self.nodes_pool;
+        let (mut node, mut bits) = (leaf, slots);
+        while pool.tag(node, tag).fetch_and(!bits) & !bits == 0 {
+            let parent = pool.word(node, PARENT).get();
+            if parent == NO_NODE {
+                break;
+            }
+            bits = 1 << pool.slot_in_parent(node);
+            node = parent;
+        }
+    }
+
+    /// Calls `page` for the pages from `first` on, up to `most` of them, until it says no or one
+    /// is not cached; `leaf_done` with each leaf and the bits of its pages that were taken.
+    /// Returns how many were taken.
+    #[inline(always)]
+    pub(crate) fn for_run(
+        &self,
+        mapping: u32,
+        first: u32,
+        most: u32,
+        mut page: impl FnMut(Pfn) -> bool,
+        mut leaf_done: impl FnMut(u32, u64),
+    ) -> u32 {
+        let mut n = 0;
+        while n < most {
+            let Some(at) = first.checked_add(n) else {
+                break;
+            };
+            let Some(leaf) = self.leaf(mapping, at) else {
+                break;
+            };
+            let slot = at & (SLOTS - 1);
+            let here = (SLOTS - slot).min(most - n);
+            let mut taken = 0;
+            while taken < here {
+                let v = self.nodes_pool.word(leaf, (slot + taken) as usize).get();
+                if v == 0 || !page(v - 1) {
+                    break;
+                }
+                taken += 1;
+            }
+            if taken > 0 {
+                leaf_done(leaf, u64::MAX >> (SLOTS - taken) << slot);
+            }
+            n += taken;
+            if taken < here {
+                break;
+            }
+        }
+        n
+    }
+
+    /// Moves pages of a leaf from the dirty to the writeback tag.
+    #[inline(always)]
+    pub(crate) fn leaf_starts_writeback(&self, leaf: u32, slots: u64) {
+        self.leaf_tag_clear(leaf, slots, Tag::Dirty);
+        self.leaf_tag_set(leaf, slots, Tag::Writeback);
+    }
+
+    /// Takes the writeback tag off pages of a leaf.
+    #[inline(always)]
+    pub(crate) fn leaf_ends_writeback(&self, leaf: u32, slots: u64) {
+        self.leaf_tag_clear(leaf, slots, Tag::Writeback);
     }
 
     /// The first index at or after `from` whose page carries the tag.
@@ -449,75 +515,114 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Recounts a file's tree: slots, tags, counts. Returns its pages and its nodes.
+    /// Recounts a file's tree: slots, counts, parents, tags above the leaves, no tag without a
+    /// page. Returns its pages and its nodes. That pages are
+    /// in their slots and carry their tags is seen from the frames.
     pub(crate) fn check_tree(&self, mapping: u32) -> Result<(u32, u32), String> {
-        let root = self.mappings[mapping as usize].root.get();
-        if root == NO_NODE {
-            Ok((0, 0))
-        } else {
-            self.check_node(mapping, root, 0)
+        let m = &self.mappings[mapping as usize];
+        // The remembered leaf must be the one that a walk finds, for look-ups trust it.
+        let remembered = m.last_leaf.get();
+        if remembered != NO_NODE {
+            m.last_leaf.set(NO_NODE);
+            if self.leaf_walk(mapping, m.last_base.get() << BITS) != Some(remembered) {
+                return Err(format!(
+                    "mapping {mapping}: leaf {remembered} is remembered wrongly"
+                ));
+            }
+        }
+        match m.root.get() {
+            NO_NODE => Ok((0, 0)),
+            root => self.check_node(mapping, root, 0),
         }
     }
 
     fn check_node(&self, mapping: u32, node: u32, base: u64) -> Result<(u32, u32), String> {
         let pool = &self.nodes_pool;
         let level = pool.level(node);
-        let (mut pages, mut nodes, mut used) = (0, 1, 0);
-        let mut tags = [0u64; 2];
-        for slot in 0..SLOTS {
-            let v = pool.word(node, slot as usize).get();
-            if v == 0 {
-                continue;
-            }
-            used += 1;
-            let index = base + (u64::from(slot) << (BITS * level));
-            if level > 0 {
-                let child = v - 1;
-                if pool.word(child, PARENT).get() != node || pool.slot_in_parent(child) != slot {
+        let mut used = 0u64;
+        for (slot, word) in pool.words[node as usize][..SLOTS as usize]
+            .iter()
+            .enumerate()
+        {
+            used |= u64::from(word.get() != 0) << slot;
+        }
+        let (mut pages, mut nodes) = (used.count_ones(), 1);
+        let found = [Tag::Dirty, Tag::Writeback].map(|tag| pool.tag(node, tag).get());
+        let mut tags = found.map(|t| t & used);
+        if level > 0 {
+            (pages, tags) = (0, [0; 2]);
+            for slot in (0..SLOTS).filter(|slot| used >> slot & 1 != 0) {
+                let child = pool.word(node, slot as usize).get() - 1;
+                if pool.word(child, PARENT).get() != node
+                    || pool.slot_in_parent(child) != slot
+                    || pool.level(child) + 1 != level
+                {
                     return Err(format!(
                         "mapping {mapping}: node {child} has another parent"
                     ));
                 }
-                let (p, n) = self.check_node(mapping, child, index)?;
+                let below = base + (u64::from(slot) << (BITS * level));
+                let (p, n) = self.check_node(mapping, child, below)?;
                 pages += p;
                 nodes += n;
                 for tag in [Tag::Dirty, Tag::Writeback] {
                     let any = pool.tag(child, tag).get() != 0;
                     tags[tag as usize] |= u64::from(any) << slot;
                 }
-                continue;
             }
-            pages += 1;
-            let pfn = v - 1;
-            let f = self.frames.flags(pfn);
-            let place = (self.frames.mapping(pfn), u64::from(self.frames.index(pfn)));
-            if place != (mapping, index) || f & flag::CACHED == 0 {
-                return Err(format!(
-                    "mapping {mapping} index {index}: frame {pfn} disagrees"
-                ));
-            }
-            // A page whose dirty bit was just taken for I/O keeps its tag until it is decided.
-            let dirty = f & (flag::DIRTY | flag::LOCKED) != 0
-                && pool.tag(node, Tag::Dirty).get() >> slot & 1 == 1
-                || f & flag::DIRTY != 0;
-            tags[0] |= u64::from(dirty) << slot;
-            tags[1] |= u64::from(f & flag::WRITEBACK != 0) << slot;
         }
-        let found = [
-            pool.tag(node, Tag::Dirty).get(),
-            pool.tag(node, Tag::Writeback).get(),
-        ];
         if found != tags {
             return Err(format!(
-                "mapping {mapping} at {base}: tags {found:x?}, pages {tags:x?}"
+                "mapping {mapping} at {base}: tags {found:x?}, slots {tags:x?}"
             ));
         }
-        if used != pool.count(node) {
+        if used.count_ones() != pool.count(node) {
             return Err(format!(
-                "mapping {mapping} at {base}: {used} slots, count differs"
+                "mapping {mapping} at {base}: {} slots, count differs",
+                used.count_ones()
             ));
         }
         Ok((pages, nodes))
+    }
+
+    /// The leaf that holds `index`, for checks.
+    pub(crate) fn leaf_of(&self, mapping: u32, index: u32) -> Option<Leaf<'_, W>> {
+        let leaf = self.leaf(mapping, index)? as usize;
+        Some(Leaf {
+            base: index >> BITS,
+            words: &self.nodes_pool.words[leaf],
+            tags: [Tag::Dirty, Tag::Writeback]
+                .map(|tag| self.nodes_pool.tag(leaf as u32, tag).get()),
+        })
+    }
+}
+
+/// A leaf as a check sees it: 64 neighbouring pages of a file and their tags.
+pub(crate) struct Leaf<'a, W: World> {
+    base: u32,
+    words: &'a [W::U32; NODE_WORDS],
+    tags: [u64; 2],
+}
+
+impl<W: World> Leaf<'_, W> {
+    /// Whether an index of the same file is in this leaf.
+    #[inline]
+    pub fn covers(&self, index: u32) -> bool {
+        self.base == index >> BITS
+    }
+
+    /// The page at an index.
+    #[inline]
+    pub fn page(&self, index: u32) -> Option<Pfn> {
+        self.words[(index & (SLOTS - 1)) as usize]
+            .get()
+            .checked_sub(1)
+    }
+
+    /// Whether an index carries the dirty and the writeback tag.
+    #[inline]
+    pub fn tags(&self, index: u32) -> [bool; 2] {
+        self.tags.map(|t| t >> (index & (SLOTS - 1)) & 1 == 1)
     }
 }
 

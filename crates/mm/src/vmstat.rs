@@ -275,6 +275,39 @@ impl<W: World> VmStat<W> {
         }
     }
 
+    /// [`VmStat::inc`] `n` times: the fold falls on the same step.
+    #[inline(always)]
+    pub fn inc_by(&self, cpu: usize, zone: usize, item: ZoneStat, n: u32) {
+        let diff = &self.diff[cpu * self.zones + zone][item as usize];
+        let t = self.threshold[zone].get() as i32;
+        let (mut x, mut left) = (diff.get() as i32, n as i32);
+        while left > 0 && x.wrapping_add(left) > t {
+            // A lowered threshold may lie below what is counted already: the next step folds.
+            let step = (t + 1 - x).max(1);
+            let over = t >> 1;
+            self.fold(zone, item, i64::from(x + step + over));
+            x = -over;
+            left -= step;
+        }
+        diff.set((x + left) as u32);
+    }
+
+    /// [`VmStat::dec`] `n` times: the fold falls on the same step.
+    #[inline(always)]
+    pub fn dec_by(&self, cpu: usize, zone: usize, item: ZoneStat, n: u32) {
+        let diff = &self.diff[cpu * self.zones + zone][item as usize];
+        let t = self.threshold[zone].get() as i32;
+        let (mut x, mut left) = (diff.get() as i32, n as i32);
+        while left > 0 && x.wrapping_sub(left) < -t {
+            let step = (t + 1 + x).max(1);
+            let over = t >> 1;
+            self.fold(zone, item, i64::from(x - step - over));
+            x = over;
+            left -= step;
+        }
+        diff.set((x - left) as u32);
+    }
+
     /// `dec_zone_state`.
     #[inline(always)]
     pub fn dec(&self, cpu: usize, zone: usize, item: ZoneStat) {

@@ -331,7 +331,10 @@ async fn page_or_new<const T: bool>(
             return Ok(pfn);
         }
         mm.note_path(path);
-        let pfn = mm.alloc_page(gfp).await.ok_or(FsError::OutOfMemory)?;
+        let pfn = mm
+            .alloc_page(mm.bound(gfp))
+            .await
+            .ok_or(FsError::OutOfMemory)?;
         // Somebody may have entered it while we waited for memory.
         if mm.find_page(mapping, index).is_some() {
             mm.free_page(pfn, false);
@@ -427,7 +430,7 @@ async fn read_window<const T: bool>(
     let mut n = 0;
     mm.note_path(TrackPath::BufferedRead);
     while n < most && mm.find_page(mapping, index + n).is_none() {
-        let Some(pfn) = mm.alloc_page(Gfp::USER).await else {
+        let Some(pfn) = mm.alloc_page(mm.bound(Gfp::USER)).await else {
             if n == 0 {
                 return Err(FsError::OutOfMemory);
             }
@@ -580,32 +583,23 @@ async fn write_run<const T: bool>(
             advanced: run,
         };
     };
-    let mut n = 0;
-    while n < len {
-        // Finding the place may have slept: another writer may have been here.
-        let Some(pfn) = mm.find_page(mapping, first + n) else {
-            break;
+    let n = mm.start_writeback(mapping, first, len);
+    // Finding the place may have slept: another writer may have been here.
+    if n == 0
+        && wbc.sync_all
+        && let Some(pfn) = mm.find_page(mapping, first)
+        && mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED)
+    {
+        if mm.frames.has(pfn, flag::WRITEBACK) {
+            mm.wait_on_page_writeback(pfn).await;
+        } else {
+            mm.lock_page(pfn).await;
+            mm.unlock_page(pfn);
+        }
+        return Written {
+            pages: 0,
+            advanced: 0,
         };
-        if mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED) {
-            if n == 0 && wbc.sync_all {
-                if mm.frames.has(pfn, flag::WRITEBACK) {
-                    mm.wait_on_page_writeback(pfn).await;
-                } else {
-                    mm.lock_page(pfn).await;
-                    mm.unlock_page(pfn);
-                }
-                return Written {
-                    pages: 0,
-                    advanced: 0,
-                };
-            }
-            break;
-        }
-        if !mm.clear_page_dirty_for_io(pfn) {
-            break;
-        }
-        mm.set_page_writeback(pfn);
-        n += 1;
     }
     if n == 0 {
         return Written {

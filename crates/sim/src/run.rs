@@ -13,12 +13,12 @@ use crate::world::{SimWorld, own_queue};
 use mm::alloc::Gfp;
 use mm::kswapd::KSWAPD_FLAGS;
 use mm::mapping::MappingKind;
-use mm::task::PF_SWAPWRITE;
+use mm::task::{PF_MEMBIND, PF_SWAPWRITE};
 use mm::trace::TrackPath;
 use mm::vmstat::ZoneStat;
 use mm::world::{AllocPath, World};
 use mm::zone::ZoneInfo;
-use mm::{Config, Mm, SECOND};
+use mm::{Config, Mm, Recount, SECOND};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -66,6 +66,8 @@ pub fn engine_config(machine: &Machine) -> Config {
             dirty_writeback_centisecs: u64::from(s.dirty_writeback_centisecs),
             dirty_expire_centisecs: u64::from(s.dirty_expire_centisecs),
             min_free_kbytes: s.min_free_kbytes,
+            watermark_scale_factor: s.watermark_scale_factor.map(u64::from),
+            lowmem_reserve_ratio: s.lowmem_reserve_ratio.map(u64::from),
             swappiness: u64::from(s.swappiness),
         },
     }
@@ -99,7 +101,10 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     );
     let mut wear = Rng::new(spec.seed, "disk");
     let queue = |d: &crate::spec::DiskSpec, label: &str, wear: &mut Rng| {
-        (Queue::new(d, p, wear), Rng::new(spec.seed, label))
+        (
+            Queue::new(d, &d.params(p), wear),
+            Rng::new(spec.seed, label),
+        )
     };
     let mut devices = vec![queue(&m.disk, "disk service", &mut wear)];
     let mut capacity = m.disk.capacity.0 / 4096;
@@ -204,6 +209,7 @@ async fn shell<const T: bool>(
             return;
         }
     }
+    bind(mm, spec);
     // A second passes between boot and workload: counters settle, kswapd sleeps.
     mm.world.sched.sleep(SECOND).await;
     for latency in mm.world.alloc.borrow_mut().iter_mut() {
@@ -238,6 +244,13 @@ async fn shell<const T: bool>(
     mm.world.sched.stop();
 }
 
+/// Holds the calling task's memory to the workload's node.
+fn bind<const T: bool>(mm: &SimMm<T>, spec: &RunSpec) {
+    if let Some(node) = spec.membind {
+        mm.init_task(mm.world.sched.task(), PF_MEMBIND, node);
+    }
+}
+
 async fn run_process<const T: bool>(
     process: &workload::Process,
     host: &TaskHost<'_, T>,
@@ -259,6 +272,7 @@ async fn run_process<const T: bool>(
 /// A background process: waits until the shell reaches its step.
 async fn background<const T: bool>(
     mm: &SimMm<T>,
+    spec: &RunSpec,
     nth: usize,
     process: &workload::Process,
     names: &Namespace,
@@ -273,6 +287,7 @@ async fn background<const T: bool>(
         }
         mm.world.sched.wait(go, ticket, None).await;
     }
+    bind(mm, spec);
     let start = progress.started.get().unwrap_or(0);
     let host = TaskHost::new(mm, names, start);
     run_process(process, &host, session, progress).await;
@@ -326,7 +341,9 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         if let Step::Background(process) = step {
             list.push(add(
                 &mm,
-                Box::pin(background(&mm, nth, process, &names, &session, &progress)),
+                Box::pin(background(
+                    &mm, spec, nth, process, &names, &session, &progress,
+                )),
                 0,
                 0,
             ));
@@ -354,6 +371,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     let mut sampler = Sampler::new(&mm, kswapds, flushers);
     let mut outcome = None;
     let mut check_error = None;
+    let mut recount = Recount::default();
     let ended = w.sched.run(&mut futures, |time, event| match event {
         Event::Device(dev) => SimWorld::device_event(&mm, dev),
         Event::Periodic(SAMPLE) => {
@@ -364,7 +382,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         }
         Event::Periodic(CHECK) => {
             w.sched.at(time + spec.check_ns, Event::Periodic(CHECK));
-            if let Err(e) = mm.recount() {
+            if let Err(e) = recount.run(&mm) {
                 check_error.get_or_insert(format!("recount at {time} ns: {e}"));
                 w.sched.stop();
             }
@@ -392,7 +410,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     progress.reports.borrow_mut().extend(session.report());
     if spec.check_ns > 0
         && check_error.is_none()
-        && let Err(e) = mm.recount()
+        && let Err(e) = recount.run(&mm)
     {
         check_error = Some(format!("recount at the end: {e}"));
     }

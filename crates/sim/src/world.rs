@@ -322,24 +322,23 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             };
             mm.count_event(event, kb);
             match Tag::unpack(d.tag) {
+                Tag::Pages { mapping, index } if d.dir == Dir::Write => {
+                    mm.end_writeback(mapping, index, d.blocks, d.error.is_some());
+                    let lost = if d.error.is_some() { d.blocks } else { 0 };
+                    w.lost_pages.set(w.lost_pages.get() + u64::from(lost));
+                }
                 Tag::Pages { mapping, index } => {
                     for i in index..index + d.blocks {
                         let Some(pfn) = mm.find_page(mapping, i) else {
                             unreachable!("page {i} of file {mapping} left under I/O");
                         };
-                        if d.dir == Dir::Write {
-                            mm.end_page_writeback(pfn, d.error.is_some());
-                            w.lost_pages
-                                .set(w.lost_pages.get() + u64::from(d.error.is_some()));
+                        let ok = if d.error.is_some() {
+                            flag::ERROR
                         } else {
-                            let ok = if d.error.is_some() {
-                                flag::ERROR
-                            } else {
-                                flag::UPTODATE
-                            };
-                            mm.frames.set_flags(pfn, ok);
-                            mm.unlock_page(pfn);
-                        }
+                            flag::UPTODATE
+                        };
+                        mm.frames.set_flags(pfn, ok);
+                        mm.unlock_page(pfn);
                     }
                 }
                 Tag::Swap { pfn } => {

@@ -55,8 +55,8 @@ fn hits_are_counted() {
 fn what_was_evicted_is_read_again() {
     let plan = Plan {
         pattern: Pattern::Loop,
-        objects: 4 * 24 << 8,
-        requests: 3 * 24 << 8,
+        objects: 4 * 6144,
+        requests: 3 * 6144,
         skew: 1.0,
         writes: 0.0,
         rate: 1000,

@@ -129,7 +129,7 @@ impl Objects {
 
 /// A multiplicative hash of a number; the order of the map is never looked at.
 #[derive(Default)]
-struct Mix(u64);
+pub(crate) struct Mix(u64);
 
 impl Hasher for Mix {
     fn finish(&self) -> u64 {

@@ -82,6 +82,29 @@ impl Zipf {
     }
 }
 
+/// Ranks after fio's `pareto:h`: a share h of the ranks gets about 1 − h of the draws.
+#[derive(Debug, Clone)]
+pub struct Pareto {
+    n: u64,
+    power: f64,
+}
+
+impl Pareto {
+    /// A distribution over `n` ranks, at least 1; `h` lies between 0 and 1.
+    pub fn new(n: u64, h: f64) -> Self {
+        Self {
+            n: n.max(1),
+            power: libm::log(h) / libm::log(1.0 - h),
+        }
+    }
+
+    /// A rank from 0 on.
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
+        let rank = libm::pow(rng.unit(), self.power) * self.n as f64;
+        (rank as u64).min(self.n - 1)
+    }
+}
+
 /// A permutation of `0..n` without a table: a Feistel network on the next even number of bits,
 /// walked until it falls below `n` (Black and Rogaway 2002, "Ciphers with arbitrary finite
 /// domains").
@@ -158,6 +181,13 @@ mod tests {
         (0..40_000).for_each(|_| seen[flat.draw(&mut rng) as usize] += 1);
         assert!(seen.iter().all(|n| (9_500..10_500).contains(n)), "{seen:?}");
         assert_eq!(Zipf::new(0, 1.0).draw(&mut rng), 0);
+    }
+
+    #[test]
+    fn pareto_gives_few_ranks_most_draws() {
+        let (pareto, mut rng) = (Pareto::new(1000, 0.2), Rng::new(3));
+        let low = (0..100_000).filter(|_| pareto.draw(&mut rng) < 200).count();
+        assert!((79_000..81_000).contains(&low), "{low}");
     }
 
     proptest! {

@@ -9,9 +9,11 @@
 
 use crate::error::Fault;
 use crate::number::{parse_i64, parse_seconds, parse_u64};
+use crate::objects::Mix;
 use crate::record::{MAX_FILE, NO_LATENCY, Op, Record};
 use crate::tables::Tables;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
 
 const LINE: &str = "lines of strace -f -ttt -T, such as 21525 1795247166.640568 write(1, \"hi\\n\", 3) = 3 <0.000013>";
 
@@ -61,7 +63,7 @@ struct Known {
 
 pub(crate) struct Strace {
     first: Option<u64>,
-    processes: HashMap<u64, Process>,
+    processes: HashMap<u64, Process, BuildHasherDefault<Mix>>,
     tables: Vec<Descriptors>,
     free_tables: Vec<u32>,
     descriptions: Vec<Description>,
@@ -307,7 +309,7 @@ impl Strace {
     pub fn new() -> Self {
         Self {
             first: None,
-            processes: HashMap::new(),
+            processes: HashMap::default(),
             tables: Vec::new(),
             free_tables: Vec::new(),
             descriptions: Vec::new(),

@@ -168,8 +168,11 @@ impl Survey {
         match r.op {
             Op::Read => {
                 self.bytes[0] += u64::from(r.len);
-                f.existed |= end > f.size;
-                f.reach = f.reach.max(end);
+                // A read of nothing, at the end of the file or behind it, tells nothing.
+                if r.len > 0 {
+                    f.existed |= end > f.size;
+                    f.reach = f.reach.max(end);
+                }
             }
             Op::Write => {
                 self.bytes[1] += u64::from(r.len);

@@ -4,6 +4,7 @@
 //! type that has `parse` and `run`, and one line in that table.
 
 use crate::dd;
+use crate::fio;
 use crate::host::{Host, HostResult};
 use crate::replay;
 use crate::session::{Session, Shared};
@@ -96,6 +97,9 @@ macro_rules! programs {
             $($(#[$doc])* $variant($program),)+
             /// Some processes of a trace; made by [`crate::Replay::script`] and not by a shell.
             Replay(replay::Lane),
+            /// A process of a fio job, or one of several that keep its queue full; made by
+            /// [`fio::Jobs::script`] and not by a shell.
+            Fio(fio::Worker),
         }
 
         impl Command {
@@ -107,6 +111,7 @@ macro_rules! programs {
                 match self {
                     $(Self::$variant(_) => $name,)+
                     Self::Replay(_) => "replay",
+                    Self::Fio(_) => "fio",
                 }
             }
 
@@ -130,6 +135,7 @@ macro_rules! programs {
                 match self {
                     $(Self::$variant(program) => program.run(host).await.map(Report::from),)+
                     Self::Replay(lane) => lane.run(host, session).await,
+                    Self::Fio(worker) => worker.run(host, session).await,
                 }
             }
         }

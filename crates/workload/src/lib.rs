@@ -3,12 +3,13 @@
 //! [`parse`] reads a shell command line such as
 //! `dd if=/dev/zero of=zeroes bs=32k count=$((10 << 15))` into a [`Script`]; whoever has a
 //! [`Host`] executes its steps with [`Command::run`]. A [`Replay`] makes a script of a recorded
-//! trace. What the processes of one run share is its [`Session`].
+//! trace, [`fio::parse`] one of a fio job file. What the processes of one run share is its [`Session`].
 #![forbid(unsafe_code)]
 
 mod arithmetic;
 pub mod command;
 pub mod dd;
+pub mod fio;
 pub mod host;
 pub mod measure;
 pub mod replay;

@@ -397,7 +397,8 @@ impl<H: Host> Player<'_, H> {
                 let fd = self.fd(r.file).await?;
                 let began = self.host.now();
                 self.host.sync(fd, r.op == Op::DataSync).await?;
-                self.session.note(Kind::Sync, self.host.now() - began, 0, 0);
+                self.session
+                    .note(Kind::Sync, (began, self.host.now()), 0, 0);
             }
             Op::Read | Op::Write => {
                 let fd = self.fd(r.file).await?;
@@ -414,7 +415,7 @@ impl<H: Host> Player<'_, H> {
                     let write = self.host.write_at(fd, &self.buffer, r.offset, len);
                     (Kind::Write, write.await?)
                 };
-                self.session.note(kind, self.host.now() - began, done, len);
+                self.session.note(kind, (began, self.host.now()), done, len);
             }
         }
         Ok(())

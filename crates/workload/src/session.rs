@@ -1,6 +1,7 @@
 //! What the processes of one run share.
 
 use crate::command::{Report, Script};
+use crate::fio;
 use crate::measure::{Kind, Measure};
 use crate::replay::{Feed, Replay};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub enum Shared {
     /// A trace.
     Trace(Arc<Replay>),
+    /// One of a fio job's processes.
+    Fio(Arc<fio::Job>, u32),
 }
 
 /// What the processes of one run share. Made anew for each run; no lock of it is ever held while
@@ -20,7 +23,8 @@ pub struct Session {
 }
 
 enum State {
-    Trace(Arc<Replay>, Mutex<Feed>),
+    Trace(Arc<Replay>, Box<Mutex<Feed>>),
+    Fio(Arc<fio::Job>, Mutex<fio::Progress>),
 }
 
 /// A lock that nothing can poison for good: what it guards is plain data.
@@ -38,7 +42,11 @@ impl Session {
                 .iter()
                 .map(|shared| match shared {
                     Shared::Trace(replay) => {
-                        State::Trace(Arc::clone(replay), Mutex::new(Feed::new(replay)))
+                        State::Trace(Arc::clone(replay), Box::new(Mutex::new(Feed::new(replay))))
+                    }
+                    Shared::Fio(job, nth) => {
+                        let progress = fio::Progress::new(job, *nth);
+                        State::Fio(Arc::clone(job), Mutex::new(progress))
                     }
                 })
                 .collect(),
@@ -50,13 +58,25 @@ impl Session {
         (!self.states.is_empty()).then(|| lock(&self.measure).report())
     }
 
-    pub(crate) fn note(&self, kind: Kind, ns: u64, bytes: u64, wanted: u64) {
-        lock(&self.measure).note(kind, ns, bytes, wanted);
+    pub(crate) fn note(&self, kind: Kind, span: (u64, u64), bytes: u64, wanted: u64) {
+        lock(&self.measure).note(kind, span, bytes, wanted);
     }
 
+    /// # Panics
+    /// If what the script shares at this place is no trace.
     pub(crate) fn trace(&self, at: usize) -> (&Replay, &Mutex<Feed>) {
         match &self.states[at] {
             State::Trace(replay, feed) => (replay, feed),
+            State::Fio(..) => panic!("{at} is a fio job and no trace"),
+        }
+    }
+
+    /// # Panics
+    /// If what the script shares at this place is no fio job.
+    pub(crate) fn fio(&self, at: usize) -> (&fio::Job, &Mutex<fio::Progress>) {
+        match &self.states[at] {
+            State::Fio(job, progress) => (job, progress),
+            State::Trace(..) => panic!("{at} is a trace and no fio job"),
         }
     }
 }
