@@ -2,7 +2,9 @@
 
 pub mod bench;
 pub mod machine;
+pub mod mrc;
 pub mod params;
+pub mod policies;
 pub mod reproduce;
 pub mod run;
 pub mod schema;

@@ -59,6 +59,12 @@ impl Format {
         !matches!(self, Self::Strace | Self::FioIolog)
     }
 
+    /// Whether records may take pages from files: [`crate::Op::Truncate`],
+    /// [`crate::Op::CreateEmpty`], [`crate::Op::Unlink`].
+    pub fn can_cut(self) -> bool {
+        self == Self::Strace
+    }
+
     /// Whether records are lines of text.
     pub fn is_text(self) -> bool {
         self != Self::OracleGeneral
