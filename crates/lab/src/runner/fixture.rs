@@ -91,6 +91,8 @@ pub fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
         )]
         .into(),
         counters: [("nr_vmscan_write".to_owned(), small)].into(),
+        reclaim: Default::default(),
+        tasks: Vec::new(),
         series: Series {
             t: vec![0.0, 0.5],
             columns: vec![Column {
