@@ -13,7 +13,7 @@ mod time;
 
 pub use definition::{Better, Block, Row, Value};
 pub use files::{RowsCsv, RowsJson, TasksCsv, rows_json};
-pub use time::time_text;
+pub use time::{COLUMNS as TIME_COLUMNS, mean_columns, time_text};
 
 use crate::model::{Cell, Outcomes};
 use crate::stats::{self, ALPHA};
@@ -32,6 +32,8 @@ pub struct RowCell {
     pub mean: Option<f64>,
     /// Their standard deviation, population form.
     pub stddev: Option<f64>,
+    /// Interval of the mean by Student's t, at 95 %; absent below two iterations.
+    pub interval: Option<(f64, f64)>,
     /// Change against the baseline in per cent, as the reports of 2011 have it ([`change_2011`]).
     pub change_percent: Option<f64>,
     /// Mann-Whitney p-value against the baseline.
@@ -247,6 +249,7 @@ fn compared(mut line: Line, members: &[(&Cell, Vec<&RunResult>)]) -> Line {
         let squares: f64 = cell.values.iter().map(|x| (x - s.mean).powi(2)).sum();
         cell.stddev = Some((squares / s.n as f64).sqrt());
         cell.mean = Some(s.mean);
+        cell.interval = s.mean_interval;
     }
     let Some(base) = line
         .cells
@@ -272,7 +275,7 @@ fn compared(mut line: Line, members: &[(&Cell, Vec<&RunResult>)]) -> Line {
     line
 }
 
-pub use text::{answers, to_text};
+pub use text::{answers, mean_text, to_text};
 
 #[cfg(test)]
 mod tests;

@@ -76,6 +76,11 @@ fn decimals(line: &Line) -> usize {
     }
 }
 
+/// A cell's mean as the block shows it; absent without one.
+pub fn mean_text(line: &Line, cell: &RowCell) -> Option<String> {
+    cell.mean.map(|m| number(m, decimals(line)))
+}
+
 fn number(x: f64, decimals: usize) -> String {
     format!("{x:.decimals$}")
 }
