@@ -421,7 +421,7 @@ fn rows(seconds: &[f64], case: &Case, limited: bool) -> Vec<RowValue> {
             unit: unit.into(),
             value: value.map(|v| format!("{v:.1}")),
             change,
-            significant: limited && change.is_none_or(|c| c.abs() > 5.0) && value.is_some(),
+            significant: limited && values[0] != values[1] && change.is_none_or(|c| c.abs() > 5.0),
             better: change.map(|c| c > 0.0),
             unsupported: value
                 .is_none()
