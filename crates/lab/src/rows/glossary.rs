@@ -211,7 +211,7 @@ pub const WORDS: &[Word] = &[
             "stddev",
         ],
         kind: Kind::Question,
-        text: "Whether a difference is noise: every cell runs several iterations with different seeds, and each policy's values are compared with the baseline's by the Mann-Whitney U test, two-sided (exact for small samples without ties). Stars, as in * 12.50%*, mark p < 0.05; without stars the difference can be chance, however large. p, n and the 95 % interval of each mean by Student's t (mean_low to mean_high) are in rows.csv; the comparison shows that of elapsed time. Below 6 iterations little can be claimed; with 3 or fewer on each side p cannot fall below 0.05. About one row in twenty gets stars by chance, so look for rows that agree. The percentage is that of the 2011 reports: 100 * (new - base) / new, with the sign flipped where lower is better, so positive is better; its denominator is the new value. `stddev` is the population form.",
+        text: "Whether a difference is noise: every cell runs several iterations with different seeds, and each policy's values are compared with the baseline's by the Mann-Whitney U test, two-sided (exact for small samples without ties). Stars, as in * 12.50%*, mark p < 0.05; without stars the difference can be chance, however large. p, n and the 95 % interval of each mean by Student's t (mean_low to mean_high) are in rows.csv; the comparison shows that of elapsed time. Below 6 iterations little can be claimed; with 3 or fewer on each side p cannot fall below 0.05. About one row in twenty gets stars by chance, so look for rows that agree. The percentage is that of the 2011 reports: 100 * (new - base) / new, with the sign flipped where lower is better, so positive is better (more, where neither is better); its denominator is the new value. `stddev` is the population form.",
         unit: "",
         kernels: "",
         high: "",
@@ -282,7 +282,7 @@ pub const WORDS: &[Word] = &[
     ),
     time(
         "time: sleep",
-        "Nothing to do: a kswapd without pressure, a flusher without work, a process that waits for another process or for its own timer.",
+        "Nothing to do: a kswapd without pressure (its nap of HZ/10 before it really sleeps is in it, while \"Time kswapd awake\" goes on to the end of the nap), a flusher without work, a process that waits for another process or for its own timer.",
         "idle",
         &[],
     ),

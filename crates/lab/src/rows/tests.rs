@@ -321,28 +321,48 @@ fn a_published_row_is_measured_by_its_name() {
     assert_eq!(measure("nr_vmscan_write median"), Ok(0.5));
 }
 
-/// Whatever a run reports can be looked up.
-#[test]
-fn every_name_of_a_run_is_explained() {
+/// A small run in the real world.
+fn real(command: &str) -> RunResult {
     let source = crate::diagnostic::Source::new(
         "e.toml",
         include_str!("../../../../experiments/usb-stick.toml"),
     );
     let machines = |_: &str| {
-        Ok((
-            "m".to_owned(),
-            include_str!("../../../../machines/3765M.toml").to_owned(),
-        ))
+        let text = include_str!("../../../../machines/3765M.toml");
+        Ok(("m".to_owned(), text.to_owned()))
     };
     let experiment = crate::experiment::parse(&source, &machines, &Default::default()).unwrap();
     let mut spec = experiment.cells[0].spec.clone();
-    let mut names: Vec<String> = Vec::new();
-    for command in ["dd if=/dev/zero of=a bs=1M count=4"] {
-        spec.workload = workload::parse(command).unwrap();
-        let r = sim::run(&spec, &sim::Control::default());
-        assert_eq!(r.outcome, Outcome::Completed);
-        names.extend(r.metrics.keys().chain(r.counters.keys()).cloned());
+    spec.workload = workload::parse(command).unwrap();
+    let r = sim::run(&spec, &sim::Control::default());
+    assert_eq!(r.outcome, Outcome::Completed);
+    r
+}
+
+#[test]
+fn the_columns_of_time_add_up_to_the_lifetime() {
+    let direct = "dd if=/dev/zero of=b bs=1M count=8 oflag=direct";
+    let r = real(&format!("dd if=/dev/zero of=a bs=1M count=64 & {direct}"));
+    let mut classes = 0;
+    for class in sim::account::TaskClass::ALL {
+        let Some((tasks, columns)) = mean_columns(&[&r, &r], class) else {
+            continue;
+        };
+        classes += 1;
+        let (lifetime, parts) = columns.split_last().unwrap();
+        assert!(tasks >= 1.0 && *lifetime > 0.0, "{class:?}");
+        let sum: f64 = parts.iter().sum();
+        assert!((sum - lifetime).abs() < 1e-6, "{class:?}: {columns:?}");
     }
+    assert_eq!(classes, 4);
+}
+
+/// Whatever a run reports can be looked up.
+#[test]
+fn every_name_of_a_run_is_explained() {
+    let r = real("dd if=/dev/zero of=a bs=1M count=4");
+    let mut names: Vec<String> = r.metrics.keys().chain(r.counters.keys()).cloned().collect();
+    assert!(names.len() > 50);
     let session = [
         "reads",
         "read_rate",

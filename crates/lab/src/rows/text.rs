@@ -121,7 +121,7 @@ pub fn to_text(outcomes: &Outcomes) -> String {
     let _ = writeln!(
         out,
         "\nmeans over the completed iterations; in brackets 100 (new - base) / new, positive where \
-         better, - where new is 0; stars: p < {ALPHA} (Mann-Whitney U)"
+         better (more, where neither is better), - where new is 0; stars: p < {ALPHA} (Mann-Whitney U)"
     );
     let iterations = outcomes.experiment.iterations as usize;
     if iterations < FEW {
