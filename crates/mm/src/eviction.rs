@@ -34,12 +34,17 @@ impl Orders {
         let Eviction::Policy(name) = eviction else {
             return None;
         };
-        let policies = zones.iter().map(|z| registry::make(name, z.size));
-        let zones: Option<Vec<_>> = policies.map(|p| p.map(Mutex::new)).collect();
-        Some(Box::new(Self {
-            name,
-            zones: zones.expect("a name of the registry").into(),
-        }))
+        let make = |slots| registry::make(name, slots).expect("a name of the registry");
+        Some(Self::of(name, zones, make))
+    }
+
+    fn of<W: World>(
+        name: &'static str,
+        zones: &[Zone<W>],
+        make: impl Fn(u32) -> Box<dyn AnyPolicy>,
+    ) -> Box<Self> {
+        let zones = zones.iter().map(|z| Mutex::new(make(z.size))).collect();
+        Box::new(Self { name, zones })
     }
 
     /// Under the zone's `lru_lock`.
@@ -55,6 +60,20 @@ fn object<W: World>(page: Page<'_, W>) -> u64 {
 }
 
 impl<W: World> Mm<W> {
+    /// Orders file pages by policies that the registry does not know, one a zone; `make` gets the
+    /// number of slots.
+    ///
+    /// # Panics
+    /// If a page is cached already.
+    pub fn order_file_pages(
+        &mut self,
+        name: &'static str,
+        make: impl Fn(u32) -> Box<dyn AnyPolicy>,
+    ) {
+        assert_eq!(self.tree_nodes(), 0, "no page is cached yet");
+        self.orders = Some(Orders::of(name, &self.zones, make));
+    }
+
     /// Whether there is an active list of file pages.
     pub fn has_active_file(&self) -> bool {
         self.orders.is_none()
