@@ -212,9 +212,7 @@ impl<W: World> Mm<W> {
             policy.admit(slot, object);
         }
         // The mark has the end of its writeback reported.
-        if answer == Dirty::WriteBehind
-            && self.frames.any(pfn, flag::DIRTY | flag::WRITEBACK)
-        {
+        if answer == Dirty::WriteBehind && self.frames.any(pfn, flag::DIRTY | flag::WRITEBACK) {
             self.frames.set_flags(pfn, flag::RECLAIM);
         }
         answer
@@ -317,8 +315,8 @@ impl<W: World> Mm<W> {
         }
         for (pfn, held) in (zone.start..).zip(held) {
             let f = self.frames.flags(pfn);
-            let should = f & flag::RETURNED != 0
-                || f & flag::LRU != 0 && Lru::of(f) == Lru::InactiveFile;
+            let should =
+                f & flag::RETURNED != 0 || f & flag::LRU != 0 && Lru::of(f) == Lru::InactiveFile;
             if held != should {
                 let what = if held { "holds" } else { "lacks" };
                 return complain(format!("{what} frame {pfn} (flags {f:#x})"));

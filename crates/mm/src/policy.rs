@@ -119,8 +119,7 @@ impl Serialize for Eviction {
 impl<'de> Deserialize<'de> for Eviction {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let name = String::deserialize(d)?;
-        Self::parse(&name)
-            .ok_or_else(|| serde::de::Error::unknown_variant(&name, Self::NAMES))
+        Self::parse(&name).ok_or_else(|| serde::de::Error::unknown_variant(&name, Self::NAMES))
     }
 }
 

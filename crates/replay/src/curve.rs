@@ -140,11 +140,7 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     let reader = Reader::open(path, &plan.options)?;
     let format = reader.format().name();
     let known = "the plan's policies are in the registry";
-    if let ([size], [policy], false) = (
-        &plan.sizes[..],
-        &plan.policies[..],
-        plan.options.lenient,
-    ) {
+    if let ([size], [policy], false) = (&plan.sizes[..], &plan.policies[..], plan.options.lenient) {
         let job = Stream(reader, plan.unit, *size, plan.writes.as_ref());
         let point = registry::visit(policy, job).expect(known)?;
         return Ok(Curves {

@@ -229,7 +229,10 @@ fn hits_are_the_simulators_for_a_cache_of_that_size() {
         let r = run(&replay(&bytes, ".oracleGeneral", s).1);
         let ratio = metric(&r, "read_hit_ratio");
         let [low, high] = pages_when_full(&r);
-        assert!(low > 2000 && high < 3072 && high - low < 400, "{low} {high}");
+        assert!(
+            low > 2000 && high < 3072 && high - low < 400,
+            "{low} {high}"
+        );
         let simulated = |size| {
             let misses = registry::visit(name, Misses(size, &plan)).unwrap();
             1.0 - misses as f64 / plan.requests as f64
@@ -346,7 +349,11 @@ impl Policy for Strict {
         assert_eq!(self.missed.replace(object), None);
     }
     fn admit(&mut self, slot: Slot, object: u64) {
-        assert_eq!(self.missed.take(), Some(object), "its miss comes just before");
+        assert_eq!(
+            self.missed.take(),
+            Some(object),
+            "its miss comes just before"
+        );
         // What was chosen has left since, or is back because the answer was to write it.
         self.turn(slot, &[State::Out, State::Chosen], State::In, "admit");
         self.fifo.admit(slot, object);
@@ -407,7 +414,9 @@ fn hooks(answer: Dirty, reclaim_writes: ReclaimWriteback) -> (Counts, u64) {
             for page in 0..6000_u64 {
                 fs::write(&mm, file, page * 4096, 4096).await.expect("room");
                 if page % 3 == 0 {
-                    fs::read(&mm, file, page / 2 * 4096, 4096).await.expect("a page");
+                    fs::read(&mm, file, page / 2 * 4096, 4096)
+                        .await
+                        .expect("a page");
                 }
                 mm.world.relax().await;
             }
@@ -448,7 +457,10 @@ fn the_dirty_hook_decides_what_reclaim_writes() {
     assert_eq!(written, 0);
     assert!(never.dirty > 100 && never.cleaned > 100, "{never:?}");
     for c in [behind, skip, write, never] {
-        assert!(c.removes > 100 && c.accesses > 100 && c.admits > 9000, "{c:?}");
+        assert!(
+            c.removes > 100 && c.accesses > 100 && c.admits > 9000,
+            "{c:?}"
+        );
     }
 }
 
@@ -580,7 +592,7 @@ fn every_policy_keeps_the_books_under_writes_limits_and_faults() {
             let n = i * ALL_FS.len() + j;
             let mut m = machine(32);
             m.disk = disk(DiskKind::Ssd);
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 m.swap = Some(swap(64 << 20));
             }
             if let Some(fault) = faults[n % 3] {
@@ -593,9 +605,9 @@ fn every_policy_keeps_the_books_under_writes_limits_and_faults() {
             }
             let mut s = spec(m, filesystem, "dd if=/dev/zero of=a count=1");
             s.policy.eviction = order(name);
-            s.policy.immediate_reclaim = n % 5 == 0;
+            s.policy.immediate_reclaim = n.is_multiple_of(5);
             // A file that is being cut has dirty pages and is on no flusher's list for a moment.
-            let cut = n % 3 != 0;
+            let cut = !n.is_multiple_of(3);
             s.check_ns = if cut { 50_000_000 } else { 2_000_000 };
             let (_trace, s) = replay(processes(n as u32, cut).as_bytes(), ".strace", s);
             let (r, again) = (run(&s), run(&s));
@@ -605,7 +617,11 @@ fn every_policy_keeps_the_books_under_writes_limits_and_faults() {
             assert_eq!(lists, *name == "linux", "{what}");
             let steal = r.counters["pgsteal_dma32"] + r.counters["pgsteal_dma"];
             assert!(steal > 500, "{what}: {steal}");
-            assert_eq!((r.digest, &r.metrics), (again.digest, &again.metrics), "{what}");
+            assert_eq!(
+                (r.digest, &r.metrics),
+                (again.digest, &again.metrics),
+                "{what}"
+            );
         }
     }
 }

@@ -217,9 +217,17 @@ fn the_order_of_eviction_is_a_switch_that_may_be_an_axis() {
     let names: Vec<_> = e.cells.iter().map(|c| &c.spec.policy.name[..]).collect();
     assert_eq!(
         names[..3],
-        ["vanilla", "limits[eviction=linux]", "limits[eviction=s3-fifo]"]
+        [
+            "vanilla",
+            "limits[eviction=linux]",
+            "limits[eviction=s3-fifo]"
+        ]
     );
-    let orders: Vec<_> = e.cells.iter().map(|c| c.spec.policy.eviction.name()).collect();
+    let orders: Vec<_> = e
+        .cells
+        .iter()
+        .map(|c| c.spec.policy.eviction.name())
+        .collect();
     assert_eq!(orders[..3], ["linux", "linux", "s3-fifo"]);
 }
 
