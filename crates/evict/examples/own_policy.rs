@@ -6,11 +6,12 @@
 //!
 //! Of two pages drawn at random the one whose last use is longer ago leaves (Psounis and Prabhakar
 //! 2002, "Efficient randomized web-cache replacement schemes using samples from past eviction
-//! times"). To have it in `lowmark mrc`, move the part above `main` to a file of `crates/evict/src`
-//! and add a line to `registry.rs`.
+//! times"). To have it in `lowmark mrc` and in the engine (`eviction = "random-of-two"`), move the part
+//! above `main` to a file of `crates/evict/src` and add a line to `registry.rs`.
 
 use evict::{Dirty, Policy, Slot};
 
+#[derive(Clone)]
 struct RandomOfTwo {
     /// The slots that are in, in no order, and where each of them stands.
     held: Vec<Slot>,

@@ -4,7 +4,7 @@
 use crate::{Dirty, Lists, Policy, Slot};
 
 /// First in, first out, with another round for pages that were used since the last one.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Clock {
     queue: Lists,
     used: Vec<bool>,

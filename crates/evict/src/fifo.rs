@@ -3,7 +3,7 @@
 use crate::{Dirty, Lists, Policy, Slot};
 
 /// Evicts the page that came first, however much it is used.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Fifo {
     queue: Lists,
 }

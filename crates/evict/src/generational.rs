@@ -14,7 +14,7 @@ const GENERATIONS: u32 = 4;
 const USES: u8 = 7;
 
 /// Evicts from the oldest generation what was not used; used pages move to younger ones.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Generational {
     /// Generation g is list g modulo [`GENERATIONS`].
     lists: Lists,

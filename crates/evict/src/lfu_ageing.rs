@@ -13,7 +13,7 @@ const COUNTS: u32 = 64;
 const PERIOD: u64 = 8;
 
 /// Evicts the page with the fewest uses, recent ones counting more.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct LfuAgeing {
     /// A list a count.
     lists: Lists,

@@ -46,7 +46,7 @@ pub use index::{Index, MOST};
 pub use lfu_ageing::LfuAgeing;
 pub use lists::Lists;
 pub use lru::Lru;
-pub use policy::{Dirty, Policy, Slot};
+pub use policy::{AnyPolicy, Dirty, Policy, Slot};
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
 pub use two_list::TwoList;

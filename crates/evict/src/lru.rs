@@ -3,7 +3,7 @@
 use crate::{Dirty, Lists, Policy, Slot};
 
 /// Evicts the page whose last use is longest ago.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Lru {
     list: Lists,
 }

@@ -43,8 +43,10 @@ pub trait Policy {
     /// Takes out a page that is gone for another reason: its file was truncated or deleted.
     fn remove(&mut self, slot: Slot);
 
-    /// The page in `slot`, which [`evict`](Self::evict) has just returned, is dirty or being
-    /// written. Without this hook the request waits for the disk.
+    /// The page in `slot`, which [`evict`](Self::evict) has returned, is dirty or being written (in
+    /// the engine also: locked or used meanwhile). Without this hook the request waits for the disk.
+    /// In the simulator no other hook comes between; the engine takes up to 32 pages before it looks
+    /// at the first.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         let _ = slot;
         Dirty::Write
@@ -53,5 +55,17 @@ pub trait Policy {
     /// The page in `slot` has been written after [`dirty`](Self::dirty) had put it back.
     fn cleaned(&mut self, slot: Slot) {
         let _ = slot;
+    }
+}
+
+/// A policy whose type is known to the registry alone, for whoever chooses it at run time.
+pub trait AnyPolicy: Policy + Send {
+    /// Another one in the same state; the engine's recount empties it to see what it holds.
+    fn duplicate(&self) -> Box<dyn AnyPolicy>;
+}
+
+impl<P: Policy + Clone + Send + 'static> AnyPolicy for P {
+    fn duplicate(&self) -> Box<dyn AnyPolicy> {
+        Box::new(self.clone())
     }
 }

@@ -1,6 +1,6 @@
 //! The policies by name.
 
-use crate::{Clock, Fifo, Generational, LfuAgeing, Lru, Policy, S3Fifo, Sieve, TwoList};
+use crate::{AnyPolicy, Clock, Fifo, Generational, LfuAgeing, Lru, Policy, S3Fifo, Sieve, TwoList};
 
 /// What is done with a policy once its type is known: generic code that is compiled for each.
 pub trait Visitor {
@@ -8,7 +8,7 @@ pub trait Visitor {
     type Output;
 
     /// The work, with the policy `P`; it makes its own by [`Policy::new`].
-    fn visit<P: Policy + 'static>(self) -> Self::Output;
+    fn visit<P: Policy + Clone + Send + 'static>(self) -> Self::Output;
 }
 
 /// A line of the registry.
@@ -49,6 +49,18 @@ policies! {
 /// The policy's line.
 pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|e| e.name == name)
+}
+
+/// The policy of that name over the slots `0..slots`; `None` if there is none.
+pub fn make(name: &str, slots: u32) -> Option<Box<dyn AnyPolicy>> {
+    struct Make(u32);
+    impl Visitor for Make {
+        type Output = Box<dyn AnyPolicy>;
+        fn visit<P: Policy + Clone + Send + 'static>(self) -> Self::Output {
+            Box::new(P::new(self.0))
+        }
+    }
+    visit(name, Make(slots))
 }
 
 /// All names, for messages.

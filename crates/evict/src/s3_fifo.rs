@@ -15,13 +15,11 @@ const ROUNDS: u8 = 3;
 
 /// A small queue that new pages must be used in to reach the main one, and ghosts of those that
 /// were not.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct S3Fifo {
     queues: Lists,
     /// Pages of the two queues.
     pages: [u32; 2],
-    /// Nine tenths of all, rounded up; the small queue has the rest.
-    main_size: u32,
     slots: Vec<Known>,
     objects: Vec<u64>,
     ghost: Ghost,
@@ -80,11 +78,9 @@ impl S3Fifo {
 
 impl Policy for S3Fifo {
     fn new(slots: u32) -> Self {
-        let small = slots / 10;
         Self {
             queues: Lists::new(slots, 2),
             pages: [0; 2],
-            main_size: slots - small,
             slots: vec![Known::default(); slots as usize],
             objects: vec![0; slots as usize],
             ghost: Ghost::new((u64::from(slots) * 9 / 10) as u32),
@@ -114,7 +110,10 @@ impl Policy for S3Fifo {
     }
 
     fn evict(&mut self) -> Option<Slot> {
-        if self.pages[MAIN as usize] > self.main_size || self.pages[SMALL as usize] == 0 {
+        // Who evicts is full, whatever part of the slots that is: the main queue has nine tenths of
+        // the pages, rounded up, and the small one the rest.
+        let [small, main] = self.pages;
+        if main > small + main - (small + main) / 10 || small == 0 {
             self.evict_main()
         } else {
             // All of the small queue may have moved to the main one.

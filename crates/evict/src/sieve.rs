@@ -4,7 +4,7 @@ use crate::{Dirty, Lists, Policy, Slot};
 
 /// A queue and a hand that moves from its oldest to its newest end and over again: it evicts the
 /// first page that was not used since it last passed; pages keep their places.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sieve {
     queue: Lists,
     used: Vec<bool>,

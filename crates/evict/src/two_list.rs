@@ -12,7 +12,7 @@ const CLUSTER: u32 = 32;
 
 /// New pages go to the inactive list; the second use there leads to the active one, which gives
 /// pages back while it is the longer one.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TwoList {
     lists: Lists,
     pages: [u32; 2],

@@ -316,7 +316,8 @@ impl Policy for S3Fifo {
         all.find(|p| p.0 == slot).unwrap().1 += 1;
     }
     fn evict(&mut self) -> Option<Slot> {
-        let main_size = self.slots - self.slots / 10;
+        let pages = self.small.len() + self.main.len();
+        let main_size = pages - pages / 10;
         if self.main.len() <= main_size {
             while let Some((slot, uses)) = self.small.pop_front() {
                 if uses >= 2 {

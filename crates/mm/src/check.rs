@@ -174,6 +174,7 @@ impl Recount {
             }
             mm.expect(z, ZoneStat::of_lru(lru), n)?;
         }
+        mm.check_order(z)?;
         self.tally[z].add(&counter.tally);
         Ok(())
     }

@@ -524,7 +524,14 @@ impl<W: World> Mm<W> {
             if self.mapping_tagged(mapping, Tag::Dirty) {
                 m.state.fetch_or(I_DIRTY_PAGES);
                 self.redirty_tail(mapping);
-            } else if m.state.get() & (I_DIRTY_PAGES | I_DIRTY_META) == 0 {
+                return;
+            }
+            // Pages that became dirty under I_SYNC are written too; the bit must not outlive them,
+            // or the next one would not bring the inode to a list.
+            m.state.fetch_and(!I_DIRTY_PAGES);
+            if m.state.get() & I_DIRTY_META != 0 {
+                self.redirty_tail(mapping);
+            } else {
                 self.list_del(mapping);
             }
         });
@@ -566,7 +573,8 @@ impl<W: World> Mm<W> {
     pub(crate) fn update_bandwidth(&self, bdi: u32) {
         let s = self.flusher_state(bdi);
         let now = self.world.now();
-        let elapsed = now - s.bandwidth_time.get();
+        // Another CPU's clock may have been ahead, by a quantum at most.
+        let elapsed = now.saturating_sub(s.bandwidth_time.get());
         if elapsed < 200_000_000 {
             return;
         }

@@ -77,11 +77,15 @@ pub mod flag {
     pub const META: u32 = 1 << 18;
     /// Temporarily referenced by a task across a wait; reclaim leaves it alone.
     pub const PINNED: u32 = 1 << 19;
+    /// Used since it entered the cache; set only where an eviction policy orders file pages.
+    pub const TOUCHED: u32 = 1 << 22;
+    /// Still isolated by reclaim, but back in the eviction policy's order.
+    pub const RETURNED: u32 = 1 << 23;
     /// The zone's number.
     pub const ZONE_SHIFT: u32 = 24;
     /// Everything that must be clear when a page is freed.
     pub const CHECK_AT_FREE: u32 =
-        LOCKED | DIRTY | LRU | ACTIVE | WRITEBACK | BUDDY | CACHED | ANON | PINNED;
+        LOCKED | DIRTY | LRU | ACTIVE | WRITEBACK | BUDDY | CACHED | ANON | PINNED | RETURNED;
 }
 
 /// One frame of the table. Whoever does several things to a page looks it up once.

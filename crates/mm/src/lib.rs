@@ -31,6 +31,7 @@ mod check;
 pub mod congestion;
 pub mod direct;
 pub mod dirty;
+mod eviction;
 pub mod filemap;
 pub mod flusher;
 pub mod frame;
@@ -138,6 +139,8 @@ pub struct Mm<W: World> {
     pub(crate) swap: swap::Swap<W>,
     pub(crate) writeback: flusher::Shared<W>,
     pub(crate) tracker: Option<Box<tracker::Tracker<W>>>,
+    /// The order of file pages, if it is not the two lists'.
+    pub(crate) orders: Option<Box<eviction::Orders>>,
     /// First sentinel of the tasks' isolated lists.
     task_lists: Pfn,
 }
@@ -253,6 +256,7 @@ impl<W: World> Mm<W> {
             swap: swap::Swap::new(config.swap_slots),
             writeback: flusher::Shared::new(config.cpus),
             tracker: track_pages.then(|| Box::new(tracker::Tracker::new())),
+            orders: eviction::Orders::new(policy.eviction, &zones),
             task_lists,
             zones,
             world,
@@ -346,6 +350,7 @@ impl<W: World> Mm<W> {
     pub fn vmstat(&self) -> Vec<(String, u64)> {
         let mut out: Vec<(String, u64)> = ZoneStat::ALL
             .iter()
+            .filter(|&&s| s != ZoneStat::NrActiveFile || self.has_active_file())
             .map(|&s| (s.name().to_string(), self.global_stat(s)))
             .collect();
         out.extend(

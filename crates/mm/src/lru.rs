@@ -175,6 +175,7 @@ impl<W: World> Mm<W> {
                     Some(pfn.get())
                 });
                 frames.add_many(self.lru_list(z, lru), pages);
+                self.admit_ordered(z, lru, &pv.pages[i..i + moved as usize]);
                 i += moved as usize;
                 let t = usize::from(lru.is_file());
                 zone.recent_scanned[t].fetch_add(moved as u64);
@@ -256,6 +257,9 @@ impl<W: World> Mm<W> {
 
     /// A page whose writeback ended and that reclaim had marked: to the tail of its inactive list.
     pub(crate) fn rotate_reclaimable_page(&self, pfn: Pfn) {
+        if self.orders.is_some() && self.cleaned_ordered(pfn) {
+            return;
+        }
         let f = self.frames.flags(pfn);
         let bad = flag::LOCKED | flag::DIRTY | flag::ACTIVE | flag::UNEVICTABLE;
         if f & flag::LRU == 0 || f & (bad | flag::PINNED) != 0 {
@@ -288,6 +292,9 @@ impl<W: World> Mm<W> {
     /// One software access (reference 01 §10, 3.0 form): the second one activates, unless the
     /// page still waits in an add batch.
     pub fn mark_page_accessed(&self, pfn: Pfn, path: TrackPath) {
+        if self.orders.is_some() && self.use_ordered(pfn) {
+            return;
+        }
         let f = self.frames.flags(pfn);
         if f & flag::REFERENCED == 0 {
             self.frames.set_flags(pfn, flag::REFERENCED);
@@ -304,10 +311,14 @@ impl<W: World> Mm<W> {
     /// Puts an isolated page back at the head of the list its flags name.
     #[inline(always)]
     pub(crate) fn putback_lru_page(&self, z: usize, pfn: Pfn) -> Lru {
-        let f = self.frames.set_flags(pfn, flag::LRU);
-        debug_assert!(f & flag::LRU == 0);
-        let lru = Lru::of(f);
-        self.frames.add(self.lru_list(z, lru), pfn);
+        let lru = self.zones[z].lru_lock.with(|| {
+            let f = self.frames.set_flags(pfn, flag::LRU);
+            debug_assert!(f & flag::LRU == 0);
+            let lru = Lru::of(f);
+            self.frames.add(self.lru_list(z, lru), pfn);
+            self.keep_ordered(z, lru, pfn);
+            lru
+        });
         self.count_lru(z, lru, 1);
         lru
     }

@@ -3,8 +3,10 @@
 //! A preset names a kernel version and is nothing but a set of switches. The engine never asks for
 //! a version; it asks for a switch.
 
+use evict::registry;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 
 /// Who limits dirty pages, and at which granularity (reference 02 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -69,6 +71,68 @@ pub enum DirtyExceeded {
     LowestLimit,
 }
 
+/// In which order a zone's file pages leave: `linux` is the active and the inactive list with all
+/// their rules, any other name a policy of the crate `evict` in their place (docs/eviction.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Eviction {
+    /// The two lists.
+    Linux,
+    /// A policy by its name in the registry.
+    Policy(&'static str),
+}
+
+impl Eviction {
+    /// Every name.
+    pub const NAMES: &'static [&'static str] = &{
+        let mut names = ["linux"; registry::ALL.len() + 1];
+        let mut i = 0;
+        while i < registry::ALL.len() {
+            names[i + 1] = registry::ALL[i].name;
+            i += 1;
+        }
+        names
+    };
+
+    /// Reads one of [`Self::NAMES`].
+    pub fn parse(name: &str) -> Option<Self> {
+        match registry::find(name) {
+            Some(entry) => Some(Self::Policy(entry.name)),
+            None => (name == Self::NAMES[0]).then_some(Self::Linux),
+        }
+    }
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linux => Self::NAMES[0],
+            Self::Policy(name) => name,
+        }
+    }
+}
+
+impl Serialize for Eviction {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Eviction {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(d)?;
+        Self::parse(&name).ok_or_else(|| serde::de::Error::unknown_variant(&name, Self::NAMES))
+    }
+}
+
+impl JsonSchema for Eviction {
+    fn schema_name() -> Cow<'static, str> {
+        "Eviction".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "enum": Self::NAMES })
+    }
+}
+
 /// One kernel's behaviour as a set of switches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -93,6 +157,8 @@ pub struct Policy {
     pub flusher_slice: FlusherSlice,
     /// When a device stops being marked as over its limit (3.0 or 3.1 form).
     pub dirty_exceeded: DirtyExceeded,
+    /// In which order file pages leave.
+    pub eviction: Eviction,
 }
 
 impl Policy {
@@ -108,6 +174,7 @@ impl Policy {
             immediate_reclaim: false,
             flusher_slice: FlusherSlice::Shared,
             dirty_exceeded: DirtyExceeded::OwnLimit,
+            eviction: Eviction::Linux,
         }
     }
 

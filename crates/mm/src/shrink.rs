@@ -233,8 +233,12 @@ impl<W: World> Mm<W> {
         let list = self.lru_list(z, lru);
         let mine = self.isolated_list(self.world.task());
         debug_assert!(self.frames.list_empty(mine));
-        let mut taken = 0;
+        let (mut scanned, mut taken) = (0, 0);
         self.zones[z].lru_lock.with(|| {
+            if let Some(orders) = self.ordering(lru) {
+                (scanned, taken) = self.isolate_ordered(orders, z, n, mine);
+                return;
+            }
             let frames = self.frames.table();
             let (mut first, mut at) = (list, frames.before(list));
             while taken < n && at != list {
@@ -247,8 +251,8 @@ impl<W: World> Mm<W> {
             if taken > 0 {
                 frames.cut_tail(list, first, mine);
             }
+            scanned = taken;
         });
-        let scanned = taken;
         let cpu = self.world.cpu();
         let isolated = if lru.is_file() {
             ZoneStat::NrIsolatedFile
@@ -360,6 +364,9 @@ impl<W: World> Mm<W> {
         };
         self.stat.zone_event(z, event, u64::from(scanned));
         if taken == 0 {
+            if scanned > 0 {
+                self.world.relax().await; // an eviction policy chose pages that others hold
+            }
             return;
         }
         let batch = self.shrink_page_list(z, lru, taken, sc).await;
@@ -438,6 +445,7 @@ impl<W: World> Mm<W> {
             };
             let page = self.frames.page(pfn);
             if verdict == Verdict::Free && self.remove_mapping(page, pfn, &mut list.uncached) {
+                self.forget_returned(z, pfn);
                 self.count_removed(z, std::mem::take(&mut list.uncached));
                 list.kept = self.frames.table().after(pfn);
                 self.frames.del(pfn);
@@ -494,7 +502,7 @@ impl<W: World> Mm<W> {
 
     /// Unlocks an isolated page that stays; the verdict may be to activate it.
     fn keep_isolated(&self, pfn: Pfn, verdict: Verdict) {
-        if verdict == Verdict::Activate {
+        if verdict == Verdict::Activate && !self.is_ordered(self.frames.flags(pfn)) {
             if self.frames.has(pfn, flag::SWAPCACHE) && self.swap_is_half_full() {
                 self.try_to_free_swap(pfn);
             }
@@ -537,6 +545,9 @@ impl<W: World> Mm<W> {
         let young = if mapped { self.take_young(pfn) } else { 0 };
         let referenced = f & flag::REFERENCED != 0;
         if referenced {
+            if self.is_ordered(f) {
+                return Verdict::Keep; // used since the policy chose it
+            }
             page.clear_flags(flag::REFERENCED);
         }
         let mut only_if_clean = false;
@@ -569,6 +580,9 @@ impl<W: World> Mm<W> {
         }
         if f & flag::DIRTY != 0 {
             batch.dirty += 1;
+            if self.is_ordered(f) {
+                only_if_clean = self.ask_ordered(pfn) == evict::Dirty::Skip;
+            }
             if file && !self.may_write_file(sc) {
                 // writeback-from-reclaim 1, 5, 7, 8
                 let (item, marked) = if self.policy.immediate_reclaim {
@@ -577,7 +591,9 @@ impl<W: World> Mm<W> {
                     (ZoneStat::NrVmscanWriteSkip, 0)
                 };
                 self.stat.inc(self.world.cpu(), self.frames.zone(pfn), item);
-                self.frames.set_flags(pfn, marked);
+                if !self.is_ordered(f) {
+                    self.frames.set_flags(pfn, marked);
+                }
                 return Verdict::Keep;
             }
             if only_if_clean || !may_enter_fs || !sc.may_writepage {
@@ -698,7 +714,10 @@ impl<W: World> Mm<W> {
         let f = self.frames.clear_flags(pfn, flag::LRU);
         assert!(f & flag::LRU != 0, "frame {pfn} is on no list");
         let (z, lru) = (self.frames.zone(pfn), Lru::of(f));
-        self.zones[z].lru_lock.with(|| self.frames.del(pfn));
+        self.zones[z].lru_lock.with(|| {
+            self.frames.del(pfn);
+            self.remove_ordered(z, lru, pfn);
+        });
         self.stat
             .add(self.world.cpu(), z, ZoneStat::of_lru(lru), -1);
         self.frames

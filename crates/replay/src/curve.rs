@@ -4,7 +4,7 @@ use crate::cache::Counts;
 use crate::dense::Dense;
 use crate::requests::Unit;
 use crate::stack;
-use crate::stream::stream;
+use crate::stream::{stream, stream_with_writes};
 use crate::writes::{WriteCounts, WriteModel};
 use evict::Policy;
 use evict::registry::{self, Visitor};
@@ -111,17 +111,24 @@ impl Visitor for Simulate<'_> {
     }
 }
 
-struct Stream(Reader, Unit, u32);
+struct Stream<'a>(Reader, Unit, u32, Option<&'a WriteModel>);
 
-impl Visitor for Stream {
-    type Output = Result<Counts, TraceError>;
+impl Visitor for Stream<'_> {
+    type Output = Result<Point, TraceError>;
 
     fn visit<P: Policy + 'static>(self) -> Self::Output {
-        stream::<P>(self.0, self.1, self.2)
+        let Self(reader, unit, size, model) = self;
+        match model {
+            Some(model) => {
+                let (counts, writes) = stream_with_writes::<P>(reader, unit, size, model)?;
+                Ok(point(size, counts, Some(writes)))
+            }
+            None => Ok(point(size, stream::<P>(reader, unit, size)?, None)),
+        }
     }
 }
 
-/// Runs a plan. A single policy at a single size, without writes, streams; everything else keeps
+/// Runs a plan. A single policy at a single size streams; everything else keeps
 /// the trace in memory.
 ///
 /// # Errors
@@ -133,24 +140,19 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     let reader = Reader::open(path, &plan.options)?;
     let format = reader.format().name();
     let known = "the plan's policies are in the registry";
-    if let ([size], [policy], None, false) = (
-        &plan.sizes[..],
-        &plan.policies[..],
-        plan.writes,
-        plan.options.lenient,
-    ) {
-        let job = Stream(reader, plan.unit, *size);
-        let counts = registry::visit(policy, job).expect(known)?;
+    if let ([size], [policy], false) = (&plan.sizes[..], &plan.policies[..], plan.options.lenient) {
+        let job = Stream(reader, plan.unit, *size, plan.writes.as_ref());
+        let point = registry::visit(policy, job).expect(known)?;
         return Ok(Curves {
             trace: path.display().to_string(),
             format,
-            requests: counts.requests,
+            requests: point.counts.requests,
             objects: None,
             skipped: 0,
-            model: None,
+            model: plan.writes,
             curves: vec![Curve {
                 policy,
-                points: vec![point(*size, counts, None)],
+                points: vec![point],
             }],
         });
     }

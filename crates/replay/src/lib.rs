@@ -27,5 +27,5 @@ pub use cache::{Cache, Counts, Map, Table};
 pub use dense::{Dense, Event};
 pub use requests::{PAGE, Unit};
 pub use sizes::{Sizes, SizesError};
-pub use stream::stream;
+pub use stream::{stream, stream_with_writes};
 pub use writes::{WriteCache, WriteCounts, WriteModel};

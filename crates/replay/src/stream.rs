@@ -2,31 +2,101 @@
 
 use crate::cache::{Cache, Counts};
 use crate::requests::{Unit, cut};
+use crate::writes::{WriteCache, WriteCounts, WriteModel};
 use evict::{Index, Policy};
 use std::collections::HashMap;
-use trace::{Reader, Record, TraceError};
+use std::ops::Range;
+use trace::{Op, Reader, Record, TraceError};
+
+/// What a trace is sent through.
+trait Sink {
+    /// A record asks for objects.
+    fn request(&mut self, record: &Record, objects: Range<u64>);
+    /// What was asked for is to be done before anything else.
+    fn settle(&mut self);
+    /// An object is gone.
+    fn remove(&mut self, object: u64);
+}
+
+/// A cache without writes; requests are collected, so that the cache can look ahead.
+struct Clean<P> {
+    cache: Cache<P, Index>,
+    objects: Vec<u64>,
+}
+
+impl<P: Policy> Sink for Clean<P> {
+    #[inline]
+    fn request(&mut self, _: &Record, objects: Range<u64>) {
+        if objects.end - objects.start == 1 {
+            self.objects.push(objects.start);
+        } else {
+            self.objects.extend(objects);
+        }
+    }
+
+    fn settle(&mut self) {
+        self.cache.request_block(&self.objects);
+        self.objects.clear();
+    }
+
+    fn remove(&mut self, object: u64) {
+        self.cache.remove(object);
+    }
+}
+
+impl<P: Policy> Sink for WriteCache<P, Index> {
+    #[inline]
+    fn request(&mut self, record: &Record, objects: Range<u64>) {
+        for object in objects {
+            WriteCache::request(self, object, record.op == Op::Write, record.time_ns);
+        }
+    }
+
+    fn settle(&mut self) {}
+
+    fn remove(&mut self, object: u64) {
+        WriteCache::remove(self, object);
+    }
+}
 
 /// Sends a whole trace through a cache of `slots` slots. Writes count as requests.
 ///
 /// # Errors
 /// A record that can't be read.
-pub fn stream<P: Policy>(mut reader: Reader, unit: Unit, slots: u32) -> Result<Counts, TraceError> {
-    let mut cache = Cache::<P, Index>::new(slots, Index::new(slots));
+pub fn stream<P: Policy>(reader: Reader, unit: Unit, slots: u32) -> Result<Counts, TraceError> {
+    let mut clean = Clean::<P> {
+        cache: Cache::new(slots, Index::new(slots)),
+        objects: Vec::new(),
+    };
+    send(reader, unit, &mut clean)?;
+    Ok(clean.cache.counts())
+}
+
+/// As [`stream`], with dirty pages and writeback.
+///
+/// # Errors
+/// A record that can't be read.
+pub fn stream_with_writes<P: Policy>(
+    reader: Reader,
+    unit: Unit,
+    slots: u32,
+    model: &WriteModel,
+) -> Result<(Counts, WriteCounts), TraceError> {
+    let mut cache = WriteCache::<P, Index>::new(slots, slots, Index::new(slots), model);
+    send(reader, unit, &mut cache)?;
+    Ok(cache.finish())
+}
+
+fn send(mut reader: Reader, unit: Unit, sink: &mut impl Sink) -> Result<(), TraceError> {
     // Files that can lose pages need a list of what the trace has touched of them.
     let cuts = reader.format().can_cut();
     let mut touched: HashMap<u32, Vec<u64>> = HashMap::new();
     let mut batch: Vec<Record> = Vec::new();
-    let mut objects: Vec<u64> = Vec::new();
     while reader.next_batch(&mut batch)? {
-        objects.clear();
         for record in &batch {
             if record.op.is_data() {
                 let (first, n) = unit.objects(record);
-                if n == 1 {
-                    objects.push(first);
-                } else {
-                    objects.extend(first..first + n);
-                }
+                sink.request(record, first..first + n);
                 if cuts {
                     touched
                         .entry(record.file)
@@ -34,17 +104,16 @@ pub fn stream<P: Policy>(mut reader: Reader, unit: Unit, slots: u32) -> Result<C
                         .extend(first..first + n);
                 }
             } else if let Some(len) = cut(record) {
-                cache.request_block(&objects);
-                objects.clear();
+                sink.settle();
                 let gone = unit.behind(len);
                 if let Some(all) = touched.get_mut(&record.file) {
                     for object in all.extract_if(.., |o| unit.place(*o) >= gone) {
-                        cache.remove(object);
+                        sink.remove(object);
                     }
                 }
             }
         }
-        cache.request_block(&objects);
+        sink.settle();
     }
-    Ok(cache.counts())
+    Ok(())
 }

@@ -63,6 +63,17 @@ fn streaming_is_as_in_memory_and_threads_make_no_difference() {
         curve::run(file.path(), &plan).expect("a good trace")
     };
     assert_eq!(with_writes(1), with_writes(4));
+    for c in &with_writes(2).curves {
+        for point in &c.points {
+            let single = Plan {
+                policies: vec![c.policy],
+                writes: Some(WriteModel::default()),
+                ..plan(&[point.size], 1)
+            };
+            let streamed = curve::run(file.path(), &single).expect("a good trace");
+            assert_eq!(streamed.curves[0].points, [*point], "{}", c.policy);
+        }
+    }
     let writes = with_writes(2).curves[0].points[2]
         .writes
         .expect("writes are modelled");

@@ -64,7 +64,9 @@ impl Sampler {
             put("writeback", level(z, ZoneStat::NrWriteback));
             put("dirty_limit", mm.zone_dirty_limit(z) as f64);
             put("inactive_file", level(z, ZoneStat::NrInactiveFile));
-            put("active_file", level(z, ZoneStat::NrActiveFile));
+            if mm.has_active_file() {
+                put("active_file", level(z, ZoneStat::NrActiveFile));
+            }
             put("inactive_anon", level(z, ZoneStat::NrInactiveAnon));
             put("active_anon", level(z, ZoneStat::NrActiveAnon));
         }

@@ -200,6 +200,11 @@ impl ObjectCsv {
 }
 
 fn operation(text: &[u8]) -> Result<Op, Fault> {
+    match text {
+        b"r" | b"read" => return Ok(Op::Read),
+        b"w" | b"write" => return Ok(Op::Write),
+        _ => {}
+    }
     let is = |names: &[&str]| {
         names
             .iter()

@@ -49,7 +49,8 @@ impl Measure {
     /// A call that lasted from `began` to `ended`, in nanoseconds since the start, and moved
     /// `bytes` of the `wanted` bytes.
     pub fn note(&mut self, kind: Kind, (began, ended): (u64, u64), bytes: u64, wanted: u64) {
-        let ns = ended - began;
+        // A task that was moved may find another CPU's clock behind its own, by a quantum at most.
+        let ns = ended.saturating_sub(began);
         self.span = Some(match self.span {
             Some((first, last)) => (first.min(began), last.max(ended)),
             None => (began, ended),

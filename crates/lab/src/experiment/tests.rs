@@ -209,10 +209,37 @@ fn the_command_line_overrides_the_file() {
 }
 
 #[test]
+fn the_order_of_eviction_is_a_switch_that_may_be_an_axis() {
+    let e = good(
+        EXPERIMENT,
+        &["policies.limits.eviction=[\"linux\", \"s3-fifo\"]"],
+    );
+    let names: Vec<_> = e.cells.iter().map(|c| &c.spec.policy.name[..]).collect();
+    assert_eq!(
+        names[..3],
+        [
+            "vanilla",
+            "limits[eviction=linux]",
+            "limits[eviction=s3-fifo]"
+        ]
+    );
+    let orders: Vec<_> = e
+        .cells
+        .iter()
+        .map(|c| c.spec.policy.eviction.name())
+        .collect();
+    assert_eq!(orders[..3], ["linux", "linux", "s3-fifo"]);
+}
+
+#[test]
 fn the_experiments_of_the_project_are_read() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for entry in std::fs::read_dir(root.join("experiments")).unwrap() {
         let path = entry.unwrap().path();
+        // Job files stand beside the experiments that name them.
+        if path.extension().is_some_and(|e| e == "fio") {
+            continue;
+        }
         load(&path, &Overrides::default()).unwrap_or_else(|e| panic!("{}", show(&e)));
     }
     let usb = load(
@@ -277,6 +304,16 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
         ),
         ("unknown switch", "dirty_limits =", "dirty_limit ="),
         ("unknown value of a switch", "\"per-zone\"", "\"per-node\""),
+        (
+            "unknown eviction policy",
+            "dirty_limits = \"per-zone\"",
+            "eviction = \"s3fifo\"",
+        ),
+        (
+            "eviction policy of wrong type",
+            "dirty_limits = \"per-zone\"",
+            "eviction = 3",
+        ),
         (
             "priority out of range",
             "dirty_limits = \"per-zone\"",
