@@ -37,6 +37,7 @@ pub mod frame;
 pub mod kswapd;
 pub mod lru;
 pub mod mapping;
+pub mod mmap;
 pub mod node;
 pub mod pagecache;
 pub mod pcp;
@@ -68,6 +69,8 @@ pub struct Config {
     pub cpus: usize,
     /// Timer ticks a second.
     pub hz: u64,
+    /// The node of each CPU, from which the tasks on it allocate first.
+    pub cpu_nodes: Vec<u32>,
     /// Zones, grouped by node, low to high inside a node.
     pub zones: Vec<ZoneInfo>,
     /// Tasks that may ever exist.
@@ -136,6 +139,7 @@ pub struct Mm<W: World> {
     pub(crate) bdis_used: W::U32,
     pub(crate) bdi_stat_batch: i32,
     pub(crate) swap: swap::Swap<W>,
+    pub(crate) regions: mmap::Regions<W>,
     pub(crate) writeback: flusher::Shared<W>,
     pub(crate) tracker: Option<Box<tracker::Tracker<W>>>,
     /// First sentinel of the tasks' isolated lists.
@@ -224,6 +228,10 @@ impl<W: World> Mm<W> {
                 zone
             })
             .collect();
+        assert!(
+            total <= u64::from(mmap::MAX_FRAMES),
+            "a page-table entry names every frame"
+        );
         let frames = total as u32;
         let pool = frames.min((frames / 4).max(4 << 20)) + 64;
         let mm = Self {
@@ -251,6 +259,7 @@ impl<W: World> Mm<W> {
             bdis_used: bytemuck::Zeroable::zeroed(),
             bdi_stat_batch: bdi::stat_batch(config.cpus),
             swap: swap::Swap::new(config.swap_slots),
+            regions: mmap::Regions::new(),
             writeback: flusher::Shared::new(config.cpus),
             tracker: track_pages.then(|| Box::new(tracker::Tracker::new())),
             task_lists,
