@@ -489,9 +489,7 @@ async fn fill_from_device<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32
                 let len = len.min(index + n - at).min(most);
                 fs.reuse.fetched(mapping, at, len);
                 let tag = Tag::Pages { mapping, index: at };
-                mm.world
-                    .submit(DEVICE, tag, false, true, block, len)
-                    .await;
+                mm.world.submit(DEVICE, tag, false, true, block, len).await;
                 at += len;
             }
             None => {
