@@ -104,6 +104,8 @@ async function run(page) {
       cells: g.cells.map((c) => d.cells[c]).map((c) => ({
         samples: c.t.length, columns: c.columns.filter((k) => typeof k.v === "number" || k.v.some((v) => v !== null)).length, paths: c.latency.filter((l) => l.count).length,
         figures: c.figures.length, tracked: c.tracker !== null,
+        rows: c.rows.length, blocks: new Set(c.rows.map((r) => r.block)).size, times: c.time.length,
+        io: c.columns.some((k) => k.name === "kswapd_cpu" || /B\/s$/.test(k.unit)),
       })),
     }));
   });
@@ -133,6 +135,13 @@ async function run(page) {
     check(state.timeLines === series, `${group.label}: ${state.timeLines} lines drawn for ${series} columns`);
     if (group.cells.some((c) => c.paths)) check(state.families.includes("latency") && state.latencyLines > 0, `${group.label}: no latency is drawn`);
     if (group.cells.some((c) => c.figures)) check(state.counterRows > 0, `${group.label}: the counter table is empty`);
+    const most = (f) => Math.max(...group.cells.map(f));
+    check(state.rows === most((c) => c.rows), `${group.label}: ${state.rows} rows of ${most((c) => c.rows)} are shown`);
+    check(state.blocks === most((c) => c.blocks), `${group.label}: ${state.blocks} headings over the rows`);
+    const times = group.cells.reduce((n, c) => n + c.times, 0);
+    check(state.bars.length === times, `${group.label}: ${state.bars.length} bars of time for ${times} classes`);
+    for (const b of state.bars) check(Math.abs(b - 1) < 0.01, `${group.label}: the parts of a bar fill ${b} of it`);
+    if (group.cells.some((c) => c.io && c.samples > 1)) check(state.io > 0, `${group.label}: kswapd CPU and block I/O are not drawn`);
     if (group.cells.some((c) => c.tracked)) check(state.families.includes("tracker"), `${group.label}: the page tracker is missing`);
     for (const width of WIDTHS) {
       await view(width);
@@ -298,6 +307,13 @@ function panelState() {
     timeLines: names(false),
     latencyLines: names(true),
     paths: lines("figure"),
+    rows: panel.querySelectorAll("table.rows tbody tr:not(.block)").length,
+    blocks: panel.querySelectorAll("table.rows tr.block").length,
+    bars: [...panel.querySelectorAll(".bar")].map((b) => {
+      const all = b.getBoundingClientRect().width;
+      return [...b.children].reduce((n, i) => n + i.getBoundingClientRect().width, 0) / all;
+    }),
+    io: panel.querySelectorAll(".family[data-family=reclaim-io] figure").length,
     counterRows: panel.querySelector("table.counters")?.tBodies[0].rows.length ?? 0,
     bad,
   };

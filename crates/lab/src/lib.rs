@@ -10,5 +10,6 @@ pub mod page;
 pub mod published;
 pub mod report;
 pub mod reproduce;
+pub mod rows;
 pub mod runner;
 pub mod stats;

@@ -2,7 +2,7 @@
 //!
 //! Equal outcomes give equal bytes: there are no times of day, host names or hash orders in it.
 
-mod csv;
+pub(crate) mod csv;
 mod folder;
 mod iterations;
 mod json;
@@ -51,18 +51,21 @@ pub trait Format {
 }
 
 /// The formats of every results folder.
-fn formats() -> [&'static dyn Format; 5] {
+fn formats() -> [&'static dyn Format; 8] {
     [
         &json::ResultsJson,
         &iterations::IterationsCsv,
         &summary::SummaryCsv,
         &series::SeriesCsv,
         &latency::AllocLatencyCsv,
+        &crate::rows::RowsCsv,
+        &crate::rows::RowsJson,
+        &crate::rows::TasksCsv,
     ]
 }
 
 /// Every iteration that finished, in matrix order.
-fn finished(outcomes: &Outcomes) -> impl Iterator<Item = (&Cell, u32, &RunResult)> {
+pub(crate) fn finished(outcomes: &Outcomes) -> impl Iterator<Item = (&Cell, u32, &RunResult)> {
     outcomes
         .experiment
         .cells

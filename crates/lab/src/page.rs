@@ -3,15 +3,17 @@
 use crate::compare::{Comparison, counter, metric};
 use crate::model::{Cell, Outcomes};
 use crate::report::{
-    Better, Cell as Panel, Center, Comparison as Claim, Figure, Latency, Report, SummaryRow,
-    SummaryTable, Verdict, html,
+    Better, Cell as Panel, Center, ClassTime, Comparison as Claim, Figure, Latency, Report,
+    RowValue, SummaryRow, SummaryTable, Verdict, html,
 };
+use crate::rows;
 use crate::stats::{self, ALPHA, CONFIDENCE, FEW};
 use std::collections::BTreeSet;
 
 /// Builds the page.
 pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
     let e = &outcomes.experiment;
+    let groups = rows::groups(outcomes);
     let fitted = sim::Params::TABLE
         .iter()
         .filter(|p| !p.fitted.is_empty())
@@ -44,7 +46,7 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
             .cells
             .iter()
             .zip(&outcomes.results)
-            .map(|(cell, results)| panel(cell, results))
+            .map(|(cell, results)| panel(cell, results, &groups))
             .collect(),
         notes: comparison.warnings(),
     })
@@ -135,7 +137,59 @@ fn claim(samples: &[f64], base: &[f64], center: Center) -> Claim {
     }
 }
 
-fn panel(cell: &Cell, results: &[Option<sim::RunResult>]) -> Panel {
+/// The cell's rows as its group has them.
+fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<RowValue> {
+    let label = cell.group();
+    let lines = groups
+        .iter()
+        .filter(|g| g.group == label)
+        .flat_map(|g| &g.rows);
+    lines
+        .filter_map(|line| {
+            let c = line.cells.iter().find(|c| c.policy == cell.policy)?;
+            let definition = rows::definition::row(&line.name);
+            let base = &line.cells[0];
+            let better = match line.better {
+                rows::Better::Lower => Some(c.mean < base.mean),
+                rows::Better::Higher => Some(c.mean > base.mean),
+                rows::Better::Neither => None,
+            };
+            Some(RowValue {
+                block: line.block.into(),
+                label: line.label.clone(),
+                formula: definition.map_or(String::new(), |d| d.formula.into()),
+                unit: line.unit.clone(),
+                value: rows::mean_text(line, c),
+                change: c.change_percent.filter(|_| !cell.baseline),
+                significant: c.significant,
+                better,
+                unsupported: c.unsupported.map(Into::into),
+            })
+        })
+        .collect()
+}
+
+/// Where the time of each class of the cell's tasks went.
+fn class_times(results: &[Option<sim::RunResult>]) -> Vec<ClassTime> {
+    let runs = rows::completed(results);
+    sim::account::TaskClass::ALL
+        .iter()
+        .filter_map(|&class| {
+            let (tasks, values) = rows::mean_columns(&runs, class)?;
+            Some(ClassTime {
+                class: class.name().into(),
+                tasks,
+                parts: rows::TIME_COLUMNS
+                    .iter()
+                    .zip(values)
+                    .map(|(name, s)| ((*name).to_owned(), s))
+                    .collect(),
+            })
+        })
+        .collect()
+}
+
+fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]) -> Panel {
     let finished: Vec<_> = results.iter().flatten().collect();
     let mut figures = Vec::new();
     let names: BTreeSet<&String> = finished.iter().flat_map(|r| r.metrics.keys()).collect();
@@ -170,6 +224,8 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>]) -> Panel {
             .unwrap_or_default(),
         latency: Latency::merged(finished.iter().map(|r| &r.alloc_latency)),
         figures,
+        rows: row_values(cell, groups),
+        time: class_times(results),
         tracker: finished.first().and_then(|r| r.tracker.clone()),
         notes: finished
             .iter()

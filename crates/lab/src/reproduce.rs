@@ -116,6 +116,14 @@ pub fn measure(row: &Row, outcomes: &Outcomes) -> Result<f64, String> {
             "no cell of the experiment has this machine, filesystem and policy".to_string()
         })?;
     let results = &outcomes.results[i];
+    // A row of the report blocks has the statistics over a program's loops in its name; over
+    // iterations it is a mean.
+    if crate::rows::definition::row(&row.metric).is_some() {
+        let values = crate::rows::values(results, &row.metric)?;
+        return stats::summary(&values)
+            .map(|s| s.mean)
+            .ok_or_else(|| "no iteration completed".into());
+    }
     let (name, how) = match row.metric.rsplit_once(' ') {
         Some((name, how @ ("min" | "median" | "max" | "mean" | "stddev"))) => (name, how),
         _ => (row.metric.as_str(), "mean"),

@@ -24,6 +24,8 @@ pub enum Command {
     Run(Run),
     /// Score the engine against published tables
     Reproduce(Reproduce),
+    /// Say what a row, counter or word of a report means, or list them all
+    Explain(Explain),
     /// List the model's parameters with their sources
     Params(Params),
     /// Print the JSON schema of machine files
@@ -74,7 +76,11 @@ pub struct Run {
     /// Set a key of the experiment, as in `--set machine.cpus=2`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
-    /// Print the results as JSON instead of tables
+    /// Print the rows that mm developers know (vmstat, vmscan, congestion_wait, where time went)
+    /// after the comparison; the results folder always has them as rows.txt
+    #[arg(long)]
+    pub rows: bool,
+    /// Print the results as JSON instead of tables; with `--rows`, the rows
     #[arg(long)]
     pub json: bool,
     /// No progress and no tables
@@ -242,6 +248,17 @@ pub struct Reproduce {
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
     /// Print JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// A row ("Kswapd efficiency"), counter (pgscan_direct), figure (elapsed), kind of time
+    /// (throttle) or question (noise, "stall time"); all of them are listed if absent
+    pub name: Option<String>,
+    /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
 }

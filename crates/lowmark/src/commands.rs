@@ -1,6 +1,7 @@
 //! The subcommands, one module each.
 
 pub mod bench;
+pub mod explain;
 pub mod machine;
 pub mod mrc;
 pub mod params;

@@ -6,7 +6,7 @@ use crate::task::{PF_DYING, PF_MEMALLOC, PF_REALTIME};
 use crate::trace::Event;
 use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::watermark::{ALLOC_DIRTY_LIMIT, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS};
-use crate::world::{AllocPath, Class, Cost, Word32, World};
+use crate::world::{AllocPath, Class, Cost, Waits, Word32, World};
 use crate::zone::{Mark, ZONE_OOM_LOCKED, ZONE_TYPES};
 use crate::{Mm, Pfn};
 
@@ -313,6 +313,7 @@ impl<W: World> Mm<W> {
             .iter()
             .any(|&z| self.zones[z].flags.get() & ZONE_OOM_LOCKED != 0)
         {
+            self.world.waits_for(Waits::Lock);
             self.world.sleep(self.tick()).await;
             return false;
         }

@@ -3,7 +3,7 @@
 use crate::Mm;
 use crate::queue;
 use crate::trace::Event;
-use crate::world::{Class, Word32, World};
+use crate::world::{Class, Waits, Word32, World};
 use crate::zone::ZONE_CONGESTED;
 
 impl<W: World> Mm<W> {
@@ -15,6 +15,7 @@ impl<W: World> Mm<W> {
     async fn wait_for_congestion(&self, class: Class, timeout: u64) {
         let q = queue::congestion(class);
         let ticket = self.world.ticket(q);
+        self.world.waits_for(Waits::Throttle);
         self.world.wait(q, ticket, Some(timeout)).await;
     }
 
@@ -24,7 +25,7 @@ impl<W: World> Mm<W> {
         let start = self.world.now();
         self.wait_for_congestion(class, timeout).await;
         let delayed = self.world.now() - start;
-        self.trace(|| Event::CongestionWait {
+        self.note(Event::CongestionWait {
             usec_timeout: timeout / 1000,
             usec_delayed: delayed / 1000,
         });
@@ -40,7 +41,7 @@ impl<W: World> Mm<W> {
             self.world.relax().await;
         }
         let delayed = self.world.now() - start;
-        self.trace(|| Event::WaitIffCongested {
+        self.note(Event::WaitIffCongested {
             usec_timeout: timeout / 1000,
             usec_delayed: delayed / 1000,
         });

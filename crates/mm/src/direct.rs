@@ -26,13 +26,13 @@ impl<W: World> Mm<W> {
         let task = self.current();
         task.flags.fetch_or(PF_MEMALLOC);
         self.stat.event(VmEvent::AllocStall, 1);
-        self.trace(|| Event::DirectReclaimBegin {
+        self.note(Event::DirectReclaimBegin {
             order,
             may_writepage: true,
             gfp: gfp.0,
         });
         let progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
-        self.trace(|| Event::DirectReclaimEnd {
+        self.note(Event::DirectReclaimEnd {
             nr_reclaimed: sc.nr_reclaimed,
         });
         task.flags.fetch_and(!PF_MEMALLOC);

@@ -6,7 +6,7 @@ use crate::bdi::BdiStat;
 use crate::policy::{DirtyExceeded, DirtyLimits};
 use crate::task::{PF_LESS_THROTTLE, PF_REALTIME};
 use crate::vmstat::ZoneStat;
-use crate::world::{Class, Cost, Word32, Word64, World};
+use crate::world::{Class, Cost, Waits, Word32, Word64, World};
 
 /// The two limits, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -272,6 +272,7 @@ impl<W: World> Mm<W> {
                     break;
                 }
             }
+            self.world.waits_for(Waits::Throttle);
             self.world.sleep(pause).await;
             pause = (pause * 2).min(most);
         }

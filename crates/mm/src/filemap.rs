@@ -7,7 +7,7 @@ use crate::mapping::{AS_EIO, Mapping};
 use crate::pagecache::Tag;
 use crate::trace::{Event, TrackPath};
 use crate::vmstat::{VmEvent, ZoneStat};
-use crate::world::{Cost, Word32, World};
+use crate::world::{Cost, Waits, Word32, World};
 use crate::{Mm, Pfn, queue};
 
 /// Pages in a row that lie in one zone, to be counted together.
@@ -286,6 +286,7 @@ impl<W: World> Mm<W> {
             if !self.frames.has(pfn, flag::WRITEBACK) {
                 return;
             }
+            self.world.waits_for(Waits::Device);
             self.world.wait(queue::page(pfn), ticket, None).await;
         }
     }
@@ -301,6 +302,10 @@ impl<W: World> Mm<W> {
         while !self.try_lock_page(pfn) {
             let ticket = self.world.ticket(queue::page(pfn));
             if self.frames.has(pfn, flag::LOCKED) {
+                // A page that is being read is locked until its data is there.
+                let read = !self.frames.has(pfn, flag::UPTODATE);
+                self.world
+                    .waits_for(if read { Waits::Device } else { Waits::Lock });
                 self.world.wait(queue::page(pfn), ticket, None).await;
             }
         }
@@ -333,6 +338,7 @@ impl<W: World> Mm<W> {
                 self.lock_page(pfn).await;
                 self.unlock_page(pfn);
             } else if self.is_isolated(pfn) {
+                self.world.waits_for(Waits::Lock);
                 self.world.sleep(1).await;
             } else {
                 match index.checked_add(1) {

@@ -11,7 +11,7 @@ use crate::policy::FlusherSlice;
 use crate::queue;
 use crate::trace::Event;
 use crate::vmstat::ZoneStat;
-use crate::world::{Cost, ShortLock, Word32, Word64, World, WritebackControl};
+use crate::world::{Cost, ShortLock, Waits, Word32, Word64, World, WritebackControl};
 
 const NONE: u32 = u32::MAX;
 /// Pages of one slice (3.0), and the least slice of one inode (3.1).
@@ -382,6 +382,7 @@ impl<W: World> Mm<W> {
             if self.mappings[inode as usize].state.get() & I_SYNC == 0 {
                 return;
             }
+            self.world.waits_for(Waits::Lock);
             self.world.wait(q, ticket, None).await;
         }
     }

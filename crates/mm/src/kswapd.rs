@@ -32,7 +32,7 @@ impl<W: World> Mm<W> {
         if self.watermark_ok_safe(z, order, zone.mark(Mark::Low), 0) {
             return;
         }
-        self.trace(|| Event::WakeupKswapd {
+        self.note(Event::WakeupKswapd {
             nid: zone.node,
             zid: zone.kind.index() as u32,
             order,
@@ -67,7 +67,7 @@ impl<W: World> Mm<W> {
                 node.kswapd_order.set(0);
                 node.kswapd_classzone.set(3);
             }
-            self.trace(|| Event::KswapdWake { nid, order });
+            self.note(Event::KswapdWake { nid, order });
             order = self.balance_pgdat(nid, order, classzone).await;
         }
     }
@@ -89,7 +89,7 @@ impl<W: World> Mm<W> {
         node.kswapd_sleeping.set(1);
         let ticket = self.world.ticket(q);
         if !woken_early && !self.sleeping_prematurely(nid, order, classzone) {
-            self.trace(|| Event::KswapdSleep { nid });
+            self.note(Event::KswapdSleep { nid });
             self.set_thresholds(nid, true);
             self.world.wait(q, ticket, None).await;
             self.set_thresholds(nid, false);

@@ -309,6 +309,13 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// As [`Mm::trace`] for an event that the world also sums up.
+    #[inline(always)]
+    pub(crate) fn note(&self, event: trace::Event) {
+        self.world.count(&event);
+        self.trace(|| event);
+    }
+
     /// The exact level of a counter over all zones (negative differences read 0).
     pub fn global_stat(&self, item: ZoneStat) -> u64 {
         self.stat.exact_global(item).max(0) as u64

@@ -261,7 +261,7 @@ impl<W: World> Mm<W> {
         self.zones[z].pages_scanned.fetch_add(u64::from(scanned));
         self.zones[z].recent_scanned[usize::from(lru.is_file())].fetch_add(u64::from(taken));
         self.world.charge(Cost::Lru, taken);
-        self.trace(|| Event::LruIsolate {
+        self.note(Event::LruIsolate {
             mode,
             order,
             nr_requested: n,
@@ -372,9 +372,13 @@ impl<W: World> Mm<W> {
         self.zones[z].recent_rotated[usize::from(file)].fetch_add(rotated);
         self.count_isolated(z, file, -(taken as i32));
         self.stat.zone_event(z, ZoneEvent::PgSteal, batch.reclaimed);
-        if sc.kswapd {
+        let stolen = if sc.kswapd {
             self.stat.event(VmEvent::KswapdSteal, batch.reclaimed);
-        }
+            ZoneEvent::PgStealKswapd
+        } else {
+            ZoneEvent::PgStealDirect
+        };
+        self.stat.zone_event(z, stolen, batch.reclaimed);
         sc.nr_reclaimed += batch.reclaimed;
         self.trace(|| Event::ShrinkInactive {
             nid: self.zones[z].node,
@@ -637,7 +641,11 @@ impl<W: World> Mm<W> {
             self.frames.clear_flags(pfn, flag::RECLAIM);
         }
         self.stat.inc(self.world.cpu(), z, ZoneStat::NrVmscanWrite);
-        self.trace(|| Event::Writepage { pfn, file: !swap });
+        self.note(Event::Writepage {
+            pfn,
+            file: !swap,
+            sync: wbc.sync_all,
+        });
         self.unlock_isolated(pfn);
         self.world.relax().await;
         Pageout::Success

@@ -104,7 +104,7 @@ pub enum Event {
         nr_taken: u32,
     },
     /// Reclaim handed a page to its filesystem.
-    Writepage { pfn: Pfn, file: bool },
+    Writepage { pfn: Pfn, file: bool, sync: bool },
     /// An inactive batch is done.
     ShrinkInactive {
         nid: u32,

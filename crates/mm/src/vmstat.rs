@@ -178,16 +178,25 @@ pub enum ZoneEvent {
     PgScanKswapd,
     /// Pages scanned on inactive lists by direct reclaim.
     PgScanDirect,
+    /// Pages reclaimed by kswapd (a counter of 3.4; 3.0 has the sum and `kswapd_steal`).
+    PgStealKswapd,
+    /// Pages reclaimed by direct reclaim (3.4).
+    PgStealDirect,
 }
+
+/// Number of [`ZoneEvent`] items.
+pub const ZONE_EVENTS: usize = ZoneEvent::PgStealDirect as usize + 1;
 
 impl ZoneEvent {
     /// Every event.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; ZONE_EVENTS] = [
         Self::PgAlloc,
         Self::PgRefill,
         Self::PgSteal,
         Self::PgScanKswapd,
         Self::PgScanDirect,
+        Self::PgStealKswapd,
+        Self::PgStealDirect,
     ];
 
     /// The name without the zone's suffix.
@@ -198,6 +207,8 @@ impl ZoneEvent {
             Self::PgSteal => "pgsteal",
             Self::PgScanKswapd => "pgscan_kswapd",
             Self::PgScanDirect => "pgscan_direct",
+            Self::PgStealKswapd => "pgsteal_kswapd",
+            Self::PgStealDirect => "pgsteal_direct",
         }
     }
 }
@@ -214,7 +225,7 @@ pub(crate) struct VmStat<W: World> {
     /// A row a CPU and zone: its differences and its threshold.
     pagesets: Box<[[W::U32; ZONE_STATS + 1]]>,
     events: [W::U64; VM_EVENTS],
-    zone_events: Box<[[W::U64; 5]]>,
+    zone_events: Box<[[W::U64; ZONE_EVENTS]]>,
 }
 
 impl<W: World> VmStat<W> {

@@ -143,6 +143,23 @@ pub enum Cost {
 /// The number of kinds of [`Cost`].
 pub const COSTS: usize = Cost::WritebackRound as usize + 1;
 
+/// Why a task sleeps, for the world's account of where its time goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Waits {
+    /// It has nothing to do, or waits for something that memory management has no part in.
+    #[default]
+    Sleep,
+    /// For a block device: a page under I/O, or a free request of its queue.
+    Device,
+    /// It is held back: over the dirty limits, or reclaim meets a congested device.
+    Throttle,
+    /// For something that another task holds: a page's lock, an inode being written.
+    Lock,
+    /// For the daemon that serves its filesystem.
+    Server,
+}
+
 /// Read/synchronous or asynchronous-write traffic of a block device (reference 04 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -326,6 +343,13 @@ pub trait World: Sized {
     fn trace(&self, event: Event);
     /// Whether anybody listens to events now.
     fn tracing(&self) -> bool;
+    /// A reclaim event, for sums that are kept whether or not anybody traces.
+    #[inline(always)]
+    fn count(&self, _event: &Event) {}
+    /// Why the calling task's next [`World::wait`] or [`World::sleep`] waits, if it does. Called
+    /// right before it.
+    #[inline(always)]
+    fn waits_for(&self, _why: Waits) {}
     /// No memory could be reclaimed: the run ends.
     fn out_of_memory(&self, report: String);
 }

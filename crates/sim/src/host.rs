@@ -119,7 +119,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn copy(&self, _: &(), _: u64, _: &mut (), _: u64, len: u64) -> HostResult<()> {
-        self.mm.world.charge_part(Cost::Copy, len, 8192);
+        self.mm.world.charge_user(Cost::Copy, len, 8192);
         self.mm.world.relax().await;
         Ok(())
     }
@@ -274,7 +274,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let mut left = ns;
         while left > 0 {
             let n = left.min(10_000);
-            self.mm.world.sched.charge(n);
+            self.mm.world.sched.charge_user(n);
             self.mm.world.relax().await;
             left -= n;
         }

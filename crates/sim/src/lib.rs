@@ -1,6 +1,7 @@
 //! The virtual world.
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod bench;
 pub mod block;
 pub mod disk;

@@ -1,5 +1,6 @@
 //! What a run leaves behind.
 
+use crate::account::{ReclaimSums, TaskTime};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -96,6 +97,10 @@ pub struct RunResult {
     /// vmstat counters at the end minus those at the start of the workload, by the names of
     /// reference 06. A name that is absent is one that the engine does not produce.
     pub counters: BTreeMap<String, u64>,
+    /// Sums over reclaim's trace events, kept whether or not anybody traced.
+    pub reclaim: ReclaimSums,
+    /// Where the tasks' time went, one sum a class of tasks.
+    pub tasks: Vec<TaskTime>,
     /// Time series, empty unless sampled.
     pub series: Series,
     /// Latency of every page allocation of the workload's tasks.

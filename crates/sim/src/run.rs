@@ -1,6 +1,7 @@
 //! One run: build a world, boot it, run the workload, gather what it left.
 
 use crate::Control;
+use crate::account::{TaskClass, TaskTime};
 use crate::block::Queue;
 use crate::fs::{self, Fs, SimMm};
 use crate::host::{Namespace, TaskHost};
@@ -15,9 +16,9 @@ use mm::kswapd::KSWAPD_FLAGS;
 use mm::mapping::MappingKind;
 use mm::mmap::{Advice, Backing, Touched};
 use mm::task::{PF_MEMBIND, PF_SWAPWRITE};
-use mm::trace::TrackPath;
+use mm::trace::{self, TrackPath};
 use mm::vmstat::ZoneStat;
-use mm::world::{AllocPath, World};
+use mm::world::{AllocPath, TaskId, World};
 use mm::zone::ZoneInfo;
 use mm::{Config, Mm, Recount, SECOND};
 use std::cell::{Cell, RefCell};
@@ -157,6 +158,8 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
 #[derive(Default)]
 struct Progress {
     started: Cell<Option<u64>>,
+    /// Events recorded before the start.
+    recorded: Cell<usize>,
     finished: Cell<Option<u64>>,
     baseline: RefCell<Vec<(String, u64)>>,
     reports: RefCell<Vec<Report>>,
@@ -238,6 +241,9 @@ async fn shell<const T: bool>(
     mm.world.sched.sleep(SECOND).await;
     mm.world.alloc.reset();
     let start = mm.world.now();
+    mm.world.sched.restart_accounts();
+    mm.world.reclaim.restart(start);
+    progress.recorded.set(mm.world.events.borrow().len());
     *progress.baseline.borrow_mut() = mm.vmstat();
     progress.started.set(Some(start));
     let go = mm.world.queue_base + own_queue::PROCESS_DONE;
@@ -319,11 +325,36 @@ async fn background<const T: bool>(
 
 /// Runs one cell at one iteration; deterministic in `spec`.
 pub fn run(spec: &RunSpec, control: &Control) -> RunResult {
-    run_in::<false>(spec, control)
+    run_in::<false>(spec, control).0
 }
 
-fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
+/// What a traced run recorded.
+#[derive(Debug, Clone, Default)]
+pub struct Recorded {
+    /// Events from boot on, with time in nanoseconds and the task that emitted them.
+    pub events: Vec<(u64, TaskId, trace::Event)>,
+    /// How often the ring of events was full and was emptied: 0 for a complete record.
+    pub rings_lost: u64,
+    /// The first event of the workload.
+    pub first: usize,
+    /// When the workload began and ended.
+    pub span: (u64, u64),
+    /// The tasks that are a kswapd.
+    pub kswapds: Vec<TaskId>,
+    /// Where the time of each task went.
+    pub tasks: Vec<(TaskId, TaskTime)>,
+    /// CPU time of each task since boot, as the scheduler has it.
+    pub cpu_ns: Vec<u64>,
+}
+
+/// As [`run`], with every event of reclaim and writeback recorded. Recording changes nothing.
+pub fn traced(spec: &RunSpec, control: &Control) -> (RunResult, Recorded) {
+    run_in::<true>(spec, control)
+}
+
+fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> (RunResult, Recorded) {
     let mm = build::<T>(spec);
+    mm.world.recording.set(T);
     fs::mount(&mm);
     let names = Namespace::default();
     let session = Session::new(&spec.workload);
@@ -338,25 +369,32 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         future: Pin<Box<dyn Future<Output = ()> + 'a>>,
         flags: u32,
         node: u32,
+        class: TaskClass,
     ) -> (Pin<Box<dyn Future<Output = ()> + 'a>>, u32) {
         let id = mm.world.sched.spawn();
         mm.init_task(id, flags, node);
+        mm.world.sched.set_class(id, class);
+        if class == TaskClass::Kswapd {
+            mm.world.reclaim.is_kswapd(id);
+        }
         (future, id)
     }
     // Task 0 is the idle identity of interrupts.
-    let mut list = vec![add(&mm, Box::pin(async {}), 0, 0)];
+    let mut list = vec![add(&mm, Box::pin(async {}), 0, 0, TaskClass::Workload)];
     for node in 0..mm.nodes.len() as u32 {
-        list.push(add(&mm, Box::pin(mm.kswapd(node)), KSWAPD_FLAGS, node));
+        let (life, class) = (Box::pin(mm.kswapd(node)), TaskClass::Kswapd);
+        list.push(add(&mm, life, KSWAPD_FLAGS, node, class));
     }
     let kswapds: Vec<u32> = list[1..].iter().map(|t| t.1).collect();
     let mut flushers = Vec::new();
     for bdi in 0..mm.bdi_count() {
-        let t = add(&mm, Box::pin(mm.flusher(bdi)), PF_SWAPWRITE, 0);
+        let (life, class) = (Box::pin(mm.flusher(bdi)), TaskClass::Flusher);
+        let t = add(&mm, life, PF_SWAPWRITE, 0, class);
         flushers.push(t.1);
         list.push(t);
     }
     for (_, daemon) in fs::daemons(&mm) {
-        list.push(add(&mm, daemon, 0, 0));
+        list.push(add(&mm, daemon, 0, 0, TaskClass::Filesystem));
     }
     let mut nth = 0;
     for step in &spec.workload.steps {
@@ -368,6 +406,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
                 )),
                 0,
                 0,
+                TaskClass::Workload,
             ));
             nth += 1;
         }
@@ -377,6 +416,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         Box::pin(shell(&mm, spec, &names, &session, &progress)),
         0,
         0,
+        TaskClass::Workload,
     ));
     futures.extend(list.into_iter().map(|(f, _)| f));
 
@@ -390,7 +430,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
             w.sched.at(every, Event::Periodic(what));
         }
     }
-    let mut sampler = Sampler::new(&mm, kswapds, flushers);
+    let mut sampler = Sampler::new(&mm, kswapds.clone(), flushers);
     let mut outcome = None;
     let mut check_error = None;
     let mut recount = Recount::default();
@@ -436,7 +476,32 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     {
         check_error = Some(format!("recount at the end: {e}"));
     }
-    gather(&mm, spec, &progress, sampler, outcome, check_error, ended)
+    let result = gather(&mm, spec, &progress, sampler, outcome, check_error, ended);
+    let recorded = if T {
+        recorded(&mm, &progress, result.sim_ns, kswapds)
+    } else {
+        Recorded::default()
+    };
+    (result, recorded)
+}
+
+fn recorded<const T: bool>(
+    mm: &SimMm<T>,
+    progress: &Progress,
+    end: u64,
+    kswapds: Vec<TaskId>,
+) -> Recorded {
+    let w = &mm.world;
+    let tasks = w.sched.task_times(end);
+    Recorded {
+        events: w.events.take(),
+        rings_lost: w.rings_lost.get(),
+        first: progress.recorded.get(),
+        span: (progress.started.get().unwrap_or(end), end),
+        kswapds,
+        cpu_ns: tasks.iter().map(|(t, _)| w.sched.task_cpu_ns(*t)).collect(),
+        tasks,
+    }
 }
 
 /// How well the page cache served, if it was counted.
@@ -513,6 +578,17 @@ fn gather<const T: bool>(
             }
         }
     }
+    let tasks = TaskTime::by_class(w.sched.task_times(end).into_iter().map(|t| t.1));
+    if let Some(t) = tasks.iter().find(|t| t.class == TaskClass::Workload) {
+        let cpu = t.outside.cpu + t.in_reclaim.cpu;
+        for (name, ns) in [
+            ("user_time", t.user),
+            ("system_time", cpu.saturating_sub(t.user)),
+        ] {
+            let value = ns as f64 / SECOND as f64;
+            metrics.insert(name.to_string(), Metric { unit: "s", value });
+        }
+    }
     metrics.extend(reuse(&w.fs.reuse));
     let baseline: BTreeMap<String, u64> = progress.baseline.borrow().iter().cloned().collect();
     let levels: Vec<&str> = ZoneStat::ALL
@@ -558,6 +634,8 @@ fn gather<const T: bool>(
         outcome,
         metrics,
         counters,
+        reclaim: w.reclaim.sums(end),
+        tasks,
         series: sampler.finish(),
         alloc_latency: AllocLatency {
             paths: AllocPath::ALL

@@ -25,6 +25,8 @@ struct Last {
     time: u64,
     written: u64,
     read: u64,
+    /// Blocks written to and read from a swap disk of its own.
+    swap: Option<(u64, u64)>,
     kswapd: u64,
     flusher: u64,
 }
@@ -87,6 +89,10 @@ impl Sampler {
             time,
             written: q.stats().blocks[Dir::Write.index()],
             read: q.stats().blocks[Dir::Read.index()],
+            swap: devices[DEVICE as usize + 1..].first().map(|d| {
+                let blocks = d.queue.stats().blocks;
+                (blocks[Dir::Write.index()], blocks[Dir::Read.index()])
+            }),
             kswapd: cpu(&self.kswapds),
             flusher: cpu(&self.flushers),
         };
@@ -94,6 +100,7 @@ impl Sampler {
             time: 0,
             written: 0,
             read: 0,
+            swap: now.swap.map(|_| (0, 0)),
             ..now
         });
         let seconds = ((now.time - before.time) as f64 / 1e9).max(1e-9);
@@ -114,6 +121,10 @@ impl Sampler {
         put("kswapd_awake", "share", f64::from(u8::from(awake)));
         put("write_throughput", "MB/s", mb(now.written - before.written));
         put("read_throughput", "MB/s", mb(now.read - before.read));
+        if let Some((now, before)) = now.swap.zip(before.swap) {
+            put("swap_write_throughput", "MB/s", mb(now.0 - before.0));
+            put("swap_read_throughput", "MB/s", mb(now.1 - before.1));
+        }
         let queued = q.in_flight(Class::Async) + q.in_flight(Class::Sync);
         put("queue", "requests", f64::from(queued));
         drop(devices);

@@ -6,7 +6,9 @@
 //! [`Sched::sleep`]. Everything is decided by simulated time and sequence numbers, so a seed fixes
 //! the whole history.
 
+use crate::account::{Spent, TaskClass, TaskTime};
 use crate::rng::Rng;
+use mm::world::Waits;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -70,6 +72,52 @@ struct Task {
     generation: u32,
     woken: bool,
     waiting_on: Option<u32>,
+    /// Why it is blocked.
+    why: Waits,
+    /// In direct reclaim.
+    in_reclaim: bool,
+    /// Its account is complete up to here.
+    accounted: u64,
+    /// Since when the account runs, and the time of the task's end.
+    born: u64,
+    ended: Option<u64>,
+    time: TaskTime,
+}
+
+impl Task {
+    /// Books the time since the last call. A CPU that wakes it may be behind the one it ran on;
+    /// then there is nothing to book.
+    fn account(&mut self, until: u64, on: Spent) {
+        let ns = until.saturating_sub(self.accounted);
+        self.accounted += ns;
+        let split = if self.in_reclaim {
+            &mut self.time.in_reclaim
+        } else {
+            &mut self.time.outside
+        };
+        split.add(on, ns);
+    }
+
+    /// Its account, closed at `end` if it still lives.
+    fn closed(&self, end: u64) -> TaskTime {
+        let mut open = Self { ..*self };
+        if self.ended.is_none() {
+            open.account(
+                end,
+                match self.state {
+                    State::Runnable => Spent::RunQueue,
+                    State::Running => Spent::Cpu,
+                    State::Blocked | State::Done => self.why.into(),
+                },
+            );
+        }
+        let ended = self.ended.unwrap_or_else(|| end.max(self.accounted));
+        TaskTime {
+            tasks: 1,
+            lifetime: ended - self.born,
+            ..open.time
+        }
+    }
 }
 
 #[derive(Default)]
@@ -114,6 +162,8 @@ pub struct Sched {
     digest: Cell<u64>,
     stop: Cell<bool>,
     span: Cell<u64>,
+    /// Why the running task's next wait waits.
+    why: Cell<Waits>,
 }
 
 impl Sched {
@@ -145,6 +195,7 @@ impl Sched {
             digest: Cell::new(0xcbf2_9ce4_8422_2325),
             stop: Cell::new(false),
             span: Cell::new(0),
+            why: Cell::new(Waits::Sleep),
         }
     }
 
@@ -209,6 +260,7 @@ impl Sched {
         let id = {
             let mut tasks = self.tasks.borrow_mut();
             let cpu = tasks.len() % self.cpus.len();
+            let now = self.now();
             tasks.push(Task {
                 state: State::Blocked,
                 cpu,
@@ -218,6 +270,12 @@ impl Sched {
                 generation: 0,
                 woken: false,
                 waiting_on: None,
+                why: Waits::Sleep,
+                in_reclaim: false,
+                accounted: now,
+                born: now,
+                ended: None,
+                time: TaskTime::default(),
             });
             tasks.len() as TaskId - 1
         };
@@ -225,9 +283,68 @@ impl Sched {
         id
     }
 
-    /// CPU time a task has used, in nanoseconds.
+    /// CPU time a task has used, in nanoseconds, with its turn up to now.
     pub fn task_cpu_ns(&self, task: TaskId) -> u64 {
-        self.tasks.borrow()[task as usize].cpu_ns
+        let t = &self.tasks.borrow()[task as usize];
+        let turn = match t.state {
+            State::Running => self.cpus[t.cpu].clock.get().saturating_sub(t.started_at),
+            _ => 0,
+        };
+        t.cpu_ns + turn
+    }
+
+    /// Says what kind of task it is; a task is of the workload unless somebody does.
+    pub fn set_class(&self, task: TaskId, class: TaskClass) {
+        self.tasks.borrow_mut()[task as usize].time.class = class;
+    }
+
+    /// Why the running task's next wait or sleep waits.
+    #[inline(always)]
+    pub fn waits_for(&self, why: Waits) {
+        self.why.set(why);
+    }
+
+    /// The running task enters direct reclaim, or leaves it.
+    pub fn in_reclaim(&self, inside: bool) {
+        let now = self.now();
+        let task = &mut self.tasks.borrow_mut()[self.task() as usize];
+        task.account(now, Spent::Cpu);
+        task.in_reclaim = inside;
+    }
+
+    /// Charges CPU time of the running task's own program.
+    pub fn charge_user(&self, ns: u64) {
+        self.charge(ns);
+        self.tasks.borrow_mut()[self.task() as usize].time.user += ns;
+    }
+
+    /// Begins all accounts of time anew.
+    pub fn restart_accounts(&self) {
+        let now = self.now();
+        for t in self.tasks.borrow_mut().iter_mut() {
+            // A task that was woken to start in a moment has its run-queue time booked ahead.
+            let from = match t.state {
+                State::Running => t.started_at.max(now),
+                _ => now,
+            };
+            (t.accounted, t.born) = (from, from);
+            t.ended = t.ended.map(|_| from);
+            t.time = TaskTime {
+                class: t.time.class,
+                ..TaskTime::default()
+            };
+        }
+    }
+
+    /// Where each task's time went up to `end`, in order of number, without the identity of
+    /// interrupts and without tasks that ended before the accounts began.
+    pub fn task_times(&self, end: u64) -> Vec<(TaskId, TaskTime)> {
+        let tasks = self.tasks.borrow();
+        (1..)
+            .zip(tasks.iter().skip(1))
+            .filter(|(_, t)| t.ended != Some(t.born))
+            .map(|(id, t)| (id, t.closed(end)))
+            .collect()
     }
 
     /// Schedules an event.
@@ -271,6 +388,7 @@ impl Sched {
         }
         task.generation = task.generation.wrapping_add(1);
         task.waiting_on = None;
+        task.account(now, task.why.into());
         let idle = |c: usize| self.cpus[c].current.get().is_none();
         // An interrupt's or waker's CPU is not idle while it executes a task.
         let target = if idle(task.cpu) {
@@ -293,6 +411,7 @@ impl Sched {
             task.cpu = c;
             task.state = State::Running;
             task.started_at = start;
+            task.account(start, Spent::RunQueue);
             drop(tasks);
             if c == self.here.get() && !self.interrupt.get() {
                 self.enter(c);
@@ -349,6 +468,10 @@ impl Sched {
         let ran = cpu.clock.get().saturating_sub(task.started_at);
         task.vruntime += ran;
         task.cpu_ns += ran;
+        task.account(cpu.clock.get(), Spent::Cpu);
+        if state == State::Done {
+            task.ended = Some(task.accounted);
+        }
         cpu.busy_ns.set(cpu.busy_ns.get() + ran);
         task.state = state;
         if state == State::Runnable {
@@ -398,6 +521,7 @@ impl Sched {
             task.state = State::Running;
             task.cpu = c;
             task.started_at = cpu.clock.get();
+            task.account(task.started_at, Spent::RunQueue);
         }
         self.set_slice(c);
         self.note(cpu.clock.get(), u64::from(id) | 1 << 32);
@@ -506,7 +630,7 @@ impl Sched {
         (time.saturating_sub(phase)).div_ceil(tick) * tick + phase
     }
 
-    fn block(&self, on: Option<u32>, timer: Option<u64>) {
+    fn block(&self, on: Option<u32>, timer: Option<u64>, why: Waits) {
         let id = self.task();
         let generation = {
             let mut tasks = self.tasks.borrow_mut();
@@ -514,6 +638,7 @@ impl Sched {
             debug_assert!(t.state == State::Running);
             t.state = State::Blocked;
             t.woken = false;
+            t.why = why;
             t.waiting_on = on;
             t.generation
         };
@@ -639,6 +764,7 @@ impl Future for Wait<'_> {
             return Poll::Ready(s.tasks.borrow()[me as usize].woken);
         }
         let q = &s.queues[self.queue as usize];
+        let why = s.why.take();
         if q.wakes.get() != self.ticket {
             return Poll::Ready(true);
         }
@@ -647,6 +773,7 @@ impl Future for Wait<'_> {
         s.block(
             Some(self.queue),
             self.timeout.map(|ns| s.tick_at(s.now() + ns)),
+            why,
         );
         self.blocked = true;
         Poll::Pending
@@ -667,7 +794,8 @@ impl Future for Sleep<'_> {
         if self.blocked {
             return Poll::Ready(());
         }
-        self.sched.block(None, Some(self.until));
+        let why = self.sched.why.take();
+        self.sched.block(None, Some(self.until), why);
         self.blocked = true;
         Poll::Pending
     }

@@ -1,5 +1,6 @@
 //! The virtual world: what the engine asks for, answered with simulated time and plain cells.
 
+use crate::account::Reclaim;
 use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Wake};
 use crate::fs::Fs;
 use crate::latency::AllocLatencies;
@@ -11,7 +12,8 @@ use mm::mmap::{ReadAround, Touched};
 use mm::trace::Event;
 use mm::vmstat::VmEvent;
 use mm::world::{
-    AllocPath, COSTS, Class, Cost, ShortLock, TaskId, WaitQueue, World, WritebackControl, Writepage,
+    AllocPath, COSTS, Class, Cost, ShortLock, TaskId, WaitQueue, Waits, World, WritebackControl,
+    Writepage,
 };
 use mm::{Mm, Pfn, queue};
 use std::cell::{Cell, RefCell};
@@ -105,6 +107,8 @@ pub struct SimWorld<const TRACE: bool> {
     done: RefCell<Vec<Done>>,
     /// Latency of every allocation since the workload began, by path.
     pub alloc: AllocLatencies,
+    /// Sums over reclaim's events since the workload began.
+    pub reclaim: Reclaim,
     /// Set when the run ran out of memory.
     pub oom: RefCell<Option<String>>,
     /// Pages whose data was lost to device errors.
@@ -192,6 +196,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             queue_base,
             done: RefCell::new(Vec::with_capacity(256)),
             alloc: AllocLatencies::default(),
+            reclaim: Reclaim::new(crate::run::MAX_TASKS as usize),
             oom: RefCell::new(None),
             lost_pages: Cell::new(0),
             raw_failed: Cell::new(false),
@@ -217,6 +222,12 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     #[inline(always)]
     pub fn charge_part(&self, what: Cost, part: u64, whole: u64) {
         self.sched.charge(self.costs[what as usize] * part / whole);
+    }
+
+    /// As [`Self::charge_part`], for what the program does itself.
+    pub fn charge_user(&self, what: Cost, part: u64, whole: u64) {
+        let ns = self.costs[what as usize] * part / whole;
+        self.sched.charge_user(ns);
     }
 
     /// The largest bio of a device, in blocks.
@@ -263,6 +274,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                 }
                 Submit::WouldBlock => {
                     self.kick(dev);
+                    self.waits_for(Waits::Device);
                     self.sched.wait(q, ticket, None).await;
                     let d = &mut self.devices.borrow_mut()[dev as usize];
                     let limits = *d.queue.limits();
@@ -299,6 +311,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             let ticket = self.sched.ticket(queue);
             self.submit(dev, Tag::Raw { queue }, write, true, at, n)
                 .await;
+            self.waits_for(Waits::Device);
             self.sched.wait(queue, ticket, None).await;
             at += u64::from(n);
         }
@@ -521,6 +534,22 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     #[inline(always)]
     fn tracing(&self) -> bool {
         self.recording.get()
+    }
+
+    #[inline(always)]
+    fn count(&self, event: &Event) {
+        match event {
+            Event::DirectReclaimBegin { .. } => self.sched.in_reclaim(true),
+            Event::DirectReclaimEnd { .. } => self.sched.in_reclaim(false),
+            _ => {}
+        }
+        self.reclaim
+            .count(self.sched.now(), self.sched.task(), event);
+    }
+
+    #[inline(always)]
+    fn waits_for(&self, why: Waits) {
+        self.sched.waits_for(why);
     }
 
     fn out_of_memory(&self, report: String) {

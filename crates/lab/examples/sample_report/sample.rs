@@ -5,7 +5,8 @@
 
 use hdrhistogram::Histogram;
 use lab::report::{
-    Better, Cell, Center, Comparison, Figure, Latency, Report, SummaryRow, SummaryTable, Verdict,
+    Better, Cell, Center, ClassTime, Comparison, Figure, Latency, Report, RowValue, SummaryRow,
+    SummaryTable, Verdict,
 };
 use sim::Outcome;
 use sim::result::{AllocLatency, Column, Series, TrackerReport, TrackerRow};
@@ -173,6 +174,8 @@ fn cell(case: &Case, side: usize, seconds: Vec<f64>, noise: &mut Noise) -> Cell 
         outcomes: vec![Outcome::Completed; ITERATIONS],
         series: series(seconds[0], limited, slow, noise),
         latency: latency(limited, slow),
+        rows: rows(&seconds, case, limited),
+        time: time(seconds[0], limited),
         figures: figures(seconds, case.written[side], limited, noise),
         tracker: track.then(|| tracker(limited)),
         notes: if slow {
@@ -401,6 +404,97 @@ fn figures(seconds: Vec<f64>, written: [f64; 3], limited: bool, noise: &mut Nois
         values: vec![low, mid, mid, high],
     });
     out
+}
+
+fn rows(seconds: &[f64], case: &Case, limited: bool) -> Vec<RowValue> {
+    let mut out = Vec::new();
+    let mut add = |block: &str, label: &str, unit: &str, values: [Option<f64>; 2]| {
+        let value = values[usize::from(limited)];
+        let change = match values {
+            [Some(base), Some(new)] if limited && new != 0.0 => Some(100.0 * (base - new) / new),
+            _ => None,
+        };
+        out.push(RowValue {
+            block: block.into(),
+            label: label.into(),
+            formula: format!("how {label} is computed"),
+            unit: unit.into(),
+            value: value.map(|v| format!("{v:.1}")),
+            change,
+            significant: limited && values[0] != values[1] && change.is_none_or(|c| c.abs() > 5.0),
+            better: change.map(|c| c > 0.0),
+            unsupported: value
+                .is_none()
+                .then(|| "the engine has no slab caches".into()),
+        });
+    };
+    let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
+    let (duration, vmstat) = ("MMTests Statistics: duration", "MMTests Statistics: vmstat");
+    let base = case.elapsed[0].0;
+    add(
+        duration,
+        "Total Elapsed Time (seconds)",
+        "s",
+        [Some(base), Some(mean)],
+    );
+    let written = case.written.map(|w| Some(w[1]));
+    add(vmstat, "Page writes by reclaim", "pages", written);
+    add(
+        vmstat,
+        "Kswapd pages scanned",
+        "pages",
+        [Some(2.55e6), Some(2.29e6)],
+    );
+    add(vmstat, "Slabs scanned", "objects", [None, None]);
+    let vmscan = "FTrace Reclaim Statistics: vmscan";
+    add(
+        vmscan,
+        "Direct reclaims",
+        "events",
+        [Some(2811.0), Some(0.0)],
+    );
+    out
+}
+
+fn time(elapsed: f64, limited: bool) -> Vec<ClassTime> {
+    let class = |class: &str, tasks: f64, parts: [f64; 9]| {
+        let names = [
+            "cpu user",
+            "cpu system",
+            "run queue",
+            "device",
+            "throttle",
+            "lock",
+            "server",
+            "sleep",
+            "direct reclaim",
+        ];
+        let all: f64 = parts.iter().sum();
+        let mut parts: Vec<(String, f64)> = names
+            .iter()
+            .zip(parts)
+            .map(|(n, share)| ((*n).to_owned(), elapsed * tasks * share / all))
+            .collect();
+        parts.push(("lifetime".into(), elapsed * tasks));
+        ClassTime {
+            class: class.into(),
+            tasks,
+            parts,
+        }
+    };
+    let stalled = if limited { 0.0 } else { 12.0 };
+    vec![
+        class(
+            "workload",
+            1.0,
+            [0.5, 3.0, 0.2, 9.0, 75.0, 0.1, 0.0, 0.0, stalled],
+        ),
+        class(
+            "kswapd",
+            1.0,
+            [0.0, 2.0, 0.2, 1.0, 8.0, 0.0, 0.0, 90.0, 0.0],
+        ),
+    ]
 }
 
 fn tracker(limited: bool) -> TrackerReport {

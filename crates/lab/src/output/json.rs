@@ -4,6 +4,7 @@ use super::latency::{PathLatency, paths};
 use super::{File, Format};
 use crate::model::{Cell, Experiment, Outcomes};
 use serde::Serialize;
+use sim::account::{ReclaimSums, TaskTime};
 use sim::result::{Metric, TrackerReport};
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
@@ -62,6 +63,8 @@ fn cell_json<'a>(
             outcome: &r.outcome,
             metrics: &r.metrics,
             counters: &r.counters,
+            reclaim: &r.reclaim,
+            tasks: &r.tasks,
             alloc_latency: paths(r),
             tracker: r.tracker.as_ref(),
             simulated_ns: r.sim_ns,
@@ -129,6 +132,10 @@ struct Iteration<'a> {
     outcome: &'a Outcome,
     metrics: &'a BTreeMap<String, Metric>,
     counters: &'a BTreeMap<String, u64>,
+    /// Sums over reclaim's trace events.
+    reclaim: &'a ReclaimSums,
+    /// Where the tasks' time went, in nanoseconds.
+    tasks: &'a [TaskTime],
     alloc_latency: Vec<PathLatency>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tracker: Option<&'a TrackerReport>,

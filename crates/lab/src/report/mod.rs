@@ -66,10 +66,49 @@ pub struct Cell {
     pub latency: Vec<Latency>,
     /// Counters and the workload's own metrics. What the engine does not produce is absent.
     pub figures: Vec<Figure>,
+    /// The rows of mm reports, block by block; cells of equal axes have the same ones.
+    pub rows: Vec<RowValue>,
+    /// Where the time of each class of tasks went.
+    pub time: Vec<ClassTime>,
     /// The page tracker's report of the first iteration, when it was on.
     pub tracker: Option<TrackerReport>,
     /// What a reader must know about this cell.
     pub notes: Vec<String>,
+}
+
+/// A row of one policy, ready to be shown.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RowValue {
+    /// The heading it stands under.
+    pub block: String,
+    /// Its name in the block.
+    pub label: String,
+    /// How it is computed, for who points at it.
+    pub formula: String,
+    /// The unit.
+    pub unit: String,
+    /// The mean over iterations; absent without a value.
+    pub value: Option<String>,
+    /// The change against the baseline in per cent; absent for the baseline and where there is
+    /// none.
+    pub change: Option<f64>,
+    /// Whether a difference can be claimed.
+    pub significant: bool,
+    /// Whether the change is for the better; absent where neither is.
+    pub better: Option<bool>,
+    /// Why there is no value.
+    pub unsupported: Option<String>,
+}
+
+/// Where the time of a class of tasks went.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ClassTime {
+    /// The class.
+    pub class: String,
+    /// How many tasks.
+    pub tasks: f64,
+    /// Parts by name, in seconds, of which the last is their sum.
+    pub parts: Vec<(String, f64)>,
 }
 
 /// A counter or metric with its value in every iteration.

@@ -1,6 +1,6 @@
 //! The data that the page's script draws, as JSON.
 
-use super::{Cell, Figure, Labels, Latency, Report, number};
+use super::{Cell, ClassTime, Figure, Labels, Latency, Report, RowValue, number};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use sim::result::Column;
@@ -33,6 +33,8 @@ struct CellData<'a> {
     columns: Vec<ColumnData<'a>>,
     latency: Vec<LatencyData<'a>>,
     figures: Vec<FigureData<'a>>,
+    rows: Vec<RowData<'a>>,
+    time: Vec<TimeData<'a>>,
     tracker: Option<Vec<(&'static str, &'static str, &'static str, u64)>>,
 }
 
@@ -70,6 +72,29 @@ struct FigureData<'a> {
     min: Option<f64>,
     median: Option<f64>,
     max: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct RowData<'a> {
+    block: &'a str,
+    label: &'a str,
+    /// Told once, by the group's first cell.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    formula: &'a str,
+    unit: &'a str,
+    value: Option<&'a str>,
+    change: Option<f64>,
+    significant: bool,
+    better: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsupported: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct TimeData<'a> {
+    class: &'a str,
+    tasks: f64,
+    parts: Vec<(&'a str, f64)>,
 }
 
 /// Values with so many significant digits; whole numbers are written without a fraction.
@@ -122,6 +147,8 @@ fn cell(cell: &Cell) -> CellData<'_> {
         columns: cell.series.columns.iter().map(column).collect(),
         latency: cell.latency.iter().map(latency).collect(),
         figures: cell.figures.iter().map(figure).collect(),
+        rows: cell.rows.iter().map(|r| row(r, cell.baseline)).collect(),
+        time: cell.time.iter().map(time).collect(),
         tracker: cell.tracker.as_ref().map(|t| {
             t.rows
                 .iter()
@@ -155,6 +182,32 @@ fn latency(l: &Latency) -> LatencyData<'_> {
         p999: l.p999,
         max: l.max,
         buckets: &l.buckets,
+    }
+}
+
+fn row(r: &RowValue, baseline: bool) -> RowData<'_> {
+    RowData {
+        block: &r.block,
+        label: &r.label,
+        formula: if baseline { &r.formula } else { "" },
+        unit: &r.unit,
+        value: r.value.as_deref(),
+        change: r.change.map(|c| number::significant(c, VALUE_DIGITS)),
+        significant: r.significant,
+        better: r.better,
+        unsupported: r.unsupported.as_deref(),
+    }
+}
+
+fn time(t: &ClassTime) -> TimeData<'_> {
+    TimeData {
+        class: &t.class,
+        tasks: t.tasks,
+        parts: t
+            .parts
+            .iter()
+            .map(|(name, s)| (&name[..], number::significant(*s, VALUE_DIGITS)))
+            .collect(),
     }
 }
 

@@ -38,6 +38,22 @@ fn cell(filesystem: &str, policy: &str, baseline: bool) -> Cell {
             max: 301,
             buckets: vec![(207, 2), (303, 1)],
         }],
+        rows: vec![RowValue {
+            block: "MMTests Statistics: vmstat".into(),
+            label: "Swap Outs".into(),
+            formula: "delta pswpout".into(),
+            unit: "pages".into(),
+            value: Some("12".into()),
+            change: Some(-25.0),
+            significant: true,
+            better: Some(false),
+            unsupported: None,
+        }],
+        time: vec![ClassTime {
+            class: "workload".into(),
+            tasks: 1.0,
+            parts: vec![("cpu user".into(), 1.5), ("lifetime".into(), 1.5)],
+        }],
         figures: vec![Figure {
             name: "allocstall".into(),
             unit: String::new(),
@@ -175,6 +191,9 @@ fn hostile_text_stays_text() {
         c.series.columns[0].name = hostile();
         c.series.columns[0].scope = hostile();
         c.latency[0].path = hostile();
+        c.rows[0].label = hostile();
+        c.rows[0].formula = hostile();
+        c.time[0].class = hostile();
         c.figures[0].name = hostile();
         c.figures[0].unit = hostile();
     }
@@ -187,6 +206,7 @@ fn hostile_text_stays_text() {
     let data = data(&page);
     assert_eq!(data["cells"][0]["policy"], HOSTILE);
     assert_eq!(data["cells"][0]["columns"][0]["name"], HOSTILE);
+    assert_eq!(data["cells"][0]["rows"][0]["label"], HOSTILE);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A small experiment and a stand-in for the engine, for tests.
 
 use crate::model::{Cell, Experiment};
+use sim::account::{ReclaimSums, Split, TaskTime};
 use sim::result::{AllocLatency, Column, Metric, Series};
 use sim::spec::{DiskKind, DiskSpec, FsKind, Machine, NodeSpec, Size, ZoneSpec};
 use sim::{Control, Outcome, Params, RunResult, RunSpec};
@@ -95,6 +96,26 @@ pub fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
         )]
         .into(),
         counters: [("nr_vmscan_write".to_owned(), small)].into(),
+        reclaim: ReclaimSums {
+            direct_reclaims: small,
+            stalled_ns: 1_000_000 * small,
+            ..ReclaimSums::default()
+        },
+        tasks: vec![TaskTime {
+            tasks: 2,
+            lifetime: 1_000_000 * (small + 3),
+            user: 500_000,
+            outside: Split {
+                cpu: 2_000_000,
+                device: 1_000_000,
+                ..Split::default()
+            },
+            in_reclaim: Split {
+                throttle: 1_000_000 * small,
+                ..Split::default()
+            },
+            ..TaskTime::default()
+        }],
         series: Series {
             t: vec![0.0, 0.5],
             columns: vec![Column {

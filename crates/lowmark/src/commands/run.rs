@@ -36,18 +36,21 @@ pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
         .map_or(1, NonZeroUsize::get)
 }
 
-/// The laboratory's comparison of policies: its text, and its files for the results folder.
-fn compare(outcomes: &Outcomes) -> (String, Vec<File>) {
+/// The laboratory's comparison of policies: its text and that of the rows, and their files for the
+/// results folder.
+fn compare(outcomes: &Outcomes) -> (String, String, Vec<File>) {
     let comparison = Comparison::new(outcomes);
     let text = comparison.to_text()
         + &lab::compare::cache_text(outcomes)
         + &lab::compare::tracker_text(outcomes);
     let page = lab::page::report(outcomes, &comparison);
+    let rows = lab::rows::to_text(outcomes) + "\n" + &lab::rows::time_text(outcomes);
     let files = vec![
         File::new("comparison.txt", text.clone()),
+        File::new("rows.txt", rows.clone()),
         File::new("report.html", page),
     ];
-    (text, files)
+    (text, rows, files)
 }
 
 /// A recount that disagreed, under `--check`.
@@ -108,12 +111,17 @@ fn finish(args: &Run, outcomes: &Outcomes, dir: PathBuf) -> Result<(), Failure> 
             kept: None,
         });
     }
-    let (comparison, files) = compare(outcomes);
+    let (comparison, rows, files) = compare(outcomes);
     output::write(&dir, outcomes, &files)?;
-    if args.json {
+    if args.json && args.rows {
+        text::print(&lab::rows::rows_json(outcomes))?;
+    } else if args.json {
         text::print(&output::to_json(outcomes))?;
     } else if !args.quiet {
         text::print(&comparison)?;
+        if args.rows {
+            text::print(&format!("\n{rows}"))?;
+        }
     }
     if outcomes.interrupted {
         return Err(Failure::Interrupted {

@@ -12,7 +12,7 @@ use mm::alloc::Gfp;
 use mm::frame::flag;
 use mm::mapping::MappingKind;
 use mm::trace::TrackPath;
-use mm::world::{Cost, World};
+use mm::world::{Cost, Waits, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
@@ -114,6 +114,7 @@ pub(super) async fn write<const T: bool>(
         mm.world
             .sched
             .wake(mm.world.queue_base + own_queue::FUSE_REQUEST);
+        mm.world.waits_for(Waits::Server);
         mm.world.sched.wait(reply, ticket, None).await;
         if fuse.failed.replace(false) {
             return Err(FsError::OutOfMemory);

@@ -20,11 +20,16 @@ const FAMILIES = [
     scales: [["all", "linear"], ["log", "log"]],
   },
   {
+    id: "reclaim-io", title: "kswapd CPU and block I/O",
+    hint: "How much CPU kswapd takes (1 is a whole CPU; with several nodes the sum of their kswapds), above what the disks do at that time.",
+    takes: (c) => c.name === "kswapd_cpu" || /B\/s$/.test(c.unit), by: "unit",
+    titles: { share: "kswapd CPU" }, title_else: "Block I/O",
+  },
+  {
     id: "activity", title: "kswapd and flusher",
     hint: "Share of each sampling interval that the thread was running or had work under way.",
     takes: (c) => c.unit === "share", by: "together", ceiling: 1,
   },
-  { id: "device", title: "Device throughput", takes: (c) => /B\/s$/.test(c.unit), by: "scope" },
   { id: "queue", title: "Device queue", takes: (c) => /queue|in_?flight/.test(c.name), by: "scope" },
 ];
 
@@ -122,11 +127,11 @@ function seriesSections(into, cells, x) {
     const rows = [];
     for (const key of new Set([...taken].map(keyOf))) {
       const sample = [...taken].find((c) => keyOf(c) === key);
-      const title = family.by === "scope" ? sample.scope : "share";
+      const title = family.by === "scope" ? sample.scope : family.by === "unit" ? family.titles[sample.unit] || family.title_else : "Busy";
       const row = new Row({ unit: sample.unit, scale: family.scales?.[0][0] || "all", ceiling: family.ceiling ?? null });
       rows.push(row);
       chartRow(box, x, row, cells,
-        { title: family.by === "scope" ? title : "Busy", small: sample.unit === "share" ? "share of time" : sample.unit, label: `${family.title}, ${title}` },
+        { title, small: sample.unit === "share" ? "share of time" : sample.unit, label: `${family.title}, ${title}` },
         (cell) => columnLines(cell, cell.columns.filter((c) => taken.has(c) && keyOf(c) === key)));
     }
     if (family.scales) scaleButtons(box, family.scales, rows, x);
@@ -224,6 +229,20 @@ function buildGroup(into, group, cells) {
       hint: "Which path brought pages into the cache, and how often which later path dirtied or activated them.",
     });
     box.append(trackerTable(cells));
+  }
+  if (cells.some((c) => c.rows.length)) {
+    const box = familyBox(into, {
+      id: "rows", title: "Rows of mm reports",
+      hint: "Means over the iterations. In brackets 100 (new − base) / new as in the reports of 2011, positive where better; stars where the difference can be claimed (Mann–Whitney U, p < 0.05). Point at a row for its formula; lowmark explain says what it means.",
+    });
+    box.append(rowsTable(cells, group.label));
+  }
+  if (cells.some((c) => c.time.length)) {
+    const box = familyBox(into, {
+      id: "time", title: "Where time went",
+      hint: "Seconds summed over the tasks of a class, means over the iterations. The parts add up to the tasks’ lifetime; direct reclaim is all time in it, the other parts are outside of it.",
+    });
+    box.append(timeBars(cells), timeTable(cells));
   }
   const box = familyBox(into, {
     id: "counters", title: "Counters and metrics",

@@ -48,6 +48,85 @@ function trackerTable(cells) {
   return dataTable("Page tracker", ["instantiated by", "later path", "event", ...cells.map((c) => c.policy)], rows, (i) => i > 2);
 }
 
+/** The rows of mm reports in their blocks, policy beside policy. */
+function rowsTable(cells, name) {
+  const of = cells.map((c) => new Map(c.rows.map((r) => [r.block + "\n" + r.label, r])));
+  const keys = [...new Set(of.flatMap((m) => [...m.keys()]))];
+  const table = make("table", { class: "data-table rows" });
+  const head = make("tr", {}, ...["row", "unit"].map((h) => make("th", { scope: "col" }, h)),
+    ...cells.map((c) => make("th", { scope: "col", class: "num", colspan: c.baseline ? 1 : 2 }, c.policy)));
+  table.append(make("thead", {}, head));
+  let body = null, block = null;
+  const changeOf = (r) => {
+    if (!r || r.value === null) return "";
+    const text = r.change === null ? "–" : `${r.change.toFixed(2)} %`;
+    if (!r.significant) return make("small", {}, `(${text})`);
+    return make("span", { class: r.better === null ? "" : r.better ? "good" : "bad", title: "can be claimed" }, `*${text}*`);
+  };
+  for (const key of keys) {
+    const known = of.map((m) => m.get(key)).find((r) => r);
+    const formula = of.map((m) => m.get(key)?.formula).find((f) => f) || "";
+    if (known.block !== block) {
+      block = known.block;
+      body = make("tbody", {}, make("tr", { class: "block" },
+        make("th", { scope: "rowgroup", colspan: 2 + cells.reduce((n, c) => n + (c.baseline ? 1 : 2), 0) }, block)));
+      table.append(body);
+    }
+    const row = make("tr", {}, make("td", { title: formula }, known.label), make("td", {}, make("small", {}, known.unit)));
+    cells.forEach((cell, i) => {
+      const r = of[i].get(key);
+      const value = !r || r.value === null
+        ? make("small", { title: r?.unsupported || "no completed iteration has it" }, r?.unsupported ? "unsupported" : "–")
+        : r.value.replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ",");
+      row.append(make("td", { class: "num" }, value));
+      if (!cell.baseline) row.append(make("td", { class: "num" }, changeOf(r)));
+    });
+    body.append(row);
+  }
+  return make("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `Rows, ${name}` }, table);
+}
+
+const TIME_COLORS = {
+  "cpu user": "sky", "cpu system": "blue", "run queue": "purple", device: "green", throttle: "orange",
+  lock: "black", server: "grey", sleep: "line", "direct reclaim": "red",
+};
+
+/** Parts of a class's time without their sum, and the sum. */
+const partsOf = (t) => ({ parts: t.parts.slice(0, -1), sum: t.parts[t.parts.length - 1][1] });
+
+/** One bar a policy and class: the parts of the lifetime side by side. */
+function timeBars(cells) {
+  const names = [...new Set(cells.flatMap((c) => c.time.flatMap((t) => partsOf(t).parts.map((p) => p[0]))))];
+  const color = (name) => `var(--${TIME_COLORS[name] || "grey"})`;
+  const box = make("div", { class: "bars" });
+  const legend = make("p", { class: "legend" }, ...names.map((n) => make("span", {}, make("i", { style: `background:${color(n)}` }), n)));
+  for (const cls of [...new Set(cells.flatMap((c) => c.time.map((t) => t.class)))]) {
+    for (const cell of cells) {
+      const t = cell.time.find((x) => x.class === cls);
+      if (!t) continue;
+      const { parts, sum } = partsOf(t);
+      const bar = make("div", { class: "bar", role: "img", "aria-label": `${cls}, ${cell.policy}: ` + parts.filter((p) => p[1] > 0).map(([n, s]) => `${n} ${seconds(s)}`).join(", ") },
+        ...parts.filter((p) => p[1] > 0 && sum > 0).map(([n, s]) =>
+          make("i", { style: `width:${(100 * s / sum).toFixed(3)}%;background:${color(n)}`, title: `${n}: ${seconds(s)}, ${(100 * s / sum).toFixed(1)} %` })));
+      box.append(make("div", {}, make("b", {}, cls), ` ${cell.policy}`), bar);
+    }
+  }
+  return make("div", {}, legend, box);
+}
+
+/** The same in figures. */
+function timeTable(cells) {
+  const heads = cells.flatMap((c) => c.time)[0].parts.map((p) => p[0]);
+  const rows = [];
+  for (const cls of [...new Set(cells.flatMap((c) => c.time.map((t) => t.class)))]) {
+    for (const cell of cells) {
+      const t = cell.time.find((x) => x.class === cls);
+      if (t) rows.push([make("b", {}, cls), cell.policy, trim(t.tasks.toFixed(2)), ...t.parts.map((p) => p[1].toFixed(2))]);
+    }
+  }
+  return dataTable("Where time went", ["class", "policy", "tasks", ...heads], rows, (i) => i > 1);
+}
+
 /** Counters and metrics, policy against policy: sorted by a click, filtered by typing. */
 function figureTable(cells, name) {
   const base = cells.find((c) => c.baseline) || cells[0];

@@ -1,0 +1,675 @@
+//! What is no row: counters, workload metrics, kinds of time, and the questions that reviewers of
+//! *writeback-from-reclaim* asked.
+
+/// A word with its definition.
+#[derive(Debug, Clone, Copy)]
+pub struct Word {
+    /// Its name. A counter that is kept by zone has the name without the zone.
+    pub name: &'static str,
+    /// Other names.
+    pub also: &'static [&'static str],
+    /// What it is.
+    pub kind: Kind,
+    /// What is counted, or the answer.
+    pub text: &'static str,
+    /// The unit; empty for questions.
+    pub unit: &'static str,
+    /// The kernels that have it; empty for questions.
+    pub kernels: &'static str,
+    /// What a high value means; empty where nothing is to be said.
+    pub high: &'static str,
+    /// What to look at with it.
+    pub related: &'static [&'static str],
+}
+
+/// Kinds of words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A counter of /proc/vmstat that only grows: reports have end - start.
+    Counter,
+    /// A level of /proc/vmstat: reports have the value at the end.
+    Level,
+    /// A counter kept for each zone, as `NAME_dma32`.
+    ZoneCounter,
+    /// A figure of the workload.
+    Metric,
+    /// What a task spends time on.
+    Time,
+    /// A question with its answer.
+    Question,
+}
+
+impl Kind {
+    /// The heading of its list.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Counter => "Counters (a report has end - start)",
+            Self::Level => "Levels",
+            Self::ZoneCounter => "Counters of each zone, as NAME_dma32",
+            Self::Metric => "Figures of the workload",
+            Self::Time => "Where a task's time goes",
+            Self::Question => "Questions",
+        }
+    }
+
+    /// Every kind, in the order they are listed.
+    pub const ALL: [Self; 6] = [
+        Self::Question,
+        Self::Metric,
+        Self::Time,
+        Self::Counter,
+        Self::ZoneCounter,
+        Self::Level,
+    ];
+}
+
+const fn level(name: &'static str, text: &'static str, high: &'static str) -> Word {
+    Word {
+        name,
+        also: &[],
+        kind: Kind::Level,
+        text,
+        unit: "pages",
+        kernels: "all",
+        high,
+        related: &[],
+    }
+}
+
+const fn counter(
+    name: &'static str,
+    unit: &'static str,
+    kernels: &'static str,
+    text: &'static str,
+    high: &'static str,
+    related: &'static [&'static str],
+) -> Word {
+    Word {
+        name,
+        also: &[],
+        kind: Kind::Counter,
+        text,
+        unit,
+        kernels,
+        high,
+        related,
+    }
+}
+
+const fn zone(
+    name: &'static str,
+    kernels: &'static str,
+    text: &'static str,
+    high: &'static str,
+    related: &'static [&'static str],
+) -> Word {
+    Word {
+        name,
+        also: &[],
+        kind: Kind::ZoneCounter,
+        text,
+        unit: "pages",
+        kernels,
+        high,
+        related,
+    }
+}
+
+const fn metric(name: &'static str, unit: &'static str, text: &'static str) -> Word {
+    Word {
+        name,
+        also: &[],
+        kind: Kind::Metric,
+        text,
+        unit,
+        kernels: "none: the program's own",
+        high: "",
+        related: &[],
+    }
+}
+
+const fn time(
+    name: &'static str,
+    text: &'static str,
+    high: &'static str,
+    related: &'static [&'static str],
+) -> Word {
+    Word {
+        name,
+        also: &[],
+        kind: Kind::Time,
+        text,
+        unit: "s",
+        kernels: "none: the virtual world knows why a task waits",
+        high,
+        related,
+    }
+}
+
+/// Every word.
+pub const WORDS: &[Word] = &[
+    Word {
+        name: "throttled",
+        also: &["throttling", "nr_vmscan_throttled"],
+        kind: Kind::Question,
+        text: "Somebody is held back on purpose so that the device can catch up. The row \"Page reclaim throttled\" says nothing: its counter, nr_vmscan_throttled, was in the first version of writeback-from-reclaim only, and reads 0 since. Throttling that does happen is in the congestion_wait rows (reclaim sleeps), and in the time `throttle` of the block \"Where time went\", which also has the sleeps of writers at the dirty limit (balance_dirty_pages).",
+        unit: "",
+        kernels: "",
+        high: "",
+        related: &[
+            "congest",
+            "conditional",
+            "time: throttle",
+            "vmstat: Page reclaim throttled",
+        ],
+    },
+    Word {
+        name: "congest",
+        also: &[
+            "congest waited",
+            "congestion_wait",
+            "writeback_congestion_wait",
+        ],
+        kind: Kind::Question,
+        text: "congestion_wait: always sleeps, until some device's queue is no longer congested, or for the timeout. It does not look whether anything is congested first. \"number\" counts events, \"time\" adds up how long they took (ms, resolution one tick), \"full\" counts those that lasted their whole timeout. Direct is every process but kswapd.",
+        unit: "",
+        kernels: "",
+        high: "",
+        related: &[
+            "conditional",
+            "ftrace congestion: Direct number congest waited",
+            "ftrace congestion: KSwapd number congest waited",
+        ],
+    },
+    Word {
+        name: "conditional",
+        also: &[
+            "conditional waited",
+            "wait_iff_congested",
+            "writeback_wait_iff_congested",
+        ],
+        kind: Kind::Question,
+        text: "wait_iff_congested: sleeps like congestion_wait, but only if a device is congested and so is the zone being reclaimed; else it yields the CPU once. A yield counts as an event of about no time, so a large \"number\" with a few ms of \"time\" means that nobody really slept.",
+        unit: "",
+        kernels: "",
+        high: "",
+        related: &[
+            "congest",
+            "ftrace congestion: Direct number conditional waited",
+        ],
+    },
+    Word {
+        name: "noise",
+        also: &[
+            "significance",
+            "significant",
+            "star",
+            "interval",
+            "p",
+            "p-value",
+            "stddev",
+        ],
+        kind: Kind::Question,
+        text: "Whether a difference is noise: every cell runs several iterations with different seeds, and each policy's values are compared with the baseline's by the Mann-Whitney U test, two-sided (exact for small samples without ties). Stars, as in * 12.50%*, mark p < 0.05; without stars the difference can be chance, however large. p, n and the 95 % interval of each mean by Student's t (mean_low to mean_high) are in rows.csv; the comparison shows that of elapsed time. Below 6 iterations little can be claimed; with 3 or fewer on each side p cannot fall below 0.05. About one row in twenty gets stars by chance, so look for rows that agree. The percentage is that of the 2011 reports: 100 * (new - base) / new, with the sign flipped where lower is better, so positive is better (more, where neither is better); its denominator is the new value. `stddev` is the population form.",
+        unit: "",
+        kernels: "",
+        high: "",
+        related: &["duration: Total Elapsed Time (seconds)"],
+    },
+    Word {
+        name: "stall time",
+        also: &["stall", "stalled", "stall time and elapsed time"],
+        kind: Kind::Question,
+        text: "Why time stalled in direct reclaim can change while elapsed time does not: stall time is a sum over tasks, elapsed time is that of the last one. Eight tasks stalled for one second in parallel are eight seconds of stall and at most one of elapsed. If the device is the bottleneck, a task that does not wait in direct reclaim waits for the dirty limit or for a request instead: the wait moves and the end stays. The block \"Where time went\" shows whither: compare `direct reclaim` with `throttle` and `device`. And tasks that nobody waits for may stall at no cost to the test.",
+        unit: "",
+        kernels: "",
+        high: "",
+        related: &[
+            "ftrace vmscan: Time stalled direct reclaim (seconds)",
+            "duration: Total Elapsed Time (seconds)",
+            "time: direct reclaim",
+        ],
+    },
+    Word {
+        name: "kernel threads",
+        also: &["kswapd CPU"],
+        kind: Kind::Question,
+        text: "CPU time of kswapd and the flushers is not in User/Sys. It is in the block \"Where time went\", and over time in the report (series kswapd_cpu and flusher_cpu, as a share of one CPU; with several nodes it is the sum of their kswapds).",
+        unit: "",
+        kernels: "",
+        high: "",
+        related: &[
+            "duration: User/Sys Time Running Test (seconds)",
+            "time: cpu",
+        ],
+    },
+    time(
+        "time: cpu",
+        "Executing, the program itself and the kernel on its behalf; interrupts that arrive on its CPU are charged to it.",
+        "the CPU is the bottleneck, or reclaim scans in vain",
+        &["user_time", "system_time"],
+    ),
+    time(
+        "time: run queue",
+        "Runnable without a CPU: the wake-up latency of an idle CPU, others' turns, context switches.",
+        "more tasks than CPUs",
+        &["time: cpu"],
+    ),
+    time(
+        "time: device",
+        "Waiting for a block device: for a page that is read or written, for direct I/O, or for a free request of a full queue.",
+        "the device is the bottleneck",
+        &["time: throttle"],
+    ),
+    time(
+        "time: throttle",
+        "Held back: the sleeps of a writer at the dirty limit, congestion_wait and wait_iff_congested.",
+        "dirty pages are made faster than the device cleans them",
+        &["throttled", "time: device"],
+    ),
+    time(
+        "time: lock",
+        "Waiting for what another task holds: a page's lock, an inode that is being written.",
+        "tasks are in each other's way on the same pages or files",
+        &["time: device"],
+    ),
+    time(
+        "time: server",
+        "Waiting for the daemon that serves the filesystem (fuse-ntfs); the daemon's own time is in the class filesystem.",
+        "the daemon is slow or itself held back",
+        &["time: throttle"],
+    ),
+    time(
+        "time: sleep",
+        "Nothing to do: a kswapd without pressure (its nap of HZ/10 before it really sleeps is in it, while \"Time kswapd awake\" goes on to the end of the nap), a flusher without work, a process that waits for another process or for its own timer.",
+        "idle",
+        &[],
+    ),
+    time(
+        "time: direct reclaim",
+        "All the time between entering and leaving direct reclaim, whatever it was spent on; results.json and tasks.csv split it. Summed over tasks it is the row \"Time stalled direct reclaim\".",
+        "processes free their memory themselves",
+        &[
+            "stall time",
+            "ftrace vmscan: Time stalled direct reclaim (seconds)",
+        ],
+    ),
+    metric("bytes", "bytes", "Bytes that dd wrote."),
+    metric(
+        "full_records_in",
+        "records",
+        "Reads of dd that filled a record.",
+    ),
+    metric(
+        "partial_records_in",
+        "records",
+        "Reads of dd that did not fill a record.",
+    ),
+    metric(
+        "full_records_out",
+        "records",
+        "Records of full size that dd wrote.",
+    ),
+    metric(
+        "partial_records_out",
+        "records",
+        "Shorter records that dd wrote.",
+    ),
+    metric("reads", "calls", "Read calls of all processes."),
+    metric("writes", "calls", "Write calls of all processes."),
+    metric(
+        "syncs",
+        "calls",
+        "Calls of fsync and fdatasync of all processes.",
+    ),
+    metric("read_bytes", "bytes", "Bytes that all read calls moved."),
+    metric("write_bytes", "bytes", "Bytes that all write calls moved."),
+    metric(
+        "read_rate",
+        "MB/s",
+        "Bytes read over the time from the first call to the last.",
+    ),
+    metric(
+        "write_rate",
+        "MB/s",
+        "Bytes written over the time from the first call to the last.",
+    ),
+    metric(
+        "read_latency",
+        "us",
+        "Time of a read call: read_latency_mean, and p50, p90, p99, p999 and max over all calls.",
+    ),
+    metric(
+        "write_latency",
+        "us",
+        "Time of a write call: write_latency_mean, and p50, p90, p99, p999 and max over all calls.",
+    ),
+    metric(
+        "sync_latency",
+        "us",
+        "Time of a sync call: sync_latency_mean, and p50, p90, p99, p999 and max over all calls.",
+    ),
+    metric(
+        "short_calls",
+        "calls",
+        "Calls that moved fewer bytes than they were to.",
+    ),
+    metric(
+        "hit_ratio",
+        "share",
+        "Pages asked for that were in the page cache, of all pages read and written.",
+    ),
+    metric(
+        "read_hit_ratio",
+        "share",
+        "Pages read that were in the page cache, of all pages read.",
+    ),
+    metric(
+        "read_from_disk",
+        "bytes",
+        "Bytes brought into the page cache, read-ahead included.",
+    ),
+    metric(
+        "read_again",
+        "bytes",
+        "Bytes brought into the page cache that had been there before.",
+    ),
+    counter(
+        "nr_dirtied",
+        "pages",
+        "2.6.37 and later",
+        "Pages of accounted filesystems that became dirty, again or for the first time.",
+        "much is dirtied",
+        &["nr_written"],
+    ),
+    counter(
+        "nr_written",
+        "pages",
+        "2.6.37 and later",
+        "Pages that entered writeback.",
+        "much is written; more than nr_dirtied cannot be",
+        &["vmstat: Page Outs"],
+    ),
+    counter(
+        "nr_vmscan_write",
+        "pages",
+        "all",
+        "Pages that reclaim handed to their writepage and that were not answered with \"activate\"; refused ones are in it.",
+        "reclaim writes single pages in list order",
+        &["vmstat: Page writes by reclaim"],
+    ),
+    Word {
+        name: "nr_vmscan_immediate_reclaim",
+        also: &["nr_vmscan_invalidate"],
+        kind: Kind::Counter,
+        text: "Dirty file pages that reclaim marked PG_reclaim instead of writing them; nr_vmscan_invalidate in the posted patches.",
+        unit: "pages",
+        kernels: "3.2 and later",
+        high: "dirty pages reach the end of the list before the flusher has cleaned them",
+        related: &["vmstat: Page reclaim invalidate", "pgrotated"],
+    },
+    counter(
+        "nr_vmscan_write_skip",
+        "pages",
+        "early patches of writeback-from-reclaim",
+        "Dirty file pages that reclaim skipped.",
+        "reclaim meets many dirty file pages that it may not write",
+        &["vmstat: Page writes skipped"],
+    ),
+    counter(
+        "pgfree",
+        "pages",
+        "all",
+        "Pages freed.",
+        "much memory is turned over",
+        &["pgalloc"],
+    ),
+    counter(
+        "pgactivate",
+        "pages",
+        "all",
+        "Pages moved to an active list.",
+        "pages are used again, or reclaim cannot get rid of them",
+        &["pgdeactivate"],
+    ),
+    counter(
+        "pgdeactivate",
+        "pages",
+        "all",
+        "Pages moved from an active list.",
+        "active lists are too long for the inactive ones",
+        &["pgrefill"],
+    ),
+    counter(
+        "pgrotated",
+        "pages",
+        "all",
+        "Pages moved to the tail of the inactive list when their writeback ended.",
+        "reclaim had met pages that were dirty or under writeback",
+        &["nr_vmscan_immediate_reclaim"],
+    ),
+    counter(
+        "pgfault",
+        "faults",
+        "all",
+        "Page faults of all kinds.",
+        "memory is mapped and touched",
+        &["pgmajfault"],
+    ),
+    counter(
+        "pgmajfault",
+        "faults",
+        "all",
+        "Page faults that needed I/O.",
+        "mapped pages were evicted or swapped out",
+        &["pgfault"],
+    ),
+    counter(
+        "pswpin",
+        "pages",
+        "all",
+        "Pages read from swap.",
+        "anonymous pages that were still wanted had been swapped out",
+        &["vmstat: Swap Ins"],
+    ),
+    counter(
+        "pswpout",
+        "pages",
+        "all",
+        "Pages written to swap.",
+        "reclaim turns to anonymous memory",
+        &["vmstat: Swap Outs"],
+    ),
+    counter(
+        "pgpgin",
+        "kB",
+        "all",
+        "kB read by block devices (sectors / 2), swap included.",
+        "much is read",
+        &["vmstat: Page Ins"],
+    ),
+    counter(
+        "pgpgout",
+        "kB",
+        "all",
+        "kB written by block devices (sectors / 2), swap included.",
+        "much is written",
+        &["vmstat: Page Outs"],
+    ),
+    counter(
+        "allocstall",
+        "events",
+        "all; by zone from 4.9: add them up",
+        "Entries into direct reclaim.",
+        "kswapd is late",
+        &["ftrace vmscan: Direct reclaims"],
+    ),
+    counter(
+        "pageoutrun",
+        "events",
+        "all; 3.0 also counts restarts",
+        "Balance runs that kswapd began.",
+        "kswapd runs often",
+        &["ftrace vmscan: Kswapd wakeups"],
+    ),
+    counter(
+        "kswapd_steal",
+        "pages",
+        "to 3.3; later the sum of pgsteal_kswapd",
+        "Pages reclaimed by kswapd.",
+        "kswapd frees most of what is needed",
+        &["vmstat: Kswapd pages reclaimed"],
+    ),
+    counter(
+        "kswapd_low_wmark_hit_quickly",
+        "events",
+        "2.6.33 and later",
+        "kswapd was woken during the first HZ/10 of its sleep.",
+        "memory is used up as soon as kswapd stops",
+        &["kswapd_high_wmark_hit_quickly"],
+    ),
+    counter(
+        "kswapd_high_wmark_hit_quickly",
+        "events",
+        "2.6.33 and later",
+        "kswapd's first nap of HZ/10 ended with the high watermark broken again.",
+        "memory is used up faster than kswapd naps",
+        &["kswapd_low_wmark_hit_quickly"],
+    ),
+    counter(
+        "kswapd_skip_congestion_wait",
+        "events",
+        "2.6.34 to 3.10",
+        "kswapd left out its congestion_wait because a zone was under min.",
+        "kswapd is behind",
+        &["vmstat: Kswapd skipped wait"],
+    ),
+    counter(
+        "dirty_stall",
+        "events",
+        "none: of the policy per-zone-stall alone",
+        "Allocations for writes that stalled because every allowed zone was over its share of dirty pages.",
+        "a small node is full of dirty pages",
+        &[],
+    ),
+    counter(
+        "write_error",
+        "pages",
+        "none: of the virtual world alone",
+        "Pages whose write the device failed.",
+        "the device has faults",
+        &[],
+    ),
+    zone(
+        "pgalloc",
+        "all",
+        "Pages allocated, 2^order each.",
+        "the zone serves many allocations",
+        &["vmstat: DMA32 allocs"],
+    ),
+    zone(
+        "pgrefill",
+        "to 4.7 by zone",
+        "Pages scanned on active lists.",
+        "active lists are shortened much",
+        &["pgdeactivate"],
+    ),
+    zone(
+        "pgsteal",
+        "to 3.3; later pgsteal_kswapd and pgsteal_direct",
+        "Pages reclaimed by anyone.",
+        "much is reclaimed",
+        &["vmstat: Direct pages reclaimed"],
+    ),
+    zone(
+        "pgscan_kswapd",
+        "to 4.7 by zone, later one sum",
+        "Pages scanned on inactive lists by kswapd.",
+        "kswapd searches much",
+        &["vmstat: Kswapd pages scanned"],
+    ),
+    zone(
+        "pgscan_direct",
+        "to 4.7 by zone, later one sum",
+        "Pages scanned on inactive lists by direct reclaim.",
+        "processes search for pages themselves",
+        &["vmstat: Direct pages scanned"],
+    ),
+    zone(
+        "pgsteal_kswapd",
+        "3.4 to 4.7 by zone, later one sum",
+        "Pages reclaimed by kswapd.",
+        "kswapd frees most of what is needed",
+        &["vmstat: Kswapd pages reclaimed"],
+    ),
+    zone(
+        "pgsteal_direct",
+        "3.4 to 4.7 by zone, later one sum",
+        "Pages reclaimed by direct reclaim.",
+        "processes free their pages themselves",
+        &["vmstat: Direct pages reclaimed"],
+    ),
+    level("nr_free_pages", "Free pages.", "memory is not used up"),
+    level(
+        "nr_inactive_anon",
+        "Anonymous pages on the inactive list.",
+        "anonymous pages are about to be swapped out",
+    ),
+    level(
+        "nr_active_anon",
+        "Anonymous pages on the active list.",
+        "programs use much memory",
+    ),
+    level(
+        "nr_inactive_file",
+        "File pages on the inactive list.",
+        "much cache that was used once",
+    ),
+    level(
+        "nr_active_file",
+        "File pages on the active list.",
+        "much cache that is used again",
+    ),
+    level(
+        "nr_unevictable",
+        "Pages that cannot be reclaimed.",
+        "locked memory",
+    ),
+    level("nr_file_pages", "Pages of the page cache.", "much cache"),
+    level(
+        "nr_anon_pages",
+        "Anonymous pages that are mapped.",
+        "programs use much memory",
+    ),
+    level(
+        "nr_mapped",
+        "File pages that are mapped.",
+        "programs map files",
+    ),
+    level(
+        "nr_dirty",
+        "Dirty pages.",
+        "writers are ahead of the flusher",
+    ),
+    level(
+        "nr_writeback",
+        "Pages under writeback.",
+        "the device has much to write",
+    ),
+    level(
+        "nr_isolated_anon",
+        "Anonymous pages that reclaim holds at the moment.",
+        "many reclaim at once",
+    ),
+    level(
+        "nr_isolated_file",
+        "File pages that reclaim holds at the moment.",
+        "many reclaim at once",
+    ),
+    level(
+        "nr_kernel",
+        "Pages of the kernel itself, as the engine's boot footprint has them.",
+        "little is left for others",
+    ),
+];

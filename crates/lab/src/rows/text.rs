@@ -1,0 +1,193 @@
+//! Rows for a terminal, as MMTests prints them: the answer first, stars where a difference can be
+//! claimed.
+
+use super::{Better, Group, Line, RowCell, groups};
+use crate::model::Outcomes;
+use crate::stats::{ALPHA, FEW};
+use std::fmt::Write as _;
+
+/// The rows that answer whether a policy is better; the headline names those that differ.
+const KEY_ROWS: [&str; 9] = [
+    "fsmark: Files/s mean",
+    "duration: Total Elapsed Time (seconds)",
+    "duration: User/Sys Time Running Test (seconds)",
+    "vmstat: Page writes by reclaim",
+    "vmstat: Swap Outs",
+    "vmstat: Kswapd efficiency",
+    "ftrace vmscan: Direct reclaims",
+    "ftrace vmscan: Time stalled direct reclaim (seconds)",
+    "ftrace vmscan: Time kswapd awake (seconds)",
+];
+
+/// One sentence a group and policy: how many rows differ, and which of the telling ones.
+pub fn answers(groups: &[Group]) -> Vec<String> {
+    let mut out = Vec::new();
+    for g in groups {
+        let policies = g.rows.first().map_or(0, |l| l.cells.len());
+        for i in 1..policies {
+            let compared: Vec<&Line> = g.rows.iter().filter(|l| l.cells[i].p.is_some()).collect();
+            let differ = compared.iter().filter(|l| l.cells[i].significant).count();
+            let (policy, base) = (&g.rows[0].cells[i].policy, &g.rows[0].cells[0].policy);
+            let mut line = format!(
+                "{}: {policy} against {base}: {differ} of {} rows differ (p < {ALPHA})",
+                g.group,
+                compared.len()
+            );
+            let named: Vec<String> = KEY_ROWS
+                .iter()
+                .filter_map(|k| compared.iter().find(|l| l.name == *k))
+                .filter(|l| l.cells[i].significant)
+                .map(|l| {
+                    let of = |c: &RowCell| number(c.mean.unwrap_or(f64::NAN), decimals(l));
+                    let word = match (l.better, l.cells[i].mean > l.cells[0].mean) {
+                        (Better::Neither, _) => "",
+                        (Better::Higher, true) | (Better::Lower, false) => " (better)",
+                        _ => " (worse)",
+                    };
+                    format!(
+                        "{} {} -> {}{word}",
+                        l.label,
+                        of(&l.cells[0]),
+                        of(&l.cells[i])
+                    )
+                })
+                .collect();
+            if named.is_empty() {
+                line.push_str("; none of those that tell policies apart");
+            } else {
+                let _ = write!(line, ": {}", named.join("; "));
+            }
+            out.push(line);
+        }
+    }
+    out
+}
+
+/// Digits after the point: a mean of counts over several iterations gets one.
+fn decimals(line: &Line) -> usize {
+    let fractions = line
+        .cells
+        .iter()
+        .any(|c| c.mean.is_some_and(|m| m.fract() != 0.0));
+    if line.decimals == 0 && fractions {
+        1
+    } else {
+        line.decimals
+    }
+}
+
+/// A cell's mean as the block shows it; absent without one.
+pub fn mean_text(line: &Line, cell: &RowCell) -> Option<String> {
+    cell.mean.map(|m| number(m, decimals(line)))
+}
+
+fn number(x: f64, decimals: usize) -> String {
+    format!("{x:.decimals$}")
+}
+
+/// A value with its change: `( 0.00%)`, or `*12.50%*` where it can be claimed.
+fn cell_text(c: &RowCell, line: &Line) -> String {
+    let Some(mean) = c.mean else {
+        return if c.unsupported.is_some() {
+            "unsupported".into()
+        } else {
+            "-".into()
+        };
+    };
+    let change = match c.change_percent {
+        Some(x) => format!("{x:.2}%"),
+        None if c.p.is_some() => "-".into(),
+        None => return number(mean, decimals(line)),
+    };
+    let (open, close) = if c.significant {
+        ('*', '*')
+    } else {
+        ('(', ')')
+    };
+    format!("{} {open}{change:>9}{close}", number(mean, decimals(line)))
+}
+
+/// All blocks of all groups.
+pub fn to_text(outcomes: &Outcomes) -> String {
+    let groups = groups(outcomes);
+    let mut out = String::new();
+    for a in answers(&groups) {
+        let _ = writeln!(out, "{a}");
+    }
+    for g in &groups {
+        let _ = writeln!(out, "\n{}", g.group);
+        block_text(&mut out, &g.rows);
+    }
+    let _ = writeln!(
+        out,
+        "\nmeans over the completed iterations; in brackets 100 (new - base) / new, positive where \
+         better (more, where neither is better), - where new is 0; stars: p < {ALPHA} (Mann-Whitney U)"
+    );
+    let iterations = outcomes.experiment.iterations as usize;
+    if iterations < FEW {
+        let _ = writeln!(
+            out,
+            "note: fewer than {FEW} iterations: differences can hardly be claimed; raise --iterations"
+        );
+    }
+    let missing = groups
+        .iter()
+        .flat_map(|g| &g.rows)
+        .flat_map(|l| &l.cells)
+        .filter_map(|c| c.unsupported);
+    let mut reasons: Vec<&str> = missing.collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    if !reasons.is_empty() {
+        let _ = writeln!(out, "note: unsupported: {}", reasons.join("; "));
+    }
+    out
+}
+
+/// The rows of one group under their headings, in columns as wide as they must be.
+fn block_text(out: &mut String, rows: &[Line]) {
+    let Some(first) = rows.first() else {
+        return;
+    };
+    let label = |l: &Line| match l.unit.as_str() {
+        "" => l.label.clone(),
+        // The published names say some units themselves.
+        "s" if l.label.ends_with("(seconds)") => l.label.clone(),
+        "%" => l.label.clone(),
+        unit => format!("{} [{unit}]", l.label),
+    };
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|l| l.cells.iter().map(|c| cell_text(c, l)).collect())
+        .collect();
+    let names = rows.iter().map(|l| label(l).chars().count()).max();
+    let names = names.unwrap_or(0);
+    let widths: Vec<usize> = (0..first.cells.len())
+        .map(|i| {
+            let cells = cells.iter().map(|row| row[i].chars().count()).max();
+            cells
+                .unwrap_or(0)
+                .max(first.cells[i].policy.chars().count())
+        })
+        .collect();
+    let row = |head: &str, fields: &mut dyn Iterator<Item = &str>| {
+        let mut line = format!("{head:<names$}");
+        for (field, width) in fields.zip(&widths) {
+            let _ = write!(line, "  {field:>width$}");
+        }
+        line.trim_end().to_owned()
+    };
+    let mut block = "";
+    for (l, fields) in rows.iter().zip(&cells) {
+        if l.block != block {
+            block = l.block;
+            let mut policies = l.cells.iter().map(|c| c.policy.as_str());
+            let _ = writeln!(out, "\n{}", row(block, &mut policies));
+        }
+        let _ = writeln!(
+            out,
+            "{}",
+            row(&label(l), &mut fields.iter().map(String::as_str))
+        );
+    }
+}

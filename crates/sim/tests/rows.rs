@@ -1,0 +1,396 @@
+//! Counters, running sums and the recorded events tell the same story (reference 06 §§5 and 8).
+
+mod common;
+
+use common::{ALL_FS, machine, spec, swap};
+use mm::trace::{Event, IsolateMode};
+use sim::account::{ReclaimSums, TaskClass};
+use sim::run::Recorded;
+use sim::spec::{FsKind, RunSpec, Size};
+use sim::{Control, Outcome, RunResult};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Four writers on a small machine whose programs fill half of it: much of every kind of reclaim.
+fn busy(fs: FsKind) -> RunSpec {
+    let command = "dd if=/dev/zero of=a bs=64k count=1200 & dd if=/dev/zero of=b bs=64k count=1200 & \
+                   dd if=/dev/zero of=c bs=64k count=1200 & dd if=/dev/zero of=d bs=64k count=1200";
+    let mut m = machine(64);
+    m.boot.anon = Size(24 << 20);
+    m.swap = Some(swap(128 << 20));
+    m.sysctl.dirty_ratio = 80;
+    m.sysctl.dirty_background_ratio = 60;
+    spec(m, fs, command)
+}
+
+fn traced(spec: &RunSpec) -> (RunResult, Recorded) {
+    let (result, recorded) = sim::run::traced(spec, &Control::default());
+    assert_eq!(result.outcome, Outcome::Completed, "{:?}", spec.filesystem);
+    assert_eq!(recorded.rings_lost, 0, "the record is complete");
+    (result, recorded)
+}
+
+/// The definitions of reference 06 §5, event by event. A kswapd is one by its name; the rest of
+/// what the running sums know is found out anew.
+fn recount(r: &Recorded) -> ReclaimSums {
+    let (start, end) = r.span;
+    let mut out = ReclaimSums::default();
+    let is_kswapd = |task: &u32| r.kswapds.contains(task);
+    // Spans by task: begun at.
+    let mut awake: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut stalled: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut direct: BTreeSet<u32> = BTreeSet::new();
+    let mut requests: Vec<u32> = Vec::new();
+    for (i, (time, task, event)) in r.events.iter().enumerate() {
+        let (time, counts) = (*time, i >= r.first);
+        let span = |from: u64| {
+            if counts {
+                time.saturating_sub(from.max(start))
+            } else {
+                0
+            }
+        };
+        match event {
+            Event::KswapdWake { .. } => {
+                if let std::collections::btree_map::Entry::Vacant(e) = awake.entry(*task) {
+                    e.insert(time);
+                    out.kswapd_wakeups += u64::from(counts);
+                }
+            }
+            Event::KswapdSleep { .. } => {
+                out.kswapd_awake_ns += awake.remove(task).map_or(0, span);
+            }
+            Event::DirectReclaimBegin { .. } => {
+                stalled.insert(*task, time);
+                if counts {
+                    direct.insert(*task);
+                    out.direct_reclaims += 1;
+                }
+            }
+            Event::DirectReclaimEnd { .. } => {
+                out.stalled_ns += stalled.remove(task).map_or(0, span);
+            }
+            Event::WakeupKswapd { .. } if counts => requests.push(*task),
+            _ => {}
+        }
+        if !counts {
+            continue;
+        }
+        let class = if is_kswapd(task) {
+            &mut out.kswapd
+        } else {
+            &mut out.direct
+        };
+        match event {
+            Event::LruIsolate {
+                mode, nr_scanned, ..
+            } if *mode != IsolateMode::Active => {
+                class.scanned += u64::from(*nr_scanned);
+            }
+            Event::Writepage {
+                file: true,
+                sync: false,
+                ..
+            } => class.writes.file_async += 1,
+            Event::Writepage {
+                file: true,
+                sync: true,
+                ..
+            } => class.writes.file_sync += 1,
+            Event::Writepage {
+                file: false,
+                sync: false,
+                ..
+            } => class.writes.anon_async += 1,
+            Event::Writepage {
+                file: false,
+                sync: true,
+                ..
+            } => class.writes.anon_sync += 1,
+            Event::CongestionWait {
+                usec_timeout,
+                usec_delayed,
+            }
+            | Event::WaitIffCongested {
+                usec_timeout,
+                usec_delayed,
+            } => {
+                let waits = match event {
+                    Event::CongestionWait { .. } => &mut class.congest,
+                    _ => &mut class.conditional,
+                };
+                waits.number += 1;
+                waits.delayed_us += usec_delayed;
+                waits.full += u64::from(usec_delayed >= usec_timeout);
+            }
+            _ => {}
+        }
+    }
+    // What is under way at the end counts up to it.
+    let open = |spans: &BTreeMap<u32, u64>| -> u64 {
+        spans
+            .values()
+            .map(|&from| end.saturating_sub(from.max(start)))
+            .sum()
+    };
+    out.kswapd_awake_ns += open(&awake);
+    out.stalled_ns += open(&stalled);
+    out.wake_requests_all = requests.len() as u64;
+    out.wake_requests = requests.iter().filter(|t| direct.contains(t)).count() as u64;
+    out
+}
+
+fn sum(r: &RunResult, prefix: &str) -> u64 {
+    let of_zones = |name: &str| {
+        ["dma", "dma32", "normal", "movable"]
+            .iter()
+            .any(|zone| name == format!("{prefix}_{zone}"))
+    };
+    r.counters
+        .iter()
+        .filter(|(n, _)| of_zones(n))
+        .map(|(_, v)| v)
+        .sum()
+}
+
+#[test]
+fn the_running_sums_are_those_of_the_recorded_events() {
+    for fs in ALL_FS {
+        let (result, recorded) = traced(&busy(fs));
+        assert_eq!(result.reclaim, recount(&recorded), "{fs:?}");
+    }
+}
+
+#[test]
+fn recording_changes_nothing() {
+    let spec = busy(FsKind::Ext4);
+    let plain = sim::run(&spec, &Control::default());
+    let (result, recorded) = traced(&spec);
+    assert!(recorded.events.len() > 1000);
+    assert_eq!(plain.reclaim, result.reclaim);
+    assert_eq!(
+        (&plain.counters, &plain.tasks),
+        (&result.counters, &result.tasks)
+    );
+    assert_eq!(plain.digest, result.digest);
+}
+
+#[test]
+fn counters_and_events_keep_the_identities() {
+    let mut seen = ReclaimSums::default();
+    let mut swapped = 0;
+    for fs in ALL_FS {
+        let (result, recorded) = traced(&busy(fs));
+        let (r, get) = (&result.reclaim, |name: &str| result.counters[name]);
+        assert_eq!(r.kswapd.scanned, sum(&result, "pgscan_kswapd"), "{fs:?}");
+        assert_eq!(r.direct.scanned, sum(&result, "pgscan_direct"), "{fs:?}");
+        assert_eq!(r.direct_reclaims, get("allocstall"), "{fs:?}");
+        let (ks, ds) = (
+            sum(&result, "pgsteal_kswapd"),
+            sum(&result, "pgsteal_direct"),
+        );
+        assert_eq!(ks, get("kswapd_steal"), "{fs:?}");
+        assert_eq!(ks + ds, sum(&result, "pgsteal"), "{fs:?}");
+        assert!(ks <= r.kswapd.scanned && ds <= r.direct.scanned, "{fs:?}");
+        let written = r.kswapd.writes.total() + r.direct.writes.total();
+        assert_eq!(written, get("nr_vmscan_write"), "{fs:?}");
+        assert!(r.kswapd.writes.total() <= r.kswapd.scanned, "{fs:?}");
+        assert!(r.direct.writes.total() <= r.direct.scanned, "{fs:?}");
+        // A wake without a request is kswapd's own, after a nap that was cut short.
+        assert!(r.wake_requests <= r.wake_requests_all, "{fs:?}");
+        assert!(r.kswapd_wakeups <= r.wake_requests_all + 1, "{fs:?}");
+        let elapsed = recorded.span.1 - recorded.span.0;
+        assert!(r.kswapd_awake_ns <= elapsed, "{fs:?}: one node");
+        assert!(r.kswapd_wakeups <= get("pageoutrun"), "{fs:?}");
+        swapped += get("pswpout");
+        seen.direct_reclaims += r.direct_reclaims;
+        seen.stalled_ns += r.stalled_ns;
+        seen.wake_requests += r.wake_requests;
+        seen.kswapd_wakeups += r.kswapd_wakeups;
+        seen.kswapd_awake_ns += r.kswapd_awake_ns;
+        seen.kswapd.writes.file_async += r.kswapd.writes.file_async;
+        seen.kswapd.writes.anon_async += r.kswapd.writes.anon_async;
+        seen.direct.writes.file_async += r.direct.writes.file_async;
+        seen.direct.writes.anon_async += r.direct.writes.anon_async;
+        seen.direct.congest.number += r.direct.congest.number;
+        seen.direct.conditional.number += r.direct.conditional.number;
+        seen.kswapd.congest.number += r.kswapd.congest.number;
+        seen.kswapd.congest.delayed_us += r.kswapd.congest.delayed_us;
+    }
+    // None of it was true because nothing happened.
+    for (what, n) in [
+        ("direct reclaims", seen.direct_reclaims),
+        ("time stalled", seen.stalled_ns),
+        ("wake requests", seen.wake_requests),
+        ("wakeups", seen.kswapd_wakeups),
+        ("time awake", seen.kswapd_awake_ns),
+        ("file writes of kswapd", seen.kswapd.writes.file_async),
+        (
+            "file writes of direct reclaim",
+            seen.direct.writes.file_async,
+        ),
+        (
+            "anon writes",
+            seen.kswapd.writes.anon_async + seen.direct.writes.anon_async,
+        ),
+        ("conditional waits", seen.direct.conditional.number),
+        ("congestion waits", seen.kswapd.congest.delayed_us),
+        ("swap-outs", swapped),
+    ] {
+        assert!(n > 0, "no {what} in any run");
+    }
+}
+
+/// The account of a task's time, against what other parts of the world know of the same time.
+#[test]
+fn every_task_s_time_adds_up_to_its_life() {
+    for fs in ALL_FS {
+        let (result, recorded) = traced(&busy(fs));
+        let quantum = sim::Params::default().quantum as u64;
+        let elapsed = recorded.span.1 - recorded.span.0;
+        for ((task, t), cpu_ns) in recorded.tasks.iter().zip(&recorded.cpu_ns) {
+            let (all, reclaim) = (
+                t.outside.total() + t.in_reclaim.total(),
+                t.in_reclaim.total(),
+            );
+            assert_eq!(all, t.lifetime, "{fs:?}, task {task}: {t:?}");
+            assert!(
+                t.lifetime <= elapsed + quantum,
+                "{fs:?}, task {task}: {t:?}"
+            );
+            assert!(t.user <= t.outside.cpu, "{fs:?}, task {task}: {t:?}");
+            // The scheduler's own figure, which also has the time before the workload.
+            let cpu = t.outside.cpu + t.in_reclaim.cpu;
+            assert!(
+                cpu <= cpu_ns + quantum,
+                "{fs:?}, task {task}: {cpu} of {cpu_ns}"
+            );
+            if t.class == TaskClass::Kswapd {
+                assert_eq!(reclaim, 0, "{fs:?}: kswapd does not reclaim directly");
+            }
+        }
+        let life = |class| -> Vec<u64> {
+            let of_class = recorded.tasks.iter().filter(|t| t.1.class == class);
+            of_class.map(|t| t.1.lifetime).collect()
+        };
+        // Shell and three processes; the shell lives as long as the workload.
+        assert_eq!(life(TaskClass::Workload).len(), 4, "{fs:?}");
+        let shell = life(TaskClass::Workload)
+            .pop()
+            .expect("the shell is added last");
+        assert!(
+            shell.abs_diff(elapsed) <= quantum,
+            "{fs:?}: {shell} of {elapsed}"
+        );
+        for class in [TaskClass::Kswapd, TaskClass::Flusher, TaskClass::Filesystem] {
+            for lifetime in life(class) {
+                assert!(
+                    lifetime.abs_diff(elapsed) <= quantum,
+                    "{fs:?} {class:?}: {lifetime}"
+                );
+            }
+        }
+        // Two ways to the time in direct reclaim: the scheduler's and the events'.
+        let stalled: u64 = result.tasks.iter().map(|t| t.in_reclaim.total()).sum();
+        let slack = quantum * (1 + result.reclaim.direct_reclaims);
+        assert!(
+            stalled.abs_diff(result.reclaim.stalled_ns) <= slack,
+            "{fs:?}: {stalled}"
+        );
+        // Waits for congestion are throttling, and the dirty limits add to it.
+        let waited = |c: &sim::account::ClassSums| c.congest.delayed_us + c.conditional.delayed_us;
+        let throttled: u64 = result
+            .tasks
+            .iter()
+            .map(|t| t.outside.throttle + t.in_reclaim.throttle)
+            .sum();
+        let least = (waited(&result.reclaim.direct) + waited(&result.reclaim.kswapd)) * 1000;
+        // A wait also has its wake-up latency, its turn in the run queue, and what it executes.
+        let around: u64 = result
+            .tasks
+            .iter()
+            .flat_map(|t| [t.outside, t.in_reclaim])
+            .map(|s| s.run_queue)
+            .sum();
+        let waits = |c: &sim::account::ClassSums| c.congest.number + c.conditional.number;
+        let waits = waits(&result.reclaim.direct) + waits(&result.reclaim.kswapd);
+        assert!(
+            throttled + around + waits * quantum >= least,
+            "{fs:?}: throttled {throttled} of {least} ns of waits"
+        );
+        let user = result.metrics["user_time"].value;
+        let system = result.metrics["system_time"].value;
+        assert!(user >= 0.0 && system > 0.0, "{fs:?}");
+        let w = result
+            .tasks
+            .iter()
+            .find(|t| t.class == TaskClass::Workload)
+            .expect("a workload");
+        let cpu = (w.outside.cpu + w.in_reclaim.cpu) as f64 / 1e9;
+        assert!((user + system - cpu).abs() < 1e-9, "{fs:?}");
+    }
+}
+
+#[test]
+fn waits_are_booked_where_they_belong() {
+    let classes = |r: &RunResult| -> BTreeMap<&'static str, sim::account::TaskTime> {
+        r.tasks.iter().map(|t| (t.class.name(), *t)).collect()
+    };
+    // A reader of the raw disk waits for the device and for nothing else.
+    let read = spec(
+        machine(64),
+        FsKind::Xfs,
+        "dd if=/dev/zero of=a bs=1M count=8 oflag=direct",
+    );
+    let r = classes(&sim::run(&read, &Control::default()));
+    let w = &r["workload"];
+    assert!(w.outside.device > w.lifetime / 2, "{w:?}");
+    assert_eq!((w.outside.throttle, w.in_reclaim.total()), (0, 0), "{w:?}");
+    assert!(
+        r["kswapd"].outside.sleep > r["kswapd"].lifetime * 99 / 100,
+        "{r:?}"
+    );
+    // A writer of much more than memory is held back by the dirty limits.
+    let write = spec(
+        machine(64),
+        FsKind::Xfs,
+        "dd if=/dev/zero of=a bs=64k count=3000",
+    );
+    let r = classes(&sim::run(&write, &Control::default()));
+    let w = &r["workload"];
+    assert!(
+        w.outside.throttle + w.outside.device > w.lifetime / 2,
+        "{w:?}"
+    );
+    assert!(w.outside.throttle > 0, "{w:?}");
+    // On fuse-ntfs it is the daemon that is held back, and the writer waits for it.
+    let r = classes(&sim::run(
+        &RunSpec {
+            filesystem: FsKind::FuseNtfs,
+            ..write
+        },
+        &Control::default(),
+    ));
+    assert!(
+        r["workload"].outside.server > r["workload"].lifetime / 2,
+        "{r:?}"
+    );
+    assert!(
+        r["filesystem"].outside.throttle + r["filesystem"].outside.device > 0,
+        "{r:?}"
+    );
+}
+
+#[test]
+fn user_time_is_the_program_s_own() {
+    let busy = spec(
+        machine(64),
+        FsKind::Xfs,
+        "dd if=/dev/zero of=a ibs=4k obs=64k count=4000",
+    );
+    let r = sim::run(&busy, &Control::default());
+    // Gathering records is a copy of the program's: 8 KiB cost one `cost_copy`.
+    let copied = 4000.0 * 4096.0 / 8192.0 * f64::from(busy.params.cost_copy as u32) / 1e9;
+    let user = r.metrics["user_time"].value;
+    assert!((user / copied - 1.0).abs() < 0.01, "{user} s of {copied} s");
+    assert!(r.metrics["system_time"].value > user);
+}
