@@ -155,7 +155,10 @@ fn nodes(
         .collect();
     let nodes = by_node
         .into_values()
-        .map(|zones| NodeSpec { zones })
+        .map(|zones| NodeSpec {
+            zones,
+            cpus: Vec::new(),
+        })
         .collect();
     Ok((nodes, comments))
 }
@@ -265,6 +268,7 @@ fn disk(options: &Options<'_>, notes: &mut Vec<String>) -> DiskSpec {
     let Some(disk) = options.disk else {
         notes.push("no block device is to be seen: the disk is a guess".into());
         return DiskSpec {
+            scheduler: Default::default(),
             kind: DiskKind::Ssd,
             capacity: Size(GUESSED_CAPACITY),
             members: None,
@@ -308,6 +312,7 @@ fn disk_spec(disk: &Disk, kind: DiskKind) -> DiskSpec {
         }
     }
     DiskSpec {
+        scheduler: Default::default(),
         kind,
         capacity: Size((disk.bytes / PAGE * PAGE).max(1 << 20)),
         members: (kind == DiskKind::Raid0).then(|| disk.raid0_members.map_or(2, |n| n as u32)),

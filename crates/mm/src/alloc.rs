@@ -134,7 +134,7 @@ impl<W: World> Mm<W> {
                 let page = self.frames.page(pfn);
                 debug_assert!(page.flags() & (flag::CHECK_AT_FREE | flag::USED) == 0);
                 page.reset_flags(z, flag::USED);
-                page.set_maps(0, 0);
+                page.set_mapcount(0);
                 self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
                 self.world.charge(Cost::PageAlloc, 1);
                 self.trace(|| Event::PageAlloc {
@@ -174,7 +174,7 @@ impl<W: World> Mm<W> {
     /// The part of an allocation that never waits: a walk at the low watermark.
     #[inline(always)]
     fn alloc_pages_fast(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
-        let node = self.current().node.get();
+        let node = self.local_node();
         let fast = self.fast_path_flags();
         let pfn = self.walk_freelists(node, gfp, order, Mark::Low, fast)?;
         self.world
@@ -220,7 +220,7 @@ impl<W: World> Mm<W> {
 
     #[cold]
     async fn alloc_pages_slowpath(&self, gfp: Gfp, order: u32) -> (Option<Pfn>, AllocPath) {
-        let node = self.current().node.get();
+        let node = self.local_node();
         let mut path = AllocPath::KswapdWoken;
         'restart: loop {
             for z in self.eligible(node, gfp) {

@@ -50,6 +50,7 @@ pub struct Recount {
     place: Vec<Place>,
     tally: Vec<Tally>,
     swap_entries: Vec<u32>,
+    maps: Vec<u32>,
 }
 
 impl<W: World> Mm<W> {
@@ -111,7 +112,10 @@ impl Recount {
         for bdi in 0..mm.bdi_count() {
             mm.check_flusher(bdi)?;
         }
-        mm.check_swap(&mut self.swap_entries)
+        self.swap_entries.clear();
+        self.swap_entries.resize(mm.config.swap_slots as usize, 0);
+        mm.check_regions(&mut self.maps, &mut self.swap_entries)?;
+        mm.check_swap(&self.swap_entries)
     }
 
     fn put(&mut self, pfn: Pfn, p: Place, what: &str) -> Result<(), String> {

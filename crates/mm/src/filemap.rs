@@ -88,6 +88,9 @@ impl<W: World> Mm<W> {
         if before & flag::DIRTY == 0 {
             return false;
         }
+        if page.mapcount() > 0 {
+            self.page_mkclean(pfn);
+        }
         if before & flag::SWAPCACHE == 0 {
             let m = &self.mappings[page.mapping() as usize];
             self.account_cleaned(zone_of(before), m, 1);
@@ -173,6 +176,9 @@ impl<W: World> Mm<W> {
                 }
                 page.clear_flags(flag::DIRTY);
                 page.set_flags(flag::WRITEBACK);
+                if page.mapcount() > 0 {
+                    self.page_mkclean(pfn);
+                }
                 n += 1;
                 run.page(zone_of(f), count);
             }
@@ -372,6 +378,9 @@ impl<W: World> Mm<W> {
                 f & (flag::WRITEBACK | flag::LOCKED) == 0,
                 "truncated under I/O"
             );
+            if self.frames.mapcount(pfn) > 0 {
+                self.try_to_unmap(pfn);
+            }
             if self.clear_page_dirty_for_io(pfn) {
                 self.tag_clear(&self.mappings[mapping as usize], index, Tag::Dirty);
             }

@@ -61,8 +61,6 @@ pub mod flag {
     pub const BUDDY: u32 = 1 << 10;
     /// Contents are valid.
     pub const UPTODATE: u32 = 1 << 11;
-    /// A page-table entry holds a newer dirty bit than the page.
-    pub const PTE_DIRTY: u32 = 1 << 12;
     /// In a file's index (`mapping` and `index` are valid).
     pub const CACHED: u32 = 1 << 13;
     /// In an anonymous region (`mapping` and `index` are valid).
@@ -186,19 +184,12 @@ impl<'a, W: World> Page<'a, W> {
     /// Page-table entries that map the page.
     #[inline(always)]
     pub fn mapcount(self) -> u32 {
-        self.word(MAPCOUNT).get() & 0xffff
-    }
-
-    /// Mappings whose accessed bit is set.
-    #[inline(always)]
-    pub fn young(self) -> u32 {
-        self.word(MAPCOUNT).get() >> 16
+        self.word(MAPCOUNT).get()
     }
 
     #[inline(always)]
-    pub(crate) fn set_maps(self, mapcount: u32, young: u32) {
-        debug_assert!(young <= mapcount && mapcount <= 0xffff);
-        self.word(MAPCOUNT).set(mapcount | young << 16);
+    pub(crate) fn set_mapcount(self, n: u32) {
+        self.word(MAPCOUNT).set(n);
     }
 
     /// The page tracker's word.
@@ -335,15 +326,9 @@ impl<W: World> Frames<W> {
         self.page(pfn).mapcount()
     }
 
-    /// Mappings whose accessed bit is set.
     #[inline(always)]
-    pub fn young(&self, pfn: Pfn) -> u32 {
-        self.page(pfn).young()
-    }
-
-    #[inline(always)]
-    pub(crate) fn set_maps(&self, pfn: Pfn, mapcount: u32, young: u32) {
-        self.page(pfn).set_maps(mapcount, young);
+    pub(crate) fn set_mapcount(&self, pfn: Pfn, n: u32) {
+        self.page(pfn).set_mapcount(n);
     }
 
     /// The page tracker's word.

@@ -38,6 +38,7 @@ pub mod frame;
 pub mod kswapd;
 pub mod lru;
 pub mod mapping;
+pub mod mmap;
 pub mod node;
 pub mod pagecache;
 pub mod pcp;
@@ -69,6 +70,8 @@ pub struct Config {
     pub cpus: usize,
     /// Timer ticks a second.
     pub hz: u64,
+    /// The node of each CPU, from which the tasks on it allocate first.
+    pub cpu_nodes: Vec<u32>,
     /// Zones, grouped by node, low to high inside a node.
     pub zones: Vec<ZoneInfo>,
     /// Tasks that may ever exist.
@@ -137,6 +140,7 @@ pub struct Mm<W: World> {
     pub(crate) bdis_used: W::U32,
     pub(crate) bdi_stat_batch: i32,
     pub(crate) swap: swap::Swap<W>,
+    pub(crate) regions: mmap::Regions<W>,
     pub(crate) writeback: flusher::Shared<W>,
     pub(crate) tracker: Option<Box<tracker::Tracker<W>>>,
     /// The order of file pages, if it is not the two lists'.
@@ -227,6 +231,10 @@ impl<W: World> Mm<W> {
                 zone
             })
             .collect();
+        assert!(
+            total <= u64::from(mmap::MAX_FRAMES),
+            "a page-table entry names every frame"
+        );
         let frames = total as u32;
         let pool = frames.min((frames / 4).max(4 << 20)) + 64;
         let mm = Self {
@@ -254,6 +262,7 @@ impl<W: World> Mm<W> {
             bdis_used: bytemuck::Zeroable::zeroed(),
             bdi_stat_batch: bdi::stat_batch(config.cpus),
             swap: swap::Swap::new(config.swap_slots),
+            regions: mmap::Regions::new(),
             writeback: flusher::Shared::new(config.cpus),
             tracker: track_pages.then(|| Box::new(tracker::Tracker::new())),
             orders: eviction::Orders::new(policy.eviction, &zones),

@@ -49,6 +49,8 @@ pub struct Mapping<W: World> {
     pub(crate) on_list: W::U32,
     /// Length in bytes.
     pub size: W::U64,
+    /// The first region that maps it, plus 1 ([`crate::mmap`]).
+    pub(crate) regions: W::U32,
     pub(crate) tree_lock: W::Lock,
 }
 
@@ -68,6 +70,7 @@ impl<W: World> Mapping<W> {
             next: bytemuck::Zeroable::zeroed(),
             on_list: bytemuck::Zeroable::zeroed(),
             size: bytemuck::Zeroable::zeroed(),
+            regions: bytemuck::Zeroable::zeroed(),
             tree_lock: W::Lock::default(),
         };
         m.root.set(pagecache::EMPTY);

@@ -288,7 +288,11 @@ impl<W: World> Mm<W> {
             let pfn = self.frames.last(mine);
             self.frames.del(pfn);
             let f = self.frames.flags(pfn);
-            let young = self.take_young(pfn);
+            let young = if self.frames.mapcount(pfn) > 0 {
+                self.take_young(pfn)
+            } else {
+                0
+            };
             if f & flag::UNEVICTABLE == 0 {
                 if young > 0 {
                     rotated += 1;
@@ -313,16 +317,6 @@ impl<W: World> Mm<W> {
             ZoneStat::NrIsolatedAnon
         };
         self.stat.add(self.world.cpu(), z, item, n);
-    }
-
-    /// Reads and clears the accessed bits of every mapping of a page; returns how many were set.
-    #[inline(always)]
-    fn take_young(&self, pfn: Pfn) -> u32 {
-        let young = self.frames.young(pfn);
-        if young > 0 {
-            self.frames.set_maps(pfn, self.frames.mapcount(pfn), 0);
-        }
-        young
     }
 
     fn too_many_isolated(&self, z: usize, file: bool, sc: &ScanControl) -> bool {
@@ -565,6 +559,9 @@ impl<W: World> Mm<W> {
             only_if_clean = true;
         }
         if f & flag::ANON != 0 && f & flag::SWAPCACHE == 0 {
+            if !mapped {
+                return Verdict::Free; // its region ended while a reclaimer held it
+            }
             if !sc.gfp.has(Gfp::IO) {
                 return Verdict::Keep;
             }
@@ -698,6 +695,9 @@ impl<W: World> Mm<W> {
             true
         } else if f & flag::SWAPCACHE != 0 {
             self.delete_from_swap_cache(pfn);
+            true
+        } else if f & flag::ANON != 0 {
+            self.forget_anon(pfn);
             true
         } else {
             false

@@ -1,28 +1,20 @@
-//! Anonymous memory and swap (reference 04 §8).
+//! Swap slots and the swap cache (reference 04 §8).
 //!
-//! A region is an array of page-table entries, made when a program asks for memory. An entry is 0
-//! (never touched), `pfn << 1 | 1` (present) or `(slot + 1) << 1` (swapped out). A swap slot
-//! counts the entries that name it and knows the frame that caches it.
+//! A swap slot counts the page-table entries that name it and knows the frame that caches it.
 
 use crate::alloc::Gfp;
 use crate::frame::flag;
 use crate::lru::Lru;
 use crate::vmstat::{VmEvent, ZoneStat};
-use crate::world::{Cost, ShortLock, Word32, World, Writepage};
+use crate::world::{ShortLock, Word32, World, Writepage};
 use crate::{Mm, Pfn};
-use std::sync::OnceLock;
 
 /// Free slots handed out in a row.
 const CLUSTER: u32 = 256;
-/// Regions that may exist.
-const MAX_REGIONS: usize = 4096;
 /// Slots read around a swapped-in one (page_cluster 3).
 const SWAP_READ_WINDOW: u32 = 8;
 
-/// Page-table entries of one region.
-type Region<W> = Box<[<W as World>::U32]>;
-
-/// Swap area and anonymous regions.
+/// The swap area.
 pub(crate) struct Swap<W: World> {
     /// Per slot: entries that name it.
     count: Box<[W::U32]>,
@@ -31,8 +23,6 @@ pub(crate) struct Swap<W: World> {
     free: W::U32,
     cluster_next: W::U32,
     cluster_left: W::U32,
-    regions: Box<[OnceLock<Region<W>>]>,
-    regions_used: W::U32,
     lock: W::Lock,
 }
 
@@ -44,8 +34,6 @@ impl<W: World> Swap<W> {
             free: bytemuck::Zeroable::zeroed(),
             cluster_next: bytemuck::Zeroable::zeroed(),
             cluster_left: bytemuck::Zeroable::zeroed(),
-            regions: (0..MAX_REGIONS).map(|_| OnceLock::new()).collect(),
-            regions_used: bytemuck::Zeroable::zeroed(),
             lock: W::Lock::default(),
         };
         s.free.set(slots);
@@ -97,66 +85,8 @@ impl<W: World> Mm<W> {
         self.swap.free.get() * 2 < self.config.swap_slots
     }
 
-    fn pte(&self, region: u32, index: u32) -> &W::U32 {
-        &self.swap.regions[region as usize]
-            .get()
-            .expect("an open region")[index as usize]
-    }
-
-    /// Makes a region of `pages` untouched pages; `None` when too many exist.
-    pub fn new_region(&self, pages: u32) -> Option<u32> {
-        let id = self.swap.regions_used.fetch_add(1);
-        if id as usize >= MAX_REGIONS {
-            self.swap.regions_used.fetch_sub(1);
-            return None;
-        }
-        let made = self.swap.regions[id as usize].set(bytemuck::zeroed_slice_box(pages as usize));
-        assert!(made.is_ok(), "region {id} exists");
-        Some(id)
-    }
-
-    /// Touches a page of a region. `false`: no memory.
-    pub async fn touch_anon(&self, region: u32, index: u32) -> bool {
-        loop {
-            let pte = self.pte(region, index).get();
-            if pte & 1 == 1 {
-                self.frames.set_maps(pte >> 1, 1, 1);
-                return true;
-            }
-            self.world.charge(Cost::Fault, 1);
-            self.stat.event(VmEvent::PgFault, 1);
-            if pte == 0 {
-                let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
-                    return false;
-                };
-                self.map_anon(pfn, region, index, true);
-                self.world.relax().await;
-                return true;
-            }
-            if !self.swap_in(region, index, (pte >> 1) - 1).await {
-                return false;
-            }
-        }
-    }
-
-    fn map_anon(&self, pfn: Pfn, region: u32, index: u32, fresh: bool) {
-        self.frames.set_mapping(pfn, region, index);
-        self.frames.set_maps(pfn, 1, 1);
-        self.pte(region, index).set(pfn << 1 | 1);
-        if fresh {
-            self.frames
-                .set_flags(pfn, flag::ANON | flag::SWAPBACKED | flag::UPTODATE);
-            self.stat.inc(
-                self.world.cpu(),
-                self.frames.zone(pfn),
-                ZoneStat::NrAnonPages,
-            );
-            self.lru_cache_add(pfn, Lru::ActiveAnon);
-        }
-    }
-
     /// Brings a slot's page back. `false`: no memory.
-    async fn swap_in(&self, region: u32, index: u32, slot: u32) -> bool {
+    pub(crate) async fn swap_in(&self, region: u32, index: u32, slot: u32, write: bool) -> bool {
         let cached = self.swap.cached[slot as usize].get();
         if cached != 0 {
             let pfn = cached - 1;
@@ -166,9 +96,10 @@ impl<W: World> Mm<W> {
                 return true; // look again
             }
             self.swap.count[slot as usize].fetch_sub(1);
-            self.map_anon(pfn, region, index, false);
-            // The contents may change now: the slot's copy is stale.
-            self.frames.set_flags(pfn, flag::DIRTY);
+            self.map_anon(pfn, region, index, write);
+            if write {
+                self.reuse_swap_page(pfn);
+            }
             return true;
         }
         self.stat.event(VmEvent::PgMajFault, 1);
@@ -221,16 +152,32 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Replaces the page-table entry of an anonymous page by its swap entry.
-    pub(crate) fn try_to_unmap(&self, pfn: Pfn) {
-        debug_assert!(self.frames.has(pfn, flag::ANON | flag::SWAPCACHE));
-        let slot = self.frames.private(pfn);
-        let pte = self.pte(self.frames.mapping(pfn), self.frames.index(pfn));
-        debug_assert!(pte.get() == (pfn << 1 | 1));
-        pte.set((slot + 1) << 1);
+    /// One more entry names a slot.
+    pub(crate) fn swap_duplicate(&self, slot: u32) {
         self.swap.count[slot as usize].fetch_add(1);
-        self.frames.set_maps(pfn, 0, 0);
-        self.world.charge(Cost::Unmap, 1);
+    }
+
+    /// One entry less names a slot; a page that was kept for it goes with the last.
+    pub(crate) fn swap_forget(&self, slot: u32) {
+        if self.swap.count[slot as usize].fetch_sub(1) > 1 {
+            return;
+        }
+        match self.swap.cached[slot as usize].get() {
+            0 => {
+                self.swap.free.fetch_add(1);
+            }
+            cached => self.free_unmapped_anon(cached - 1),
+        }
+    }
+
+    /// A store follows to a page that may be in the swap cache: the copy in its slot is stale.
+    pub(crate) fn reuse_swap_page(&self, pfn: Pfn) {
+        if self.frames.has(pfn, flag::SWAPCACHE) {
+            self.try_to_free_swap(pfn);
+            if self.frames.has(pfn, flag::SWAPCACHE) {
+                self.frames.set_flags(pfn, flag::DIRTY);
+            }
+        }
     }
 
     /// Drops the slot of a page that nobody else needs.
@@ -271,17 +218,8 @@ impl<W: World> Mm<W> {
         );
     }
 
-    /// Recounts slots and entries.
-    pub(crate) fn check_swap(&self, named: &mut Vec<u32>) -> Result<(), String> {
-        named.clear();
-        named.resize(self.swap.count.len(), 0);
-        for region in self.swap.regions.iter().filter_map(OnceLock::get) {
-            for pte in region.iter().map(Word32::get) {
-                if pte & 1 == 0 && pte != 0 {
-                    named[(pte >> 1) as usize - 1] += 1;
-                }
-            }
-        }
+    /// Recounts slots; `named`: how many page-table entries name each.
+    pub(crate) fn check_swap(&self, named: &[u32]) -> Result<(), String> {
         let mut free = 0;
         for (slot, &n) in named.iter().enumerate() {
             let (count, cached) = (self.swap.count[slot].get(), self.swap.cached[slot].get());

@@ -25,7 +25,7 @@ pub struct Task<W: World> {
     pub(crate) flags: W::U32,
     /// The backing device the task is writing to itself, plus 1; 0: none.
     pub(crate) writing_to: W::U32,
-    /// The node it allocates from first.
+    /// Its node, where it is bound to one or is that node's kswapd.
     pub(crate) node: W::U32,
     /// Its share of all dirtying ([`crate::dirty`]).
     pub(crate) dirties: crate::proportion::Local<W>,
@@ -53,6 +53,20 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     pub(crate) fn current(&self) -> &Task<W> {
         &self.tasks[self.world.task() as usize]
+    }
+
+    /// The node that the calling task allocates from first: its CPU's, unless it is bound to one.
+    #[inline(always)]
+    pub(crate) fn local_node(&self) -> u32 {
+        if self.nodes.len() == 1 {
+            return 0;
+        }
+        let task = self.current();
+        if task.flags() & (PF_MEMBIND | PF_KSWAPD) != 0 {
+            task.node.get()
+        } else {
+            self.config.cpu_nodes[self.world.cpu()]
+        }
     }
 
     /// A request for user pages, held to the calling task's binding.

@@ -4,6 +4,7 @@
 //! [`World`]. The virtual world answers with simulated time and plain cells; a live world with
 //! threads, atomics and mutexes. The engine's text is the same in both.
 
+use crate::mmap::{ReadAround, Touched};
 use crate::{Mm, Pfn, trace::Event};
 use std::cell::Cell;
 use std::future::Future;
@@ -127,6 +128,8 @@ pub enum Cost {
     Copy,
     /// One page fault, entry and exit.
     Fault,
+    /// One access to a mapped page that a program has not touched for long.
+    Touch,
     /// One system call, entry and exit.
     Syscall,
     /// One request built and handed to a block device.
@@ -308,8 +311,26 @@ pub trait World: Sized {
     ) -> impl Future<Output = ()>;
     /// Writes one page to its swap slot.
     fn swap_writepage(&self, mm: &Mm<Self>, pfn: Pfn, slot: u32) -> impl Future<Output = ()>;
-    /// Reads one page from its swap slot; ends with the page unlocked and up to date.
+    /// Starts to read a locked page from its swap slot; when that ends, the page is up to date and
+    /// unlocked.
     fn swap_readpage(&self, mm: &Mm<Self>, pfn: Pfn, slot: u32) -> impl Future<Output = ()>;
+    /// Brings a page of a mapped file into the page cache, and perhaps others with it. A world
+    /// without file mappings leaves this as it is.
+    fn fault_page(
+        &self,
+        mm: &Mm<Self>,
+        mapping: u32,
+        index: u32,
+        around: ReadAround,
+    ) -> impl Future<Output = Result<(), Touched>> {
+        let _ = (mm, mapping, index, around);
+        async { Err(Touched::BusError) }
+    }
+    /// A page of a mapped file is about to become writable. `false`: the filesystem has no room.
+    fn page_mkwrite(&self, mm: &Mm<Self>, mapping: u32, index: u32) -> impl Future<Output = bool> {
+        let _ = (mm, mapping, index);
+        async { false }
+    }
     /// Drops a file page's private buffers; `false` keeps the page.
     fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool;
     /// Whether a backing device is congested for a class.

@@ -80,6 +80,7 @@ fn spec(mib: u64) -> RunSpec {
             cpus: 2,
             hz: 250,
             nodes: vec![NodeSpec {
+                cpus: Vec::new(),
                 zones: vec![zone(ZoneType::Dma, 16), zone(ZoneType::Dma32, mib - 16)],
             }],
             boot: Boot {
@@ -91,6 +92,7 @@ fn spec(mib: u64) -> RunSpec {
             swap: None,
             sysctl: Sysctl::default(),
             disk: DiskSpec {
+                scheduler: Default::default(),
                 kind: DiskKind::Nvme,
                 capacity: Size(1 << 40),
                 members: None,

@@ -9,6 +9,7 @@
 mod btrfs;
 mod ext;
 mod fuse_ntfs;
+pub mod mapped;
 mod reuse;
 mod xfs;
 
@@ -86,6 +87,7 @@ impl Fs {
         kind: FsKind,
         capacity: u64,
         swap_area: (u32, u64),
+        read_ahead: u32,
         p: &Params,
         rng: &mut Rng,
     ) -> Self {
@@ -105,7 +107,7 @@ impl Fs {
             btrfs: btrfs::Btrfs::new(p),
             fuse: fuse_ntfs::Fuse::new(p),
             log_interval: p.xfs_log_interval as u64,
-            read_ahead: p.read_ahead as u32,
+            read_ahead,
             reuse: Reuse::default(),
         }
     }
@@ -414,19 +416,41 @@ async fn read_page<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> Re
     }
 }
 
-/// Brings in the pages from `index` on that are missing, up to the window.
+/// Brings in the pages from `index` on that are missing, up to the window. The device is asked as
+/// soon as a batch of pages is there, so that it works while the next is made.
 async fn read_window<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     index: u32,
     last_page: u32,
 ) -> Result<(), FsError> {
-    let fs = &mm.world.fs;
-    let most = fs
-        .read_ahead
-        .min(mm.world.max_bio(DEVICE))
-        .min(BATCH)
-        .min(last_page - index + 1);
+    let window = mm.world.fs.read_ahead.min(last_page - index + 1);
+    let mut done = 0;
+    while done < window {
+        let batch = BATCH.min(window - done);
+        let n = match new_locked_pages(mm, mapping, index + done, batch).await {
+            Err(e) if done == 0 => return Err(e),
+            Err(_) => break,
+            Ok(n) => n,
+        };
+        fill_from_device(mm, mapping, index + done, n).await;
+        done += n;
+        if n < batch {
+            break;
+        }
+        mm.world.relax().await;
+    }
+    Ok(())
+}
+
+/// Enters up to `most` locked pages into a file's cache, until one is there already. An error only
+/// if there is none at all.
+async fn new_locked_pages<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    most: u32,
+) -> Result<u32, FsError> {
     let mut n = 0;
     mm.note_path(TrackPath::BufferedRead);
     while n < most && mm.find_page(mapping, index + n).is_none() {
@@ -444,30 +468,31 @@ async fn read_window<const T: bool>(
         if !mm.add_to_page_cache_lru(pfn, mapping, index + n) {
             mm.frames.clear_flags(pfn, flag::LOCKED);
             mm.free_page(pfn, false);
-            return Err(FsError::OutOfMemory);
+            if n == 0 {
+                return Err(FsError::OutOfMemory);
+            }
+            break;
         }
         n += 1;
     }
+    Ok(n)
+}
+
+/// Asks the device for `n` locked pages of a file. A hole is zeroes, without I/O.
+async fn fill_from_device<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32, n: u32) {
+    let fs = &mm.world.fs;
+    let most = mm.world.max_bio(DEVICE);
     let mut at = index;
     while at < index + n {
         match fs.mapped(mapping, at) {
             Some((block, len)) => {
-                let len = len.min(index + n - at);
+                let len = len.min(index + n - at).min(most);
                 fs.reuse.fetched(mapping, at, len);
-                mm.world
-                    .submit(
-                        DEVICE,
-                        Tag::Pages { mapping, index: at },
-                        false,
-                        true,
-                        block,
-                        len,
-                    )
-                    .await;
+                let tag = Tag::Pages { mapping, index: at };
+                mm.world.submit(DEVICE, tag, false, true, block, len).await;
                 at += len;
             }
             None => {
-                // A hole: zeroes, no I/O.
                 let pfn = mm.find_page(mapping, at).expect("a locked page stays");
                 mm.frames.set_flags(pfn, flag::UPTODATE);
                 mm.unlock_page(pfn);
@@ -475,7 +500,6 @@ async fn read_window<const T: bool>(
             }
         }
     }
-    Ok(())
 }
 
 /// fsync(2). Returns whether all data reached the device.

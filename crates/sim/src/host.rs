@@ -1,11 +1,13 @@
 //! A task of the virtual machine as a workload sees it: the [`Host`] of the virtual world.
 
+mod map;
+
 use crate::fs::{self, DEVICE, FsError, SimMm};
 use mm::world::{Cost, World};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use workload::{Fd, Host, HostError, HostResult, OpenFlags};
+use workload::{Advice, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Object {
@@ -27,7 +29,8 @@ struct Open {
 pub struct Namespace {
     files: RefCell<BTreeMap<String, u32>>,
     open: RefCell<Vec<Option<Open>>>,
-    /// Descriptors by file, for files that have any.
+    maps: RefCell<Vec<Option<map::Mapped>>>,
+    /// Descriptors and mappings by file, for files that have any.
     users: RefCell<BTreeMap<u32, u32>>,
     /// Files without a name that are still open.
     nameless: RefCell<BTreeSet<u32>>,
@@ -41,6 +44,11 @@ impl Namespace {
         };
         self.files.borrow_mut().insert(path.into(), id);
         fs::lay_out(mm, id, len)
+    }
+
+    /// One more descriptor or mapping of a file.
+    fn hold(&self, id: u32) {
+        *self.users.borrow_mut().entry(id).or_insert(0) += 1;
     }
 }
 
@@ -144,7 +152,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             }
         };
         if let Object::File(id) = object {
-            *self.names.users.borrow_mut().entry(id).or_insert(0) += 1;
+            self.names.hold(id);
         }
         let mut open = self.names.open.borrow_mut();
         let slot = open.iter().position(Option::is_none).unwrap_or(open.len());
@@ -165,20 +173,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let o = self.get(fd)?;
         self.names.open.borrow_mut()[fd.0 as usize] = None;
         if let Object::File(id) = o.object {
-            let last = {
-                let mut users = self.names.users.borrow_mut();
-                let n = users.get_mut(&id).map_or(0, |n| {
-                    *n -= 1;
-                    *n
-                });
-                if n == 0 {
-                    users.remove(&id);
-                }
-                n == 0
-            };
-            if last && self.names.nameless.borrow_mut().remove(&id) {
-                fs::remove(self.mm, id).await;
-            }
+            self.let_go(id).await;
         }
         Ok(())
     }
@@ -258,6 +253,23 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         }
     }
 
+    async fn map(&self, what: Map, len: u64, advice: Advice) -> HostResult<MapId> {
+        self.map_pages(what, len, advice).await
+    }
+
+    async fn touch(&self, map: MapId, first: u64, pages: u64, word: Word) -> HostResult<()> {
+        self.touch_pages(map, first, pages, word).await
+    }
+
+    async fn unmap(&self, map: MapId) -> HostResult<()> {
+        self.unmap_pages(map).await
+    }
+
+    fn memory(&self) -> HostResult<u64> {
+        let zones = &self.mm.config.zones;
+        Ok(zones.iter().map(|z| z.size * 4096).sum())
+    }
+
     async fn compute(&self, ns: u64) {
         let mut left = ns;
         while left > 0 {
@@ -326,6 +338,24 @@ impl<const T: bool> TaskHost<'_, T> {
             }
         }
         Ok(o.pos)
+    }
+
+    /// One descriptor or mapping of a file less; a file without a name goes with the last.
+    async fn let_go(&self, id: u32) {
+        let last = {
+            let mut users = self.names.users.borrow_mut();
+            let n = users.get_mut(&id).map_or(0, |n| {
+                *n -= 1;
+                *n
+            });
+            if n == 0 {
+                users.remove(&id);
+            }
+            n == 0
+        };
+        if last && self.names.nameless.borrow_mut().remove(&id) {
+            fs::remove(self.mm, id).await;
+        }
     }
 
     async fn shrink(&self, id: u32, len: u64) {

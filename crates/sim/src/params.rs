@@ -67,6 +67,7 @@ params! {
     cost_shrink_slab: "ns" = 5000.0, 1.0 => 1e6, "one walk over all shrinkers";
     cost_copy: "ns" = 1200.0, 1.0 => 1e6, "clear_user plus copy_from_user of 4 KiB at 3-4 GB/s each way";
     cost_fault: "ns" = 800.0, 1.0 => 1e6, "one minor fault, entry to exit, zeroing included";
+    cost_touch: "ns" = 60.0, 0.0 => 1e5, "one load or store to a mapped page: a TLB miss and a cache miss";
     cost_syscall: "ns" = 150.0, 1.0 => 1e6, "one system call, entry and exit";
     cost_submit: "ns" = 2000.0, 1.0 => 1e6, "one bio through the block layer";
     cost_refuse: "ns" = 250.0, 1.0 => 1e6, "one writepage call that dirties its page again";
@@ -95,6 +96,10 @@ params! {
     read_expire: "ns" = 5e8, 1e6 => 6e10, "age at which a queued synchronous request goes first; Linux block/deadline-iosched.c, read_expire = HZ/2";
     write_expire: "ns" = 5e9, 1e6 => 6e10, "age at which a queued asynchronous write goes first; Linux block/deadline-iosched.c, write_expire = 5 HZ";
     fifo_batch: "requests" = 16.0, 1.0 => 1024.0, "requests served in block order before classes and ages are looked at again; Linux block/deadline-iosched.c, fifo_batch";
+    cfq_slice_sync: "ns" = 1e8, 1e6 => 1e9, "a reader's turn under CFQ; Linux block/cfq-iosched.c, cfq_slice_sync = HZ/10";
+    cfq_slice_async: "ns" = 4e7, 1e6 => 1e9, "the turn of asynchronous writes; the same source, cfq_slice_async = HZ/25";
+    cfq_slice_idle: "ns" = 8e6, 0.0 => 1e8, "how long CFQ keeps the disk for a reader; the same source, cfq_slice_idle = HZ/125";
+    cfq_async_requests: "requests" = 16.0, 1.0 => 256.0, "asynchronous requests a turn; the same source, 2 * cfq_slice_async_rq * (8 - priority 4)";
     writes_starved: "batches" = 2.0, 1.0 => 64.0, "synchronous batches that may pass a waiting asynchronous request; Linux block/deadline-iosched.c, writes_starved";
     disk_fail_timeout: "ns" = 3e10, 1e8 => 3e11, "time after which a command to a stopped disk is given up; Linux drivers/scsi/sd.h, SD_TIMEOUT";
     disk_offline_reply: "ns" = 10000.0, 1000.0 => 1e7, "time to refuse a request for a disk that was taken offline: no device is asked, software only";

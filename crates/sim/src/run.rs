@@ -14,6 +14,7 @@ use crate::world::{SimWorld, own_queue};
 use mm::alloc::Gfp;
 use mm::kswapd::KSWAPD_FLAGS;
 use mm::mapping::MappingKind;
+use mm::mmap::{Advice, Backing, Touched};
 use mm::task::{PF_MEMBIND, PF_SWAPWRITE};
 use mm::trace::{self, TrackPath};
 use mm::vmstat::ZoneStat;
@@ -37,6 +38,15 @@ const CHECK: u32 = 1;
 const REFRESH: u32 = 2;
 const PROGRESS: u32 = 3;
 
+/// The node of each CPU: as the machine says, else one node after the other (what Linux does with
+/// `numa=fake` where firmware names no CPUs, `numa_init_array`).
+fn cpu_nodes(machine: &Machine) -> Vec<u32> {
+    let of = |cpu: u32| machine.nodes.iter().position(|n| n.cpus.contains(&cpu));
+    (0..machine.cpus)
+        .map(|cpu| of(cpu).unwrap_or(cpu as usize % machine.nodes.len()) as u32)
+        .collect()
+}
+
 /// What the engine is built for on a machine.
 pub fn engine_config(machine: &Machine) -> Config {
     let s = &machine.sysctl;
@@ -55,6 +65,7 @@ pub fn engine_config(machine: &Machine) -> Config {
                 })
             })
             .collect(),
+        cpu_nodes: cpu_nodes(machine),
         max_tasks: MAX_TASKS,
         max_mappings: MAX_MAPPINGS,
         max_bdis: MAX_BDIS,
@@ -72,6 +83,18 @@ pub fn engine_config(machine: &Machine) -> Config {
             swappiness: u64::from(s.swappiness),
         },
     }
+}
+
+/// The read-ahead window of a disk in pages. An array raises it to two stripes, so that a reader
+/// keeps every member busy (Linux 3.0 drivers/md/raid0.c, `raid0_run`).
+fn read_ahead(disk: &crate::spec::DiskSpec, run: &crate::Params) -> u32 {
+    let p = disk.params(run);
+    let stripe = if disk.kind == crate::spec::DiskKind::Raid0 {
+        f64::from(disk.members.unwrap_or(crate::disk::DEFAULT_MEMBERS)) * p.raid_chunk / 4096.0
+    } else {
+        0.0
+    };
+    p.read_ahead.max(2.0 * stripe) as u32
 }
 
 /// Builds the world of a run: an engine with all memory free, no task yet.
@@ -123,6 +146,7 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
         spec.filesystem,
         capacity,
         swap_area,
+        read_ahead(&m.disk, p),
         p,
         &mut Rng::new(spec.seed, "filesystem layout"),
     );
@@ -163,11 +187,11 @@ async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
     }
     let anon = m.boot.anon.pages() as u32;
     if anon > 0 {
-        let Some(region) = mm.new_region(anon) else {
+        let Some(region) = mm.new_region(Backing::Anon, anon, Advice::Normal) else {
             return false;
         };
         for i in 0..anon {
-            if !mm.touch_anon(region, i).await {
+            if mm.touch(region, i, true).await != Touched::Ok {
                 return false;
             }
         }

@@ -97,6 +97,9 @@ pub struct ZoneSpec {
 pub struct NodeSpec {
     /// Its zones, lowest first.
     pub zones: Vec<ZoneSpec>,
+    /// Its CPUs, from 0. A CPU that no node names belongs to one node after the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
 }
 
 /// Memory that is in use before the workload starts; taken through the ordinary allocation path,
@@ -255,6 +258,9 @@ pub struct DiskSpec {
     /// Number of disks of a RAID-0 (2..=16).
     #[serde(default)]
     pub members: Option<u32>,
+    /// Who decides the order of requests.
+    #[serde(default)]
+    pub scheduler: Scheduler,
     /// Model parameters of this disk that differ from those of the run, by name; see
     /// [`DiskKind::takes`].
     #[serde(default)]
@@ -262,6 +268,17 @@ pub struct DiskSpec {
     /// Injected faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
+}
+
+/// The I/O scheduler of a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// One queue in block order; reads pass writes, and nothing waits too long.
+    #[default]
+    Deadline,
+    /// Turns for each reader, idling for it, and one for all writes: the default of 2006 to 2013.
+    Cfq,
 }
 
 impl Eq for DiskSpec {}

@@ -8,6 +8,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::sched::{Event as SchedEvent, Sched};
 use mm::frame::flag;
+use mm::mmap::{ReadAround, Touched};
 use mm::trace::Event;
 use mm::vmstat::VmEvent;
 use mm::world::{
@@ -155,6 +156,7 @@ fn cost_table(p: &Params) -> [u64; COSTS] {
         (Cost::ShrinkSlab, p.cost_shrink_slab),
         (Cost::Copy, p.cost_copy),
         (Cost::Fault, p.cost_fault),
+        (Cost::Touch, p.cost_touch),
         (Cost::Syscall, p.cost_syscall),
         (Cost::Submit, p.cost_submit),
         (Cost::Refuse, p.cost_refuse),
@@ -183,7 +185,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                     .map(|(queue, rng)| Device {
                         queue,
                         rng,
-                        contexts: vec![IoContext::default(); crate::run::MAX_TASKS as usize],
+                        contexts: (0..crate::run::MAX_TASKS as u16)
+                            .map(IoContext::of)
+                            .collect(),
                         scheduled: u64::MAX,
                     })
                     .collect(),
@@ -321,6 +325,11 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         let freed = {
             let mut devices = w.devices.borrow_mut();
             let d = &mut devices[dev as usize];
+            if w.sched.now() < d.scheduled {
+                // Superseded by an earlier event, or by nothing; `done` goes back empty.
+                *w.done.borrow_mut() = done;
+                return;
+            }
             d.scheduled = u64::MAX;
             d.queue.complete(w.sched.now(), &mut done)
         };
@@ -451,7 +460,7 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         .await;
     }
 
-    async fn swap_readpage(&self, mm: &Mm<Self>, pfn: Pfn, slot: u32) {
+    async fn swap_readpage(&self, _mm: &Mm<Self>, pfn: Pfn, slot: u32) {
         let (dev, base) = self.fs.swap_area;
         self.submit(
             dev,
@@ -462,8 +471,20 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
             1,
         )
         .await;
-        mm.lock_page(pfn).await;
-        mm.unlock_page(pfn);
+    }
+
+    fn fault_page(
+        &self,
+        mm: &Mm<Self>,
+        mapping: u32,
+        index: u32,
+        around: ReadAround,
+    ) -> impl Future<Output = Result<(), Touched>> {
+        crate::fs::mapped::fault_page(mm, mapping, index, around)
+    }
+
+    async fn page_mkwrite(&self, mm: &Mm<Self>, mapping: u32, index: u32) -> bool {
+        crate::fs::mapped::page_mkwrite(mm, mapping, index)
     }
 
     fn release_page(&self, _mm: &Mm<Self>, _pfn: Pfn) -> bool {

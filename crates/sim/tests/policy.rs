@@ -93,6 +93,7 @@ async fn enter(mm: &SimMm<true>, file: u32, index: u32) -> Pfn {
 fn bound_to_the_small_node(limits: DirtyLimits) -> RunResult {
     let mut m = machine(768);
     m.nodes.push(NodeSpec {
+        cpus: Vec::new(),
         zones: vec![ZoneSpec {
             zone: ZoneType::Dma32,
             size: Size(64 << 20),

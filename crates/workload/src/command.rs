@@ -6,6 +6,7 @@
 use crate::dd;
 use crate::fio;
 use crate::host::{Host, HostResult};
+use crate::mmap_strm::{self, MmapStrm};
 use crate::replay;
 use crate::session::{Session, Shared};
 use crate::shell::{self, AndList, Word};
@@ -100,11 +101,13 @@ macro_rules! programs {
             /// A process of a fio job, or one of several that keep its queue full; made by
             /// [`fio::Jobs::script`] and not by a shell.
             Fio(fio::Worker),
+            /// A process of mmap-strm.
+            MmapWorker(mmap_strm::Worker),
         }
 
         impl Command {
             /// The names of the programs that a command line can hold.
-            pub const NAMES: &'static [&'static str] = &[$($name),+];
+            pub const NAMES: &'static [&'static str] = &[$($name,)+ MMAP_STRM];
 
             /// The program's name.
             pub fn name(&self) -> &'static str {
@@ -112,6 +115,7 @@ macro_rules! programs {
                     $(Self::$variant(_) => $name,)+
                     Self::Replay(_) => "replay",
                     Self::Fio(_) => "fio",
+                    Self::MmapWorker(_) => "mmap-strm",
                 }
             }
 
@@ -136,6 +140,7 @@ macro_rules! programs {
                     $(Self::$variant(program) => program.run(host).await.map(Report::from),)+
                     Self::Replay(lane) => lane.run(host, session).await,
                     Self::Fio(worker) => worker.run(host, session).await,
+                    Self::MmapWorker(worker) => worker.run(host).await,
                 }
             }
         }
@@ -153,10 +158,13 @@ programs! {
 /// A line that the shell or a program would refuse, that uses what Lowmark does not know, or that
 /// runs nothing in the foreground.
 pub fn parse(line: &str) -> Result<Script, CommandError> {
-    let steps = shell::parse(line)?
-        .iter()
-        .map(step)
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut steps = Vec::new();
+    for list in &shell::parse(line)? {
+        match several_processes(list)? {
+            Some(of_program) => steps.extend(of_program),
+            None => steps.push(step(list)?),
+        }
+    }
     if steps.is_empty() {
         return Err(CommandError::new(
             0..line.len(),
@@ -175,6 +183,24 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
         steps,
         ..Script::default()
     })
+}
+
+/// A program that is several processes at once, which need the shell's foreground to themselves.
+const MMAP_STRM: &str = "mmap-strm";
+
+/// The steps of a program that is several processes; `None` if the list holds none.
+fn several_processes(list: &AndList) -> Result<Option<Vec<Step>>, CommandError> {
+    let Some(c) = list.commands.iter().find(|c| c.words[0].text == MMAP_STRM) else {
+        return Ok(None);
+    };
+    if list.commands.len() > 1 || list.background {
+        return Err(CommandError::new(
+            c.words[0].span.clone(),
+            format!("`{MMAP_STRM}` runs several processes and is never part of `&&` or `&`"),
+            "`;` or a newline before and after it",
+        ));
+    }
+    MmapStrm::parse(&c.words[0], &c.words[1..]).map(|program| Some(program.steps()))
 }
 
 fn step(list: &AndList) -> Result<Step, CommandError> {

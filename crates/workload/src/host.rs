@@ -58,6 +58,42 @@ pub enum HostError {
 /// What a call returns.
 pub type HostResult<T> = Result<T, HostError>;
 
+/// A mapping that a program has made, meaningful only to the host that returned it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MapId(pub u32);
+
+/// What to map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Map {
+    /// MAP_PRIVATE | MAP_ANONYMOUS.
+    Anon,
+    /// MAP_SHARED of a file from its start.
+    Shared(Fd),
+    /// MAP_PRIVATE of a file from its start.
+    Private(Fd),
+}
+
+/// madvise(2) for a whole mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Advice {
+    /// MADV_NORMAL.
+    #[default]
+    Normal,
+    /// MADV_SEQUENTIAL.
+    Sequential,
+    /// MADV_RANDOM.
+    Random,
+}
+
+/// What a program does to the first word of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// It must hold this before; another value is [`HostError::Io`].
+    pub expect: Option<u64>,
+    /// It is overwritten by this.
+    pub store: Option<u64>,
+}
+
 /// One task's view of its world. All calls may wait.
 pub trait Host {
     /// The task's I/O buffer. The virtual world carries no contents.
@@ -130,6 +166,33 @@ pub trait Host {
     fn sync(&self, fd: Fd, data_only: bool) -> impl Future<Output = HostResult<()>>;
     /// unlink(2).
     fn unlink(&self, path: &str) -> impl Future<Output = HostResult<()>>;
+    /// mmap(2) of `len` bytes, a multiple of 4096, with advice.
+    fn map(&self, what: Map, len: u64, advice: Advice) -> impl Future<Output = HostResult<MapId>> {
+        let _ = (what, len, advice);
+        async { Err(HostError::Unsupported("mapping memory".to_owned())) }
+    }
+    /// Accesses the first word of each of `pages` pages from page `first` on, in order.
+    fn touch(
+        &self,
+        map: MapId,
+        first: u64,
+        pages: u64,
+        word: Word,
+    ) -> impl Future<Output = HostResult<()>> {
+        let _ = (map, first, pages, word);
+        async { Err(HostError::Unsupported("mapped memory".to_owned())) }
+    }
+    /// munmap(2) of a whole mapping.
+    fn unmap(&self, map: MapId) -> impl Future<Output = HostResult<()>> {
+        let _ = map;
+        async { Err(HostError::Unsupported("mapped memory".to_owned())) }
+    }
+    /// The machine's memory in bytes, as the kernel reports it (MemTotal).
+    fn memory(&self) -> HostResult<u64> {
+        Err(HostError::Unsupported(
+            "asking for the memory's size".to_owned(),
+        ))
+    }
     /// Burn `ns` of CPU time in user mode.
     fn compute(&self, ns: u64) -> impl Future<Output = ()>;
     /// Sleep for `ns`.

@@ -12,6 +12,7 @@ pub mod dd;
 pub mod fio;
 pub mod host;
 pub mod measure;
+pub mod mmap_strm;
 pub mod replay;
 pub mod session;
 pub mod shell;
@@ -19,6 +20,6 @@ pub mod shell;
 mod testing;
 
 pub use command::{Command, CommandError, ExistingFile, Process, Report, Script, Step, parse};
-pub use host::{Fd, Host, HostError, HostResult, OpenFlags};
+pub use host::{Advice, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
 pub use replay::{Replay, Timing};
 pub use session::Session;

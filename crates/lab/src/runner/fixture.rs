@@ -45,11 +45,15 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
             name: "tiny".into(),
             cpus: 1,
             hz: 250,
-            nodes: vec![NodeSpec { zones: vec![zone] }],
+            nodes: vec![NodeSpec {
+                zones: vec![zone],
+                cpus: Vec::new(),
+            }],
             boot: Default::default(),
             swap: None,
             sysctl: Default::default(),
             disk: DiskSpec {
+                scheduler: Default::default(),
                 kind: DiskKind::Disk,
                 capacity: Size(1 << 30),
                 members: None,

@@ -431,6 +431,7 @@ mod tests {
 
     fn disk(kind: DiskKind) -> DiskSpec {
         DiskSpec {
+            scheduler: Default::default(),
             kind,
             capacity: Size(64 << 30),
             members: None,

@@ -8,11 +8,14 @@
 //! - A batch is up to `fifo_batch` requests in that order. Before each batch the oldest request of
 //!   the class is looked at; if its time has expired, the sweep goes on from it.
 //!
-//! The scheduler of the time was CFQ. What it adds (a time slice for each reader, idling to wait for
-//! a reader's next request) isn't modelled; a single writer or reader sees no difference.
+//! That is `scheduler = "deadline"`, which a single writer or reader can't tell from CFQ. With
+//! `"cfq"`, [`super::cfq`] decides whose turn it is, and only the order of one owner's requests is
+//! made here.
 
 use super::Class;
+use super::cfq::{Cfq, Choice, Owner};
 use crate::params::Params;
+use crate::spec::Scheduler;
 use std::collections::VecDeque;
 
 /// An index of a request slot.
@@ -88,11 +91,25 @@ pub(super) struct Elevator {
     batch_class: Class,
     batched: u32,
     starved: u32,
+    cfq: Option<Cfq>,
+    /// Whose request a slot holds.
+    owners: Vec<Owner>,
+}
+
+/// What to serve next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// This request, which was taken out.
+    Request(Class, Slot),
+    /// Nothing before this time, unless a request arrives or ends.
+    Wait(u64),
+    /// Nothing before a request arrives or ends.
+    Nothing,
 }
 
 impl Elevator {
     /// For at most `capacity` requests a class.
-    pub fn new(capacity: usize, params: &Params) -> Self {
+    pub fn new(capacity: usize, scheduler: Scheduler, params: &Params) -> Self {
         let class = |expire: f64| ClassQueue {
             sorted: Vec::with_capacity(capacity),
             fifo: VecDeque::with_capacity(capacity),
@@ -108,6 +125,22 @@ impl Elevator {
             batch_class: Class::Sync,
             batched: fifo_batch,
             starved: 0,
+            cfq: (scheduler == Scheduler::Cfq).then(|| Cfq::new(params)),
+            owners: vec![0; 2 * capacity],
+        }
+    }
+
+    /// A request that was served ended.
+    pub fn ended(&mut self, now: u64, class: Class, slot: Slot) {
+        if let Some(cfq) = &mut self.cfq {
+            cfq.ended(now, class, self.owners[slot as usize]);
+        }
+    }
+
+    /// A queued request now ends at `end`.
+    pub fn grew(&mut self, class: Class, slot: Slot, end: u64) {
+        if let Some(cfq) = &mut self.cfq {
+            cfq.grew(class, self.owners[slot as usize], end);
         }
     }
 
@@ -117,7 +150,12 @@ impl Elevator {
     }
 
     /// Adds a new request.
-    pub fn insert(&mut self, now: u64, class: Class, block: u64, slot: Slot) {
+    pub fn insert(&mut self, now: u64, class: Class, owner: Owner, place: Place, slot: Slot) {
+        let block = place.block;
+        self.owners[slot as usize] = owner;
+        if let Some(cfq) = &mut self.cfq {
+            cfq.insert(now, class, owner, block, place.end);
+        }
         let queue = &mut self.classes[class.index()];
         queue.insert_sorted(block, slot);
         queue.fifo.push_back(Waiting {
@@ -178,6 +216,9 @@ impl Elevator {
         // The list is by age: the earlier place belongs to the older request.
         queue.fifo[k.min(g)].slot = kept;
         queue.fifo.remove(k.max(g));
+        if let Some(cfq) = &mut self.cfq {
+            cfq.merged(class, self.owners[gone as usize]);
+        }
     }
 
     fn pick_class(&mut self) -> Option<Class> {
@@ -201,7 +242,50 @@ impl Elevator {
     }
 
     /// Takes out the request to be served next. `place` tells where a slot's request lies.
-    pub fn next(&mut self, now: u64, place: impl Fn(Slot) -> Place) -> Option<(Class, Slot)> {
+    pub fn next(&mut self, now: u64, place: impl Fn(Slot) -> Place) -> Next {
+        let found = match self.cfq.as_mut().map(|cfq| cfq.choose(now)) {
+            None => self.next_by_deadline(now, &place),
+            Some(Choice::Nothing) => return Next::Nothing,
+            Some(Choice::Wait(until)) => return Next::Wait(until),
+            Some(Choice::Sync(owner)) => {
+                let queue = &self.classes[Class::Sync.index()];
+                let of_owner = |e: &&(u64, Slot)| self.owners[e.1 as usize] == owner;
+                let at = queue.sorted.partition_point(|e| e.0 < queue.position);
+                let ahead = queue.sorted[at..].iter().find(of_owner);
+                let entry = ahead.or_else(|| queue.sorted.iter().find(of_owner));
+                let &(block, slot) = entry.expect("an owner with a turn has a request");
+                Some((Class::Sync, queue.index_of(block, slot)))
+            }
+            Some(Choice::Async { first }) => {
+                let queue = &self.classes[Class::Async.index()];
+                let oldest = queue.fifo.front().filter(|o| first && o.expires <= now);
+                let at = match oldest {
+                    Some(o) => queue.index_of(place(o.slot).block, o.slot),
+                    None => self.ahead(Class::Async).unwrap_or(0),
+                };
+                Some((Class::Async, at))
+            }
+        };
+        let Some((class, at)) = found else {
+            return Next::Nothing;
+        };
+        let queue = &mut self.classes[class.index()];
+        let (_, slot) = queue.sorted.remove(at);
+        let age = queue.fifo_index(slot);
+        queue.fifo.remove(age);
+        queue.position = place(slot).end;
+        if let Some(cfq) = &mut self.cfq {
+            cfq.started(class, self.owners[slot as usize]);
+        }
+        Next::Request(class, slot)
+    }
+
+    /// Class and place of the request that the deadline scheduler serves next.
+    fn next_by_deadline(
+        &mut self,
+        now: u64,
+        place: &impl Fn(Slot) -> Place,
+    ) -> Option<(Class, usize)> {
         let in_batch = if self.batched < self.fifo_batch {
             self.ahead(self.batch_class)
                 .map(|at| (self.batch_class, at))
@@ -228,12 +312,7 @@ impl Elevator {
             }
         };
         self.batched += 1;
-        let queue = &mut self.classes[class.index()];
-        let (_, slot) = queue.sorted.remove(at);
-        let age = queue.fifo_index(slot);
-        queue.fifo.remove(age);
-        queue.position = place(slot).end;
-        Some((class, slot))
+        Some((class, at))
     }
 }
 
@@ -249,16 +328,19 @@ mod tests {
     }
 
     fn elevator() -> Elevator {
-        Elevator::new(192, &Params::default())
+        Elevator::new(192, Scheduler::Deadline, &Params::default())
     }
 
     fn add(e: &mut Elevator, now: u64, class: Class, slot: Slot) {
-        e.insert(now, class, place(slot).block, slot);
+        e.insert(now, class, 0, place(slot), slot);
     }
 
     fn serve(e: &mut Elevator, now: u64, n: usize) -> Vec<Slot> {
         (0..n)
-            .map_while(|_| e.next(now, place).map(|(_, slot)| slot))
+            .map_while(|_| match e.next(now, place) {
+                Next::Request(_, slot) => Some(slot),
+                _ => None,
+            })
             .collect()
     }
 

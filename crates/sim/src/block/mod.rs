@@ -28,6 +28,7 @@
 //! costs some 30 ns, a request of its own 250 ns from submission to completion.
 
 mod bio;
+mod cfq;
 mod elevator;
 mod faults;
 #[cfg(test)]

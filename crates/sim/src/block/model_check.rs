@@ -368,6 +368,7 @@ struct Check {
 impl Check {
     fn new(kind: DiskKind, faults: Vec<Fault>) -> Self {
         let spec = DiskSpec {
+            scheduler: Default::default(),
             kind,
             capacity: Size(1 << 30),
             members: (kind == DiskKind::Raid0).then_some(2),

@@ -1,6 +1,6 @@
 //! The request queue of one device.
 
-use super::elevator::{Elevator, Place, Slot};
+use super::elevator::{Elevator, Next, Place, Slot};
 use super::faults::Faults;
 use super::{Admission, Bio, Class, Dir, Done, IoContext, IoError, Limits, RequestList, Wake};
 use crate::disk::{DiskModel, Transfer};
@@ -129,7 +129,7 @@ impl Queue {
             error: None,
         };
         Self {
-            elevator: Elevator::new(limits.most as usize, params),
+            elevator: Elevator::new(limits.most as usize, spec.scheduler, params),
             requests: vec![idle; slots as usize],
             free_slots: (0..slots).rev().collect(),
             bios: Vec::with_capacity(slots as usize),
@@ -281,7 +281,11 @@ impl Queue {
             class,
             error: None,
         };
-        self.elevator.insert(now, class, bio.block, slot);
+        let place = Place {
+            block: bio.block,
+            end: bio.end(),
+        };
+        self.elevator.insert(now, class, task.owner(), place, slot);
         Submit::Queued
     }
 
@@ -310,6 +314,7 @@ impl Queue {
         request.last_bio = node;
         request.end = bio.end();
         self.elevator.extended(request.class, bio.block);
+        self.elevator.grew(request.class, slot, bio.end());
         after.map_or_else(Wake::default, |after| self.try_join(slot, after))
     }
 
@@ -349,7 +354,8 @@ impl Queue {
     }
 
     /// Starts as many requests as the device takes. Returns when the next completion is due: call
-    /// [`Self::complete`] then.
+    /// [`Self::complete`] then. A scheduler that keeps the device for somebody names the time until
+    /// which it does, and is asked again then.
     pub fn dispatch(&mut self, now: u64, rng: &mut Rng) -> Option<u64> {
         let queued: usize = Class::ALL
             .iter()
@@ -364,10 +370,14 @@ impl Queue {
                         end: r.end,
                     }
                 };
-                let Some((_, slot)) = self.elevator.next(now, place) else {
-                    break;
-                };
-                self.start(now, slot, rng);
+                match self.elevator.next(now, place) {
+                    Next::Request(_, slot) => self.start(now, slot, rng),
+                    Next::Nothing => break,
+                    Next::Wait(until) => {
+                        let end = self.next_completion();
+                        return Some(end.map_or(until, |end| end.min(until)));
+                    }
+                }
             }
         }
         self.next_completion()
@@ -425,6 +435,7 @@ impl Queue {
 
     fn end_request(&mut self, finish: u64, slot: Slot, out: &mut Vec<Done>, wake: &mut Wake) {
         let request = self.requests[slot as usize];
+        self.elevator.ended(finish, request.class, slot);
         let d = request.dir.index();
         self.stats.requests[d] += 1;
         self.stats.wait_ns[d] += finish - request.submitted;
@@ -465,6 +476,7 @@ mod tests {
             capacity: Size(16 << 30),
             members: None,
             params: Default::default(),
+            scheduler: Default::default(),
             faults,
         };
         let mut rng = Rng::new(1, "test");

@@ -39,11 +39,25 @@ impl Limits {
 /// queue, and hands it to every submission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoContext {
+    owner: u16,
     batch_left: u32,
     batch_until: u64,
 }
 
 impl IoContext {
+    /// The standing of the task of this number, by which a scheduler tells readers apart.
+    pub fn of(owner: u16) -> Self {
+        Self {
+            owner,
+            ..Self::default()
+        }
+    }
+
+    /// The task's number.
+    pub fn owner(&self) -> u16 {
+        self.owner
+    }
+
     /// To be called when the task resumes from its sleep for a request: it becomes a batching task,
     /// so that it gets at least one request, and up to a batch of them for a short time.
     pub fn woken(&mut self, now: u64, limits: &Limits) {

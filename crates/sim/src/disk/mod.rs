@@ -14,6 +14,8 @@ mod ssd;
 mod throughput;
 mod usb_flash;
 
+pub use raid0::DEFAULT_MEMBERS;
+
 use crate::block::Dir;
 use crate::params::Params;
 use crate::rng::Rng;

@@ -17,7 +17,7 @@ use crate::rng::Rng;
 use crate::spec::DiskSpec;
 
 /// Members of an array whose specification gives no number: as in reference 07 §1.
-const DEFAULT_MEMBERS: u32 = 4;
+pub const DEFAULT_MEMBERS: u32 = 4;
 
 /// An array.
 #[derive(Debug, Clone)]
@@ -94,6 +94,7 @@ mod tests {
 
     fn array(members: u32) -> Raid0 {
         let spec = DiskSpec {
+            scheduler: Default::default(),
             kind: DiskKind::Raid0,
             capacity: Size(1 << 40),
             members: Some(members),

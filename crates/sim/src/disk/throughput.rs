@@ -45,6 +45,7 @@ impl Load {
     /// Completion times of all bios, and seconds in total.
     fn run(&self, params: &Params, seed: u64) -> (Vec<u64>, f64) {
         let spec = DiskSpec {
+            scheduler: Default::default(),
             kind: self.kind,
             capacity: Size(self.capacity),
             members: (self.kind == DiskKind::Raid0).then_some(4),

@@ -19,6 +19,7 @@ pub fn machine(mib: u64) -> Machine {
         cpus: 2,
         hz: 250,
         nodes: vec![NodeSpec {
+            cpus: Vec::new(),
             zones: vec![zone(ZoneType::Dma, 16), zone(ZoneType::Dma32, mib - 16)],
         }],
         boot: Boot {
@@ -38,6 +39,7 @@ pub fn machine(mib: u64) -> Machine {
 
 pub fn disk(kind: DiskKind) -> DiskSpec {
     DiskSpec {
+        scheduler: Default::default(),
         kind,
         capacity: Size(4 << 30),
         members: None,

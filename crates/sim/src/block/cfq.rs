@@ -1,0 +1,386 @@
+//! Whose turn it is: a scheduler in the manner of Linux 3.0's CFQ (`block/cfq-iosched.c`).
+//!
+//! - Every task that reads, or writes synchronously, has a queue; asynchronous writes share one.
+//!   Queues take turns. A turn is a time slice: [`Params::cfq_slice_sync`] or less where many take
+//!   turns, [`Params::cfq_slice_async`] and [`Params::cfq_async_requests`] for the shared one.
+//! - A reader that has nothing queued is waited for ([`Params::cfq_slice_idle`]), for its next
+//!   request most likely lies behind its last one. Not waited for is who thinks longer than that,
+//!   or whose requests lie apart.
+//! - A synchronous request ends the turn of the asynchronous queue. The device is drained of one
+//!   kind before the other begins.
+//!
+//! Left out: priorities, groups, cooperating queues, and the slow growth of the depth of
+//! asynchronous writes while there are readers.
+
+use super::Class;
+use crate::params::Params;
+use std::collections::VecDeque;
+
+/// Requests further apart than this are a seek; Linux: `CFQQ_SEEK_THR`, 800 sectors.
+const SEEK_BLOCKS: u64 = 100;
+/// A queue with more seeks than this among its last 32 requests is not waited for.
+const SEEKY: u32 = 4;
+/// Queues share this much time when many take turns; Linux: `cfq_target_latency`.
+const TARGET_LATENCY: u64 = 300_000_000;
+
+/// Who asks for a request to be served.
+pub(super) type Owner = u16;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Queue {
+    queued: u32,
+    in_flight: u32,
+    waits_for_turn: bool,
+    last_end: u64,
+    position: u64,
+    seeks: u32,
+    /// Mean think time in ns times 256, over `samples` (at most 256 · 7/8 of them).
+    think: u64,
+    samples: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Sync(Owner),
+    Async,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Serve a request of this owner.
+    Sync(Owner),
+    /// Serve an asynchronous request; `first` of a turn.
+    Async { first: bool },
+    /// Nothing before this time, unless a request arrives or ends.
+    Wait(u64),
+    /// Nothing before a request arrives or ends.
+    Nothing,
+}
+
+/// Turns and queues.
+#[derive(Debug, Clone)]
+pub(super) struct Cfq {
+    queues: Vec<Queue>,
+    /// Synchronous queues with requests that wait for their turn, and the asynchronous one.
+    ring: VecDeque<Turn>,
+    active: Option<Turn>,
+    slice_end: u64,
+    idle_until: Option<u64>,
+    async_queued: u32,
+    async_waits: bool,
+    async_left: u32,
+    in_flight: [u32; 2],
+    slice_sync: u64,
+    slice_async: u64,
+    slice_idle: u64,
+    async_requests: u32,
+}
+
+impl Cfq {
+    pub fn new(p: &Params) -> Self {
+        Self {
+            queues: Vec::new(),
+            ring: VecDeque::new(),
+            active: None,
+            slice_end: 0,
+            idle_until: None,
+            async_queued: 0,
+            async_waits: false,
+            async_left: 0,
+            in_flight: [0; 2],
+            slice_sync: p.cfq_slice_sync as u64,
+            slice_async: p.cfq_slice_async as u64,
+            slice_idle: p.cfq_slice_idle as u64,
+            async_requests: p.cfq_async_requests as u32,
+        }
+    }
+
+    fn queue(&mut self, owner: Owner) -> &mut Queue {
+        let at = usize::from(owner);
+        if at >= self.queues.len() {
+            self.queues.resize(at + 1, Queue::default());
+        }
+        &mut self.queues[at]
+    }
+
+    /// A new request was queued.
+    pub fn insert(&mut self, now: u64, class: Class, owner: Owner, block: u64, end: u64) {
+        if class == Class::Async {
+            self.async_queued += 1;
+            if !self.async_waits && self.active != Some(Turn::Async) {
+                self.async_waits = true;
+                self.ring.push_back(Turn::Async);
+            }
+            return;
+        }
+        let most = 2 * self.slice_idle;
+        let q = self.queue(owner);
+        if q.queued == 0 && q.in_flight == 0 {
+            let thought = now.saturating_sub(q.last_end).min(most);
+            q.samples = (7 * q.samples + 256) / 8;
+            q.think = (7 * q.think + 256 * thought) / 8;
+        }
+        q.seeks = q.seeks << 1 | u32::from(block.abs_diff(q.position) > SEEK_BLOCKS);
+        q.position = end;
+        q.queued += 1;
+        if self.active == Some(Turn::Sync(owner)) {
+            self.idle_until = None;
+        } else if !self.queue(owner).waits_for_turn {
+            self.queue(owner).waits_for_turn = true;
+            if self.active == Some(Turn::Async) {
+                self.expire();
+                self.ring.push_front(Turn::Sync(owner));
+            } else {
+                self.ring.push_back(Turn::Sync(owner));
+            }
+        }
+    }
+
+    /// A queued request grew to end there.
+    pub fn grew(&mut self, class: Class, owner: Owner, end: u64) {
+        if class == Class::Sync {
+            self.queue(owner).position = end;
+        }
+    }
+
+    /// A queued request became part of another one.
+    pub fn merged(&mut self, class: Class, owner: Owner) {
+        match class {
+            Class::Async => self.async_queued -= 1,
+            Class::Sync => self.queue(owner).queued -= 1,
+        }
+    }
+
+    /// A request was handed to the device.
+    pub fn started(&mut self, class: Class, owner: Owner) {
+        self.in_flight[class.index()] += 1;
+        match class {
+            Class::Async => {
+                self.async_queued -= 1;
+                self.async_left = self.async_left.saturating_sub(1);
+            }
+            Class::Sync => {
+                let q = self.queue(owner);
+                q.queued -= 1;
+                q.in_flight += 1;
+            }
+        }
+    }
+
+    /// A request ended.
+    pub fn ended(&mut self, now: u64, class: Class, owner: Owner) {
+        self.in_flight[class.index()] -= 1;
+        if class == Class::Async {
+            return;
+        }
+        let q = self.queue(owner);
+        q.in_flight -= 1;
+        q.last_end = now;
+        let empty = q.queued == 0 && q.in_flight == 0;
+        if empty && self.active == Some(Turn::Sync(owner)) && self.waits_for(owner) {
+            self.idle_until = Some(now + self.slice_idle);
+        }
+    }
+
+    /// Whether the disk is kept for a reader that has nothing queued.
+    fn waits_for(&self, owner: Owner) -> bool {
+        let q = &self.queues[usize::from(owner)];
+        let thinks_long = q.samples > 80 && q.think / q.samples > self.slice_idle;
+        self.slice_idle > 0 && q.seeks.count_ones() <= SEEKY && !thinks_long
+    }
+
+    /// Ends the turn; who has more queued waits for another one.
+    fn expire(&mut self) {
+        self.idle_until = None;
+        match self.active.take() {
+            Some(Turn::Async) if self.async_queued > 0 => {
+                self.async_waits = true;
+                self.ring.push_back(Turn::Async);
+            }
+            Some(Turn::Sync(owner)) if self.queue(owner).queued > 0 => {
+                self.queue(owner).waits_for_turn = true;
+                self.ring.push_back(Turn::Sync(owner));
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, now: u64) -> bool {
+        let Some(turn) = self.ring.pop_front() else {
+            return false;
+        };
+        self.active = Some(turn);
+        let slice = match turn {
+            Turn::Async => {
+                self.async_waits = false;
+                self.async_left = self.async_requests;
+                self.slice_async
+            }
+            Turn::Sync(owner) => {
+                self.queue(owner).waits_for_turn = false;
+                let waiting = self.ring.len() as u64 + 1;
+                let least = (2 * self.slice_idle).min(self.slice_sync);
+                (TARGET_LATENCY / waiting).clamp(least, self.slice_sync)
+            }
+        };
+        self.slice_end = now + slice;
+        true
+    }
+
+    /// Whose request is served next.
+    pub fn choose(&mut self, now: u64) -> Choice {
+        let mut first = false;
+        loop {
+            match self.active {
+                None => {
+                    if !self.begin(now) {
+                        return Choice::Nothing;
+                    }
+                    first = true;
+                }
+                Some(Turn::Async) => {
+                    let over = now >= self.slice_end || self.async_left == 0;
+                    if self.async_queued == 0 || over && !self.ring.is_empty() {
+                        self.expire();
+                    } else if self.in_flight[Class::Sync.index()] > 0 {
+                        return Choice::Nothing;
+                    } else {
+                        return Choice::Async { first };
+                    }
+                }
+                Some(Turn::Sync(owner)) => {
+                    let over = now >= self.slice_end && !self.ring.is_empty();
+                    let q = *self.queue(owner);
+                    let waits = self.waits_for(owner);
+                    if q.queued > 0 && !over {
+                        if waits && self.in_flight[Class::Async.index()] > 0 {
+                            return Choice::Nothing;
+                        }
+                        return Choice::Sync(owner);
+                    }
+                    if q.queued == 0 && !over && waits {
+                        match self.idle_until {
+                            _ if q.in_flight > 0 => return Choice::Nothing,
+                            Some(until) if now < until => return Choice::Wait(until),
+                            _ => {}
+                        }
+                    }
+                    self.expire();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cfq() -> Cfq {
+        Cfq::new(&Params::default())
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// A reader asks for the page behind its last one.
+    fn read(c: &mut Cfq, now: u64, owner: Owner, block: u64) {
+        c.insert(now, Class::Sync, owner, block, block + 32);
+    }
+
+    fn serve(c: &mut Cfq, now: u64) -> Choice {
+        let choice = c.choose(now);
+        match choice {
+            Choice::Sync(owner) => c.started(Class::Sync, owner),
+            Choice::Async { .. } => c.started(Class::Async, 0),
+            _ => {}
+        }
+        choice
+    }
+
+    #[test]
+    fn a_reader_keeps_the_disk_for_its_slice_and_is_waited_for() {
+        let mut c = cfq();
+        read(&mut c, 0, 1, 0);
+        read(&mut c, 0, 2, 1 << 20);
+        let (mut now, mut block, mut served) = (0, 0, 0);
+        loop {
+            match serve(&mut c, now) {
+                Choice::Sync(1) => served += 1,
+                Choice::Sync(2) => break,
+                other => panic!("{other:?}"),
+            }
+            now += 2 * MS;
+            c.ended(now, Class::Sync, 1);
+            assert!(
+                now >= 100 * MS || matches!(c.choose(now), Choice::Wait(t) if t == now + 8 * MS)
+            );
+            now += MS;
+            block += 32;
+            read(&mut c, now, 1, block);
+        }
+        assert!(
+            (30..=35).contains(&served),
+            "{served} in 100 ms at 3 ms each"
+        );
+    }
+
+    #[test]
+    fn who_does_not_come_back_loses_the_turn() {
+        let mut c = cfq();
+        read(&mut c, 0, 1, 0);
+        read(&mut c, 0, 2, 1 << 20);
+        assert_eq!(serve(&mut c, 0), Choice::Sync(1));
+        c.ended(MS, Class::Sync, 1);
+        assert_eq!(serve(&mut c, MS), Choice::Wait(9 * MS));
+        assert_eq!(serve(&mut c, 9 * MS), Choice::Sync(2));
+    }
+
+    #[test]
+    fn seeky_and_thoughtful_readers_are_not_waited_for() {
+        for (step, think) in [(1 << 20, MS), (32, 20 * MS)] {
+            let mut c = cfq();
+            let (mut now, mut block) = (0, 0);
+            for _ in 0..40 {
+                read(&mut c, now, 1, block);
+                assert_eq!(serve(&mut c, now), Choice::Sync(1));
+                now += MS;
+                c.ended(now, Class::Sync, 1);
+                now += think;
+                block += step;
+            }
+            read(&mut c, now, 1, block);
+            assert_eq!(serve(&mut c, now), Choice::Sync(1));
+            c.ended(now, Class::Sync, 1);
+            assert_eq!(
+                serve(&mut c, now),
+                Choice::Nothing,
+                "step {step} think {think}"
+            );
+        }
+    }
+
+    #[test]
+    fn writes_have_their_turn_and_readers_end_it() {
+        let mut c = cfq();
+        for i in 0..40 {
+            c.insert(0, Class::Async, 9, i, i + 1);
+        }
+        read(&mut c, 0, 1, 0);
+        assert_eq!(serve(&mut c, 0), Choice::Async { first: true });
+        for _ in 0..15 {
+            assert_eq!(serve(&mut c, 0), Choice::Async { first: false });
+        }
+        // The turn is over, and the device is drained before the reader begins.
+        assert_eq!(serve(&mut c, 0), Choice::Nothing);
+        for _ in 0..16 {
+            c.ended(MS, Class::Async, 9);
+        }
+        assert_eq!(serve(&mut c, MS), Choice::Sync(1));
+        c.ended(2 * MS, Class::Sync, 1);
+        assert_eq!(serve(&mut c, 10 * MS), Choice::Async { first: true });
+        read(&mut c, 10 * MS, 2, 500);
+        c.ended(11 * MS, Class::Async, 9);
+        assert_eq!(serve(&mut c, 11 * MS), Choice::Sync(2));
+    }
+}

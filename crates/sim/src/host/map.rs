@@ -1,0 +1,138 @@
+//! Mapped memory as a workload sees it.
+
+use super::{Object, TaskHost};
+use mm::mmap::{self, Backing, Touched};
+use mm::world::{Cost, World};
+use workload::{Advice, HostError, HostResult, Map, MapId, Word};
+
+/// Pages touched between two relax points.
+const BATCH: u64 = 32;
+
+/// A mapping that some task has made.
+#[derive(Debug, Clone)]
+pub(super) struct Mapped {
+    region: u32,
+    file: Option<u32>,
+    pages: u64,
+    what: String,
+}
+
+impl<const T: bool> TaskHost<'_, T> {
+    pub(super) async fn map_pages(&self, what: Map, len: u64, advice: Advice) -> HostResult<MapId> {
+        self.mm.world.charge(Cost::Syscall, 2);
+        if len == 0 || !len.is_multiple_of(4096) {
+            return Err(HostError::Unsupported(format!(
+                "a mapping of {len} bytes; it takes whole pages of 4096"
+            )));
+        }
+        let pages = u32::try_from(len / 4096).map_err(|_| HostError::OutOfMemory)?;
+        let file = match what {
+            Map::Anon => None,
+            Map::Shared(fd) | Map::Private(fd) => {
+                let o = self.get(fd)?;
+                let Object::File(id) = o.object else {
+                    return Err(HostError::Unsupported(format!("mapping {}", o.path)));
+                };
+                Some((id, o.path.to_string()))
+            }
+        };
+        let backing = match (what, &file) {
+            (Map::Shared(_), Some((mapping, _))) => Backing::Shared {
+                mapping: *mapping,
+                first: 0,
+            },
+            (Map::Private(_), Some((mapping, _))) => Backing::Private {
+                mapping: *mapping,
+                first: 0,
+            },
+            _ => Backing::Anon,
+        };
+        let advice = match advice {
+            Advice::Normal => mmap::Advice::Normal,
+            Advice::Sequential => mmap::Advice::Sequential,
+            Advice::Random => mmap::Advice::Random,
+        };
+        let region = self
+            .mm
+            .new_region(backing, pages, advice)
+            .ok_or(HostError::OutOfMemory)?;
+        let (file, what) = match file {
+            Some((id, path)) => (Some(id), path),
+            None => (None, "anonymous memory".to_owned()),
+        };
+        if let Some(id) = file {
+            self.names.hold(id);
+        }
+        let mut maps = self.names.maps.borrow_mut();
+        let slot = maps.iter().position(Option::is_none).unwrap_or(maps.len());
+        if slot == maps.len() {
+            maps.push(None);
+        }
+        maps[slot] = Some(Mapped {
+            region,
+            file,
+            pages: u64::from(pages),
+            what,
+        });
+        Ok(MapId(slot as u32))
+    }
+
+    pub(super) async fn touch_pages(
+        &self,
+        map: MapId,
+        first: u64,
+        pages: u64,
+        word: Word,
+    ) -> HostResult<()> {
+        let (region, inside) = {
+            let maps = self.names.maps.borrow();
+            let m = maps.get(map.0 as usize).and_then(Option::as_ref);
+            let m = m.ok_or_else(|| HostError::Unsupported("memory that is not mapped".into()))?;
+            (m.region, first + pages <= m.pages)
+        };
+        assert!(inside, "a program touches what it has mapped");
+        let write = word.store.is_some();
+        let mut at = first;
+        while at < first + pages {
+            let n = BATCH.min(first + pages - at);
+            self.mm.world.charge(Cost::Touch, n as u32);
+            for page in at..at + n {
+                let page = page as u32;
+                if self.mm.touch_mapped(region, page, write) {
+                    continue;
+                }
+                match self.mm.touch(region, page, write).await {
+                    Touched::Ok => {}
+                    Touched::OutOfMemory => return Err(HostError::OutOfMemory),
+                    Touched::BusError => {
+                        let maps = self.names.maps.borrow();
+                        let what = maps[map.0 as usize].as_ref().map(|m| m.what.clone());
+                        return Err(HostError::Io(what.unwrap_or_default()));
+                    }
+                }
+            }
+            self.mm.world.relax().await;
+            at += n;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn unmap_pages(&self, map: MapId) -> HostResult<()> {
+        self.mm.world.charge(Cost::Syscall, 1);
+        let gone = self
+            .names
+            .maps
+            .borrow_mut()
+            .get_mut(map.0 as usize)
+            .and_then(Option::take);
+        let Some(m) = gone else {
+            return Err(HostError::Unsupported("memory that is not mapped".into()));
+        };
+        self.mm.free_region(m.region);
+        self.mm.world.relax().await;
+        if let Some(id) = m.file {
+            self.let_go(id).await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! `mmap-strm`: streaming stores to mapped memory, in two stages (reference 07 §1.2).
+//!
+//! Stage 1: each of T processes maps a sparse file and stores a word into every page, once. Stage
+//! 2: T processes store in several passes through a mapped file each, checking what the pass
+//! before has left, while T others do the same in anonymous memory. The harness of 2011 sized all
+//! of it by the machine's memory; the defaults are its figures.
+
+use crate::command::{Command, CommandError, Process, Report, Step};
+use crate::host::{Advice, Host, HostResult, Map, OpenFlags, Word};
+use crate::shell;
+
+const PAGE: u64 = 4096;
+/// Pages touched by one call of the host.
+const CHUNK: u64 = 256;
+
+/// A parsed command line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MmapStrm {
+    /// Processes of a kind.
+    threads: u32,
+    /// The files' directory.
+    dir: String,
+    /// Stage 1 writes this many tenths of memory; 0: no stage 1.
+    stream_tenths: u64,
+    /// Stage 2 maps this many tenths of memory; 0: no stage 2.
+    mixed_tenths: u64,
+    /// Percent of stage 2 that is file.
+    file_percent: u64,
+    file_passes: u64,
+    anon_passes: u64,
+    /// Bytes of memory to size by, if not the machine's.
+    memory: Option<u64>,
+}
+
+/// What a process does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Worker {
+    kind: Kind,
+    nth: u32,
+    of: MmapStrm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Stream,
+    File,
+    Anon,
+}
+
+const ACCEPTED: &str = "mmap-strm [-t PROCESSES] [-d DIR] [--stream MEMORIES] [--mixed MEMORIES] \
+     [--file-share PERCENT] [--file-passes N] [--anon-passes N] [--memory BYTES[K|M|G]]; MEMORIES is a \
+     multiple of the machine's memory with at most one decimal";
+
+impl MmapStrm {
+    /// Reads a command line.
+    pub(crate) fn parse(
+        name: &shell::Word,
+        operands: &[shell::Word],
+    ) -> Result<Self, CommandError> {
+        let mut it = operands.iter();
+        let mut s = Self {
+            threads: 4,
+            dir: "mmap-strm".into(),
+            stream_tenths: 100,
+            mixed_tenths: 30,
+            file_percent: 70,
+            file_passes: 10,
+            anon_passes: 5,
+            memory: None,
+        };
+        while let Some(option) = it.next() {
+            let Some(value) = it.next() else {
+                return Err(CommandError::new(
+                    option.span.clone(),
+                    format!("`{}` is unknown or has no value", option.text),
+                    ACCEPTED,
+                ));
+            };
+            let wrong = || {
+                CommandError::new(
+                    value.span.clone(),
+                    format!("`{}` is no value for `{}`", value.text, option.text),
+                    ACCEPTED,
+                )
+            };
+            let number = |from: u64, to: u64| {
+                let n = value.text.parse::<u64>().ok();
+                n.filter(|n| (from..=to).contains(n)).ok_or_else(wrong)
+            };
+            match option.text.as_str() {
+                "-t" => s.threads = number(1, 128)? as u32,
+                "-d" => s.dir = value.text.clone(),
+                "--stream" => s.stream_tenths = tenths(&value.text).ok_or_else(wrong)?,
+                "--mixed" => s.mixed_tenths = tenths(&value.text).ok_or_else(wrong)?,
+                "--file-share" => s.file_percent = number(0, 100)?,
+                "--file-passes" => s.file_passes = number(1, 1000)?,
+                "--anon-passes" => s.anon_passes = number(1, 1000)?,
+                "--memory" => {
+                    let n = bytes(&value.text).ok_or_else(wrong)?;
+                    s.memory = Some(n);
+                }
+                _ => {
+                    return Err(CommandError::new(
+                        option.span.clone(),
+                        format!("`{}` is no option of mmap-strm", option.text),
+                        ACCEPTED,
+                    ));
+                }
+            }
+        }
+        if s.stream_tenths == 0 && s.mixed_tenths == 0 {
+            return Err(CommandError::new(
+                name.span.clone(),
+                "neither stage has anything to do",
+                ACCEPTED,
+            ));
+        }
+        Ok(s)
+    }
+
+    /// The processes: those of a stage run at the same time, the next stage starts when all ended.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut stage = |kinds: &[Kind]| {
+            for &kind in kinds {
+                for nth in 0..self.threads {
+                    let worker = Worker {
+                        kind,
+                        nth,
+                        of: self.clone(),
+                    };
+                    steps.push(Step::Background(Process {
+                        commands: vec![Command::MmapWorker(worker)],
+                    }));
+                }
+            }
+            steps.push(Step::Wait);
+        };
+        if self.stream_tenths > 0 {
+            stage(&[Kind::Stream]);
+        }
+        if self.mixed_tenths > 0 {
+            match self.file_percent {
+                0 => stage(&[Kind::Anon]),
+                100 => stage(&[Kind::File]),
+                _ => stage(&[Kind::File, Kind::Anon]),
+            }
+        }
+        steps
+    }
+}
+
+/// Bytes with an optional K, M or G.
+fn bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        b'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let n = digits.parse::<u64>().ok()?;
+    // More than 2^50 bytes overflow nothing below and fit no machine.
+    n.checked_mul(1 << shift)
+        .filter(|n| (PAGE..=1 << 50).contains(n))
+}
+
+/// A multiple with at most one decimal, in tenths.
+fn tenths(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    if part.len() != 1 {
+        return None;
+    }
+    let n = whole.parse::<u64>().ok()?.checked_mul(10)? + part.parse::<u64>().ok()?;
+    (n <= 10_000).then_some(n)
+}
+
+impl Worker {
+    /// Runs the process to its end.
+    ///
+    /// # Errors
+    /// The host's first.
+    pub async fn run<H: Host>(&self, host: &H) -> HostResult<Report> {
+        let s = &self.of;
+        let memory = match s.memory {
+            Some(bytes) => bytes,
+            None => host.memory()?,
+        };
+        let (tenths, percent, passes) = match self.kind {
+            Kind::Stream => (s.stream_tenths, 100, 1),
+            Kind::File => (s.mixed_tenths, s.file_percent, s.file_passes),
+            Kind::Anon => (s.mixed_tenths, 100 - s.file_percent, s.anon_passes),
+        };
+        let total = u128::from(memory) * u128::from(tenths * percent) / 1000;
+        let pages = (total as u64 / PAGE / u64::from(s.threads)).max(1);
+        let map = match self.kind {
+            Kind::Anon => host.map(Map::Anon, pages * PAGE, Advice::Normal).await?,
+            Kind::Stream | Kind::File => {
+                let what = if self.kind == Kind::Stream {
+                    "stream"
+                } else {
+                    "mixed"
+                };
+                let path = format!("{}/{what}.{}", s.dir, self.nth);
+                let flags = OpenFlags {
+                    read: true,
+                    write: true,
+                    create: true,
+                    truncate: true,
+                    ..OpenFlags::default()
+                };
+                let fd = host.open(&path, flags).await?;
+                host.truncate(fd, pages * PAGE).await?;
+                let map = host
+                    .map(Map::Shared(fd), pages * PAGE, Advice::Normal)
+                    .await?;
+                host.close(fd).await?;
+                map
+            }
+        };
+        for pass in 1..=passes {
+            let word = Word {
+                expect: Some(pass - 1),
+                store: Some(pass),
+            };
+            let mut at = 0;
+            while at < pages {
+                let n = CHUNK.min(pages - at);
+                host.touch(map, at, n, word).await?;
+                at += n;
+            }
+        }
+        host.unmap(map).await?;
+        let name = match self.kind {
+            Kind::Stream => "stream",
+            Kind::File => "mixed file",
+            Kind::Anon => "mixed anonymous",
+        };
+        Ok(Report {
+            metrics: vec![(format!("{name} stores"), "stores", (pages * passes) as f64)],
+        })
+    }
+}
