@@ -234,8 +234,12 @@ fn the_order_of_eviction_is_a_switch_that_may_be_an_axis() {
 #[test]
 fn the_experiments_of_the_project_are_read() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for entry in std::fs::read_dir(root.join("experiments")).unwrap() {
-        let path = entry.unwrap().path();
+    let mut left = vec![root.join("experiments")];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(std::fs::read_dir(path).unwrap().map(|e| e.unwrap().path()));
+            continue;
+        }
         // Job files stand beside the experiments that name them.
         if path.extension().is_some_and(|e| e == "fio") {
             continue;

@@ -372,12 +372,12 @@ mod tests {
     #[test]
     fn an_expired_request_starts_the_next_batch() {
         let mut e = elevator();
-        add(&mut e, 0, Class::Async, 900);
+        add(&mut e, 0, Class::Async, 300);
         for slot in 0..60 {
             add(&mut e, 4_000_000_000, Class::Async, slot);
         }
         let order = serve(&mut e, 5_000_000_000, 3);
-        assert_eq!(order, [900, 0, 1]);
+        assert_eq!(order, [300, 0, 1]);
     }
 
     #[test]
