@@ -104,20 +104,24 @@ impl<W: World> Mm<W> {
         if self.frames.test_and_clear(pfn, flag::RECLAIM) {
             self.rotate_reclaimable_page(pfn);
         }
+        let f = self.frames.flags(pfn);
+        let file = (f & flag::SWAPCACHE == 0).then(|| self.frames.mapping(pfn));
+        if let Some(mapping) = file {
+            if failed {
+                self.mappings[mapping as usize].state.fetch_or(AS_EIO);
+            }
+            self.tag_clear(mapping, self.frames.index(pfn), Tag::Writeback);
+        }
+        // The bit goes last: without it the page may be written again, or leave the file.
         let before = self.frames.clear_flags(pfn, flag::WRITEBACK);
         assert!(
             before & flag::WRITEBACK != 0,
             "frame {pfn} was not under writeback"
         );
-        let (cpu, z) = (self.world.cpu(), self.frames.zone(pfn));
+        let (cpu, z) = (self.world.cpu(), (before >> flag::ZONE_SHIFT) as usize);
         self.stat.dec(cpu, z, ZoneStat::NrWriteback);
-        if before & flag::SWAPCACHE == 0 {
-            let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));
-            self.tag_clear(mapping, index, Tag::Writeback);
+        if let Some(mapping) = file {
             let m = &self.mappings[mapping as usize];
-            if failed {
-                m.state.fetch_or(AS_EIO);
-            }
             if m.accounts_dirty() {
                 self.add_bdi_stat(m.bdi(), BdiStat::Writeback, -1);
                 self.bdi_writeout_inc(m.bdi());
@@ -154,10 +158,28 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// The page at an index of a file, locked. Where tasks run at the same time this is the way to
+    /// hold on to a page: reclaim leaves a locked page in its file.
+    pub async fn find_lock_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
+        loop {
+            let pfn = self.find_page(mapping, index)?;
+            let q = queue::page(pfn);
+            let ticket = self.world.ticket(q);
+            match self.find_trylock_page(mapping, index)? {
+                (locked, true) => return Some(locked),
+                // The ticket is for this page's queue only.
+                (busy, false) if busy == pfn => {
+                    self.world.wait(q, ticket, None).await;
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Releases the page lock.
     pub fn unlock_page(&self, pfn: Pfn) {
         assert!(
-            self.frames.test_and_clear(pfn, flag::LOCKED),
+            self.frames.clear_flags(pfn, flag::LOCKED | flag::WAITERS) & flag::LOCKED != 0,
             "frame {pfn} was not locked"
         );
         self.world.wake(queue::page(pfn));
@@ -172,6 +194,36 @@ impl<W: World> Mm<W> {
     /// Whether nothing of a file is cached.
     pub fn mapping_has_no_pages(&self, mapping: u32) -> bool {
         self.mappings[mapping as usize].nrpages.get() == 0
+    }
+
+    /// Drops every page of a file from an index on, beside tasks that read, write and reclaim. New
+    /// pages may enter meanwhile unless the caller keeps them out.
+    pub async fn truncate_shared(&self, mapping: u32, first: u32) {
+        let mut from = first;
+        while let Some((index, _)) = self.first_page_from(mapping, from) {
+            from = index;
+            let Some(pfn) = self.find_lock_page(mapping, index).await else {
+                continue;
+            };
+            self.wait_on_page_writeback(pfn).await;
+            // A reclaimer that has isolated the page finds it locked and puts it back.
+            while !self.try_delete_from_lru(pfn) {
+                self.world.relax().await;
+            }
+            // A batch that still holds the page lets go of it when it is drained.
+            while self.frames.has(pfn, flag::PINNED) {
+                for cpu in 0..self.config.cpus {
+                    self.lru_add_drain_cpu(cpu);
+                }
+                self.world.relax().await;
+            }
+            if self.clear_page_dirty_for_io(pfn) {
+                self.tag_clear(mapping, index, Tag::Dirty);
+            }
+            self.remove_from_page_cache(pfn);
+            self.unlock_isolated(pfn);
+            self.free_page(pfn, false);
+        }
     }
 
     /// Drops every page of a file from an index on. If dirty pages stay in front of it, the inode

@@ -77,6 +77,8 @@ pub mod flag {
     pub const META: u32 = 1 << 18;
     /// Temporarily referenced by a task across a wait; reclaim leaves it alone.
     pub const PINNED: u32 = 1 << 19;
+    /// Some task waits for LOCKED to be cleared.
+    pub const WAITERS: u32 = 1 << 20;
     /// The zone's number.
     pub const ZONE_SHIFT: u32 = 24;
     /// Everything that must be clear when a page is freed.

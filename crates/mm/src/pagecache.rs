@@ -4,6 +4,9 @@
 //! count, its parent, and two tag bitmaps; a tag on an inner node says that some page below it
 //! carries the tag, so the next dirty page of a large file is found in a few steps. The last leaf
 //! used is remembered per file: sequential access walks the tree once in 64 pages.
+//!
+//! A file's tree, its tags and the remembered leaf belong to the file's tree lock; the chain of free
+//! nodes, which all files share, belongs to the pool's.
 
 use crate::frame::{NO_PFN, flag};
 use crate::vmstat::ZoneStat;
@@ -30,6 +33,17 @@ pub enum Tag {
     Writeback,
 }
 
+/// What became of a page that was to enter a file's index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entered {
+    /// It is there.
+    Added,
+    /// Another page is there.
+    Exists,
+    /// The pool of tree nodes is exhausted.
+    NoMemory,
+}
+
 /// The pool of tree nodes.
 pub(crate) struct Nodes<W: World> {
     words: Box<[[W::U32; NODE_WORDS]]>,
@@ -39,6 +53,7 @@ pub(crate) struct Nodes<W: World> {
     /// Nodes never used so far start here.
     fresh: W::U32,
     in_use: W::U32,
+    lock: W::Lock,
 }
 
 impl<W: World> Nodes<W> {
@@ -49,6 +64,7 @@ impl<W: World> Nodes<W> {
             free: bytemuck::Zeroable::zeroed(),
             fresh: bytemuck::Zeroable::zeroed(),
             in_use: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
         };
         nodes.free.set(NO_NODE);
         nodes
@@ -114,7 +130,7 @@ fn capacity(level: u32) -> u64 {
 }
 
 impl<W: World> Mm<W> {
-    /// The leaf that holds `index`, if the tree has it.
+    /// The leaf that holds `index`, if the tree has it; the caller holds the tree lock.
     #[inline(always)]
     fn leaf(&self, mapping: u32, index: u32) -> Option<u32> {
         let m = &self.mappings[mapping as usize];
@@ -148,6 +164,35 @@ impl<W: World> Mm<W> {
     /// The page at an index of a file.
     #[inline]
     pub fn find_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.page_at(mapping, index))
+    }
+
+    /// The page at an index of a file, and whether the caller has its lock now. No page can leave
+    /// the file between the look and the lock.
+    pub(crate) fn find_trylock_page(&self, mapping: u32, index: u32) -> Option<(Pfn, bool)> {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| {
+            let pfn = self.page_at(mapping, index)?;
+            let free = |before: u32| before & flag::LOCKED == 0;
+            let mine = free(self.frames.set_flags(pfn, flag::LOCKED))
+                // Whoever unlocks it from here on sees that somebody waits.
+                || free(self.frames.set_flags(pfn, flag::WAITERS | flag::LOCKED));
+            Some((pfn, mine))
+        })
+    }
+
+    /// The page at an index of a file, locked, if its lock is free.
+    pub fn find_page_if_unlocked(&self, mapping: u32, index: u32) -> Option<Pfn> {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| {
+            self.page_at(mapping, index)
+                .filter(|&pfn| self.try_lock_page(pfn))
+        })
+    }
+
+    #[inline]
+    fn page_at(&self, mapping: u32, index: u32) -> Option<Pfn> {
         let leaf = self.leaf(mapping, index)?;
         match self
             .nodes_pool
@@ -161,9 +206,13 @@ impl<W: World> Mm<W> {
 
     /// Makes sure the leaf for `index` exists. `None`: the node pool is exhausted.
     fn leaf_or_create(&self, mapping: u32, index: u32) -> Option<u32> {
-        if let Some(leaf) = self.leaf(mapping, index) {
-            return Some(leaf);
-        }
+        self.leaf(mapping, index).or_else(|| {
+            let pool = &self.nodes_pool;
+            pool.lock.with(|| self.create_leaf(mapping, index))
+        })
+    }
+
+    fn create_leaf(&self, mapping: u32, index: u32) -> Option<u32> {
         let (m, pool) = (&self.mappings[mapping as usize], &self.nodes_pool);
         if pool.available() < 12 {
             return None;
@@ -205,25 +254,26 @@ impl<W: World> Mm<W> {
         Some(node)
     }
 
-    /// Enters a page into a file's index. `false`: the node pool is exhausted.
+    /// Enters a page into a file's index.
     #[inline]
-    pub(crate) fn index_insert(&self, mapping: u32, index: u32, pfn: Pfn) -> bool {
+    fn index_insert(&self, mapping: u32, index: u32, pfn: Pfn) -> Entered {
         let m = &self.mappings[mapping as usize];
         self.world.charge(Cost::PageIndex, 1);
         m.tree_lock.with(|| {
             let Some(leaf) = self.leaf_or_create(mapping, index) else {
-                return false;
+                return Entered::NoMemory;
             };
             let slot = self.nodes_pool.word(leaf, (index & (SLOTS - 1)) as usize);
-            assert!(
-                slot.get() == 0,
-                "page {index} of mapping {mapping} is cached already"
-            );
+            if slot.get() != 0 {
+                return Entered::Exists;
+            }
+            let meta = if m.is_meta() { flag::META } else { 0 };
+            self.frames.set_mapping(pfn, mapping, index);
+            self.frames.set_flags(pfn, flag::CACHED | meta);
             slot.set(pfn + 1);
             self.nodes_pool.word(leaf, SHAPE).fetch_add(1);
             m.nrpages.fetch_add(1);
-            self.frames.set_mapping(pfn, mapping, index);
-            true
+            Entered::Added
         })
     }
 
@@ -254,7 +304,7 @@ impl<W: World> Mm<W> {
                 }
                 let parent = pool.word(node, PARENT).get();
                 let at = pool.slot_in_parent(node);
-                pool.release(node);
+                pool.lock.with(|| pool.release(node));
                 if parent == NO_NODE {
                     m.root.set(NO_NODE);
                     break;
@@ -269,6 +319,12 @@ impl<W: World> Mm<W> {
     /// Sets a tag on a cached page.
     #[inline]
     pub(crate) fn tag_set(&self, mapping: u32, index: u32, tag: Tag) {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.set_tag_at(mapping, index, tag));
+    }
+
+    #[inline]
+    fn set_tag_at(&self, mapping: u32, index: u32, tag: Tag) {
         let pool = &self.nodes_pool;
         let mut node = self.leaf(mapping, index).expect("a tagged page is cached");
         let mut slot = index & (SLOTS - 1);
@@ -285,6 +341,12 @@ impl<W: World> Mm<W> {
     /// Clears a tag on a cached page.
     #[inline]
     pub(crate) fn tag_clear(&self, mapping: u32, index: u32, tag: Tag) {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.clear_tag_at(mapping, index, tag));
+    }
+
+    #[inline]
+    fn clear_tag_at(&self, mapping: u32, index: u32, tag: Tag) {
         let pool = &self.nodes_pool;
         let mut node = self.leaf(mapping, index).expect("a tagged page is cached");
         let mut slot = index & (SLOTS - 1);
@@ -300,6 +362,11 @@ impl<W: World> Mm<W> {
 
     /// The first index at or after `from` whose page carries the tag.
     pub fn next_tagged(&self, mapping: u32, tag: Tag, from: u32) -> Option<u32> {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.tagged_from(mapping, tag, from))
+    }
+
+    fn tagged_from(&self, mapping: u32, tag: Tag, from: u32) -> Option<u32> {
         let pool = &self.nodes_pool;
         if let Some(leaf) = self.leaf(mapping, from) {
             let bits = pool.tag(leaf, tag).get() >> (from & (SLOTS - 1));
@@ -344,6 +411,11 @@ impl<W: World> Mm<W> {
 
     /// How many pages from `from` on carry the tag without a gap, up to `max`.
     pub fn tagged_run(&self, mapping: u32, tag: Tag, from: u32, max: u32) -> u32 {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.run_from(mapping, tag, from, max))
+    }
+
+    fn run_from(&self, mapping: u32, tag: Tag, from: u32, max: u32) -> u32 {
         let mut n = 0;
         while n < max {
             let at = from + n;
@@ -376,29 +448,42 @@ impl<W: World> Mm<W> {
 
     /// Whether any page of a file carries the tag.
     pub fn mapping_tagged(&self, mapping: u32, tag: Tag) -> bool {
-        let root = self.mappings[mapping as usize].root.get();
-        root != NO_NODE && self.nodes_pool.tag(root, tag).get() != 0
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| {
+            let root = m.root.get();
+            root != NO_NODE && self.nodes_pool.tag(root, tag).get() != 0
+        })
     }
 
-    /// Enters a fresh page into a file's cache and hands it to the inactive list.
+    /// Enters a fresh page into a file's cache and hands it to the inactive list. `false`: the
+    /// node pool is exhausted.
+    ///
+    /// # Panics
+    /// If the file has a page there; where other tasks run meanwhile, use
+    /// [`Mm::enter_page_cache_lru`].
     pub fn add_to_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> bool {
-        debug_assert!(!self.frames.any(pfn, flag::CACHED | flag::ANON));
-        if !self.index_insert(mapping, index, pfn) {
-            return false;
+        match self.enter_page_cache_lru(pfn, mapping, index) {
+            Entered::Added => true,
+            Entered::NoMemory => false,
+            Entered::Exists => panic!("page {index} of mapping {mapping} is cached already"),
         }
-        let meta = if self.mappings[mapping as usize].is_meta() {
-            flag::META
-        } else {
-            0
-        };
-        self.frames.set_flags(pfn, flag::CACHED | meta);
+    }
+
+    /// Enters a fresh page into a file's cache, unless somebody was faster, and hands it to the
+    /// inactive list. A page that others must not see unfilled is locked before.
+    pub fn enter_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> Entered {
+        debug_assert!(!self.frames.any(pfn, flag::CACHED | flag::ANON));
+        let entered = self.index_insert(mapping, index, pfn);
+        if entered != Entered::Added {
+            return entered;
+        }
         self.stat.inc(
             self.world.cpu(),
             self.frames.zone(pfn),
             ZoneStat::NrFilePages,
         );
         self.lru_cache_add(pfn, crate::lru::Lru::InactiveFile);
-        true
+        Entered::Added
     }
 
     /// Takes a clean page out of its file's cache.
@@ -416,6 +501,11 @@ impl<W: World> Mm<W> {
 
     /// Every cached page of a file in index order; for checks and truncation.
     pub(crate) fn first_page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.page_from(mapping, from))
+    }
+
+    fn page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
         let pool = &self.nodes_pool;
         let root = self.mappings[mapping as usize].root.get();
         if root == NO_NODE {

@@ -5,7 +5,7 @@
 
 use crate::frame::{NO_PFN, flag};
 use crate::vmstat::VmEvent;
-use crate::world::{Cost, Word32, World};
+use crate::world::{Cost, ShortLock, Word32, World};
 use crate::{Mm, Pfn};
 
 /// One zone's list on one CPU.
@@ -13,6 +13,8 @@ pub(crate) struct Pcp<W: World> {
     ring: Box<[W::U32]>,
     front: W::U32,
     count: W::U32,
+    /// A drain of all CPUs' lists takes pages from lists that are not its CPU's.
+    lock: W::Lock,
 }
 
 impl<W: World> Pcp<W> {
@@ -21,6 +23,7 @@ impl<W: World> Pcp<W> {
             ring: bytemuck::zeroed_slice_box((most + 1).next_power_of_two() as usize),
             front: bytemuck::Zeroable::zeroed(),
             count: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
         }
     }
 
@@ -84,11 +87,13 @@ impl<W: World> Mm<W> {
     #[inline]
     pub(crate) fn rmqueue_pcp(&self, z: usize) -> Option<Pfn> {
         let pcp = self.pcp(z, self.world.cpu());
-        if let Some(pfn) = pcp.pop_front() {
-            return Some(pfn);
-        }
-        self.rmqueue_bulk(z, self.zones[z].pcp_batch, |pfn| pcp.push_back(pfn));
-        pcp.pop_front()
+        pcp.lock.with(|| {
+            if let Some(pfn) = pcp.pop_front() {
+                return Some(pfn);
+            }
+            self.rmqueue_bulk(z, self.zones[z].pcp_batch, |pfn| pcp.push_back(pfn));
+            pcp.pop_front()
+        })
     }
 
     /// Frees a single page to this CPU's list; over `high`, a batch goes back to the buddy lists.
@@ -105,15 +110,17 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageFree, 1);
         let zone = &self.zones[z];
         let pcp = self.pcp(z, self.world.cpu());
-        if cold {
-            pcp.push_back(pfn);
-        } else {
-            pcp.push_front(pfn);
-        }
-        if pcp.count() >= zone.pcp_high {
-            // The coldest pages go back first.
-            self.free_bulk(z, (0..zone.pcp_batch).map_while(|_| pcp.pop_back()));
-        }
+        pcp.lock.with(|| {
+            if cold {
+                pcp.push_back(pfn);
+            } else {
+                pcp.push_front(pfn);
+            }
+            if pcp.count() >= zone.pcp_high {
+                // The coldest pages go back first.
+                self.free_bulk(z, (0..zone.pcp_batch).map_while(|_| pcp.pop_back()));
+            }
+        });
     }
 
     /// Returns every page of every CPU's lists to the buddy lists.
@@ -122,7 +129,8 @@ impl<W: World> Mm<W> {
             for cpu in 0..self.config.cpus {
                 let pcp = self.pcp(z, cpu);
                 if pcp.count() > 0 {
-                    self.free_bulk(z, std::iter::from_fn(|| pcp.pop_back()));
+                    pcp.lock
+                        .with(|| self.free_bulk(z, std::iter::from_fn(|| pcp.pop_back())));
                 }
             }
         }

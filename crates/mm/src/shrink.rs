@@ -10,7 +10,7 @@ use crate::trace::{Event, IsolateMode, TrackPath};
 use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::{Class, Cost, ShortLock, Word32, Word64, World, WritebackControl, Writepage};
 use crate::zone::{Mark, ZONE_CONGESTED};
-use crate::{Mm, Pfn};
+use crate::{Mm, Pfn, queue};
 
 /// Pages scanned and reclaimed at a time.
 pub const SWAP_CLUSTER_MAX: u64 = 32;
@@ -218,6 +218,8 @@ impl<W: World> Mm<W> {
                 self.frames.add_tail(mine, pfn);
                 taken += 1;
             }
+            let file = usize::from(lru.is_file());
+            self.zones[z].recent_scanned[file].fetch_add(u64::from(taken));
         });
         let cpu = self.world.cpu();
         let isolated = if lru.is_file() {
@@ -229,7 +231,6 @@ impl<W: World> Mm<W> {
             .add(cpu, z, ZoneStat::of_lru(lru), -(taken as i32));
         self.stat.add(cpu, z, isolated, taken as i32);
         self.zones[z].pages_scanned.fetch_add(u64::from(scanned));
-        self.zones[z].recent_scanned[usize::from(lru.is_file())].fetch_add(u64::from(taken));
         self.world.charge(Cost::Lru, taken);
         self.trace(|| Event::LruIsolate {
             mode,
@@ -244,7 +245,6 @@ impl<W: World> Mm<W> {
     /// Scans an active list (reference 03 §6).
     pub(crate) fn shrink_active_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         self.lru_add_drain();
-        let zone = &self.zones[z];
         let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Active, sc.order);
         self.stat
             .zone_event(z, ZoneEvent::PgRefill, u64::from(scanned));
@@ -252,7 +252,6 @@ impl<W: World> Mm<W> {
         let (mut rotated, mut deactivated) = (0, 0);
         for _ in 0..taken {
             let pfn = self.frames.first(mine);
-            self.frames.del(pfn);
             let f = self.frames.flags(pfn);
             let young = self.take_young(pfn);
             if f & flag::UNEVICTABLE == 0 {
@@ -266,10 +265,18 @@ impl<W: World> Mm<W> {
             }
             self.putback_lru_page(z, pfn);
         }
-        zone.recent_rotated[usize::from(lru.is_file())].fetch_add(rotated);
+        self.count_rotated(z, lru.is_file(), rotated);
         self.stat.event(VmEvent::PgDeactivate, deactivated);
         self.count_isolated(z, lru.is_file(), -(taken as i32));
         self.world.charge(Cost::PageScan, taken);
+    }
+
+    /// The balance statistics belong to the list lock, under which they are halved.
+    fn count_rotated(&self, z: usize, file: bool, n: u64) {
+        let zone = &self.zones[z];
+        zone.lru_lock.with(|| {
+            zone.recent_rotated[usize::from(file)].fetch_add(n);
+        });
     }
 
     fn count_isolated(&self, z: usize, file: bool, n: i32) {
@@ -340,12 +347,11 @@ impl<W: World> Mm<W> {
             if pfn == mine {
                 break;
             }
-            self.frames.del(pfn);
             if self.putback_lru_page(z, pfn).is_active() {
                 rotated += 1;
             }
         }
-        self.zones[z].recent_rotated[usize::from(file)].fetch_add(rotated);
+        self.count_rotated(z, file, rotated);
         self.count_isolated(z, file, -(taken as i32));
         self.stat.zone_event(z, ZoneEvent::PgSteal, batch.reclaimed);
         if sc.kswapd {
@@ -409,10 +415,9 @@ impl<W: World> Mm<W> {
             match verdict {
                 Verdict::Free => {
                     self.frames.del(pfn);
-                    self.frames.clear_flags(
-                        pfn,
-                        flag::LOCKED | flag::REFERENCED | flag::ACTIVE | flag::RECLAIM,
-                    );
+                    self.frames
+                        .clear_flags(pfn, flag::REFERENCED | flag::ACTIVE | flag::RECLAIM);
+                    self.unlock_isolated(pfn);
                     freed[batch.reclaimed as usize] = pfn;
                     batch.reclaimed += 1;
                 }
@@ -440,8 +445,13 @@ impl<W: World> Mm<W> {
         batch
     }
 
-    fn unlock_isolated(&self, pfn: Pfn) {
-        self.frames.clear_flags(pfn, flag::LOCKED);
+    /// Releases the lock that reclaim tried. Few pages have waiters, so only those are woken for.
+    pub(crate) fn unlock_isolated(&self, pfn: Pfn) {
+        let before = self.frames.clear_flags(pfn, flag::LOCKED | flag::WAITERS);
+        debug_assert!(before & flag::LOCKED != 0);
+        if before & flag::WAITERS != 0 {
+            self.world.wake(queue::page(pfn));
+        }
     }
 
     /// The decisions of reference 03 §5 up to the point where a dirty page would be written.
@@ -610,19 +620,33 @@ impl<W: World> Mm<W> {
 
     /// Takes a page off its LRU list for good; it must be on one or in an add batch.
     pub(crate) fn delete_from_lru(&self, pfn: Pfn) {
+        assert!(self.try_delete_from_lru(pfn), "frame {pfn} is on no list");
+    }
+
+    /// Takes a page off its LRU list for good. `false`: a reclaimer has isolated it and will put
+    /// it back.
+    pub(crate) fn try_delete_from_lru(&self, pfn: Pfn) -> bool {
         if !self.frames.has(pfn, flag::LRU) || self.frames.has(pfn, flag::PINNED) {
             for cpu in 0..self.config.cpus {
                 self.lru_add_drain_cpu(cpu);
             }
         }
-        let f = self.frames.clear_flags(pfn, flag::LRU);
-        assert!(f & flag::LRU != 0, "frame {pfn} is on no list");
-        let (z, lru) = (self.frames.zone(pfn), Lru::of(f));
-        self.zones[z].lru_lock.with(|| self.frames.del(pfn));
+        let z = self.frames.zone(pfn);
+        let listed = self.zones[z].lru_lock.with(|| {
+            let f = self.frames.clear_flags(pfn, flag::LRU);
+            (f & flag::LRU != 0).then(|| {
+                self.frames.del(pfn);
+                Lru::of(f)
+            })
+        });
+        let Some(lru) = listed else {
+            return false;
+        };
         self.stat
             .add(self.world.cpu(), z, ZoneStat::of_lru(lru), -1);
         self.frames
             .clear_flags(pfn, flag::ACTIVE | flag::REFERENCED | flag::RECLAIM);
         self.world.charge(Cost::Lru, 1);
+        true
     }
 }

@@ -7,6 +7,7 @@
 use crate::{Mm, Pfn, trace::Event};
 use std::cell::Cell;
 use std::future::Future;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// A 32-bit word of engine state: a plain cell in the virtual world, an atomic in the live one.
 pub trait Word32 {
@@ -81,6 +82,42 @@ macro_rules! cell_word {
 
 cell_word!(u32, Word32);
 cell_word!(u64, Word64);
+
+/// One total order of all operations: the engine's text tests one word after it has written
+/// another (kswapd's sleep mark against the free pages) and counts on that order.
+macro_rules! atomic_word {
+    ($atomic:ty, $int:ty, $trait:ident) => {
+        impl $trait for $atomic {
+            #[inline(always)]
+            fn get(&self) -> $int {
+                self.load(SeqCst)
+            }
+            #[inline(always)]
+            fn set(&self, v: $int) {
+                self.store(v, SeqCst);
+            }
+            #[inline(always)]
+            fn fetch_add(&self, n: $int) -> $int {
+                <$atomic>::fetch_add(self, n, SeqCst)
+            }
+            #[inline(always)]
+            fn fetch_sub(&self, n: $int) -> $int {
+                <$atomic>::fetch_sub(self, n, SeqCst)
+            }
+            #[inline(always)]
+            fn fetch_or(&self, bits: $int) -> $int {
+                <$atomic>::fetch_or(self, bits, SeqCst)
+            }
+            #[inline(always)]
+            fn fetch_and(&self, bits: $int) -> $int {
+                <$atomic>::fetch_and(self, bits, SeqCst)
+            }
+        }
+    };
+}
+
+atomic_word!(AtomicU32, u32, Word32);
+atomic_word!(AtomicU64, u64, Word64);
 
 /// A lock held for a few instructions. It takes a closure, so no guard can live across an await.
 pub trait ShortLock {
