@@ -1,0 +1,199 @@
+//! The pages themselves, and who may touch their bytes.
+//!
+//! One allocation holds all frames, 4096 bytes each, found by frame number. The engine's page bits
+//! say who may touch them:
+//!
+//! - The holder of a page's lock ([`Locked`]) may read it, and may write it while it is not under
+//!   writeback.
+//! - Whoever put a page under writeback ([`Writeback`]) may read it until he ends it, with or without
+//!   the lock.
+//! - Nobody else looks at it. Reclaim, which also takes the lock, moves and frees pages without
+//!   touching their bytes; a locked page is never freed and a page under writeback neither.
+//!
+//! `WRITEBACK` is set by a lock holder only, so a holder who has seen it clear may write until he
+//! lets go. This is all the `unsafe` of the crate.
+#![allow(unsafe_code)]
+
+use crate::LiveMm;
+use mm::Pfn;
+use mm::alloc::Gfp;
+use mm::frame::flag;
+use mm::pagecache::Entered;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+
+/// The memory of all frames.
+pub struct Arena {
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the arena is memory without thread affinity; who may touch which bytes when is ruled by
+// the page bits (module documentation).
+unsafe impl Send for Arena {}
+// SAFETY: as above; the arena itself hands out no reference to bytes but through the two tokens.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// Zeroed memory for `frames` pages; the operating system gives it as it is touched.
+    pub fn new(frames: usize) -> Self {
+        let size = frames.checked_mul(PAGE).expect("an arena that fits memory");
+        assert!(size > 0);
+        let layout = Layout::from_size_align(size, PAGE).expect("an arena that fits memory");
+        // SAFETY: the layout has a size other than zero.
+        let base = unsafe { alloc_zeroed(layout) };
+        let base = NonNull::new(base).unwrap_or_else(|| handle_alloc_error(layout));
+        Self { base, layout }
+    }
+
+    fn page(&self, pfn: Pfn) -> NonNull<[u8; PAGE]> {
+        let at = pfn as usize * PAGE;
+        assert!(at < self.layout.size(), "frame {pfn} is outside the arena");
+        // SAFETY: `at` lies inside the allocation and so does the page that begins there, for the
+        // size is a multiple of the page size.
+        unsafe { self.base.add(at).cast() }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` with this layout.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) };
+    }
+}
+
+/// A page whose lock the calling task holds; unlocked when dropped.
+pub struct Locked<'a> {
+    mm: &'a LiveMm,
+    pfn: Pfn,
+}
+
+impl<'a> Locked<'a> {
+    /// The page at an index of a file; waits for its lock. `None`: not cached.
+    pub async fn find(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
+        let pfn = mm.find_lock_page(mapping, index).await?;
+        Some(Self { mm, pfn })
+    }
+
+    /// The page at an index of a file if its lock is free.
+    pub fn try_find(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
+        let pfn = mm.find_page_if_unlocked(mapping, index)?;
+        Some(Self { mm, pfn })
+    }
+
+    /// A fresh page entered at an index of a file; its bytes are whatever the frame held before.
+    /// `Ok(None)`: somebody was faster. `Err`: no memory.
+    pub async fn insert(
+        mm: &'a LiveMm,
+        mapping: u32,
+        index: u32,
+        gfp: Gfp,
+    ) -> Result<Option<Self>, OutOfMemory> {
+        let pfn = mm.alloc_page(gfp).await.ok_or(OutOfMemory)?;
+        assert!(mm.try_lock_page(pfn), "frame {pfn} is fresh and locked");
+        match mm.enter_page_cache_lru(pfn, mapping, index) {
+            Entered::Added => Ok(Some(Self { mm, pfn })),
+            other => {
+                mm.unlock_page(pfn);
+                mm.free_page(pfn, false);
+                match other {
+                    Entered::Exists => Ok(None),
+                    _ => Err(OutOfMemory),
+                }
+            }
+        }
+    }
+
+    /// Its frame.
+    pub fn pfn(&self) -> Pfn {
+        self.pfn
+    }
+
+    /// Whether all of `bits` are set.
+    pub fn has(&self, bits: u32) -> bool {
+        self.mm.frames.has(self.pfn, bits)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8; PAGE] {
+        // SAFETY: we hold the page's lock, so nobody else writes the bytes (module documentation),
+        // and the borrow of `self` keeps us from unlocking or writing meanwhile.
+        unsafe { self.mm.world.arena.page(self.pfn).as_ref() }
+    }
+
+    /// Its bytes, to change; wait for the end of its writeback first.
+    pub fn bytes_mut(&mut self) -> &mut [u8; PAGE] {
+        assert!(!self.has(flag::WRITEBACK), "written under I/O");
+        // SAFETY: we hold the page's lock, so no other holder exists; the page is not under
+        // writeback, and nobody but us could put it there (module documentation). The borrow of
+        // `self` keeps us from doing so or unlocking meanwhile.
+        unsafe { self.mm.world.arena.page(self.pfn).as_mut() }
+    }
+
+    /// Puts a dirty page under writeback and lets go of its lock. `None`: it was clean.
+    pub fn start_writeback(self) -> Option<Writeback<'a>> {
+        assert!(!self.has(flag::WRITEBACK));
+        self.mm.clear_page_dirty_for_io(self.pfn).then(|| {
+            self.mm.set_page_writeback(self.pfn);
+            Writeback::adopt(self.mm, self.pfn)
+        })
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.mm.unlock_page(self.pfn);
+    }
+}
+
+/// No page could be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// A page that the calling task put under writeback. Dropped without [`Writeback::end`], the write
+/// counts as failed.
+pub struct Writeback<'a> {
+    mm: &'a LiveMm,
+    pfn: Pfn,
+    ended: bool,
+}
+
+impl<'a> Writeback<'a> {
+    /// Takes over a page that the calling task has put under writeback just now, under its lock.
+    fn adopt(mm: &'a LiveMm, pfn: Pfn) -> Self {
+        let ended = false;
+        Self { mm, pfn, ended }
+    }
+
+    /// Starts writeback of a page for reclaim, which holds its lock and has taken its dirty bit:
+    /// only for `World::writepage`, whose caller does both.
+    pub(crate) fn for_reclaim(mm: &'a LiveMm, pfn: Pfn) -> Self {
+        assert!(mm.frames.has(pfn, flag::LOCKED) && !mm.frames.has(pfn, flag::WRITEBACK));
+        mm.set_page_writeback(pfn);
+        Self::adopt(mm, pfn)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8; PAGE] {
+        // SAFETY: the page is under writeback until `self` ends, so nobody writes its bytes (module
+        // documentation).
+        unsafe { self.mm.world.arena.page(self.pfn).as_ref() }
+    }
+
+    /// The I/O ended.
+    pub fn end(mut self, failed: bool) {
+        self.ended = true;
+        self.mm.end_page_writeback(self.pfn, failed);
+    }
+}
+
+impl Drop for Writeback<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.mm.end_page_writeback(self.pfn, true);
+        }
+    }
+}
