@@ -2,8 +2,8 @@
 
 use crate::LiveMm;
 use crate::cpu;
-use crate::file::{self, Error, OpenFile};
-use crate::world::{Fault, LiveWorld, daemon};
+use crate::file::{self, Error, Fault, OpenFile};
+use crate::world::{LiveWorld, daemon};
 use mm::kswapd::KSWAPD_FLAGS;
 use mm::mapping::MappingKind;
 use mm::task::PF_SWAPWRITE;
@@ -25,13 +25,16 @@ const FLUSHER: TaskId = 1;
 const FIRST_USER: TaskId = 2;
 /// The least memory that watermarks and limits make sense for.
 const LEAST_MEMORY: u64 = 4 << 20;
+/// Pages of memory a CPU slot needs: its lists and batches hold up to half of them back from reclaim.
+const PAGES_PER_CPU: u64 = 128;
 
 /// What a cache is built for.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Bytes of memory for pages; at least 4 MiB. Never exceeded.
     pub memory: u64,
-    /// CPU slots, 1..=64: how many threads are inside the engine at once.
+    /// CPU slots, 1..=64 and one for each 512 KiB of memory: how many threads are inside the engine
+    /// at once.
     pub cpus: usize,
     /// Threads that may use the cache at the same time.
     pub max_threads: u32,
@@ -69,8 +72,12 @@ impl Config {
                 self.memory
             ));
         }
-        if !(1..=64).contains(&self.cpus) {
-            return refuse(format!("cpus = {}: accepted are 1 to 64", self.cpus));
+        let most = (pages / PAGES_PER_CPU).min(64);
+        if !(1..=most as usize).contains(&self.cpus) {
+            return refuse(format!(
+                "cpus = {}: accepted are 1 to {most} with this memory",
+                self.cpus
+            ));
         }
         if !(1..=65_536).contains(&self.max_threads) {
             return refuse(format!(

@@ -5,14 +5,14 @@
 //! where the text waits or does I/O. After a wait it may find itself on another slot, as a task on
 //! another CPU.
 
+use crate::sync::{AtomicU32, Condvar, Mutex, thread_local, yield_now};
 use crate::wait::Parker;
 use mm::world::TaskId;
-use parking_lot::{Condvar, Mutex};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -26,17 +26,28 @@ struct Current {
     home: usize,
 }
 
-thread_local! {
-    static CURRENT: Cell<Option<Current>> = const { Cell::new(None) };
+/// What a thread has of its own.
+#[derive(Default)]
+struct Thread {
+    current: Cell<Option<Current>>,
     /// When the wait that the task is about to enter ends at the latest.
-    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+    deadline: Cell<Option<Instant>>,
     /// The task came to its end in a wait.
-    static ENDED: Cell<bool> = const { Cell::new(false) };
-    static PARKER: RefCell<Arc<Parker>> = RefCell::default();
+    ended: Cell<bool>,
+    parker: Arc<Parker>,
+}
+
+thread_local! {
+    static THREAD: Thread = Thread::default();
 }
 
 fn current() -> Current {
-    CURRENT.get().expect("engine text runs inside block_on")
+    let current = THREAD.with(|t| t.current.get());
+    current.expect("engine text runs inside block_on")
+}
+
+fn set_current(current: Option<Current>) -> Option<Current> {
+    THREAD.with(|t| t.current.replace(current))
 }
 
 /// The calling task.
@@ -51,23 +62,23 @@ pub fn cpu() -> usize {
 
 /// Limits the wait that the calling task is about to enter.
 pub fn wait_until(deadline: Option<Instant>) {
-    DEADLINE.set(deadline);
+    THREAD.with(|t| t.deadline.set(deadline));
 }
 
 /// Ends the calling task in the wait that it is about to enter.
 pub fn end_task() {
-    ENDED.set(true);
+    THREAD.with(|t| t.ended.set(true));
 }
 
 /// Runs `f`, which builds an engine that no other thread knows yet, as task 0 on slot 0.
 pub fn alone<R>(f: impl FnOnce() -> R) -> R {
-    let before = CURRENT.replace(Some(Current {
+    let before = set_current(Some(Current {
         task: 0,
         cpu: Some(0),
         home: 0,
     }));
     let r = f();
-    CURRENT.set(before);
+    set_current(before);
     r
 }
 
@@ -121,13 +132,13 @@ impl Cpus {
                 me.home
             });
         me.cpu = Some(cpu);
-        CURRENT.set(Some(me));
+        set_current(Some(me));
     }
 
     fn leave(&self) {
         let mut me = current();
         if let Some(cpu) = me.cpu.take() {
-            CURRENT.set(Some(me));
+            set_current(Some(me));
             self.0[cpu].give();
         }
     }
@@ -143,7 +154,7 @@ impl Cpus {
     /// Lets others use the slot, if any wait for it.
     pub fn give_way(&self) {
         if self.0[cpu()].waiting.load(Ordering::SeqCst) > 0 {
-            self.off(std::thread::yield_now);
+            self.off(yield_now);
         }
     }
 
@@ -159,27 +170,27 @@ impl Cpus {
     pub fn block_on<T>(&self, task: TaskId, future: impl Future<Output = T>) -> Option<T> {
         let section = Section {
             cpus: self,
-            before: CURRENT.replace(Some(Current {
+            before: set_current(Some(Current {
                 task,
                 cpu: None,
                 home: task as usize % self.0.len(),
             })),
         };
-        let parker = PARKER.with_borrow(Arc::clone);
+        let parker = THREAD.with(|t| Arc::clone(&t.parker));
         let waker = Waker::from(Arc::clone(&parker));
         let mut context = Context::from_waker(&waker);
         let mut future = pin!(future);
         let result = loop {
-            DEADLINE.set(None);
+            wait_until(None);
             self.enter();
             if let Poll::Ready(v) = future.as_mut().poll(&mut context) {
                 break Some(v);
             }
             self.leave();
-            if ENDED.take() {
+            if THREAD.with(|t| t.ended.take()) {
                 break None;
             }
-            parker.park(DEADLINE.get());
+            parker.park(THREAD.with(|t| t.deadline.get()));
         };
         drop(section);
         result
@@ -195,6 +206,6 @@ struct Section<'a> {
 impl Drop for Section<'_> {
     fn drop(&mut self) {
         self.cpus.leave();
-        CURRENT.set(self.before);
+        set_current(self.before);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::LiveMm;
 use crate::arena::{Locked, OutOfMemory, PAGE};
+use crate::sync::AtomicU32;
 use crate::world::BATCH;
 use mm::alloc::Gfp;
 use mm::frame::flag;
@@ -11,10 +12,12 @@ use mm::world::World;
 use rustix::io::{Errno, preadv};
 use std::fs::File as OsFile;
 use std::io::IoSliceMut;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Pages that one miss brings in at most.
 const READ_AHEAD: u32 = BATCH as u32;
+/// And at most this part of memory: pages that are being read are locked, and nobody reclaims them.
+const READ_AHEAD_SHARE: u32 = 64;
 /// Bit of a file's sharers: somebody cuts the file, or waits to; no new sharer comes in.
 const CUTTING: u32 = 1 << 31;
 
@@ -227,10 +230,16 @@ async fn page_to_read(
             let [page] = page;
             return Ok(page);
         }
-        let most = (last - index).saturating_add(1).min(READ_AHEAD);
+        let most = (mm.zones[0].size / READ_AHEAD_SHARE).clamp(1, READ_AHEAD);
+        let most = (last - index).saturating_add(1).min(most);
         let mut fresh = Vec::with_capacity(most as usize);
         for i in 0..most {
-            match Locked::insert(mm, mapping, index + i, Gfp::USER).await {
+            // Only the first page is needed; for the others nobody goes to the end of his means.
+            let gfp = match i {
+                0 => Gfp::USER,
+                _ => Gfp::USER.or(Gfp::NORETRY),
+            };
+            match Locked::insert(mm, mapping, index + i, gfp).await {
                 Ok(Some(page)) => fresh.push(page),
                 Ok(None) => break,
                 Err(e) if fresh.is_empty() => return Err(e.into()),
@@ -339,13 +348,13 @@ pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), 
         }
     }
     if shorter {
-        mm.truncate_shared(mapping, first).await;
+        mm.truncate_from(mapping, first).await;
     }
     let file = &mm.world.file(mapping).file;
     let cut = mm.world.cpus.off(|| rustix::fs::ftruncate(file, len));
     if shorter {
         // A reader may have brought the old contents in before the file was cut.
-        mm.truncate_shared(mapping, first).await;
+        mm.truncate_from(mapping, first).await;
     }
     cut.map_err(Error::Io)
 }

@@ -36,6 +36,7 @@ pub mod arena;
 mod cache;
 pub mod cpu;
 mod file;
+mod sync;
 pub mod wait;
 mod world;
 

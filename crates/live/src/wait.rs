@@ -3,7 +3,7 @@
 //! A queue counts its wakes. A ticket is that count; a waiter whose ticket is older than the count
 //! does not sleep. So a wake between the test of a condition and the wait is never lost.
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;

@@ -2,7 +2,8 @@
 
 use crate::arena::{Arena, PAGE, Writeback};
 use crate::cpu::{self, Cpus};
-use crate::file::{self, OpenFile};
+use crate::file::OpenFile;
+use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex};
 use crate::wait::Queue;
 use crate::{LiveMm, arena::Locked};
 use mm::frame::flag;
@@ -12,12 +13,11 @@ use mm::world::{
     AllocPath, Class, Cost, ShortLock, TaskId, WaitQueue, World, WritebackControl, Writepage,
 };
 use mm::{Mm, Pfn, queue};
-use parking_lot::Mutex;
 use rustix::io::pwritev;
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ impl LiveWorld {
         Self {
             arena: Arena::new(frames as usize),
             cpus: Cpus::new(config.cpus),
-            start: Instant::now(),
+            start: sync::now(),
             queues: (0..first_own + FILE_QUEUES)
                 .map(|_| Queue::default())
                 .collect(),
@@ -108,7 +108,7 @@ impl LiveWorld {
     }
 
     async fn pause(&self, q: Option<(WaitQueue, u64)>, ns: Option<u64>) -> bool {
-        let deadline = ns.map(|ns| Instant::now() + Duration::from_nanos(ns));
+        let deadline = ns.map(|ns| sync::now() + Duration::from_nanos(ns));
         poll_fn(|context| {
             if let Some((q, ticket)) = q {
                 let queue = &self.queues[q.0 as usize];
@@ -120,11 +120,11 @@ impl LiveWorld {
                     cpu::end_task();
                     return Poll::Pending;
                 }
-                if deadline.is_some_and(|t| Instant::now() >= t) {
+                if deadline.is_some_and(|t| sync::now() >= t) {
                     queue.forget(context);
                     return Poll::Ready(false);
                 }
-            } else if deadline.is_some_and(|t| Instant::now() >= t) {
+            } else if deadline.is_some_and(|t| sync::now() >= t) {
                 return Poll::Ready(false);
             }
             cpu::wait_until(deadline);
@@ -279,7 +279,7 @@ impl World for LiveWorld {
     const TRACE: bool = false;
 
     fn now(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+        sync::now().duration_since(self.start).as_nanos() as u64
     }
 
     #[inline]
@@ -364,8 +364,8 @@ impl World for LiveWorld {
 pub(crate) mod daemon {
     use super::{LiveMm, Mm};
     use crate::cpu::Cpus;
+    use crate::sync::{Condvar, Mutex};
     use mm::world::TaskId;
-    use parking_lot::{Condvar, Mutex};
     use std::time::Duration;
 
     fn cpus(mm: &LiveMm) -> &Cpus {
@@ -391,5 +391,3 @@ pub(crate) mod daemon {
         }
     }
 }
-
-pub(crate) use file::Fault;

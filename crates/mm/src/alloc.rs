@@ -157,12 +157,13 @@ impl<W: World> Mm<W> {
         let fast = self.fast_path_flags();
         if let Some(pfn) = self.get_page_from_freelist(node, gfp, order, Mark::Low, fast) {
             self.world
-                .alloc_latency(AllocPath::Fast, self.world.now() - start);
+                .alloc_latency(AllocPath::Fast, self.world.now().saturating_sub(start));
             self.track_instantiated(pfn, noted);
             return Some(pfn);
         }
         let (pfn, path) = self.alloc_pages_slowpath(gfp, order).await;
-        self.world.alloc_latency(path, self.world.now() - start);
+        self.world
+            .alloc_latency(path, self.world.now().saturating_sub(start));
         if let Some(pfn) = pfn {
             self.track_instantiated(pfn, noted);
         }

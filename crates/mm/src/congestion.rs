@@ -23,7 +23,7 @@ impl<W: World> Mm<W> {
     pub async fn congestion_wait(&self, class: Class, timeout: u64) {
         let start = self.world.now();
         self.wait_for_congestion(class, timeout).await;
-        let delayed = self.world.now() - start;
+        let delayed = self.world.now().saturating_sub(start);
         self.trace(|| Event::CongestionWait {
             usec_timeout: timeout / 1000,
             usec_delayed: delayed / 1000,
@@ -39,7 +39,7 @@ impl<W: World> Mm<W> {
         } else {
             self.world.relax().await;
         }
-        let delayed = self.world.now() - start;
+        let delayed = self.world.now().saturating_sub(start);
         self.trace(|| Event::WaitIffCongested {
             usec_timeout: timeout / 1000,
             usec_delayed: delayed / 1000,

@@ -185,20 +185,15 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::page(pfn));
     }
 
-    /// Drops every clean page of a file, and every dirty one: the file is gone. Pages under
-    /// writeback must have ended.
-    pub fn truncate_mapping(&self, mapping: u32) {
-        self.truncate_from(mapping, 0);
-    }
-
     /// Whether nothing of a file is cached.
     pub fn mapping_has_no_pages(&self, mapping: u32) -> bool {
         self.mappings[mapping as usize].nrpages.get() == 0
     }
 
-    /// Drops every page of a file from an index on, beside tasks that read, write and reclaim. New
-    /// pages may enter meanwhile unless the caller keeps them out.
-    pub async fn truncate_shared(&self, mapping: u32, first: u32) {
+    /// Drops every page of a file from an index on, dirty ones too, beside tasks that read, write
+    /// and reclaim. New pages may enter meanwhile unless the caller keeps them out. If dirty pages
+    /// stay in front of it, the inode is dirty again.
+    pub async fn truncate_from(&self, mapping: u32, first: u32) {
         let mut from = first;
         while let Some((index, _)) = self.first_page_from(mapping, from) {
             from = index;
@@ -208,44 +203,23 @@ impl<W: World> Mm<W> {
             self.wait_on_page_writeback(pfn).await;
             // A reclaimer that has isolated the page finds it locked and puts it back.
             while !self.try_delete_from_lru(pfn) {
-                self.world.relax().await;
+                self.world.sleep(self.tick()).await;
             }
             // A batch that still holds the page lets go of it when it is drained.
             while self.frames.has(pfn, flag::PINNED) {
                 for cpu in 0..self.config.cpus {
                     self.lru_add_drain_cpu(cpu);
                 }
-                self.world.relax().await;
+                if self.frames.has(pfn, flag::PINNED) {
+                    self.world.sleep(self.tick()).await;
+                }
             }
             if self.clear_page_dirty_for_io(pfn) {
                 self.tag_clear(mapping, index, Tag::Dirty);
             }
             self.remove_from_page_cache(pfn);
-            self.unlock_isolated(pfn);
+            self.unlock_page(pfn);
             self.free_page(pfn, false);
-        }
-    }
-
-    /// Drops every page of a file from an index on. If dirty pages stay in front of it, the inode
-    /// is dirty again.
-    pub fn truncate_from(&self, mapping: u32, first: u32) {
-        let mut from = first;
-        while let Some((index, pfn)) = self.first_page_from(mapping, from) {
-            let f = self.frames.flags(pfn);
-            assert!(
-                f & (flag::WRITEBACK | flag::LOCKED) == 0,
-                "truncated under I/O"
-            );
-            if self.clear_page_dirty_for_io(pfn) {
-                self.tag_clear(mapping, index, Tag::Dirty);
-            }
-            self.delete_from_lru(pfn);
-            self.remove_from_page_cache(pfn);
-            self.free_page(pfn, false);
-            match index.checked_add(1) {
-                Some(next) => from = next,
-                None => break,
-            }
         }
         if self.mapping_tagged(mapping, Tag::Dirty) {
             self.mark_inode_dirty(mapping);

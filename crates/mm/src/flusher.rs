@@ -436,7 +436,7 @@ impl<W: World> Mm<W> {
             if per_inode {
                 // A tenth of a second at a time, and no more than asked for.
                 if out.written > 0
-                    && (self.world.now() - begun > self.tick_fraction(10)
+                    && (self.world.now().saturating_sub(begun) > self.tick_fraction(10)
                         || out.written as i64 >= work.nr_pages)
                 {
                     out.used_up = true;
@@ -579,7 +579,8 @@ impl<W: World> Mm<W> {
 
     fn measure_bandwidth(&self, s: &State<W>) {
         let now = self.world.now();
-        let elapsed = now - s.bandwidth_time.get();
+        // The task that measured last may have been on a CPU whose clock is ahead.
+        let elapsed = now.saturating_sub(s.bandwidth_time.get());
         if elapsed < 200_000_000 {
             return;
         }

@@ -618,11 +618,6 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes a page off its LRU list for good; it must be on one or in an add batch.
-    pub(crate) fn delete_from_lru(&self, pfn: Pfn) {
-        assert!(self.try_delete_from_lru(pfn), "frame {pfn} is on no list");
-    }
-
     /// Takes a page off its LRU list for good. `false`: a reclaimer has isolated it and will put
     /// it back.
     pub(crate) fn try_delete_from_lru(&self, pfn: Pfn) -> bool {

@@ -217,8 +217,19 @@ pub fn create<const T: bool>(mm: &SimMm<T>) -> Option<u32> {
 /// Removes a file's pages and blocks.
 pub async fn remove<const T: bool>(mm: &SimMm<T>, mapping: u32) {
     mm.forget_inode(mapping).await;
-    mm.truncate_mapping(mapping);
+    mm.truncate_from(mapping, 0).await;
     mm.world.fs.forget(mapping);
+}
+
+/// Cuts a file, or extends it by a hole.
+pub async fn truncate<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) {
+    let m = &mm.mappings[mapping as usize];
+    if len < m.size.get() {
+        mm.forget_inode(mapping).await;
+        let first = len.div_ceil(4096).min(u64::from(u32::MAX)) as u32;
+        mm.truncate_from(mapping, first).await;
+    }
+    m.size.set(len);
 }
 
 /// write(2): `len` bytes at `pos` through the page cache, page by page.

@@ -113,7 +113,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                     }
                     Some(id) => {
                         if flags.truncate {
-                            self.shrink(id, 0).await;
+                            fs::truncate(self.mm, id, 0).await;
                         }
                         Object::File(id)
                     }
@@ -221,7 +221,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     async fn truncate(&self, fd: Fd, len: u64) -> HostResult<()> {
         self.mm.world.charge(Cost::Syscall, 1);
         if let Object::File(id) = self.get(fd)?.object {
-            self.shrink(id, len).await;
+            fs::truncate(self.mm, id, len).await;
         }
         Ok(())
     }
@@ -259,17 +259,5 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
     async fn sleep(&self, ns: u64) {
         self.mm.world.sched.sleep(ns).await;
-    }
-}
-
-impl<const T: bool> TaskHost<'_, T> {
-    async fn shrink(&self, id: u32, len: u64) {
-        let m = &self.mm.mappings[id as usize];
-        if len < m.size.get() {
-            self.mm.forget_inode(id).await;
-            self.mm
-                .truncate_from(id, len.div_ceil(4096).min(u64::from(u32::MAX)) as u32);
-        }
-        m.size.set(len);
     }
 }
