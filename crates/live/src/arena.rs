@@ -75,6 +75,8 @@ impl<'a> Locked<'a> {
     /// The page at an index of a file; waits for its lock. `None`: not cached.
     pub async fn find(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
         let pfn = mm.find_lock_page(mapping, index).await?;
+        let place = (mm.frames.mapping(pfn), mm.frames.index(pfn));
+        assert_eq!(place, (mapping, index), "frame {pfn} is another page");
         Some(Self { mm, pfn })
     }
 

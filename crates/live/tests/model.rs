@@ -286,6 +286,10 @@ fn lock_dirty_and_writeback_exclude() {
                         let io = page.start_writeback().expect("a dirty page");
                         let seen = io.bytes()[0];
                         shuttle::thread::yield_now();
+                        assert!(
+                            mm.mapping_tagged(0, Tag::Writeback),
+                            "a sync would not see it"
+                        );
                         assert!(io.bytes().iter().all(|&b| b == seen), "changed under I/O");
                         io.end(false);
                     });
