@@ -240,6 +240,68 @@ fn baseline(cells: &[Cell], cell: &Cell) -> Option<usize> {
     cells.iter().position(|c| c.baseline && c.group() == group)
 }
 
+/// How well the page cache served, for workloads that report it: medians over the iterations;
+/// empty for others.
+pub fn cache_text(outcomes: &Outcomes) -> String {
+    let mut t = Table::new();
+    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    t.set_header([
+        "",
+        "policy",
+        "hit ratio",
+        "read p50 us",
+        "read p99 us",
+        "read max us",
+        "write p50 us",
+        "write p99 us",
+        "write max us",
+        "read from disk MiB",
+        "read again MiB",
+    ]);
+    let mut any = false;
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        let median = |name: &str, scale: f64, digits: usize| {
+            let right = stats::summary(&metric(results, name))
+                .map_or("-".into(), |s| format!("{:.digits$}", s.median / scale));
+            TableCell::new(right).set_alignment(CellAlignment::Right)
+        };
+        if metric(results, "read_again").is_empty() {
+            continue;
+        }
+        any = true;
+        let mib = f64::from(1 << 20);
+        t.add_row([
+            TableCell::new(cell.group()),
+            TableCell::new(&cell.policy),
+            median("hit_ratio", 1.0, 4),
+            median("read_latency_p50", 1.0, 1),
+            median("read_latency_p99", 1.0, 1),
+            median("read_latency_max", 1.0, 1),
+            median("write_latency_p50", 1.0, 1),
+            median("write_latency_p99", 1.0, 1),
+            median("write_latency_max", 1.0, 1),
+            median("read_from_disk", mib, 1),
+            median("read_again", mib, 1),
+        ]);
+    }
+    let mut out = String::new();
+    if any {
+        let _ = writeln!(out, "\nPage cache: medians\n{t}");
+    }
+    let mut notes: Vec<&String> = Vec::new();
+    for cell in &outcomes.experiment.cells {
+        for note in &cell.spec.workload.notes {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    for note in notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    out
+}
+
 /// The page tracker's tables: activations a group, then the paths; empty when it was off.
 pub fn tracker_text(outcomes: &Outcomes) -> String {
     let mut out = String::new();

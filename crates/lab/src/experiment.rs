@@ -2,7 +2,7 @@
 //!
 //! Where one value is due, a list makes an axis of the matrix. The matrix is the full product.
 //! Its order is stable: machines are outermost (in the order of the file, and within a machine its
-//! own lists in the order of its text), then command lines, then `[params]`, then filesystems;
+//! own lists in the order of its text), then command lines and their binding, then `[params]`, then filesystems;
 //! policies are innermost, so that what is compared stands side by side.
 
 mod command;
@@ -14,9 +14,13 @@ mod policy;
 mod range;
 mod read;
 mod schema;
+mod trace_run;
+mod workload;
 
 pub use machine::{Files, files_near};
 pub use schema::schema;
+pub use trace_run::TraceRun;
+pub use workload::trace_error;
 
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
 use crate::model::{Cell, Experiment};
@@ -118,21 +122,24 @@ pub fn parse(
 
     let tables = table.get("policies");
     policy::check_all(tables)?;
+    let runs = required(&root, table, "workload", "a table with `command`")?;
+    let folder = Path::new(source.name()).parent().unwrap_or(Path::new(""));
     let parts = Parts {
         machines: machine::machines(
             required(&root, table, "machine", "\"machines/3765M.toml\"")?,
             files,
         )?,
-        scripts: scripts(required(
-            &root,
-            table,
-            "workload",
-            "a table with `command`",
-        )?)?,
+        workloads: workload::workloads(runs, folder)?,
         params: params(table.get("params"))?,
         filesystems: filesystems(required(&root, table, "filesystem", "\"ext4\"")?)?,
         policies: named_policies(required(&root, table, "policy", "\"linux-3.1\"")?, tables)?,
     };
+    for (_, machine) in &parts.machines {
+        for (_, workload) in &parts.workloads {
+            workload::fits(runs, workload, machine)?;
+        }
+    }
+    no_parameter_twice(table.get("params"), &parts.machines)?;
     let cells = parts.count();
     let runs = cells.saturating_mul(iterations as usize);
     if cells > expand::MOST || runs > MOST_RUNS {
@@ -176,7 +183,7 @@ fn rank(key: &str) -> usize {
         "policy" => 4,
         "filesystem" => 3,
         k if k.starts_with("params") => 2,
-        "workload.command" => 1,
+        k if k.starts_with("workload") => 1,
         _ => 0,
     }
 }
@@ -221,7 +228,7 @@ fn optional<T: serde::de::DeserializeOwned>(
 /// What the matrix is the product of; choices are empty where there is nothing to choose.
 struct Parts {
     machines: Vec<(Choices, sim::spec::Machine)>,
-    scripts: Vec<(Choices, workload::Script)>,
+    workloads: Vec<(Choices, workload::Workload)>,
     params: Vec<(Choices, Params)>,
     filesystems: Vec<FsKind>,
     policies: Vec<mm::Policy>,
@@ -237,7 +244,7 @@ impl Parts {
     fn count(&self) -> usize {
         [
             self.machines.len(),
-            self.scripts.len(),
+            self.workloads.len(),
             self.params.len(),
             self.filesystems.len(),
             self.policies.len(),
@@ -249,12 +256,12 @@ impl Parts {
     fn product(&self, settings: &RunSettings) -> Vec<Cell> {
         let mut cells = Vec::with_capacity(self.count());
         for (machine_choices, machine) in &self.machines {
-            for (script_choices, script) in &self.scripts {
+            for (workload_choices, workload) in &self.workloads {
                 for (param_choices, params) in &self.params {
                     for &filesystem in &self.filesystems {
                         for (i, policy) in self.policies.iter().enumerate() {
                             let mut axes =
-                                [&machine_choices[..], script_choices, param_choices].concat();
+                                [&machine_choices[..], workload_choices, param_choices].concat();
                             if self.filesystems.len() > 1 {
                                 axes.push(("filesystem".into(), filesystem.name().into()));
                             }
@@ -271,7 +278,8 @@ impl Parts {
                                     machine: machine.clone(),
                                     filesystem,
                                     policy: policy.clone(),
-                                    workload: script.clone(),
+                                    workload: workload.script.clone(),
+                                    membind: workload.membind.as_ref().map(|b| b.0),
                                     params: params.clone(),
                                     seed: 0,
                                     sample_ns: settings.sample_ns,
@@ -287,36 +295,6 @@ impl Parts {
         }
         cells
     }
-}
-
-fn scripts(node: &Node) -> Result<Vec<(Choices, workload::Script)>, Diagnostic> {
-    let Some(table) = node.table() else {
-        return Err(Diagnostic::at(
-            &node.place,
-            format!("`workload`: {} does not fit here", node.kind()),
-            "accepted: a table [workload] with the key `command`",
-        ));
-    };
-    if let Some(e) = table.0.iter().find(|e| e.key != "command") {
-        let what = format!("unknown key `workload.{}`", e.key);
-        return Err(Diagnostic::at(&e.place, what, one_of(&e.key, &["command"])));
-    }
-    let Some(command) = table.get("command") else {
-        return Err(Diagnostic::at(
-            &node.place,
-            "missing key `workload.command`",
-            "accepted: `command`, a command line in quotes",
-        ));
-    };
-    let lines = alternatives(command, "workload.command")?;
-    let several = lines.len() > 1;
-    lines
-        .into_iter()
-        .map(|(text, node)| {
-            let choices = several.then(|| ("workload.command".to_owned(), text));
-            Ok((choices.into_iter().collect(), command::script(node)?))
-        })
-        .collect()
 }
 
 fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {
@@ -365,6 +343,33 @@ fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {
         all.push((variant.choices, params));
     }
     Ok(all)
+}
+
+/// A parameter that a machine's disk has of its own would hide the experiment's.
+fn no_parameter_twice(
+    params: Option<&Node>,
+    machines: &[(Choices, sim::spec::Machine)],
+) -> Result<(), Diagnostic> {
+    let Some(table) = params.and_then(Node::table) else {
+        return Ok(());
+    };
+    for entry in &table.0 {
+        let owner = machines
+            .iter()
+            .find(|(_, m)| m.disk.params.contains_key(&entry.key));
+        if let Some((_, machine)) = owner {
+            let key = &entry.key;
+            return Err(Diagnostic::at(
+                &entry.place,
+                format!(
+                    "`params.{key}` has no effect: the disk of machine `{}` has its own",
+                    machine.name
+                ),
+                format!("accepted: the value in one place, such as `machine.disk.params.{key}`"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn filesystems(node: &Node) -> Result<Vec<FsKind>, Diagnostic> {

@@ -12,7 +12,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-pub use folder::{OutputError, check_target, write};
+pub use folder::{OutputError, check_target, write, write_files};
 pub use json::to_json;
 
 use crate::model::{Cell, Outcomes};

@@ -317,11 +317,21 @@ mod tests {
         );
     }
 
+    const ROW: &str = "s,m,1,xfs,w,e,s,p,1.5,0.2,factor:0.5:2,\n";
+
     proptest! {
         #[test]
         fn any_text_is_answered(text in ".{0,300}") {
             let _ = parse("t.csv", &text);
             let _ = parse("t.csv", &format!("{HEAD}{text}"));
+        }
+
+        #[test]
+        fn any_change_of_a_table_is_answered(
+            text in "[a-z0-9,:.\\-+\"\r\né]{0,12}", at in 0..ROW.len(), len in 0usize..20,
+        ) {
+            let end = (at + len).min(ROW.len());
+            let _ = parse("t.csv", &format!("{HEAD}{}{text}{}\n", &ROW[..at], &ROW[end..]));
         }
     }
 }

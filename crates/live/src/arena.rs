@@ -80,12 +80,6 @@ impl<'a> Locked<'a> {
         Some(Self { mm, pfn })
     }
 
-    /// The page at an index of a file if its lock is free.
-    pub fn try_find(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
-        let pfn = mm.find_page_if_unlocked(mapping, index)?;
-        Some(Self { mm, pfn })
-    }
-
     /// A fresh page entered at an index of a file; its bytes are whatever the frame held before.
     /// `Ok(None)`: somebody was faster. `Err`: no memory.
     pub async fn insert(
@@ -140,6 +134,7 @@ impl<'a> Locked<'a> {
         assert!(!self.has(flag::WRITEBACK));
         self.mm.clear_page_dirty_for_io(self.pfn).then(|| {
             self.mm.set_page_writeback(self.pfn);
+            // Before the lock goes: the page says where in which file it is.
             Writeback::adopt(self.mm, self.pfn)
         })
     }
@@ -155,19 +150,47 @@ impl Drop for Locked<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory;
 
-/// A page that the calling task put under writeback. Dropped without [`Writeback::end`], the write
-/// counts as failed.
+/// Pages in a row of a file that the calling task put under writeback. Dropped without
+/// [`Writeback::end`], the write counts as failed.
 pub struct Writeback<'a> {
     mm: &'a LiveMm,
-    pfn: Pfn,
-    ended: bool,
+    mapping: u32,
+    first: u32,
+    pages: Vec<Pfn>,
 }
 
 impl<'a> Writeback<'a> {
+    /// Puts dirty pages from `first` on under writeback, at most `most`, as far as they can be had
+    /// without waiting. `None`: not even the first.
+    pub fn start(mm: &'a LiveMm, mapping: u32, first: u32, most: u32) -> Option<Self> {
+        let mut run = Self {
+            mm,
+            mapping,
+            first,
+            pages: Vec::with_capacity(most as usize),
+        };
+        run.extend(most);
+        (!run.pages.is_empty()).then_some(run)
+    }
+
+    /// Adds the dirty pages that follow, up to `most` pages in all, as [`Writeback::start`].
+    pub fn extend(&mut self, most: u32) {
+        let (mm, n) = (self.mm, self.pages.len() as u32);
+        let Some(next) = self.first.checked_add(n) else {
+            return;
+        };
+        let pages = &mut self.pages;
+        mm.start_writeback(self.mapping, next, most - n, |pfn| pages.push(pfn));
+    }
+
     /// Takes over a page that the calling task has put under writeback just now, under its lock.
     fn adopt(mm: &'a LiveMm, pfn: Pfn) -> Self {
-        let ended = false;
-        Self { mm, pfn, ended }
+        Self {
+            mm,
+            mapping: mm.frames.mapping(pfn),
+            first: mm.frames.index(pfn),
+            pages: vec![pfn],
+        }
     }
 
     /// Starts writeback of a page for reclaim, which holds its lock and has taken its dirty bit:
@@ -178,24 +201,45 @@ impl<'a> Writeback<'a> {
         Self::adopt(mm, pfn)
     }
 
-    /// Its bytes.
-    pub fn bytes(&self) -> &[u8; PAGE] {
-        // SAFETY: the page is under writeback until `self` ends, so nobody writes its bytes (module
-        // documentation).
-        unsafe { self.mm.world.arena.page(self.pfn).as_ref() }
+    /// The file.
+    pub fn mapping(&self) -> u32 {
+        self.mapping
+    }
+
+    /// The first page's index.
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// How many pages.
+    pub fn len(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    /// The bytes of each page in turn.
+    pub fn bytes(&self) -> impl Iterator<Item = &[u8; PAGE]> {
+        // SAFETY: the pages are under writeback until `self` ends, so nobody writes their bytes
+        // (module documentation).
+        let bytes = |&pfn: &Pfn| unsafe { self.mm.world.arena.page(pfn).as_ref() };
+        self.pages.iter().map(bytes)
     }
 
     /// The I/O ended.
     pub fn end(mut self, failed: bool) {
-        self.ended = true;
-        self.mm.end_page_writeback(self.pfn, failed);
+        self.finish(failed);
+    }
+
+    /// Ends it once.
+    fn finish(&mut self, failed: bool) {
+        let n = std::mem::take(&mut self.pages).len() as u32;
+        if n > 0 {
+            self.mm.end_writeback(self.mapping, self.first, n, failed);
+        }
     }
 }
 
 impl Drop for Writeback<'_> {
     fn drop(&mut self) {
-        if !self.ended {
-            self.mm.end_page_writeback(self.pfn, true);
-        }
+        self.finish(true);
     }
 }

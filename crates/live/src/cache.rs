@@ -114,6 +114,8 @@ impl Config {
                 dirty_writeback_centisecs: 500,
                 dirty_expire_centisecs: 3000,
                 min_free_kbytes: None,
+                watermark_scale_factor: None,
+                lowmem_reserve_ratio: mm::watermark::LOWMEM_RESERVE_RATIO,
                 swappiness: 60,
             },
         })

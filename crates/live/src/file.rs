@@ -15,7 +15,7 @@ use std::io::IoSliceMut;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Pages that one miss brings in at most.
-const READ_AHEAD: u32 = BATCH as u32;
+const READ_AHEAD: u32 = BATCH;
 /// And at most this part of memory: pages that are being read are locked, and nobody reclaims them.
 const READ_AHEAD_SHARE: u32 = 64;
 /// Bit of a file's sharers: somebody cuts the file, or waits to; no new sharer comes in.

@@ -6,7 +6,6 @@ use crate::file::OpenFile;
 use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex};
 use crate::wait::Queue;
 use crate::{LiveMm, arena::Locked};
-use mm::frame::flag;
 use mm::trace::Event;
 use mm::vmstat::VmEvent;
 use mm::world::{
@@ -34,7 +33,7 @@ impl ShortLock for LiveLock {
 }
 
 /// Pages of one I/O.
-pub const BATCH: usize = 32;
+pub const BATCH: u32 = 32;
 /// Pages under asynchronous writeback at which the device counts as congested, and below which it
 /// no longer does: 7/8 and 13/16 of the 128 requests of a Linux queue, at a page each.
 const CONGESTED_ON: u32 = 113;
@@ -144,27 +143,27 @@ impl LiveWorld {
         }
     }
 
-    /// Writes pages that are under writeback, contiguous in their file from `first` on, and ends
-    /// their writeback. What lies behind the file's end is not written.
-    fn write_out(mm: &LiveMm, mapping: u32, first: u32, pages: Vec<Writeback<'_>>) {
+    /// Writes pages that are under writeback and ends that. What lies behind the file's end is not
+    /// written.
+    fn write_out(mm: &LiveMm, pages: Writeback<'_>) {
         let w = &mm.world;
-        let n = pages.len() as u32;
+        let (mapping, n) = (pages.mapping(), pages.len());
         w.write_started(n);
-        let start = u64::from(first) * PAGE as u64;
+        let start = u64::from(pages.first()) * PAGE as u64;
         let size = mm.mappings[mapping as usize].size.load(SeqCst);
-        let whole = pages.len() as u64 * PAGE as u64;
+        let whole = u64::from(n) * PAGE as u64;
         let bytes = size.saturating_sub(start).min(whole) as usize;
         let result = w.cpus.off(|| {
             let file = w.file(mapping);
             let mut done = 0;
             while done < bytes {
                 let parts: Vec<IoSlice<'_>> = pages
-                    .iter()
+                    .bytes()
                     .enumerate()
                     .filter_map(|(i, p)| {
                         let from = done.saturating_sub(i * PAGE);
                         let to = (bytes.saturating_sub(i * PAGE)).min(PAGE);
-                        (from < to).then(|| IoSlice::new(&p.bytes()[from..to]))
+                        (from < to).then(|| IoSlice::new(&p[from..to]))
                     })
                     .collect();
                 match file.write_fault() {
@@ -183,9 +182,7 @@ impl LiveWorld {
         if result.is_err() {
             w.lost_pages.fetch_add(u64::from(n), SeqCst);
         }
-        for page in pages {
-            page.end(result.is_err());
-        }
+        pages.end(result.is_err());
         w.write_ended(n);
     }
 
@@ -207,14 +204,15 @@ impl LiveWorld {
                 let quota = if wbc.sync_all {
                     BATCH
                 } else {
-                    wbc.nr_to_write.clamp(1, BATCH as i64) as usize
+                    wbc.nr_to_write.clamp(1, i64::from(BATCH)) as u32
                 };
-                let most = quota.min((end - first) as usize + 1);
+                let most = quota.min((end - first).saturating_add(1));
                 let pages = Self::gather(mm, mapping, first, most, wbc.sync_all).await;
-                let n = pages.len().max(1) as u32;
-                wbc.nr_to_write -= pages.len() as i64;
-                if !pages.is_empty() {
-                    Self::write_out(mm, mapping, first, pages);
+                // A page that cannot be had is passed by.
+                let n = pages.as_ref().map_or(1, Writeback::len);
+                if let Some(pages) = pages {
+                    wbc.nr_to_write -= i64::from(n);
+                    Self::write_out(mm, pages);
                 }
                 let Some(next) = first.checked_add(n) else {
                     break;
@@ -236,39 +234,23 @@ impl LiveWorld {
         }
     }
 
-    /// Puts contiguous dirty pages from `first` on under writeback, at most `most`. With `wait`
-    /// the first one is waited for if it is locked or under writeback; else it is passed by.
+    /// Puts dirty pages from `first` on under writeback, at most `most`. With `wait` the first one
+    /// is waited for if it is locked or under writeback; else it is passed by.
     async fn gather(
         mm: &LiveMm,
         mapping: u32,
         first: u32,
-        most: usize,
+        most: u32,
         wait: bool,
-    ) -> Vec<Writeback<'_>> {
-        let mut pages: Vec<Writeback<'_>> = Vec::with_capacity(most);
-        while pages.len() < most {
-            let Some(index) = first.checked_add(pages.len() as u32) else {
-                break;
-            };
-            let may_wait = wait && pages.is_empty();
-            let page = if may_wait {
-                Locked::find(mm, mapping, index).await
-            } else {
-                Locked::try_find(mm, mapping, index)
-            };
-            let Some(page) = page else { break };
-            if page.has(flag::WRITEBACK) {
-                if !may_wait {
-                    break;
-                }
-                mm.wait_on_page_writeback(page.pfn()).await;
-            }
-            match page.start_writeback() {
-                Some(w) => pages.push(w),
-                None => break,
-            }
+    ) -> Option<Writeback<'_>> {
+        if !wait {
+            return Writeback::start(mm, mapping, first, most);
         }
-        pages
+        let page = Locked::find(mm, mapping, first).await?;
+        mm.wait_on_page_writeback(page.pfn()).await;
+        let mut pages = page.start_writeback()?;
+        pages.extend(most);
+        Some(pages)
     }
 }
 
@@ -316,9 +298,7 @@ impl World for LiveWorld {
     }
 
     async fn writepage(&self, mm: &LiveMm, pfn: Pfn, wbc: &mut WritebackControl) -> Writepage {
-        let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
-        let page = Writeback::for_reclaim(mm, pfn);
-        Self::write_out(mm, mapping, index, vec![page]);
+        Self::write_out(mm, Writeback::for_reclaim(mm, pfn));
         wbc.nr_to_write -= 1;
         Writepage::Started
     }

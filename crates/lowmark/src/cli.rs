@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Simulates Linux page reclaim and writeback, and compares policies on it.
 ///
@@ -27,16 +28,28 @@ pub enum Command {
     Params(Params),
     /// Print the JSON schema of machine files
     Schema,
-    /// Measure the engine's speed and size on this computer
+    /// Show how misses and stalls of a trace depend on the cache's size and eviction policy
+    Mrc(Mrc),
+    /// List the eviction policies
+    Policies(Policies),
+    /// Measure speed and size of the engine, or speed of the cache simulator, on this computer
     Bench(Bench),
+    /// Look into a trace, or make one
+    #[command(subcommand)]
+    Trace(Trace),
+    /// Describe this computer as a machine file, and check the engine's formulas against its kernel
+    Machine(Machine),
 }
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct Run {
     /// The experiment file
-    #[arg(default_value = "experiments/usb-stick.toml")]
+    #[arg(default_value = "experiments/usb-stick.toml", conflicts_with = "trace")]
     pub experiment: PathBuf,
+    /// A trace to replay instead of an experiment
+    #[command(flatten)]
+    pub trace: TraceRun,
     /// Iterations of each cell, instead of the file's
     #[arg(long, value_name = "N")]
     pub iterations: Option<NonZeroU32>,
@@ -69,6 +82,151 @@ pub struct Run {
     pub quiet: bool,
 }
 
+/// Arguments of `run --trace`.
+#[derive(Debug, Args)]
+pub struct TraceRun {
+    /// Replay this trace, without an experiment file
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "machine",
+        help_heading = "Traces"
+    )]
+    pub trace: Option<String>,
+    /// The machine file to replay it on
+    #[arg(long, value_name = "FILE", requires = "trace", help_heading = "Traces")]
+    pub machine: Option<String>,
+    /// The policies to compare, the baseline first
+    #[arg(
+        long,
+        value_name = "A,B",
+        requires = "trace",
+        value_delimiter = ',',
+        default_value = "linux-3.1",
+        help_heading = "Traces"
+    )]
+    pub policy: Vec<String>,
+    /// The filesystem
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "trace",
+        default_value = "ext4",
+        help_heading = "Traces"
+    )]
+    pub filesystem: String,
+    /// When requests are issued [default: recorded]
+    #[arg(
+        long, value_name = "WHEN", requires = "trace", value_parser = ["recorded", "fast"],
+        help_heading = "Traces"
+    )]
+    pub timing: Option<String>,
+    #[command(flatten)]
+    pub read: TraceReading,
+}
+
+impl TraceRun {
+    /// The experiment that these options make, if they make one.
+    pub fn run(&self) -> Option<lab::experiment::TraceRun> {
+        let (Some(trace), Some(machine)) = (&self.trace, &self.machine) else {
+            return None;
+        };
+        Some(lab::experiment::TraceRun {
+            trace: trace.clone(),
+            machine: machine.clone(),
+            policies: self.policy.clone(),
+            filesystem: self.filesystem.clone(),
+            timing: self.timing.clone(),
+            lenient: self.read.lenient,
+            format: self.read.format.clone(),
+            unit: self.read.unit.clone(),
+        })
+    }
+}
+
+/// How a trace is read.
+#[derive(Debug, Args)]
+pub struct TraceReading {
+    /// Count and skip records that can't be read, instead of stopping
+    #[arg(long, help_heading = "Traces")]
+    pub lenient: bool,
+    /// The trace's format [default: recognised by contents and name]
+    #[arg(long, value_name = "NAME", value_parser = trace::Format::NAMES, help_heading = "Traces")]
+    pub format: Option<String>,
+    /// What the object numbers of libCacheSim's formats are [default: guessed from sizes]
+    #[arg(long, value_name = "UNIT", value_parser = trace::Unit::NAMES, help_heading = "Traces")]
+    pub unit: Option<String>,
+}
+
+/// What to do with traces.
+#[derive(Debug, Subcommand)]
+pub enum Trace {
+    /// Count a trace's records, files and processes
+    Info(TraceInfo),
+    /// Write an artificial trace
+    Generate(TraceGenerate),
+}
+
+/// Arguments of `trace info`.
+#[derive(Debug, Args)]
+pub struct TraceInfo {
+    /// The trace
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub read: TraceReading,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `trace generate`.
+#[derive(Debug, Args)]
+pub struct TraceGenerate {
+    /// Where requests go
+    #[arg(value_parser = trace::generate::Pattern::NAMES)]
+    pub pattern: String,
+    /// The file to write: libCacheSim's CSV if it ends in .csv, else oracleGeneral (which knows no
+    /// writes)
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Number of objects, each a page of 4 KiB
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = count)]
+    pub objects: u64,
+    /// Number of requests
+    #[arg(long, value_name = "N", default_value = "10M", value_parser = count)]
+    pub requests: u64,
+    /// The exponent of Zipf's law
+    #[arg(long, value_name = "S", default_value = "1.0")]
+    pub skew: f64,
+    /// Share of writes, 0 to 1; CSV only
+    #[arg(long, value_name = "SHARE", default_value = "0")]
+    pub writes: f64,
+    /// Requests a second
+    #[arg(long, value_name = "N", default_value = "100k", value_parser = count)]
+    pub rate: u64,
+    /// The seed: the same one gives the same file
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+}
+
+/// A count with the suffix k, M or G (powers of 1000).
+fn count(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.as_bytes().last() {
+        Some(b'k') => (&text[..text.len() - 1], 1000),
+        Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+        Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(unit))
+        .filter(|n| *n > 0)
+        .ok_or_else(|| {
+            "accepted: a number from 1 on, with k, M or G for 1000, 1000² and 1000³".into()
+        })
+}
+
 /// Arguments of `reproduce`.
 #[derive(Debug, Args)]
 pub struct Reproduce {
@@ -96,21 +254,152 @@ pub struct Params {
     pub json: bool,
 }
 
+/// Arguments of `mrc`.
+#[derive(Debug, Args)]
+pub struct Mrc {
+    /// The trace, plain or compressed with zstd
+    #[arg(long, value_name = "FILE")]
+    pub trace: PathBuf,
+    /// Its format [default: recognised]
+    #[arg(long, value_parser = trace::Format::NAMES)]
+    pub format: Option<String>,
+    /// What object numbers of oracleGeneral and CSV traces are
+    #[arg(long, default_value = "auto", value_parser = trace::Unit::NAMES)]
+    pub unit: String,
+    /// Count and skip records that can't be read
+    #[arg(long)]
+    pub lenient: bool,
+    /// Take every record as one request for one object, whatever its size
+    #[arg(long)]
+    pub ignore_size: bool,
+    /// Pages of the cache: `5000,10000`, `1000..100000:50` in equal ratios, or with `:linear`
+    #[arg(long, value_name = "SIZES")]
+    pub sizes: replay::Sizes,
+    /// Policies of `lowmark policies`, or `all`
+    #[arg(
+        long,
+        default_value = "lru",
+        value_delimiter = ',',
+        value_name = "NAMES"
+    )]
+    pub policy: Vec<String>,
+    /// Model dirty pages, their limits and writing them back
+    #[arg(long)]
+    pub writes: bool,
+    /// Percentage of the cache that may be dirty or being written
+    #[arg(
+        long,
+        default_value_t = 20.0,
+        value_name = "PERCENT",
+        requires = "writes"
+    )]
+    pub dirty_limit: f64,
+    /// Percentage of the cache that may be dirty before the flusher begins
+    #[arg(
+        long,
+        default_value_t = 10.0,
+        value_name = "PERCENT",
+        requires = "writes"
+    )]
+    pub dirty_background: f64,
+    /// MiB that the device writes in a second
+    #[arg(long, default_value_t = 100.0, value_name = "MIB", requires = "writes")]
+    pub write_rate: f64,
+    /// Threads; the results are the same for any number [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Also write results.json, curves.csv and report.html to this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `policies`.
+#[derive(Debug, Args)]
+pub struct Policies {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct Bench {
     /// What to measure
-    #[arg(value_parser = ["engine"])]
+    #[arg(value_parser = ["engine", "replay"])]
     pub what: String,
     /// Rounds; medians are reported
     #[arg(long, default_value = "5", value_name = "N")]
     pub rounds: NonZeroUsize,
+    /// With `replay`: an oracleGeneral trace to measure on, instead of a generated one (240 MB, in
+    /// the folder for temporary files)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// With `replay`: write the generated trace to this file, and measure nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    pub write_trace: Option<PathBuf>,
     /// Also build a machine of 1 TiB, fill its page cache and reclaim some (takes 10 GiB)
     #[arg(long)]
     pub tebibyte: bool,
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `machine`.
+#[derive(Debug, Args)]
+pub struct Machine {
+    /// The machine file to write, for `machine = "FILE"` in an experiment [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// A saved tree of /proc and /sys to read instead of this computer's
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// Save the files that were read as a tree for `--root`
+    #[arg(long, value_name = "DIR", conflicts_with = "root")]
+    pub save: Option<PathBuf>,
+    /// Compute watermarks, reserves and dirty limits with the engine's formulas and compare them
+    /// with the kernel's; exit code 1 if one differs
+    #[arg(long, conflicts_with_all = ["out", "probe"])]
+    pub verify: bool,
+    /// The machine's name in reports [default: its memory, as 9306M]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The tested disk, by its name in /sys/block [default: that of the root filesystem, or of the
+    /// probed folder]
+    #[arg(long, value_name = "DISK")]
+    pub disk: Option<String>,
+    /// Measure the device below this folder with a temporary file and fit a disk model to it
+    #[arg(long, value_name = "DIR", conflicts_with = "root")]
+    pub probe: Option<PathBuf>,
+    /// Size of the temporary file
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = probe_size)]
+    pub probe_size: u64,
+    /// The most time that measuring may take, in seconds, as 60s
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = probe_time)]
+    pub probe_time: Duration,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn probe_size(text: &str) -> Result<u64, String> {
+    let size = sim::spec::Size::parse(text)?.0;
+    if (machine::probe::LEAST_SIZE..=machine::probe::MOST_SIZE).contains(&size) {
+        Ok(size)
+    } else {
+        Err("accepted: 16M to 64G".into())
+    }
+}
+
+fn probe_time(text: &str) -> Result<Duration, String> {
+    let seconds = text.strip_suffix('s').unwrap_or(text).parse::<u64>();
+    match seconds {
+        Ok(n) if (2..=3600).contains(&n) => Ok(Duration::from_secs(n)),
+        _ => Err("accepted: 2s to 3600s".into()),
+    }
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {
@@ -141,6 +430,38 @@ mod tests {
         );
         assert!(key_value("machine.cpus").is_err());
         assert!(key_value(" =2").is_err());
+    }
+
+    #[test]
+    fn a_trace_needs_a_machine_and_no_experiment() {
+        let parse = |args: &[&str]| Cli::try_parse_from([&["lowmark", "run"], args].concat());
+        assert!(parse(&["--trace", "t"]).is_err());
+        assert!(parse(&["--machine", "m"]).is_err());
+        assert!(parse(&["e.toml", "--trace", "t", "--machine", "m"]).is_err());
+        let cli = parse(&["--trace", "t", "--machine", "m", "--policy", "a,b"]).unwrap();
+        let Command::Run(run) = cli.command else {
+            panic!("{cli:?}")
+        };
+        assert_eq!(run.trace.run().unwrap().policies, ["a", "b"]);
+        assert!(parse(&[]).is_ok());
+    }
+
+    #[test]
+    fn counts_have_suffixes() {
+        assert_eq!(count("10M"), Ok(10_000_000));
+        assert_eq!(count("7"), Ok(7));
+        for wrong in ["", "0", "M", "1K", "-1", "99999999999G"] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn probes_are_bounded() {
+        assert_eq!(probe_size("256M"), Ok(256 << 20));
+        assert!(probe_size("1M").is_err() && probe_size("1P").is_err());
+        assert_eq!(probe_time("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(probe_time("5"), Ok(Duration::from_secs(5)));
+        assert!(probe_time("0s").is_err() && probe_time("1h").is_err());
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! The subcommands, one module each.
 
 pub mod bench;
+pub mod machine;
+pub mod mrc;
 pub mod params;
+pub mod policies;
 pub mod reproduce;
 pub mod run;
 pub mod schema;
+pub mod trace;

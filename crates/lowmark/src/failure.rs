@@ -13,6 +13,8 @@ pub enum Failure {
     Check(CheckFailure),
     /// The system refused something.
     System(miette::Report),
+    /// The user stopped something that leaves nothing behind; the text says what.
+    Stopped(String),
     /// The user interrupted the run.
     Interrupted {
         /// Iterations that finished.
@@ -39,6 +41,10 @@ impl Failure {
             Self::System(report) => {
                 eprintln!("{report:?}");
                 ExitCode::from(1)
+            }
+            Self::Stopped(text) => {
+                eprintln!("{text}");
+                ExitCode::from(130)
             }
             Self::Interrupted {
                 finished,

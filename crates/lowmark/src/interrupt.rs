@@ -7,13 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 ///
 /// Where the system has no such signal the flag is never set.
 pub fn flag() -> Arc<AtomicBool> {
+    flag_saying("stopping with the finished iterations; once more to stop at once")
+}
+
+/// As [`flag`], with other words for the first Ctrl-C.
+pub fn flag_saying(words: &'static str) -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
     let _ = ctrlc::set_handler(move || {
         if handler.swap(true, SeqCst) {
             std::process::exit(130);
         }
-        eprintln!("stopping with the finished iterations; once more to stop at once");
+        eprintln!("{words}");
     });
     stop
 }

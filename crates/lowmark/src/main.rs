@@ -16,7 +16,11 @@ fn main() -> ExitCode {
         cli::Command::Run(args) => commands::run::run(args),
         cli::Command::Reproduce(args) => commands::reproduce::run(args),
         cli::Command::Params(args) => commands::params::run(args),
+        cli::Command::Mrc(args) => commands::mrc::run(args),
+        cli::Command::Policies(args) => commands::policies::run(args),
         cli::Command::Bench(args) => commands::bench::run(args),
+        cli::Command::Trace(what) => commands::trace::run(what),
+        cli::Command::Machine(args) => commands::machine::run(args),
         cli::Command::Schema => commands::schema::run(),
     };
     match done {

@@ -76,16 +76,11 @@ impl<W: World> Mm<W> {
     /// The zones a request may use, in order.
     #[inline(always)]
     pub(crate) fn eligible(&self, node: u32, gfp: Gfp) -> impl Iterator<Item = usize> + '_ {
-        let highest = gfp.high_zoneidx();
         let only = gfp.has(Gfp::THISNODE);
-        self.nodes[node as usize]
-            .zonelist
+        self.nodes[node as usize].zonelists[gfp.high_zoneidx()]
             .iter()
             .map(|&z| usize::from(z))
-            .filter(move |&z| {
-                let zone = &self.zones[z];
-                zone.kind.index() <= highest && (!only || zone.node == node)
-            })
+            .filter(move |&z| !only || self.zones[z].node == node)
     }
 
     /// The first usable zone: its index is the classzone.
@@ -97,8 +92,20 @@ impl<W: World> Mm<W> {
     }
 
     /// One walk over the free lists (reference 02 §2).
-    #[inline]
     fn get_page_from_freelist(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        order: u32,
+        mark: Mark,
+        flags: u32,
+    ) -> Option<Pfn> {
+        self.walk_freelists(node, gfp, order, mark, flags)
+    }
+
+    /// [`Self::get_page_from_freelist`], for the fast path to specialize.
+    #[inline(always)]
+    fn walk_freelists(
         &self,
         node: u32,
         gfp: Gfp,
@@ -124,11 +131,10 @@ impl<W: World> Mm<W> {
                 self.rmqueue_order(z, order)
             };
             if let Some(pfn) = pfn {
-                debug_assert!(!self.frames.any(pfn, flag::CHECK_AT_FREE | flag::USED));
-                self.frames
-                    .word(pfn, 0)
-                    .set((z as u32) << flag::ZONE_SHIFT | flag::USED);
-                self.frames.set_maps(pfn, 0, 0);
+                let page = self.frames.page(pfn);
+                debug_assert!(page.flags() & (flag::CHECK_AT_FREE | flag::USED) == 0);
+                page.reset_flags(z, flag::USED);
+                page.set_maps(0, 0);
                 self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
                 self.world.charge(Cost::PageAlloc, 1);
                 self.trace(|| Event::PageAlloc {
@@ -143,24 +149,44 @@ impl<W: World> Mm<W> {
     }
 
     /// Allocates one page (reference 02 §3). `None`: the request gave up, or the run ended in OOM.
-    #[inline]
-    pub async fn alloc_page(&self, gfp: Gfp) -> Option<Pfn> {
-        self.alloc_pages(gfp, 0).await
+    /// The fast path is taken at the call; only the slow path is left to the future.
+    #[inline(always)]
+    pub fn alloc_page(&self, gfp: Gfp) -> impl Future<Output = Option<Pfn>> {
+        let start = self.world.now();
+        let fast = self.alloc_pages_fast(gfp, 0, start);
+        async move {
+            match fast {
+                Some(pfn) => Some(pfn),
+                None => self.alloc_pages_slow(gfp, 0, start).await,
+            }
+        }
     }
 
     /// Allocates 2^order contiguous pages.
-    #[inline]
     pub async fn alloc_pages(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
         let start = self.world.now();
-        let noted = self.noted_path();
+        match self.alloc_pages_fast(gfp, order, start) {
+            Some(pfn) => Some(pfn),
+            None => self.alloc_pages_slow(gfp, order, start).await,
+        }
+    }
+
+    /// The part of an allocation that never waits: a walk at the low watermark.
+    #[inline(always)]
+    fn alloc_pages_fast(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
         let node = self.current().node.get();
         let fast = self.fast_path_flags();
-        if let Some(pfn) = self.get_page_from_freelist(node, gfp, order, Mark::Low, fast) {
-            self.world
-                .alloc_latency(AllocPath::Fast, self.world.now().saturating_sub(start));
-            self.track_instantiated(pfn, noted);
-            return Some(pfn);
-        }
+        let pfn = self.walk_freelists(node, gfp, order, Mark::Low, fast)?;
+        self.world
+            .alloc_latency(AllocPath::Fast, self.world.now().saturating_sub(start));
+        self.track_instantiated(pfn, self.noted_path());
+        Some(pfn)
+    }
+
+    /// The rest of an allocation that began at `start`.
+    #[cold]
+    async fn alloc_pages_slow(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
+        let noted = self.noted_path();
         let (pfn, path) = self.alloc_pages_slowpath(gfp, order).await;
         self.world
             .alloc_latency(path, self.world.now().saturating_sub(start));

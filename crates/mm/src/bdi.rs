@@ -45,6 +45,11 @@ impl<W: World> Bdi<W> {
     }
 }
 
+/// A per-CPU difference is folded when it reaches this (`BDI_STAT_BATCH`).
+pub(crate) fn stat_batch(cpus: usize) -> i32 {
+    8 * (1 + cpus.ilog2() as i32)
+}
+
 impl<W: World> Mm<W> {
     /// Creates a backing device; `None` when [`crate::Config::max_bdis`] exist.
     pub fn new_bdi(&self, min_ratio: u32, max_ratio: u32) -> Option<u32> {
@@ -63,22 +68,31 @@ impl<W: World> Mm<W> {
         self.bdis_used.get()
     }
 
-    /// A per-CPU difference is folded when it reaches this (`BDI_STAT_BATCH`).
-    pub(crate) fn bdi_stat_batch(&self) -> i32 {
-        8 * (1 + self.config.cpus.ilog2() as i32)
-    }
-
     #[inline(always)]
     pub(crate) fn add_bdi_stat(&self, bdi: u32, stat: BdiStat, n: i32) {
         let b = &self.bdis[bdi as usize];
         let diff = &b.diff[self.world.cpu()][stat as usize];
         let x = diff.get() as i32 + n;
-        if x.abs() >= self.bdi_stat_batch() {
+        if x.abs() >= self.bdi_stat_batch {
             b.global[stat as usize].fetch_add(i64::from(x) as u64);
             diff.set(0);
         } else {
             diff.set(x as u32);
         }
+    }
+
+    /// What `n` calls of [`Mm::add_bdi_stat`] with `step`, 1 or -1, do.
+    pub(crate) fn step_bdi_stat(&self, bdi: u32, stat: BdiStat, step: i32, n: u32) {
+        let b = &self.bdis[bdi as usize];
+        let diff = &b.diff[self.world.cpu()][stat as usize];
+        let batch = self.bdi_stat_batch;
+        // Seen in the direction of the steps: from x up to the batch, then from 0 again.
+        let x = diff.get() as i32 * step;
+        let end = x + n as i32;
+        let folds = end.max(0) / batch;
+        let left = end - folds * batch;
+        b.global[stat as usize].fetch_add(i64::from(folds * batch * step) as u64);
+        diff.set((left * step) as u32);
     }
 
     /// Cheap read; negative reads 0.
@@ -100,6 +114,6 @@ impl<W: World> Mm<W> {
 
     /// How far the cheap read can be off.
     pub(crate) fn bdi_stat_error(&self) -> u64 {
-        self.config.cpus as u64 * self.bdi_stat_batch() as u64
+        self.config.cpus as u64 * self.bdi_stat_batch as u64
     }
 }

@@ -11,6 +11,66 @@ use crate::{Mm, Pfn};
 /// Number of orders.
 pub const ORDERS: usize = 11;
 
+/// Neighbouring pages in the order in which they are freed.
+#[derive(Default, Clone, Copy)]
+struct Run {
+    first: Pfn,
+    last: Pfn,
+    pages: u32,
+    /// From one page to the next: 1 up, -1 (wrapped) down; 0 while there is but one.
+    step: u32,
+}
+
+impl Run {
+    fn of(pfn: Pfn) -> Self {
+        Self {
+            first: pfn,
+            last: pfn,
+            pages: 1,
+            step: 0,
+        }
+    }
+
+    /// Adds a page if it goes on where the run ends, in the run's direction.
+    #[inline(always)]
+    fn extend(&mut self, pfn: Pfn) -> bool {
+        let step = pfn.wrapping_sub(self.last);
+        if step != self.step || step == 0 {
+            if self.pages != 1 || (step != 1 && step != u32::MAX) {
+                return false;
+            }
+            self.step = step;
+        }
+        self.last = pfn;
+        self.pages += 1;
+        true
+    }
+
+    /// Cuts the run into the largest blocks that its pages, taken in order, complete.
+    #[inline(always)]
+    fn blocks(self, mut free: impl FnMut(Pfn, u32)) {
+        let up = self.first <= self.last;
+        let (mut at, mut left) = (self.first, self.pages);
+        while left > 0 {
+            // Where a block that begins with this page is aligned.
+            let edge = if up { at } else { at + 1 };
+            let order = edge
+                .trailing_zeros()
+                .min(left.ilog2())
+                .min(ORDERS as u32 - 1);
+            let size = 1 << order;
+            if up {
+                free(at, order);
+                at += size;
+            } else {
+                free(at + 1 - size, order);
+                at = (at + 1).wrapping_sub(size).wrapping_sub(1);
+            }
+            left -= size;
+        }
+    }
+}
+
 impl<W: World> Mm<W> {
     #[inline(always)]
     fn free_list(&self, z: usize, order: usize) -> Pfn {
@@ -31,9 +91,7 @@ impl<W: World> Mm<W> {
             while at + (1 << order) > end {
                 order -= 1;
             }
-            self.frames
-                .word(at, 0)
-                .set((z as u32) << flag::ZONE_SHIFT | flag::BUDDY);
+            self.frames.page(at).reset_flags(z, flag::BUDDY);
             self.frames.set_private(at, order);
             self.frames.add_tail(self.free_list(z, order as usize), at);
             zone.nr_free[order as usize].fetch_add(1);
@@ -43,35 +101,49 @@ impl<W: World> Mm<W> {
             .add_exact(z, ZoneStat::NrFreePages, i64::from(zone.size));
     }
 
+    /// Puts a block on its free list; the caller holds the zone's lock.
+    #[inline(always)]
+    fn add_block(&self, z: usize, pfn: Pfn, order: usize) {
+        let page = self.frames.page(pfn);
+        page.reset_flags(z, flag::BUDDY);
+        page.set_private(order as u32);
+        self.frames.add(self.free_list(z, order), pfn);
+        self.zones[z].nr_free[order].fetch_add(1);
+    }
+
+    /// Takes a block off its free list; the caller holds the zone's lock.
+    #[inline(always)]
+    fn del_block(&self, z: usize, pfn: Pfn, order: usize) {
+        self.frames.del(pfn);
+        self.frames.clear_flags(pfn, flag::BUDDY);
+        self.zones[z].nr_free[order].fetch_sub(1);
+    }
+
+    /// Takes the first block of the smallest order from `order` on that has any, whole. Returns
+    /// the block and its order.
+    #[inline(always)]
+    fn take_block(&self, z: usize, order: usize) -> Option<(Pfn, usize)> {
+        let nr_free = &self.zones[z].nr_free;
+        let found = (order..ORDERS).find(|&o| nr_free[o].get() != 0)?;
+        let pfn = self.frames.first(self.free_list(z, found));
+        self.del_block(z, pfn, found);
+        Some((pfn, found))
+    }
+
     /// Takes a block; the caller holds the zone's lock and has charged the counters.
     #[inline]
     fn rmqueue_smallest(&self, z: usize, order: u32) -> Pfn {
-        let zone = &self.zones[z];
-        for current in order as usize..ORDERS {
-            let list = self.free_list(z, current);
-            let pfn = self.frames.first(list);
-            if pfn == list {
-                continue;
-            }
-            self.frames.del(pfn);
-            self.frames.clear_flags(pfn, flag::BUDDY);
-            zone.nr_free[current].fetch_sub(1);
-            // Give the upper halves back, largest first.
-            for o in (order as usize..current).rev() {
-                let half = pfn + (1 << o);
-                self.frames
-                    .word(half, 0)
-                    .set((z as u32) << flag::ZONE_SHIFT | flag::BUDDY);
-                self.frames.set_private(half, o as u32);
-                self.frames.add(self.free_list(z, o), half);
-                zone.nr_free[o].fetch_add(1);
-            }
-            return pfn;
+        let Some((pfn, found)) = self.take_block(z, order as usize) else {
+            return NO_PFN;
+        };
+        // Give the upper halves back, largest first.
+        for o in (order as usize..found).rev() {
+            self.add_block(z, pfn + (1 << o), o);
         }
-        NO_PFN
+        pfn
     }
 
-    /// Returns a block, merging it with its free buddies; the caller holds the zone's lock.
+    /// Frees a block, joining it with its free buddies; the caller holds the zone's lock.
     #[inline]
     fn free_one(&self, z: usize, mut pfn: Pfn, mut order: u32) {
         let zone = &self.zones[z];
@@ -81,32 +153,40 @@ impl<W: World> Mm<W> {
             if buddy < start || buddy + (1 << order) > end {
                 break;
             }
-            if !self.frames.has(buddy, flag::BUDDY) || self.frames.private(buddy) != order {
+            let page = self.frames.page(buddy);
+            if !page.has(flag::BUDDY) || page.private() != order {
                 break;
             }
-            self.frames.del(buddy);
-            self.frames.clear_flags(buddy, flag::BUDDY);
-            zone.nr_free[order as usize].fetch_sub(1);
+            self.del_block(z, buddy, order as usize);
             pfn &= !(1 << order);
             order += 1;
         }
-        self.frames.set_flags(pfn, flag::BUDDY);
-        self.frames.set_private(pfn, order);
-        self.frames.add(self.free_list(z, order as usize), pfn);
-        zone.nr_free[order as usize].fetch_add(1);
+        self.add_block(z, pfn, order as usize);
     }
 
-    /// Moves up to `count` single pages from the buddy lists into `out`; returns how many.
-    pub(crate) fn rmqueue_bulk(&self, z: usize, count: u32, mut out: impl FnMut(Pfn)) -> u32 {
+    /// Moves up to `count` single pages from the buddy lists into `out`, which is given the first
+    /// page of every run and its length; returns how many.
+    ///
+    /// Pages come from the smallest block there is, lower addresses first, so a block's pages
+    /// leave one after the other and at most the last block is split.
+    pub(crate) fn rmqueue_bulk(&self, z: usize, count: u32, out: impl Fn(Pfn, u32)) -> u32 {
         let n = self.zones[z].lock.with(|| {
             let mut n = 0;
             while n < count {
-                let pfn = self.rmqueue_smallest(z, 0);
-                if pfn == NO_PFN {
+                let Some((block, order)) = self.take_block(z, 0) else {
                     break;
+                };
+                let (end, taken) = (block + (1 << order), (count - n).min(1 << order));
+                out(block, taken);
+                n += taken;
+                // What is left lies between the pages taken and the end: one block for each bit
+                // of its size, smaller ones first.
+                let mut rest = block + taken;
+                while rest < end {
+                    let o = rest.trailing_zeros().min((end - rest).ilog2());
+                    self.add_block(z, rest, o as usize);
+                    rest += 1 << o;
                 }
-                out(pfn);
-                n += 1;
             }
             n
         });
@@ -117,16 +197,23 @@ impl<W: World> Mm<W> {
     }
 
     /// Returns single pages to the buddy lists. Any bulk return clears the zone's scan count.
+    ///
+    /// Neighbours that come one after the other and make up a block are freed as that block: its
+    /// pages would join in it anyway.
     pub(crate) fn free_bulk(&self, z: usize, pages: impl Iterator<Item = Pfn>) {
         let zone = &self.zones[z];
         let n = zone.lock.with(|| {
             zone.pages_scanned.set(0);
             zone.all_unreclaimable.set(0);
-            let mut n = 0;
+            let (mut n, mut run) = (0, Run::default());
             for pfn in pages {
-                self.free_one(z, pfn, 0);
                 n += 1;
+                if !run.extend(pfn) {
+                    run.blocks(|block, order| self.free_one(z, block, order));
+                    run = Run::of(pfn);
+                }
             }
+            run.blocks(|block, order| self.free_one(z, block, order));
             n
         });
         self.stat.add(self.world.cpu(), z, ZoneStat::NrFreePages, n);
@@ -148,7 +235,7 @@ impl<W: World> Mm<W> {
     pub fn free_pages_order(&self, pfn: Pfn, order: u32) {
         let z = self.frames.zone(pfn);
         assert!(self.frames.has(pfn, flag::USED) && !self.frames.any(pfn, flag::CHECK_AT_FREE));
-        self.frames.word(pfn, 0).set((z as u32) << flag::ZONE_SHIFT);
+        self.frames.page(pfn).reset_flags(z, 0);
         let zone = &self.zones[z];
         zone.lock.with(|| {
             zone.pages_scanned.set(0);

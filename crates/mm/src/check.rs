@@ -1,10 +1,16 @@
 //! The recount-everything checker: every list, counter and index from scratch.
+//!
+//! Each frame is looked at once, where its list is walked: counted by its flags, and compared with
+//! its file's index. Then the index needs no look at the frames: if every cached frame is in the
+//! slot that it names, and there are as many slots as cached frames, both agree.
 
 use crate::frame::flag;
 use crate::lru::Lru;
+use crate::pagecache::LeafView;
 use crate::vmstat::ZoneStat;
 use crate::world::{Word32, World};
 use crate::{Mm, Pfn, buddy};
+use std::ops::Range;
 
 /// Where the checker found a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,101 +24,41 @@ enum Place {
     Isolated,
 }
 
+/// What a zone's allocated frames add up to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    dirty: u64,
+    writeback: u64,
+    file: u64,
+    anon: u64,
+    /// Isolated pages of the anon and of the file lists.
+    isolated: [u64; 2],
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        self.dirty += other.dirty;
+        self.writeback += other.writeback;
+        self.file += other.file;
+        self.anon += other.anon;
+    }
+}
+
+/// A checker with its memory, for as many recounts as one likes.
+#[derive(Debug, Default)]
+pub struct Recount {
+    place: Vec<Place>,
+    tally: Vec<Tally>,
+    swap_entries: Vec<u32>,
+}
+
 impl<W: World> Mm<W> {
-    /// Recounts everything. Allocates; for checks only.
+    /// Recounts everything once.
     ///
     /// # Errors
     /// The first disagreement, in words.
     pub fn recount(&self) -> Result<(), String> {
-        let mut place = vec![Place::Nowhere; self.frames.len() as usize];
-        let mut put = |pfn: Pfn, p: Place, what: &str| -> Result<(), String> {
-            let slot = &mut place[pfn as usize];
-            if *slot != Place::Nowhere {
-                return Err(format!("frame {pfn} is on {slot:?} and on {p:?} ({what})"));
-            }
-            *slot = p;
-            Ok(())
-        };
-        self.stat.check()?;
-        for (z, zone) in self.zones.iter().enumerate() {
-            let mut free = 0u64;
-            for order in 0..buddy::ORDERS {
-                let mut blocks = 0;
-                for pfn in self.frames.iter(zone.free_area + order as u32) {
-                    if !self.frames.has(pfn, flag::BUDDY)
-                        || self.frames.private(pfn) != order as u32
-                        || self.frames.zone(pfn) != z
-                        || pfn % (1 << order) != 0
-                    {
-                        return Err(format!("free block {pfn} of order {order} is malformed"));
-                    }
-                    for p in pfn..pfn + (1 << order) {
-                        put(p, Place::Free, "buddy")?;
-                    }
-                    blocks += 1;
-                }
-                if blocks != zone.nr_free[order].get() {
-                    return Err(format!("zone {z} order {order}: {blocks} blocks"));
-                }
-                free += u64::from(blocks) << order;
-            }
-            self.expect(z, ZoneStat::NrFreePages, free)?;
-            for cpu in 0..self.config.cpus {
-                for pfn in self.pcp(z, cpu).iter() {
-                    put(pfn, Place::Pcp, "per-CPU list")?;
-                }
-            }
-            for lru in Lru::ALL {
-                let mut n = 0;
-                for pfn in self.frames.iter(zone.lru + lru as u32) {
-                    put(pfn, Place::Lru, "LRU")?;
-                    let f = self.frames.flags(pfn);
-                    if f & flag::LRU == 0 || Lru::of(f) != lru || self.frames.zone(pfn) != z {
-                        return Err(format!("frame {pfn} on {lru:?} of zone {z}: flags {f:#x}"));
-                    }
-                    n += 1;
-                }
-                self.expect(z, ZoneStat::of_lru(lru), n)?;
-            }
-        }
-        for pv in &self.pagevecs {
-            for batch in &pv.add {
-                for pfn in batch.iter() {
-                    put(pfn, Place::Batch, "add batch")?;
-                }
-            }
-        }
-        let mut isolated = vec![[0u64; 2]; self.zones.len()];
-        for task in 0..self.config.max_tasks {
-            for pfn in self.frames.iter(self.isolated_list(task)) {
-                put(pfn, Place::Isolated, "isolated")?;
-                let file = usize::from(!self.frames.has(pfn, flag::SWAPBACKED));
-                isolated[self.frames.zone(pfn)][file] += 1;
-            }
-        }
-        self.recount_frames(&place)?;
-        let (mut pages, mut nodes) = (0u64, 0);
-        for mapping in 0..self.mapping_count() {
-            let (p, n) = self.check_tree(mapping)?;
-            if p != self.mappings[mapping as usize].nrpages.get() {
-                return Err(format!("mapping {mapping}: {p} pages, counted otherwise"));
-            }
-            pages += u64::from(p);
-            nodes += n;
-        }
-        if nodes != self.tree_nodes() {
-            return Err(format!(
-                "{nodes} tree nodes in trees, {} in use",
-                self.tree_nodes()
-            ));
-        }
-        if pages != self.global_stat(ZoneStat::NrFilePages) {
-            return Err(format!("{pages} pages in trees, nr_file_pages differs"));
-        }
-        for bdi in 0..self.bdi_count() {
-            self.check_flusher(bdi)?;
-        }
-        self.check_swap()
+        Recount::default().run(self)
     }
 
     fn expect(&self, z: usize, item: ZoneStat, found: u64) -> Result<(), String> {
@@ -127,45 +73,284 @@ impl<W: World> Mm<W> {
             ))
         }
     }
+}
 
-    fn recount_frames(&self, place: &[Place]) -> Result<(), String> {
-        for (z, zone) in self.zones.iter().enumerate() {
-            let (mut dirty, mut writeback, mut file, mut anon) = (0, 0, 0, 0);
-            for pfn in zone.start..zone.start + zone.size {
-                let f = self.frames.flags(pfn);
-                let here = place[pfn as usize];
-                match here {
-                    Place::Free | Place::Pcp if here == Place::Pcp && f & flag::USED != 0 => {
-                        return Err(format!("frame {pfn} is free and in use"));
-                    }
-                    Place::Free | Place::Pcp => continue,
-                    Place::Nowhere if f & flag::USED == 0 => {
-                        return Err(format!("frame {pfn} is lost (flags {f:#x})"));
-                    }
-                    _ => {}
+impl Recount {
+    /// Recounts everything.
+    ///
+    /// # Errors
+    /// The first disagreement, in words.
+    pub fn run<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
+        self.place.clear();
+        self.place.resize(mm.frames.len() as usize, Place::Nowhere);
+        self.tally.clear();
+        self.tally.resize(mm.zones.len(), Tally::default());
+        mm.stat.check()?;
+        let pages = check_trees(mm)?;
+        for z in 0..mm.zones.len() {
+            self.free_pages(mm, z)?;
+            self.lru_pages(mm, z)?;
+        }
+        for pv in &mm.pagevecs {
+            for batch in &pv.add {
+                for pfn in batch.iter() {
+                    self.put(pfn, Place::Batch, "add batch")?;
+                    self.count_one(mm, pfn)?;
                 }
-                let cached = f & flag::CACHED != 0;
-                if cached {
-                    let m = &self.mappings[self.frames.mapping(pfn) as usize];
-                    let counts = m.accounts_dirty();
-                    dirty += u64::from(f & flag::DIRTY != 0 && counts);
-                    if self.find_page(self.frames.mapping(pfn), self.frames.index(pfn)) != Some(pfn)
-                    {
-                        return Err(format!("frame {pfn} is not where its file says"));
-                    }
+            }
+        }
+        for task in 0..mm.config.max_tasks {
+            for pfn in mm.frames.iter(mm.isolated_list(task)) {
+                self.put(pfn, Place::Isolated, "isolated")?;
+                let (z, f) = self.count_one(mm, pfn)?;
+                self.tally[z].isolated[usize::from(f & flag::SWAPBACKED == 0)] += 1;
+            }
+        }
+        self.pages_on_no_list(mm)?;
+        self.compare(mm, pages)?;
+        for bdi in 0..mm.bdi_count() {
+            mm.check_flusher(bdi)?;
+        }
+        mm.check_swap(&mut self.swap_entries)
+    }
+
+    fn put(&mut self, pfn: Pfn, p: Place, what: &str) -> Result<(), String> {
+        match self.place.get_mut(pfn as usize) {
+            Some(slot @ Place::Nowhere) => {
+                *slot = p;
+                Ok(())
+            }
+            Some(slot) => Err(format!("frame {pfn} is on {slot:?} and on {p:?} ({what})")),
+            None => Err(format!("{what}: {pfn} is no frame")),
+        }
+    }
+
+    fn free_pages<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {
+        let zone = &mm.zones[z];
+        let mut free = 0u64;
+        for order in 0..buddy::ORDERS {
+            let mut blocks = 0;
+            for pfn in mm.frames.iter(zone.free_area + order as u32) {
+                if !mm.frames.has(pfn, flag::BUDDY)
+                    || mm.frames.private(pfn) != order as u32
+                    || mm.frames.zone(pfn) != z
+                    || pfn % (1 << order) != 0
+                {
+                    return Err(format!("free block {pfn} of order {order} is malformed"));
                 }
-                writeback += u64::from(f & flag::WRITEBACK != 0);
-                file += u64::from(cached);
-                anon += u64::from(f & flag::ANON != 0);
-                if (cached || f & flag::ANON != 0) && here == Place::Nowhere {
+                for p in pfn..pfn + (1 << order) {
+                    self.put(p, Place::Free, "buddy")?;
+                }
+                blocks += 1;
+            }
+            if blocks != zone.nr_free[order].get() {
+                return Err(format!("zone {z} order {order}: {blocks} blocks"));
+            }
+            free += u64::from(blocks) << order;
+        }
+        mm.expect(z, ZoneStat::NrFreePages, free)?;
+        for cpu in 0..mm.config.cpus {
+            for pfn in mm.pcp(z, cpu).iter() {
+                self.put(pfn, Place::Pcp, "per-CPU list")?;
+                if mm.frames.has(pfn, flag::USED) {
+                    return Err(format!("frame {pfn} is free and in use"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn lru_pages<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {
+        let mut counter = Counter::new(mm, z);
+        for lru in Lru::ALL {
+            let mut n = 0;
+            for pfn in mm.frames.iter(mm.zones[z].lru + lru as u32) {
+                self.put(pfn, Place::Lru, "LRU")?;
+                let f = counter.count(pfn).map_err(|w| counter.explain(pfn, w))?;
+                if f & flag::LRU == 0 || Lru::of(f) != lru {
+                    return Err(format!("frame {pfn} on {lru:?} of zone {z}: flags {f:#x}"));
+                }
+                n += 1;
+            }
+            mm.expect(z, ZoneStat::of_lru(lru), n)?;
+        }
+        self.tally[z].add(&counter.tally);
+        Ok(())
+    }
+
+    /// Counts one frame of whatever zone. Returns its zone and its flags.
+    fn count_one<W: World>(&mut self, mm: &Mm<W>, pfn: Pfn) -> Result<(usize, u32), String> {
+        let z = mm.frames.zone(pfn);
+        if z >= mm.zones.len() {
+            return Err(format!("frame {pfn} is in no zone"));
+        }
+        let mut counter = Counter::new(mm, z);
+        let f = counter.count(pfn).map_err(|w| counter.explain(pfn, w))?;
+        self.tally[z].add(&counter.tally);
+        Ok((z, f))
+    }
+
+    /// Frames that no list holds: the kernel's, those a task has just allocated, and nothing else.
+    fn pages_on_no_list<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
+        for (z, zone) in mm.zones.iter().enumerate() {
+            let mut counter = Counter::new(mm, z);
+            let places = &self.place[zone.start as usize..(zone.start + zone.size) as usize];
+            for (pfn, place) in (zone.start..).zip(places) {
+                if *place != Place::Nowhere {
+                    continue;
+                }
+                let f = counter.count(pfn).map_err(|w| counter.explain(pfn, w))?;
+                if f & flag::USED == 0 {
+                    return Err(format!("frame {pfn} is lost (flags {f:#x})"));
+                }
+                if f & (flag::CACHED | flag::ANON) != 0 {
                     return Err(format!("page {pfn} is on no list (flags {f:#x})"));
                 }
             }
-            self.expect(z, ZoneStat::NrFileDirty, dirty)?;
-            self.expect(z, ZoneStat::NrWriteback, writeback)?;
-            self.expect(z, ZoneStat::NrFilePages, file)?;
-            self.expect(z, ZoneStat::NrAnonPages, anon)?;
+            self.tally[z].add(&counter.tally);
         }
         Ok(())
+    }
+
+    fn compare<W: World>(&self, mm: &Mm<W>, pages: u64) -> Result<(), String> {
+        for (z, t) in self.tally.iter().enumerate() {
+            mm.expect(z, ZoneStat::NrFileDirty, t.dirty)?;
+            mm.expect(z, ZoneStat::NrWriteback, t.writeback)?;
+            mm.expect(z, ZoneStat::NrFilePages, t.file)?;
+            mm.expect(z, ZoneStat::NrAnonPages, t.anon)?;
+            // A batch is counted until all of it is put back or freed.
+            let items = [ZoneStat::NrIsolatedAnon, ZoneStat::NrIsolatedFile];
+            for (item, found) in items.into_iter().zip(t.isolated) {
+                if mm.stat.exact(z, item) < found as i64 {
+                    mm.expect(z, item, found)?;
+                }
+            }
+        }
+        let cached: u64 = self.tally.iter().map(|t| t.file).sum();
+        if pages == cached {
+            Ok(())
+        } else {
+            Err(format!(
+                "{pages} pages in trees, {cached} frames are cached"
+            ))
+        }
+    }
+}
+
+/// Counts allocated frames of one zone by their flags, and compares cached ones with their file's
+/// index. Neighbours on a list are mostly neighbours in a file: the leaf is kept.
+struct Counter<'a, W: World> {
+    mm: &'a Mm<W>,
+    zone: usize,
+    frames: Range<Pfn>,
+    tally: Tally,
+    mapping: u32,
+    accounts_dirty: bool,
+    leaf: Option<LeafView<'a, W>>,
+}
+
+impl<'a, W: World> Counter<'a, W> {
+    fn new(mm: &'a Mm<W>, zone: usize) -> Self {
+        let z = &mm.zones[zone];
+        Self {
+            mm,
+            zone,
+            frames: z.start..z.start + z.size,
+            tally: Tally::default(),
+            mapping: u32::MAX,
+            accounts_dirty: false,
+            leaf: None,
+        }
+    }
+
+    /// Counts a frame; returns its flags, or what is wrong with it.
+    #[inline(always)]
+    fn count(&mut self, pfn: Pfn) -> Result<u32, Wrong> {
+        let f = self.mm.frames.flags(pfn);
+        if (f >> flag::ZONE_SHIFT) as usize != self.zone || !self.frames.contains(&pfn) {
+            return Err(Wrong::Zone);
+        }
+        self.tally.writeback += u64::from(f & flag::WRITEBACK != 0);
+        self.tally.anon += u64::from(f & flag::ANON != 0);
+        if f & flag::CACHED != 0 {
+            self.count_cached(pfn, f)?;
+        }
+        Ok(f)
+    }
+
+    #[inline(always)]
+    fn count_cached(&mut self, pfn: Pfn, f: u32) -> Result<(), Wrong> {
+        let (mapping, index) = (self.mm.frames.mapping(pfn), self.mm.frames.index(pfn));
+        if mapping != self.mapping || !self.leaf.as_ref().is_some_and(|l| l.covers(index)) {
+            self.turn_to(mapping, index)?;
+        }
+        self.tally.file += 1;
+        self.tally.dirty += u64::from(f & flag::DIRTY != 0 && self.accounts_dirty);
+        let Some(leaf) = self.leaf.as_ref().filter(|l| l.page(index) == Some(pfn)) else {
+            return Err(Wrong::Place);
+        };
+        let [dirty, writeback] = leaf.tags(index);
+        // A page whose dirty bit was just taken for I/O keeps its tag until it is decided.
+        let should = f & flag::DIRTY != 0 || f & flag::LOCKED != 0 && dirty;
+        if dirty != should || writeback != (f & flag::WRITEBACK != 0) {
+            return Err(Wrong::Tags);
+        }
+        Ok(())
+    }
+
+    /// Keeps another leaf.
+    #[inline(never)]
+    fn turn_to(&mut self, mapping: u32, index: u32) -> Result<(), Wrong> {
+        if mapping >= self.mm.mapping_count() {
+            return Err(Wrong::File);
+        }
+        self.mapping = mapping;
+        self.accounts_dirty = self.mm.mappings[mapping as usize].accounts_dirty();
+        self.leaf = self.mm.leaf_view(mapping, index);
+        Ok(())
+    }
+
+    /// What is wrong with a frame, in words.
+    #[cold]
+    fn explain(&self, pfn: Pfn, wrong: Wrong) -> String {
+        let frames = &self.mm.frames;
+        let (mapping, index) = (frames.mapping(pfn), frames.index(pfn));
+        let what = match wrong {
+            Wrong::Zone => format!("is not of zone {}", self.zone),
+            Wrong::File => format!("is of file {mapping}, which does not exist"),
+            Wrong::Place => format!("is not at index {index} of file {mapping}, where it says"),
+            Wrong::Tags => format!("disagrees with its tags at index {index} of file {mapping}"),
+        };
+        format!("frame {pfn} {what} (flags {:#x})", frames.flags(pfn))
+    }
+}
+
+/// What can be wrong with a counted frame.
+#[derive(Debug, Clone, Copy)]
+enum Wrong {
+    Zone,
+    File,
+    Place,
+    Tags,
+}
+
+/// Checks every file's tree; returns the pages in all of them.
+fn check_trees<W: World>(mm: &Mm<W>) -> Result<u64, String> {
+    let (mut pages, mut nodes) = (0u64, 0);
+    for mapping in 0..mm.mapping_count() {
+        let (p, n) = mm.check_tree(mapping)?;
+        if p != mm.mappings[mapping as usize].nrpages.get() {
+            return Err(format!("mapping {mapping}: {p} pages, counted otherwise"));
+        }
+        pages += u64::from(p);
+        nodes += n;
+    }
+    if nodes == mm.tree_nodes() {
+        Ok(pages)
+    } else {
+        Err(format!(
+            "{nodes} tree nodes in trees, {} in use",
+            mm.tree_nodes()
+        ))
     }
 }

@@ -44,11 +44,10 @@ impl<W: World> Mm<W> {
         for priority in (0..=DEF_PRIORITY).rev() {
             sc.priority = priority;
             sc.nr_scanned = 0;
-            for i in 0..self.nodes[node as usize].zonelist.len() {
-                let z = usize::from(self.nodes[node as usize].zonelist[i]);
+            for &z in &self.nodes[node as usize].zonelists[gfp.high_zoneidx()] {
+                let z = usize::from(z);
                 let hopeless = self.zones[z].all_unreclaimable.get() != 0;
-                if self.zones[z].kind.index() > gfp.high_zoneidx()
-                    || (gfp.has(Gfp::THISNODE) && self.zones[z].node != node)
+                if (gfp.has(Gfp::THISNODE) && self.zones[z].node != node)
                     || (hopeless && priority != DEF_PRIORITY)
                 {
                     continue;

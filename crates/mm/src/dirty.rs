@@ -48,6 +48,34 @@ pub fn limits(sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
     }
 }
 
+/// Dirtyable pages of a whole machine, 4.8 and later: free pages less the reserves (see
+/// [`crate::watermark::total_reserve`]), and the file LRU lists.
+pub fn dirtyable_pages(free: u64, reserves: u64, file: u64) -> u64 {
+    free.saturating_sub(reserves) + file + 1
+}
+
+/// Limits for an amount of dirtyable memory, 4.2 and later: ratios are rounded down to whole
+/// 4096ths, and the result fits 32 bits.
+pub fn limits_in_4096ths(sysctl: &crate::Sysctl, dirtyable: u64) -> Limits {
+    let pick = |bytes: u64, ratio: u64| {
+        if bytes > 0 {
+            bytes.div_ceil(4096)
+        } else {
+            (ratio * 4096 / 100) * dirtyable / 4096
+        }
+    };
+    let dirty = pick(sysctl.dirty_bytes, sysctl.dirty_ratio).min(u64::from(u32::MAX));
+    let background = pick(sysctl.dirty_background_bytes, sysctl.dirty_background_ratio);
+    Limits {
+        background: if background >= dirty {
+            dirty / 2
+        } else {
+            background
+        },
+        dirty,
+    }
+}
+
 /// Dirtying this many pages makes a task look at the limits: `total/(32·cpus)` in 16..=1024.
 pub fn ratelimit_pages(total_pages: u64, cpus: u64) -> u64 {
     (total_pages / (32 * cpus)).clamp(16, 1024)
@@ -126,12 +154,12 @@ impl<W: World> Mm<W> {
         self.writeback.dirties.inc(&self.current().dirties);
     }
 
-    #[inline(always)]
-    pub(crate) fn bdi_writeout_inc(&self, bdi: u32) {
-        self.writeback
-            .completions
-            .inc(&self.bdis[bdi as usize].completions);
-        self.bdis[bdi as usize].flusher.completed.fetch_add(1);
+    /// Writeback of `n` pages of a device ended.
+    #[inline]
+    pub(crate) fn bdi_writeout_add(&self, bdi: u32, n: u64) {
+        let b = &self.bdis[bdi as usize];
+        self.writeback.completions.inc_by(&b.completions, n);
+        b.flusher.completed.fetch_add(n);
     }
 
     pub(crate) fn reaccount_dirty(&self, pfn: crate::Pfn) {
@@ -283,6 +311,8 @@ mod tests {
         dirty_writeback_centisecs: 500,
         dirty_expire_centisecs: 3000,
         min_free_kbytes: None,
+        watermark_scale_factor: None,
+        lowmem_reserve_ratio: crate::watermark::LOWMEM_RESERVE_RATIO,
         swappiness: 60,
     };
 
@@ -307,6 +337,24 @@ mod tests {
         assert_eq!((l.dirty, l.background), (2, 1));
         let lifted = limits(&SYSCTL, 1000, true);
         assert_eq!((lifted.dirty, lifted.background), (500, 125));
+    }
+
+    /// A virtual machine of Linux 6.18: nr_free_pages 2178700 and 3788621 pages that no zone
+    /// manages yet, file LRU 130594, reserves 35412; /proc/vmstat says 1212204 and 605362.
+    #[test]
+    fn limits_of_a_6_18_machine() {
+        let dirtyable = dirtyable_pages(5_967_321, 35_412, 130_594);
+        let l = limits_in_4096ths(
+            &crate::Sysctl {
+                dirty_ratio: 20,
+                ..SYSCTL
+            },
+            dirtyable,
+        );
+        assert_eq!((l.dirty, l.background), (1_212_204, 605_362));
+        // A whole percent of it would be more.
+        assert!(l.dirty < dirtyable / 5);
+        assert_eq!(dirtyable_pages(10, 20, 30), 31);
     }
 
     #[test]

@@ -2,30 +2,62 @@
 //! 04 §2).
 
 use crate::bdi::BdiStat;
-use crate::frame::flag;
-use crate::mapping::AS_EIO;
+use crate::frame::{flag, zone_of};
+use crate::mapping::{AS_EIO, Mapping};
 use crate::pagecache::Tag;
 use crate::trace::{Event, TrackPath};
 use crate::vmstat::{VmEvent, ZoneStat};
-use crate::world::{Cost, Word32, World};
+use crate::world::{Cost, ShortLock, Word32, World};
 use crate::{Mm, Pfn, queue};
+
+/// Pages in a row that lie in one zone, to be counted together.
+#[derive(Default)]
+struct ZoneRun {
+    zone: usize,
+    pages: u32,
+}
+
+impl ZoneRun {
+    /// One more page; `count` is told of the pages before it when the zone changes.
+    #[inline(always)]
+    fn page(&mut self, zone: usize, count: impl FnOnce(usize, u32)) {
+        if zone != self.zone {
+            if self.pages > 0 {
+                count(self.zone, self.pages);
+            }
+            *self = Self { zone, pages: 0 };
+        }
+        self.pages += 1;
+    }
+
+    /// The last page has passed.
+    #[inline(always)]
+    fn end(self, count: impl FnOnce(usize, u32)) {
+        if self.pages > 0 {
+            count(self.zone, self.pages);
+        }
+    }
+}
 
 impl<W: World> Mm<W> {
     /// Sets a cached page dirty, with all its accounting. Returns whether it was clean.
+    #[inline]
     pub fn set_page_dirty(&self, pfn: Pfn, path: TrackPath) -> bool {
+        let page = self.frames.page(pfn);
         // Through the normal path a page loses its mark for immediate reclaim.
-        let before = self.frames.clear_flags(pfn, flag::RECLAIM);
+        let before = page.clear_flags(flag::RECLAIM);
         debug_assert!(before & (flag::CACHED | flag::SWAPCACHE) != 0);
-        if self.frames.test_and_set(pfn, flag::DIRTY) {
+        if page.test_and_set(flag::DIRTY) {
             return false;
         }
         if before & flag::SWAPCACHE != 0 {
             return true;
         }
-        let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));
-        self.account_dirtied(pfn, mapping);
-        self.tag_set(mapping, index, Tag::Dirty);
-        self.mark_inode_dirty(mapping);
+        let (mapping, index) = (page.mapping(), page.index());
+        let m = &self.mappings[mapping as usize];
+        self.account_dirtied(zone_of(before), m);
+        self.tag_set(m, index, Tag::Dirty);
+        self.mark_inode_dirty(m, mapping);
         self.note_path(path);
         self.track_dirtied(pfn);
         self.trace(|| Event::PageDirtied {
@@ -38,12 +70,11 @@ impl<W: World> Mm<W> {
     }
 
     #[inline(always)]
-    fn account_dirtied(&self, pfn: Pfn, mapping: u32) {
-        let m = &self.mappings[mapping as usize];
+    fn account_dirtied(&self, z: usize, m: &Mapping<W>) {
         if m.accounts_dirty() {
-            let (cpu, z) = (self.world.cpu(), self.frames.zone(pfn));
-            self.stat.inc(cpu, z, ZoneStat::NrFileDirty);
-            self.stat.inc(cpu, z, ZoneStat::NrDirtied);
+            let stat = self.stat.on(self.world.cpu(), z);
+            stat.inc(ZoneStat::NrFileDirty);
+            stat.inc(ZoneStat::NrDirtied);
             self.add_bdi_stat(m.bdi(), BdiStat::Reclaimable, 1);
             self.task_dirty_inc();
         }
@@ -52,18 +83,26 @@ impl<W: World> Mm<W> {
     /// Takes the dirty bit for I/O. Returns whether the page was dirty. The tag stays until
     /// writeback starts, so a refusal leaves the page where writeback finds it.
     pub fn clear_page_dirty_for_io(&self, pfn: Pfn) -> bool {
-        if !self.frames.test_and_clear(pfn, flag::DIRTY) {
+        let page = self.frames.page(pfn);
+        let before = page.clear_flags(flag::DIRTY);
+        if before & flag::DIRTY == 0 {
             return false;
         }
-        if !self.frames.has(pfn, flag::SWAPCACHE) {
-            let m = &self.mappings[self.frames.mapping(pfn) as usize];
-            if m.accounts_dirty() {
-                let z = self.frames.zone(pfn);
-                self.stat.dec(self.world.cpu(), z, ZoneStat::NrFileDirty);
-                self.add_bdi_stat(m.bdi(), BdiStat::Reclaimable, -1);
-            }
+        if before & flag::SWAPCACHE == 0 {
+            let m = &self.mappings[page.mapping() as usize];
+            self.account_cleaned(zone_of(before), m, 1);
         }
         true
+    }
+
+    #[inline(always)]
+    fn account_cleaned(&self, z: usize, m: &Mapping<W>, n: u32) {
+        if m.accounts_dirty() {
+            self.stat
+                .on(self.world.cpu(), z)
+                .dec_by(ZoneStat::NrFileDirty, n);
+            self.step_bdi_stat(m.bdi(), BdiStat::Reclaimable, -1, n);
+        }
     }
 
     /// A filesystem refuses to write a page whose dirty bit was taken: it is dirty again.
@@ -71,64 +110,188 @@ impl<W: World> Mm<W> {
         wbc.pages_skipped += 1;
         self.frames.clear_flags(pfn, flag::RECLAIM);
         if !self.frames.test_and_set(pfn, flag::DIRTY) {
-            self.account_dirtied(pfn, self.frames.mapping(pfn));
+            let m = &self.mappings[self.frames.mapping(pfn) as usize];
+            self.account_dirtied(self.frames.zone(pfn), m);
         }
         self.world.charge(Cost::Refuse, 1);
     }
 
-    /// Puts a page whose dirty bit was taken under writeback.
+    /// Puts a page whose dirty bit was taken under writeback; the caller holds its lock.
     pub fn set_page_writeback(&self, pfn: Pfn) {
-        let before = self.frames.set_flags(pfn, flag::WRITEBACK);
+        let page = self.frames.page(pfn);
+        let before = page.set_flags(flag::WRITEBACK);
         debug_assert!(before & (flag::WRITEBACK | flag::DIRTY) == 0);
-        let (cpu, z) = (self.world.cpu(), self.frames.zone(pfn));
-        self.stat.inc(cpu, z, ZoneStat::NrWriteback);
-        self.stat.inc(cpu, z, ZoneStat::NrWritten);
         if before & flag::SWAPCACHE == 0 {
-            let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));
-            self.tag_clear(mapping, index, Tag::Dirty);
-            self.tag_set(mapping, index, Tag::Writeback);
-            let m = &self.mappings[mapping as usize];
-            if m.accounts_dirty() {
-                self.add_bdi_stat(m.bdi(), BdiStat::Writeback, 1);
-            }
+            let m = &self.mappings[page.mapping() as usize];
+            m.tree_lock.with(|| {
+                let leaf = self.leaf_at(m, page.index());
+                let leaf = leaf.expect("a page under writeback is cached");
+                leaf.clear_tags(Tag::Dirty, 1);
+                leaf.set_tags(Tag::Writeback, 1);
+            });
+            self.account_writeback(zone_of(before), Some(m), 1);
+        } else {
+            self.account_writeback(zone_of(before), None, 1);
         }
         self.world.charge(Cost::WritebackStart, 1);
     }
 
+    /// Counts pages put under writeback; `m`: their file, if they belong to one.
+    #[inline(always)]
+    fn account_writeback(&self, z: usize, m: Option<&Mapping<W>>, n: u32) {
+        let stat = self.stat.on(self.world.cpu(), z);
+        stat.inc_by(ZoneStat::NrWriteback, n);
+        stat.inc_by(ZoneStat::NrWritten, n);
+        if let Some(m) = m
+            && m.accounts_dirty()
+        {
+            self.step_bdi_stat(m.bdi(), BdiStat::Writeback, 1, n);
+        }
+    }
+
+    /// Takes the dirty bits of contiguous pages of a file and puts them under writeback: up to
+    /// `most` pages from `first` on, until one is missing, clean, locked or under writeback.
+    /// `started` is told of each. Returns how many.
+    ///
+    /// Each page is locked while its bits change, and the tags of a leaf's pages follow before
+    /// anybody else can look at them.
+    pub fn start_writeback(
+        &self,
+        mapping: u32,
+        first: u32,
+        most: u32,
+        mut started: impl FnMut(Pfn),
+    ) -> u32 {
+        let m = &self.mappings[mapping as usize];
+        let frames = self.frames.table();
+        let mut done = 0;
+        while done < most {
+            let before = done;
+            let mut run = ZoneRun::default();
+            let count = |z, n| {
+                self.account_cleaned(z, m, n);
+                self.account_writeback(z, Some(m), n);
+            };
+            let whole = m.tree_lock.with(|| {
+                let leaf = self.leaf_at(m, first + done)?;
+                let slots = leaf.slots(most - done);
+                let mut n = 0;
+                for slot in slots {
+                    let Some(pfn) = slot.get().checked_sub(1) else {
+                        break;
+                    };
+                    let page = frames.page(pfn);
+                    if page.test_and_set(flag::LOCKED) {
+                        break;
+                    }
+                    let f = page.flags();
+                    if f & (flag::WRITEBACK | flag::DIRTY) != flag::DIRTY {
+                        self.unlock_isolated(pfn);
+                        break;
+                    }
+                    page.set_flags(flag::WRITEBACK);
+                    self.unlock_and_clear(page, pfn, flag::DIRTY);
+                    started(pfn);
+                    n += 1;
+                    run.page(zone_of(f), count);
+                }
+                if n > 0 {
+                    leaf.set_tags(Tag::Writeback, n);
+                    leaf.clear_tags(Tag::Dirty, n);
+                }
+                done += n;
+                Some(n == slots.len() as u32)
+            });
+            run.end(count);
+            self.world.charge(Cost::WritebackStart, done - before);
+            if whole != Some(true) {
+                break;
+            }
+        }
+        done
+    }
+
     /// A page's writeback ended; `failed`: its data is lost, which the file remembers.
     pub fn end_page_writeback(&self, pfn: Pfn, failed: bool) {
+        let page = self.frames.page(pfn);
+        let m = (!page.has(flag::SWAPCACHE)).then(|| &self.mappings[page.mapping() as usize]);
+        if let Some(m) = m {
+            if failed {
+                m.state.fetch_or(AS_EIO);
+            }
+            self.tag_clear(m, page.index(), Tag::Writeback);
+        }
+        let z = self.clear_page_writeback(pfn, failed);
+        self.account_written(z, m, 1);
+        self.world.charge(Cost::WritebackEnd, 1);
+        self.world.wake(queue::page(pfn));
+    }
+
+    /// Takes the writeback bit; returns the page's zone. The bit goes last: without it the page may
+    /// be written again, or leave its file.
+    #[inline(always)]
+    fn clear_page_writeback(&self, pfn: Pfn, failed: bool) -> usize {
+        let page = self.frames.page(pfn);
         if failed {
-            self.frames.set_flags(pfn, flag::ERROR);
+            page.set_flags(flag::ERROR);
             self.stat.event(VmEvent::WriteError, 1);
         }
-        if self.frames.test_and_clear(pfn, flag::RECLAIM) {
+        if page.test_and_clear(flag::RECLAIM) {
             self.rotate_reclaimable_page(pfn);
         }
-        let f = self.frames.flags(pfn);
-        let file = (f & flag::SWAPCACHE == 0).then(|| self.frames.mapping(pfn));
-        if let Some(mapping) = file {
-            if failed {
-                self.mappings[mapping as usize].state.fetch_or(AS_EIO);
-            }
-            self.tag_clear(mapping, self.frames.index(pfn), Tag::Writeback);
-        }
-        // The bit goes last: without it the page may be written again, or leave the file.
-        let before = self.frames.clear_flags(pfn, flag::WRITEBACK);
+        let before = page.clear_flags(flag::WRITEBACK);
         assert!(
             before & flag::WRITEBACK != 0,
             "frame {pfn} was not under writeback"
         );
-        let (cpu, z) = (self.world.cpu(), (before >> flag::ZONE_SHIFT) as usize);
-        self.stat.dec(cpu, z, ZoneStat::NrWriteback);
-        if let Some(mapping) = file {
-            let m = &self.mappings[mapping as usize];
-            if m.accounts_dirty() {
-                self.add_bdi_stat(m.bdi(), BdiStat::Writeback, -1);
-                self.bdi_writeout_inc(m.bdi());
-            }
+        zone_of(before)
+    }
+
+    /// Counts pages whose writeback ended; `m`: their file, if they belong to one.
+    #[inline(always)]
+    fn account_written(&self, z: usize, m: Option<&Mapping<W>>, n: u32) {
+        self.stat
+            .on(self.world.cpu(), z)
+            .dec_by(ZoneStat::NrWriteback, n);
+        if let Some(m) = m
+            && m.accounts_dirty()
+        {
+            self.step_bdi_stat(m.bdi(), BdiStat::Writeback, -1, n);
+            self.bdi_writeout_add(m.bdi(), u64::from(n));
         }
-        self.world.charge(Cost::WritebackEnd, 1);
-        self.world.wake(queue::page(pfn));
+    }
+
+    /// The writeback of `n` contiguous pages of a file ended, as [`Mm::end_page_writeback`].
+    ///
+    /// # Panics
+    /// If one of them left the file meanwhile.
+    pub fn end_writeback(&self, mapping: u32, first: u32, n: u32, failed: bool) {
+        let m = &self.mappings[mapping as usize];
+        if failed {
+            m.state.fetch_or(AS_EIO);
+        }
+        let mut done = 0;
+        while done < n {
+            let slots = m.tree_lock.with(|| {
+                let leaf = self.leaf_at(m, first + done);
+                let leaf = leaf.expect("pages under I/O stay in their file");
+                let slots = leaf.slots(n - done);
+                leaf.clear_tags(Tag::Writeback, slots.len() as u32);
+                slots
+            });
+            let mut run = ZoneRun::default();
+            let count = |z, n| self.account_written(z, Some(m), n);
+            // The leaf stays with the last page that is under writeback.
+            for slot in slots {
+                let pfn = slot.get().checked_sub(1);
+                let pfn = pfn.expect("pages under I/O stay in their file");
+                run.page(self.clear_page_writeback(pfn, failed), count);
+                self.world.charge(Cost::WritebackEnd, 1);
+                self.world.wake(queue::page(pfn));
+            }
+            run.end(count);
+            done += slots.len() as u32;
+        }
     }
 
     /// Waits until a page is no longer under writeback.
@@ -148,13 +311,23 @@ impl<W: World> Mm<W> {
         !self.frames.test_and_set(pfn, flag::LOCKED)
     }
 
+    /// Takes the page lock, or else marks the page so that whoever unlocks it from here on sees that
+    /// somebody waits.
+    #[inline]
+    pub(crate) fn lock_or_mark(&self, pfn: Pfn) -> bool {
+        let free = |before: u32| before & flag::LOCKED == 0;
+        free(self.frames.set_flags(pfn, flag::LOCKED))
+            || free(self.frames.set_flags(pfn, flag::WAITERS | flag::LOCKED))
+    }
+
     /// Waits for the page lock.
     pub async fn lock_page(&self, pfn: Pfn) {
         while !self.try_lock_page(pfn) {
             let ticket = self.world.ticket(queue::page(pfn));
-            if self.frames.has(pfn, flag::LOCKED) {
-                self.world.wait(queue::page(pfn), ticket, None).await;
+            if self.lock_or_mark(pfn) {
+                return;
             }
+            self.world.wait(queue::page(pfn), ticket, None).await;
         }
     }
 
@@ -162,7 +335,10 @@ impl<W: World> Mm<W> {
     /// hold on to a page: reclaim leaves a locked page in its file.
     pub async fn find_lock_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
         loop {
-            let pfn = self.find_page(mapping, index)?;
+            let (pfn, mine) = self.find_trylock_page(mapping, index)?;
+            if mine {
+                return Some(pfn);
+            }
             let q = queue::page(pfn);
             let ticket = self.world.ticket(q);
             match self.find_trylock_page(mapping, index)? {
@@ -190,6 +366,20 @@ impl<W: World> Mm<W> {
         self.mappings[mapping as usize].nrpages.get() == 0
     }
 
+    /// Takes a locked page of a file off its LRU list for good. A reclaimer that has isolated it
+    /// finds it locked, puts it back and wakes us.
+    async fn isolate_for_good(&self, pfn: Pfn) {
+        let q = queue::page(pfn);
+        while !self.try_delete_from_lru(pfn) {
+            let ticket = self.world.ticket(q);
+            self.frames.set_flags(pfn, flag::WAITERS);
+            if self.try_delete_from_lru(pfn) {
+                return;
+            }
+            self.world.wait(q, ticket, None).await;
+        }
+    }
+
     /// Drops every page of a file from an index on, dirty ones too, beside tasks that read, write
     /// and reclaim. New pages may enter meanwhile unless the caller keeps them out. If dirty pages
     /// stay in front of it, the inode is dirty again.
@@ -201,10 +391,7 @@ impl<W: World> Mm<W> {
                 continue;
             };
             self.wait_on_page_writeback(pfn).await;
-            // A reclaimer that has isolated the page finds it locked and puts it back.
-            while !self.try_delete_from_lru(pfn) {
-                self.world.sleep(self.tick()).await;
-            }
+            self.isolate_for_good(pfn).await;
             // A batch that still holds the page lets go of it when it is drained.
             while self.frames.has(pfn, flag::PINNED) {
                 for cpu in 0..self.config.cpus {
@@ -215,14 +402,14 @@ impl<W: World> Mm<W> {
                 }
             }
             if self.clear_page_dirty_for_io(pfn) {
-                self.tag_clear(mapping, index, Tag::Dirty);
+                self.tag_clear(&self.mappings[mapping as usize], index, Tag::Dirty);
             }
             self.remove_from_page_cache(pfn);
-            self.unlock_page(pfn);
+            self.unlock_isolated(pfn);
             self.free_page(pfn, false);
         }
         if self.mapping_tagged(mapping, Tag::Dirty) {
-            self.mark_inode_dirty(mapping);
+            self.mark_inode_dirty(&self.mappings[mapping as usize], mapping);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! lists themselves.
 
 use crate::Mm;
-use crate::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC};
+use crate::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC, Mapping};
 use crate::pagecache::Tag;
 use crate::policy::FlusherSlice;
 use crate::queue;
@@ -127,8 +127,7 @@ impl<W: World> Mm<W> {
 
     /// A page of a file became dirty: the inode joins its device's `dirty` list if it is on none.
     #[inline(always)]
-    pub(crate) fn mark_inode_dirty(&self, mapping: u32) {
-        let m = &self.mappings[mapping as usize];
+    pub(crate) fn mark_inode_dirty(&self, m: &Mapping<W>, mapping: u32) {
         if m.state.get() & I_DIRTY_PAGES == 0 {
             self.mark_inode(mapping, I_DIRTY_PAGES);
         }

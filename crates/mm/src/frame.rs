@@ -26,9 +26,9 @@ pub const NO_PFN: Pfn = u32::MAX;
 /// Bytes a frame takes in the table.
 pub const BYTES_PER_FRAME: usize = 32;
 
-pub(crate) const FLAGS: usize = 0;
-pub(crate) const PREV: usize = 1;
-pub(crate) const NEXT: usize = 2;
+const FLAGS: usize = 0;
+const PREV: usize = 1;
+const NEXT: usize = 2;
 const MAPPING: usize = 3;
 const INDEX: usize = 4;
 const PRIVATE: usize = 5;
@@ -77,13 +77,139 @@ pub mod flag {
     pub const META: u32 = 1 << 18;
     /// Temporarily referenced by a task across a wait; reclaim leaves it alone.
     pub const PINNED: u32 = 1 << 19;
-    /// Some task waits for LOCKED to be cleared.
+    /// Some task waits for LOCKED to be cleared, or its holder for reclaim to put the page back.
     pub const WAITERS: u32 = 1 << 20;
     /// The zone's number.
     pub const ZONE_SHIFT: u32 = 24;
     /// Everything that must be clear when a page is freed.
     pub const CHECK_AT_FREE: u32 =
         LOCKED | DIRTY | LRU | ACTIVE | WRITEBACK | BUDDY | CACHED | ANON | PINNED;
+}
+
+/// One frame of the table. Whoever does several things to a page looks it up once.
+pub struct Page<'a, W: World>(&'a [W::U32; 8]);
+
+impl<W: World> Clone for Page<'_, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W: World> Copy for Page<'_, W> {}
+
+impl<'a, W: World> Page<'a, W> {
+    #[inline(always)]
+    pub(crate) fn word(self, w: usize) -> &'a W::U32 {
+        &self.0[w]
+    }
+
+    /// The page bits.
+    #[inline(always)]
+    pub fn flags(self) -> u32 {
+        self.word(FLAGS).get()
+    }
+
+    /// Whether all of `bits` are set.
+    #[inline(always)]
+    pub fn has(self, bits: u32) -> bool {
+        self.flags() & bits == bits
+    }
+
+    /// Sets bits; returns the flags before.
+    #[inline(always)]
+    pub fn set_flags(self, bits: u32) -> u32 {
+        self.word(FLAGS).fetch_or(bits)
+    }
+
+    /// Clears bits; returns the flags before.
+    #[inline(always)]
+    pub fn clear_flags(self, bits: u32) -> u32 {
+        self.word(FLAGS).fetch_and(!bits)
+    }
+
+    /// Sets a bit; returns whether it was set already.
+    #[inline(always)]
+    pub fn test_and_set(self, bit: u32) -> bool {
+        self.set_flags(bit) & bit != 0
+    }
+
+    /// Clears a bit; returns whether it was set.
+    #[inline(always)]
+    pub fn test_and_clear(self, bit: u32) -> bool {
+        self.clear_flags(bit) & bit != 0
+    }
+
+    /// Makes it a page of a zone with no bit but `bits`.
+    #[inline(always)]
+    pub(crate) fn reset_flags(self, zone: usize, bits: u32) {
+        self.word(FLAGS)
+            .set((zone as u32) << flag::ZONE_SHIFT | bits);
+    }
+
+    /// The zone's number.
+    #[inline(always)]
+    pub fn zone(self) -> usize {
+        zone_of(self.flags())
+    }
+
+    /// The file or region the page belongs to.
+    #[inline(always)]
+    pub fn mapping(self) -> u32 {
+        self.word(MAPPING).get()
+    }
+
+    /// The page's index in its file or region.
+    #[inline(always)]
+    pub fn index(self) -> u32 {
+        self.word(INDEX).get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_mapping(self, mapping: u32, index: u32) {
+        self.word(MAPPING).set(mapping);
+        self.word(INDEX).set(index);
+    }
+
+    /// Buddy order of a free block, or swap slot.
+    #[inline(always)]
+    pub fn private(self) -> u32 {
+        self.word(PRIVATE).get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_private(self, v: u32) {
+        self.word(PRIVATE).set(v);
+    }
+
+    /// Page-table entries that map the page.
+    #[inline(always)]
+    pub fn mapcount(self) -> u32 {
+        self.word(MAPCOUNT).get() & 0xffff
+    }
+
+    /// Mappings whose accessed bit is set.
+    #[inline(always)]
+    pub fn young(self) -> u32 {
+        self.word(MAPCOUNT).get() >> 16
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_maps(self, mapcount: u32, young: u32) {
+        debug_assert!(young <= mapcount && mapcount <= 0xffff);
+        self.word(MAPCOUNT).set(mapcount | young << 16);
+    }
+
+    /// The page tracker's word.
+    #[inline(always)]
+    pub fn track(self) -> &'a W::U32 {
+        self.word(TRACK)
+    }
+}
+
+/// The zone's number in a page's flags.
+#[inline(always)]
+pub(crate) fn zone_of(flags: u32) -> usize {
+    (flags >> flag::ZONE_SHIFT) as usize
 }
 
 /// The table of all frames and of all list sentinels.
@@ -104,8 +230,7 @@ impl<W: World> Frames<W> {
         let words = bytemuck::zeroed_slice_box((frames + sentinels) as usize);
         let table = Self { words, frames };
         for s in frames..frames + sentinels {
-            table.word(s, PREV).set(s);
-            table.word(s, NEXT).set(s);
+            table.table().join(s, s);
         }
         table
     }
@@ -120,21 +245,22 @@ impl<W: World> Frames<W> {
         self.frames == 0
     }
 
+    /// A frame, or a list's sentinel.
     #[inline(always)]
-    pub(crate) fn word(&self, pfn: Pfn, w: usize) -> &W::U32 {
-        &self.words[pfn as usize][w]
+    pub fn page(&self, pfn: Pfn) -> Page<'_, W> {
+        self.table().page(pfn)
     }
 
     /// The page bits.
     #[inline(always)]
     pub fn flags(&self, pfn: Pfn) -> u32 {
-        self.word(pfn, FLAGS).get()
+        self.page(pfn).flags()
     }
 
     /// Whether all of `bits` are set.
     #[inline(always)]
     pub fn has(&self, pfn: Pfn, bits: u32) -> bool {
-        self.flags(pfn) & bits == bits
+        self.page(pfn).has(bits)
     }
 
     /// Whether any of `bits` is set.
@@ -146,98 +272,100 @@ impl<W: World> Frames<W> {
     /// Sets bits; returns the flags before.
     #[inline(always)]
     pub fn set_flags(&self, pfn: Pfn, bits: u32) -> u32 {
-        self.word(pfn, FLAGS).fetch_or(bits)
+        self.page(pfn).set_flags(bits)
     }
 
     /// Clears bits; returns the flags before.
     #[inline(always)]
     pub fn clear_flags(&self, pfn: Pfn, bits: u32) -> u32 {
-        self.word(pfn, FLAGS).fetch_and(!bits)
+        self.page(pfn).clear_flags(bits)
     }
 
     /// Sets a bit; returns whether it was set already.
     #[inline(always)]
     pub fn test_and_set(&self, pfn: Pfn, bit: u32) -> bool {
-        self.set_flags(pfn, bit) & bit != 0
+        self.page(pfn).test_and_set(bit)
     }
 
     /// Clears a bit; returns whether it was set.
     #[inline(always)]
     pub fn test_and_clear(&self, pfn: Pfn, bit: u32) -> bool {
-        self.clear_flags(pfn, bit) & bit != 0
+        self.page(pfn).test_and_clear(bit)
     }
 
     /// The zone's number.
     #[inline(always)]
     pub fn zone(&self, pfn: Pfn) -> usize {
-        (self.flags(pfn) >> flag::ZONE_SHIFT) as usize
+        self.page(pfn).zone()
     }
 
     /// The file or region the page belongs to.
     #[inline(always)]
     pub fn mapping(&self, pfn: Pfn) -> u32 {
-        self.word(pfn, MAPPING).get()
+        self.page(pfn).mapping()
     }
 
     /// The page's index in its file or region.
     #[inline(always)]
     pub fn index(&self, pfn: Pfn) -> u32 {
-        self.word(pfn, INDEX).get()
+        self.page(pfn).index()
     }
 
     #[inline(always)]
     pub(crate) fn set_mapping(&self, pfn: Pfn, mapping: u32, index: u32) {
-        self.word(pfn, MAPPING).set(mapping);
-        self.word(pfn, INDEX).set(index);
+        self.page(pfn).set_mapping(mapping, index);
     }
 
     /// Buddy order of a free block, or swap slot.
     #[inline(always)]
     pub fn private(&self, pfn: Pfn) -> u32 {
-        self.word(pfn, PRIVATE).get()
+        self.page(pfn).private()
     }
 
     #[inline(always)]
     pub(crate) fn set_private(&self, pfn: Pfn, v: u32) {
-        self.word(pfn, PRIVATE).set(v);
+        self.page(pfn).set_private(v);
     }
 
     /// Page-table entries that map the page.
     #[inline(always)]
     pub fn mapcount(&self, pfn: Pfn) -> u32 {
-        self.word(pfn, MAPCOUNT).get() & 0xffff
+        self.page(pfn).mapcount()
     }
 
     /// Mappings whose accessed bit is set.
     #[inline(always)]
     pub fn young(&self, pfn: Pfn) -> u32 {
-        self.word(pfn, MAPCOUNT).get() >> 16
+        self.page(pfn).young()
     }
 
     #[inline(always)]
     pub(crate) fn set_maps(&self, pfn: Pfn, mapcount: u32, young: u32) {
-        debug_assert!(young <= mapcount && mapcount <= 0xffff);
-        self.word(pfn, MAPCOUNT).set(mapcount | young << 16);
+        self.page(pfn).set_maps(mapcount, young);
     }
 
     /// The page tracker's word.
     #[inline(always)]
     pub fn track(&self, pfn: Pfn) -> &W::U32 {
-        self.word(pfn, TRACK)
+        self.page(pfn).track()
     }
 
-    // Lists. Links are written under the lock of the list's owner.
+    /// The table as a value: whoever touches many frames keeps it at hand.
+    #[inline(always)]
+    pub(crate) fn table(&self) -> Table<'_, W> {
+        Table(&self.words)
+    }
 
     /// First entry of a list, or the sentinel itself.
     #[inline(always)]
     pub fn first(&self, list: Pfn) -> Pfn {
-        self.word(list, NEXT).get()
+        self.table().first(list)
     }
 
     /// Last entry of a list, or the sentinel itself.
     #[inline(always)]
     pub fn last(&self, list: Pfn) -> Pfn {
-        self.word(list, PREV).get()
+        self.table().before(list)
     }
 
     /// Whether a list has no entry.
@@ -247,33 +375,18 @@ impl<W: World> Frames<W> {
     }
 
     #[inline(always)]
-    fn link(&self, prev: Pfn, pfn: Pfn, next: Pfn) {
-        debug_assert!(pfn < self.frames);
-        self.word(pfn, PREV).set(prev);
-        self.word(pfn, NEXT).set(next);
-        self.word(prev, NEXT).set(pfn);
-        self.word(next, PREV).set(pfn);
-    }
-
-    /// Adds at the head.
-    #[inline(always)]
     pub(crate) fn add(&self, list: Pfn, pfn: Pfn) {
-        self.link(list, pfn, self.first(list));
+        self.table().add(list, pfn);
     }
 
-    /// Adds at the tail.
     #[inline(always)]
     pub(crate) fn add_tail(&self, list: Pfn, pfn: Pfn) {
-        self.link(self.last(list), pfn, list);
+        self.table().add_tail(list, pfn);
     }
 
-    /// Takes an entry out of whatever list it is on.
     #[inline(always)]
     pub(crate) fn del(&self, pfn: Pfn) {
-        let (prev, next) = (self.word(pfn, PREV).get(), self.word(pfn, NEXT).get());
-        debug_assert!(self.word(prev, NEXT).get() == pfn && self.word(next, PREV).get() == pfn);
-        self.word(prev, NEXT).set(next);
-        self.word(next, PREV).set(prev);
+        self.table().del(pfn);
     }
 
     /// The entries of a list from head to tail; for checks and tests.
@@ -282,9 +395,103 @@ impl<W: World> Frames<W> {
         std::iter::from_fn(move || {
             (at != list).then(|| {
                 let pfn = at;
-                at = self.word(pfn, NEXT).get();
+                at = self.page(pfn).word(NEXT).get();
                 pfn
             })
         })
+    }
+}
+
+/// The frame table and its lists. Links are written under the lock of the list's owner.
+pub(crate) struct Table<'a, W: World>(&'a [[W::U32; 8]]);
+
+impl<W: World> Clone for Table<'_, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W: World> Copy for Table<'_, W> {}
+
+impl<'a, W: World> Table<'a, W> {
+    /// A frame, or a list's sentinel.
+    #[inline(always)]
+    pub fn page(self, pfn: Pfn) -> Page<'a, W> {
+        Page(&self.0[pfn as usize])
+    }
+
+    /// First entry of a list, or the sentinel itself.
+    #[inline(always)]
+    pub fn first(self, list: Pfn) -> Pfn {
+        self.page(list).word(NEXT).get()
+    }
+
+    /// The entry before another one, or the sentinel. Before the sentinel stands the last entry.
+    #[inline(always)]
+    pub fn before(self, pfn: Pfn) -> Pfn {
+        self.page(pfn).word(PREV).get()
+    }
+
+    /// The entry behind another one, or the sentinel.
+    #[inline(always)]
+    pub fn after(self, pfn: Pfn) -> Pfn {
+        self.page(pfn).word(NEXT).get()
+    }
+
+    /// Makes two entries neighbours.
+    #[inline(always)]
+    pub fn join(self, prev: Pfn, next: Pfn) {
+        self.page(prev).word(NEXT).set(next);
+        self.page(next).word(PREV).set(prev);
+    }
+
+    #[inline(always)]
+    fn link(self, prev: Pfn, pfn: Pfn, next: Pfn) {
+        let page = self.page(pfn);
+        page.word(PREV).set(prev);
+        page.word(NEXT).set(next);
+        self.page(prev).word(NEXT).set(pfn);
+        self.page(next).word(PREV).set(pfn);
+    }
+
+    /// Adds at the head.
+    #[inline(always)]
+    pub fn add(self, list: Pfn, pfn: Pfn) {
+        self.link(list, pfn, self.first(list));
+    }
+
+    /// Adds at the tail.
+    #[inline(always)]
+    pub fn add_tail(self, list: Pfn, pfn: Pfn) {
+        self.link(self.before(list), pfn, list);
+    }
+
+    /// Takes an entry out of whatever list it is on.
+    #[inline(always)]
+    pub fn del(self, pfn: Pfn) {
+        let (prev, next) = (self.before(pfn), self.after(pfn));
+        debug_assert!(self.after(prev) == pfn && self.before(next) == pfn);
+        self.join(prev, next);
+    }
+
+    /// Adds pages at the head, one after the other.
+    #[inline(always)]
+    pub fn add_many(self, list: Pfn, pages: impl Iterator<Item = Pfn>) {
+        let mut first = self.first(list);
+        for pfn in pages {
+            self.join(pfn, first);
+            first = pfn;
+        }
+        self.join(list, first);
+    }
+
+    /// Moves the tail of a list, from `first` on, to an empty list.
+    #[inline(always)]
+    pub fn cut_tail(self, list: Pfn, first: Pfn, to: Pfn) {
+        debug_assert!(self.first(to) == to && first != list);
+        let last = self.before(list);
+        self.join(self.before(first), list);
+        self.join(to, first);
+        self.join(last, to);
     }
 }

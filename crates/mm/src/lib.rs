@@ -62,6 +62,7 @@ pub mod watermark;
 pub mod world;
 pub mod zone;
 
+pub use check::Recount;
 pub use frame::{NO_PFN, Pfn};
 pub use policy::Policy;
 pub use world::World;
@@ -108,6 +109,11 @@ pub struct Sysctl {
     pub dirty_expire_centisecs: u64,
     /// kB; `None`: the kernel's formula.
     pub min_free_kbytes: Option<u64>,
+    /// Ten-thousandths of a zone between its watermarks; `None`: the formula of before 4.6.
+    pub watermark_scale_factor: Option<u64>,
+    /// Which part of the zones above a lower zone keeps free from their requests, by lower zone;
+    /// 0: none.
+    pub lowmem_reserve_ratio: [u64; 3],
     /// 0..=100.
     pub swappiness: u64,
 }
@@ -138,6 +144,7 @@ pub struct Mm<W: World> {
     pub(crate) nodes_pool: pagecache::Nodes<W>,
     pub(crate) mappings_used: W::U32,
     pub(crate) bdis_used: W::U32,
+    pub(crate) bdi_stat_batch: i32,
     pub(crate) swap: swap::Swap<W>,
     pub(crate) writeback: flusher::Shared<W>,
     pub(crate) tracker: Option<Box<tracker::Tracker<W>>>,
@@ -252,6 +259,7 @@ impl<W: World> Mm<W> {
             nodes_pool: pagecache::Nodes::new(pool),
             mappings_used: bytemuck::Zeroable::zeroed(),
             bdis_used: bytemuck::Zeroable::zeroed(),
+            bdi_stat_batch: bdi::stat_batch(config.cpus),
             swap: swap::Swap::new(config.swap_slots),
             writeback: flusher::Shared::new(config.cpus),
             tracker: track_pages.then(|| Box::new(tracker::Tracker::new())),

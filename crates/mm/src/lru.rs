@@ -8,7 +8,7 @@ use crate::frame::flag;
 use crate::trace::{Event, TrackPath};
 use crate::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
-use crate::{Mm, Pfn};
+use crate::{Mm, Pfn, queue};
 
 /// The five lists of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,20 +161,21 @@ impl<W: World> Mm<W> {
         while i < n {
             let z = self.frames.zone(pv.pages[i].get());
             let zone = &self.zones[z];
-            let list = self.lru_list(z, lru);
             let mut moved = 0;
             zone.lru_lock.with(|| {
-                while i < n {
-                    let pfn = pv.pages[i].get();
-                    if self.frames.zone(pfn) != z {
-                        break;
+                let frames = self.frames.table();
+                let pages = pv.pages[i..n].iter().map_while(|pfn| {
+                    let page = frames.page(pfn.get());
+                    if page.zone() != z {
+                        return None;
                     }
-                    let before = self.frames.set_flags(pfn, flag::LRU);
+                    let before = page.set_flags(flag::LRU);
                     debug_assert!(before & flag::LRU == 0 && Lru::of(before) == lru);
-                    self.frames.add(list, pfn);
                     moved += 1;
-                    i += 1;
-                }
+                    Some(pfn.get())
+                });
+                frames.add_many(self.lru_list(z, lru), pages);
+                i += moved as usize;
                 let t = usize::from(lru.is_file());
                 zone.recent_scanned[t].fetch_add(moved as u64);
                 if lru.is_active() {
@@ -314,13 +315,17 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     pub(crate) fn putback_lru_page(&self, z: usize, pfn: Pfn) -> Lru {
         self.frames.del(pfn);
-        let lru = self.zones[z].lru_lock.with(|| {
+        let (lru, wanted) = self.zones[z].lru_lock.with(|| {
             let f = self.frames.set_flags(pfn, flag::LRU);
             debug_assert!(f & flag::LRU == 0);
             let lru = Lru::of(f);
             self.frames.add(self.lru_list(z, lru), pfn);
-            lru
+            (lru, f & flag::WAITERS != 0)
         });
+        if wanted {
+            // Somebody who cuts the file holds its lock and waits for it.
+            self.world.wake(queue::page(pfn));
+        }
         self.count_lru(z, lru, 1);
         lru
     }

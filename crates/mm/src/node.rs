@@ -1,14 +1,14 @@
 //! Nodes: a bank of zones with its own kswapd.
 
 use crate::world::{ShortLock, Word32, World};
-use crate::zone::{ZoneInfo, ZonelistOrder, zonelist};
+use crate::zone::{ZONE_TYPES, ZoneInfo, ZonelistOrder, zonelist};
 
 /// One node.
 pub struct Node<W: World> {
     /// Its zones' numbers, low to high.
     pub zones: Vec<u16>,
-    /// The fallback list of allocations that start here.
-    pub zonelist: Vec<u16>,
+    /// The fallback lists of allocations that start here, by the highest zone type allowed.
+    pub zonelists: [Vec<u16>; ZONE_TYPES],
     /// Its size in pages.
     pub size: u64,
     /// kswapd sleeps (1) or works (0).
@@ -27,9 +27,14 @@ impl<W: World> Node<W> {
             .filter(|&z| zones[z].node == n)
             .map(|z| z as u16)
             .collect();
+        let zonelist = zonelist(zones, nodes, n, order);
         let node = Self {
             size: own.iter().map(|&z| zones[z as usize].size).sum(),
-            zonelist: zonelist(zones, nodes, n, order),
+            zonelists: std::array::from_fn(|highest| {
+                let mut list = zonelist.clone();
+                list.retain(|&z| zones[usize::from(z)].kind.index() <= highest);
+                list
+            }),
             zones: own,
             kswapd_sleeping: bytemuck::Zeroable::zeroed(),
             kswapd_order: bytemuck::Zeroable::zeroed(),

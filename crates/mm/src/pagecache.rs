@@ -8,7 +8,8 @@
 //! A file's tree, its tags and the remembered leaf belong to the file's tree lock; the chain of free
 //! nodes, which all files share, belongs to the pool's.
 
-use crate::frame::{NO_PFN, flag};
+use crate::frame::{NO_PFN, Page, flag, zone_of};
+use crate::mapping::Mapping;
 use crate::vmstat::ZoneStat;
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
@@ -80,6 +81,11 @@ impl<W: World> Nodes<W> {
     }
 
     #[inline(always)]
+    fn node(&self, node: u32) -> Node<'_, W> {
+        Node(&self.words[node as usize])
+    }
+
+    #[inline(always)]
     fn word(&self, node: u32, w: usize) -> &W::U32 {
         &self.words[node as usize][w]
     }
@@ -90,15 +96,39 @@ impl<W: World> Nodes<W> {
     }
 
     fn level(&self, node: u32) -> u32 {
-        self.word(node, SHAPE).get() >> 16
+        self.node(node).level()
     }
 
     fn count(&self, node: u32) -> u32 {
-        self.word(node, SHAPE).get() & 0xff
+        self.node(node).count()
     }
 
     fn slot_in_parent(&self, node: u32) -> u32 {
-        self.word(node, SHAPE).get() >> 8 & 0xff
+        self.node(node).slot_in_parent()
+    }
+
+    /// A node carries a tag in `slots` now; so do those above it.
+    #[inline]
+    fn set_tags(&self, mut node: u32, tag: Tag, mut slots: u64) {
+        while self.tag(node, tag).fetch_or(slots) == 0 {
+            let n = self.node(node);
+            (node, slots) = (n.parent(), 1 << n.slot_in_parent());
+            if node == NO_NODE {
+                return;
+            }
+        }
+    }
+
+    /// A node carries a tag no longer in `slots`; nor do those above it, if it was the last.
+    #[inline]
+    fn clear_tags(&self, mut node: u32, tag: Tag, mut slots: u64) {
+        while self.tag(node, tag).fetch_and(!slots) & !slots == 0 {
+            let n = self.node(node);
+            (node, slots) = (n.parent(), 1 << n.slot_in_parent());
+            if node == NO_NODE {
+                return;
+            }
+        }
     }
 
     fn alloc(&self, parent: u32, slot: u32, level: u32) -> u32 {
@@ -124,24 +154,95 @@ impl<W: World> Nodes<W> {
     }
 }
 
+/// One tree node. Whoever does several things to it looks it up once.
+struct Node<'a, W: World>(&'a [W::U32; NODE_WORDS]);
+
+impl<W: World> Node<'_, W> {
+    #[inline(always)]
+    fn slot(&self, index: u32) -> &W::U32 {
+        &self.0[(index & (SLOTS - 1)) as usize]
+    }
+
+    #[inline(always)]
+    fn parent(&self) -> u32 {
+        self.0[PARENT].get()
+    }
+
+    #[inline(always)]
+    fn level(&self) -> u32 {
+        self.0[SHAPE].get() >> 16
+    }
+
+    #[inline(always)]
+    fn count(&self) -> u32 {
+        self.0[SHAPE].get() & 0xff
+    }
+
+    #[inline(always)]
+    fn slot_in_parent(&self) -> u32 {
+        self.0[SHAPE].get() >> 8 & 0xff
+    }
+}
+
+/// The pages of a file in one leaf, from some index on. Its tags belong to the file's tree lock; the
+/// leaf stays as long as one of its pages does.
+pub(crate) struct Leaf<'a, W: World> {
+    pool: &'a Nodes<W>,
+    node: u32,
+    from: u32,
+}
+
+impl<'a, W: World> Leaf<'a, W> {
+    /// The first `most` slots, or as many as the leaf has: frames counted from 1; 0 is a hole.
+    #[inline(always)]
+    pub fn slots(&self, most: u32) -> &'a [W::U32] {
+        let to = SLOTS.min(self.from.saturating_add(most));
+        &self.pool.words[self.node as usize][self.from as usize..to as usize]
+    }
+
+    #[inline(always)]
+    fn first(&self, n: u32) -> u64 {
+        debug_assert!((1..=SLOTS - self.from).contains(&n));
+        (u64::MAX >> (SLOTS - n)) << self.from
+    }
+
+    /// Sets a tag on the first `n` pages.
+    #[inline]
+    pub fn set_tags(&self, tag: Tag, n: u32) {
+        self.pool.set_tags(self.node, tag, self.first(n));
+    }
+
+    /// Clears a tag on the first `n` pages.
+    #[inline]
+    pub fn clear_tags(&self, tag: Tag, n: u32) {
+        self.pool.clear_tags(self.node, tag, self.first(n));
+    }
+}
+
 /// Highest index a tree whose root is at `level` can hold.
 fn capacity(level: u32) -> u64 {
     1u64 << (BITS * (level + 1)).min(36)
 }
 
 impl<W: World> Mm<W> {
-    /// The leaf that holds `index`, if the tree has it; the caller holds the tree lock.
+    /// The leaf that holds `index`, if the tree has it; the caller holds the tree lock. So do the
+    /// callers of everything here that takes no lock itself.
     #[inline(always)]
     fn leaf(&self, mapping: u32, index: u32) -> Option<u32> {
         let m = &self.mappings[mapping as usize];
+        self.leaf_of(m, index)
+    }
+
+    #[inline(always)]
+    fn leaf_of(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         if m.last_base.get() == index >> BITS && m.last_leaf.get() != NO_NODE {
             return Some(m.last_leaf.get());
         }
-        self.leaf_walk(mapping, index)
+        self.leaf_walk(m, index)
     }
 
-    fn leaf_walk(&self, mapping: u32, index: u32) -> Option<u32> {
-        let m = &self.mappings[mapping as usize];
+    #[inline(never)]
+    fn leaf_walk(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         let mut node = m.root.get();
         if node == NO_NODE || u64::from(index) >= capacity(self.nodes_pool.level(node)) {
             return None;
@@ -174,46 +275,28 @@ impl<W: World> Mm<W> {
         let m = &self.mappings[mapping as usize];
         m.tree_lock.with(|| {
             let pfn = self.page_at(mapping, index)?;
-            let free = |before: u32| before & flag::LOCKED == 0;
-            let mine = free(self.frames.set_flags(pfn, flag::LOCKED))
-                // Whoever unlocks it from here on sees that somebody waits.
-                || free(self.frames.set_flags(pfn, flag::WAITERS | flag::LOCKED));
-            Some((pfn, mine))
-        })
-    }
-
-    /// The page at an index of a file, locked, if its lock is free.
-    pub fn find_page_if_unlocked(&self, mapping: u32, index: u32) -> Option<Pfn> {
-        let m = &self.mappings[mapping as usize];
-        m.tree_lock.with(|| {
-            self.page_at(mapping, index)
-                .filter(|&pfn| self.try_lock_page(pfn))
+            Some((pfn, self.lock_or_mark(pfn)))
         })
     }
 
     #[inline]
     fn page_at(&self, mapping: u32, index: u32) -> Option<Pfn> {
         let leaf = self.leaf(mapping, index)?;
-        match self
-            .nodes_pool
-            .word(leaf, (index & (SLOTS - 1)) as usize)
-            .get()
-        {
+        match self.nodes_pool.node(leaf).slot(index).get() {
             0 => None,
             v => Some(v - 1),
         }
     }
 
-    /// Makes sure the leaf for `index` exists. `None`: the node pool is exhausted.
-    fn leaf_or_create(&self, mapping: u32, index: u32) -> Option<u32> {
-        self.leaf(mapping, index).or_else(|| {
-            let pool = &self.nodes_pool;
-            pool.lock.with(|| self.create_leaf(mapping, index))
-        })
+    /// Makes the leaf for `index`; the caller holds the tree lock. `None`: the node pool is
+    /// exhausted.
+    #[inline(never)]
+    fn create_leaf(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
+        self.nodes_pool.lock.with(|| self.grow_tree(m, index))
     }
 
-    fn create_leaf(&self, mapping: u32, index: u32) -> Option<u32> {
-        let (m, pool) = (&self.mappings[mapping as usize], &self.nodes_pool);
+    fn grow_tree(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
+        let pool = &self.nodes_pool;
         if pool.available() < 12 {
             return None;
         }
@@ -254,110 +337,105 @@ impl<W: World> Mm<W> {
         Some(node)
     }
 
-    /// Enters a page into a file's index.
-    #[inline]
-    fn index_insert(&self, mapping: u32, index: u32, pfn: Pfn) -> Entered {
-        let m = &self.mappings[mapping as usize];
+    /// Enters a page into a file's index. It belongs to the file before anybody can find it there.
+    #[inline(always)]
+    fn index_insert(&self, m: &Mapping<W>, mapping: u32, index: u32, pfn: Pfn) -> Entered {
         self.world.charge(Cost::PageIndex, 1);
         m.tree_lock.with(|| {
-            let Some(leaf) = self.leaf_or_create(mapping, index) else {
+            let leaf = self
+                .leaf_of(m, index)
+                .or_else(|| self.create_leaf(m, index));
+            let Some(leaf) = leaf.map(|leaf| self.nodes_pool.node(leaf)) else {
                 return Entered::NoMemory;
             };
-            let slot = self.nodes_pool.word(leaf, (index & (SLOTS - 1)) as usize);
-            if slot.get() != 0 {
+            if leaf.slot(index).get() != 0 {
                 return Entered::Exists;
             }
             let meta = if m.is_meta() { flag::META } else { 0 };
-            self.frames.set_mapping(pfn, mapping, index);
-            self.frames.set_flags(pfn, flag::CACHED | meta);
-            slot.set(pfn + 1);
-            self.nodes_pool.word(leaf, SHAPE).fetch_add(1);
+            let page = self.frames.page(pfn);
+            page.set_mapping(mapping, index);
+            page.set_flags(flag::CACHED | meta);
+            leaf.slot(index).set(pfn + 1);
+            leaf.0[SHAPE].fetch_add(1);
             m.nrpages.fetch_add(1);
             Entered::Added
         })
     }
 
     /// Takes a page out of its file's index. It carries no tag any more.
-    pub(crate) fn index_remove(&self, pfn: Pfn) {
-        let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));
-        let m = &self.mappings[mapping as usize];
-        self.world.charge(Cost::PageIndex, 1);
+    #[inline(always)]
+    fn index_remove(&self, page: Page<'_, W>, pfn: Pfn) {
+        let index = page.index();
+        let m = &self.mappings[page.mapping() as usize];
         m.tree_lock.with(|| {
-            let pool = &self.nodes_pool;
-            let mut node = self.leaf(mapping, index).expect("a cached page has a leaf");
-            let slot = index & (SLOTS - 1);
+            let at = self.leaf_of(m, index).expect("a cached page has a leaf");
+            let leaf = self.nodes_pool.node(at);
             assert!(
-                pool.word(node, slot as usize).get() == pfn + 1,
+                leaf.slot(index).get() == pfn + 1,
                 "index holds another page"
             );
             debug_assert!(
-                [Tag::Dirty, Tag::Writeback]
-                    .iter()
-                    .all(|&t| pool.tag(node, t).get() >> slot & 1 == 0)
+                [Tag::Dirty, Tag::Writeback].iter().all(|&t| {
+                    self.nodes_pool.tag(at, t).get() >> (index & (SLOTS - 1)) & 1 == 0
+                })
             );
-            pool.word(node, slot as usize).set(0);
-            pool.word(node, SHAPE).fetch_sub(1);
+            leaf.slot(index).set(0);
             m.nrpages.fetch_sub(1);
-            while pool.count(node) == 0 {
-                if m.last_leaf.get() == node {
-                    m.last_leaf.set(NO_NODE);
-                }
-                let parent = pool.word(node, PARENT).get();
-                let at = pool.slot_in_parent(node);
-                pool.lock.with(|| pool.release(node));
-                if parent == NO_NODE {
-                    m.root.set(NO_NODE);
-                    break;
-                }
-                pool.word(parent, at as usize).set(0);
-                pool.word(parent, SHAPE).fetch_sub(1);
-                node = parent;
+            if leaf.0[SHAPE].fetch_sub(1) & 0xff == 1 {
+                self.release_empty(m, at);
             }
         });
     }
 
-    /// Sets a tag on a cached page.
-    #[inline]
-    pub(crate) fn tag_set(&self, mapping: u32, index: u32, tag: Tag) {
-        let m = &self.mappings[mapping as usize];
-        m.tree_lock.with(|| self.set_tag_at(mapping, index, tag));
+    /// Releases a node that became empty, and those above it that do so with it; the caller holds
+    /// the tree lock.
+    #[inline(never)]
+    fn release_empty(&self, m: &Mapping<W>, mut node: u32) {
+        let pool = &self.nodes_pool;
+        while pool.count(node) == 0 {
+            if m.last_leaf.get() == node {
+                m.last_leaf.set(NO_NODE);
+            }
+            let parent = pool.word(node, PARENT).get();
+            let at = pool.slot_in_parent(node);
+            pool.lock.with(|| pool.release(node));
+            if parent == NO_NODE {
+                m.root.set(NO_NODE);
+                break;
+            }
+            pool.word(parent, at as usize).set(0);
+            pool.word(parent, SHAPE).fetch_sub(1);
+            node = parent;
+        }
     }
 
-    #[inline]
-    fn set_tag_at(&self, mapping: u32, index: u32, tag: Tag) {
-        let pool = &self.nodes_pool;
-        let mut node = self.leaf(mapping, index).expect("a tagged page is cached");
-        let mut slot = index & (SLOTS - 1);
-        loop {
-            let before = pool.tag(node, tag).fetch_or(1 << slot);
-            if before != 0 || pool.word(node, PARENT).get() == NO_NODE {
-                return;
-            }
-            slot = pool.slot_in_parent(node);
-            node = pool.word(node, PARENT).get();
-        }
+    /// Sets a tag on a cached page.
+    #[inline(always)]
+    pub(crate) fn tag_set(&self, m: &Mapping<W>, index: u32, tag: Tag) {
+        m.tree_lock.with(|| {
+            let leaf = self.leaf_at(m, index).expect("a tagged page is cached");
+            leaf.set_tags(tag, 1);
+        });
     }
 
     /// Clears a tag on a cached page.
-    #[inline]
-    pub(crate) fn tag_clear(&self, mapping: u32, index: u32, tag: Tag) {
-        let m = &self.mappings[mapping as usize];
-        m.tree_lock.with(|| self.clear_tag_at(mapping, index, tag));
+    #[inline(always)]
+    pub(crate) fn tag_clear(&self, m: &Mapping<W>, index: u32, tag: Tag) {
+        m.tree_lock.with(|| {
+            let leaf = self.leaf_at(m, index).expect("a tagged page is cached");
+            leaf.clear_tags(tag, 1);
+        });
     }
 
-    #[inline]
-    fn clear_tag_at(&self, mapping: u32, index: u32, tag: Tag) {
-        let pool = &self.nodes_pool;
-        let mut node = self.leaf(mapping, index).expect("a tagged page is cached");
-        let mut slot = index & (SLOTS - 1);
-        loop {
-            let left = pool.tag(node, tag).fetch_and(!(1 << slot)) & !(1 << slot);
-            if left != 0 || pool.word(node, PARENT).get() == NO_NODE {
-                return;
-            }
-            slot = pool.slot_in_parent(node);
-            node = pool.word(node, PARENT).get();
-        }
+    /// The leaf of a cached page, to handle the pages beside it together; see [`Leaf`]. The caller
+    /// holds the tree lock.
+    #[inline(always)]
+    pub(crate) fn leaf_at(&self, m: &Mapping<W>, index: u32) -> Option<Leaf<'_, W>> {
+        Some(Leaf {
+            pool: &self.nodes_pool,
+            node: self.leaf_of(m, index)?,
+            from: index & (SLOTS - 1),
+        })
     }
 
     /// The first index at or after `from` whose page carries the tag.
@@ -461,6 +539,7 @@ impl<W: World> Mm<W> {
     /// # Panics
     /// If the file has a page there; where other tasks run meanwhile, use
     /// [`Mm::enter_page_cache_lru`].
+    #[inline]
     pub fn add_to_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> bool {
         match self.enter_page_cache_lru(pfn, mapping, index) {
             Entered::Added => true,
@@ -471,32 +550,43 @@ impl<W: World> Mm<W> {
 
     /// Enters a fresh page into a file's cache, unless somebody was faster, and hands it to the
     /// inactive list. A page that others must not see unfilled is locked before.
+    #[inline]
     pub fn enter_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> Entered {
-        debug_assert!(!self.frames.any(pfn, flag::CACHED | flag::ANON));
-        let entered = self.index_insert(mapping, index, pfn);
+        let before = self.frames.flags(pfn);
+        debug_assert!(before & (flag::CACHED | flag::ANON) == 0);
+        let m = &self.mappings[mapping as usize];
+        let entered = self.index_insert(m, mapping, index, pfn);
         if entered != Entered::Added {
             return entered;
         }
-        self.stat.inc(
-            self.world.cpu(),
-            self.frames.zone(pfn),
-            ZoneStat::NrFilePages,
-        );
+        self.stat
+            .inc(self.world.cpu(), zone_of(before), ZoneStat::NrFilePages);
         self.lru_cache_add(pfn, crate::lru::Lru::InactiveFile);
         Entered::Added
     }
 
     /// Takes a clean page out of its file's cache.
     pub(crate) fn remove_from_page_cache(&self, pfn: Pfn) {
-        debug_assert!(!self.frames.any(pfn, flag::DIRTY | flag::WRITEBACK));
-        self.index_remove(pfn);
-        self.frames.clear_flags(pfn, flag::CACHED | flag::META);
-        self.frames.set_mapping(pfn, u32::MAX, 0);
-        self.stat.dec(
-            self.world.cpu(),
-            self.frames.zone(pfn),
-            ZoneStat::NrFilePages,
-        );
+        let page = self.frames.page(pfn);
+        self.leave_page_cache(page, pfn);
+        self.count_removed(page.zone(), 1);
+    }
+
+    /// Takes a clean page out of its file's cache; [`Mm::count_removed`] must follow.
+    #[inline(always)]
+    pub(crate) fn leave_page_cache(&self, page: Page<'_, W>, pfn: Pfn) {
+        debug_assert!(page.flags() & (flag::DIRTY | flag::WRITEBACK) == 0);
+        self.index_remove(page, pfn);
+        page.clear_flags(flag::CACHED | flag::META);
+        page.set_mapping(u32::MAX, 0);
+    }
+
+    /// Counts pages of a zone that left the page cache.
+    #[inline(always)]
+    pub(crate) fn count_removed(&self, z: usize, n: u32) {
+        let stat = self.stat.on(self.world.cpu(), z);
+        stat.dec_by(ZoneStat::NrFilePages, n);
+        self.world.charge(Cost::PageIndex, n);
     }
 
     /// Every cached page of a file in index order; for checks and truncation.
@@ -539,75 +629,114 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Recounts a file's tree: slots, tags, counts. Returns its pages and its nodes.
+    /// Recounts a file's tree: slots, counts, parents, tags above the leaves, no tag without a
+    /// page. Returns its pages and its nodes. That pages are
+    /// in their slots and carry their tags is seen from the frames.
     pub(crate) fn check_tree(&self, mapping: u32) -> Result<(u32, u32), String> {
-        let root = self.mappings[mapping as usize].root.get();
-        if root == NO_NODE {
-            Ok((0, 0))
-        } else {
-            self.check_node(mapping, root, 0)
+        let m = &self.mappings[mapping as usize];
+        // The remembered leaf must be the one that a walk finds, for look-ups trust it.
+        let remembered = m.last_leaf.get();
+        if remembered != NO_NODE {
+            m.last_leaf.set(NO_NODE);
+            if self.leaf_walk(m, m.last_base.get() << BITS) != Some(remembered) {
+                return Err(format!(
+                    "mapping {mapping}: leaf {remembered} is remembered wrongly"
+                ));
+            }
+        }
+        match m.root.get() {
+            NO_NODE => Ok((0, 0)),
+            root => self.check_node(mapping, root, 0),
         }
     }
 
     fn check_node(&self, mapping: u32, node: u32, base: u64) -> Result<(u32, u32), String> {
         let pool = &self.nodes_pool;
         let level = pool.level(node);
-        let (mut pages, mut nodes, mut used) = (0, 1, 0);
-        let mut tags = [0u64; 2];
-        for slot in 0..SLOTS {
-            let v = pool.word(node, slot as usize).get();
-            if v == 0 {
-                continue;
-            }
-            used += 1;
-            let index = base + (u64::from(slot) << (BITS * level));
-            if level > 0 {
-                let child = v - 1;
-                if pool.word(child, PARENT).get() != node || pool.slot_in_parent(child) != slot {
+        let mut used = 0u64;
+        for (slot, word) in pool.words[node as usize][..SLOTS as usize]
+            .iter()
+            .enumerate()
+        {
+            used |= u64::from(word.get() != 0) << slot;
+        }
+        let (mut pages, mut nodes) = (used.count_ones(), 1);
+        let found = [Tag::Dirty, Tag::Writeback].map(|tag| pool.tag(node, tag).get());
+        let mut tags = found.map(|t| t & used);
+        if level > 0 {
+            (pages, tags) = (0, [0; 2]);
+            for slot in (0..SLOTS).filter(|slot| used >> slot & 1 != 0) {
+                let child = pool.word(node, slot as usize).get() - 1;
+                if pool.word(child, PARENT).get() != node
+                    || pool.slot_in_parent(child) != slot
+                    || pool.level(child) + 1 != level
+                {
                     return Err(format!(
                         "mapping {mapping}: node {child} has another parent"
                     ));
                 }
-                let (p, n) = self.check_node(mapping, child, index)?;
+                let below = base + (u64::from(slot) << (BITS * level));
+                let (p, n) = self.check_node(mapping, child, below)?;
                 pages += p;
                 nodes += n;
                 for tag in [Tag::Dirty, Tag::Writeback] {
                     let any = pool.tag(child, tag).get() != 0;
                     tags[tag as usize] |= u64::from(any) << slot;
                 }
-                continue;
             }
-            pages += 1;
-            let pfn = v - 1;
-            let f = self.frames.flags(pfn);
-            let place = (self.frames.mapping(pfn), u64::from(self.frames.index(pfn)));
-            if place != (mapping, index) || f & flag::CACHED == 0 {
-                return Err(format!(
-                    "mapping {mapping} index {index}: frame {pfn} disagrees"
-                ));
-            }
-            // A page whose dirty bit was just taken for I/O keeps its tag until it is decided.
-            let dirty = f & (flag::DIRTY | flag::LOCKED) != 0
-                && pool.tag(node, Tag::Dirty).get() >> slot & 1 == 1
-                || f & flag::DIRTY != 0;
-            tags[0] |= u64::from(dirty) << slot;
-            tags[1] |= u64::from(f & flag::WRITEBACK != 0) << slot;
         }
-        let found = [
-            pool.tag(node, Tag::Dirty).get(),
-            pool.tag(node, Tag::Writeback).get(),
-        ];
         if found != tags {
             return Err(format!(
-                "mapping {mapping} at {base}: tags {found:x?}, pages {tags:x?}"
+                "mapping {mapping} at {base}: tags {found:x?}, slots {tags:x?}"
             ));
         }
-        if used != pool.count(node) {
+        if used.count_ones() != pool.count(node) {
             return Err(format!(
-                "mapping {mapping} at {base}: {used} slots, count differs"
+                "mapping {mapping} at {base}: {} slots, count differs",
+                used.count_ones()
             ));
         }
         Ok((pages, nodes))
+    }
+
+    /// The leaf that holds `index`, for checks.
+    pub(crate) fn leaf_view(&self, mapping: u32, index: u32) -> Option<LeafView<'_, W>> {
+        let leaf = self.leaf(mapping, index)? as usize;
+        Some(LeafView {
+            base: index >> BITS,
+            words: &self.nodes_pool.words[leaf],
+            tags: [Tag::Dirty, Tag::Writeback]
+                .map(|tag| self.nodes_pool.tag(leaf as u32, tag).get()),
+        })
+    }
+}
+
+/// A leaf as a check sees it: 64 neighbouring pages of a file and their tags.
+pub(crate) struct LeafView<'a, W: World> {
+    base: u32,
+    words: &'a [W::U32; NODE_WORDS],
+    tags: [u64; 2],
+}
+
+impl<W: World> LeafView<'_, W> {
+    /// Whether an index of the same file is in this leaf.
+    #[inline]
+    pub fn covers(&self, index: u32) -> bool {
+        self.base == index >> BITS
+    }
+
+    /// The page at an index.
+    #[inline]
+    pub fn page(&self, index: u32) -> Option<Pfn> {
+        self.words[(index & (SLOTS - 1)) as usize]
+            .get()
+            .checked_sub(1)
+    }
+
+    /// Whether an index carries the dirty and the writeback tag.
+    #[inline]
+    pub fn tags(&self, index: u32) -> [bool; 2] {
+        self.tags.map(|t| t >> (index & (SLOTS - 1)) & 1 == 1)
     }
 }
 

@@ -3,7 +3,7 @@
 //! A ring per zone and CPU: hot pages are pushed and taken at the front, cold ones (freed by
 //! reclaim) queue at the back. Pages here are not in `nr_free_pages`.
 
-use crate::frame::{NO_PFN, flag};
+use crate::frame::{NO_PFN, flag, zone_of};
 use crate::vmstat::VmEvent;
 use crate::world::{Cost, ShortLock, Word32, World};
 use crate::{Mm, Pfn};
@@ -40,32 +40,41 @@ impl<W: World> Pcp<W> {
         self.count.fetch_add(1);
     }
 
+    /// Queues pages at the back.
     #[inline(always)]
-    fn push_back(&self, pfn: Pfn) {
-        self.slot(self.front.get().wrapping_add(self.count.get()))
-            .set(pfn);
-        self.count.fetch_add(1);
+    fn push_back(&self, pages: impl ExactSizeIterator<Item = Pfn>) {
+        let ring = &*self.ring;
+        let mut at = self.front.get().wrapping_add(self.count.get());
+        self.count.fetch_add(pages.len() as u32);
+        for pfn in pages {
+            ring[at as usize & (ring.len() - 1)].set(pfn);
+            at = at.wrapping_add(1);
+        }
     }
 
     #[inline(always)]
     fn pop_front(&self) -> Option<Pfn> {
-        if self.count.get() == 0 {
-            return None;
-        }
-        let at = self.front.get();
-        self.front.set(at.wrapping_add(1));
-        self.count.fetch_sub(1);
-        Some(self.slot(at).get())
-    }
-
-    #[inline(always)]
-    fn pop_back(&self) -> Option<Pfn> {
         let n = self.count.get();
         if n == 0 {
             return None;
         }
+        let at = self.front.get();
+        self.front.set(at.wrapping_add(1));
         self.count.set(n - 1);
-        Some(self.slot(self.front.get().wrapping_add(n - 1)).get())
+        Some(self.slot(at).get())
+    }
+
+    /// Takes up to `n` pages from the back, the last one first.
+    #[inline(always)]
+    fn take_back(&self, n: u32) -> impl Iterator<Item = Pfn> {
+        let ring = &*self.ring;
+        let left = self.count.get().saturating_sub(n);
+        let first = self.front.get().wrapping_add(left);
+        let n = self.count.get() - left;
+        self.count.set(left);
+        (0..n)
+            .rev()
+            .map(move |i| ring[first.wrapping_add(i) as usize & (ring.len() - 1)].get())
     }
 
     pub fn count(&self) -> u32 {
@@ -84,43 +93,81 @@ impl<W: World> Mm<W> {
     }
 
     /// Takes a page from this CPU's list, refilling it from the buddy lists when empty.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rmqueue_pcp(&self, z: usize) -> Option<Pfn> {
         let pcp = self.pcp(z, self.world.cpu());
-        pcp.lock.with(|| {
-            if let Some(pfn) = pcp.pop_front() {
-                return Some(pfn);
-            }
-            self.rmqueue_bulk(z, self.zones[z].pcp_batch, |pfn| pcp.push_back(pfn));
-            pcp.pop_front()
-        })
+        pcp.lock
+            .with(|| pcp.pop_front().or_else(|| self.refill_pcp(z, pcp)))
+    }
+
+    /// The caller holds the list's lock.
+    #[inline(never)]
+    fn refill_pcp(&self, z: usize, pcp: &Pcp<W>) -> Option<Pfn> {
+        self.rmqueue_bulk(z, self.zones[z].pcp_batch, |first, n| {
+            pcp.push_back((0..n).map(|i| first + i));
+        });
+        pcp.pop_front()
     }
 
     /// Frees a single page to this CPU's list; over `high`, a batch goes back to the buddy lists.
     #[inline]
     pub fn free_page(&self, pfn: Pfn, cold: bool) {
-        let f = self.frames.flags(pfn);
-        assert!(
-            f & flag::USED != 0 && f & flag::CHECK_AT_FREE == 0,
-            "frame {pfn} freed with flags {f:#x}"
-        );
-        let z = (f >> flag::ZONE_SHIFT) as usize;
-        self.frames.word(pfn, 0).set((z as u32) << flag::ZONE_SHIFT);
+        let z = self.free_page_prepare(pfn);
         self.stat.event(VmEvent::PgFree, 1);
         self.world.charge(Cost::PageFree, 1);
-        let zone = &self.zones[z];
         let pcp = self.pcp(z, self.world.cpu());
         pcp.lock.with(|| {
             if cold {
-                pcp.push_back(pfn);
+                pcp.push_back(std::iter::once(pfn));
             } else {
                 pcp.push_front(pfn);
             }
-            if pcp.count() >= zone.pcp_high {
-                // The coldest pages go back first.
-                self.free_bulk(z, (0..zone.pcp_batch).map_while(|_| pcp.pop_back()));
+            self.free_over_high(z, pcp);
+        });
+    }
+
+    /// Frees cold pages of one zone, one after the other.
+    pub(crate) fn free_cold_pages(&self, z: usize, pages: &[Pfn]) {
+        let pcp = self.pcp(z, self.world.cpu());
+        self.stat.event(VmEvent::PgFree, pages.len() as u64);
+        self.world.charge(Cost::PageFree, pages.len() as u32);
+        for &pfn in pages {
+            let of = self.free_page_prepare(pfn);
+            debug_assert!(of == z);
+        }
+        pcp.lock.with(|| {
+            let mut rest = pages;
+            while !rest.is_empty() {
+                let room = self.zones[z].pcp_high - pcp.count();
+                let (now, later) = rest.split_at(rest.len().min(room as usize));
+                pcp.push_back(now.iter().copied());
+                self.free_over_high(z, pcp);
+                rest = later;
             }
         });
+    }
+
+    /// Checks a page that is to be freed and takes all its bits. Returns its zone.
+    #[inline(always)]
+    fn free_page_prepare(&self, pfn: Pfn) -> usize {
+        let page = self.frames.page(pfn);
+        let f = page.flags();
+        assert!(
+            f & (flag::USED | flag::CHECK_AT_FREE) == flag::USED,
+            "frame {pfn} freed with flags {f:#x}"
+        );
+        page.reset_flags(zone_of(f), 0);
+        zone_of(f)
+    }
+
+    /// The caller holds the list's lock.
+    #[inline(always)]
+    fn free_over_high(&self, z: usize, pcp: &Pcp<W>) {
+        let zone = &self.zones[z];
+        if pcp.count() >= zone.pcp_high {
+            // The coldest pages go back first.
+            self.free_bulk(z, pcp.take_back(zone.pcp_batch));
+        }
     }
 
     /// Returns every page of every CPU's lists to the buddy lists.
@@ -130,7 +177,7 @@ impl<W: World> Mm<W> {
                 let pcp = self.pcp(z, cpu);
                 if pcp.count() > 0 {
                     pcp.lock
-                        .with(|| self.free_bulk(z, std::iter::from_fn(|| pcp.pop_back())));
+                        .with(|| self.free_bulk(z, pcp.take_back(pcp.count())));
                 }
             }
         }

@@ -46,6 +46,7 @@ impl<W: World> Global<W> {
     }
 
     /// Halves a member's count for every period that passed; under the member's lock.
+    #[inline]
     fn norm(&self, l: &Local<W>) {
         let shift = self.shift.get() - 1;
         let period = self.events.get() >> shift << shift;
@@ -62,12 +63,27 @@ impl<W: World> Global<W> {
     }
 
     /// One event of a member.
+    #[inline]
     pub fn inc(&self, l: &Local<W>) {
         l.lock.with(|| {
             self.norm(l);
             l.events.fetch_add(1);
         });
         self.events.fetch_add(1);
+    }
+
+    /// `n` events of a member, one after the other.
+    pub fn inc_by(&self, l: &Local<W>, mut n: u64) {
+        l.lock.with(|| {
+            while n > 0 {
+                self.norm(l);
+                let half = 1u64 << (self.shift.get() - 1);
+                let in_period = n.min(half - (self.events.get() & (half - 1)));
+                l.events.fetch_add(in_period);
+                self.events.fetch_add(in_period);
+                n -= in_period;
+            }
+        });
     }
 
     /// A member's share as numerator and denominator (the denominator is never 0).

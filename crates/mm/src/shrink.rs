@@ -2,7 +2,7 @@
 //! §§1-6, 9).
 
 use crate::alloc::Gfp;
-use crate::frame::flag;
+use crate::frame::{Page, flag};
 use crate::lru::Lru;
 use crate::policy::{ReclaimThrottle, ReclaimWriteback};
 use crate::task::{PF_KSWAPD, PF_SWAPWRITE};
@@ -58,6 +58,35 @@ struct Batch {
     dirty: u64,
     congested: u64,
     writeback: u64,
+}
+
+/// The pages that one call of `shrink_page_list` has isolated.
+struct PageList {
+    /// The task's isolated list.
+    mine: Pfn,
+    /// The next page to look at.
+    next: Pfn,
+    /// Pages not looked at yet.
+    left: u32,
+    /// The last page that stays, or the list's sentinel.
+    kept: Pfn,
+    /// Where the pages come from.
+    zone: usize,
+    lru: Lru,
+    /// Pages that left the page cache and are not counted yet.
+    uncached: u32,
+    freed: [Pfn; SWAP_CLUSTER_MAX as usize],
+    batch: Batch,
+}
+
+impl PageList {
+    /// A locked page that is nobody's any more is to be freed.
+    #[inline(always)]
+    fn free<W: World>(&mut self, mm: &Mm<W>, page: Page<'_, W>, pfn: Pfn) {
+        mm.unlock_and_clear(page, pfn, flag::REFERENCED | flag::ACTIVE | flag::RECLAIM);
+        self.freed[self.batch.reclaimed as usize] = pfn;
+        self.batch.reclaimed += 1;
+    }
 }
 
 enum Pageout {
@@ -197,30 +226,31 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes up to `n` pages from a list's tail onto the calling task's isolated list. Returns
-    /// scanned and taken.
+    /// Takes up to `n` pages from a list's tail onto the calling task's isolated list, which keeps
+    /// their order: its tail is to be looked at first. Returns scanned and taken.
     fn isolate(&self, z: usize, lru: Lru, n: u32, mode: IsolateMode, order: u32) -> (u32, u32) {
         debug_assert!(n as u64 <= SWAP_CLUSTER_MAX);
         let list = self.lru_list(z, lru);
         let mine = self.isolated_list(self.world.task());
         debug_assert!(self.frames.list_empty(mine));
-        let (mut scanned, mut taken) = (0, 0);
+        let mut taken = 0;
         self.zones[z].lru_lock.with(|| {
-            while scanned < n {
-                let pfn = self.frames.last(list);
-                if pfn == list {
-                    break;
-                }
-                scanned += 1;
-                let before = self.frames.clear_flags(pfn, flag::LRU);
+            let frames = self.frames.table();
+            let (mut first, mut at) = (list, frames.before(list));
+            while taken < n && at != list {
+                let before = frames.page(at).clear_flags(flag::LRU);
                 debug_assert!(before & flag::LRU != 0);
-                self.frames.del(pfn);
-                self.frames.add_tail(mine, pfn);
+                first = at;
+                at = frames.before(at);
                 taken += 1;
+            }
+            if taken > 0 {
+                frames.cut_tail(list, first, mine);
             }
             let file = usize::from(lru.is_file());
             self.zones[z].recent_scanned[file].fetch_add(u64::from(taken));
         });
+        let scanned = taken;
         let cpu = self.world.cpu();
         let isolated = if lru.is_file() {
             ZoneStat::NrIsolatedFile
@@ -251,7 +281,7 @@ impl<W: World> Mm<W> {
         let mine = self.isolated_list(self.world.task());
         let (mut rotated, mut deactivated) = (0, 0);
         for _ in 0..taken {
-            let pfn = self.frames.first(mine);
+            let pfn = self.frames.last(mine);
             let f = self.frames.flags(pfn);
             let young = self.take_young(pfn);
             if f & flag::UNEVICTABLE == 0 {
@@ -339,11 +369,11 @@ impl<W: World> Mm<W> {
         if taken == 0 {
             return;
         }
-        let batch = self.shrink_page_list(z, taken, sc).await;
+        let batch = self.shrink_page_list(z, lru, taken, sc).await;
         let mine = self.isolated_list(self.world.task());
         let mut rotated = 0;
         loop {
-            let pfn = self.frames.first(mine);
+            let pfn = self.frames.last(mine);
             if pfn == mine {
                 break;
             }
@@ -378,76 +408,119 @@ impl<W: World> Mm<W> {
         self.world.relax().await;
     }
 
-    /// Decides on every isolated page. Pages that stay are left on the task's list in the order
-    /// in which they were examined.
-    async fn shrink_page_list(&self, z: usize, taken: u32, sc: &mut ScanControl) -> Batch {
+    /// Decides on every isolated page, from the tail of the task's list on. Pages that stay are
+    /// left there.
+    async fn shrink_page_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) -> Batch {
         let mine = self.isolated_list(self.world.task());
-        let mut batch = Batch::default();
-        let mut freed = [0; SWAP_CLUSTER_MAX as usize];
-        self.world.charge(Cost::PageScan, taken);
-        for _ in 0..taken {
-            let pfn = self.frames.first(mine);
-            debug_assert!(pfn != mine);
-            self.frames.del(pfn);
-            self.frames.add_tail(mine, pfn);
-            if !self.try_lock_page(pfn) {
-                continue;
-            }
-            let mut verdict = self.examine(pfn, sc, &mut batch);
-            if verdict == Verdict::Pageout {
-                verdict = match self.pageout(pfn, sc, &mut batch).await {
-                    Pageout::Keep => Verdict::Keep,
-                    Pageout::Activate => Verdict::Activate,
-                    Pageout::Clean => Verdict::Free,
-                    Pageout::Success => {
-                        let f = self.frames.flags(pfn);
-                        // Completed synchronously and clean: go on with it.
-                        if f & (flag::WRITEBACK | flag::DIRTY) != 0 || !self.try_lock_page(pfn) {
-                            continue;
-                        }
-                        Verdict::Free
+        self.world.charge(Cost::PageScan, n);
+        let mut list = PageList {
+            mine,
+            next: self.frames.last(mine),
+            left: n,
+            kept: mine,
+            zone: z,
+            lru,
+            uncached: 0,
+            freed: [0; SWAP_CLUSTER_MAX as usize],
+            batch: Batch::default(),
+        };
+        while let Some(pfn) = self.shrink_without_io(&mut list, sc) {
+            let verdict = match self.pageout(pfn, sc, &mut list.batch).await {
+                Pageout::Keep => Verdict::Keep,
+                Pageout::Activate => Verdict::Activate,
+                Pageout::Clean => Verdict::Free,
+                Pageout::Success => {
+                    let f = self.frames.flags(pfn);
+                    // Completed synchronously and clean: go on with it.
+                    if f & (flag::WRITEBACK | flag::DIRTY) != 0 || !self.try_lock_page(pfn) {
+                        continue;
                     }
-                };
-            }
-            if verdict == Verdict::Free && !self.remove_mapping(pfn) {
-                verdict = Verdict::Keep;
-            }
-            match verdict {
-                Verdict::Free => {
-                    self.frames.del(pfn);
-                    self.frames
-                        .clear_flags(pfn, flag::REFERENCED | flag::ACTIVE | flag::RECLAIM);
-                    self.unlock_isolated(pfn);
-                    freed[batch.reclaimed as usize] = pfn;
-                    batch.reclaimed += 1;
+                    Verdict::Free
                 }
-                Verdict::Activate => {
-                    if self.frames.has(pfn, flag::SWAPCACHE) && self.swap_is_half_full() {
-                        self.try_to_free_swap(pfn);
-                    }
-                    if !self.frames.test_and_set(pfn, flag::ACTIVE) {
-                        self.stat.event(VmEvent::PgActivate, 1);
-                        self.note_path(TrackPath::Reclaim);
-                        self.track_activated(pfn);
-                        self.trace(|| Event::PageActivated { pfn });
-                    }
-                    self.unlock_isolated(pfn);
-                }
-                Verdict::Keep | Verdict::Pageout => self.unlock_isolated(pfn),
+            };
+            let page = self.frames.page(pfn);
+            if verdict == Verdict::Free && self.remove_mapping(page, pfn, &mut list.uncached) {
+                self.count_removed(z, std::mem::take(&mut list.uncached));
+                list.kept = self.frames.table().after(pfn);
+                self.frames.del(pfn);
+                list.free(self, page, pfn);
+            } else {
+                self.keep_isolated(pfn, verdict);
             }
         }
+        let batch = list.batch;
         if batch.dirty > 0 && batch.dirty == batch.congested {
             self.zones[z].flags.fetch_or(ZONE_CONGESTED);
         }
-        for &pfn in &freed[..batch.reclaimed as usize] {
-            self.free_page(pfn, true);
-        }
+        self.free_cold_pages(z, &list.freed[..batch.reclaimed as usize]);
         batch
     }
 
+    /// Decides on isolated pages until one is dirty and to be written: that page, locked.
+    ///
+    /// Links of pages that leave are not mended one by one: the pages that stay are joined to each
+    /// other, and the list is whole again on return.
+    fn shrink_without_io(&self, list: &mut PageList, sc: &mut ScanControl) -> Option<Pfn> {
+        let frames = self.frames.table();
+        let (mut next, mut kept) = (list.next, list.kept);
+        let mut write = None;
+        // Walks the pages that the next batch will isolate, so that they are in the cache by then
+        // (the kernel's `prefetchw_prev_lru_page`). It reads links without the list's lock: beside
+        // other tasks it may end up on another list, which only makes it useless.
+        let mut ahead = self.lru_list(list.zone, list.lru);
+        while list.left > 0 && write.is_none() {
+            let pfn = next;
+            debug_assert!(pfn != list.mine);
+            list.left -= 1;
+            next = frames.before(pfn);
+            ahead = frames.before(ahead);
+            let page = frames.page(pfn);
+            if !page.test_and_set(flag::LOCKED) {
+                match self.examine(page, pfn, sc, &mut list.batch) {
+                    Verdict::Pageout => write = Some(pfn),
+                    Verdict::Free if self.remove_mapping(page, pfn, &mut list.uncached) => {
+                        list.free(self, page, pfn);
+                        continue;
+                    }
+                    verdict => self.keep_isolated(pfn, verdict),
+                }
+            }
+            frames.join(pfn, kept);
+            kept = pfn;
+        }
+        std::hint::black_box(ahead);
+        frames.join(next, kept);
+        (list.next, list.kept) = (next, kept);
+        self.count_removed(list.zone, std::mem::take(&mut list.uncached));
+        write
+    }
+
+    /// Unlocks an isolated page that stays; the verdict may be to activate it.
+    fn keep_isolated(&self, pfn: Pfn, verdict: Verdict) {
+        if verdict == Verdict::Activate {
+            if self.frames.has(pfn, flag::SWAPCACHE) && self.swap_is_half_full() {
+                self.try_to_free_swap(pfn);
+            }
+            if !self.frames.test_and_set(pfn, flag::ACTIVE) {
+                self.stat.event(VmEvent::PgActivate, 1);
+                self.note_path(TrackPath::Reclaim);
+                self.track_activated(pfn);
+                self.trace(|| Event::PageActivated { pfn });
+            }
+        }
+        self.unlock_isolated(pfn);
+    }
+
     /// Releases the lock that reclaim tried. Few pages have waiters, so only those are woken for.
+    #[inline(always)]
     pub(crate) fn unlock_isolated(&self, pfn: Pfn) {
-        let before = self.frames.clear_flags(pfn, flag::LOCKED | flag::WAITERS);
+        self.unlock_and_clear(self.frames.page(pfn), pfn, 0);
+    }
+
+    /// As [`Mm::unlock_isolated`]; `bits` go with the lock.
+    #[inline(always)]
+    pub(crate) fn unlock_and_clear(&self, page: Page<'_, W>, pfn: Pfn, bits: u32) {
+        let before = page.clear_flags(flag::LOCKED | flag::WAITERS | bits);
         debug_assert!(before & flag::LOCKED != 0);
         if before & flag::WAITERS != 0 {
             self.world.wake(queue::page(pfn));
@@ -456,9 +529,15 @@ impl<W: World> Mm<W> {
 
     /// The decisions of reference 03 §5 up to the point where a dirty page would be written.
     #[inline]
-    fn examine(&self, pfn: Pfn, sc: &mut ScanControl, batch: &mut Batch) -> Verdict {
-        let mut f = self.frames.flags(pfn);
-        let mapped = self.frames.mapcount(pfn) > 0;
+    fn examine(
+        &self,
+        page: Page<'_, W>,
+        pfn: Pfn,
+        sc: &mut ScanControl,
+        batch: &mut Batch,
+    ) -> Verdict {
+        let mut f = page.flags();
+        let mapped = page.mapcount() > 0;
         sc.nr_scanned += 1 + u64::from(mapped || f & flag::SWAPCACHE != 0);
         if f & flag::UNEVICTABLE != 0 {
             return Verdict::Keep; // put back on the unevictable list by its flag
@@ -473,7 +552,7 @@ impl<W: World> Mm<W> {
         let young = if mapped { self.take_young(pfn) } else { 0 };
         let referenced = f & flag::REFERENCED != 0;
         if referenced {
-            self.frames.clear_flags(pfn, flag::REFERENCED);
+            page.clear_flags(flag::REFERENCED);
         }
         let mut only_if_clean = false;
         if young > 0 {
@@ -597,18 +676,20 @@ impl<W: World> Mm<W> {
         !self.world.bdi_congested(bdi, Class::Async) || task.writing_to.get() == bdi + 1
     }
 
-    /// Takes a clean, unmapped page out of its file or of the swap cache.
-    fn remove_mapping(&self, pfn: Pfn) -> bool {
-        let f = self.frames.flags(pfn);
-        if f & (flag::DIRTY | flag::WRITEBACK | flag::PINNED) != 0 || self.frames.mapcount(pfn) > 0
-        {
+    /// Takes a clean, unmapped page out of its file or of the swap cache; pages that left the page
+    /// cache are added to `uncached`.
+    #[inline]
+    fn remove_mapping(&self, page: Page<'_, W>, pfn: Pfn, uncached: &mut u32) -> bool {
+        let f = page.flags();
+        if f & (flag::DIRTY | flag::WRITEBACK | flag::PINNED) != 0 || page.mapcount() > 0 {
             return false;
         }
         if f & flag::CACHED != 0 {
             if !self.world.release_page(self, pfn) {
                 return false;
             }
-            self.remove_from_page_cache(pfn);
+            self.leave_page_cache(page, pfn);
+            *uncached += 1;
             true
         } else if f & flag::SWAPCACHE != 0 {
             self.delete_from_swap_cache(pfn);

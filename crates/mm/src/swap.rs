@@ -126,7 +126,7 @@ impl<W: World> Mm<W> {
             self.world.charge(Cost::Fault, 1);
             self.stat.event(VmEvent::PgFault, 1);
             if pte == 0 {
-                let Some(pfn) = self.alloc_page(Gfp::USER).await else {
+                let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
                     return false;
                 };
                 self.map_anon(pfn, region, index, true);
@@ -178,7 +178,7 @@ impl<W: World> Mm<W> {
             if self.swap.count[s as usize].get() == 0 || self.swap.cached[s as usize].get() != 0 {
                 continue;
             }
-            let Some(pfn) = self.alloc_page(Gfp::USER).await else {
+            let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
                 if wanted {
                     return false;
                 }
@@ -272,8 +272,9 @@ impl<W: World> Mm<W> {
     }
 
     /// Recounts slots and entries.
-    pub(crate) fn check_swap(&self) -> Result<(), String> {
-        let mut named = vec![0u32; self.swap.count.len()];
+    pub(crate) fn check_swap(&self, named: &mut Vec<u32>) -> Result<(), String> {
+        named.clear();
+        named.resize(self.swap.count.len(), 0);
         for region in self.swap.regions.iter().filter_map(OnceLock::get) {
             for pte in region.iter().map(Word32::get) {
                 if pte & 1 == 0 && pte != 0 {

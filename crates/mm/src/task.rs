@@ -1,6 +1,7 @@
 //! What the engine keeps of a task.
 
 use crate::Mm;
+use crate::alloc::Gfp;
 use crate::world::{TaskId, Word32, World};
 
 /// The task is reclaiming: its allocations ignore watermarks and do not reclaim again.
@@ -15,6 +16,9 @@ pub const PF_LESS_THROTTLE: u32 = 8;
 pub const PF_REALTIME: u32 = 16;
 /// The task was chosen to die.
 pub const PF_DYING: u32 = 32;
+
+/// Its page cache and anonymous pages come from its node alone (`numactl --membind`).
+pub const PF_MEMBIND: u32 = 64;
 
 /// One task's row.
 pub struct Task<W: World> {
@@ -49,6 +53,15 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     pub(crate) fn current(&self) -> &Task<W> {
         &self.tasks[self.world.task() as usize]
+    }
+
+    /// A request for user pages, held to the calling task's binding.
+    pub fn bound(&self, gfp: Gfp) -> Gfp {
+        if self.current().flags() & PF_MEMBIND != 0 {
+            gfp.or(Gfp::THISNODE)
+        } else {
+            gfp
+        }
     }
 
     /// Gives a new task its flags and its node.

@@ -202,15 +202,17 @@ impl ZoneEvent {
     }
 }
 
+/// Word of a pageset: the stat threshold the zone uses now. The differences stand before it.
+const THRESHOLD: usize = ZONE_STATS;
+
 /// All counters of a machine.
 pub(crate) struct VmStat<W: World> {
     zones: usize,
     cpus: usize,
     global: [W::U64; ZONE_STATS],
     zone: Box<[[W::U64; ZONE_STATS]]>,
-    diff: Box<[[W::U32; ZONE_STATS]]>,
-    /// The stat threshold a zone uses now.
-    threshold: Box<[W::U32]>,
+    /// A row a CPU and zone: its differences and its threshold.
+    pagesets: Box<[[W::U32; ZONE_STATS + 1]]>,
     events: [W::U64; VM_EVENTS],
     zone_events: Box<[[W::U64; 5]]>,
 }
@@ -222,8 +224,7 @@ impl<W: World> VmStat<W> {
             cpus,
             global: bytemuck::Zeroable::zeroed(),
             zone: bytemuck::zeroed_slice_box(zones),
-            diff: bytemuck::zeroed_slice_box(zones * cpus),
-            threshold: bytemuck::zeroed_slice_box(zones),
+            pagesets: bytemuck::zeroed_slice_box(zones * cpus),
             events: bytemuck::Zeroable::zeroed(),
             zone_events: bytemuck::zeroed_slice_box(zones),
         }
@@ -231,27 +232,20 @@ impl<W: World> VmStat<W> {
 
     pub fn set_threshold(&self, zone: usize, threshold: u32) {
         assert!((1..=125).contains(&threshold), "stat threshold {threshold}");
-        self.threshold[zone].set(threshold);
+        for cpu in 0..self.cpus {
+            self.pageset(cpu, zone)[THRESHOLD].set(threshold);
+        }
     }
 
     #[inline(always)]
+    fn pageset(&self, cpu: usize, zone: usize) -> &[W::U32; ZONE_STATS + 1] {
+        &self.pagesets[cpu * self.zones + zone]
+    }
+
+    #[cold]
     fn fold(&self, zone: usize, item: ZoneStat, n: i64) {
         self.zone[zone][item as usize].fetch_add(n as u64);
         self.global[item as usize].fetch_add(n as u64);
-    }
-
-    /// `mod_zone_page_state`: adds `n` on this CPU, folding when the threshold is passed.
-    #[inline(always)]
-    pub fn add(&self, cpu: usize, zone: usize, item: ZoneStat, n: i32) {
-        let diff = &self.diff[cpu * self.zones + zone][item as usize];
-        let t = self.threshold[zone].get() as i32;
-        let x = (diff.get() as i32).wrapping_add(n);
-        if x > t || x < -t {
-            self.fold(zone, item, i64::from(x));
-            diff.set(0);
-        } else {
-            diff.set(x as u32);
-        }
     }
 
     /// Adds `n` to the global value at once; for blocks larger than a per-CPU difference.
@@ -259,35 +253,32 @@ impl<W: World> VmStat<W> {
         self.fold(zone, item, n);
     }
 
-    /// `inc_zone_state`: a single step folds half a threshold more than it must, so that a
-    /// counter moving one way folds half as often.
+    /// A zone's counters as one CPU changes them. Whoever changes several looks them up once.
     #[inline(always)]
-    pub fn inc(&self, cpu: usize, zone: usize, item: ZoneStat) {
-        let diff = &self.diff[cpu * self.zones + zone][item as usize];
-        let t = self.threshold[zone].get() as i32;
-        let x = (diff.get() as i32).wrapping_add(1);
-        if x > t {
-            let over = t >> 1;
-            self.fold(zone, item, i64::from(x + over));
-            diff.set(-over as u32);
-        } else {
-            diff.set(x as u32);
+    pub fn on(&self, cpu: usize, zone: usize) -> ZoneCounters<'_, W> {
+        ZoneCounters {
+            stat: self,
+            pageset: self.pageset(cpu, zone),
+            zone,
         }
     }
 
-    /// `dec_zone_state`.
+    /// [`ZoneCounters::add`] of one item.
+    #[inline(always)]
+    pub fn add(&self, cpu: usize, zone: usize, item: ZoneStat, n: i32) {
+        self.on(cpu, zone).add(item, n);
+    }
+
+    /// [`ZoneCounters::inc`] of one item.
+    #[inline(always)]
+    pub fn inc(&self, cpu: usize, zone: usize, item: ZoneStat) {
+        self.on(cpu, zone).inc(item);
+    }
+
+    /// [`ZoneCounters::dec`] of one item.
     #[inline(always)]
     pub fn dec(&self, cpu: usize, zone: usize, item: ZoneStat) {
-        let diff = &self.diff[cpu * self.zones + zone][item as usize];
-        let t = self.threshold[zone].get() as i32;
-        let x = (diff.get() as i32).wrapping_sub(1);
-        if x < -t {
-            let over = t >> 1;
-            self.fold(zone, item, i64::from(x - over));
-            diff.set(over as u32);
-        } else {
-            diff.set(x as u32);
-        }
+        self.on(cpu, zone).dec(item);
     }
 
     /// Cheap read of a zone's level; negative reads 0.
@@ -310,7 +301,7 @@ impl<W: World> VmStat<W> {
     /// The exact value.
     pub fn exact(&self, zone: usize, item: ZoneStat) -> i64 {
         let drift: i64 = (0..self.cpus)
-            .map(|c| i64::from(self.diff[c * self.zones + zone][item as usize].get() as i32))
+            .map(|c| i64::from(self.pageset(c, zone)[item as usize].get() as i32))
             .sum();
         self.zone[zone][item as usize].get() as i64 + drift
     }
@@ -324,7 +315,7 @@ impl<W: World> VmStat<W> {
     pub fn refresh_cpu(&self, cpu: usize) {
         for zone in 0..self.zones {
             for item in ZoneStat::ALL {
-                let diff = &self.diff[cpu * self.zones + zone][item as usize];
+                let diff = &self.pageset(cpu, zone)[item as usize];
                 let v = diff.get() as i32;
                 if v != 0 {
                     self.fold(zone, item, i64::from(v));
@@ -347,7 +338,7 @@ impl<W: World> VmStat<W> {
             if sum != self.global[item as usize].get() as i64 {
                 return Err(format!("{}: zones sum to {sum}", item.name()));
             }
-            for d in &self.diff {
+            for d in &self.pagesets {
                 let v = d[item as usize].get() as i32;
                 if v.abs() > 127 {
                     return Err(format!("{}: per-CPU difference {v}", item.name()));
@@ -373,5 +364,95 @@ impl<W: World> VmStat<W> {
 
     pub fn zone_events(&self, zone: usize, event: ZoneEvent) -> u64 {
         self.zone_events[zone][event as usize].get()
+    }
+}
+
+/// See [`VmStat::on`].
+pub(crate) struct ZoneCounters<'a, W: World> {
+    stat: &'a VmStat<W>,
+    pageset: &'a [W::U32; ZONE_STATS + 1],
+    zone: usize,
+}
+
+impl<W: World> ZoneCounters<'_, W> {
+    /// `mod_zone_page_state`: adds `n`, folding when the threshold is passed.
+    #[inline(always)]
+    pub fn add(&self, item: ZoneStat, n: i32) {
+        let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
+        let x = (diff.get() as i32).wrapping_add(n);
+        if x > t || x < -t {
+            self.stat.fold(self.zone, item, i64::from(x));
+            diff.set(0);
+        } else {
+            diff.set(x as u32);
+        }
+    }
+
+    /// `inc_zone_state`: a single step folds half a threshold more than it must, so that a
+    /// counter moving one way folds half as often.
+    #[inline(always)]
+    pub fn inc(&self, item: ZoneStat) {
+        let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
+        let x = (diff.get() as i32).wrapping_add(1);
+        if x > t {
+            let over = t >> 1;
+            self.stat.fold(self.zone, item, i64::from(x + over));
+            diff.set(-over as u32);
+        } else {
+            diff.set(x as u32);
+        }
+    }
+
+    /// `dec_zone_state`.
+    #[inline(always)]
+    pub fn dec(&self, item: ZoneStat) {
+        let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
+        let x = (diff.get() as i32).wrapping_sub(1);
+        if x < -t {
+            let over = t >> 1;
+            self.stat.fold(self.zone, item, i64::from(x - over));
+            diff.set(over as u32);
+        } else {
+            diff.set(x as u32);
+        }
+    }
+
+    /// What `n` calls of [`Self::inc`] do.
+    #[inline]
+    pub fn inc_by(&self, item: ZoneStat, mut n: u32) {
+        let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
+        loop {
+            let x = diff.get() as i32;
+            let steps = (t + 1 - x).max(1) as u32;
+            if n < steps {
+                diff.set((x + n as i32) as u32);
+                return;
+            }
+            diff.set((x + steps as i32 - 1) as u32);
+            self.inc(item);
+            n -= steps;
+        }
+    }
+
+    /// What `n` calls of [`Self::dec`] do.
+    #[inline]
+    pub fn dec_by(&self, item: ZoneStat, mut n: u32) {
+        let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
+        loop {
+            let x = diff.get() as i32;
+            let steps = (t + 1 + x).max(1) as u32;
+            if n < steps {
+                diff.set((x - n as i32) as u32);
+                return;
+            }
+            diff.set((x - steps as i32 + 1) as u32);
+            self.dec(item);
+            n -= steps;
+        }
     }
 }

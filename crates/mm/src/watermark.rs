@@ -43,16 +43,68 @@ pub fn watermarks_scaled(
     [t, t + step, t + 2 * step]
 }
 
+/// Which kernels' form of the watermark formula holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MarkFormula {
+    /// `watermark_scale_factor` in ten-thousandths of a zone; `None`: the form of before 4.6.
+    pub scale_factor: Option<u64>,
+    /// 6.6 and later: Movable zones get a small minimum of their own and no share of
+    /// `min_free_kbytes`, like HighMem (liuq, "mm/page_alloc: fix min_free_kbytes calculation
+    /// regarding ZONE_MOVABLE", 2023).
+    pub movable_apart: bool,
+}
+
+impl MarkFormula {
+    /// The form that the vm sysctls of a machine ask for.
+    pub fn of(sysctl: &crate::Sysctl) -> Self {
+        Self {
+            scale_factor: sysctl.watermark_scale_factor,
+            movable_apart: sysctl.watermark_scale_factor.is_some(),
+        }
+    }
+
+    /// The watermarks of all zones in pages, in their order.
+    pub fn marks(self, min_free_kbytes: u64, zones: &[ZoneInfo]) -> Vec<[u64; 3]> {
+        let apart = |z: &ZoneInfo| self.movable_apart && z.kind == ZoneType::Movable;
+        let shared = zones.iter().filter(|z| !apart(z));
+        let lowmem: u64 = shared.map(|z| z.size).sum();
+        zones
+            .iter()
+            .map(|z| {
+                let marks = match self.scale_factor {
+                    None => watermarks(min_free_kbytes, z.size, lowmem),
+                    Some(factor) => watermarks_scaled(min_free_kbytes, z.size, lowmem, factor),
+                };
+                if apart(z) {
+                    // The steps stay those of the zone's whole share.
+                    let min = (z.size / 1024).clamp(32, 128);
+                    marks.map(|mark| mark - marks[0] + min)
+                } else {
+                    marks
+                }
+            })
+            .collect()
+    }
+}
+
 /// `lowmem_reserve_ratio` by lower zone.
 pub const LOWMEM_RESERVE_RATIO: [u64; 3] = [256, 256, 32];
 
 /// The extra free pages that zone `z` keeps from a request whose classzone is `j`, both indexes
-/// into one node's zone types; `sizes` by type.
-pub fn lowmem_reserve(sizes: &[u64; 4], z: usize, j: usize) -> u64 {
+/// into one node's zone types; `sizes` by type, `ratios` by lower zone (0: no reserve).
+pub fn lowmem_reserve(sizes: &[u64; 4], ratios: &[u64; 3], z: usize, j: usize) -> u64 {
     if j <= z {
         return 0;
     }
-    sizes[z + 1..=j].iter().sum::<u64>() / LOWMEM_RESERVE_RATIO[z]
+    let above: u64 = sizes[z + 1..=j].iter().sum();
+    above.checked_div(ratios[z]).unwrap_or(0)
+}
+
+/// What zone `z` keeps for its reserves in all, in pages: its largest lowmem reserve and its high
+/// watermark, at most the zone. The sum over all zones is the kernel's `totalreserve_pages`.
+pub fn total_reserve(sizes: &[u64; 4], ratios: &[u64; 3], z: usize, high: u64) -> u64 {
+    let largest = (0..4).map(|j| lowmem_reserve(sizes, ratios, z, j)).max();
+    (largest.unwrap_or(0) + high).min(sizes[z])
 }
 
 /// Per-CPU list batch (reference 01 §3); `cap_pages` is 128 up to 4.x and 256 in 6.1.
@@ -100,10 +152,9 @@ pub const ALLOC_DIRTY_LIMIT: u32 = 8;
 impl<W: World> Mm<W> {
     /// Recomputes every zone's watermarks, reserves, thresholds and the dirty reserves.
     pub fn setup_per_zone_wmarks(&self, min_free_kbytes: u64) {
-        let lowmem: u64 = self.zones.iter().map(|z| u64::from(z.size)).sum();
         let cpus = self.config.cpus as u64;
-        for zone in &self.zones {
-            let marks = watermarks(min_free_kbytes, u64::from(zone.size), lowmem);
+        let all = MarkFormula::of(&self.config.sysctl).marks(min_free_kbytes, &self.config.zones);
+        for (zone, marks) in self.zones.iter().zip(all) {
             for (word, mark) in zone.watermark.iter().zip(marks) {
                 word.set(mark as u32);
             }
@@ -114,21 +165,21 @@ impl<W: World> Mm<W> {
             zone.percpu_drift_mark
                 .set(percpu_drift_mark(cpus, normal, marks) as u32);
         }
+        let ratios = &self.config.sysctl.lowmem_reserve_ratio;
         for node in 0..self.nodes.len() as u32 {
             let mut sizes = [0u64; 4];
             for z in self.zones.iter().filter(|z| z.node == node) {
                 sizes[z.kind.index()] = u64::from(z.size);
             }
             for z in self.zones.iter().filter(|z| z.node == node) {
+                let kind = z.kind.index();
                 for (j, word) in z.lowmem_reserve.iter().enumerate() {
-                    word.set(lowmem_reserve(&sizes, z.kind.index(), j) as u32);
+                    let pages = lowmem_reserve(&sizes, ratios, kind, j);
+                    word.set(pages.min(u64::from(u32::MAX)) as u32);
                 }
+                let reserve = total_reserve(&sizes, ratios, kind, z.mark(Mark::High));
+                z.dirty_balance_reserve.set(reserve as u32);
             }
-        }
-        for z in &self.zones {
-            let reserve = (0..4).map(|j| z.reserve(j)).max().unwrap_or(0) + z.mark(Mark::High);
-            z.dirty_balance_reserve
-                .set(reserve.min(u64::from(z.size)) as u32);
         }
         self.stat_thresholds_normal();
     }
@@ -248,10 +299,10 @@ mod tests {
         assert_eq!(watermarks(67_584, sizes[1], low), [6253, 7816, 9379]);
         assert_eq!(watermarks(67_584, sizes[2], low), [10_609, 13_261, 15_913]);
         let by_type = [sizes[0], sizes[1], sizes[2], 0];
-        assert_eq!(lowmem_reserve(&by_type, 1, 2), 5006);
-        assert_eq!(lowmem_reserve(&by_type, 0, 1), 2950);
-        assert_eq!(lowmem_reserve(&by_type, 0, 2), 7957);
-        assert_eq!(lowmem_reserve(&by_type, 2, 1), 0);
+        assert_eq!(lowmem_reserve(&by_type, &LOWMEM_RESERVE_RATIO, 1, 2), 5006);
+        assert_eq!(lowmem_reserve(&by_type, &LOWMEM_RESERVE_RATIO, 0, 1), 2950);
+        assert_eq!(lowmem_reserve(&by_type, &LOWMEM_RESERVE_RATIO, 0, 2), 7957);
+        assert_eq!(lowmem_reserve(&by_type, &LOWMEM_RESERVE_RATIO, 2, 1), 0);
     }
 
     /// Reference 01 §§5-6: the machine of per-zone-dirty-limits.
@@ -263,8 +314,8 @@ mod tests {
         assert_eq!(watermarks(7854, sizes[1], low), [1692, 2115, 2538]);
         assert_eq!(watermarks(7854, sizes[2], low), [262, 327, 393]);
         let by_type = [sizes[0], sizes[1], sizes[2], 0];
-        assert_eq!(lowmem_reserve(&by_type, 1, 2), 504);
-        assert_eq!(lowmem_reserve(&by_type, 0, 2), 3750);
+        assert_eq!(lowmem_reserve(&by_type, &LOWMEM_RESERVE_RATIO, 1, 2), 504);
+        assert_eq!(lowmem_reserve(&by_type, &LOWMEM_RESERVE_RATIO, 0, 2), 3750);
     }
 
     #[test]
@@ -281,6 +332,103 @@ mod tests {
             watermarks_scaled(65_536, 1 << 18, 1 << 20, 10),
             [4096, 5120, 6144]
         );
+    }
+
+    fn zones(of: &[(u32, ZoneType, u64)]) -> Vec<ZoneInfo> {
+        of.iter()
+            .map(|&(node, kind, size)| ZoneInfo { node, kind, size })
+            .collect()
+    }
+
+    /// A virtual machine of Linux 6.18 with huge pages on: /proc/zoneinfo, sizes managed pages.
+    #[test]
+    fn watermarks_and_reserves_of_a_6_18_machine() {
+        let sizes = [3840u64, 772_917, 1_605_632, 0];
+        let all = zones(&[
+            (0, ZoneType::Dma, sizes[0]),
+            (0, ZoneType::Dma32, sizes[1]),
+            (0, ZoneType::Normal, sizes[2]),
+            (0, ZoneType::Movable, 0),
+        ]);
+        let low: u64 = sizes.iter().sum();
+        let formula = min_free_kbytes(low * 4, 262_144);
+        assert_eq!(formula, 12_347);
+        assert_eq!(khugepaged_min_free_kbytes(3, low, formula), 67_584);
+        let modern = MarkFormula {
+            scale_factor: Some(10),
+            movable_apart: true,
+        };
+        let marks = modern.marks(67_584, &all);
+        assert_eq!(marks[0], [27, 33, 39]);
+        assert_eq!(marks[1], [5481, 6851, 8221]);
+        assert_eq!(marks[2], [11_387, 14_233, 17_079]);
+        assert_eq!(marks[3], [32, 32, 32]);
+        let reserve = |z, j| lowmem_reserve(&sizes, &LOWMEM_RESERVE_RATIO, z, j);
+        assert_eq!(
+            [reserve(0, 1), reserve(0, 2), reserve(0, 3)],
+            [3019, 9291, 9291]
+        );
+        assert_eq!(
+            [reserve(1, 1), reserve(1, 2), reserve(1, 3)],
+            [0, 6272, 6272]
+        );
+        let kept: u64 = (0..4)
+            .map(|z| total_reserve(&sizes, &LOWMEM_RESERVE_RATIO, z, marks[z][2]))
+            .sum();
+        assert_eq!(kept, 3840 + (6272 + 8221) + 17_079);
+    }
+
+    /// A published machine of two nodes before 4.6: four populated zones raise `min_free_kbytes`
+    /// to 90 112 kB. The last page of one mark is due to memory that was freed after boot.
+    #[test]
+    fn watermarks_of_a_published_numa_machine() {
+        let all = zones(&[
+            (0, ZoneType::Dma, 3976),
+            (0, ZoneType::Dma32, 354_201),
+            (0, ZoneType::Normal, 15_991_024),
+            (1, ZoneType::Normal, 16_514_229),
+        ]);
+        let low: u64 = all.iter().map(|z| z.size).sum();
+        let raised = khugepaged_min_free_kbytes(4, low, min_free_kbytes(low * 4, 65_536));
+        assert_eq!(raised, 90_112);
+        let old = MarkFormula {
+            scale_factor: None,
+            movable_apart: false,
+        };
+        let marks = old.marks(raised, &all);
+        assert_eq!(marks[0][..2], [2, 2]);
+        assert_eq!(marks[1], [242, 302, 363]);
+        assert_eq!(marks[2][0].abs_diff(10_962), 1);
+        assert_eq!(marks[3], [11_320, 14_150, 16_980]);
+    }
+
+    /// The numbers of the change that set Movable zones apart: 12 GiB of Movable memory beside a
+    /// small Normal zone took most of `min_free_kbytes`, and a cap of 128 pages after it.
+    #[test]
+    fn movable_zones_take_no_share_of_the_minimum() {
+        let all = zones(&[
+            (0, ZoneType::Normal, 500_000),
+            (0, ZoneType::Movable, 3 << 20),
+        ]);
+        let formula = |movable_apart| MarkFormula {
+            scale_factor: Some(10),
+            movable_apart,
+        };
+        let (shared, apart) = (
+            formula(false).marks(8192, &all),
+            formula(true).marks(8192, &all),
+        );
+        assert_eq!((shared[0][0], shared[1][0]), (280, 1767));
+        assert_eq!((apart[0][0], apart[1][0]), (2048, 128));
+        assert_eq!(apart[1][1] - apart[1][0], 12_884 / 4);
+    }
+
+    #[test]
+    fn a_ratio_of_zero_keeps_nothing() {
+        let sizes = [4000, 800_000, 1 << 20, 0];
+        assert_eq!(lowmem_reserve(&sizes, &[256, 0, 32], 1, 2), 0);
+        assert_eq!(lowmem_reserve(&sizes, &[1, 0, 32], 0, 1), 800_000);
+        assert_eq!(total_reserve(&sizes, &[1, 0, 32], 0, 10), 4000);
     }
 
     #[test]

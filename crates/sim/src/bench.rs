@@ -1,5 +1,10 @@
 //! Benchmarks of the engine inside the virtual world. Ratios within one run are meaningful;
 //! absolute figures depend on the machine.
+//!
+//! Speed is per second of CPU time, and each round measures its variants in one order and then in
+//! the reverse, so that neither other programs nor a drift of the clock favour one of them. Memory
+//! is the kernel's high-water mark of resident pages: the engine's tables are large and zeroed, and
+//! only what is touched is ever there, which a counting allocator would not see.
 
 use crate::fs::SimMm;
 use crate::spec::{
@@ -33,12 +38,36 @@ pub struct EngineBench {
     pub tracepoints_recording_ratio: f64,
     /// Bytes of one frame in the frame table.
     pub bytes_per_frame: usize,
-    /// Resident bytes of the whole world a frame, with a full page cache.
-    pub resident_bytes_per_frame: f64,
+    /// Least and largest of the rounds' ratios behind the one before.
+    pub tracepoints_recording_range: [f64; 2],
+    /// Peak resident bytes of the whole world a frame, with a full page cache of 512 MiB: tables
+    /// that do not grow with memory weigh most here.
+    pub peak_bytes_per_frame: f64,
+}
+
+/// What [`fill`] measured.
+#[derive(Debug, Clone, Copy)]
+pub struct FillBench {
+    /// Peak resident bytes of the whole world a frame; 0 where the kernel does not say.
+    pub peak_bytes_per_frame: f64,
+    /// Pages that kswapd freed once the cache was full.
+    pub pages_reclaimed: u64,
+    /// Pages entered into the cache a second of CPU time.
+    pub pages_per_second: f64,
+}
+
+/// CPU time of this thread in seconds, or, where the kernel does not say, time since `start`.
+fn cpu_seconds(start: Instant) -> f64 {
+    std::fs::read_to_string("/proc/thread-self/schedstat")
+        .ok()
+        .and_then(|s| s.split_whitespace().next()?.parse::<f64>().ok())
+        .map_or_else(|| start.elapsed().as_secs_f64(), |ns| ns / 1e9)
 }
 
 /// Pages of one round.
 const ROUND: u64 = 2_000_000;
+/// Pages written back together.
+const RUN: u32 = 32;
 
 fn spec(mib: u64) -> RunSpec {
     let zone = |zone, mib: u64| ZoneSpec {
@@ -65,12 +94,14 @@ fn spec(mib: u64) -> RunSpec {
                 kind: DiskKind::Nvme,
                 capacity: Size(1 << 40),
                 members: None,
+                params: Default::default(),
                 faults: Vec::new(),
             },
         },
         filesystem: FsKind::Xfs,
         policy: mm::Policy::linux_3_1(),
-        workload: workload::Script { steps: Vec::new() },
+        workload: workload::Script::default(),
+        membind: None,
         params: crate::Params::default(),
         seed: 1,
         sample_ns: 0,
@@ -84,7 +115,6 @@ fn spec(mib: u64) -> RunSpec {
 async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
     let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
     let before = mm.vm_event(VmEvent::PgFree);
-    let mut batch = [0; 32];
     for index in 0..pages as u32 {
         let Some(pfn) = mm.alloc_page(Gfp::USER).await else {
             break;
@@ -93,16 +123,11 @@ async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
             break;
         }
         mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-        // Written back in runs of 32, as a flusher does.
-        batch[index as usize % 32] = pfn;
-        if index % 32 == 31 {
-            for pfn in batch {
-                mm.clear_page_dirty_for_io(pfn);
-                mm.set_page_writeback(pfn);
-            }
-            for pfn in batch {
-                mm.end_page_writeback(pfn, false);
-            }
+        // Written back in runs, as a filesystem's `writepages` does.
+        if index % RUN == RUN - 1 {
+            let first = index + 1 - RUN;
+            let n = mm.start_writeback(file, first, RUN, |_| {});
+            mm.end_writeback(file, first, n, false);
         }
         mm.world.relax().await;
     }
@@ -127,18 +152,26 @@ fn lifecycles<const T: bool>(record: bool) -> f64 {
         mm.init_task(id, flags, 0);
     }
     let start = Instant::now();
-    mm.world.sched.run(&mut tasks, |time, event| {
+    let before = cpu_seconds(start);
+    mm.world.sched.run(&mut tasks, |_, event| {
         if let crate::sched::Event::Device(d) = event {
             SimWorld::device_event(&mm, d);
         }
-        let _ = time;
     });
-    freed.get() as f64 / start.elapsed().as_secs_f64()
+    let rate = freed.get() as f64 / (cpu_seconds(start) - before);
+    let w = &mm.world;
+    let recorded = w.rings_lost.get() > 0 || !w.events.borrow().is_empty();
+    assert_eq!(recorded, record, "events are recorded when they should be");
+    rate
 }
 
-/// The same steps over bare arrays and links: no counters, clock, watermarks or batches.
+/// The same steps over bare arrays and links: no counters, clock, watermarks or batches. Each step
+/// is made where the engine makes it (dirtied as it is inserted, written back in a run, freed when
+/// memory is short), so that the compiler cannot fold the steps of a page into one store.
 fn bare_loop() -> f64 {
     const FRAMES: usize = 131_072;
+    const DIRTY: u32 = 1;
+    const WRITEBACK: u32 = 2;
     #[derive(Clone, Copy)]
     struct Frame {
         flags: u32,
@@ -156,63 +189,86 @@ fn bare_loop() -> f64 {
         index: 0,
         _rest: [0; 3],
     };
-    let mut frames = vec![empty; FRAMES + 1];
-    let head = FRAMES;
-    frames[head].prev = head as u32;
-    frames[head].next = head as u32;
-    let mut free: Vec<u32> = (0..FRAMES as u32).collect();
+    // The heads of the inactive and the free list follow the frames.
+    let (lru, free) = (FRAMES, FRAMES + 1);
+    let mut frames = vec![empty; FRAMES + 2];
     let mut index_of = vec![0u32; ROUND as usize];
+    let add = |frames: &mut [Frame], head: usize, pfn: usize| {
+        let first = frames[head].next;
+        frames[pfn].prev = head as u32;
+        frames[pfn].next = first;
+        frames[first as usize].prev = pfn as u32;
+        frames[head].next = pfn as u32;
+    };
+    let del = |frames: &mut [Frame], pfn: usize| {
+        let (p, n) = (frames[pfn].prev, frames[pfn].next);
+        frames[p as usize].next = n;
+        frames[n as usize].prev = p;
+    };
+    for head in [lru, free] {
+        frames[head].prev = head as u32;
+        frames[head].next = head as u32;
+    }
+    for pfn in (0..FRAMES).rev() {
+        add(&mut frames, free, pfn);
+    }
     let start = Instant::now();
+    let before = cpu_seconds(start);
     let mut freed = 0u64;
     for index in 0..ROUND as u32 {
-        if free.is_empty() {
-            for _ in 0..32 {
-                let pfn = frames[head].prev as usize;
-                let (p, n) = (frames[pfn].prev as usize, frames[pfn].next as usize);
-                frames[p].next = n as u32;
-                frames[n].prev = p as u32;
-                if frames[pfn].flags & 3 == 0 {
+        if frames[free].next as usize == free {
+            for _ in 0..RUN {
+                let pfn = frames[lru].prev as usize;
+                if frames[pfn].flags & (DIRTY | WRITEBACK) == 0 {
+                    del(&mut frames, pfn);
                     index_of[frames[pfn].index as usize] = 0;
-                    free.push(pfn as u32);
+                    add(&mut frames, free, pfn);
                     freed += 1;
                 }
             }
         }
-        let pfn = free.pop().expect("a free frame") as usize;
+        let pfn = frames[free].next as usize;
+        del(&mut frames, pfn);
         index_of[index as usize] = pfn as u32 + 1;
-        let first = frames[head].next as usize;
-        let f = &mut frames[pfn];
-        f.mapping = 1;
-        f.index = index;
-        f.prev = head as u32;
-        f.next = first as u32;
-        f.flags = 1;
-        frames[first].prev = pfn as u32;
-        frames[head].next = pfn as u32;
-        frames[pfn].flags |= 2;
-        frames[pfn].flags &= !1;
-        frames[pfn].flags &= !2;
+        frames[pfn].mapping = 1;
+        frames[pfn].index = index;
+        add(&mut frames, lru, pfn);
+        frames[pfn].flags |= DIRTY;
+        if index % RUN == RUN - 1 {
+            for pfn in &index_of[(index + 1 - RUN) as usize..=index as usize] {
+                let f = &mut frames[*pfn as usize - 1];
+                if f.flags & DIRTY != 0 {
+                    f.flags = f.flags & !DIRTY | WRITEBACK;
+                }
+            }
+            for pfn in &index_of[(index + 1 - RUN) as usize..=index as usize] {
+                frames[*pfn as usize - 1].flags &= !WRITEBACK;
+            }
+        }
     }
-    let rate = freed as f64 / start.elapsed().as_secs_f64();
+    let rate = freed as f64 / (cpu_seconds(start) - before);
     std::hint::black_box((&frames, &index_of));
     rate
 }
 
-fn resident_bytes() -> f64 {
-    let pages = std::fs::read_to_string("/proc/self/statm")
-        .ok()
-        .and_then(|s| {
-            s.split_whitespace()
-                .nth(1)
-                .and_then(|v| v.parse::<f64>().ok())
-        });
-    pages.unwrap_or(0.0) * 4096.0
+/// A line of this process's status, in bytes.
+fn status(key: &str) -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix(key))?;
+    let kb: f64 = line
+        .trim_start_matches(':')
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()?;
+    Some(kb * 1024.0)
 }
 
-/// Builds a machine of `mib` MiB, fills its page cache and lets kswapd reclaim as much again.
-/// Returns resident bytes a frame and the pages freed.
-pub fn fill(mib: u64, extra_pages: u64) -> (f64, u64) {
-    let before = resident_bytes();
+/// Builds a machine of `mib` MiB, fills its page cache and lets kswapd reclaim `extra_pages` more.
+pub fn fill(mib: u64, extra_pages: u64) -> FillBench {
+    // The mark starts anew; a kernel that refuses leaves an older, higher one.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+    let resident = status("VmRSS");
     let spec = spec(mib);
     let mm: SimMm<false> = crate::run::build(&spec);
     mm.new_bdi(0, 100).expect("a bdi");
@@ -227,41 +283,57 @@ pub fn fill(mib: u64, extra_pages: u64) -> (f64, u64) {
         let id = mm.world.sched.spawn();
         mm.init_task(id, flags, 0);
     }
+    let start = Instant::now();
+    let before = cpu_seconds(start);
     mm.world.sched.run(&mut tasks, |_, _| {});
-    (
-        (resident_bytes() - before) / f64::from(mm.frames.len()),
-        freed.get(),
-    )
+    let seconds = cpu_seconds(start) - before;
+    let grown = resident.zip(status("VmHWM")).map_or(0.0, |(a, b)| b - a);
+    FillBench {
+        peak_bytes_per_frame: grown / f64::from(mm.frames.len()),
+        pages_reclaimed: freed.get(),
+        pages_per_second: pages as f64 / seconds,
+    }
 }
 
 fn median(mut v: Vec<f64>) -> f64 {
     v.sort_by(f64::total_cmp);
-    v[v.len() / 2]
+    let n = v.len();
+    (v[(n - 1) / 2] + v[n / 2]) / 2.0
 }
 
 /// Runs the engine benchmark: interleaved rounds, medians of ratios.
 pub fn engine(rounds: usize) -> EngineBench {
-    let (resident, _) = fill(512, 1000);
-    let (mut engine, mut bare, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut idle, mut recording) = (Vec::new(), Vec::new());
-    for _ in 0..rounds.max(1) {
-        let b = bare_loop();
-        let e = lifecycles::<false>(false);
-        let i = lifecycles::<true>(false);
-        let r = lifecycles::<true>(true);
-        bare.push(b);
-        engine.push(e);
-        ratio.push(e / b);
-        idle.push(i / e);
-        recording.push(r / e);
-    }
+    let peak_bytes_per_frame = fill(512, 1000).peak_bytes_per_frame;
+    let variants: [fn() -> f64; 4] = [
+        bare_loop,
+        || lifecycles::<false>(false),
+        || lifecycles::<true>(false),
+        || lifecycles::<true>(true),
+    ];
+    let rates: Vec<[f64; 4]> = (0..rounds.max(1))
+        .map(|_| {
+            let there = variants.map(|measure| measure());
+            let mut back = [0.0; 4];
+            for (rate, measure) in back.iter_mut().zip(variants).rev() {
+                *rate = measure();
+            }
+            // The mean of two rates of the same work is the harmonic one.
+            std::array::from_fn(|i| 2.0 / (1.0 / there[i] + 1.0 / back[i]))
+        })
+        .collect();
+    let of = |f: fn(&[f64; 4]) -> f64| rates.iter().map(f).collect::<Vec<f64>>();
+    let recording = of(|r| r[3] / r[1]);
     EngineBench {
-        page_lifecycles_per_second: median(engine),
-        bare_loop_per_second: median(bare),
-        ratio: median(ratio),
-        tracepoints_idle_ratio: median(idle),
+        page_lifecycles_per_second: median(of(|r| r[1])),
+        bare_loop_per_second: median(of(|r| r[0])),
+        ratio: median(of(|r| r[1] / r[0])),
+        tracepoints_idle_ratio: median(of(|r| r[2] / r[1])),
+        tracepoints_recording_range: [
+            recording.iter().copied().fold(f64::INFINITY, f64::min),
+            recording.iter().copied().fold(0.0, f64::max),
+        ],
         tracepoints_recording_ratio: median(recording),
         bytes_per_frame: mm::frame::BYTES_PER_FRAME,
-        resident_bytes_per_frame: resident,
+        peak_bytes_per_frame,
     }
 }

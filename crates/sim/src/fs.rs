@@ -9,7 +9,10 @@
 mod btrfs;
 mod ext;
 mod fuse_ntfs;
+mod reuse;
 mod xfs;
+
+pub use reuse::Reuse;
 
 use crate::params::Params;
 use crate::rng::Rng;
@@ -73,6 +76,8 @@ pub struct Fs {
     fuse: fuse_ntfs::Fuse,
     log_interval: u64,
     read_ahead: u32,
+    /// How well the cache serves, when that is asked for.
+    pub reuse: Reuse,
 }
 
 impl Fs {
@@ -101,6 +106,7 @@ impl Fs {
             fuse: fuse_ntfs::Fuse::new(p),
             log_interval: p.xfs_log_interval as u64,
             read_ahead: p.read_ahead as u32,
+            reuse: Reuse::default(),
         }
     }
 
@@ -172,6 +178,7 @@ impl Fs {
     }
 
     fn forget(&self, mapping: u32) {
+        self.reuse.forget(mapping);
         self.with_extents(mapping, Vec::clear);
     }
 
@@ -214,6 +221,22 @@ pub fn create<const T: bool>(mm: &SimMm<T>) -> Option<u32> {
     }
 }
 
+/// Gives a new file `len` bytes that are on the device and not cached. Takes no time: it is how
+/// the world was before the run. Returns whether they fit.
+pub fn lay_out<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) -> bool {
+    let pages = len.div_ceil(4096);
+    let mut index = 0;
+    while index < pages {
+        let most = (pages - index).min(1 << 30) as u32;
+        match mm.world.fs.map_run(mapping, index as u32, most) {
+            Some((_, n)) => index += u64::from(n),
+            None => return false,
+        }
+    }
+    mm.mappings[mapping as usize].size.set(len);
+    true
+}
+
 /// Removes a file's pages and blocks.
 pub async fn remove<const T: bool>(mm: &SimMm<T>, mapping: u32) {
     mm.forget_inode(mapping).await;
@@ -247,8 +270,9 @@ pub async fn write<const T: bool>(
         return fuse_ntfs::write(mm, mapping, pos, len).await;
     }
     let m = &mm.mappings[mapping as usize];
-    if m.size.get() < pos + len {
-        let grows = (pos + len - m.size.get()).div_ceil(4096);
+    let held = m.size.get();
+    if held < pos + len {
+        let grows = (pos + len - held).div_ceil(4096);
         if grows > fs.free_blocks() {
             return Err(FsError::NoSpace);
         }
@@ -257,6 +281,13 @@ pub async fn write<const T: bool>(
     for index in pos / 4096..=(pos + len - 1) / 4096 {
         let from = pos.max(index * 4096);
         let to = (pos + len).min((index + 1) * 4096);
+        if to - from < 4096 {
+            // What the page holds beside the written part must come from the device first.
+            let kept = held.min((index + 1) * 4096);
+            if kept > index * 4096 && (from > index * 4096 || to < kept) {
+                read_page(mm, mapping, index as u32).await?;
+            }
+        }
         write_one(mm, mapping, index as u32, to - from).await?;
         if mm.note_dirtied(mapping) {
             mm.balance_now(mapping).await;
@@ -274,6 +305,11 @@ async fn write_one<const T: bool>(
     bytes: u64,
 ) -> Result<Pfn, FsError> {
     let path = TrackPath::BufferedWrite;
+    let reuse = &mm.world.fs.reuse;
+    if reuse.on() {
+        let found = mm.find_page(mapping, index).is_some();
+        reuse.written(mapping, index, found);
+    }
     let pfn = loop {
         let pfn = page_or_new(mm, mapping, index, Gfp::USER_WRITE, path).await?;
         if !mm.frames.has(pfn, flag::LOCKED) {
@@ -300,7 +336,10 @@ async fn page_or_new<const T: bool>(
             return Ok(pfn);
         }
         mm.note_path(path);
-        let pfn = mm.alloc_page(gfp).await.ok_or(FsError::OutOfMemory)?;
+        let pfn = mm
+            .alloc_page(mm.bound(gfp))
+            .await
+            .ok_or(FsError::OutOfMemory)?;
         // Somebody may have entered it while we waited for memory.
         if mm.find_page(mapping, index).is_some() {
             mm.free_page(pfn, false);
@@ -329,6 +368,7 @@ pub async fn read<const T: bool>(
     pos: u64,
     len: u64,
 ) -> Result<u64, FsError> {
+    let fs = &mm.world.fs;
     let size = mm.mappings[mapping as usize].size.get();
     let len = len.min(size.saturating_sub(pos));
     if len == 0 {
@@ -339,6 +379,9 @@ pub async fn read<const T: bool>(
         let from = pos.max(index * 4096);
         let to = (pos + len).min((index + 1) * 4096);
         let index = index as u32;
+        if fs.reuse.on() {
+            fs.reuse.asked(mm.find_page(mapping, index).is_some());
+        }
         let pfn = loop {
             match mm.find_page(mapping, index) {
                 None => read_window(mm, mapping, index, last_page).await?,
@@ -360,6 +403,22 @@ pub async fn read<const T: bool>(
     Ok(len)
 }
 
+/// Brings in one page of which a write needs the rest, if it is not cached.
+async fn read_page<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> Result<(), FsError> {
+    loop {
+        match mm.find_page(mapping, index) {
+            None if mm.world.fs.mapped(mapping, index).is_none() => return Ok(()),
+            None => read_window(mm, mapping, index, index).await?,
+            Some(pfn) if !mm.frames.any(pfn, flag::UPTODATE | flag::ERROR) => {
+                mm.lock_page(pfn).await;
+                mm.unlock_page(pfn);
+            }
+            Some(pfn) if mm.frames.has(pfn, flag::UPTODATE) => return Ok(()),
+            Some(_) => return Err(FsError::Io),
+        }
+    }
+}
+
 /// Brings in the pages from `index` on that are missing, up to the window.
 async fn read_window<const T: bool>(
     mm: &SimMm<T>,
@@ -376,7 +435,7 @@ async fn read_window<const T: bool>(
     let mut n = 0;
     mm.note_path(TrackPath::BufferedRead);
     while n < most && mm.find_page(mapping, index + n).is_none() {
-        let Some(pfn) = mm.alloc_page(Gfp::USER).await else {
+        let Some(pfn) = mm.alloc_page(mm.bound(Gfp::USER)).await else {
             if n == 0 {
                 return Err(FsError::OutOfMemory);
             }
@@ -399,6 +458,7 @@ async fn read_window<const T: bool>(
         match fs.mapped(mapping, at) {
             Some((block, len)) => {
                 let len = len.min(index + n - at);
+                fs.reuse.fetched(mapping, at, len);
                 mm.world
                     .submit(
                         DEVICE,
@@ -528,38 +588,9 @@ async fn write_run<const T: bool>(
             advanced: run,
         };
     };
-    let mut n = 0;
-    while n < len {
-        // Finding the place may have slept: another writer may have been here.
-        let Some(pfn) = mm.find_page(mapping, first + n) else {
-            break;
-        };
-        if mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED) {
-            if n == 0 && wbc.sync_all {
-                if mm.frames.has(pfn, flag::WRITEBACK) {
-                    mm.wait_on_page_writeback(pfn).await;
-                } else {
-                    mm.lock_page(pfn).await;
-                    mm.unlock_page(pfn);
-                }
-                return Written {
-                    pages: 0,
-                    advanced: 0,
-                };
-            }
-            break;
-        }
-        if !mm.clear_page_dirty_for_io(pfn) {
-            break;
-        }
-        mm.set_page_writeback(pfn);
-        n += 1;
-    }
+    let n = mm.start_writeback(mapping, first, len, |_| {});
     if n == 0 {
-        return Written {
-            pages: 0,
-            advanced: 1,
-        };
+        return first_refused(mm, mapping, first, wbc).await;
     }
     let tag = Tag::Pages {
         mapping,
@@ -572,6 +603,31 @@ async fn write_run<const T: bool>(
         pages: n,
         advanced: n,
     }
+}
+
+/// The first page of a run is busy or clean: an integrity call waits for it and comes back, others
+/// pass it.
+async fn first_refused<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    first: u32,
+    wbc: &WritebackControl,
+) -> Written {
+    // Finding the place may have slept: the page may have been written and dropped meanwhile.
+    let mut advanced = 1;
+    if wbc.sync_all
+        && let Some(pfn) = mm.find_page(mapping, first)
+        && mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED)
+    {
+        if mm.frames.has(pfn, flag::WRITEBACK) {
+            mm.wait_on_page_writeback(pfn).await;
+        } else {
+            mm.lock_page(pfn).await;
+            mm.unlock_page(pfn);
+        }
+        advanced = 0;
+    }
+    Written { pages: 0, advanced }
 }
 
 /// Where a run of dirty pages goes.

@@ -3,7 +3,8 @@
 use crate::fs::{self, DEVICE, FsError, SimMm};
 use mm::world::{Cost, World};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use workload::{Fd, Host, HostError, HostResult, OpenFlags};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +17,7 @@ enum Object {
 #[derive(Debug, Clone)]
 struct Open {
     object: Object,
-    path: String,
+    path: Rc<str>,
     pos: u64,
     flags: OpenFlags,
 }
@@ -26,6 +27,21 @@ struct Open {
 pub struct Namespace {
     files: RefCell<BTreeMap<String, u32>>,
     open: RefCell<Vec<Option<Open>>>,
+    /// Descriptors by file, for files that have any.
+    users: RefCell<BTreeMap<u32, u32>>,
+    /// Files without a name that are still open.
+    nameless: RefCell<BTreeSet<u32>>,
+}
+
+impl Namespace {
+    /// Makes a file that is there before the run. Returns whether it fits.
+    pub fn lay_out<const T: bool>(&self, mm: &SimMm<T>, path: &str, len: u64) -> bool {
+        let Some(id) = fs::create(mm) else {
+            return false;
+        };
+        self.files.borrow_mut().insert(path.into(), id);
+        fs::lay_out(mm, id, len)
+    }
 }
 
 /// One task's view.
@@ -75,12 +91,12 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         }
         let blocks = (len / 4096) as u32;
         let Some(block) = fs::map_direct(self.mm, mapping, (o.pos / 4096) as u32, blocks) else {
-            return Err(HostError::NoSpace(o.path.clone()));
+            return Err(HostError::NoSpace(o.path.to_string()));
         };
         if self.mm.world.write_raw(DEVICE, block, blocks, write).await {
             Ok(())
         } else {
-            Err(HostError::Io(o.path.clone()))
+            Err(HostError::Io(o.path.to_string()))
         }
     }
 }
@@ -127,6 +143,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                 }
             }
         };
+        if let Object::File(id) = object {
+            *self.names.users.borrow_mut().entry(id).or_insert(0) += 1;
+        }
         let mut open = self.names.open.borrow_mut();
         let slot = open.iter().position(Option::is_none).unwrap_or(open.len());
         if slot == open.len() {
@@ -143,64 +162,49 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
     async fn close(&self, fd: Fd) -> HostResult<()> {
         self.mm.world.charge(Cost::Syscall, 1);
-        self.get(fd)?;
+        let o = self.get(fd)?;
         self.names.open.borrow_mut()[fd.0 as usize] = None;
+        if let Object::File(id) = o.object {
+            let last = {
+                let mut users = self.names.users.borrow_mut();
+                let n = users.get_mut(&id).map_or(0, |n| {
+                    *n -= 1;
+                    *n
+                });
+                if n == 0 {
+                    users.remove(&id);
+                }
+                n == 0
+            };
+            if last && self.names.nameless.borrow_mut().remove(&id) {
+                fs::remove(self.mm, id).await;
+            }
+        }
         Ok(())
     }
 
     async fn read(&self, fd: Fd, _: &mut (), len: u64) -> HostResult<u64> {
         let o = self.get(fd)?;
-        self.mm.world.charge(Cost::Syscall, 1);
-        let n = match o.object {
-            Object::Zero => {
-                // clear_user, at about twice the speed of a copy.
-                let mut left = len;
-                while left > 0 {
-                    let n = left.min(32_768);
-                    self.mm.world.charge_part(Cost::Copy, n, 12_288);
-                    self.mm.world.relax().await;
-                    left -= n;
-                }
-                len
-            }
-            Object::Null => 0,
-            Object::File(id) if o.flags.direct => {
-                let size = self.mm.mappings[id as usize].size.get();
-                let n = len.min(size.saturating_sub(o.pos));
-                if n > 0 {
-                    self.direct(&o, id, n.next_multiple_of(4096), false).await?;
-                }
-                n
-            }
-            Object::File(id) => fs::read(self.mm, id, o.pos, len)
-                .await
-                .map_err(|e| Self::error(&o.path, e))?,
-        };
-        self.set_pos(fd, o.pos + n);
+        let pos = o.pos;
+        let n = self.read_open(o, len).await?;
+        self.set_pos(fd, pos + n);
         Ok(n)
     }
 
+    async fn read_at(&self, fd: Fd, _: &mut (), pos: u64, len: u64) -> HostResult<u64> {
+        let o = self.get(fd)?;
+        self.read_open(Open { pos, ..o }, len).await
+    }
+
     async fn write(&self, fd: Fd, _: &(), len: u64) -> HostResult<u64> {
-        let mut o = self.get(fd)?;
-        self.mm.world.charge(Cost::Syscall, 1);
-        if let Object::File(id) = o.object {
-            if o.flags.append {
-                o.pos = self.mm.mappings[id as usize].size.get();
-            }
-            if o.flags.direct {
-                self.direct(&o, id, len, true).await?;
-                let size = &self.mm.mappings[id as usize].size;
-                size.set(size.get().max(o.pos + len));
-            } else {
-                fs::write(self.mm, id, o.pos, len)
-                    .await
-                    .map_err(|e| Self::error(&o.path, e))?;
-            }
-            if (o.flags.sync || o.flags.dsync) && !fs::fsync(self.mm, id).await {
-                return Err(HostError::Io(o.path));
-            }
-        }
-        self.set_pos(fd, o.pos + len);
+        let pos = self.write_open(self.get(fd)?, len).await?;
+        self.set_pos(fd, pos + len);
+        Ok(len)
+    }
+
+    async fn write_at(&self, fd: Fd, _: &(), pos: u64, len: u64) -> HostResult<u64> {
+        let o = self.get(fd)?;
+        self.write_open(Open { pos, ..o }, len).await?;
         Ok(len)
     }
 
@@ -230,7 +234,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let o = self.get(fd)?;
         self.mm.world.charge(Cost::Syscall, 1);
         match o.object {
-            Object::File(id) if !fs::fsync(self.mm, id).await => Err(HostError::Io(o.path)),
+            Object::File(id) if !fs::fsync(self.mm, id).await => {
+                Err(HostError::Io(o.path.to_string()))
+            }
             _ => Ok(()),
         }
     }
@@ -240,7 +246,12 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let id = self.names.files.borrow_mut().remove(path);
         match id {
             Some(id) => {
-                fs::remove(self.mm, id).await;
+                // An open file lives until its last descriptor is gone.
+                if self.names.users.borrow().contains_key(&id) {
+                    self.names.nameless.borrow_mut().insert(id);
+                } else {
+                    fs::remove(self.mm, id).await;
+                }
                 Ok(())
             }
             None => Err(HostError::NotFound(path.into())),
@@ -259,5 +270,61 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
     async fn sleep(&self, ns: u64) {
         self.mm.world.sched.sleep(ns).await;
+    }
+}
+
+impl<const T: bool> TaskHost<'_, T> {
+    /// Reads at the position of `o`.
+    async fn read_open(&self, o: Open, len: u64) -> HostResult<u64> {
+        self.mm.world.charge(Cost::Syscall, 1);
+        let n = match o.object {
+            Object::Zero => {
+                // clear_user, at about twice the speed of a copy.
+                let mut left = len;
+                while left > 0 {
+                    let n = left.min(32_768);
+                    self.mm.world.charge_part(Cost::Copy, n, 12_288);
+                    self.mm.world.relax().await;
+                    left -= n;
+                }
+                len
+            }
+            Object::Null => 0,
+            Object::File(id) if o.flags.direct => {
+                let size = self.mm.mappings[id as usize].size.get();
+                let n = len.min(size.saturating_sub(o.pos));
+                if n > 0 {
+                    self.direct(&o, id, n.next_multiple_of(4096), false).await?;
+                }
+                n
+            }
+            Object::File(id) => fs::read(self.mm, id, o.pos, len)
+                .await
+                .map_err(|e| Self::error(&o.path, e))?,
+        };
+        Ok(n)
+    }
+
+    /// Writes at the position of `o`; returns where that was, which O_APPEND decides.
+    async fn write_open(&self, mut o: Open, len: u64) -> HostResult<u64> {
+        self.mm.world.charge(Cost::Syscall, 1);
+        if let Object::File(id) = o.object {
+            if o.flags.append {
+                o.pos = self.mm.mappings[id as usize].size.get();
+            }
+            if o.flags.direct {
+                self.direct(&o, id, len, true).await?;
+                let size = &self.mm.mappings[id as usize].size;
+                size.set(size.get().max(o.pos + len));
+            } else {
+                fs::write(self.mm, id, o.pos, len)
+                    .await
+                    .map_err(|e| Self::error(&o.path, e))?;
+            }
+            if (o.flags.sync || o.flags.dsync) && !fs::fsync(self.mm, id).await {
+                return Err(HostError::Io(o.path.to_string()));
+            }
+        }
+        Ok(o.pos)
     }
 }

@@ -6,6 +6,7 @@ pub mod block;
 pub mod disk;
 pub mod fs;
 pub mod host;
+pub mod latency;
 pub mod params;
 pub mod result;
 pub mod rng;

@@ -13,17 +13,17 @@ use crate::world::{SimWorld, own_queue};
 use mm::alloc::Gfp;
 use mm::kswapd::KSWAPD_FLAGS;
 use mm::mapping::MappingKind;
-use mm::task::PF_SWAPWRITE;
+use mm::task::{PF_MEMBIND, PF_SWAPWRITE};
 use mm::trace::TrackPath;
 use mm::vmstat::ZoneStat;
 use mm::world::{AllocPath, World};
 use mm::zone::ZoneInfo;
-use mm::{Config, Mm, SECOND};
+use mm::{Config, Mm, Recount, SECOND};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use workload::{HostError, Report, Step};
+use workload::{HostError, Report, Session, Step};
 
 /// Files, tasks and devices a world has room for.
 const MAX_MAPPINGS: u32 = 65_536;
@@ -66,6 +66,8 @@ pub fn engine_config(machine: &Machine) -> Config {
             dirty_writeback_centisecs: u64::from(s.dirty_writeback_centisecs),
             dirty_expire_centisecs: u64::from(s.dirty_expire_centisecs),
             min_free_kbytes: s.min_free_kbytes,
+            watermark_scale_factor: s.watermark_scale_factor.map(u64::from),
+            lowmem_reserve_ratio: s.lowmem_reserve_ratio.map(u64::from),
             swappiness: u64::from(s.swappiness),
         },
     }
@@ -99,7 +101,10 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     );
     let mut wear = Rng::new(spec.seed, "disk");
     let queue = |d: &crate::spec::DiskSpec, label: &str, wear: &mut Rng| {
-        (Queue::new(d, p, wear), Rng::new(spec.seed, label))
+        (
+            Queue::new(d, &d.params(p), wear),
+            Rng::new(spec.seed, label),
+        )
     };
     let mut devices = vec![queue(&m.disk, "disk service", &mut wear)];
     let mut capacity = m.disk.capacity.0 / 4096;
@@ -188,6 +193,7 @@ async fn shell<const T: bool>(
     mm: &SimMm<T>,
     spec: &RunSpec,
     names: &Namespace,
+    session: &Session,
     progress: &Progress,
 ) {
     if !boot(mm, &spec.machine).await {
@@ -195,11 +201,18 @@ async fn shell<const T: bool>(
             .out_of_memory("the machine's boot footprint does not fit its memory".into());
         return;
     }
+    for file in &spec.workload.files {
+        if !names.lay_out(mm, &file.path, file.len) {
+            let error = HostError::NoSpace(format!("{} ({} bytes)", file.path, file.len));
+            *progress.error.borrow_mut() = Some(error);
+            mm.world.sched.stop();
+            return;
+        }
+    }
+    bind(mm, spec);
     // A second passes between boot and workload: counters settle, kswapd sleeps.
     mm.world.sched.sleep(SECOND).await;
-    for latency in mm.world.alloc.borrow_mut().iter_mut() {
-        latency.reset();
-    }
+    mm.world.alloc.reset();
     let start = mm.world.now();
     *progress.baseline.borrow_mut() = mm.vmstat();
     progress.started.set(Some(start));
@@ -208,7 +221,7 @@ async fn shell<const T: bool>(
         match step {
             Step::Foreground(process) => {
                 let host = TaskHost::new(mm, names, start);
-                if !run_process(process, &host, progress).await {
+                if !run_process(process, &host, session, progress).await {
                     break;
                 }
             }
@@ -229,13 +242,21 @@ async fn shell<const T: bool>(
     mm.world.sched.stop();
 }
 
+/// Holds the calling task's memory to the workload's node.
+fn bind<const T: bool>(mm: &SimMm<T>, spec: &RunSpec) {
+    if let Some(node) = spec.membind {
+        mm.init_task(mm.world.sched.task(), PF_MEMBIND, node);
+    }
+}
+
 async fn run_process<const T: bool>(
     process: &workload::Process,
     host: &TaskHost<'_, T>,
+    session: &Session,
     progress: &Progress,
 ) -> bool {
     for command in &process.commands {
-        match command.run(host).await {
+        match command.run(host, session).await {
             Ok(report) => progress.reports.borrow_mut().push(report),
             Err(e) => {
                 progress.error.borrow_mut().get_or_insert(e);
@@ -249,9 +270,11 @@ async fn run_process<const T: bool>(
 /// A background process: waits until the shell reaches its step.
 async fn background<const T: bool>(
     mm: &SimMm<T>,
+    spec: &RunSpec,
     nth: usize,
     process: &workload::Process,
     names: &Namespace,
+    session: &Session,
     progress: &Progress,
 ) {
     let go = mm.world.queue_base + own_queue::PROCESS_DONE;
@@ -262,9 +285,10 @@ async fn background<const T: bool>(
         }
         mm.world.sched.wait(go, ticket, None).await;
     }
+    bind(mm, spec);
     let start = progress.started.get().unwrap_or(0);
     let host = TaskHost::new(mm, names, start);
-    run_process(process, &host, progress).await;
+    run_process(process, &host, session, progress).await;
     progress.foreground.set(progress.foreground.get() + 1);
     mm.world.sched.wake(go);
 }
@@ -278,6 +302,10 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     let mm = build::<T>(spec);
     fs::mount(&mm);
     let names = Namespace::default();
+    let session = Session::new(&spec.workload);
+    if !spec.workload.shared.is_empty() {
+        mm.world.fs.reuse.start();
+    }
     let progress = Progress::default();
     let w = &mm.world;
     let mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
@@ -311,7 +339,9 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         if let Step::Background(process) = step {
             list.push(add(
                 &mm,
-                Box::pin(background(&mm, nth, process, &names, &progress)),
+                Box::pin(background(
+                    &mm, spec, nth, process, &names, &session, &progress,
+                )),
                 0,
                 0,
             ));
@@ -320,7 +350,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     }
     list.push(add(
         &mm,
-        Box::pin(shell(&mm, spec, &names, &progress)),
+        Box::pin(shell(&mm, spec, &names, &session, &progress)),
         0,
         0,
     ));
@@ -339,6 +369,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     let mut sampler = Sampler::new(&mm, kswapds, flushers);
     let mut outcome = None;
     let mut check_error = None;
+    let mut recount = Recount::default();
     let ended = w.sched.run(&mut futures, |time, event| match event {
         Event::Device(dev) => SimWorld::device_event(&mm, dev),
         Event::Periodic(SAMPLE) => {
@@ -349,7 +380,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         }
         Event::Periodic(CHECK) => {
             w.sched.at(time + spec.check_ns, Event::Periodic(CHECK));
-            if let Err(e) = mm.recount() {
+            if let Err(e) = recount.run(&mm) {
                 check_error.get_or_insert(format!("recount at {time} ns: {e}"));
                 w.sched.stop();
             }
@@ -374,13 +405,36 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
         Event::Timer(..) => {}
     });
     drop(futures);
+    progress.reports.borrow_mut().extend(session.report());
     if spec.check_ns > 0
         && check_error.is_none()
-        && let Err(e) = mm.recount()
+        && let Err(e) = recount.run(&mm)
     {
         check_error = Some(format!("recount at the end: {e}"));
     }
     gather(&mm, spec, &progress, sampler, outcome, check_error, ended)
+}
+
+/// How well the page cache served, if it was counted.
+fn reuse(r: &fs::Reuse) -> Vec<(String, Metric)> {
+    let mut metrics = Vec::new();
+    let mut put = |name: &str, unit, value| {
+        metrics.push((name.to_string(), Metric { unit, value }));
+    };
+    if !r.on() {
+        return metrics;
+    }
+    let (read, found) = (r.read.get(), r.read_found.get());
+    let (all, all_found) = (read + r.written.get(), found + r.written_found.get());
+    if all > 0 {
+        put("hit_ratio", "share", all_found as f64 / all as f64);
+    }
+    if read > 0 {
+        put("read_hit_ratio", "share", found as f64 / read as f64);
+    }
+    put("read_from_disk", "bytes", r.fetched.get() as f64 * 4096.0);
+    put("read_again", "bytes", r.fetched_again.get() as f64 * 4096.0);
+    metrics
 }
 
 fn gather<const T: bool>(
@@ -435,6 +489,7 @@ fn gather<const T: bool>(
             }
         }
     }
+    metrics.extend(reuse(&w.fs.reuse));
     let baseline: BTreeMap<String, u64> = progress.baseline.borrow().iter().cloned().collect();
     let levels: Vec<&str> = ZoneStat::ALL
         .iter()
@@ -453,7 +508,7 @@ fn gather<const T: bool>(
             (name, v.saturating_sub(before))
         })
         .collect();
-    let mut notes = Vec::new();
+    let mut notes = spec.workload.notes.clone();
     if w.lost_pages.get() > 0 {
         notes.push(format!(
             "{} dirty pages could not be written and are lost",
@@ -474,7 +529,7 @@ fn gather<const T: bool>(
             .filter(|r| r.count > 0)
             .collect(),
     });
-    let alloc = w.alloc.borrow();
+    let alloc = w.alloc.histograms();
     RunResult {
         outcome,
         metrics,

@@ -74,8 +74,10 @@ struct Task {
 
 #[derive(Default)]
 struct Queue {
-    wakes: u64,
-    waiters: VecDeque<TaskId>,
+    wakes: Cell<u64>,
+    waiters: RefCell<VecDeque<TaskId>>,
+    /// Whether there are waiters.
+    waited_on: Cell<bool>,
 }
 
 struct Cpu {
@@ -93,12 +95,19 @@ pub struct Sched {
     cpus: Vec<Cpu>,
     /// The CPU that executes now.
     here: Cell<usize>,
+    /// The time of whoever executes now. A CPU's own clock is behind by what was charged since
+    /// [`Sched::settle`].
+    time: Cell<u64>,
+    /// The time when the CPU's clock was last settled.
+    settled: Cell<u64>,
+    /// The task that executes now; 0 in interrupts.
+    running: Cell<TaskId>,
     /// The running task may go on until its clock reaches this.
     limit: Cell<u64>,
-    /// Set while an event is processed: its time.
-    interrupt: Cell<Option<u64>>,
+    /// Set while an event is processed.
+    interrupt: Cell<bool>,
     tasks: RefCell<Vec<Task>>,
-    queues: RefCell<Vec<Queue>>,
+    queues: Box<[Queue]>,
     events: RefCell<BinaryHeap<Reverse<(u64, u64, Event)>>>,
     seq: Cell<u64>,
     rng: RefCell<Rng>,
@@ -123,10 +132,13 @@ impl Sched {
                 })
                 .collect(),
             here: Cell::new(0),
+            time: Cell::new(0),
+            settled: Cell::new(0),
+            running: Cell::new(0),
             limit: Cell::new(0),
-            interrupt: Cell::new(None),
+            interrupt: Cell::new(false),
             tasks: RefCell::new(Vec::new()),
-            queues: RefCell::new((0..queues).map(|_| Queue::default()).collect()),
+            queues: (0..queues).map(|_| Queue::default()).collect(),
             events: RefCell::new(BinaryHeap::new()),
             seq: Cell::new(0),
             rng: RefCell::new(rng),
@@ -139,10 +151,7 @@ impl Sched {
     /// Simulated time for whoever executes now, in nanoseconds.
     #[inline(always)]
     pub fn now(&self) -> u64 {
-        match self.interrupt.get() {
-            Some(t) => t,
-            None => self.cpus[self.here.get()].clock.get(),
-        }
+        self.time.get()
     }
 
     /// The CPU that executes now.
@@ -154,30 +163,39 @@ impl Sched {
     /// The running task; 0 in interrupts, whose counters do not ask.
     #[inline(always)]
     pub fn task(&self) -> TaskId {
-        if self.interrupt.get().is_some() {
-            return 0;
-        }
-        self.cpus[self.here.get()].current.get().unwrap_or(0)
+        self.running.get()
     }
 
     /// Charges CPU time to whoever executes. An interrupt steals it from its CPU.
     #[inline(always)]
     pub fn charge(&self, ns: u64) {
-        let cpu = &self.cpus[self.here.get()];
-        match self.interrupt.get() {
-            None => {
-                cpu.clock.set(cpu.clock.get() + ns);
-                if cfg!(debug_assertions) {
-                    self.span.set(self.span.get() + ns);
-                }
-            }
-            Some(t) => {
-                self.interrupt.set(Some(t + ns));
-                if cpu.current.get().is_some() {
-                    cpu.clock.set(cpu.clock.get() + ns);
-                }
-            }
+        self.time.set(self.time.get() + ns);
+        if cfg!(debug_assertions) && !self.interrupt.get() {
+            self.span.set(self.span.get() + ns);
         }
+    }
+
+    /// Brings the executing CPU's clock up to date.
+    fn settle(&self) {
+        let charged = self.time.get() - self.settled.get();
+        self.settled.set(self.time.get());
+        let cpu = &self.cpus[self.here.get()];
+        if !self.interrupt.get() || cpu.current.get().is_some() {
+            cpu.clock.set(cpu.clock.get() + charged);
+        }
+    }
+
+    /// A CPU's current task executes from here on.
+    fn enter(&self, c: usize) {
+        let cpu = &self.cpus[c];
+        self.here.set(c);
+        self.set_time(cpu.clock.get());
+        self.running.set(cpu.current.get().unwrap_or(0));
+    }
+
+    fn set_time(&self, time: u64) {
+        self.time.set(time);
+        self.settled.set(time);
     }
 
     /// The longest uncharged span since the last call, for tests of the engine's promise that a
@@ -244,6 +262,7 @@ impl Sched {
     }
 
     fn make_runnable(&self, id: TaskId) {
+        self.settle();
         let now = self.now();
         let mut tasks = self.tasks.borrow_mut();
         let task = &mut tasks[id as usize];
@@ -275,6 +294,9 @@ impl Sched {
             task.state = State::Running;
             task.started_at = start;
             drop(tasks);
+            if c == self.here.get() && !self.interrupt.get() {
+                self.enter(c);
+            }
             self.note(start, u64::from(id));
             self.limit
                 .set(self.limit.get().min(start + self.params.quantum));
@@ -298,7 +320,7 @@ impl Sched {
         if preempts {
             cpu.resched.set(true);
         }
-        if c == self.here.get() && self.interrupt.get().is_none() {
+        if c == self.here.get() && !self.interrupt.get() {
             self.limit.set(
                 self.limit
                     .get()
@@ -390,6 +412,7 @@ impl Sched {
     ) -> Option<u64> {
         let mut context = Context::from_waker(Waker::noop());
         let mut end = 0;
+        self.settle();
         while !self.stop.get() {
             // The running CPU that is furthest behind, and the next one's clock.
             let (mut c, mut least, mut second) = (usize::MAX, NEVER, NEVER);
@@ -412,7 +435,9 @@ impl Sched {
                     self.events.borrow_mut().pop().expect("an event was peeked");
                 end = time;
                 self.here.set(0);
-                self.interrupt.set(Some(time));
+                self.running.set(0);
+                self.interrupt.set(true);
+                self.set_time(time);
                 match event {
                     Event::Timer(task, generation) => self.timer(task, generation),
                     other => {
@@ -427,31 +452,33 @@ impl Sched {
                         on_event(time, other);
                     }
                 }
-                self.interrupt.set(None);
+                self.settle();
+                self.interrupt.set(false);
+                self.enter(0);
                 continue;
             }
             let cpu = &self.cpus[c];
             if cpu.resched.get() || cpu.clock.get() >= cpu.slice_end.get() {
                 self.put_current(c, State::Runnable);
-                self.here.set(c);
+                self.enter(c);
                 self.pick_next(c);
+                self.enter(c);
                 continue;
             }
-            self.here.set(c);
+            self.enter(c);
             let lead = second.saturating_add(self.params.quantum);
             self.limit
                 .set(next_event.min(lead).min(cpu.slice_end.get()));
             let id = cpu.current.get().expect("a running task");
             self.span.set(0);
             let done = futures[id as usize].as_mut().poll(&mut context).is_ready();
+            self.settle();
             end = end.max(cpu.clock.get());
             let state = self.tasks.borrow()[id as usize].state;
-            if done {
-                self.put_current(c, State::Done);
+            if done || state == State::Blocked {
+                self.put_current(c, if done { State::Done } else { State::Blocked });
                 self.pick_next(c);
-            } else if state == State::Blocked {
-                self.put_current(c, State::Blocked);
-                self.pick_next(c);
+                self.enter(c);
             }
         }
         Some(end)
@@ -467,9 +494,8 @@ impl Sched {
             t.waiting_on
         };
         if let Some(q) = waiting_on {
-            self.queues.borrow_mut()[q as usize]
-                .waiters
-                .retain(|&w| w != task);
+            let q = &self.queues[q as usize];
+            q.waiters.borrow_mut().retain(|&w| w != task);
         }
         self.make_runnable(task);
     }
@@ -498,7 +524,7 @@ impl Sched {
 
     /// A ticket for [`Sched::wait`].
     pub fn ticket(&self, queue: u32) -> u64 {
-        self.queues.borrow()[queue as usize].wakes
+        self.queues[queue as usize].wakes.get()
     }
 
     /// Waits for a wake of the queue after the ticket was taken, at most `timeout` nanoseconds.
@@ -513,25 +539,31 @@ impl Sched {
     }
 
     /// Wakes every waiter of a queue.
+    #[inline]
     pub fn wake(&self, queue: u32) {
-        let mut queues = self.queues.borrow_mut();
-        let q = &mut queues[queue as usize];
-        q.wakes += 1;
-        while let Some(id) = q.waiters.pop_front() {
-            self.tasks.borrow_mut()[id as usize].woken = true;
-            self.make_runnable(id);
+        let q = &self.queues[queue as usize];
+        q.wakes.set(q.wakes.get() + 1);
+        if q.waited_on.get() {
+            while self.wake_first(q) {}
         }
     }
 
     /// Wakes the longest waiter of a queue.
     pub fn wake_one(&self, queue: u32) {
-        let mut queues = self.queues.borrow_mut();
-        let q = &mut queues[queue as usize];
-        q.wakes += 1;
-        if let Some(id) = q.waiters.pop_front() {
+        let q = &self.queues[queue as usize];
+        q.wakes.set(q.wakes.get() + 1);
+        self.wake_first(q);
+    }
+
+    /// Wakes the longest waiter; returns whether there was one.
+    fn wake_first(&self, q: &Queue) -> bool {
+        let first = q.waiters.borrow_mut().pop_front();
+        q.waited_on.set(!q.waiters.borrow().is_empty());
+        if let Some(id) = first {
             self.tasks.borrow_mut()[id as usize].woken = true;
             self.make_runnable(id);
         }
+        first.is_some()
     }
 
     /// Sleeps until the tick at or after `ns` nanoseconds from now.
@@ -574,7 +606,7 @@ impl Future for Relax<'_> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let s = self.sched;
-        if s.cpus[s.here.get()].clock.get() < s.limit.get() {
+        if s.time.get() < s.limit.get() {
             if cfg!(debug_assertions) {
                 s.span.set(0);
             }
@@ -606,14 +638,12 @@ impl Future for Wait<'_> {
         if self.blocked {
             return Poll::Ready(s.tasks.borrow()[me as usize].woken);
         }
-        {
-            let mut queues = s.queues.borrow_mut();
-            let q = &mut queues[self.queue as usize];
-            if q.wakes != self.ticket {
-                return Poll::Ready(true);
-            }
-            q.waiters.push_back(me);
+        let q = &s.queues[self.queue as usize];
+        if q.wakes.get() != self.ticket {
+            return Poll::Ready(true);
         }
+        q.waiters.borrow_mut().push_back(me);
+        q.waited_on.set(true);
         s.block(
             Some(self.queue),
             self.timeout.map(|ns| s.tick_at(s.now() + ns)),

@@ -1,9 +1,10 @@
 //! What is run: machine, disk, filesystem, policy, workload, seed.
 
-use crate::params::Params;
+use crate::params::{ParamInfo, Params};
 use mm::Policy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// A number of bytes, written in TOML as an integer or as `"512"`, `"64K"`, `"504M"`, `"16G"`,
 /// `"1T"` (powers of 1024).
@@ -153,6 +154,13 @@ pub struct Sysctl {
     pub dirty_expire_centisecs: u32,
     /// The minimum of free memory in kB; absent: the kernel's formula.
     pub min_free_kbytes: Option<u64>,
+    /// Distance between a zone's watermarks in ten-thousandths of the zone, 1..=3000, if that is
+    /// more than a quarter of the minimum; absent: always the quarter, as before Linux 4.6. With
+    /// this key Movable zones have a minimum of their own, as from Linux 6.6 on.
+    pub watermark_scale_factor: Option<u32>,
+    /// For DMA, DMA32 and Normal: the zone keeps one part in so many of the memory above it free
+    /// from requests that could use that memory; 0: none.
+    pub lowmem_reserve_ratio: [u32; 3],
     /// Preference for swapping against dropping page cache, 0..=100.
     pub swappiness: u32,
 }
@@ -167,6 +175,8 @@ impl Default for Sysctl {
             dirty_writeback_centisecs: 500,
             dirty_expire_centisecs: 3000,
             min_free_kbytes: None,
+            watermark_scale_factor: None,
+            lowmem_reserve_ratio: [256, 256, 32],
             swappiness: 60,
         }
     }
@@ -186,6 +196,27 @@ pub enum DiskKind {
     Ssd,
     /// NVMe solid-state drive.
     Nvme,
+}
+
+impl DiskKind {
+    /// Whether a disk of this kind has use for a parameter: one of its own model, or one of its
+    /// request queue.
+    pub fn takes(self, param: &ParamInfo) -> bool {
+        const QUEUE: [&str; 2] = ["nr_requests", "max_request"];
+        let own: &[&str] = match self {
+            Self::UsbFlash => &["usb_"],
+            Self::Disk => &["disk_"],
+            Self::Raid0 => &["disk_", "raid_"],
+            Self::Ssd => &["ssd_"],
+            Self::Nvme => &["nvme_"],
+        };
+        // A stick has the request size of its own driver.
+        let in_queue =
+            QUEUE.contains(&param.name) && !(self == Self::UsbFlash && param.name == "max_request");
+        // What a fault does is not a property of the disk.
+        let of_faults = ["disk_fail_timeout", "disk_offline_reply"].contains(&param.name);
+        in_queue || (!of_faults && own.iter().any(|prefix| param.name.starts_with(prefix)))
+    }
 }
 
 /// A fault that a disk shows at a given time.
@@ -224,12 +255,28 @@ pub struct DiskSpec {
     /// Number of disks of a RAID-0 (2..=16).
     #[serde(default)]
     pub members: Option<u32>,
+    /// Model parameters of this disk that differ from those of the run, by name; see
+    /// [`DiskKind::takes`].
+    #[serde(default)]
+    pub params: BTreeMap<String, f64>,
     /// Injected faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
 }
 
 impl Eq for DiskSpec {}
+
+impl DiskSpec {
+    /// The run's parameters with those of this disk put in.
+    pub fn params(&self, run: &Params) -> Params {
+        let mut params = run.clone();
+        for (name, value) in &self.params {
+            // Names and ranges are checked where experiments are read.
+            let _ = params.set(name, *value);
+        }
+        params
+    }
+}
 
 /// A machine: memory, CPUs, settings, disks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -302,6 +349,9 @@ pub struct RunSpec {
     pub policy: Policy,
     /// The workload.
     pub workload: workload::Script,
+    /// The node that the workload's page cache and anonymous memory come from
+    /// (`numactl --membind`); `None`: any, from node 0 on.
+    pub membind: Option<u32>,
     /// Model parameters.
     pub params: Params,
     /// Seed of all randomness of this run.

@@ -2,10 +2,10 @@
 
 use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Wake};
 use crate::fs::Fs;
+use crate::latency::AllocLatencies;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::sched::{Event as SchedEvent, Sched};
-use hdrhistogram::Histogram;
 use mm::frame::flag;
 use mm::trace::Event;
 use mm::vmstat::VmEvent;
@@ -103,7 +103,7 @@ pub struct SimWorld<const TRACE: bool> {
     pub queue_base: u32,
     done: RefCell<Vec<Done>>,
     /// Latency of every allocation since the workload began, by path.
-    pub alloc: RefCell<[Histogram<u64>; 5]>,
+    pub alloc: AllocLatencies,
     /// Set when the run ran out of memory.
     pub oom: RefCell<Option<String>>,
     /// Pages whose data was lost to device errors.
@@ -170,8 +170,6 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         queue_base: u32,
         p: &Params,
     ) -> Self {
-        let histogram =
-            || Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("valid bounds");
         Self {
             sched,
             costs: cost_table(p),
@@ -189,7 +187,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             fs,
             queue_base,
             done: RefCell::new(Vec::with_capacity(256)),
-            alloc: RefCell::new(std::array::from_fn(|_| histogram())),
+            alloc: AllocLatencies::default(),
             oom: RefCell::new(None),
             lost_pages: Cell::new(0),
             raw_failed: Cell::new(false),
@@ -322,24 +320,23 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             };
             mm.count_event(event, kb);
             match Tag::unpack(d.tag) {
+                Tag::Pages { mapping, index } if d.dir == Dir::Write => {
+                    mm.end_writeback(mapping, index, d.blocks, d.error.is_some());
+                    let lost = if d.error.is_some() { d.blocks } else { 0 };
+                    w.lost_pages.set(w.lost_pages.get() + u64::from(lost));
+                }
                 Tag::Pages { mapping, index } => {
                     for i in index..index + d.blocks {
                         let Some(pfn) = mm.find_page(mapping, i) else {
                             unreachable!("page {i} of file {mapping} left under I/O");
                         };
-                        if d.dir == Dir::Write {
-                            mm.end_page_writeback(pfn, d.error.is_some());
-                            w.lost_pages
-                                .set(w.lost_pages.get() + u64::from(d.error.is_some()));
+                        let ok = if d.error.is_some() {
+                            flag::ERROR
                         } else {
-                            let ok = if d.error.is_some() {
-                                flag::ERROR
-                            } else {
-                                flag::UPTODATE
-                            };
-                            mm.frames.set_flags(pfn, ok);
-                            mm.unlock_page(pfn);
-                        }
+                            flag::UPTODATE
+                        };
+                        mm.frames.set_flags(pfn, ok);
+                        mm.unlock_page(pfn);
                     }
                 }
                 Tag::Swap { pfn } => {
@@ -479,7 +476,7 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
 
     #[inline]
     fn alloc_latency(&self, path: AllocPath, ns: u64) {
-        self.alloc.borrow_mut()[path as usize].saturating_record(ns.max(1));
+        self.alloc.record(path, ns);
     }
 
     fn trace(&self, event: Event) {

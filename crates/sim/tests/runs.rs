@@ -252,9 +252,9 @@ fn per_zone_limits_keep_a_small_zone_from_filling_with_dirty_pages() {
 }
 
 #[test]
-fn the_earlier_form_stalls_allocations_where_the_allowed_zones_are_small() {
+fn the_earlier_form_stalls_nobody_on_one_node() {
     // One node: its zones hold all dirtyable memory, so their limits always reach the background
-    // limit and nobody stalls. A request bound to a small node stalls; see the engine's own test.
+    // limit and nobody stalls. A writer bound to a small node stalls; see policy.rs.
     let stalls = |limits| {
         let mut s = spec(machine(64), FsKind::Xfs, DD);
         s.policy.dirty_limits = limits;

@@ -4,7 +4,10 @@
 //! type that has `parse` and `run`, and one line in that table.
 
 use crate::dd;
+use crate::fio;
 use crate::host::{Host, HostResult};
+use crate::replay;
+use crate::session::{Session, Shared};
 use crate::shell::{self, AndList, Word};
 use std::ops::Range;
 
@@ -46,10 +49,25 @@ pub struct Report {
 ///
 /// A host executes the steps in order. The script ends after its last step; background processes
 /// that still run then are stopped.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Script {
     /// The steps; at least one is not [`Step::Background`], so the script does not end at once.
     pub steps: Vec<Step>,
+    /// Files that are there before the script starts, on the device and not cached.
+    pub files: Vec<ExistingFile>,
+    /// What the script's programs share; [`Session::new`] gives it to a run.
+    pub shared: Vec<Shared>,
+    /// What a reader of the results must know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A file that is there before a script starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExistingFile {
+    /// Its path.
+    pub path: String,
+    /// Its length in bytes.
+    pub len: u64,
 }
 
 /// One step of a [`Script`].
@@ -77,16 +95,23 @@ macro_rules! programs {
         #[derive(Debug, Clone, PartialEq)]
         pub enum Command {
             $($(#[$doc])* $variant($program),)+
+            /// Some processes of a trace; made by [`crate::Replay::script`] and not by a shell.
+            Replay(replay::Lane),
+            /// A process of a fio job, or one of several that keep its queue full; made by
+            /// [`fio::Jobs::script`] and not by a shell.
+            Fio(fio::Worker),
         }
 
         impl Command {
-            /// The names of all programs.
+            /// The names of the programs that a command line can hold.
             pub const NAMES: &'static [&'static str] = &[$($name),+];
 
             /// The program's name.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => $name,)+
+                    Self::Replay(_) => "replay",
+                    Self::Fio(_) => "fio",
                 }
             }
 
@@ -106,9 +131,11 @@ macro_rules! programs {
             ///
             /// # Errors
             /// The first error of the host that the program does not expect.
-            pub async fn run<H: Host>(&self, host: &H) -> HostResult<Report> {
+            pub async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
                 match self {
                     $(Self::$variant(program) => program.run(host).await.map(Report::from),)+
+                    Self::Replay(lane) => lane.run(host, session).await,
+                    Self::Fio(worker) => worker.run(host, session).await,
                 }
             }
         }
@@ -144,7 +171,10 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
             "a last command without `&`, or `wait` as the last command",
         ));
     }
-    Ok(Script { steps })
+    Ok(Script {
+        steps,
+        ..Script::default()
+    })
 }
 
 fn step(list: &AndList) -> Result<Step, CommandError> {
@@ -226,7 +256,10 @@ mod tests {
             panic!("{script:?}")
         };
         assert_eq!(process.commands[0].name(), "dd");
-        let report = block_on(process.commands[0].run(&host)).unwrap();
+        let report = {
+            let session = Session::new(&script);
+            block_on(process.commands[0].run(&host, &session)).unwrap()
+        };
         assert_eq!(host.contents("x"), [0; 65536]);
         assert!(
             report

@@ -727,6 +727,7 @@ mod tests {
         match script.steps.remove(0) {
             Step::Foreground(mut p) => match p.commands.remove(0) {
                 Command::Dd(dd) => Ok(dd),
+                other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),
         }

@@ -78,6 +78,34 @@ pub trait Host {
     /// write(2): at most `len` bytes from the start of `buf` at the file position; returns how
     /// many.
     fn write(&self, fd: Fd, buf: &Self::Buf, len: u64) -> impl Future<Output = HostResult<u64>>;
+    /// pread(2): at most `len` bytes at `pos`, into the start of `buf`; returns how many, 0 at the
+    /// end. The file position may change.
+    fn read_at(
+        &self,
+        fd: Fd,
+        buf: &mut Self::Buf,
+        pos: u64,
+        len: u64,
+    ) -> impl Future<Output = HostResult<u64>> {
+        async move {
+            self.seek(fd, pos).await?;
+            self.read(fd, buf, len).await
+        }
+    }
+    /// pwrite(2): at most `len` bytes from the start of `buf` at `pos`; returns how many. The file
+    /// position may change.
+    fn write_at(
+        &self,
+        fd: Fd,
+        buf: &Self::Buf,
+        pos: u64,
+        len: u64,
+    ) -> impl Future<Output = HostResult<u64>> {
+        async move {
+            self.seek(fd, pos).await?;
+            self.write(fd, buf, len).await
+        }
+    }
     /// memcpy(3): `len` bytes of `from` beginning at `from_at` to `to` beginning at `to_at`; both
     /// ranges lie inside their buffers. Programs need it to gather records of one size into
     /// records of another. A world without contents has only the time to charge.

@@ -2,16 +2,23 @@
 //!
 //! [`parse`] reads a shell command line such as
 //! `dd if=/dev/zero of=zeroes bs=32k count=$((10 << 15))` into a [`Script`]; whoever has a
-//! [`Host`] executes its steps with [`Command::run`].
+//! [`Host`] executes its steps with [`Command::run`]. A [`Replay`] makes a script of a recorded
+//! trace, [`fio::parse`] one of a fio job file. What the processes of one run share is its [`Session`].
 #![forbid(unsafe_code)]
 
 mod arithmetic;
 pub mod command;
 pub mod dd;
+pub mod fio;
 pub mod host;
+pub mod measure;
+pub mod replay;
+pub mod session;
 pub mod shell;
 #[cfg(test)]
 mod testing;
 
-pub use command::{Command, CommandError, Process, Report, Script, Step, parse};
+pub use command::{Command, CommandError, ExistingFile, Process, Report, Script, Step, parse};
 pub use host::{Fd, Host, HostError, HostResult, OpenFlags};
+pub use replay::{Replay, Timing};
+pub use session::Session;

@@ -56,6 +56,11 @@ impl MemoryHost {
         self.files.borrow()[path].clone()
     }
 
+    /// Seconds since the start.
+    pub(crate) fn now_seconds(&self) -> f64 {
+        self.clock.get() as f64 / 1e9
+    }
+
     /// How many files are open.
     pub(crate) fn open_files(&self) -> usize {
         self.open.borrow().iter().flatten().count()

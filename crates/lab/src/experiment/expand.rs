@@ -16,7 +16,7 @@ pub struct Variant {
 }
 
 /// Keys whose value is a list by nature.
-const LISTS: [&str; 3] = ["node", "zones", "faults"];
+const LISTS: [&str; 4] = ["node", "zones", "faults", "lowmem_reserve_ratio"];
 
 /// More variants than this are a mistake.
 pub const MOST: usize = 10_000;

@@ -16,34 +16,43 @@ pub type Files<'a> = dyn Fn(&str) -> Result<(String, String), String> + 'a;
 pub fn files_near(experiment: &Path) -> impl Fn(&str) -> Result<(String, String), String> {
     let folder = experiment.parent().unwrap_or(Path::new("")).to_owned();
     move |name: &str| {
-        let mut tried = Vec::new();
-        let mut above = folder.as_path();
-        let full = std::path::absolute(&folder).unwrap_or_else(|_| folder.clone());
-        let parents = full.ancestors().skip(1);
-        let mut candidates: Vec<PathBuf> = Vec::new();
-        // As short as the user's own path as long as that has parents, absolute above.
-        loop {
-            candidates.push(above.join(name));
-            match above.parent() {
-                Some(parent) => above = parent,
-                None => break,
-            }
-        }
-        candidates.extend(parents.map(|p| p.join(name)));
-        for path in candidates {
-            if path.is_file() {
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|e| format!("{} can't be read: {e}", path.display()))?;
-                return Ok((path.display().to_string(), text));
-            }
-            tried.push(path.display().to_string());
-        }
-        tried.truncate(2);
-        Err(format!(
-            "there is no such file (tried {} and the folders above)",
-            tried.join(", ")
-        ))
+        let path = find_near(&folder, name)?;
+        let text = std::fs::read_to_string(&path)
+            .map_err(|e| format!("{} can't be read: {e}", path.display()))?;
+        Ok((path.display().to_string(), text))
     }
+}
+
+/// The file of this name in a folder or in one above it.
+///
+/// # Errors
+/// There is none.
+pub fn find_near(folder: &Path, name: &str) -> Result<PathBuf, String> {
+    let mut tried = Vec::new();
+    let mut above = folder;
+    let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let parents = full.ancestors().skip(1);
+    let mut candidates: Vec<PathBuf> = Vec::new();
+    // As short as the user's own path as long as that has parents, absolute above.
+    loop {
+        candidates.push(above.join(name));
+        match above.parent() {
+            Some(parent) => above = parent,
+            None => break,
+        }
+    }
+    candidates.extend(parents.map(|p| p.join(name)));
+    for path in candidates {
+        if path.is_file() {
+            return Ok(path);
+        }
+        tried.push(path.display().to_string());
+    }
+    tried.truncate(2);
+    Err(format!(
+        "there is no such file (tried {} and the folders above)",
+        tried.join(", ")
+    ))
 }
 
 /// All machines of an experiment with the choices that lead to each.

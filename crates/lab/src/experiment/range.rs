@@ -1,7 +1,8 @@
 //! Values that have the right type and still make no machine.
 
 use super::node::{Node, Value};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, one_of};
+use sim::params::{ParamInfo, Params};
 use sim::spec::{DiskKind, DiskSpec, Fault, Machine, Size};
 use std::fmt::Display;
 
@@ -66,6 +67,14 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
     }
     if let Some(kbytes) = sysctl.min_free_kbytes {
         at.range(&["sysctl", "min_free_kbytes"], kbytes, 0, total / 1024 / 2)?;
+    }
+    if let Some(factor) = sysctl.watermark_scale_factor {
+        at.range(
+            &["sysctl", "watermark_scale_factor"],
+            factor.into(),
+            1,
+            3000,
+        )?;
     }
     disk(&machine.disk, &["disk"], &at)
 }
@@ -147,6 +156,7 @@ fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
         }
         (_, None) => {}
     }
+    disk_params(disk, &under("params"), at)?;
     for (i, fault) in disk.faults.iter().enumerate() {
         let (at_s, for_s) = match *fault {
             Fault::WriteError { at_s, for_s } | Fault::Stall { at_s, for_s } => (at_s, for_s),
@@ -159,6 +169,31 @@ fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
         }
         if !(for_s > 0.0 && for_s <= 1e7) {
             return Err(at.outside(&here("for_s"), for_s, "more than 0, up to 10000000 seconds"));
+        }
+    }
+    Ok(())
+}
+
+/// Parameters that a disk has of its own: those its kind has use for, each in its range.
+fn disk_params(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
+    let known: Vec<&ParamInfo> = Params::TABLE
+        .iter()
+        .filter(|p| disk.kind.takes(p))
+        .collect();
+    for (name, value) in &disk.params {
+        let here = [path, &[name]].concat();
+        let Some(info) = known.iter().find(|p| p.name == name) else {
+            let names: Vec<&str> = known.iter().map(|p| p.name).collect();
+            let what = "a disk of this kind has no such parameter";
+            let accepted = one_of(name, &names);
+            return Err(Diagnostic {
+                accepted,
+                ..at.wrong(&here, what, "")
+            });
+        };
+        if !(info.min..=info.max).contains(value) {
+            let accepted = format!("{} to {} {}", info.min, info.max, info.unit);
+            return Err(at.outside(&here, value, accepted));
         }
     }
     Ok(())

@@ -255,6 +255,24 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
         }
     }
 
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Complaint> {
+        match &self.value {
+            Value::Table(_) => self.deserialize_any(visitor),
+            _ => Err(self.misfit("a table")),
+        }
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(
+        self,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, Complaint> {
+        match &self.value {
+            Value::List(list) if list.len() == len => self.deserialize_any(visitor),
+            _ => Err(self.misfit(format!("a list of {len} values"))),
+        }
+    }
+
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -268,7 +286,7 @@ impl<'de> serde::Deserializer<'de> for &'de Node {
     }
 
     forward_to_deserialize_any! {
-        i128 u128 f32 char bytes byte_buf unit unit_struct tuple tuple_struct map identifier
+        i128 u128 f32 char bytes byte_buf unit unit_struct tuple_struct identifier
         ignored_any
     }
 }

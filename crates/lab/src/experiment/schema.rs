@@ -59,11 +59,65 @@ enum MachineRef {
 #[expect(dead_code, reason = "only its schema is used")]
 struct WorkloadTable {
     /// A shell command line, such as `dd if=/dev/zero of=disk/zeroes bs=32k count=$((10 << 15))`.
-    command: String,
+    #[serde(default)]
+    command: Option<String>,
+    /// A recorded trace, relative to the experiment's folder or a folder above it.
+    #[serde(default)]
+    trace: Option<String>,
+    /// A fio job file, relative to the experiment's folder or a folder above it.
+    #[serde(default)]
+    fio: Option<String>,
+    /// When the trace's requests are issued: as recorded, or as fast as possible.
+    #[serde(default)]
+    timing: Option<TimingName>,
+    /// Skip and count records of the trace that can't be read.
+    #[serde(default)]
+    lenient: Option<bool>,
+    /// The trace's format, if contents and name do not tell.
+    #[serde(default)]
+    format: Option<FormatName>,
+    /// What the object numbers of libCacheSim's formats are.
+    #[serde(default)]
+    unit: Option<UnitName>,
+    /// The NUMA node that the workload's page cache and anonymous memory come from, as under
+    /// `numactl --membind`; absent: any, from node 0 on.
+    #[serde(default)]
+    membind: Option<u32>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum TimingName {
+    Recorded,
+    Fast,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum FormatName {
+    #[serde(rename = "oracleGeneral")]
+    OracleGeneral,
+    Csv,
+    Msr,
+    FioIolog,
+    Blkparse,
+    Strace,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum UnitName {
+    Auto,
+    Sector,
+    Page,
+    Object,
 }
 
 /// Keys that take one value only, or a list by nature.
-const NO_AXIS: [&str; 9] = [
+const NO_AXIS: [&str; 13] = [
     "name",
     "iterations",
     "seed",
@@ -73,6 +127,10 @@ const NO_AXIS: [&str; 9] = [
     "node",
     "zones",
     "faults",
+    "lenient",
+    "format",
+    "unit",
+    "lowmem_reserve_ratio",
 ];
 
 /// The schema of experiment files.
@@ -117,10 +175,15 @@ pub fn schema() -> Value {
             }
         }
     }
+    if let Some(params) = schema.pointer_mut("/$defs/DiskSpec/properties/params") {
+        *params = parameters(
+            "Model parameters of this disk that differ from those of the run: those of its kind, and of its queue.",
+        );
+    }
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         properties_to_axes(properties, &definition_kinds(schema_kinds()));
         if let Some(params) = properties.get_mut("params") {
-            *params = parameters();
+            *params = parameters("Model parameters that differ from their default.");
         }
     }
     schema
@@ -190,7 +253,7 @@ fn properties_to_axes(properties: &mut Map<String, Value>, tables: &[String]) {
     }
 }
 
-fn parameters() -> Value {
+fn parameters(description: &str) -> Value {
     let properties: Map<String, Value> = sim::Params::TABLE
         .iter()
         .map(|p| {
@@ -204,7 +267,7 @@ fn parameters() -> Value {
         })
         .collect();
     json!({
-        "description": "Model parameters that differ from their default.",
+        "description": description,
         "type": "object", "properties": properties, "additionalProperties": false,
     })
 }
@@ -228,5 +291,8 @@ mod tests {
         assert_eq!(schema["$defs"]["Policy"]["required"], json!(["base"]));
         assert!(schema["properties"]["params"]["properties"]["cost_copy"].is_object());
         assert!(schema["properties"]["policies"]["anyOf"].is_null());
+        let disk = &schema["$defs"]["DiskSpec"]["properties"]["params"]["properties"];
+        assert_eq!(disk["ssd_read"]["anyOf"][1]["type"], "array");
+        assert!(schema["$defs"]["Sysctl"]["properties"]["lowmem_reserve_ratio"]["anyOf"].is_null());
     }
 }

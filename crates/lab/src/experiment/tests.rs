@@ -110,6 +110,31 @@ fn a_policy_may_build_on_another() {
 }
 
 #[test]
+fn a_workload_may_be_bound_to_a_node() {
+    let second = "[[node]]\nzones = [{ zone = \"Normal\", size = \"8M\" }]\n[boot]";
+    let machine = MACHINE.replace("[boot]", second);
+    let text = EXPERIMENT.replace("[workload]", "[workload]\nmembind = [0, 1]");
+    let e = parse_with(&text, &machine, &Overrides::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(e.axes[0], "workload.membind");
+    assert_eq!(
+        e.cells.iter().map(|c| c.spec.membind).collect::<Vec<_>>(),
+        [Some(0); 4]
+            .into_iter()
+            .chain([Some(1); 4])
+            .collect::<Vec<_>>()
+    );
+    assert!(
+        good(EXPERIMENT, &[])
+            .cells
+            .iter()
+            .all(|c| c.spec.membind.is_none())
+    );
+    let movable = machine.replace("\"Normal\", size = \"8M\"", "\"Movable\", size = \"8M\"");
+    let e = parse_with(&text, &movable, &Overrides::default()).unwrap_err();
+    assert!(show(&e).contains("only movable memory"), "{}", show(&e));
+}
+
+#[test]
 fn any_scalar_may_be_a_list() {
     let e = good(
         EXPERIMENT,
@@ -282,6 +307,16 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
         ),
         ("unknown workload key", "command =", "comand ="),
         (
+            "binding to a node that is not there",
+            "[workload]\n",
+            "[workload]\nmembind = 1\n",
+        ),
+        (
+            "binding of wrong type",
+            "[workload]\n",
+            "[workload]\nmembind = \"1\"\n",
+        ),
+        (
             "unknown parameter",
             "[policies.vanilla]",
             "[params]\ncost_cpy = 1\n[policies.vanilla]",
@@ -338,6 +373,46 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
             "unknown sysctl",
             "[disk]",
             "[sysctl]\ndirty_ration = 40\n[disk]",
+        ),
+        (
+            "scale factor of none",
+            "[disk]",
+            "[sysctl]\nwatermark_scale_factor = 0\n[disk]",
+        ),
+        (
+            "too few reserve ratios",
+            "[disk]",
+            "[sysctl]\nlowmem_reserve_ratio = [256, 32]\n[disk]",
+        ),
+        (
+            "reserve ratio of wrong type",
+            "[disk]",
+            "[sysctl]\nlowmem_reserve_ratio = [256, 256, \"1/32\"]\n[disk]",
+        ),
+        (
+            "parameter of another kind of disk",
+            "\"1G\"",
+            "\"1G\"\nparams = { nvme_read = 1e5 }",
+        ),
+        (
+            "misspelt parameter of a disk",
+            "\"1G\"",
+            "\"1G\"\nparams = { ssd_raed = 1e5 }",
+        ),
+        (
+            "parameter of a disk out of range",
+            "\"1G\"",
+            "\"1G\"\nparams = { ssd_read = 1 }",
+        ),
+        (
+            "parameter of a disk of wrong type",
+            "\"1G\"",
+            "\"1G\"\nparams = { ssd_read = \"fast\" }",
+        ),
+        (
+            "parameters of a disk that are no table",
+            "\"1G\"",
+            "\"1G\"\nparams = 3",
         ),
         ("unknown disk", "\"ssd\"", "\"hdd\""),
         ("raid without members", "\"ssd\"", "\"raid0\""),
@@ -405,6 +480,39 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
         all += &format!("## {what}: {place} marks {marked:?}\n{}\n", show(&e));
     }
     insta::assert_snapshot!(all);
+}
+
+#[test]
+fn a_disk_has_parameters_of_its_own() {
+    let machine = MACHINE.replace(
+        "\"1G\"",
+        "\"1G\"\nparams = { ssd_read = [50000, 90000], nr_requests = 256 }",
+    );
+    let cells = parse_with(EXPERIMENT, &machine, &Overrides::default())
+        .unwrap()
+        .cells;
+    let read = |i: usize| cells[i].spec.machine.disk.params(&cells[i].spec.params);
+    let last = cells.len() - 1;
+    assert_eq!(
+        (read(0).ssd_read, read(last).ssd_read),
+        (50_000.0, 90_000.0)
+    );
+    assert_eq!(read(0).nr_requests, 256.0);
+    assert_eq!(cells[0].spec.params.nr_requests, 128.0);
+    assert!(
+        cells[0]
+            .axes
+            .contains(&("machine.disk.params.ssd_read".into(), "50000".into()))
+    );
+
+    let twice = EXPERIMENT.replace(
+        "[policies.vanilla]",
+        "[params]\nssd_read = 1e5\n[policies.vanilla]",
+    );
+    let e = parse_with(&twice, &machine, &Overrides::default()).unwrap_err();
+    assert_eq!(e.place.as_ref().unwrap().text(), "ssd_read");
+    assert!(e.message.contains("has no effect"), "{e:?}");
+    assert!(e.accepted.contains("machine.disk.params.ssd_read"), "{e:?}");
 }
 
 #[test]

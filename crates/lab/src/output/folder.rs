@@ -104,6 +104,30 @@ pub(super) fn write_formats(
     extra: &[File],
     formats: &[&dyn Format],
 ) -> Result<(), OutputError> {
+    replace(dir, |emit| {
+        for format in formats {
+            format.files(outcomes, emit)?;
+        }
+        extra.iter().try_for_each(|file| emit(file.clone()))
+    })
+}
+
+/// Writes a folder of these files, one of which is a `results.json` with the key `lowmark`: all of
+/// it, or nothing. An earlier results folder at `dir` is replaced.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_files(dir: &Path, files: &[File]) -> Result<(), OutputError> {
+    replace(dir, |emit| {
+        files.iter().try_for_each(|file| emit(file.clone()))
+    })
+}
+
+/// Puts a folder with the files that `fill` passes on in the place of `dir`.
+fn replace(
+    dir: &Path,
+    fill: impl FnOnce(&mut dyn FnMut(File) -> io::Result<()>) -> io::Result<()>,
+) -> Result<(), OutputError> {
     check_target(dir)?;
     // Through symbolic links and `..`, so that what is renamed is the folder itself.
     let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
@@ -127,18 +151,12 @@ pub(super) fn write_formats(
     };
     let fresh = Scratch(sibling("new"));
     fs::create_dir(&fresh.0).map_err(|e| error(&fresh.0, e))?;
-    for format in formats {
-        let mut failed = fresh.0.clone();
-        format
-            .files(outcomes, &mut |file| {
-                failed = fresh.0.join(&file.path);
-                put(&fresh.0, &file)
-            })
-            .map_err(|e| error(&failed, e))?;
-    }
-    for file in extra {
-        put(&fresh.0, file).map_err(|e| error(&fresh.0.join(&file.path), e))?;
-    }
+    let mut failed = fresh.0.clone();
+    fill(&mut |file| {
+        failed = fresh.0.join(&file.path);
+        put(&fresh.0, &file)
+    })
+    .map_err(|e| error(&failed, e))?;
     if !dir.exists() {
         return fs::rename(&fresh.0, &dir).map_err(|e| error(&dir, e));
     }

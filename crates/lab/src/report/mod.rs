@@ -12,6 +12,7 @@
 //! asks for are drawn by name at the end.
 
 mod answer;
+pub mod curves;
 mod escape;
 mod latency;
 mod number;

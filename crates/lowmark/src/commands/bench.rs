@@ -1,12 +1,27 @@
 //! `lowmark bench`.
 
+use super::mrc::unreadable;
 use crate::cli::Bench;
 use crate::failure::Failure;
 use crate::text;
-use serde_json::json;
+use miette::miette;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 
-/// Measures the engine. Ratios hold within one run; absolute figures depend on the computer.
+/// Measures. Ratios hold within one run; absolute figures depend on the computer.
 pub fn run(args: &Bench) -> Result<(), Failure> {
+    let replay_only = args.trace.is_some() || args.write_trace.is_some();
+    if args.what == "replay" {
+        if args.tebibyte {
+            return Err(misplaced("--tebibyte", "engine"));
+        }
+        return replay(args);
+    }
+    if replay_only {
+        return Err(misplaced("--trace and --write-trace", "replay"));
+    }
+    // The large machine first: in a fresh process nothing else is in memory.
+    let tebibyte = args.tebibyte.then(|| sim::bench::fill(1 << 20, 1 << 20));
     let b = sim::bench::engine(args.rounds.get());
     let mut report = json!({
         "page_lifecycles_per_second": b.page_lifecycles_per_second,
@@ -14,13 +29,16 @@ pub fn run(args: &Bench) -> Result<(), Failure> {
         "ratio": b.ratio,
         "tracepoints_idle_ratio": b.tracepoints_idle_ratio,
         "tracepoints_recording_ratio": b.tracepoints_recording_ratio,
+        "tracepoints_recording_range": b.tracepoints_recording_range,
         "bytes_per_frame": b.bytes_per_frame,
-        "resident_bytes_per_frame": b.resident_bytes_per_frame,
+        "peak_bytes_per_frame": b.peak_bytes_per_frame,
     });
-    if args.tebibyte {
-        let (resident, freed) = sim::bench::fill(1 << 20, 1 << 20);
-        report["tebibyte"] =
-            json!({ "resident_bytes_per_frame": resident, "pages_reclaimed": freed });
+    if let Some(t) = tebibyte {
+        report["tebibyte"] = json!({
+            "peak_bytes_per_frame": t.peak_bytes_per_frame,
+            "pages_reclaimed": t.pages_reclaimed,
+            "pages_per_second": t.pages_per_second,
+        });
     }
     if args.json {
         return text::print_json(&report);
@@ -30,4 +48,58 @@ pub fn run(args: &Bench) -> Result<(), Failure> {
         out += &format!("{name:30} {value}\n");
     }
     text::print(&out)
+}
+
+fn misplaced(option: &str, what: &str) -> Failure {
+    Failure::Input(miette!(
+        help = format!("accepted: lowmark bench {what} {option}"),
+        "{option} is an option of `bench {what}`"
+    ))
+}
+
+fn unwritten(path: &Path, e: &std::io::Error) -> Failure {
+    Failure::System(miette!("can't write `{}`: {e}", path.display()))
+}
+
+/// The cache simulator on a trace of 10 million requests.
+fn replay(args: &Bench) -> Result<(), Failure> {
+    if let Some(path) = &args.write_trace {
+        return replay::bench::write_trace(path).map_err(|e| unwritten(path, &e));
+    }
+    let dir;
+    let path: PathBuf = match &args.trace {
+        Some(path) => path.clone(),
+        None => {
+            let temporary = std::env::temp_dir();
+            dir = tempfile::tempdir().map_err(|e| unwritten(&temporary, &e))?;
+            let path = dir.path().join("zipf.oracleGeneral");
+            replay::bench::write_trace(&path).map_err(|e| unwritten(&path, &e))?;
+            path
+        }
+    };
+    let rows = replay::bench::replay(&path, args.rounds.get()).map_err(unreadable)?;
+    let threads = super::run::jobs(None);
+    let fifty = |policy| replay::bench::fifty_sizes(&path, policy, threads).map_err(unreadable);
+    let curves: Value = json!({
+        "threads": threads,
+        "lru_seconds": fifty("lru")?,
+        "s3_fifo_seconds": fifty("s3-fifo")?,
+    });
+    if args.json {
+        return text::print_json(&json!({ "one_cache": rows, "fifty_sizes": curves }));
+    }
+    let mut table = text::table(["policy", "pages", "requests/s", "best", "miss ratio"]);
+    for r in &rows {
+        table.add_row([
+            r.policy.clone(),
+            r.size.to_string(),
+            format!("{:.1} M", r.requests_per_second / 1e6),
+            format!("{:.1} M", r.best_requests_per_second / 1e6),
+            format!("{:.6}", r.miss_ratio),
+        ]);
+    }
+    let (lru, s3) = (&curves["lru_seconds"], &curves["s3_fifo_seconds"]);
+    text::print(&format!(
+        "{table}\n50 sizes on {threads} threads: lru {lru:.2} s, s3-fifo {s3:.2} s\n"
+    ))
 }

@@ -10,11 +10,19 @@ use lab::output::{self, File};
 use lab::runner::{self, RunOptions};
 use sim::Outcome;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Runs an experiment and writes its results folder.
 pub fn run(args: &Run) -> Result<(), Failure> {
-    let experiment = adjusted(load_experiment(&args.experiment, &args.set)?, args);
+    let overrides = Overrides {
+        set: args.set.iter().map(|(k, v)| format!("{k}={v}")).collect(),
+        ..Overrides::default()
+    };
+    let loaded = match args.trace.run() {
+        Some(trace) => trace.experiment(&overrides),
+        None => lab::experiment::load(&args.experiment, &overrides),
+    };
+    let experiment = adjusted(loaded.map_err(|e| Failure::Input(e.into()))?, args);
     if args.list {
         return list(&experiment, args.json);
     }
@@ -28,19 +36,12 @@ pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
         .map_or(1, NonZeroUsize::get)
 }
 
-/// The laboratory's reader of experiment files.
-fn load_experiment(path: &Path, overrides: &[(String, String)]) -> Result<Experiment, Failure> {
-    let overrides = Overrides {
-        set: overrides.iter().map(|(k, v)| format!("{k}={v}")).collect(),
-        ..Overrides::default()
-    };
-    lab::experiment::load(path, &overrides).map_err(|e| Failure::Input(e.into()))
-}
-
 /// The laboratory's comparison of policies: its text, and its files for the results folder.
 fn compare(outcomes: &Outcomes) -> (String, Vec<File>) {
     let comparison = Comparison::new(outcomes);
-    let text = comparison.to_text() + &lab::compare::tracker_text(outcomes);
+    let text = comparison.to_text()
+        + &lab::compare::cache_text(outcomes)
+        + &lab::compare::tracker_text(outcomes);
     let page = lab::page::report(outcomes, &comparison);
     let files = vec![
         File::new("comparison.txt", text.clone()),

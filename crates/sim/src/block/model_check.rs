@@ -371,6 +371,7 @@ impl Check {
             kind,
             capacity: Size(1 << 30),
             members: (kind == DiskKind::Raid0).then_some(2),
+            params: Default::default(),
             faults: faults.clone(),
         };
         let mut rng = Rng::new(11, "test");

@@ -464,6 +464,7 @@ mod tests {
             kind,
             capacity: Size(16 << 30),
             members: None,
+            params: Default::default(),
             faults,
         };
         let mut rng = Rng::new(1, "test");

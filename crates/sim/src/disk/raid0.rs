@@ -97,6 +97,7 @@ mod tests {
             kind: DiskKind::Raid0,
             capacity: Size(1 << 40),
             members: Some(members),
+            params: Default::default(),
             faults: vec![],
         };
         Raid0::new(&spec, &Params::default())

@@ -48,6 +48,7 @@ impl Load {
             kind: self.kind,
             capacity: Size(self.capacity),
             members: (self.kind == DiskKind::Raid0).then_some(4),
+            params: Default::default(),
             faults: vec![],
         };
         let mut rng = Rng::new(seed, "disk");

@@ -41,6 +41,7 @@ pub fn disk(kind: DiskKind) -> DiskSpec {
         kind,
         capacity: Size(4 << 30),
         members: None,
+        params: Default::default(),
         faults: Vec::new(),
     }
 }
@@ -58,6 +59,7 @@ pub fn spec(machine: Machine, filesystem: FsKind, command: &str) -> RunSpec {
         filesystem,
         policy: mm::Policy::linux_3_1(),
         workload: workload::parse(command).expect("a valid command"),
+        membind: None,
         params: Params::default(),
         seed: 7,
         sample_ns: 100_000_000,

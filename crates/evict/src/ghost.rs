@@ -1,0 +1,53 @@
+//! Objects that have left: a queue of fixed length in which an object is found by its number.
+
+use crate::index::Index;
+use crate::lists::Lists;
+
+/// The last objects that left, oldest forgotten first; 24 to 40 bytes for each.
+#[derive(Debug, Clone)]
+pub struct Ghost {
+    index: Index,
+    order: Lists,
+    free: Vec<u32>,
+}
+
+impl Ghost {
+    /// Remembers at most `most` objects.
+    pub fn new(most: u32) -> Self {
+        Self {
+            index: Index::new(most),
+            order: Lists::new(most, 1),
+            free: (0..most).rev().collect(),
+        }
+    }
+
+    /// Remembers an object that is not remembered.
+    #[inline]
+    pub fn push(&mut self, object: u64) {
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None => {
+                let Some(oldest) = self.order.oldest(0) else {
+                    return;
+                };
+                self.order.unlink(oldest);
+                self.index.remove(oldest);
+                oldest
+            }
+        };
+        self.index.insert(object, place);
+        self.order.push_newest(0, place);
+    }
+
+    /// Forgets an object; returns whether it was remembered.
+    #[inline]
+    pub fn take(&mut self, object: u64) -> bool {
+        let Some(place) = self.index.find(object) else {
+            return false;
+        };
+        self.index.remove(place);
+        self.order.unlink(place);
+        self.free.push(place);
+        true
+    }
+}

@@ -1,0 +1,135 @@
+//! Least frequently used, with counts that are halved from time to time (Robinson and Devarakonda
+//! 1990, "Data cache management using frequency-based replacement").
+//!
+//! Pages of equal count are in one list, least recently used first. Halving joins lists 2k and
+//! 2k+1 to list k, which costs the same for any number of pages; a page's own count is halved when
+//! it is next looked at, by the number of halvings since it was written down.
+
+use crate::{Dirty, Lists, Policy, Slot};
+
+/// Counts stay below this.
+const COUNTS: u32 = 64;
+/// Hooks admit and access, by slots of the cache, between two halvings.
+const PERIOD: u64 = 8;
+
+/// Evicts the page with the fewest uses, recent ones counting more.
+#[derive(Debug)]
+pub struct LfuAgeing {
+    /// A list a count.
+    lists: Lists,
+    /// Bit k: list k is not empty.
+    filled: u64,
+    slots: Vec<Count>,
+    halvings: u32,
+    period: u64,
+    left: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    count: u32,
+    /// The halvings that `count` has been through.
+    halvings: u32,
+}
+
+impl LfuAgeing {
+    #[inline]
+    fn count(&self, slot: Slot) -> u32 {
+        let known = self.slots[slot as usize];
+        let since = self.halvings.wrapping_sub(known.halvings);
+        known.count.checked_shr(since).unwrap_or(0)
+    }
+
+    #[inline]
+    fn push(&mut self, count: u32, slot: Slot) {
+        self.slots[slot as usize] = Count {
+            count,
+            halvings: self.halvings,
+        };
+        self.lists.push_newest(count, slot);
+        self.filled |= 1 << count;
+    }
+
+    #[inline]
+    fn take(&mut self, slot: Slot) -> u32 {
+        let count = self.count(slot);
+        self.lists.unlink(slot);
+        if self.lists.is_empty(count) {
+            self.filled &= !(1 << count);
+        }
+        count
+    }
+
+    #[inline]
+    fn tick(&mut self) {
+        self.left -= 1;
+        if self.left == 0 {
+            self.halve();
+        }
+    }
+
+    #[cold]
+    fn halve(&mut self) {
+        self.left = self.period;
+        self.halvings = self.halvings.wrapping_add(1);
+        self.filled = 0;
+        for count in 0..COUNTS {
+            self.lists.append(count / 2, count);
+        }
+        for count in 0..COUNTS / 2 {
+            self.filled |= u64::from(!self.lists.is_empty(count)) << count;
+        }
+    }
+}
+
+impl Policy for LfuAgeing {
+    fn new(slots: u32) -> Self {
+        let period = PERIOD * u64::from(slots);
+        Self {
+            lists: Lists::new(slots, COUNTS),
+            filled: 0,
+            slots: vec![Count::default(); slots as usize],
+            halvings: 0,
+            period,
+            left: period,
+        }
+    }
+
+    #[inline]
+    fn admit(&mut self, slot: Slot, _object: u64) {
+        self.push(1, slot);
+        self.tick();
+    }
+
+    #[inline]
+    fn access(&mut self, slot: Slot) {
+        let count = self.take(slot);
+        self.push((count + 1).min(COUNTS - 1), slot);
+        self.tick();
+    }
+
+    #[inline]
+    fn evict(&mut self) -> Option<Slot> {
+        if self.filled == 0 {
+            return None;
+        }
+        let slot = self.lists.oldest(self.filled.trailing_zeros())?;
+        let count = self.take(slot);
+        self.slots[slot as usize] = Count {
+            count,
+            halvings: self.halvings,
+        };
+        Some(slot)
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.take(slot);
+    }
+
+    /// The page keeps its count and goes behind the others that have it.
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        let count = self.count(slot);
+        self.push(count, slot);
+        Dirty::WriteBehind
+    }
+}

@@ -1,0 +1,52 @@
+//! Eviction policies behind hooks: which page leaves a full cache.
+//!
+//! A cache of `n` frames numbers them from 0: a [`Slot`]. A [`Policy`] keeps what it knows of a
+//! page in arrays by slot, so that no hook allocates, and none hashes but those that keep ghosts
+//! (pages that have left and are known by their object's number).
+//!
+//! # The life of a slot
+//!
+//! ```text
+//!            admit                  evict                    the cache takes the slot
+//!   (free) --------> policy's lists -------> out, clean ---------------------------> (free)
+//!                     |  ^  access    |
+//!                     |  |            +----> out, dirty --dirty()--> Write: as clean, after a wait
+//!                     |  +---------------------------------------- Skip, WriteBehind: back in
+//!                     +-- remove --> (free)
+//! ```
+//!
+//! - A slot is either in the policy or out of it. `admit` puts it in; `evict` and `remove` take it
+//!   out; `dirty` puts it back in if it answers anything but [`Dirty::Write`].
+//! - `access`, `remove` and `cleaned` are called for slots that are in, `admit` and `dirty` for
+//!   slots that are out.
+//! - `evict` returns `None` only if the policy holds no slot.
+//!
+//! The policies are listed in [`registry`]. One more is one file and one line there.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod fifo;
+mod generational;
+mod ghost;
+mod index;
+mod lfu_ageing;
+mod lists;
+mod lru;
+mod policy;
+pub mod registry;
+mod s3_fifo;
+mod sieve;
+mod two_list;
+
+pub use clock::Clock;
+pub use fifo::Fifo;
+pub use generational::Generational;
+pub use ghost::Ghost;
+pub use index::{Index, MOST};
+pub use lfu_ageing::LfuAgeing;
+pub use lists::Lists;
+pub use lru::Lru;
+pub use policy::{Dirty, Policy, Slot};
+pub use s3_fifo::S3Fifo;
+pub use sieve::Sieve;
+pub use two_list::TwoList;

@@ -1,0 +1,139 @@
+//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi 2023, "FIFO queues are all you need for cache eviction",
+//! SOSP), in the form of the authors' simulator: promotion from the small queue takes two uses
+//! after the first, the main queue counts to three, and a page found among the ghosts is admitted
+//! to the main queue.
+
+use crate::{Dirty, Ghost, Lists, Policy, Slot};
+
+const SMALL: u32 = 0;
+const MAIN: u32 = 1;
+
+/// Uses, besides the first, that lead from the small queue to the main one.
+const PROMOTE: u8 = 2;
+/// Rounds that uses are worth in the main queue at most.
+const ROUNDS: u8 = 3;
+
+/// A small queue that new pages must be used in to reach the main one, and ghosts of those that
+/// were not.
+#[derive(Debug)]
+pub struct S3Fifo {
+    queues: Lists,
+    /// Pages of the two queues.
+    pages: [u32; 2],
+    /// Nine tenths of all, rounded up; the small queue has the rest.
+    main_size: u32,
+    slots: Vec<Known>,
+    objects: Vec<u64>,
+    ghost: Ghost,
+    /// Whether the object that is about to be admitted was among the ghosts.
+    returns: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    uses: u8,
+    queue: u8,
+}
+
+impl S3Fifo {
+    fn push(&mut self, queue: u32, slot: Slot, uses: u8) {
+        self.slots[slot as usize] = Known {
+            uses,
+            queue: queue as u8,
+        };
+        self.pages[queue as usize] += 1;
+        self.queues.push_newest(queue, slot);
+    }
+
+    fn pop(&mut self, queue: u32) -> Option<Slot> {
+        let slot = self.queues.oldest(queue)?;
+        self.queues.unlink(slot);
+        self.pages[queue as usize] -= 1;
+        Some(slot)
+    }
+
+    /// The small queue's first page that was not used enough; it becomes a ghost.
+    fn evict_small(&mut self) -> Option<Slot> {
+        loop {
+            let slot = self.pop(SMALL)?;
+            let uses = self.slots[slot as usize].uses;
+            if uses < PROMOTE {
+                self.ghost.push(self.objects[slot as usize]);
+                return Some(slot);
+            }
+            self.push(MAIN, slot, 0);
+        }
+    }
+
+    /// The main queue's first page without uses left.
+    fn evict_main(&mut self) -> Option<Slot> {
+        loop {
+            let slot = self.pop(MAIN)?;
+            let uses = self.slots[slot as usize].uses;
+            if uses == 0 {
+                return Some(slot);
+            }
+            self.push(MAIN, slot, uses.min(ROUNDS) - 1);
+        }
+    }
+}
+
+impl Policy for S3Fifo {
+    fn new(slots: u32) -> Self {
+        let small = slots / 10;
+        Self {
+            queues: Lists::new(slots, 2),
+            pages: [0; 2],
+            main_size: slots - small,
+            slots: vec![Known::default(); slots as usize],
+            objects: vec![0; slots as usize],
+            ghost: Ghost::new((u64::from(slots) * 9 / 10) as u32),
+            returns: false,
+        }
+    }
+
+    fn miss(&mut self, object: u64) {
+        self.returns = self.ghost.take(object);
+    }
+
+    #[inline]
+    fn admit(&mut self, slot: Slot, object: u64) {
+        self.objects[slot as usize] = object;
+        let queue = if std::mem::take(&mut self.returns) {
+            MAIN
+        } else {
+            SMALL
+        };
+        self.push(queue, slot, 0);
+    }
+
+    #[inline]
+    fn access(&mut self, slot: Slot) {
+        let uses = &mut self.slots[slot as usize].uses;
+        *uses = uses.saturating_add(1);
+    }
+
+    fn evict(&mut self) -> Option<Slot> {
+        if self.pages[MAIN as usize] > self.main_size || self.pages[SMALL as usize] == 0 {
+            self.evict_main()
+        } else {
+            // All of the small queue may have moved to the main one.
+            self.evict_small().or_else(|| self.evict_main())
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.pages[usize::from(self.slots[slot as usize].queue)] -= 1;
+        self.queues.unlink(slot);
+    }
+
+    /// Another round of the same queue.
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        let Known { uses, queue } = self.slots[slot as usize];
+        if u32::from(queue) == SMALL {
+            self.ghost.take(self.objects[slot as usize]);
+        }
+        self.push(queue.into(), slot, uses);
+        Dirty::WriteBehind
+    }
+}

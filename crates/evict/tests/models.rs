@@ -1,0 +1,564 @@
+//! Every policy against the plainest program that does the same: same victims, request by request.
+
+use evict::{Dirty, Policy, Slot};
+use proptest::prelude::*;
+use std::collections::{HashMap, VecDeque};
+
+/// What happens to an object.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Request(u64),
+    Dirty(u64),
+    Remove(u64),
+    /// Everything dirty has been written.
+    Clean,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    // Objects of low number are popular.
+    let object = || prop_oneof![3 => 0_u64..8, 2 => 0_u64..40, 1 => 0_u64..200];
+    prop::collection::vec(
+        prop_oneof![
+            12 => object().prop_map(Step::Request),
+            3 => object().prop_map(Step::Dirty),
+            1 => object().prop_map(Step::Remove),
+            1 => Just(Step::Clean),
+        ],
+        0..600,
+    )
+}
+
+#[derive(Default, Clone, Copy)]
+struct Page {
+    dirty: bool,
+    put_back: bool,
+}
+
+/// Runs both over a small cache and compares every answer.
+fn same<P: Policy, M: Policy>(slots: u32, steps: &[Step]) {
+    let (mut policy, mut model) = (P::new(slots), M::new(slots));
+    let mut cached: HashMap<u64, Slot> = HashMap::new();
+    let mut holds: Vec<Option<u64>> = vec![None; slots as usize];
+    let mut pages = vec![Page::default(); slots as usize];
+    for step in steps {
+        match *step {
+            Step::Request(object) | Step::Dirty(object) => {
+                let slot = match cached.get(&object) {
+                    Some(&slot) => {
+                        policy.access(slot);
+                        model.access(slot);
+                        slot
+                    }
+                    None => {
+                        policy.miss(object);
+                        model.miss(object);
+                        let slot = match holds.iter().position(Option::is_none) {
+                            Some(free) => free as Slot,
+                            None => evict(&mut policy, &mut model, &mut pages),
+                        };
+                        if let Some(old) = holds[slot as usize].replace(object) {
+                            cached.remove(&old);
+                        }
+                        cached.insert(object, slot);
+                        pages[slot as usize] = Page::default();
+                        policy.admit(slot, object);
+                        model.admit(slot, object);
+                        slot
+                    }
+                };
+                pages[slot as usize].dirty |= matches!(step, Step::Dirty(_));
+            }
+            Step::Remove(object) => {
+                if let Some(slot) = cached.remove(&object) {
+                    holds[slot as usize] = None;
+                    policy.remove(slot);
+                    model.remove(slot);
+                }
+            }
+            Step::Clean => {
+                for slot in 0..slots {
+                    let page = std::mem::take(&mut pages[slot as usize]);
+                    if page.put_back && holds[slot as usize].is_some() {
+                        policy.cleaned(slot);
+                        model.cleaned(slot);
+                    }
+                }
+            }
+        }
+    }
+    // What is left leaves in the same order.
+    for _ in 0..=holds.iter().flatten().count() {
+        assert_eq!(policy.evict(), model.evict());
+    }
+    assert_eq!(policy.evict(), None);
+}
+
+/// A page that can be taken, after at most a few dirty ones.
+fn evict(policy: &mut impl Policy, model: &mut impl Policy, pages: &mut [Page]) -> Slot {
+    for _ in 0..5 {
+        let slot = policy.evict().expect("a full cache");
+        assert_eq!(model.evict(), Some(slot));
+        let page = &mut pages[slot as usize];
+        if !page.dirty {
+            return slot;
+        }
+        let answer = policy.dirty(slot);
+        assert_eq!(model.dirty(slot), answer);
+        match answer {
+            Dirty::Write => return slot,
+            Dirty::WriteBehind => page.put_back = true,
+            Dirty::Skip => {}
+        }
+    }
+    let slot = pages.iter().position(|p| p.dirty).expect("a dirty page") as Slot;
+    policy.remove(slot);
+    model.remove(slot);
+    slot
+}
+
+/// A queue whose front is the oldest.
+type Queue = VecDeque<Slot>;
+
+fn drop_from(queue: &mut Queue, slot: Slot) -> bool {
+    let at = queue.iter().position(|s| *s == slot);
+    at.and_then(|at| queue.remove(at)).is_some()
+}
+
+struct Fifo(Queue);
+
+impl Policy for Fifo {
+    fn new(_: u32) -> Self {
+        Self(Queue::new())
+    }
+    fn admit(&mut self, slot: Slot, _: u64) {
+        self.0.push_back(slot);
+    }
+    fn access(&mut self, _: Slot) {}
+    fn evict(&mut self) -> Option<Slot> {
+        self.0.pop_front()
+    }
+    fn remove(&mut self, slot: Slot) {
+        drop_from(&mut self.0, slot);
+    }
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        self.0.push_back(slot);
+        Dirty::WriteBehind
+    }
+}
+
+struct Lru(Queue);
+
+impl Policy for Lru {
+    fn new(_: u32) -> Self {
+        Self(Queue::new())
+    }
+    fn admit(&mut self, slot: Slot, _: u64) {
+        self.0.push_back(slot);
+    }
+    fn access(&mut self, slot: Slot) {
+        drop_from(&mut self.0, slot);
+        self.0.push_back(slot);
+    }
+    fn evict(&mut self) -> Option<Slot> {
+        self.0.pop_front()
+    }
+    fn remove(&mut self, slot: Slot) {
+        drop_from(&mut self.0, slot);
+    }
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        self.0.push_back(slot);
+        Dirty::WriteBehind
+    }
+}
+
+/// A ring of frames with a hand: the textbook's form. New pages go just behind the hand.
+struct Clock {
+    ring: Vec<(Slot, bool)>,
+    hand: usize,
+}
+
+impl Clock {
+    fn put_behind_hand(&mut self, slot: Slot) {
+        self.ring.insert(self.hand, (slot, false));
+        self.hand += 1;
+    }
+}
+
+impl Policy for Clock {
+    fn new(_: u32) -> Self {
+        Self {
+            ring: Vec::new(),
+            hand: 0,
+        }
+    }
+    fn admit(&mut self, slot: Slot, _: u64) {
+        self.put_behind_hand(slot);
+    }
+    fn access(&mut self, slot: Slot) {
+        self.ring.iter_mut().find(|p| p.0 == slot).unwrap().1 = true;
+    }
+    fn evict(&mut self) -> Option<Slot> {
+        if self.ring.is_empty() {
+            return None;
+        }
+        loop {
+            self.hand %= self.ring.len();
+            if !self.ring[self.hand].1 {
+                return Some(self.ring.remove(self.hand).0);
+            }
+            self.ring[self.hand].1 = false;
+            self.hand += 1;
+        }
+    }
+    fn remove(&mut self, slot: Slot) {
+        let at = self.ring.iter().position(|p| p.0 == slot).unwrap();
+        self.ring.remove(at);
+        if at < self.hand {
+            self.hand -= 1;
+        }
+    }
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        self.put_behind_hand(slot);
+        Dirty::WriteBehind
+    }
+}
+
+/// Pages in order, oldest first, and the hand as a place between them.
+struct Sieve {
+    pages: Vec<(Slot, bool)>,
+    hand: usize,
+}
+
+impl Policy for Sieve {
+    fn new(_: u32) -> Self {
+        Self {
+            pages: Vec::new(),
+            hand: 0,
+        }
+    }
+    fn admit(&mut self, slot: Slot, _: u64) {
+        // A hand at the newest end has come round to the oldest one.
+        if self.hand == self.pages.len() {
+            self.hand = 0;
+        }
+        self.pages.push((slot, false));
+    }
+    fn access(&mut self, slot: Slot) {
+        self.pages.iter_mut().find(|p| p.0 == slot).unwrap().1 = true;
+    }
+    fn evict(&mut self) -> Option<Slot> {
+        if self.pages.is_empty() {
+            return None;
+        }
+        loop {
+            if self.hand == self.pages.len() {
+                self.hand = 0;
+            }
+            if !self.pages[self.hand].1 {
+                return Some(self.pages.remove(self.hand).0);
+            }
+            self.pages[self.hand].1 = false;
+            self.hand += 1;
+        }
+    }
+    fn remove(&mut self, slot: Slot) {
+        let at = self.pages.iter().position(|p| p.0 == slot).unwrap();
+        self.pages.remove(at);
+        if at < self.hand {
+            self.hand -= 1;
+        }
+    }
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        self.pages.insert(self.hand, (slot, false));
+        self.hand += 1;
+        Dirty::WriteBehind
+    }
+}
+
+struct S3Fifo {
+    small: VecDeque<(Slot, u32)>,
+    main: VecDeque<(Slot, u32)>,
+    ghosts: VecDeque<u64>,
+    object: HashMap<Slot, u64>,
+    from_main: bool,
+    uses: u32,
+    returns: bool,
+    slots: usize,
+}
+
+impl Policy for S3Fifo {
+    fn new(slots: u32) -> Self {
+        Self {
+            small: VecDeque::new(),
+            main: VecDeque::new(),
+            ghosts: VecDeque::new(),
+            object: HashMap::new(),
+            from_main: false,
+            uses: 0,
+            returns: false,
+            slots: slots as usize,
+        }
+    }
+    fn miss(&mut self, object: u64) {
+        let at = self.ghosts.iter().position(|g| *g == object);
+        self.returns = at.and_then(|at| self.ghosts.remove(at)).is_some();
+    }
+    fn admit(&mut self, slot: Slot, object: u64) {
+        self.object.insert(slot, object);
+        if self.returns {
+            self.main.push_back((slot, 0));
+        } else {
+            self.small.push_back((slot, 0));
+        }
+    }
+    fn access(&mut self, slot: Slot) {
+        let mut all = self.small.iter_mut().chain(&mut self.main);
+        all.find(|p| p.0 == slot).unwrap().1 += 1;
+    }
+    fn evict(&mut self) -> Option<Slot> {
+        let main_size = self.slots - self.slots / 10;
+        if self.main.len() <= main_size {
+            while let Some((slot, uses)) = self.small.pop_front() {
+                if uses >= 2 {
+                    self.main.push_back((slot, 0));
+                    continue;
+                }
+                (self.from_main, self.uses) = (false, uses);
+                self.ghosts.push_back(self.object[&slot]);
+                if self.ghosts.len() > self.slots * 9 / 10 {
+                    self.ghosts.pop_front();
+                }
+                return Some(slot);
+            }
+        }
+        while let Some((slot, uses)) = self.main.pop_front() {
+            if uses == 0 {
+                (self.from_main, self.uses) = (true, 0);
+                return Some(slot);
+            }
+            self.main.push_back((slot, uses.min(3) - 1));
+        }
+        None
+    }
+    fn remove(&mut self, slot: Slot) {
+        self.small.retain(|p| p.0 != slot);
+        self.main.retain(|p| p.0 != slot);
+    }
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        if self.from_main {
+            self.main.push_back((slot, 0));
+        } else {
+            let object = self.object[&slot];
+            self.ghosts.retain(|g| *g != object);
+            self.small.push_back((slot, self.uses));
+        }
+        Dirty::WriteBehind
+    }
+}
+
+struct TwoList {
+    inactive: VecDeque<(Slot, bool)>,
+    active: VecDeque<(Slot, bool)>,
+    referenced: bool,
+}
+
+impl Policy for TwoList {
+    fn new(_: u32) -> Self {
+        Self {
+            inactive: VecDeque::new(),
+            active: VecDeque::new(),
+            referenced: false,
+        }
+    }
+    fn admit(&mut self, slot: Slot, _: u64) {
+        self.inactive.push_back((slot, false));
+    }
+    fn access(&mut self, slot: Slot) {
+        if let Some(p) = self.active.iter_mut().find(|p| p.0 == slot) {
+            p.1 = true;
+            return;
+        }
+        let at = self.inactive.iter().position(|p| p.0 == slot).unwrap();
+        if self.inactive[at].1 {
+            self.inactive.remove(at);
+            self.active.push_back((slot, false));
+        } else {
+            self.inactive[at].1 = true;
+        }
+    }
+    fn evict(&mut self) -> Option<Slot> {
+        if self.active.len() > self.inactive.len() {
+            for page in self.active.drain(..self.active.len().min(32)) {
+                self.inactive.push_back(page);
+            }
+        }
+        let (slot, referenced) = self.inactive.pop_front()?;
+        self.referenced = referenced;
+        Some(slot)
+    }
+    fn remove(&mut self, slot: Slot) {
+        self.inactive.retain(|p| p.0 != slot);
+        self.active.retain(|p| p.0 != slot);
+    }
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        self.inactive.push_back((slot, false));
+        if self.referenced {
+            Dirty::Skip
+        } else {
+            Dirty::WriteBehind
+        }
+    }
+    fn cleaned(&mut self, slot: Slot) {
+        if let Some(at) = self.inactive.iter().position(|p| p.0 == slot) {
+            let page = self.inactive.remove(at).unwrap();
+            self.inactive.push_front(page);
+        }
+    }
+}
+
+/// Every page with its count and the time of its last use, order kept by sorting.
+struct LfuAgeing {
+    pages: Vec<(u32, Slot)>,
+    hooks: u64,
+    slots: u64,
+    last: u32,
+}
+
+impl LfuAgeing {
+    fn tick(&mut self) {
+        self.hooks += 1;
+        if self.hooks.is_multiple_of(8 * self.slots) {
+            // Stable: pages of equal halves stay in the order of their counts and uses.
+            self.pages.sort_by_key(|p| p.0);
+            self.pages.iter_mut().for_each(|p| p.0 /= 2);
+        }
+    }
+    fn take(&mut self, slot: Slot) -> u32 {
+        let at = self.pages.iter().position(|p| p.1 == slot).unwrap();
+        self.pages.remove(at).0
+    }
+}
+
+impl Policy for LfuAgeing {
+    fn new(slots: u32) -> Self {
+        Self {
+            pages: Vec::new(),
+            hooks: 0,
+            slots: slots.into(),
+            last: 0,
+        }
+    }
+    fn admit(&mut self, slot: Slot, _: u64) {
+        self.pages.push((1, slot));
+        self.tick();
+    }
+    fn access(&mut self, slot: Slot) {
+        let count = self.take(slot);
+        self.pages.push(((count + 1).min(63), slot));
+        self.tick();
+    }
+    fn evict(&mut self) -> Option<Slot> {
+        // The first of the least: the longest unused.
+        let (count, slot) = *self.pages.iter().min_by_key(|p| p.0)?;
+        self.take(slot);
+        self.last = count;
+        Some(slot)
+    }
+    fn remove(&mut self, slot: Slot) {
+        self.take(slot);
+    }
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        self.pages.push((self.last, slot));
+        Dirty::WriteBehind
+    }
+}
+
+/// The generations as queues, oldest first.
+struct Generational(VecDeque<VecDeque<(Slot, u32)>>);
+
+impl Policy for Generational {
+    fn new(_: u32) -> Self {
+        Self(vec![VecDeque::new(); 4].into())
+    }
+    fn admit(&mut self, slot: Slot, _: u64) {
+        self.0[0].push_back((slot, 0));
+    }
+    fn access(&mut self, slot: Slot) {
+        let mut all = self.0.iter_mut().flatten();
+        all.find(|p| p.0 == slot).unwrap().1 += 1;
+    }
+    fn evict(&mut self) -> Option<Slot> {
+        if self.0.iter().all(VecDeque::is_empty) {
+            return None;
+        }
+        loop {
+            let Some((slot, uses)) = self.0[0].pop_front() else {
+                self.0.pop_front();
+                self.0.push_back(VecDeque::new());
+                continue;
+            };
+            let to = match uses {
+                0 => return Some(slot),
+                1..3 => 1,
+                3..7 => 2,
+                _ => 3,
+            };
+            self.0[to].push_back((slot, 0));
+        }
+    }
+    fn remove(&mut self, slot: Slot) {
+        for generation in &mut self.0 {
+            generation.retain(|p| p.0 != slot);
+        }
+    }
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        self.0[1].push_back((slot, 0));
+        Dirty::WriteBehind
+    }
+}
+
+macro_rules! models {
+    ($($test:ident: $policy:ident;)+) => {
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases(400))]
+            $(
+                #[test]
+                fn $test(slots in 1_u32..50, steps in steps()) {
+                    same::<evict::$policy, $policy>(slots, &steps);
+                }
+            )+
+        }
+    };
+}
+
+models! {
+    fifo: Fifo;
+    lru: Lru;
+    clock: Clock;
+    sieve: Sieve;
+    s3_fifo: S3Fifo;
+    two_list: TwoList;
+    lfu_ageing: LfuAgeing;
+    generational: Generational;
+}
+
+struct Names;
+
+impl evict::registry::Visitor for Names {
+    type Output = &'static str;
+    fn visit<P: Policy + 'static>(self) -> &'static str {
+        std::any::type_name::<P>()
+    }
+}
+
+#[test]
+fn the_registry_has_every_policy_once() {
+    let mut types: Vec<_> = evict::registry::ALL
+        .iter()
+        .map(|e| evict::registry::visit(e.name, Names).expect("its own name"))
+        .collect();
+    types.sort_unstable();
+    types.dedup();
+    assert_eq!(types.len(), 8);
+    assert_eq!(evict::registry::visit("mru", Names), None);
+}

@@ -1,0 +1,388 @@
+//! The table `[workload]`: a command line, a trace or a fio job file.
+
+use super::command;
+use super::expand::{Choices, alternatives};
+use super::machine::find_near;
+use super::node::{Node, Table};
+use super::read::read;
+use crate::diagnostic::{Diagnostic, Place, Source, one_of};
+use mm::zone::ZoneType;
+use sim::spec::Machine;
+use std::path::{Path, PathBuf};
+use trace::{Format, Options, Survey, TraceError, Unit};
+use workload::{Replay, Script, Timing, fio};
+
+/// What runs; one of them is there.
+const KINDS: [&str; 3] = ["command", "trace", "fio"];
+/// Keys that go with `trace`.
+const TRACE_KEYS: [&str; 4] = ["timing", "lenient", "format", "unit"];
+
+/// Every key of the table.
+const KEYS: [&str; 8] = [
+    "command", "trace", "fio", "timing", "lenient", "format", "unit", "membind",
+];
+
+/// What runs, and where.
+#[derive(Clone)]
+pub struct Workload {
+    /// What runs.
+    pub script: Script,
+    /// The node that its memory comes from, and the place that says so.
+    pub membind: Option<(u32, Place)>,
+}
+
+/// The workloads of an experiment in `folder`, with the choices that lead to each.
+///
+/// # Errors
+/// What can't be read or run.
+pub fn workloads(node: &Node, folder: &Path) -> Result<Vec<(Choices, Workload)>, Diagnostic> {
+    let scripts = scripts(node, folder)?;
+    let bindings = bindings(node.table().and_then(|t| t.get("membind")))?;
+    let mut all = Vec::with_capacity(scripts.len() * bindings.len());
+    for (choices, script) in &scripts {
+        for (bound, membind) in &bindings {
+            let workload = Workload {
+                script: script.clone(),
+                membind: membind.clone(),
+            };
+            all.push(([&choices[..], bound].concat(), workload));
+        }
+    }
+    Ok(all)
+}
+
+/// The nodes that `workload.membind` names, each with its place.
+type Bindings = Vec<(Choices, Option<(u32, Place)>)>;
+
+fn bindings(membind: Option<&Node>) -> Result<Bindings, Diagnostic> {
+    let path = "workload.membind";
+    let Some(membind) = membind else {
+        return Ok(vec![(Choices::new(), None)]);
+    };
+    let nodes = alternatives(membind, path)?;
+    let several = nodes.len() > 1;
+    nodes
+        .into_iter()
+        .map(|(text, at)| {
+            let choices = several.then(|| (path.to_owned(), text));
+            let node: u32 = read(at, path)?;
+            Ok((
+                choices.into_iter().collect(),
+                Some((node, at.place.clone())),
+            ))
+        })
+        .collect()
+}
+
+fn scripts(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
+    let Some(table) = node.table() else {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!("`workload`: {} does not fit here", node.kind()),
+            "accepted: a table [workload] with the key `command`, `trace` or `fio`",
+        ));
+    };
+    if let Some(e) = table.0.iter().find(|e| !KEYS.contains(&e.key.as_str())) {
+        let what = format!("unknown key `workload.{}`", e.key);
+        return Err(Diagnostic::at(&e.place, what, one_of(&e.key, &KEYS)));
+    }
+    let mut kinds = table.0.iter().filter(|e| KINDS.contains(&e.key.as_str()));
+    let Some(kind) = kinds.next() else {
+        return Err(Diagnostic::at(
+            &node.place,
+            "missing key `workload.command`",
+            "accepted: `command`, a command line in quotes; `trace`, a trace's file; or `fio`, a job file",
+        ));
+    };
+    if let Some(second) = kinds.next() {
+        return Err(Diagnostic::at(
+            &second.place,
+            format!("`workload.{}` beside `workload.{}`", second.key, kind.key),
+            "accepted: one of them; an experiment compares policies under one kind of workload",
+        ));
+    }
+    let extra = table
+        .0
+        .iter()
+        .find(|e| TRACE_KEYS.contains(&e.key.as_str()));
+    if let Some(e) = extra.filter(|_| kind.key != "trace") {
+        return Err(Diagnostic::at(
+            &e.place,
+            format!("`workload.{}` without `workload.trace`", e.key),
+            "accepted: it beside `trace`",
+        ));
+    }
+    match kind.key.as_str() {
+        "trace" => traces(table, &kind.node, folder),
+        "fio" => job_files(&kind.node, folder),
+        _ => commands(&kind.node),
+    }
+}
+
+fn commands(node: &Node) -> Result<Vec<(Choices, Script)>, Diagnostic> {
+    let lines = alternatives(node, "workload.command")?;
+    let several = lines.len() > 1;
+    lines
+        .into_iter()
+        .map(|(text, node)| {
+            let choices = several.then(|| ("workload.command".to_owned(), text));
+            Ok((choices.into_iter().collect(), command::script(node)?))
+        })
+        .collect()
+}
+
+fn job_files(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
+    let files = alternatives(node, "workload.fio")?;
+    let several = files.len() > 1;
+    files
+        .into_iter()
+        .map(|(name, node)| {
+            let path = file(node, "workload.fio", &name, folder)?;
+            let shown = path.display().to_string();
+            let text = std::fs::read_to_string(&path).map_err(|e| {
+                Diagnostic::at(
+                    &node.place,
+                    format!("`workload.fio`: {shown} can't be read: {e}"),
+                    "accepted: a fio job file",
+                )
+            })?;
+            let source = Source::new(shown, text);
+            let jobs = fio::parse(source.text()).map_err(|e| {
+                let place = Place {
+                    source: source.clone(),
+                    span: e.span,
+                };
+                Diagnostic::at(&place, e.message, format!("accepted: {}", e.accepted))
+            })?;
+            let choices = several.then(|| ("workload.fio".to_owned(), name));
+            Ok((choices.into_iter().collect(), jobs.script()))
+        })
+        .collect()
+}
+
+fn traces(table: &Table, node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
+    let options = Options {
+        format: named(table, "format", &Format::NAMES, Format::parse)?,
+        lenient: match table.get("lenient") {
+            Some(node) => read(node, "workload.lenient")?,
+            None => false,
+        },
+        unit: named(table, "unit", &Unit::NAMES, Unit::parse)?.unwrap_or_default(),
+    };
+    let timings = match table.get("timing") {
+        Some(node) => alternatives(node, "workload.timing")?
+            .into_iter()
+            .map(|(text, node)| {
+                let known = Timing::parse(&text);
+                let timing = known.ok_or_else(|| unknown(node, "timing", &text, &Timing::NAMES))?;
+                Ok((text, timing))
+            })
+            .collect::<Result<Vec<_>, Diagnostic>>()?,
+        None => vec![(String::new(), Timing::default())],
+    };
+    let files = alternatives(node, "workload.trace")?;
+    let mut scripts = Vec::new();
+    for (name, node) in &files {
+        let path = file(node, "workload.trace", name, folder)?;
+        let survey = Survey::of(&path, &options).map_err(|e| {
+            Diagnostic::at(
+                &node.place,
+                format!("`workload.trace`: {e}"),
+                format!("accepted: {}", e.accepted),
+            )
+        })?;
+        if survey.files.len() > MOST_FILES {
+            return Err(Diagnostic::at(
+                &node.place,
+                format!("`workload.trace`: {name} has {} files", survey.files.len()),
+                format!("accepted: traces of at most {MOST_FILES} files"),
+            ));
+        }
+        for (text, timing) in &timings {
+            let replay = Replay::new(path.clone(), options, *timing, survey.clone());
+            let mut choices = Choices::new();
+            if files.len() > 1 {
+                choices.push(("workload.trace".into(), name.clone()));
+            }
+            if timings.len() > 1 {
+                choices.push(("workload.timing".into(), text.clone()));
+            }
+            scripts.push((choices, replay.script()));
+        }
+    }
+    Ok(scripts)
+}
+
+/// Files that a world has room for beside its own.
+const MOST_FILES: usize = 60_000;
+
+/// The path of a file that an experiment names.
+fn file(node: &Node, key: &str, name: &str, folder: &Path) -> Result<PathBuf, Diagnostic> {
+    let _: String = read(node, key)?;
+    find_near(folder, name).map_err(|e| {
+        Diagnostic::at(
+            &node.place,
+            format!("`{key}`: {name}: {e}"),
+            "accepted: a file, relative to the experiment's folder or a folder above it",
+        )
+    })
+}
+
+fn named<T>(
+    table: &Table,
+    key: &str,
+    names: &[&str],
+    parse: fn(&str) -> Option<T>,
+) -> Result<Option<T>, Diagnostic> {
+    let Some(node) = table.get(key) else {
+        return Ok(None);
+    };
+    let text: String = read(node, &format!("workload.{key}"))?;
+    match parse(&text) {
+        Some(value) => Ok(Some(value)),
+        None => Err(unknown(node, key, &text, names)),
+    }
+}
+
+fn unknown(node: &Node, key: &str, text: &str, names: &[&str]) -> Diagnostic {
+    Diagnostic::at(
+        &node.place,
+        format!("`workload.{key}`: unknown value `{text}`"),
+        one_of(text, names),
+    )
+}
+
+/// Checks that a machine has the node that a workload is bound to, and room on its disk for the
+/// files which the workload finds there.
+///
+/// # Errors
+/// It has not.
+pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), Diagnostic> {
+    if let Some((node, place)) = &workload.membind {
+        has_node(*node, place, machine)?;
+    }
+    let script = &workload.script;
+    let pages: u64 = script.files.iter().map(|f| f.len.div_ceil(4096)).sum();
+    let capacity = machine.disk.capacity.0;
+    if pages.saturating_mul(4096) <= capacity {
+        return Ok(());
+    }
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    Err(Diagnostic::at(
+        &node.place,
+        format!(
+            "`workload`: its files take {:.1} GiB, and the disk of machine {} holds {:.1} GiB",
+            gib(pages.saturating_mul(4096)),
+            machine.name,
+            gib(capacity)
+        ),
+        "accepted: a machine with a larger `disk.capacity`",
+    ))
+}
+
+fn has_node(node: u32, place: &Place, machine: &Machine) -> Result<(), Diagnostic> {
+    let name = &machine.name;
+    let Some(spec) = machine.nodes.get(node as usize) else {
+        return Err(Diagnostic::at(
+            place,
+            format!("`workload.membind`: the machine `{name}` has no node {node}"),
+            format!("accepted: 0 to {}", machine.nodes.len().saturating_sub(1)),
+        ));
+    };
+    if spec.zones.iter().all(|z| z.zone == ZoneType::Movable) {
+        return Err(Diagnostic::at(
+            place,
+            format!("`workload.membind`: node {node} of `{name}` has only movable memory"),
+            "accepted: a node with a zone DMA, DMA32 or Normal",
+        ));
+    }
+    Ok(())
+}
+
+/// A complaint about a trace that was named on the command line.
+pub fn trace_error(e: &TraceError) -> Diagnostic {
+    Diagnostic::placeless(e.to_string(), format!("accepted: {}", e.accepted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Experiment, Overrides, parse};
+
+    const MACHINE: &str = "name = \"m\"\ncpus = 1\n[[node]]\nzones = [{ zone = \"DMA32\", \
+        size = \"512M\" }]\n[disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n";
+
+    /// An experiment with this `[workload]` beside some files.
+    fn experiment(workload: &str) -> Result<Experiment, Diagnostic> {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("good.csv", "0,1,4096\n1,2,4096\n"),
+            ("cut.csv", "0,1,4096\n1,2"),
+            ("far.csv", "0,1,4096\n0,262144,4096\n"),
+            ("none.txt", "Dear Sir,\n"),
+            ("good.fio", "[a]\nsize=1m\nrw=randrw\n"),
+            ("wrong.fio", "[a]\nsize=1m\nverify=md5\n"),
+        ] {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        let text = format!(
+            "name = \"t\"\niterations = 1\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
+             machine = \"m.toml\"\n[workload]\n{workload}\n"
+        );
+        let files = |name: &str| Ok((name.to_owned(), MACHINE.to_owned()));
+        let source = Source::new(dir.path().join("t.toml").display().to_string(), text);
+        parse(&source, &files, &Overrides::default())
+    }
+
+    #[test]
+    fn traces_and_timings_are_axes() {
+        let e =
+            experiment("trace = [\"good.csv\", \"far.csv\"]\ntiming = [\"recorded\", \"fast\"]");
+        // The second trace's file takes a page more than the disk has.
+        assert!(e.unwrap_err().message.contains("1.0 GiB"));
+        let e = experiment(
+            "trace = \"good.csv\"\ntiming = [\"recorded\", \"fast\"]\nunit = \"object\"",
+        );
+        let e = e.unwrap();
+        assert_eq!(e.axes, ["workload.timing"]);
+        let notes = |i: usize| &e.cells[i].spec.workload.notes;
+        assert!(notes(0)[0].contains("names of objects"), "{:?}", notes(0));
+        assert_eq!(e.cells.len(), 2);
+        let e = experiment("trace = \"cut.csv\"\nlenient = true").unwrap();
+        let notes = &e.cells[0].spec.workload.notes;
+        assert!(notes[1].starts_with("1 records"), "{notes:?}");
+        assert_eq!(experiment("fio = [\"good.fio\"]").unwrap().cells.len(), 1);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        for (workload, place, message) in [
+            ("trace = \"cut.csv\"", "\"cut.csv\"", "record at line 2"),
+            ("trace = \"none.txt\"", "\"none.txt\"", "format"),
+            ("trace = \"no.csv\"", "\"no.csv\"", "no such file"),
+            ("trace = 3", "3", "workload.trace"),
+            ("trace = \"good.csv\"\nformat = \"mp3\"", "\"mp3\"", "mp3"),
+            (
+                "trace = \"good.csv\"\ntiming = \"slow\"",
+                "\"slow\"",
+                "slow",
+            ),
+            ("trace = \"good.csv\"\nlenient = 1", "1", "lenient"),
+            ("trace = \"good.csv\"\nfio = \"good.fio\"", "fio", "beside"),
+            ("fio = \"good.fio\"\ntiming = \"fast\"", "timing", "without"),
+            ("fio = \"wrong.fio\"", "verify=md5", "not supported"),
+            ("fio = \"no.fio\"", "\"no.fio\"", "no such file"),
+            ("timing = \"fast\"", "[workload]", "missing key"),
+        ] {
+            let e = experiment(workload).expect_err(workload);
+            assert!(e.message.contains(message), "{workload}: {e}");
+            assert!(
+                e.accepted.contains("accepted"),
+                "{workload}: {}",
+                e.accepted
+            );
+            let found = e.place.as_ref().unwrap().text();
+            assert!(found.starts_with(place), "{workload}: {found}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A page of curves over the cache's size, in the report's style: one file without network.
+//!
+//! Charts are drawn by `page/curves.js`; tables are plain HTML.
+
+use super::{escape, fill};
+use serde::Serialize;
+
+/// Everything that the page shows.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// The title.
+    pub title: String,
+    /// The program's version.
+    pub version: String,
+    /// Sizes in pages, ascending: the horizontal axis.
+    pub sizes: Vec<u32>,
+    /// One chart and table each.
+    pub panels: Vec<Panel>,
+    /// What belongs to "how it was run", by name.
+    pub facts: Vec<(String, String)>,
+    /// What a reader must know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One figure over the sizes.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Panel {
+    /// The figure's name.
+    pub title: String,
+    /// What it is.
+    pub hint: String,
+    /// `share` for 0 to 1, `s` for seconds, empty for counts.
+    pub unit: String,
+    /// Digits behind the point in the table.
+    pub decimals: usize,
+    /// One line a policy.
+    pub lines: Vec<Line>,
+}
+
+/// A policy's values.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Line {
+    /// The policy's name.
+    pub name: String,
+    /// One value a size.
+    pub values: Vec<f64>,
+}
+
+#[derive(Serialize)]
+struct Payload<'a> {
+    sizes: &'a [u32],
+    panels: &'a [Panel],
+}
+
+/// The page, complete. The same [`Page`] gives the same bytes.
+pub fn html(page: &Page) -> String {
+    let payload = Payload {
+        sizes: &page.sizes,
+        panels: &page.panels,
+    };
+    let json = serde_json::to_string(&payload).expect("plain data always serializes");
+    let script = [
+        "(() => {\n\"use strict\";\n",
+        include_str!("page/format.js"),
+        include_str!("page/chart.js"),
+        include_str!("page/curves.js"),
+        "})();\n",
+    ]
+    .concat();
+    let sizes = match page.sizes[..] {
+        [] => "no sizes".to_owned(),
+        [one] => format!("{one} pages"),
+        [first, .., last] => format!("{} sizes, {first} to {last} pages", page.sizes.len()),
+    };
+    let version = escape::html(&page.version);
+    fill(
+        include_str!("page/curves.html"),
+        &[
+            ("title", escape::html(&page.title)),
+            ("css", include_str!("page/page.css").into()),
+            ("meta", format!("{sizes} · lowmark {version}")),
+            ("notes", notes(page)),
+            (
+                "tables",
+                page.panels.iter().map(|p| table(page, p)).collect(),
+            ),
+            ("run", facts(page)),
+            ("data", escape::json_in_script(&json)),
+            ("script", script),
+        ],
+    )
+}
+
+fn notes(page: &Page) -> String {
+    if page.notes.is_empty() {
+        return String::new();
+    }
+    let items: String = page
+        .notes
+        .iter()
+        .map(|n| format!("<li>{}</li>", escape::html(n)))
+        .collect();
+    format!("<aside class=\"notes\" aria-label=\"Notes\"><ul>{items}</ul></aside>")
+}
+
+fn table(page: &Page, panel: &Panel) -> String {
+    let unit = match &panel.unit[..] {
+        "" | "share" => String::new(),
+        unit => format!(" ({})", escape::html(unit)),
+    };
+    let head: String = panel
+        .lines
+        .iter()
+        .map(|l| {
+            format!(
+                "<th scope=\"col\" class=\"num\">{}</th>",
+                escape::html(&l.name)
+            )
+        })
+        .collect();
+    let row = |(i, size): (usize, &u32)| {
+        let cells: String = panel
+            .lines
+            .iter()
+            .filter_map(|l| l.values.get(i))
+            .map(|v| format!("<td class=\"num\">{v:.*}</td>", panel.decimals))
+            .collect();
+        format!("<tr><th scope=\"row\" class=\"num\">{size}</th>{cells}</tr>")
+    };
+    let rows: String = page.sizes.iter().enumerate().map(row).collect();
+    format!(
+        "<div class=\"scroll tall\" tabindex=\"0\"><table class=\"data-table\"><caption><b>{}</b>{unit}: {}</caption>\
+         <thead><tr><th scope=\"col\" class=\"num\">pages</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>",
+        escape::html(&panel.title),
+        escape::html(&panel.hint),
+    )
+}
+
+fn facts(page: &Page) -> String {
+    let items: String = page
+        .facts
+        .iter()
+        .map(|(n, v)| format!("<dt>{}</dt><dd>{}</dd>", escape::html(n), escape::html(v)))
+        .collect();
+    format!("<dl class=\"facts\">{items}</dl>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_holds_its_tables_and_no_foreign_markup() {
+        let page = Page {
+            title: "<b>".into(),
+            version: "1".into(),
+            sizes: vec![10, 20],
+            panels: vec![Panel {
+                title: "miss ratio".into(),
+                unit: "share".into(),
+                decimals: 3,
+                lines: vec![Line {
+                    name: "</script>".into(),
+                    values: vec![0.5, 0.25],
+                }],
+                ..Panel::default()
+            }],
+            facts: vec![("trace".into(), "a & b".into())],
+            notes: vec!["one".into()],
+        };
+        let html = html(&page);
+        assert_eq!(html, super::html(&page));
+        assert!(html.contains("<title>&lt;b&gt;</title>"));
+        assert!(html.contains("<td class=\"num\">0.250</td>"));
+        assert!(html.contains("2 sizes, 10 to 20 pages"));
+        assert!(html.contains("<dd>a &amp; b</dd>"));
+        assert_eq!(html.matches("</script>").count(), 2);
+    }
+}

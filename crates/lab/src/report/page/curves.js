@@ -1,0 +1,56 @@
+// Curves over the cache's size: one chart a figure, one line a policy, a shared horizontal axis.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const charts = document.getElementById("charts");
+
+const [least, most] = [data.sizes[0], data.sizes[data.sizes.length - 1]];
+// Equal ratios and wide ranges are drawn on a logarithmic axis, equal steps on a linear one.
+const n = data.sizes.length;
+const even = n > 2 && data.sizes[n - 1] - data.sizes[n - 2] < 1.5 * (data.sizes[1] - least);
+const log = !even && most / least >= 10;
+
+/** Ends of the axis and the decades or round numbers between them. */
+class Sizes extends SharedX {
+  ticks(n) {
+    const inner = super.ticks(n);
+    return inner.length > 1 ? inner : [this.lo, this.hi];
+  }
+}
+
+function lineStyle(i) {
+  const style = { color: COLORS[i % COLORS.length], marker: MARKERS[i % MARKERS.length] };
+  if (i >= COLORS.length) style.dash = "8 3";
+  return style;
+}
+
+if (data.sizes.length < 2) {
+  charts.append(make("p", { class: "missing" }, "One size makes no curve; the table has its figures."));
+} else {
+  const x = new Sizes(least, most, { log, format: (v) => `${plain(Math.round(v))} pages`, unit: " pages" });
+  for (const panel of data.panels) {
+    const format = panel.unit === "s" ? (v) => (v === 0 ? "0 s" : duration(v * 1e9)) : null;
+    const row = new Row({ unit: panel.unit, format });
+    const lines = panel.lines.map((line, i) =>
+      new Line(line.name, lineStyle(i), data.sizes, line.values, {
+        tag: row.format(line.values[line.values.length - 1]),
+      }));
+    const chart = new Chart(row, x, lines, {
+      policy: "", label: panel.title, height: 320, tag: `${plain(most)} pages`,
+    });
+    const heading = make("h3", {}, panel.title);
+    charts.append(heading, make("p", { class: "hint" }, panel.hint), chart.figure);
+  }
+  const hint = make("p", { class: "hint" }, "Drag to zoom, double-click or Escape to see all sizes.");
+  charts.append(hint);
+  document.addEventListener("keydown", (e) => { if (e.key === "Escape") x.reset(); });
+  x.redraw();
+  let width = charts.clientWidth;
+  new ResizeObserver(() => {
+    if (charts.clientWidth === width) return;
+    width = charts.clientWidth;
+    x.redraw();
+  }).observe(charts);
+  const print = (on) => () => { document.body.classList.toggle("printing", on); x.redraw(); };
+  window.addEventListener("beforeprint", print(true));
+  window.addEventListener("afterprint", print(false));
+}

@@ -1,0 +1,368 @@
+//! `lowmark machine`.
+
+use crate::cli;
+use crate::failure::Failure;
+use crate::text;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::diagnostic::Source;
+use lab::experiment::Overrides;
+use machine::capture::{Captured, Disk};
+use machine::describe::{self, Described, HEADER};
+use machine::probe::{self, Fit, Measurements, ProbeError};
+use machine::verify::{self, Report};
+use machine::{ReadError, Root};
+use miette::miette;
+use serde_json::json;
+use std::path::Path;
+
+/// How often the dirty limits of a running machine are looked at before they count as different:
+/// they move with every page, and the kernel does not read all counters at once.
+const LOOKS: usize = 50;
+
+/// Describes or verifies a machine.
+pub fn run(args: &cli::Machine) -> Result<(), Failure> {
+    let root = root(args)?;
+    let captured = Captured::read(&root).map_err(unreadable)?;
+    if let Some(dir) = &args.save {
+        let files = root
+            .save(dir)
+            .map_err(|e| Failure::System(miette!("{e}")))?;
+        eprintln!("{files} files saved in {}", dir.display());
+    }
+    if args.verify {
+        return verify(args, &root, captured);
+    }
+    if let Some(out) = &args.out {
+        may_write(out)?;
+    }
+    let disk = tested_disk(args, &captured)?.cloned();
+    let described = described(args, &captured, disk.as_ref(), None)?;
+    let Some(dir) = &args.probe else {
+        return deliver(args, &captured, &described, None);
+    };
+    // Measured last: what is wrong is said before a minute has gone.
+    let measurements = measure(args, dir)?;
+    let disk = match disk {
+        Some(disk) if args.disk.is_some() => disk,
+        _ => probed_disk(&captured, &measurements),
+    };
+    let fit = probe::fit(&measurements, &describe::likely_spec(&disk));
+    let described = self::described(args, &captured, Some(&disk), Some(&fit))?;
+    deliver(args, &captured, &described, Some(&fit))
+}
+
+/// The description, which an experiment can name.
+fn described(
+    args: &cli::Machine,
+    captured: &Captured,
+    disk: Option<&Disk>,
+    fit: Option<&Fit>,
+) -> Result<Described, Failure> {
+    let options = describe::Options {
+        name: args.name.as_deref(),
+        disk,
+        fit,
+    };
+    let described = describe::describe(captured, &options)
+        .map_err(|e| Failure::Input(miette!("this machine can't be described: {e}")))?;
+    check(&described)?;
+    Ok(described)
+}
+
+/// Measures the device below a folder, with progress on a terminal.
+fn measure(args: &cli::Machine, dir: &Path) -> Result<Measurements, Failure> {
+    let stop = crate::interrupt::flag_saying("stopping; once more to stop at once");
+    let options = probe::Options {
+        dir: dir.to_owned(),
+        size: args.probe_size,
+        time: args.probe_time,
+    };
+    // Hidden where standard error is no terminal.
+    let bar = ProgressBar::new(0).with_style(
+        ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a valid template"),
+    );
+    let measured = probe::measure(&options, &stop, |what, done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+        bar.set_message(what.to_owned());
+    });
+    bar.finish_and_clear();
+    measured.map_err(|e| match e {
+        ProbeError::Input { what, accepted } => Failure::Input(miette!(help = accepted, "{what}")),
+        ProbeError::Stopped => Failure::Stopped(e.to_string()),
+        ProbeError::System { .. } => Failure::System(miette!("{}: {e}", dir.display())),
+    })
+}
+
+/// The disk that was measured. A filesystem without a block device of its own is one of its size.
+fn probed_disk(captured: &Captured, measurements: &Measurements) -> Disk {
+    let found = captured.disk_of(&measurements.device);
+    found.cloned().unwrap_or_else(|| Disk {
+        name: format!("of device number {}", measurements.device),
+        number: Some(measurements.device.clone()),
+        bytes: measurements.filesystem_bytes,
+        ..Disk::default()
+    })
+}
+
+fn root(args: &cli::Machine) -> Result<Root, Failure> {
+    let Some(dir) = &args.root else {
+        return Ok(Root::live());
+    };
+    if dir.join("proc/zoneinfo").is_file() {
+        return Ok(Root::at(dir));
+    }
+    Err(Failure::Input(miette!(
+        help = "accepted: a folder with proc/zoneinfo and the like, such as `lowmark machine --save DIR` writes",
+        "{} holds no saved machine",
+        dir.display()
+    )))
+}
+
+fn unreadable(e: ReadError) -> Failure {
+    Failure::Input(miette!(
+        help = "accepted: the files of a Linux with 4 KiB pages, as `lowmark machine --save DIR` saves them",
+        "{e}"
+    ))
+}
+
+/// The disk that is asked for, or else the likely one.
+fn tested_disk<'a>(
+    args: &cli::Machine,
+    captured: &'a Captured,
+) -> Result<Option<&'a Disk>, Failure> {
+    let Some(name) = &args.disk else {
+        return Ok(describe::likely_disk(captured));
+    };
+    let found = captured.disks.iter().find(|d| d.name == *name);
+    let names: Vec<&str> = captured.disks.iter().map(|d| d.name.as_str()).collect();
+    found.map(Some).ok_or_else(|| {
+        Failure::Input(miette!(
+            help = lab::diagnostic::one_of(name, &names),
+            "no disk `{name}`"
+        ))
+    })
+}
+
+/// Reads the file as an experiment would: a machine that the engine refuses is no help.
+fn check(described: &Described) -> Result<(), Failure> {
+    let experiment = "name = \"check\"\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
+        machine = \"the captured machine\"\n[workload]\n\
+        command = \"dd if=/dev/zero of=disk/x bs=4k count=1\"\n";
+    let text = described.text.clone();
+    let files = move |name: &str| Ok((name.to_owned(), text.clone()));
+    let source = Source::new("check", experiment);
+    lab::experiment::parse(&source, &files, &Overrides::default())
+        .map(|_| ())
+        .map_err(|e| Failure::Input(e.into()))
+}
+
+fn deliver(
+    args: &cli::Machine,
+    captured: &Captured,
+    described: &Described,
+    fit: Option<&Fit>,
+) -> Result<(), Failure> {
+    if let Some(out) = &args.out {
+        write(out, &described.text)?;
+    }
+    for note in &described.notes {
+        eprintln!("note: {note}");
+    }
+    if args.json {
+        return text::print_json(&json!({
+            "machine": described.machine,
+            "notes": described.notes,
+            "captured": captured,
+            "probe": fit,
+        }));
+    }
+    match &args.out {
+        Some(out) => {
+            eprintln!(
+                "machine {} written to {}",
+                described.machine.name,
+                out.display()
+            );
+            Ok(())
+        }
+        None => text::print(&described.text),
+    }
+}
+
+/// Whether a file is to be had: a new one, or one that this command wrote.
+fn may_write(out: &Path) -> Result<(), Failure> {
+    match std::fs::read(out) {
+        Ok(there) if !there.starts_with(HEADER.as_bytes()) => Err(Failure::Input(miette!(
+            help = "accepted: a new file, or one that `lowmark machine` wrote",
+            "{} exists and is another's",
+            out.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the file whole or not at all.
+fn write(out: &Path, contents: &str) -> Result<(), Failure> {
+    may_write(out)?;
+    let mut name = out.as_os_str().to_owned();
+    name.push(".part");
+    let part = Path::new(&name);
+    std::fs::write(part, contents)
+        .and_then(|()| std::fs::rename(part, out))
+        .map_err(|e| {
+            let _ = std::fs::remove_file(part);
+            Failure::System(miette!("{} can't be written: {e}", out.display()))
+        })
+}
+
+fn verify(args: &cli::Machine, root: &Root, first: Captured) -> Result<(), Failure> {
+    let compare = |captured: &Captured| {
+        verify::verify(captured)
+            .map_err(|e| Failure::Input(miette!("this machine can't be verified: {e}")))
+    };
+    let (mut captured, mut looks) = (first, 1);
+    let mut report = compare(&captured)?;
+    // Only what moves is worth another look.
+    while root.is_live()
+        && looks < LOOKS
+        && report
+            .rows
+            .iter()
+            .any(|r| !r.is_equal() && r.of == "machine")
+    {
+        captured = Captured::read(root).map_err(unreadable)?;
+        report = compare(&captured)?;
+        looks += 1;
+    }
+    if args.json {
+        text::print_json(&json!({
+            "release": captured.release, "equal": report.is_equal(), "looks": looks, "report": report,
+        }))?;
+    } else {
+        text::print(&to_text(&captured, &report, looks))?;
+    }
+    if report.is_equal() {
+        return Ok(());
+    }
+    let wrong = report.rows.iter().filter(|r| !r.is_equal()).count();
+    Err(Failure::System(miette!(
+        "{wrong} of {} figures differ from the kernel's",
+        report.rows.len()
+    )))
+}
+
+fn to_text(captured: &Captured, report: &Report, looks: usize) -> String {
+    let mut table = text::table(["of", "figure", "computed", "kernel", ""]);
+    for row in &report.rows {
+        let verdict = if row.is_equal() { "equal" } else { "DIFFERS" };
+        table.add_row([
+            &row.of,
+            &row.what,
+            &row.computed.to_string(),
+            &row.actual.to_string(),
+            verdict,
+        ]);
+    }
+    let m = &report.min_free;
+    let raised = m.raised.map_or_else(
+        || "khugepaged does not run".to_owned(),
+        |kb| format!("khugepaged raises it to {kb} kB"),
+    );
+    let mut out = format!(
+        "Linux {}; pages of 4 KiB\n{table}\nmin_free_kbytes is {} kB, set by {}: the formula gives {} kB for the pages managed now, {raised}\n",
+        captured.release,
+        m.actual,
+        m.origin.phrase(),
+        m.formula,
+    );
+    if looks > 1 {
+        out += &format!("the moving counters were looked at {looks} times\n");
+    }
+    for note in &report.notes {
+        out += &format!("note: {note}\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn args(more: &[&str]) -> cli::Machine {
+        let capture = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../machine/tests/captures/small-vm"
+        );
+        let all = ["lowmark", "machine", "--root", capture];
+        match cli::Cli::parse_from(all.iter().chain(more)).command {
+            cli::Command::Machine(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_saved_machine_is_verified_and_written_for_an_experiment() {
+        run(&args(&["--verify"])).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("small.toml");
+        let write = args(&["--name", "small", "--out", out.to_str().unwrap()]);
+        run(&write).unwrap();
+        // Once more over its own file.
+        run(&write).unwrap();
+        let experiment = dir.path().join("e.toml");
+        let text = "name = \"e\"\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
+            machine = \"small.toml\"\n[workload]\ncommand = \"dd if=/dev/zero of=x bs=4k count=1\"\n";
+        std::fs::write(&experiment, text).unwrap();
+        let read = lab::experiment::load(&experiment, &Overrides::default()).unwrap();
+        assert_eq!(read.cells[0].machine, "small");
+        assert_eq!(
+            read.cells[0].spec.machine.sysctl.watermark_scale_factor,
+            Some(10)
+        );
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn another_s_file_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("mine.toml");
+        std::fs::write(&out, "precious").unwrap();
+        let failure = run(&args(&["--out", out.to_str().unwrap()])).unwrap_err();
+        assert!(matches!(failure, Failure::Input(_)));
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), "precious");
+    }
+
+    #[test]
+    fn wrong_input_is_the_user_s() {
+        for more in [&["--disk", "vdb"][..], &["--name", "a/b"]] {
+            let failure = run(&args(more)).unwrap_err();
+            assert!(matches!(failure, Failure::Input(_)), "{more:?}");
+        }
+        let nowhere = cli::Machine {
+            root: Some("/nonexistent".into()),
+            ..args(&[])
+        };
+        assert!(matches!(run(&nowhere), Err(Failure::Input(_))));
+    }
+
+    #[test]
+    fn figures_that_differ_are_a_failure() {
+        let capture = Captured::read(&root(&args(&[])).unwrap()).unwrap();
+        let saved = tempfile::tempdir().unwrap();
+        let from = root(&args(&[])).unwrap();
+        Captured::read(&from).unwrap();
+        from.save(saved.path()).unwrap();
+        let zones = saved.path().join("proc/zoneinfo");
+        let text = std::fs::read_to_string(&zones).unwrap();
+        let high = format!("high     {}", capture.zones[0].marks[2]);
+        assert!(text.contains(&high));
+        std::fs::write(&zones, text.replacen(&high, "high     9999", 1)).unwrap();
+        let altered = cli::Machine {
+            root: Some(saved.path().to_owned()),
+            ..args(&["--verify"])
+        };
+        assert!(matches!(run(&altered), Err(Failure::System(_))));
+    }
+}

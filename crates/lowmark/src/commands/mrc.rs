@@ -1,0 +1,398 @@
+//! `lowmark mrc`.
+
+use crate::cli::Mrc;
+use crate::commands::run::jobs;
+use crate::failure::Failure;
+use crate::text;
+use evict::registry;
+use lab::output::{self, File};
+use lab::report::curves::{Line, Page, Panel, html};
+use miette::miette;
+use replay::curve::{self, Curves, Plan, Point};
+use replay::{Unit, WriteModel};
+use serde_json::json;
+use trace::{Format, Options, TraceError};
+
+/// Runs the trace through every policy at every size.
+pub fn run(args: &Mrc) -> Result<(), Failure> {
+    let plan = plan(args)?;
+    if let Some(dir) = &args.out {
+        output::check_target(dir)?;
+    }
+    let curves = curve::run(&args.trace, &plan).map_err(unreadable)?;
+    if let Some(dir) = &args.out {
+        output::write_files(dir, &files(&curves))?;
+    }
+    if args.json {
+        return text::print_json(&document(&curves));
+    }
+    text::print(&tables(&curves))?;
+    if curves.skipped > 0 {
+        eprintln!(
+            "{} records could not be read and were skipped",
+            curves.skipped
+        );
+    }
+    if let Some(dir) = &args.out {
+        eprintln!("results in {}", dir.display());
+    }
+    Ok(())
+}
+
+/// A trace that can't be read, with what would be right.
+pub fn unreadable(e: TraceError) -> Failure {
+    Failure::Input(miette!(help = format!("accepted: {}", e.accepted), "{e}"))
+}
+
+fn plan(args: &Mrc) -> Result<Plan, Failure> {
+    let mut policies = Vec::new();
+    for name in &args.policy {
+        match (name.trim(), registry::find(name.trim())) {
+            ("all", _) => policies.extend(registry::ALL.iter().map(|e| e.name)),
+            (_, Some(entry)) => policies.push(entry.name),
+            (name, None) => {
+                return Err(Failure::Input(miette!(
+                    help = format!("accepted: all, {}", registry::names()),
+                    "`{name}` is no eviction policy"
+                )));
+            }
+        }
+    }
+    let mut seen = Vec::new();
+    policies.retain(|p| {
+        let new = !seen.contains(p);
+        seen.push(*p);
+        new
+    });
+    Ok(Plan {
+        options: Options {
+            format: args.format.as_deref().and_then(Format::parse),
+            lenient: args.lenient,
+            unit: trace::Unit::parse(&args.unit).unwrap_or_default(),
+        },
+        unit: if args.ignore_size {
+            Unit::Record
+        } else {
+            Unit::Page
+        },
+        sizes: args.sizes.0.clone(),
+        policies,
+        writes: if args.writes {
+            Some(model(args)?)
+        } else {
+            None
+        },
+        threads: jobs(args.jobs),
+    })
+}
+
+fn model(args: &Mrc) -> Result<WriteModel, Failure> {
+    let share = |option: &str, percent: f64| {
+        if (0.0..=100.0).contains(&percent) {
+            return Ok(percent / 100.0);
+        }
+        Err(Failure::Input(miette!(
+            help = "accepted: a percentage from 0 to 100",
+            "--{option} {percent} is no share of the cache"
+        )))
+    };
+    // From a page in a quarter of an hour to a page in a nanosecond.
+    if !(5e-6..=4e6).contains(&args.write_rate) {
+        return Err(Failure::Input(miette!(
+            help = "accepted: MiB a second, from 0.000005 to 4000000",
+            "--write-rate {} is no speed of a device",
+            args.write_rate
+        )));
+    }
+    Ok(WriteModel {
+        limit: share("dirty-limit", args.dirty_limit)?,
+        background: share("dirty-background", args.dirty_background)?,
+        page_ns: (1e9 / 256.0 / args.write_rate).round() as u64,
+        ..WriteModel::default()
+    })
+}
+
+fn document(curves: &Curves) -> serde_json::Value {
+    json!({ "lowmark": env!("CARGO_PKG_VERSION"), "mrc": curves })
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// A figure of a point, as a column of tables and a line of charts.
+struct Figure {
+    title: &'static str,
+    hint: &'static str,
+    unit: &'static str,
+    decimals: usize,
+    value: fn(&Point) -> f64,
+}
+
+const MISSES: Figure = Figure {
+    title: "miss ratio",
+    hint: "requests for pages that the cache did not hold, by all requests",
+    unit: "share",
+    decimals: 6,
+    value: |p| p.miss_ratio,
+};
+
+/// Those of writes: 0 where writes are not modelled, and then not shown.
+const WRITES: [Figure; 4] = [
+    Figure {
+        title: "stall",
+        hint: "time that requests waited at the dirty limit and for evicted pages to be written",
+        unit: "s",
+        decimals: 3,
+        value: |p| p.writes.map_or(0.0, |w| seconds(w.stall_ns())),
+    },
+    Figure {
+        title: "longest stall",
+        hint: "the longest wait of one request",
+        unit: "s",
+        decimals: 3,
+        value: |p| p.writes.map_or(0.0, |w| seconds(w.longest_stall_ns)),
+    },
+    Figure {
+        title: "dirty pages met",
+        hint: "times that an eviction met a page that was dirty or being written",
+        unit: "",
+        decimals: 0,
+        value: |p| p.writes.map_or(0.0, |w| w.dirty_met as f64),
+    },
+    Figure {
+        title: "pages written",
+        hint: "by the flusher and for evictions",
+        unit: "",
+        decimals: 0,
+        value: |p| {
+            p.writes
+                .map_or(0.0, |w| (w.flusher_writes + w.eviction_writes) as f64)
+        },
+    },
+];
+
+fn figures(curves: &Curves) -> Vec<&'static Figure> {
+    let writes = if curves.model.is_some() {
+        &WRITES[..]
+    } else {
+        &[]
+    };
+    std::iter::once(&MISSES).chain(writes).collect()
+}
+
+fn tables(curves: &Curves) -> String {
+    let mut out = match curves.objects {
+        Some(objects) => format!("{} requests for {objects} objects\n", curves.requests),
+        None => format!("{} requests\n", curves.requests),
+    };
+    for figure in figures(curves) {
+        let unit = match figure.unit {
+            "" | "share" => String::new(),
+            unit => format!(" ({unit})"),
+        };
+        out += &format!("\n{}{unit}: {}\n", figure.title, figure.hint);
+        let mut header = vec!["pages"];
+        header.extend(curves.curves.iter().map(|c| c.policy));
+        let mut table = text::table(header);
+        for (i, point) in curves.curves[0].points.iter().enumerate() {
+            let mut row = vec![point.size.to_string()];
+            row.extend(curves.curves.iter().map(|c| {
+                let value = (figure.value)(&c.points[i]);
+                format!("{value:.*}", figure.decimals)
+            }));
+            table.add_row(row);
+        }
+        for column in table.column_iter_mut() {
+            column.set_cell_alignment(comfy_table::CellAlignment::Right);
+        }
+        out += &format!("{table}\n");
+    }
+    out
+}
+
+fn csv(curves: &Curves) -> String {
+    let mut out = "policy,pages,requests,misses,miss_ratio".to_owned();
+    if curves.model.is_some() {
+        out += ",writes,read_misses,flusher_writes,eviction_writes,dirty_met,limit_stall_ns,\
+                eviction_stall_ns,longest_stall_ns,stalls,dirty_at_end";
+    }
+    out.push('\n');
+    for (policy, p) in curves
+        .curves
+        .iter()
+        .flat_map(|c| c.points.iter().map(|p| (c.policy, p)))
+    {
+        let counts = p.counts;
+        out += &format!(
+            "{policy},{},{},{},{}",
+            p.size, counts.requests, counts.misses, p.miss_ratio
+        );
+        if let Some(w) = p.writes {
+            out += &format!(
+                ",{},{},{},{},{},{},{},{},{},{}",
+                w.writes,
+                w.read_misses,
+                w.flusher_writes,
+                w.eviction_writes,
+                w.dirty_met,
+                w.limit_stall_ns,
+                w.eviction_stall_ns,
+                w.longest_stall_ns,
+                w.stalls,
+                w.dirty_at_end
+            );
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn files(curves: &Curves) -> Vec<File> {
+    let mut json = serde_json::to_string_pretty(&document(curves)).expect("plain data");
+    json.push('\n');
+    vec![
+        File::new("results.json", json),
+        File::new("curves.csv", csv(curves)),
+        File::new("report.html", page(curves)),
+    ]
+}
+
+fn page(curves: &Curves) -> String {
+    let sizes: Vec<u32> = curves.curves[0].points.iter().map(|p| p.size).collect();
+    let mut facts = vec![
+        ("trace".to_owned(), curves.trace.clone()),
+        ("format".to_owned(), curves.format.to_owned()),
+        ("requests".to_owned(), curves.requests.to_string()),
+    ];
+    if let Some(objects) = curves.objects {
+        facts.push(("objects".to_owned(), objects.to_string()));
+    }
+    if let Some(m) = curves.model {
+        facts.push((
+            "dirty limit".to_owned(),
+            format!("{} % of the cache", m.limit * 100.0),
+        ));
+        facts.push((
+            "background limit".to_owned(),
+            format!("{} % of the cache", m.background * 100.0),
+        ));
+        facts.push(("flusher's batch".to_owned(), format!("{} pages", m.batch)));
+        facts.push((
+            "device".to_owned(),
+            format!("{} ns a page written", m.page_ns),
+        ));
+    }
+    for c in &curves.curves {
+        let about = registry::find(c.policy).map_or("", |e| e.about);
+        facts.push((c.policy.to_owned(), about.to_owned()));
+    }
+    let notes = match curves.skipped {
+        0 => Vec::new(),
+        n => vec![format!("{n} records could not be read and were skipped.")],
+    };
+    let panels = figures(curves)
+        .into_iter()
+        .map(|f| Panel {
+            title: f.title.to_owned(),
+            hint: f.hint.to_owned(),
+            unit: f.unit.to_owned(),
+            decimals: f.decimals,
+            lines: curves
+                .curves
+                .iter()
+                .map(|c| Line {
+                    name: c.policy.to_owned(),
+                    values: c.points.iter().map(f.value).collect(),
+                })
+                .collect(),
+        })
+        .collect();
+    html(&Page {
+        title: format!("Miss-ratio curves: {}", curves.trace),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        sizes,
+        panels,
+        facts,
+        notes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    fn args(options: &[&str]) -> Mrc {
+        let all = ["lowmark", "mrc", "--trace", "t.csv", "--sizes", "2,4"];
+        match Cli::try_parse_from(all.iter().chain(options)).map(|c| c.command) {
+            Ok(Command::Mrc(args)) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refused(options: &[&str]) -> String {
+        match plan(&args(options)) {
+            Err(Failure::Input(report)) => format!("{report:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn policies_are_named_once_and_known() {
+        let p = plan(&args(&["--policy", "sieve,lru, sieve"])).unwrap();
+        assert_eq!(p.policies, ["sieve", "lru"]);
+        let all = plan(&args(&["--policy", "all,lru"])).unwrap();
+        assert_eq!(all.policies.len(), registry::ALL.len());
+        assert!(refused(&["--policy", "mru"]).contains("s3-fifo"));
+    }
+
+    #[test]
+    fn limits_and_rates_have_ranges() {
+        assert!(refused(&["--writes", "--dirty-limit", "101"]).contains("0 to 100"));
+        assert!(refused(&["--writes", "--write-rate", "0"]).contains("MiB a second"));
+        assert!(refused(&["--writes", "--write-rate", "NaN"]).contains("MiB a second"));
+        let p = plan(&args(&["--writes", "--write-rate", "50"])).unwrap();
+        assert_eq!(p.writes.unwrap().page_ns, 78_125);
+        assert_eq!(plan(&args(&[])).unwrap().writes, None);
+    }
+
+    #[test]
+    fn a_run_leaves_a_folder_that_can_be_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (trace, out) = (dir.path().join("t.csv"), dir.path().join("out"));
+        std::fs::write(
+            &trace,
+            "time,obj_id,obj_size,op\n1,1,4096,w\n2,2,4096,r\n3,1,4096,r\n",
+        )
+        .unwrap();
+        let all = [
+            "lowmark",
+            "mrc",
+            "--sizes",
+            "1..3:3",
+            "--policy",
+            "all",
+            "--writes",
+            "--trace",
+            trace.to_str().unwrap(),
+            "--out",
+            out.to_str().unwrap(),
+        ];
+        for _ in 0..2 {
+            let Command::Mrc(args) = Cli::parse_from(all).command else {
+                panic!("another command")
+            };
+            run(&args).unwrap();
+        }
+        let csv = std::fs::read_to_string(out.join("curves.csv")).unwrap();
+        assert_eq!(csv.lines().count(), 1 + 8 * 3);
+        assert!(csv.contains("lru,1,3,3,1,1,2,"));
+        assert!(
+            std::fs::read_to_string(out.join("report.html"))
+                .unwrap()
+                .contains("two-list")
+        );
+    }
+}

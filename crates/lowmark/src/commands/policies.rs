@@ -1,0 +1,23 @@
+//! `lowmark policies`.
+
+use crate::cli::Policies;
+use crate::failure::Failure;
+use crate::text;
+use evict::registry;
+use serde_json::json;
+
+/// Lists the eviction policies.
+pub fn run(args: &Policies) -> Result<(), Failure> {
+    if args.json {
+        let rows: Vec<_> = registry::ALL
+            .iter()
+            .map(|e| json!({ "name": e.name, "about": e.about }))
+            .collect();
+        return text::print_json(&rows);
+    }
+    let mut table = text::table(["policy", "what it does"]);
+    for entry in registry::ALL {
+        table.add_row([entry.name, entry.about]);
+    }
+    text::print(&format!("{table}\n"))
+}

@@ -1,0 +1,153 @@
+//! `lowmark trace`.
+
+use crate::cli::{Trace, TraceGenerate, TraceInfo};
+use crate::failure::Failure;
+use crate::text;
+use lab::experiment::trace_error;
+use serde_json::json;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use trace::generate::{Pattern, Plan};
+use trace::{Format, Options, Survey, Unit};
+
+/// Looks into a trace, or makes one.
+pub fn run(what: &Trace) -> Result<(), Failure> {
+    match what {
+        Trace::Info(args) => info(args),
+        Trace::Generate(args) => generate(args),
+    }
+}
+
+fn info(args: &TraceInfo) -> Result<(), Failure> {
+    let options = Options {
+        format: args.read.format.as_deref().and_then(Format::parse),
+        lenient: args.read.lenient,
+        unit: args
+            .read
+            .unit
+            .as_deref()
+            .and_then(Unit::parse)
+            .unwrap_or_default(),
+    };
+    let survey =
+        Survey::of(&args.file, &options).map_err(|e| Failure::Input(trace_error(&e).into()))?;
+    if args.json {
+        return text::print_json(&json(&survey));
+    }
+    text::print(&shown(&args.file, &survey))
+}
+
+fn json(s: &Survey) -> serde_json::Value {
+    json!({
+        "format": s.format.name(),
+        "unit": s.unit.map(Unit::name),
+        "records": s.records,
+        "span_ns": s.span_ns,
+        "bytes_read": s.bytes[0],
+        "bytes_written": s.bytes[1],
+        "operations": s.ops,
+        "files": s.files.iter().map(|f| json!({
+            "name": f.name, "reach_bytes": f.reach, "existed": f.existed,
+        })).collect::<Vec<_>>(),
+        "processes": s.processes.iter().map(|p| json!({
+            "name": p.name, "records": p.records,
+        })).collect::<Vec<_>>(),
+        "ignored": s.ignored,
+        "skipped": s.skipped,
+        "first_skipped": s.first_skipped.as_ref().map(ToString::to_string),
+    })
+}
+
+fn shown(file: &Path, s: &Survey) -> String {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let unit = s
+        .unit
+        .map_or(String::new(), |u| format!(", objects are {}s", u.name()));
+    let mut out = format!(
+        "{}: {}{unit}\n{} records over {:.3} s: {:.1} MiB read, {:.1} MiB written\n",
+        file.display(),
+        s.format.name(),
+        s.records,
+        s.span_ns as f64 / 1e9,
+        mib(s.bytes[0]),
+        mib(s.bytes[1]),
+    );
+    let list = |counts: &mut dyn Iterator<Item = (&str, u64)>| {
+        counts
+            .map(|(k, n)| format!("{k} {n}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    out += &format!(
+        "operations: {}\n",
+        list(&mut s.ops.iter().map(|(k, n)| (*k, *n)))
+    );
+    let existed = s.files.iter().filter(|f| f.existed);
+    let reach: u64 = existed.clone().map(|f| f.reach).sum();
+    out += &format!(
+        "{} files, {} of them there beforehand with {:.1} MiB; {} processes\n",
+        s.files.len(),
+        existed.count(),
+        mib(reach),
+        s.processes.iter().filter(|p| p.records > 0).count(),
+    );
+    if !s.ignored.is_empty() {
+        let ignored = &mut s.ignored.iter().map(|(k, n)| (k.as_str(), *n));
+        out += &format!("means nothing here: {}\n", list(ignored));
+    }
+    if let Some(first) = &s.first_skipped {
+        out += &format!("{} records skipped; the first: {first}\n", s.skipped);
+    }
+    out
+}
+
+fn generate(args: &TraceGenerate) -> Result<(), Failure> {
+    let wrong = |what: &str, accepted: &str| {
+        let error = lab::diagnostic::Diagnostic::placeless(what, accepted);
+        Err(Failure::Input(error.into()))
+    };
+    let csv = args.out.extension().is_some_and(|e| e == "csv");
+    if !(0.0..=10.0).contains(&args.skew) {
+        return wrong("`--skew` is out of range", "accepted: 0 to 10");
+    }
+    if !(0.0..=1.0).contains(&args.writes) {
+        return wrong("`--writes` is out of range", "accepted: 0 to 1");
+    }
+    if args.writes > 0.0 && !csv {
+        return wrong(
+            "`--writes`: the oracleGeneral format knows no writes",
+            "accepted: a file that ends in .csv",
+        );
+    }
+    let (objects, requests) = (u32::try_from(args.objects), u32::try_from(args.requests));
+    let (Ok(objects), Ok(_)) = (objects, requests) else {
+        return wrong(
+            "`--objects` or `--requests` is out of range",
+            "accepted: up to 4294967295",
+        );
+    };
+    let Some(pattern) = Pattern::parse(&args.pattern) else {
+        return wrong("unknown pattern", "accepted: zipf, scan, loop, mixed");
+    };
+    let plan = Plan {
+        pattern,
+        objects,
+        requests: args.requests,
+        skew: args.skew,
+        writes: args.writes,
+        rate: args.rate,
+        seed: args.seed,
+    };
+    let failed = |e: std::io::Error| {
+        Failure::System(miette::miette!("can't write {}: {e}", args.out.display()))
+    };
+    let mut out = BufWriter::new(File::create(&args.out).map_err(failed)?);
+    if csv {
+        trace::write::csv(&plan, &mut out).map_err(failed)?;
+    } else {
+        trace::write::oracle_general(&plan, &mut out).map_err(failed)?;
+    }
+    out.into_inner().map_err(|e| failed(e.into_error()))?;
+    Ok(())
+}

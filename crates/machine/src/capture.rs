@@ -1,0 +1,368 @@
+//! What the files say of a machine, put together.
+
+use crate::era::Era;
+use crate::parse::{self, SwapArea, Zone};
+use crate::root::{ReadError, Root};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Bytes of a page of the engine, and of every machine that can be captured.
+pub const PAGE: u64 = 4096;
+
+/// The vm sysctls that matter here, in the kernel's units.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Settings {
+    /// kB.
+    pub min_free_kbytes: u64,
+    /// Ten-thousandths of a zone; 10 before 4.6, where it had no effect.
+    pub watermark_scale_factor: u64,
+    /// Ten-thousandths of the high watermark; absent before 5.0.
+    pub watermark_boost_factor: Option<u64>,
+    /// By lower zone type.
+    pub lowmem_reserve_ratio: Vec<u64>,
+    /// Percent; 0 where the bytes are set.
+    pub dirty_background_ratio: u64,
+    /// Percent; 0 where the bytes are set.
+    pub dirty_ratio: u64,
+    /// Bytes; 0 where the ratio is set.
+    pub dirty_background_bytes: u64,
+    /// Bytes; 0 where the ratio is set.
+    pub dirty_bytes: u64,
+    /// Hundredths of a second.
+    pub dirty_writeback_centisecs: u64,
+    /// Hundredths of a second.
+    pub dirty_expire_centisecs: u64,
+    /// 0..=200.
+    pub swappiness: u64,
+    /// Percent.
+    pub vfs_cache_pressure: u64,
+}
+
+/// A block device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Disk {
+    /// Its name in `/sys/block`.
+    pub name: String,
+    /// `MAJOR:MINOR`.
+    pub number: Option<String>,
+    /// Device numbers of its partitions.
+    pub partitions: Vec<String>,
+    /// Capacity in bytes.
+    pub bytes: u64,
+    /// Whether the kernel takes it for a rotating disk.
+    pub rotational: bool,
+    /// Whether the medium can be removed, as that of a USB stick.
+    pub removable: bool,
+    /// Requests its queue holds.
+    pub nr_requests: Option<u64>,
+    /// The I/O scheduler in use.
+    pub scheduler: Option<String>,
+    /// The largest request in kB.
+    pub max_sectors_kb: Option<u64>,
+    /// Read-ahead in kB.
+    pub read_ahead_kb: Option<u64>,
+    /// Whether the device says it has a volatile write cache.
+    pub write_back: bool,
+    /// Members of a RAID-0.
+    pub raid0_members: Option<u64>,
+}
+
+/// A captured machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Captured {
+    /// The kernel release.
+    pub release: String,
+    /// The zones as the kernel lists them, empty ones too.
+    pub zones: Vec<Zone>,
+    /// CPUs that are on.
+    pub cpus: u32,
+    /// CPUs by node, where nodes are told apart.
+    pub node_cpus: BTreeMap<u32, u32>,
+    /// `/proc/vmstat`.
+    #[serde(skip)]
+    pub vmstat: BTreeMap<String, u64>,
+    /// `/proc/meminfo` in kB.
+    #[serde(skip)]
+    pub meminfo: BTreeMap<String, u64>,
+    /// The vm sysctls.
+    pub settings: Settings,
+    /// Whether khugepaged runs, and so raises `min_free_kbytes`.
+    pub huge_pages: bool,
+    /// Timer ticks a second, where the kernel's configuration can be read.
+    pub hz: Option<u32>,
+    /// Swap areas.
+    pub swaps: Vec<SwapArea>,
+    /// Block devices that hold anything, without those that are memory or files.
+    pub disks: Vec<Disk>,
+    /// The device number of the root filesystem.
+    pub root_device: Option<String>,
+}
+
+impl Captured {
+    /// Reads a machine.
+    ///
+    /// # Errors
+    /// A file that is missing or not understood; a machine with pages of another size.
+    pub fn read(root: &Root) -> Result<Self, ReadError> {
+        let release = root.text("proc/sys/kernel/osrelease")?.trim().to_owned();
+        parse::release(&release).map_err(|e| root.wrong("proc/sys/kernel/osrelease", e))?;
+        let (zones, vmstat, meminfo) = memory(root)?;
+        page_size(root, &vmstat, &meminfo)?;
+        let node_cpus = node_cpus(root)?;
+        let cpus = match root.optional("sys/devices/system/cpu/online", parse::cpu_count)? {
+            Some(n) => n,
+            None => node_cpus
+                .values()
+                .fold(0, |sum: u32, n| sum.saturating_add(*n)),
+        };
+        Ok(Self {
+            hz: hz(root, &release),
+            zones,
+            cpus: cpus.max(1),
+            node_cpus,
+            vmstat,
+            meminfo,
+            settings: settings(root)?,
+            huge_pages: huge_pages(root)?,
+            swaps: root
+                .optional("proc/swaps", parse::swaps)?
+                .unwrap_or_default(),
+            disks: disks(root)?,
+            root_device: root
+                .part("proc/self/mountinfo", parse::root_mount)
+                .ok()
+                .and_then(|t| parse::mount_device(&t).map(str::to_owned)),
+            release,
+        })
+    }
+
+    /// Which formulas its kernel uses.
+    pub fn era(&self) -> Era {
+        Era::of(parse::release(&self.release).unwrap_or((0, 0)))
+    }
+
+    /// Zones that have pages.
+    pub fn populated(&self) -> impl Iterator<Item = &Zone> {
+        self.zones.iter().filter(|z| z.managed > 0)
+    }
+
+    /// A level of `/proc/vmstat` in pages; 0 if the kernel has none of that name.
+    pub fn pages(&self, name: &str) -> u64 {
+        let pages = self.vmstat.get(name).copied().unwrap_or(0);
+        pages.min(parse::MOST_PAGES)
+    }
+
+    /// A figure of `/proc/meminfo` in pages.
+    pub fn memory_pages(&self, name: &str) -> u64 {
+        self.meminfo.get(name).copied().unwrap_or(0) / 4
+    }
+
+    /// Pages of the machine's memory that no zone manages yet: a kernel may hand memory to its
+    /// zones only when it is needed. Such pages count as free in `/proc/meminfo` alone.
+    pub fn unmanaged_free(&self) -> u64 {
+        let managed: u64 = self.zones.iter().map(|z| z.managed).sum();
+        if self.memory_pages("MemTotal") <= managed {
+            return 0;
+        }
+        self.memory_pages("MemFree")
+            .saturating_sub(self.pages("nr_free_pages"))
+    }
+
+    /// The disk of a device number: itself or one of its partitions.
+    pub fn disk_of(&self, number: &str) -> Option<&Disk> {
+        self.disks.iter().find(|d| {
+            d.number.as_deref() == Some(number) || d.partitions.iter().any(|p| p == number)
+        })
+    }
+}
+
+type Memory = (Vec<Zone>, BTreeMap<String, u64>, BTreeMap<String, u64>);
+
+/// Zones, counters and sums as of one moment, as near as can be: read again while the free memory
+/// of two readings around the counters differs.
+fn memory(root: &Root) -> Result<Memory, ReadError> {
+    let mut tries = 0;
+    loop {
+        let before = root.parsed("proc/meminfo", parse::kilobytes)?;
+        let vmstat = root.parsed("proc/vmstat", parse::counters)?;
+        let meminfo = root.parsed("proc/meminfo", parse::kilobytes)?;
+        let zones = root.parsed("proc/zoneinfo", parse::zoneinfo)?;
+        tries += 1;
+        let quiet = before.get("MemFree") == meminfo.get("MemFree");
+        if quiet || tries == 20 {
+            for name in ["MemTotal", "MemFree"] {
+                if !meminfo.contains_key(name) {
+                    return Err(root.wrong("proc/meminfo", format!("has no `{name}`")));
+                }
+            }
+            if !vmstat.contains_key("nr_free_pages") {
+                return Err(root.wrong("proc/vmstat", "has no `nr_free_pages`"));
+            }
+            return Ok((zones, vmstat, meminfo));
+        }
+    }
+}
+
+/// Says no to pages other than 4 KiB: the engine has no others.
+fn page_size(
+    root: &Root,
+    vmstat: &BTreeMap<String, u64>,
+    meminfo: &BTreeMap<String, u64>,
+) -> Result<(), ReadError> {
+    let bytes = if root.is_live() {
+        rustix::param::page_size() as u64
+    } else {
+        // A tree does not name it; one quantity in pages and in kB does.
+        let pairs = [
+            ("nr_active_file", "Active(file)"),
+            ("nr_mapped", "Mapped"),
+            ("nr_free_pages", "MemFree"),
+        ];
+        let pair = pairs.iter().find_map(|(pages, kb)| {
+            let (pages, kb) = (*vmstat.get(*pages)?, *meminfo.get(*kb)?);
+            (pages >= 64).then_some(kb * 1024 / pages)
+        });
+        match pair {
+            // Halfway to the next size that exists.
+            Some(bytes) if bytes > 8192 => bytes.next_power_of_two(),
+            _ => PAGE,
+        }
+    };
+    if bytes == PAGE {
+        return Ok(());
+    }
+    Err(root.wrong(
+        "proc/vmstat",
+        format!("the machine has pages of about {bytes} bytes; accepted: pages of 4096 bytes"),
+    ))
+}
+
+fn settings(root: &Root) -> Result<Settings, ReadError> {
+    let path = |name: &str| format!("proc/sys/vm/{name}");
+    let bounded = |name: &str, value: u64, most: u64| {
+        if value <= most {
+            return Ok(value);
+        }
+        Err(root.wrong(&path(name), format!("{value} is more than {most}")))
+    };
+    let number = |name: &str, most: u64| {
+        let value = root.parsed(&path(name), parse::number)?;
+        bounded(name, value, most)
+    };
+    let int = i32::MAX as u64;
+    let scale = "watermark_scale_factor";
+    let ratios = root.parsed(&path("lowmem_reserve_ratio"), parse::numbers)?;
+    for ratio in &ratios {
+        bounded("lowmem_reserve_ratio", *ratio, int)?;
+    }
+    Ok(Settings {
+        min_free_kbytes: number("min_free_kbytes", int)?,
+        watermark_scale_factor: match root.optional(&path(scale), parse::number)? {
+            Some(n) => bounded(scale, n, 10_000)?,
+            None => 10,
+        },
+        watermark_boost_factor: root.optional(&path("watermark_boost_factor"), parse::number)?,
+        lowmem_reserve_ratio: ratios,
+        dirty_background_ratio: number("dirty_background_ratio", 100)?,
+        dirty_ratio: number("dirty_ratio", 100)?,
+        dirty_background_bytes: number("dirty_background_bytes", u64::MAX / 2)?,
+        dirty_bytes: number("dirty_bytes", u64::MAX / 2)?,
+        dirty_writeback_centisecs: number("dirty_writeback_centisecs", int)?,
+        dirty_expire_centisecs: number("dirty_expire_centisecs", int)?,
+        swappiness: number("swappiness", 200)?,
+        vfs_cache_pressure: number("vfs_cache_pressure", int)?,
+    })
+}
+
+/// Whether khugepaged runs: transparent huge pages are on, in general or for the size of a page
+/// table's lowest level but one.
+fn huge_pages(root: &Root) -> Result<bool, ReadError> {
+    let dir = "sys/kernel/mm/transparent_hugepage";
+    let is_on = |text: &str| parse::choice(text).map(|word| word != "never");
+    let Some(general) = root.optional(&format!("{dir}/enabled"), is_on)? else {
+        return Ok(false);
+    };
+    let of_size = root.optional(&format!("{dir}/hugepages-2048kB/enabled"), |text| {
+        parse::choice(text).map(|word| match word {
+            "never" => false,
+            "inherit" => general,
+            _ => true,
+        })
+    })?;
+    Ok(of_size.unwrap_or(general))
+}
+
+fn node_cpus(root: &Root) -> Result<BTreeMap<u32, u32>, ReadError> {
+    let dir = "sys/devices/system/node";
+    let mut all = BTreeMap::new();
+    for name in root.names(dir) {
+        let Some(Ok(node)) = name.strip_prefix("node").map(str::parse::<u32>) else {
+            continue;
+        };
+        if let Some(n) = root.optional(&format!("{dir}/{name}/cpulist"), parse::cpu_count)? {
+            all.insert(node, n);
+        }
+    }
+    Ok(all)
+}
+
+fn hz(root: &Root, release: &str) -> Option<u32> {
+    if release.contains('/') {
+        return None;
+    }
+    let file = format!("boot/config-{release}");
+    let line = root.part(&file, parse::config_line).ok()?;
+    parse::config_hz(&line).filter(|hz| [100, 250, 300, 1000].contains(hz))
+}
+
+fn disks(root: &Root) -> Result<Vec<Disk>, ReadError> {
+    let mut all = Vec::new();
+    for name in root.names("sys/block") {
+        let of_memory = ["loop", "ram", "zram", "nbd", "fd", "sr"].iter().any(|p| {
+            name.strip_prefix(p)
+                .is_some_and(|n| n.parse::<u32>().is_ok())
+        });
+        if of_memory {
+            continue;
+        }
+        let dir = format!("sys/block/{name}");
+        let sectors = root.optional(&format!("{dir}/size"), parse::number)?;
+        // `size` is in sectors of 512 bytes whatever the device's own are.
+        let bytes = sectors.unwrap_or(0).saturating_mul(512);
+        if bytes == 0 {
+            continue;
+        }
+        let number = |file: &str| root.optional(&format!("{dir}/{file}"), parse::number);
+        let text = |file: &str| {
+            let text = root.text(&format!("{dir}/{file}")).ok()?;
+            Some(text.trim().to_owned())
+        };
+        let raid0 = text("md/level").as_deref() == Some("raid0");
+        let partitions = root
+            .names(&dir)
+            .into_iter()
+            .filter(|part| part.starts_with(&name))
+            .filter_map(|part| text(&format!("{part}/dev")))
+            .collect();
+        all.push(Disk {
+            number: text("dev"),
+            partitions,
+            bytes,
+            rotational: number("queue/rotational")? == Some(1),
+            removable: number("removable")? == Some(1),
+            nr_requests: number("queue/nr_requests")?,
+            scheduler: text("queue/scheduler")
+                .and_then(|t| parse::choice(&t).map(str::to_owned).ok()),
+            max_sectors_kb: number("queue/max_sectors_kb")?,
+            read_ahead_kb: number("queue/read_ahead_kb")?,
+            write_back: text("queue/write_cache").as_deref() == Some("write back"),
+            raid0_members: if raid0 {
+                number("md/raid_disks")?
+            } else {
+                None
+            },
+            name,
+        });
+    }
+    Ok(all)
+}

@@ -1,0 +1,583 @@
+//! A captured machine as a machine file: what an experiment's `machine = "FILE"` names.
+
+use crate::capture::{Captured, Disk, PAGE};
+use crate::parse::Zone;
+use crate::probe::Fit;
+use crate::verify::{self, UnknownZone};
+use sim::params::Params;
+use sim::spec::{Boot, DiskKind, DiskSpec, Machine, NodeSpec, Size, SwapSpec, Sysctl, ZoneSpec};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The first words of every file this module writes.
+pub const HEADER: &str = "# Written by `lowmark machine`";
+
+/// The engine takes no more CPUs.
+const MOST_CPUS: u32 = 64;
+/// The engine takes no smaller zone.
+const LEAST_ZONE: u64 = (1 << 20) / PAGE;
+/// Capacity of the disk of a machine that shows none.
+const GUESSED_CAPACITY: u64 = 64 << 30;
+
+/// What to say beyond the capture.
+#[derive(Debug, Default)]
+pub struct Options<'a> {
+    /// The machine's name in reports; `None`: its memory, as `9306M`.
+    pub name: Option<&'a str>,
+    /// The tested disk; `None`: none is known.
+    pub disk: Option<&'a Disk>,
+    /// A disk model fitted to measurements.
+    pub fit: Option<&'a Fit>,
+}
+
+/// A machine and its file.
+#[derive(Debug, Clone)]
+pub struct Described {
+    /// The machine.
+    pub machine: Machine,
+    /// The file: TOML with comments.
+    pub text: String,
+    /// What the engine can't represent, or what was guessed.
+    pub notes: Vec<String>,
+}
+
+/// Describes a captured machine.
+///
+/// # Errors
+/// A zone of a type that the engine does not know.
+pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described, UnknownZone> {
+    let mut notes = Vec::new();
+    let (nodes, node_comments) = nodes(captured, &mut notes)?;
+    let disk = disk(options, &mut notes);
+    let (swap, swap_comment) = swap(captured, options.disk, &mut notes);
+    let megabytes = captured.populated().map(|z| z.managed).sum::<u64>() / 256;
+    let machine = Machine {
+        name: options
+            .name
+            .map_or_else(|| format!("{megabytes}M"), str::to_owned),
+        cpus: captured.cpus.min(MOST_CPUS),
+        hz: captured.hz.unwrap_or(250),
+        nodes,
+        boot: boot(captured),
+        swap,
+        sysctl: sysctl(captured, &mut notes),
+        disk,
+    };
+    if captured.cpus > MOST_CPUS {
+        notes.push(format!(
+            "the machine has {} CPUs; the engine takes {MOST_CPUS} at most",
+            captured.cpus
+        ));
+    }
+    if captured.unmanaged_free() > 0 {
+        notes.push(format!(
+            "{} MiB of free memory belong to no zone yet and are left out: this kernel hands memory to its zones when it is needed; capture again when more of it is in use",
+            captured.unmanaged_free() / 256
+        ));
+    }
+    let text = Writer {
+        captured,
+        options,
+        machine: &machine,
+        node_comments: &node_comments,
+        swap_comment: &swap_comment,
+        notes: &notes,
+    }
+    .text()?;
+    Ok(Described {
+        machine,
+        text,
+        notes,
+    })
+}
+
+/// The disk that a machine's experiments would most likely be about: that of the root filesystem,
+/// or else the largest.
+pub fn likely_disk(captured: &Captured) -> Option<&Disk> {
+    captured
+        .root_device
+        .as_deref()
+        .and_then(|number| captured.disk_of(number))
+        .or_else(|| captured.disks.iter().max_by_key(|d| d.bytes))
+}
+
+/// The kind of model that a disk's own words suggest.
+pub fn likely_kind(disk: &Disk) -> DiskKind {
+    match disk {
+        Disk {
+            raid0_members: Some(2..=16),
+            ..
+        } => DiskKind::Raid0,
+        Disk { name, .. } if name.starts_with("nvme") => DiskKind::Nvme,
+        Disk {
+            rotational: true, ..
+        } => DiskKind::Disk,
+        Disk {
+            removable: true, ..
+        } => DiskKind::UsbFlash,
+        _ => DiskKind::Ssd,
+    }
+}
+
+/// A disk by the kernel's words alone.
+pub fn likely_spec(disk: &Disk) -> DiskSpec {
+    disk_spec(disk, likely_kind(disk))
+}
+
+/// Nodes with memory, numbered anew without gaps, and a comment for each.
+fn nodes(
+    captured: &Captured,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<NodeSpec>, Vec<String>), UnknownZone> {
+    let mut by_node: BTreeMap<u32, Vec<ZoneSpec>> = BTreeMap::new();
+    for (zone, info) in verify::zones(captured)? {
+        if zone.managed < LEAST_ZONE {
+            notes.push(format!(
+                "zone {} of node {} has {} pages and is left out: the engine takes 1 MiB at least",
+                zone.name, zone.node, zone.managed
+            ));
+            continue;
+        }
+        by_node.entry(zone.node).or_default().push(ZoneSpec {
+            zone: info.kind,
+            size: Size(zone.managed * PAGE),
+        });
+    }
+    let comments = by_node
+        .keys()
+        .map(|node| {
+            let cpus = captured.node_cpus.get(node);
+            cpus.map_or_else(
+                || format!("Node {node}."),
+                |n| format!("Node {node}, {n} CPUs of its own; the engine's tasks start on the first node."),
+            )
+        })
+        .collect();
+    let nodes = by_node
+        .into_values()
+        .map(|zones| NodeSpec { zones })
+        .collect();
+    Ok((nodes, comments))
+}
+
+/// What is in memory at the moment of the capture.
+fn boot(captured: &Captured) -> Boot {
+    let zones = || captured.populated().filter(|z| z.managed >= LEAST_ZONE);
+    let managed: u64 = zones().map(|z| z.managed).sum();
+    let free: u64 = zones().map(|z| z.free.min(z.managed)).sum();
+    let used = managed - free;
+    let dma: u64 = zones()
+        .filter(|z| z.name == "DMA")
+        .map(|z| z.managed - z.free.min(z.managed))
+        .sum();
+    let anon = captured.memory_pages("AnonPages") + captured.memory_pages("Shmem");
+    let anon = anon.min(used);
+    let cache = captured.memory_pages("Active(file)") + captured.memory_pages("Inactive(file)");
+    let cache = cache.min(used - anon);
+    let kernel = (used - anon - cache).saturating_sub(dma);
+    let size = |pages: u64| Size(pages * PAGE);
+    Boot {
+        kernel: size(kernel),
+        dma: size(dma),
+        anon: size(anon),
+        cache: size(cache),
+    }
+}
+
+fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
+    let s = &captured.settings;
+    let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    if s.swappiness > 100 {
+        notes.push(format!(
+            "vm.swappiness is {}; the engine takes 100 at most",
+            s.swappiness
+        ));
+    }
+    let formula = captured.era().marks(s.watermark_scale_factor);
+    let movable = captured.populated().any(|z| z.name == "Movable");
+    if movable && formula.scale_factor.is_some() && !formula.movable_apart {
+        notes.push(
+            "the kernel gives its Movable zones a share of the minimum; the engine, as Linux 6.6 and later, does not".into(),
+        );
+    }
+    // The engine has no limit of a day and more.
+    let most_centisecs = 8_640_000;
+    Sysctl {
+        dirty_background_ratio: small(s.dirty_background_ratio),
+        dirty_ratio: small(s.dirty_ratio),
+        dirty_background_bytes: Size(s.dirty_background_bytes),
+        dirty_bytes: Size(s.dirty_bytes),
+        dirty_writeback_centisecs: small(s.dirty_writeback_centisecs).min(most_centisecs),
+        dirty_expire_centisecs: small(s.dirty_expire_centisecs).min(most_centisecs),
+        min_free_kbytes: Some(s.min_free_kbytes),
+        watermark_scale_factor: formula.scale_factor.map(|n| small(n).clamp(1, 3000)),
+        lowmem_reserve_ratio: verify::reserve_ratios(captured).map(small),
+        swappiness: small(s.swappiness).min(100),
+    }
+}
+
+/// The swap areas as one, and what to say of it.
+fn swap(
+    captured: &Captured,
+    tested: Option<&Disk>,
+    notes: &mut Vec<String>,
+) -> (Option<SwapSpec>, String) {
+    let (compressed, areas): (Vec<_>, Vec<_>) = captured
+        .swaps
+        .iter()
+        .partition(|area| area.name.contains("/zram"));
+    if !compressed.is_empty() {
+        notes.push(
+            "swap areas in compressed memory (zram) are left out: the engine has none".into(),
+        );
+    }
+    let kbytes: u64 = areas.iter().map(|area| area.kbytes).sum();
+    // Less than a MiB is no area to the engine.
+    if kbytes < 1024 {
+        return (None, "No swap.".into());
+    }
+    let on = |area: &crate::parse::SwapArea| {
+        let device = area.name.strip_prefix("/dev/")?;
+        captured.disks.iter().find(|d| device.starts_with(&d.name))
+    };
+    let other = areas
+        .iter()
+        .find_map(|area| on(area))
+        .filter(|d| tested.is_some_and(|t| t.name != d.name));
+    let several = if areas.len() > 1 {
+        format!("{} areas as one. ", areas.len())
+    } else {
+        String::new()
+    };
+    let comment = match other {
+        Some(d) => format!("{several}On another disk, {}.", d.name),
+        None => format!("{several}On the tested disk."),
+    };
+    let spec = SwapSpec {
+        // Whole pages.
+        size: Size(kbytes / 4 * PAGE),
+        disk: other.map(likely_spec),
+    };
+    (Some(spec), comment)
+}
+
+fn disk(options: &Options<'_>, notes: &mut Vec<String>) -> DiskSpec {
+    let Some(disk) = options.disk else {
+        notes.push("no block device is to be seen: the disk is a guess".into());
+        return DiskSpec {
+            kind: DiskKind::Ssd,
+            capacity: Size(GUESSED_CAPACITY),
+            members: None,
+            params: BTreeMap::new(),
+            faults: Vec::new(),
+        };
+    };
+    let mut spec = disk_spec(
+        disk,
+        options.fit.map_or_else(|| likely_kind(disk), |f| f.kind),
+    );
+    if let Some(fit) = options.fit {
+        let values = fit.params.iter().map(|p| (p.name.to_owned(), p.value));
+        spec.params.extend(values);
+    } else {
+        notes.push(format!(
+            "the figures of disk {} are the model's: `--probe DIR` measures it",
+            disk.name
+        ));
+    }
+    spec
+}
+
+/// A disk with what the kernel says of its queue.
+fn disk_spec(disk: &Disk, kind: DiskKind) -> DiskSpec {
+    let mut params = BTreeMap::new();
+    let known = [
+        ("nr_requests", disk.nr_requests.map(|n| n as f64)),
+        (
+            "max_request",
+            disk.max_sectors_kb
+                .map(|kb| (kb as f64 / 4.0).floor() * 4096.0),
+        ),
+    ];
+    for (name, value) in known {
+        let info = Params::TABLE.iter().find(|p| p.name == name);
+        if let (Some(value), Some(info)) = (value, info)
+            && kind.takes(info)
+        {
+            params.insert(name.to_owned(), value.clamp(info.min, info.max));
+        }
+    }
+    DiskSpec {
+        kind,
+        capacity: Size((disk.bytes / PAGE * PAGE).max(1 << 20)),
+        members: (kind == DiskKind::Raid0).then(|| disk.raid0_members.map_or(2, |n| n as u32)),
+        params,
+        faults: Vec::new(),
+    }
+}
+
+/// The text of a machine file.
+struct Writer<'a> {
+    captured: &'a Captured,
+    options: &'a Options<'a>,
+    machine: &'a Machine,
+    node_comments: &'a [String],
+    swap_comment: &'a str,
+    notes: &'a [String],
+}
+
+impl Writer<'_> {
+    fn text(&self) -> Result<String, UnknownZone> {
+        let (c, m) = (self.captured, self.machine);
+        let mut out = format!(
+            "{HEADER} from /proc and /sys of Linux {}.\n",
+            plain(&c.release)
+        );
+        out += "# Sizes are powers of 1024; pages have 4 KiB; a zone's size is what its allocator manages.\n";
+        for note in self.notes {
+            out += &comment(&format!("Note: {note}."));
+        }
+        put(&mut out, format_args!("name = {}", quoted(&m.name)));
+        put(&mut out, format_args!("cpus = {}", m.cpus));
+        let source = if c.hz.is_some() {
+            "timer ticks a second, CONFIG_HZ"
+        } else {
+            "timer ticks a second; a guess: the kernel does not show it"
+        };
+        put(&mut out, format_args!("hz = {} # {source}", m.hz));
+        self.nodes(&mut out);
+        self.boot(&mut out);
+        self.sysctl(&mut out)?;
+        self.swap(&mut out);
+        self.disk(&mut out);
+        Ok(out)
+    }
+
+    fn nodes(&self, out: &mut String) {
+        let mut zones = self
+            .captured
+            .populated()
+            .filter(|z| z.managed >= LEAST_ZONE);
+        for (node, said) in self.machine.nodes.iter().zip(self.node_comments) {
+            *out += "\n";
+            *out += &comment(said);
+            *out += "[[node]]\nzones = [\n";
+            for zone in &node.zones {
+                let is = zones.next().map(zone_comment).unwrap_or_default();
+                put(
+                    out,
+                    format_args!(
+                        "    {{ zone = \"{}\", size = {} }}, # {is}",
+                        zone.zone.name(),
+                        size(zone.size)
+                    ),
+                );
+            }
+            *out += "]\n";
+        }
+    }
+
+    fn boot(&self, out: &mut String) {
+        let b = &self.machine.boot;
+        *out += "\n# In memory at the moment of the capture.\n[boot]\n";
+        for (key, value, said) in [
+            (
+                "kernel",
+                b.kernel,
+                "all the rest: kernel, slab, page tables; never reclaimed",
+            ),
+            ("dma", b.dma, "used of the DMA zone"),
+            ("anon", b.anon, "AnonPages and Shmem"),
+            (
+                "cache",
+                b.cache,
+                "Active(file) and Inactive(file), as clean pages",
+            ),
+        ] {
+            put(out, format_args!("{key} = {} # {said}", size(value)));
+        }
+    }
+
+    fn sysctl(&self, out: &mut String) -> Result<(), UnknownZone> {
+        let (s, c) = (&self.machine.sysctl, self.captured);
+        let zones = verify::zones(c)?;
+        let min_free = verify::min_free(c, &zones);
+        *out += "\n[sysctl]\n";
+        for (key, value) in [
+            (
+                "dirty_background_ratio",
+                s.dirty_background_ratio.to_string(),
+            ),
+            ("dirty_ratio", s.dirty_ratio.to_string()),
+            ("dirty_background_bytes", size(s.dirty_background_bytes)),
+            ("dirty_bytes", size(s.dirty_bytes)),
+            (
+                "dirty_writeback_centisecs",
+                s.dirty_writeback_centisecs.to_string(),
+            ),
+            (
+                "dirty_expire_centisecs",
+                s.dirty_expire_centisecs.to_string(),
+            ),
+        ] {
+            put(out, format_args!("{key} = {value}"));
+        }
+        let raised = min_free.raised.map_or_else(String::new, |kb| {
+            format!(", raised by khugepaged to {kb} kB")
+        });
+        *out += &comment(&format!(
+            "Set by {}; the kernel's formula gives {} kB{raised}.",
+            min_free.origin.phrase(),
+            min_free.formula
+        ));
+        put(out, format_args!("min_free_kbytes = {}", min_free.actual));
+        if let Some(factor) = s.watermark_scale_factor {
+            put(out, format_args!("watermark_scale_factor = {factor}"));
+        }
+        put(
+            out,
+            format_args!(
+                "lowmem_reserve_ratio = {:?} # DMA, DMA32, Normal",
+                s.lowmem_reserve_ratio
+            ),
+        );
+        put(out, format_args!("swappiness = {}", s.swappiness));
+        let boost = c.settings.watermark_boost_factor;
+        *out += &comment(&format!(
+            "Not modelled: watermark_boost_factor ({}), vfs_cache_pressure ({}).",
+            boost.map_or_else(|| "absent".into(), |n| n.to_string()),
+            c.settings.vfs_cache_pressure
+        ));
+        Ok(())
+    }
+
+    fn swap(&self, out: &mut String) {
+        *out += "\n";
+        *out += &comment(self.swap_comment);
+        if let Some(swap) = &self.machine.swap {
+            put(out, format_args!("[swap]\nsize = {}", size(swap.size)));
+            if let Some(disk) = &swap.disk {
+                *out += "\n[swap.disk]\n";
+                disk_keys(disk, out);
+                disk_params("swap.disk.params", disk, &BTreeMap::new(), out);
+            }
+        }
+    }
+
+    fn disk(&self, out: &mut String) {
+        *out += "\n";
+        if let Some(d) = self.options.disk {
+            let or = |n: Option<u64>| n.map_or_else(|| "unknown".into(), |n| n.to_string());
+            *out += &comment(&format!(
+                "Disk {}: {}, scheduler {}, write cache {}, read-ahead {} kB (the engine's: `read_ahead` in an experiment's [params], in pages), max_sectors_kb {}, nr_requests {}.",
+                plain(&d.name),
+                if d.rotational {
+                    "rotational"
+                } else {
+                    "not rotational"
+                },
+                plain(d.scheduler.as_deref().unwrap_or("unknown")),
+                if d.write_back {
+                    "write back"
+                } else {
+                    "write through or none"
+                },
+                or(d.read_ahead_kb),
+                or(d.max_sectors_kb),
+                or(d.nr_requests),
+            ));
+        }
+        let mut units = BTreeMap::new();
+        if let Some(fit) = self.options.fit {
+            for line in fit.to_text().lines() {
+                *out += format!("# {line}").trim_end();
+                *out += "\n";
+            }
+            units = fit
+                .params
+                .iter()
+                .map(|p| (p.name, p.from.clone()))
+                .collect();
+        }
+        *out += "[disk]\n";
+        disk_keys(&self.machine.disk, out);
+        disk_params("disk.params", &self.machine.disk, &units, out);
+    }
+}
+
+fn put(out: &mut String, line: std::fmt::Arguments<'_>) {
+    // Writing to a string does not fail.
+    let _ = out.write_fmt(line);
+    out.push('\n');
+}
+
+fn zone_comment(zone: &Zone) -> String {
+    let [min, low, high] = zone.marks;
+    format!(
+        "{} pages of {} present; the kernel's marks: {min}, {low}, {high}",
+        zone.managed, zone.present
+    )
+}
+
+fn disk_keys(disk: &DiskSpec, out: &mut String) {
+    let kind = serde_json::to_value(disk.kind).unwrap_or_default();
+    put(out, format_args!("kind = {kind}"));
+    put(out, format_args!("capacity = {}", size(disk.capacity)));
+    if let Some(members) = disk.members {
+        put(out, format_args!("members = {members}"));
+    }
+}
+
+fn disk_params(
+    table: &str,
+    disk: &DiskSpec,
+    from: &BTreeMap<&'static str, String>,
+    out: &mut String,
+) {
+    if disk.params.is_empty() {
+        return;
+    }
+    put(out, format_args!("\n[{table}]"));
+    for (name, value) in &disk.params {
+        let info = Params::TABLE.iter().find(|p| p.name == name);
+        let unit = info.map_or("", |p| p.unit);
+        let at_most = info.is_some_and(|p| p.max == *value);
+        let said = match from.get(name.as_str()) {
+            Some(said) => said,
+            None if at_most => "the kernel's setting is this or more; the model takes no more",
+            None => "the kernel's setting",
+        };
+        // A float keeps its point, so that it is read as one.
+        put(out, format_args!("{name} = {value:?} # {unit}; {said}"));
+    }
+}
+
+/// A size in the largest unit that divides it, quoted; 0 plain.
+fn size(bytes: Size) -> String {
+    serde_json::to_string(&bytes).unwrap_or_else(|_| bytes.0.to_string())
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Foreign text in a comment: one line of it.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(120).collect()
+}
+
+/// A comment of lines no longer than a hundred characters.
+fn comment(text: &str) -> String {
+    let mut out = String::new();
+    let mut line = String::from("#");
+    for word in text.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > 99 && line.len() > 1 {
+            out += &line;
+            out.push('\n');
+            line = String::from("#");
+        }
+        line.push(' ');
+        line += word;
+    }
+    out + &line + "\n"
+}

@@ -1,0 +1,64 @@
+//! Which kernels' formulas hold, by release.
+//!
+//! Sources: kernel 2.6.37 to 6.18 (`mm/page_alloc.c`, `mm/page-writeback.c`, `mm/khugepaged.c`);
+//! reference 01 and 04.
+
+use mm::watermark::MarkFormula;
+
+/// The forms of the formulas in one kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Era {
+    release: (u32, u32),
+}
+
+impl Era {
+    /// The era of a release.
+    pub fn of(release: (u32, u32)) -> Self {
+        Self { release }
+    }
+
+    /// The most that the kernel's own formula sets `min_free_kbytes` to, in kB: 64 MiB, from 5.7
+    /// on 256 MiB.
+    pub fn most_min_free_kbytes(self) -> u64 {
+        if self.release >= (5, 7) {
+            262_144
+        } else {
+            65_536
+        }
+    }
+
+    /// The watermark formula with this `watermark_scale_factor`.
+    pub fn marks(self, scale_factor: u64) -> MarkFormula {
+        MarkFormula {
+            scale_factor: (self.release >= (4, 6)).then_some(scale_factor),
+            movable_apart: self.release >= (6, 6),
+        }
+    }
+
+    /// Whether dirty ratios are rounded down to 4096ths (4.2 and later).
+    pub fn limits_in_4096ths(self) -> bool {
+        self.release >= (4, 2)
+    }
+
+    /// Whether the reserves are no part of dirtyable memory (3.3 and later).
+    pub fn reserves_are_not_dirtyable(self) -> bool {
+        self.release >= (3, 3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_has_its_release() {
+        let era = |major, minor| Era::of((major, minor));
+        assert_eq!(era(4, 5).marks(10).scale_factor, None);
+        assert_eq!(era(4, 6).marks(10).scale_factor, Some(10));
+        assert!(!era(6, 1).marks(10).movable_apart && era(6, 6).marks(10).movable_apart);
+        assert_eq!(era(4, 19).most_min_free_kbytes(), 65_536);
+        assert_eq!(era(6, 1).most_min_free_kbytes(), 262_144);
+        assert!(!era(4, 1).limits_in_4096ths() && era(4, 2).limits_in_4096ths());
+        assert!(!era(3, 2).reserves_are_not_dirtyable());
+    }
+}

@@ -1,0 +1,181 @@
+//! The temporary file of a probe.
+
+use super::{LEAST_SIZE, Options, ProbeError};
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// Alignment of memory and of places in the file, enough for any device.
+const ALIGN: usize = 4096;
+
+/// tmpfs and ramfs, by `linux/magic.h`.
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// An open file without a name.
+#[derive(Debug)]
+pub struct Scratch {
+    file: File,
+    /// Whether it goes past the page cache. If not, writes are synchronous, and reads come from
+    /// the page cache unless the system forgot them when asked to.
+    pub direct: bool,
+    /// Device number of the filesystem.
+    pub device: String,
+    /// Size of the filesystem in bytes.
+    pub filesystem_bytes: u64,
+}
+
+fn failed(what: &'static str) -> impl Fn(io::Error) -> ProbeError {
+    move |source| ProbeError::System { what, source }
+}
+
+impl Scratch {
+    /// Makes the file and takes its name away.
+    ///
+    /// # Errors
+    /// No folder, no room for twice the size, or what the system says.
+    pub fn create(options: &Options) -> Result<Self, ProbeError> {
+        let input = |what: String, accepted: &str| ProbeError::Input {
+            what,
+            accepted: format!("accepted: {accepted}"),
+        };
+        let shown = options.dir.display();
+        let meta = std::fs::metadata(&options.dir)
+            .map_err(|e| input(format!("{shown}: {e}"), "a folder that can be written to"))?;
+        if !meta.is_dir() {
+            return Err(input(
+                format!("{shown} is no folder"),
+                "a folder that can be written to",
+            ));
+        }
+        let kind = rustix::fs::statfs(&options.dir)
+            .map_err(|e| failed("asking for the filesystem's kind")(e.into()))?;
+        if IN_MEMORY.contains(&(kind.f_type as u64 & 0xffff_ffff)) {
+            return Err(input(
+                format!("{shown} lies in memory: there is no device to measure"),
+                "a folder on a block device",
+            ));
+        }
+        let space = rustix::fs::statvfs(&options.dir)
+            .map_err(|e| failed("asking for the free space")(e.into()))?;
+        let room = space.f_bavail.saturating_mul(space.f_frsize) / 2;
+        if options.size > room {
+            let at_most = room / LEAST_SIZE * (LEAST_SIZE >> 20);
+            return Err(input(
+                format!(
+                    "{shown} has {} MiB free; a probe of {} MiB would take more than half",
+                    2 * (room >> 20),
+                    options.size >> 20
+                ),
+                &if at_most == 0 {
+                    "a filesystem with 32 MiB free or more".to_owned()
+                } else {
+                    format!("--probe-size {at_most}M or less, or another folder")
+                },
+            ));
+        }
+        let path = options
+            .dir
+            .join(format!(".lowmark-probe-{}", std::process::id()));
+        let (file, direct) = open(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                input(format!("{shown}: {e}"), "a folder that can be written to")
+            }
+            _ => failed("making the temporary file")(e),
+        })?;
+        std::fs::remove_file(&path).map_err(failed("taking the temporary file's name away"))?;
+        Ok(Self {
+            device: number(&meta),
+            filesystem_bytes: space.f_blocks.saturating_mul(space.f_frsize),
+            file,
+            direct,
+        })
+    }
+
+    /// Reads at an aligned place.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read(&self, buffer: &mut Buffer, at: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer.bytes_mut(), at)
+    }
+
+    /// Writes at an aligned place.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write(&self, buffer: &Buffer, at: u64) -> io::Result<()> {
+        self.file.write_all_at(buffer.bytes(), at)
+    }
+
+    /// Waits until all that was written is on the device.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Asks the system to forget what it has cached of the file.
+    pub fn forget(&self) {
+        if !self.direct {
+            let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, bool)> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
+        Ok(fd) => Ok((File::from(fd), true)),
+        Err(rustix::io::Errno::INVAL) => {
+            // A filesystem that knows no direct access may have made the file all the same.
+            let _ = std::fs::remove_file(path);
+            let fd = rustix::fs::open(path, flags | OFlags::DSYNC, mode)?;
+            Ok((File::from(fd), false))
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// `MAJOR:MINOR` of the device that a file lies on.
+fn number(meta: &std::fs::Metadata) -> String {
+    let dev = meta.dev();
+    format!("{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev))
+}
+
+/// Aligned memory for one operation.
+#[derive(Debug)]
+pub struct Buffer {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Buffer {
+    /// `len` bytes that no device can compress or find equal to others.
+    pub fn new(len: usize, seed: u64) -> Self {
+        let mut memory = vec![0; len + ALIGN];
+        let start = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
+        // Marsaglia's xorshift.
+        let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        for word in memory[start..start + len].chunks_exact_mut(8) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            word.copy_from_slice(&x.to_le_bytes());
+        }
+        Self { memory, start, len }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.len]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.len]
+    }
+}

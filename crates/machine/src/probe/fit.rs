@@ -1,0 +1,528 @@
+//! The search for the disk model, and for its parameters, that come nearest to measurements.
+//!
+//! The error of a set of parameters is the mean of |ln(predicted / measured)| over the loads: the
+//! same for half as for twice the rate. Each kind of disk that fits the device is tried: its
+//! parameters are multiplied and divided one after the other by a factor that shrinks, as long as
+//! that helps (a pattern search after Hooke and Jeeves, "Direct search solution of numerical and
+//! statistical problems", 1961). It is deterministic and takes a bounded number of simulations.
+
+use super::load::{Load, Measured, STREAM};
+use super::measure::Measurements;
+use super::predict;
+use serde::Serialize;
+use sim::block::Dir;
+use sim::params::Params;
+use sim::spec::{DiskKind, DiskSpec};
+use std::fmt::Write;
+
+/// Factors of the search, widest first.
+const FACTORS: [f64; 6] = [4.0, 2.0, 1.41, 1.19, 1.09, 1.04];
+/// Rounds over all parameters with one factor.
+const ROUNDS: usize = 3;
+
+/// A fitted parameter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fitted {
+    /// Its name in the parameter table.
+    pub name: &'static str,
+    /// Its value, in the table's unit.
+    pub value: f64,
+    /// Where it comes from.
+    pub from: String,
+}
+
+/// A load as measured and as the model predicts it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// The measurement.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// The model's rate in the same unit.
+    pub predicted: f64,
+}
+
+impl Row {
+    /// How far the prediction is off, in percent of the measurement.
+    pub fn error_percent(&self) -> f64 {
+        (self.predicted / self.measured.rate().max(1e-9) - 1.0) * 100.0
+    }
+}
+
+/// A disk model fitted to measurements.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fit {
+    /// The kind that comes nearest.
+    pub kind: DiskKind,
+    /// Its fitted parameters.
+    pub params: Vec<Fitted>,
+    /// Load by load.
+    pub rows: Vec<Row>,
+    /// Mean of |ln(predicted / measured)|.
+    pub error: f64,
+    /// The same for every kind that was tried, best first.
+    pub tried: Vec<(DiskKind, f64)>,
+    /// What was measured beside the loads.
+    pub sync_ns: u64,
+    /// Whether the page cache was passed by.
+    pub direct: bool,
+}
+
+/// A parameter that the search moves.
+enum Knob {
+    /// By factors.
+    Scale(&'static str),
+    /// Among values.
+    OneOf(&'static str, &'static [f64]),
+}
+
+fn knobs(kind: DiskKind) -> &'static [Knob] {
+    use Knob::{OneOf, Scale};
+    match kind {
+        DiskKind::Ssd => &[
+            Scale("ssd_bandwidth"),
+            Scale("ssd_read"),
+            Scale("ssd_command"),
+            Scale("ssd_dies"),
+            Scale("ssd_program"),
+            Scale("ssd_write_buffer"),
+            OneOf("ssd_queue_depth", &[4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 31.0]),
+        ],
+        DiskKind::Nvme => &[
+            Scale("nvme_bandwidth"),
+            Scale("nvme_read"),
+            Scale("nvme_command"),
+            Scale("nvme_dies"),
+            Scale("nvme_program"),
+            Scale("nvme_write_buffer"),
+            OneOf(
+                "nvme_queue_depth",
+                &[2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 1024.0],
+            ),
+        ],
+        DiskKind::Disk | DiskKind::Raid0 => &[
+            OneOf(
+                "disk_write_cache",
+                &[0.0, 8_388_608.0, 33_554_432.0, 67_108_864.0],
+            ),
+            OneOf("disk_queue_depth", &[1.0, 31.0]),
+            Scale("disk_outer_bandwidth"),
+            Scale("disk_interface_bandwidth"),
+            Scale("disk_rpm"),
+            Scale("disk_track_seek"),
+            Scale("disk_command"),
+        ],
+        DiskKind::UsbFlash => &[
+            OneOf("usb_out_of_order", &[0.0, 1.0]),
+            Scale("usb_write_bandwidth"),
+            Scale("usb_read_bandwidth"),
+            Scale("usb_command"),
+            Scale("usb_random_read"),
+            Scale("usb_copy_bandwidth"),
+        ],
+    }
+}
+
+/// The kinds that may be behind a disk whose own words suggest `likely`.
+fn candidates(likely: DiskKind) -> Vec<DiskKind> {
+    match likely {
+        // An array is one: its members stand in the machine file.
+        DiskKind::Raid0 => vec![DiskKind::Raid0],
+        DiskKind::UsbFlash => vec![DiskKind::UsbFlash, DiskKind::Ssd],
+        // A virtual disk says it rotates whatever it is.
+        DiskKind::Disk => vec![DiskKind::Disk, DiskKind::Ssd, DiskKind::Nvme],
+        DiskKind::Ssd | DiskKind::Nvme => vec![DiskKind::Ssd, DiskKind::Nvme],
+    }
+}
+
+/// Fits a model to measurements of a disk. Its kind is the likely one: others are tried where the
+/// device may well be one of them. What the disk's own parameters say is kept.
+pub fn fit(measurements: &Measurements, likely: &DiskSpec) -> Fit {
+    let mut all: Vec<Fit> = candidates(likely.kind)
+        .into_iter()
+        .map(|kind| Search::new(measurements, likely, kind).run())
+        .collect();
+    all.sort_by(|a, b| a.error.total_cmp(&b.error));
+    let tried = all.iter().map(|f| (f.kind, f.error)).collect();
+    Fit {
+        tried,
+        ..all.swap_remove(0)
+    }
+}
+
+struct Search<'a> {
+    measurements: &'a Measurements,
+    disk: DiskSpec,
+    base: Params,
+}
+
+impl<'a> Search<'a> {
+    fn new(measurements: &'a Measurements, likely: &DiskSpec, kind: DiskKind) -> Self {
+        let mut disk = likely.clone();
+        disk.kind = kind;
+        disk.faults.clear();
+        disk.members = likely.members.filter(|_| kind == DiskKind::Raid0);
+        disk.params.retain(|name, _| {
+            let info = Params::TABLE.iter().find(|p| p.name == *name);
+            info.is_some_and(|p| kind.takes(p))
+        });
+        let base = disk.params(&Params::default());
+        Self {
+            measurements,
+            disk,
+            base,
+        }
+    }
+
+    fn predicted(&self, params: &Params, row: &Measured) -> f64 {
+        let span = self.measurements.span;
+        predict::rate(&self.disk, params, row.load, span, row.operations)
+    }
+
+    /// The error, or more than `enough` as soon as it is certain to be.
+    fn error(&self, params: &Params, enough: f64) -> f64 {
+        let rows = &self.measurements.rows;
+        let count = rows.len().max(1) as f64;
+        let mut sum = 0.0;
+        for row in rows {
+            let ratio = self.predicted(params, row).max(1e-9) / row.rate().max(1e-9);
+            sum += ratio.ln().abs();
+            if sum > enough * count {
+                break;
+            }
+        }
+        sum / count
+    }
+
+    /// Sets a parameter as near to a value as its range allows; whether that changed it.
+    fn set(params: &mut Params, name: &'static str, value: f64) -> bool {
+        let Some(info) = Params::TABLE.iter().find(|p| p.name == name) else {
+            return false;
+        };
+        // Three digits are all that measurements give; of some things there are only whole ones.
+        let mut value = rounded(value);
+        if ["dies", "bytes", "requests", "1/min"].contains(&info.unit) {
+            value = value.round();
+        }
+        let value = value.clamp(info.min, info.max);
+        let before = params.get(name);
+        params.set(name, value).is_ok() && before != Some(value)
+    }
+
+    /// The disk's platters are as they are: the inner rate follows the outer one.
+    fn settled(&self, mut params: Params) -> Params {
+        if matches!(self.disk.kind, DiskKind::Disk | DiskKind::Raid0) {
+            let ratio = self.base.disk_inner_bandwidth / self.base.disk_outer_bandwidth;
+            let inner = ratio * params.disk_outer_bandwidth;
+            Self::set(&mut params, "disk_inner_bandwidth", inner);
+        }
+        params
+    }
+
+    /// A start near the measurements spares most of the way.
+    fn start(&self) -> Params {
+        let mut p = self.base.clone();
+        let best = |dir: Dir, random: bool| {
+            let of = |m: &&Measured| m.load.dir == dir && m.load.random == random;
+            let rows = self.measurements.rows.iter().filter(of);
+            rows.map(Measured::rate).fold(0.0, f64::max)
+        };
+        let (read, write) = (best(Dir::Read, false), best(Dir::Write, false));
+        let single = Load {
+            dir: Dir::Read,
+            random: true,
+            depth: 1,
+        };
+        let latency = self
+            .measurements
+            .rows
+            .iter()
+            .find(|m| m.load == single)
+            .map_or(1e5, |m| 1e9 / m.rate().max(1e-9));
+        let program = |dies: f64, page: f64| page * dies / (write.max(1e-3) * 1e6) * 1e9;
+        let mut set = |name, value| Self::set(&mut p, name, value);
+        match self.disk.kind {
+            DiskKind::Ssd => {
+                set("ssd_bandwidth", read.max(write));
+                set("ssd_read", latency * 0.7);
+                set("ssd_command", latency * 0.2);
+                set(
+                    "ssd_program",
+                    program(self.base.ssd_dies, self.base.ssd_flash_page),
+                );
+            }
+            DiskKind::Nvme => {
+                set("nvme_bandwidth", read.max(write));
+                set("nvme_read", latency * 0.8);
+                set("nvme_command", latency * 0.1);
+                set(
+                    "nvme_program",
+                    program(self.base.nvme_dies, self.base.nvme_flash_page),
+                );
+            }
+            DiskKind::Disk | DiskKind::Raid0 => {
+                set("disk_outer_bandwidth", read);
+                set("disk_interface_bandwidth", read.max(write) * 2.0);
+            }
+            DiskKind::UsbFlash => {
+                set("usb_write_bandwidth", write);
+                set("usb_read_bandwidth", read);
+                set("usb_random_read", latency * 0.6);
+            }
+        }
+        self.settled(p)
+    }
+
+    fn run(&self) -> Fit {
+        let mut best = self.start();
+        let mut error = self.error(&best, f64::INFINITY);
+        let mut attempt = |best: &mut Params, name: &'static str, value: f64| {
+            let mut params = best.clone();
+            if !Self::set(&mut params, name, value) {
+                return false;
+            }
+            let params = self.settled(params);
+            let found = self.error(&params, error);
+            let better = found < error;
+            if better {
+                (*best, error) = (params, found);
+            }
+            better
+        };
+        for factor in FACTORS {
+            for _ in 0..ROUNDS {
+                let mut moved = false;
+                for knob in knobs(self.disk.kind) {
+                    match *knob {
+                        Knob::Scale(name) => {
+                            let value = best.get(name).unwrap_or(1.0);
+                            moved |= attempt(&mut best, name, value * factor)
+                                || attempt(&mut best, name, value / factor);
+                        }
+                        Knob::OneOf(name, values) => {
+                            for &value in values {
+                                moved |= attempt(&mut best, name, value);
+                            }
+                        }
+                    }
+                }
+                if !moved {
+                    break;
+                }
+            }
+        }
+        self.result(&best, error)
+    }
+
+    fn result(&self, params: &Params, error: f64) -> Fit {
+        let mut names: Vec<&'static str> = knobs(self.disk.kind)
+            .iter()
+            .map(|k| match *k {
+                Knob::Scale(name) | Knob::OneOf(name, _) => name,
+            })
+            .collect();
+        if matches!(self.disk.kind, DiskKind::Disk | DiskKind::Raid0) {
+            names.push("disk_inner_bandwidth");
+        }
+        Fit {
+            kind: self.disk.kind,
+            params: names
+                .into_iter()
+                .map(|name| Fitted {
+                    name,
+                    value: params.get(name).unwrap_or(0.0),
+                    from: match name {
+                        "disk_inner_bandwidth" => {
+                            "not measured: keeps the model's ratio to the outer".into()
+                        }
+                        _ => "fitted".into(),
+                    },
+                })
+                .collect(),
+            rows: self
+                .measurements
+                .rows
+                .iter()
+                .map(|measured| Row {
+                    predicted: self.predicted(params, measured),
+                    measured: measured.clone(),
+                })
+                .collect(),
+            error,
+            tried: Vec::new(),
+            sync_ns: self.measurements.sync_ns,
+            direct: self.measurements.direct,
+        }
+    }
+}
+
+/// Three significant digits; numbers of five digits and more lose nothing that was measured.
+fn rounded(value: f64) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let scale = 10f64.powf(value.log10().floor() - 2.0);
+    let rounded = (value / scale).round() * scale;
+    // Powers of ten below one are not exact: go by way of text.
+    format!("{rounded:.6}").parse().unwrap_or(rounded)
+}
+
+impl Fit {
+    /// The measurements against the predictions, as lines of text.
+    pub fn to_text(&self) -> String {
+        let mut out = String::new();
+        let name = |kind: DiskKind| match serde_json::to_value(kind) {
+            Ok(serde_json::Value::String(s)) => s,
+            _ => String::new(),
+        };
+        let off = |error: f64| (error.exp() - 1.0) * 100.0;
+        let _ = writeln!(
+            out,
+            "Measured {}, and predicted by the {} model fitted to it (a mean of {:.0} % off):",
+            if self.direct {
+                "past the page cache"
+            } else {
+                "through the page cache: the filesystem knows no direct access"
+            },
+            name(self.kind),
+            off(self.error)
+        );
+        for row in &self.rows {
+            let m = &row.measured;
+            let digits = usize::from(m.rate() < 100.0);
+            let _ = writeln!(
+                out,
+                "  {:32} {:>9.digits$} {:4}  predicted {:>9.digits$}  {:+5.0} %  median {} us",
+                m.load.to_string(),
+                m.rate(),
+                m.load.unit(),
+                row.predicted,
+                row.error_percent(),
+                m.median_ns / 1000,
+            );
+        }
+        let _ = writeln!(
+            out,
+            "  sync of a 4K write               {:>9.2} ms    not in the model",
+            self.sync_ns as f64 / 1e6
+        );
+        let others: Vec<String> = self
+            .tried
+            .iter()
+            .skip(1)
+            .map(|(kind, error)| format!("{} {:.0} % off", name(*kind), off(*error)))
+            .collect();
+        if !others.is_empty() {
+            let _ = writeln!(out, "Also tried: {}.", others.join(", "));
+        }
+        let _ = writeln!(
+            out,
+            "Sequential transfers have {} KiB; MB are powers of 1000.",
+            STREAM >> 10
+        );
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::{FILL, loads};
+    use super::*;
+    use sim::spec::Size;
+
+    fn disk(kind: DiskKind) -> DiskSpec {
+        DiskSpec {
+            kind,
+            capacity: Size(64 << 30),
+            members: None,
+            params: Default::default(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// What a probe of a modelled disk would measure.
+    fn measured(kind: DiskKind, params: &Params) -> Measurements {
+        let span = 64 << 20;
+        let rows = std::iter::once(FILL).chain(loads()).map(|load| {
+            let operations = (span / load.bytes()).min(if load.random { 1000 } else { 128 });
+            let rate = predict::rate(&disk(kind), params, load, span, operations);
+            let seconds = operations as f64 / (rate / load.rate(1, 1.0));
+            Measured {
+                load,
+                operations,
+                seconds,
+                median_ns: 1,
+                p99_ns: 1,
+            }
+        });
+        Measurements {
+            rows: rows.collect(),
+            sync_ns: 1_000_000,
+            span,
+            direct: true,
+            device: "8:0".into(),
+            filesystem_bytes: 64 << 30,
+        }
+    }
+
+    #[test]
+    fn a_modelled_drive_is_found_again() {
+        let params = Params {
+            ssd_bandwidth: 520.0,
+            ssd_read: 60_000.0,
+            ssd_command: 30_000.0,
+            ssd_program: 900_000.0,
+            ..Params::default()
+        };
+        let fit = fit(&measured(DiskKind::Ssd, &params), &disk(DiskKind::Ssd));
+        assert!(fit.error < 0.05, "{}\n{:?}", fit.to_text(), fit.params);
+        let bandwidth = fit.params.iter().find(|p| p.name.ends_with("_bandwidth"));
+        assert!(
+            (bandwidth.unwrap().value / 520.0 - 1.0).abs() < 0.1,
+            "{bandwidth:?}"
+        );
+        assert_eq!(fit.tried.len(), 2);
+        assert!(fit.tried[0].1 <= fit.tried[1].1);
+    }
+
+    #[test]
+    fn a_rotating_disk_is_told_from_a_drive_without_parts_that_move() {
+        let params = Params {
+            disk_outer_bandwidth: 180.0,
+            disk_inner_bandwidth: 90.0,
+            ..Params::default()
+        };
+        let fit = fit(&measured(DiskKind::Disk, &params), &disk(DiskKind::Disk));
+        assert_eq!(fit.kind, DiskKind::Disk, "{}", fit.to_text());
+        assert!(fit.error < 0.05, "{}", fit.to_text());
+        let value = |name| fit.params.iter().find(|p| p.name == name).unwrap().value;
+        assert!((value("disk_outer_bandwidth") / 180.0 - 1.0).abs() < 0.1);
+        let ratio = value("disk_inner_bandwidth") / value("disk_outer_bandwidth");
+        assert!((ratio - 0.5).abs() < 0.01);
+    }
+
+    #[test]
+    fn fitted_values_can_be_set() {
+        for kind in [
+            DiskKind::Ssd,
+            DiskKind::Nvme,
+            DiskKind::Disk,
+            DiskKind::Raid0,
+            DiskKind::UsbFlash,
+        ] {
+            for knob in knobs(kind) {
+                let (Knob::Scale(name) | Knob::OneOf(name, _)) = *knob;
+                let info = Params::TABLE.iter().find(|p| p.name == name).unwrap();
+                assert!(kind.takes(info), "{name}");
+                if let Knob::OneOf(_, values) = knob {
+                    assert!(
+                        values.iter().all(|v| (info.min..=info.max).contains(v)),
+                        "{name}"
+                    );
+                }
+            }
+        }
+        assert_eq!(rounded(123_456.0), 123_000.0);
+        assert_eq!(rounded(0.123_456), 0.123);
+        assert_eq!(rounded(f64::NAN), 0.0);
+    }
+}

@@ -1,0 +1,344 @@
+//! The engine's formulas over a captured machine, against what its kernel says.
+
+use crate::capture::Captured;
+use crate::parse::Zone;
+use mm::watermark::{khugepaged_min_free_kbytes, lowmem_reserve, min_free_kbytes, total_reserve};
+use mm::zone::{ZoneInfo, ZoneType};
+use serde::Serialize;
+
+/// A figure, computed and as the kernel has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// The zone, `node 0 Normal`, or `machine`.
+    pub of: String,
+    /// What it is.
+    pub what: String,
+    /// By the engine's formulas, in pages.
+    pub computed: u64,
+    /// By the kernel, in pages.
+    pub actual: u64,
+}
+
+impl Row {
+    /// Whether both are the same.
+    pub fn is_equal(&self) -> bool {
+        self.computed == self.actual
+    }
+}
+
+/// Who set `min_free_kbytes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The kernel's formula.
+    Formula,
+    /// khugepaged, which raises it where transparent huge pages are on.
+    Khugepaged,
+    /// Somebody wrote the sysctl.
+    Administrator,
+}
+
+impl Origin {
+    /// As a part of a sentence.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::Formula => "the kernel's formula",
+            Self::Khugepaged => "khugepaged's raise",
+            Self::Administrator => "an administrator",
+        }
+    }
+}
+
+/// Where `min_free_kbytes` comes from, in kB.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MinFree {
+    /// As it is.
+    pub actual: u64,
+    /// By the formula for the pages that are managed now.
+    pub formula: u64,
+    /// What khugepaged raises that to; `None` where it does not run.
+    pub raised: Option<u64>,
+    /// Who set it.
+    pub origin: Origin,
+}
+
+/// The comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Figure by figure.
+    pub rows: Vec<Row>,
+    /// Where the minimum comes from.
+    pub min_free: MinFree,
+    /// What explains a difference, if anything does.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// Whether every figure is the kernel's.
+    pub fn is_equal(&self) -> bool {
+        self.rows.iter().all(Row::is_equal)
+    }
+}
+
+/// The engine's name of a zone type; `None`: it has no such type.
+pub fn zone_type(name: &str) -> Option<ZoneType> {
+    [
+        ZoneType::Dma,
+        ZoneType::Dma32,
+        ZoneType::Normal,
+        ZoneType::Movable,
+    ]
+    .into_iter()
+    .find(|t| t.name() == name)
+}
+
+/// A machine with a zone that the engine does not know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("node {node} has a zone `{zone}`; accepted: DMA, DMA32, Normal and Movable")]
+pub struct UnknownZone {
+    /// Its node.
+    pub node: u32,
+    /// Its name.
+    pub zone: String,
+}
+
+/// The populated zones, as the engine takes them.
+///
+/// # Errors
+/// A zone of a type that the engine does not know.
+pub fn zones(machine: &Captured) -> Result<Vec<(&Zone, ZoneInfo)>, UnknownZone> {
+    machine
+        .populated()
+        .map(|z| {
+            let info = zone_type(&z.name).map(|kind| ZoneInfo {
+                node: z.node,
+                kind,
+                size: z.managed,
+            });
+            info.map(|info| (z, info)).ok_or_else(|| UnknownZone {
+                node: z.node,
+                zone: z.name.clone(),
+            })
+        })
+        .collect()
+}
+
+/// The zone types of the machine in their order; `None`: one that the engine has no use for. Some
+/// kernels list zones without pages and so show it; of others it follows from their number.
+fn types(machine: &Captured) -> Vec<Option<ZoneType>> {
+    let count = machine
+        .zones
+        .iter()
+        .map(|z| z.protection.len())
+        .max()
+        .unwrap_or(0);
+    let full = machine
+        .zones
+        .chunk_by(|a, b| a.node == b.node)
+        .find(|node| node.len() == count);
+    match full {
+        Some(node) => node.iter().map(|z| zone_type(&z.name)).collect(),
+        None => ["DMA", "DMA32", "Normal", "Movable", "Device"]
+            .into_iter()
+            .take(count)
+            .map(zone_type)
+            .collect(),
+    }
+}
+
+/// `lowmem_reserve_ratio` of DMA, DMA32 and Normal; 0 of a type that the kernel does not have.
+pub fn reserve_ratios(machine: &Captured) -> [u64; 3] {
+    let mut ratios = [0; 3];
+    for (kind, ratio) in types(machine)
+        .into_iter()
+        .zip(&machine.settings.lowmem_reserve_ratio)
+    {
+        if let Some(slot) = kind.and_then(|k| ratios.get_mut(k.index())) {
+            *slot = *ratio;
+        }
+    }
+    ratios
+}
+
+/// Where `min_free_kbytes` comes from.
+pub fn min_free(machine: &Captured, zones: &[(&Zone, ZoneInfo)]) -> MinFree {
+    let era = machine.era();
+    let low = |kind: ZoneType| kind <= ZoneType::Normal;
+    let lowmem: u64 = zones
+        .iter()
+        .map(|(_, i)| *i)
+        .filter(|i| low(i.kind))
+        .map(|i| i.size)
+        .sum();
+    let actual = machine.settings.min_free_kbytes;
+    let most = era.most_min_free_kbytes();
+    let formula = min_free_kbytes(lowmem * 4, most);
+    // khugepaged counts zones that have memory, and takes memory above the high watermarks.
+    let all: Vec<ZoneInfo> = zones.iter().map(|(_, i)| *i).collect();
+    let marks = era
+        .marks(machine.settings.watermark_scale_factor)
+        .marks(formula, &all);
+    let high: u64 = all
+        .iter()
+        .zip(&marks)
+        .filter(|(i, _)| low(i.kind))
+        .map(|(_, m)| m[2])
+        .sum();
+    let above = lowmem.saturating_sub(high);
+    let populated = machine
+        .zones
+        .iter()
+        .filter(|z| z.present > 0 && zone_type(&z.name).is_some_and(low))
+        .count() as u64;
+    let raise = |pages| khugepaged_min_free_kbytes(populated, pages, formula);
+    let raised = machine.huge_pages.then(|| raise(above));
+    // The kernel computed its value at boot; what it freed of itself later is managed by now.
+    let then = lowmem - lowmem / 20;
+    let is_formula = (min_free_kbytes(then * 4, most)..=formula).contains(&actual);
+    let origin = match raised {
+        Some(now)
+            if (raise(then.saturating_sub(high))..=now).contains(&actual) && now > formula =>
+        {
+            Origin::Khugepaged
+        }
+        Some(now) if now > formula => Origin::Administrator,
+        _ if is_formula => Origin::Formula,
+        _ => Origin::Administrator,
+    };
+    MinFree {
+        actual,
+        formula,
+        raised,
+        origin,
+    }
+}
+
+/// The limits of dirty memory by the formulas, for the counters of the capture: background, dirty.
+pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::dirty::Limits {
+    let era = machine.era();
+    let free = machine.pages("nr_free_pages") + machine.unmanaged_free();
+    let file = machine.pages("nr_inactive_file") + machine.pages("nr_active_file");
+    let kept = if era.reserves_are_not_dirtyable() {
+        reserves
+    } else {
+        0
+    };
+    let dirtyable = mm::dirty::dirtyable_pages(free, kept, file);
+    let s = &machine.settings;
+    let sysctl = mm::Sysctl {
+        dirty_background_ratio: s.dirty_background_ratio,
+        dirty_ratio: s.dirty_ratio,
+        dirty_background_bytes: s.dirty_background_bytes,
+        dirty_bytes: s.dirty_bytes,
+        dirty_writeback_centisecs: s.dirty_writeback_centisecs,
+        dirty_expire_centisecs: s.dirty_expire_centisecs,
+        min_free_kbytes: Some(s.min_free_kbytes),
+        watermark_scale_factor: Some(s.watermark_scale_factor),
+        lowmem_reserve_ratio: reserve_ratios(machine),
+        swappiness: s.swappiness,
+    };
+    if era.limits_in_4096ths() {
+        mm::dirty::limits_in_4096ths(&sysctl, dirtyable)
+    } else {
+        mm::dirty::limits(&sysctl, dirtyable, false)
+    }
+}
+
+/// Compares every watermark, every reserve and the dirty limits.
+///
+/// # Errors
+/// A zone of a type that the engine does not know.
+pub fn verify(machine: &Captured) -> Result<Report, UnknownZone> {
+    let zones = zones(machine)?;
+    let infos: Vec<ZoneInfo> = zones.iter().map(|(_, i)| *i).collect();
+    let (ratios, types) = (reserve_ratios(machine), types(machine));
+    let marks = machine
+        .era()
+        .marks(machine.settings.watermark_scale_factor)
+        .marks(machine.settings.min_free_kbytes, &infos);
+    let mut rows = Vec::new();
+    let mut reserves = 0;
+    for ((zone, info), marks) in zones.iter().zip(&marks) {
+        let of = format!("node {} {}", zone.node, zone.name);
+        let mut row = |what: String, computed: u64, actual: u64| {
+            rows.push(Row {
+                of: of.clone(),
+                what,
+                computed,
+                actual,
+            });
+        };
+        for (what, (computed, actual)) in ["min", "low", "high"]
+            .iter()
+            .zip(marks.iter().zip(zone.marks))
+        {
+            row((*what).into(), *computed, actual);
+        }
+        let mut sizes = [0; 4];
+        for i in infos.iter().filter(|i| i.node == zone.node) {
+            sizes[i.kind.index()] = i.size;
+        }
+        let kind = info.kind.index();
+        for (above, actual) in types.iter().zip(&zone.protection) {
+            let Some(above) = *above else {
+                continue;
+            };
+            if above > info.kind {
+                let computed = lowmem_reserve(&sizes, &ratios, kind, above.index());
+                row(format!("reserve for {}", above.name()), computed, *actual);
+            }
+        }
+        reserves += total_reserve(&sizes, &ratios, kind, marks[2]);
+    }
+    let limits = dirty_limits(machine, reserves);
+    for (what, computed) in [
+        ("nr_dirty_background_threshold", limits.background),
+        ("nr_dirty_threshold", limits.dirty),
+    ] {
+        // Before 2.6.37 the kernel did not say.
+        if let Some(actual) = machine.vmstat.get(what) {
+            rows.push(Row {
+                of: "machine".into(),
+                what: what.into(),
+                computed,
+                actual: *actual,
+            });
+        }
+    }
+    let min_free = min_free(machine, &zones);
+    let notes = notes(machine, &rows);
+    Ok(Report {
+        rows,
+        min_free,
+        notes,
+    })
+}
+
+/// What may explain the differences.
+fn notes(machine: &Captured, rows: &[Row]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let unmanaged = machine.unmanaged_free();
+    if unmanaged > 0 {
+        notes.push(format!(
+            "{unmanaged} pages ({} MiB) of free memory belong to no zone yet: this kernel hands memory to its zones when it is needed. They count as dirtyable, and not in watermarks",
+            unmanaged / 256
+        ));
+    }
+    let different = |of_machine: bool| {
+        rows.iter()
+            .filter(move |r| !r.is_equal() && (r.of == "machine") == of_machine)
+    };
+    // One part in 64 of every figure, or a page: not another formula, only other sizes.
+    let near = |r: &Row| r.computed.abs_diff(r.actual) <= 1.max(r.actual / 64);
+    if different(false).next().is_some() {
+        notes.push(if different(false).all(near) {
+            "the marks and reserves differ by no more than a page or a 64th: the kernel computed its own when the zones managed another number of pages (before it freed its initial memory, or a balloon or huge pages took some); writing min_free_kbytes anew makes it compute them again".into()
+        } else {
+            "the marks or reserves differ by more than changed sizes explain: this kernel has another formula".into()
+        });
+    }
+    if different(true).next().is_some() {
+        notes.push("the dirty limits move with every page that is freed or cached, and the kernel reads its counters one after the other: on a busy machine, and in files that were not read at one moment, they differ by some pages".into());
+    }
+    notes
+}

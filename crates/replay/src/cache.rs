@@ -1,0 +1,223 @@
+//! The cache without writes: where objects are, and the policy's hooks.
+
+use evict::{Index, Policy, Slot};
+use serde::Serialize;
+
+/// Which slot holds an object, and the other way.
+pub trait Map {
+    /// The slot of an object.
+    fn find(&self, object: u64) -> Option<Slot>;
+    /// The object of a slot that holds one.
+    fn object(&self, slot: Slot) -> u64;
+    /// Puts an object that is nowhere into an empty slot.
+    fn insert(&mut self, object: u64, slot: Slot);
+    /// Empties a slot that holds an object.
+    fn remove(&mut self, slot: Slot);
+    /// Reads what [`find`](Self::find) will look at for these objects, so that the cache misses of
+    /// look-ups overlap.
+    fn warm(&self, objects: &[u64]);
+}
+
+impl Map for Index {
+    #[inline]
+    fn find(&self, object: u64) -> Option<Slot> {
+        Self::find(self, object)
+    }
+    #[inline]
+    fn object(&self, slot: Slot) -> u64 {
+        Self::object(self, slot)
+    }
+    #[inline]
+    fn insert(&mut self, object: u64, slot: Slot) {
+        Self::insert(self, object, slot);
+    }
+    #[inline]
+    fn remove(&mut self, slot: Slot) {
+        Self::remove(self, slot);
+    }
+    #[inline]
+    fn warm(&self, objects: &[u64]) {
+        Self::warm(self, objects);
+    }
+}
+
+/// A map of objects that are numbered without gaps: a table.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// By object: slot + 1, or 0.
+    slots: Vec<u32>,
+    objects: Vec<u32>,
+}
+
+impl Table {
+    /// For the objects `0..objects` in `slots` slots.
+    pub fn new(objects: u32, slots: u32) -> Self {
+        Self {
+            slots: vec![0; objects as usize],
+            objects: vec![0; slots as usize],
+        }
+    }
+}
+
+impl Map for Table {
+    #[inline]
+    fn find(&self, object: u64) -> Option<Slot> {
+        self.slots[object as usize].checked_sub(1)
+    }
+    #[inline]
+    fn object(&self, slot: Slot) -> u64 {
+        self.objects[slot as usize].into()
+    }
+    #[inline]
+    fn insert(&mut self, object: u64, slot: Slot) {
+        self.slots[object as usize] = slot + 1;
+        self.objects[slot as usize] = object as u32;
+    }
+    #[inline]
+    fn remove(&mut self, slot: Slot) {
+        self.slots[self.objects[slot as usize] as usize] = 0;
+    }
+    #[inline]
+    fn warm(&self, objects: &[u64]) {
+        let sum = objects
+            .iter()
+            .fold(0, |sum, o| sum ^ self.slots[*o as usize]);
+        std::hint::black_box(sum);
+    }
+}
+
+/// Requests whose look-ups are begun together.
+pub(crate) const BLOCK: usize = 64;
+
+/// What a cache has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Counts {
+    /// Requests.
+    pub requests: u64,
+    /// Requests for what the cache did not hold.
+    pub misses: u64,
+}
+
+impl Counts {
+    /// Requests for what the cache held.
+    pub fn hits(&self) -> u64 {
+        self.requests - self.misses
+    }
+
+    /// Misses by requests; 0 without requests.
+    pub fn miss_ratio(&self) -> f64 {
+        self.misses as f64 / self.requests.max(1) as f64
+    }
+}
+
+/// Slots that hold nothing: those never used so far, and those emptied since.
+#[derive(Debug)]
+pub(crate) struct Free {
+    unused: u32,
+    slots: u32,
+    emptied: Vec<Slot>,
+}
+
+impl Free {
+    pub fn new(slots: u32) -> Self {
+        Self {
+            unused: 0,
+            slots,
+            emptied: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub fn take(&mut self) -> Option<Slot> {
+        if let Some(slot) = self.emptied.pop() {
+            return Some(slot);
+        }
+        if self.unused == self.slots {
+            return None;
+        }
+        self.unused += 1;
+        Some(self.unused - 1)
+    }
+
+    pub fn give(&mut self, slot: Slot) {
+        self.emptied.push(slot);
+    }
+}
+
+/// A cache in which nothing is ever dirty.
+#[derive(Debug)]
+pub struct Cache<P, M> {
+    policy: P,
+    map: M,
+    free: Free,
+    counts: Counts,
+}
+
+impl<P: Policy, M: Map> Cache<P, M> {
+    /// An empty cache of `slots` slots, at least one; `map` has as many.
+    pub fn new(slots: u32, map: M) -> Self {
+        Self {
+            policy: P::new(slots),
+            map,
+            free: Free::new(slots),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Requests one after another.
+    #[inline]
+    pub fn request_block(&mut self, objects: &[u64]) {
+        for objects in objects.chunks(BLOCK) {
+            self.map.warm(objects);
+            for object in objects {
+                self.request(*object);
+            }
+        }
+    }
+
+    /// Says which objects come next.
+    #[inline]
+    pub(crate) fn warm(&self, objects: &[u64]) {
+        self.map.warm(objects);
+    }
+
+    /// A request; returns whether the cache held the object.
+    #[inline]
+    pub fn request(&mut self, object: u64) -> bool {
+        self.counts.requests += 1;
+        if let Some(slot) = self.map.find(object) {
+            self.policy.access(slot);
+            return true;
+        }
+        self.counts.misses += 1;
+        self.policy.miss(object);
+        let slot = match self.free.take() {
+            Some(slot) => slot,
+            None => {
+                let slot = self
+                    .policy
+                    .evict()
+                    .expect("a full cache has a page to evict");
+                self.map.remove(slot);
+                slot
+            }
+        };
+        self.map.insert(object, slot);
+        self.policy.admit(slot, object);
+        false
+    }
+
+    /// The object is gone: it leaves the cache if it is there.
+    pub fn remove(&mut self, object: u64) {
+        if let Some(slot) = self.map.find(object) {
+            self.map.remove(slot);
+            self.policy.remove(slot);
+            self.free.give(slot);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The ways through a trace give the same figures.
+
+use evict::registry;
+use proptest::prelude::*;
+use replay::curve::{self, Plan};
+use replay::{Unit, WriteModel};
+use std::io::Write as _;
+use std::path::Path;
+use trace::Options;
+use trace::generate::{Pattern, Plan as TracePlan};
+
+fn plan(sizes: &[u32], threads: usize) -> Plan {
+    Plan {
+        options: Options::default(),
+        unit: Unit::Page,
+        sizes: sizes.to_vec(),
+        policies: registry::ALL.iter().map(|e| e.name).collect(),
+        writes: None,
+        threads,
+    }
+}
+
+fn csv(writes: f64) -> tempfile::NamedTempFile {
+    let trace = TracePlan {
+        pattern: Pattern::Mixed,
+        objects: 3000,
+        requests: 40_000,
+        skew: 0.9,
+        writes,
+        rate: 100_000,
+        seed: 4,
+    };
+    let mut file = tempfile::NamedTempFile::with_suffix(".csv").expect("a folder");
+    trace::write::csv(&trace, &mut file).expect("space");
+    file
+}
+
+#[test]
+fn streaming_is_as_in_memory_and_threads_make_no_difference() {
+    let file = csv(0.3);
+    let sizes = [1, 7, 100, 1000, 1_000_000];
+    let all = curve::run(file.path(), &plan(&sizes, 1)).expect("a good trace");
+    assert_eq!(
+        all,
+        curve::run(file.path(), &plan(&sizes, 3)).expect("a good trace")
+    );
+    assert_eq!(all.requests, 40_000);
+    for c in &all.curves {
+        for point in &c.points {
+            let single = Plan {
+                policies: vec![c.policy],
+                ..plan(&[point.size], 1)
+            };
+            let streamed = curve::run(file.path(), &single).expect("a good trace");
+            assert_eq!(streamed.curves[0].points, [*point], "{}", c.policy);
+        }
+    }
+    let with_writes = |threads| {
+        let plan = Plan {
+            writes: Some(WriteModel::default()),
+            ..plan(&sizes, threads)
+        };
+        curve::run(file.path(), &plan).expect("a good trace")
+    };
+    assert_eq!(with_writes(1), with_writes(4));
+    let writes = with_writes(2).curves[0].points[2]
+        .writes
+        .expect("writes are modelled");
+    assert!(writes.writes > 11_000 && writes.flusher_writes > 0 && writes.dirty_met > 0);
+}
+
+fn run(text: &str, sizes: &[u32]) -> Vec<u64> {
+    let mut file = tempfile::NamedTempFile::with_suffix(".strace").expect("a folder");
+    file.write_all(text.as_bytes()).expect("space");
+    let whole = curve::run(file.path(), &plan(sizes, 1)).expect("a good trace");
+    for c in &whole.curves {
+        for point in &c.points {
+            let single = Plan {
+                policies: vec![c.policy],
+                ..plan(&[point.size], 1)
+            };
+            let streamed = curve::run(file.path(), &single).expect("a good trace");
+            assert_eq!(streamed.curves[0].points, [*point], "{}", c.policy);
+        }
+    }
+    whole.curves[1]
+        .points
+        .iter()
+        .map(|p| p.counts.misses)
+        .collect()
+}
+
+#[test]
+fn truncated_pages_leave_the_cache() {
+    let text = "\
+7 1795248225.000000 openat(AT_FDCWD, \"a\", O_RDWR) = 3 <0.000009>
+7 1795248225.100000 pread64(3, \"\"..., 16384, 0) = 16384 <0.000005>
+7 1795248225.200000 ftruncate(3, 8192) = 0 <0.000005>
+7 1795248225.300000 pread64(3, \"\"..., 8192, 0) = 8192 <0.000005>
+7 1795248225.400000 pwrite64(3, \"\"..., 8192, 8192) = 8192 <0.000005>
+7 1795248225.500000 pread64(3, \"\"..., 16384, 0) = 16384 <0.000005>
+";
+    // Four pages come in, two are cut and come again; one page of memory misses every time.
+    assert_eq!(run(text, &[1, 4]), [12, 6]);
+}
+
+#[test]
+fn whole_records_are_one_request_each() {
+    let mut file = tempfile::NamedTempFile::with_suffix(".csv").expect("a folder");
+    file.write_all(b"time,obj_id,size\n1,1,65536\n2,1,512\n3,9,1024\n")
+        .expect("space");
+    let at = |unit| {
+        let plan = Plan {
+            unit,
+            policies: vec!["lru"],
+            ..plan(&[100], 1)
+        };
+        let run = curve::run(file.path(), &plan).expect("a good trace");
+        (run.requests, run.curves[0].points[0].counts.misses)
+    };
+    assert_eq!(at(Unit::Record), (3, 2));
+    assert_eq!(at(Unit::Page).0, 17 + 1 + 1);
+}
+
+#[test]
+fn a_broken_trace_says_where() {
+    let file = tempfile::NamedTempFile::with_suffix(".csv").expect("a folder");
+    std::fs::write(file.path(), "time,obj_id,size\n1,1,512\nx,1,512\n").expect("space");
+    let error = curve::run(file.path(), &plan(&[10], 1)).expect_err("a broken line");
+    assert_eq!(error.record, Some(3));
+    assert!(curve::run(Path::new("no/such/file"), &plan(&[10], 1)).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(50))]
+    #[test]
+    fn blocks_are_as_single_requests(objects in prop::collection::vec(0_u64..60, 0..400), slots in 1_u32..50) {
+        let new = || replay::Cache::<evict::S3Fifo, _>::new(slots, evict::Index::new(slots));
+        let (mut one, mut many) = (new(), new());
+        for object in &objects {
+            one.request(*object);
+        }
+        many.request_block(&objects);
+        prop_assert_eq!(one.counts(), many.counts());
+    }
+}

@@ -1,0 +1,121 @@
+//! How well the page cache serves: pages asked for and found, pages that come from the device
+//! again. Off unless a workload reports it.
+
+use std::cell::{Cell, RefCell};
+
+/// Pages a chunk of the map stands for.
+const CHUNK: u32 = 1 << 15;
+
+/// One bit a page.
+type Chunk = Box<[u64; CHUNK as usize / 64]>;
+
+/// Counts, in pages.
+#[derive(Default)]
+pub struct Reuse {
+    on: Cell<bool>,
+    /// Pages that reads asked for.
+    pub read: Cell<u64>,
+    /// Those that were cached, or on their way into the cache, when the read got to them.
+    pub read_found: Cell<u64>,
+    /// Pages that writes touched.
+    pub written: Cell<u64>,
+    /// Those that were cached when the write got to them.
+    pub written_found: Cell<u64>,
+    /// Pages read from the device.
+    pub fetched: Cell<u64>,
+    /// Pages read from the device that had been in the cache before.
+    pub fetched_again: Cell<u64>,
+    /// By file: pages that were ever in the cache.
+    known: RefCell<Vec<Vec<Option<Chunk>>>>,
+}
+
+fn add(counter: &Cell<u64>, n: u64) {
+    counter.set(counter.get() + n);
+}
+
+impl Reuse {
+    /// Counts from now on.
+    pub fn start(&self) {
+        self.on.set(true);
+    }
+
+    /// Whether it counts.
+    #[inline(always)]
+    pub fn on(&self) -> bool {
+        self.on.get()
+    }
+
+    /// A read got to a page.
+    pub(super) fn asked(&self, found: bool) {
+        add(&self.read, 1);
+        add(&self.read_found, u64::from(found));
+    }
+
+    /// A write got to a page.
+    pub(super) fn written(&self, mapping: u32, index: u32, found: bool) {
+        add(&self.written, 1);
+        add(&self.written_found, u64::from(found));
+        if !found {
+            self.know(mapping, index);
+        }
+    }
+
+    /// Pages are read from the device.
+    pub(super) fn fetched(&self, mapping: u32, index: u32, n: u32) {
+        if self.on() {
+            add(&self.fetched, u64::from(n));
+            for i in index..index + n {
+                add(&self.fetched_again, u64::from(self.know(mapping, i)));
+            }
+        }
+    }
+
+    /// A file is gone.
+    pub(super) fn forget(&self, mapping: u32) {
+        if let Some(chunks) = self.known.borrow_mut().get_mut(mapping as usize) {
+            chunks.clear();
+        }
+    }
+
+    /// Marks a page; returns whether it was marked.
+    fn know(&self, mapping: u32, index: u32) -> bool {
+        let mut files = self.known.borrow_mut();
+        if files.len() <= mapping as usize {
+            files.resize_with(mapping as usize + 1, Vec::new);
+        }
+        let chunks = &mut files[mapping as usize];
+        let at = (index / CHUNK) as usize;
+        if chunks.len() <= at {
+            chunks.resize_with(at + 1, || None);
+        }
+        let chunk = chunks[at].get_or_insert_with(|| Box::new([0; CHUNK as usize / 64]));
+        let word = &mut chunk[(index % CHUNK / 64) as usize];
+        let bit = 1 << (index % 64);
+        let before = *word & bit != 0;
+        *word |= bit;
+        before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_comes_again_only_after_it_was_there() {
+        let r = Reuse::default();
+        r.fetched(3, 0, 10);
+        assert_eq!(r.fetched.get(), 0);
+        r.start();
+        r.fetched(3, CHUNK - 2, 4);
+        assert_eq!(r.fetched_again.get(), 0);
+        r.fetched(3, CHUNK, 4);
+        assert_eq!((r.fetched.get(), r.fetched_again.get()), (8, 2));
+        r.written(0, 7, false);
+        r.fetched(0, 7, 1);
+        assert_eq!(r.fetched_again.get(), 3);
+        r.forget(3);
+        r.fetched(3, CHUNK, 4);
+        assert_eq!(r.fetched_again.get(), 3);
+    }
+}

@@ -1,0 +1,79 @@
+//! fio job files in the virtual world.
+
+mod common;
+
+use common::{ALL_FS, disk, machine, run, spec};
+use sim::spec::{DiskKind, FsKind, RunSpec};
+use sim::{Outcome, RunResult};
+
+fn jobs(text: &str, filesystem: FsKind) -> RunSpec {
+    let mut m = machine(64);
+    m.disk = disk(DiskKind::Ssd);
+    let script = workload::fio::parse(text).unwrap().script();
+    RunSpec {
+        workload: script,
+        ..spec(m, filesystem, "dd if=/dev/zero of=x count=1")
+    }
+}
+
+fn metric(r: &RunResult, name: &str) -> f64 {
+    assert_eq!(r.outcome, Outcome::Completed, "{:?}", r.outcome);
+    r.metrics[name].value
+}
+
+#[test]
+fn mixed_jobs_run_on_every_filesystem() {
+    let text = "\
+[global]
+size=16m
+[reader]
+rw=randread
+random_distribution=zipf:1.2
+[writer]
+rw=randwrite
+bs=16k
+fsync=50
+numjobs=2
+[log]
+stonewall
+rw=write
+bs=1000
+size=1m
+end_fsync=1
+";
+    for filesystem in ALL_FS {
+        let spec = jobs(text, filesystem);
+        let r = run(&spec);
+        assert_eq!(metric(&r, "reads"), 4096.0, "{filesystem:?}");
+        assert_eq!(metric(&r, "writes"), 2048.0 + 1049.0);
+        assert_eq!(metric(&r, "write_bytes"), 33.0 * f64::from(1 << 20));
+        assert_eq!(metric(&r, "syncs"), 40.0);
+        let again = run(&spec);
+        assert_eq!((r.digest, &r.metrics), (again.digest, &again.metrics));
+    }
+}
+
+/// An SSD serves a deep queue faster, and the page cache sees nothing of direct I/O.
+#[test]
+fn a_deeper_queue_is_faster() {
+    let job =
+        |depth| format!("[a]\nrw=randread\nsize=16m\ndirect=1\nioengine=libaio\niodepth={depth}\n");
+    let elapsed = |depth| {
+        let r = run(&jobs(&job(depth), FsKind::Xfs));
+        assert_eq!(metric(&r, "read_from_disk"), 0.0);
+        assert_eq!(metric(&r, "reads"), 4096.0);
+        metric(&r, "elapsed")
+    };
+    let (one, eight) = (elapsed(1), elapsed(8));
+    assert!(eight < one / 2.0, "{one} s with one, {eight} s with eight");
+}
+
+#[test]
+fn rates_and_times_hold() {
+    let r = run(&jobs(
+        "[a]\nrw=read\nsize=8m\nrate=1m\n[b]\nrw=randread\nsize=1m\ntime_based\nruntime=3",
+        FsKind::Ext4,
+    ));
+    let elapsed = metric(&r, "elapsed");
+    assert!((7.9..8.1).contains(&elapsed), "{elapsed}");
+}

@@ -1,0 +1,419 @@
+//! Policy switches: each changes an outcome, and for the reason that its documentation gives.
+
+mod common;
+
+use common::{machine, run, spec};
+use mm::alloc::Gfp;
+use mm::frame::flag;
+use mm::kswapd::KSWAPD_FLAGS;
+use mm::mapping::MappingKind;
+use mm::pagecache::Tag;
+use mm::policy::{DirtyLimits, FlusherSlice, ReclaimThrottle, ReclaimWriteback};
+use mm::task::PF_SWAPWRITE;
+use mm::trace::{Event, TrackPath};
+use mm::vmstat::VmEvent;
+use mm::world::World;
+use mm::zone::ZoneType;
+use mm::{Pfn, Policy};
+use sim::fs::{self, SimMm};
+use sim::sched;
+use sim::spec::{Boot, FsKind, NodeSpec, RunSpec, Size, ZoneSpec};
+use sim::world::SimWorld;
+use sim::{Outcome, RunResult};
+use std::pin::Pin;
+
+type Life<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// One zone of `mib` MiB in which nothing is in use, on ext3, which writes whatever it is asked to.
+fn empty_zone(mib: u64, policy: Policy) -> RunSpec {
+    let mut m = machine(64);
+    m.nodes[0].zones = vec![ZoneSpec {
+        zone: ZoneType::Dma32,
+        size: Size(mib << 20),
+    }];
+    m.boot = Boot {
+        kernel: Size(0),
+        dma: Size(0),
+        anon: Size(0),
+        cache: Size(0),
+    };
+    let mut s = spec(m, FsKind::Ext3, "dd if=/dev/zero of=a count=1");
+    s.policy = policy;
+    s
+}
+
+fn build(spec: &RunSpec) -> SimMm<true> {
+    let mm = sim::run::build(spec);
+    fs::mount(&mm);
+    mm.world.recording.set(true);
+    mm
+}
+
+/// Runs tasks with their flags until one of them stops the run; `look` is called every 10 µs.
+fn drive<'a>(mm: &'a SimMm<true>, tasks: Vec<(u32, Life<'a>)>, mut look: impl FnMut()) {
+    // Task 0 is the idle identity of interrupts.
+    let mut lives: Vec<Life<'a>> = vec![Box::pin(async {})];
+    mm.init_task(mm.world.sched.spawn(), 0, 0);
+    for (flags, life) in tasks {
+        mm.init_task(mm.world.sched.spawn(), flags, 0);
+        lives.push(life);
+    }
+    mm.world.sched.at(0, sched::Event::Periodic(0));
+    mm.world.sched.run(&mut lives, |time, event| match event {
+        sched::Event::Device(dev) => SimWorld::device_event(mm, dev),
+        sched::Event::Periodic(what) => {
+            look();
+            let next = sched::Event::Periodic(what);
+            mm.world.sched.at(time + 10_000, next);
+        }
+        sched::Event::Timer(..) => {}
+    });
+    drop(lives);
+    mm.recount().expect("every list and counter agrees");
+}
+
+fn events(mm: &SimMm<true>) -> Vec<(u32, Event)> {
+    let events = mm.world.events.borrow();
+    assert_eq!(mm.world.rings_lost.get(), 0, "no event was lost");
+    events.iter().map(|&(_, task, e)| (task, e)).collect()
+}
+
+/// Enters a fresh page into a file's cache.
+async fn enter(mm: &SimMm<true>, file: u32, index: u32) -> Pfn {
+    let pfn = mm.alloc_page(Gfp::USER).await.expect("memory");
+    mm.frames.set_flags(pfn, flag::UPTODATE);
+    assert!(mm.add_to_page_cache_lru(pfn, file, index));
+    mm.world.relax().await;
+    pfn
+}
+
+// dirty_limits = "per-zone-stall"
+
+/// A large node, and a small one to which the writer is bound.
+fn bound_to_the_small_node(limits: DirtyLimits) -> RunResult {
+    let mut m = machine(768);
+    m.nodes.push(NodeSpec {
+        zones: vec![ZoneSpec {
+            zone: ZoneType::Dma32,
+            size: Size(64 << 20),
+        }],
+    });
+    let mut s = spec(m, FsKind::Xfs, "dd if=/dev/zero of=a bs=64k count=4000");
+    s.membind = Some(1);
+    s.policy.dirty_limits = limits;
+    let r = run(&s);
+    assert_eq!(r.outcome, Outcome::Completed, "{limits:?}");
+    r
+}
+
+fn mean(r: &RunResult, name: &str, scope: &str) -> f64 {
+    let column = r
+        .series
+        .columns
+        .iter()
+        .find(|c| c.name == name && c.scope == scope)
+        .expect("a column");
+    column.values.iter().sum::<f64>() / column.values.len() as f64
+}
+
+/// The node is too small ever to reach the global background limit, so nobody starts the flusher:
+/// the merged form lets the allocation pass and reclaim meets the dirty pages; the earlier form
+/// wakes the flushers and waits for them.
+#[test]
+fn the_earlier_form_wakes_flushers_and_stalls_writers_that_are_bound_to_a_small_node() {
+    let merged = bound_to_the_small_node(DirtyLimits::PerZone);
+    let earlier = bound_to_the_small_node(DirtyLimits::PerZoneStall);
+    let global = bound_to_the_small_node(DirtyLimits::Global);
+    for r in [&merged, &global] {
+        assert_eq!(r.counters["dirty_stall"], 0);
+    }
+    assert!(
+        earlier.counters["dirty_stall"] > 10,
+        "{:?}",
+        earlier.counters
+    );
+    let dirty =
+        |r| (mean(r, "dirty", "node1/DMA32") + mean(r, "writeback", "node1/DMA32")) / 16_384.0;
+    assert!(dirty(&merged) > 0.8, "the node fills: {}", dirty(&merged));
+    assert!(dirty(&earlier) < 0.45, "at 40 %: {}", dirty(&earlier));
+    let stalls = |r: &RunResult| r.counters["allocstall"];
+    assert!(
+        stalls(&earlier) < stalls(&merged) / 10,
+        "the writer waits for the flushers and not in reclaim: {} {}",
+        stalls(&earlier),
+        stalls(&merged)
+    );
+}
+
+// kswapd_writeback = "in-trouble"
+
+/// Pages that kswapd hands to the filesystem, by the priority at which it scans, when the oldest
+/// quarter of a zone is dirty and the rest is clean.
+fn kswapd_writes(rule: ReclaimWriteback, priority: u8) -> [u64; 13] {
+    const KSWAPD: u32 = 1;
+    let mut s = empty_zone(
+        64,
+        Policy {
+            kswapd_writeback: rule,
+            kswapd_writeback_priority: priority,
+            direct_writeback: ReclaimWriteback::Never,
+            ..Policy::linux_3_1()
+        },
+    );
+    s.machine.sysctl.dirty_ratio = 100; // nobody waits for the limit
+    let mm = build(&s);
+    let task = async {
+        let file = fs::create(&mm).expect("a file");
+        let mut index = 0;
+        while mm.vm_event(VmEvent::PageOutRun) == 0 {
+            let pfn = enter(&mm, file, index).await;
+            if index < 4096 {
+                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+            }
+            index += 1;
+        }
+        while !mm.kswapd_sleeps(0) {
+            mm.world.sched.sleep(1_000_000).await;
+        }
+        mm.world.sched.stop();
+    };
+    let tasks: Vec<(u32, Life<'_>)> =
+        vec![(KSWAPD_FLAGS, Box::pin(mm.kswapd(0))), (0, Box::pin(task))];
+    drive(&mm, tasks, || {});
+    let mut by_priority = [0; 13];
+    let mut batch = 0;
+    for (task, event) in events(&mm) {
+        match event {
+            Event::Writepage { .. } if task == KSWAPD => batch += 1,
+            Event::ShrinkInactive { priority, .. } if task == KSWAPD => {
+                by_priority[priority as usize] += std::mem::take(&mut batch);
+            }
+            _ => {}
+        }
+    }
+    by_priority
+}
+
+/// A low priority is kswapd's word for trouble: gentler scans leave dirty pages to the flushers.
+#[test]
+fn kswapd_writes_only_in_trouble_and_the_priority_says_how_deep() {
+    let always = kswapd_writes(ReclaimWriteback::Always, 9);
+    let posted = kswapd_writes(ReclaimWriteback::InTrouble, 9);
+    let late = kswapd_writes(ReclaimWriteback::InTrouble, 6);
+    let any = kswapd_writes(ReclaimWriteback::InTrouble, 12);
+    let never = kswapd_writes(ReclaimWriteback::Never, 12);
+    let from = |writes: &[u64; 13], priority: usize| writes[priority..].iter().sum::<u64>();
+    assert!(always[10..].iter().all(|&n| n > 0), "{always:?}");
+    assert!(from(&posted, 10) == 0 && posted[9] > 0, "{posted:?}");
+    assert!(from(&late, 7) == 0 && late[6] > 0, "{late:?}");
+    assert_eq!(any, always, "12 is where every scan begins");
+    assert_eq!(from(&never, 0), 0);
+}
+
+// reclaim_throttle
+
+/// What becomes of a zone's oldest pages before reclaim meets them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Tail {
+    Dirty,
+    Writeback,
+    /// Every fourth page is dirty.
+    QuarterDirty,
+}
+
+/// The priorities above 9 at which a batch made its direct reclaimer wait. (From 9 on the priority
+/// loop waits as well.)
+fn throttled_at(rule: ReclaimThrottle, tail: Tail) -> Vec<u32> {
+    let mut s = empty_zone(
+        64,
+        Policy {
+            reclaim_throttle: rule,
+            direct_writeback: ReclaimWriteback::Never,
+            ..Policy::linux_3_1()
+        },
+    );
+    s.machine.sysctl.dirty_ratio = 100; // nobody waits for the limit
+    let mm = build(&s);
+    let task = async {
+        let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
+        let mut index = 0;
+        while mm.vm_event(VmEvent::AllocStall) == 0 {
+            let pfn = enter(&mm, file, index).await;
+            if index < 4000 && (tail != Tail::QuarterDirty || index % 4 == 0) {
+                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+                if tail == Tail::Writeback {
+                    mm.clear_page_dirty_for_io(pfn);
+                    mm.set_page_writeback(pfn);
+                }
+            }
+            index += 1;
+        }
+        mm.world.sched.stop();
+    };
+    drive(&mm, vec![(0, Box::pin(task))], || {});
+    let events = events(&mm);
+    let waits = events.windows(2).filter_map(|w| match (w[0].1, w[1].1) {
+        (Event::ShrinkInactive { priority, .. }, Event::WaitIffCongested { .. })
+            if priority > 9 =>
+        {
+            Some(priority)
+        }
+        _ => None,
+    });
+    waits.collect()
+}
+
+/// As posted the reclaimer waits for dirty pages, as merged for pages under writeback; the lower
+/// the priority, the smaller the part of a batch that makes it wait.
+#[test]
+fn reclaimers_wait_for_the_pages_that_the_throttle_names() {
+    use {ReclaimThrottle as R, Tail as T};
+    for (rule, tail, waits) in [
+        (R::None, T::Dirty, &[][..]),
+        (R::None, T::Writeback, &[]),
+        (R::Dirty, T::Dirty, &[12, 11, 10]),
+        (R::Dirty, T::Writeback, &[]),
+        (R::Dirty, T::QuarterDirty, &[10]),
+        (R::Writeback, T::Dirty, &[]),
+        (R::Writeback, T::Writeback, &[12, 11, 10]),
+    ] {
+        assert_eq!(throttled_at(rule, tail), waits, "{rule:?}, tail {tail:?}");
+    }
+}
+
+// immediate_reclaim
+
+/// Pages that are still cached of an old dirty file, of a younger clean file, and rotated pages,
+/// after reclaim met the dirty pages, they were written, and reclaim took 500 pages more.
+fn survivors(immediate: bool) -> (u64, u64, u64) {
+    const OLD: u32 = 1000;
+    let mut s = empty_zone(
+        64,
+        Policy {
+            immediate_reclaim: immediate,
+            direct_writeback: ReclaimWriteback::Never,
+            ..Policy::linux_3_1()
+        },
+    );
+    s.machine.sysctl.dirty_ratio = 100;
+    let mm = build(&s);
+    let files = [0; 3].map(|_| mm.new_mapping(MappingKind::File, 0).expect("a file"));
+    let [old, young, next] = files;
+    let task = async {
+        for index in 0..OLD {
+            let pfn = enter(&mm, old, index).await;
+            mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+        }
+        let mut index = 0;
+        while mm.vm_event(VmEvent::AllocStall) == 0 {
+            enter(&mm, young, index).await;
+            index += 1;
+        }
+        for index in 0..OLD {
+            let pfn = mm.find_page(old, index).expect("a dirty page stays");
+            mm.clear_page_dirty_for_io(pfn);
+            mm.set_page_writeback(pfn);
+            mm.end_page_writeback(pfn, false);
+        }
+        mm.lru_add_drain();
+        for index in 0..500 {
+            enter(&mm, next, index).await;
+        }
+        mm.world.sched.stop();
+    };
+    drive(&mm, vec![(0, Box::pin(task))], || {});
+    let cached = |file: u32| {
+        let pages = (0..20_000).filter(|&i| mm.find_page(file, i).is_some());
+        pages.count() as u64
+    };
+    (cached(old), cached(young), mm.vm_event(VmEvent::PgRotated))
+}
+
+/// A dirty page at the tail is old. Marked, it is freed as soon as it is clean; unmarked, it lives
+/// through another turn of the list, and younger pages are freed in its place.
+#[test]
+fn marked_pages_are_freed_as_soon_as_they_are_clean() {
+    let (old, young, rotated) = survivors(false);
+    let (old_marked, young_marked, rotated_marked) = survivors(true);
+    assert_eq!((old, rotated), (1000, 0), "they outlive younger pages");
+    assert_eq!(rotated_marked, 1000);
+    assert!(
+        old_marked < 600,
+        "some 450 of 500 came from the old file: {old_marked}"
+    );
+    assert_eq!(
+        old + young,
+        old_marked + young_marked,
+        "as much was freed, of the other file"
+    );
+}
+
+// flusher_slice
+
+/// Pages that the flusher writes of one file before it turns to the next, over a whole pass.
+fn turns(slice: FlusherSlice) -> Vec<u32> {
+    const PAGES: u32 = 8192;
+    let s = RunSpec {
+        check_ns: 0,
+        ..empty_zone(
+            256,
+            Policy {
+                flusher_slice: slice,
+                ..Policy::linux_3_1()
+            },
+        )
+    };
+    let mm = build(&s);
+    let bdi = mm.world.fs.bdi.get();
+    let files = [0; 2].map(|_| fs::create(&mm).expect("a file"));
+    let left = || files.map(|f| mm.tagged_count(f, Tag::Dirty, u32::MAX));
+    let writer = async {
+        for file in files {
+            for index in 0..PAGES {
+                let pfn = enter(&mm, file, index).await;
+                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+            }
+        }
+        mm.wakeup_flusher_threads(0);
+        while left() != [0; 2] {
+            mm.world.sched.sleep(1_000_000).await;
+        }
+        mm.world.sched.stop();
+    };
+    let tasks: Vec<(u32, Life<'_>)> = vec![
+        (PF_SWAPWRITE, Box::pin(mm.flusher(bdi))),
+        (0, Box::pin(writer)),
+    ];
+    let mut turns: Vec<(usize, u32)> = Vec::new();
+    let mut before = [0u32; 2];
+    drive(&mm, tasks, || {
+        let now = left();
+        for f in 0..2 {
+            let written = before[f].saturating_sub(now[f]);
+            match turns.last_mut() {
+                _ if written == 0 => {}
+                Some((last, n)) if *last == f => *n += written,
+                _ => turns.push((f, written)),
+            }
+        }
+        before = now;
+    });
+    turns.into_iter().map(|(_, n)| n).collect()
+}
+
+/// 3.0 turns to the next file every 1024 pages, 3.1 after about half a second of I/O: longer runs
+/// of one file, fewer seeks.
+#[test]
+fn a_slice_per_inode_writes_longer_runs_of_one_file() {
+    let shared = turns(FlusherSlice::Shared);
+    let per_inode = turns(FlusherSlice::PerInode);
+    for turns in [&shared, &per_inode] {
+        assert_eq!(turns.iter().sum::<u32>(), 2 * 8192);
+    }
+    assert!(
+        shared.len() >= 16 && shared.iter().all(|&n| n <= 1024),
+        "{shared:?}"
+    );
+    // An eighth of the dirty limit bounds the slice here: 3276 pages and 1024, in whole 1024s.
+    assert_eq!(per_inode, [4096; 4]);
+}

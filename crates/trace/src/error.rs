@@ -1,0 +1,50 @@
+//! What is said about a trace that can't be read.
+
+/// Why a trace can't be read, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {message}", place(self))]
+pub struct TraceError {
+    /// The trace's file.
+    pub file: String,
+    /// The record, counted from 1: the line of a text format. Absent if the whole file is meant.
+    pub record: Option<u64>,
+    /// Whether records are lines of text.
+    pub text: bool,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub accepted: String,
+}
+
+fn place(e: &TraceError) -> String {
+    match e.record {
+        Some(n) if e.text => format!(": record at line {n}"),
+        Some(n) => format!(": record {n}"),
+        None => String::new(),
+    }
+}
+
+/// What is wrong with one record; the reader adds file and number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub message: String,
+    pub accepted: &'static str,
+}
+
+impl Fault {
+    #[cold]
+    pub fn new(message: impl Into<String>, accepted: &'static str) -> Self {
+        Self {
+            message: message.into(),
+            accepted,
+        }
+    }
+
+    /// A fault that shows the text it is about, cut to a reasonable length.
+    #[cold]
+    pub fn about(what: &str, text: &[u8], accepted: &'static str) -> Self {
+        let shown = String::from_utf8_lossy(&text[..text.len().min(60)]);
+        let dots = if text.len() > 60 { "…" } else { "" };
+        Self::new(format!("{what} `{}{dots}`", shown.escape_debug()), accepted)
+    }
+}

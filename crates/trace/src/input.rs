@@ -1,0 +1,133 @@
+//! Bytes in large blocks, from a plain or zstd-compressed file.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Bytes that are read at once, and the longest line of a text format.
+pub const BLOCK: usize = 1 << 20;
+
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// A stream of bytes with one block in memory.
+pub(crate) struct Input {
+    inner: Box<dyn Read + Send>,
+    /// What was read and not consumed is `block[start..end]`.
+    block: Vec<u8>,
+    start: usize,
+    end: usize,
+    ended: bool,
+    /// Whether bytes come out of a decoder, whose errors speak of the file's contents.
+    pub compressed: bool,
+}
+
+impl Input {
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Self::new(Box::new(File::open(path)?))
+    }
+
+    pub fn new(mut inner: Box<dyn Read + Send>) -> io::Result<Self> {
+        let mut magic = Vec::with_capacity(4);
+        inner.by_ref().take(4).read_to_end(&mut magic)?;
+        let compressed = magic == ZSTD_MAGIC;
+        let whole: Box<dyn Read + Send> = Box::new(io::Cursor::new(magic).chain(inner));
+        Ok(Self {
+            inner: if compressed {
+                Box::new(zstd::stream::read::Decoder::new(whole)?)
+            } else {
+                whole
+            },
+            block: vec![0; BLOCK],
+            start: 0,
+            end: 0,
+            ended: false,
+            compressed,
+        })
+    }
+
+    /// What is in memory and not consumed.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        &self.block[self.start..self.end]
+    }
+
+    /// Passes `n` bytes of [`data`](Self::data).
+    #[inline]
+    pub fn consume(&mut self, n: usize) {
+        self.start += n;
+        debug_assert!(self.start <= self.end);
+    }
+
+    /// Reads until the block is full or the stream ends. Returns whether anything was added.
+    pub fn fill(&mut self) -> io::Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        if self.start > 0 {
+            self.block.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        let before = self.end;
+        while self.end < self.block.len() {
+            match self.inner.read(&mut self.block[self.end..]) {
+                Ok(0) => {
+                    self.ended = true;
+                    break;
+                }
+                Ok(n) => self.end += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    self.ended = true;
+                    // What came before the error is still good.
+                    if self.end > before {
+                        self.inner = Box::new(Broken(Some(e)));
+                        self.ended = false;
+                        break;
+                    }
+                    return Err(e);
+                }
+            }
+        }
+        Ok(self.end > before)
+    }
+}
+
+/// Gives the error that ended a block early.
+struct Broken(Option<io::Error>);
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        match self.0.take() {
+            Some(e) => Err(e),
+            None => Ok(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        let mut input = Input::new(Box::new(io::Cursor::new(bytes)))?;
+        let mut out = Vec::new();
+        while input.fill()? {
+            out.extend(input.data());
+            let n = input.data().len();
+            input.consume(n);
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn plain_and_compressed_bytes_are_the_same() {
+        let text: Vec<u8> = (0..3 * BLOCK as u32).map(|i| (i / 7) as u8).collect();
+        assert_eq!(all(text.clone()).unwrap(), text);
+        let packed = zstd::encode_all(&text[..], 3).unwrap();
+        assert_eq!(all(packed.clone()).unwrap(), text);
+        assert_eq!(all(b"ab".to_vec()).unwrap(), b"ab");
+        assert_eq!(all(Vec::new()).unwrap(), b"");
+        assert!(all(packed[..packed.len() / 2].to_vec()).is_err());
+    }
+}

@@ -1,0 +1,244 @@
+//! libCacheSim's CSV: one object a line.
+//!
+//! A header line names the columns: time (`time`, `timestamp`, `ts`), object (`obj_id`,
+//! `object_id`, `object`, `obj`, `id`, `key`, `lbn`, `lba`), size (`size`, `obj_size`,
+//! `object_size`, `length`, `len`), operation (`op`, `operation`, `type`); `-` counts as `_`, other
+//! columns are passed over. Without a header the columns are time, object, size. Fields are
+//! separated by the first of comma, semicolon, bar and tab that the first line holds.
+//!
+//! Times are seconds, with or without a fraction. An object that is no number is known by the
+//! FNV-1a hash of its name. Without an operation every line is a read.
+
+use crate::error::Fault;
+use crate::number::{Fields, parse_seconds, parse_u64};
+use crate::objects::{Objects, Unit};
+use crate::record::{NO_LATENCY, Op, Record};
+use crate::tables::Tables;
+
+const LINE: &str = "time,object,size, or the columns that the file's first line names";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Columns {
+    separator: u8,
+    header: bool,
+    time: Option<usize>,
+    object: usize,
+    size: Option<usize>,
+    op: Option<usize>,
+}
+
+impl Columns {
+    /// The columns of a file with this first line; `None`: this is no object CSV.
+    pub fn of(first: &[u8]) -> Option<Self> {
+        let separator = *b",;|\t".iter().find(|s| first.contains(s))?;
+        let fields: Vec<Vec<u8>> = Fields::new(first, separator)
+            .map(|f| {
+                let name = f.strip_prefix(b"#").unwrap_or(f).trim_ascii();
+                name.to_ascii_lowercase()
+                    .into_iter()
+                    .map(|b| if b == b'-' || b == b' ' { b'_' } else { b })
+                    .filter(|b| *b != b'"')
+                    .collect()
+            })
+            .collect();
+        let find = |names: &[&str]| {
+            let is = |f: &Vec<u8>, n: &&str| f.as_slice() == n.as_bytes();
+            names
+                .iter()
+                .find_map(|n| fields.iter().position(|f| is(f, n)))
+        };
+        let object = find(&[
+            "obj_id",
+            "object_id",
+            "object",
+            "obj",
+            "id",
+            "key",
+            "lbn",
+            "lba",
+        ]);
+        if let Some(object) = object {
+            return Some(Self {
+                separator,
+                header: true,
+                time: find(&["time", "timestamp", "ts"]),
+                object,
+                size: find(&["size", "obj_size", "object_size", "length", "len"]),
+                op: find(&["op", "operation", "type"]),
+            });
+        }
+        let plain = fields.len() >= 3
+            && parse_seconds(&fields[0]).is_some()
+            && parse_u64(&fields[2]).is_some();
+        plain.then_some(Self {
+            separator,
+            header: false,
+            time: Some(0),
+            object: 1,
+            size: Some(2),
+            op: None,
+        })
+    }
+
+    /// Number and size of a line's object, for the guess of the unit.
+    pub fn peek(&self, line: &[u8]) -> Option<(u64, u64)> {
+        let field = |at: usize| Fields::new(line, self.separator).nth(at);
+        let id = object(field(self.object)?);
+        let size = match self.size {
+            Some(at) => parse_u64(field(at)?)?,
+            None => 4096,
+        };
+        Some((id, size))
+    }
+}
+
+fn object(field: &[u8]) -> u64 {
+    parse_u64(field).unwrap_or_else(|| {
+        // The highest bit marks a name: it never passes for a page or a sector.
+        let hash = field.iter().fold(0xcbf2_9ce4_8422_2325, |h: u64, &b| {
+            (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
+        });
+        hash | 1 << 63
+    })
+}
+
+pub(crate) struct ObjectCsv {
+    pub columns: Option<Columns>,
+    pub objects: Objects,
+    wanted: usize,
+    begun: bool,
+    first: Option<u64>,
+}
+
+impl ObjectCsv {
+    pub fn new(columns: Option<Columns>, objects: Objects) -> Self {
+        let wanted = columns.map_or(0, |c| {
+            [c.time, Some(c.object), c.size, c.op]
+                .into_iter()
+                .flatten()
+                .max()
+                .map_or(0, |n| n + 1)
+        });
+        Self {
+            columns,
+            objects,
+            wanted,
+            begun: false,
+            first: None,
+        }
+    }
+
+    pub fn line(
+        &mut self,
+        line: &[u8],
+        tables: &mut Tables,
+        out: &mut Vec<Record>,
+    ) -> Result<(), Fault> {
+        let Some(c) = self.columns else {
+            return Err(Fault::about("this first line names no object:", line, LINE));
+        };
+        if !std::mem::replace(&mut self.begun, true) && c.header {
+            return Ok(());
+        }
+        let (mut time, mut id, mut size, mut op) = (None, None, None, None);
+        let mut found = 0;
+        for (i, field) in Fields::new(line, c.separator).take(self.wanted).enumerate() {
+            found += 1;
+            if i == c.object {
+                id = Some(field);
+            } else if Some(i) == c.size {
+                size = Some(field);
+            } else if Some(i) == c.time {
+                time = Some(field);
+            } else if Some(i) == c.op {
+                op = Some(field);
+            }
+        }
+        let Some(id) = id.filter(|id| found == self.wanted && !id.is_empty()) else {
+            return Err(Fault::about("fields are missing in", line, LINE));
+        };
+        let time = match time {
+            Some(t) => {
+                parse_seconds(t).ok_or_else(|| Fault::about("no time in seconds:", t, LINE))?
+            }
+            None => 0,
+        };
+        let len = match size {
+            Some(s) => parse_u64(s)
+                .and_then(|n| u32::try_from(n).ok())
+                .ok_or_else(|| Fault::about("no size:", s, "0 to 4294967295 bytes"))?,
+            None => 4096,
+        };
+        let op = match op {
+            Some(o) => operation(o)?,
+            None => Op::Read,
+        };
+        if len == 0 {
+            tables.ignore("requests of size 0");
+            return Ok(());
+        }
+        let number = object(id);
+        if self.objects.unit != Unit::Object && number >> 63 != 0 && parse_u64(id).is_none() {
+            return Err(Fault::about(
+                "a name and no number:",
+                id,
+                "numbers, or unit = \"object\"",
+            ));
+        }
+        let first = *self.first.get_or_insert(time);
+        out.push(Record {
+            time_ns: time.saturating_sub(first),
+            offset: self.objects.place(number, len)?,
+            latency_ns: NO_LATENCY,
+            len,
+            file: 0,
+            process: 0,
+            op,
+        });
+        Ok(())
+    }
+}
+
+fn operation(text: &[u8]) -> Result<Op, Fault> {
+    let is = |names: &[&str]| {
+        names
+            .iter()
+            .any(|n| text.eq_ignore_ascii_case(n.as_bytes()))
+    };
+    // The numbers are SCSI's commands READ(6), (10), (12), (16) and their writes, as in vSCSI
+    // traces.
+    if is(&["r", "read", "rs", "get", "gets", "8", "40", "168", "136"]) {
+        Ok(Op::Read)
+    } else if is(&[
+        "w", "write", "ws", "set", "put", "add", "replace", "10", "42", "170", "138",
+    ]) {
+        Ok(Op::Write)
+    } else {
+        Err(Fault::about(
+            "unknown operation",
+            text,
+            "read, r, get, write, w, set, put, or a SCSI command's number",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_named_or_in_their_usual_places() {
+        let c = Columns::of(b"version,time,op,size,LBN").unwrap();
+        assert_eq!(
+            (c.time, c.object, c.size, c.op),
+            (Some(1), 4, Some(3), Some(2))
+        );
+        let c = Columns::of(b"# Timestamp; Obj-ID").unwrap();
+        assert_eq!((c.separator, c.object, c.size), (b';', 1, None));
+        let c = Columns::of(b"5633898,42932745,512,-1").unwrap();
+        assert!(!c.header && c.object == 1);
+        assert_eq!(c.peek(b"1,7,512,-1"), Some((7, 512)));
+        assert_eq!(Columns::of(b"hello, world"), None);
+        assert_eq!(Columns::of(b"hello"), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Where an object of a cache trace lies, if the objects are to be parts of one file.
+
+use crate::error::Fault;
+use crate::record::MAX_FILE;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// What the object numbers of libCacheSim's formats are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unit {
+    /// Guessed from the first block of the trace: sectors if all sizes are whole sectors and one
+    /// is not a whole number of pages; pages if no object is larger than a page and all numbers are
+    /// below 2³²; else objects.
+    #[default]
+    Auto,
+    /// Sectors of 512 bytes of one device.
+    Sector,
+    /// Pages of 4 KiB of one file.
+    Page,
+    /// Names of objects. Each gets its own pages, in the order of first appearance; an object that
+    /// grows beyond them gets new ones. Needs memory for every object.
+    Object,
+}
+
+impl Unit {
+    /// The names in options.
+    pub const NAMES: [&'static str; 4] = ["auto", "sector", "page", "object"];
+
+    /// Reads one of [`Self::NAMES`].
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "auto" => Self::Auto,
+            "sector" => Self::Sector,
+            "page" => Self::Page,
+            "object" => Self::Object,
+            _ => return None,
+        })
+    }
+
+    /// The name in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Sector => "sector",
+            Self::Page => "page",
+            Self::Object => "object",
+        }
+    }
+
+    /// The guess, from the objects of the first block.
+    pub(crate) fn guess(objects: impl Iterator<Item = (u64, u64)>) -> Self {
+        let (mut sectors, mut pages) = (true, true);
+        let (mut whole_pages, mut any) = (true, false);
+        for (id, size) in objects {
+            any = true;
+            sectors &= size.is_multiple_of(512) && id <= MAX_FILE / 512;
+            whole_pages &= size.is_multiple_of(4096);
+            pages &= size <= 4096 && id < MAX_FILE / 4096;
+        }
+        if any && sectors && !whole_pages {
+            Self::Sector
+        } else if pages {
+            Self::Page
+        } else {
+            Self::Object
+        }
+    }
+}
+
+pub(crate) const TOO_FAR: &str =
+    "requests that end within 16 TiB (2^44 bytes), or unit = \"object\" if numbers are only names";
+
+/// Places objects.
+pub(crate) struct Objects {
+    pub unit: Unit,
+    known: HashMap<u64, Place, BuildHasherDefault<Mix>>,
+    /// The next free page.
+    next: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    first: u32,
+    pages: u32,
+}
+
+impl Objects {
+    pub fn new(unit: Unit) -> Self {
+        Self {
+            unit,
+            known: HashMap::default(),
+            next: 0,
+        }
+    }
+
+    /// The first byte of an object of `size` bytes.
+    #[inline]
+    pub fn place(&mut self, id: u64, size: u32) -> Result<u64, Fault> {
+        let unit = match self.unit {
+            Unit::Sector => 512,
+            Unit::Page => 4096,
+            Unit::Auto | Unit::Object => return self.own_pages(id, size),
+        };
+        match id.checked_mul(unit) {
+            Some(at) if at <= MAX_FILE - u64::from(size) => Ok(at),
+            _ => Err(Fault::new(format!("object {id} lies too far out"), TOO_FAR)),
+        }
+    }
+
+    fn own_pages(&mut self, id: u64, size: u32) -> Result<u64, Fault> {
+        let pages = size.div_ceil(4096).max(1);
+        let place = self.known.entry(id).or_insert(Place { first: 0, pages: 0 });
+        if place.pages < pages {
+            if self.next + u64::from(pages) > MAX_FILE / 4096 {
+                return Err(Fault::new(
+                    "the objects together pass 16 TiB",
+                    "traces whose objects take less",
+                ));
+            }
+            *place = Place {
+                first: self.next as u32,
+                pages,
+            };
+            self.next += u64::from(pages);
+        }
+        Ok(u64::from(place.first) * 4096)
+    }
+}
+
+/// A multiplicative hash of a number; the order of the map is never looked at.
+#[derive(Default)]
+pub(crate) struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.write_u64(u64::from(*b));
+        }
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        let wide = u128::from(self.0 ^ n) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (wide >> 64) as u64 ^ wide as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_guessed_from_sizes_and_numbers() {
+        let guess = |o: &[(u64, u64)]| Unit::guess(o.iter().copied());
+        assert_eq!(guess(&[(128, 65_536), (7, 512)]), Unit::Sector);
+        assert_eq!(guess(&[(5, 4096), (6, 4096)]), Unit::Page);
+        assert_eq!(guess(&[(5, 1)]), Unit::Page);
+        assert_eq!(guess(&[(1 << 40, 4096)]), Unit::Object);
+        assert_eq!(guess(&[(5, 100), (6, 70_000)]), Unit::Object);
+        assert_eq!(guess(&[]), Unit::Page);
+    }
+
+    #[test]
+    fn objects_keep_their_pages_until_they_outgrow_them() {
+        let mut o = Objects::new(Unit::Object);
+        assert_eq!(o.place(u64::MAX, 5000).unwrap(), 0);
+        assert_eq!(o.place(3, 1).unwrap(), 8192);
+        assert_eq!(o.place(u64::MAX, 8192).unwrap(), 0);
+        assert_eq!(o.place(u64::MAX, 8193).unwrap(), 12_288);
+        assert_eq!(o.place(4, 0).unwrap(), 24_576);
+        assert!(Objects::new(Unit::Page).place(1 << 32, 1).is_err());
+        assert!(Objects::new(Unit::Page).place(u64::MAX, 1).is_err());
+        assert_eq!(Objects::new(Unit::Sector).place(3, 1).unwrap(), 1536);
+    }
+}

@@ -1,0 +1,370 @@
+//! The reader of every format.
+
+use crate::blkparse::Blkparse;
+use crate::error::{Fault, TraceError};
+use crate::fio_iolog::FioIolog;
+use crate::format::{Format, lines};
+use crate::input::{BLOCK, Input};
+use crate::msr::Msr;
+use crate::object_csv::{Columns, ObjectCsv};
+use crate::objects::{Objects, Unit};
+use crate::oracle_general::{OracleGeneral, RECORD, raw};
+use crate::record::Record;
+use crate::strace::Strace;
+use crate::tables::Tables;
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Records that a batch has at least, unless the trace ends.
+const BATCH: usize = 4096;
+
+/// How to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The format; absent: recognised by contents and name.
+    pub format: Option<Format>,
+    /// Skip and count what can't be read, instead of stopping there.
+    pub lenient: bool,
+    /// What object numbers are; for libCacheSim's formats only.
+    pub unit: Unit,
+}
+
+/// Reads a trace batch by batch.
+pub struct Reader {
+    input: Input,
+    name: String,
+    decoder: Decoder,
+    tables: Tables,
+    format: Format,
+    lenient: bool,
+    /// Records (lines of text) passed.
+    passed: u64,
+    skipped: u64,
+    first_skipped: Option<TraceError>,
+    ended: bool,
+}
+
+enum Decoder {
+    OracleGeneral(OracleGeneral),
+    Csv(ObjectCsv),
+    Msr(Msr),
+    FioIolog(FioIolog),
+    Blkparse(Blkparse),
+    Strace(Box<Strace>),
+}
+
+impl Decoder {
+    fn line(
+        &mut self,
+        line: &[u8],
+        tables: &mut Tables,
+        out: &mut Vec<Record>,
+    ) -> Result<(), Fault> {
+        match self {
+            Self::Csv(d) => d.line(line, tables, out),
+            Self::Msr(d) => d.line(line, tables, out),
+            Self::FioIolog(d) => d.line(line, tables, out),
+            Self::Blkparse(d) => d.line(line, tables, out),
+            Self::Strace(d) => d.line(line, tables, out),
+            Self::OracleGeneral(_) => Ok(()),
+        }
+    }
+}
+
+impl Reader {
+    /// Opens a trace.
+    ///
+    /// # Errors
+    /// A file that can't be read, or whose format is not known.
+    pub fn open(path: &Path, options: &Options) -> Result<Self, TraceError> {
+        let name = path.display().to_string();
+        let input = Input::open(path).map_err(|e| unreadable(&name, &e))?;
+        Self::start(input, name, path, options)
+    }
+
+    /// Reads a trace from any stream; `name` stands for it in messages and in the recognition.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn from_stream(
+        stream: impl Read + Send + 'static,
+        name: &str,
+        options: &Options,
+    ) -> Result<Self, TraceError> {
+        let input = Input::new(Box::new(stream)).map_err(|e| unreadable(name, &e))?;
+        Self::start(input, name.to_owned(), Path::new(name), options)
+    }
+
+    fn start(
+        mut input: Input,
+        name: String,
+        path: &Path,
+        options: &Options,
+    ) -> Result<Self, TraceError> {
+        input.fill().map_err(|e| unreadable(&name, &e))?;
+        let head = input.data();
+        let whole_file = |message: String, accepted: String| TraceError {
+            file: name.clone(),
+            record: None,
+            text: false,
+            message,
+            accepted,
+        };
+        if head.is_empty() {
+            return Err(whole_file(
+                "the trace is empty".into(),
+                "a trace with at least one record".into(),
+            ));
+        }
+        let format = options.format.or_else(|| Format::recognise(path, head));
+        let Some(format) = format else {
+            return Err(whole_file(
+                "the format of this trace is not known".into(),
+                format!(
+                    "one of {} by `format`, plain or compressed with zstd",
+                    Format::NAMES.join(", ")
+                ),
+            ));
+        };
+        let guess = |objects: &mut dyn Iterator<Item = (u64, u64)>| match options.unit {
+            Unit::Auto => Unit::guess(objects),
+            unit => unit,
+        };
+        let decoder = match format {
+            Format::OracleGeneral => {
+                let (records, _) = head.as_chunks::<RECORD>();
+                let mut objects = records.iter().map(|r| {
+                    let r = raw(r);
+                    (r.object, u64::from(r.size))
+                });
+                Decoder::OracleGeneral(OracleGeneral::new(Objects::new(guess(&mut objects))))
+            }
+            Format::Csv => {
+                let columns = lines(head).next().and_then(Columns::of);
+                let mut objects = lines(head).filter_map(|l| columns?.peek(l));
+                let unit = guess(&mut objects);
+                Decoder::Csv(ObjectCsv::new(columns, Objects::new(unit)))
+            }
+            Format::Msr => Decoder::Msr(Msr::default()),
+            Format::FioIolog => Decoder::FioIolog(FioIolog::new()),
+            Format::Blkparse => Decoder::Blkparse(Blkparse::new(lines(head))),
+            Format::Strace => Decoder::Strace(Box::new(Strace::new())),
+        };
+        let mut tables = Tables::default();
+        if matches!(format, Format::OracleGeneral | Format::Csv) {
+            tables.file(b"objects");
+            tables.process(b"client");
+        }
+        Ok(Self {
+            input,
+            name,
+            decoder,
+            tables,
+            format,
+            lenient: options.lenient,
+            passed: 0,
+            skipped: 0,
+            first_skipped: None,
+            ended: false,
+        })
+    }
+
+    /// The trace's name, as it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The format.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// What object numbers are taken for; `None` for formats without objects.
+    pub fn unit(&self) -> Option<Unit> {
+        match &self.decoder {
+            Decoder::OracleGeneral(d) => Some(d.objects.unit),
+            Decoder::Csv(d) => Some(d.objects.unit),
+            _ => None,
+        }
+    }
+
+    /// The names of the files met so far, by their number in records. Names may repeat.
+    pub fn files(&self) -> &[String] {
+        &self.tables.files
+    }
+
+    /// The names of the processes met so far, by their number in records.
+    pub fn processes(&self) -> &[String] {
+        &self.tables.processes
+    }
+
+    /// What was read and means nothing here, with how often.
+    pub fn ignored(&self) -> &BTreeMap<String, u64> {
+        &self.tables.ignored
+    }
+
+    /// Records that were skipped because they could not be read; 0 unless lenient.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// The first record that was skipped.
+    pub fn first_skipped(&self) -> Option<&TraceError> {
+        self.first_skipped.as_ref()
+    }
+
+    /// Replaces the contents of `out` by the next records: some thousands, fewer only at the end.
+    /// Returns whether there are any.
+    ///
+    /// # Errors
+    /// A record that can't be read, unless lenient. What came before it is in `out`; the trace
+    /// ends there.
+    pub fn next_batch(&mut self, out: &mut Vec<Record>) -> Result<bool, TraceError> {
+        out.clear();
+        while out.len() < BATCH && !self.ended {
+            let result = if self.format == Format::OracleGeneral {
+                self.binary(out)
+            } else {
+                self.text(out)
+            };
+            if let Err(e) = result {
+                self.ended = true;
+                return Err(e);
+            }
+        }
+        Ok(!out.is_empty())
+    }
+
+    fn binary(&mut self, out: &mut Vec<Record>) -> Result<(), TraceError> {
+        if self.input.data().len() < RECORD && !self.more()? {
+            let rest = self.input.data().len();
+            self.ended = true;
+            if rest > 0 {
+                let fault = Fault::new(
+                    format!("the file ends within a record, after {rest} of {RECORD} bytes"),
+                    "whole records; lenient reading passes over the last one",
+                );
+                self.fault(fault)?;
+            }
+            return Ok(());
+        }
+        let Decoder::OracleGeneral(decoder) = &mut self.decoder else {
+            return Ok(());
+        };
+        let (done, result) = decoder.decode(self.input.data(), &mut self.tables, out, BATCH);
+        self.passed += done as u64;
+        self.input.consume(done * RECORD);
+        if let Err(fault) = result {
+            self.fault(fault)?;
+            self.input.consume(RECORD);
+            if let Decoder::OracleGeneral(decoder) = &mut self.decoder {
+                decoder.skip();
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, out: &mut Vec<Record>) -> Result<(), TraceError> {
+        let mut used = 0;
+        let mut broken = None;
+        {
+            let data = self.input.data();
+            while out.len() < BATCH
+                && let Some(end) = memchr::memchr(b'\n', &data[used..])
+            {
+                let line = &data[used..used + end];
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
+                let blank = line.is_empty() || line.iter().all(u8::is_ascii_whitespace);
+                if !blank && let Err(f) = self.decoder.line(line, &mut self.tables, out) {
+                    broken = Some(f);
+                    break;
+                }
+                used += end + 1;
+                self.passed += 1;
+            }
+        }
+        if let Some(fault) = broken {
+            self.fault(fault)?;
+            let end = memchr::memchr(b'\n', &self.input.data()[used..]);
+            used += end.map_or(0, |end| end + 1);
+            self.input.consume(used);
+            return Ok(());
+        }
+        self.input.consume(used);
+        if out.len() >= BATCH || used > 0 || self.more()? {
+            return Ok(());
+        }
+        // No line end is left, and no byte is to come or would fit.
+        let rest = self.input.data().len();
+        if rest == BLOCK {
+            let fault = Fault::new(
+                "a line longer than 1 MiB",
+                "text; a binary file under the name of a text format looks like this",
+            );
+            self.fault(fault)?;
+            self.input.consume(rest);
+            return Ok(());
+        }
+        self.ended = true;
+        if let Decoder::Strace(s) = &mut self.decoder {
+            s.end(&mut self.tables);
+        }
+        if rest > 0 {
+            let fault = Fault::new(
+                "the file ends within a line",
+                "a line end behind the last line; lenient reading passes over the last line",
+            );
+            self.fault(fault)?;
+        }
+        Ok(())
+    }
+
+    /// Reads on. Returns whether something came.
+    fn more(&mut self) -> Result<bool, TraceError> {
+        match self.input.fill() {
+            Ok(more) => Ok(more),
+            Err(e) if self.input.compressed => {
+                // What a damaged frame holds can't be known: the rest counts as one record.
+                let fault = Fault::new(
+                    format!("the compressed data is damaged or cut: {e}"),
+                    "a whole zstd file",
+                );
+                self.fault(fault)?;
+                self.ended = true;
+                let rest = self.input.data().len();
+                self.input.consume(rest);
+                Ok(false)
+            }
+            Err(e) => Err(unreadable(&self.name, &e)),
+        }
+    }
+
+    /// A record that can't be read: counted if lenient, else the end.
+    fn fault(&mut self, fault: Fault) -> Result<(), TraceError> {
+        self.passed += 1;
+        let error = TraceError {
+            file: self.name.clone(),
+            record: Some(self.passed),
+            text: self.format.is_text(),
+            message: fault.message,
+            accepted: fault.accepted.to_owned(),
+        };
+        if !self.lenient {
+            return Err(error);
+        }
+        self.skipped += 1;
+        self.first_skipped.get_or_insert(error);
+        Ok(())
+    }
+}
+
+fn unreadable(name: &str, e: &io::Error) -> TraceError {
+    TraceError {
+        file: name.to_owned(),
+        record: None,
+        text: false,
+        message: format!("can't be read: {e}"),
+        accepted: "a trace file, plain or compressed with zstd".to_owned(),
+    }
+}

@@ -1,0 +1,194 @@
+//! One pass over a trace: what a replay must know before it begins.
+
+use crate::error::TraceError;
+use crate::format::Format;
+use crate::objects::Unit;
+use crate::reader::{Options, Reader};
+use crate::record::{Op, Record};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A file of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FileUse {
+    /// Its name in the trace.
+    pub name: String,
+    /// The largest end of a read or write, in bytes.
+    pub reach: u64,
+    /// Whether it existed before the trace: it was opened without being made, or read where the
+    /// trace had not written, or it is a device or the store of a cache.
+    pub existed: bool,
+    /// Its size by what the trace did so far, in bytes.
+    size: u64,
+    seen: bool,
+}
+
+/// A process of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProcessUse {
+    /// Its name in the trace: a pid, a disk, a client.
+    pub name: String,
+    /// Number of its records.
+    pub records: u64,
+    /// Its first record, counted from 0.
+    pub first: u64,
+    /// Its last record, counted from 0.
+    pub last: u64,
+}
+
+/// What a trace holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// The format.
+    pub format: Format,
+    /// What object numbers are taken for, if there are any.
+    pub unit: Option<Unit>,
+    /// Number of records.
+    pub records: u64,
+    /// Time of the last record in nanoseconds since the first.
+    pub span_ns: u64,
+    /// Bytes read and written.
+    pub bytes: [u64; 2],
+    /// Number of records by operation.
+    pub ops: BTreeMap<&'static str, u64>,
+    /// The files, by their number in records.
+    pub files: Vec<FileUse>,
+    /// The processes, by their number in records.
+    pub processes: Vec<ProcessUse>,
+    /// What was read and means nothing here, with how often.
+    pub ignored: BTreeMap<String, u64>,
+    /// Records skipped because they could not be read.
+    pub skipped: u64,
+    /// The first of them.
+    pub first_skipped: Option<TraceError>,
+}
+
+impl Survey {
+    /// Reads a whole trace.
+    ///
+    /// # Errors
+    /// A trace that can't be read, or that holds no record.
+    pub fn of(path: &Path, options: &Options) -> Result<Self, TraceError> {
+        Self::read(Reader::open(path, options)?)
+    }
+
+    /// As [`Self::of`], from an open trace of which nothing was read.
+    ///
+    /// # Errors
+    /// A trace that can't be read, or that holds no record.
+    pub fn read(mut reader: Reader) -> Result<Self, TraceError> {
+        let mut survey = Self {
+            format: reader.format(),
+            unit: reader.unit(),
+            records: 0,
+            span_ns: 0,
+            bytes: [0; 2],
+            ops: BTreeMap::new(),
+            files: Vec::new(),
+            processes: Vec::new(),
+            ignored: BTreeMap::new(),
+            skipped: 0,
+            first_skipped: None,
+        };
+        let mut ops = [0_u64; 10];
+        let mut batch = Vec::new();
+        while reader.next_batch(&mut batch)? {
+            for record in &batch {
+                ops[record.op as usize] += 1;
+                survey.note(record);
+            }
+        }
+        for op in [
+            Op::Read,
+            Op::Write,
+            Op::Sync,
+            Op::DataSync,
+            Op::Truncate,
+            Op::Open,
+            Op::Create,
+            Op::CreateEmpty,
+            Op::Close,
+            Op::Unlink,
+        ] {
+            if ops[op as usize] > 0 {
+                survey.ops.insert(op.name(), ops[op as usize]);
+            }
+        }
+        survey
+            .files
+            .resize_with(reader.files().len(), FileUse::default);
+        for (file, name) in survey.files.iter_mut().zip(reader.files()) {
+            file.name.clone_from(name);
+        }
+        survey
+            .processes
+            .resize_with(reader.processes().len(), ProcessUse::default);
+        for (process, name) in survey.processes.iter_mut().zip(reader.processes()) {
+            process.name.clone_from(name);
+        }
+        survey.ignored.clone_from(reader.ignored());
+        survey.skipped = reader.skipped();
+        survey.first_skipped = reader.first_skipped().cloned();
+        if survey.records == 0 {
+            return Err(TraceError {
+                file: reader.name().to_owned(),
+                record: None,
+                text: false,
+                message: match &survey.first_skipped {
+                    Some(e) => format!("no record can be read; the first: {e}"),
+                    None => "the trace holds no request".to_owned(),
+                },
+                accepted: "a trace with at least one request".to_owned(),
+            });
+        }
+        Ok(survey)
+    }
+
+    #[inline]
+    fn note(&mut self, r: &Record) {
+        let file = r.file as usize;
+        if file >= self.files.len() {
+            self.files.resize_with(file + 1, FileUse::default);
+        }
+        let process = r.process as usize;
+        if process >= self.processes.len() {
+            self.processes.resize_with(process + 1, ProcessUse::default);
+        }
+        let p = &mut self.processes[process];
+        if p.records == 0 {
+            p.first = self.records;
+        }
+        p.last = self.records;
+        p.records += 1;
+        self.records += 1;
+        self.span_ns = self.span_ns.max(r.time_ns);
+        let block = self.format.is_block();
+        let f = &mut self.files[file];
+        let end = r.end();
+        match r.op {
+            Op::Read => {
+                self.bytes[0] += u64::from(r.len);
+                // A read of nothing, at the end of the file or behind it, tells nothing.
+                if r.len > 0 {
+                    f.existed |= end > f.size;
+                    f.reach = f.reach.max(end);
+                }
+            }
+            Op::Write => {
+                self.bytes[1] += u64::from(r.len);
+                f.existed |= block;
+                f.size = f.size.max(end);
+                f.reach = f.reach.max(end);
+            }
+            Op::Open => f.existed |= !f.seen,
+            Op::CreateEmpty => f.size = 0,
+            Op::Truncate => {
+                f.existed |= !f.seen;
+                f.size = r.offset;
+            }
+            Op::Unlink => f.existed |= !f.seen,
+            Op::Sync | Op::DataSync | Op::Create | Op::Close => {}
+        }
+        f.seen = true;
+    }
+}

@@ -1,0 +1,77 @@
+//! Files and processes: names to small numbers.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// What a reader knows of the trace so far.
+#[derive(Default)]
+pub(crate) struct Tables {
+    /// Names of files by number.
+    pub files: Vec<String>,
+    /// Names of processes by number.
+    pub processes: Vec<String>,
+    by_file: HashMap<Box<[u8]>, u32>,
+    by_process: HashMap<Box<[u8]>, u32>,
+    /// The last lookups: traces repeat themselves.
+    last_file: Option<u32>,
+    last_process: Option<u32>,
+    /// What was read and means nothing here, by name.
+    pub ignored: BTreeMap<String, u64>,
+}
+
+impl Tables {
+    /// The number of the file of this name.
+    #[inline]
+    pub fn file(&mut self, name: &[u8]) -> u32 {
+        if let Some(id) = self.last_file
+            && self.files[id as usize].as_bytes() == name
+        {
+            return id;
+        }
+        let id = number(&mut self.by_file, &mut self.files, name);
+        self.last_file = Some(id);
+        id
+    }
+
+    /// The number of the process of this name.
+    #[inline]
+    pub fn process(&mut self, name: &[u8]) -> u32 {
+        if let Some(id) = self.last_process
+            && self.processes[id as usize].as_bytes() == name
+        {
+            return id;
+        }
+        let id = number(&mut self.by_process, &mut self.processes, name);
+        self.last_process = Some(id);
+        id
+    }
+
+    /// A new file under a name that others may have had.
+    pub fn new_file(&mut self, name: &[u8]) -> u32 {
+        self.files.push(String::from_utf8_lossy(name).into_owned());
+        self.files.len() as u32 - 1
+    }
+
+    /// A new process under a number that others may have had.
+    pub fn new_process(&mut self, name: &str) -> u32 {
+        self.processes.push(name.to_owned());
+        self.processes.len() as u32 - 1
+    }
+
+    /// Counts something that means nothing here.
+    pub fn ignore(&mut self, what: &str) {
+        match self.ignored.get_mut(what) {
+            Some(n) => *n += 1,
+            None => drop(self.ignored.insert(what.to_owned(), 1)),
+        }
+    }
+}
+
+fn number(ids: &mut HashMap<Box<[u8]>, u32>, names: &mut Vec<String>, name: &[u8]) -> u32 {
+    if let Some(id) = ids.get(name) {
+        return *id;
+    }
+    names.push(String::from_utf8_lossy(name).into_owned());
+    let id = names.len() as u32 - 1;
+    ids.insert(name.into(), id);
+    id
+}

@@ -1,0 +1,126 @@
+//! Traces to files.
+
+use crate::generate::{Generator, Plan, Request};
+use std::io::{self, Write};
+
+/// Bytes of a request's page.
+const PAGE: u32 = 4096;
+
+/// Writes a plan in libCacheSim's oracleGeneral format, pages of 4 KiB. The format knows no
+/// writes. Needs 4 bytes of memory a request and a reachable object: each record holds when its
+/// object comes next.
+///
+/// # Errors
+/// What `out` says.
+pub fn oracle_general(plan: &Plan, out: &mut impl Write) -> io::Result<()> {
+    const NEVER: u32 = u32::MAX;
+    let objects: Vec<u32> = Generator::new(plan).map(|r| r.object).collect();
+    let reach = objects.iter().max().map_or(0, |m| *m as usize + 1);
+    let mut next_of = vec![NEVER; reach];
+    let mut next = vec![NEVER; objects.len()];
+    for (i, object) in objects.iter().enumerate().rev() {
+        next[i] = std::mem::replace(&mut next_of[*object as usize], i as u32);
+    }
+    drop(next_of);
+    let mut block = Vec::with_capacity(1 << 16);
+    for (request, next) in Generator::new(plan).zip(next) {
+        let seconds = u32::try_from(request.time_ns / 1_000_000_000).unwrap_or(u32::MAX);
+        block.extend_from_slice(&seconds.to_le_bytes());
+        block.extend_from_slice(&u64::from(request.object).to_le_bytes());
+        block.extend_from_slice(&PAGE.to_le_bytes());
+        // Records count from 1.
+        let next = if next == NEVER {
+            -1
+        } else {
+            i64::from(next) + 1
+        };
+        block.extend_from_slice(&next.to_le_bytes());
+        if block.len() > (1 << 16) - 24 {
+            out.write_all(&block)?;
+            block.clear();
+        }
+    }
+    out.write_all(&block)
+}
+
+/// Writes a plan as libCacheSim's CSV with the columns time (seconds, with nanoseconds), obj_id,
+/// obj_size (4096) and op.
+///
+/// # Errors
+/// What `out` says.
+pub fn csv(plan: &Plan, out: &mut impl Write) -> io::Result<()> {
+    let mut out = io::BufWriter::with_capacity(1 << 16, out);
+    out.write_all(b"time,obj_id,obj_size,op\n")?;
+    for Request {
+        time_ns,
+        object,
+        write,
+    } in Generator::new(plan)
+    {
+        let (s, ns) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
+        let op = if write { "write" } else { "read" };
+        writeln!(out, "{s}.{ns:09},{object},{PAGE},{op}")?;
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::Pattern;
+    use crate::{Format, Op, Options, Reader, Record, Unit};
+
+    fn plan() -> Plan {
+        Plan {
+            pattern: Pattern::Mixed,
+            objects: 50,
+            requests: 10_000,
+            skew: 0.8,
+            writes: 0.0,
+            rate: 3000,
+            seed: 9,
+        }
+    }
+
+    fn read(bytes: Vec<u8>) -> (Format, Vec<Record>) {
+        let stream = io::Cursor::new(bytes);
+        let mut reader = Reader::from_stream(stream, "x", &Options::default()).unwrap();
+        assert_eq!(reader.unit(), Some(Unit::Page));
+        let (mut all, mut batch) = (Vec::new(), Vec::new());
+        while reader.next_batch(&mut batch).unwrap() {
+            all.append(&mut batch);
+        }
+        (reader.format(), all)
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let (mut binary, mut text) = (Vec::new(), Vec::new());
+        oracle_general(&plan(), &mut binary).unwrap();
+        let writes = Plan {
+            writes: 0.5,
+            ..plan()
+        };
+        csv(&writes, &mut text).unwrap();
+        let (format, records) = read(binary);
+        assert_eq!(format, Format::OracleGeneral);
+        assert!(
+            records
+                .iter()
+                .map(|r| r.offset)
+                .eq(Generator::new(&plan()).map(|r| u64::from(r.object) * 4096))
+        );
+        let (format, records) = read(text);
+        assert_eq!(format, Format::Csv);
+        assert!(
+            records
+                .iter()
+                .map(|r| (r.time_ns, r.offset, r.op == Op::Write))
+                .eq(Generator::new(&writes).map(|r| (
+                    r.time_ns,
+                    u64::from(r.object) * 4096,
+                    r.write
+                )))
+        );
+    }
+}

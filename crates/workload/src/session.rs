@@ -1,0 +1,82 @@
+//! What the processes of one run share.
+
+use crate::command::{Report, Script};
+use crate::fio;
+use crate::measure::{Kind, Measure};
+use crate::replay::{Feed, Replay};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a script's programs share, as the script holds it: the same for every run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shared {
+    /// A trace.
+    Trace(Arc<Replay>),
+    /// One of a fio job's processes.
+    Fio(Arc<fio::Job>, u32),
+}
+
+/// What the processes of one run share. Made anew for each run; no lock of it is ever held while
+/// a program waits.
+pub struct Session {
+    measure: Mutex<Measure>,
+    states: Vec<State>,
+}
+
+enum State {
+    Trace(Arc<Replay>, Box<Mutex<Feed>>),
+    Fio(Arc<fio::Job>, Mutex<fio::Progress>),
+}
+
+/// A lock that nothing can poison for good: what it guards is plain data.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    /// The beginning of a run of `script`.
+    pub fn new(script: &Script) -> Self {
+        Self {
+            measure: Mutex::default(),
+            states: script
+                .shared
+                .iter()
+                .map(|shared| match shared {
+                    Shared::Trace(replay) => {
+                        State::Trace(Arc::clone(replay), Box::new(Mutex::new(Feed::new(replay))))
+                    }
+                    Shared::Fio(job, nth) => {
+                        let progress = fio::Progress::new(job, *nth);
+                        State::Fio(Arc::clone(job), Mutex::new(progress))
+                    }
+                })
+                .collect(),
+        }
+    }
+
+    /// What all programs measured together; absent if none of them shares anything.
+    pub fn report(&self) -> Option<Report> {
+        (!self.states.is_empty()).then(|| lock(&self.measure).report())
+    }
+
+    pub(crate) fn note(&self, kind: Kind, span: (u64, u64), bytes: u64, wanted: u64) {
+        lock(&self.measure).note(kind, span, bytes, wanted);
+    }
+
+    /// # Panics
+    /// If what the script shares at this place is no trace.
+    pub(crate) fn trace(&self, at: usize) -> (&Replay, &Mutex<Feed>) {
+        match &self.states[at] {
+            State::Trace(replay, feed) => (replay, feed),
+            State::Fio(..) => panic!("{at} is a fio job and no trace"),
+        }
+    }
+
+    /// # Panics
+    /// If what the script shares at this place is no fio job.
+    pub(crate) fn fio(&self, at: usize) -> (&fio::Job, &Mutex<fio::Progress>) {
+        match &self.states[at] {
+            State::Fio(job, progress) => (job, progress),
+            State::Trace(..) => panic!("{at} is a trace and no fio job"),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Any published table is read, or refused.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let _ = lab::published::parse("fuzz.csv", text);
+});
