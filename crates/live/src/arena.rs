@@ -10,8 +10,8 @@
 //! - Nobody else looks at it. Reclaim, which also takes the lock, moves and frees pages without
 //!   touching their bytes; a locked page is never freed and a page under writeback neither.
 //!
-//! `WRITEBACK` is set by a lock holder only, so a holder who has seen it clear may write until he
-//! lets go. This is all the `unsafe` of the crate.
+//! `WRITEBACK` is set by the lock's holder, or in one step while the lock has none; so a holder who
+//! has seen it clear may write until he lets go. This is all the `unsafe` of the crate.
 #![allow(unsafe_code)]
 
 use crate::LiveMm;
@@ -124,8 +124,8 @@ impl<'a> Locked<'a> {
     pub fn bytes_mut(&mut self) -> &mut [u8; PAGE] {
         assert!(!self.has(flag::WRITEBACK), "written under I/O");
         // SAFETY: we hold the page's lock, so no other holder exists; the page is not under
-        // writeback, and nobody but us could put it there (module documentation). The borrow of
-        // `self` keeps us from doing so or unlocking meanwhile.
+        // writeback, and nobody but us can put it there while we do (module documentation). The
+        // borrow of `self` keeps us from doing so or unlocking meanwhile.
         unsafe { self.mm.world.arena.page(self.pfn).as_mut() }
     }
 

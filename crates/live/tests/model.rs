@@ -306,3 +306,63 @@ fn lock_dirty_and_writeback_exclude() {
         mm.recount().expect("lists, indexes and counters agree");
     });
 }
+
+/// One thread changes the pages of a file while two put them under writeback in runs: bytes under
+/// I/O stay as they are, a sync finds every run by its tag, and no page is left in any state.
+#[test]
+fn runs_under_writeback_beside_a_writer() {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    schedules(400, 5, || {
+        // Across the edge of a leaf.
+        const FIRST: u32 = 62;
+        const PAGES: u32 = 4;
+        let mm = machine(32, 1);
+        let write = |mm: &LiveMm, who, index: u32, byte: u8| {
+            let at = u64::from(index) * 4096;
+            task(mm, who, file::write(mm, 0, at, &[byte; 4096])).expect("a write");
+        };
+        for i in 0..PAGES {
+            write(&mm, 0, FIRST + i, 1);
+        }
+        let threads: Vec<_> = (0..3)
+            .map(|who| {
+                let mm = Arc::clone(&mm);
+                shuttle::thread::spawn(move || {
+                    for round in 0..2 {
+                        if who == 0 {
+                            for i in 0..PAGES {
+                                write(&mm, who, FIRST + i, round + 2);
+                            }
+                            continue;
+                        }
+                        task(&mm, who, async {
+                            let first = FIRST + u32::from(round);
+                            let Some(io) = arena::Writeback::start(&mm, 0, first, PAGES) else {
+                                return;
+                            };
+                            RUNS.fetch_add(u64::from(io.len() > 1), SeqCst);
+                            let seen: Vec<u8> = io.bytes().map(|p| p[0]).collect();
+                            shuttle::thread::yield_now();
+                            for i in 0..io.len() {
+                                let tagged = mm.next_tagged(0, Tag::Writeback, first + i);
+                                assert_eq!(tagged, Some(first + i), "a sync would not see it");
+                            }
+                            for (p, byte) in io.bytes().zip(seen) {
+                                assert!(p.iter().all(|&b| b == byte), "changed under I/O");
+                            }
+                            io.end(false);
+                        });
+                    }
+                })
+            })
+            .collect();
+        for t in threads {
+            t.join().expect("a thread");
+        }
+        mm.recount().expect("lists, indexes and counters agree");
+        task(&mm, 0, file::fsync(&mm, 0)).expect("a sync");
+        assert!(!mm.mapping_tagged(0, Tag::Dirty) && !mm.mapping_tagged(0, Tag::Writeback));
+        mm.recount().expect("lists, indexes and counters agree");
+    });
+    assert!(RUNS.load(SeqCst) > 0, "no run was longer than a page");
+}

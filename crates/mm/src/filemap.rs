@@ -2,9 +2,9 @@
 //! 04 §2).
 
 use crate::bdi::BdiStat;
-use crate::frame::{flag, zone_of};
+use crate::frame::{Page, flag, zone_of};
 use crate::mapping::{AS_EIO, Mapping};
-use crate::pagecache::Tag;
+use crate::pagecache::{Leaf, Tag};
 use crate::trace::{Event, TrackPath};
 use crate::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Word32, World};
@@ -153,8 +153,8 @@ impl<W: World> Mm<W> {
     /// `most` pages from `first` on, until one is missing, clean, locked or under writeback.
     /// `started` is told of each. Returns how many.
     ///
-    /// Each page is locked while its bits change, and the tags of a leaf's pages follow before
-    /// anybody else can look at them.
+    /// A page's bits change in one step from a state in which nobody holds its lock. Its tags follow
+    /// before the tree lock lets anybody find it.
     pub fn start_writeback(
         &self,
         mapping: u32,
@@ -163,52 +163,69 @@ impl<W: World> Mm<W> {
         mut started: impl FnMut(Pfn),
     ) -> u32 {
         let m = &self.mappings[mapping as usize];
-        let frames = self.frames.table();
         let mut done = 0;
         while done < most {
-            let before = done;
-            let mut run = ZoneRun::default();
-            let count = |z, n| {
-                self.account_cleaned(z, m, n);
-                self.account_writeback(z, Some(m), n);
-            };
-            let whole = m.tree_lock.with(|| {
-                let leaf = self.leaf_at(m, first + done)?;
-                let slots = leaf.slots(most - done);
-                let mut n = 0;
-                for slot in slots {
-                    let Some(pfn) = slot.get().checked_sub(1) else {
-                        break;
-                    };
-                    let page = frames.page(pfn);
-                    if page.test_and_set(flag::LOCKED) {
-                        break;
-                    }
-                    let f = page.flags();
-                    if f & (flag::WRITEBACK | flag::DIRTY) != flag::DIRTY {
-                        self.unlock_isolated(pfn);
-                        break;
-                    }
-                    page.set_flags(flag::WRITEBACK);
-                    self.unlock_and_clear(page, pfn, flag::DIRTY);
-                    started(pfn);
-                    n += 1;
-                    run.page(zone_of(f), count);
-                }
-                if n > 0 {
-                    leaf.set_tags(Tag::Writeback, n);
-                    leaf.clear_tags(Tag::Dirty, n);
-                }
-                done += n;
-                Some(n == slots.len() as u32)
+            let (n, whole) = m.tree_lock.with(|| match self.leaf_at(m, first + done) {
+                Some(leaf) => self.start_leaf(m, &leaf, most - done, &mut started),
+                None => (0, false),
             });
-            run.end(count);
-            self.world.charge(Cost::WritebackStart, done - before);
-            if whole != Some(true) {
+            self.world.charge(Cost::WritebackStart, n);
+            done += n;
+            if !whole {
                 break;
             }
         }
         done
+    }
+
+    /// [`Mm::start_writeback`] for the pages of one leaf. Returns how many, and whether those were
+    /// all.
+    #[inline(always)]
+    fn start_leaf(
+        &self,
+        m: &Mapping<W>,
+        leaf: &Leaf<'_, W>,
+        most: u32,
+        mut started: impl FnMut(Pfn),
+    ) -> (u32, bool) {
+        let frames = self.frames.table();
+        let slots = leaf.slots(most);
+        let (mut n, mut run) = (0, ZoneRun::default());
+        let count = |z, n| {
+            self.account_cleaned(z, m, n);
+            self.account_writeback(z, Some(m), n);
+        };
+        for slot in slots {
+            let Some(pfn) = slot.get().checked_sub(1) else {
+                break;
+            };
+            let Some(before) = Self::start_page(frames.page(pfn)) else {
+                break;
+            };
+            started(pfn);
+            n += 1;
+            run.page(zone_of(before), count);
+        }
+        run.end(count);
+        if n > 0 {
+            leaf.set_tags(Tag::Writeback, n);
+            leaf.clear_tags(Tag::Dirty, n);
+        }
+        (n, n == slots.len() as u32)
+    }
+
+    /// Puts a dirty page that nobody holds under writeback; returns the flags before.
+    #[inline(always)]
+    fn start_page(page: Page<'_, W>) -> Option<u32> {
+        loop {
+            let f = page.flags();
+            if f & (flag::WRITEBACK | flag::LOCKED | flag::DIRTY) != flag::DIRTY {
+                return None;
+            }
+            if page.replace_flags(f, f & !flag::DIRTY | flag::WRITEBACK) {
+                return Some(f);
+            }
+        }
     }
 
     /// A page's writeback ended; `failed`: its data is lost, which the file remembers.
@@ -236,7 +253,7 @@ impl<W: World> Mm<W> {
             page.set_flags(flag::ERROR);
             self.stat.event(VmEvent::WriteError, 1);
         }
-        if page.test_and_clear(flag::RECLAIM) {
+        if page.has(flag::RECLAIM) && page.test_and_clear(flag::RECLAIM) {
             self.rotate_reclaimable_page(pfn);
         }
         let before = page.clear_flags(flag::WRITEBACK);

@@ -139,6 +139,12 @@ impl<'a, W: World> Page<'a, W> {
         self.clear_flags(bit) & bit != 0
     }
 
+    /// Changes the flags from `old` to `new`, unless somebody was faster.
+    #[inline(always)]
+    pub(crate) fn replace_flags(self, old: u32, new: u32) -> bool {
+        self.word(FLAGS).replace(old, new)
+    }
+
     /// Makes it a page of a zone with no bit but `bits`.
     #[inline(always)]
     pub(crate) fn reset_flags(self, zone: usize, bits: u32) {

@@ -23,6 +23,8 @@ pub trait Word32 {
     fn fetch_or(&self, bits: u32) -> u32;
     /// Keeps only `bits`; returns the value before.
     fn fetch_and(&self, bits: u32) -> u32;
+    /// Writes `new` if the value is `old`; returns whether it was.
+    fn replace(&self, old: u32, new: u32) -> bool;
 }
 
 /// A 64-bit word of engine state.
@@ -39,6 +41,8 @@ pub trait Word64 {
     fn fetch_or(&self, bits: u64) -> u64;
     /// Keeps only `bits`; returns the value before.
     fn fetch_and(&self, bits: u64) -> u64;
+    /// Writes `new` if the value is `old`; returns whether it was.
+    fn replace(&self, old: u64, new: u64) -> bool;
 }
 
 macro_rules! cell_word {
@@ -76,6 +80,14 @@ macro_rules! cell_word {
                 Cell::set(self, v & bits);
                 v
             }
+            #[inline(always)]
+            fn replace(&self, old: $int, new: $int) -> bool {
+                let same = Cell::get(self) == old;
+                if same {
+                    Cell::set(self, new);
+                }
+                same
+            }
         }
     };
 }
@@ -111,6 +123,10 @@ macro_rules! atomic_word {
             #[inline(always)]
             fn fetch_and(&self, bits: $int) -> $int {
                 <$atomic>::fetch_and(self, bits, SeqCst)
+            }
+            #[inline(always)]
+            fn replace(&self, old: $int, new: $int) -> bool {
+                self.compare_exchange(old, new, SeqCst, SeqCst).is_ok()
             }
         }
     };

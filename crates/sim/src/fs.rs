@@ -588,7 +588,7 @@ async fn write_run<const T: bool>(
             advanced: run,
         };
     };
-    let n = mm.start_writeback(mapping, first, len, |_| {});
+    let n = mm.start_writeback(mapping, first, len, |_| ());
     if n == 0 {
         return first_refused(mm, mapping, first, wbc).await;
     }

@@ -185,6 +185,10 @@ macro_rules! word {
             fn fetch_and(&self, n: $int) -> $int {
                 $name::fetch_and(self, n, SeqCst)
             }
+            fn replace(&self, old: $int, new: $int) -> bool {
+                yield_now();
+                self.0.compare_exchange(old, new, SeqCst, SeqCst).is_ok()
+            }
         }
     };
 }
