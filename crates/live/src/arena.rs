@@ -212,7 +212,7 @@ impl<'a> Writeback<'a> {
     }
 
     /// How many pages.
-    pub fn len(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         self.pages.len() as u32
     }
 

@@ -147,7 +147,7 @@ impl LiveWorld {
     /// written.
     fn write_out(mm: &LiveMm, pages: Writeback<'_>) {
         let w = &mm.world;
-        let (mapping, n) = (pages.mapping(), pages.len());
+        let (mapping, n) = (pages.mapping(), pages.count());
         w.write_started(n);
         let start = u64::from(pages.first()) * PAGE as u64;
         let size = mm.mappings[mapping as usize].size.load(SeqCst);
@@ -209,7 +209,7 @@ impl LiveWorld {
                 let most = quota.min((end - first).saturating_add(1));
                 let pages = Self::gather(mm, mapping, first, most, wbc.sync_all).await;
                 // A page that cannot be had is passed by.
-                let n = pages.as_ref().map_or(1, Writeback::len);
+                let n = pages.as_ref().map_or(1, Writeback::count);
                 if let Some(pages) = pages {
                     wbc.nr_to_write -= i64::from(n);
                     Self::write_out(mm, pages);

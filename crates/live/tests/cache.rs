@@ -154,3 +154,33 @@ fn too_many_files_and_threads_are_errors() {
         s.spawn(|| assert_eq!(file.write(0, b"y"), Err(Error::TooManyThreads)));
     });
 }
+
+/// Reading and writing take turns by the page: a read finds what one write left, never parts of two.
+#[test]
+fn a_page_is_read_as_one_write_left_it() {
+    const ROUNDS: u64 = 3000;
+    const PAGES: u64 = 3;
+    let dir = tempfile::tempdir().expect("a directory");
+    let cache = Cache::new(config()).expect("a cache");
+    let file = cache.open(dir.path().join("shared")).expect("a file");
+    file.write(0, &[0; PAGES as usize * 4096]).expect("a write");
+    std::thread::scope(|s| {
+        for who in 0..4u8 {
+            let file = &file;
+            s.spawn(move || {
+                let mut found = [0; 4096];
+                for i in 0..ROUNDS {
+                    let pos = i % PAGES * 4096;
+                    if who < 2 {
+                        file.write(pos, &[who + 1; 4096]).expect("a write");
+                    } else {
+                        assert_eq!(file.read(pos, &mut found), Ok(4096));
+                        assert!(found.iter().all(|&b| b == found[0]), "parts of two writes");
+                    }
+                }
+            });
+        }
+    });
+    cache.shutdown();
+    cache.engine().recount().expect("everything agrees");
+}

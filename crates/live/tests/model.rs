@@ -307,20 +307,34 @@ fn lock_dirty_and_writeback_exclude() {
     });
 }
 
-/// One thread changes the pages of a file while two put them under writeback in runs: bytes under
-/// I/O stay as they are, a sync finds every run by its tag, and no page is left in any state.
+/// One thread changes the pages of a file, one puts them under writeback in runs, and one does so
+/// page by page as reclaim, which comes by way of a list and not of the file. Bytes under I/O stay as
+/// they are, a sync finds every page by its tag, and no page is left in any state.
 #[test]
-fn runs_under_writeback_beside_a_writer() {
+fn runs_under_writeback_beside_writer_and_reclaim() {
     static RUNS: AtomicU64 = AtomicU64::new(0);
-    schedules(400, 5, || {
-        // Across the edge of a leaf.
-        const FIRST: u32 = 62;
-        const PAGES: u32 = 4;
+    static SINGLE: AtomicU64 = AtomicU64::new(0);
+    // Across the edge of a leaf.
+    const FIRST: u32 = 62;
+    const PAGES: u32 = 4;
+    fn write(mm: &LiveMm, who: u32, index: u32, byte: u8) {
+        let at = u64::from(index) * 4096;
+        task(mm, who, file::write(mm, 0, at, &[byte; 4096])).expect("a write");
+    }
+    fn look_at(mm: &LiveMm, io: arena::Writeback<'_>) {
+        let seen: Vec<u8> = io.bytes().map(|p| p[0]).collect();
+        shuttle::thread::yield_now();
+        for index in io.first()..io.first() + io.count() {
+            let tagged = mm.next_tagged(0, Tag::Writeback, index);
+            assert_eq!(tagged, Some(index), "a sync would not see it");
+        }
+        for (p, byte) in io.bytes().zip(seen) {
+            assert!(p.iter().all(|&b| b == byte), "changed under I/O");
+        }
+        io.end(false);
+    }
+    schedules(800, 5, || {
         let mm = machine(32, 1);
-        let write = |mm: &LiveMm, who, index: u32, byte: u8| {
-            let at = u64::from(index) * 4096;
-            task(mm, who, file::write(mm, 0, at, &[byte; 4096])).expect("a write");
-        };
         for i in 0..PAGES {
             write(&mm, 0, FIRST + i, 1);
         }
@@ -328,30 +342,34 @@ fn runs_under_writeback_beside_a_writer() {
             .map(|who| {
                 let mm = Arc::clone(&mm);
                 shuttle::thread::spawn(move || {
+                    let mm = &*mm;
                     for round in 0..2 {
-                        if who == 0 {
-                            for i in 0..PAGES {
-                                write(&mm, who, FIRST + i, round + 2);
-                            }
-                            continue;
+                        let first = FIRST + u32::from(round);
+                        match who {
+                            0 => (FIRST..FIRST + PAGES).for_each(|i| write(mm, who, i, round + 2)),
+                            1 => task(mm, who, async {
+                                let io = arena::Writeback::start(mm, 0, first, PAGES);
+                                let Some(io) = io else { return };
+                                RUNS.fetch_add(u64::from(io.count() > 1), SeqCst);
+                                look_at(mm, io);
+                            }),
+                            _ => task(mm, who, async {
+                                for index in first..FIRST + PAGES {
+                                    let pfn = mm.find_page(0, index).expect("nobody frees it");
+                                    if !mm.try_lock_page(pfn) {
+                                        continue;
+                                    }
+                                    let busy = mm.frames.has(pfn, mm::frame::flag::WRITEBACK);
+                                    let io = (!busy && mm.clear_page_dirty_for_io(pfn))
+                                        .then(|| arena::Writeback::for_reclaim(mm, pfn));
+                                    mm.unlock_page(pfn);
+                                    if let Some(io) = io {
+                                        SINGLE.fetch_add(1, SeqCst);
+                                        look_at(mm, io);
+                                    }
+                                }
+                            }),
                         }
-                        task(&mm, who, async {
-                            let first = FIRST + u32::from(round);
-                            let Some(io) = arena::Writeback::start(&mm, 0, first, PAGES) else {
-                                return;
-                            };
-                            RUNS.fetch_add(u64::from(io.len() > 1), SeqCst);
-                            let seen: Vec<u8> = io.bytes().map(|p| p[0]).collect();
-                            shuttle::thread::yield_now();
-                            for i in 0..io.len() {
-                                let tagged = mm.next_tagged(0, Tag::Writeback, first + i);
-                                assert_eq!(tagged, Some(first + i), "a sync would not see it");
-                            }
-                            for (p, byte) in io.bytes().zip(seen) {
-                                assert!(p.iter().all(|&b| b == byte), "changed under I/O");
-                            }
-                            io.end(false);
-                        });
                     }
                 })
             })
@@ -365,4 +383,38 @@ fn runs_under_writeback_beside_a_writer() {
         mm.recount().expect("lists, indexes and counters agree");
     });
     assert!(RUNS.load(SeqCst) > 0, "no run was longer than a page");
+    assert!(SINGLE.load(SeqCst) > 0, "nothing was written by reclaim");
+}
+
+/// One thread reads more than memory holds, so that reclaim isolates pages; another writes a file
+/// and cuts it. Whoever cuts waits for the pages that a reclaimer holds, and is woken.
+#[test]
+fn pages_cut_away_beside_reclaim() {
+    static STOLEN: AtomicU64 = AtomicU64::new(0);
+    schedules(60, 6, || {
+        let mm = machine(96, 2);
+        task(&mm, 0, file::truncate(&mm, 1, 120 * 4096)).expect("a longer file");
+        run(&mm, 2, |mm, who| {
+            for round in 0..3 {
+                if who == 0 {
+                    let mut found = [1; 100];
+                    for i in 0..120 {
+                        let n = task(mm, who, file::read(mm, 1, i * 4096, &mut found));
+                        assert_eq!((n, found), (Ok(100), [0; 100]));
+                    }
+                } else {
+                    for i in 0..40 {
+                        let bytes = page(who, i, round);
+                        task(mm, who, file::write(mm, 0, i * 4096, &bytes)).expect("a write");
+                    }
+                    task(mm, who, file::fsync(mm, 0)).expect("a sync");
+                    task(mm, who, file::truncate(mm, 0, 100)).expect("a truncation");
+                    task(mm, who, file::truncate(mm, 0, 0)).expect("a truncation");
+                    assert!(mm.mapping_has_no_pages(0));
+                }
+            }
+        });
+        STOLEN.fetch_add(mm.zone_event(0, ZoneEvent::PgSteal), SeqCst);
+    });
+    assert!(STOLEN.load(SeqCst) > 0, "nothing was reclaimed");
 }
