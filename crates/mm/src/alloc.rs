@@ -178,7 +178,7 @@ impl<W: World> Mm<W> {
         let fast = self.fast_path_flags();
         let pfn = self.walk_freelists(node, gfp, order, Mark::Low, fast)?;
         self.world
-            .alloc_latency(AllocPath::Fast, self.world.now() - start);
+            .alloc_latency(AllocPath::Fast, self.world.now().saturating_sub(start));
         self.track_instantiated(pfn, self.noted_path());
         Some(pfn)
     }
@@ -188,7 +188,8 @@ impl<W: World> Mm<W> {
     async fn alloc_pages_slow(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
         let noted = self.noted_path();
         let (pfn, path) = self.alloc_pages_slowpath(gfp, order).await;
-        self.world.alloc_latency(path, self.world.now() - start);
+        self.world
+            .alloc_latency(path, self.world.now().saturating_sub(start));
         if let Some(pfn) = pfn {
             self.track_instantiated(pfn, noted);
         }

@@ -24,7 +24,7 @@ impl<W: World> Mm<W> {
     pub async fn congestion_wait(&self, class: Class, timeout: u64) {
         let start = self.world.now();
         self.wait_for_congestion(class, timeout).await;
-        let delayed = self.world.now() - start;
+        let delayed = self.world.now().saturating_sub(start);
         self.note(Event::CongestionWait {
             usec_timeout: timeout / 1000,
             usec_delayed: delayed / 1000,
@@ -40,7 +40,7 @@ impl<W: World> Mm<W> {
         } else {
             self.world.relax().await;
         }
-        let delayed = self.world.now() - start;
+        let delayed = self.world.now().saturating_sub(start);
         self.note(Event::WaitIffCongested {
             usec_timeout: timeout / 1000,
             usec_delayed: delayed / 1000,

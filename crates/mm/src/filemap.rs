@@ -2,12 +2,12 @@
 //! 04 §2).
 
 use crate::bdi::BdiStat;
-use crate::frame::{flag, zone_of};
+use crate::frame::{Page, flag, zone_of};
 use crate::mapping::{AS_EIO, Mapping};
-use crate::pagecache::Tag;
+use crate::pagecache::{Leaf, Tag};
 use crate::trace::{Event, TrackPath};
 use crate::vmstat::{VmEvent, ZoneStat};
-use crate::world::{Cost, Waits, Word32, World};
+use crate::world::{Cost, ShortLock, Waits, Word32, World};
 use crate::{Mm, Pfn, queue};
 
 /// Pages in a row that lie in one zone, to be counted together.
@@ -119,15 +119,19 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::Refuse, 1);
     }
 
-    /// Puts a page whose dirty bit was taken under writeback.
+    /// Puts a page whose dirty bit was taken under writeback; the caller holds its lock.
     pub fn set_page_writeback(&self, pfn: Pfn) {
         let page = self.frames.page(pfn);
         let before = page.set_flags(flag::WRITEBACK);
         debug_assert!(before & (flag::WRITEBACK | flag::DIRTY) == 0);
         if before & flag::SWAPCACHE == 0 {
             let m = &self.mappings[page.mapping() as usize];
-            self.tag_clear(m, page.index(), Tag::Dirty);
-            self.tag_set(m, page.index(), Tag::Writeback);
+            m.tree_lock.with(|| {
+                let leaf = self.leaf_at(m, page.index());
+                let leaf = leaf.expect("a page under writeback is cached");
+                leaf.clear_tags(Tag::Dirty, 1);
+                leaf.set_tags(Tag::Writeback, 1);
+            });
             self.account_writeback(zone_of(before), Some(m), 1);
         } else {
             self.account_writeback(zone_of(before), None, 1);
@@ -150,79 +154,112 @@ impl<W: World> Mm<W> {
 
     /// Takes the dirty bits of contiguous pages of a file and puts them under writeback: up to
     /// `most` pages from `first` on, until one is missing, clean, locked or under writeback.
-    /// Returns how many.
-    pub fn start_writeback(&self, mapping: u32, first: u32, most: u32) -> u32 {
+    /// `started` is told of each. Returns how many.
+    ///
+    /// A page's bits change in one step from a state in which nobody holds its lock. Its tags follow
+    /// before the tree lock lets anybody find it.
+    pub fn start_writeback(
+        &self,
+        mapping: u32,
+        first: u32,
+        most: u32,
+        mut started: impl FnMut(Pfn),
+    ) -> u32 {
         let m = &self.mappings[mapping as usize];
-        let frames = self.frames.table();
         let mut done = 0;
         while done < most {
-            let Some(leaf) = self.leaf_at(m, first + done) else {
-                break;
-            };
-            let slots = leaf.slots(most - done);
-            let (mut n, mut run) = (0, ZoneRun::default());
-            let count = |z, n| {
-                self.account_cleaned(z, m, n);
-                self.account_writeback(z, Some(m), n);
-            };
-            for slot in slots {
-                let Some(pfn) = slot.get().checked_sub(1) else {
-                    break;
-                };
-                let page = frames.page(pfn);
-                let f = page.flags();
-                if f & (flag::WRITEBACK | flag::LOCKED | flag::DIRTY) != flag::DIRTY {
-                    break;
-                }
-                page.clear_flags(flag::DIRTY);
-                page.set_flags(flag::WRITEBACK);
-                if page.mapcount() > 0 {
-                    self.page_mkclean(pfn);
-                }
-                n += 1;
-                run.page(zone_of(f), count);
-            }
-            run.end(count);
-            if n > 0 {
-                leaf.set_tags(Tag::Writeback, n);
-                leaf.clear_tags(Tag::Dirty, n);
-                self.world.charge(Cost::WritebackStart, n);
-            }
+            let (n, whole) = m.tree_lock.with(|| match self.leaf_at(m, first + done) {
+                Some(leaf) => self.start_leaf(m, &leaf, most - done, &mut started),
+                None => (0, false),
+            });
+            self.world.charge(Cost::WritebackStart, n);
             done += n;
-            if n < slots.len() as u32 {
+            if !whole {
                 break;
             }
         }
         done
     }
 
+    /// [`Mm::start_writeback`] for the pages of one leaf. Returns how many, and whether those were
+    /// all.
+    #[inline(always)]
+    fn start_leaf(
+        &self,
+        m: &Mapping<W>,
+        leaf: &Leaf<'_, W>,
+        most: u32,
+        mut started: impl FnMut(Pfn),
+    ) -> (u32, bool) {
+        let frames = self.frames.table();
+        let slots = leaf.slots(most);
+        let (mut n, mut run) = (0, ZoneRun::default());
+        let count = |z, n| {
+            self.account_cleaned(z, m, n);
+            self.account_writeback(z, Some(m), n);
+        };
+        for slot in slots {
+            let Some(pfn) = slot.get().checked_sub(1) else {
+                break;
+            };
+            let Some(before) = Self::start_page(frames.page(pfn)) else {
+                break;
+            };
+            if frames.page(pfn).mapcount() > 0 {
+                self.page_mkclean(pfn);
+            }
+            started(pfn);
+            n += 1;
+            run.page(zone_of(before), count);
+        }
+        run.end(count);
+        if n > 0 {
+            leaf.set_tags(Tag::Writeback, n);
+            leaf.clear_tags(Tag::Dirty, n);
+        }
+        (n, n == slots.len() as u32)
+    }
+
+    /// Puts a dirty page that nobody holds under writeback; returns the flags before.
+    #[inline(always)]
+    fn start_page(page: Page<'_, W>) -> Option<u32> {
+        loop {
+            let f = page.flags();
+            if f & (flag::WRITEBACK | flag::LOCKED | flag::DIRTY) != flag::DIRTY {
+                return None;
+            }
+            if page.replace_flags(f, f & !flag::DIRTY | flag::WRITEBACK) {
+                return Some(f);
+            }
+        }
+    }
+
     /// A page's writeback ended; `failed`: its data is lost, which the file remembers.
     pub fn end_page_writeback(&self, pfn: Pfn, failed: bool) {
-        let before = self.clear_page_writeback(pfn, failed);
         let page = self.frames.page(pfn);
-        if before & flag::SWAPCACHE == 0 {
-            let m = &self.mappings[page.mapping() as usize];
-            self.tag_clear(m, page.index(), Tag::Writeback);
-            self.account_written(zone_of(before), Some(m), 1);
+        let m = (!page.has(flag::SWAPCACHE)).then(|| &self.mappings[page.mapping() as usize]);
+        if let Some(m) = m {
             if failed {
                 m.state.fetch_or(AS_EIO);
             }
-        } else {
-            self.account_written(zone_of(before), None, 1);
+            self.tag_clear(m, page.index(), Tag::Writeback);
         }
+        let z = self.clear_page_writeback(pfn, failed);
+        self.account_written(z, m, 1);
         self.world.charge(Cost::WritebackEnd, 1);
         self.world.wake(queue::page(pfn));
     }
 
-    /// Takes the writeback bit; returns the flags before.
+    /// Takes the writeback bit; returns the page's zone. The bit goes last: without it the page may
+    /// be written again, or leave its file.
     #[inline(always)]
-    fn clear_page_writeback(&self, pfn: Pfn, failed: bool) -> u32 {
+    fn clear_page_writeback(&self, pfn: Pfn, failed: bool) -> usize {
         let page = self.frames.page(pfn);
         if failed {
             page.set_flags(flag::ERROR);
             self.stat.event(VmEvent::WriteError, 1);
         }
-        if page.test_and_clear(flag::RECLAIM) {
+        if page.has(flag::RECLAIM) && page.test_and_clear(flag::RECLAIM) {
             self.rotate_reclaimable_page(pfn);
         }
         let before = page.clear_flags(flag::WRITEBACK);
@@ -230,7 +267,7 @@ impl<W: World> Mm<W> {
             before & flag::WRITEBACK != 0,
             "frame {pfn} was not under writeback"
         );
-        before
+        zone_of(before)
     }
 
     /// Counts pages whose writeback ended; `m`: their file, if they belong to one.
@@ -253,29 +290,30 @@ impl<W: World> Mm<W> {
     /// If one of them left the file meanwhile.
     pub fn end_writeback(&self, mapping: u32, first: u32, n: u32, failed: bool) {
         let m = &self.mappings[mapping as usize];
+        if failed {
+            m.state.fetch_or(AS_EIO);
+        }
         let mut done = 0;
         while done < n {
-            let leaf = self.leaf_at(m, first + done);
-            let leaf = leaf.expect("pages under I/O stay in their file");
-            let slots = leaf.slots(n - done);
+            let slots = m.tree_lock.with(|| {
+                let leaf = self.leaf_at(m, first + done);
+                let leaf = leaf.expect("pages under I/O stay in their file");
+                let slots = leaf.slots(n - done);
+                leaf.clear_tags(Tag::Writeback, slots.len() as u32);
+                slots
+            });
             let mut run = ZoneRun::default();
             let count = |z, n| self.account_written(z, Some(m), n);
+            // The leaf stays with the last page that is under writeback.
             for slot in slots {
                 let pfn = slot.get().checked_sub(1);
                 let pfn = pfn.expect("pages under I/O stay in their file");
-                let before = self.clear_page_writeback(pfn, failed);
-                run.page(zone_of(before), count);
+                run.page(self.clear_page_writeback(pfn, failed), count);
+                self.world.charge(Cost::WritebackEnd, 1);
+                self.world.wake(queue::page(pfn));
             }
             run.end(count);
-            leaf.clear_tags(Tag::Writeback, slots.len() as u32);
-            for slot in slots {
-                self.world.charge(Cost::WritebackEnd, 1);
-                self.world.wake(queue::page(slot.get() - 1));
-            }
             done += slots.len() as u32;
-        }
-        if failed {
-            m.state.fetch_or(AS_EIO);
         }
     }
 
@@ -297,16 +335,53 @@ impl<W: World> Mm<W> {
         !self.frames.test_and_set(pfn, flag::LOCKED)
     }
 
+    /// Takes the page lock, or else marks the page so that whoever unlocks it from here on sees that
+    /// somebody waits.
+    #[inline]
+    pub(crate) fn lock_or_mark(&self, pfn: Pfn) -> bool {
+        let free = |before: u32| before & flag::LOCKED == 0;
+        free(self.frames.set_flags(pfn, flag::LOCKED))
+            || free(self.frames.set_flags(pfn, flag::WAITERS | flag::LOCKED))
+    }
+
     /// Waits for the page lock.
     pub async fn lock_page(&self, pfn: Pfn) {
         while !self.try_lock_page(pfn) {
             let ticket = self.world.ticket(queue::page(pfn));
-            if self.frames.has(pfn, flag::LOCKED) {
-                // A page that is being read is locked until its data is there.
-                let read = !self.frames.has(pfn, flag::UPTODATE);
-                self.world
-                    .waits_for(if read { Waits::Device } else { Waits::Lock });
-                self.world.wait(queue::page(pfn), ticket, None).await;
+            if self.lock_or_mark(pfn) {
+                return;
+            }
+            self.waits_for_page(pfn);
+            self.world.wait(queue::page(pfn), ticket, None).await;
+        }
+    }
+
+    /// Says what a wait for a page's lock is for: a page that is being read is locked until its data
+    /// is there.
+    fn waits_for_page(&self, pfn: Pfn) {
+        let read = !self.frames.has(pfn, flag::UPTODATE);
+        self.world
+            .waits_for(if read { Waits::Device } else { Waits::Lock });
+    }
+
+    /// The page at an index of a file, locked. Where tasks run at the same time this is the way to
+    /// hold on to a page: reclaim leaves a locked page in its file.
+    pub async fn find_lock_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
+        loop {
+            let (pfn, mine) = self.find_trylock_page(mapping, index)?;
+            if mine {
+                return Some(pfn);
+            }
+            let q = queue::page(pfn);
+            let ticket = self.world.ticket(q);
+            match self.find_trylock_page(mapping, index)? {
+                (locked, true) => return Some(locked),
+                // The ticket is for this page's queue only.
+                (busy, false) if busy == pfn => {
+                    self.waits_for_page(pfn);
+                    self.world.wait(q, ticket, None).await;
+                }
+                _ => {}
             }
         }
     }
@@ -314,53 +389,10 @@ impl<W: World> Mm<W> {
     /// Releases the page lock.
     pub fn unlock_page(&self, pfn: Pfn) {
         assert!(
-            self.frames.test_and_clear(pfn, flag::LOCKED),
+            self.frames.clear_flags(pfn, flag::LOCKED | flag::WAITERS) & flag::LOCKED != 0,
             "frame {pfn} was not locked"
         );
         self.world.wake(queue::page(pfn));
-    }
-
-    /// Drops every clean page of a file, and every dirty one: the file is gone. Pages under
-    /// writeback must have ended.
-    pub fn truncate_mapping(&self, mapping: u32) {
-        self.truncate_from(mapping, 0);
-    }
-
-    /// Waits until no page of a file from an index on is locked, under writeback or isolated by a
-    /// reclaimer. That holds when the call returns, until the caller waits for something.
-    pub async fn settle_pages(&self, mapping: u32, first: u32) {
-        let mut from = first;
-        while let Some((index, pfn)) = self.first_page_from(mapping, from) {
-            let f = self.frames.flags(pfn);
-            if f & flag::WRITEBACK != 0 {
-                self.wait_on_page_writeback(pfn).await;
-            } else if f & flag::LOCKED != 0 {
-                self.lock_page(pfn).await;
-                self.unlock_page(pfn);
-            } else if self.is_isolated(pfn) {
-                self.world.waits_for(Waits::Lock);
-                self.world.sleep(1).await;
-            } else {
-                match index.checked_add(1) {
-                    Some(next) => from = next,
-                    None => return,
-                }
-                continue;
-            }
-            // Others ran meanwhile: from the start again.
-            from = first;
-        }
-    }
-
-    /// Whether a reclaimer that waits holds a cached page.
-    fn is_isolated(&self, pfn: Pfn) -> bool {
-        if self.frames.has(pfn, flag::LRU) {
-            return false;
-        }
-        for cpu in 0..self.config.cpus {
-            self.lru_add_drain_cpu(cpu);
-        }
-        !self.frames.has(pfn, flag::LRU)
     }
 
     /// Whether nothing of a file is cached.
@@ -368,29 +400,51 @@ impl<W: World> Mm<W> {
         self.mappings[mapping as usize].nrpages.get() == 0
     }
 
-    /// Drops every page of a file from an index on. If dirty pages stay in front of it, the inode
-    /// is dirty again.
-    pub fn truncate_from(&self, mapping: u32, first: u32) {
+    /// Takes a locked page of a file off its LRU list for good. A reclaimer that has isolated it
+    /// finds it locked, puts it back and wakes us.
+    async fn isolate_for_good(&self, pfn: Pfn) {
+        let q = queue::page(pfn);
+        while !self.try_delete_from_lru(pfn) {
+            let ticket = self.world.ticket(q);
+            self.frames.set_flags(pfn, flag::WAITERS);
+            if self.try_delete_from_lru(pfn) {
+                return;
+            }
+            self.world.waits_for(Waits::Lock);
+            self.world.wait(q, ticket, None).await;
+        }
+    }
+
+    /// Drops every page of a file from an index on, dirty ones too, beside tasks that read, write
+    /// and reclaim. New pages may enter meanwhile unless the caller keeps them out. If dirty pages
+    /// stay in front of it, the inode is dirty again.
+    pub async fn truncate_from(&self, mapping: u32, first: u32) {
         let mut from = first;
-        while let Some((index, pfn)) = self.first_page_from(mapping, from) {
-            let f = self.frames.flags(pfn);
-            assert!(
-                f & (flag::WRITEBACK | flag::LOCKED) == 0,
-                "truncated under I/O"
-            );
+        while let Some((index, _)) = self.first_page_from(mapping, from) {
+            from = index;
+            let Some(pfn) = self.find_lock_page(mapping, index).await else {
+                continue;
+            };
+            self.wait_on_page_writeback(pfn).await;
+            self.isolate_for_good(pfn).await;
+            // A batch that still holds the page lets go of it when it is drained.
+            while self.frames.has(pfn, flag::PINNED) {
+                for cpu in 0..self.config.cpus {
+                    self.lru_add_drain_cpu(cpu);
+                }
+                if self.frames.has(pfn, flag::PINNED) {
+                    self.world.sleep(self.tick()).await;
+                }
+            }
             if self.frames.mapcount(pfn) > 0 {
                 self.try_to_unmap(pfn);
             }
             if self.clear_page_dirty_for_io(pfn) {
                 self.tag_clear(&self.mappings[mapping as usize], index, Tag::Dirty);
             }
-            self.delete_from_lru(pfn);
             self.remove_from_page_cache(pfn);
+            self.unlock_isolated(pfn);
             self.free_page(pfn, false);
-            match index.checked_add(1) {
-                Some(next) => from = next,
-                None => break,
-            }
         }
         if self.mapping_tagged(mapping, Tag::Dirty) {
             self.mark_inode_dirty(&self.mappings[mapping as usize], mapping);

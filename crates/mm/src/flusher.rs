@@ -170,6 +170,16 @@ impl<W: World> Mm<W> {
         self.list_move(List::Dirty, inode);
     }
 
+    /// Back to `dirty`, if it is on some list.
+    fn redirty_listed(&self, inode: u32) {
+        let m = &self.mappings[inode as usize];
+        self.flusher_state(m.bdi()).lock.with(|| {
+            if m.on_list.get() != 0 {
+                self.redirty_tail(inode);
+            }
+        });
+    }
+
     /// Moves parked and (old enough) dirty inodes to `io`.
     fn queue_io(&self, bdi: u32, older_than: Option<u64>) {
         let s = self.flusher_state(bdi);
@@ -419,14 +429,14 @@ impl<W: World> Mm<W> {
             let written = (quota - wbc.nr_to_write).max(0);
             out.written += written as u64;
             left -= written;
-            if wbc.pages_skipped > 0 && m.on_list.get() != 0 {
-                s.lock.with(|| self.redirty_tail(inode));
+            if wbc.pages_skipped > 0 {
+                self.redirty_listed(inode);
             }
             self.world.relax().await;
             if per_inode {
                 // A tenth of a second at a time, and no more than asked for.
                 if out.written > 0
-                    && (self.world.now() - begun > self.tick_fraction(10)
+                    && (self.world.now().saturating_sub(begun) > self.tick_fraction(10)
                         || out.written as i64 >= work.nr_pages)
                 {
                     out.used_up = true;
@@ -452,8 +462,8 @@ impl<W: World> Mm<W> {
         }
         m.state.fetch_and(!(I_DIRTY_PAGES | I_DIRTY_META));
         self.world.writepages(self, inode, wbc).await;
-        m.state.fetch_and(!I_SYNC);
         s.lock.with(|| {
+            m.state.fetch_and(!I_SYNC);
             if self.mapping_tagged(inode, Tag::Dirty) {
                 m.state.fetch_or(I_DIRTY_PAGES);
                 if wbc.nr_to_write <= 0 {
@@ -495,8 +505,8 @@ impl<W: World> Mm<W> {
             }
             let mut wbc = WritebackControl::pages(left);
             self.writeback_single_inode(inode, &mut wbc).await;
-            if wbc.pages_skipped > 0 && self.mappings[inode as usize].on_list.get() != 0 {
-                s.lock.with(|| self.redirty_tail(inode));
+            if wbc.pages_skipped > 0 {
+                self.redirty_listed(inode);
             }
             left = wbc.nr_to_write;
         }
@@ -519,8 +529,8 @@ impl<W: World> Mm<W> {
         };
         m.state.fetch_and(!(I_DIRTY_PAGES | I_DIRTY_META));
         self.world.writepages(self, mapping, &mut wbc).await;
-        m.state.fetch_and(!I_SYNC);
         self.flusher_state(m.bdi()).lock.with(|| {
+            m.state.fetch_and(!I_SYNC);
             if self.mapping_tagged(mapping, Tag::Dirty) {
                 m.state.fetch_or(I_DIRTY_PAGES);
                 self.redirty_tail(mapping);
@@ -549,22 +559,31 @@ impl<W: World> Mm<W> {
         m.state.fetch_and(!crate::mapping::AS_EIO) & crate::mapping::AS_EIO == 0
     }
 
-    /// Takes an inode off the flusher's lists: its file is being removed.
-    pub async fn forget_inode(&self, mapping: u32) {
+    /// Keeps the flusher from an inode whose file is about to be cut, and waits until none of it is
+    /// under writeback. The inode stays on its list; [`Mm::release_inode`] follows.
+    pub async fn hold_inode(&self, mapping: u32) {
         let m = &self.mappings[mapping as usize];
         while m.state.fetch_or(I_SYNC) & I_SYNC != 0 {
             self.wait_for_inode(mapping).await;
         }
         while let Some(index) = self.next_tagged(mapping, Tag::Writeback, 0) {
-            let pfn = self
-                .find_page(mapping, index)
-                .expect("a tagged page is cached");
-            self.wait_on_page_writeback(pfn).await;
+            if let Some(pfn) = self.find_page(mapping, index) {
+                self.wait_on_page_writeback(pfn).await;
+            }
         }
+    }
+
+    /// After [`Mm::hold_inode`] and the cut: the inode is off the flusher's lists, unless dirty
+    /// pages are left.
+    pub fn release_inode(&self, mapping: u32) {
+        let m = &self.mappings[mapping as usize];
         self.flusher_state(m.bdi())
             .lock
             .with(|| self.list_del(mapping));
         m.state.set(0);
+        if self.mapping_tagged(mapping, Tag::Dirty) {
+            self.mark_inode_dirty(m, mapping);
+        }
         self.world.wake(queue::page(mapping));
     }
 
@@ -572,8 +591,12 @@ impl<W: World> Mm<W> {
     /// smoothed (reference 04 §4), updated at most every 200 ms.
     pub(crate) fn update_bandwidth(&self, bdi: u32) {
         let s = self.flusher_state(bdi);
+        s.lock.with(|| self.measure_bandwidth(s));
+    }
+
+    fn measure_bandwidth(&self, s: &State<W>) {
         let now = self.world.now();
-        // Another CPU's clock may have been ahead, by a quantum at most.
+        // The task that measured last may have been on a CPU whose clock is ahead.
         let elapsed = now.saturating_sub(s.bandwidth_time.get());
         if elapsed < 200_000_000 {
             return;

@@ -79,6 +79,8 @@ pub mod flag {
     pub const TOUCHED: u32 = 1 << 22;
     /// Still isolated by reclaim, but back in the eviction policy's order.
     pub const RETURNED: u32 = 1 << 23;
+    /// Some task waits for LOCKED to be cleared, or its holder for reclaim to put the page back.
+    pub const WAITERS: u32 = 1 << 20;
     /// The zone's number.
     pub const ZONE_SHIFT: u32 = 24;
     /// Everything that must be clear when a page is freed.
@@ -137,6 +139,12 @@ impl<'a, W: World> Page<'a, W> {
     #[inline(always)]
     pub fn test_and_clear(self, bit: u32) -> bool {
         self.clear_flags(bit) & bit != 0
+    }
+
+    /// Changes the flags from `old` to `new`, unless somebody was faster.
+    #[inline(always)]
+    pub(crate) fn replace_flags(self, old: u32, new: u32) -> bool {
+        self.word(FLAGS).replace(old, new)
     }
 
     /// Makes it a page of a zone with no bit but `bits`.

@@ -23,9 +23,7 @@ impl<W: World> Mm<W> {
         let zone = &self.zones[z];
         let node = &self.nodes[zone.node as usize];
         self.world.charge(Cost::ZoneWalk, 1);
-        node.kswapd_order.set(node.kswapd_order.get().max(order));
-        node.kswapd_classzone
-            .set(node.kswapd_classzone.get().min(classzone as u32));
+        node.ask_kswapd(order, classzone as u32);
         if node.kswapd_sleeping.get() == 0 {
             return;
         }
@@ -52,20 +50,12 @@ impl<W: World> Mm<W> {
         let (mut order, mut classzone) = (0, 3);
         loop {
             // The kernel tries to sleep before each balance run.
-            let asked = (
-                node.kswapd_order.get(),
-                node.kswapd_classzone.get() as usize,
-            );
-            node.kswapd_order.set(0);
-            node.kswapd_classzone.set(3);
+            let asked = node.take_request();
             if order < asked.0 || classzone > asked.1 {
                 (order, classzone) = asked;
             } else {
                 self.kswapd_try_to_sleep(nid, order, classzone).await;
-                order = node.kswapd_order.get();
-                classzone = node.kswapd_classzone.get() as usize;
-                node.kswapd_order.set(0);
-                node.kswapd_classzone.set(3);
+                (order, classzone) = node.take_request();
             }
             self.note(Event::KswapdWake { nid, order });
             order = self.balance_pgdat(nid, order, classzone).await;
@@ -86,8 +76,9 @@ impl<W: World> Mm<W> {
             .world
             .wait(q, ticket, Some(self.tick_fraction(10)))
             .await;
-        node.kswapd_sleeping.set(1);
+        // Whoever finds kswapd asleep wakes it after this ticket.
         let ticket = self.world.ticket(q);
+        node.kswapd_sleeping.set(1);
         if !woken_early && !self.sleeping_prematurely(nid, order, classzone) {
             self.note(Event::KswapdSleep { nid });
             self.set_thresholds(nid, true);

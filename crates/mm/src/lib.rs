@@ -10,12 +10,27 @@
 //! **Who may touch a frame.** A free frame belongs to its zone's buddy list (zone lock) or to a
 //! per-CPU list (that CPU). An allocated frame belongs to the task that allocated it until it is
 //! entered into a file's index or an anonymous region. On an LRU list its links belong to the
-//! zone's `lru_lock`; isolated by reclaim they belong to the task that isolated it, whose list
-//! they are on, so that a recount always finds the page. `LOCKED` excludes everybody but reclaim's
-//! try; `PINNED` marks a reference held across a wait, and reclaim keeps such a page.
+//! zone's `lru_lock`, which also decides the `LRU` and `ACTIVE` bits of a listed page; isolated by
+//! reclaim they belong to the task that isolated it, whose list they are on, so that a recount
+//! always finds the page. `LOCKED` excludes everybody but reclaim's try; `PINNED` says that a
+//! per-CPU batch holds the page, and reclaim keeps such a page. Whoever sets `PINNED` clears it.
 //!
-//! **Lock order.** file tree lock → bdi list lock → per-CPU batch lock → zone `lru_lock` → zone
-//! `lock`. Short locks take closures and are never held across a wait.
+//! **Tasks that run at the same time** (the live world) hold a page by its lock, which they get
+//! together with the look-up ([`Mm::find_lock_page`]): a frame number that was merely looked up may
+//! belong to another file by now. `DIRTY` is set, `DIRTY` is taken and `WRITEBACK` is set under the
+//! page lock only; [`Mm::start_writeback`] does the latter two in one step from a state in which
+//! nobody has the lock. `WRITEBACK` is cleared by whoever did the I/O, after the page's tag, and is
+//! the last that he touches of the page. A page's bytes are written by the holder of its lock while
+//! it is not under writeback, and read by him or by the I/O. Tags are read and written under the
+//! file's tree lock; a leaf found under it stays as long as one of its pages does. `WAITERS` is set
+//! by who waits for a lock, or, with the lock, for an isolated page: who unlocks it or puts it back
+//! wakes him. Between two waits a task has its CPU's lists and counter differences for itself
+//! (`vmstat::ZoneCounters` lives no longer than that); those of another CPU are reached only under
+//! their lock, or while nobody has that CPU.
+//!
+//! **Lock order.** bdi list lock → file tree lock → tree node pool lock; per-CPU batch or page list
+//! lock → zone `lru_lock` → zone `lock`. A node's request lock and a proportion's lock are leaves,
+//! and so are the world's own. Short locks take closures and are never held across a wait.
 //!
 //! **Who may sleep.** Functions that may wait are `async` and wait only through the [`World`].
 //! Plain functions never wait. Reclaim tasks carry [`task::PF_MEMALLOC`]: their own allocations

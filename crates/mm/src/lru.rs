@@ -8,7 +8,7 @@ use crate::frame::flag;
 use crate::trace::{Event, TrackPath};
 use crate::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
-use crate::{Mm, Pfn};
+use crate::{Mm, Pfn, queue};
 
 /// The five lists of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,15 +191,16 @@ impl<W: World> Mm<W> {
     fn drain_rotate(&self, pv: &Pagevec<W>) {
         let mut moved = 0;
         for pfn in pv.iter() {
-            let f = self.frames.flags(pfn);
-            if f & flag::LRU != 0 && f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 {
-                let z = self.frames.zone(pfn);
-                self.zones[z].lru_lock.with(|| {
+            let z = self.frames.zone(pfn);
+            self.zones[z].lru_lock.with(|| {
+                // Only under the lock do the flags say on which list the page is.
+                let f = self.frames.flags(pfn);
+                if f & flag::LRU != 0 && f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 {
                     self.frames.del(pfn);
                     self.frames.add_tail(self.lru_list(z, Lru::of(f)), pfn);
-                });
-                moved += 1;
-            }
+                    moved += 1;
+                }
+            });
             self.frames.clear_flags(pfn, flag::PINNED);
         }
         pv.n.set(0);
@@ -208,20 +209,24 @@ impl<W: World> Mm<W> {
 
     fn drain_activate(&self, pv: &Pagevec<W>) {
         for pfn in pv.iter() {
-            let f = self.frames.flags(pfn);
-            if f & flag::LRU != 0 && f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 {
-                let z = self.frames.zone(pfn);
-                let zone = &self.zones[z];
-                let from = Lru::of(f);
-                let to = Lru::of(f | flag::ACTIVE);
-                zone.lru_lock.with(|| {
-                    self.frames.del(pfn);
-                    self.frames.set_flags(pfn, flag::ACTIVE);
-                    self.frames.add(self.lru_list(z, to), pfn);
-                    let t = usize::from(to.is_file());
-                    zone.recent_scanned[t].fetch_add(1);
-                    zone.recent_rotated[t].fetch_add(1);
-                });
+            let z = self.frames.zone(pfn);
+            let zone = &self.zones[z];
+            let moved = zone.lru_lock.with(|| {
+                // Only under the lock do the flags say on which list the page is.
+                let f = self.frames.flags(pfn);
+                if f & flag::LRU == 0 || f & (flag::ACTIVE | flag::UNEVICTABLE) != 0 {
+                    return None;
+                }
+                let (from, to) = (Lru::of(f), Lru::of(f | flag::ACTIVE));
+                self.frames.del(pfn);
+                self.frames.set_flags(pfn, flag::ACTIVE);
+                self.frames.add(self.lru_list(z, to), pfn);
+                let t = usize::from(to.is_file());
+                zone.recent_scanned[t].fetch_add(1);
+                zone.recent_rotated[t].fetch_add(1);
+                Some((from, to))
+            });
+            if let Some((from, to)) = moved {
                 self.count_lru(z, from, -1);
                 self.count_lru(z, to, 1);
                 self.stat.event(VmEvent::PgActivate, 1);
@@ -262,11 +267,13 @@ impl<W: World> Mm<W> {
         }
         let f = self.frames.flags(pfn);
         let bad = flag::LOCKED | flag::DIRTY | flag::ACTIVE | flag::UNEVICTABLE;
-        if f & flag::LRU == 0 || f & (bad | flag::PINNED) != 0 {
+        // The batch holds a reference: nobody frees the page meanwhile.
+        if f & flag::LRU == 0
+            || f & (bad | flag::PINNED) != 0
+            || self.frames.test_and_set(pfn, flag::PINNED)
+        {
             return;
         }
-        // The batch holds a reference: nobody frees the page meanwhile.
-        self.frames.set_flags(pfn, flag::PINNED);
         let pv = &self.pagevecs[self.world.cpu()];
         pv.lock.with(|| {
             if pv.rotate.push(pfn) {
@@ -277,10 +284,12 @@ impl<W: World> Mm<W> {
 
     fn activate_page(&self, pfn: Pfn) {
         let f = self.frames.flags(pfn);
-        if f & flag::LRU == 0 || f & (flag::ACTIVE | flag::UNEVICTABLE | flag::PINNED) != 0 {
+        if f & flag::LRU == 0
+            || f & (flag::ACTIVE | flag::UNEVICTABLE | flag::PINNED) != 0
+            || self.frames.test_and_set(pfn, flag::PINNED)
+        {
             return;
         }
-        self.frames.set_flags(pfn, flag::PINNED);
         let pv = &self.pagevecs[self.world.cpu()];
         pv.lock.with(|| {
             if pv.activate.push(pfn) {
@@ -308,17 +317,23 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Puts an isolated page back at the head of the list its flags name.
+    /// Takes an isolated page off the calling task's list and puts it at the head of the list its
+    /// flags name.
     #[inline(always)]
     pub(crate) fn putback_lru_page(&self, z: usize, pfn: Pfn) -> Lru {
-        let lru = self.zones[z].lru_lock.with(|| {
+        self.frames.del(pfn);
+        let (lru, wanted) = self.zones[z].lru_lock.with(|| {
             let f = self.frames.set_flags(pfn, flag::LRU);
             debug_assert!(f & flag::LRU == 0);
             let lru = Lru::of(f);
             self.frames.add(self.lru_list(z, lru), pfn);
             self.keep_ordered(z, lru, pfn);
-            lru
+            (lru, f & flag::WAITERS != 0)
         });
+        if wanted {
+            // Somebody who cuts the file holds its lock and waits for it.
+            self.world.wake(queue::page(pfn));
+        }
         self.count_lru(z, lru, 1);
         lru
     }

@@ -238,13 +238,7 @@ impl<W: World> Mm<W> {
         {
             return;
         }
-        if !self.frames.has(pfn, flag::LRU) || self.frames.has(pfn, flag::PINNED) {
-            for cpu in 0..self.config.cpus {
-                self.lru_add_drain_cpu(cpu);
-            }
-        }
-        if self.frames.has(pfn, flag::LRU) {
-            self.delete_from_lru(pfn);
+        if self.try_delete_from_lru(pfn) {
             self.forget_anon(pfn);
             self.free_page(pfn, false);
         }

@@ -1,6 +1,6 @@
 //! Nodes: a bank of zones with its own kswapd.
 
-use crate::world::{Word32, World};
+use crate::world::{ShortLock, Word32, World};
 use crate::zone::{ZONE_TYPES, ZoneInfo, ZonelistOrder, zonelist};
 
 /// One node.
@@ -17,6 +17,8 @@ pub struct Node<W: World> {
     pub(crate) kswapd_order: W::U32,
     /// The lowest classzone asked for since then.
     pub(crate) kswapd_classzone: W::U32,
+    /// Guards the request (order and classzone).
+    lock: W::Lock,
 }
 
 impl<W: World> Node<W> {
@@ -37,8 +39,31 @@ impl<W: World> Node<W> {
             kswapd_sleeping: bytemuck::Zeroable::zeroed(),
             kswapd_order: bytemuck::Zeroable::zeroed(),
             kswapd_classzone: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
         };
         node.kswapd_classzone.set(3);
         node
+    }
+
+    /// Adds to what is asked of kswapd.
+    pub(crate) fn ask_kswapd(&self, order: u32, classzone: u32) {
+        self.lock.with(|| {
+            self.kswapd_order.set(self.kswapd_order.get().max(order));
+            self.kswapd_classzone
+                .set(self.kswapd_classzone.get().min(classzone));
+        });
+    }
+
+    /// Takes what was asked of kswapd: order and classzone.
+    pub(crate) fn take_request(&self) -> (u32, usize) {
+        self.lock.with(|| {
+            let asked = (
+                self.kswapd_order.get(),
+                self.kswapd_classzone.get() as usize,
+            );
+            self.kswapd_order.set(0);
+            self.kswapd_classzone.set(3);
+            asked
+        })
     }
 }

@@ -4,6 +4,9 @@
 //! count, its parent, and two tag bitmaps; a tag on an inner node says that some page below it
 //! carries the tag, so the next dirty page of a large file is found in a few steps. The last leaf
 //! used is remembered per file: sequential access walks the tree once in 64 pages.
+//!
+//! A file's tree, its tags and the remembered leaf belong to the file's tree lock; the chain of free
+//! nodes, which all files share, belongs to the pool's.
 
 use crate::frame::{NO_PFN, Page, flag, zone_of};
 use crate::mapping::Mapping;
@@ -31,6 +34,17 @@ pub enum Tag {
     Writeback,
 }
 
+/// What became of a page that was to enter a file's index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entered {
+    /// It is there.
+    Added,
+    /// Another page is there.
+    Exists,
+    /// The pool of tree nodes is exhausted.
+    NoMemory,
+}
+
 /// The pool of tree nodes.
 pub(crate) struct Nodes<W: World> {
     words: Box<[[W::U32; NODE_WORDS]]>,
@@ -40,6 +54,7 @@ pub(crate) struct Nodes<W: World> {
     /// Nodes never used so far start here.
     fresh: W::U32,
     in_use: W::U32,
+    lock: W::Lock,
 }
 
 impl<W: World> Nodes<W> {
@@ -50,6 +65,7 @@ impl<W: World> Nodes<W> {
             free: bytemuck::Zeroable::zeroed(),
             fresh: bytemuck::Zeroable::zeroed(),
             in_use: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
         };
         nodes.free.set(NO_NODE);
         nodes
@@ -168,7 +184,8 @@ impl<W: World> Node<'_, W> {
     }
 }
 
-/// The pages of a file in one leaf, from some index on.
+/// The pages of a file in one leaf, from some index on. Its tags belong to the file's tree lock; the
+/// leaf stays as long as one of its pages does.
 pub(crate) struct Leaf<'a, W: World> {
     pool: &'a Nodes<W>,
     node: u32,
@@ -208,7 +225,8 @@ fn capacity(level: u32) -> u64 {
 }
 
 impl<W: World> Mm<W> {
-    /// The leaf that holds `index`, if the tree has it.
+    /// The leaf that holds `index`, if the tree has it; the caller holds the tree lock. So do the
+    /// callers of everything here that takes no lock itself.
     #[inline(always)]
     fn leaf(&self, mapping: u32, index: u32) -> Option<u32> {
         let m = &self.mappings[mapping as usize];
@@ -247,6 +265,22 @@ impl<W: World> Mm<W> {
     /// The page at an index of a file.
     #[inline]
     pub fn find_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.page_at(mapping, index))
+    }
+
+    /// The page at an index of a file, and whether the caller has its lock now. No page can leave
+    /// the file between the look and the lock.
+    pub(crate) fn find_trylock_page(&self, mapping: u32, index: u32) -> Option<(Pfn, bool)> {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| {
+            let pfn = self.page_at(mapping, index)?;
+            Some((pfn, self.lock_or_mark(pfn)))
+        })
+    }
+
+    #[inline]
+    fn page_at(&self, mapping: u32, index: u32) -> Option<Pfn> {
         let leaf = self.leaf(mapping, index)?;
         match self.nodes_pool.node(leaf).slot(index).get() {
             0 => None,
@@ -254,9 +288,14 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Makes the leaf for `index`. `None`: the node pool is exhausted.
+    /// Makes the leaf for `index`; the caller holds the tree lock. `None`: the node pool is
+    /// exhausted.
     #[inline(never)]
     fn create_leaf(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
+        self.nodes_pool.lock.with(|| self.grow_tree(m, index))
+    }
+
+    fn grow_tree(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
         let pool = &self.nodes_pool;
         if pool.available() < 12 {
             return None;
@@ -298,26 +337,28 @@ impl<W: World> Mm<W> {
         Some(node)
     }
 
-    /// Enters a page into a file's index. `false`: the node pool is exhausted.
+    /// Enters a page into a file's index. It belongs to the file before anybody can find it there.
     #[inline(always)]
-    fn index_insert(&self, m: &Mapping<W>, mapping: u32, index: u32, pfn: Pfn) -> bool {
+    fn index_insert(&self, m: &Mapping<W>, mapping: u32, index: u32, pfn: Pfn) -> Entered {
         self.world.charge(Cost::PageIndex, 1);
         m.tree_lock.with(|| {
             let leaf = self
                 .leaf_of(m, index)
                 .or_else(|| self.create_leaf(m, index));
             let Some(leaf) = leaf.map(|leaf| self.nodes_pool.node(leaf)) else {
-                return false;
+                return Entered::NoMemory;
             };
-            assert!(
-                leaf.slot(index).get() == 0,
-                "page {index} of mapping {mapping} is cached already"
-            );
+            if leaf.slot(index).get() != 0 {
+                return Entered::Exists;
+            }
+            let meta = if m.is_meta() { flag::META } else { 0 };
+            let page = self.frames.page(pfn);
+            page.set_mapping(mapping, index);
+            page.set_flags(flag::CACHED | meta);
             leaf.slot(index).set(pfn + 1);
             leaf.0[SHAPE].fetch_add(1);
             m.nrpages.fetch_add(1);
-            self.frames.set_mapping(pfn, mapping, index);
-            true
+            Entered::Added
         })
     }
 
@@ -346,7 +387,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// Releases a node that became empty, and those above it that do so with it.
+    /// Releases a node that became empty, and those above it that do so with it; the caller holds
+    /// the tree lock.
     #[inline(never)]
     fn release_empty(&self, m: &Mapping<W>, mut node: u32) {
         let pool = &self.nodes_pool;
@@ -356,7 +398,7 @@ impl<W: World> Mm<W> {
             }
             let parent = pool.word(node, PARENT).get();
             let at = pool.slot_in_parent(node);
-            pool.release(node);
+            pool.lock.with(|| pool.release(node));
             if parent == NO_NODE {
                 m.root.set(NO_NODE);
                 break;
@@ -370,20 +412,23 @@ impl<W: World> Mm<W> {
     /// Sets a tag on a cached page.
     #[inline(always)]
     pub(crate) fn tag_set(&self, m: &Mapping<W>, index: u32, tag: Tag) {
-        let leaf = self.leaf_of(m, index).expect("a tagged page is cached");
-        let slot = 1 << (index & (SLOTS - 1));
-        self.nodes_pool.set_tags(leaf, tag, slot);
+        m.tree_lock.with(|| {
+            let leaf = self.leaf_at(m, index).expect("a tagged page is cached");
+            leaf.set_tags(tag, 1);
+        });
     }
 
     /// Clears a tag on a cached page.
     #[inline(always)]
     pub(crate) fn tag_clear(&self, m: &Mapping<W>, index: u32, tag: Tag) {
-        let leaf = self.leaf_of(m, index).expect("a tagged page is cached");
-        let slot = 1 << (index & (SLOTS - 1));
-        self.nodes_pool.clear_tags(leaf, tag, slot);
+        m.tree_lock.with(|| {
+            let leaf = self.leaf_at(m, index).expect("a tagged page is cached");
+            leaf.clear_tags(tag, 1);
+        });
     }
 
-    /// The leaf of a cached page, to handle the pages beside it together; see [`Leaf`].
+    /// The leaf of a cached page, to handle the pages beside it together; see [`Leaf`]. The caller
+    /// holds the tree lock.
     #[inline(always)]
     pub(crate) fn leaf_at(&self, m: &Mapping<W>, index: u32) -> Option<Leaf<'_, W>> {
         Some(Leaf {
@@ -395,6 +440,11 @@ impl<W: World> Mm<W> {
 
     /// The first index at or after `from` whose page carries the tag.
     pub fn next_tagged(&self, mapping: u32, tag: Tag, from: u32) -> Option<u32> {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.tagged_from(mapping, tag, from))
+    }
+
+    fn tagged_from(&self, mapping: u32, tag: Tag, from: u32) -> Option<u32> {
         let pool = &self.nodes_pool;
         if let Some(leaf) = self.leaf(mapping, from) {
             let bits = pool.tag(leaf, tag).get() >> (from & (SLOTS - 1));
@@ -439,6 +489,11 @@ impl<W: World> Mm<W> {
 
     /// How many pages from `from` on carry the tag without a gap, up to `max`.
     pub fn tagged_run(&self, mapping: u32, tag: Tag, from: u32, max: u32) -> u32 {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.run_from(mapping, tag, from, max))
+    }
+
+    fn run_from(&self, mapping: u32, tag: Tag, from: u32, max: u32) -> u32 {
         let mut n = 0;
         while n < max {
             let at = from + n;
@@ -471,24 +526,43 @@ impl<W: World> Mm<W> {
 
     /// Whether any page of a file carries the tag.
     pub fn mapping_tagged(&self, mapping: u32, tag: Tag) -> bool {
-        let root = self.mappings[mapping as usize].root.get();
-        root != NO_NODE && self.nodes_pool.tag(root, tag).get() != 0
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| {
+            let root = m.root.get();
+            root != NO_NODE && self.nodes_pool.tag(root, tag).get() != 0
+        })
     }
 
-    /// Enters a fresh page into a file's cache and hands it to the inactive list.
+    /// Enters a fresh page into a file's cache and hands it to the inactive list. `false`: the
+    /// node pool is exhausted.
+    ///
+    /// # Panics
+    /// If the file has a page there; where other tasks run meanwhile, use
+    /// [`Mm::enter_page_cache_lru`].
     #[inline]
     pub fn add_to_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> bool {
-        debug_assert!(!self.frames.any(pfn, flag::CACHED | flag::ANON));
-        let m = &self.mappings[mapping as usize];
-        if !self.index_insert(m, mapping, index, pfn) {
-            return false;
+        match self.enter_page_cache_lru(pfn, mapping, index) {
+            Entered::Added => true,
+            Entered::NoMemory => false,
+            Entered::Exists => panic!("page {index} of mapping {mapping} is cached already"),
         }
-        let meta = if m.is_meta() { flag::META } else { 0 };
-        let before = self.frames.set_flags(pfn, flag::CACHED | meta);
+    }
+
+    /// Enters a fresh page into a file's cache, unless somebody was faster, and hands it to the
+    /// inactive list. A page that others must not see unfilled is locked before.
+    #[inline]
+    pub fn enter_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> Entered {
+        let before = self.frames.flags(pfn);
+        debug_assert!(before & (flag::CACHED | flag::ANON) == 0);
+        let m = &self.mappings[mapping as usize];
+        let entered = self.index_insert(m, mapping, index, pfn);
+        if entered != Entered::Added {
+            return entered;
+        }
         self.stat
             .inc(self.world.cpu(), zone_of(before), ZoneStat::NrFilePages);
         self.lru_cache_add(pfn, crate::lru::Lru::InactiveFile);
-        true
+        Entered::Added
     }
 
     /// Takes a clean page out of its file's cache.
@@ -517,6 +591,11 @@ impl<W: World> Mm<W> {
 
     /// Every cached page of a file in index order; for checks and truncation.
     pub(crate) fn first_page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.page_from(mapping, from))
+    }
+
+    fn page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
         let pool = &self.nodes_pool;
         let root = self.mappings[mapping as usize].root.get();
         if root == NO_NODE {

@@ -5,7 +5,7 @@
 
 use crate::frame::{NO_PFN, flag, zone_of};
 use crate::vmstat::VmEvent;
-use crate::world::{Cost, Word32, World};
+use crate::world::{Cost, ShortLock, Word32, World};
 use crate::{Mm, Pfn};
 
 /// One zone's list on one CPU.
@@ -13,6 +13,8 @@ pub(crate) struct Pcp<W: World> {
     ring: Box<[W::U32]>,
     front: W::U32,
     count: W::U32,
+    /// A drain of all CPUs' lists takes pages from lists that are not its CPU's.
+    lock: W::Lock,
 }
 
 impl<W: World> Pcp<W> {
@@ -21,6 +23,7 @@ impl<W: World> Pcp<W> {
             ring: bytemuck::zeroed_slice_box((most + 1).next_power_of_two() as usize),
             front: bytemuck::Zeroable::zeroed(),
             count: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
         }
     }
 
@@ -93,9 +96,11 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     pub(crate) fn rmqueue_pcp(&self, z: usize) -> Option<Pfn> {
         let pcp = self.pcp(z, self.world.cpu());
-        pcp.pop_front().or_else(|| self.refill_pcp(z, pcp))
+        pcp.lock
+            .with(|| pcp.pop_front().or_else(|| self.refill_pcp(z, pcp)))
     }
 
+    /// The caller holds the list's lock.
     #[inline(never)]
     fn refill_pcp(&self, z: usize, pcp: &Pcp<W>) -> Option<Pfn> {
         self.rmqueue_bulk(z, self.zones[z].pcp_batch, |first, n| {
@@ -111,12 +116,14 @@ impl<W: World> Mm<W> {
         self.stat.event(VmEvent::PgFree, 1);
         self.world.charge(Cost::PageFree, 1);
         let pcp = self.pcp(z, self.world.cpu());
-        if cold {
-            pcp.push_back(std::iter::once(pfn));
-        } else {
-            pcp.push_front(pfn);
-        }
-        self.free_over_high(z, pcp);
+        pcp.lock.with(|| {
+            if cold {
+                pcp.push_back(std::iter::once(pfn));
+            } else {
+                pcp.push_front(pfn);
+            }
+            self.free_over_high(z, pcp);
+        });
     }
 
     /// Frees cold pages of one zone, one after the other.
@@ -128,14 +135,16 @@ impl<W: World> Mm<W> {
             let of = self.free_page_prepare(pfn);
             debug_assert!(of == z);
         }
-        let mut rest = pages;
-        while !rest.is_empty() {
-            let room = self.zones[z].pcp_high - pcp.count();
-            let (now, later) = rest.split_at(rest.len().min(room as usize));
-            pcp.push_back(now.iter().copied());
-            self.free_over_high(z, pcp);
-            rest = later;
-        }
+        pcp.lock.with(|| {
+            let mut rest = pages;
+            while !rest.is_empty() {
+                let room = self.zones[z].pcp_high - pcp.count();
+                let (now, later) = rest.split_at(rest.len().min(room as usize));
+                pcp.push_back(now.iter().copied());
+                self.free_over_high(z, pcp);
+                rest = later;
+            }
+        });
     }
 
     /// Checks a page that is to be freed and takes all its bits. Returns its zone.
@@ -151,6 +160,7 @@ impl<W: World> Mm<W> {
         zone_of(f)
     }
 
+    /// The caller holds the list's lock.
     #[inline(always)]
     fn free_over_high(&self, z: usize, pcp: &Pcp<W>) {
         let zone = &self.zones[z];
@@ -166,7 +176,8 @@ impl<W: World> Mm<W> {
             for cpu in 0..self.config.cpus {
                 let pcp = self.pcp(z, cpu);
                 if pcp.count() > 0 {
-                    self.free_bulk(z, pcp.take_back(pcp.count()));
+                    pcp.lock
+                        .with(|| self.free_bulk(z, pcp.take_back(pcp.count())));
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! A period is `2^(shift-1)` events of all members. Whenever a period passes, every member's count
 //! is halved, lazily when it is next looked at.
 
-use crate::world::{Word64, World};
+use crate::world::{ShortLock, Word64, World};
 
 /// The common stream.
 pub(crate) struct Global<W: World> {
@@ -16,6 +16,7 @@ pub(crate) struct Global<W: World> {
 pub(crate) struct Local<W: World> {
     events: W::U64,
     period: W::U64,
+    lock: W::Lock,
 }
 
 impl<W: World> Local<W> {
@@ -23,6 +24,7 @@ impl<W: World> Local<W> {
         Self {
             events: bytemuck::Zeroable::zeroed(),
             period: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
         }
     }
 }
@@ -43,6 +45,7 @@ impl<W: World> Global<W> {
         self.shift.set(shift.min(40));
     }
 
+    /// Halves a member's count for every period that passed; under the member's lock.
     #[inline]
     fn norm(&self, l: &Local<W>) {
         let shift = self.shift.get() - 1;
@@ -62,28 +65,35 @@ impl<W: World> Global<W> {
     /// One event of a member.
     #[inline]
     pub fn inc(&self, l: &Local<W>) {
-        self.norm(l);
-        l.events.fetch_add(1);
+        l.lock.with(|| {
+            self.norm(l);
+            l.events.fetch_add(1);
+        });
         self.events.fetch_add(1);
     }
 
     /// `n` events of a member, one after the other.
     pub fn inc_by(&self, l: &Local<W>, mut n: u64) {
-        while n > 0 {
-            self.norm(l);
-            let half = 1u64 << (self.shift.get() - 1);
-            let in_period = n.min(half - (self.events.get() & (half - 1)));
-            l.events.fetch_add(in_period);
-            self.events.fetch_add(in_period);
-            n -= in_period;
-        }
+        l.lock.with(|| {
+            while n > 0 {
+                self.norm(l);
+                let half = 1u64 << (self.shift.get() - 1);
+                let in_period = n.min(half - (self.events.get() & (half - 1)));
+                l.events.fetch_add(in_period);
+                self.events.fetch_add(in_period);
+                n -= in_period;
+            }
+        });
     }
 
     /// A member's share as numerator and denominator (the denominator is never 0).
     pub fn fraction(&self, l: &Local<W>) -> (u64, u64) {
-        self.norm(l);
+        let events = l.lock.with(|| {
+            self.norm(l);
+            l.events.get()
+        });
         let half = 1u64 << (self.shift.get() - 1);
         let denominator = half + (self.events.get() & (half - 1));
-        (l.events.get().min(denominator), denominator)
+        (events.min(denominator), denominator)
     }
 }

@@ -10,7 +10,7 @@ use crate::trace::{Event, IsolateMode, TrackPath};
 use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::{Class, Cost, ShortLock, Word32, Word64, World, WritebackControl, Writepage};
 use crate::zone::{Mark, ZONE_CONGESTED};
-use crate::{Mm, Pfn};
+use crate::{Mm, Pfn, queue};
 
 /// Pages scanned and reclaimed at a time.
 pub const SWAP_CLUSTER_MAX: u64 = 32;
@@ -80,10 +80,10 @@ struct PageList {
 }
 
 impl PageList {
-    /// A page that is nobody's any more is to be freed.
+    /// A locked page that is nobody's any more is to be freed.
     #[inline(always)]
-    fn free<W: World>(&mut self, page: Page<'_, W>, pfn: Pfn) {
-        page.clear_flags(flag::LOCKED | flag::REFERENCED | flag::ACTIVE | flag::RECLAIM);
+    fn free<W: World>(&mut self, mm: &Mm<W>, page: Page<'_, W>, pfn: Pfn) {
+        mm.unlock_and_clear(page, pfn, flag::REFERENCED | flag::ACTIVE | flag::RECLAIM);
         self.freed[self.batch.reclaimed as usize] = pfn;
         self.batch.reclaimed += 1;
     }
@@ -237,6 +237,7 @@ impl<W: World> Mm<W> {
         self.zones[z].lru_lock.with(|| {
             if let Some(orders) = self.ordering(lru) {
                 (scanned, taken) = self.isolate_ordered(orders, z, n, mine);
+                self.zones[z].recent_scanned[1].fetch_add(u64::from(taken));
                 return;
             }
             let frames = self.frames.table();
@@ -252,6 +253,8 @@ impl<W: World> Mm<W> {
                 frames.cut_tail(list, first, mine);
             }
             scanned = taken;
+            let file = usize::from(lru.is_file());
+            self.zones[z].recent_scanned[file].fetch_add(u64::from(taken));
         });
         let cpu = self.world.cpu();
         let isolated = if lru.is_file() {
@@ -263,7 +266,6 @@ impl<W: World> Mm<W> {
             .add(cpu, z, ZoneStat::of_lru(lru), -(taken as i32));
         self.stat.add(cpu, z, isolated, taken as i32);
         self.zones[z].pages_scanned.fetch_add(u64::from(scanned));
-        self.zones[z].recent_scanned[usize::from(lru.is_file())].fetch_add(u64::from(taken));
         self.world.charge(Cost::Lru, taken);
         self.note(Event::LruIsolate {
             mode,
@@ -278,7 +280,6 @@ impl<W: World> Mm<W> {
     /// Scans an active list (reference 03 §6).
     pub(crate) fn shrink_active_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         self.lru_add_drain();
-        let zone = &self.zones[z];
         let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Active, sc.order);
         self.stat
             .zone_event(z, ZoneEvent::PgRefill, u64::from(scanned));
@@ -286,7 +287,6 @@ impl<W: World> Mm<W> {
         let (mut rotated, mut deactivated) = (0, 0);
         for _ in 0..taken {
             let pfn = self.frames.last(mine);
-            self.frames.del(pfn);
             let f = self.frames.flags(pfn);
             let young = if self.frames.mapcount(pfn) > 0 {
                 self.take_young(pfn)
@@ -304,10 +304,18 @@ impl<W: World> Mm<W> {
             }
             self.putback_lru_page(z, pfn);
         }
-        zone.recent_rotated[usize::from(lru.is_file())].fetch_add(rotated);
+        self.count_rotated(z, lru.is_file(), rotated);
         self.stat.event(VmEvent::PgDeactivate, deactivated);
         self.count_isolated(z, lru.is_file(), -(taken as i32));
         self.world.charge(Cost::PageScan, taken);
+    }
+
+    /// The balance statistics belong to the list lock, under which they are halved.
+    fn count_rotated(&self, z: usize, file: bool, n: u64) {
+        let zone = &self.zones[z];
+        zone.lru_lock.with(|| {
+            zone.recent_rotated[usize::from(file)].fetch_add(n);
+        });
     }
 
     fn count_isolated(&self, z: usize, file: bool, n: i32) {
@@ -371,12 +379,11 @@ impl<W: World> Mm<W> {
             if pfn == mine {
                 break;
             }
-            self.frames.del(pfn);
             if self.putback_lru_page(z, pfn).is_active() {
                 rotated += 1;
             }
         }
-        self.zones[z].recent_rotated[usize::from(file)].fetch_add(rotated);
+        self.count_rotated(z, file, rotated);
         self.count_isolated(z, file, -(taken as i32));
         self.stat.zone_event(z, ZoneEvent::PgSteal, batch.reclaimed);
         let stolen = if sc.kswapd {
@@ -443,7 +450,7 @@ impl<W: World> Mm<W> {
                 self.count_removed(z, std::mem::take(&mut list.uncached));
                 list.kept = self.frames.table().after(pfn);
                 self.frames.del(pfn);
-                list.free(page, pfn);
+                list.free(self, page, pfn);
             } else {
                 self.keep_isolated(pfn, verdict);
             }
@@ -465,7 +472,8 @@ impl<W: World> Mm<W> {
         let (mut next, mut kept) = (list.next, list.kept);
         let mut write = None;
         // Walks the pages that the next batch will isolate, so that they are in the cache by then
-        // (the kernel's `prefetchw_prev_lru_page`).
+        // (the kernel's `prefetchw_prev_lru_page`). It reads links without the list's lock: beside
+        // other tasks it may end up on another list, which only makes it useless.
         let mut ahead = self.lru_list(list.zone, list.lru);
         while list.left > 0 && write.is_none() {
             let pfn = next;
@@ -478,7 +486,7 @@ impl<W: World> Mm<W> {
                 match self.examine(page, pfn, sc, &mut list.batch) {
                     Verdict::Pageout => write = Some(pfn),
                     Verdict::Free if self.remove_mapping(page, pfn, &mut list.uncached) => {
-                        list.free(page, pfn);
+                        list.free(self, page, pfn);
                         continue;
                     }
                     verdict => self.keep_isolated(pfn, verdict),
@@ -510,8 +518,20 @@ impl<W: World> Mm<W> {
         self.unlock_isolated(pfn);
     }
 
-    fn unlock_isolated(&self, pfn: Pfn) {
-        self.frames.clear_flags(pfn, flag::LOCKED);
+    /// Releases the lock that reclaim tried. Few pages have waiters, so only those are woken for.
+    #[inline(always)]
+    pub(crate) fn unlock_isolated(&self, pfn: Pfn) {
+        self.unlock_and_clear(self.frames.page(pfn), pfn, 0);
+    }
+
+    /// As [`Mm::unlock_isolated`]; `bits` go with the lock.
+    #[inline(always)]
+    pub(crate) fn unlock_and_clear(&self, page: Page<'_, W>, pfn: Pfn, bits: u32) {
+        let before = page.clear_flags(flag::LOCKED | flag::WAITERS | bits);
+        debug_assert!(before & flag::LOCKED != 0);
+        if before & flag::WAITERS != 0 {
+            self.world.wake(queue::page(pfn));
+        }
     }
 
     /// The decisions of reference 03 §5 up to the point where a dirty page would be written.
@@ -704,24 +724,32 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Takes a page off its LRU list for good; it must be on one or in an add batch.
-    pub(crate) fn delete_from_lru(&self, pfn: Pfn) {
+    /// Takes a page off its LRU list for good. `false`: a reclaimer has isolated it and will put
+    /// it back.
+    pub(crate) fn try_delete_from_lru(&self, pfn: Pfn) -> bool {
         if !self.frames.has(pfn, flag::LRU) || self.frames.has(pfn, flag::PINNED) {
             for cpu in 0..self.config.cpus {
                 self.lru_add_drain_cpu(cpu);
             }
         }
-        let f = self.frames.clear_flags(pfn, flag::LRU);
-        assert!(f & flag::LRU != 0, "frame {pfn} is on no list");
-        let (z, lru) = (self.frames.zone(pfn), Lru::of(f));
-        self.zones[z].lru_lock.with(|| {
-            self.frames.del(pfn);
-            self.remove_ordered(z, lru, pfn);
+        let z = self.frames.zone(pfn);
+        let listed = self.zones[z].lru_lock.with(|| {
+            let f = self.frames.clear_flags(pfn, flag::LRU);
+            (f & flag::LRU != 0).then(|| {
+                let lru = Lru::of(f);
+                self.frames.del(pfn);
+                self.remove_ordered(z, lru, pfn);
+                lru
+            })
         });
+        let Some(lru) = listed else {
+            return false;
+        };
         self.stat
             .add(self.world.cpu(), z, ZoneStat::of_lru(lru), -1);
         self.frames
             .clear_flags(pfn, flag::ACTIVE | flag::REFERENCED | flag::RECLAIM);
         self.world.charge(Cost::Lru, 1);
+        true
     }
 }

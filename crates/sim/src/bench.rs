@@ -128,7 +128,7 @@ async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
         // Written back in runs, as a filesystem's `writepages` does.
         if index % RUN == RUN - 1 {
             let first = index + 1 - RUN;
-            let n = mm.start_writeback(file, first, RUN);
+            let n = mm.start_writeback(file, first, RUN, |_| ());
             mm.end_writeback(file, first, n, false);
         }
         mm.world.relax().await;

@@ -239,17 +239,24 @@ pub fn lay_out<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) -> bool {
     true
 }
 
-/// Drops a file's pages from an index on.
-pub async fn truncate<const T: bool>(mm: &SimMm<T>, mapping: u32, first: u32) {
-    mm.forget_inode(mapping).await;
-    mm.settle_pages(mapping, first).await;
-    mm.truncate_from(mapping, first);
-}
-
 /// Removes a file's pages and blocks.
 pub async fn remove<const T: bool>(mm: &SimMm<T>, mapping: u32) {
-    truncate(mm, mapping, 0).await;
+    mm.hold_inode(mapping).await;
+    mm.truncate_from(mapping, 0).await;
+    mm.release_inode(mapping);
     mm.world.fs.forget(mapping);
+}
+
+/// Cuts a file, or extends it by a hole.
+pub async fn truncate<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) {
+    let m = &mm.mappings[mapping as usize];
+    if len < m.size.get() {
+        mm.hold_inode(mapping).await;
+        let first = len.div_ceil(4096).min(u64::from(u32::MAX)) as u32;
+        mm.truncate_from(mapping, first).await;
+        mm.release_inode(mapping);
+    }
+    m.size.set(len);
 }
 
 /// write(2): `len` bytes at `pos` through the page cache, page by page.
@@ -607,7 +614,7 @@ async fn write_run<const T: bool>(
             advanced: run,
         };
     };
-    let n = mm.start_writeback(mapping, first, len);
+    let n = mm.start_writeback(mapping, first, len, |_| ());
     if n == 0 {
         return first_refused(mm, mapping, first, wbc).await;
     }

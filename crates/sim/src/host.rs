@@ -137,7 +137,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                     }
                     Some(id) => {
                         if flags.truncate {
-                            self.shrink(id, 0).await;
+                            fs::truncate(self.mm, id, 0).await;
                         }
                         Object::File(id)
                     }
@@ -220,7 +220,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     async fn truncate(&self, fd: Fd, len: u64) -> HostResult<()> {
         self.mm.world.charge(Cost::Syscall, 1);
         if let Object::File(id) = self.get(fd)?.object {
-            self.shrink(id, len).await;
+            fs::truncate(self.mm, id, len).await;
         }
         Ok(())
     }
@@ -356,14 +356,5 @@ impl<const T: bool> TaskHost<'_, T> {
         if last && self.names.nameless.borrow_mut().remove(&id) {
             fs::remove(self.mm, id).await;
         }
-    }
-
-    async fn shrink(&self, id: u32, len: u64) {
-        let m = &self.mm.mappings[id as usize];
-        if len < m.size.get() {
-            let first = len.div_ceil(4096).min(u64::from(u32::MAX)) as u32;
-            fs::truncate(self.mm, id, first).await;
-        }
-        m.size.set(len);
     }
 }

@@ -1,0 +1,364 @@
+//! The laws. What a byte of a file must be is a function of file, position and version, so nothing
+//! but the versions has to be remembered.
+
+use crate::{Law, Machine};
+use mm::pagecache::Tag;
+use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use mm::{Mm, World};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+const PAGE: u64 = 4096;
+
+/// The byte that belongs at a position.
+fn byte(file: u64, version: u64, pos: u64) -> u8 {
+    let word = (file << 56 ^ version << 48 ^ pos >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (word >> 32).to_le_bytes()[pos as usize & 3] | 1
+}
+
+fn pattern(file: u64, version: u64, pos: u64, len: usize) -> Vec<u8> {
+    (pos..pos + len as u64)
+        .map(|p| byte(file, version, p))
+        .collect()
+}
+
+/// Buffers of a world without contents need none.
+fn content<M: Machine>(file: u64, version: u64, pos: u64, len: usize) -> Vec<u8> {
+    if M::CONTENTS {
+        pattern(file, version, pos, len)
+    } else {
+        vec![0; len]
+    }
+}
+
+async fn expect<M: Machine>(m: &M, file: u32, pos: u64, expected: &[u8], what: &str) {
+    let mut found = vec![0; expected.len()];
+    let n = m.read(file, pos, &mut found).await;
+    assert_eq!(n, expected.len(), "{what}: a read at {pos}");
+    if M::CONTENTS
+        && let Some(i) = (0..n).find(|&i| found[i] != expected[i])
+    {
+        panic!(
+            "{what}: byte {} of file {file} is {}, not {}",
+            pos + i as u64,
+            found[i],
+            expected[i]
+        );
+    }
+}
+
+fn expect_on_device<M: Machine>(m: &M, file: u32, pos: u64, expected: &[u8], what: &str) {
+    if M::CONTENTS {
+        let mut found = vec![0; expected.len()];
+        let n = m.on_device(file, pos, &mut found);
+        assert!(
+            n == expected.len() && found == expected,
+            "{what}: file {file} differs on its device in the {} bytes at {pos}",
+            expected.len()
+        );
+    }
+}
+
+/// Tasks that wait for each other without a clock: the last one in each round sees it.
+#[derive(Default)]
+struct Last(AtomicUsize);
+
+impl Last {
+    fn is_me(&self, tasks: usize) -> bool {
+        self.0.fetch_add(1, SeqCst) + 1 == tasks
+    }
+}
+
+/// Four tasks write half as much again as memory holds, each its own file: every allocation is
+/// served, by evicting.
+#[derive(Default)]
+pub struct Allocate {}
+
+impl Law for Allocate {
+    const NAME: &'static str = "allocate";
+
+    async fn task<M: Machine>(&self, m: &M, who: usize) {
+        let file = m.open(&format!("allocate-{who}")).await;
+        let pages = u64::from(Self::MEMORY) * 3 / 2 / Self::TASKS as u64;
+        for i in 0..pages / 8 {
+            let bytes = content::<M>(who as u64, 0, i * 8 * PAGE, 8 * PAGE as usize);
+            m.write(file, i * 8 * PAGE, &bytes).await;
+        }
+        let last = (pages / 8 - 1) * 8 * PAGE;
+        expect(
+            m,
+            file,
+            last,
+            &content::<M>(who as u64, 0, last, 100),
+            Self::NAME,
+        )
+        .await;
+    }
+
+    fn verdict<W: World>(&self, mm: &Mm<W>) {
+        assert!(
+            mm.zone_event(0, ZoneEvent::PgSteal) > 0,
+            "nothing was evicted"
+        );
+        assert_eq!(mm.vm_event(VmEvent::WriteError), 0);
+    }
+}
+
+/// Four tasks read the same file, half as long again as memory, each from another place on:
+/// everybody reads what is there, and reading dirties nothing.
+#[derive(Default)]
+pub struct Read {
+    begun: AtomicUsize,
+    prepared: AtomicUsize,
+}
+
+impl Law for Read {
+    const NAME: &'static str = "read";
+
+    async fn task<M: Machine>(&self, m: &M, who: usize) {
+        let file = m.open("read").await;
+        let pages = u64::from(Self::MEMORY) * 3 / 2;
+        // Each task writes a quarter, and reads on once all are there.
+        let share = pages / Self::TASKS as u64;
+        let mine = who as u64 * share;
+        for i in mine..mine + share {
+            m.write(file, i * PAGE, &content::<M>(7, 0, i * PAGE, PAGE as usize))
+                .await;
+        }
+        assert!(m.fsync(file).await);
+        self.prepared.fetch_add(1, SeqCst);
+        let others_done = self.prepared.load(SeqCst) == Self::TASKS;
+        self.begun.fetch_add(usize::from(others_done), SeqCst);
+        let (from, count) = if others_done {
+            (0, pages)
+        } else {
+            (mine, share)
+        };
+        for i in from..from + count {
+            // Unaligned, over an edge of pages; the file's end cuts the last one.
+            let pos = i * PAGE + 4000;
+            let len = if i + 1 == from + count { 96 } else { 1000 };
+            expect(m, file, pos, &content::<M>(7, 0, pos, len), Self::NAME).await;
+        }
+        if others_done {
+            let mut none = [0; 10];
+            assert_eq!(m.read(file, pages * PAGE, &mut none).await, 0);
+        }
+    }
+
+    fn verdict<W: World>(&self, mm: &Mm<W>) {
+        assert!(self.begun.load(SeqCst) >= 1);
+        assert!(
+            mm.zone_event(0, ZoneEvent::PgSteal) > 0,
+            "nothing was evicted"
+        );
+        assert_eq!(mm.global_stat(ZoneStat::NrFileDirty), 0);
+        assert_eq!(mm.global_stat(ZoneStat::NrWriteback), 0);
+    }
+}
+
+/// Four tasks change records of 1000 bytes that lie side by side in the same pages, again and
+/// again: no change is lost, and a sync leaves nothing dirty.
+#[derive(Default)]
+pub struct Dirty {
+    ended: Last,
+}
+
+impl Dirty {
+    const RECORD: u64 = 1000;
+    const RECORDS: u64 = 1000;
+    const VERSIONS: u64 = 3;
+}
+
+impl Law for Dirty {
+    const NAME: &'static str = "dirty";
+    const MEMORY: u32 = 1024;
+
+    async fn task<M: Machine>(&self, m: &M, who: usize) {
+        let file = m.open("dirty").await;
+        for version in 0..Self::VERSIONS {
+            for r in (who as u64..Self::RECORDS).step_by(Self::TASKS) {
+                let pos = r * Self::RECORD;
+                m.write(file, pos, &content::<M>(r, version, pos, 1000))
+                    .await;
+            }
+            for r in (who as u64..Self::RECORDS).step_by(Self::TASKS) {
+                let pos = r * Self::RECORD;
+                expect(
+                    m,
+                    file,
+                    pos,
+                    &content::<M>(r, version, pos, 1000),
+                    Self::NAME,
+                )
+                .await;
+            }
+        }
+        if self.ended.is_me(Self::TASKS) {
+            assert!(m.fsync(file).await);
+            assert!(
+                !m.mm().mapping_tagged(file, Tag::Dirty),
+                "dirty after a sync"
+            );
+            assert!(
+                !m.mm().mapping_tagged(file, Tag::Writeback),
+                "unfinished after a sync"
+            );
+            for r in 0..Self::RECORDS {
+                let pos = r * Self::RECORD;
+                let bytes = content::<M>(r, Self::VERSIONS - 1, pos, 1000);
+                expect_on_device(m, file, pos, &bytes, Self::NAME);
+            }
+        }
+    }
+
+    fn verdict<W: World>(&self, mm: &Mm<W>) {
+        assert_eq!(mm.global_stat(ZoneStat::NrFileDirty), 0);
+    }
+}
+
+/// Four tasks write together more than memory holds and read everything back: what was evicted
+/// was written before.
+#[derive(Default)]
+pub struct Reclaim {}
+
+impl Law for Reclaim {
+    const NAME: &'static str = "reclaim";
+    const MEMORY: u32 = 1024;
+
+    async fn task<M: Machine>(&self, m: &M, who: usize) {
+        let file = m.open(&format!("reclaim-{who}")).await;
+        let pages = u64::from(Self::MEMORY) * 2 / Self::TASKS as u64;
+        for i in 0..pages {
+            m.write(
+                file,
+                i * PAGE,
+                &content::<M>(who as u64, 1, i * PAGE, PAGE as usize),
+            )
+            .await;
+        }
+        for i in 0..pages {
+            let bytes = content::<M>(who as u64, 1, i * PAGE, PAGE as usize);
+            expect(m, file, i * PAGE, &bytes, Self::NAME).await;
+        }
+    }
+
+    fn verdict<W: World>(&self, mm: &Mm<W>) {
+        let size = u64::from(mm.zones[0].size);
+        assert!(mm.zone_event(0, ZoneEvent::PgSteal) >= size / 2);
+        assert_eq!(mm.vm_event(VmEvent::WriteError), 0);
+    }
+}
+
+/// While others write, a sync of a file waits for all that was written before it.
+#[derive(Default)]
+pub struct Flush {}
+
+impl Law for Flush {
+    const NAME: &'static str = "flush";
+    const MEMORY: u32 = 1024;
+
+    async fn task<M: Machine>(&self, m: &M, who: usize) {
+        let own = m.open(&format!("flush-{who}")).await;
+        let common = m.open("flush").await;
+        for round in 0..8u64 {
+            let pos = round * 24 * PAGE;
+            let bytes = content::<M>(who as u64, 2, pos, 24 * PAGE as usize);
+            m.write(own, pos, &bytes).await;
+            let at = (round * Self::TASKS as u64 + who as u64) * 3000;
+            m.write(common, at, &content::<M>(99, 0, at, 3000)).await;
+            assert!(m.fsync(own).await);
+            assert!(
+                !m.mm().mapping_tagged(own, Tag::Dirty),
+                "dirty after a sync"
+            );
+            assert!(
+                !m.mm().mapping_tagged(own, Tag::Writeback),
+                "unfinished after a sync"
+            );
+            expect_on_device(m, own, pos, &bytes, Self::NAME);
+            assert!(m.fsync(common).await);
+            expect_on_device(m, common, at, &content::<M>(99, 0, at, 3000), Self::NAME);
+        }
+    }
+
+    fn verdict<W: World>(&self, mm: &Mm<W>) {
+        assert_eq!(mm.global_stat(ZoneStat::NrFileDirty), 0);
+        assert_eq!(mm.global_stat(ZoneStat::NrWriteback), 0);
+    }
+}
+
+/// However fast four tasks dirty pages, dirty pages stay near their limit.
+///
+/// The bound: between two looks at the limits a CPU dirties `ratelimit` pages, and then half as many
+/// again are written before its task goes on; counters may be off by 125 a CPU.
+#[derive(Default)]
+pub struct Throttle {}
+
+impl Law for Throttle {
+    const NAME: &'static str = "throttle";
+    const MEMORY: u32 = 4096;
+
+    async fn task<M: Machine>(&self, m: &M, who: usize) {
+        let file = m.open(&format!("throttle-{who}")).await;
+        let mm = m.mm();
+        let cpus = mm.config.cpus as u64;
+        let size = u64::from(mm.zones[0].size);
+        // All of memory is dirtyable at most.
+        let limit = mm::dirty::limits(&mm.config.sysctl, size, false).dirty;
+        let step = mm::dirty::ratelimit_pages(size, cpus);
+        let bound = limit + cpus * (step + step / 2) + cpus * 125;
+        assert!(bound < size * 3 / 4, "the law says something");
+        for i in 0..size / 2 {
+            let bytes = content::<M>(who as u64, 3, i * PAGE, PAGE as usize);
+            m.write(file, i * PAGE, &bytes).await;
+            let dirty = mm.global_stat(ZoneStat::NrFileDirty);
+            assert!(dirty <= bound, "{dirty} dirty pages, bound {bound}");
+        }
+    }
+}
+
+/// A file that is cut and grows again reads as zero where it was cut, while others press for
+/// memory.
+#[derive(Default)]
+pub struct Truncate {}
+
+impl Law for Truncate {
+    const NAME: &'static str = "truncate";
+    const MEMORY: u32 = 1024;
+
+    async fn task<M: Machine>(&self, m: &M, who: usize) {
+        let file = m.open(&format!("truncate-{who}")).await;
+        let pages = u64::from(Self::MEMORY) / 3;
+        for round in 0..3u64 {
+            for i in 0..pages / 4 {
+                let pos = i * 4 * PAGE;
+                m.write(
+                    file,
+                    pos,
+                    &content::<M>(who as u64, round, pos, 4 * PAGE as usize),
+                )
+                .await;
+            }
+            let end = pages / 4 * 4 * PAGE;
+            let cut = end / 3 + 1000 * round;
+            m.truncate(file, cut).await;
+            let mut none = [0; 8];
+            assert_eq!(
+                m.read(file, cut, &mut none).await,
+                0,
+                "a read behind the end"
+            );
+            m.truncate(file, end).await;
+            let before = content::<M>(who as u64, round, cut - 2000, 2000);
+            expect(m, file, cut - 2000, &before, Self::NAME).await;
+            expect(m, file, cut, &vec![0; 3 * PAGE as usize], Self::NAME).await;
+        }
+        m.truncate(file, 0).await;
+        assert!(m.mm().mapping_has_no_pages(file));
+    }
+
+    fn verdict<W: World>(&self, mm: &Mm<W>) {
+        assert_eq!(mm.global_stat(ZoneStat::NrFilePages), 0);
+        assert_eq!(mm.global_stat(ZoneStat::NrFileDirty), 0);
+    }
+}

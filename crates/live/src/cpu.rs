@@ -1,0 +1,211 @@
+//! CPU slots and the executor: a task is a thread that polls the engine's futures itself.
+//!
+//! Between two waits the engine takes its CPU's page lists, batches and counter differences for its
+//! own. So a thread holds a slot while it executes engine text, one thread a slot, and gives it back
+//! where the text waits or does I/O. After a wait it may find itself on another slot, as a task on
+//! another CPU.
+
+use crate::sync::{AtomicU32, Condvar, Mutex, thread_local, yield_now};
+use crate::wait::Parker;
+use mm::world::TaskId;
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+/// What a thread is while it executes engine text.
+#[derive(Clone, Copy)]
+struct Current {
+    task: TaskId,
+    /// The slot it holds.
+    cpu: Option<usize>,
+    /// The slot it tries first.
+    home: usize,
+}
+
+/// What a thread has of its own.
+#[derive(Default)]
+struct Thread {
+    current: Cell<Option<Current>>,
+    /// When the wait that the task is about to enter ends at the latest.
+    deadline: Cell<Option<Instant>>,
+    /// The task came to its end in a wait.
+    ended: Cell<bool>,
+    parker: Arc<Parker>,
+}
+
+thread_local! {
+    static THREAD: Thread = Thread::default();
+}
+
+fn current() -> Current {
+    let current = THREAD.with(|t| t.current.get());
+    current.expect("engine text runs inside block_on")
+}
+
+fn set_current(current: Option<Current>) -> Option<Current> {
+    THREAD.with(|t| t.current.replace(current))
+}
+
+/// The calling task.
+pub fn task() -> TaskId {
+    current().task
+}
+
+/// The slot of the calling task.
+pub fn cpu() -> usize {
+    current().cpu.expect("engine text holds a CPU slot")
+}
+
+/// Limits the wait that the calling task is about to enter.
+pub fn wait_until(deadline: Option<Instant>) {
+    THREAD.with(|t| t.deadline.set(deadline));
+}
+
+/// Ends the calling task in the wait that it is about to enter.
+pub fn end_task() {
+    THREAD.with(|t| t.ended.set(true));
+}
+
+/// Runs `f`, which builds an engine that no other thread knows yet, as task 0 on slot 0.
+pub fn alone<R>(f: impl FnOnce() -> R) -> R {
+    let before = set_current(Some(Current {
+        task: 0,
+        cpu: Some(0),
+        home: 0,
+    }));
+    let r = f();
+    set_current(before);
+    r
+}
+
+#[derive(Default)]
+struct Slot {
+    taken: Mutex<bool>,
+    free: Condvar,
+    waiting: AtomicU32,
+}
+
+impl Slot {
+    fn try_take(&self) -> bool {
+        self.taken
+            .try_lock()
+            .is_some_and(|mut t| !std::mem::replace(&mut *t, true))
+    }
+
+    fn take(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut taken = self.taken.lock();
+        while *taken {
+            self.free.wait(&mut taken);
+        }
+        *taken = true;
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn give(&self) {
+        *self.taken.lock() = false;
+        self.free.notify_one();
+    }
+}
+
+/// The slots of a world.
+pub struct Cpus(Box<[Slot]>);
+
+impl Cpus {
+    /// `n` free slots.
+    pub fn new(n: usize) -> Self {
+        Self((0..n).map(|_| Slot::default()).collect())
+    }
+
+    fn enter(&self) {
+        let mut me = current();
+        let n = self.0.len();
+        let cpu = (0..n)
+            .map(|i| (me.home + i) % n)
+            .find(|&c| self.0[c].try_take())
+            .unwrap_or_else(|| {
+                self.0[me.home].take();
+                me.home
+            });
+        me.cpu = Some(cpu);
+        set_current(Some(me));
+    }
+
+    fn leave(&self) {
+        let mut me = current();
+        if let Some(cpu) = me.cpu.take() {
+            set_current(Some(me));
+            self.0[cpu].give();
+        }
+    }
+
+    /// Runs `f` while holding one certain slot; the calling thread holds none.
+    pub fn on<R>(&self, cpu: usize, f: impl FnOnce() -> R) -> R {
+        self.0[cpu].take();
+        let r = f();
+        self.0[cpu].give();
+        r
+    }
+
+    /// Lets others use the slot, if any wait for it.
+    pub fn give_way(&self) {
+        if self.0[cpu()].waiting.load(Ordering::SeqCst) > 0 {
+            self.off(yield_now);
+        }
+    }
+
+    /// Runs `f`, which may block, without a slot.
+    pub fn off<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.leave();
+        let r = f();
+        self.enter();
+        r
+    }
+
+    /// Runs a task's future on the calling thread to its end; `None`: the task was ended in a wait.
+    pub fn block_on<T>(&self, task: TaskId, future: impl Future<Output = T>) -> Option<T> {
+        let section = Section {
+            cpus: self,
+            before: set_current(Some(Current {
+                task,
+                cpu: None,
+                home: task as usize % self.0.len(),
+            })),
+        };
+        let parker = THREAD.with(|t| Arc::clone(&t.parker));
+        let waker = Waker::from(Arc::clone(&parker));
+        let mut context = Context::from_waker(&waker);
+        let mut future = pin!(future);
+        let result = loop {
+            wait_until(None);
+            self.enter();
+            if let Poll::Ready(v) = future.as_mut().poll(&mut context) {
+                break Some(v);
+            }
+            self.leave();
+            if THREAD.with(|t| t.ended.take()) {
+                break None;
+            }
+            parker.park(THREAD.with(|t| t.deadline.get()));
+        };
+        drop(section);
+        result
+    }
+}
+
+/// Gives the slot back, also when the engine panics, and restores what the thread was before.
+struct Section<'a> {
+    cpus: &'a Cpus,
+    before: Option<Current>,
+}
+
+impl Drop for Section<'_> {
+    fn drop(&mut self) {
+        self.cpus.leave();
+        set_current(self.before);
+    }
+}

@@ -1,0 +1,90 @@
+//! Wait queues with tickets, and how a thread sleeps.
+//!
+//! A queue counts its wakes. A ticket is that count; a waiter whose ticket is older than the count
+//! does not sleep. So a wake between the test of a condition and the wait is never lost.
+
+use crate::sync::{Condvar, Mutex};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
+
+/// A queue of waiting tasks.
+#[derive(Default)]
+pub struct Queue {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    wakes: u64,
+    waiters: Vec<Waker>,
+}
+
+impl Queue {
+    /// A ticket for [`Queue::poll`].
+    pub fn ticket(&self) -> u64 {
+        self.state.lock().wakes
+    }
+
+    /// Ready if the queue was woken after the ticket was taken; else the task is woken then.
+    pub fn poll(&self, ticket: u64, context: &Context<'_>) -> Poll<()> {
+        let mut s = self.state.lock();
+        if s.wakes != ticket {
+            return Poll::Ready(());
+        }
+        if !s.waiters.iter().any(|w| w.will_wake(context.waker())) {
+            s.waiters.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// A waiter gives up: its time is over.
+    pub fn forget(&self, context: &Context<'_>) {
+        let mut s = self.state.lock();
+        s.waiters.retain(|w| !w.will_wake(context.waker()));
+    }
+
+    /// Wakes every waiter.
+    pub fn wake(&self) {
+        let waiters = {
+            let mut s = self.state.lock();
+            s.wakes += 1;
+            std::mem::take(&mut s.waiters)
+        };
+        for w in waiters {
+            w.wake();
+        }
+    }
+}
+
+/// Where one thread sleeps. A wake that comes first is kept.
+#[derive(Default)]
+pub struct Parker {
+    woken: Mutex<bool>,
+    sleeper: Condvar,
+}
+
+impl Parker {
+    /// Sleeps until woken or until `deadline`.
+    pub fn park(&self, deadline: Option<Instant>) {
+        let mut woken = self.woken.lock();
+        while !*woken {
+            match deadline {
+                None => self.sleeper.wait(&mut woken),
+                Some(t) => {
+                    if self.sleeper.wait_until(&mut woken, t).timed_out() {
+                        break;
+                    }
+                }
+            }
+        }
+        *woken = false;
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        *self.woken.lock() = true;
+        self.sleeper.notify_one();
+    }
+}

@@ -1,0 +1,373 @@
+//! The live world: what the engine asks for, answered with threads, atomics and files.
+
+use crate::arena::{Arena, PAGE, Writeback};
+use crate::cpu::{self, Cpus};
+use crate::file::OpenFile;
+use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex};
+use crate::wait::Queue;
+use crate::{LiveMm, arena::Locked};
+use mm::trace::Event;
+use mm::vmstat::VmEvent;
+use mm::world::{
+    AllocPath, Class, Cost, ShortLock, TaskId, WaitQueue, World, WritebackControl, Writepage,
+};
+use mm::{Mm, Pfn, queue};
+use rustix::io::pwritev;
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::SeqCst;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+/// A short lock that is one.
+#[derive(Default)]
+pub struct LiveLock(Mutex<()>);
+
+impl ShortLock for LiveLock {
+    #[inline]
+    fn with<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _guard = self.0.lock();
+        f()
+    }
+}
+
+/// Pages of one I/O.
+pub const BATCH: u32 = 32;
+/// Pages under asynchronous writeback at which the device counts as congested, and below which it
+/// no longer does: 7/8 and 13/16 of the 128 requests of a Linux queue, at a page each.
+const CONGESTED_ON: u32 = 113;
+const CONGESTED_OFF: u32 = 103;
+/// Wait queues of the world itself: for files' sharing, by the file's number.
+const FILE_QUEUES: u32 = 64;
+
+/// The live world.
+pub struct LiveWorld {
+    pub(crate) arena: Arena,
+    pub(crate) cpus: Cpus,
+    start: Instant,
+    queues: Box<[Queue]>,
+    first_own: u32,
+    /// The queues on which daemons wait for work.
+    idle: std::ops::Range<u32>,
+    /// The files, by mapping.
+    pub(crate) files: Box<[OnceLock<OpenFile>]>,
+    /// Pages under asynchronous writeback.
+    in_flight: AtomicU32,
+    stopping: AtomicBool,
+    pub(crate) lost_pages: AtomicU64,
+    pub(crate) out_of_memory: Mutex<Option<String>>,
+}
+
+impl LiveWorld {
+    /// A world for an engine of this configuration, which has one node.
+    pub fn new(config: &mm::Config) -> Self {
+        let block = 1 << (mm::buddy::ORDERS - 1);
+        let frames: u64 = config
+            .zones
+            .iter()
+            .map(|z| z.size.next_multiple_of(block))
+            .sum();
+        let idle = queue::kswapd(0).0..queue::flusher(1, config.max_bdis).0;
+        let first_own = idle.end;
+        Self {
+            arena: Arena::new(frames as usize),
+            cpus: Cpus::new(config.cpus),
+            start: sync::now(),
+            queues: (0..first_own + FILE_QUEUES)
+                .map(|_| Queue::default())
+                .collect(),
+            first_own,
+            idle,
+            files: (0..config.max_mappings).map(|_| OnceLock::new()).collect(),
+            in_flight: AtomicU32::new(0),
+            stopping: AtomicBool::new(false),
+            lost_pages: AtomicU64::new(0),
+            out_of_memory: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn file(&self, mapping: u32) -> &OpenFile {
+        self.files[mapping as usize]
+            .get()
+            .expect("a mapping has a file")
+    }
+
+    /// The queue of a file's sharers.
+    pub(crate) fn file_queue(&self, mapping: u32) -> WaitQueue {
+        WaitQueue(self.first_own + mapping % FILE_QUEUES)
+    }
+
+    /// Daemons end when they next wait for work.
+    pub(crate) fn stop_daemons(&self) {
+        self.stopping.store(true, SeqCst);
+        for q in self.idle.clone() {
+            self.wake(WaitQueue(q));
+        }
+    }
+
+    async fn pause(&self, q: Option<(WaitQueue, u64)>, ns: Option<u64>) -> bool {
+        let deadline = ns.map(|ns| sync::now() + Duration::from_nanos(ns));
+        poll_fn(|context| {
+            if let Some((q, ticket)) = q {
+                let queue = &self.queues[q.0 as usize];
+                if queue.poll(ticket, context).is_ready() {
+                    return Poll::Ready(true);
+                }
+                // Asked after the task is on the queue, so that `stop_daemons` finds it there.
+                if self.idle.contains(&q.0) && self.stopping.load(SeqCst) {
+                    cpu::end_task();
+                    return Poll::Pending;
+                }
+                if deadline.is_some_and(|t| sync::now() >= t) {
+                    queue.forget(context);
+                    return Poll::Ready(false);
+                }
+            } else if deadline.is_some_and(|t| sync::now() >= t) {
+                return Poll::Ready(false);
+            }
+            cpu::wait_until(deadline);
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn write_started(&self, pages: u32) {
+        self.in_flight.fetch_add(pages, SeqCst);
+    }
+
+    fn write_ended(&self, pages: u32) {
+        let left = self.in_flight.fetch_sub(pages, SeqCst) - pages;
+        if left < CONGESTED_OFF {
+            self.wake(queue::congestion(Class::Async));
+        }
+    }
+
+    /// Writes pages that are under writeback and ends that. What lies behind the file's end is not
+    /// written.
+    fn write_out(mm: &LiveMm, pages: Writeback<'_>) {
+        let w = &mm.world;
+        let (mapping, n) = (pages.mapping(), pages.count());
+        w.write_started(n);
+        let start = u64::from(pages.first()) * PAGE as u64;
+        let size = mm.mappings[mapping as usize].size.load(SeqCst);
+        let whole = u64::from(n) * PAGE as u64;
+        let bytes = size.saturating_sub(start).min(whole) as usize;
+        let result = w.cpus.off(|| {
+            let file = w.file(mapping);
+            let mut done = 0;
+            while done < bytes {
+                let parts: Vec<IoSlice<'_>> = pages
+                    .bytes()
+                    .enumerate()
+                    .filter_map(|(i, p)| {
+                        let from = done.saturating_sub(i * PAGE);
+                        let to = (bytes.saturating_sub(i * PAGE)).min(PAGE);
+                        (from < to).then(|| IoSlice::new(&p[from..to]))
+                    })
+                    .collect();
+                match file.write_fault() {
+                    Some(e) => return Err(e),
+                    None => match pwritev(&file.file, &parts, start + done as u64) {
+                        Ok(0) => return Err(rustix::io::Errno::IO),
+                        Ok(n) => done += n,
+                        Err(rustix::io::Errno::INTR) => {}
+                        Err(e) => return Err(e),
+                    },
+                }
+            }
+            Ok(())
+        });
+        mm.count_event(VmEvent::PgpgOut, u64::from(n) * 4);
+        if result.is_err() {
+            w.lost_pages.fetch_add(u64::from(n), SeqCst);
+        }
+        pages.end(result.is_err());
+        w.write_ended(n);
+    }
+
+    /// Walks a file's dirty pages in index order, a batch of contiguous ones at a time.
+    async fn write_dirty_pages(mm: &LiveMm, mapping: u32, wbc: &mut WritebackControl) {
+        let m = &mm.mappings[mapping as usize];
+        let saved = m.writeback_index.load(SeqCst);
+        let (mut index, mut end) = if wbc.range_cyclic {
+            (saved, u32::MAX)
+        } else {
+            (wbc.range_start, wbc.range_end)
+        };
+        let mut wrapped = !wbc.range_cyclic || saved == 0;
+        loop {
+            while let Some(first) = mm.next_tagged(mapping, mm::pagecache::Tag::Dirty, index) {
+                if first > end {
+                    break;
+                }
+                let quota = if wbc.sync_all {
+                    BATCH
+                } else {
+                    wbc.nr_to_write.clamp(1, i64::from(BATCH)) as u32
+                };
+                let most = quota.min((end - first).saturating_add(1));
+                let pages = Self::gather(mm, mapping, first, most, wbc.sync_all).await;
+                // A page that cannot be had is passed by.
+                let n = pages.as_ref().map_or(1, Writeback::count);
+                if let Some(pages) = pages {
+                    wbc.nr_to_write -= i64::from(n);
+                    Self::write_out(mm, pages);
+                }
+                let Some(next) = first.checked_add(n) else {
+                    break;
+                };
+                index = next;
+                if wbc.range_cyclic {
+                    m.writeback_index.store(index, SeqCst);
+                }
+                if wbc.nr_to_write <= 0 && !wbc.sync_all {
+                    return;
+                }
+                mm.world.relax().await;
+            }
+            if wrapped {
+                return;
+            }
+            wrapped = true;
+            (index, end) = (0, saved - 1);
+        }
+    }
+
+    /// Puts dirty pages from `first` on under writeback, at most `most`. With `wait` the first one
+    /// is waited for if it is locked or under writeback; else it is passed by.
+    async fn gather(
+        mm: &LiveMm,
+        mapping: u32,
+        first: u32,
+        most: u32,
+        wait: bool,
+    ) -> Option<Writeback<'_>> {
+        if !wait {
+            return Writeback::start(mm, mapping, first, most);
+        }
+        let page = Locked::find(mm, mapping, first).await?;
+        mm.wait_on_page_writeback(page.pfn()).await;
+        let mut pages = page.start_writeback()?;
+        pages.extend(most);
+        Some(pages)
+    }
+}
+
+impl World for LiveWorld {
+    type U32 = AtomicU32;
+    type U64 = AtomicU64;
+    type Lock = LiveLock;
+    const TRACE: bool = false;
+
+    fn now(&self) -> u64 {
+        sync::now().duration_since(self.start).as_nanos() as u64
+    }
+
+    #[inline]
+    fn cpu(&self) -> usize {
+        cpu::cpu()
+    }
+
+    #[inline]
+    fn task(&self) -> TaskId {
+        cpu::task()
+    }
+
+    #[inline(always)]
+    fn charge(&self, _: Cost, _: u32) {}
+
+    async fn relax(&self) {
+        self.cpus.give_way();
+    }
+
+    async fn sleep(&self, ns: u64) {
+        self.pause(None, Some(ns)).await;
+    }
+
+    fn ticket(&self, q: WaitQueue) -> u64 {
+        self.queues[q.0 as usize].ticket()
+    }
+
+    fn wait(&self, q: WaitQueue, ticket: u64, timeout: Option<u64>) -> impl Future<Output = bool> {
+        self.pause(Some((q, ticket)), timeout)
+    }
+
+    fn wake(&self, q: WaitQueue) {
+        self.queues[q.0 as usize].wake();
+    }
+
+    async fn writepage(&self, mm: &LiveMm, pfn: Pfn, wbc: &mut WritebackControl) -> Writepage {
+        Self::write_out(mm, Writeback::for_reclaim(mm, pfn));
+        wbc.nr_to_write -= 1;
+        Writepage::Started
+    }
+
+    async fn writepages(&self, mm: &LiveMm, mapping: u32, wbc: &mut WritebackControl) {
+        Self::write_dirty_pages(mm, mapping, wbc).await;
+    }
+
+    async fn swap_writepage(&self, _: &LiveMm, _: Pfn, _: u32) {
+        unreachable!("the live world has no swap");
+    }
+
+    async fn swap_readpage(&self, _: &LiveMm, _: Pfn, _: u32) {
+        unreachable!("the live world has no swap");
+    }
+
+    fn release_page(&self, _: &LiveMm, _: Pfn) -> bool {
+        true
+    }
+
+    fn bdi_congested(&self, _: u32, class: Class) -> bool {
+        class == Class::Async && self.in_flight.load(SeqCst) >= CONGESTED_ON
+    }
+
+    fn congested_bdis(&self, class: Class) -> u32 {
+        u32::from(self.bdi_congested(0, class))
+    }
+
+    fn alloc_latency(&self, _: AllocPath, _: u64) {}
+
+    fn trace(&self, _: Event) {}
+
+    fn tracing(&self) -> bool {
+        false
+    }
+
+    fn out_of_memory(&self, report: String) {
+        self.out_of_memory.lock().get_or_insert(report);
+    }
+}
+
+/// The engine's daemons, and the periodic fold of counters, each on the calling thread.
+pub(crate) mod daemon {
+    use super::{LiveMm, Mm};
+    use crate::cpu::Cpus;
+    use crate::sync::{Condvar, Mutex};
+    use mm::world::TaskId;
+    use std::time::Duration;
+
+    fn cpus(mm: &LiveMm) -> &Cpus {
+        &mm.world.cpus
+    }
+
+    pub fn kswapd(mm: &LiveMm, task: TaskId) {
+        cpus(mm).block_on(task, Mm::kswapd(mm, 0));
+    }
+
+    pub fn flusher(mm: &LiveMm, task: TaskId, bdi: u32) {
+        cpus(mm).block_on(task, Mm::flusher(mm, bdi));
+    }
+
+    /// Once a second every CPU's counter differences are folded.
+    pub fn vmstat(mm: &LiveMm, stop: &(Mutex<bool>, Condvar)) {
+        let mut stopped = stop.0.lock();
+        while !*stopped {
+            stop.1.wait_for(&mut stopped, Duration::from_secs(1));
+            for c in 0..mm.config.cpus {
+                cpus(mm).on(c, || mm.refresh_cpu_vm_stats(c));
+            }
+        }
+    }
+}

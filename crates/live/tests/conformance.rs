@@ -1,0 +1,108 @@
+//! The laws in the live world: four threads, real files, every byte compared.
+
+use conformance::{Law, Machine, conclude};
+use live::{Cache, Config, File, LiveMm, LiveWorld};
+use std::cell::RefCell;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// One thread's view. Calls block, so its futures are ready when they are first asked.
+struct Thread<'a> {
+    cache: &'a Cache,
+    dir: &'a Path,
+    files: RefCell<Vec<(File, std::fs::File)>>,
+}
+
+impl Thread<'_> {
+    fn with<R>(&self, file: u32, f: impl FnOnce(&File, &std::fs::File) -> R) -> R {
+        let files = self.files.borrow();
+        let open = files.iter().find(|(f, _)| f.mapping() == file);
+        let (cached, raw) = open.expect("an open file");
+        f(cached, raw)
+    }
+}
+
+impl Machine for Thread<'_> {
+    type World = LiveWorld;
+    const CONTENTS: bool = true;
+
+    fn mm(&self) -> &LiveMm {
+        self.cache.engine()
+    }
+
+    async fn open(&self, name: &str) -> u32 {
+        let path = self.dir.join(name);
+        let file = self.cache.open(&path).expect("a file");
+        let raw = std::fs::File::open(&path).expect("the same file");
+        let mapping = file.mapping();
+        self.files.borrow_mut().push((file, raw));
+        mapping
+    }
+
+    async fn write(&self, file: u32, pos: u64, bytes: &[u8]) {
+        self.with(file, |f, _| f.write(pos, bytes).expect("a write"));
+    }
+
+    async fn read(&self, file: u32, pos: u64, bytes: &mut [u8]) -> usize {
+        self.with(file, |f, _| f.read(pos, bytes).expect("a read"))
+    }
+
+    async fn fsync(&self, file: u32) -> bool {
+        self.with(file, |f, _| f.fsync().is_ok())
+    }
+
+    async fn truncate(&self, file: u32, len: u64) {
+        self.with(file, |f, _| f.truncate(len).expect("a truncation"));
+    }
+
+    fn on_device(&self, file: u32, pos: u64, bytes: &mut [u8]) -> usize {
+        self.with(file, |_, raw| raw.read_at(bytes, pos).expect("a read"))
+    }
+}
+
+fn run<L: Law>(law: &L, cpus: usize) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cache = Cache::new(Config {
+        memory: u64::from(L::MEMORY) * 4096,
+        cpus,
+        max_threads: L::TASKS as u32 + 1,
+        max_files: 16,
+        ..Config::default()
+    })
+    .expect("a cache");
+    std::thread::scope(|s| {
+        for who in 0..L::TASKS {
+            let (cache, dir) = (&cache, dir.path());
+            s.spawn(move || {
+                let thread = Thread {
+                    cache,
+                    dir,
+                    files: RefCell::default(),
+                };
+                let task = pin!(law.task(&thread, who));
+                let mut context = Context::from_waker(Waker::noop());
+                assert!(matches!(task.poll(&mut context), Poll::Ready(())));
+            });
+        }
+    });
+    let end = cache.shutdown();
+    assert_eq!((end.lost_pages, end.failed.len()), (0, 0));
+    assert_eq!(cache.stats().dirty + cache.stats().writeback, 0);
+    conclude(law, cache.engine());
+}
+
+macro_rules! law {
+    ($name:ident, $law:expr) => {
+        #[test]
+        fn $name() {
+            // Fewer slots than threads, and a slot for everybody.
+            for cpus in [1, 2, 8] {
+                run(&$law, cpus);
+            }
+        }
+    };
+}
+
+conformance::for_each_law!(law);

@@ -1,0 +1,421 @@
+//! The live world's own text under a scheduler that picks the next thread at every operation on an
+//! engine word, a lock or a wait queue (shuttle, random schedules).
+//!
+//! The modules are the crate's sources, compiled a second time with `sync` replaced; so the frame
+//! states (lock, dirty, writeback, waiters), the tickets and the CPU slots that run here are the ones
+//! that ship, with the whole engine on top. Memory orders weaker than the one total order that
+//! engine words have are not explored.
+
+#![allow(dead_code)]
+
+#[path = "../src/arena.rs"]
+mod arena;
+#[path = "../src/cpu.rs"]
+mod cpu;
+#[path = "../src/file.rs"]
+mod file;
+#[path = "model/sync.rs"]
+mod sync;
+#[path = "../src/wait.rs"]
+mod wait;
+#[path = "../src/world.rs"]
+mod world;
+
+use mm::kswapd::KSWAPD_FLAGS;
+use mm::mapping::MappingKind;
+use mm::pagecache::Tag;
+use mm::task::PF_SWAPWRITE;
+use mm::vmstat::{VmEvent, ZoneEvent};
+use mm::world::World;
+use mm::zone::{ZoneInfo, ZoneType};
+use mm::{Mm, Policy, Sysctl, queue};
+use shuttle::scheduler::RandomScheduler;
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use world::{LiveWorld, daemon};
+
+type LiveMm = Mm<LiveWorld>;
+
+/// First task number of users; 0 and 1 are kswapd and the flusher.
+const USER: u32 = 2;
+
+fn schedules(iterations: usize, seed: u64, f: impl Fn() + Send + Sync + 'static) {
+    let mut config = Config::new();
+    config.stack_size = 1 << 20;
+    config.failure_persistence = FailurePersistence::None;
+    config.max_steps = MaxSteps::FailAfter(20_000_000);
+    let scheduler = RandomScheduler::new_from_seed(seed, iterations);
+    Runner::new(scheduler, config).run(f);
+}
+
+/// A machine of `pages` pages and two CPU slots with `files` empty files.
+fn machine(pages: u64, files: u32) -> Arc<LiveMm> {
+    let config = mm::Config {
+        cpus: 2,
+        cpu_nodes: vec![0; 2],
+        hz: 1000,
+        zones: vec![ZoneInfo {
+            node: 0,
+            kind: ZoneType::Normal,
+            size: pages,
+        }],
+        max_tasks: 8,
+        max_mappings: files,
+        max_bdis: 1,
+        swap_slots: 0,
+        sysctl: Sysctl {
+            dirty_background_ratio: 10,
+            dirty_ratio: 30,
+            dirty_background_bytes: 0,
+            dirty_bytes: 0,
+            dirty_writeback_centisecs: 500,
+            dirty_expire_centisecs: 3000,
+            min_free_kbytes: Some(16),
+            watermark_scale_factor: None,
+            lowmem_reserve_ratio: mm::watermark::LOWMEM_RESERVE_RATIO,
+            swappiness: 60,
+        },
+    };
+    let world = LiveWorld::new(&config);
+    let mm = cpu::alone(|| Mm::new(world, config, Policy::linux_3_1(), false));
+    mm.new_bdi(0, 100).expect("a device");
+    mm.init_task(0, KSWAPD_FLAGS, 0);
+    mm.init_task(1, PF_SWAPWRITE, 0);
+    for task in USER..8 {
+        mm.init_task(task, 0, 0);
+    }
+    for _ in 0..files {
+        let m = mm.new_mapping(MappingKind::File, 0).expect("a file");
+        let os = tempfile::tempfile().expect("a temporary file");
+        assert!(
+            mm.world.files[m as usize]
+                .set(file::OpenFile::new(os))
+                .is_ok()
+        );
+    }
+    Arc::new(mm)
+}
+
+fn task<T>(mm: &LiveMm, who: u32, future: impl Future<Output = T>) -> T {
+    let done = mm.world.cpus.block_on(USER + who, future);
+    done.expect("only daemons are ended")
+}
+
+/// Runs `user` on `users` threads beside the daemons, then brings the engine to rest.
+fn run(mm: &Arc<LiveMm>, users: u32, user: impl Fn(&LiveMm, u32) + Send + Sync + 'static) {
+    let user = Arc::new(user);
+    let daemons: Vec<_> = (0..2)
+        .map(|id| {
+            let mm = Arc::clone(mm);
+            shuttle::thread::spawn(move || match id {
+                0 => daemon::kswapd(&mm, 0),
+                _ => daemon::flusher(&mm, 1, 0),
+            })
+        })
+        .collect();
+    // Counter differences are folded now and then, or a small limit could stay exceeded for ever.
+    let stop: Arc<(sync::Mutex<bool>, sync::Condvar)> = Arc::default();
+    let vmstat = {
+        let (mm, stop) = (Arc::clone(mm), Arc::clone(&stop));
+        shuttle::thread::spawn(move || daemon::vmstat(&mm, &stop))
+    };
+    let threads: Vec<_> = (0..users)
+        .map(|who| {
+            let (mm, user) = (Arc::clone(mm), Arc::clone(&user));
+            shuttle::thread::spawn(move || user(&mm, who))
+        })
+        .collect();
+    for t in threads {
+        t.join().expect("a user");
+    }
+    for m in 0..mm.mapping_count() {
+        task(mm, 0, file::fsync(mm, m)).expect("a sync");
+        assert!(!mm.mapping_tagged(m, Tag::Dirty) && !mm.mapping_tagged(m, Tag::Writeback));
+    }
+    mm.world.stop_daemons();
+    *stop.0.lock() = true;
+    vmstat.join().expect("a daemon");
+    for t in daemons {
+        t.join().expect("a daemon");
+    }
+    mm.recount().expect("lists, indexes and counters agree");
+}
+
+fn page(who: u32, index: u64, version: u8) -> [u8; 4096] {
+    [(who as u8) << 6 | (index as u8 & 15) << 2 | version; 4096]
+}
+
+/// Two threads write and read halves of the same pages, more than memory holds, beside the flusher
+/// and reclaim: each finds what it wrote, and so does the file at the end.
+#[test]
+fn pages_shared_by_writers_flusher_and_reclaim() {
+    static STOLEN: AtomicU64 = AtomicU64::new(0);
+    schedules(60, 1, || {
+        // Two CPUs' batches may hold 56 pages that reclaim does not see.
+        let mm = machine(96, 1);
+        const PAGES: u64 = 100;
+        run(&mm, 2, |mm, who| {
+            let half = u64::from(who) * 2048;
+            for version in 1..3 {
+                for i in 0..PAGES {
+                    let bytes = page(who, i, version);
+                    let at = i * 4096 + half;
+                    task(mm, who, file::write(mm, 0, at, &bytes[..2048])).expect("a write");
+                }
+                for i in (0..PAGES).step_by(3) {
+                    let mut found = [0; 2048];
+                    let at = i * 4096 + half;
+                    let n = task(mm, who, file::read(mm, 0, at, &mut found)).expect("a read");
+                    assert_eq!(n, 2048);
+                    assert!(found == page(who, i, version)[..2048], "page {i} of {who}");
+                }
+            }
+        });
+        STOLEN.fetch_add(mm.zone_event(0, ZoneEvent::PgSteal), SeqCst);
+        use std::os::unix::fs::FileExt;
+        for i in 0..PAGES {
+            for who in 0..2 {
+                let mut found = [0; 2048];
+                let at = i * 4096 + u64::from(who) * 2048;
+                mm.world
+                    .file(0)
+                    .file
+                    .read_exact_at(&mut found, at)
+                    .expect("the file");
+                assert!(
+                    found == page(who, i, 2)[..2048],
+                    "page {i} of {who} on its device"
+                );
+            }
+        }
+    });
+    assert!(STOLEN.load(SeqCst) > 0, "nothing was reclaimed");
+}
+
+/// One thread writes and syncs a file that another cuts to nothing again and again.
+#[test]
+fn pages_cut_away_under_a_writer() {
+    schedules(300, 2, || {
+        let mm = machine(24, 1);
+        run(&mm, 2, |mm, who| {
+            for round in 0..3u8 {
+                if who == 0 {
+                    for i in 0..6 {
+                        task(mm, who, file::write(mm, 0, i * 4096, &page(0, i, round)))
+                            .expect("a write");
+                    }
+                    task(mm, who, file::fsync(mm, 0)).expect("a sync");
+                } else {
+                    task(mm, who, file::truncate(mm, 0, 100)).expect("a truncation");
+                }
+            }
+        });
+        assert_eq!(mm.vm_event(VmEvent::WriteError), 0);
+    });
+}
+
+/// A waiter that takes its ticket, tests and waits is never left behind; a lost wake-up would be a
+/// deadlock, which the scheduler reports.
+#[test]
+fn no_wake_up_is_lost_between_test_and_wait() {
+    schedules(3000, 3, || {
+        let mm = machine(24, 1);
+        let flag = Arc::new(AtomicU32::new(0));
+        let q = queue::page(5);
+        let waiters: Vec<_> = (0..2)
+            .map(|who| {
+                let (mm, flag) = (Arc::clone(&mm), Arc::clone(&flag));
+                shuttle::thread::spawn(move || {
+                    for step in 1..=2 {
+                        task(&mm, who, async {
+                            loop {
+                                let ticket = mm.world.ticket(q);
+                                shuttle::thread::yield_now();
+                                if flag.load(SeqCst) >= step {
+                                    break;
+                                }
+                                mm.world.wait(q, ticket, None).await;
+                            }
+                        });
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            flag.fetch_add(1, SeqCst);
+            shuttle::thread::yield_now();
+            mm.world.wake(q);
+        }
+        for t in waiters {
+            t.join().expect("a waiter");
+        }
+    });
+}
+
+/// Three threads lock the same page, dirty it, put it under writeback and end that: nobody else is
+/// inside while one is, and nobody waits for ever.
+#[test]
+fn lock_dirty_and_writeback_exclude() {
+    schedules(500, 4, || {
+        let mm = machine(24, 1);
+        let inside = Arc::new(AtomicU32::new(0));
+        let threads: Vec<_> = (0..3)
+            .map(|who| {
+                let (mm, inside) = (Arc::clone(&mm), Arc::clone(&inside));
+                shuttle::thread::spawn(move || {
+                    let mm = &*mm;
+                    task(mm, who, async {
+                        let mut page = loop {
+                            if let Some(p) = arena::Locked::find(mm, 0, 9).await {
+                                break p;
+                            }
+                            let gfp = mm::alloc::Gfp::USER;
+                            match arena::Locked::insert(mm, 0, 9, gfp).await {
+                                Ok(Some(p)) => break p,
+                                Ok(None) => {}
+                                Err(e) => panic!("{e:?}"),
+                            }
+                        };
+                        mm.wait_on_page_writeback(page.pfn()).await;
+                        assert_eq!(inside.fetch_add(1, SeqCst), 0, "two are inside");
+                        page.bytes_mut().fill(who as u8 + 1);
+                        shuttle::thread::yield_now();
+                        assert!(page.bytes().iter().all(|&b| b == who as u8 + 1));
+                        mm.frames.set_flags(page.pfn(), mm::frame::flag::UPTODATE);
+                        mm.set_page_dirty(page.pfn(), mm::trace::TrackPath::BufferedWrite);
+                        assert_eq!(inside.fetch_sub(1, SeqCst), 1);
+                        let io = page.start_writeback().expect("a dirty page");
+                        let seen = io.bytes().next().expect("one page")[0];
+                        shuttle::thread::yield_now();
+                        assert!(
+                            mm.mapping_tagged(0, Tag::Writeback),
+                            "a sync would not see it"
+                        );
+                        let same = io.bytes().flatten().all(|&b| b == seen);
+                        assert!(same, "changed under I/O");
+                        io.end(false);
+                    });
+                })
+            })
+            .collect();
+        for t in threads {
+            t.join().expect("a thread");
+        }
+        assert!(!mm.mapping_tagged(0, Tag::Dirty) && !mm.mapping_tagged(0, Tag::Writeback));
+        mm.recount().expect("lists, indexes and counters agree");
+    });
+}
+
+/// One thread changes the pages of a file, one puts them under writeback in runs, and one does so
+/// page by page as reclaim, which comes by way of a list and not of the file. Bytes under I/O stay as
+/// they are, a sync finds every page by its tag, and no page is left in any state.
+#[test]
+fn runs_under_writeback_beside_writer_and_reclaim() {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    static SINGLE: AtomicU64 = AtomicU64::new(0);
+    // Across the edge of a leaf.
+    const FIRST: u32 = 62;
+    const PAGES: u32 = 4;
+    fn write(mm: &LiveMm, who: u32, index: u32, byte: u8) {
+        let at = u64::from(index) * 4096;
+        task(mm, who, file::write(mm, 0, at, &[byte; 4096])).expect("a write");
+    }
+    fn look_at(mm: &LiveMm, io: arena::Writeback<'_>) {
+        let seen: Vec<u8> = io.bytes().map(|p| p[0]).collect();
+        shuttle::thread::yield_now();
+        for index in io.first()..io.first() + io.count() {
+            let tagged = mm.next_tagged(0, Tag::Writeback, index);
+            assert_eq!(tagged, Some(index), "a sync would not see it");
+        }
+        for (p, byte) in io.bytes().zip(seen) {
+            assert!(p.iter().all(|&b| b == byte), "changed under I/O");
+        }
+        io.end(false);
+    }
+    schedules(800, 5, || {
+        let mm = machine(32, 1);
+        for i in 0..PAGES {
+            write(&mm, 0, FIRST + i, 1);
+        }
+        let threads: Vec<_> = (0..3)
+            .map(|who| {
+                let mm = Arc::clone(&mm);
+                shuttle::thread::spawn(move || {
+                    let mm = &*mm;
+                    for round in 0..2 {
+                        let first = FIRST + u32::from(round);
+                        match who {
+                            0 => (FIRST..FIRST + PAGES).for_each(|i| write(mm, who, i, round + 2)),
+                            1 => task(mm, who, async {
+                                let io = arena::Writeback::start(mm, 0, first, PAGES);
+                                let Some(io) = io else { return };
+                                RUNS.fetch_add(u64::from(io.count() > 1), SeqCst);
+                                look_at(mm, io);
+                            }),
+                            _ => task(mm, who, async {
+                                for index in first..FIRST + PAGES {
+                                    let pfn = mm.find_page(0, index).expect("nobody frees it");
+                                    if !mm.try_lock_page(pfn) {
+                                        continue;
+                                    }
+                                    let busy = mm.frames.has(pfn, mm::frame::flag::WRITEBACK);
+                                    let io = (!busy && mm.clear_page_dirty_for_io(pfn))
+                                        .then(|| arena::Writeback::for_reclaim(mm, pfn));
+                                    mm.unlock_page(pfn);
+                                    if let Some(io) = io {
+                                        SINGLE.fetch_add(1, SeqCst);
+                                        look_at(mm, io);
+                                    }
+                                }
+                            }),
+                        }
+                    }
+                })
+            })
+            .collect();
+        for t in threads {
+            t.join().expect("a thread");
+        }
+        mm.recount().expect("lists, indexes and counters agree");
+        task(&mm, 0, file::fsync(&mm, 0)).expect("a sync");
+        assert!(!mm.mapping_tagged(0, Tag::Dirty) && !mm.mapping_tagged(0, Tag::Writeback));
+        mm.recount().expect("lists, indexes and counters agree");
+    });
+    assert!(RUNS.load(SeqCst) > 0, "no run was longer than a page");
+    assert!(SINGLE.load(SeqCst) > 0, "nothing was written by reclaim");
+}
+
+/// One thread reads more than memory holds, so that reclaim isolates pages; another writes a file
+/// and cuts it. Whoever cuts waits for the pages that a reclaimer holds, and is woken.
+#[test]
+fn pages_cut_away_beside_reclaim() {
+    static STOLEN: AtomicU64 = AtomicU64::new(0);
+    schedules(60, 6, || {
+        let mm = machine(96, 2);
+        task(&mm, 0, file::truncate(&mm, 1, 120 * 4096)).expect("a longer file");
+        run(&mm, 2, |mm, who| {
+            for round in 0..3 {
+                if who == 0 {
+                    let mut found = [1; 100];
+                    for i in 0..120 {
+                        let n = task(mm, who, file::read(mm, 1, i * 4096, &mut found));
+                        assert_eq!((n, found), (Ok(100), [0; 100]));
+                    }
+                } else {
+                    for i in 0..40 {
+                        let bytes = page(who, i, round);
+                        task(mm, who, file::write(mm, 0, i * 4096, &bytes)).expect("a write");
+                    }
+                    task(mm, who, file::fsync(mm, 0)).expect("a sync");
+                    task(mm, who, file::truncate(mm, 0, 100)).expect("a truncation");
+                    task(mm, who, file::truncate(mm, 0, 0)).expect("a truncation");
+                    assert!(mm.mapping_has_no_pages(0));
+                }
+            }
+        });
+        STOLEN.fetch_add(mm.zone_event(0, ZoneEvent::PgSteal), SeqCst);
+    });
+    assert!(STOLEN.load(SeqCst) > 0, "nothing was reclaimed");
+}
