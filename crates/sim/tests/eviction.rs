@@ -421,7 +421,7 @@ fn hooks(answer: Dirty, reclaim_writes: ReclaimWriteback) -> (Counts, u64) {
                 mm.world.relax().await;
             }
             if round == 0 {
-                fs::truncate(&mm, file, 3000).await;
+                fs::truncate(&mm, file, 3000 * 4096).await;
             }
         }
         mm.world.sched.stop();
