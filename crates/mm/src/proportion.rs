@@ -25,6 +25,11 @@ impl<W: World> Local<W> {
             period: bytemuck::Zeroable::zeroed(),
         }
     }
+
+    /// The member begins anew.
+    pub fn reset(&self) {
+        self.events.set(0);
+    }
 }
 
 impl<W: World> Global<W> {

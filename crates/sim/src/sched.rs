@@ -67,6 +67,7 @@ struct Task {
     vruntime: u64,
     started_at: u64,
     cpu_ns: u64,
+    user_ns: u64,
     generation: u32,
     woken: bool,
     waiting_on: Option<u32>,
@@ -215,6 +216,7 @@ impl Sched {
                 vruntime: 0,
                 started_at: 0,
                 cpu_ns: 0,
+                user_ns: 0,
                 generation: 0,
                 woken: false,
                 waiting_on: None,
@@ -225,9 +227,28 @@ impl Sched {
         id
     }
 
-    /// CPU time a task has used, in nanoseconds.
+    /// Charges CPU time to the running task in user mode.
+    pub fn charge_user(&self, ns: u64) {
+        self.charge(ns);
+        self.tasks.borrow_mut()[self.task() as usize].user_ns += ns;
+    }
+
+    /// CPU time a task has used until its last turn on a CPU ended, in nanoseconds.
     pub fn task_cpu_ns(&self, task: TaskId) -> u64 {
         self.tasks.borrow()[task as usize].cpu_ns
+    }
+
+    /// CPU time a task has used in user mode and in the kernel until now, in nanoseconds.
+    /// Interrupts on its CPU count as its kernel time, as ticks count them.
+    pub fn task_times(&self, task: TaskId) -> (u64, u64) {
+        self.settle();
+        let tasks = self.tasks.borrow();
+        let t = &tasks[task as usize];
+        let turn = match t.state {
+            State::Running => self.cpus[t.cpu].clock.get().saturating_sub(t.started_at),
+            _ => 0,
+        };
+        (t.user_ns, (t.cpu_ns + turn).saturating_sub(t.user_ns))
     }
 
     /// Schedules an event.
