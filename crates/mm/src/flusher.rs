@@ -565,7 +565,8 @@ impl<W: World> Mm<W> {
     pub(crate) fn update_bandwidth(&self, bdi: u32) {
         let s = self.flusher_state(bdi);
         let now = self.world.now();
-        let elapsed = now - s.bandwidth_time.get();
+        // Another CPU's clock may be a little ahead of ours.
+        let elapsed = now.saturating_sub(s.bandwidth_time.get());
         if elapsed < 200_000_000 {
             return;
         }

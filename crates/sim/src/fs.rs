@@ -178,7 +178,8 @@ impl Fs {
         };
         take().or_else(|| {
             // What is set aside for other files is all there is.
-            for mapping in 0..self.files.borrow().len() as u32 {
+            let files = self.files.borrow().len() as u32;
+            for mapping in 0..files {
                 self.drop_reserve(mapping, 0);
             }
             take()

@@ -59,7 +59,7 @@ fn pages_follow_from_bytes() {
 }
 
 fn left(r: &RunResult) -> [u64; 3] {
-    ["nr_dirty", "nr_writeback", "nr_inactive_file"].map(|c| r.counters[c])
+    ["nr_dirty", "nr_writeback", "nr_file_pages"].map(|c| r.counters[c])
 }
 
 #[test]

@@ -482,7 +482,7 @@ impl Iteration {
         Self {
             files: runs.iter().map(|r| r.files).sum(),
             files_per_second: runs.iter().map(rate).sum(),
-            app_overhead_us: runs.iter().map(|r| r.loop_us - r.calls_us).sum(),
+            app_overhead_us: runs.iter().map(|r| r.loop_us.saturating_sub(r.calls_us)).sum(),
         }
     }
 }
@@ -497,7 +497,7 @@ impl<H: Host> Calls<'_, H> {
     async fn time<T>(&mut self, call: impl Future<Output = HostResult<T>>) -> HostResult<T> {
         let began = self.host.gettimeofday();
         let result = call.await;
-        self.us += self.host.gettimeofday() - began;
+        self.us += self.host.gettimeofday().saturating_sub(began);
         result
     }
 }
@@ -638,7 +638,7 @@ impl Child {
             };
             calls.time(three).await?;
         }
-        let loop_us = host.gettimeofday() - began;
+        let loop_us = host.gettimeofday().saturating_sub(began);
         if !job.keep {
             for path in &paths {
                 host.unlink(path).await?;
