@@ -96,6 +96,7 @@ pub struct Fs {
     btrfs: btrfs::Btrfs,
     fuse: fuse_ntfs::Fuse,
     log_interval: u64,
+    look_ahead: bool,
     read_ahead: u32,
     /// How well the cache serves, when that is asked for.
     pub reuse: Reuse,
@@ -130,6 +131,7 @@ impl Fs {
             btrfs: btrfs::Btrfs::new(p),
             fuse: fuse_ntfs::Fuse::new(p),
             log_interval: p.xfs_log_interval as u64,
+            look_ahead: p.fs_look_ahead >= 0.5,
             read_ahead: p.read_ahead as u32,
             reuse: Reuse::default(),
         }
@@ -863,6 +865,7 @@ fn allocate<const T: bool>(
     let fs = &mm.world.fs;
     let open = || fs.with_place(mapping, |p| p.writers > 0);
     fs.map_ahead(mapping, first, len, || match fs.kind {
+        _ if !fs.look_ahead => Ahead::none(len),
         FsKind::Xfs => xfs::ahead(mm, mapping, first, open()),
         FsKind::Ext4 => ext::ahead(mm, mapping, first, open()),
         _ => Ahead::none(len),

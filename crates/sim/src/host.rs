@@ -1,8 +1,8 @@
 //! A task of the virtual machine as a workload sees it: the [`Host`] of the virtual world.
 
 use crate::fs::{self, DEVICE, FsError, SimMm};
-use mm::world::{Cost, World};
 use crate::world::own_queue;
+use mm::world::{Cost, World};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -110,12 +110,7 @@ pub struct TaskHost<'a, const T: bool> {
 
 impl<'a, const T: bool> TaskHost<'a, T> {
     /// A host for the calling task; time counts from `started`.
-    pub fn new(
-        mm: &'a SimMm<T>,
-        names: &'a Namespace,
-        forks: &'a Forks,
-        started: u64,
-    ) -> Self {
+    pub fn new(mm: &'a SimMm<T>, names: &'a Namespace, forks: &'a Forks, started: u64) -> Self {
         Self {
             mm,
             names,

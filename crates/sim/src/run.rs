@@ -284,10 +284,7 @@ fn bind<const T: bool>(mm: &SimMm<T>, spec: &RunSpec) {
     }
 }
 
-async fn run_process<const T: bool>(
-    process: &workload::Process,
-    stage: &Stage<'_, T>,
-) -> bool {
+async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'_, T>) -> bool {
     let (host, progress) = (stage.host(), stage.progress);
     for command in &process.commands {
         match command.run(&host, stage.session).await {
@@ -302,11 +299,7 @@ async fn run_process<const T: bool>(
 }
 
 /// A background process: waits until the shell reaches its step.
-async fn background<const T: bool>(
-    stage: &Stage<'_, T>,
-    nth: usize,
-    process: &workload::Process,
-) {
+async fn background<const T: bool>(stage: &Stage<'_, T>, nth: usize, process: &workload::Process) {
     let Stage {
         mm, spec, progress, ..
     } = *stage;
@@ -393,12 +386,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
     let mut nth = 0;
     for step in &spec.workload.steps {
         if let Step::Background(process) = step {
-            list.push(add(
-                &mm,
-                Box::pin(background(&stage, nth, process)),
-                0,
-                0,
-            ));
+            list.push(add(&mm, Box::pin(background(&stage, nth, process)), 0, 0));
             nth += 1;
         }
     }

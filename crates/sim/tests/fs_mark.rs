@@ -32,10 +32,16 @@ fn four_processes_on_every_filesystem() {
         assert_eq!(metric(&r, "iterations"), 3.0);
         // Each page is written once; what names change is far less.
         let dirtied = r.counters["nr_dirtied"];
-        assert!((24_576..24_900).contains(&dirtied), "{filesystem:?}: {dirtied}");
+        assert!(
+            (24_576..24_900).contains(&dirtied),
+            "{filesystem:?}: {dirtied}"
+        );
         let wall = 96.0 / metric(&r, "elapsed");
         let sum = metric(&r, "files_per_second_mean");
-        assert!(sum > wall, "{filesystem:?}: {sum} files/s, {wall} of the wall");
+        assert!(
+            sum > wall,
+            "{filesystem:?}: {sum} files/s, {wall} of the wall"
+        );
         let [min, max] = ["min", "max"].map(|w| metric(&r, &format!("files_per_second_{w}")));
         assert!(min <= sum && sum <= max);
         let again = run(&spec);
@@ -66,7 +72,10 @@ fn left(r: &RunResult) -> [u64; 3] {
 fn kept_files_stay_and_others_go() {
     for filesystem in [FsKind::Xfs, FsKind::Ext4] {
         let of = |keep| {
-            let r = run(&fs_mark(filesystem, &format!("-d x -n 10 -s 1048576 -S0 {keep}")));
+            let r = run(&fs_mark(
+                filesystem,
+                &format!("-d x -n 10 -s 1048576 -S0 {keep}"),
+            ));
             metric(&r, "files");
             left(&r)
         };
@@ -99,7 +108,10 @@ fn sync_methods_leave_nothing_dirty() {
         let [none, inband, sync_first, .., sync_all] = elapsed[..] else {
             panic!("{elapsed:?}")
         };
-        assert!(none < 0.1 && inband > 5.0 * none, "{filesystem:?}: {elapsed:?}");
+        assert!(
+            none < 0.1 && inband > 5.0 * none,
+            "{filesystem:?}: {elapsed:?}"
+        );
         // One sync of everything costs fewer waits than an fsync of each file.
         assert!(sync_first < inband && sync_first < sync_all, "{elapsed:?}");
     }
@@ -115,10 +127,16 @@ fn cpu_time_is_split() {
     // 80 files: 64 writes, open and close with two clock reads each, a name, and 3 reads more.
     let clock = sim::Params::default().cost_gettimeofday * 1e-9;
     let expected = 80.0 * (3e-6 + (66.0 * 2.0 + 1.0) * clock) + 4.0 * 3.0 * clock;
-    assert!((user / expected - 1.0).abs() < 1e-6, "{user} s, {expected} s");
+    assert!(
+        (user / expected - 1.0).abs() < 1e-6,
+        "{user} s, {expected} s"
+    );
     // 20 480 pages cost at least their copies.
     let copies = 20_480.0 * sim::Params::default().cost_copy * 1e-9;
-    assert!(system > copies && system < 3.0 * copies, "{system} s, {copies} s");
+    assert!(
+        system > copies && system < 3.0 * copies,
+        "{system} s, {copies} s"
+    );
     assert!(user + system < 2.0 * elapsed);
 }
 
@@ -157,4 +175,22 @@ fn the_clock_differs_between_seeds_and_a_full_disk_fails() {
         Outcome::Failed { error } => assert!(error.contains("no space"), "{error}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// Files written side by side into different directories: xfs puts them into different groups and
+/// the disks seek between them; with blocks in the order of writing it does not matter.
+#[test]
+fn where_files_lie_decides_how_fast_they_are_written() {
+    let elapsed = |look_ahead, options: &str| {
+        let mut s = fs_mark(FsKind::Xfs, options);
+        s.params.fs_look_ahead = look_ahead;
+        s.check_ns = 0;
+        metric(&run(&s), "elapsed")
+    };
+    let four = "-d a -d b -d c -d d -D 10 -N 4 -n 4 -L 3 -S1 -s 16777216";
+    let (apart, together) = (elapsed(1.0, four), elapsed(0.0, four));
+    assert!(
+        apart > 1.02 * together,
+        "{apart} s apart, {together} s together"
+    );
 }

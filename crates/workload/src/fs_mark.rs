@@ -186,9 +186,7 @@ impl Value<'_> {
         match self.text.parse::<u64>() {
             Ok(n) if range.contains(&n) && !self.text.starts_with('+') => Ok(n),
             Ok(n) => Err(self.error(format_args!("{n} is out of range"), &accepted)),
-            Err(_) => {
-                Err(self.error(format_args!("`{}` is not a number", self.text), &accepted))
-            }
+            Err(_) => Err(self.error(format_args!("`{}` is not a number", self.text), &accepted)),
         }
     }
 }
@@ -402,12 +400,19 @@ impl FsMark {
     fn report(&self, iterations: &[Iteration]) -> Report {
         let files: u64 = iterations.iter().map(|i| i.files).sum();
         let mut metrics = vec![
-            ("iterations".to_owned(), "iterations", iterations.len() as f64),
+            (
+                "iterations".to_owned(),
+                "iterations",
+                iterations.len() as f64,
+            ),
             ("files".to_owned(), "files", files as f64),
             ("bytes".to_owned(), "bytes", (files * self.job.size) as f64),
         ];
         let rates: Vec<f64> = iterations.iter().map(|i| i.files_per_second).collect();
-        let overheads: Vec<f64> = iterations.iter().map(|i| i.app_overhead_us as f64).collect();
+        let overheads: Vec<f64> = iterations
+            .iter()
+            .map(|i| i.app_overhead_us as f64)
+            .collect();
         for (name, unit, values) in [
             ("files_per_second", "files/s", rates),
             ("app_overhead", "us", overheads),
@@ -482,7 +487,10 @@ impl Iteration {
         Self {
             files: runs.iter().map(|r| r.files).sum(),
             files_per_second: runs.iter().map(rate).sum(),
-            app_overhead_us: runs.iter().map(|r| r.loop_us.saturating_sub(r.calls_us)).sum(),
+            app_overhead_us: runs
+                .iter()
+                .map(|r| r.loop_us.saturating_sub(r.calls_us))
+                .sum(),
         }
     }
 }

@@ -117,12 +117,7 @@ pub(super) async fn change_block<const T: bool>(
 /// The dirty run from a page on, at most 8 MiB, and, while the file is open for writing, the rest
 /// of an aligned chunk: 2 MiB of a file of up to 4 MiB, 4 of one of up to 8, 8 of a longer one
 /// (`ext4_mb_normalize_request`). A file of up to 1 MiB gets a power of two.
-pub(super) fn ahead<const T: bool>(
-    mm: &SimMm<T>,
-    mapping: u32,
-    first: u32,
-    open: bool,
-) -> Ahead {
+pub(super) fn ahead<const T: bool>(mm: &SimMm<T>, mapping: u32, first: u32, open: bool) -> Ahead {
     const MIB: u64 = 256;
     let run = mm.tagged_run(mapping, Tag::Dirty, first, (8 * MIB) as u32);
     let need = run.max(1);

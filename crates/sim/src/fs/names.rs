@@ -166,14 +166,13 @@ pub(super) async fn make_inode<const T: bool>(
     let (dir_block, fresh) = entry_added(mm, dir);
     let place = match fs.kind {
         FsKind::Xfs => {
-            let chunk_at = |i: &Inodes| i.chunk;
-            if number % CHUNK_INODES == 0 {
+            if number.is_multiple_of(CHUNK_INODES) {
                 let chunk = fs.take_blocks_near(group, 0, CHUNK_BLOCKS, CHUNK_BLOCKS);
                 let (block, blocks) = chunk.ok_or(FsError::NoSpace)?;
                 fs.space.used(blocks);
                 fs.names.inodes.borrow_mut()[group as usize].chunk = block;
             }
-            let chunk = chunk_at(&fs.names.inodes.borrow()[group as usize]);
+            let chunk = fs.names.inodes.borrow()[group as usize].chunk;
             let cluster = number % CHUNK_INODES / CLUSTER_INODES * u64::from(CLUSTER_BLOCKS);
             chunk + cluster
         }

@@ -88,7 +88,9 @@ impl Space {
         let goal = goal.clamp(within.start, within.end);
         let look = |from: u64, to: u64| {
             let before = free.range(..from).next_back();
-            let at_from = before.filter(|(_, end)| **end > from).map(|(_, &end)| (from, end));
+            let at_from = before
+                .filter(|(_, end)| **end > from)
+                .map(|(_, &end)| (from, end));
             let behind = free.range(from..to).map(|(&start, &end)| (start, end));
             at_from
                 .into_iter()
@@ -150,17 +152,15 @@ impl Space {
 
     /// Sets aside up to `want` blocks of a group, or of the next one that has `need`, at or behind
     /// `goal` if it lies in the group. Returns the first block and how many.
-    pub fn take_in_group(
-        &self,
-        group: u32,
-        goal: u64,
-        want: u32,
-        need: u32,
-    ) -> Option<(u64, u32)> {
+    pub fn take_in_group(&self, group: u32, goal: u64, want: u32, need: u32) -> Option<(u64, u32)> {
         let (want, need) = (u64::from(want.max(need)), u64::from(need));
         for g in 0..self.groups {
             let within = self.blocks_of((u64::from(group) + g) % self.groups);
-            let goal = if within.contains(&goal) { goal } else { within.start };
+            let goal = if within.contains(&goal) {
+                goal
+            } else {
+                within.start
+            };
             let rest = || self.longest(&within).filter(|r| r.1 >= SMALL.min(need));
             let fit = |len| self.first_fit(goal, &within, len).map(|b| (b, len));
             if let Some((block, len)) = fit(want).or_else(|| fit(need)).or_else(rest) {
@@ -177,7 +177,9 @@ impl Space {
         let all = 0..u64::MAX;
         let goal = self.stream.get();
         let fit = |len| self.first_fit(goal, &all, len).map(|b| (b, len));
-        let found = fit(want).or_else(|| fit(need)).or_else(|| self.longest(&all));
+        let found = fit(want)
+            .or_else(|| fit(need))
+            .or_else(|| self.longest(&all));
         let (block, len) = found?;
         let took = self.took(block, len.min(want));
         self.stream.set(took.0);

@@ -31,12 +31,7 @@ pub(super) fn groups(blocks: u64, array: bool) -> u64 {
 /// The delayed extent from a page on, which is converted as a whole; if it reaches the end of a
 /// file that is open for writing, with preallocation of the file's size rounded down to a power
 /// of two (`xfs_iomap_prealloc_size`), while a twentieth of the disk is free.
-pub(super) fn ahead<const T: bool>(
-    mm: &SimMm<T>,
-    mapping: u32,
-    first: u32,
-    open: bool,
-) -> Ahead {
+pub(super) fn ahead<const T: bool>(mm: &SimMm<T>, mapping: u32, first: u32, open: bool) -> Ahead {
     let need = mm.tagged_run(mapping, Tag::Dirty, first, MAX_EXTENT).max(1);
     let size = mm.mappings[mapping as usize].size.get().div_ceil(4096);
     let mut want = need;

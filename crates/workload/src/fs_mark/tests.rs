@@ -54,7 +54,8 @@ fn the_published_command_line() {
     };
     assert_eq!(*f.job, expected);
     assert_eq!((f.processes, f.iterations, f.files()), (2, 25, 7500));
-    let script = parse("fs_mark -da -t8; fs_mark -dx -t3 & fs_mark -dy -t2 && fs_mark -dz").unwrap();
+    let script =
+        parse("fs_mark -da -t8; fs_mark -dx -t3 & fs_mark -dy -t2 && fs_mark -dz").unwrap();
     assert_eq!((script.children(), script.files_made()), (8 + 3, 14_000));
 }
 
@@ -63,7 +64,10 @@ fn defaults_and_clusters() {
     let f = fs_mark("fs_mark -kvdx -l log.txt -D 2 -t3");
     assert_eq!(f.job.placement, Placement::Time { subdirs: 2 });
     assert_eq!((f.job.files, f.job.size, f.iterations), (1000, 51_200, 1));
-    assert_eq!((f.job.sync.before_close, f.job.keep, f.processes), (true, true, 3));
+    assert_eq!(
+        (f.job.sync.before_close, f.job.keep, f.processes),
+        (true, true, 3)
+    );
     assert!(!fs_mark("fs_mark -d x").job.keep);
 }
 
@@ -110,7 +114,10 @@ fn complaints() {
 fn a_process_makes_its_files_in_the_sub_directory_of_the_second() {
     // 2011-07-13 10:31:43 UTC and 250 ms; the second mod 100 is 3.
     let epoch = 1_310_553_103_250_000;
-    let (host, report) = run_at(epoch, "fs_mark -d a/ -d b -D 100 -N 2 -n 3 -L 2 -S0 -s 40000");
+    let (host, report) = run_at(
+        epoch,
+        "fs_mark -d a/ -d b -D 100 -N 2 -n 3 -L 2 -S0 -s 40000",
+    );
     let calls = host.calls.borrow();
     let first: Vec<&str> = calls[..4].iter().map(String::as_str).collect();
     assert_eq!(&first[..3], ["fork 2", "mkdir a/", "mkdir a//03"]);
@@ -120,7 +127,11 @@ fn a_process_makes_its_files_in_the_sub_directory_of_the_second() {
     let name = open.split(['/', ' ']).nth(4).unwrap();
     assert_eq!(name.len(), 40);
     let random = &name[16..];
-    assert!(random.bytes().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase()));
+    assert!(
+        random
+            .bytes()
+            .all(|c| c.is_ascii_digit() || c.is_ascii_uppercase())
+    );
     drop(calls);
     // Two files in 03, the third in 04, by each of two processes, twice.
     assert_eq!(host.count("open a//03"), 4);
@@ -137,7 +148,14 @@ fn a_process_makes_its_files_in_the_sub_directory_of_the_second() {
 #[test]
 fn files_go_without_dash_l_and_dash_k() {
     let (host, _) = run_at(0, "fs_mark -d x -n 4 -s 0");
-    assert_eq!((host.count("unlink"), host.count("write"), host.count("fsync")), (4, 4, 4));
+    assert_eq!(
+        (
+            host.count("unlink"),
+            host.count("write"),
+            host.count("fsync")
+        ),
+        (4, 4, 4)
+    );
     let (host, _) = run_at(0, "fs_mark -d x -n 4 -k");
     assert_eq!(host.count("unlink"), 0);
     let (host, _) = run_at(0, "fs_mark -d x -n 4 -L 0");
@@ -148,14 +166,24 @@ fn files_go_without_dash_l_and_dash_k() {
 fn after(method: u64) -> String {
     let (host, _) = run_at(0, &format!("fs_mark -d x -n 3 -k -S{method}"));
     let calls = host.calls.borrow();
-    let named = |c: &&String| ["open", "fsync", "close", "sync"].contains(&c.split(' ').next().unwrap());
-    let mut letters: Vec<String> = calls.iter().filter(named).map(|c| {
-        let (call, rest) = c.split_once(' ').unwrap_or((c, ""));
-        let nth = calls.iter().filter(|c| c.starts_with("open")).position(|o| {
-            !rest.is_empty() && o.contains(rest.split(' ').next().unwrap())
-        });
-        format!("{}{}", &call[..1], nth.map_or(String::new(), |n| n.to_string()))
-    }).collect();
+    let named =
+        |c: &&String| ["open", "fsync", "close", "sync"].contains(&c.split(' ').next().unwrap());
+    let mut letters: Vec<String> = calls
+        .iter()
+        .filter(named)
+        .map(|c| {
+            let (call, rest) = c.split_once(' ').unwrap_or((c, ""));
+            let nth = calls
+                .iter()
+                .filter(|c| c.starts_with("open"))
+                .position(|o| !rest.is_empty() && o.contains(rest.split(' ').next().unwrap()));
+            format!(
+                "{}{}",
+                &call[..1],
+                nth.map_or(String::new(), |n| n.to_string())
+            )
+        })
+        .collect();
     let in_loop = if method == 1 { 9 } else { 6 };
     if method != 1 {
         letters.drain(..in_loop);
@@ -198,9 +226,16 @@ fn time_based_sub_directories_change_after_three_minutes() {
 /// than files / time of the iteration.
 #[test]
 fn rates_of_processes_add_up() {
-    let run = |files, loop_us, calls_us| ProcessRun { files, loop_us, calls_us };
+    let run = |files, loop_us, calls_us| ProcessRun {
+        files,
+        loop_us,
+        calls_us,
+    };
     let i = Iteration::of(&[run(10, 1_000_000, 900_000), run(10, 4_000_000, 3_999_999)]);
-    assert_eq!((i.files, i.files_per_second, i.app_overhead_us), (20, 12.5, 100_001));
+    assert_eq!(
+        (i.files, i.files_per_second, i.app_overhead_us),
+        (20, 12.5, 100_001)
+    );
     // Through a log and back.
     let r = run(37, 12_345_678, 12_000_000);
     assert_eq!(ProcessRun::read(&r.log()), r);
@@ -211,9 +246,17 @@ fn rates_of_processes_add_up() {
 #[test]
 fn iterations_are_reduced() {
     let f = fs_mark("fs_mark -d x -s 10 -L 4");
-    let i = |files_per_second, app_overhead_us| Iteration { files: 5, files_per_second, app_overhead_us };
+    let i = |files_per_second, app_overhead_us| Iteration {
+        files: 5,
+        files_per_second,
+        app_overhead_us,
+    };
     let report = f.report(&[i(30.0, 7), i(34.0, 7), i(38.0, 7), i(30.0, 7)]);
-    let shown: Vec<String> = report.metrics.iter().map(|(n, u, v)| format!("{n} {v:.4} {u}")).collect();
+    let shown: Vec<String> = report
+        .metrics
+        .iter()
+        .map(|(n, u, v)| format!("{n} {v:.4} {u}"))
+        .collect();
     insta::assert_snapshot!(shown.join("\n"), @r"
     iterations 4.0000 iterations
     files 20.0000 files
