@@ -984,3 +984,91 @@ async fn metadata_page<const T: bool>(
             .await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Size;
+
+    /// Two files of 2560 pages in different directories, written 32 pages each in turn, with an
+    /// allocation that looks `want` pages ahead; then closed at their length. Returns the extents.
+    fn side_by_side(kind: FsKind, want: u32) -> (Fs, [Vec<Extent>; 2]) {
+        let disk = DiskSpec {
+            kind: DiskKind::Raid0,
+            capacity: Size(64 << 30),
+            members: None,
+            params: Default::default(),
+            faults: Vec::new(),
+        };
+        let mut rng = Rng::new(1, "filesystem layout");
+        let fs = Fs::new(kind, &disk, 1 << 24, (0, 0), &Params::default(), &mut rng);
+        for file in 0..2 {
+            fs.opened(file);
+            let group = if kind == FsKind::Xfs {
+                fs.space.next_group()
+            } else {
+                0
+            };
+            fs.with_place(file, |p| p.group = group);
+        }
+        for index in (0..2560).step_by(32) {
+            for file in 0..2 {
+                let ahead = || Ahead { need: 32, want };
+                let (_, n) = fs.map_ahead(file, index, 32, ahead).expect("room");
+                assert_eq!(n, 32);
+            }
+        }
+        let extents = [0, 1].map(|file| {
+            fs.closed(file, 2560 * 4096);
+            fs.with_extents(file, |e| e.clone())
+        });
+        (fs, extents)
+    }
+
+    #[test]
+    fn directories_of_xfs_keep_files_apart() {
+        let (fs, [a, b]) = side_by_side(FsKind::Xfs, 32);
+        assert_eq!((a.len(), b.len()), (1, 1));
+        assert!(a[0].block < 1 << 20 && b[0].block == 1 << 20, "{a:?} {b:?}");
+        let before = fs.free_blocks();
+        let (ahead, again) = side_by_side(FsKind::Xfs, 4096);
+        assert_eq!((again[0].len(), ahead.free_blocks()), (1, before));
+        // What was preallocated behind the end is free for the next file.
+        let next = ahead.map_run(1, 2560, 1).expect("room");
+        assert_eq!(next.0, again[1][0].block + 2560);
+    }
+
+    #[test]
+    fn chunks_of_ext4_decide_how_finely_files_interleave() {
+        for (want, extents) in [(32, 80), (512, 5), (2560, 1)] {
+            let (_, [a, b]) = side_by_side(FsKind::Ext4, want);
+            assert_eq!((a.len(), b.len()), (extents, extents), "{want} pages ahead");
+            assert_eq!(a[0].block + u64::from(want), b[0].block);
+            assert_eq!(a.iter().map(|e| e.len).sum::<u32>(), 2560);
+        }
+    }
+
+    /// A page in the middle of what is set aside: those before it keep their place.
+    #[test]
+    fn a_page_in_the_middle_of_a_delayed_extent() {
+        let (fs, _) = side_by_side(FsKind::Xfs, 32);
+        let ahead = |need, want| move || Ahead { need, want };
+        let (first, _) = fs.map_ahead(5, 0, 8, ahead(100, 100)).expect("room");
+        let middle = fs.map_ahead(5, 50, 1, ahead(1, 1)).expect("room");
+        assert_eq!(middle, (first + 50, 1));
+        assert_eq!(fs.map_run(5, 8, 32), Some((first + 8, 32)));
+        assert_eq!(fs.map_run(5, 51, 32), Some((first + 51, 32)));
+    }
+
+    #[test]
+    fn allocation_groups_are_those_of_mkfs() {
+        const GIB: u64 = 1 << 18;
+        let groups = |gib: u64, array| xfs::groups(gib * GIB, array);
+        assert_eq!([groups(16, false), groups(4096, false)], [4, 4]);
+        assert_eq!(
+            [groups(4, true), groups(64, true), groups(600, true)],
+            [8, 16, 32]
+        );
+        assert_eq!(groups(8192, false), 8);
+    }
+}

@@ -176,21 +176,3 @@ fn the_clock_differs_between_seeds_and_a_full_disk_fails() {
         other => panic!("{other:?}"),
     }
 }
-
-/// Files written side by side into different directories: xfs puts them into different groups and
-/// the disks seek between them; with blocks in the order of writing it does not matter.
-#[test]
-fn where_files_lie_decides_how_fast_they_are_written() {
-    let elapsed = |look_ahead, options: &str| {
-        let mut s = fs_mark(FsKind::Xfs, options);
-        s.params.fs_look_ahead = look_ahead;
-        s.check_ns = 0;
-        metric(&run(&s), "elapsed")
-    };
-    let four = "-d a -d b -d c -d d -D 10 -N 4 -n 4 -L 3 -S1 -s 16777216";
-    let (apart, together) = (elapsed(1.0, four), elapsed(0.0, four));
-    assert!(
-        apart > 1.02 * together,
-        "{apart} s apart, {together} s together"
-    );
-}
