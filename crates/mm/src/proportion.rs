@@ -27,6 +27,11 @@ impl<W: World> Local<W> {
             lock: W::Lock::default(),
         }
     }
+
+    /// The member begins anew.
+    pub fn reset(&self) {
+        self.events.set(0);
+    }
 }
 
 impl<W: World> Global<W> {

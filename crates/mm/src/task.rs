@@ -78,10 +78,11 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Gives a new task its flags and its node.
+    /// Gives a new task its flags and its node. It has dirtied nothing yet.
     pub fn init_task(&self, task: TaskId, flags: u32, node: u32) {
         assert!((node as usize) < self.nodes.len());
         self.tasks[task as usize].flags.set(flags);
         self.tasks[task as usize].node.set(node);
+        self.tasks[task as usize].dirties.reset();
     }
 }

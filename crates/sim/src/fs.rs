@@ -10,14 +10,16 @@ mod btrfs;
 mod ext;
 mod fuse_ntfs;
 pub mod mapped;
+mod names;
 mod reuse;
+mod space;
 mod xfs;
 
 pub use reuse::Reuse;
 
 use crate::params::Params;
 use crate::rng::Rng;
-use crate::spec::FsKind;
+use crate::spec::{DiskKind, DiskSpec, FsKind};
 use crate::world::{SimWorld, Tag};
 use mm::alloc::Gfp;
 use mm::frame::flag;
@@ -27,6 +29,8 @@ use mm::task::{PF_KSWAPD, PF_MEMALLOC};
 use mm::trace::TrackPath;
 use mm::world::{Cost, World, WritebackControl, Writepage};
 use mm::{Mm, Pfn};
+use names::Names;
+use space::Space;
 use std::cell::{Cell, RefCell};
 
 /// The engine in the virtual world.
@@ -58,6 +62,24 @@ struct Extent {
     block: u64,
 }
 
+/// A file's place on disk.
+#[derive(Debug, Default)]
+struct Place {
+    extents: Vec<Extent>,
+    /// Blocks set aside for what follows.
+    reserve: Option<Extent>,
+    /// Pages in front of this index keep their part of the reserve for good.
+    promised: u32,
+    /// Its directory's group.
+    group: u32,
+    /// Its directory.
+    dir: u32,
+    /// Where its inode is.
+    inode: u64,
+    /// Descriptors open for writing.
+    writers: u32,
+}
+
 /// A filesystem and its state.
 pub struct Fs {
     /// Which one.
@@ -68,45 +90,50 @@ pub struct Fs {
     fuse_bdi: Cell<u32>,
     /// Device and first block of the swap area.
     pub swap_area: (u32, u64),
-    capacity: u64,
-    extents: RefCell<Vec<Vec<Extent>>>,
-    /// The next free block.
-    cursor: Cell<u64>,
+    files: RefCell<Vec<Place>>,
+    space: Space,
+    names: Names,
     journal: ext::Journal,
     btrfs: btrfs::Btrfs,
     fuse: fuse_ntfs::Fuse,
     log_interval: u64,
+    look_ahead: bool,
     read_ahead: u32,
     /// How well the cache serves, when that is asked for.
     pub reuse: Reuse,
 }
 
 impl Fs {
-    /// An empty filesystem on a device of `capacity` blocks.
+    /// An empty filesystem on a disk of which it has `capacity` blocks.
     pub fn new(
         kind: FsKind,
+        disk: &DiskSpec,
         capacity: u64,
         swap_area: (u32, u64),
         read_ahead: u32,
         p: &Params,
         rng: &mut Rng,
     ) -> Self {
+        // Where the allocator begins differs from one mkfs to the next, by whole MiB: partitions
+        // and allocation groups are aligned.
+        let start = METADATA_BLOCKS + rng.below((p.fs_layout_spread as u64).div_ceil(256)) * 256;
+        let groups = match kind {
+            FsKind::Xfs => xfs::groups(capacity, disk.kind == DiskKind::Raid0),
+            _ => 1,
+        };
         Self {
             kind,
             bdi: Cell::new(0),
             fuse_bdi: Cell::new(0),
             swap_area,
-            capacity,
-            extents: RefCell::new(Vec::new()),
-            // Where the allocator begins differs from one mkfs to the next, by whole MiB:
-            // partitions and allocation groups are aligned.
-            cursor: Cell::new(
-                METADATA_BLOCKS + rng.below((p.fs_layout_spread as u64).div_ceil(256)) * 256,
-            ),
+            files: RefCell::new(Vec::new()),
+            space: Space::new(start, capacity, groups),
+            names: Names::new(),
             journal: ext::Journal::new(p),
             btrfs: btrfs::Btrfs::new(p),
             fuse: fuse_ntfs::Fuse::new(p),
             log_interval: p.xfs_log_interval as u64,
+            look_ahead: p.fs_look_ahead >= 0.5,
             read_ahead,
             reuse: Reuse::default(),
         }
@@ -117,12 +144,16 @@ impl Fs {
         (bdi == self.bdi.get()).then_some(DEVICE)
     }
 
-    fn with_extents<R>(&self, mapping: u32, f: impl FnOnce(&mut Vec<Extent>) -> R) -> R {
-        let mut all = self.extents.borrow_mut();
+    fn with_place<R>(&self, mapping: u32, f: impl FnOnce(&mut Place) -> R) -> R {
+        let mut all = self.files.borrow_mut();
         if all.len() <= mapping as usize {
-            all.resize_with(mapping as usize + 1, Vec::new);
+            all.resize_with(mapping as usize + 1, Place::default);
         }
         f(&mut all[mapping as usize])
+    }
+
+    fn with_extents<R>(&self, mapping: u32, f: impl FnOnce(&mut Vec<Extent>) -> R) -> R {
+        self.with_place(mapping, |p| f(&mut p.extents))
     }
 
     /// The block of a page and how many pages from there on are contiguous; `None`: a hole.
@@ -143,14 +174,40 @@ impl Fs {
         })
     }
 
-    /// Takes `len` blocks from the free space.
-    fn take_blocks(&self, len: u32) -> Option<u64> {
-        let block = self.cursor.get();
-        if block + u64::from(len) > self.capacity {
-            return None;
+    /// Sets aside blocks where the filesystem looks for them, `want` if so many lie together.
+    fn take_blocks_near(&self, group: u32, goal: u64, want: u32, need: u32) -> Option<(u64, u32)> {
+        let take = || match self.kind {
+            FsKind::Xfs => self.space.take_in_group(group, goal, want, need),
+            _ => self.space.take_in_stream(want, need),
+        };
+        take().or_else(|| {
+            // What is set aside for other files is all there is.
+            let files = self.files.borrow().len() as u32;
+            for mapping in 0..files {
+                self.drop_reserve(mapping, 0);
+            }
+            take()
+        })
+    }
+
+    /// Takes `len` blocks, or as many as lie together, for good.
+    fn take_blocks(&self, len: u32) -> Option<(u64, u32)> {
+        let (block, n) = self.take_blocks_near(0, 0, len, len)?;
+        self.space.used(n);
+        Some((block, n))
+    }
+
+    /// Gives back what is set aside for a file from page `keep` on.
+    fn drop_reserve(&self, mapping: u32, keep: u32) {
+        let dropped = self.with_place(mapping, |p| {
+            let r = p.reserve.take()?;
+            let kept = keep.saturating_sub(r.index).min(r.len);
+            p.reserve = (kept > 0).then_some(Extent { len: kept, ..r });
+            Some((r.block + u64::from(kept), r.len - kept))
+        });
+        if let Some((block, len)) = dropped {
+            self.space.put_back(block, len);
         }
-        self.cursor.set(block + u64::from(len));
-        Some(block)
     }
 
     fn add_extent(&self, mapping: u32, new: Extent) {
@@ -170,23 +227,120 @@ impl Fs {
     /// The blocks of a run of pages, allocating holes. Returns block and length of the first
     /// contiguous piece; `None`: the device is full.
     fn map_run(&self, mapping: u32, index: u32, len: u32) -> Option<(u64, u32)> {
+        self.map_ahead(mapping, index, len, || Ahead::none(len))
+    }
+
+    /// As [`Fs::map_run`]; a hole gets as many blocks as `ahead` says, and what is not used now is
+    /// set aside for the pages that follow.
+    fn map_ahead(
+        &self,
+        mapping: u32,
+        index: u32,
+        len: u32,
+        ahead: impl FnOnce() -> Ahead,
+    ) -> Option<(u64, u32)> {
         if let Some((block, n)) = self.mapped(mapping, index) {
             return Some((block, n.min(len)));
         }
         let len = self.hole(mapping, index, len);
-        let block = self.take_blocks(len)?;
-        self.add_extent(mapping, Extent { index, len, block });
-        Some((block, len))
+        let reserve = self.with_place(mapping, |p| p.reserve);
+        let reserve = match reserve {
+            // A page in the middle: those before it get their blocks too.
+            Some(r) if r.index <= index && index - r.index < r.len => {
+                let skipped = index - r.index;
+                if skipped > 0 {
+                    self.space.used(skipped);
+                    self.add_extent(mapping, Extent { len: skipped, ..r });
+                }
+                Extent {
+                    index,
+                    len: r.len - skipped,
+                    block: r.block + u64::from(skipped),
+                }
+            }
+            _ => {
+                self.drop_reserve(mapping, 0);
+                let ahead = ahead();
+                let (group, goal) = self.with_place(mapping, |p| {
+                    let before = p.extents.partition_point(|e| e.index < index);
+                    let last = p.extents[..before].last();
+                    (p.group, last.map_or(0, |e| e.block + u64::from(e.len)))
+                });
+                let need = ahead.need.max(len);
+                let (block, n) = self.take_blocks_near(group, goal, ahead.want, need)?;
+                self.with_place(mapping, |p| p.promised = index.saturating_add(need));
+                Extent {
+                    index,
+                    len: n,
+                    block,
+                }
+            }
+        };
+        let n = len.min(reserve.len);
+        let block = reserve.block;
+        let left = Extent {
+            index: index.saturating_add(n),
+            len: reserve.len - n,
+            block: block + u64::from(n),
+        };
+        self.with_place(mapping, |p| p.reserve = (left.len > 0).then_some(left));
+        self.space.used(n);
+        self.add_extent(
+            mapping,
+            Extent {
+                index,
+                len: n,
+                block,
+            },
+        );
+        Some((block, n))
+    }
+
+    /// A descriptor of a file is open for writing.
+    pub fn opened(&self, mapping: u32) {
+        self.with_place(mapping, |p| p.writers += 1);
+    }
+
+    /// One was closed; the last one gives back what lies behind the file's end (xfs) or was not
+    /// asked for yet (ext4). `size`: the file's length.
+    pub fn closed(&self, mapping: u32, size: u64) {
+        let (last, promised) = self.with_place(mapping, |p| {
+            p.writers = p.writers.saturating_sub(1);
+            (p.writers == 0, p.promised)
+        });
+        if last {
+            let end = size.div_ceil(4096).min(u64::from(u32::MAX)) as u32;
+            let xfs = self.kind == FsKind::Xfs;
+            self.drop_reserve(mapping, if xfs { end } else { promised });
+        }
     }
 
     fn forget(&self, mapping: u32) {
+        self.drop_reserve(mapping, 0);
         self.reuse.forget(mapping);
         self.with_extents(mapping, Vec::clear);
     }
 
     /// Free blocks left.
     pub fn free_blocks(&self) -> u64 {
-        self.capacity.saturating_sub(self.cursor.get())
+        self.space.unused()
+    }
+}
+
+/// How far an allocation looks ahead, in pages from the first one on.
+struct Ahead {
+    /// Pages that are dirty: they get their blocks now.
+    need: u32,
+    /// Pages to set blocks aside for, at least `need`.
+    want: u32,
+}
+
+impl Ahead {
+    fn none(len: u32) -> Self {
+        Self {
+            need: len,
+            want: len,
+        }
     }
 }
 
@@ -197,7 +351,8 @@ pub fn mount<const T: bool>(mm: &SimMm<T>) {
     match fs.kind {
         FsKind::Btrfs => btrfs::mount(mm),
         FsKind::FuseNtfs => fuse_ntfs::mount(mm),
-        _ => {}
+        FsKind::Ext3 | FsKind::Ext4 => ext::mount(mm),
+        FsKind::Xfs => {}
     }
 }
 
@@ -221,6 +376,35 @@ pub fn create<const T: bool>(mm: &SimMm<T>) -> Option<u32> {
         FsKind::FuseNtfs => mm.new_mapping(MappingKind::WriteThrough, fs.fuse_bdi.get()),
         _ => mm.new_mapping(MappingKind::File, fs.bdi.get()),
     }
+}
+
+/// Makes a file with its entry in a directory; 0 is the root. `None`: too many files.
+pub async fn create_in<const T: bool>(mm: &SimMm<T>, dir: u32) -> Result<Option<u32>, FsError> {
+    let Some(id) = create(mm) else {
+        return Ok(None);
+    };
+    let group = mm.world.fs.names.group(dir);
+    let inode = names::make_inode(mm, dir, group).await?;
+    mm.world.fs.with_place(id, |p| {
+        *p = Place {
+            group,
+            dir,
+            inode,
+            ..Place::default()
+        };
+    });
+    Ok(Some(id))
+}
+
+/// Makes a directory in another one. Returns its number.
+pub async fn make_dir<const T: bool>(mm: &SimMm<T>, parent: u32) -> Result<u32, FsError> {
+    names::make_dir(mm, parent).await
+}
+
+/// A file's name is removed.
+pub async fn unlink<const T: bool>(mm: &SimMm<T>, mapping: u32) -> Result<(), FsError> {
+    let (dir, inode) = mm.world.fs.with_place(mapping, |p| (p.dir, p.inode));
+    names::remove_inode(mm, dir, inode).await
 }
 
 /// Gives a new file `len` bytes that are on the device and not cached. Takes no time: it is how
@@ -520,6 +704,27 @@ pub async fn fsync<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
     }
 }
 
+/// sync(2). Returns whether all data reached the device.
+pub async fn sync_all<const T: bool>(mm: &SimMm<T>) -> bool {
+    mm.wakeup_flusher_threads(0);
+    let mut ok = true;
+    for mapping in 0..mm.mapping_count() {
+        let tagged = |tag| mm.mapping_tagged(mapping, tag);
+        let kind = mm.mappings[mapping as usize].kind();
+        // The commit writes the trees of btrfs.
+        if kind != MappingKind::Meta && (tagged(PageTag::Dirty) || tagged(PageTag::Writeback)) {
+            ok &= mm.sync_mapping(mapping).await;
+        }
+        mm.world.relax().await;
+    }
+    ok & match mm.world.fs.kind {
+        FsKind::Xfs => xfs::force_log(mm).await,
+        FsKind::Ext3 | FsKind::Ext4 => ext::commit(mm, true).await,
+        FsKind::Btrfs => btrfs::commit(mm).await,
+        FsKind::FuseNtfs => true,
+    }
+}
+
 /// How a filesystem walks a file's dirty pages.
 #[derive(Debug, Clone, Copy)]
 struct Walk {
@@ -671,7 +876,7 @@ async fn block_of_run<const T: bool>(
             let at = if fs.kind == FsKind::Btrfs {
                 btrfs::copy_on_write(fs, mapping, first, len)
             } else {
-                fs.map_run(mapping, first, len)
+                allocate(mm, mapping, first, len)
             };
             if fresh && matches!(fs.kind, FsKind::Ext3 | FsKind::Ext4) {
                 ext::note_allocation(fs, mapping);
@@ -679,6 +884,23 @@ async fn block_of_run<const T: bool>(
             at
         }
     }
+}
+
+/// The blocks of dirty pages, with those around them that the filesystem allocates together.
+fn allocate<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    first: u32,
+    len: u32,
+) -> Option<(u64, u32)> {
+    let fs = &mm.world.fs;
+    let open = || fs.with_place(mapping, |p| p.writers > 0);
+    fs.map_ahead(mapping, first, len, || match fs.kind {
+        _ if !fs.look_ahead => Ahead::none(len),
+        FsKind::Xfs => xfs::ahead(mm, mapping, first, open()),
+        FsKind::Ext4 => ext::ahead(mm, mapping, first, open()),
+        _ => Ahead::none(len),
+    })
 }
 
 /// The filesystem's `writepages`.
@@ -719,7 +941,7 @@ pub async fn writepage<const T: bool>(
     }
     let place = match kind {
         MappingKind::BlockDevice => Some((u64::from(index), 1)),
-        _ => fs.map_run(mapping, index, 1),
+        _ => allocate(mm, mapping, index, 1),
     };
     let Some((block, _)) = place else {
         mm.redirty_page_for_writepage(pfn, wbc);
@@ -791,5 +1013,102 @@ async fn metadata_page<const T: bool>(
         mm.world
             .submit(DEVICE, tag, false, true, u64::from(index), 1)
             .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Size;
+
+    /// Two files of 2560 pages in different directories, written 32 pages each in turn, with an
+    /// allocation that looks `want` pages ahead; then closed at their length. Returns the extents.
+    fn side_by_side(kind: FsKind, want: u32) -> (Fs, [Vec<Extent>; 2]) {
+        let disk = DiskSpec {
+            scheduler: Default::default(),
+            kind: DiskKind::Raid0,
+            capacity: Size(64 << 30),
+            members: None,
+            params: Default::default(),
+            faults: Vec::new(),
+        };
+        let mut rng = Rng::new(1, "filesystem layout");
+        let fs = Fs::new(
+            kind,
+            &disk,
+            1 << 24,
+            (0, 0),
+            32,
+            &Params::default(),
+            &mut rng,
+        );
+        for file in 0..2 {
+            fs.opened(file);
+            let group = if kind == FsKind::Xfs {
+                fs.space.next_group()
+            } else {
+                0
+            };
+            fs.with_place(file, |p| p.group = group);
+        }
+        for index in (0..2560).step_by(32) {
+            for file in 0..2 {
+                let ahead = || Ahead { need: 32, want };
+                let (_, n) = fs.map_ahead(file, index, 32, ahead).expect("room");
+                assert_eq!(n, 32);
+            }
+        }
+        let extents = [0, 1].map(|file| {
+            fs.closed(file, 2560 * 4096);
+            fs.with_extents(file, |e| e.clone())
+        });
+        (fs, extents)
+    }
+
+    #[test]
+    fn directories_of_xfs_keep_files_apart() {
+        let (fs, [a, b]) = side_by_side(FsKind::Xfs, 32);
+        assert_eq!((a.len(), b.len()), (1, 1));
+        assert!(a[0].block < 1 << 20 && b[0].block == 1 << 20, "{a:?} {b:?}");
+        let before = fs.free_blocks();
+        let (ahead, again) = side_by_side(FsKind::Xfs, 4096);
+        assert_eq!((again[0].len(), ahead.free_blocks()), (1, before));
+        // What was preallocated behind the end is free for the next file.
+        let next = ahead.map_run(1, 2560, 1).expect("room");
+        assert_eq!(next.0, again[1][0].block + 2560);
+    }
+
+    #[test]
+    fn chunks_of_ext4_decide_how_finely_files_interleave() {
+        for (want, extents) in [(32, 80), (512, 5), (2560, 1)] {
+            let (_, [a, b]) = side_by_side(FsKind::Ext4, want);
+            assert_eq!((a.len(), b.len()), (extents, extents), "{want} pages ahead");
+            assert_eq!(a[0].block + u64::from(want), b[0].block);
+            assert_eq!(a.iter().map(|e| e.len).sum::<u32>(), 2560);
+        }
+    }
+
+    /// A page in the middle of what is set aside: those before it keep their place.
+    #[test]
+    fn a_page_in_the_middle_of_a_delayed_extent() {
+        let (fs, _) = side_by_side(FsKind::Xfs, 32);
+        let ahead = |need, want| move || Ahead { need, want };
+        let (first, _) = fs.map_ahead(5, 0, 8, ahead(100, 100)).expect("room");
+        let middle = fs.map_ahead(5, 50, 1, ahead(1, 1)).expect("room");
+        assert_eq!(middle, (first + 50, 1));
+        assert_eq!(fs.map_run(5, 8, 32), Some((first + 8, 32)));
+        assert_eq!(fs.map_run(5, 51, 32), Some((first + 51, 32)));
+    }
+
+    #[test]
+    fn allocation_groups_are_those_of_mkfs() {
+        const GIB: u64 = 1 << 18;
+        let groups = |gib: u64, array| xfs::groups(gib * GIB, array);
+        assert_eq!([groups(16, false), groups(4096, false)], [4, 4]);
+        assert_eq!(
+            [groups(4, true), groups(64, true), groups(600, true)],
+            [8, 16, 32]
+        );
+        assert_eq!(groups(8192, false), 8);
     }
 }

@@ -3,11 +3,14 @@
 mod map;
 
 use crate::fs::{self, DEVICE, FsError, SimMm};
+use crate::world::own_queue;
 use mm::world::{Cost, World};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
-use workload::{Advice, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
+use workload::{
+    Advice, Command, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Report, Session, Word,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Object {
@@ -28,6 +31,8 @@ struct Open {
 #[derive(Default)]
 pub struct Namespace {
     files: RefCell<BTreeMap<String, u32>>,
+    /// Directories that were made; others are the root under another name.
+    dirs: RefCell<BTreeMap<String, u32>>,
     open: RefCell<Vec<Option<Open>>>,
     maps: RefCell<Vec<Option<map::Mapped>>>,
     /// Descriptors and mappings by file, for files that have any.
@@ -52,17 +57,94 @@ impl Namespace {
     }
 }
 
+/// The spelling of a path: no slash at the end, one between names.
+fn plain(path: &str) -> String {
+    let names: Vec<&str> = path.split('/').filter(|n| !n.is_empty()).collect();
+    names.join("/")
+}
+
+/// The directory of a plain path.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(dir, _)| dir)
+}
+
+/// Processes that were forked together.
+struct Family {
+    alive: Cell<usize>,
+    results: RefCell<Vec<Option<HostResult<Report>>>>,
+}
+
+/// Forked processes that no task runs yet.
+#[derive(Default)]
+pub struct Forks {
+    waiting: RefCell<VecDeque<(Command, usize, Rc<Family>)>>,
+}
+
+impl Forks {
+    /// The life of a task that runs forked processes, one after the other.
+    pub async fn child<const T: bool>(
+        &self,
+        host: &TaskHost<'_, T>,
+        session: &Session,
+        begin: impl Fn(),
+    ) {
+        let w = &host.mm.world;
+        loop {
+            let ticket = w.sched.ticket(w.queue_base + own_queue::FORK);
+            let next = self.waiting.borrow_mut().pop_front();
+            let Some((command, nth, family)) = next else {
+                w.sched
+                    .wait(w.queue_base + own_queue::FORK, ticket, None)
+                    .await;
+                continue;
+            };
+            begin();
+            let result = command.run(host, session).await;
+            family.results.borrow_mut()[nth] = Some(result);
+            family.alive.set(family.alive.get() - 1);
+            if family.alive.get() == 0 {
+                w.sched.wake(w.queue_base + own_queue::EXIT);
+            }
+            w.relax().await;
+        }
+    }
+}
+
 /// One task's view.
 pub struct TaskHost<'a, const T: bool> {
     mm: &'a SimMm<T>,
     names: &'a Namespace,
+    forks: &'a Forks,
     started: u64,
 }
 
 impl<'a, const T: bool> TaskHost<'a, T> {
     /// A host for the calling task; time counts from `started`.
-    pub fn new(mm: &'a SimMm<T>, names: &'a Namespace, started: u64) -> Self {
-        Self { mm, names, started }
+    pub fn new(mm: &'a SimMm<T>, names: &'a Namespace, forks: &'a Forks, started: u64) -> Self {
+        Self {
+            mm,
+            names,
+            forks,
+            started,
+        }
+    }
+
+    /// Makes a file that was not there.
+    async fn create(&self, path: &str) -> HostResult<u32> {
+        self.mm.world.work(self.mm.world.calls.create).await;
+        let dir = self.dir_of(path);
+        let made = fs::create_in(self.mm, dir).await;
+        let id = made
+            .map_err(|e| Self::error(path, e))?
+            .ok_or_else(|| HostError::NoSpace(path.into()))?;
+        self.names.files.borrow_mut().insert(path.into(), id);
+        Ok(id)
+    }
+
+    /// The directory that a path is in; the root if nobody made it.
+    fn dir_of(&self, path: &str) -> u32 {
+        let dirs = self.names.dirs.borrow();
+        dirs.get(parent(path)).copied().unwrap_or(0)
     }
 
     fn get(&self, fd: Fd) -> HostResult<Open> {
@@ -126,6 +208,11 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
     async fn open(&self, path: &str, flags: OpenFlags) -> HostResult<Fd> {
         self.mm.world.charge(Cost::Syscall, 2);
+        self.mm.world.sched.charge(self.mm.world.calls.lookup);
+        let path = &*match path.strip_prefix("/dev/") {
+            Some(_) => path.to_owned(),
+            None => plain(path),
+        };
         let object = match path {
             "/dev/zero" | "/dev/urandom" => Object::Zero,
             "/dev/null" => Object::Null,
@@ -141,18 +228,16 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                         }
                         Object::File(id)
                     }
-                    None if flags.create => {
-                        let id =
-                            fs::create(self.mm).ok_or_else(|| HostError::NoSpace(path.into()))?;
-                        self.names.files.borrow_mut().insert(path.into(), id);
-                        Object::File(id)
-                    }
+                    None if flags.create => Object::File(self.create(path).await?),
                     None => return Err(HostError::NotFound(path.into())),
                 }
             }
         };
         if let Object::File(id) = object {
             self.names.hold(id);
+            if flags.write {
+                self.mm.world.fs.opened(id);
+            }
         }
         let mut open = self.names.open.borrow_mut();
         let slot = open.iter().position(Option::is_none).unwrap_or(open.len());
@@ -170,9 +255,14 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
     async fn close(&self, fd: Fd) -> HostResult<()> {
         self.mm.world.charge(Cost::Syscall, 1);
+        self.mm.world.sched.charge(self.mm.world.calls.close);
         let o = self.get(fd)?;
         self.names.open.borrow_mut()[fd.0 as usize] = None;
         if let Object::File(id) = o.object {
+            if o.flags.write {
+                let size = self.mm.mappings[id as usize].size.get();
+                self.mm.world.fs.closed(id, size);
+            }
             self.let_go(id).await;
         }
         Ok(())
@@ -236,11 +326,76 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         }
     }
 
+    async fn sync_all(&self) -> HostResult<()> {
+        self.mm.world.charge(Cost::Syscall, 1);
+        if fs::sync_all(self.mm).await {
+            Ok(())
+        } else {
+            Err(HostError::Io("sync".into()))
+        }
+    }
+
+    async fn mkdir(&self, path: &str) -> HostResult<()> {
+        self.mm.world.charge(Cost::Syscall, 1);
+        self.mm.world.sched.charge(self.mm.world.calls.lookup);
+        let path = plain(path);
+        let exists = self.names.dirs.borrow().contains_key(&path);
+        if exists || path.is_empty() || self.names.files.borrow().contains_key(&path) {
+            return Err(HostError::Exists(path));
+        }
+        let dir = self.dir_of(&path);
+        // Its name is taken before anybody waits.
+        self.names.dirs.borrow_mut().insert(path.clone(), dir);
+        self.mm.world.work(self.mm.world.calls.create).await;
+        let made = fs::make_dir(self.mm, dir).await;
+        let id = made.map_err(|e| Self::error(&path, e))?;
+        self.names.dirs.borrow_mut().insert(path, id);
+        Ok(())
+    }
+
+    fn gettimeofday(&self) -> u64 {
+        let w = &self.mm.world;
+        w.sched.charge_user(w.calls.gettimeofday);
+        (w.booted + w.now()) / 1000
+    }
+
+    async fn fork(&self, children: Vec<Command>) -> HostResult<Vec<Report>> {
+        let w = &self.mm.world;
+        let family = Rc::new(Family {
+            alive: Cell::new(children.len()),
+            results: RefCell::new(vec![None; children.len()]),
+        });
+        for (nth, command) in children.into_iter().enumerate() {
+            w.work(w.calls.fork).await;
+            let child = (command, nth, Rc::clone(&family));
+            self.forks.waiting.borrow_mut().push_back(child);
+            w.sched.wake_one(w.queue_base + own_queue::FORK);
+            w.relax().await;
+        }
+        let exit = w.queue_base + own_queue::EXIT;
+        loop {
+            let ticket = w.sched.ticket(exit);
+            if family.alive.get() == 0 {
+                break;
+            }
+            w.sched.wait(exit, ticket, None).await;
+        }
+        let results = family.results.take();
+        results
+            .into_iter()
+            .map(|r| r.expect("an ended process has a result"))
+            .collect()
+    }
+
     async fn unlink(&self, path: &str) -> HostResult<()> {
         self.mm.world.charge(Cost::Syscall, 2);
+        self.mm.world.work(self.mm.world.calls.unlink).await;
+        let path = &*plain(path);
         let id = self.names.files.borrow_mut().remove(path);
         match id {
             Some(id) => {
+                let removed = fs::unlink(self.mm, id).await;
+                removed.map_err(|e| Self::error(path, e))?;
                 // An open file lives until its last descriptor is gone.
                 if self.names.users.borrow().contains_key(&id) {
                     self.names.nameless.borrow_mut().insert(id);

@@ -72,6 +72,13 @@ params! {
     cost_submit: "ns" = 2000.0, 1.0 => 1e6, "one bio through the block layer";
     cost_refuse: "ns" = 250.0, 1.0 => 1e6, "one writepage call that dirties its page again";
     cost_writeback_round: "ns" = 1500.0, 1.0 => 1e6, "one turn of balance_dirty_pages or of the flusher";
+    cost_lookup: "ns" = 1500.0, 1.0 => 1e6, "looking up a path of three names in the dentry cache and opening or refusing it, beside the system call: lmbench open/close took 2 to 3 us in 2011";
+    cost_create: "ns" = 8000.0, 1.0 => 1e6, "a new inode and its directory entry in memory: lmbench lat_fs made 50 000 to 120 000 empty files a second in 2011";
+    cost_unlink: "ns" = 6000.0, 1.0 => 1e6, "removing a name and its inode in memory; lmbench lat_fs removed somewhat more than it made";
+    cost_close: "ns" = 500.0, 1.0 => 1e6, "close beside the system call: the other part of lmbench open/close";
+    cost_fork: "ns" = 120000.0, 1000.0 => 1e7, "fork, exit and wait of a small process: lmbench lat_proc fork, 100 to 150 us in 2011";
+    cost_gettimeofday: "ns" = 50.0, 1.0 => 1e5, "gettimeofday in user mode (vsyscall, TSC); 1 to 2 us where the clock is the HPET";
+    boot_offset: "ns" = 3.15e16, 1.0 => 1e17, "the wall clock's reading at boot differs between runs by up to so much, from 2011 on: a year";
     // Scheduler.
     quantum: "ns" = 10000.0, 100.0 => 1e6, "design: how far one CPU may lead another";
     sched_latency: "ns" = 18e6, 1e5 => 1e9, "CFS: 6 ms times 1 + log2(4 CPUs)";
@@ -82,6 +89,7 @@ params! {
     idle_wakeup_sigma: "ln" = 0.5, 0.0 => 3.0, "spread of the same (sigma of its logarithm)";
     // Filesystems.
     fs_layout_spread: "blocks" = 65536.0, 1.0 => 1e9, "where a fresh filesystem's allocator begins differs between runs: up to 256 MiB";
+    fs_look_ahead: "0 or 1" = 1.0, 0.0 => 1.0, "1: xfs converts a delayed extent as a whole and preallocates behind the end of an open file, ext4 takes aligned chunks (Linux 3.0 xfs_iomap_write_allocate, xfs_iomap_prealloc_size, ext4_mb_normalize_request); 0: blocks are taken in the order of writing";
     journal_commit_interval: "ns" = 5e9, 1e6 => 1e12, "jbd and jbd2: commit every 5 s";
     btrfs_commit_interval: "ns" = 3e10, 1e6 => 1e12, "btrfs: transaction commit every 30 s";
     xfs_log_interval: "ns" = 3e10, 1e6 => 1e12, "xfssyncd: every 30 s (reference 05 par. 4)";

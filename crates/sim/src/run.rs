@@ -4,7 +4,7 @@ use crate::Control;
 use crate::account::{TaskClass, TaskTime};
 use crate::block::Queue;
 use crate::fs::{self, Fs, SimMm};
-use crate::host::{Namespace, TaskHost};
+use crate::host::{Forks, Namespace, TaskHost};
 use crate::result::{AllocLatency, Metric, Outcome, RunResult, TrackerReport, TrackerRow};
 use crate::rng::Rng;
 use crate::sample::Sampler;
@@ -27,7 +27,8 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use workload::{HostError, Report, Session, Step};
 
-/// Files, tasks and devices a world has room for.
+/// Files, tasks and devices a world has room for, beside the files that the workload's programs
+/// say they make.
 const MAX_MAPPINGS: u32 = 65_536;
 pub(crate) const MAX_TASKS: u32 = 512;
 const MAX_BDIS: u32 = 4;
@@ -46,6 +47,9 @@ fn cpu_nodes(machine: &Machine) -> Vec<u32> {
         .map(|cpu| of(cpu).unwrap_or(cpu as usize % machine.nodes.len()) as u32)
         .collect()
 }
+
+/// 2011-01-01 00:00 UTC, in nanoseconds since the epoch.
+const YEAR_2011: u64 = 1_293_840_000 * SECOND;
 
 /// What the engine is built for on a machine.
 pub fn engine_config(machine: &Machine) -> Config {
@@ -100,7 +104,8 @@ fn read_ahead(disk: &crate::spec::DiskSpec, run: &crate::Params) -> u32 {
 /// Builds the world of a run: an engine with all memory free, no task yet.
 pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     let (m, p) = (&spec.machine, &spec.params);
-    let config = engine_config(m);
+    let mut config = engine_config(m);
+    config.max_mappings += spec.workload.files_made() as u32;
     let mut timers = Rng::new(spec.seed, "timer phase");
     let tick = SECOND / u64::from(m.hz);
     let params = SchedParams {
@@ -144,13 +149,16 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     }
     let fs = Fs::new(
         spec.filesystem,
+        &m.disk,
         capacity,
         swap_area,
         read_ahead(&m.disk, p),
         p,
         &mut Rng::new(spec.seed, "filesystem layout"),
     );
-    let world = SimWorld::new(sched, fs, devices, queue_base, p);
+    let offset = (p.boot_offset as u64).max(1);
+    let booted = YEAR_2011 + Rng::new(spec.seed, "boot time").below(offset);
+    let world = SimWorld::new(sched, fs, devices, queue_base, booted, p);
     Mm::new(world, config, spec.policy.clone(), spec.track_pages)
 }
 
@@ -215,21 +223,36 @@ async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
     true
 }
 
+/// What the tasks of a workload share.
+struct Stage<'a, const T: bool> {
+    mm: &'a SimMm<T>,
+    spec: &'a RunSpec,
+    names: &'a Namespace,
+    forks: &'a Forks,
+    session: &'a Session,
+    progress: &'a Progress,
+}
+
+impl<'a, const T: bool> Stage<'a, T> {
+    /// A host whose time counts from the start of the workload.
+    fn host(&self) -> TaskHost<'a, T> {
+        let start = self.progress.started.get().unwrap_or(0);
+        TaskHost::new(self.mm, self.names, self.forks, start)
+    }
+}
+
 /// The script's shell: boots, then runs the foreground steps one after the other.
-async fn shell<const T: bool>(
-    mm: &SimMm<T>,
-    spec: &RunSpec,
-    names: &Namespace,
-    session: &Session,
-    progress: &Progress,
-) {
+async fn shell<const T: bool>(stage: &Stage<'_, T>) {
+    let Stage {
+        mm, spec, progress, ..
+    } = *stage;
     if !boot(mm, &spec.machine).await {
         mm.world
             .out_of_memory("the machine's boot footprint does not fit its memory".into());
         return;
     }
     for file in &spec.workload.files {
-        if !names.lay_out(mm, &file.path, file.len) {
+        if !stage.names.lay_out(mm, &file.path, file.len) {
             let error = HostError::NoSpace(format!("{} ({} bytes)", file.path, file.len));
             *progress.error.borrow_mut() = Some(error);
             mm.world.sched.stop();
@@ -250,8 +273,7 @@ async fn shell<const T: bool>(
     for step in &spec.workload.steps {
         match step {
             Step::Foreground(process) => {
-                let host = TaskHost::new(mm, names, start);
-                if !run_process(process, &host, session, progress).await {
+                if !run_process(process, stage).await {
                     break;
                 }
             }
@@ -279,14 +301,10 @@ fn bind<const T: bool>(mm: &SimMm<T>, spec: &RunSpec) {
     }
 }
 
-async fn run_process<const T: bool>(
-    process: &workload::Process,
-    host: &TaskHost<'_, T>,
-    session: &Session,
-    progress: &Progress,
-) -> bool {
+async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'_, T>) -> bool {
+    let (host, progress) = (stage.host(), stage.progress);
     for command in &process.commands {
-        match command.run(host, session).await {
+        match command.run(&host, stage.session).await {
             Ok(report) => progress.reports.borrow_mut().push(report),
             Err(e) => {
                 progress.error.borrow_mut().get_or_insert(e);
@@ -298,15 +316,10 @@ async fn run_process<const T: bool>(
 }
 
 /// A background process: waits until the shell reaches its step.
-async fn background<const T: bool>(
-    mm: &SimMm<T>,
-    spec: &RunSpec,
-    nth: usize,
-    process: &workload::Process,
-    names: &Namespace,
-    session: &Session,
-    progress: &Progress,
-) {
+async fn background<const T: bool>(stage: &Stage<'_, T>, nth: usize, process: &workload::Process) {
+    let Stage {
+        mm, spec, progress, ..
+    } = *stage;
     let go = mm.world.queue_base + own_queue::PROCESS_DONE;
     loop {
         let ticket = mm.world.sched.ticket(go);
@@ -316,11 +329,24 @@ async fn background<const T: bool>(
         mm.world.sched.wait(go, ticket, None).await;
     }
     bind(mm, spec);
-    let start = progress.started.get().unwrap_or(0);
-    let host = TaskHost::new(mm, names, start);
-    run_process(process, &host, session, progress).await;
+    run_process(process, stage).await;
     progress.foreground.set(progress.foreground.get() + 1);
     mm.world.sched.wake(go);
+}
+
+/// A task for forked processes: each is a new one to the engine.
+async fn child<const T: bool>(stage: &Stage<'_, T>) {
+    let Stage { mm, spec, .. } = *stage;
+    let own = mm.world.sched.task();
+    let go = mm.world.queue_base + own_queue::FORK;
+    let ticket = mm.world.sched.ticket(go);
+    mm.world.sched.wait(go, ticket, None).await;
+    let host = stage.host();
+    let begin = || {
+        mm.init_task(own, 0, 0);
+        bind(mm, spec);
+    };
+    stage.forks.child(&host, stage.session, begin).await;
 }
 
 /// Runs one cell at one iteration; deterministic in `spec`.
@@ -357,11 +383,20 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> (RunResult, Recor
     mm.world.recording.set(T);
     fs::mount(&mm);
     let names = Namespace::default();
+    let forks = Forks::default();
     let session = Session::new(&spec.workload);
     if !spec.workload.shared.is_empty() {
         mm.world.fs.reuse.start();
     }
     let progress = Progress::default();
+    let stage = Stage {
+        mm: &mm,
+        spec,
+        names: &names,
+        forks: &forks,
+        session: &session,
+        progress: &progress,
+    };
     let w = &mm.world;
     let mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
     fn add<'a, const T: bool>(
@@ -399,25 +434,16 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> (RunResult, Recor
     let mut nth = 0;
     for step in &spec.workload.steps {
         if let Step::Background(process) = step {
-            list.push(add(
-                &mm,
-                Box::pin(background(
-                    &mm, spec, nth, process, &names, &session, &progress,
-                )),
-                0,
-                0,
-                TaskClass::Workload,
-            ));
+            let life = Box::pin(background(&stage, nth, process));
+            list.push(add(&mm, life, 0, 0, TaskClass::Workload));
             nth += 1;
         }
     }
-    list.push(add(
-        &mm,
-        Box::pin(shell(&mm, spec, &names, &session, &progress)),
-        0,
-        0,
-        TaskClass::Workload,
-    ));
+    for _ in 0..spec.workload.children() {
+        let life = Box::pin(child(&stage));
+        list.push(add(&mm, life, 0, 0, TaskClass::Workload));
+    }
+    list.push(add(&mm, Box::pin(shell(&stage)), 0, 0, TaskClass::Workload));
     futures.extend(list.into_iter().map(|(f, _)| f));
 
     for (every, what) in [
@@ -565,6 +591,7 @@ fn gather<const T: bool>(
             },
         );
     }
+    if progress.started.get().is_some() {}
     for report in progress.reports.borrow().iter() {
         for (name, unit, value) in &report.metrics {
             if name != "elapsed" {

@@ -98,6 +98,10 @@ pub struct SimWorld<const TRACE: bool> {
     /// Time and tasks.
     pub sched: Sched,
     costs: [u64; COSTS],
+    /// What the workload's calls cost.
+    pub calls: CallCosts,
+    /// The wall clock at boot, in nanoseconds since the epoch.
+    pub booted: u64,
     /// Block devices; device 0 is the tested one.
     pub devices: RefCell<Vec<Device>>,
     /// The filesystem under test.
@@ -133,10 +137,44 @@ pub mod own_queue {
     pub const FUSE_REQUEST: u32 = 16;
     /// Completion of the workload's processes.
     pub const PROCESS_DONE: u32 = 17;
-    /// The filesystem's journal.
+    /// Metadata writes that nobody waits for.
     pub const JOURNAL: u32 = 18;
+    /// A process was forked.
+    pub const FORK: u32 = 19;
+    /// A forked process ended.
+    pub const EXIT: u32 = 20;
     /// Per-task raw I/O and FUSE replies start here.
-    pub const TASK: u32 = 19;
+    pub const TASK: u32 = 21;
+}
+
+/// What calls cost beside entry and exit, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct CallCosts {
+    /// Looking up a path.
+    pub lookup: u64,
+    /// Making a file or directory.
+    pub create: u64,
+    /// Removing a file.
+    pub unlink: u64,
+    /// close(2).
+    pub close: u64,
+    /// fork, exit and wait together.
+    pub fork: u64,
+    /// gettimeofday(2), in user mode.
+    pub gettimeofday: u64,
+}
+
+impl CallCosts {
+    fn new(p: &Params) -> Self {
+        Self {
+            lookup: p.cost_lookup as u64,
+            create: p.cost_create as u64,
+            unlink: p.cost_unlink as u64,
+            close: p.cost_close as u64,
+            fork: p.cost_fork as u64,
+            gettimeofday: p.cost_gettimeofday as u64,
+        }
+    }
 }
 
 fn cost_table(p: &Params) -> [u64; COSTS] {
@@ -174,11 +212,14 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         fs: Fs,
         devices: Vec<(Queue, Rng)>,
         queue_base: u32,
+        booted: u64,
         p: &Params,
     ) -> Self {
         Self {
             sched,
             costs: cost_table(p),
+            calls: CallCosts::new(p),
+            booted,
             devices: RefCell::new(
                 devices
                     .into_iter()
@@ -228,6 +269,17 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     pub fn charge_user(&self, what: Cost, part: u64, whole: u64) {
         let ns = self.costs[what as usize] * part / whole;
         self.sched.charge_user(ns);
+    }
+
+    /// Kernel work of `ns` nanoseconds that may be preempted.
+    pub async fn work(&self, ns: u64) {
+        let mut left = ns;
+        while left > 0 {
+            let n = left.min(5000);
+            self.sched.charge(n);
+            self.sched.relax().await;
+            left -= n;
+        }
     }
 
     /// The largest bio of a device, in blocks.

@@ -5,6 +5,7 @@
 
 use crate::dd;
 use crate::fio;
+use crate::fs_mark;
 use crate::host::{Host, HostResult};
 use crate::mmap_strm::{self, MmapStrm};
 use crate::replay;
@@ -103,6 +104,8 @@ macro_rules! programs {
             Fio(fio::Worker),
             /// A process of mmap-strm.
             MmapWorker(mmap_strm::Worker),
+            /// A process that an fs_mark forks.
+            FsMarkProcess(fs_mark::Child),
         }
 
         impl Command {
@@ -116,6 +119,7 @@ macro_rules! programs {
                     Self::Replay(_) => "replay",
                     Self::Fio(_) => "fio",
                     Self::MmapWorker(_) => "mmap-strm",
+                    Self::FsMarkProcess(_) => "fs_mark",
                 }
             }
 
@@ -141,6 +145,7 @@ macro_rules! programs {
                     Self::Replay(lane) => lane.run(host, session).await,
                     Self::Fio(worker) => worker.run(host, session).await,
                     Self::MmapWorker(worker) => worker.run(host).await,
+                    Self::FsMarkProcess(child) => child.run(host).await,
                 }
             }
         }
@@ -150,6 +155,53 @@ macro_rules! programs {
 programs! {
     /// GNU dd: copies a file record by record.
     "dd" => Dd(dd::Dd),
+    /// fs_mark: creates files in several processes.
+    "fs_mark" => FsMark(fs_mark::FsMark),
+}
+
+impl Command {
+    /// Processes that it forks at a time ([`Host::fork`]).
+    pub fn children(&self) -> u64 {
+        match self {
+            Self::FsMark(f) => f.processes,
+            _ => 0,
+        }
+    }
+
+    /// Files that it makes at most and that no [`ExistingFile`] stands for.
+    pub fn files(&self) -> u64 {
+        match self {
+            Self::Dd(_) => 1,
+            Self::FsMark(f) => f.files(),
+            _ => 0,
+        }
+    }
+}
+
+/// Processes that a script may have at a time.
+pub const MOST_PROCESSES: u64 = 400;
+
+impl Script {
+    fn processes(&self, background: bool) -> impl Iterator<Item = &Process> {
+        self.steps.iter().filter_map(move |s| match s {
+            Step::Foreground(p) if !background => Some(p),
+            Step::Background(p) if background => Some(p),
+            _ => None,
+        })
+    }
+
+    /// Processes that its programs fork at a time, at most.
+    pub fn children(&self) -> u64 {
+        let of = |p: &Process| p.commands.iter().map(Command::children).max().unwrap_or(0);
+        let behind: u64 = self.processes(true).map(of).sum();
+        behind + self.processes(false).map(of).max().unwrap_or(0)
+    }
+
+    /// Files that its programs make, at most.
+    pub fn files_made(&self) -> u64 {
+        let all = self.processes(true).chain(self.processes(false));
+        all.flat_map(|p| &p.commands).map(Command::files).sum()
+    }
 }
 
 /// Reads a shell command line; [`shell`] says what of the shell is known.
@@ -179,10 +231,26 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
             "a last command without `&`, or `wait` as the last command",
         ));
     }
-    Ok(Script {
+    let script = Script {
         steps,
         ..Script::default()
-    })
+    };
+    let processes = script.processes(true).count() as u64 + script.children();
+    if processes > MOST_PROCESSES {
+        return Err(CommandError::new(
+            0..line.len(),
+            format!("the line has {processes} processes at a time"),
+            format!("at most {MOST_PROCESSES}"),
+        ));
+    }
+    if script.files_made() > fs_mark::MAX_TOTAL_FILES {
+        return Err(CommandError::new(
+            0..line.len(),
+            format!("the line makes {} files", script.files_made()),
+            format!("at most {}", fs_mark::MAX_TOTAL_FILES),
+        ));
+    }
+    Ok(script)
 }
 
 /// A program that is several processes at once, which need the shell's foreground to themselves.
@@ -260,7 +328,7 @@ mod tests {
         for (line, place, message) in [
             ("", "", "no command"),
             (" # dd", " # dd", "no command"),
-            ("dd if=a of=b; fs_mark -d x", "fs_mark", "`fs_mark`"),
+            ("dd if=a of=b; tiobench -d x", "tiobench", "`tiobench`"),
             ("dd if=a of=b &", "dd if=a of=b &", "background"),
             ("dd if=a of=b & wait 1", "wait 1", "operands"),
             ("dd if=a of=b && wait", "wait", "&&"),

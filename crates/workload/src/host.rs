@@ -3,6 +3,7 @@
 //! Every program is written once against [`Host`]; the virtual, live and kernel worlds implement
 //! it. Lengths and offsets are bytes; times are nanoseconds.
 
+use crate::command::{Command, Report};
 use std::future::Future;
 
 /// A descriptor of an open file, meaningful only to the host that returned it.
@@ -164,6 +165,10 @@ pub trait Host {
     fn truncate(&self, fd: Fd, len: u64) -> impl Future<Output = HostResult<()>>;
     /// fsync(2), or fdatasync(2) with `data_only`.
     fn sync(&self, fd: Fd, data_only: bool) -> impl Future<Output = HostResult<()>>;
+    /// sync(2): returns when everything that was dirty is on the device.
+    fn sync_all(&self) -> impl Future<Output = HostResult<()>>;
+    /// mkdir(2). Parents need not exist; an existing directory is [`HostError::Exists`].
+    fn mkdir(&self, path: &str) -> impl Future<Output = HostResult<()>>;
     /// unlink(2).
     fn unlink(&self, path: &str) -> impl Future<Output = HostResult<()>>;
     /// mmap(2) of `len` bytes, a multiple of 4096, with advice.
@@ -193,6 +198,11 @@ pub trait Host {
             "asking for the memory's size".to_owned(),
         ))
     }
+    /// gettimeofday(2): microseconds since the epoch. Costs what the call costs.
+    fn gettimeofday(&self) -> u64;
+    /// fork(2) of a process for each command, and wait(2) until all have ended. The reports are in
+    /// the order of the commands. A host has as many processes as [`Command::children`] says.
+    fn fork(&self, children: Vec<Command>) -> impl Future<Output = HostResult<Vec<Report>>>;
     /// Burn `ns` of CPU time in user mode.
     fn compute(&self, ns: u64) -> impl Future<Output = ()>;
     /// Sleep for `ns`.

@@ -10,6 +10,7 @@ mod arithmetic;
 pub mod command;
 pub mod dd;
 pub mod fio;
+pub mod fs_mark;
 pub mod host;
 pub mod measure;
 pub mod mmap_strm;

@@ -1,9 +1,11 @@
 //! A host in memory for tests: real contents, no waiting, faults on request.
 
+use crate::command::{Command, Report, Script};
 use crate::host::{Fd, Host, HostError, HostResult, OpenFlags};
+use crate::session::Session;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::pin::pin;
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 /// Runs a future that never waits for anything.
@@ -13,6 +15,8 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         Poll::Pending => panic!("the memory host never waits"),
     }
 }
+
+type Boxed<'a> = Pin<Box<dyn Future<Output = HostResult<Report>> + 'a>>;
 
 #[derive(Debug, Clone)]
 struct OpenFile {
@@ -25,6 +29,7 @@ struct OpenFile {
 #[derive(Default)]
 pub(crate) struct MemoryHost {
     files: RefCell<BTreeMap<String, Vec<u8>>>,
+    dirs: RefCell<BTreeSet<String>>,
     open: RefCell<Vec<Option<OpenFile>>>,
     clock: Cell<u64>,
     /// One line a call, such as `read 0 512 -> 512`.
@@ -37,6 +42,8 @@ pub(crate) struct MemoryHost {
     pub(crate) longest_write: Cell<u64>,
     /// Reads at or after this position fail; 0: none does.
     pub(crate) bad_from: Cell<u64>,
+    /// Microseconds from the epoch to the start.
+    pub(crate) epoch: Cell<u64>,
     /// How long a file can get; 0: any.
     pub(crate) space: Cell<u64>,
 }
@@ -254,6 +261,32 @@ impl Host for MemoryHost {
         let call = if data_only { "fdatasync" } else { "fsync" };
         self.note(format!("{call} {}", self.file(fd).path));
         Ok(())
+    }
+
+    async fn sync_all(&self) -> HostResult<()> {
+        self.note("sync".to_owned());
+        Ok(())
+    }
+
+    async fn mkdir(&self, path: &str) -> HostResult<()> {
+        self.note(format!("mkdir {path}"));
+        if self.dirs.borrow_mut().insert(path.to_owned()) {
+            Ok(())
+        } else {
+            Err(HostError::Exists(path.to_owned()))
+        }
+    }
+
+    fn gettimeofday(&self) -> u64 {
+        self.epoch.get() + self.clock.get() / 1000
+    }
+
+    /// One after the other; each in a box, as a program that forks runs inside a program.
+    async fn fork(&self, children: Vec<Command>) -> HostResult<Vec<Report>> {
+        self.note(format!("fork {}", children.len()));
+        let session = Session::new(&Script::default());
+        let run = |c: &Command| block_on(Box::pin(c.run(self, &session)) as Boxed<'_>);
+        children.iter().map(run).collect()
     }
 
     async fn unlink(&self, path: &str) -> HostResult<()> {

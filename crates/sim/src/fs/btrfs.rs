@@ -79,7 +79,7 @@ pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
 
 /// New blocks for a run of dirty pages, whatever they had.
 pub(super) fn copy_on_write(fs: &Fs, mapping: u32, index: u32, len: u32) -> Option<(u64, u32)> {
-    let block = fs.take_blocks(len)?;
+    let (block, len) = fs.take_blocks(len)?;
     fs.with_extents(mapping, |list| {
         // Cut what is overwritten out of the old extents.
         let (from, to) = (u64::from(index), u64::from(index) + u64::from(len));
@@ -119,7 +119,7 @@ pub(super) async fn extent_written<const T: bool>(mm: &SimMm<T>, pages: u32) {
 }
 
 /// Searches to the rightmost leaf of a tree and adds `bytes` there.
-async fn insert<const T: bool>(mm: &SimMm<T>, tree: usize, bytes: u32) {
+pub(super) async fn insert<const T: bool>(mm: &SimMm<T>, tree: usize, bytes: u32) {
     let state = &mm.world.fs.btrfs;
     let t = &state.trees[tree];
     // A full leaf splits; so does a full node above it.

@@ -8,12 +8,16 @@
 //! after each commit the flusher chases the end of the file, and what lies before waits until
 //! nothing new is found there.
 
-use super::{DEVICE, Fs, SimMm, Walk, write_cache_pages};
+use super::{Ahead, DEVICE, Fs, FsError, METADATA_BLOCKS, SimMm, Walk};
+use super::{metadata_page, write_cache_pages};
 use crate::params::Params;
 use crate::spec::FsKind;
+use mm::mapping::MappingKind;
 use mm::pagecache::Tag;
+use mm::trace::TrackPath;
 use mm::world::{Cost, World, WritebackControl};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 /// The journal's place and length in blocks (128 MiB, mke2fs's choice).
 const JOURNAL_START: u64 = 1024;
@@ -24,6 +28,23 @@ const COMMIT_BLOCKS: u32 = 8;
 /// ext4's `max_writeback_mb_bump`: 128 MiB in pages.
 const MAX_BUMP: u32 = 32_768;
 
+/// Inode tables behind the journal, one a group: a bitmap, then 256 bytes an inode.
+const TABLE_START: u64 = JOURNAL_START + JOURNAL_LENGTH;
+const TABLE_BLOCKS: u64 = 512;
+const INODES_OF_BLOCK: u64 = 16;
+/// Groups whose tables fit the front of the disk.
+pub(super) const TABLE_GROUPS: u32 = ((METADATA_BLOCKS - TABLE_START) / TABLE_BLOCKS) as u32;
+
+/// The block of a group's inode bitmap.
+pub(super) fn bitmap_block(group: u32) -> u64 {
+    TABLE_START + u64::from(group % TABLE_GROUPS) * TABLE_BLOCKS
+}
+
+/// The block of an inode.
+pub(super) fn table_block(group: u32, number: u64) -> u64 {
+    bitmap_block(group) + 1 + number / INODES_OF_BLOCK % (TABLE_BLOCKS - 1)
+}
+
 /// A journal (and, for XFS, its log's head).
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -31,6 +52,12 @@ pub(super) struct Journal {
     interval: u64,
     /// Files with blocks allocated in the running transaction.
     inodes: RefCell<Vec<u32>>,
+    /// Metadata blocks changed in the running transaction.
+    blocks: RefCell<BTreeSet<u64>>,
+    /// Metadata blocks that were ever in use: they must be read when they are not cached.
+    known: RefCell<BTreeSet<u64>>,
+    /// The block device's own mapping.
+    device_file: Cell<u32>,
     busy: Cell<bool>,
 }
 
@@ -40,6 +67,9 @@ impl Journal {
             head: Cell::new(0),
             interval: p.journal_commit_interval as u64,
             inodes: RefCell::new(Vec::new()),
+            blocks: RefCell::default(),
+            known: RefCell::default(),
+            device_file: Cell::new(0),
             busy: Cell::new(false),
         }
     }
@@ -53,6 +83,59 @@ impl Journal {
         };
         self.head.set(at + n);
         at
+    }
+}
+
+pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
+    let fs = &mm.world.fs;
+    let device = mm.new_mapping(MappingKind::BlockDevice, fs.bdi.get());
+    fs.journal
+        .device_file
+        .set(device.expect("room for the device's file"));
+}
+
+/// A metadata block changes: its page of the block device is dirty and accessed, and the running
+/// transaction has it. A `fresh` block holds nothing yet.
+pub(super) async fn change_block<const T: bool>(
+    mm: &SimMm<T>,
+    block: u64,
+    fresh: bool,
+) -> Result<(), FsError> {
+    let journal = &mm.world.fs.journal;
+    let first = journal.known.borrow_mut().insert(block);
+    let path = TrackPath::FsMetadata;
+    let device = journal.device_file.get();
+    let page = metadata_page(mm, device, block as u32, fresh || first, path).await;
+    let pfn = page.ok_or(FsError::OutOfMemory)?;
+    mm.mark_page_accessed(pfn, path);
+    mm.set_page_dirty(pfn, path);
+    journal.blocks.borrow_mut().insert(block);
+    mm.world.relax().await;
+    Ok(())
+}
+
+/// The dirty run from a page on, at most 8 MiB, and, while the file is open for writing, the rest
+/// of an aligned chunk: 2 MiB of a file of up to 4 MiB, 4 of one of up to 8, 8 of a longer one
+/// (`ext4_mb_normalize_request`). A file of up to 1 MiB gets a power of two.
+pub(super) fn ahead<const T: bool>(mm: &SimMm<T>, mapping: u32, first: u32, open: bool) -> Ahead {
+    const MIB: u64 = 256;
+    let run = mm.tagged_run(mapping, Tag::Dirty, first, (8 * MIB) as u32);
+    let need = run.max(1);
+    if !open {
+        return Ahead { need, want: need };
+    }
+    let size = mm.mappings[mapping as usize].size.get().div_ceil(4096);
+    let end = u64::from(first) + u64::from(need);
+    let chunk = match size.max(end) {
+        size if size <= MIB => size.next_power_of_two().max(4),
+        size if size <= 4 * MIB => 2 * MIB,
+        size if size <= 8 * MIB => 4 * MIB,
+        _ => 8 * MIB,
+    };
+    let want = end.next_multiple_of(chunk) - u64::from(first);
+    Ahead {
+        need,
+        want: want.min(u64::from(u32::MAX)) as u32,
     }
 }
 
@@ -83,17 +166,19 @@ pub(super) async fn commit<const T: bool>(mm: &SimMm<T>, force: bool) -> bool {
         return true; // the commit under way takes this one's changes along
     }
     let inodes = std::mem::take(&mut *fs.journal.inodes.borrow_mut());
-    if inodes.is_empty() && !force {
+    let changed = std::mem::take(&mut *fs.journal.blocks.borrow_mut()).len() as u64;
+    if inodes.is_empty() && changed == 0 && !force {
         fs.journal.busy.set(false);
         return true;
     }
     for inode in inodes {
         submit_data(mm, inode).await;
     }
-    let at = fs.journal.advance(u64::from(COMMIT_BLOCKS), JOURNAL_LENGTH);
+    let blocks = (u64::from(COMMIT_BLOCKS) + changed).min(JOURNAL_LENGTH);
+    let at = fs.journal.advance(blocks, JOURNAL_LENGTH);
     let ok = mm
         .world
-        .write_raw(DEVICE, JOURNAL_START + at, COMMIT_BLOCKS, true)
+        .write_raw(DEVICE, JOURNAL_START + at, blocks as u32, true)
         .await;
     fs.journal.busy.set(false);
     ok

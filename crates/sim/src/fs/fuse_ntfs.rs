@@ -21,14 +21,30 @@ const FUSE_MAX_RATIO: u32 = 1;
 /// The first block of the cluster bitmap; one page of it covers 32768 clusters.
 const BITMAP_START: u64 = 512;
 const CLUSTERS_PER_BITMAP_PAGE: u64 = 8 * 4096;
+/// Where the master file table and the directories' index blocks are; records are 1 KiB.
+const MFT_START: u64 = 16_384;
+const RECORDS_OF_PAGE: u64 = 4;
+const INDEX_START: u64 = 8192;
+const INDEX_PAGES: u64 = 8192;
+const MFT_PAGES: u64 = METADATA_BLOCKS - MFT_START;
 
 #[derive(Debug, Clone, Copy)]
 struct Request {
-    mapping: u32,
-    index: u32,
-    pages: u32,
-    bytes: u64,
+    what: Ask,
     task: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Ask {
+    /// Write pages of a file.
+    Write {
+        mapping: u32,
+        index: u32,
+        pages: u32,
+        bytes: u64,
+    },
+    /// Change a file record and an index block, both pages of the device.
+    Names { record: u64, index: u64 },
 }
 
 /// The connection to the daemon.
@@ -100,26 +116,46 @@ pub(super) async fn write<const T: bool>(
             mm.mark_page_accessed(pfn, TrackPath::BufferedWrite);
             mm.world.relax().await;
         }
-        let task = mm.world.task();
-        let reply = mm.world.queue_base + own_queue::TASK + task;
-        let ticket = mm.world.sched.ticket(reply);
-        fuse.requests.borrow_mut().push_back(Request {
+        let what = Ask::Write {
             mapping,
             index: first,
             pages,
             bytes: upto - at,
-            task,
-        });
-        mm.world.charge(Cost::Syscall, 2);
-        mm.world
-            .sched
-            .wake(mm.world.queue_base + own_queue::FUSE_REQUEST);
-        mm.world.waits_for(Waits::Server);
-        mm.world.sched.wait(reply, ticket, None).await;
-        if fuse.failed.replace(false) {
-            return Err(FsError::OutOfMemory);
-        }
+        };
+        ask(mm, what).await?;
         at = upto;
+    }
+    Ok(())
+}
+
+/// A file was made or removed.
+pub(super) async fn change_names<const T: bool>(
+    mm: &SimMm<T>,
+    dir: u64,
+    number: u64,
+) -> Result<(), FsError> {
+    let what = Ask::Names {
+        record: MFT_START + number / RECORDS_OF_PAGE % MFT_PAGES,
+        index: INDEX_START + dir % INDEX_PAGES,
+    };
+    ask(mm, what).await
+}
+
+/// Hands the daemon a request and waits for its answer.
+async fn ask<const T: bool>(mm: &SimMm<T>, what: Ask) -> Result<(), FsError> {
+    let fuse = &mm.world.fs.fuse;
+    let task = mm.world.task();
+    let reply = mm.world.queue_base + own_queue::TASK + task;
+    let ticket = mm.world.sched.ticket(reply);
+    fuse.requests.borrow_mut().push_back(Request { what, task });
+    mm.world.charge(Cost::Syscall, 2);
+    mm.world
+        .sched
+        .wake(mm.world.queue_base + own_queue::FUSE_REQUEST);
+    mm.world.waits_for(Waits::Server);
+    mm.world.sched.wait(reply, ticket, None).await;
+    if fuse.failed.replace(false) {
+        return Err(FsError::OutOfMemory);
     }
     Ok(())
 }
@@ -136,7 +172,7 @@ pub(super) async fn daemon<const T: bool>(mm: &SimMm<T>) {
             continue;
         };
         mm.world.charge(Cost::Syscall, 2);
-        if !serve(mm, r).await {
+        if !serve(mm, r.what).await {
             fuse.failed.set(true);
         }
         mm.world
@@ -146,14 +182,25 @@ pub(super) async fn daemon<const T: bool>(mm: &SimMm<T>) {
     }
 }
 
-async fn serve<const T: bool>(mm: &SimMm<T>, r: Request) -> bool {
+async fn serve<const T: bool>(mm: &SimMm<T>, what: Ask) -> bool {
     let fs = &mm.world.fs;
-    let (mut index, end) = (r.index, r.index + r.pages);
+    let (mapping, mut index, end, bytes) = match what {
+        Ask::Write {
+            mapping,
+            index,
+            pages,
+            bytes,
+        } => (mapping, index, index + pages, bytes),
+        Ask::Names { record, index } => {
+            return device_write(mm, record, 1, 1024, TrackPath::FsMetadata).await
+                && device_write(mm, index, 1, 4096, TrackPath::FsMetadata).await;
+        }
+    };
     // The request's data is copied into the daemon, and from there into the device's pages.
-    mm.world.charge_part(Cost::Copy, r.bytes, 4096);
+    mm.world.charge_part(Cost::Copy, bytes, 4096);
     while index < end {
-        let fresh = fs.mapped(r.mapping, index).is_none();
-        let Some((block, n)) = fs.map_run(r.mapping, index, end - index) else {
+        let fresh = fs.mapped(mapping, index).is_none();
+        let Some((block, n)) = fs.map_run(mapping, index, end - index) else {
             return false;
         };
         if fresh {

@@ -1,6 +1,6 @@
 //! XFS: delayed allocation, refuses direct reclaim, clusters around a page that kswapd asks for.
 
-use super::{BATCH, DEVICE, SimMm, write_run};
+use super::{Ahead, BATCH, DEVICE, SimMm, names, write_run};
 use mm::pagecache::Tag;
 use mm::world::WritebackControl;
 
@@ -10,20 +10,59 @@ const LOG_BLOCKS: u32 = 8;
 const LOG_START: u64 = 1024;
 const LOG_LENGTH: u64 = 32_768;
 
-/// Every interval the log is forced: sizes and extents changed by writeback reach the disk.
+/// The longest extent (`MAXEXTLEN`).
+const MAX_EXTENT: u32 = (1 << 21) - 1;
+/// The least preallocation behind the end of a file: 64 KiB.
+const LEAST_PREALLOCATION: u32 = 16;
+
+/// Allocation groups that mkfs.xfs makes (`calc_default_ag_geometry`): at most 1 TiB each; of one
+/// disk four, of an array 8, 16 from 8 GiB and 32 from 512 GiB on.
+pub(super) fn groups(blocks: u64, array: bool) -> u64 {
+    const GIB: u64 = 1 << 18;
+    let groups = match blocks {
+        _ if !array => 4,
+        0..0x20_0000 => 8,
+        0x20_0000..0x800_0000 => 16,
+        _ => 32,
+    };
+    groups.max(blocks.div_ceil(1024 * GIB))
+}
+
+/// The delayed extent from a page on, which is converted as a whole; if it reaches the end of a
+/// file that is open for writing, with preallocation of the file's size rounded down to a power
+/// of two (`xfs_iomap_prealloc_size`), while a twentieth of the disk is free.
+pub(super) fn ahead<const T: bool>(mm: &SimMm<T>, mapping: u32, first: u32, open: bool) -> Ahead {
+    let need = mm.tagged_run(mapping, Tag::Dirty, first, MAX_EXTENT).max(1);
+    let size = mm.mappings[mapping as usize].size.get().div_ceil(4096);
+    let mut want = need;
+    if open && u64::from(first) + u64::from(need) >= size {
+        let size = size.clamp(1, u64::from(MAX_EXTENT)) as u32;
+        let behind = (1u32 << size.ilog2()).max(LEAST_PREALLOCATION);
+        if u64::from(behind) < mm.world.fs.free_blocks() / 20 {
+            want = need.saturating_add(behind).min(MAX_EXTENT);
+        }
+    }
+    Ahead { need, want }
+}
+
+/// Every interval the log is forced: sizes and extents changed by writeback reach the disk. Then
+/// what names changed is written in place.
 pub(super) async fn log_worker<const T: bool>(mm: &SimMm<T>) {
     loop {
         mm.world.sched.sleep_ticks(mm.world.fs.log_interval).await;
         force_log(mm).await;
+        names::write_in_place(mm).await;
     }
 }
 
 /// One log write at the log's head. Returns whether it succeeded.
 pub(super) async fn force_log<const T: bool>(mm: &SimMm<T>) -> bool {
     let fs = &mm.world.fs;
-    let at = fs.journal.advance(u64::from(LOG_BLOCKS), LOG_LENGTH);
+    let blocks = u64::from(LOG_BLOCKS) + fs.names.take_log_bytes().div_ceil(4096);
+    let blocks = blocks.min(LOG_LENGTH);
+    let at = fs.journal.advance(blocks, LOG_LENGTH);
     mm.world
-        .write_raw(DEVICE, LOG_START + at, LOG_BLOCKS, true)
+        .write_raw(DEVICE, LOG_START + at, blocks as u32, true)
         .await
 }
 

@@ -1,0 +1,263 @@
+//! Where on the disk blocks are taken.
+//!
+//! Free space is one map of extents. What differs between filesystems is where they begin to look
+//! and how much they take at a time, and that decides whether files written side by side lie side
+//! by side or through each other:
+//!
+//! - **xfs** cuts the disk into allocation groups. Directories rotate over them
+//!   (`xfs_ialloc_next_ag`), a file's blocks come from its directory's group. A delayed extent is
+//!   converted as a whole, with speculative preallocation of up to the file's size behind its end
+//!   (`xfs_iomap_prealloc_size`); the last close gives back what lies behind the end.
+//! - **ext4** gives a file of more than 64 KiB the place where its last such allocation ended,
+//!   whatever the directory (`EXT4_MB_STREAM_ALLOC`), and takes aligned chunks of 2, 4 or 8 MiB
+//!   while the file is open (`ext4_mb_normalize_request`); the last close gives back the rest.
+//! - **ext3**, **btrfs** and **fuse-ntfs** here take what is asked for behind the last allocation.
+//!
+//! So files written at the same time to different directories go to different groups on xfs, and
+//! to neighbouring chunks on ext4.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Below it a rest at the end of a group is not worth a look: 64 KiB.
+const SMALL: u64 = 16;
+
+/// Blocks of a disk.
+#[derive(Debug)]
+pub(super) struct Space {
+    /// Free extents: first block and the block behind the last.
+    free: RefCell<BTreeMap<u64, u64>>,
+    /// Blocks that no file has, those set aside for one included.
+    unused: Cell<u64>,
+    groups: u64,
+    group_blocks: u64,
+    /// Where the last allocation of the stream began.
+    stream: Cell<u64>,
+    rotor: Cell<u64>,
+}
+
+impl Space {
+    /// A disk of `capacity` blocks in `groups` groups, free from `start` on.
+    pub fn new(start: u64, capacity: u64, groups: u64) -> Self {
+        let groups = groups.max(1);
+        let mut free = BTreeMap::new();
+        if start < capacity {
+            free.insert(start, capacity);
+        }
+        Self {
+            free: RefCell::new(free),
+            unused: Cell::new(capacity.saturating_sub(start)),
+            groups,
+            group_blocks: capacity.div_ceil(groups).max(1),
+            stream: Cell::new(start),
+            rotor: Cell::new(0),
+        }
+    }
+
+    /// Blocks that no file has.
+    pub fn unused(&self) -> u64 {
+        self.unused.get()
+    }
+
+    /// Blocks set aside became a file's.
+    pub fn used(&self, blocks: u32) {
+        self.unused.set(self.unused.get() - u64::from(blocks));
+    }
+
+    /// The group of a new directory: the next one.
+    pub fn next_group(&self) -> u32 {
+        let g = self.rotor.get();
+        self.rotor.set((g + 1) % self.groups);
+        g as u32
+    }
+
+    /// Where a group begins.
+    pub fn first_block(&self, group: u32) -> u64 {
+        self.blocks_of(u64::from(group)).start
+    }
+
+    fn blocks_of(&self, group: u64) -> Range<u64> {
+        group * self.group_blocks..(group + 1) * self.group_blocks
+    }
+
+    /// The first place at or behind `goal`, then from the start of `within`, with `len` free
+    /// blocks.
+    fn first_fit(&self, goal: u64, within: &Range<u64>, len: u64) -> Option<u64> {
+        let free = self.free.borrow();
+        let goal = goal.clamp(within.start, within.end);
+        let look = |from: u64, to: u64| {
+            let before = free.range(..from).next_back();
+            let at_from = before
+                .filter(|(_, end)| **end > from)
+                .map(|(_, &end)| (from, end));
+            let behind = free.range(from..to).map(|(&start, &end)| (start, end));
+            at_from
+                .into_iter()
+                .chain(behind)
+                .find(|&(start, end)| end.min(within.end) >= start + len)
+                .map(|(start, _)| start)
+        };
+        look(goal, within.end).or_else(|| look(within.start, goal))
+    }
+
+    /// The longest free run in a range.
+    fn longest(&self, within: &Range<u64>) -> Option<(u64, u64)> {
+        let free = self.free.borrow();
+        let before = free.range(..within.start).next_back();
+        before
+            .into_iter()
+            .chain(free.range(within.clone()))
+            .map(|(&s, &e)| (s.max(within.start), e.min(within.end)))
+            .filter(|(s, e)| s < e)
+            .max_by_key(|(s, e)| (e - s, std::cmp::Reverse(*s)))
+            .map(|(s, e)| (s, e - s))
+    }
+
+    fn cut(&self, start: u64, len: u64) {
+        let mut free = self.free.borrow_mut();
+        let (&from, &end) = free.range(..=start).next_back().expect("free blocks");
+        assert!(start + len <= end, "blocks {start}+{len} are not free");
+        free.remove(&from);
+        if from < start {
+            free.insert(from, start);
+        }
+        if start + len < end {
+            free.insert(start + len, end);
+        }
+    }
+
+    /// Gives back blocks that were set aside.
+    pub fn put_back(&self, block: u64, blocks: u32) {
+        if blocks == 0 {
+            return;
+        }
+        let (mut start, mut end) = (block, block + u64::from(blocks));
+        let mut free = self.free.borrow_mut();
+        if let Some((&s, &e)) = free.range(..=start).next_back() {
+            assert!(e <= start, "block {start} is free already");
+            if e == start {
+                free.remove(&s);
+                start = s;
+            }
+        }
+        if let Some((&s, &e)) = free.range(end..).next()
+            && s == end
+        {
+            free.remove(&s);
+            end = e;
+        }
+        free.insert(start, end);
+    }
+
+    /// Sets aside up to `want` blocks of a group, or of the next one that has `need`, at or behind
+    /// `goal` if it lies in the group. Returns the first block and how many.
+    pub fn take_in_group(&self, group: u32, goal: u64, want: u32, need: u32) -> Option<(u64, u32)> {
+        let (want, need) = (u64::from(want.max(need)), u64::from(need));
+        for g in 0..self.groups {
+            let within = self.blocks_of((u64::from(group) + g) % self.groups);
+            let goal = if within.contains(&goal) {
+                goal
+            } else {
+                within.start
+            };
+            let rest = || self.longest(&within).filter(|r| r.1 >= SMALL.min(need));
+            let fit = |len| self.first_fit(goal, &within, len).map(|b| (b, len));
+            if let Some((block, len)) = fit(want).or_else(|| fit(need)).or_else(rest) {
+                return Some(self.took(block, len.min(want)));
+            }
+        }
+        None
+    }
+
+    /// Sets aside up to `want` blocks behind the last allocation, at least `need` if so many lie
+    /// together. Returns the first block and how many.
+    pub fn take_in_stream(&self, want: u32, need: u32) -> Option<(u64, u32)> {
+        let (want, need) = (u64::from(want.max(need)), u64::from(need));
+        let all = 0..u64::MAX;
+        let goal = self.stream.get();
+        let fit = |len| self.first_fit(goal, &all, len).map(|b| (b, len));
+        let found = fit(want)
+            .or_else(|| fit(need))
+            .or_else(|| self.longest(&all));
+        let (block, len) = found?;
+        let took = self.took(block, len.min(want));
+        self.stream.set(took.0);
+        Some(took)
+    }
+
+    fn took(&self, block: u64, len: u64) -> (u64, u32) {
+        self.cut(block, len);
+        (block, len as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_stream_goes_on_where_it_was() {
+        let s = Space::new(100, 1000, 1);
+        assert_eq!(s.take_in_stream(50, 10), Some((100, 50)));
+        assert_eq!(s.take_in_stream(50, 10), Some((150, 50)));
+        // The rest of the last chunk comes back and is used next.
+        s.put_back(160, 40);
+        assert_eq!(s.take_in_stream(8, 8), Some((160, 8)));
+        // What is left is shorter than wanted, and longer than needed.
+        assert_eq!(s.take_in_stream(900, 832), Some((168, 832)));
+        assert_eq!(s.take_in_stream(1, 1), None);
+    }
+
+    #[test]
+    fn groups_keep_apart_and_overflow_into_the_next() {
+        let s = Space::new(100, 1000, 4);
+        assert_eq!([s.next_group(), s.next_group()], [0, 1]);
+        assert_eq!(s.take_in_group(0, 0, 20, 20), Some((100, 20)));
+        assert_eq!(s.take_in_group(1, 0, 20, 20), Some((250, 20)));
+        // Behind its last block, up to the end of the group, then in the next.
+        assert_eq!(s.take_in_group(0, 120, 500, 200), Some((120, 130)));
+        assert_eq!(s.take_in_group(0, 250, 500, 200), Some((270, 200)));
+        // A rest that is too small is left for others.
+        assert_eq!(s.take_in_group(1, 470, 25, 25), Some((470, 25)));
+        assert_eq!(s.take_in_group(1, 495, 25, 25), Some((500, 25)));
+        assert_eq!(s.take_in_group(1, 495, 5, 5), Some((495, 5)));
+    }
+
+    proptest! {
+        /// Nothing is handed out twice, and everything comes back as one extent.
+        #[test]
+        fn blocks_are_neither_lost_nor_given_twice(
+            steps in prop::collection::vec((0..4u32, 0..1200u64, 1..80u32, 1..40u32, any::<bool>()), 1..200),
+            groups in 1..5u64,
+        ) {
+            let s = Space::new(64, 1100, groups);
+            let mut held: Vec<(u64, u32)> = Vec::new();
+            for (group, goal, want, need, stream) in steps {
+                if goal % 3 == 0 && !held.is_empty() {
+                    let (block, len) = held.swap_remove(goal as usize % held.len());
+                    s.put_back(block, len);
+                }
+                let taken = if stream {
+                    s.take_in_stream(want, need)
+                } else {
+                    s.take_in_group(group % groups as u32, goal, want, need)
+                };
+                if let Some((block, len)) = taken {
+                    prop_assert!(len >= 1 && len <= want.max(need));
+                    prop_assert!(block >= 64 && block + u64::from(len) <= 1100);
+                    for &(b, l) in &held {
+                        prop_assert!(block + u64::from(len) <= b || b + u64::from(l) <= block);
+                    }
+                    held.push((block, len));
+                }
+            }
+            for (block, len) in held {
+                s.put_back(block, len);
+            }
+            let free: Vec<(u64, u64)> = s.free.borrow().iter().map(|(&a, &b)| (a, b)).collect();
+            prop_assert_eq!(free, vec![(64, 1100)]);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! fs_mark in the virtual world.
+
+mod common;
+
+use common::{ALL_FS, disk, machine, run, spec};
+use sim::spec::{DiskKind, FsKind, RunSpec, Size};
+use sim::{Outcome, RunResult};
+
+const MIB: f64 = 1_048_576.0;
+
+fn fs_mark(filesystem: FsKind, options: &str) -> RunSpec {
+    let mut m = machine(64);
+    m.disk = disk(DiskKind::Raid0);
+    m.disk.capacity = Size(64 << 30);
+    spec(m, filesystem, &format!("fs_mark {options}"))
+}
+
+fn metric(r: &RunResult, name: &str) -> f64 {
+    assert_eq!(r.outcome, Outcome::Completed, "{:?}", r.outcome);
+    r.metrics[name].value
+}
+
+/// Recounts every 50 ms, runs twice, and compares pages with bytes.
+#[test]
+fn four_processes_on_every_filesystem() {
+    let options = "-d a -d b -d c -d d -D 10 -N 5 -n 8 -L 3 -S0 -s 1048576";
+    for filesystem in ALL_FS {
+        let spec = fs_mark(filesystem, options);
+        let r = run(&spec);
+        assert_eq!(metric(&r, "files"), 96.0, "{filesystem:?}");
+        assert_eq!(metric(&r, "bytes"), 96.0 * MIB);
+        assert_eq!(metric(&r, "iterations"), 3.0);
+        // Each page is written once; what names change is far less.
+        let dirtied = r.counters["nr_dirtied"];
+        assert!(
+            (24_576..24_900).contains(&dirtied),
+            "{filesystem:?}: {dirtied}"
+        );
+        let wall = 96.0 / metric(&r, "elapsed");
+        let sum = metric(&r, "files_per_second_mean");
+        assert!(
+            sum > wall,
+            "{filesystem:?}: {sum} files/s, {wall} of the wall"
+        );
+        let [min, max] = ["min", "max"].map(|w| metric(&r, &format!("files_per_second_{w}")));
+        assert!(min <= sum && sum <= max);
+        let again = run(&spec);
+        assert_eq!((r.digest, &r.metrics), (again.digest, &again.metrics));
+    }
+}
+
+/// 3072 bytes in pieces of 1000 are one page, dirtied once.
+#[test]
+fn pages_follow_from_bytes() {
+    let pages = |options: &str| {
+        let r = run(&fs_mark(FsKind::Xfs, &format!("-d x -L 1 -S0 {options}")));
+        metric(&r, "files");
+        r.counters["nr_dirtied"]
+    };
+    assert_eq!(pages("-n 7 -s 3072 -w 1000"), 7);
+    assert_eq!(pages("-n 7 -s 8193 -w 4096"), 21);
+    assert_eq!(pages("-n 7 -s 0"), 0);
+    // Files that have one name are one file: its page is cut off and made again.
+    assert_eq!(pages("-n 7 -s 4096 -r 0"), 7);
+}
+
+fn left(r: &RunResult) -> [u64; 3] {
+    ["nr_dirty", "nr_writeback", "nr_file_pages"].map(|c| r.counters[c])
+}
+
+#[test]
+fn kept_files_stay_and_others_go() {
+    for filesystem in [FsKind::Xfs, FsKind::Ext4] {
+        let of = |keep| {
+            let r = run(&fs_mark(
+                filesystem,
+                &format!("-d x -n 10 -s 1048576 -S0 {keep}"),
+            ));
+            metric(&r, "files");
+            left(&r)
+        };
+        let ([_, _, kept], [dirty, writeback, gone]) = (of("-k"), of(""));
+        assert!(kept >= 2560, "{filesystem:?}: {kept} pages of kept files");
+        // What stays are pages of directories and inode tables.
+        assert!(dirty + writeback + gone < 16, "{filesystem:?}: {gone}");
+        let [_, _, looped] = of("-L 1");
+        assert!(looped >= 2560);
+    }
+}
+
+#[test]
+fn sync_methods_leave_nothing_dirty() {
+    for filesystem in [FsKind::Xfs, FsKind::Ext4] {
+        let mut elapsed = Vec::new();
+        for method in 0..=6 {
+            let options = format!("-d x -d y -n 6 -s 262144 -k -S{method}");
+            let r = run(&fs_mark(filesystem, &options));
+            let [dirty, writeback, _] = left(&r);
+            let busy = dirty + writeback;
+            if method == 0 {
+                assert!(busy >= 12 * 64, "{filesystem:?} -S0: {busy} pages");
+            } else {
+                // Of ext4, inode tables and directories wait for the flusher.
+                assert!(busy <= 16, "{filesystem:?} -S{method}: {busy} pages");
+            }
+            elapsed.push(metric(&r, "elapsed"));
+        }
+        let [none, inband, sync_first, .., sync_all] = elapsed[..] else {
+            panic!("{elapsed:?}")
+        };
+        assert!(
+            none < 0.1 && inband > 5.0 * none,
+            "{filesystem:?}: {elapsed:?}"
+        );
+        // One sync of everything costs fewer waits than an fsync of each file.
+        assert!(sync_first < inband && sync_first < sync_all, "{elapsed:?}");
+    }
+}
+
+/// User time is in names and clock reads, system time in the rest; both are less than the time of
+/// two CPUs.
+#[test]
+fn cpu_time_is_split() {
+    let options = "-d a -d b -n 20 -s 1048576 -S0 -L 2";
+    let r = run(&fs_mark(FsKind::Xfs, options));
+    let [user, system, elapsed] = ["user", "system", "elapsed"].map(|n| metric(&r, n));
+    // 80 files: 64 writes, open and close with two clock reads each, a name, and 3 reads more.
+    let clock = sim::Params::default().cost_gettimeofday * 1e-9;
+    let expected = 80.0 * (3e-6 + (66.0 * 2.0 + 1.0) * clock) + 4.0 * 3.0 * clock;
+    assert!(
+        (user / expected - 1.0).abs() < 1e-6,
+        "{user} s, {expected} s"
+    );
+    // 20 480 pages cost at least their copies.
+    let copies = 20_480.0 * sim::Params::default().cost_copy * 1e-9;
+    assert!(
+        system > copies && system < 3.0 * copies,
+        "{system} s, {copies} s"
+    );
+    assert!(user + system < 2.0 * elapsed);
+}
+
+/// More processes than a group of waiters, and far more files than were ever open.
+#[test]
+fn a_hundred_and_twenty_eight_processes() {
+    let dirs: String = (0..128).map(|i| format!("-d D{i} ")).collect();
+    for filesystem in [FsKind::Xfs, FsKind::Ext4] {
+        let options = format!("{dirs} -D 100 -N 1 -n 1 -L 3 -S0 -s 524288");
+        let r = run(&fs_mark(filesystem, &options));
+        assert_eq!(metric(&r, "files"), 384.0);
+        assert!(r.counters["nr_dirtied"] >= 384 * 128);
+    }
+}
+
+/// More files than the engine once had room for.
+#[test]
+fn seventy_thousand_files() {
+    let mut s = fs_mark(FsKind::Xfs, "-d x -D 100 -N 100 -n 70000 -L 1 -S0 -s 1");
+    s.check_ns = 0;
+    let r = run(&s);
+    assert_eq!(metric(&r, "files"), 70_000.0);
+    assert_eq!(r.counters["nr_dirtied"], 70_000);
+}
+
+#[test]
+fn the_clock_differs_between_seeds_and_a_full_disk_fails() {
+    let mut s = fs_mark(FsKind::Xfs, "-d x -D 100 -N 1 -n 2 -L 1 -S0 -s 4096");
+    let digest = |s: &RunSpec| run(s).digest;
+    let first = digest(&s);
+    s.seed = 8;
+    assert_ne!(digest(&s), first);
+    let mut s = fs_mark(FsKind::Ext4, "-d x -n 2000 -L 1 -S0 -s 2147483647");
+    s.machine.disk.capacity = Size(1 << 30);
+    match run(&s).outcome {
+        Outcome::Failed { error } => assert!(error.contains("no space"), "{error}"),
+        other => panic!("{other:?}"),
+    }
+}
