@@ -2,7 +2,7 @@
 //! 01 §6, 03 §§4-5 and 04 §§2, 8).
 //!
 //! A region is one mapping of one process: an array of page-table entries. An entry is 0 (never
-//! touched, or unmapped), `pfn << 3 | bits` with [`PRESENT`], or `(slot + 1) << 3` (swapped out).
+//! touched, or unmapped), `pfn << 3 | bits` with `PRESENT`, or `(slot + 1) << 3` (swapped out).
 //! Entries of anonymous pages are found by the page's own place (region, index); those of file
 //! pages by walking the regions of the file.
 //!
