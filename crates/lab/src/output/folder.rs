@@ -116,7 +116,7 @@ pub(super) fn write_formats(
 /// it, or nothing. An earlier results folder at `dir` is replaced.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_files(dir: &Path, files: &[File]) -> Result<(), OutputError> {
     replace(dir, |emit| {
         files.iter().try_for_each(|file| emit(file.clone()))
