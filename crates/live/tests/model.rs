@@ -419,3 +419,72 @@ fn pages_cut_away_beside_reclaim() {
     });
     assert!(STOLEN.load(SeqCst) > 0, "nothing was reclaimed");
 }
+
+/// Fills page 0 of file 0 and leaves it dirty.
+fn dirty_page(mm: &LiveMm) -> mm::Pfn {
+    task(mm, 0, file::write(mm, 0, 0, &[1; 4096])).expect("a write");
+    mm.find_page(0, 0).expect("a dirty page is cached")
+}
+
+/// A flusher and reclaim reach for the same dirty page: one of them writes it, at most.
+#[test]
+fn a_page_goes_under_writeback_once() {
+    static BY_RUN: AtomicU64 = AtomicU64::new(0);
+    static BY_RECLAIM: AtomicU64 = AtomicU64::new(0);
+    schedules(3000, 7, || {
+        let mm = machine(24, 1);
+        let pfn = dirty_page(&mm);
+        let others = Arc::clone(&mm);
+        let reclaim = shuttle::thread::spawn(move || {
+            let mm = &*others;
+            task(mm, 1, async {
+                if !mm.try_lock_page(pfn) {
+                    return;
+                }
+                let busy = mm.frames.has(pfn, mm::frame::flag::WRITEBACK);
+                let io = (!busy && mm.clear_page_dirty_for_io(pfn))
+                    .then(|| arena::Writeback::for_reclaim(mm, pfn));
+                mm.unlock_page(pfn);
+                if let Some(io) = io {
+                    BY_RECLAIM.fetch_add(1, SeqCst);
+                    io.end(false);
+                }
+            });
+        });
+        task(&mm, 0, async {
+            if let Some(io) = arena::Writeback::start(&mm, 0, 0, 1) {
+                BY_RUN.fetch_add(1, SeqCst);
+                io.end(false);
+            }
+        });
+        reclaim.join().expect("a thread");
+        mm.recount().expect("lists, indexes and counters agree");
+    });
+    assert!(BY_RUN.load(SeqCst) > 0 && BY_RECLAIM.load(SeqCst) > 0);
+}
+
+/// Whoever waits for a page that another cuts away is woken and finds that it is gone.
+#[test]
+fn a_waiter_for_a_page_that_is_cut_is_woken() {
+    static GONE: AtomicU64 = AtomicU64::new(0);
+    schedules(1500, 8, || {
+        let mm = machine(24, 1);
+        dirty_page(&mm);
+        let others = Arc::clone(&mm);
+        let reader = shuttle::thread::spawn(move || {
+            let mm = &*others;
+            task(mm, 1, async {
+                for _ in 0..3 {
+                    if arena::Locked::find(mm, 0, 0).await.is_none() {
+                        GONE.fetch_add(1, SeqCst);
+                    }
+                }
+            });
+        });
+        task(&mm, 0, mm.truncate_from(0, 0));
+        reader.join().expect("a thread");
+        assert!(mm.mapping_has_no_pages(0));
+        mm.recount().expect("lists, indexes and counters agree");
+    });
+    assert!(GONE.load(SeqCst) > 0, "no reader came after the cut");
+}
