@@ -123,7 +123,7 @@ fn sync_methods_leave_nothing_dirty() {
 fn cpu_time_is_split() {
     let options = "-d a -d b -n 20 -s 1048576 -S0 -L 2";
     let r = run(&fs_mark(FsKind::Xfs, options));
-    let [user, system, elapsed] = ["user", "system", "elapsed"].map(|n| metric(&r, n));
+    let [user, system, elapsed] = ["user_time", "system_time", "elapsed"].map(|n| metric(&r, n));
     // 80 files: 64 writes, open and close with two clock reads each, a name, and 3 reads more.
     let clock = sim::Params::default().cost_gettimeofday * 1e-9;
     let expected = 80.0 * (3e-6 + (66.0 * 2.0 + 1.0) * clock) + 4.0 * 3.0 * clock;
