@@ -591,7 +591,6 @@ fn gather<const T: bool>(
             },
         );
     }
-    if progress.started.get().is_some() {}
     for report in progress.reports.borrow().iter() {
         for (name, unit, value) in &report.metrics {
             if name != "elapsed" {
