@@ -120,7 +120,8 @@ pub fn parse(
     let time_limit: f64 = optional(table, "time_limit_s")?.unwrap_or(86_400.0);
     at.seconds(&["time_limit_s"], time_limit, 1e7)?;
 
-    let tables = table.get("policies");
+    let tables = policy::tables(table.get("policies"), files)?;
+    let tables = tables.as_ref();
     policy::check_all(tables)?;
     let runs = required(&root, table, "workload", "a table with `command`")?;
     let folder = Path::new(source.name()).parent().unwrap_or(Path::new(""));
@@ -271,6 +272,8 @@ impl Parts {
                             cells.push(Cell {
                                 axes,
                                 machine: machine.name.clone(),
+                                workload: workload.name.clone(),
+                                threads: workload.threads.clone(),
                                 filesystem: filesystem.name().into(),
                                 policy: policy.name.clone(),
                                 baseline: i == 0,

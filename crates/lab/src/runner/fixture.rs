@@ -18,6 +18,8 @@ pub fn experiment(iterations: u32) -> Experiment {
                     ("policy".into(), (*policy).into()),
                 ],
                 machine: "tiny".into(),
+                workload: String::new(),
+                threads: String::new(),
                 filesystem: filesystem.name().into(),
                 policy: (*policy).into(),
                 baseline: i == 0,
