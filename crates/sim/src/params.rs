@@ -2,6 +2,7 @@
 //! fitted to, if any.
 
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// A row of the parameter table.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -79,6 +80,12 @@ params! {
     cost_close: "ns" = 500.0, 1.0 => 1e6, "close beside the system call: the other part of lmbench open/close";
     cost_fork: "ns" = 120000.0, 1000.0 => 1e7, "fork, exit and wait of a small process: lmbench lat_proc fork, 100 to 150 us in 2011";
     cost_gettimeofday: "ns" = 50.0, 1.0 => 1e5, "gettimeofday in user mode (vsyscall, TSC); 1 to 2 us where the clock is the HPET";
+    cost_trace_event: "ns" = 1000.0, 0.0 => 1e6, "recording one trace event in the ring buffer, with monitors: 0.5 to 1 us on hardware of 2009 to 2011 (LWN, ftrace articles)";
+    cost_trace_read: "ns" = 10000.0, 0.0 => 1e7, "formatting one trace event and reading it by a script, with monitors";
+    monitor_tools: "processes" = 5.0, 1.0 => 16.0, "vmstat, iostat, top, a sampler of /proc and the trace reader, with monitors";
+    monitor_memory: "bytes" = 104857600.0, 4096.0 => 1073741824.0, "anonymous memory of the monitors together: some MB each, more for scripts";
+    monitor_interval: "ns" = 1e10, 1e6 => 1e12, "pause between two samples: the harness's default of 10 s";
+    monitor_sample: "ns" = 2e7, 0.0 => 1e10, "CPU time of a sample: some hundred small files of /proc, 50 us each";
     boot_offset: "ns" = 3.15e16, 1.0 => 1e17, "the wall clock's reading at boot differs between runs by up to so much, from 2011 on: a year";
     // Scheduler.
     quantum: "ns" = 10000.0, 100.0 => 1e6, "design: how far one CPU may lead another";
@@ -169,6 +176,16 @@ params! {
 }
 
 impl Params {
+    /// These parameters with some of them changed. Names and ranges were checked where they were
+    /// read.
+    pub fn with(&self, own: &BTreeMap<String, f64>) -> Self {
+        let mut params = self.clone();
+        for (name, value) in own {
+            let _ = params.set(name, *value);
+        }
+        params
+    }
+
     /// Sets a parameter.
     ///
     /// # Errors
