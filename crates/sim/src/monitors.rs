@@ -12,6 +12,9 @@ use crate::rng::Rng;
 use mm::mmap::{Advice, Backing, Touched};
 use mm::world::World;
 
+/// Pages that are used one after the other: an arena or a table of the sampler's.
+const RUN: u32 = 64;
+
 /// One sampler of a run.
 pub struct Monitor {
     nth: u64,
@@ -47,7 +50,8 @@ impl Monitor {
         let Some(memory) = mm.new_region(Backing::Anon, self.pages.max(1), Advice::Normal) else {
             return;
         };
-        let mut order: Vec<u32> = (0..self.pages).collect();
+        let runs = self.pages.div_ceil(RUN);
+        let mut order: Vec<u32> = (0..runs).collect();
         let mut read = mm.world.watched.get();
         // They do not all start at once.
         mm.world
@@ -58,8 +62,8 @@ impl Monitor {
             for i in (1..order.len()).rev() {
                 order.swap(i, self.rng.below(i as u64 + 1) as usize);
             }
-            for &page in &order {
-                if mm.touch(memory, page, true).await != Touched::Ok {
+            for page in order.iter().flat_map(|run| run * RUN..(run + 1) * RUN) {
+                if page < self.pages && mm.touch(memory, page, true).await != Touched::Ok {
                     return;
                 }
                 mm.world.relax().await;

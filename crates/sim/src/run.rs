@@ -2,7 +2,7 @@
 
 use crate::Control;
 use crate::account::{TaskClass, TaskTime};
-use crate::block::Queue;
+use crate::block::{Queue, Volume};
 use crate::fs::{self, Fs, SimMm};
 use crate::host::{Forks, Namespace, TaskHost};
 use crate::monitors::Monitor;
@@ -131,18 +131,28 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
         Rng::new(spec.seed, "wake-up latency"),
     );
     let mut wear = Rng::new(spec.seed, "disk");
-    let queue = |d: &crate::spec::DiskSpec, label: &str, wear: &mut Rng| {
-        (
-            Queue::new(d, &d.params(p), wear),
-            Rng::new(spec.seed, label),
-        )
+    let (mut devices, mut volumes) = (Vec::new(), Vec::new());
+    let mut attach = |d: &crate::spec::DiskSpec, label: &str| {
+        let own = d.params(p);
+        let (volume, disks) = Volume::new(d, &own, devices.len() as u32);
+        for (i, disk) in disks.iter().enumerate() {
+            let label = match i {
+                0 => label.to_owned(),
+                _ => format!("{label} {i}"),
+            };
+            devices.push((
+                Queue::new(disk, &own, &mut wear),
+                Rng::new(spec.seed, &label),
+            ));
+        }
+        volumes.push(volume);
     };
-    let mut devices = vec![queue(&m.disk, "disk service", &mut wear)];
+    attach(&m.disk, "disk service");
     let mut capacity = m.disk.capacity.0 / 4096;
     let mut swap_area = (0, 0);
     if let Some(swap) = &m.swap {
         if let Some(d) = &swap.disk {
-            devices.push(queue(d, "swap disk service", &mut wear));
+            attach(d, "swap disk service");
             swap_area = (1, 0);
         } else {
             capacity = capacity.saturating_sub(swap.size.pages());
@@ -160,7 +170,7 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     );
     let offset = (p.boot_offset as u64).max(1);
     let booted = YEAR_2011 + Rng::new(spec.seed, "boot time").below(offset);
-    let mut world = SimWorld::new(sched, fs, devices, queue_base, booted, p);
+    let mut world = SimWorld::new(sched, fs, (devices, volumes), queue_base, booted, p);
     if spec.monitors {
         world.record_event = p.cost_trace_event as u64;
     }

@@ -1,8 +1,9 @@
 //! Time series of a run.
 
-use crate::block::{Class, Dir};
+use crate::block::{Class, Dir, Volume};
 use crate::fs::{DEVICE, SimMm};
 use crate::result::{Column, Series};
+use crate::world::Device;
 use mm::vmstat::ZoneStat;
 
 use mm::zone::Mark;
@@ -86,15 +87,22 @@ impl Sampler {
         put("dirty_limit", "pages", limits.dirty as f64);
         let cpu = |tasks: &[u32]| tasks.iter().map(|&t| w.sched.task_cpu_ns(t)).sum::<u64>();
         let devices = w.devices.borrow();
-        let q = &devices[DEVICE as usize].queue;
+        let members = |v: &Volume| &devices[v.first as usize..(v.first + v.members) as usize];
+        // Written, read.
+        let blocks = |v: &Volume| {
+            let sum = |dir: Dir| {
+                let of = |d: &Device| d.queue.stats().blocks[dir.index()];
+                members(v).iter().map(of).sum::<u64>()
+            };
+            (sum(Dir::Write), sum(Dir::Read))
+        };
+        let tested = &w.volumes[DEVICE as usize];
+        let (written, read) = blocks(tested);
         let now = Last {
             time,
-            written: q.stats().blocks[Dir::Write.index()],
-            read: q.stats().blocks[Dir::Read.index()],
-            swap: devices[DEVICE as usize + 1..].first().map(|d| {
-                let blocks = d.queue.stats().blocks;
-                (blocks[Dir::Write.index()], blocks[Dir::Read.index()])
-            }),
+            written,
+            read,
+            swap: w.volumes.get(DEVICE as usize + 1).map(blocks),
             kswapd: cpu(&self.kswapds),
             flusher: cpu(&self.flushers),
         };
@@ -127,7 +135,8 @@ impl Sampler {
             put("swap_write_throughput", "MB/s", mb(now.0 - before.0));
             put("swap_read_throughput", "MB/s", mb(now.1 - before.1));
         }
-        let queued = q.in_flight(Class::Async) + q.in_flight(Class::Sync);
+        let in_flight = |d: &Device| d.queue.in_flight(Class::Async) + d.queue.in_flight(Class::Sync);
+        let queued: u32 = members(tested).iter().map(in_flight).sum();
         put("queue", "requests", f64::from(queued));
         drop(devices);
         self.last = Some(now);

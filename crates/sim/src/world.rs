@@ -1,7 +1,7 @@
 //! The virtual world: what the engine asks for, answered with simulated time and plain cells.
 
 use crate::account::Reclaim;
-use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Wake};
+use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Volume, Wake};
 use crate::fs::Fs;
 use crate::latency::AllocLatencies;
 use crate::params::Params;
@@ -60,6 +60,17 @@ impl Tag {
         }
     }
 
+    /// The tag of what follows the first `blocks` blocks.
+    fn after(self, blocks: u32) -> Self {
+        match self {
+            Self::Pages { mapping, index } => Self::Pages {
+                mapping,
+                index: index + blocks,
+            },
+            whole => whole,
+        }
+    }
+
     fn unpack(v: u64) -> Self {
         match (v >> 32) as u32 {
             0xffff_ffff => Self::Raw { queue: v as u32 },
@@ -106,8 +117,10 @@ pub struct SimWorld<const TRACE: bool> {
     pub watched: Cell<u64>,
     /// The wall clock at boot, in nanoseconds since the epoch.
     pub booted: u64,
-    /// Block devices; device 0 is the tested one.
+    /// Block devices, volume by volume.
     pub devices: RefCell<Vec<Device>>,
+    /// What filesystem and swap see of them; volume 0 is the tested one.
+    pub volumes: Vec<Volume>,
     /// The filesystem under test.
     pub fs: Fs,
     /// First wait queue that belongs to the world.
@@ -133,22 +146,24 @@ pub struct SimWorld<const TRACE: bool> {
 
 /// Wait queues of the world, counted from [`SimWorld::queue_base`].
 pub mod own_queue {
+    /// Devices at most: two arrays of 16 members.
+    const MAX_DEVICES: u32 = 32;
     /// Waiters for a request of a device's class.
     pub fn request(device: u32, class: u32) -> u32 {
         device * 2 + class
     }
     /// FUSE requests for the daemon.
-    pub const FUSE_REQUEST: u32 = 16;
+    pub const FUSE_REQUEST: u32 = 2 * MAX_DEVICES;
     /// Completion of the workload's processes.
-    pub const PROCESS_DONE: u32 = 17;
+    pub const PROCESS_DONE: u32 = FUSE_REQUEST + 1;
     /// Metadata writes that nobody waits for.
-    pub const JOURNAL: u32 = 18;
+    pub const JOURNAL: u32 = FUSE_REQUEST + 2;
     /// A process was forked.
-    pub const FORK: u32 = 19;
+    pub const FORK: u32 = FUSE_REQUEST + 3;
     /// A forked process ended.
-    pub const EXIT: u32 = 20;
+    pub const EXIT: u32 = FUSE_REQUEST + 4;
     /// Per-task raw I/O and FUSE replies start here.
-    pub const TASK: u32 = 21;
+    pub const TASK: u32 = FUSE_REQUEST + 5;
 }
 
 /// What calls cost beside entry and exit, in nanoseconds.
@@ -214,7 +229,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     pub fn new(
         sched: Sched,
         fs: Fs,
-        devices: Vec<(Queue, Rng)>,
+        (devices, volumes): (Vec<(Queue, Rng)>, Vec<Volume>),
         queue_base: u32,
         booted: u64,
         p: &Params,
@@ -226,6 +241,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             record_event: 0,
             watched: Cell::new(0),
             booted,
+            volumes,
             devices: RefCell::new(
                 devices
                     .into_iter()
@@ -288,17 +304,19 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// The largest bio of a device, in blocks.
-    pub fn max_bio(&self, dev: u32) -> u32 {
-        self.devices.borrow()[dev as usize]
+    /// The largest bio of a volume, in blocks.
+    pub fn max_bio(&self, volume: u32) -> u32 {
+        let first = self.volumes[volume as usize].first;
+        self.devices.borrow()[first as usize]
             .queue
             .max_request_blocks()
     }
 
-    /// Submits a bio, waiting for a request while the queue is full.
+    /// Submits what may be read or written at once, waiting for requests while a queue is full.
+    /// What lies on several members of an array ends in as many parts.
     pub async fn submit(
         &self,
-        dev: u32,
+        volume: u32,
         tag: Tag,
         write: bool,
         sync: bool,
@@ -306,13 +324,23 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         blocks: u32,
     ) {
         let dir = if write { Dir::Write } else { Dir::Read };
-        let bio = Bio {
-            tag: tag.pack(),
-            dir,
-            sync,
-            block,
-            blocks,
-        };
+        let mut done = 0;
+        while done < blocks {
+            let (dev, at, room) = self.volumes[volume as usize].place(block + u64::from(done));
+            let n = u64::from(blocks - done).min(room) as u32;
+            let bio = Bio {
+                tag: tag.after(done).pack(),
+                dir,
+                sync,
+                block: at,
+                blocks: n,
+            };
+            self.submit_bio(dev, bio).await;
+            done += n;
+        }
+    }
+
+    async fn submit_bio(&self, dev: u32, bio: Bio) {
         let class = bio.class();
         let q = self.queue_base + own_queue::request(dev, class.index() as u32);
         self.charge(Cost::Submit, 1);
@@ -359,15 +387,16 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     }
 
     /// Submits a write that belongs to no page and waits for it. Returns whether it succeeded.
-    pub async fn write_raw(&self, dev: u32, block: u64, blocks: u32, write: bool) -> bool {
+    pub async fn write_raw(&self, volume: u32, block: u64, blocks: u32, write: bool) -> bool {
         let queue = self.queue_base + own_queue::TASK + self.sched.task();
         let (mut at, end) = (block, block + u64::from(blocks));
-        let most = u64::from(self.max_bio(dev));
+        let most = u64::from(self.max_bio(volume));
         self.raw_failed.set(false);
         while at < end {
-            let n = (end - at).min(most) as u32;
+            let (_, _, room) = self.volumes[volume as usize].place(at);
+            let n = (end - at).min(most).min(room) as u32;
             let ticket = self.sched.ticket(queue);
-            self.submit(dev, Tag::Raw { queue }, write, true, at, n)
+            self.submit(volume, Tag::Raw { queue }, write, true, at, n)
                 .await;
             self.waits_for(Waits::Device);
             self.sched.wait(queue, ticket, None).await;
@@ -550,12 +579,12 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     }
 
     fn bdi_congested(&self, bdi: u32, class: Class) -> bool {
-        let Some(dev) = self.fs.device_of_bdi(bdi) else {
+        let Some(volume) = self.fs.device_of_bdi(bdi) else {
             return false;
         };
-        self.devices.borrow()[dev as usize]
-            .queue
-            .congested(theirs(class))
+        let devices = self.devices.borrow();
+        let mut members = self.volumes[volume as usize].devices();
+        members.any(|d| devices[d as usize].queue.congested(theirs(class)))
     }
 
     fn congested_bdis(&self, class: Class) -> u32 {

@@ -35,7 +35,9 @@ mod faults;
 mod model_check;
 mod queue;
 mod request_list;
+mod volume;
 
 pub use bio::{Bio, Class, Dir, Done, IoError};
 pub use queue::{Queue, Stats, Submit};
 pub use request_list::{Admission, IoContext, Limits, RequestList, Wake};
+pub use volume::Volume;

@@ -7,7 +7,7 @@
 //! Everything is converted once, at construction: times to nanoseconds, sizes to 4 KiB blocks.
 
 mod nvme;
-mod raid0;
+pub(crate) mod raid0;
 mod rotating;
 mod ssd;
 #[cfg(test)]
@@ -119,6 +119,6 @@ fn block_ns(megabytes_per_second: f64) -> f64 {
 }
 
 /// Whole blocks in this many bytes, at least one.
-fn whole_blocks(bytes: f64) -> u32 {
+pub(crate) fn whole_blocks(bytes: f64) -> u32 {
     ((bytes / BLOCK) as u32).max(1)
 }

@@ -1,0 +1,110 @@
+//! What a filesystem sees as one device: a disk, or a RAID-0 whose members each have a request queue
+//! (Linux 3.0 `drivers/md/raid0.c` cuts bios at the borders of chunks and hands them on).
+//!
+//! So a full member holds up whoever wants to write to it while the others go on, and the congestion
+//! of one is the array's.
+
+use crate::disk::{raid0, whole_blocks};
+use crate::params::Params;
+use crate::spec::{DiskKind, DiskSpec, Size};
+
+/// One or several of the world's devices as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Volume {
+    /// Its first device.
+    pub first: u32,
+    /// Its number of devices.
+    pub members: u32,
+    /// Blocks that stand on one device before the next has its turn.
+    chunk: u64,
+}
+
+impl Volume {
+    /// The volume of a disk that is built on devices from `first` on, and the disk of each device.
+    pub fn new(spec: &DiskSpec, params: &Params, first: u32) -> (Self, Vec<DiskSpec>) {
+        if spec.kind != DiskKind::Raid0 {
+            let volume = Self {
+                first,
+                members: 1,
+                chunk: u64::MAX,
+            };
+            return (volume, vec![spec.clone()]);
+        }
+        let members = spec.members.unwrap_or(raid0::DEFAULT_MEMBERS).max(1);
+        let chunk = u64::from(whole_blocks(params.raid_chunk));
+        let rows = spec.capacity.pages().div_ceil(chunk * u64::from(members));
+        let member = DiskSpec {
+            kind: DiskKind::Disk,
+            capacity: Size(rows * chunk * 4096),
+            members: None,
+            ..spec.clone()
+        };
+        let volume = Self {
+            first,
+            members,
+            chunk,
+        };
+        (volume, vec![member; members as usize])
+    }
+
+    /// Its devices.
+    pub fn devices(self) -> std::ops::Range<u32> {
+        self.first..self.first + self.members
+    }
+
+    /// Where a block of the volume stands: the device, the block there, and how many blocks of the
+    /// volume follow each other on that device from it on.
+    pub fn place(self, block: u64) -> (u32, u64, u64) {
+        if self.members == 1 {
+            return (self.first, block, u64::MAX);
+        }
+        let (chunk, within) = (block / self.chunk, block % self.chunk);
+        let members = u64::from(self.members);
+        let row = chunk / members;
+        (
+            self.first + (chunk % members) as u32,
+            row * self.chunk + within,
+            self.chunk - within,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(kind: DiskKind, members: Option<u32>) -> DiskSpec {
+        DiskSpec {
+            kind,
+            capacity: Size(1 << 30),
+            members,
+            scheduler: Default::default(),
+            params: Default::default(),
+            faults: vec![],
+        }
+    }
+
+    #[test]
+    fn every_block_of_an_array_has_a_place_of_its_own() {
+        let params = Params::default();
+        let (v, disks) = Volume::new(&spec(DiskKind::Raid0, Some(3)), &params, 2);
+        assert_eq!((v.devices(), disks.len()), (2..5, 3));
+        let mut seen = std::collections::BTreeSet::new();
+        for block in 0..1000 {
+            let (device, at, room) = v.place(block);
+            assert_eq!(u64::from(device - 2), block / 16 % 3);
+            assert!(at < disks[0].capacity.pages() && seen.insert((device, at)));
+            let same = (0..room).all(|i| v.place(block + i).0 == device);
+            assert!(same && v.place(block + room).0 != device, "block {block}");
+        }
+        let all: u64 = disks.iter().map(|d| d.capacity.pages()).sum();
+        assert!(all >= (1 << 30) / 4096);
+    }
+
+    #[test]
+    fn a_disk_is_its_own_volume() {
+        let d = spec(DiskKind::Ssd, None);
+        let (v, disks) = Volume::new(&d, &Params::default(), 1);
+        assert_eq!((v.place(77), disks), ((1, 77, u64::MAX), vec![d]));
+    }
+}
