@@ -4,7 +4,7 @@
 //! Counts are bounded ([`MOST_PAGES`], [`MOST_KBYTES`]) so that no formula downstream overflows.
 
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most pages a zone may have: 64 TiB of 4 KiB pages.
 pub const MOST_PAGES: u64 = 1 << 34;
@@ -292,16 +292,17 @@ pub fn choice(text: &str) -> Result<&str, ParseError> {
     }
 }
 
-/// Counts the CPUs of a list such as `0-3,8,10-11`; an empty text is none.
+/// The CPUs of a list such as `0-3,8,10-11`; an empty text is none.
 ///
 /// # Errors
 /// Another form, or a CPU above 65535.
-pub fn cpu_count(text: &str) -> Result<u32, ParseError> {
+pub fn cpus(text: &str) -> Result<BTreeSet<u32>, ParseError> {
     let text = text.trim();
+    let mut all = BTreeSet::new();
     if text.is_empty() {
-        return Ok(0);
+        return Ok(all);
     }
-    let mut count = 0u32;
+    let mut listed = 0u32;
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let first = bounded(first.trim(), 65_535, 1)? as u32;
@@ -309,9 +310,14 @@ pub fn cpu_count(text: &str) -> Result<u32, ParseError> {
         if first > last {
             return wrong(1, format!("`{}` is no range of CPUs", shown(part)));
         }
-        count = count.saturating_add(last - first + 1);
+        // A list that names CPUs again and again would take long for nothing.
+        listed = listed.saturating_add(last - first + 1);
+        if listed > 2 * 65_536 {
+            return wrong(1, "CPUs stand more than once");
+        }
+        all.extend(first..=last);
     }
-    Ok(count)
+    Ok(all)
 }
 
 /// A swap area.
@@ -484,9 +490,14 @@ Node 1, zone   Normal
         assert!(numbers(" ").is_err());
         assert_eq!(choice("always [madvise] never"), Ok("madvise"));
         assert!(choice("always madvise").is_err() && choice("[a] [b]").is_err());
-        assert_eq!(cpu_count("0-3,8,10-11\n"), Ok(7));
-        assert_eq!(cpu_count("\n"), Ok(0));
-        assert!(cpu_count("3-1").is_err() && cpu_count("0-x").is_err());
+        assert_eq!(
+            cpus("0-3,8,10-11\n"),
+            Ok([0, 1, 2, 3, 8, 10, 11].into_iter().collect())
+        );
+        assert_eq!(cpus("\n"), Ok(BTreeSet::new()));
+        assert!(cpus("3-1").is_err() && cpus("0-x").is_err() && cpus("0,").is_err());
+        assert!(cpus("0-65535").is_ok() && cpus("65536").is_err());
+        assert!(cpus(&["0-65535"; 3].join(",")).is_err());
         assert_eq!(release("6.18.44-generic\n"), Ok((6, 18)));
         assert_eq!(release("5.4"), Ok((5, 4)));
         assert!(release("Linux").is_err() && release("6").is_err());
@@ -515,7 +526,7 @@ Node 1, zone   Normal
         let _ = number(text);
         let _ = numbers(text);
         let _ = choice(text);
-        let _ = cpu_count(text);
+        let _ = cpus(text);
         let _ = swaps(text);
         let _ = release(text);
         let _ = mount_device(&root_mount(text));
