@@ -533,31 +533,6 @@ Node 1, zone   Normal
         let _ = config_hz(&config_line(text));
     }
 
-    /// Ten million random bytes, half of them of the kind that these files have.
-    #[test]
-    fn ten_million_bytes_do_not_panic() {
-        const COMMON: &[u8] = b"Node 0, zone Normal\n  pages free 1 min low high spanned present managed protection: (0, 9) kB [always] -:\t0123456789";
-        let mut random = sim::rng::Rng::new(1, "parse");
-        for _ in 0..2500 {
-            let bytes: Vec<u8> = (0..4000)
-                .map(|_| match random.next_u64() {
-                    n if n & 1 == 0 => n.to_le_bytes()[7],
-                    n => COMMON[(n >> 8) as usize % COMMON.len()],
-                })
-                .collect();
-            all(&String::from_utf8_lossy(&bytes));
-        }
-        // The same as lines that begin well, so that more than the first word is looked at.
-        for _ in 0..2500 {
-            let at = random.below(ZONES.len() as u64) as usize;
-            let mut text = ZONES[..at].to_owned();
-            text.extend(
-                (0..200).map(|_| COMMON[random.below(COMMON.len() as u64) as usize] as char),
-            );
-            all(&text);
-        }
-    }
-
     proptest! {
         #[test]
         fn arbitrary_text_does_not_panic(text in any::<String>()) {
