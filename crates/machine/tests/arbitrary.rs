@@ -138,7 +138,7 @@ fn ten_million_bytes_of_saved_trees() {
                 if contents.is_empty() {
                     continue;
                 }
-                std::fs::write(path, damaged(&[contents.clone()], &mut rng)).unwrap();
+                std::fs::write(path, damaged(std::slice::from_ref(contents), &mut rng)).unwrap();
                 changed.push((path, contents));
             }
             match Captured::read(&Root::at(tree.path())) {
