@@ -4,7 +4,7 @@ use crate::era::Era;
 use crate::parse::{self, SwapArea, Zone};
 use crate::root::{ReadError, Root};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of a page of the engine, and of every machine that can be captured.
 pub const PAGE: u64 = 4096;
@@ -74,10 +74,10 @@ pub struct Captured {
     pub release: String,
     /// The zones as the kernel lists them, empty ones too.
     pub zones: Vec<Zone>,
-    /// CPUs that are on.
-    pub cpus: u32,
-    /// CPUs by node, where nodes are told apart.
-    pub node_cpus: BTreeMap<u32, u32>,
+    /// CPUs that are on, by the kernel's numbers; at least one.
+    pub cpus: BTreeSet<u32>,
+    /// The CPUs of each node that says which it has; none for a node that has memory only.
+    pub node_cpus: BTreeMap<u32, BTreeSet<u32>>,
     /// `/proc/vmstat`.
     #[serde(skip)]
     pub vmstat: BTreeMap<String, u64>,
@@ -109,16 +109,15 @@ impl Captured {
         let (zones, vmstat, meminfo) = memory(root)?;
         page_size(root, &vmstat, &meminfo)?;
         let node_cpus = node_cpus(root)?;
-        let cpus = match root.optional("sys/devices/system/cpu/online", parse::cpu_count)? {
-            Some(n) => n,
-            None => node_cpus
-                .values()
-                .fold(0, |sum: u32, n| sum.saturating_add(*n)),
-        };
+        let online = root.optional("sys/devices/system/cpu/online", parse::cpus)?;
+        let mut cpus = online.unwrap_or_else(|| node_cpus.values().flatten().copied().collect());
+        if cpus.is_empty() {
+            cpus.insert(0);
+        }
         Ok(Self {
             hz: hz(root, &release),
             zones,
-            cpus: cpus.max(1),
+            cpus,
             node_cpus,
             vmstat,
             meminfo,
@@ -292,15 +291,15 @@ fn huge_pages(root: &Root) -> Result<bool, ReadError> {
     Ok(of_size.unwrap_or(general))
 }
 
-fn node_cpus(root: &Root) -> Result<BTreeMap<u32, u32>, ReadError> {
+fn node_cpus(root: &Root) -> Result<BTreeMap<u32, BTreeSet<u32>>, ReadError> {
     let dir = "sys/devices/system/node";
     let mut all = BTreeMap::new();
     for name in root.names(dir) {
         let Some(Ok(node)) = name.strip_prefix("node").map(str::parse::<u32>) else {
             continue;
         };
-        if let Some(n) = root.optional(&format!("{dir}/{name}/cpulist"), parse::cpu_count)? {
-            all.insert(node, n);
+        if let Some(cpus) = root.optional(&format!("{dir}/{name}/cpulist"), parse::cpus)? {
+            all.insert(node, cpus);
         }
     }
     Ok(all)

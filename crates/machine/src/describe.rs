@@ -5,15 +5,17 @@ use crate::parse::Zone;
 use crate::probe::Fit;
 use crate::verify::{self, UnknownZone};
 use sim::params::Params;
-use sim::spec::{Boot, DiskKind, DiskSpec, Machine, NodeSpec, Size, SwapSpec, Sysctl, ZoneSpec};
-use std::collections::BTreeMap;
+use sim::spec::{
+    Boot, DiskKind, DiskSpec, Machine, NodeSpec, Scheduler, Size, SwapSpec, Sysctl, ZoneSpec,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// The first words of every file this module writes.
 pub const HEADER: &str = "# Written by `lowmark machine`";
 
 /// The engine takes no more CPUs.
-const MOST_CPUS: u32 = 64;
+const MOST_CPUS: usize = 64;
 /// The engine takes no smaller zone.
 const LEAST_ZONE: u64 = (1 << 20) / PAGE;
 /// Capacity of the disk of a machine that shows none.
@@ -55,7 +57,7 @@ pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described,
         name: options
             .name
             .map_or_else(|| format!("{megabytes}M"), str::to_owned),
-        cpus: captured.cpus.min(MOST_CPUS),
+        cpus: chosen_cpus(captured).len() as u32,
         params: BTreeMap::new(),
         hz: captured.hz.unwrap_or(250),
         nodes,
@@ -64,10 +66,10 @@ pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described,
         sysctl: sysctl(captured, &mut notes),
         disk,
     };
-    if captured.cpus > MOST_CPUS {
+    if captured.cpus.len() > MOST_CPUS {
         notes.push(format!(
-            "the machine has {} CPUs; the engine takes {MOST_CPUS} at most",
-            captured.cpus
+            "the machine has {} CPUs; the engine takes {MOST_CPUS} at most: as many, evenly chosen, stand for all",
+            captured.cpus.len()
         ));
     }
     if captured.unmanaged_free() > 0 {
@@ -144,24 +146,87 @@ fn nodes(
             size: Size(zone.managed * PAGE),
         });
     }
-    let comments = by_node
-        .keys()
-        .map(|node| {
-            let cpus = captured.node_cpus.get(node);
-            cpus.map_or_else(
-                || format!("Node {node}."),
-                |n| format!("Node {node}, {n} CPUs of its own; the engine's tasks start on the first node."),
-            )
+    let numbers: Vec<u32> = by_node.keys().copied().collect();
+    let several = numbers.len() > 1;
+    let comments = numbers
+        .iter()
+        .map(|node| match captured.node_cpus.get(node) {
+            Some(cpus) if cpus.is_empty() && several => format!(
+                "Node {node}, memory only: the other nodes name all CPUs (those added by a larger `cpus` are dealt out to every node)."
+            ),
+            Some(cpus) if !cpus.is_empty() => format!("Node {node}, CPUs {}.", ranges(cpus)),
+            _ => format!("Node {node}."),
         })
         .collect();
     let nodes = by_node
         .into_values()
-        .map(|zones| NodeSpec {
-            zones,
-            cpus: Vec::new(),
-        })
+        .zip(node_cpus(captured, &numbers, notes))
+        .map(|(zones, cpus)| NodeSpec { zones, cpus })
         .collect();
     Ok((nodes, comments))
+}
+
+/// The machine's CPUs that the engine's stand for, in order: all, or as many as it takes.
+fn chosen_cpus(captured: &Captured) -> Vec<u32> {
+    let all: Vec<u32> = captured.cpus.iter().copied().collect();
+    let taken = all.len().min(MOST_CPUS);
+    // Evenly, so that each node keeps its share.
+    (0..taken).map(|i| all[i * all.len() / taken]).collect()
+}
+
+/// The engine's CPUs of each of these nodes, which have memory; all empty where that says nothing.
+fn node_cpus(captured: &Captured, nodes: &[u32], notes: &mut Vec<String>) -> Vec<Vec<u32>> {
+    let mut of_node = vec![Vec::new(); nodes.len()];
+    if nodes.len() > 1 && captured.node_cpus.is_empty() {
+        notes.push("which CPUs a node has is not to be seen: they are dealt out in turn".into());
+    }
+    if captured.node_cpus.is_empty() || nodes.is_empty() {
+        return of_node;
+    }
+    let owner = |cpu: &u32| {
+        let has = |node: &u32| {
+            captured
+                .node_cpus
+                .get(node)
+                .is_some_and(|c| c.contains(cpu))
+        };
+        nodes.iter().position(has)
+    };
+    let strays = captured.cpus.iter().filter(|cpu| owner(cpu).is_none());
+    let strays = strays.count();
+    if strays > 0 {
+        notes.push(format!(
+            "{strays} CPUs belong to no node that has memory; the engine has no such nodes and takes these CPUs for the first node's"
+        ));
+    }
+    if nodes.len() > 1 {
+        for (number, cpu) in (0..).zip(chosen_cpus(captured)) {
+            of_node[owner(&cpu).unwrap_or(0)].push(number);
+        }
+    }
+    of_node
+}
+
+/// CPUs as the kernel lists them, with blanks: `0-3, 8`.
+fn ranges(cpus: &BTreeSet<u32>) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => parts.push((cpu, cpu)),
+        }
+    }
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|(first, last)| {
+            if first == last {
+                first.to_string()
+            } else {
+                format!("{first}-{last}")
+            }
+        })
+        .collect();
+    parts.join(", ")
 }
 
 /// What is in memory at the moment of the capture.
@@ -248,6 +313,9 @@ fn swap(
         .iter()
         .find_map(|area| on(area))
         .filter(|d| tested.is_some_and(|t| t.name != d.name));
+    if let Some(disk) = other {
+        note_scheduler(disk, notes);
+    }
     let several = if areas.len() > 1 {
         format!("{} areas as one. ", areas.len())
     } else {
@@ -277,6 +345,7 @@ fn disk(options: &Options<'_>, notes: &mut Vec<String>) -> DiskSpec {
             faults: Vec::new(),
         };
     };
+    note_scheduler(disk, notes);
     let mut spec = disk_spec(
         disk,
         options.fit.map_or_else(|| likely_kind(disk), |f| f.kind),
@@ -291,6 +360,31 @@ fn disk(options: &Options<'_>, notes: &mut Vec<String>) -> DiskSpec {
         ));
     }
     spec
+}
+
+/// The engine's scheduler in the place of the kernel's, and whether it is of the same kind.
+///
+/// `mq-deadline` is the deadline scheduler for many queues. `bfq` came of `cfq`: a queue for each
+/// process, turns by budget, idling for a process that will read on. Without a scheduler (`none`,
+/// `noop`) and with `kyber` requests go out as they come; the engine always sorts those that wait,
+/// and `deadline` is the way that does so and nothing else.
+fn scheduler(disk: &Disk) -> (Scheduler, bool) {
+    match disk.scheduler.as_deref() {
+        Some("deadline" | "mq-deadline") => (Scheduler::Deadline, true),
+        Some("cfq" | "bfq") => (Scheduler::Cfq, true),
+        _ => (Scheduler::Deadline, false),
+    }
+}
+
+/// Says which scheduler is not modelled.
+fn note_scheduler(disk: &Disk, notes: &mut Vec<String>) {
+    if let (Some(name), (_, false)) = (&disk.scheduler, scheduler(disk)) {
+        notes.push(format!(
+            "disk {} has the I/O scheduler {}, which is not modelled: deadline stands for it, so requests that wait are sorted",
+            plain(&disk.name),
+            plain(name)
+        ));
+    }
 }
 
 /// A disk with what the kernel says of its queue.
@@ -313,7 +407,7 @@ fn disk_spec(disk: &Disk, kind: DiskKind) -> DiskSpec {
         }
     }
     DiskSpec {
-        scheduler: Default::default(),
+        scheduler: scheduler(disk).0,
         kind,
         capacity: Size((disk.bytes / PAGE * PAGE).max(1 << 20)),
         members: (kind == DiskKind::Raid0).then(|| disk.raid0_members.map_or(2, |n| n as u32)),
@@ -380,6 +474,14 @@ impl Writer<'_> {
                 );
             }
             *out += "]\n";
+            if !node.cpus.is_empty() {
+                *out += "cpus = [\n";
+                for row in node.cpus.chunks(16) {
+                    let row: Vec<String> = row.iter().map(u32::to_string).collect();
+                    put(out, format_args!("    {},", row.join(", ")));
+                }
+                *out += "]\n";
+            }
         }
     }
 
@@ -529,6 +631,8 @@ fn disk_keys(disk: &DiskSpec, out: &mut String) {
     let kind = serde_json::to_value(disk.kind).unwrap_or_default();
     put(out, format_args!("kind = {kind}"));
     put(out, format_args!("capacity = {}", size(disk.capacity)));
+    let scheduler = serde_json::to_value(disk.scheduler).unwrap_or_default();
+    put(out, format_args!("scheduler = {scheduler}"));
     if let Some(members) = disk.members {
         put(out, format_args!("members = {members}"));
     }

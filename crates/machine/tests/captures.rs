@@ -132,6 +132,136 @@ fn an_engine_built_from_the_file_has_the_kernel_s_marks() {
     }
 }
 
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            std::fs::create_dir_all(&target).unwrap();
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// A copy of a tree with other contents of some files; without contents it goes.
+fn changed(name: &str, files: &[(&str, Option<&str>)]) -> tempfile::TempDir {
+    let tree = tempfile::tempdir().unwrap();
+    copy(&root(name).path(""), tree.path());
+    for (file, text) in files {
+        let path = tree.path().join(file);
+        match text {
+            Some(text) => {
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            None => std::fs::remove_file(path).unwrap(),
+        }
+    }
+    tree
+}
+
+fn described(tree: &tempfile::TempDir) -> describe::Described {
+    let captured = Captured::read(&Root::at(tree.path())).unwrap();
+    let options = describe::Options {
+        disk: describe::likely_disk(&captured),
+        ..describe::Options::default()
+    };
+    let described = describe::describe(&captured, &options).unwrap();
+    let read: sim::spec::Machine = toml::from_str(&described.text).unwrap();
+    assert_eq!(read, described.machine);
+    described
+}
+
+const ONLINE: &str = "sys/devices/system/cpu/online";
+const NODES: [&str; 3] = [
+    "sys/devices/system/node/node0/cpulist",
+    "sys/devices/system/node/node1/cpulist",
+    "sys/devices/system/node/node2/cpulist",
+];
+
+#[test]
+fn nodes_have_their_cpus() {
+    let of = |files: &[(&str, Option<&str>)]| {
+        let described = described(&changed("numa", files));
+        let nodes = &described.machine.nodes;
+        let cpus: Vec<Vec<u32>> = nodes.iter().map(|n| n.cpus.clone()).collect();
+        let engine = sim::run::engine_config(&described.machine).cpu_nodes;
+        (cpus, engine, described)
+    };
+    // Numbers with gaps, as where CPUs are off.
+    let (cpus, engine, _) = of(&[
+        (ONLINE, Some("0-3,8-11\n")),
+        (NODES[0], Some("0-1,8-9\n")),
+        (NODES[1], Some("2-3,10-11\n")),
+    ]);
+    assert_eq!(cpus, [[0, 1, 4, 5], [2, 3, 6, 7]]);
+    assert_eq!(engine, [0, 0, 1, 1, 0, 0, 1, 1]);
+    // More than the engine takes: each node keeps its share.
+    let (cpus, engine, _) = of(&[(NODES[0], Some("0-95\n")), (NODES[1], Some("96-127\n"))]);
+    assert_eq!((cpus[0].len(), cpus[1].len(), engine.len()), (48, 16, 64));
+    // Memory only.
+    let (cpus, engine, said) = of(&[
+        (ONLINE, Some("0-1\n")),
+        (NODES[0], Some("0-1\n")),
+        (NODES[1], Some("\n")),
+    ]);
+    assert_eq!(cpus, [vec![0, 1], vec![]]);
+    assert_eq!(engine, [0, 0]);
+    assert!(said.text.contains("# Node 1, memory only"), "{}", said.text);
+    // CPUs only.
+    let (cpus, _, said) = of(&[
+        (ONLINE, Some("0-3\n")),
+        (NODES[0], Some("\n")),
+        (NODES[1], Some("2\n")),
+        (NODES[2], Some("0-1,3\n")),
+    ]);
+    assert_eq!(cpus, [vec![0, 1, 3], vec![2]]);
+    let note = said.notes.iter().find(|n| n.contains("no node"));
+    assert!(note.unwrap().starts_with("3 CPUs"), "{:?}", said.notes);
+    // Not to be seen.
+    let (cpus, _, said) = of(&[(NODES[0], None), (NODES[1], None)]);
+    assert_eq!(cpus, [[0; 0]; 2]);
+    let unseen = |n: &String| n.contains("not to be seen");
+    assert!(said.notes.iter().any(unseen), "{:?}", said.notes);
+}
+
+#[test]
+fn schedulers_become_the_engine_s() {
+    use sim::spec::Scheduler::{Cfq, Deadline};
+    for (text, scheduler, represented) in [
+        ("noop [deadline] cfq\n", Deadline, true),
+        ("[mq-deadline] kyber bfq none\n", Deadline, true),
+        ("noop deadline [cfq]\n", Cfq, true),
+        ("mq-deadline kyber [bfq] none\n", Cfq, true),
+        ("[none] mq-deadline\n", Deadline, false),
+        ("[noop] deadline cfq\n", Deadline, false),
+        ("mq-deadline [kyber]\n", Deadline, false),
+    ] {
+        let said = described(&changed(
+            "lazy-vm",
+            &[("sys/block/vda/queue/scheduler", Some(text))],
+        ));
+        assert_eq!(said.machine.disk.scheduler, scheduler, "{text}");
+        let noted = said.notes.iter().any(|n| n.contains("I/O scheduler"));
+        assert_eq!(noted, !represented, "{text}: {:?}", said.notes);
+    }
+}
+
+/// What a machine is captured from is in the tree that `--save` writes.
+#[test]
+fn a_saved_tree_is_the_same_machine() {
+    for name in CAPTURES {
+        let (from, to) = (root(name), tempfile::tempdir().unwrap());
+        let machine = Captured::read(&from).unwrap();
+        from.save(to.path()).unwrap();
+        assert_eq!(Captured::read(&Root::at(to.path())).unwrap(), machine);
+        let nodes = to.path().join("sys/devices/system/node").is_dir();
+        assert_eq!(nodes, name != "small-vm", "{name}");
+    }
+}
+
 /// The running machine, if it is a Linux that shows itself. The dirty limits move, so several
 /// looks are taken.
 #[test]
@@ -180,7 +310,7 @@ mod damaged {
     use super::*;
     use proptest::prelude::*;
 
-    const FILES: [&str; 8] = [
+    const FILES: [&str; 10] = [
         "proc/zoneinfo",
         "proc/meminfo",
         "proc/vmstat",
@@ -188,21 +318,10 @@ mod damaged {
         "proc/self/mountinfo",
         "proc/sys/vm/lowmem_reserve_ratio",
         "sys/devices/system/cpu/online",
+        "sys/devices/system/node/node1/cpulist",
+        "sys/block/nvme0n1/queue/scheduler",
         "sys/block/sda/queue/nr_requests",
     ];
-
-    fn copy(from: &std::path::Path, to: &std::path::Path) {
-        for entry in std::fs::read_dir(from).unwrap() {
-            let entry = entry.unwrap();
-            let target = to.join(entry.file_name());
-            if entry.path().is_dir() {
-                std::fs::create_dir_all(&target).unwrap();
-                copy(&entry.path(), &target);
-            } else {
-                std::fs::copy(entry.path(), target).unwrap();
-            }
-        }
-    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]

@@ -97,7 +97,8 @@ pub struct ZoneSpec {
 pub struct NodeSpec {
     /// Its zones, lowest first.
     pub zones: Vec<ZoneSpec>,
-    /// Its CPUs, from 0. A CPU that no node names belongs to one node after the other.
+    /// Its CPUs, from 0 to 63. A CPU that no node names belongs to one node after the other; one
+    /// beyond the machine's `cpus` counts for nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
 }

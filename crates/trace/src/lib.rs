@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod blkparse;
+pub mod damage;
 mod error;
 mod fio_iolog;
 mod format;

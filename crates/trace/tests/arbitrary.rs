@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use std::io::Cursor;
 use std::path::Path;
+use trace::damage::{AMOUNT, damaged, feed};
 use trace::random::Rng as Random;
 use trace::{Format, MAX_FILE, Options, Reader, Unit};
 
@@ -57,51 +58,87 @@ fn check(bytes: &[u8], format: Option<Format>, unit: Unit) {
     }
 }
 
-fn mutated(golden: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut bytes = golden.to_vec();
-    for _ in 0..=random.below(20) {
-        let at = random.below(bytes.len() as u64) as usize;
-        match random.below(5) {
-            0 => bytes[at] = random.next_u64() as u8,
-            1 => bytes[at] = b" ,.\n()<>\"=0123456789-x"[random.below(22) as usize],
-            2 => drop(bytes.remove(at)),
-            3 => {
-                let end = (at + random.below(40) as usize).min(bytes.len());
-                let piece = bytes[at..end].to_vec();
-                let to = random.below(bytes.len() as u64) as usize;
-                bytes.splice(to..to, piece);
-            }
-            _ => bytes.truncate(at.max(1)),
-        }
-        if bytes.is_empty() {
-            bytes.push(b'\n');
-        }
+/// The samples of a format; of `None`, all of them.
+fn samples(format: Option<Format>) -> Vec<Vec<u8>> {
+    let names: &[&str] = match format {
+        None => &GOLDEN,
+        Some(Format::OracleGeneral) => &GOLDEN[8..],
+        Some(Format::Csv) => &GOLDEN[5..8],
+        Some(Format::Msr) => &GOLDEN[4..5],
+        Some(Format::FioIolog) => &GOLDEN[1..3],
+        Some(Format::Blkparse) => &GOLDEN[3..4],
+        Some(Format::Strace) => &GOLDEN[..1],
+    };
+    let mut all: Vec<Vec<u8>> = names.iter().map(|name| golden(name)).collect();
+    for sample in &mut all {
+        // Long enough for every kind of line; short enough for many copies.
+        sample.truncate(12_000);
     }
-    bytes
+    all
+}
+
+/// Ten million bytes through one reader.
+fn ten_million(format: Format) {
+    let seed = format as u64;
+    feed(seed, &samples(Some(format)), AMOUNT, |bytes| {
+        check(bytes, Some(format), Unit::Auto);
+    });
 }
 
 #[test]
-fn ten_million_random_bytes_through_each_reader() {
-    const WANTED: usize = 10_000_000;
-    for format in Format::ALL {
-        let mut random = Random::new(format as u64);
-        let mut left = WANTED;
-        // Half of them raw, in pieces; half of them damaged traces of every format.
-        while left > WANTED / 2 {
-            let bytes: Vec<u8> = (0..1 << 17)
-                .flat_map(|_| random.next_u64().to_le_bytes())
-                .collect();
-            check(&bytes, Some(format), Unit::Auto);
-            left -= bytes.len().min(left);
-        }
-        let traces: Vec<Vec<u8>> = GOLDEN.iter().map(|name| golden(name)).collect();
-        while left > 0 {
-            let trace = &traces[random.below(traces.len() as u64) as usize];
-            let bytes = mutated(trace, &mut random);
-            check(&bytes, Some(format), Unit::Auto);
-            left -= bytes.len().min(left);
-        }
-    }
+fn ten_million_bytes_as_oracle_general() {
+    ten_million(Format::OracleGeneral);
+}
+
+#[test]
+fn ten_million_bytes_as_csv() {
+    ten_million(Format::Csv);
+}
+
+#[test]
+fn ten_million_bytes_as_msr() {
+    ten_million(Format::Msr);
+}
+
+#[test]
+fn ten_million_bytes_as_fio_iolog() {
+    ten_million(Format::FioIolog);
+}
+
+#[test]
+fn ten_million_bytes_as_blkparse() {
+    ten_million(Format::Blkparse);
+}
+
+#[test]
+fn ten_million_bytes_as_strace() {
+    ten_million(Format::Strace);
+}
+
+/// Ten million bytes whose format is to be recognised.
+#[test]
+fn ten_million_bytes_of_some_format() {
+    feed(100, &samples(None), AMOUNT, |bytes| {
+        check(bytes, None, Unit::Auto);
+    });
+}
+
+/// Ten million compressed bytes, whole or damaged, and what comes of them.
+#[test]
+fn ten_million_bytes_of_zstd() {
+    let mut packed = vec![golden("sectors.oracleGeneral.zst")];
+    packed.extend(samples(None).iter().map(|s| packed_bytes(s)));
+    feed(101, &packed, AMOUNT, |bytes| {
+        check(bytes, None, Unit::Auto);
+    });
+    // Whole frames of damaged traces: these get through to the readers.
+    feed(102, &samples(None), AMOUNT / 4, |bytes| {
+        check(&packed_bytes(bytes), None, Unit::Auto);
+    });
+}
+
+fn packed_bytes(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
 }
 
 fn units() -> impl Strategy<Value = Unit> {
@@ -132,18 +169,18 @@ proptest! {
 
     #[test]
     fn damaged_traces(which in 0..GOLDEN.len(), seed in any::<u64>(), unit in units()) {
-        let bytes = mutated(&golden(GOLDEN[which]), &mut Random::new(seed));
+        let bytes = damaged(&[golden(GOLDEN[which])], &mut Random::new(seed));
         check(&bytes, None, unit);
         let packed = zstd::encode_all(&bytes[..], 1).unwrap();
         check(&packed, None, unit);
         let mut random = Random::new(seed);
-        check(&mutated(&packed, &mut random), None, unit);
+        check(&damaged(&[packed], &mut random), None, unit);
     }
 
     #[test]
     fn damaged_strace(seed in any::<u64>()) {
         let lines = golden("shell.strace");
-        let bytes = mutated(&lines[..8000], &mut Random::new(seed));
+        let bytes = damaged(&[lines[..8000].to_vec()], &mut Random::new(seed));
         check(&bytes, Some(Format::Strace), Unit::Auto);
     }
 }

@@ -170,7 +170,8 @@ fn tenths(text: &str) -> Option<u64> {
     if part.len() != 1 {
         return None;
     }
-    let n = whole.parse::<u64>().ok()?.checked_mul(10)? + part.parse::<u64>().ok()?;
+    let whole = whole.parse::<u64>().ok()?.checked_mul(10)?;
+    let n = whole.checked_add(part.parse().ok()?)?;
     (n <= 10_000).then_some(n)
 }
 

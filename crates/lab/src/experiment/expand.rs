@@ -15,8 +15,15 @@ pub struct Variant {
     pub node: Node,
 }
 
-/// Keys whose value is a list by nature.
-const LISTS: [&str; 4] = ["node", "zones", "faults", "lowmem_reserve_ratio"];
+/// Whether a key's value is a list by nature; `of`: the key of the list whose element its table is.
+fn is_list(key: &str, of: &str) -> bool {
+    match key {
+        "node" | "zones" | "faults" | "lowmem_reserve_ratio" => true,
+        // A machine's `cpus` is a number, a node's are a list.
+        "cpus" => of == "node",
+        _ => false,
+    }
+}
 
 /// More variants than this are a mistake.
 pub const MOST: usize = 10_000;
@@ -26,11 +33,11 @@ pub const MOST: usize = 10_000;
 /// # Errors
 /// An empty list, a value twice, a list of what is no scalar, too many variants.
 pub fn expand(node: &Node, path: &str) -> Result<Vec<Variant>, Diagnostic> {
-    let count = count(node);
+    let count = count(node, "");
     if count > MOST {
         return Err(too_many(&node.place, count));
     }
-    expand_table_or_leaf(node, path)
+    expand_table_or_leaf(node, path, "")
 }
 
 /// The complaint about a matrix that nobody wants.
@@ -47,15 +54,15 @@ pub fn too_many(place: &Place, count: usize) -> Diagnostic {
     )
 }
 
-fn count(node: &Node) -> usize {
+fn count(node: &Node, of: &str) -> usize {
     match &node.value {
         Value::Table(t) => t.0.iter().fold(1, |n, e| {
             let here = match &e.node.value {
-                Value::List(l) if LISTS.contains(&e.key.as_str()) => {
-                    l.iter().fold(1, |n: usize, e| n.saturating_mul(count(e)))
-                }
+                Value::List(l) if is_list(&e.key, of) => l
+                    .iter()
+                    .fold(1, |n: usize, l| n.saturating_mul(count(l, &e.key))),
                 Value::List(l) => l.len().max(1),
-                _ => count(&e.node),
+                _ => count(&e.node, ""),
             };
             n.saturating_mul(here)
         }),
@@ -63,7 +70,7 @@ fn count(node: &Node) -> usize {
     }
 }
 
-fn expand_table_or_leaf(node: &Node, path: &str) -> Result<Vec<Variant>, Diagnostic> {
+fn expand_table_or_leaf(node: &Node, path: &str, of: &str) -> Result<Vec<Variant>, Diagnostic> {
     let Value::Table(table) = &node.value else {
         return Ok(vec![Variant {
             choices: Vec::new(),
@@ -78,8 +85,8 @@ fn expand_table_or_leaf(node: &Node, path: &str) -> Result<Vec<Variant>, Diagnos
             format!("{path}.{}", entry.key)
         };
         let variants = match &entry.node.value {
-            Value::List(list) if LISTS.contains(&entry.key.as_str()) => {
-                expand_elements(&entry.node, list, &path)?
+            Value::List(list) if is_list(&entry.key, of) => {
+                expand_elements(&entry.node, list, &path, &entry.key)?
             }
             Value::List(_) => alternatives(&entry.node, &path)?
                 .into_iter()
@@ -88,7 +95,7 @@ fn expand_table_or_leaf(node: &Node, path: &str) -> Result<Vec<Variant>, Diagnos
                     node: node.clone(),
                 })
                 .collect(),
-            _ => expand_table_or_leaf(&entry.node, &path)?,
+            _ => expand_table_or_leaf(&entry.node, &path, "")?,
         };
         let mut next = Vec::with_capacity(partial.len() * variants.len());
         for (choices, entries) in partial {
@@ -116,10 +123,15 @@ fn expand_table_or_leaf(node: &Node, path: &str) -> Result<Vec<Variant>, Diagnos
 }
 
 /// The product of the variants of a list's elements.
-fn expand_elements(list: &Node, elements: &[Node], path: &str) -> Result<Vec<Variant>, Diagnostic> {
+fn expand_elements(
+    list: &Node,
+    elements: &[Node],
+    path: &str,
+    key: &str,
+) -> Result<Vec<Variant>, Diagnostic> {
     let mut partial = vec![(Choices::new(), Vec::new())];
     for (i, element) in elements.iter().enumerate() {
-        let variants = expand_table_or_leaf(element, &format!("{path}.{i}"))?;
+        let variants = expand_table_or_leaf(element, &format!("{path}.{i}"), key)?;
         let mut next = Vec::with_capacity(partial.len() * variants.len());
         for (choices, nodes) in partial {
             for variant in &variants {
@@ -208,6 +220,8 @@ mod tests {
             ]
         );
         assert_eq!(variants("a = 1").unwrap(), [""]);
+        let text = "cpus = [1, 2]\n[[node]]\ncpus = [0, 1]\nzones = [{size = '1G'}]\n";
+        assert_eq!(variants(text).unwrap(), ["m.cpus=1", "m.cpus=2"]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
     let known = Params::TABLE.iter().filter(|p| Machine::takes(p));
     own_params(&machine.params, known, "CPUs and memory have", &["params"], &at)?;
     let total = memory(machine, &at)?;
+    node_cpus(machine, &at)?;
     let boot = &machine.boot;
     let in_use = boot
         .kernel
@@ -140,6 +141,24 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
         ));
     }
     Ok(total)
+}
+
+/// Checks that a CPU has one node. Those above the machine's `cpus` count for nothing: so `cpus` can
+/// be varied.
+fn node_cpus(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
+    let mut owner = [None; 64];
+    for (n, node) in machine.nodes.iter().enumerate() {
+        let text = n.to_string();
+        for (i, &cpu) in node.cpus.iter().enumerate() {
+            let path = ["node", &text, "cpus", &i.to_string()];
+            at.range(&path, cpu.into(), 0, 63)?;
+            if let Some(other) = owner[cpu as usize].replace(n) {
+                let shown = format!("CPU {cpu} stands at node {other} too");
+                return Err(at.wrong(&path, shown, "each CPU once"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {

@@ -110,6 +110,15 @@ fn a_policy_may_build_on_another() {
 }
 
 #[test]
+fn a_node_may_name_its_cpus() {
+    let machine = MACHINE.replace("[[node]]", "[[node]]\ncpus = [0, 1, 2]");
+    let e = parse_with(EXPERIMENT, &machine, &Overrides::default());
+    let e = e.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(e.cells.len(), 4);
+    assert_eq!(e.cells[0].spec.machine.nodes[0].cpus, [0, 1, 2]);
+}
+
+#[test]
 fn a_workload_may_be_bound_to_a_node() {
     let second = "[[node]]\nzones = [{ zone = \"Normal\", size = \"8M\" }]\n[boot]";
     let machine = MACHINE.replace("[boot]", second);
@@ -384,6 +393,8 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
         ("missing machine key", "cpus = 2\n", ""),
         ("no CPU", "cpus = 2", "cpus = 0"),
         ("too many CPUs", "cpus = 2", "cpus = [2, 65]"),
+        ("no CPU of a node", "[[node]]", "[[node]]\ncpus = [0, 64]"),
+        ("a CPU twice", "[[node]]", "[[node]]\ncpus = [0, 1, 0]"),
         ("odd hz", "cpus = 2", "cpus = 2\nhz = 24"),
         ("wrong unit", "\"64M\"", "\"64MB\""),
         ("size of wrong type", "\"64M\"", "0.5"),

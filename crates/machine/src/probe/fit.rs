@@ -159,6 +159,8 @@ impl<'a> Search<'a> {
     fn new(measurements: &'a Measurements, likely: &DiskSpec, kind: DiskKind) -> Self {
         let mut disk = likely.clone();
         disk.kind = kind;
+        // The loads are one task's: CFQ would see one reader where several threads read.
+        disk.scheduler = Default::default();
         disk.faults.clear();
         disk.members = likely.members.filter(|_| kind == DiskKind::Raid0);
         disk.params.retain(|name, _| {

@@ -1,0 +1,10 @@
+//! Any `--sizes` list is a list of ascending sizes, or refused.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    if let Ok(replay::Sizes(list)) = text.parse() {
+        assert!(!list.is_empty() && list.is_sorted_by(|a, b| a < b));
+    }
+});
