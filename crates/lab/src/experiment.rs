@@ -43,7 +43,7 @@ pub struct Overrides {
     pub track_pages: bool,
 }
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "name",
     "iterations",
     "seed",
@@ -55,6 +55,7 @@ const KEYS: [&str; 11] = [
     "params",
     "sample_s",
     "time_limit_s",
+    "monitors",
 ];
 
 /// Reads an experiment file and lays out its matrix.
@@ -120,7 +121,8 @@ pub fn parse(
     let time_limit: f64 = optional(table, "time_limit_s")?.unwrap_or(86_400.0);
     at.seconds(&["time_limit_s"], time_limit, 1e7)?;
 
-    let tables = table.get("policies");
+    let tables = policy::tables(table.get("policies"), files)?;
+    let tables = tables.as_ref();
     policy::check_all(tables)?;
     let runs = required(&root, table, "workload", "a table with `command`")?;
     let folder = Path::new(source.name()).parent().unwrap_or(Path::new(""));
@@ -130,7 +132,7 @@ pub fn parse(
             files,
         )?,
         workloads: workload::workloads(runs, folder)?,
-        params: params(table.get("params"))?,
+        params: watched(params(table.get("params"))?, table.get("monitors"))?,
         filesystems: filesystems(required(&root, table, "filesystem", "\"ext4\"")?)?,
         policies: named_policies(required(&root, table, "policy", "\"linux-3.1\"")?, tables)?,
     };
@@ -182,7 +184,7 @@ fn rank(key: &str) -> usize {
     match key {
         "policy" => 4,
         "filesystem" => 3,
-        k if k.starts_with("params") => 2,
+        k if k.starts_with("params") || k == "monitors" => 2,
         k if k.starts_with("workload") => 1,
         _ => 0,
     }
@@ -229,7 +231,7 @@ fn optional<T: serde::de::DeserializeOwned>(
 struct Parts {
     machines: Vec<(Choices, sim::spec::Machine)>,
     workloads: Vec<(Choices, workload::Workload)>,
-    params: Vec<(Choices, Params)>,
+    params: Vec<(Choices, Params, bool)>,
     filesystems: Vec<FsKind>,
     policies: Vec<mm::Policy>,
 }
@@ -257,7 +259,7 @@ impl Parts {
         let mut cells = Vec::with_capacity(self.count());
         for (machine_choices, machine) in &self.machines {
             for (workload_choices, workload) in &self.workloads {
-                for (param_choices, params) in &self.params {
+                for (param_choices, params, monitors) in &self.params {
                     for &filesystem in &self.filesystems {
                         for (i, policy) in self.policies.iter().enumerate() {
                             let mut axes =
@@ -271,6 +273,8 @@ impl Parts {
                             cells.push(Cell {
                                 axes,
                                 machine: machine.name.clone(),
+                                workload: workload.name.clone(),
+                                threads: workload.threads.clone(),
                                 filesystem: filesystem.name().into(),
                                 policy: policy.name.clone(),
                                 baseline: i == 0,
@@ -280,6 +284,7 @@ impl Parts {
                                     policy: policy.clone(),
                                     workload: workload.script.clone(),
                                     membind: workload.membind.as_ref().map(|b| b.0),
+                                    monitors: *monitors,
                                     params: params.clone(),
                                     seed: 0,
                                     sample_ns: settings.sample_ns,
@@ -295,6 +300,28 @@ impl Parts {
         }
         cells
     }
+}
+
+/// Every choice of parameters with every choice of `monitors`.
+fn watched(
+    params: Vec<(Choices, Params)>,
+    node: Option<&Node>,
+) -> Result<Vec<(Choices, Params, bool)>, Diagnostic> {
+    let Some(node) = node else {
+        return Ok(params.into_iter().map(|(c, p)| (c, p, false)).collect());
+    };
+    let values = alternatives(node, "monitors")?;
+    let mut all = Vec::with_capacity(params.len() * values.len());
+    for (choices, params) in params {
+        for (text, node) in &values {
+            let mut choices = choices.clone();
+            if values.len() > 1 {
+                choices.push(("monitors".into(), text.clone()));
+            }
+            all.push((choices, params.clone(), read(node, "monitors")?));
+        }
+    }
+    Ok(all)
 }
 
 fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {
@@ -345,7 +372,7 @@ fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {
     Ok(all)
 }
 
-/// A parameter that a machine's disk has of its own would hide the experiment's.
+/// A parameter that a machine or its disk has of its own would hide the experiment's.
 fn no_parameter_twice(
     params: Option<&Node>,
     machines: &[(Choices, sim::spec::Machine)],
@@ -354,18 +381,22 @@ fn no_parameter_twice(
         return Ok(());
     };
     for entry in &table.0 {
-        let owner = machines
-            .iter()
-            .find(|(_, m)| m.disk.params.contains_key(&entry.key));
-        if let Some((_, machine)) = owner {
-            let key = &entry.key;
+        let key = &entry.key;
+        let owner = machines.iter().find_map(|(_, m)| {
+            let of_disk = m.disk.params.contains_key(key);
+            let own = of_disk || m.params.contains_key(key);
+            let (whose, path) = if of_disk {
+                ("the disk of machine", "machine.disk.params")
+            } else {
+                ("machine", "machine.params")
+            };
+            own.then_some((whose, &m.name, path))
+        });
+        if let Some((whose, machine, path)) = owner {
             return Err(Diagnostic::at(
                 &entry.place,
-                format!(
-                    "`params.{key}` has no effect: the disk of machine `{}` has its own",
-                    machine.name
-                ),
-                format!("accepted: the value in one place, such as `machine.disk.params.{key}`"),
+                format!("`params.{key}` has no effect: {whose} `{machine}` has its own"),
+                format!("accepted: the value in one place, such as `{path}.{key}`"),
             ));
         }
     }

@@ -9,6 +9,10 @@ pub struct Cell {
     pub axes: Vec<(String, String)>,
     /// The machine's name.
     pub machine: String,
+    /// What published tables call the workload; empty if the experiment does not say.
+    pub workload: String,
+    /// What they call its number of threads; empty if the experiment does not say.
+    pub threads: String,
     /// The filesystem's name.
     pub filesystem: String,
     /// The policy's name.
@@ -27,7 +31,7 @@ impl Cell {
             .iter()
             .filter(|(k, _)| k != "policy")
             .map(|(k, v)| {
-                if k == "filesystem" {
+                if k == "filesystem" || k == "workload.threads" {
                     v.clone()
                 } else {
                     format!("{k}={v}")

@@ -9,34 +9,64 @@ use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// A series' name, its baseline policy, and its experiment's file name and text.
-type Series = (
-    &'static str,
-    &'static str,
-    Option<(&'static str, &'static str)>,
-);
+/// A series of published results.
+#[derive(Debug, Clone, Copy)]
+pub struct Series {
+    /// Its name in the tables.
+    pub name: &'static str,
+    /// The policy that its other policies are compared with.
+    pub baseline: &'static str,
+    /// Its experiments, each by its file's name and text; empty as long as there are none.
+    pub experiments: &'static [(&'static str, &'static str)],
+}
 
-/// The series, each with its baseline policy and, once there is one, its experiment.
+macro_rules! file {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../", $name)))
+    };
+}
+
+/// The series.
 pub const SERIES: [Series; 5] = [
-    ("writeback-from-reclaim", "vanilla", None),
-    (
-        "per-zone-dirty-limits",
-        "vanilla",
-        Some((
-            "experiments/usb-stick.toml",
-            include_str!("../../../experiments/usb-stick.toml"),
-        )),
-    ),
-    ("tunable-watermarks", "default", None),
-    ("sequential-read", "3.16-vanilla", None),
-    ("xfs-inode-reclaim", "vanilla", None),
+    Series {
+        name: "writeback-from-reclaim",
+        baseline: "vanilla",
+        experiments: &[
+            file!("experiments/writeback-from-reclaim/fsmark-512M.toml"),
+            file!("experiments/writeback-from-reclaim/mmap-strm-512M.toml"),
+            file!("experiments/writeback-from-reclaim/fsmark-4096M8N.toml"),
+            file!("experiments/writeback-from-reclaim/mmap-strm-4096M8N.toml"),
+        ],
+    },
+    Series {
+        name: "per-zone-dirty-limits",
+        baseline: "vanilla",
+        experiments: &[file!("experiments/usb-stick.toml")],
+    },
+    Series {
+        name: "tunable-watermarks",
+        baseline: "default",
+        experiments: &[],
+    },
+    Series {
+        name: "sequential-read",
+        baseline: "3.16-vanilla",
+        experiments: &[],
+    },
+    Series {
+        name: "xfs-inode-reclaim",
+        baseline: "vanilla",
+        experiments: &[],
+    },
 ];
 
-/// Machine files that the experiments name, for a binary far from its sources.
-pub const MACHINES: [(&str, &str); 1] = [(
-    "machines/3765M.toml",
-    include_str!("../../../machines/3765M.toml"),
-)];
+/// Files that the experiments name, for a binary far from its sources.
+pub const FILES: [(&str, &str); 4] = [
+    file!("machines/3765M.toml"),
+    file!("machines/512M.toml"),
+    file!("machines/4096M8N.toml"),
+    file!("policies/writeback-from-reclaim.toml"),
+];
 
 /// A row with what the engine gave.
 #[derive(Debug, Clone)]
@@ -103,19 +133,27 @@ pub fn agrees(direction: Direction, published: (f64, f64), measured: (f64, f64))
 }
 
 /// The engine's value of a published row, from what was run.
-pub fn measure(row: &Row, outcomes: &Outcomes) -> Result<f64, String> {
-    let cells = &outcomes.experiment.cells;
-    let i = cells
+///
+/// # Errors
+/// Why there is none.
+pub fn measure(row: &Row, outcomes: &[Outcomes]) -> Result<f64, String> {
+    if outcomes.is_empty() {
+        return Err("this series has no experiment yet".into());
+    }
+    let same = |published: &str, run: &str| published.is_empty() || run.is_empty() || published == run;
+    let results = outcomes
         .iter()
-        .position(|c| {
-            (row.machine.is_empty() || c.machine == row.machine)
-                && c.filesystem == row.filesystem
-                && c.policy == row.policy
+        .find_map(|o| {
+            let i = o.experiment.cells.iter().position(|c| {
+                (row.machine.is_empty() || c.machine == row.machine)
+                    && c.filesystem == row.filesystem
+                    && c.policy == row.policy
+                    && same(&row.workload, &c.workload)
+                    && same(&row.threads, &c.threads)
+            })?;
+            Some(&o.results[i])
         })
-        .ok_or_else(|| {
-            "no cell of the experiment has this machine, filesystem and policy".to_string()
-        })?;
-    let results = &outcomes.results[i];
+        .ok_or("no experiment has this machine, workload, filesystem and policy")?;
     // A row of the report blocks has the statistics over a program's loops in its name; over
     // iterations it is a mean.
     if crate::rows::definition::row(&row.metric).is_some() {
@@ -143,15 +181,9 @@ pub fn measure(row: &Row, outcomes: &Outcomes) -> Result<f64, String> {
     })
 }
 
-/// Scores a series' rows. `outcomes`: what its experiment gave, if it has one.
-pub fn score(rows: &[Row], baseline: &str, outcomes: Option<&Outcomes>) -> Vec<Scored> {
-    let values: Vec<Result<f64, String>> = rows
-        .iter()
-        .map(|r| match outcomes {
-            Some(o) => measure(r, o),
-            None => Err("this series has no experiment yet".into()),
-        })
-        .collect();
+/// Scores a series' rows. `outcomes`: what its experiments gave.
+pub fn score(rows: &[Row], baseline: &str, outcomes: &[Outcomes]) -> Vec<Scored> {
+    let values: Vec<Result<f64, String>> = rows.iter().map(|r| measure(r, outcomes)).collect();
     rows.iter()
         .zip(&values)
         .map(|(row, value)| {
@@ -189,10 +221,8 @@ fn count(rows: &[Scored], wanted: impl Fn(&Scored) -> bool) -> Score {
 
 /// Whether some model parameter was fitted to the row.
 pub fn is_fitted(row: &Row) -> bool {
-    let name = format!(
-        "{}/{}/{}/{}",
-        row.series, row.filesystem, row.metric, row.policy
-    );
+    let r = row;
+    let name = [&r.series[..], &r.machine, &r.threads, &r.filesystem, &r.workload, &r.metric, &r.policy].join("/");
     sim::Params::TABLE
         .iter()
         .any(|p| p.fitted.contains(&name.as_str()))
@@ -268,7 +298,9 @@ pub fn to_text(title: &str, rows: &[Scored]) -> String {
     t.load_style(presets::UTF8_HORIZONTAL_ONLY);
     t.set_header([
         "machine",
+        "threads",
         "filesystem",
+        "workload",
         "metric",
         "policy",
         "published",
@@ -286,7 +318,9 @@ pub fn to_text(title: &str, rows: &[Scored]) -> String {
         };
         t.add_row([
             TableCell::new(&r.row.machine),
+            TableCell::new(&r.row.threads),
             TableCell::new(&r.row.filesystem),
+            TableCell::new(&r.row.workload),
             TableCell::new(&r.row.metric),
             TableCell::new(&r.row.policy),
             right(r.row.value.to_string()),
@@ -396,7 +430,7 @@ mod tests {
 
     #[test]
     fn a_cell_without_a_value_is_not_within_and_is_listed() {
-        let scored = score(&[row(Tolerance::Rel(0.1), 1.0, None)], "vanilla", None);
+        let scored = score(&[row(Tolerance::Rel(0.1), 1.0, None)], "vanilla", &[]);
         let j = to_json(&[("s".into(), scored)]);
         assert_eq!(j["series"][0]["rows"][0]["measured"], Value::Null);
         assert_eq!(

@@ -56,6 +56,7 @@ pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described,
             .name
             .map_or_else(|| format!("{megabytes}M"), str::to_owned),
         cpus: captured.cpus.min(MOST_CPUS),
+        params: BTreeMap::new(),
         hz: captured.hz.unwrap_or(250),
         nodes,
         boot: boot(captured),

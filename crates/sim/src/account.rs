@@ -26,15 +26,18 @@ pub enum TaskClass {
     Flusher,
     /// A filesystem's own thread or daemon.
     Filesystem,
+    /// A sampler or trace reader that watches the run.
+    Monitor,
 }
 
 impl TaskClass {
     /// Every class, in reporting order.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Workload,
         Self::Kswapd,
         Self::Flusher,
         Self::Filesystem,
+        Self::Monitor,
     ];
 
     /// The name reports use.
@@ -44,6 +47,7 @@ impl TaskClass {
             Self::Kswapd => "kswapd",
             Self::Flusher => "flusher",
             Self::Filesystem => "filesystem",
+            Self::Monitor => "monitor",
         }
     }
 }

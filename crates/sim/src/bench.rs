@@ -78,6 +78,7 @@ fn spec(mib: u64) -> RunSpec {
         machine: Machine {
             name: format!("{mib}M"),
             cpus: 2,
+            params: Default::default(),
             hz: 250,
             nodes: vec![NodeSpec {
                 cpus: Vec::new(),
@@ -104,6 +105,7 @@ fn spec(mib: u64) -> RunSpec {
         policy: mm::Policy::linux_3_1(),
         workload: workload::Script::default(),
         membind: None,
+        monitors: false,
         params: crate::Params::default(),
         seed: 1,
         sample_ns: 0,

@@ -8,6 +8,7 @@ pub mod disk;
 pub mod fs;
 pub mod host;
 pub mod latency;
+mod monitors;
 pub mod params;
 pub mod result;
 pub mod rng;

@@ -2,6 +2,7 @@
 //! fitted to, if any.
 
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// A row of the parameter table.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -18,7 +19,8 @@ pub struct ParamInfo {
     pub max: f64,
     /// Where the value comes from.
     pub source: &'static str,
-    /// Published cells it was fitted to, as `series/filesystem/metric/policy`; empty: none.
+    /// Published cells it was fitted to, as
+    /// `series/machine/threads/filesystem/workload/metric/policy`; empty: none.
     pub fitted: &'static [&'static str],
 }
 
@@ -78,6 +80,12 @@ params! {
     cost_close: "ns" = 500.0, 1.0 => 1e6, "close beside the system call: the other part of lmbench open/close";
     cost_fork: "ns" = 120000.0, 1000.0 => 1e7, "fork, exit and wait of a small process: lmbench lat_proc fork, 100 to 150 us in 2011";
     cost_gettimeofday: "ns" = 50.0, 1.0 => 1e5, "gettimeofday in user mode (vsyscall, TSC); 1 to 2 us where the clock is the HPET";
+    cost_trace_event: "ns" = 1000.0, 0.0 => 1e6, "recording one trace event in the ring buffer, with monitors: 0.5 to 1 us on hardware of 2009 to 2011 (LWN, ftrace articles)";
+    cost_trace_read: "ns" = 10000.0, 0.0 => 1e7, "formatting one trace event and reading it by a script, with monitors";
+    monitor_tools: "processes" = 5.0, 1.0 => 16.0, "vmstat, iostat, top, a sampler of /proc and the trace reader, with monitors";
+    monitor_memory: "bytes" = 104857600.0, 4096.0 => 1073741824.0, "anonymous memory of the monitors together: some MB each, more for scripts";
+    monitor_interval: "ns" = 1e10, 1e6 => 1e12, "pause between two samples: the harness's default of 10 s";
+    monitor_sample: "ns" = 2e7, 0.0 => 1e10, "CPU time of a sample: some hundred small files of /proc, 50 us each";
     boot_offset: "ns" = 3.15e16, 1.0 => 1e17, "the wall clock's reading at boot differs between runs by up to so much, from 2011 on: a year";
     // Scheduler.
     quantum: "ns" = 10000.0, 100.0 => 1e6, "design: how far one CPU may lead another";
@@ -112,8 +120,8 @@ params! {
     disk_fail_timeout: "ns" = 3e10, 1e8 => 3e11, "time after which a command to a stopped disk is given up; Linux drivers/scsi/sd.h, SD_TIMEOUT";
     disk_offline_reply: "ns" = 10000.0, 1000.0 => 1e7, "time to refuse a request for a disk that was taken offline: no device is asked, software only";
 
-    usb_write_bandwidth: "MB/s" = 17.4, 0.5 => 30.0, "linear write rate of the stick; reference 07 §2 gives 17 to 19.5 MB/s", fitted ["per-zone-dirty-limits/xfs/elapsed/vanilla"];
-    usb_speed_sigma: "ln" = 0.006, 0.0 => 0.5, "spread between runs of the stick's flash speed (how full and worn it is); that of the published cell, 3.5 of 550 s", fitted ["per-zone-dirty-limits/xfs/elapsed/vanilla"];
+    usb_write_bandwidth: "MB/s" = 17.4, 0.5 => 30.0, "linear write rate of the stick; reference 07 §2 gives 17 to 19.5 MB/s", fitted ["per-zone-dirty-limits/3765M/1/xfs/dd-usb/elapsed/vanilla"];
+    usb_speed_sigma: "ln" = 0.006, 0.0 => 0.5, "spread between runs of the stick's flash speed (how full and worn it is); that of the published cell, 3.5 of 550 s", fitted ["per-zone-dirty-limits/3765M/1/xfs/dd-usb/elapsed/vanilla"];
     usb_read_bandwidth: "MB/s" = 30.0, 1.0 => 40.0, "USB 2.0 high-speed bulk transfers carry 30 to 35 MB/s of payload";
     usb_max_request: "bytes" = 122880.0, 4096.0 => 1048576.0, "largest request of usb-storage, max_sectors = 240; Linux 3.0 drivers/usb/storage/scsiglue.c";
     usb_command: "ns" = 200000.0, 10000.0 => 5e6, "command and status phases of a bulk-only transfer: two or three 125 us microframes around the data";
@@ -122,7 +130,7 @@ params! {
     usb_open_units: "units" = 5.0, 1.0 => 64.0, "allocation units kept open for writing; mostly 1 to 10, typically 5, in the same survey";
     usb_out_of_order: "0 or 1" = 1.0, 0.0 => 1.0, "1: an open unit takes pages in any order into a log block that is merged when closed (hybrid log translation: Kim et al. 2002; Lee et al. 2007); 0: it can only be written linearly (the cheapest sticks of Bergmann 2011)";
     usb_flash_page: "bytes" = 16384.0, 4096.0 => 262144.0, "what one program operation writes: 8 KiB pages of 2011 MLC NAND on two planes";
-    usb_copy_bandwidth: "MB/s" = 8.0, 0.5 => 200.0, "copying inside the stick: reading at 30 and programming at 17.4 MB/s one after the other would give 11, without an erase or a mapping update; an 8 MiB unit then merges in 1 s", fitted ["per-zone-dirty-limits/fuse-ntfs/elapsed/vanilla"];
+    usb_copy_bandwidth: "MB/s" = 8.0, 0.5 => 200.0, "copying inside the stick: reading at 30 and programming at 17.4 MB/s one after the other would give 11, without an erase or a mapping update; an 8 MiB unit then merges in 1 s", fitted ["per-zone-dirty-limits/3765M/1/fuse-ntfs/dd-usb/elapsed/vanilla"];
     usb_erase: "ns" = 5e6, 0.0 => 1e8, "erasing one allocation unit: blocks of 2 to 3 ms, two rounds over the planes; MLC NAND data sheets";
     usb_request_sigma: "ln" = 0.05, 0.0 => 1.0, "spread of the flash time of one request: program retries, bad-block detours; order of magnitude from flashbench scatter";
     usb_merge_sigma: "ln" = 0.2, 0.0 => 1.0, "spread of one merge of an allocation unit: how many pages are valid and where they lie; order of magnitude from flashbench scatter";
@@ -168,6 +176,16 @@ params! {
 }
 
 impl Params {
+    /// These parameters with some of them changed. Names and ranges were checked where they were
+    /// read.
+    pub fn with(&self, own: &BTreeMap<String, f64>) -> Self {
+        let mut params = self.clone();
+        for (name, value) in own {
+            let _ = params.set(name, *value);
+        }
+        params
+    }
+
     /// Sets a parameter.
     ///
     /// # Errors

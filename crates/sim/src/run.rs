@@ -5,6 +5,7 @@ use crate::account::{TaskClass, TaskTime};
 use crate::block::Queue;
 use crate::fs::{self, Fs, SimMm};
 use crate::host::{Forks, Namespace, TaskHost};
+use crate::monitors::Monitor;
 use crate::result::{AllocLatency, Metric, Outcome, RunResult, TrackerReport, TrackerRow};
 use crate::rng::Rng;
 use crate::sample::Sampler;
@@ -104,7 +105,8 @@ fn read_ahead(disk: &crate::spec::DiskSpec, run: &crate::Params) -> u32 {
 
 /// Builds the world of a run: an engine with all memory free, no task yet.
 pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
-    let (m, p) = (&spec.machine, &spec.params);
+    let m = &spec.machine;
+    let p = &m.params(&spec.params);
     let mut config = engine_config(m);
     config.max_mappings += spec.workload.files_made() as u32;
     let mut timers = Rng::new(spec.seed, "timer phase");
@@ -159,7 +161,10 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     );
     let offset = (p.boot_offset as u64).max(1);
     let booted = YEAR_2011 + Rng::new(spec.seed, "boot time").below(offset);
-    let world = SimWorld::new(sched, fs, devices, queue_base, booted, p);
+    let mut world = SimWorld::new(sched, fs, devices, queue_base, booted, p);
+    if spec.monitors {
+        world.record_event = p.cost_trace_event as u64;
+    }
     Mm::new(world, config, spec.policy.clone(), spec.track_pages)
 }
 
@@ -431,6 +436,12 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> (RunResult, Recor
     }
     for (_, daemon) in fs::daemons(&mm) {
         list.push(add(&mm, daemon, 0, 0, TaskClass::Filesystem));
+    }
+    if spec.monitors {
+        let p = spec.machine.params(&spec.params);
+        for monitor in Monitor::all(&p, spec.seed) {
+            list.push(add(&mm, Box::pin(monitor.run(&mm)), 0, 0, TaskClass::Monitor));
+        }
     }
     let mut nth = 0;
     for step in &spec.workload.steps {

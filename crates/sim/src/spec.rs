@@ -286,23 +286,35 @@ impl Eq for DiskSpec {}
 impl DiskSpec {
     /// The run's parameters with those of this disk put in.
     pub fn params(&self, run: &Params) -> Params {
-        let mut params = run.clone();
-        for (name, value) in &self.params {
-            // Names and ranges are checked where experiments are read.
-            let _ = params.set(name, *value);
-        }
-        params
+        run.with(&self.params)
+    }
+}
+
+impl Machine {
+    /// The run's parameters with those of this machine put in.
+    pub fn params(&self, run: &Params) -> Params {
+        run.with(&self.params)
+    }
+
+    /// Whether a parameter is of CPUs and memory, so that a machine can have its own.
+    pub fn takes(info: &ParamInfo) -> bool {
+        ["cost_", "sched_", "idle_"]
+            .iter()
+            .any(|prefix| info.name.starts_with(prefix))
     }
 }
 
 /// A machine: memory, CPUs, settings, disks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
     /// The name that reports and published tables use.
     pub name: String,
     /// Number of CPUs, 1..=64.
     pub cpus: u32,
+    /// Model parameters of its CPUs and memory that differ from those of the run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, f64>,
     /// Timer ticks per second: 100, 250, 300 or 1000.
     #[serde(default = "default_hz")]
     pub hz: u32,
@@ -369,6 +381,8 @@ pub struct RunSpec {
     /// The node that the workload's page cache and anonymous memory come from
     /// (`numactl --membind`); `None`: any, from node 0 on.
     pub membind: Option<u32>,
+    /// Watch the run as a test harness does: samplers and a trace reader, with what they cost.
+    pub monitors: bool,
     /// Model parameters.
     pub params: Params,
     /// Seed of all randomness of this run.

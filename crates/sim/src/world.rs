@@ -100,6 +100,10 @@ pub struct SimWorld<const TRACE: bool> {
     costs: [u64; COSTS],
     /// What the workload's calls cost.
     pub calls: CallCosts,
+    /// CPU time that recording one event takes, in nanoseconds; 0 without monitors.
+    pub record_event: u64,
+    /// Events that monitors recorded.
+    pub watched: Cell<u64>,
     /// The wall clock at boot, in nanoseconds since the epoch.
     pub booted: u64,
     /// Block devices; device 0 is the tested one.
@@ -219,6 +223,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             sched,
             costs: cost_table(p),
             calls: CallCosts::new(p),
+            record_event: 0,
+            watched: Cell::new(0),
             booted,
             devices: RefCell::new(
                 devices
@@ -597,6 +603,10 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         }
         self.reclaim
             .count(self.sched.now(), self.sched.task(), event);
+        if self.record_event > 0 {
+            self.sched.charge(self.record_event);
+            self.watched.set(self.watched.get() + 1);
+        }
     }
 
     #[inline(always)]

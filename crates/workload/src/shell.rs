@@ -1,7 +1,7 @@
 //! Shell command lines, read as a POSIX shell reads what benchmark descriptions use.
 //!
 //! Accepted: words with single quotes, double quotes and backslash escapes; comments; line
-//! continuation; `$(( … ))`; lists of commands joined by `;`, newline, `&&` and `&`; and the
+//! continuation; `$(( … ))`; bash's `{1..16}`, once a word; lists of commands joined by `;`, newline, `&&` and `&`; and the
 //! redirections `>/dev/null`, `2>/dev/null` and `2>&1`, which mean nothing here and are dropped.
 //! Everything else a shell knows (variables, command substitution, globs, pipes, files as input
 //! or output, control structures) is refused with its place in the line.
@@ -188,8 +188,24 @@ const RESERVED: [&str; 15] = [
     "}", "!",
 ];
 
+/// A sequence `{from..to}` of a word.
+struct Sequence {
+    from: i64,
+    to: i64,
+    /// Its place.
+    span: Range<usize>,
+}
+
+/// More words than this out of sequences are a mistake.
+const MOST_WORDS: u64 = 1000;
+
 struct Parser<'a> {
     at: Cursor<'a>,
+    /// The sequence found in the word being read, and which of its numbers stands in for it.
+    sequence: Option<Sequence>,
+    number: Option<i64>,
+    /// Words that sequences have made.
+    made: u64,
     lists: Vec<AndList>,
     commands: Vec<SimpleCommand>,
     words: Vec<Word>,
@@ -203,6 +219,9 @@ impl<'a> Parser<'a> {
     fn new(line: &'a str) -> Self {
         Self {
             at: Cursor { line, pos: 0 },
+            sequence: None,
+            number: None,
+            made: 0,
             lists: Vec::new(),
             commands: Vec::new(),
             words: Vec::new(),
@@ -327,7 +346,30 @@ impl<'a> Parser<'a> {
     }
 
     fn word_or_redirection(&mut self) -> Result<(), CommandError> {
+        let start = self.at.pos;
         let word = self.word()?;
+        if let Some(Sequence { from, to, span }) = self.sequence.take() {
+            self.made += from.abs_diff(to) + 1;
+            if self.made > MOST_WORDS {
+                return Err(CommandError::new(
+                    span,
+                    "the sequence makes too many words",
+                    format!("sequences such as {{1..16}}, at most {MOST_WORDS} words in all"),
+                ));
+            }
+            self.words.push(word);
+            let mut n = from;
+            while n != to {
+                n += if from < to { 1 } else { -1 };
+                // The word is read again with the next number in the sequence's place.
+                self.at.pos = start;
+                self.number = Some(n);
+                let word = self.word()?;
+                self.words.push(word);
+            }
+            (self.sequence, self.number) = (None, None);
+            return Ok(());
+        }
         let descriptor = !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit());
         if descriptor && matches!(self.at.peek(), Some('<' | '>')) {
             return self.redirect(word.span.start, Some(&word));
@@ -368,6 +410,9 @@ impl<'a> Parser<'a> {
             ));
         }
         let target = self.word()?;
+        if let Some(sequence) = self.sequence.take() {
+            return Err(refuse(sequence.span, "a sequence of targets".into()));
+        }
         let accepted = match (descriptor, duplicate) {
             ("1" | "2", false) => target.text == "/dev/null",
             ("2", true) => target.text == "1",
@@ -408,6 +453,7 @@ impl<'a> Parser<'a> {
                     word.quoted = true;
                 }
                 '$' => self.dollar(&mut word, false)?,
+                '{' if self.sequence_here().is_some() => self.sequence(&mut word)?,
                 '`' => {
                     return Err(refuse_expansion(
                         here,
@@ -430,6 +476,41 @@ impl<'a> Parser<'a> {
         }
         word.span = start..self.at.pos;
         Ok(word)
+    }
+
+    /// The sequence `{from..to}` that begins at the cursor, if one does.
+    fn sequence_here(&self) -> Option<Sequence> {
+        let start = self.at.pos;
+        let rest = &self.at.line[start..];
+        let body = rest.get(1..rest.find('}')?)?;
+        let (from, to) = body.split_once("..")?;
+        let number = |text: &str| text.parse::<i32>().ok().map(i64::from);
+        Some(Sequence {
+            from: number(from)?,
+            to: number(to)?,
+            span: start..start + body.len() + 2,
+        })
+    }
+
+    /// Puts a number in the place of the sequence at the cursor.
+    fn sequence(&mut self, word: &mut Word) -> Result<(), CommandError> {
+        let Some(sequence) = self.sequence_here() else {
+            unreachable!("a sequence begins here")
+        };
+        let span = sequence.span.clone();
+        let first = |s: &Sequence| s.span != span;
+        if self.sequence.as_ref().is_some_and(first) {
+            return Err(CommandError::new(
+                span,
+                "a second sequence in one word",
+                "one sequence a word",
+            ));
+        }
+        let number = self.number.unwrap_or(sequence.from);
+        word.push_expansion(&number.to_string(), span.clone());
+        self.at.pos = span.end;
+        self.sequence = Some(sequence);
+        Ok(())
     }
 
     fn single_quoted(&mut self, word: &mut Word) -> Result<(), CommandError> {
@@ -600,6 +681,24 @@ mod tests {
             .flat_map(|c| c.words)
             .map(|w| w.text)
             .collect()
+    }
+
+    #[test]
+    fn a_sequence_makes_words() {
+        assert_eq!(texts("f -d{1..3}/x -n 4"), ["f", "-d1/x", "-d2/x", "-d3/x", "-n", "4"]);
+        assert_eq!(texts("f {2..-1}"), ["f", "2", "1", "0", "-1"]);
+        assert_eq!(texts("f '{1..3}' {1..} {a,b}"), ["f", "{1..3}", "{1..}", "{a,b}"]);
+        let words = parse("f a{8..9}").unwrap().remove(0).commands.remove(0).words;
+        assert_eq!((words[2].span.clone(), words[2].source(1..2)), (2..9, 3..9));
+        for (line, place) in [
+            ("f {1..2}{1..2}", "{1..2}"),
+            ("f {1..1001}", "{1..1001}"),
+            ("f {1..600}; g {1..401}", "{1..401}"),
+            ("f >{1..2}", "{1..2}"),
+        ] {
+            let e = parse(line).unwrap_err();
+            assert_eq!(&line[e.span.clone()], place, "{line}: {e}");
+        }
     }
 
     /// The part of the line an error points at, and its message.

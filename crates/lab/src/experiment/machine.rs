@@ -102,21 +102,47 @@ pub fn machines(node: &Node, files: &Files<'_>) -> Result<Vec<(Choices, Machine)
     Ok(machines)
 }
 
-/// A machine's own table, with the file it names put under it.
 fn resolve(node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
+    with_base(
+        &Named {
+            key: "machine",
+            holds: "a machine",
+            example: "a machine file such as \"machines/3765M.toml\", or a table [machine]",
+        },
+        node,
+        files,
+    )
+}
+
+/// A key whose value is a table, a file's name, or a table that changes a file (`base`).
+pub(super) struct Named {
+    pub key: &'static str,
+    /// What the file holds.
+    pub holds: &'static str,
+    /// What is accepted where nothing fits.
+    pub example: &'static str,
+}
+
+/// A key's own table, with the file it names put under it.
+pub(super) fn with_base(
+    of: &Named,
+    node: &Node,
+    files: &Files<'_>,
+) -> Result<Node, Diagnostic> {
+    let key = of.key;
     match &node.value {
-        Value::Text(file) => load(file, node, files),
+        Value::Text(file) => load(of, file, node, files),
         Value::Table(table) => match table.get("base") {
             None => Ok(node.clone()),
             Some(base) => {
                 let Some(file) = base.text() else {
                     return Err(Diagnostic::at(
                         &base.place,
-                        format!("`machine.base`: {} does not fit here", base.kind()),
-                        "accepted: the name of one machine file; several files go into a list `machine = […]`",
+                        format!("`{key}.base`: {} does not fit here", base.kind()),
+                        format!("accepted: the name of one file with {}", of.holds),
                     ));
                 };
-                let mut tree = load(file, base, files)?;
+                let mut tree = load(of, file, base, files)?;
                 let mut over = node.clone();
                 if let Value::Table(t) = &mut over.value {
                     t.remove("base");
@@ -127,18 +153,21 @@ fn resolve(node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
         },
         _ => Err(Diagnostic::at(
             &node.place,
-            format!("`machine`: {} does not fit here", node.kind()),
-            "accepted: a machine file such as \"machines/3765M.toml\", or a table [machine]",
+            format!("`{key}`: {} does not fit here", node.kind()),
+            format!("accepted: {}", of.example),
         )),
     }
 }
 
-fn load(name: &str, node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
+fn load(of: &Named, name: &str, node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
     let (shown, text) = files(name).map_err(|e| {
         Diagnostic::at(
             &node.place,
-            format!("`machine`: `{name}`: {e}"),
-            "accepted: a TOML file with a machine, relative to the experiment file's folder or a folder above it",
+            format!("`{}`: `{name}`: {e}", of.key),
+            format!(
+                "accepted: a TOML file with {}, relative to the experiment file's folder or a folder above it",
+                of.holds
+            ),
         )
     })?;
     Node::parse(&Source::new(shown, text))

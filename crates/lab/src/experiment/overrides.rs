@@ -43,26 +43,27 @@ impl Value {
 }
 
 impl Node {
-    /// As [`Node::overlay`], but a machine that is named by its file keeps the file as its base.
-    fn merge_experiment(&mut self, over: Node) {
-        let machine_keys = over
-            .table()
-            .and_then(|t| t.get("machine"))
-            .is_some_and(|m| m.table().is_some());
-        if let (true, Value::Table(table)) = (machine_keys, &mut self.value)
-            && let Some(machine) = table.get_mut("machine")
-        {
-            machine.file_to_base();
-            let mut over = over;
-            if let Value::Table(t) = &mut over.value
-                && let (Some(entry), Value::List(list)) = (t.get("machine"), &mut machine.value)
-            {
+    /// As [`Node::overlay`], but a machine or policies that are named by their file keep the file as
+    /// their base.
+    fn merge_experiment(&mut self, mut over: Node) {
+        for key in ["machine", "policies"] {
+            let entry = over.table().and_then(|t| t.get(key)).cloned();
+            let Some(entry) = entry.filter(|e| e.table().is_some()) else {
+                continue;
+            };
+            let Value::Table(table) = &mut self.value else {
+                continue;
+            };
+            let Some(named) = table.get_mut(key) else {
+                continue;
+            };
+            named.file_to_base();
+            if let (Value::List(list), Value::Table(t)) = (&mut named.value, &mut over.value) {
                 for element in list {
                     element.overlay(entry.clone());
                 }
-                t.remove("machine");
+                t.remove(key);
             }
-            return self.overlay(over);
         }
         self.overlay(over);
     }
@@ -138,6 +139,17 @@ mod tests {
             node.nearest(&["machine", "1", "cpus"]).scalar().unwrap(),
             "2"
         );
+    }
+
+    #[test]
+    fn a_file_of_policies_becomes_the_base_of_its_changes() {
+        let node = after("policies = 'p.toml'", "policies.a.dirty_limits='global'").unwrap();
+        assert_eq!(
+            node.nearest(&["policies", "base"]).scalar().unwrap(),
+            "p.toml"
+        );
+        let a = node.nearest(&["policies", "a", "dirty_limits"]);
+        assert_eq!(a.scalar().unwrap(), "global");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! table's policy.
 
 use super::expand::{Variant, expand};
+use super::machine::{Files, Named, with_base};
 use super::node::{Node, Value};
 use super::read::read;
 use crate::diagnostic::{Diagnostic, did_you_mean};
@@ -72,18 +73,26 @@ fn base_of(
     Ok(all.remove(0))
 }
 
+/// The tables of policies: the experiment's own, those of the file that it names, or both.
+///
+/// # Errors
+/// A file that can't be read.
+pub fn tables(node: Option<&Node>, files: &Files<'_>) -> Result<Option<Node>, Diagnostic> {
+    let of = Named {
+        key: "policies",
+        holds: "policies",
+        example: "tables [policies.NAME], or the name of a file with tables [NAME]",
+    };
+    node.map(|node| with_base(&of, node, files)).transpose()
+}
+
 /// Complains about what is wrong in tables of policies that the experiment does not use.
 ///
 /// # Errors
 /// As [`policies`].
 pub fn check_all(tables: Option<&Node>) -> Result<(), Diagnostic> {
-    let Some(node) = tables else { return Ok(()) };
-    let Some(table) = node.table() else {
-        return Err(Diagnostic::at(
-            &node.place,
-            format!("`policies`: {} does not fit here", node.kind()),
-            "accepted: tables [policies.NAME]",
-        ));
+    let Some(table) = tables.and_then(Node::table) else {
+        return Ok(());
     };
     for entry in &table.0 {
         if Policy::preset(&entry.key).is_some() {

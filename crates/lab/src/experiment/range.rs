@@ -4,6 +4,7 @@ use super::node::{Node, Value};
 use crate::diagnostic::{Diagnostic, one_of};
 use sim::params::{ParamInfo, Params};
 use sim::spec::{DiskKind, DiskSpec, Fault, Machine, Size};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 const MIB: u64 = 1 << 20;
@@ -24,6 +25,8 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
     if ![100, 250, 300, 1000].contains(&machine.hz) {
         return Err(at.outside(&["hz"], machine.hz, "100, 250, 300 or 1000"));
     }
+    let known = Params::TABLE.iter().filter(|p| Machine::takes(p));
+    own_params(&machine.params, known, "CPUs and memory have", &["params"], &at)?;
     let total = memory(machine, &at)?;
     let boot = &machine.boot;
     let in_use = boot
@@ -156,7 +159,8 @@ fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
         }
         (_, None) => {}
     }
-    disk_params(disk, &under("params"), at)?;
+    let known = Params::TABLE.iter().filter(|p| disk.kind.takes(p));
+    own_params(&disk.params, known, "a disk of this kind has", &under("params"), at)?;
     for (i, fault) in disk.faults.iter().enumerate() {
         let (at_s, for_s) = match *fault {
             Fault::WriteError { at_s, for_s } | Fault::Stall { at_s, for_s } => (at_s, for_s),
@@ -174,17 +178,21 @@ fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Parameters that a disk has of its own: those its kind has use for, each in its range.
-fn disk_params(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
-    let known: Vec<&ParamInfo> = Params::TABLE
-        .iter()
-        .filter(|p| disk.kind.takes(p))
-        .collect();
-    for (name, value) in &disk.params {
+/// Parameters that a disk or a machine has of its own: those that `whose` use for, each in its
+/// range.
+fn own_params(
+    values: &BTreeMap<String, f64>,
+    known: impl Iterator<Item = &'static ParamInfo>,
+    whose: &str,
+    path: &[&str],
+    at: &At<'_>,
+) -> Result<(), Diagnostic> {
+    let known: Vec<&ParamInfo> = known.collect();
+    for (name, value) in values {
         let here = [path, &[name]].concat();
         let Some(info) = known.iter().find(|p| p.name == name) else {
             let names: Vec<&str> = known.iter().map(|p| p.name).collect();
-            let what = "a disk of this kind has no such parameter";
+            let what = format!("{whose} no such parameter");
             let accepted = one_of(name, &names);
             return Err(Diagnostic {
                 accepted,

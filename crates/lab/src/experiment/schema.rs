@@ -38,6 +38,9 @@ struct ExperimentFile {
     #[schemars(range(min = 0, max = 3600))]
     #[serde(default)]
     sample_s: Option<f64>,
+    /// Whether samplers and a trace reader watch the run and take their part of the machine.
+    #[serde(default)]
+    monitors: Option<bool>,
     /// Simulated seconds after which a run is given up; 0: never.
     #[schemars(range(min = 0, max = 10_000_000))]
     #[serde(default)]
@@ -58,6 +61,12 @@ enum MachineRef {
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct WorkloadTable {
+    /// What published tables call the workload.
+    #[serde(default)]
+    name: Option<String>,
+    /// What they call its number of threads; as many names as there are command lines.
+    #[serde(default)]
+    threads: Option<String>,
     /// A shell command line, such as `dd if=/dev/zero of=disk/zeroes bs=32k count=$((10 << 15))`.
     #[serde(default)]
     command: Option<String>,
@@ -181,6 +190,11 @@ pub fn schema() -> Value {
     if let Some(params) = schema.pointer_mut("/$defs/DiskSpec/properties/params") {
         *params = parameters(
             "Model parameters of this disk that differ from those of the run: those of its kind, and of its queue.",
+        );
+    }
+    if let Some(params) = schema.pointer_mut("/$defs/Machine/properties/params") {
+        *params = parameters(
+            "Model parameters of its CPUs and memory that differ from those of the run.",
         );
     }
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {

@@ -19,8 +19,9 @@ const KINDS: [&str; 3] = ["command", "trace", "fio"];
 const TRACE_KEYS: [&str; 4] = ["timing", "lenient", "format", "unit"];
 
 /// Every key of the table.
-const KEYS: [&str; 9] = [
-    "command", "trace", "fio", "files", "timing", "lenient", "format", "unit", "membind",
+const KEYS: [&str; 11] = [
+    "command", "trace", "fio", "files", "timing", "lenient", "format", "unit", "membind", "name",
+    "threads",
 ];
 
 /// What runs, and where.
@@ -28,6 +29,10 @@ const KEYS: [&str; 9] = [
 pub struct Workload {
     /// What runs.
     pub script: Script,
+    /// What published tables call it; empty if nothing is said.
+    pub name: String,
+    /// What they call its number of threads, such as `16X`; empty if nothing is said.
+    pub threads: String,
     /// The node that its memory comes from, and the place that says so.
     pub membind: Option<(u32, Place)>,
 }
@@ -37,19 +42,56 @@ pub struct Workload {
 /// # Errors
 /// What can't be read or run.
 pub fn workloads(node: &Node, folder: &Path) -> Result<Vec<(Choices, Workload)>, Diagnostic> {
-    let scripts = scripts(node, folder)?;
-    let bindings = bindings(node.table().and_then(|t| t.get("membind")))?;
+    let mut scripts = scripts(node, folder)?;
+    let key = |key| node.table().and_then(|t| t.get(key));
+    let name: String = match key("name") {
+        Some(name) => read(name, "workload.name")?,
+        None => String::new(),
+    };
+    let threads = threads(key("threads"), scripts.len())?;
+    // A short name of a command line stands for it wherever the matrix is shown.
+    if key("command").is_some() && scripts.len() > 1 {
+        for ((choices, _), threads) in scripts.iter_mut().zip(&threads) {
+            *choices = vec![("workload.threads".to_owned(), threads.clone())];
+        }
+    }
+    let bindings = bindings(key("membind"))?;
     let mut all = Vec::with_capacity(scripts.len() * bindings.len());
-    for (choices, script) in &scripts {
+    for (i, (choices, script)) in scripts.iter().enumerate() {
         for (bound, membind) in &bindings {
             let workload = Workload {
                 script: script.clone(),
+                name: name.clone(),
+                threads: threads.get(i).cloned().unwrap_or_default(),
                 membind: membind.clone(),
             };
             all.push(([&choices[..], bound].concat(), workload));
         }
     }
     Ok(all)
+}
+
+/// The names of the numbers of threads of `scripts` command lines, in their order; empty if none
+/// are given.
+fn threads(node: Option<&Node>, scripts: usize) -> Result<Vec<String>, Diagnostic> {
+    let Some(node) = node else {
+        return Ok(Vec::new());
+    };
+    let names = alternatives(node, "workload.threads")?;
+    if names.len() != scripts {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!(
+                "`workload.threads`: {} names for {scripts} workloads",
+                names.len()
+            ),
+            "accepted: one name for each command line, in the same order",
+        ));
+    }
+    names
+        .into_iter()
+        .map(|(_, node)| read(node, "workload.threads"))
+        .collect()
 }
 
 /// The nodes that `workload.membind` names, each with its place.
@@ -442,6 +484,21 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_threads_name_command_lines() {
+        let e = experiment(
+            "name = \"fsmark\"\nthreads = [\"1P\", \"2P\"]\n\
+             command = [\"dd if=a of=b\", \"dd if=a of=b & dd if=a of=c\"]",
+        );
+        let e = e.unwrap();
+        assert_eq!(e.axes, ["workload.threads"]);
+        assert_eq!(e.cells[1].group(), "2P");
+        let c = &e.cells[1];
+        assert_eq!((&c.workload[..], &c.threads[..]), ("fsmark", "2P"));
+        let e = experiment("fio = \"good.fio\"\nthreads = \"16X\"").unwrap();
+        assert_eq!((e.axes.len(), &e.cells[0].threads[..]), (0, "16X"));
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_place() {
         for (workload, place, message) in [
             ("trace = \"cut.csv\"", "\"cut.csv\"", "record at line 2"),
@@ -485,6 +542,12 @@ mod tests {
                 "command = \"desktop -t 5s; desktop\"",
                 "desktop",
                 "for ever",
+            ),
+            ("fio = \"good.fio\"\nname = 4", "4", "workload.name"),
+            (
+                "fio = \"good.fio\"\nthreads = [\"1P\", \"1X\"]",
+                "[\"1P\"",
+                "2 names for 1",
             ),
         ] {
             let e = experiment(workload).expect_err(workload);

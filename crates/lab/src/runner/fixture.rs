@@ -18,6 +18,8 @@ pub fn experiment(iterations: u32) -> Experiment {
                     ("policy".into(), (*policy).into()),
                 ],
                 machine: "tiny".into(),
+                workload: String::new(),
+                threads: String::new(),
                 filesystem: filesystem.name().into(),
                 policy: (*policy).into(),
                 baseline: i == 0,
@@ -44,6 +46,7 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
         machine: Machine {
             name: "tiny".into(),
             cpus: 1,
+            params: Default::default(),
             hz: 250,
             nodes: vec![NodeSpec {
                 zones: vec![zone],
@@ -65,6 +68,7 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
         policy: mm::Policy::linux_3_0().named(policy),
         workload: workload::Script::default(),
         membind: None,
+        monitors: false,
         params: Params::default(),
         seed: 0,
         sample_ns: 0,

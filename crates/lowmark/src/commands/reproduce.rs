@@ -7,7 +7,7 @@ use lab::diagnostic::Source;
 use lab::experiment::Overrides;
 use lab::model::Outcomes;
 use lab::published::{self, Row};
-use lab::reproduce::{MACHINES, SERIES, Scored, score, to_json, to_text};
+use lab::reproduce::{FILES, SERIES, Scored, score, to_json, to_text};
 use lab::runner::{self, RunOptions};
 
 /// Runs the experiments behind published tables and scores them.
@@ -19,7 +19,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         stop: crate::interrupt::flag(),
     };
     let rows = published::load(args.tables.as_deref()).map_err(|e| Failure::Input(e.into()))?;
-    let known = SERIES.map(|s| s.0);
+    let known = SERIES.map(|s| s.name);
     if let Some(wanted) = args.series.as_deref().filter(|s| !known.contains(s)) {
         return Err(Failure::Input(miette::miette!(
             help = format!("one of {}", known.join(", ")),
@@ -27,21 +27,19 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         )));
     }
     let mut scored = Vec::new();
-    for (name, baseline, experiment) in SERIES {
+    for series in SERIES {
+        let name = series.name;
         if args.series.as_deref().is_some_and(|s| s != name) {
             continue;
         }
         let of_series: Vec<Row> = rows.iter().filter(|r| r.series == name).cloned().collect();
-        let outcomes = match experiment {
-            Some((path, text)) if !of_series.is_empty() => {
-                Some(simulate(path, text, args, &options)?)
+        let mut outcomes = Vec::new();
+        for (path, text) in series.experiments {
+            if !of_series.is_empty() {
+                outcomes.push(simulate(path, text, args, &options)?);
             }
-            _ => None,
-        };
-        scored.push((
-            name.to_string(),
-            score(&of_series, baseline, outcomes.as_ref()),
-        ));
+        }
+        scored.push((name.to_string(), score(&of_series, series.baseline, &outcomes)));
     }
     print(&scored, args.json)
 }
@@ -63,15 +61,15 @@ fn simulate(
     args: &Reproduce,
     options: &RunOptions,
 ) -> Result<Outcomes, Failure> {
-    // The machines of the published series come with the program.
-    let machines = |name: &str| {
-        let found = MACHINES.iter().find(|(path, _)| *path == name);
+    // The machines and policies of the published series come with the program.
+    let files = |name: &str| {
+        let found = FILES.iter().find(|(path, _)| *path == name);
         found
             .map(|(path, text)| ((*path).to_string(), (*text).to_string()))
-            .ok_or_else(|| format!("no machine {name}"))
+            .ok_or_else(|| format!("no file {name}"))
     };
     let source = Source::new(path, source);
-    let mut experiment = lab::experiment::parse(&source, &machines, &Overrides::default())
+    let mut experiment = lab::experiment::parse(&source, &files, &Overrides::default())
         .map_err(|e| Failure::Input(e.into()))?;
     if let Some(n) = args.iterations {
         experiment.iterations = n.get();

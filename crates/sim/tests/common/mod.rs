@@ -17,6 +17,7 @@ pub fn machine(mib: u64) -> Machine {
     Machine {
         name: format!("{mib}M"),
         cpus: 2,
+        params: Default::default(),
         hz: 250,
         nodes: vec![NodeSpec {
             cpus: Vec::new(),
@@ -62,6 +63,7 @@ pub fn spec(machine: Machine, filesystem: FsKind, command: &str) -> RunSpec {
         policy: mm::Policy::linux_3_1(),
         workload: workload::parse(command).expect("a valid command"),
         membind: None,
+        monitors: false,
         params: Params::default(),
         seed: 7,
         sample_ns: 100_000_000,
