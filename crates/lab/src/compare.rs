@@ -74,6 +74,21 @@ fn ending(o: &Outcome) -> Option<&'static str> {
     }
 }
 
+impl Row {
+    /// Why no iteration completed: `: POLICY ended with 3 out of memory`; empty if none ran.
+    fn endings(&self) -> String {
+        let all: Vec<String> = self
+            .other_endings
+            .iter()
+            .map(|(e, n)| format!("{n} {e}"))
+            .collect();
+        if all.is_empty() {
+            return String::new();
+        }
+        format!(": {} ended with {}", self.policy, all.join(", "))
+    }
+}
+
 impl Comparison {
     /// Compares what was run.
     pub fn new(outcomes: &Outcomes) -> Self {
@@ -128,7 +143,9 @@ impl Comparison {
                 let b = base(&r.group);
                 let (Some(b), Some(e), Some(p), Some(change)) = (b, &r.elapsed, r.p, r.change)
                 else {
-                    return format!("{}: {} can't be compared", r.group, r.policy);
+                    let of = if r.completed == 0 { Some(r) } else { b };
+                    let why = of.map_or(String::new(), Row::endings);
+                    return format!("{}: {} can't be compared{why}", r.group, r.policy);
                 };
                 let be = b.elapsed.as_ref().map_or(f64::NAN, |s| s.mean);
                 let numbers = format!(
@@ -302,6 +319,75 @@ pub fn cache_text(outcomes: &Outcomes) -> String {
     out
 }
 
+/// The runs that ended for want of memory: how many of each cell, after how long, and what the
+/// first of them left; empty if there are none.
+pub fn oom_text(outcomes: &Outcomes) -> String {
+    let mut out = String::new();
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        let ended = results.iter().flatten().filter_map(|r| match &r.outcome {
+            Outcome::Oom { report } => Some((r.metrics.get("elapsed").map(|m| m.value), report)),
+            _ => None,
+        });
+        let ended: Vec<_> = ended.collect();
+        let Some((_, report)) = ended.first() else {
+            continue;
+        };
+        let after: Vec<f64> = ended.iter().filter_map(|e| e.0).collect();
+        let after = stats::summary(&after).map_or(String::new(), |s| {
+            format!(", after {:.1} s (median)", s.median)
+        });
+        let group = cell.group();
+        let _ = writeln!(
+            out,
+            "{group}: {} ran out of memory in {} of {} iterations{after}; pages left in the first: {report}",
+            cell.policy,
+            ended.len(),
+            results.iter().flatten().count(),
+        );
+    }
+    if !out.is_empty() {
+        out.insert(0, '\n');
+    }
+    out
+}
+
+/// How soon interactive tasks responded, for workloads that have one: medians over the iterations,
+/// in milliseconds; empty for others.
+pub fn response_text(outcomes: &Outcomes) -> String {
+    let mut t = Table::new();
+    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    t.set_header(["", "policy", "p50", "p95", "p99", "max", "late", "of", "n"]);
+    let mut any = false;
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        let n = metric(results, "responses").len();
+        let median = |name: &str, scale: f64, digits: usize| {
+            let text = stats::summary(&metric(results, name))
+                .map_or("-".into(), |s| format!("{:.digits$}", s.median / scale));
+            TableCell::new(text).set_alignment(CellAlignment::Right)
+        };
+        if n == 0 {
+            continue;
+        }
+        any = true;
+        t.add_row([
+            TableCell::new(cell.group()),
+            TableCell::new(&cell.policy),
+            median("response_p50", 1000.0, 2),
+            median("response_p95", 1000.0, 2),
+            median("response_p99", 1000.0, 2),
+            median("response_max", 1000.0, 1),
+            median("late_responses", 1.0, 0),
+            median("responses", 1.0, 0),
+            TableCell::new(n).set_alignment(CellAlignment::Right),
+        ]);
+    }
+    if any {
+        format!("\nResponse time of the interactive task, ms: medians\n{t}\n")
+    } else {
+        String::new()
+    }
+}
+
 /// The page tracker's tables: activations a group, then the paths; empty when it was off.
 pub fn tracker_text(outcomes: &Outcomes) -> String {
     let mut out = String::new();
@@ -369,4 +455,76 @@ pub fn tracker_text(outcomes: &Outcomes) -> String {
         );
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::{fixture, iteration_seed};
+    use sim::result::Metric;
+
+    /// Two cells of two iterations, the last of which ran out of memory.
+    fn outcomes() -> Outcomes {
+        let mut experiment = fixture::experiment(2);
+        experiment.cells.truncate(2);
+        let run = |cell: &Cell, i| {
+            let mut spec = cell.spec.clone();
+            spec.seed = iteration_seed(&experiment, cell, i);
+            let mut r = fixture::simulate(&spec, &sim::Control::default());
+            for (name, value) in [("response_p50", 1500.0), ("late_responses", 3.0)] {
+                let unit = "us";
+                r.metrics.insert(name.into(), Metric { unit, value });
+            }
+            r
+        };
+        let cells = experiment.cells.iter();
+        let mut results: Vec<Vec<_>> = cells
+            .map(|cell| (0..2).map(|i| Some(run(cell, i))).collect())
+            .collect();
+        for r in results[1].iter_mut().flatten() {
+            r.metrics.insert(
+                "responses".into(),
+                Metric {
+                    unit: "responses",
+                    value: 50.0,
+                },
+            );
+            r.outcome = Outcome::Oom {
+                report: "order 0, 12 pages free".into(),
+            };
+        }
+        Outcomes {
+            experiment,
+            results,
+            interrupted: false,
+        }
+    }
+
+    #[test]
+    fn what_ran_out_of_memory_is_said() {
+        let mut o = outcomes();
+        let text = oom_text(&o);
+        assert!(
+            text.contains("ran out of memory in 2 of 2 iterations"),
+            "{text}"
+        );
+        assert!(text.contains("12 pages free"), "{text}");
+        let answer = &Comparison::new(&o).answers()[0];
+        assert!(answer.contains("ended with 2 out of memory"), "{answer}");
+        o.results.truncate(1);
+        o.experiment.cells.truncate(1);
+        assert_eq!(oom_text(&o), "");
+    }
+
+    #[test]
+    fn response_times_are_shown_where_there_are_any() {
+        let mut o = outcomes();
+        assert_eq!(response_text(&o), "", "none completed with a response");
+        for r in o.results[1].iter_mut().flatten() {
+            r.outcome = Outcome::Completed;
+        }
+        let text = response_text(&o);
+        assert!(text.contains("1.50") && text.contains(" 50 "), "{text}");
+        assert_eq!(text.matches("patched").count(), 1, "{text}");
+    }
 }

@@ -140,7 +140,8 @@ pub fn measure(row: &Row, outcomes: &[Outcomes]) -> Result<f64, String> {
     if outcomes.is_empty() {
         return Err("this series has no experiment yet".into());
     }
-    let same = |published: &str, run: &str| published.is_empty() || run.is_empty() || published == run;
+    let same =
+        |published: &str, run: &str| published.is_empty() || run.is_empty() || published == run;
     let results = outcomes
         .iter()
         .find_map(|o| {
@@ -222,7 +223,16 @@ fn count(rows: &[Scored], wanted: impl Fn(&Scored) -> bool) -> Score {
 /// Whether some model parameter was fitted to the row.
 pub fn is_fitted(row: &Row) -> bool {
     let r = row;
-    let name = [&r.series[..], &r.machine, &r.threads, &r.filesystem, &r.workload, &r.metric, &r.policy].join("/");
+    let name = [
+        &r.series[..],
+        &r.machine,
+        &r.threads,
+        &r.filesystem,
+        &r.workload,
+        &r.metric,
+        &r.policy,
+    ]
+    .join("/");
     sim::Params::TABLE
         .iter()
         .any(|p| p.fitted.contains(&name.as_str()))

@@ -12,6 +12,7 @@ use crate::sample::Sampler;
 use crate::sched::{Event, Sched, SchedParams};
 use crate::spec::{Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
+use hdrhistogram::Histogram;
 use mm::alloc::Gfp;
 use mm::kswapd::KSWAPD_FLAGS;
 use mm::mapping::MappingKind;
@@ -449,7 +450,13 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> (RunResult, Recor
     if spec.monitors {
         let p = spec.machine.params(&spec.params);
         for monitor in Monitor::all(&p, spec.seed) {
-            list.push(add(&mm, Box::pin(monitor.run(&mm)), 0, 0, TaskClass::Monitor));
+            list.push(add(
+                &mm,
+                Box::pin(monitor.run(&mm)),
+                0,
+                0,
+                TaskClass::Monitor,
+            ));
         }
     }
     let mut nth = 0;
@@ -516,7 +523,9 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> (RunResult, Recor
         Event::Timer(..) => {}
     });
     drop(futures);
-    progress.reports.borrow_mut().extend(session.report());
+    let end = progress.finished.get().or(ended).unwrap_or(0);
+    let lasted = end.saturating_sub(progress.started.get().unwrap_or(end));
+    progress.reports.borrow_mut().extend(session.report(lasted));
     if spec.check_ns > 0
         && check_error.is_none()
         && let Err(e) = recount.run(&mm)
@@ -625,6 +634,11 @@ fn gather<const T: bool>(
             }
         }
     }
+    let alloc = w.alloc.histograms();
+    if let Some(longest) = alloc.iter().map(Histogram::max).max() {
+        let value = longest as f64 / 1000.0;
+        metrics.insert("alloc_wait_max".into(), Metric { unit: "us", value });
+    }
     let tasks = TaskTime::by_class(w.sched.task_times(end).into_iter().map(|t| t.1));
     if let Some(t) = tasks.iter().find(|t| t.class == TaskClass::Workload) {
         let cpu = t.outside.cpu + t.in_reclaim.cpu;
@@ -676,7 +690,6 @@ fn gather<const T: bool>(
             .filter(|r| r.count > 0)
             .collect(),
     });
-    let alloc = w.alloc.histograms();
     RunResult {
         outcome,
         metrics,

@@ -135,7 +135,8 @@ impl Sampler {
             put("swap_write_throughput", "MB/s", mb(now.0 - before.0));
             put("swap_read_throughput", "MB/s", mb(now.1 - before.1));
         }
-        let in_flight = |d: &Device| d.queue.in_flight(Class::Async) + d.queue.in_flight(Class::Sync);
+        let in_flight =
+            |d: &Device| d.queue.in_flight(Class::Async) + d.queue.in_flight(Class::Sync);
         let queued: u32 = members(tested).iter().map(in_flight).sum();
         put("queue", "requests", f64::from(queued));
         drop(devices);

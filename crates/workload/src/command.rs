@@ -4,13 +4,15 @@
 //! type that has `parse` and `run`, and one line in that table.
 
 use crate::dd;
+use crate::desktop;
 use crate::fio;
 use crate::fs_mark;
 use crate::host::{Host, HostResult};
-use crate::mmap_strm::{self, MmapStrm};
+use crate::mmap_strm;
 use crate::replay;
 use crate::session::{Session, Shared};
 use crate::shell::{self, AndList, Word};
+use crate::sleep;
 use std::ops::Range;
 
 /// Why a command line was not understood.
@@ -45,6 +47,18 @@ impl CommandError {
 pub struct Report {
     /// Name, unit and value of each metric, in the order in which to show them.
     pub metrics: Vec<(String, &'static str, f64)>,
+}
+
+impl Report {
+    /// Adds what another process measured: figures of one name are summed.
+    pub(crate) fn add(&mut self, other: Self) {
+        for metric in other.metrics {
+            match self.metrics.iter_mut().find(|(name, ..)| *name == metric.0) {
+                Some((.., sum)) => *sum += metric.2,
+                None => self.metrics.push(metric),
+            }
+        }
+    }
 }
 
 /// A parsed command line: what a shell would do, step by step.
@@ -102,7 +116,7 @@ macro_rules! programs {
             /// A process of a fio job, or one of several that keep its queue full; made by
             /// [`fio::Jobs::script`] and not by a shell.
             Fio(fio::Worker),
-            /// A process of mmap-strm.
+            /// A process that an mmap-strm forks.
             MmapWorker(mmap_strm::Worker),
             /// A process that an fs_mark forks.
             FsMarkProcess(fs_mark::Child),
@@ -110,7 +124,7 @@ macro_rules! programs {
 
         impl Command {
             /// The names of the programs that a command line can hold.
-            pub const NAMES: &'static [&'static str] = &[$($name,)+ MMAP_STRM];
+            pub const NAMES: &'static [&'static str] = &[$($name,)+];
 
             /// The program's name.
             pub fn name(&self) -> &'static str {
@@ -141,7 +155,7 @@ macro_rules! programs {
             /// The first error of the host that the program does not expect.
             pub async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
                 match self {
-                    $(Self::$variant(program) => program.run(host).await.map(Report::from),)+
+                    $(Self::$variant(program) => program.run(host, session).await.map(Report::from),)+
                     Self::Replay(lane) => lane.run(host, session).await,
                     Self::Fio(worker) => worker.run(host, session).await,
                     Self::MmapWorker(worker) => worker.run(host).await,
@@ -155,8 +169,14 @@ macro_rules! programs {
 programs! {
     /// GNU dd: copies a file record by record.
     "dd" => Dd(dd::Dd),
+    /// desktop: an interactive task that measures how long it takes to respond.
+    "desktop" => Desktop(desktop::Desktop),
     /// fs_mark: creates files in several processes.
     "fs_mark" => FsMark(fs_mark::FsMark),
+    /// mmap-strm: streams through mapped memory in several processes.
+    "mmap-strm" => MmapStrm(mmap_strm::MmapStrm),
+    /// GNU sleep.
+    "sleep" => Sleep(sleep::Sleep),
 }
 
 impl Command {
@@ -164,6 +184,7 @@ impl Command {
     pub fn children(&self) -> u64 {
         match self {
             Self::FsMark(f) => f.processes,
+            Self::MmapStrm(m) => m.children(),
             _ => 0,
         }
     }
@@ -173,8 +194,22 @@ impl Command {
         match self {
             Self::Dd(_) => 1,
             Self::FsMark(f) => f.files(),
+            Self::MmapStrm(m) => m.files(),
             _ => 0,
         }
+    }
+
+    /// The file that it finds, if it needs one.
+    fn existing_file(&self) -> Option<ExistingFile> {
+        match self {
+            Self::Desktop(d) => Some(d.existing_file()),
+            _ => None,
+        }
+    }
+
+    /// Whether it only ends when the script does.
+    fn endless(&self) -> bool {
+        matches!(self, Self::Desktop(d) if d.runtime_ns.is_none())
     }
 }
 
@@ -197,6 +232,21 @@ impl Script {
         behind + self.processes(false).map(of).max().unwrap_or(0)
     }
 
+    /// Enters the files that its programs find: one of each path, as long as the longest.
+    fn find_files(&mut self) {
+        let all = self.processes(true).chain(self.processes(false));
+        let found: Vec<_> = all
+            .flat_map(|p| &p.commands)
+            .filter_map(Command::existing_file)
+            .collect();
+        for file in found {
+            match self.files.iter_mut().find(|f| f.path == file.path) {
+                Some(known) => known.len = known.len.max(file.len),
+                None => self.files.push(file),
+            }
+        }
+    }
+
     /// Files that its programs make, at most.
     pub fn files_made(&self) -> u64 {
         let all = self.processes(true).chain(self.processes(false));
@@ -211,11 +261,25 @@ impl Script {
 /// runs nothing in the foreground.
 pub fn parse(line: &str) -> Result<Script, CommandError> {
     let mut steps = Vec::new();
+    // A background program that does not end by itself.
+    let mut endless = None;
     for list in &shell::parse(line)? {
-        match several_processes(list)? {
-            Some(of_program) => steps.extend(of_program),
-            None => steps.push(step(list)?),
+        let step = step(list)?;
+        let here = endless_in(list, &step);
+        let waits_for = match &step {
+            Step::Foreground(_) => here.as_ref(),
+            Step::Background(_) => None,
+            Step::Wait => endless.as_ref(),
+        };
+        if let Some(program) = waits_for {
+            return Err(CommandError::new(
+                program.span.clone(),
+                format!("the script would wait for `{}` for ever", program.text),
+                "a time that it ends after (-t), or `&` behind it and no `wait`",
+            ));
         }
+        endless = endless.or(here);
+        steps.push(step);
     }
     if steps.is_empty() {
         return Err(CommandError::new(
@@ -231,10 +295,11 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
             "a last command without `&`, or `wait` as the last command",
         ));
     }
-    let script = Script {
+    let mut script = Script {
         steps,
         ..Script::default()
     };
+    script.find_files();
     let processes = script.processes(true).count() as u64 + script.children();
     if processes > MOST_PROCESSES {
         return Err(CommandError::new(
@@ -253,22 +318,13 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
     Ok(script)
 }
 
-/// A program that is several processes at once, which need the shell's foreground to themselves.
-const MMAP_STRM: &str = "mmap-strm";
-
-/// The steps of a program that is several processes; `None` if the list holds none.
-fn several_processes(list: &AndList) -> Result<Option<Vec<Step>>, CommandError> {
-    let Some(c) = list.commands.iter().find(|c| c.words[0].text == MMAP_STRM) else {
-        return Ok(None);
+/// The name of the program in a list that ends only with the script, if there is one.
+fn endless_in(list: &AndList, step: &Step) -> Option<Word> {
+    let (Step::Foreground(process) | Step::Background(process)) = step else {
+        return None;
     };
-    if list.commands.len() > 1 || list.background {
-        return Err(CommandError::new(
-            c.words[0].span.clone(),
-            format!("`{MMAP_STRM}` runs several processes and is never part of `&&` or `&`"),
-            "`;` or a newline before and after it",
-        ));
-    }
-    MmapStrm::parse(&c.words[0], &c.words[1..]).map(|program| Some(program.steps()))
+    let at = process.commands.iter().position(Command::endless)?;
+    Some(list.commands[at].words[0].clone())
 }
 
 fn step(list: &AndList) -> Result<Step, CommandError> {
@@ -399,6 +455,14 @@ mod tests {
             "=",
             "99999999999",
             "status=none ",
+            "desktop ",
+            "mmap-strm ",
+            "sleep ",
+            "-w ",
+            "-t ",
+            "20ms ",
+            "4K ",
+            "1.5 ",
         ]);
         proptest::collection::vec(piece, 0..30).prop_map(|v| v.concat())
     }

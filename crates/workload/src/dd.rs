@@ -17,6 +17,7 @@
 
 use crate::command::{CommandError, Report};
 use crate::host::{Fd, Host, HostError, HostResult, OpenFlags};
+use crate::session::Session;
 use crate::shell::Word;
 use std::ops::Range;
 
@@ -452,7 +453,7 @@ impl Dd {
     ///
     /// # Errors
     /// The first error of a call on the files; both are closed then.
-    pub async fn run<H: Host>(&self, host: &H) -> HostResult<DdReport> {
+    pub async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<DdReport> {
         let input = host.open(&self.input, self.input_flags).await?;
         let output = match self.open_output(host).await {
             Ok(output) => output,
@@ -737,7 +738,7 @@ mod tests {
         let report = block_on(
             dd(operands)
                 .unwrap_or_else(|e| panic!("{operands}: {e}"))
-                .run(host),
+                .run(host, &Session::default()),
         );
         assert_eq!(host.open_files(), 0, "{operands}");
         assert!(host.buffers.take() <= 4, "{operands}");

@@ -835,7 +835,7 @@ mod tests {
             }
         }
         assert_eq!(host.open_files(), 0);
-        let report = session.report().unwrap();
+        let report = session.report(0).unwrap();
         let metrics = report.metrics.into_iter().map(|(n, _, v)| (n, v)).collect();
         (host, metrics, script.notes)
     }

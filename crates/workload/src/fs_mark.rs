@@ -25,6 +25,7 @@
 
 use crate::command::{Command, CommandError, Report};
 use crate::host::{Host, HostError, HostResult, OpenFlags};
+use crate::session::Session;
 use crate::shell::Word;
 use std::ops::Range;
 use std::sync::Arc;
@@ -379,7 +380,7 @@ impl FsMark {
     ///
     /// # Errors
     /// The host's first error.
-    pub async fn run<H: Host>(&self, host: &H) -> HostResult<Report> {
+    pub async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let mut iterations = Vec::new();
         for _ in 0..self.iterations {
             let children = (0..self.processes)
@@ -598,14 +599,7 @@ impl Child {
             host.compute(NAME_NS).await;
             existing_is_fine(host.mkdir(&target).await)?;
             let path = format!("{target}/{name}");
-            let flags = OpenFlags {
-                read: true,
-                write: true,
-                create: true,
-                truncate: true,
-                ..OpenFlags::default()
-            };
-            let fd = calls.time(host.open(&path, flags)).await?;
+            let fd = calls.time(host.open(&path, OpenFlags::EMPTY_FILE)).await?;
             let mut left = job.size;
             loop {
                 let len = job.write.min(left);

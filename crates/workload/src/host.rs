@@ -33,6 +33,21 @@ pub struct OpenFlags {
     pub exclusive: bool,
 }
 
+impl OpenFlags {
+    /// O_RDWR | O_CREAT | O_TRUNC: an empty file, to read and write.
+    pub const EMPTY_FILE: Self = Self {
+        read: true,
+        write: true,
+        create: true,
+        truncate: true,
+        append: false,
+        direct: false,
+        sync: false,
+        dsync: false,
+        exclusive: false,
+    };
+}
+
 /// Why a host call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {

@@ -9,6 +9,7 @@
 mod arithmetic;
 pub mod command;
 pub mod dd;
+pub mod desktop;
 pub mod fio;
 pub mod fs_mark;
 pub mod host;
@@ -17,6 +18,7 @@ pub mod mmap_strm;
 pub mod replay;
 pub mod session;
 pub mod shell;
+pub mod sleep;
 #[cfg(test)]
 mod testing;
 

@@ -92,9 +92,145 @@ impl Measure {
     }
 }
 
+/// Events that a task responds to, at a fixed distance. Times are nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Events {
+    /// When the first one that has no response yet came, or comes.
+    pub first: u64,
+    /// From one to the next; not 0.
+    pub interval: u64,
+    /// None come from then on.
+    pub end: Option<u64>,
+    /// A response that takes longer is late.
+    pub late: u64,
+}
+
+impl Events {
+    /// How many have come up to and at `now`.
+    pub fn until(&self, now: u64) -> u64 {
+        let last = self.end.map_or(now, |end| now.min(end.saturating_sub(1)));
+        match last.checked_sub(self.first) {
+            Some(ns) => ns / self.interval + 1,
+            None => 0,
+        }
+    }
+}
+
+/// Times from event to response, over all tasks that respond.
+pub struct Responses {
+    /// Nanoseconds.
+    times: Histogram<u64>,
+    late: u64,
+    /// What each of the tasks has not yet responded to.
+    waiting: Vec<Option<Events>>,
+}
+
+impl Default for Responses {
+    fn default() -> Self {
+        Self {
+            times: Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("valid bounds"),
+            late: 0,
+            waiting: Vec::new(),
+        }
+    }
+}
+
+impl Responses {
+    /// Another task will respond; returns its number.
+    pub fn client(&mut self) -> usize {
+        self.waiting.push(None);
+        self.waiting.len() - 1
+    }
+
+    /// The events that a task responds to next.
+    pub fn await_response(&mut self, client: usize, events: Option<Events>) {
+        self.waiting[client] = events;
+    }
+
+    /// The first `n` of `events` had their response at `now`.
+    pub fn note(&mut self, events: &Events, n: u64, now: u64) {
+        for nth in 0..n {
+            let ns = now.saturating_sub(events.first + nth * events.interval);
+            self.times.saturating_record(ns.max(1));
+            self.late += u64::from(ns > events.late);
+        }
+    }
+
+    /// The figures of a run that ended at `now`; none if no task was to respond. What still waits
+    /// counts as if it had its response then.
+    pub fn report(&mut self, now: u64) -> Option<Report> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        for events in std::mem::take(&mut self.waiting).iter().flatten() {
+            self.note(events, events.until(now), now);
+        }
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let h = &self.times;
+        let mut metrics = vec![
+            ("responses".to_owned(), "responses", h.len() as f64),
+            ("late_responses".to_owned(), "responses", self.late as f64),
+        ];
+        if !h.is_empty() {
+            metrics.push(("response_mean".to_owned(), "us", h.mean() / 1000.0));
+            for (label, quantile) in QUANTILES {
+                let value = us(h.value_at_quantile(quantile));
+                metrics.push((format!("response_{label}"), "us", value));
+            }
+            metrics.push(("response_max".to_owned(), "us", us(h.max())));
+        }
+        Some(Report { metrics })
+    }
+}
+
+/// The percentiles that are reported.
+const QUANTILES: [(&str, f64); 5] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p999", 0.999),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stall_counts_as_every_event_that_fell_into_it() {
+        let mut r = Responses::default();
+        assert_eq!(r.report(0), None);
+        let client = r.client();
+        let events = Events {
+            first: 1_000_000,
+            interval: 10_000_000,
+            end: None,
+            late: 25_000_000,
+        };
+        assert_eq!((events.until(999_999), events.until(1_000_000)), (0, 1));
+        assert_eq!(events.until(31_000_000), 4);
+        let ending = Events {
+            end: Some(21_000_000),
+            ..events
+        };
+        assert_eq!(ending.until(31_000_000), 2);
+        // Four events, the last of which came at 31 ms, have their response at 41 ms.
+        r.note(&events, 4, 41_000_000);
+        // The next two wait when the run ends.
+        let next = Events {
+            first: 41_000_000,
+            ..events
+        };
+        r.await_response(client, Some(next));
+        let report = r.report(51_500_000).unwrap();
+        let get = |name: &str| {
+            let found = report.metrics.iter().find(|(n, ..)| n == name);
+            found.unwrap().2
+        };
+        assert_eq!((get("responses"), get("late_responses")), (6.0, 2.0));
+        assert!((get("response_max") / 40_000.0 - 1.0).abs() < 1e-3);
+        assert!((get("response_p50") / 10_500.0 - 1.0).abs() < 1e-3);
+    }
 
     #[test]
     fn kinds_are_told_apart() {

@@ -5,8 +5,9 @@
 //! before has left, while T others do the same in anonymous memory. The harness of 2011 sized all
 //! of it by the machine's memory; the defaults are its figures.
 
-use crate::command::{Command, CommandError, Process, Report, Step};
+use crate::command::{Command, CommandError, Report};
 use crate::host::{Advice, Host, HostResult, Map, OpenFlags, Word};
+use crate::session::Session;
 use crate::shell;
 
 const PAGE: u64 = 4096;
@@ -118,40 +119,59 @@ impl MmapStrm {
         Ok(s)
     }
 
-    /// The processes: those of a stage run at the same time, the next stage starts when all ended.
-    pub(crate) fn steps(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
-        let mut stage = |kinds: &[Kind]| {
-            for &kind in kinds {
-                for nth in 0..self.threads {
-                    let worker = Worker {
-                        kind,
-                        nth,
-                        of: self.clone(),
-                    };
-                    steps.push(Step::Background(Process {
-                        commands: vec![Command::MmapWorker(worker)],
-                    }));
-                }
-            }
-            steps.push(Step::Wait);
-        };
+    /// The kinds of processes in each stage.
+    fn stages(&self) -> Vec<&'static [Kind]> {
+        let mut stages: Vec<&[Kind]> = Vec::new();
         if self.stream_tenths > 0 {
-            stage(&[Kind::Stream]);
+            stages.push(&[Kind::Stream]);
         }
         if self.mixed_tenths > 0 {
-            match self.file_percent {
-                0 => stage(&[Kind::Anon]),
-                100 => stage(&[Kind::File]),
-                _ => stage(&[Kind::File, Kind::Anon]),
+            stages.push(match self.file_percent {
+                0 => &[Kind::Anon],
+                100 => &[Kind::File],
+                _ => &[Kind::File, Kind::Anon],
+            });
+        }
+        stages
+    }
+
+    /// Processes of the larger stage.
+    pub(crate) fn children(&self) -> u64 {
+        let kinds = self.stages().iter().map(|kinds| kinds.len()).max();
+        kinds.unwrap_or(0) as u64 * u64::from(self.threads)
+    }
+
+    /// Files of both stages.
+    pub(crate) fn files(&self) -> u64 {
+        let stages = self.stages();
+        let with_file = stages.iter().filter(|kinds| kinds[0] != Kind::Anon);
+        with_file.count() as u64 * u64::from(self.threads)
+    }
+
+    /// Runs the stages: the processes of one at the same time, the next when all have ended.
+    ///
+    /// # Errors
+    /// The first error of a process.
+    pub(crate) async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+        let mut all = Report::default();
+        for kinds in self.stages() {
+            let worker = |kind| move |nth| Command::MmapWorker(self.worker(kind, nth));
+            let children = kinds.iter().flat_map(|&k| (0..self.threads).map(worker(k)));
+            for report in host.fork(children.collect()).await? {
+                all.add(report);
             }
         }
-        steps
+        Ok(all)
+    }
+
+    fn worker(&self, kind: Kind, nth: u32) -> Worker {
+        let of = self.clone();
+        Worker { kind, nth, of }
     }
 }
 
 /// Bytes with an optional K, M or G.
-fn bytes(text: &str) -> Option<u64> {
+pub(crate) fn bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 10),
         b'M' => (&text[..text.len() - 1], 20),
@@ -202,14 +222,7 @@ impl Worker {
                     "mixed"
                 };
                 let path = format!("{}/{what}.{}", s.dir, self.nth);
-                let flags = OpenFlags {
-                    read: true,
-                    write: true,
-                    create: true,
-                    truncate: true,
-                    ..OpenFlags::default()
-                };
-                let fd = host.open(&path, flags).await?;
+                let fd = host.open(&path, OpenFlags::EMPTY_FILE).await?;
                 host.truncate(fd, pages * PAGE).await?;
                 let map = host
                     .map(Map::Shared(fd), pages * PAGE, Advice::Normal)
@@ -239,5 +252,69 @@ impl Worker {
         Ok(Report {
             metrics: vec![(format!("{name} stores"), "stores", (pages * passes) as f64)],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Script, Step, parse};
+    use crate::testing::{MemoryHost, block_on};
+
+    fn first(script: &Script) -> &Command {
+        match &script.steps[0] {
+            Step::Foreground(p) | Step::Background(p) => &p.commands[0],
+            Step::Wait => panic!("{script:?}"),
+        }
+    }
+
+    /// The stages follow each other, their figures are sums over the processes, and the program
+    /// stands beside others like any.
+    #[test]
+    fn stages_are_forked() {
+        let line = "mmap-strm -t 2 --stream 2 --mixed 1 --file-passes 2 --anon-passes 3 \
+                    & dd if=/dev/zero of=x count=1 && mmap-strm -t 1 --mixed 0";
+        let script = parse(line).unwrap();
+        assert_eq!((script.children(), script.files_made()), (4 + 1, 4 + 1 + 1));
+        let host = MemoryHost::default();
+        let session = Session::new(&script);
+        let report = block_on(first(&script).run(&host, &session)).unwrap();
+        let forks: Vec<String> = {
+            let calls = host.calls.borrow();
+            calls
+                .iter()
+                .filter(|c| c.starts_with("fork"))
+                .cloned()
+                .collect()
+        };
+        assert_eq!(forks, ["fork 2", "fork 4"]);
+        // 256 pages of memory: 2 × 256 in the stream, 89 × 2 passes and 38 × 3 passes a process.
+        let figures: Vec<(&str, f64)> = report.metrics.iter().map(|m| (&m.0[..], m.2)).collect();
+        assert_eq!(
+            figures,
+            [
+                ("stream stores", 512.0),
+                ("mixed file stores", 2.0 * 89.0 * 2.0),
+                ("mixed anonymous stores", 2.0 * 38.0 * 3.0),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_accepted_is_named_and_placed() {
+        for (line, place) in [
+            ("mmap-strm -t 0", "0"),
+            ("mmap-strm -t 129", "129"),
+            ("mmap-strm -t", "-t"),
+            ("mmap-strm -x 1", "-x"),
+            ("mmap-strm --stream 1.25", "1.25"),
+            ("mmap-strm --mixed -1", "-1"),
+            ("mmap-strm --file-share 101", "101"),
+            ("mmap-strm --memory 1Q", "1Q"),
+            ("mmap-strm --stream 0 --mixed 0", "mmap-strm"),
+        ] {
+            let e = parse(line).expect_err(line);
+            assert_eq!(&line[e.span.clone()], place, "{line}: {e}");
+        }
     }
 }

@@ -525,7 +525,7 @@ mod tests {
             ]
         );
         assert_eq!(host.contents("trace/1").len(), 10);
-        let report = session.report().unwrap();
+        let report = session.report(0).unwrap();
         let metric = |name: &str| {
             let found = report.metrics.iter().find(|m| m.0 == name);
             found.map(|m| m.2)

@@ -2,7 +2,7 @@
 
 use crate::command::{Report, Script};
 use crate::fio;
-use crate::measure::{Kind, Measure};
+use crate::measure::{Events, Kind, Measure, Responses};
 use crate::replay::{Feed, Replay};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,8 +17,10 @@ pub enum Shared {
 
 /// What the processes of one run share. Made anew for each run; no lock of it is ever held while
 /// a program waits.
+#[derive(Default)]
 pub struct Session {
     measure: Mutex<Measure>,
+    responses: Mutex<Responses>,
     states: Vec<State>,
 }
 
@@ -37,6 +39,7 @@ impl Session {
     pub fn new(script: &Script) -> Self {
         Self {
             measure: Mutex::default(),
+            responses: Mutex::default(),
             states: script
                 .shared
                 .iter()
@@ -53,9 +56,33 @@ impl Session {
         }
     }
 
-    /// What all programs measured together; absent if none of them shares anything.
-    pub fn report(&self) -> Option<Report> {
-        (!self.states.is_empty()).then(|| lock(&self.measure).report())
+    /// What all programs measured together in a run that ended at `now`, in nanoseconds since its
+    /// start; absent if none of them shares or responds to anything.
+    pub fn report(&self, now: u64) -> Option<Report> {
+        let calls = (!self.states.is_empty()).then(|| lock(&self.measure).report());
+        let responses = lock(&self.responses).report(now);
+        match (calls, responses) {
+            (Some(mut calls), Some(responses)) => {
+                calls.add(responses);
+                Some(calls)
+            }
+            (calls, responses) => calls.or(responses),
+        }
+    }
+
+    /// A task that responds to events; returns its number.
+    pub(crate) fn expect_responses(&self) -> usize {
+        lock(&self.responses).client()
+    }
+
+    /// The events that a task responds to next.
+    pub(crate) fn await_response(&self, client: usize, events: Option<Events>) {
+        lock(&self.responses).await_response(client, events);
+    }
+
+    /// The first `n` of `events` had their response at `now`.
+    pub(crate) fn respond(&self, events: &Events, n: u64, now: u64) {
+        lock(&self.responses).note(events, n, now);
     }
 
     pub(crate) fn note(&self, kind: Kind, span: (u64, u64), bytes: u64, wanted: u64) {

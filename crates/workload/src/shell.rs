@@ -685,10 +685,21 @@ mod tests {
 
     #[test]
     fn a_sequence_makes_words() {
-        assert_eq!(texts("f -d{1..3}/x -n 4"), ["f", "-d1/x", "-d2/x", "-d3/x", "-n", "4"]);
+        assert_eq!(
+            texts("f -d{1..3}/x -n 4"),
+            ["f", "-d1/x", "-d2/x", "-d3/x", "-n", "4"]
+        );
         assert_eq!(texts("f {2..-1}"), ["f", "2", "1", "0", "-1"]);
-        assert_eq!(texts("f '{1..3}' {1..} {a,b}"), ["f", "{1..3}", "{1..}", "{a,b}"]);
-        let words = parse("f a{8..9}").unwrap().remove(0).commands.remove(0).words;
+        assert_eq!(
+            texts("f '{1..3}' {1..} {a,b}"),
+            ["f", "{1..3}", "{1..}", "{a,b}"]
+        );
+        let words = parse("f a{8..9}")
+            .unwrap()
+            .remove(0)
+            .commands
+            .remove(0)
+            .words;
         assert_eq!((words[2].span.clone(), words[2].source(1..2)), (2..9, 3..9));
         for (line, place) in [
             ("f {1..2}{1..2}", "{1..2}"),

@@ -1,7 +1,7 @@
 //! A host in memory for tests: real contents, no waiting, faults on request.
 
 use crate::command::{Command, Report, Script};
-use crate::host::{Fd, Host, HostError, HostResult, OpenFlags};
+use crate::host::{Advice, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
 use crate::session::Session;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +46,10 @@ pub(crate) struct MemoryHost {
     pub(crate) epoch: Cell<u64>,
     /// How long a file can get; 0: any.
     pub(crate) space: Cell<u64>,
+    /// Pages of each mapping that was made; none once it is gone.
+    maps: RefCell<Vec<Option<u64>>>,
+    /// Nanoseconds that a touch of a page takes.
+    pub(crate) touch_ns: Cell<u64>,
 }
 
 impl MemoryHost {
@@ -295,6 +299,33 @@ impl Host for MemoryHost {
             Some(_) => Ok(()),
             None => Err(HostError::NotFound(path.to_owned())),
         }
+    }
+
+    async fn map(&self, what: Map, len: u64, _: Advice) -> HostResult<MapId> {
+        self.note(format!("map {what:?} {len}"));
+        let mut maps = self.maps.borrow_mut();
+        maps.push(Some(len / 4096));
+        Ok(MapId(maps.len() as u32 - 1))
+    }
+
+    /// Contents are not kept, so no expectation is checked.
+    async fn touch(&self, map: MapId, first: u64, pages: u64, _: Word) -> HostResult<()> {
+        self.note(format!("touch {} {first} {pages}", map.0));
+        let mapped = self.maps.borrow()[map.0 as usize].expect("a mapping");
+        assert!(first + pages <= mapped);
+        self.clock
+            .set(self.clock.get() + pages * self.touch_ns.get());
+        Ok(())
+    }
+
+    async fn unmap(&self, map: MapId) -> HostResult<()> {
+        self.note(format!("unmap {}", map.0));
+        let gone = self.maps.borrow_mut()[map.0 as usize].take();
+        gone.map(drop).ok_or(HostError::OutOfMemory)
+    }
+
+    fn memory(&self) -> HostResult<u64> {
+        Ok(1 << 20)
     }
 
     async fn compute(&self, ns: u64) {

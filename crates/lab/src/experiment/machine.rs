@@ -124,11 +124,7 @@ pub(super) struct Named {
 }
 
 /// A key's own table, with the file it names put under it.
-pub(super) fn with_base(
-    of: &Named,
-    node: &Node,
-    files: &Files<'_>,
-) -> Result<Node, Diagnostic> {
+pub(super) fn with_base(of: &Named, node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
     let key = of.key;
     match &node.value {
         Value::Text(file) => load(of, file, node, files),

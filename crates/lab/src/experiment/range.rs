@@ -26,7 +26,13 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
         return Err(at.outside(&["hz"], machine.hz, "100, 250, 300 or 1000"));
     }
     let known = Params::TABLE.iter().filter(|p| Machine::takes(p));
-    own_params(&machine.params, known, "CPUs and memory have", &["params"], &at)?;
+    own_params(
+        &machine.params,
+        known,
+        "CPUs and memory have",
+        &["params"],
+        &at,
+    )?;
     let total = memory(machine, &at)?;
     node_cpus(machine, &at)?;
     let boot = &machine.boot;
@@ -179,7 +185,13 @@ fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
         (_, None) => {}
     }
     let known = Params::TABLE.iter().filter(|p| disk.kind.takes(p));
-    own_params(&disk.params, known, "a disk of this kind has", &under("params"), at)?;
+    own_params(
+        &disk.params,
+        known,
+        "a disk of this kind has",
+        &under("params"),
+        at,
+    )?;
     for (i, fault) in disk.faults.iter().enumerate() {
         let (at_s, for_s) = match *fault {
             Fault::WriteError { at_s, for_s } | Fault::Stall { at_s, for_s } => (at_s, for_s),

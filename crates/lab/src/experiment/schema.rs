@@ -70,6 +70,9 @@ struct WorkloadTable {
     /// A shell command line, such as `dd if=/dev/zero of=disk/zeroes bs=32k count=$((10 << 15))`.
     #[serde(default)]
     command: Option<String>,
+    /// Files that the command finds, by path: their sizes.
+    #[serde(default)]
+    files: Option<BTreeMap<String, sim::spec::Size>>,
     /// A recorded trace, relative to the experiment's folder or a folder above it.
     #[serde(default)]
     trace: Option<String>,

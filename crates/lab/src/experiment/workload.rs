@@ -7,10 +7,11 @@ use super::node::{Node, Table};
 use super::read::read;
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
 use mm::zone::ZoneType;
-use sim::spec::Machine;
+use sim::spec::{Machine, Size};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use trace::{Format, Options, Survey, TraceError, Unit};
-use workload::{Replay, Script, Timing, fio};
+use workload::{ExistingFile, Replay, Script, Timing, fio};
 
 /// What runs; one of them is there.
 const KINDS: [&str; 3] = ["command", "trace", "fio"];
@@ -18,8 +19,9 @@ const KINDS: [&str; 3] = ["command", "trace", "fio"];
 const TRACE_KEYS: [&str; 4] = ["timing", "lenient", "format", "unit"];
 
 /// Every key of the table.
-const KEYS: [&str; 10] = [
-    "command", "trace", "fio", "timing", "lenient", "format", "unit", "membind", "name", "threads",
+const KEYS: [&str; 11] = [
+    "command", "trace", "fio", "files", "timing", "lenient", "format", "unit", "membind", "name",
+    "threads",
 ];
 
 /// What runs, and where.
@@ -79,7 +81,10 @@ fn threads(node: Option<&Node>, scripts: usize) -> Result<Vec<String>, Diagnosti
     if names.len() != scripts {
         return Err(Diagnostic::at(
             &node.place,
-            format!("`workload.threads`: {} names for {scripts} workloads", names.len()),
+            format!(
+                "`workload.threads`: {} names for {scripts} workloads",
+                names.len()
+            ),
             "accepted: one name for each command line, in the same order",
         ));
     }
@@ -150,23 +155,89 @@ fn scripts(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnos
             "accepted: it beside `trace`",
         ));
     }
+    let files = table.0.iter().find(|e| e.key == "files");
+    if let Some(e) = files.filter(|_| kind.key != "command") {
+        return Err(Diagnostic::at(
+            &e.place,
+            "`workload.files` without `workload.command`",
+            "accepted: it beside `command`; a trace and a job file say themselves what they find",
+        ));
+    }
     match kind.key.as_str() {
         "trace" => traces(table, &kind.node, folder),
         "fio" => job_files(&kind.node, folder),
-        _ => commands(&kind.node),
+        _ => commands(&kind.node, files.map(|e| &e.node)),
     }
 }
 
-fn commands(node: &Node) -> Result<Vec<(Choices, Script)>, Diagnostic> {
+fn commands(node: &Node, files: Option<&Node>) -> Result<Vec<(Choices, Script)>, Diagnostic> {
     let lines = alternatives(node, "workload.command")?;
-    let several = lines.len() > 1;
-    lines
-        .into_iter()
-        .map(|(text, node)| {
-            let choices = several.then(|| ("workload.command".to_owned(), text));
-            Ok((choices.into_iter().collect(), command::script(node)?))
-        })
-        .collect()
+    let files = existing_files(files)?;
+    let mut scripts = Vec::with_capacity(lines.len() * files.len());
+    for (text, node) in &lines {
+        let script = command::script(node)?;
+        for (sizes, files) in &files {
+            let mut script = script.clone();
+            for file in files {
+                // What the experiment says stands above what a program needs.
+                script.files.retain(|f| f.path != file.path);
+            }
+            script.files.extend(files.iter().cloned());
+            let mut choices = Choices::new();
+            if lines.len() > 1 {
+                choices.push(("workload.command".to_owned(), text.clone()));
+            }
+            choices.extend(sizes.iter().cloned());
+            scripts.push((choices, script));
+        }
+    }
+    Ok(scripts)
+}
+
+/// The files that `workload.files` lays out, for each choice of their sizes.
+fn existing_files(node: Option<&Node>) -> Result<Vec<(Choices, Vec<ExistingFile>)>, Diagnostic> {
+    let mut all = vec![(Choices::new(), Vec::new())];
+    let Some(node) = node else {
+        return Ok(all);
+    };
+    let Some(table) = node.table() else {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!("`workload.files`: {} does not fit here", node.kind()),
+            "accepted: a table of paths and sizes, such as { big = \"2G\" }",
+        ));
+    };
+    let mut paths = BTreeSet::new();
+    for entry in &table.0 {
+        let path = entry.key.as_str();
+        let plain = path.split('/').all(|name| !name.is_empty());
+        if !plain || !paths.insert(path) {
+            return Err(Diagnostic::at(
+                &entry.place,
+                format!("`workload.files`: `{path}` is no path of a file in the tested filesystem"),
+                "accepted: names joined by single slashes, such as \"dir/big\"",
+            ));
+        }
+        let key = format!("workload.files.{path}");
+        let sizes = alternatives(&entry.node, &key)?;
+        let mut next = Vec::with_capacity(all.len() * sizes.len());
+        for (choices, files) in &all {
+            for (text, node) in &sizes {
+                let Size(len) = read(node, &key)?;
+                let (mut choices, mut files) = (choices.clone(), files.clone());
+                if sizes.len() > 1 {
+                    choices.push((key.clone(), text.clone()));
+                }
+                files.push(ExistingFile {
+                    path: path.to_owned(),
+                    len,
+                });
+                next.push((choices, files));
+            }
+        }
+        all = next;
+    }
+    Ok(all)
 }
 
 fn job_files(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
@@ -393,6 +464,26 @@ mod tests {
     }
 
     #[test]
+    fn files_that_a_command_finds() {
+        let e = experiment("command = \"dd if=a/b of=c\"\nfiles = { \"a/b\" = [\"1M\", 8192] }");
+        let e = e.unwrap();
+        assert_eq!(e.axes, ["workload.files.a/b"]);
+        let found = |i: usize| &e.cells[i].spec.workload.files[..];
+        assert_eq!((found(0)[0].len, found(1)[0].len), (1 << 20, 8192));
+        assert_eq!(found(0)[0].path, "a/b");
+        // A program's own file keeps its size unless the experiment has another.
+        for (files, len) in [
+            ("", 4 << 20),
+            ("\nfiles = { \"desktop.text\" = \"8M\" }", 8 << 20),
+        ] {
+            let line = format!("command = \"desktop -p 4M & dd if=/dev/zero of=c\"{files}");
+            let e = experiment(&line).unwrap();
+            let found = &e.cells[0].spec.workload.files;
+            assert_eq!((found.len(), found[0].len), (1, len), "{files}");
+        }
+    }
+
+    #[test]
     fn numbers_of_threads_name_command_lines() {
         let e = experiment(
             "name = \"fsmark\"\nthreads = [\"1P\", \"2P\"]\n\
@@ -426,6 +517,32 @@ mod tests {
             ("fio = \"wrong.fio\"", "verify=md5", "not supported"),
             ("fio = \"no.fio\"", "\"no.fio\"", "no such file"),
             ("timing = \"fast\"", "[workload]", "missing key"),
+            (
+                "trace = \"good.csv\"\nfiles = { a = 1 }",
+                "files",
+                "without `workload.command`",
+            ),
+            ("command = \"dd if=a of=b\"\nfiles = 3", "3", "files"),
+            (
+                "command = \"dd if=a of=b\"\nfiles = { a = \"1Q\" }",
+                "\"1Q\"",
+                "1Q",
+            ),
+            (
+                "command = \"dd if=a of=b\"\nfiles = { \"/a\" = 1 }",
+                "\"/a\"",
+                "no path",
+            ),
+            (
+                "command = \"dd if=a of=b\"\nfiles = { a = \"2G\" }",
+                "[workload]",
+                "2.0 GiB",
+            ),
+            (
+                "command = \"desktop -t 5s; desktop\"",
+                "desktop",
+                "for ever",
+            ),
             ("fio = \"good.fio\"\nname = 4", "4", "workload.name"),
             (
                 "fio = \"good.fio\"\nthreads = [\"1P\", \"1X\"]",

@@ -351,6 +351,26 @@ pub const WORDS: &[Word] = &[
         "Time of a sync call: sync_latency_mean, and p50, p90, p99, p999 and max over all calls.",
     ),
     metric(
+        "responses",
+        "responses",
+        "Events that desktop responded to, or that waited for its response at the end.",
+    ),
+    metric(
+        "late_responses",
+        "responses",
+        "Responses of desktop that took longer than its limit (-l, 100 ms if not given).",
+    ),
+    metric(
+        "response",
+        "us",
+        "Time from an event to desktop's response: response_mean, and p50, p90, p95, p99, p999 and max over all events.",
+    ),
+    metric(
+        "alloc_wait_max",
+        "us",
+        "The longest time that an allocation of a page took, reclaim included, among all tasks.",
+    ),
+    metric(
         "short_calls",
         "calls",
         "Calls that moved fewer bytes than they were to.",

@@ -39,7 +39,10 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
                 outcomes.push(simulate(path, text, args, &options)?);
             }
         }
-        scored.push((name.to_string(), score(&of_series, series.baseline, &outcomes)));
+        scored.push((
+            name.to_string(),
+            score(&of_series, series.baseline, &outcomes),
+        ));
     }
     print(&scored, args.json)
 }

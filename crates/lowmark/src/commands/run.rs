@@ -41,6 +41,8 @@ pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
 fn compare(outcomes: &Outcomes) -> (String, String, Vec<File>) {
     let comparison = Comparison::new(outcomes);
     let text = comparison.to_text()
+        + &lab::compare::oom_text(outcomes)
+        + &lab::compare::response_text(outcomes)
         + &lab::compare::cache_text(outcomes)
         + &lab::compare::tracker_text(outcomes);
     let page = lab::page::report(outcomes, &comparison);

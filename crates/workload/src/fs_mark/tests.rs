@@ -287,6 +287,6 @@ fn a_short_write_ends_the_run() {
     let host = MemoryHost::default();
     host.longest_write.set(1000);
     let f = fs_mark("fs_mark -d x -n 2");
-    let e = block_on(f.run(&host)).unwrap_err();
+    let e = block_on(f.run(&host, &Session::default())).unwrap_err();
     assert!(matches!(e, HostError::NoSpace(_)), "{e}");
 }

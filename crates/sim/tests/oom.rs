@@ -1,0 +1,77 @@
+//! When memory runs out: where nothing can be reclaimed, and where it only needs to be written.
+
+mod common;
+
+use common::{disk, machine, run, spec};
+use mm::policy::{ReclaimThrottle, ReclaimWriteback};
+use sim::Outcome;
+use sim::spec::{DiskKind, FsKind, RunSpec, Size};
+
+/// Anonymous memory alone, without swap, so many times the machine's memory.
+fn anonymous(memories: &str) -> RunSpec {
+    let line =
+        format!("mmap-strm -t 2 --stream 0 --mixed {memories} --file-share 0 --anon-passes 2");
+    spec(machine(64), FsKind::Xfs, &line)
+}
+
+#[test]
+fn anonymous_memory_without_swap_runs_out() {
+    assert_eq!(run(&anonymous("0.7")).outcome, Outcome::Completed);
+    match run(&anonymous("1.2")).outcome {
+        Outcome::Oom { report } => assert!(report.contains("dirty 0 writeback 0"), "{report}"),
+        other => panic!("expected OOM, got {other:?}"),
+    }
+}
+
+/// Eight processes dirty three times the memory through mappings, two others take half of it for
+/// themselves now and then. There is no swap, and the stick is slow.
+fn torture(kswapd: ReclaimWriteback) -> RunSpec {
+    let own = "mmap-strm -t 2 --stream 0 --mixed 0.5 --file-share 0 --anon-passes 1";
+    let line = format!("mmap-strm -t 8 --stream 3 --mixed 0 & {own}; {own}; {own}; wait");
+    let mut m = machine(256);
+    m.cpus = 4;
+    m.disk = disk(DiskKind::UsbFlash);
+    m.boot.anon = Size(40 << 20);
+    m.sysctl.dirty_ratio = 100;
+    let mut s = spec(m, FsKind::Xfs, &line);
+    s.check_ns = 500_000_000;
+    s.policy = mm::Policy::linux_3_0();
+    if kswapd != ReclaimWriteback::Always {
+        s.policy.direct_writeback = ReclaimWriteback::Never;
+        s.policy.kswapd_writeback = kswapd;
+        s.policy.reclaim_throttle = ReclaimThrottle::Dirty;
+        s.policy.immediate_reclaim = true;
+    }
+    s
+}
+
+/// Memory that only needs to be written is no reason to give up, as long as kswapd may write.
+#[test]
+fn dirty_memory_is_waited_for_if_kswapd_may_write() {
+    for kswapd in [ReclaimWriteback::Always, ReclaimWriteback::InTrouble] {
+        let r = run(&torture(kswapd));
+        assert_eq!(r.outcome, Outcome::Completed, "{kswapd:?}");
+        assert!(r.counters["allocstall"] > 0, "{kswapd:?}");
+    }
+}
+
+/// If nobody may write, no batch meets a congested queue, so no zone counts as congested and the
+/// waits of reclaim return at once: the lists are scanned six times between two completions of the
+/// stick, all zones count as hopeless, and the run ends with dirty pages left.
+#[test]
+fn without_writes_from_reclaim_memory_runs_out_early() {
+    let r = run(&torture(ReclaimWriteback::Never));
+    let Outcome::Oom { report } = &r.outcome else {
+        panic!("expected OOM, got {:?}", r.outcome)
+    };
+    let left = |what: &str| -> u64 {
+        let words: Vec<&str> = report.split([' ', ';']).collect();
+        let of_zones = words.windows(2).filter(|w| w[0] == what);
+        of_zones
+            .map(|w| w[1].parse::<u64>().expect("a count"))
+            .sum()
+    };
+    // More than a tenth of the machine would be free once it is written.
+    assert!(left("dirty") + left("writeback") > 6500, "{report}");
+    assert!(r.metrics["elapsed"].value > 0.0);
+}
