@@ -80,6 +80,8 @@ pub enum Direction {
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)] // the columns of data/published/README.md
 pub struct Row {
+    /// Taken while monitors watched: a row of a file with `-detail` in its name.
+    pub monitors: bool,
     pub series: String,
     pub machine: String,
     pub threads: String,
@@ -217,6 +219,9 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Row>, TableError> {
             }
         };
         rows.push(Row {
+            monitors: Path::new(file)
+                .file_name()
+                .is_some_and(|f| f.to_string_lossy().contains("-detail")),
             series: r[0].into(),
             machine: r[1].into(),
             threads: r[2].into(),

@@ -34,6 +34,8 @@ pub const SERIES: [Series; 5] = [
         experiments: &[
             file!("experiments/writeback-from-reclaim/fsmark-512M.toml"),
             file!("experiments/writeback-from-reclaim/mmap-strm-512M.toml"),
+            file!("experiments/writeback-from-reclaim/fsmark-512M-monitors.toml"),
+            file!("experiments/writeback-from-reclaim/mmap-strm-512M-monitors.toml"),
             file!("experiments/writeback-from-reclaim/fsmark-4096M8N.toml"),
             file!("experiments/writeback-from-reclaim/mmap-strm-4096M8N.toml"),
         ],
@@ -142,18 +144,23 @@ pub fn measure(row: &Row, outcomes: &[Outcomes]) -> Result<f64, String> {
     }
     let same =
         |published: &str, run: &str| published.is_empty() || run.is_empty() || published == run;
-    let results = outcomes
+    let cells = outcomes
         .iter()
-        .find_map(|o| {
-            let i = o.experiment.cells.iter().position(|c| {
-                (row.machine.is_empty() || c.machine == row.machine)
-                    && c.filesystem == row.filesystem
-                    && c.policy == row.policy
-                    && same(&row.workload, &c.workload)
-                    && same(&row.threads, &c.threads)
-            })?;
-            Some(&o.results[i])
-        })
+        .flat_map(|o| o.experiment.cells.iter().zip(&o.results));
+    let mut candidates = cells.filter(|(c, _)| {
+        (row.machine.is_empty() || c.machine == row.machine)
+            && c.filesystem == row.filesystem
+            && c.policy == row.policy
+            && same(&row.workload, &c.workload)
+            && same(&row.threads, &c.threads)
+    });
+    // Watched runs stand for watched rows, as far as there are any.
+    let first = candidates.next();
+    let results = first
+        .filter(|(c, _)| c.spec.monitors == row.monitors)
+        .or_else(|| candidates.find(|(c, _)| c.spec.monitors == row.monitors))
+        .or(first)
+        .map(|(_, results)| results)
         .ok_or("no experiment has this machine, workload, filesystem and policy")?;
     // A row of the report blocks has the statistics over a program's loops in its name; over
     // iterations it is a mean.
@@ -381,6 +388,7 @@ mod tests {
 
     fn row(tolerance: Tolerance, value: f64, stddev: Option<f64>) -> Row {
         Row {
+            monitors: false,
             series: "s".into(),
             machine: "m".into(),
             threads: "1".into(),
