@@ -296,6 +296,7 @@ fn a_published_row_is_measured_by_its_name() {
     let o = outcomes(2);
     let cell = &o.experiment.cells[0];
     let row = |metric: &str| Published {
+        monitors: false,
         series: "writeback-from-reclaim".into(),
         machine: cell.machine.clone(),
         threads: "1X".into(),
