@@ -366,8 +366,7 @@ impl<W: World> Mm<W> {
                     }
                 }
                 Some(pfn) if self.frames.has(pfn, flag::LOCKED) => {
-                    self.lock_page(pfn).await;
-                    self.unlock_page(pfn);
+                    self.wait_on_page_locked(pfn).await;
                 }
                 Some(pfn) if self.frames.has(pfn, flag::UPTODATE) => return Ok(pfn),
                 Some(_) => return Err(Touched::BusError),
@@ -413,8 +412,7 @@ impl<W: World> Mm<W> {
             return Touched::Ok;
         };
         if self.frames.has(pfn, flag::LOCKED) {
-            self.lock_page(pfn).await;
-            self.unlock_page(pfn);
+            self.wait_on_page_locked(pfn).await;
             return Touched::Ok;
         }
         let pte = self.pte(region, index);

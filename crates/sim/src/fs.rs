@@ -504,8 +504,7 @@ async fn write_one<const T: bool>(
             break pfn;
         }
         // It may leave the file while we wait.
-        mm.lock_page(pfn).await;
-        mm.unlock_page(pfn);
+        mm.wait_on_page_locked(pfn).await;
     };
     fill_page(mm, pfn, bytes, path);
     Ok(pfn)
@@ -574,8 +573,7 @@ pub async fn read<const T: bool>(
             match mm.find_page(mapping, index) {
                 None => read_window(mm, mapping, index, last_page).await?,
                 Some(pfn) if mm.frames.has(pfn, flag::LOCKED) => {
-                    mm.lock_page(pfn).await;
-                    mm.unlock_page(pfn);
+                    mm.wait_on_page_locked(pfn).await;
                     if mm.find_page(mapping, index) == Some(pfn) && mm.frames.has(pfn, flag::ERROR)
                     {
                         return Err(FsError::Io);
@@ -598,8 +596,7 @@ async fn read_page<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> Re
             None if mm.world.fs.mapped(mapping, index).is_none() => return Ok(()),
             None => read_window(mm, mapping, index, index).await?,
             Some(pfn) if !mm.frames.any(pfn, flag::UPTODATE | flag::ERROR) => {
-                mm.lock_page(pfn).await;
-                mm.unlock_page(pfn);
+                mm.wait_on_page_locked(pfn).await;
             }
             Some(pfn) if mm.frames.has(pfn, flag::UPTODATE) => return Ok(()),
             Some(_) => return Err(FsError::Io),
@@ -853,8 +850,7 @@ async fn first_refused<const T: bool>(
         if mm.frames.has(pfn, flag::WRITEBACK) {
             mm.wait_on_page_writeback(pfn).await;
         } else {
-            mm.lock_page(pfn).await;
-            mm.unlock_page(pfn);
+            mm.wait_on_page_locked(pfn).await;
         }
         advanced = 0;
     }
@@ -985,8 +981,7 @@ async fn metadata_page<const T: bool>(
     loop {
         if let Some(pfn) = mm.find_page(mapping, index) {
             if mm.frames.has(pfn, flag::LOCKED) {
-                mm.lock_page(pfn).await;
-                mm.unlock_page(pfn);
+                mm.wait_on_page_locked(pfn).await;
                 continue;
             }
             return Some(pfn);
