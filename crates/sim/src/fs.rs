@@ -523,21 +523,35 @@ async fn page_or_new<const T: bool>(
             return Ok(pfn);
         }
         mm.note_path(path);
-        let pfn = mm
-            .alloc_page(mm.bound(gfp))
-            .await
-            .ok_or(FsError::OutOfMemory)?;
-        // Somebody may have entered it while we waited for memory.
-        if mm.find_page(mapping, index).is_some() {
-            mm.free_page(pfn, false);
-            continue;
+        if let Some(pfn) = enter_new_page(mm, mapping, index, mm.bound(gfp), false).await? {
+            return Ok(pfn);
         }
-        if !mm.add_to_page_cache_lru(pfn, mapping, index) {
-            mm.free_page(pfn, false);
-            return Err(FsError::OutOfMemory);
-        }
-        return Ok(pfn);
     }
+}
+
+/// Allocates a page and enters it into a file's cache, locked if its data is still to come. `None`:
+/// somebody entered one there while we waited for memory.
+async fn enter_new_page<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    gfp: Gfp,
+    locked: bool,
+) -> Result<Option<Pfn>, FsError> {
+    let pfn = mm.alloc_page(gfp).await.ok_or(FsError::OutOfMemory)?;
+    if mm.find_page(mapping, index).is_some() {
+        mm.free_page(pfn, false);
+        return Ok(None);
+    }
+    if locked {
+        mm.frames.set_flags(pfn, flag::LOCKED);
+    }
+    if !mm.add_to_page_cache_lru(pfn, mapping, index) {
+        mm.frames.clear_flags(pfn, flag::LOCKED);
+        mm.free_page(pfn, false);
+        return Err(FsError::OutOfMemory);
+    }
+    Ok(Some(pfn))
 }
 
 /// Copies `bytes` into a cached page: it is up to date, dirty and accessed once more.
@@ -642,26 +656,11 @@ async fn new_locked_pages<const T: bool>(
     let mut n = 0;
     mm.note_path(TrackPath::BufferedRead);
     while n < most && mm.find_page(mapping, index + n).is_none() {
-        let Some(pfn) = mm.alloc_page(mm.bound(Gfp::USER)).await else {
-            if n == 0 {
-                return Err(FsError::OutOfMemory);
-            }
-            break;
-        };
-        if mm.find_page(mapping, index + n).is_some() {
-            mm.free_page(pfn, false);
-            break;
+        match enter_new_page(mm, mapping, index + n, mm.bound(Gfp::USER), true).await {
+            Ok(Some(_)) => n += 1,
+            Err(e) if n == 0 => return Err(e),
+            Ok(None) | Err(_) => break,
         }
-        mm.frames.set_flags(pfn, flag::LOCKED);
-        if !mm.add_to_page_cache_lru(pfn, mapping, index + n) {
-            mm.frames.clear_flags(pfn, flag::LOCKED);
-            mm.free_page(pfn, false);
-            if n == 0 {
-                return Err(FsError::OutOfMemory);
-            }
-            break;
-        }
-        n += 1;
     }
     Ok(n)
 }
@@ -987,19 +986,10 @@ async fn metadata_page<const T: bool>(
             return Some(pfn);
         }
         mm.note_path(path);
-        let pfn = mm.alloc_page(Gfp::NOFS).await?;
-        if mm.find_page(mapping, index).is_some() {
-            mm.free_page(pfn, false);
+        let made = enter_new_page(mm, mapping, index, Gfp::NOFS, !fresh).await;
+        let Some(pfn) = made.ok()? else {
             continue;
-        }
-        if !fresh {
-            mm.frames.set_flags(pfn, flag::LOCKED);
-        }
-        if !mm.add_to_page_cache_lru(pfn, mapping, index) {
-            mm.frames.clear_flags(pfn, flag::LOCKED);
-            mm.free_page(pfn, false);
-            return None;
-        }
+        };
         if fresh {
             mm.frames.set_flags(pfn, flag::UPTODATE);
             return Some(pfn);
