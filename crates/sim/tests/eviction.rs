@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{ALL_FS, Life, disk, faulty, machine, run, spec, swap};
+use common::{ALL_FS, Life, bare, disk, faulty, machine, run, spec, swap};
 use evict::{AnyPolicy, Dirty, Policy, Slot, registry};
 use mm::frame::flag;
 use mm::kswapd::KSWAPD_FLAGS;
@@ -13,7 +13,7 @@ use mm::vmstat::VmEvent;
 use mm::world::World;
 use mm::zone::ZoneType;
 use sim::fs::{self, SimMm};
-use sim::spec::{Boot, DiskKind, Fault, FsKind, RunSpec, Size, ZoneSpec};
+use sim::spec::{DiskKind, Fault, FsKind, RunSpec};
 use sim::{Outcome, RunResult};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -27,17 +27,7 @@ fn order(name: &str) -> Eviction {
 
 /// One zone of `mib` MiB with nothing in it, an SSD, and no read-ahead.
 fn one_zone(mib: u64, eviction: Eviction) -> RunSpec {
-    let mut m = machine(64);
-    m.nodes[0].zones = vec![ZoneSpec {
-        zone: ZoneType::Dma32,
-        size: Size(mib << 20),
-    }];
-    m.boot = Boot {
-        kernel: Size(0),
-        dma: Size(0),
-        anon: Size(0),
-        cache: Size(0),
-    };
+    let mut m = bare(ZoneType::Dma32, mib << 20);
     m.disk = disk(DiskKind::Ssd);
     let mut s = spec(m, FsKind::Ext4, "dd if=/dev/zero of=a count=1");
     s.policy.eviction = eviction;

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Life, machine, run, spec};
+use common::{Life, bare, machine, run, spec};
 use mm::alloc::Gfp;
 use mm::frame::flag;
 use mm::kswapd::KSWAPD_FLAGS;
@@ -16,22 +16,12 @@ use mm::world::World;
 use mm::zone::ZoneType;
 use mm::{Pfn, Policy};
 use sim::fs::{self, SimMm};
-use sim::spec::{Boot, FsKind, NodeSpec, RunSpec, Size, ZoneSpec};
+use sim::spec::{FsKind, NodeSpec, RunSpec, Size, ZoneSpec};
 use sim::{Outcome, RunResult};
 
 /// One zone of `mib` MiB in which nothing is in use, on ext3, which writes whatever it is asked to.
 fn empty_zone(mib: u64, policy: Policy) -> RunSpec {
-    let mut m = machine(64);
-    m.nodes[0].zones = vec![ZoneSpec {
-        zone: ZoneType::Dma32,
-        size: Size(mib << 20),
-    }];
-    m.boot = Boot {
-        kernel: Size(0),
-        dma: Size(0),
-        anon: Size(0),
-        cache: Size(0),
-    };
+    let m = bare(ZoneType::Dma32, mib << 20);
     let mut s = spec(m, FsKind::Ext3, "dd if=/dev/zero of=a count=1");
     s.policy = policy;
     s

@@ -42,6 +42,22 @@ pub fn machine(mib: u64) -> Machine {
     }
 }
 
+/// A machine whose memory is one zone with nothing in it.
+pub fn bare(zone: ZoneType, bytes: u64) -> Machine {
+    let mut m = machine(64);
+    m.nodes[0].zones = vec![ZoneSpec {
+        zone,
+        size: Size(bytes),
+    }];
+    m.boot = Boot {
+        kernel: Size(0),
+        dma: Size(0),
+        anon: Size(0),
+        cache: Size(0),
+    };
+    m
+}
+
 pub fn disk(kind: DiskKind) -> DiskSpec {
     DiskSpec {
         scheduler: Default::default(),
