@@ -110,14 +110,7 @@ impl Config {
             sysctl: Sysctl {
                 dirty_background_ratio: self.dirty_background_ratio,
                 dirty_ratio: self.dirty_ratio,
-                dirty_background_bytes: 0,
-                dirty_bytes: 0,
-                dirty_writeback_centisecs: 500,
-                dirty_expire_centisecs: 3000,
-                min_free_kbytes: None,
-                watermark_scale_factor: None,
-                lowmem_reserve_ratio: mm::watermark::LOWMEM_RESERVE_RATIO,
-                swappiness: 60,
+                ..Sysctl::KERNEL
             },
         })
     }

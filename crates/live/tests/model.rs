@@ -66,16 +66,9 @@ fn machine(pages: u64, files: u32) -> Arc<LiveMm> {
         max_bdis: 1,
         swap_slots: 0,
         sysctl: Sysctl {
-            dirty_background_ratio: 10,
             dirty_ratio: 30,
-            dirty_background_bytes: 0,
-            dirty_bytes: 0,
-            dirty_writeback_centisecs: 500,
-            dirty_expire_centisecs: 3000,
             min_free_kbytes: Some(16),
-            watermark_scale_factor: None,
-            lowmem_reserve_ratio: mm::watermark::LOWMEM_RESERVE_RATIO,
-            swappiness: 60,
+            ..Sysctl::KERNEL
         },
     };
     let world = LiveWorld::new(&config);

@@ -481,6 +481,36 @@ mod tests {
         assert!(probe_time("0s").is_err() && probe_time("1h").is_err());
     }
 
+    /// Options that nobody meant to write: no panic, and what is taken is within its bounds.
+    #[test]
+    fn arbitrary_options() {
+        let samples = ["10M", "7k", "256M", "60s", "machine.cpus=2", " a = b=c"];
+        let samples: Vec<Vec<u8>> = samples.iter().map(|s| s.as_bytes().to_vec()).collect();
+        let mut taken = [0; 4];
+        trace::damage::feed(1, &samples, trace::damage::AMOUNT, |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            if let Ok(n) = count(&text) {
+                assert!(n > 0, "{text}");
+                taken[0] += 1;
+            }
+            if let Ok(size) = probe_size(&text) {
+                let accepted = machine::probe::LEAST_SIZE..=machine::probe::MOST_SIZE;
+                assert!(accepted.contains(&size), "{text}");
+                taken[1] += 1;
+            }
+            if let Ok(time) = probe_time(&text) {
+                assert!((2..=3600).contains(&time.as_secs()), "{text}");
+                taken[2] += 1;
+            }
+            if let Ok((key, value)) = key_value(&text) {
+                assert!(!key.is_empty() && !key.contains('='), "{text}");
+                assert_eq!(value, value.trim(), "{text}");
+                taken[3] += 1;
+            }
+        });
+        assert!(taken.iter().all(|&n| n > 100), "{taken:?}");
+    }
+
     #[test]
     fn zero_is_refused_where_it_means_nothing() {
         for option in ["--jobs", "--iterations"] {

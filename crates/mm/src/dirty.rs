@@ -305,16 +305,8 @@ mod tests {
     use super::*;
 
     const SYSCTL: crate::Sysctl = crate::Sysctl {
-        dirty_background_ratio: 10,
         dirty_ratio: 40,
-        dirty_background_bytes: 0,
-        dirty_bytes: 0,
-        dirty_writeback_centisecs: 500,
-        dirty_expire_centisecs: 3000,
-        min_free_kbytes: None,
-        watermark_scale_factor: None,
-        lowmem_reserve_ratio: crate::watermark::LOWMEM_RESERVE_RATIO,
-        swappiness: 60,
+        ..crate::Sysctl::KERNEL
     };
 
     /// Reference 04 §9: 512 MiB, ratio 40, mostly file cache.
@@ -345,13 +337,7 @@ mod tests {
     #[test]
     fn limits_of_a_6_18_machine() {
         let dirtyable = dirtyable_pages(5_967_321, 35_412, 130_594);
-        let l = limits_in_4096ths(
-            &crate::Sysctl {
-                dirty_ratio: 20,
-                ..SYSCTL
-            },
-            dirtyable,
-        );
+        let l = limits_in_4096ths(&crate::Sysctl::KERNEL, dirtyable);
         assert_eq!((l.dirty, l.background), (1_212_204, 605_362));
         // A whole percent of it would be more.
         assert!(l.dirty < dirtyable / 5);

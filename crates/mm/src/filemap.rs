@@ -356,6 +356,13 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Waits until nobody holds the page lock. A waiter takes the lock and gives it back, so those
+    /// who wait for one page go on in turn. The page may have left its file meanwhile: look again.
+    pub async fn wait_on_page_locked(&self, pfn: Pfn) {
+        self.lock_page(pfn).await;
+        self.unlock_page(pfn);
+    }
+
     /// Says what a wait for a page's lock is for: a page that is being read is locked until its data
     /// is there.
     fn waits_for_page(&self, pfn: Pfn) {

@@ -127,6 +127,24 @@ pub struct Sysctl {
     pub swappiness: u64,
 }
 
+impl Sysctl {
+    /// The kernel's defaults: 10 and 20 % of dirtyable memory, a flusher run every 5 s for what is
+    /// older than 30 s, the formulas for free memory, reserves of 1/256, 1/256 and 1/32, swappiness
+    /// 60.
+    pub const KERNEL: Self = Self {
+        dirty_background_ratio: 10,
+        dirty_ratio: 20,
+        dirty_background_bytes: 0,
+        dirty_bytes: 0,
+        dirty_writeback_centisecs: 500,
+        dirty_expire_centisecs: 3000,
+        min_free_kbytes: None,
+        watermark_scale_factor: None,
+        lowmem_reserve_ratio: watermark::LOWMEM_RESERVE_RATIO,
+        swappiness: 60,
+    };
+}
+
 /// The engine. One value is one machine's memory.
 pub struct Mm<W: World> {
     /// The world it runs in.

@@ -287,11 +287,11 @@ impl<W: World> Mm<W> {
             (Backing::Anon, 0) => self.do_anonymous_page(region, index).await,
             (Backing::Shared { mapping, first }, 0) => {
                 let place = (mapping, first + index);
-                self.do_shared_fault(region, index, place, write).await
+                self.do_file_fault(region, index, place, write, true).await
             }
             (Backing::Private { mapping, first }, 0) => {
                 let place = (mapping, first + index);
-                self.do_private_fault(region, index, place, write).await
+                self.do_file_fault(region, index, place, write, false).await
             }
             (_, v) if v & PRESENT == 0 => {
                 if self.swap_in(region, index, (v >> SHIFT) - 1, write).await {
@@ -366,8 +366,7 @@ impl<W: World> Mm<W> {
                     }
                 }
                 Some(pfn) if self.frames.has(pfn, flag::LOCKED) => {
-                    self.lock_page(pfn).await;
-                    self.unlock_page(pfn);
+                    self.wait_on_page_locked(pfn).await;
                 }
                 Some(pfn) if self.frames.has(pfn, flag::UPTODATE) => return Ok(pfn),
                 Some(_) => return Err(Touched::BusError),
@@ -375,19 +374,25 @@ impl<W: World> Mm<W> {
         }
     }
 
-    async fn do_shared_fault(
+    /// The first touch of a page of a file. A load maps the cached page; a store makes it dirty in a
+    /// shared mapping, and copies it in a private one.
+    async fn do_file_fault(
         &self,
         region: u32,
         index: u32,
         place: (u32, u32),
         write: bool,
+        shared: bool,
     ) -> Touched {
         let pfn = match self.filemap_fault(region, place).await {
             Ok(pfn) => pfn,
             Err(e) => return e,
         };
-        if write {
+        if write && shared {
             return self.page_mkwrite(region, index, place).await;
+        }
+        if write {
+            return self.copy_page(region, index, place).await;
         }
         if self.pte(region, index).get() == 0 {
             self.page_add_file_rmap(pfn);
@@ -407,8 +412,7 @@ impl<W: World> Mm<W> {
             return Touched::Ok;
         };
         if self.frames.has(pfn, flag::LOCKED) {
-            self.lock_page(pfn).await;
-            self.unlock_page(pfn);
+            self.wait_on_page_locked(pfn).await;
             return Touched::Ok;
         }
         let pte = self.pte(region, index);
@@ -422,27 +426,6 @@ impl<W: World> Mm<W> {
         // A region never spans more than the file: the store itself follows before anybody runs.
         if self.note_dirtied(mapping) {
             self.balance_now(mapping).await;
-        }
-        Touched::Ok
-    }
-
-    async fn do_private_fault(
-        &self,
-        region: u32,
-        index: u32,
-        place: (u32, u32),
-        write: bool,
-    ) -> Touched {
-        let pfn = match self.filemap_fault(region, place).await {
-            Ok(pfn) => pfn,
-            Err(e) => return e,
-        };
-        if write {
-            return self.copy_page(region, index, place).await;
-        }
-        if self.pte(region, index).get() == 0 {
-            self.page_add_file_rmap(pfn);
-            self.pte(region, index).set(pfn << SHIFT | PRESENT | YOUNG);
         }
         Touched::Ok
     }

@@ -91,8 +91,7 @@ impl<W: World> Mm<W> {
         if cached != 0 {
             let pfn = cached - 1;
             if self.frames.has(pfn, flag::LOCKED) {
-                self.lock_page(pfn).await;
-                self.unlock_page(pfn);
+                self.wait_on_page_locked(pfn).await;
                 return true; // look again
             }
             self.swap.count[slot as usize].fetch_sub(1);

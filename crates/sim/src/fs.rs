@@ -1,21 +1,25 @@
 //! Filesystem models: the questions that reclaim and writeback ask of a real filesystem
 //! (reference 04 §7).
 //!
-//! Common here: files and their extents, the buffered write and read paths, the walk over a file's
-//! dirty pages. One file a filesystem beside: what it refuses, what else it dirties, what its
-//! daemons do. A new filesystem is one file, one variant of [`FsKind`] and one arm in each of the
-//! dispatching functions below.
+//! Common here: files and their extents, the buffered write path. Beside: reading (`read`), the walk
+//! over a file's dirty pages (`writeback`), and one file a filesystem: what it refuses, what else it
+//! dirties, what its daemons do. A new filesystem is one file, one variant of [`FsKind`] and one arm
+//! in each of the dispatching functions here and in `writeback`.
 
 mod btrfs;
 mod ext;
 mod fuse_ntfs;
 pub mod mapped;
 mod names;
+mod read;
 mod reuse;
 mod space;
+mod writeback;
 mod xfs;
 
+pub use read::read;
 pub use reuse::Reuse;
+pub use writeback::{writepage, writepages};
 
 use crate::params::Params;
 use crate::rng::Rng;
@@ -25,11 +29,11 @@ use mm::alloc::Gfp;
 use mm::frame::flag;
 use mm::mapping::MappingKind;
 use mm::pagecache::Tag as PageTag;
-use mm::task::{PF_KSWAPD, PF_MEMALLOC};
 use mm::trace::TrackPath;
-use mm::world::{Cost, World, WritebackControl, Writepage};
+use mm::world::{Cost, World};
 use mm::{Mm, Pfn};
 use names::Names;
+use read::read_page;
 use space::Space;
 use std::cell::{Cell, RefCell};
 
@@ -504,8 +508,7 @@ async fn write_one<const T: bool>(
             break pfn;
         }
         // It may leave the file while we wait.
-        mm.lock_page(pfn).await;
-        mm.unlock_page(pfn);
+        mm.wait_on_page_locked(pfn).await;
     };
     fill_page(mm, pfn, bytes, path);
     Ok(pfn)
@@ -524,21 +527,35 @@ async fn page_or_new<const T: bool>(
             return Ok(pfn);
         }
         mm.note_path(path);
-        let pfn = mm
-            .alloc_page(mm.bound(gfp))
-            .await
-            .ok_or(FsError::OutOfMemory)?;
-        // Somebody may have entered it while we waited for memory.
-        if mm.find_page(mapping, index).is_some() {
-            mm.free_page(pfn, false);
-            continue;
+        if let Some(pfn) = enter_new_page(mm, mapping, index, mm.bound(gfp), false).await? {
+            return Ok(pfn);
         }
-        if !mm.add_to_page_cache_lru(pfn, mapping, index) {
-            mm.free_page(pfn, false);
-            return Err(FsError::OutOfMemory);
-        }
-        return Ok(pfn);
     }
+}
+
+/// Allocates a page and enters it into a file's cache, locked if its data is still to come. `None`:
+/// somebody entered one there while we waited for memory.
+async fn enter_new_page<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    gfp: Gfp,
+    locked: bool,
+) -> Result<Option<Pfn>, FsError> {
+    let pfn = mm.alloc_page(gfp).await.ok_or(FsError::OutOfMemory)?;
+    if mm.find_page(mapping, index).is_some() {
+        mm.free_page(pfn, false);
+        return Ok(None);
+    }
+    if locked {
+        mm.frames.set_flags(pfn, flag::LOCKED);
+    }
+    if !mm.add_to_page_cache_lru(pfn, mapping, index) {
+        mm.frames.clear_flags(pfn, flag::LOCKED);
+        mm.free_page(pfn, false);
+        return Err(FsError::OutOfMemory);
+    }
+    Ok(Some(pfn))
 }
 
 /// Copies `bytes` into a cached page: it is up to date, dirty and accessed once more.
@@ -547,150 +564,6 @@ fn fill_page<const T: bool>(mm: &SimMm<T>, pfn: Pfn, bytes: u64, path: TrackPath
     mm.frames.set_flags(pfn, flag::UPTODATE);
     mm.set_page_dirty(pfn, path);
     mm.mark_page_accessed(pfn, path);
-}
-
-/// read(2) through the page cache with a simple read-ahead window. Returns bytes read.
-pub async fn read<const T: bool>(
-    mm: &SimMm<T>,
-    mapping: u32,
-    pos: u64,
-    len: u64,
-) -> Result<u64, FsError> {
-    let fs = &mm.world.fs;
-    let size = mm.mappings[mapping as usize].size.get();
-    let len = len.min(size.saturating_sub(pos));
-    if len == 0 {
-        return Ok(0);
-    }
-    let last_page = ((size - 1) / 4096) as u32;
-    for index in pos / 4096..=(pos + len - 1) / 4096 {
-        let from = pos.max(index * 4096);
-        let to = (pos + len).min((index + 1) * 4096);
-        let index = index as u32;
-        if fs.reuse.on() {
-            fs.reuse.asked(mm.find_page(mapping, index).is_some());
-        }
-        let pfn = loop {
-            match mm.find_page(mapping, index) {
-                None => read_window(mm, mapping, index, last_page).await?,
-                Some(pfn) if mm.frames.has(pfn, flag::LOCKED) => {
-                    mm.lock_page(pfn).await;
-                    mm.unlock_page(pfn);
-                    if mm.find_page(mapping, index) == Some(pfn) && mm.frames.has(pfn, flag::ERROR)
-                    {
-                        return Err(FsError::Io);
-                    }
-                }
-                Some(pfn) => break pfn,
-            }
-        };
-        mm.world.charge_part(Cost::Copy, to - from, 4096);
-        mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
-        mm.world.relax().await;
-    }
-    Ok(len)
-}
-
-/// Brings in one page of which a write needs the rest, if it is not cached.
-async fn read_page<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> Result<(), FsError> {
-    loop {
-        match mm.find_page(mapping, index) {
-            None if mm.world.fs.mapped(mapping, index).is_none() => return Ok(()),
-            None => read_window(mm, mapping, index, index).await?,
-            Some(pfn) if !mm.frames.any(pfn, flag::UPTODATE | flag::ERROR) => {
-                mm.lock_page(pfn).await;
-                mm.unlock_page(pfn);
-            }
-            Some(pfn) if mm.frames.has(pfn, flag::UPTODATE) => return Ok(()),
-            Some(_) => return Err(FsError::Io),
-        }
-    }
-}
-
-/// Brings in the pages from `index` on that are missing, up to the window. The device is asked as
-/// soon as a batch of pages is there, so that it works while the next is made.
-async fn read_window<const T: bool>(
-    mm: &SimMm<T>,
-    mapping: u32,
-    index: u32,
-    last_page: u32,
-) -> Result<(), FsError> {
-    let window = mm.world.fs.read_ahead.min(last_page - index + 1);
-    let mut done = 0;
-    while done < window {
-        let batch = BATCH.min(window - done);
-        let n = match new_locked_pages(mm, mapping, index + done, batch).await {
-            Err(e) if done == 0 => return Err(e),
-            Err(_) => break,
-            Ok(n) => n,
-        };
-        fill_from_device(mm, mapping, index + done, n).await;
-        done += n;
-        if n < batch {
-            break;
-        }
-        mm.world.relax().await;
-    }
-    Ok(())
-}
-
-/// Enters up to `most` locked pages into a file's cache, until one is there already. An error only
-/// if there is none at all.
-async fn new_locked_pages<const T: bool>(
-    mm: &SimMm<T>,
-    mapping: u32,
-    index: u32,
-    most: u32,
-) -> Result<u32, FsError> {
-    let mut n = 0;
-    mm.note_path(TrackPath::BufferedRead);
-    while n < most && mm.find_page(mapping, index + n).is_none() {
-        let Some(pfn) = mm.alloc_page(mm.bound(Gfp::USER)).await else {
-            if n == 0 {
-                return Err(FsError::OutOfMemory);
-            }
-            break;
-        };
-        if mm.find_page(mapping, index + n).is_some() {
-            mm.free_page(pfn, false);
-            break;
-        }
-        mm.frames.set_flags(pfn, flag::LOCKED);
-        if !mm.add_to_page_cache_lru(pfn, mapping, index + n) {
-            mm.frames.clear_flags(pfn, flag::LOCKED);
-            mm.free_page(pfn, false);
-            if n == 0 {
-                return Err(FsError::OutOfMemory);
-            }
-            break;
-        }
-        n += 1;
-    }
-    Ok(n)
-}
-
-/// Asks the device for `n` locked pages of a file. A hole is zeroes, without I/O.
-async fn fill_from_device<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32, n: u32) {
-    let fs = &mm.world.fs;
-    let most = mm.world.max_bio(DEVICE);
-    let mut at = index;
-    while at < index + n {
-        match fs.mapped(mapping, at) {
-            Some((block, len)) => {
-                let len = len.min(index + n - at).min(most);
-                fs.reuse.fetched(mapping, at, len);
-                let tag = Tag::Pages { mapping, index: at };
-                mm.world.submit(DEVICE, tag, false, true, block, len).await;
-                at += len;
-            }
-            None => {
-                let pfn = mm.find_page(mapping, at).expect("a locked page stays");
-                mm.frames.set_flags(pfn, flag::UPTODATE);
-                mm.unlock_page(pfn);
-                at += 1;
-            }
-        }
-    }
 }
 
 /// fsync(2). Returns whether all data reached the device.
@@ -725,239 +598,6 @@ pub async fn sync_all<const T: bool>(mm: &SimMm<T>) -> bool {
     }
 }
 
-/// How a filesystem walks a file's dirty pages.
-#[derive(Debug, Clone, Copy)]
-struct Walk {
-    /// A cyclic walk does not wrap if it wrote something (ext4).
-    wrap_only_if_nothing_written: bool,
-}
-
-/// Writes a file's dirty pages in index order (the kernel's `write_cache_pages`).
-async fn write_cache_pages<const T: bool>(
-    mm: &SimMm<T>,
-    mapping: u32,
-    wbc: &mut WritebackControl,
-    walk: Walk,
-) {
-    let m = &mm.mappings[mapping as usize];
-    let saved = m.writeback_index.get();
-    let (mut index, mut end) = if wbc.range_cyclic {
-        (saved, u32::MAX)
-    } else {
-        (wbc.range_start, wbc.range_end)
-    };
-    let mut wrapped = !wbc.range_cyclic || saved == 0;
-    let whole = !wbc.range_cyclic && wbc.range_start == 0 && wbc.range_end == u32::MAX;
-    let start_quota = wbc.nr_to_write;
-    let mut last_done = None;
-    let mut used_up = false;
-    'walk: loop {
-        while let Some(first) = mm.next_tagged(mapping, PageTag::Dirty, index) {
-            if first > end {
-                break;
-            }
-            let most = (end - first).saturating_add(1).min(BATCH);
-            let quota = wbc.nr_to_write.clamp(1, i64::from(most)) as u32;
-            let run = mm.tagged_run(mapping, PageTag::Dirty, first, quota.min(most));
-            let written = write_run(mm, mapping, first, run, wbc).await;
-            if mm.world.fs.kind == FsKind::Btrfs && written.pages > 0 && !m.is_meta() {
-                btrfs::extent_written(mm, written.pages).await;
-            }
-            index = match first.checked_add(written.advanced) {
-                Some(next) => next,
-                None => break 'walk,
-            };
-            last_done = Some(index);
-            wbc.nr_to_write -= i64::from(written.pages);
-            if wbc.nr_to_write <= 0 && !wbc.sync_all {
-                used_up = true;
-                break 'walk;
-            }
-            mm.world.relax().await;
-            if mm.world.sched.stopping() {
-                break 'walk;
-            }
-        }
-        let wrote = wbc.nr_to_write < start_quota;
-        if wrapped || (walk.wrap_only_if_nothing_written && wrote) {
-            break;
-        }
-        wrapped = true;
-        (index, end) = (0, saved - 1);
-    }
-    if let Some(done) = last_done
-        && (wbc.range_cyclic || (whole && (used_up || wbc.nr_to_write > 0)))
-    {
-        m.writeback_index.set(done);
-    }
-}
-
-/// What [`write_run`] did.
-struct Written {
-    /// Pages whose I/O was started.
-    pages: u32,
-    /// Pages passed.
-    advanced: u32,
-}
-
-/// Starts I/O on up to a batch of contiguous dirty pages.
-async fn write_run<const T: bool>(
-    mm: &SimMm<T>,
-    mapping: u32,
-    first: u32,
-    run: u32,
-    wbc: &mut WritebackControl,
-) -> Written {
-    debug_assert!(run > 0 && run <= BATCH);
-    let _fs = &mm.world.fs;
-    let most = run.min(mm.world.max_bio(DEVICE));
-    let Some((block, len)) = block_of_run(mm, mapping, first, most).await else {
-        // The device is full: the data stays dirty and the call moves on.
-        wbc.pages_skipped += u64::from(run);
-        return Written {
-            pages: 0,
-            advanced: run,
-        };
-    };
-    let n = mm.start_writeback(mapping, first, len, |_| ());
-    if n == 0 {
-        return first_refused(mm, mapping, first, wbc).await;
-    }
-    let tag = Tag::Pages {
-        mapping,
-        index: first,
-    };
-    mm.world
-        .submit(DEVICE, tag, true, wbc.sync_all, block, n)
-        .await;
-    Written {
-        pages: n,
-        advanced: n,
-    }
-}
-
-/// The first page of a run is busy or clean: an integrity call waits for it and comes back, others
-/// pass it.
-async fn first_refused<const T: bool>(
-    mm: &SimMm<T>,
-    mapping: u32,
-    first: u32,
-    wbc: &WritebackControl,
-) -> Written {
-    // Finding the place may have slept: the page may have been written and dropped meanwhile.
-    let mut advanced = 1;
-    if wbc.sync_all
-        && let Some(pfn) = mm.find_page(mapping, first)
-        && mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED)
-    {
-        if mm.frames.has(pfn, flag::WRITEBACK) {
-            mm.wait_on_page_writeback(pfn).await;
-        } else {
-            mm.lock_page(pfn).await;
-            mm.unlock_page(pfn);
-        }
-        advanced = 0;
-    }
-    Written { pages: 0, advanced }
-}
-
-/// Where a run of dirty pages goes.
-async fn block_of_run<const T: bool>(
-    mm: &SimMm<T>,
-    mapping: u32,
-    first: u32,
-    len: u32,
-) -> Option<(u64, u32)> {
-    let fs = &mm.world.fs;
-    match mm.mappings[mapping as usize].kind() {
-        MappingKind::BlockDevice | MappingKind::Meta => Some((u64::from(first), len)),
-        _ => {
-            let fresh = fs.mapped(mapping, first).is_none();
-            let at = if fs.kind == FsKind::Btrfs {
-                btrfs::copy_on_write(fs, mapping, first, len)
-            } else {
-                allocate(mm, mapping, first, len)
-            };
-            if fresh && matches!(fs.kind, FsKind::Ext3 | FsKind::Ext4) {
-                ext::note_allocation(fs, mapping);
-            }
-            at
-        }
-    }
-}
-
-/// The blocks of dirty pages, with those around them that the filesystem allocates together.
-fn allocate<const T: bool>(
-    mm: &SimMm<T>,
-    mapping: u32,
-    first: u32,
-    len: u32,
-) -> Option<(u64, u32)> {
-    let fs = &mm.world.fs;
-    let open = || fs.with_place(mapping, |p| p.writers > 0);
-    fs.map_ahead(mapping, first, len, || match fs.kind {
-        _ if !fs.look_ahead => Ahead::none(len),
-        FsKind::Xfs => xfs::ahead(mm, mapping, first, open()),
-        FsKind::Ext4 => ext::ahead(mm, mapping, first, open()),
-        _ => Ahead::none(len),
-    })
-}
-
-/// The filesystem's `writepages`.
-pub async fn writepages<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &mut WritebackControl) {
-    let plain = Walk {
-        wrap_only_if_nothing_written: false,
-    };
-    match (mm.world.fs.kind, mm.mappings[mapping as usize].kind()) {
-        (FsKind::Ext4, MappingKind::File) => ext::da_writepages(mm, mapping, wbc).await,
-        (FsKind::Btrfs, MappingKind::Meta) => btrfs::tree_writepages(mm, mapping, wbc).await,
-        _ => write_cache_pages(mm, mapping, wbc, plain).await,
-    }
-}
-
-/// The filesystem's `writepage`, as page reclaim calls it. The page is locked and its dirty bit
-/// was taken.
-pub async fn writepage<const T: bool>(
-    mm: &SimMm<T>,
-    pfn: Pfn,
-    wbc: &mut WritebackControl,
-) -> Writepage {
-    let fs = &mm.world.fs;
-    let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
-    let kind = mm.mappings[mapping as usize].kind();
-    let flags = mm.tasks[mm.world.task() as usize].flags();
-    let kswapd = flags & PF_KSWAPD != 0;
-    let direct = flags & PF_MEMALLOC != 0 && !kswapd;
-    let refuse = match (fs.kind, kind) {
-        (_, MappingKind::BlockDevice) => false,
-        (FsKind::Xfs, _) => direct,
-        (FsKind::Ext4, _) => fs.mapped(mapping, index).is_none(),
-        (FsKind::Btrfs, _) => true,
-        _ => false,
-    };
-    if refuse {
-        mm.redirty_page_for_writepage(pfn, wbc);
-        return Writepage::Redirtied;
-    }
-    let place = match kind {
-        MappingKind::BlockDevice => Some((u64::from(index), 1)),
-        _ => allocate(mm, mapping, index, 1),
-    };
-    let Some((block, _)) = place else {
-        mm.redirty_page_for_writepage(pfn, wbc);
-        return Writepage::Redirtied;
-    };
-    mm.set_page_writeback(pfn);
-    mm.world
-        .submit(DEVICE, Tag::Pages { mapping, index }, true, false, block, 1)
-        .await;
-    wbc.nr_to_write -= 1;
-    if fs.kind == FsKind::Xfs && kswapd {
-        xfs::cluster_write(mm, mapping, index, wbc).await;
-    }
-    Writepage::Started
-}
-
 /// The blocks of a direct transfer: contiguous, allocated where missing.
 pub fn map_direct<const T: bool>(
     mm: &SimMm<T>,
@@ -985,26 +625,16 @@ async fn metadata_page<const T: bool>(
     loop {
         if let Some(pfn) = mm.find_page(mapping, index) {
             if mm.frames.has(pfn, flag::LOCKED) {
-                mm.lock_page(pfn).await;
-                mm.unlock_page(pfn);
+                mm.wait_on_page_locked(pfn).await;
                 continue;
             }
             return Some(pfn);
         }
         mm.note_path(path);
-        let pfn = mm.alloc_page(Gfp::NOFS).await?;
-        if mm.find_page(mapping, index).is_some() {
-            mm.free_page(pfn, false);
+        let made = enter_new_page(mm, mapping, index, Gfp::NOFS, !fresh).await;
+        let Some(pfn) = made.ok()? else {
             continue;
-        }
-        if !fresh {
-            mm.frames.set_flags(pfn, flag::LOCKED);
-        }
-        if !mm.add_to_page_cache_lru(pfn, mapping, index) {
-            mm.frames.clear_flags(pfn, flag::LOCKED);
-            mm.free_page(pfn, false);
-            return None;
-        }
+        };
         if fresh {
             mm.frames.set_flags(pfn, flag::UPTODATE);
             return Some(pfn);

@@ -171,17 +171,18 @@ pub struct Sysctl {
 
 impl Default for Sysctl {
     fn default() -> Self {
+        let s = mm::Sysctl::KERNEL;
         Self {
-            dirty_background_ratio: 10,
-            dirty_ratio: 20,
-            dirty_background_bytes: Size(0),
-            dirty_bytes: Size(0),
-            dirty_writeback_centisecs: 500,
-            dirty_expire_centisecs: 3000,
-            min_free_kbytes: None,
-            watermark_scale_factor: None,
-            lowmem_reserve_ratio: [256, 256, 32],
-            swappiness: 60,
+            dirty_background_ratio: s.dirty_background_ratio as u32,
+            dirty_ratio: s.dirty_ratio as u32,
+            dirty_background_bytes: Size(s.dirty_background_bytes),
+            dirty_bytes: Size(s.dirty_bytes),
+            dirty_writeback_centisecs: s.dirty_writeback_centisecs as u32,
+            dirty_expire_centisecs: s.dirty_expire_centisecs as u32,
+            min_free_kbytes: s.min_free_kbytes,
+            watermark_scale_factor: s.watermark_scale_factor.map(|n| n as u32),
+            lowmem_reserve_ratio: s.lowmem_reserve_ratio.map(|n| n as u32),
+            swappiness: s.swappiness as u32,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{disk, machine, spec};
+use common::{bare, disk, spec};
 use conformance::{Law, Machine, conclude};
 use mm::Mm;
 use mm::kswapd::KSWAPD_FLAGS;
@@ -11,7 +11,7 @@ use mm::task::PF_SWAPWRITE;
 use mm::zone::ZoneType;
 use sim::fs::{self, SimMm};
 use sim::sched::Event;
-use sim::spec::{Boot, DiskKind, FsKind, RunSpec, Size, ZoneSpec};
+use sim::spec::{DiskKind, FsKind, RunSpec};
 use sim::world::SimWorld;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -66,18 +66,8 @@ impl Machine for Task<'_> {
 }
 
 fn lab<L: Law>(seed: u64) -> RunSpec {
-    let mut m = machine(64);
+    let mut m = bare(ZoneType::Normal, u64::from(L::MEMORY) * 4096);
     m.cpus = [1, 2, 4][seed as usize % 3];
-    m.nodes[0].zones = vec![ZoneSpec {
-        zone: ZoneType::Normal,
-        size: Size(u64::from(L::MEMORY) * 4096),
-    }];
-    m.boot = Boot {
-        kernel: Size(0),
-        dma: Size(0),
-        anon: Size(0),
-        cache: Size(0),
-    };
     m.sysctl.dirty_ratio = 20;
     let kinds = [DiskKind::Nvme, DiskKind::Ssd, DiskKind::Disk];
     m.disk = disk(kinds[seed as usize / 3 % 3]);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{ALL_FS, disk, faulty, machine, run, spec, swap};
+use common::{ALL_FS, Life, bare, disk, faulty, machine, run, spec, swap};
 use evict::{AnyPolicy, Dirty, Policy, Slot, registry};
 use mm::frame::flag;
 use mm::kswapd::KSWAPD_FLAGS;
@@ -13,18 +13,13 @@ use mm::vmstat::VmEvent;
 use mm::world::World;
 use mm::zone::ZoneType;
 use sim::fs::{self, SimMm};
-use sim::sched;
-use sim::spec::{Boot, DiskKind, Fault, FsKind, RunSpec, Size, ZoneSpec};
-use sim::world::SimWorld;
+use sim::spec::{DiskKind, Fault, FsKind, RunSpec};
 use sim::{Outcome, RunResult};
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use trace::generate::{Generator, Pattern, Plan};
 use workload::{Replay, Timing};
-
-type Life<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 fn order(name: &str) -> Eviction {
     Eviction::parse(name).expect("a name of the registry")
@@ -32,17 +27,7 @@ fn order(name: &str) -> Eviction {
 
 /// One zone of `mib` MiB with nothing in it, an SSD, and no read-ahead.
 fn one_zone(mib: u64, eviction: Eviction) -> RunSpec {
-    let mut m = machine(64);
-    m.nodes[0].zones = vec![ZoneSpec {
-        zone: ZoneType::Dma32,
-        size: Size(mib << 20),
-    }];
-    m.boot = Boot {
-        kernel: Size(0),
-        dma: Size(0),
-        anon: Size(0),
-        cache: Size(0),
-    };
+    let mut m = bare(ZoneType::Dma32, mib << 20);
     m.disk = disk(DiskKind::Ssd);
     let mut s = spec(m, FsKind::Ext4, "dd if=/dev/zero of=a count=1");
     s.policy.eviction = eviction;
@@ -50,30 +35,14 @@ fn one_zone(mib: u64, eviction: Eviction) -> RunSpec {
     s
 }
 
-/// Runs tasks with their flags until one of them stops the run.
+/// Runs tasks with their flags until one of them stops the run, recounting every 5 ms.
 fn drive<'a>(mm: &'a SimMm<true>, tasks: Vec<(u32, Life<'a>)>) {
-    let mut lives: Vec<Life<'a>> = vec![Box::pin(async {})];
-    mm.init_task(mm.world.sched.spawn(), 0, 0);
-    for (flags, life) in tasks {
-        mm.init_task(mm.world.sched.spawn(), flags, 0);
-        lives.push(life);
-    }
     let mut checks = 0;
-    mm.world.sched.at(0, sched::Event::Periodic(0));
-    mm.world.sched.run(&mut lives, |time, event| match event {
-        sched::Event::Device(dev) => SimWorld::device_event(mm, dev),
-        sched::Event::Periodic(what) => {
-            mm.recount().expect("every list, counter and order agrees");
-            checks += 1;
-            mm.world
-                .sched
-                .at(time + 5_000_000, sched::Event::Periodic(what));
-        }
-        sched::Event::Timer(..) => {}
+    common::drive(mm, tasks, 5_000_000, || {
+        mm.recount().expect("every list, counter and order agrees");
+        checks += 1;
     });
-    drop(lives);
     assert!(checks > 10, "{checks}");
-    mm.recount().expect("every list, counter and order agrees");
 }
 
 fn plan(pattern: Pattern, requests: u64, objects: u32) -> Plan {

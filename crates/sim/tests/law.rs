@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{machine, spec};
+use common::{bare, spec};
 use mm::alloc::Gfp;
 use mm::kswapd::KSWAPD_FLAGS;
 use mm::mapping::MappingKind;
@@ -14,7 +14,7 @@ use mm::world::World;
 use mm::zone::{Mark, ZoneType};
 use sim::fs::SimMm;
 use sim::sched::Event;
-use sim::spec::{Boot, FsKind, RunSpec, Size, ZoneSpec};
+use sim::spec::{FsKind, RunSpec};
 use std::cell::RefCell;
 use std::pin::Pin;
 
@@ -22,17 +22,7 @@ const ZONE: usize = 0;
 
 /// One zone of 512 MiB, two CPUs, a fixed wake-up latency.
 fn lab(wake_ns: f64) -> RunSpec {
-    let mut m = machine(64);
-    m.nodes[0].zones = vec![ZoneSpec {
-        zone: ZoneType::Dma32,
-        size: Size(512 << 20),
-    }];
-    m.boot = Boot {
-        kernel: Size(0),
-        dma: Size(0),
-        anon: Size(0),
-        cache: Size(0),
-    };
+    let m = bare(ZoneType::Dma32, 512 << 20);
     let mut s = spec(m, FsKind::Xfs, "dd if=/dev/zero of=a count=1");
     s.params.idle_wakeup = wake_ns;
     s.params.idle_wakeup_sigma = 0.0;

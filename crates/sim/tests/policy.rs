@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{machine, run, spec};
+use common::{Life, bare, machine, run, spec};
 use mm::alloc::Gfp;
 use mm::frame::flag;
 use mm::kswapd::KSWAPD_FLAGS;
@@ -16,27 +16,12 @@ use mm::world::World;
 use mm::zone::ZoneType;
 use mm::{Pfn, Policy};
 use sim::fs::{self, SimMm};
-use sim::sched;
-use sim::spec::{Boot, FsKind, NodeSpec, RunSpec, Size, ZoneSpec};
-use sim::world::SimWorld;
+use sim::spec::{FsKind, NodeSpec, RunSpec, Size, ZoneSpec};
 use sim::{Outcome, RunResult};
-use std::pin::Pin;
-
-type Life<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// One zone of `mib` MiB in which nothing is in use, on ext3, which writes whatever it is asked to.
 fn empty_zone(mib: u64, policy: Policy) -> RunSpec {
-    let mut m = machine(64);
-    m.nodes[0].zones = vec![ZoneSpec {
-        zone: ZoneType::Dma32,
-        size: Size(mib << 20),
-    }];
-    m.boot = Boot {
-        kernel: Size(0),
-        dma: Size(0),
-        anon: Size(0),
-        cache: Size(0),
-    };
+    let m = bare(ZoneType::Dma32, mib << 20);
     let mut s = spec(m, FsKind::Ext3, "dd if=/dev/zero of=a count=1");
     s.policy = policy;
     s
@@ -50,26 +35,8 @@ fn build(spec: &RunSpec) -> SimMm<true> {
 }
 
 /// Runs tasks with their flags until one of them stops the run; `look` is called every 10 µs.
-fn drive<'a>(mm: &'a SimMm<true>, tasks: Vec<(u32, Life<'a>)>, mut look: impl FnMut()) {
-    // Task 0 is the idle identity of interrupts.
-    let mut lives: Vec<Life<'a>> = vec![Box::pin(async {})];
-    mm.init_task(mm.world.sched.spawn(), 0, 0);
-    for (flags, life) in tasks {
-        mm.init_task(mm.world.sched.spawn(), flags, 0);
-        lives.push(life);
-    }
-    mm.world.sched.at(0, sched::Event::Periodic(0));
-    mm.world.sched.run(&mut lives, |time, event| match event {
-        sched::Event::Device(dev) => SimWorld::device_event(mm, dev),
-        sched::Event::Periodic(what) => {
-            look();
-            let next = sched::Event::Periodic(what);
-            mm.world.sched.at(time + 10_000, next);
-        }
-        sched::Event::Timer(..) => {}
-    });
-    drop(lives);
-    mm.recount().expect("every list and counter agrees");
+fn drive<'a>(mm: &'a SimMm<true>, tasks: Vec<(u32, Life<'a>)>, look: impl FnMut()) {
+    common::drive(mm, tasks, 10_000, look);
 }
 
 fn events(mm: &SimMm<true>) -> Vec<(u32, Event)> {

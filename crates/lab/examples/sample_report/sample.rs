@@ -8,6 +8,7 @@ use lab::report::{
     Better, Cell, Center, ClassTime, Comparison, Figure, Latency, Report, RowValue, SummaryRow,
     SummaryTable, Verdict,
 };
+use lab::rows::TIME_COLUMNS;
 use sim::Outcome;
 use sim::result::{AllocLatency, Column, Series, TrackerReport, TrackerRow};
 
@@ -458,28 +459,17 @@ fn rows(seconds: &[f64], case: &Case, limited: bool) -> Vec<RowValue> {
 
 fn time(elapsed: f64, limited: bool) -> Vec<ClassTime> {
     let class = |class: &str, tasks: f64, parts: [f64; 9]| {
-        let names = [
-            "cpu user",
-            "cpu system",
-            "run queue",
-            "device",
-            "throttle",
-            "lock",
-            "server",
-            "sleep",
-            "direct reclaim",
-        ];
         let all: f64 = parts.iter().sum();
-        let mut parts: Vec<(String, f64)> = names
-            .iter()
-            .zip(parts)
-            .map(|(n, share)| ((*n).to_owned(), elapsed * tasks * share / all))
-            .collect();
-        parts.push(("lifetime".into(), elapsed * tasks));
+        let lifetime = elapsed * tasks;
+        let seconds = parts.map(|share| lifetime * share / all);
         ClassTime {
             class: class.into(),
             tasks,
-            parts,
+            parts: TIME_COLUMNS
+                .map(String::from)
+                .into_iter()
+                .zip(seconds.into_iter().chain([lifetime]))
+                .collect(),
         }
     };
     let stalled = if limited { 0.0 } else { 12.0 };

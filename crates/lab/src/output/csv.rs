@@ -9,6 +9,19 @@ pub struct Csv {
 }
 
 impl Csv {
+    /// A table whose rows begin with the columns that tell cells apart: the header is there.
+    pub fn of_cells<S: Into<String>>(
+        experiment: &Experiment,
+        columns: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let mut header: Vec<String> = FIXED.map(String::from).into();
+        header.extend(other_axes(experiment).cloned());
+        header.extend(columns.into_iter().map(Into::into));
+        let mut csv = Self::default();
+        csv.row(header);
+        csv
+    }
+
     /// Adds a row; fields are quoted where they must be.
     pub fn row<S: AsRef<str>>(&mut self, fields: impl IntoIterator<Item = S>) {
         for (i, field) in fields.into_iter().enumerate() {
@@ -42,14 +55,7 @@ pub fn number(x: f64) -> String {
     }
 }
 
-/// The names of the columns that tell cells apart.
-pub fn cell_header(experiment: &Experiment) -> Vec<String> {
-    let mut header: Vec<String> = FIXED.map(String::from).into();
-    header.extend(other_axes(experiment).cloned());
-    header
-}
-
-/// The values of those columns.
+/// The values of the columns that tell cells apart.
 pub fn cell_fields(experiment: &Experiment, cell: &Cell) -> Vec<String> {
     let mut fields = vec![
         cell.machine.clone(),

@@ -1,6 +1,6 @@
 //! `iterations.csv`: one row a finished iteration.
 
-use super::csv::{Csv, cell_fields, cell_header, number};
+use super::csv::{Csv, cell_fields, number};
 use super::{File, Format, finished, outcome_name};
 use crate::model::Outcomes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,9 +23,8 @@ impl Format for IterationsCsv {
             }
             counters.extend(r.counters.keys().map(String::as_str));
         }
-        let mut csv = Csv::default();
-        let mut header = cell_header(&outcomes.experiment);
-        header.extend(["iteration", "seed", "outcome", "simulated [s]"].map(String::from));
+        let mut header =
+            Vec::from(["iteration", "seed", "outcome", "simulated [s]"].map(String::from));
         header.extend(
             metrics
                 .iter()
@@ -33,7 +32,7 @@ impl Format for IterationsCsv {
         );
         header.extend(counters.iter().map(|name| (*name).to_owned()));
         header.push("digest".into());
-        csv.row(header);
+        let mut csv = Csv::of_cells(&outcomes.experiment, header);
         for (cell, i, r) in finished(outcomes) {
             let seed = crate::runner::iteration_seed(&outcomes.experiment, cell, i);
             let mut row = cell_fields(&outcomes.experiment, cell);

@@ -1,6 +1,6 @@
 //! `alloc_latency.csv`: allocation latency by path.
 
-use super::csv::{Csv, cell_fields, cell_header, number};
+use super::csv::{Csv, cell_fields, number};
 use super::{File, Format, finished};
 use crate::model::Outcomes;
 use serde::Serialize;
@@ -47,9 +47,8 @@ impl Format for AllocLatencyCsv {
         outcomes: &Outcomes,
         emit: &mut dyn FnMut(File) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        let mut csv = Csv::default();
-        let mut header = cell_header(&outcomes.experiment);
-        header.extend(
+        let mut csv = Csv::of_cells(
+            &outcomes.experiment,
             [
                 "iteration",
                 "path",
@@ -60,10 +59,8 @@ impl Format for AllocLatencyCsv {
                 "p99_ns",
                 "p999_ns",
                 "max_ns",
-            ]
-            .map(String::from),
+            ],
         );
-        csv.row(header);
         for (cell, i, result) in finished(outcomes) {
             for p in paths(result) {
                 let mut row = cell_fields(&outcomes.experiment, cell);

@@ -1,6 +1,6 @@
 //! `summary.csv`: one row a cell and figure.
 
-use super::csv::{Csv, cell_fields, cell_header, number};
+use super::csv::{Csv, cell_fields, number};
 use super::{File, Format, outcome_name};
 use crate::model::Outcomes;
 use sim::{Outcome, RunResult};
@@ -20,15 +20,12 @@ impl Format for SummaryCsv {
         outcomes: &Outcomes,
         emit: &mut dyn FnMut(File) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        let mut csv = Csv::default();
-        let mut header = cell_header(&outcomes.experiment);
-        header.extend(
+        let mut csv = Csv::of_cells(
+            &outcomes.experiment,
             [
                 "kind", "name", "unit", "n", "mean", "sd", "min", "median", "max",
-            ]
-            .map(String::from),
+            ],
         );
-        csv.row(header);
         for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
             let mut ended: BTreeMap<&str, usize> = BTreeMap::new();
             for r in results.iter().flatten() {

@@ -74,7 +74,11 @@ pub fn html(page: &Page) -> String {
     };
     let version = escape::html(&page.version);
     fill(
-        include_str!("page/curves.html"),
+        concat!(
+            include_str!("page/head.html"),
+            include_str!("page/curves.html"),
+            include_str!("page/foot.html"),
+        ),
         &[
             ("title", escape::html(&page.title)),
             ("css", include_str!("page/page.css").into()),

@@ -137,7 +137,11 @@ pub fn html(report: &Report) -> String {
     ]
     .concat();
     fill(
-        include_str!("page/page.html"),
+        concat!(
+            include_str!("page/head.html"),
+            include_str!("page/page.html"),
+            include_str!("page/foot.html"),
+        ),
         &[
             ("title", escape::html(&report.title)),
             ("css", css.into()),

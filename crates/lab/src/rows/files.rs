@@ -3,7 +3,7 @@
 use super::time::{COLUMNS, columns};
 use super::{Better, Group, groups};
 use crate::model::Outcomes;
-use crate::output::csv::{Csv, cell_fields, cell_header, number};
+use crate::output::csv::{Csv, cell_fields, number};
 use crate::output::{File, Format, finished};
 use crate::stats::summary;
 use serde::Serialize;
@@ -19,9 +19,8 @@ impl Format for RowsCsv {
     ) -> std::io::Result<()> {
         let experiment = &outcomes.experiment;
         let groups = groups(outcomes);
-        let mut csv = Csv::default();
-        let mut header = cell_header(experiment);
-        header.extend(
+        let mut csv = Csv::of_cells(
+            experiment,
             [
                 "block",
                 "row",
@@ -38,10 +37,8 @@ impl Format for RowsCsv {
                 "p",
                 "significant",
                 "unsupported",
-            ]
-            .map(String::from),
+            ],
         );
-        csv.row(header);
         for cell in &experiment.cells {
             let group = cell.group();
             let lines = groups
@@ -130,13 +127,12 @@ impl Format for TasksCsv {
         outcomes: &Outcomes,
         emit: &mut dyn FnMut(File) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        let mut csv = Csv::default();
-        let mut header = cell_header(&outcomes.experiment);
-        header.extend(["iteration", "class", "tasks"].map(String::from));
-        header.extend(COLUMNS.map(|c| format!("{} [s]", c.replace(' ', "_"))));
+        let seconds = |name: &str| format!("{} [s]", name.replace(' ', "_"));
         let parts = sim::account::Split::default().parts();
-        header.extend(parts.map(|(name, _)| format!("reclaim_{} [s]", name.replace(' ', "_"))));
-        csv.row(header);
+        let mut header = Vec::from(["iteration", "class", "tasks"].map(String::from));
+        header.extend(COLUMNS.map(seconds));
+        header.extend(parts.map(|(name, _)| format!("reclaim_{}", seconds(name))));
+        let mut csv = Csv::of_cells(&outcomes.experiment, header);
         for (cell, i, result) in finished(outcomes) {
             for t in &result.tasks {
                 let mut row = cell_fields(&outcomes.experiment, cell);

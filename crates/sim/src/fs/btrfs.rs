@@ -5,7 +5,8 @@
 //! every node it reads is marked accessed; the first change to a node in a transaction copies it
 //! to a new block. Tree pages are written at the commit only. Reclaim is always refused.
 
-use super::{BATCH, DEVICE, Extent, Fs, SimMm, Walk, metadata_page, write_cache_pages};
+use super::writeback::{Walk, write_cache_pages};
+use super::{BATCH, DEVICE, Extent, Fs, SimMm, metadata_page};
 use crate::params::Params;
 use mm::mapping::MappingKind;
 use mm::trace::TrackPath;

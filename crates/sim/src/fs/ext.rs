@@ -8,8 +8,8 @@
 //! after each commit the flusher chases the end of the file, and what lies before waits until
 //! nothing new is found there.
 
-use super::{Ahead, DEVICE, Fs, FsError, METADATA_BLOCKS, SimMm, Walk};
-use super::{metadata_page, write_cache_pages};
+use super::writeback::{Walk, write_cache_pages};
+use super::{Ahead, DEVICE, Fs, FsError, METADATA_BLOCKS, SimMm, metadata_page};
 use crate::params::Params;
 use crate::spec::FsKind;
 use mm::mapping::MappingKind;

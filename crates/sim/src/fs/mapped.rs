@@ -1,7 +1,8 @@
 //! Faults on mapped files: what the page cache brings in, and what a filesystem says to a first
 //! store (reference 04 §2; `filemap_fault` and `page_mkwrite` of 3.0).
 
-use super::{FsError, SimMm, read_window};
+use super::read::read_window;
+use super::{FsError, SimMm};
 use crate::spec::FsKind;
 use mm::mmap::{ReadAround, Touched};
 

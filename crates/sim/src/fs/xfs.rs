@@ -1,6 +1,7 @@
 //! XFS: delayed allocation, refuses direct reclaim, clusters around a page that kswapd asks for.
 
-use super::{Ahead, BATCH, DEVICE, SimMm, names, write_run};
+use super::writeback::write_run;
+use super::{Ahead, BATCH, DEVICE, SimMm, names};
 use mm::pagecache::Tag;
 use mm::world::WritebackControl;
 

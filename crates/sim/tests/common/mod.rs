@@ -2,11 +2,15 @@
 #![allow(dead_code)]
 
 use mm::zone::ZoneType;
+use sim::fs::SimMm;
+use sim::sched;
 use sim::spec::{
     Boot, DiskKind, DiskSpec, Fault, FsKind, Machine, NodeSpec, RunSpec, Size, SwapSpec, Sysctl,
     ZoneSpec,
 };
+use sim::world::SimWorld;
 use sim::{Control, Params, RunResult};
+use std::pin::Pin;
 
 /// A machine of `mib` MiB with a DMA and a DMA32 zone and a USB stick.
 pub fn machine(mib: u64) -> Machine {
@@ -36,6 +40,22 @@ pub fn machine(mib: u64) -> Machine {
         },
         disk: disk(DiskKind::Disk),
     }
+}
+
+/// A machine whose memory is one zone with nothing in it.
+pub fn bare(zone: ZoneType, bytes: u64) -> Machine {
+    let mut m = machine(64);
+    m.nodes[0].zones = vec![ZoneSpec {
+        zone,
+        size: Size(bytes),
+    }];
+    m.boot = Boot {
+        kernel: Size(0),
+        dma: Size(0),
+        anon: Size(0),
+        cache: Size(0),
+    };
+    m
 }
 
 pub fn disk(kind: DiskKind) -> DiskSpec {
@@ -80,6 +100,37 @@ pub fn run(spec: &RunSpec) -> RunResult {
 pub fn faulty(mut m: Machine, fault: Fault) -> Machine {
     m.disk.faults.push(fault);
     m
+}
+
+pub type Life<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// Runs tasks with their flags until one of them stops the run; `look` is called at the start and
+/// every `period` nanoseconds.
+pub fn drive<'a>(
+    mm: &'a SimMm<true>,
+    tasks: Vec<(u32, Life<'a>)>,
+    period: u64,
+    mut look: impl FnMut(),
+) {
+    // Task 0 is the idle identity of interrupts.
+    let mut lives: Vec<Life<'a>> = vec![Box::pin(async {})];
+    mm.init_task(mm.world.sched.spawn(), 0, 0);
+    for (flags, life) in tasks {
+        mm.init_task(mm.world.sched.spawn(), flags, 0);
+        lives.push(life);
+    }
+    mm.world.sched.at(0, sched::Event::Periodic(0));
+    mm.world.sched.run(&mut lives, |time, event| match event {
+        sched::Event::Device(dev) => SimWorld::device_event(mm, dev),
+        sched::Event::Periodic(what) => {
+            look();
+            let next = sched::Event::Periodic(what);
+            mm.world.sched.at(time + period, next);
+        }
+        sched::Event::Timer(..) => {}
+    });
+    drop(lives);
+    mm.recount().expect("every list, counter and order agrees");
 }
 
 pub const ALL_FS: [FsKind; 5] = [

@@ -1,0 +1,139 @@
+//! Reading through the page cache, and the window that is read ahead.
+
+use super::{BATCH, DEVICE, FsError, SimMm, enter_new_page};
+use crate::world::Tag;
+use mm::alloc::Gfp;
+use mm::frame::flag;
+use mm::trace::TrackPath;
+use mm::world::{Cost, World};
+
+/// read(2) through the page cache with a simple read-ahead window. Returns bytes read.
+pub async fn read<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    pos: u64,
+    len: u64,
+) -> Result<u64, FsError> {
+    let fs = &mm.world.fs;
+    let size = mm.mappings[mapping as usize].size.get();
+    let len = len.min(size.saturating_sub(pos));
+    if len == 0 {
+        return Ok(0);
+    }
+    let last_page = ((size - 1) / 4096) as u32;
+    for index in pos / 4096..=(pos + len - 1) / 4096 {
+        let from = pos.max(index * 4096);
+        let to = (pos + len).min((index + 1) * 4096);
+        let index = index as u32;
+        if fs.reuse.on() {
+            fs.reuse.asked(mm.find_page(mapping, index).is_some());
+        }
+        let pfn = loop {
+            match mm.find_page(mapping, index) {
+                None => read_window(mm, mapping, index, last_page).await?,
+                Some(pfn) if mm.frames.has(pfn, flag::LOCKED) => {
+                    mm.wait_on_page_locked(pfn).await;
+                    if mm.find_page(mapping, index) == Some(pfn) && mm.frames.has(pfn, flag::ERROR)
+                    {
+                        return Err(FsError::Io);
+                    }
+                }
+                Some(pfn) => break pfn,
+            }
+        };
+        mm.world.charge_part(Cost::Copy, to - from, 4096);
+        mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
+        mm.world.relax().await;
+    }
+    Ok(len)
+}
+
+/// Brings in one page of which a write needs the rest, if it is not cached.
+pub(super) async fn read_page<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+) -> Result<(), FsError> {
+    loop {
+        match mm.find_page(mapping, index) {
+            None if mm.world.fs.mapped(mapping, index).is_none() => return Ok(()),
+            None => read_window(mm, mapping, index, index).await?,
+            Some(pfn) if !mm.frames.any(pfn, flag::UPTODATE | flag::ERROR) => {
+                mm.wait_on_page_locked(pfn).await;
+            }
+            Some(pfn) if mm.frames.has(pfn, flag::UPTODATE) => return Ok(()),
+            Some(_) => return Err(FsError::Io),
+        }
+    }
+}
+
+/// Brings in the pages from `index` on that are missing, up to the window. The device is asked as
+/// soon as a batch of pages is there, so that it works while the next is made.
+pub(super) async fn read_window<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    last_page: u32,
+) -> Result<(), FsError> {
+    let window = mm.world.fs.read_ahead.min(last_page - index + 1);
+    let mut done = 0;
+    while done < window {
+        let batch = BATCH.min(window - done);
+        let n = match new_locked_pages(mm, mapping, index + done, batch).await {
+            Err(e) if done == 0 => return Err(e),
+            Err(_) => break,
+            Ok(n) => n,
+        };
+        fill_from_device(mm, mapping, index + done, n).await;
+        done += n;
+        if n < batch {
+            break;
+        }
+        mm.world.relax().await;
+    }
+    Ok(())
+}
+
+/// Enters up to `most` locked pages into a file's cache, until one is there already. An error only
+/// if there is none at all.
+async fn new_locked_pages<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    most: u32,
+) -> Result<u32, FsError> {
+    let mut n = 0;
+    mm.note_path(TrackPath::BufferedRead);
+    while n < most && mm.find_page(mapping, index + n).is_none() {
+        match enter_new_page(mm, mapping, index + n, mm.bound(Gfp::USER), true).await {
+            Ok(Some(_)) => n += 1,
+            Err(e) if n == 0 => return Err(e),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    Ok(n)
+}
+
+/// Asks the device for `n` locked pages of a file. A hole is zeroes, without I/O.
+async fn fill_from_device<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32, n: u32) {
+    let fs = &mm.world.fs;
+    let most = mm.world.max_bio(DEVICE);
+    let mut at = index;
+    while at < index + n {
+        match fs.mapped(mapping, at) {
+            Some((block, len)) => {
+                let len = len.min(index + n - at).min(most);
+                fs.reuse.fetched(mapping, at, len);
+                let tag = Tag::Pages { mapping, index: at };
+                mm.world.submit(DEVICE, tag, false, true, block, len).await;
+                at += len;
+            }
+            None => {
+                let pfn = mm.find_page(mapping, at).expect("a locked page stays");
+                mm.frames.set_flags(pfn, flag::UPTODATE);
+                mm.unlock_page(pfn);
+                at += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Writing dirty pages back: the walk over a file's dirty pages, where they go on the device, and
+//! what page reclaim may write.
+
+use super::{Ahead, BATCH, DEVICE, SimMm, btrfs, ext, xfs};
+use crate::spec::FsKind;
+use crate::world::Tag;
+use mm::Pfn;
+use mm::frame::flag;
+use mm::mapping::MappingKind;
+use mm::pagecache::Tag as PageTag;
+use mm::task::{PF_KSWAPD, PF_MEMALLOC};
+use mm::world::{World, WritebackControl, Writepage};
+
+/// How a filesystem walks a file's dirty pages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Walk {
+    /// A cyclic walk does not wrap if it wrote something (ext4).
+    pub wrap_only_if_nothing_written: bool,
+}
+
+/// Writes a file's dirty pages in index order (the kernel's `write_cache_pages`).
+pub(super) async fn write_cache_pages<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    wbc: &mut WritebackControl,
+    walk: Walk,
+) {
+    let m = &mm.mappings[mapping as usize];
+    let saved = m.writeback_index.get();
+    let (mut index, mut end) = if wbc.range_cyclic {
+        (saved, u32::MAX)
+    } else {
+        (wbc.range_start, wbc.range_end)
+    };
+    let mut wrapped = !wbc.range_cyclic || saved == 0;
+    let whole = !wbc.range_cyclic && wbc.range_start == 0 && wbc.range_end == u32::MAX;
+    let start_quota = wbc.nr_to_write;
+    let mut last_done = None;
+    let mut used_up = false;
+    'walk: loop {
+        while let Some(first) = mm.next_tagged(mapping, PageTag::Dirty, index) {
+            if first > end {
+                break;
+            }
+            let most = (end - first).saturating_add(1).min(BATCH);
+            let quota = wbc.nr_to_write.clamp(1, i64::from(most)) as u32;
+            let run = mm.tagged_run(mapping, PageTag::Dirty, first, quota.min(most));
+            let written = write_run(mm, mapping, first, run, wbc).await;
+            if mm.world.fs.kind == FsKind::Btrfs && written.pages > 0 && !m.is_meta() {
+                btrfs::extent_written(mm, written.pages).await;
+            }
+            index = match first.checked_add(written.advanced) {
+                Some(next) => next,
+                None => break 'walk,
+            };
+            last_done = Some(index);
+            wbc.nr_to_write -= i64::from(written.pages);
+            if wbc.nr_to_write <= 0 && !wbc.sync_all {
+                used_up = true;
+                break 'walk;
+            }
+            mm.world.relax().await;
+            if mm.world.sched.stopping() {
+                break 'walk;
+            }
+        }
+        let wrote = wbc.nr_to_write < start_quota;
+        if wrapped || (walk.wrap_only_if_nothing_written && wrote) {
+            break;
+        }
+        wrapped = true;
+        (index, end) = (0, saved - 1);
+    }
+    if let Some(done) = last_done
+        && (wbc.range_cyclic || (whole && (used_up || wbc.nr_to_write > 0)))
+    {
+        m.writeback_index.set(done);
+    }
+}
+
+/// What [`write_run`] did.
+pub(super) struct Written {
+    /// Pages whose I/O was started.
+    pub pages: u32,
+    /// Pages passed.
+    pub advanced: u32,
+}
+
+/// Starts I/O on up to a batch of contiguous dirty pages.
+pub(super) async fn write_run<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    first: u32,
+    run: u32,
+    wbc: &mut WritebackControl,
+) -> Written {
+    debug_assert!(run > 0 && run <= BATCH);
+    let most = run.min(mm.world.max_bio(DEVICE));
+    let Some((block, len)) = block_of_run(mm, mapping, first, most).await else {
+        // The device is full: the data stays dirty and the call moves on.
+        wbc.pages_skipped += u64::from(run);
+        return Written {
+            pages: 0,
+            advanced: run,
+        };
+    };
+    let n = mm.start_writeback(mapping, first, len, |_| ());
+    if n == 0 {
+        return first_refused(mm, mapping, first, wbc).await;
+    }
+    let tag = Tag::Pages {
+        mapping,
+        index: first,
+    };
+    mm.world
+        .submit(DEVICE, tag, true, wbc.sync_all, block, n)
+        .await;
+    Written {
+        pages: n,
+        advanced: n,
+    }
+}
+
+/// The first page of a run is busy or clean: an integrity call waits for it and comes back, others
+/// pass it.
+async fn first_refused<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    first: u32,
+    wbc: &WritebackControl,
+) -> Written {
+    // Finding the place may have slept: the page may have been written and dropped meanwhile.
+    let mut advanced = 1;
+    if wbc.sync_all
+        && let Some(pfn) = mm.find_page(mapping, first)
+        && mm.frames.any(pfn, flag::WRITEBACK | flag::LOCKED)
+    {
+        if mm.frames.has(pfn, flag::WRITEBACK) {
+            mm.wait_on_page_writeback(pfn).await;
+        } else {
+            mm.wait_on_page_locked(pfn).await;
+        }
+        advanced = 0;
+    }
+    Written { pages: 0, advanced }
+}
+
+/// Where a run of dirty pages goes.
+async fn block_of_run<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    first: u32,
+    len: u32,
+) -> Option<(u64, u32)> {
+    let fs = &mm.world.fs;
+    match mm.mappings[mapping as usize].kind() {
+        MappingKind::BlockDevice | MappingKind::Meta => Some((u64::from(first), len)),
+        _ => {
+            let fresh = fs.mapped(mapping, first).is_none();
+            let at = if fs.kind == FsKind::Btrfs {
+                btrfs::copy_on_write(fs, mapping, first, len)
+            } else {
+                allocate(mm, mapping, first, len)
+            };
+            if fresh && matches!(fs.kind, FsKind::Ext3 | FsKind::Ext4) {
+                ext::note_allocation(fs, mapping);
+            }
+            at
+        }
+    }
+}
+
+/// The blocks of dirty pages, with those around them that the filesystem allocates together.
+fn allocate<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    first: u32,
+    len: u32,
+) -> Option<(u64, u32)> {
+    let fs = &mm.world.fs;
+    let open = || fs.with_place(mapping, |p| p.writers > 0);
+    fs.map_ahead(mapping, first, len, || match fs.kind {
+        _ if !fs.look_ahead => Ahead::none(len),
+        FsKind::Xfs => xfs::ahead(mm, mapping, first, open()),
+        FsKind::Ext4 => ext::ahead(mm, mapping, first, open()),
+        _ => Ahead::none(len),
+    })
+}
+
+/// The filesystem's `writepages`.
+pub async fn writepages<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &mut WritebackControl) {
+    let plain = Walk {
+        wrap_only_if_nothing_written: false,
+    };
+    match (mm.world.fs.kind, mm.mappings[mapping as usize].kind()) {
+        (FsKind::Ext4, MappingKind::File) => ext::da_writepages(mm, mapping, wbc).await,
+        (FsKind::Btrfs, MappingKind::Meta) => btrfs::tree_writepages(mm, mapping, wbc).await,
+        _ => write_cache_pages(mm, mapping, wbc, plain).await,
+    }
+}
+
+/// The filesystem's `writepage`, as page reclaim calls it. The page is locked and its dirty bit
+/// was taken.
+pub async fn writepage<const T: bool>(
+    mm: &SimMm<T>,
+    pfn: Pfn,
+    wbc: &mut WritebackControl,
+) -> Writepage {
+    let fs = &mm.world.fs;
+    let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
+    let kind = mm.mappings[mapping as usize].kind();
+    let flags = mm.tasks[mm.world.task() as usize].flags();
+    let kswapd = flags & PF_KSWAPD != 0;
+    let direct = flags & PF_MEMALLOC != 0 && !kswapd;
+    let refuse = match (fs.kind, kind) {
+        (_, MappingKind::BlockDevice) => false,
+        (FsKind::Xfs, _) => direct,
+        (FsKind::Ext4, _) => fs.mapped(mapping, index).is_none(),
+        (FsKind::Btrfs, _) => true,
+        _ => false,
+    };
+    if refuse {
+        mm.redirty_page_for_writepage(pfn, wbc);
+        return Writepage::Redirtied;
+    }
+    let place = match kind {
+        MappingKind::BlockDevice => Some((u64::from(index), 1)),
+        _ => allocate(mm, mapping, index, 1),
+    };
+    let Some((block, _)) = place else {
+        mm.redirty_page_for_writepage(pfn, wbc);
+        return Writepage::Redirtied;
+    };
+    mm.set_page_writeback(pfn);
+    mm.world
+        .submit(DEVICE, Tag::Pages { mapping, index }, true, false, block, 1)
+        .await;
+    wbc.nr_to_write -= 1;
+    if fs.kind == FsKind::Xfs && kswapd {
+        xfs::cluster_write(mm, mapping, index, wbc).await;
+    }
+    Writepage::Started
+}

@@ -1,0 +1,347 @@
+//! One line of strace's log: its parts, a call's arguments and result, and what a call is to us.
+
+use crate::number::{parse_i64, parse_seconds, parse_u64};
+use crate::record::{MAX_FILE, NO_LATENCY, Op};
+
+/// A call's arguments that are looked at.
+const MOST_ARGS: usize = 6;
+
+/// A line's parts.
+pub(super) enum Line<'a> {
+    Call { name: &'a [u8], rest: &'a [u8] },
+    Unfinished { text: &'a [u8] },
+    Resumed { rest: &'a [u8] },
+    Exited,
+    Signal,
+}
+
+/// The process, the time in nanoseconds and the rest of a line.
+pub(super) fn head(line: &[u8]) -> Option<(u64, u64, &[u8])> {
+    let mut rest = line.trim_ascii_start();
+    let mut pid = 0;
+    if let Some(r) = rest.strip_prefix(b"[pid") {
+        let end = memchr::memchr(b']', r)?;
+        pid = parse_u64(r[..end].trim_ascii())?;
+        rest = r[end + 1..].trim_ascii_start();
+    }
+    let (mut word, mut behind) = split_word(rest)?;
+    if !word.contains(&b'.') {
+        pid = parse_u64(word)?;
+        (word, behind) = split_word(behind.trim_ascii_start())?;
+    }
+    let dot = memchr::memchr(b'.', word)?;
+    if dot < 9 {
+        // `-t` and `-r` have other times.
+        return None;
+    }
+    Some((pid, parse_seconds(word)?, behind.trim_ascii_start()))
+}
+
+fn split_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(b' ', text)?;
+    Some((&text[..end], &text[end..]))
+}
+
+pub(super) fn call_name(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = rest
+        .iter()
+        .position(|b| !(b.is_ascii_alphanumeric() || *b == b'_'))?;
+    (end > 0 && rest[end] == b'(').then(|| (&rest[..end], &rest[end + 1..]))
+}
+
+pub(super) fn kind(rest: &[u8]) -> Option<Line<'_>> {
+    const UNFINISHED: &[u8] = b"<unfinished ...>";
+    if rest.starts_with(b"---") {
+        return Some(Line::Signal);
+    }
+    if rest.starts_with(b"+++") {
+        return Some(Line::Exited);
+    }
+    if let Some(resumed) = rest.strip_prefix(b"<... ") {
+        let end = memchr::memmem::find(resumed, b" resumed>")?;
+        return Some(Line::Resumed {
+            rest: &resumed[end + b" resumed>".len()..],
+        });
+    }
+    if let Some(text) = rest.trim_ascii_end().strip_suffix(UNFINISHED) {
+        call_name(text)?;
+        return Some(Line::Unfinished {
+            text: text.trim_ascii_end(),
+        });
+    }
+    let (name, rest) = call_name(rest)?;
+    Some(Line::Call { name, rest })
+}
+
+/// Whether a line is one of strace with time stamps.
+pub(crate) fn is_call(line: &[u8]) -> bool {
+    head(line).is_some_and(|(_, _, rest)| kind(rest).is_some())
+}
+
+/// A call with its arguments, result and duration.
+pub(super) struct Call<'a> {
+    pub args: [&'a [u8]; MOST_ARGS],
+    /// The result; `None` for `?`.
+    pub result: Option<i64>,
+    pub latency_ns: u64,
+}
+
+impl<'a> Call<'a> {
+    /// Splits what follows the opening parenthesis.
+    pub fn parse(rest: &'a [u8]) -> Option<Self> {
+        let mut args: [&[u8]; MOST_ARGS] = [b""; MOST_ARGS];
+        let (mut n, mut depth, mut start, mut at) = (0, 0_u32, 0, 0);
+        let end = loop {
+            match *rest.get(at)? {
+                b'"' => at = string_end(rest, at)?,
+                b'/' if rest.get(at + 1) == Some(&b'*') => {
+                    at += memchr::memmem::find(&rest[at..], b"*/")? + 1;
+                }
+                // `3</path>` of strace -y.
+                b'<' if at > 0
+                    && (rest[at - 1].is_ascii_digit() || rest[..at].ends_with(b"AT_FDCWD")) =>
+                {
+                    at += memchr::memchr(b'>', &rest[at..])?;
+                }
+                b'(' | b'[' | b'{' => depth += 1,
+                b')' if depth == 0 => break at,
+                b')' | b']' | b'}' => depth = depth.checked_sub(1)?,
+                b',' if depth == 0 => {
+                    if n < MOST_ARGS {
+                        args[n] = rest[start..at].trim_ascii();
+                    }
+                    n += 1;
+                    start = at + 1;
+                }
+                _ => {}
+            }
+            at += 1;
+        };
+        if n < MOST_ARGS {
+            args[n] = rest[start..end].trim_ascii();
+        }
+        let tail = rest[end + 1..]
+            .trim_ascii()
+            .strip_prefix(b"=")?
+            .trim_ascii();
+        let word = tail.split(|b| *b == b' ').next().unwrap_or(b"");
+        let result = if word == b"?" {
+            None
+        } else if let Some(hex) = word.strip_prefix(b"0x") {
+            // Addresses: only mmap's, of which nothing is asked but success.
+            if hex.is_empty() || !hex.iter().all(u8::is_ascii_hexdigit) {
+                return None;
+            }
+            Some(0)
+        } else {
+            // `3</path>` of strace -y.
+            let digits = memchr::memchr(b'<', word).map_or(word, |at| &word[..at]);
+            Some(parse_i64(digits)?)
+        };
+        let latency_ns = match tail.strip_suffix(b">") {
+            Some(t) => memchr::memrchr(b'<', t)
+                .and_then(|at| parse_seconds(&t[at + 1..]))
+                .unwrap_or(NO_LATENCY),
+            None => NO_LATENCY,
+        };
+        Some(Self {
+            args,
+            result,
+            latency_ns,
+        })
+    }
+
+    pub fn ok(&self) -> Option<i64> {
+        self.result.filter(|r| *r >= 0)
+    }
+
+    pub fn fd(&self, arg: usize) -> Option<i64> {
+        let text = self.args[arg];
+        parse_i64(memchr::memchr(b'<', text).map_or(text, |at| &text[..at]))
+    }
+
+    pub fn number(&self, arg: usize) -> Option<u64> {
+        parse_u64(self.args[arg])
+    }
+
+    pub fn has(&self, arg: usize, flag: &str) -> bool {
+        memchr::memmem::find(self.args[arg], flag.as_bytes()).is_some()
+    }
+}
+
+/// The closing quote of the string that begins at `at`.
+fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += 1;
+        match *text.get(at)? {
+            b'\\' => at += 1,
+            b'"' => return Some(at),
+            _ => {}
+        }
+    }
+}
+
+/// A quoted path's bytes; `None`: it is no string, or was cut.
+pub(super) fn unquote(arg: &[u8]) -> Option<Vec<u8>> {
+    let body = arg.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let mut out = Vec::with_capacity(body.len());
+    let mut i = 0;
+    while let Some(&b) = body.get(i) {
+        i += 1;
+        if b != b'\\' {
+            out.push(b);
+            continue;
+        }
+        let e = *body.get(i)?;
+        i += 1;
+        match e {
+            b'n' => out.push(b'\n'),
+            b't' => out.push(b'\t'),
+            b'r' => out.push(b'\r'),
+            b'v' => out.push(11),
+            b'f' => out.push(12),
+            b'x' => {
+                let digits = std::str::from_utf8(body.get(i..i + 2)?).ok()?;
+                out.push(u8::from_str_radix(digits, 16).ok()?);
+                i += 2;
+            }
+            b'0'..=b'7' => {
+                let mut n = u32::from(e - b'0');
+                while let Some(d @ b'0'..=b'7') = body.get(i).filter(|_| n < 32) {
+                    n = n * 8 + u32::from(d - b'0');
+                    i += 1;
+                }
+                out.push(n as u8);
+            }
+            other => out.push(other),
+        }
+    }
+    Some(out)
+}
+
+/// Whether a clone's child shares the table of descriptors.
+pub(super) fn shares(text: &[u8]) -> bool {
+    memchr::memmem::find(text, b"CLONE_FILES").is_some()
+}
+
+pub(super) fn stat_size(arg: &[u8]) -> Option<u64> {
+    memchr::memmem::find(arg, b"S_IFREG")?;
+    let at = memchr::memmem::find(arg, b"st_size=")? + b"st_size=".len();
+    let digits = arg[at..].iter().take_while(|b| b.is_ascii_digit()).count();
+    parse_u64(&arg[at..at + digits]).filter(|n| *n <= MAX_FILE)
+}
+
+/// What a call is to us.
+#[derive(Clone, Copy)]
+pub(super) enum Class {
+    Open {
+        dir: bool,
+        flags: bool,
+    },
+    Close,
+    CloseRange,
+    Transfer {
+        op: Op,
+        offset_arg: Option<usize>,
+    },
+    Copy {
+        to_first: bool,
+    },
+    Seek,
+    Sync(Op),
+    Truncate {
+        path: bool,
+    },
+    Unlink {
+        dir: bool,
+    },
+    Rename {
+        dirs: bool,
+    },
+    Link {
+        dirs: bool,
+    },
+    Dup {
+        new: bool,
+        cloexec: bool,
+    },
+    Fcntl,
+    Fork,
+    Exec,
+    Chdir,
+    Fchdir,
+    Stat,
+    Mmap,
+    /// Counted by name.
+    Ignored,
+    /// Not even counted.
+    Nothing,
+}
+
+impl Class {
+    pub fn of(name: &[u8]) -> Self {
+        let read = |offset_arg| Self::Transfer {
+            op: Op::Read,
+            offset_arg,
+        };
+        let write = |offset_arg| Self::Transfer {
+            op: Op::Write,
+            offset_arg,
+        };
+        match name {
+            b"open" => Self::Open {
+                dir: false,
+                flags: true,
+            },
+            b"openat" | b"openat2" => Self::Open {
+                dir: true,
+                flags: true,
+            },
+            b"creat" => Self::Open {
+                dir: false,
+                flags: false,
+            },
+            b"close" => Self::Close,
+            b"close_range" => Self::CloseRange,
+            b"read" | b"readv" => read(None),
+            b"pread64" | b"pread" | b"preadv" | b"preadv2" => read(Some(3)),
+            b"write" | b"writev" => write(None),
+            b"pwrite64" | b"pwrite" | b"pwritev" | b"pwritev2" => write(Some(3)),
+            b"sendfile" | b"sendfile64" => Self::Copy { to_first: true },
+            b"copy_file_range" => Self::Copy { to_first: false },
+            b"lseek" | b"_llseek" => Self::Seek,
+            b"fsync" => Self::Sync(Op::Sync),
+            b"fdatasync" => Self::Sync(Op::DataSync),
+            b"ftruncate" | b"ftruncate64" => Self::Truncate { path: false },
+            b"truncate" | b"truncate64" => Self::Truncate { path: true },
+            b"unlink" => Self::Unlink { dir: false },
+            b"unlinkat" => Self::Unlink { dir: true },
+            b"rename" => Self::Rename { dirs: false },
+            b"renameat" | b"renameat2" => Self::Rename { dirs: true },
+            b"link" => Self::Link { dirs: false },
+            b"linkat" => Self::Link { dirs: true },
+            b"dup" => Self::Dup {
+                new: false,
+                cloexec: false,
+            },
+            b"dup2" => Self::Dup {
+                new: true,
+                cloexec: false,
+            },
+            b"dup3" => Self::Dup {
+                new: true,
+                cloexec: true,
+            },
+            b"fcntl" | b"fcntl64" => Self::Fcntl,
+            b"clone" | b"clone3" | b"fork" | b"vfork" => Self::Fork,
+            b"execve" | b"execveat" => Self::Exec,
+            b"chdir" => Self::Chdir,
+            b"fchdir" => Self::Fchdir,
+            b"newfstatat" | b"fstatat64" => Self::Stat,
+            b"mmap" | b"mmap2" => Self::Mmap,
+            b"sync" | b"syncfs" | b"sync_file_range" | b"msync" | b"fallocate" | b"splice"
+            | b"io_submit" | b"io_uring_enter" | b"process_vm_readv" => Self::Ignored,
+            _ => Self::Nothing,
+        }
+    }
+}
