@@ -138,7 +138,11 @@ impl Rotating {
                 + Self::rotation(gain, rng) * self.revolution_ns;
             let skipped = t.block.checked_sub(self.head).map(|blocks| {
                 let passing = blocks as f64 * self.outer_block_ns / self.radius(t.block);
-                if passing < self.revolution_ns { passing } else { f64::INFINITY }
+                if passing < self.revolution_ns {
+                    passing
+                } else {
+                    f64::INFINITY
+                }
             });
             skipped.map_or(sought, |passing| passing.min(sought))
         };
