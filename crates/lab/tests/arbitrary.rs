@@ -8,7 +8,7 @@ use trace::damage::{AMOUNT, feed};
 const EXPERIMENTS: [&str; 4] = [
     include_str!("../../../fuzz/seeds/experiment/small.toml"),
     include_str!("../../../experiments/eviction.toml"),
-    include_str!("../../../experiments/fs-mark.toml"),
+    include_str!("../../../experiments/writeback-from-reclaim/fsmark-512M.toml"),
     include_str!("../../../experiments/usb-stick.toml"),
 ];
 const MACHINES: [&str; 3] = [
