@@ -633,6 +633,10 @@ impl<W: World> Mm<W> {
             if self.policy.flusher_slice == FlusherSlice::PerInode && slice.written > 0 {
                 continue;
             }
+            // A pass of 3.0 that visited no inode ends the work: those it left are too young.
+            if self.policy.flusher_slice == FlusherSlice::Shared && !slice.more_io {
+                break;
+            }
             let parked = s.first[List::MoreIo as usize].get();
             if parked == NONE {
                 break;
@@ -690,6 +694,7 @@ impl<W: World> Mm<W> {
             if wbc.pages_skipped > 0 {
                 self.redirty_listed(inode);
             }
+            out.more_io = s.first[List::MoreIo as usize].get() != NONE;
             self.world.relax().await;
             if per_inode {
                 // A tenth of a second at a time, and no more than asked for.
@@ -705,7 +710,6 @@ impl<W: World> Mm<W> {
                 break;
             }
         }
-        out.more_io = s.first[List::MoreIo as usize].get() != NONE;
         out
     }
 

@@ -21,6 +21,8 @@ pub struct Monitor {
     of: u64,
     /// Its pages.
     pages: u32,
+    /// The share of its memory that a sample changes; it reads the rest.
+    written: f64,
     interval: u64,
     sample: u64,
     /// CPU time to read and format one event; 0 for all but the reader of the trace.
@@ -37,6 +39,7 @@ impl Monitor {
                 nth,
                 of,
                 pages: (p.monitor_memory / 4096.0 / of as f64) as u32,
+                written: p.monitor_written,
                 interval: p.monitor_interval as u64,
                 sample: p.monitor_sample as u64,
                 read_event: if nth == 0 { p.cost_trace_read } else { 0.0 },
@@ -62,11 +65,14 @@ impl Monitor {
             for i in (1..order.len()).rev() {
                 order.swap(i, self.rng.below(i as u64 + 1) as usize);
             }
-            for page in order.iter().flat_map(|run| run * RUN..(run + 1) * RUN) {
-                if page < self.pages && mm.touch(memory, page, true).await != Touched::Ok {
-                    return;
+            for run in &order {
+                let write = self.rng.unit() < self.written;
+                for page in run * RUN..((run + 1) * RUN).min(self.pages) {
+                    if mm.touch(memory, page, write).await != Touched::Ok {
+                        return;
+                    }
+                    mm.world.relax().await;
                 }
-                mm.world.relax().await;
             }
             let events = mm.world.watched.get();
             let formatting = (self.read_event * (events - read) as f64) as u64;

@@ -83,7 +83,8 @@ params! {
     cost_trace_event: "ns" = 1000.0, 0.0 => 1e6, "recording one trace event in the ring buffer, with monitors: 0.5 to 1 us on hardware of 2009 to 2011 (LWN, ftrace articles)";
     cost_trace_read: "ns" = 10000.0, 0.0 => 1e7, "formatting one trace event and reading it by a script, with monitors";
     monitor_tools: "processes" = 5.0, 1.0 => 16.0, "vmstat, iostat, top, a sampler of /proc and the trace reader, with monitors";
-    monitor_memory: "bytes" = 67108864.0, 4096.0 => 1073741824.0, "anonymous memory of the monitors together: some MB each, more for scripts";
+    monitor_memory: "bytes" = 67108864.0, 4096.0 => 1073741824.0, "anonymous memory of the monitors together: some MB each, more for scripts", fitted ["writeback-from-reclaim/512M/1X/xfs/fsmark/vmstat: Swap Ins/vanilla"];
+    monitor_written: "share" = 0.33, 0.0 => 1.0, "share of that memory that a sample changes; so many fewer pages left than came back", fitted ["writeback-from-reclaim/512M/1X/xfs/fsmark/vmstat: Swap Outs/vanilla"];
     monitor_interval: "ns" = 1e10, 1e6 => 1e12, "pause between two samples: the harness's default of 10 s";
     monitor_sample: "ns" = 2e7, 0.0 => 1e10, "CPU time of a sample: some hundred small files of /proc, 50 us each";
     boot_offset: "ns" = 3.15e16, 1.0 => 1e17, "the wall clock's reading at boot differs between runs by up to so much, from 2011 on: a year";
