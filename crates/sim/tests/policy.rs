@@ -412,8 +412,8 @@ fn marked_pages_are_freed_as_soon_as_they_are_clean() {
 
 // reclaim_flush
 
-/// Pages of an old file on the large node that are written before reclaim's dirty pages on the small
-/// node are, and the pages that flushers wrote for reclaim.
+/// Pages of an old file on the large node that are written before half of reclaim's dirty pages on the
+/// small node are, and the pages that flushers wrote for reclaim.
 fn written_before_the_small_node(rule: ReclaimFlush) -> (u32, u64) {
     const OLD: u32 = 16_384;
     const YOUNG: u32 = 2048;
@@ -454,7 +454,7 @@ fn written_before_the_small_node(rule: ReclaimFlush) -> (u32, u64) {
             index += 1;
         }
         mm.wakeup_flusher_threads(0);
-        while left(young) > 0 {
+        while left(young) > YOUNG / 2 {
             mm.world.sched.sleep(1_000_000).await;
         }
         old_left.set(Some(left(old)));
@@ -465,7 +465,7 @@ fn written_before_the_small_node(rule: ReclaimFlush) -> (u32, u64) {
         (0, Box::pin(task)),
     ];
     drive(&mm, tasks, || {});
-    let written = OLD - old_left.get().expect("the young file was written");
+    let written = OLD - old_left.get().expect("half the young file was written");
     (written, mm.vm_event(VmEvent::ReclaimFlushWritten))
 }
 
@@ -474,10 +474,13 @@ fn written_before_the_small_node(rule: ReclaimFlush) -> (u32, u64) {
 #[test]
 fn flushers_that_are_asked_write_the_reclaimed_node_first() {
     let (before, asked) = written_before_the_small_node(ReclaimFlush::None);
-    assert_eq!((before, asked), (16_384, 0), "the old file comes first");
+    assert!(
+        before > 4096 && asked == 0,
+        "the old file comes first: {before}"
+    );
     for rule in [ReclaimFlush::Node, ReclaimFlush::Zone] {
         let (before, asked) = written_before_the_small_node(rule);
-        assert!(before < 4096, "{rule:?}: {before}");
+        assert!(before < 1024, "{rule:?}: {before}");
         assert!((1024..=2048).contains(&asked), "{rule:?}: {asked}");
     }
 }
@@ -504,7 +507,8 @@ fn requests(rule: ReclaimFlush) -> (u64, u64) {
         let mut index = 0;
         while mm.vm_event(VmEvent::AllocStall) == 0 {
             let pfn = enter(&mm, file, index).await;
-            if index % 16_384 < 14_000 {
+            // Either zone's oldest pages are dirty, its youngest clean.
+            if index < 14_000 || (15_500..30_000).contains(&index) {
                 mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
             }
             index += 1;
