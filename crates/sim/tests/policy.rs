@@ -412,7 +412,7 @@ fn marked_pages_are_freed_as_soon_as_they_are_clean() {
 
 // reclaim_flush
 
-/// Pages of an old file on the large node that are written before half of reclaim's dirty pages on the
+/// Pages of an old file on the large node that are written before a quarter of reclaim's dirty pages on the
 /// small node are, and the pages that flushers wrote for reclaim.
 fn written_before_the_small_node(rule: ReclaimFlush) -> (u32, u64) {
     const OLD: u32 = 16_384;
@@ -422,6 +422,7 @@ fn written_before_the_small_node(rule: ReclaimFlush) -> (u32, u64) {
         Policy {
             reclaim_flush: rule,
             direct_writeback: ReclaimWriteback::Never,
+            kswapd_writeback: ReclaimWriteback::Never,
             ..Policy::linux_3_1()
         },
     );
@@ -449,23 +450,27 @@ fn written_before_the_small_node(rule: ReclaimFlush) -> (u32, u64) {
             }
         }
         let mut index = 0;
-        while mm.vm_event(VmEvent::AllocStall) == 0 {
+        while mm.vm_event(VmEvent::PageOutRun) == 0 {
             enter(&mm, clean, index).await;
             index += 1;
         }
         mm.wakeup_flusher_threads(0);
-        while left(young) > YOUNG / 2 {
+        while left(young) > YOUNG / 4 * 3 {
             mm.world.sched.sleep(1_000_000).await;
         }
         old_left.set(Some(left(old)));
         mm.world.sched.stop();
     };
     let tasks: Vec<(u32, Life<'_>)> = vec![
+        (KSWAPD_FLAGS, Box::pin(mm.kswapd(1))),
         (PF_SWAPWRITE, Box::pin(mm.flusher(bdi))),
         (0, Box::pin(task)),
     ];
     drive(&mm, tasks, || {});
-    let written = OLD - old_left.get().expect("half the young file was written");
+    let written = OLD
+        - old_left
+            .get()
+            .expect("a quarter of the young file was written");
     (written, mm.vm_event(VmEvent::ReclaimFlushWritten))
 }
 
@@ -480,8 +485,8 @@ fn flushers_that_are_asked_write_the_reclaimed_node_first() {
     );
     for rule in [ReclaimFlush::Node, ReclaimFlush::Zone] {
         let (before, asked) = written_before_the_small_node(rule);
-        assert!(before < 1024, "{rule:?}: {before}");
-        assert!((1024..=2048).contains(&asked), "{rule:?}: {asked}");
+        assert!(before <= 4096, "{rule:?}: {before}");
+        assert!((900..=2048).contains(&asked), "{rule:?}: {asked}");
     }
 }
 
