@@ -480,12 +480,12 @@ fn written_before_the_small_node(rule: ReclaimFlush) -> (u32, u64) {
 fn flushers_that_are_asked_write_the_reclaimed_node_first() {
     let (before, asked) = written_before_the_small_node(ReclaimFlush::None);
     assert!(
-        before > 4096 && asked == 0,
+        before > 3 * 4096 && asked == 0,
         "the old file comes first: {before}"
     );
     for rule in [ReclaimFlush::Node, ReclaimFlush::Zone] {
         let (before, asked) = written_before_the_small_node(rule);
-        assert!(before <= 4096, "{rule:?}: {before}");
+        assert!(before < 2 * 4096, "{rule:?}: {before}");
         assert!((900..=2048).contains(&asked), "{rule:?}: {asked}");
     }
 }
