@@ -30,7 +30,7 @@ pub struct Bdi<W: World> {
 }
 
 impl<W: World> Bdi<W> {
-    pub(crate) fn new(cpus: usize) -> Self {
+    pub(crate) fn new(cpus: usize, reclaim_groups: usize) -> Self {
         let bdi = Self {
             global: bytemuck::Zeroable::zeroed(),
             diff: bytemuck::zeroed_slice_box(cpus),
@@ -38,7 +38,7 @@ impl<W: World> Bdi<W> {
             max_ratio: bytemuck::Zeroable::zeroed(),
             min_ratio: bytemuck::Zeroable::zeroed(),
             dirty_exceeded: bytemuck::Zeroable::zeroed(),
-            flusher: flusher::State::new(),
+            flusher: flusher::State::new(reclaim_groups),
         };
         bdi.max_ratio.set(100);
         bdi

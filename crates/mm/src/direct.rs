@@ -16,6 +16,7 @@ impl<W: World> Mm<W> {
             nr_to_reclaim: SWAP_CLUSTER_MAX,
             nr_scanned: 0,
             nr_reclaimed: 0,
+            nr_dirty_file: 0,
             may_writepage: true,
             may_swap: true,
             order,

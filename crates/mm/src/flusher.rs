@@ -3,21 +3,33 @@
 //! Inodes wait in three lists: `dirty` by the time they were dirtied, `io` while they are being
 //! serviced, `more_io` when their slice ran out. Throttled dirtiers of the 3.0 era walk the same
 //! lists themselves.
+//!
+//! With `reclaim_flush`, reclaim leaves word of dirty pages that it met: a file and an index, in an
+//! array of fixed length a zone or node ([`Requests`]). The flusher serves them before each piece of
+//! work and between its slices, one group after the other. (The form, with 1024 pages around the
+//! page, is that of Wu Fengguang's "writeback: introduce the pageout work", 2012, which was not
+//! merged; the groups are ours.) Serving leaves an inode where it is on its list.
 
-use crate::Mm;
 use crate::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC, Mapping};
 use crate::pagecache::Tag;
-use crate::policy::FlusherSlice;
+use crate::policy::{FlusherSlice, ReclaimFlush};
 use crate::queue;
+use crate::shrink::DEF_PRIORITY;
 use crate::trace::Event;
-use crate::vmstat::ZoneStat;
+use crate::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Waits, Word32, Word64, World, WritebackControl};
+use crate::{Mm, Pfn};
 
 const NONE: u32 = u32::MAX;
 /// Pages of one slice (3.0), and the least slice of one inode (3.1).
 const MAX_WRITEBACK_PAGES: u64 = 1024;
 /// Work items that may be queued; further ones are added to the last.
 const WORK_ITEMS: usize = 16;
+
+/// Requests of reclaim that wait at a device, a zone or node.
+const RECLAIM_REQUESTS: usize = 8;
+/// Pages written for one of them: an aligned part of the file.
+const RECLAIM_CHUNK: u32 = 1024;
 
 /// The flusher's lists, oldest entry first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +40,60 @@ enum List {
     MoreIo = 3,
 }
 
+/// What reclaim of one zone or node asks of a device, oldest first.
+struct Requests<W: World> {
+    count: W::U32,
+    mapping: [W::U32; RECLAIM_REQUESTS],
+    index: [W::U32; RECLAIM_REQUESTS],
+}
+
+impl<W: World> Requests<W> {
+    fn new() -> Self {
+        Self {
+            count: bytemuck::Zeroable::zeroed(),
+            mapping: bytemuck::Zeroable::zeroed(),
+            index: bytemuck::Zeroable::zeroed(),
+        }
+    }
+
+    fn get(&self, i: usize) -> (u32, u32) {
+        (self.mapping[i].get(), self.index[i].get())
+    }
+
+    fn holds(&self, mapping: u32, index: u32) -> bool {
+        (0..self.count.get() as usize).any(|i| {
+            let (m, at) = self.get(i);
+            m == mapping && at / RECLAIM_CHUNK == index / RECLAIM_CHUNK
+        })
+    }
+
+    /// `false`: there is no room.
+    fn push(&self, mapping: u32, index: u32) -> bool {
+        let n = self.count.get() as usize;
+        if n == RECLAIM_REQUESTS {
+            return false;
+        }
+        self.mapping[n].set(mapping);
+        self.index[n].set(index);
+        self.count.set(n as u32 + 1);
+        true
+    }
+
+    fn pop(&self) -> Option<(u32, u32)> {
+        let n = self.count.get() as usize;
+        if n == 0 {
+            return None;
+        }
+        let first = self.get(0);
+        for i in 1..n {
+            self.mapping[i - 1].set(self.mapping[i].get());
+            self.index[i - 1].set(self.index[i].get());
+        }
+        self.count.set(n as u32 - 1);
+        Some(first)
+    }
+}
+
 /// A device's flusher.
 pub(crate) struct State<W: World> {
     first: [W::U32; 4],
@@ -35,6 +101,14 @@ pub(crate) struct State<W: World> {
     /// Pages of queued work items, oldest first.
     work: [W::U64; WORK_ITEMS],
     work_count: W::U32,
+    /// Requests of reclaim, a zone or node each; none without `reclaim_flush`.
+    reclaim: Box<[Requests<W>]>,
+    /// Requests in all of them.
+    reclaim_waiting: W::U32,
+    /// The group to serve next.
+    reclaim_next: W::U32,
+    /// Memory pressure made inodes old.
+    expiry_wanted: W::U32,
     background_wanted: W::U32,
     busy: W::U32,
     last_old_flush: W::U64,
@@ -49,12 +123,16 @@ pub(crate) struct State<W: World> {
 }
 
 impl<W: World> State<W> {
-    pub fn new() -> Self {
+    pub fn new(reclaim_groups: usize) -> Self {
         let s = Self {
             first: bytemuck::Zeroable::zeroed(),
             last: bytemuck::Zeroable::zeroed(),
             work: bytemuck::Zeroable::zeroed(),
             work_count: bytemuck::Zeroable::zeroed(),
+            reclaim: (0..reclaim_groups).map(|_| Requests::new()).collect(),
+            reclaim_waiting: bytemuck::Zeroable::zeroed(),
+            reclaim_next: bytemuck::Zeroable::zeroed(),
+            expiry_wanted: bytemuck::Zeroable::zeroed(),
             background_wanted: bytemuck::Zeroable::zeroed(),
             busy: bytemuck::Zeroable::zeroed(),
             last_old_flush: bytemuck::Zeroable::zeroed(),
@@ -250,6 +328,176 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// The group of `reclaim_flush` that a page belongs to.
+    fn reclaim_group(&self, pfn: Pfn) -> Option<usize> {
+        let z = self.frames.zone(pfn);
+        match self.policy.reclaim_flush {
+            ReclaimFlush::None => None,
+            ReclaimFlush::Zone => Some(z),
+            ReclaimFlush::Node => Some(self.zones[z].node as usize),
+        }
+    }
+
+    /// Reclaim holds the lock of a dirty file page that it may not write.
+    #[inline]
+    pub(crate) fn ask_flusher_for(&self, pfn: Pfn) {
+        if let Some(group) = self.reclaim_group(pfn) {
+            self.request_writeback(group, pfn);
+        }
+    }
+
+    #[inline(never)]
+    fn request_writeback(&self, group: usize, pfn: Pfn) {
+        let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));
+        let m = &self.mappings[mapping as usize];
+        if m.state.get() & I_SYNC != 0 {
+            return; // somebody is writing this file
+        }
+        let bdi = m.bdi();
+        let s = self.flusher_state(bdi);
+        let taken = s.lock.with(|| {
+            let requests = &s.reclaim[group];
+            if requests.holds(mapping, index) {
+                return None;
+            }
+            let room = requests.push(mapping, index);
+            s.reclaim_waiting.fetch_add(u32::from(room));
+            Some(room)
+        });
+        match taken {
+            None => {}
+            Some(false) => self.stat.event(VmEvent::ReclaimFlushDropped, 1),
+            Some(true) => {
+                self.stat.event(VmEvent::ReclaimFlush, 1);
+                self.world.wake(self.flusher_queue(bdi));
+            }
+        }
+    }
+
+    /// Takes the oldest request of the group whose turn it is.
+    fn next_request(&self, bdi: u32) -> Option<(usize, u32, u32)> {
+        let s = self.flusher_state(bdi);
+        if s.reclaim_waiting.get() == 0 {
+            return None;
+        }
+        s.lock.with(|| {
+            let groups = s.reclaim.len();
+            let first = s.reclaim_next.get() as usize;
+            let mut turns = (0..groups).map(|i| (first + i) % groups);
+            let (group, (mapping, index)) =
+                turns.find_map(|g| s.reclaim[g].pop().map(|request| (g, request)))?;
+            s.reclaim_next.set(((group + 1) % groups) as u32);
+            s.reclaim_waiting.fetch_sub(1);
+            Some((group, mapping, index))
+        })
+    }
+
+    /// Serves what reclaim asks for; returns the pages written. It ends although reclaim goes on
+    /// asking: each group is served at most as often as its array is long.
+    async fn serve_reclaim(&self, bdi: u32) -> u64 {
+        let mut wrote = 0;
+        for _ in 0..self.flusher_state(bdi).reclaim.len() * RECLAIM_REQUESTS {
+            let Some((group, mapping, index)) = self.next_request(bdi) else {
+                break;
+            };
+            wrote += self.write_around(group, mapping, index).await;
+            self.world.relax().await;
+        }
+        if wrote > 0 {
+            self.stat.event(VmEvent::ReclaimFlushWritten, wrote);
+            self.update_bandwidth(bdi);
+        }
+        wrote
+    }
+
+    /// The part of the chunk around a page, from the group's first page in it to its last.
+    fn chunk_of_group(&self, group: usize, mapping: u32, index: u32) -> Option<(u32, u32)> {
+        let start = index - index % RECLAIM_CHUNK;
+        let ours = |&index: &u32| {
+            let page = self.find_page(mapping, index);
+            page.is_some_and(|pfn| self.reclaim_group(pfn) == Some(group))
+        };
+        let mut chunk = start..=start + (RECLAIM_CHUNK - 1);
+        let first = chunk.find(ours)?;
+        Some((first, chunk.rfind(ours).unwrap_or(first)))
+    }
+
+    /// Writes the dirty pages around one that reclaim met. The page may be clean or gone by now.
+    async fn write_around(&self, group: usize, mapping: u32, index: u32) -> u64 {
+        let m = &self.mappings[mapping as usize];
+        let s = self.flusher_state(m.bdi());
+        if !self.mapping_tagged(mapping, Tag::Dirty) {
+            return 0;
+        }
+        let Some((first, last)) = self.chunk_of_group(group, mapping, index) else {
+            return 0;
+        };
+        self.world.charge(Cost::WritebackRound, 1);
+        if m.state.fetch_or(I_SYNC) & I_SYNC != 0 {
+            return 0; // somebody writes the file by now
+        }
+        let quota = i64::from(RECLAIM_CHUNK);
+        let mut wbc = WritebackControl {
+            range_cyclic: false,
+            range_start: first,
+            range_end: last,
+            ..WritebackControl::pages(quota)
+        };
+        m.state.fetch_and(!I_DIRTY_PAGES);
+        self.world.writepages(self, mapping, &mut wbc).await;
+        s.lock.with(|| {
+            m.state.fetch_and(!I_SYNC);
+            if self.mapping_tagged(mapping, Tag::Dirty) {
+                m.state.fetch_or(I_DIRTY_PAGES);
+                if m.on_list.get() == 0 {
+                    self.redirty_tail(mapping);
+                }
+                return;
+            }
+            m.state.fetch_and(!I_DIRTY_PAGES);
+            if m.state.get() & I_DIRTY_META == 0 {
+                self.list_del(mapping);
+            } else if m.on_list.get() == 0 {
+                self.redirty_tail(mapping);
+            }
+        });
+        self.world.wake(queue::page(mapping));
+        (quota - wbc.nr_to_write).max(0) as u64
+    }
+
+    /// kswapd's word for `pressure_expiry`: how far its priority fell over dirty file pages; 0 when
+    /// the pass ends.
+    pub(crate) fn set_dirty_pressure(&self, nid: u32, fallen: u8) {
+        if !self.policy.pressure_expiry {
+            return;
+        }
+        self.nodes[nid as usize]
+            .dirty_pressure
+            .set(u32::from(fallen));
+        if fallen == 0 {
+            return;
+        }
+        for bdi in 0..self.bdi_count() {
+            if self.has_dirty_io(bdi) {
+                self.flusher_state(bdi).expiry_wanted.set(1);
+                self.world.wake(self.flusher_queue(bdi));
+            }
+        }
+    }
+
+    /// The age in nanoseconds at which a dirty inode is written, and whether pressure shortens it:
+    /// it is halved for every step of the priority of the kswapd in the deepest trouble, as each step
+    /// doubles what a scan takes from a list.
+    fn expire_age(&self) -> (u64, bool) {
+        let age = self.config.sysctl.dirty_expire_centisecs * 10_000_000;
+        if !self.policy.pressure_expiry {
+            return (age, false);
+        }
+        let fallen = self.nodes.iter().map(|n| n.dirty_pressure.get()).max();
+        let fallen = fallen.unwrap_or(0).min(u32::from(DEF_PRIORITY));
+        (age >> fallen, fallen > 0)
+    }
+
     fn over_background(&self) -> bool {
         self.stat.global(ZoneStat::NrFileDirty) > self.dirty_limits().background
     }
@@ -263,7 +511,10 @@ impl<W: World> Mm<W> {
             s.busy.set(1);
             let wrote = self.do_writeback(bdi, interval).await;
             s.busy.set(0);
-            if s.work_count.get() > 0 || (wrote && s.background_wanted.get() != 0) {
+            if s.work_count.get() > 0
+                || s.reclaim_waiting.get() > 0
+                || (wrote && s.background_wanted.get() != 0)
+            {
                 continue;
             }
             let timeout = (interval > 0 && self.has_dirty_io(bdi)).then_some(interval);
@@ -276,7 +527,7 @@ impl<W: World> Mm<W> {
     /// Queued items, then periodic, then background writeback.
     async fn do_writeback(&self, bdi: u32, interval: u64) -> bool {
         let s = self.flusher_state(bdi);
-        let mut wrote = 0;
+        let mut wrote = self.serve_reclaim(bdi).await;
         while s.work_count.get() > 0 {
             let nr = s.lock.with(|| {
                 let (n, nr) = (s.work_count.get() as usize, s.work[0].get());
@@ -295,8 +546,13 @@ impl<W: World> Mm<W> {
             wrote += self.wb_writeback(bdi, work).await;
         }
         let now = self.world.now();
-        if interval > 0 && now >= s.last_old_flush.get() + interval {
-            s.last_old_flush.set(now);
+        let due = interval > 0 && now >= s.last_old_flush.get() + interval;
+        let pressed = s.expiry_wanted.get() != 0;
+        s.expiry_wanted.set(0);
+        if due || pressed {
+            if due {
+                s.last_old_flush.set(now);
+            }
             let nr = self.stat.global(ZoneStat::NrFileDirty) + u64::from(self.mapping_count());
             let work = Work {
                 nr_pages: nr as i64,
@@ -346,10 +602,9 @@ impl<W: World> Mm<W> {
             if work.background && !self.over_background() {
                 break;
             }
-            let older = work.kupdate.then(|| {
-                let age = self.config.sysctl.dirty_expire_centisecs * 10_000_000;
-                self.world.now().saturating_sub(age)
-            });
+            wrote += self.serve_reclaim(bdi).await;
+            let (age, pressed) = self.expire_age();
+            let older = work.kupdate.then(|| self.world.now().saturating_sub(age));
             let empty = s.first[List::Io as usize].get() == NONE;
             let refill = match self.policy.flusher_slice {
                 FlusherSlice::Shared => !work.kupdate || empty,
@@ -361,6 +616,9 @@ impl<W: World> Mm<W> {
             let slice = self.writeback_slice(bdi, &work, start).await;
             wrote += slice.written;
             work.nr_pages -= slice.written as i64;
+            if work.kupdate && pressed {
+                self.stat.event(VmEvent::PressureExpired, slice.written);
+            }
             self.update_bandwidth(bdi);
             self.trace(|| Event::WritebackWritten {
                 bdi,
@@ -649,6 +907,7 @@ impl<W: World> Mm<W> {
                 return Err(format!("bdi {bdi}: list {list:?} ends elsewhere"));
             }
         }
+        self.check_requests(bdi)?;
         for id in 0..self.mapping_count() {
             let m = &self.mappings[id as usize];
             if m.bdi() == bdi
@@ -658,6 +917,42 @@ impl<W: World> Mm<W> {
             {
                 return Err(format!("inode {id} has dirty pages and is on no list"));
             }
+        }
+        Ok(())
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Checks that the requests of reclaim are of this device's files, no two of a group for the same
+    /// pages, and as many as are counted.
+    fn check_requests(&self, bdi: u32) -> Result<(), String> {
+        let s = self.flusher_state(bdi);
+        let mut waiting = 0;
+        for (group, requests) in s.reclaim.iter().enumerate() {
+            let n = requests.count.get() as usize;
+            if n > RECLAIM_REQUESTS {
+                return Err(format!("bdi {bdi}: {n} requests of reclaim {group}"));
+            }
+            waiting += n as u32;
+            let chunk = |i| {
+                let (mapping, index) = requests.get(i);
+                (mapping, index / RECLAIM_CHUNK)
+            };
+            for i in 0..n {
+                let (mapping, _) = chunk(i);
+                if mapping >= self.mapping_count() || self.mappings[mapping as usize].bdi() != bdi {
+                    return Err(format!("bdi {bdi}: a request names file {mapping}"));
+                }
+                if (0..i).any(|before| chunk(before) == chunk(i)) {
+                    return Err(format!("bdi {bdi}: file {mapping} is asked for twice"));
+                }
+            }
+        }
+        if waiting != s.reclaim_waiting.get() {
+            return Err(format!(
+                "bdi {bdi}: {waiting} requests of reclaim, counted {}",
+                s.reclaim_waiting.get()
+            ));
         }
         Ok(())
     }

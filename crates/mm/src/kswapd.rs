@@ -139,6 +139,7 @@ impl<W: World> Mm<W> {
                 nr_to_reclaim: u64::MAX,
                 nr_scanned: 0,
                 nr_reclaimed: 0,
+                nr_dirty_file: 0,
                 may_writepage: true,
                 may_swap: true,
                 order,
@@ -146,7 +147,9 @@ impl<W: World> Mm<W> {
                 priority: DEF_PRIORITY,
                 kswapd: true,
             };
-            if self.balance_pass(nid, classzone, &mut sc).await {
+            let balanced = self.balance_pass(nid, classzone, &mut sc).await;
+            self.set_dirty_pressure(nid, 0);
+            if balanced {
                 return order;
             }
             self.world.relax().await;
@@ -216,6 +219,9 @@ impl<W: World> Mm<W> {
             }
             if all_ok || (sc.order > 0 && balanced >= node.size / 4) {
                 return true;
+            }
+            if sc.nr_dirty_file > 0 && priority < DEF_PRIORITY - 2 {
+                self.set_dirty_pressure(nid, DEF_PRIORITY - priority);
             }
             if total_scanned > 0 && priority < DEF_PRIORITY - 2 {
                 if under_min {

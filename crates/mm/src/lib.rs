@@ -270,6 +270,11 @@ impl<W: World> Mm<W> {
         );
         let frames = total as u32;
         let pool = frames.min((frames / 4).max(4 << 20)) + 64;
+        let reclaim_groups = match policy.reclaim_flush {
+            policy::ReclaimFlush::None => 0,
+            policy::ReclaimFlush::Zone => zones.len(),
+            policy::ReclaimFlush::Node => nodes as usize,
+        };
         let mm = Self {
             frames: frame::Frames::new(frames, sentinels),
             nodes: (0..nodes)
@@ -279,7 +284,7 @@ impl<W: World> Mm<W> {
                 .map(|_| mapping::Mapping::new())
                 .collect(),
             bdis: (0..config.max_bdis)
-                .map(|_| bdi::Bdi::new(config.cpus))
+                .map(|_| bdi::Bdi::new(config.cpus, reclaim_groups))
                 .collect(),
             tasks: (0..config.max_tasks).map(|_| task::Task::new()).collect(),
             stat: vmstat::VmStat::new(zones.len(), config.cpus),

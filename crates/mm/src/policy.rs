@@ -46,6 +46,21 @@ pub enum ReclaimThrottle {
     Writeback,
 }
 
+/// Experimental: whose pages reclaim asks the flusher for when it meets a dirty file page that it may
+/// not write. No kernel of the series has it; the discussion names it as the condition for never
+/// writing from kswapd (reference 03 §9, "author's evidence").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReclaimFlush {
+    /// Nobody's: flushers take the oldest inodes, wherever their pages lie.
+    None,
+    /// Before all other work, the 1024 pages of the file around the dirty page, from the first to the
+    /// last of them that lies in its zone. Up to 8 such requests a zone and device wait.
+    Zone,
+    /// The same with its node in the zone's place.
+    Node,
+}
+
 /// How a flusher divides its work over the inodes it visits (reference 04 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -153,6 +168,11 @@ pub struct Policy {
     /// A dirty file page that reclaim may not write is marked so that it moves to the inactive
     /// tail as soon as it is clean (*writeback-from-reclaim* 7).
     pub immediate_reclaim: bool,
+    /// Experimental: reclaim asks the flusher for pages of its own zone or node.
+    pub reclaim_flush: ReclaimFlush,
+    /// Experimental: while a kswapd that meets dirty file pages scans at a priority below 10, inodes
+    /// expire at the age `dirty_expire_centisecs` >> (12 - priority), and its flushers look at once.
+    pub pressure_expiry: bool,
     /// The flusher's slice (3.0 or 3.1 form).
     pub flusher_slice: FlusherSlice,
     /// When a device stops being marked as over its limit (3.0 or 3.1 form).
@@ -172,6 +192,8 @@ impl Policy {
             kswapd_writeback_priority: 9,
             reclaim_throttle: ReclaimThrottle::None,
             immediate_reclaim: false,
+            reclaim_flush: ReclaimFlush::None,
+            pressure_expiry: false,
             flusher_slice: FlusherSlice::Shared,
             dirty_exceeded: DirtyExceeded::OwnLimit,
             eviction: Eviction::Linux,

@@ -26,6 +26,8 @@ pub struct ScanControl {
     pub nr_scanned: u64,
     /// Pages freed.
     pub nr_reclaimed: u64,
+    /// Dirty file pages met.
+    pub nr_dirty_file: u64,
     /// May write pages.
     pub may_writepage: bool,
     /// May swap.
@@ -597,6 +599,7 @@ impl<W: World> Mm<W> {
         }
         if f & flag::DIRTY != 0 {
             batch.dirty += 1;
+            sc.nr_dirty_file += u64::from(file);
             if self.is_ordered(f) {
                 only_if_clean = self.ask_ordered(pfn) == evict::Dirty::Skip;
             }
@@ -611,6 +614,7 @@ impl<W: World> Mm<W> {
                 if !self.is_ordered(f) {
                     self.frames.set_flags(pfn, marked);
                 }
+                self.ask_flusher_for(pfn);
                 return Verdict::Keep;
             }
             if only_if_clean || !may_enter_fs || !sc.may_writepage {

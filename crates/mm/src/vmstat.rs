@@ -157,6 +157,17 @@ events! {
     KswapdSkipCongestionWait = "kswapd_skip_congestion_wait",
     /// Allocations stalled on a small node's dirty pages (`per-zone-stall`).
     DirtyStall = "dirty_stall",
+    /// Requests of reclaim for pages of its zone or node (`reclaim_flush`).
+    ReclaimFlush = "reclaim_flush",
+    /// Such requests for which the queue had no room.
+    ReclaimFlushDropped = "reclaim_flush_dropped",
+    /// Pages that flushers wrote for such requests.
+    ReclaimFlushWritten = "reclaim_flush_written",
+    /// Pages that flushers wrote because memory pressure made them old (`pressure_expiry`).
+    PressureExpired = "pressure_expired",
+    /// Pages that direct reclaim handed to a filesystem that refuses it and warns
+    /// (*writeback-from-reclaim* 2 to 4; the kernel warns once).
+    DirectWritepageWarning = "direct_writepage_warning",
     /// Pages whose write failed.
     WriteError = "write_error",
 }

@@ -8,10 +8,10 @@ use mm::frame::flag;
 use mm::kswapd::KSWAPD_FLAGS;
 use mm::mapping::MappingKind;
 use mm::pagecache::Tag;
-use mm::policy::{DirtyLimits, FlusherSlice, ReclaimThrottle, ReclaimWriteback};
-use mm::task::PF_SWAPWRITE;
+use mm::policy::{DirtyLimits, FlusherSlice, ReclaimFlush, ReclaimThrottle, ReclaimWriteback};
+use mm::task::{PF_MEMBIND, PF_SWAPWRITE};
 use mm::trace::{Event, TrackPath};
-use mm::vmstat::VmEvent;
+use mm::vmstat::{VmEvent, ZoneStat};
 use mm::world::World;
 use mm::zone::ZoneType;
 use mm::{Pfn, Policy};
@@ -111,6 +111,66 @@ fn the_earlier_form_wakes_flushers_and_stalls_writers_that_are_bound_to_a_small_
         stalls(&earlier),
         stalls(&merged)
     );
+}
+
+// direct_writeback
+
+/// Pages that a direct reclaimer hands to the filesystem, those that it warns of, and those whose I/O
+/// it starts, when the oldest quarter of a zone is dirty and the rest is clean.
+fn direct_writes(rule: ReclaimWriteback, filesystem: FsKind) -> [u64; 3] {
+    let mut s = empty_zone(
+        64,
+        Policy {
+            direct_writeback: rule,
+            ..Policy::linux_3_1()
+        },
+    );
+    s.filesystem = filesystem;
+    s.machine.sysctl.dirty_ratio = 100; // nobody waits for the limit
+    let mm = build(&s);
+    let task = async {
+        let file = fs::create(&mm).expect("a file");
+        let mut index = 0;
+        while mm.vm_event(VmEvent::AllocStall) == 0 {
+            let pfn = enter(&mm, file, index).await;
+            if index < 4096 {
+                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+            }
+            index += 1;
+        }
+        while mm.global_stat(ZoneStat::NrWriteback) > 0 {
+            mm.world.sched.sleep(1_000_000).await;
+        }
+        mm.world.sched.stop();
+    };
+    drive(&mm, vec![(0, Box::pin(task))], || {});
+    let asked = events(&mm)
+        .iter()
+        .filter(|(_, e)| matches!(e, Event::Writepage { file: true, .. }))
+        .count();
+    [
+        asked as u64,
+        mm.vm_event(VmEvent::DirectWritepageWarning),
+        mm.global_stat(ZoneStat::NrWritten),
+    ]
+}
+
+/// linux-3.0 writes dirty pages from direct reclaim, deep on the stack of whoever allocates: xfs, ext4
+/// and btrfs refuse, which patches 2 to 4 make a warning. After patch 1 nobody is asked.
+#[test]
+fn direct_reclaim_asks_filesystems_only_if_the_policy_lets_it() {
+    use ReclaimWriteback as R;
+    let [asked, warned, written] = direct_writes(R::Always, FsKind::Ext3);
+    assert!(asked > 0 && warned == 0 && written >= asked);
+    for filesystem in [FsKind::Xfs, FsKind::Ext4, FsKind::Btrfs] {
+        let [asked, warned, written] = direct_writes(R::Always, filesystem);
+        assert!(asked > 0, "{filesystem:?}");
+        assert_eq!((warned, written), (asked, 0), "{filesystem:?} refuses all");
+    }
+    for filesystem in [FsKind::Ext3, FsKind::Xfs, FsKind::Ext4, FsKind::Btrfs] {
+        let never = direct_writes(R::Never, filesystem);
+        assert_eq!(never, [0; 3], "{filesystem:?}");
+    }
 }
 
 // kswapd_writeback = "in-trouble"
@@ -314,6 +374,181 @@ fn marked_pages_are_freed_as_soon_as_they_are_clean() {
         old_marked + young_marked,
         "as much was freed, of the other file"
     );
+}
+
+// reclaim_flush
+
+/// Pages that are written of an older file on node 0 and of a younger one on node 1 when kswapd of
+/// node 1 meets the younger one's and may not write, and the pages that were written for reclaim.
+fn written_under_pressure_on_node_1(rule: ReclaimFlush) -> (u32, u32, u64) {
+    const PAGES: u32 = 2048;
+    let mut s = empty_zone(
+        128,
+        Policy {
+            reclaim_flush: rule,
+            direct_writeback: ReclaimWriteback::Never,
+            kswapd_writeback: ReclaimWriteback::Never,
+            ..Policy::linux_3_1()
+        },
+    );
+    s.machine.nodes.push(NodeSpec {
+        cpus: Vec::new(),
+        zones: vec![ZoneSpec {
+            zone: ZoneType::Dma32,
+            size: Size(32 << 20),
+        }],
+    });
+    // Nobody waits for the limit, and nobody writes because of it.
+    s.machine.sysctl.dirty_ratio = 100;
+    s.machine.sysctl.dirty_background_ratio = 99;
+    let mm = build(&s);
+    let bdi = mm.world.fs.bdi.get();
+    let [old, young, clean] = [0; 3].map(|_| fs::create(&mm).expect("a file"));
+    let written = |file| PAGES - mm.tagged_count(file, Tag::Dirty, u32::MAX);
+    let task = async {
+        for (file, node) in [(old, 0), (young, 1)] {
+            mm.init_task(mm.world.task(), PF_MEMBIND, node);
+            for index in 0..PAGES {
+                let pfn = enter(&mm, file, index).await;
+                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+            }
+        }
+        let mut index = 0;
+        while mm.vm_event(VmEvent::PageOutRun) == 0 {
+            enter(&mm, clean, index).await;
+            index += 1;
+        }
+        while !mm.kswapd_sleeps(1) || mm.global_stat(ZoneStat::NrWriteback) > 0 {
+            mm.world.sched.sleep(1_000_000).await;
+        }
+        mm.world.sched.stop();
+    };
+    let tasks: Vec<(u32, Life<'_>)> = vec![
+        (KSWAPD_FLAGS, Box::pin(mm.kswapd(1))),
+        (PF_SWAPWRITE, Box::pin(mm.flusher(bdi))),
+        (0, Box::pin(task)),
+    ];
+    drive(&mm, tasks, || {});
+    let for_reclaim = mm.vm_event(VmEvent::ReclaimFlushWritten);
+    (written(old), written(young), for_reclaim)
+}
+
+/// Flushers know of limits and ages only. Asked by reclaim, they write the pages of the node that is
+/// short of memory, and not those of an older file elsewhere.
+#[test]
+fn flushers_that_are_asked_write_what_reclaim_met() {
+    let unasked = written_under_pressure_on_node_1(ReclaimFlush::None);
+    assert_eq!(unasked, (0, 0, 0));
+    for rule in [ReclaimFlush::Node, ReclaimFlush::Zone] {
+        let (old, young, asked) = written_under_pressure_on_node_1(rule);
+        assert_eq!((old, u64::from(young)), (0, asked), "{rule:?}");
+        assert!(asked >= 1024, "{rule:?}: {asked}");
+    }
+}
+
+/// Requests that were queued, and that found no room, when reclaim met a dirty file that lies in two
+/// zones of a node and nobody served it.
+fn requests(rule: ReclaimFlush) -> (u64, u64) {
+    let mut s = empty_zone(
+        64,
+        Policy {
+            reclaim_flush: rule,
+            direct_writeback: ReclaimWriteback::Never,
+            ..Policy::linux_3_1()
+        },
+    );
+    s.machine.nodes[0].zones.push(ZoneSpec {
+        zone: ZoneType::Normal,
+        size: Size(64 << 20),
+    });
+    s.machine.sysctl.dirty_ratio = 100;
+    let mm = build(&s);
+    let task = async {
+        let file = fs::create(&mm).expect("a file");
+        let mut index = 0;
+        while mm.vm_event(VmEvent::AllocStall) == 0 {
+            let pfn = enter(&mm, file, index).await;
+            // Either zone's oldest pages are dirty, its youngest clean.
+            if index < 14_000 || (15_500..30_000).contains(&index) {
+                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+            }
+            index += 1;
+        }
+        mm.world.sched.stop();
+    };
+    drive(&mm, vec![(0, Box::pin(task))], || {});
+    let count = |event| mm.vm_event(event);
+    (
+        count(VmEvent::ReclaimFlush),
+        count(VmEvent::ReclaimFlushDropped),
+    )
+}
+
+/// A zone's requests do not take the place of another's; a node's zones share one queue.
+#[test]
+fn requests_are_bounded_by_zone_or_by_node() {
+    assert_eq!(requests(ReclaimFlush::None), (0, 0));
+    let (zone, zone_dropped) = requests(ReclaimFlush::Zone);
+    let (node, node_dropped) = requests(ReclaimFlush::Node);
+    assert_eq!((zone, node), (16, 8));
+    assert!(node_dropped > 0 && zone_dropped > 0);
+}
+
+// pressure_expiry
+
+/// Dirty pages of a file of 20 s and of a new one when kswapd, which may not write, has made room.
+fn left_after_pressure(expiry: bool) -> (u32, u32) {
+    const PAGES: u32 = 2048;
+    let mut s = empty_zone(
+        64,
+        Policy {
+            pressure_expiry: expiry,
+            kswapd_writeback: ReclaimWriteback::Never,
+            direct_writeback: ReclaimWriteback::Never,
+            ..Policy::linux_3_1()
+        },
+    );
+    s.machine.sysctl.dirty_ratio = 100;
+    s.machine.sysctl.dirty_background_ratio = 90;
+    let mm = build(&s);
+    let bdi = mm.world.fs.bdi.get();
+    let [old, young, clean] = [0; 3].map(|_| fs::create(&mm).expect("a file"));
+    let left = |file| mm.tagged_count(file, Tag::Dirty, u32::MAX);
+    let task = async {
+        for (file, then) in [(old, 20_000_000_000), (young, 0)] {
+            for index in 0..PAGES {
+                let pfn = enter(&mm, file, index).await;
+                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+            }
+            mm.world.sched.sleep(then).await;
+        }
+        let mut index = 0;
+        while mm.vm_event(VmEvent::PageOutRun) == 0 {
+            enter(&mm, clean, index).await;
+            index += 1;
+        }
+        while !mm.kswapd_sleeps(0) || mm.global_stat(ZoneStat::NrWriteback) > 0 {
+            mm.world.sched.sleep(1_000_000).await;
+        }
+        mm.world.sched.stop();
+    };
+    let tasks: Vec<(u32, Life<'_>)> = vec![
+        (KSWAPD_FLAGS, Box::pin(mm.kswapd(0))),
+        (PF_SWAPWRITE, Box::pin(mm.flusher(bdi))),
+        (0, Box::pin(task)),
+    ];
+    drive(&mm, tasks, || {});
+    (left(old), left(young))
+}
+
+/// Below the background limit nobody writes before `dirty_expire_centisecs`. Pressure halves that age
+/// for each step of the priority: what is old is written at once, what is new stays.
+#[test]
+fn memory_pressure_makes_old_files_expire() {
+    assert_eq!(left_after_pressure(false), (2048, 2048));
+    let (old, young) = left_after_pressure(true);
+    assert_eq!(old, 0);
+    assert!(young > 0);
 }
 
 // flusher_slice

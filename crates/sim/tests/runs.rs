@@ -3,7 +3,7 @@
 mod common;
 
 use common::{ALL_FS, disk, faulty, machine, run, spec, swap};
-use mm::policy::{DirtyExceeded, DirtyLimits, ReclaimWriteback};
+use mm::policy::{DirtyExceeded, DirtyLimits, ReclaimFlush, ReclaimWriteback};
 use proptest::prelude::*;
 use sim::Outcome;
 use sim::spec::{DiskKind, Fault, FsKind, Size};
@@ -375,6 +375,9 @@ proptest! {
         dirty in 1u32..90,
         bs in prop::sample::select(vec!["512", "3000", "4k", "64k", "1M"]),
         fault in prop::option::of(0u8..3),
+        reclaim_writes in any::<bool>(),
+        flush in prop::sample::select(vec![ReclaimFlush::None, ReclaimFlush::Zone, ReclaimFlush::Node]),
+        pressure_expiry in any::<bool>(),
     ) {
         let mut m = machine(mib);
         m.cpus = cpus;
@@ -396,6 +399,12 @@ proptest! {
         if per_zone {
             s.policy.dirty_limits = DirtyLimits::PerZone;
         }
+        if !reclaim_writes {
+            s.policy.direct_writeback = ReclaimWriteback::Never;
+            s.policy.kswapd_writeback = ReclaimWriteback::Never;
+            s.policy.immediate_reclaim = true;
+        }
+        (s.policy.reclaim_flush, s.policy.pressure_expiry) = (flush, pressure_expiry);
         let r = run(&s);
         if let Outcome::Failed { error } = &r.outcome {
             prop_assert!(!error.contains("recount"), "{error}");

@@ -9,6 +9,7 @@ use mm::frame::flag;
 use mm::mapping::MappingKind;
 use mm::pagecache::Tag as PageTag;
 use mm::task::{PF_KSWAPD, PF_MEMALLOC};
+use mm::vmstat::VmEvent;
 use mm::world::{World, WritebackControl, Writepage};
 
 /// How a filesystem walks a file's dirty pages.
@@ -212,6 +213,10 @@ pub async fn writepage<const T: bool>(
     let flags = mm.tasks[mm.world.task() as usize].flags();
     let kswapd = flags & PF_KSWAPD != 0;
     let direct = flags & PF_MEMALLOC != 0 && !kswapd;
+    let warns = matches!(fs.kind, FsKind::Xfs | FsKind::Ext4 | FsKind::Btrfs);
+    if direct && warns && kind == MappingKind::File {
+        mm.count_event(VmEvent::DirectWritepageWarning, 1);
+    }
     let refuse = match (fs.kind, kind) {
         (_, MappingKind::BlockDevice) => false,
         (FsKind::Xfs, _) => direct,
