@@ -1,0 +1,48 @@
+//! Every experiment that the project ships lays out, and its machine and policies are found.
+
+use lab::experiment::{Overrides, load};
+use std::path::{Path, PathBuf};
+
+fn toml_files(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            toml_files(&path, into);
+        } else if path.extension().is_some_and(|x| x == "toml") {
+            into.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_shipped_experiment_lays_out() {
+    let mut files = Vec::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    toml_files(&root, &mut files);
+    assert!(files.len() >= 12, "{files:?}");
+    for file in files {
+        let e = load(&file, &Overrides::default())
+            .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        assert!(!e.cells.is_empty() && e.cells[0].baseline, "{}", e.name);
+    }
+}
+
+/// The experiments behind published tables name only files that are built in.
+#[test]
+fn reproduction_needs_no_file() {
+    let files = |name: &str| {
+        let found = lab::reproduce::FILES.iter().find(|(path, _)| *path == name);
+        found
+            .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
+            .ok_or_else(|| format!("no file {name}"))
+    };
+    for series in lab::reproduce::SERIES {
+        for (path, text) in series.experiments {
+            let source = lab::diagnostic::Source::new(*path, *text);
+            let e = lab::experiment::parse(&source, &files, &Overrides::default())
+                .unwrap_or_else(|e| panic!("{path}: {e}"));
+            let baseline = e.cells.iter().find(|c| c.baseline).expect("a baseline");
+            assert_eq!(baseline.policy, series.baseline);
+        }
+    }
+}
