@@ -14,6 +14,7 @@ fn watched(monitors: bool, change: &[(&str, f64)]) -> RunResult {
     s.monitors = monitors;
     s.params.set("monitor_memory", 16777216.0).unwrap();
     s.params.set("monitor_interval", 5e8).unwrap();
+    s.params.set("monitor_sample", 0.0).unwrap();
     for (name, value) in change {
         s.params.set(name, *value).unwrap();
     }
