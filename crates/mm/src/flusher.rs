@@ -5,7 +5,7 @@
 //! lists themselves.
 //!
 //! With `reclaim_flush`, reclaim leaves word of dirty pages that it met: a file and an index, in an
-//! array of fixed length a zone or node ([`Requests`]). The flusher serves them before each piece of
+//! array of fixed length a zone or node (`Requests`). The flusher serves them before each piece of
 //! work and between its slices, one group after the other. (The form, with 1024 pages around the
 //! page, is that of Wu Fengguang's "writeback: introduce the pageout work", 2012, which was not
 //! merged; the groups are ours.) Serving leaves an inode where it is on its list.
