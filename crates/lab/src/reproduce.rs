@@ -2,7 +2,7 @@
 //! `data/published/README.md`.
 
 use crate::compare::{counter, metric};
-use crate::model::Outcomes;
+use crate::model::{Cell, Experiment, Outcomes};
 use crate::published::{Direction, Row, Tolerance};
 use crate::stats;
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
@@ -134,6 +134,28 @@ pub fn agrees(direction: Direction, published: (f64, f64), measured: (f64, f64))
     ((e - eb) / eb).abs() >= 0.25 * ((p - pb) / pb).abs()
 }
 
+/// Whether a cell is of a published row's machine, workload, threads, filesystem and policy.
+fn is_of(row: &Row, cell: &Cell) -> bool {
+    let same =
+        |published: &str, run: &str| published.is_empty() || run.is_empty() || published == run;
+    same(&row.machine, &cell.machine)
+        && cell.filesystem == row.filesystem
+        && cell.policy == row.policy
+        && same(&row.workload, &cell.workload)
+        && same(&row.threads, &cell.threads)
+}
+
+/// Leaves the cells of an experiment that some row asks for. What a cell gives does not depend on
+/// the others.
+pub fn keep_wanted(experiment: &mut Experiment, rows: &[Row]) {
+    // A watched cell answers watched rows alone; an unwatched one may stand in for it.
+    let wanted = |cell: &Cell| {
+        rows.iter()
+            .any(|row| is_of(row, cell) && (row.monitors || !cell.spec.monitors))
+    };
+    experiment.cells.retain(wanted);
+}
+
 /// The engine's value of a published row, from what was run.
 ///
 /// # Errors
@@ -142,18 +164,10 @@ pub fn measure(row: &Row, outcomes: &[Outcomes]) -> Result<f64, String> {
     if outcomes.is_empty() {
         return Err("this series has no experiment yet".into());
     }
-    let same =
-        |published: &str, run: &str| published.is_empty() || run.is_empty() || published == run;
     let cells = outcomes
         .iter()
         .flat_map(|o| o.experiment.cells.iter().zip(&o.results));
-    let mut candidates = cells.filter(|(c, _)| {
-        (row.machine.is_empty() || c.machine == row.machine)
-            && c.filesystem == row.filesystem
-            && c.policy == row.policy
-            && same(&row.workload, &c.workload)
-            && same(&row.threads, &c.threads)
-    });
+    let mut candidates = cells.filter(|(c, _)| is_of(row, c));
     // Watched runs stand for watched rows, as far as there are any.
     let first = candidates.next();
     let results = first
@@ -431,6 +445,22 @@ mod tests {
                 && !ok(Tolerance::Ratio(2.0), 30.0, None, 160.0)
         );
         assert!(!ok(Tolerance::None, 1.0, None, 1.0));
+    }
+
+    #[test]
+    fn only_what_rows_ask_for_is_run() {
+        let mut e = crate::runner::fixture::experiment(1);
+        let cells = e.cells.len();
+        let mut wanted = row(Tolerance::None, 1.0, None);
+        wanted.machine = "tiny".into();
+        wanted.policy = e.cells[0].policy.clone();
+        keep_wanted(&mut e, &[wanted.clone()]);
+        assert_eq!((cells, e.cells.len()), (4, 1));
+        assert!(is_of(&wanted, &e.cells[0]));
+        // A watched cell answers no unwatched row.
+        e.cells[0].spec.monitors = true;
+        keep_wanted(&mut e, &[wanted]);
+        assert!(e.cells.is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use lab::diagnostic::Source;
 use lab::experiment::Overrides;
 use lab::model::Outcomes;
 use lab::published::{self, Row};
-use lab::reproduce::{FILES, SERIES, Scored, score, to_json, to_text};
+use lab::reproduce::{FILES, SERIES, Scored, keep_wanted, score, to_json, to_text};
 use lab::runner::{self, RunOptions};
 
 /// Runs the experiments behind published tables and scores them.
@@ -35,9 +35,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         let of_series: Vec<Row> = rows.iter().filter(|r| r.series == name).cloned().collect();
         let mut outcomes = Vec::new();
         for (path, text) in series.experiments {
-            if !of_series.is_empty() {
-                outcomes.push(simulate(path, text, args, &options)?);
-            }
+            outcomes.extend(simulate(path, text, &of_series, args, &options)?);
         }
         scored.push((
             name.to_string(),
@@ -61,9 +59,10 @@ fn print(scored: &[(String, Vec<Scored>)], json: bool) -> Result<(), Failure> {
 fn simulate(
     path: &str,
     source: &str,
+    rows: &[Row],
     args: &Reproduce,
     options: &RunOptions,
-) -> Result<Outcomes, Failure> {
+) -> Result<Option<Outcomes>, Failure> {
     // The machines and policies of the published series come with the program.
     let files = |name: &str| {
         let found = FILES.iter().find(|(path, _)| *path == name);
@@ -74,6 +73,10 @@ fn simulate(
     let source = Source::new(path, source);
     let mut experiment = lab::experiment::parse(&source, &files, &Overrides::default())
         .map_err(|e| Failure::Input(e.into()))?;
+    keep_wanted(&mut experiment, rows);
+    if experiment.cells.is_empty() {
+        return Ok(None);
+    }
     if let Some(n) = args.iterations {
         experiment.iterations = n.get();
     }
@@ -85,5 +88,5 @@ fn simulate(
             kept: None,
         });
     }
-    Ok(outcomes)
+    Ok(Some(outcomes))
 }
