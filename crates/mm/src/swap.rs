@@ -44,33 +44,36 @@ impl<W: World> Swap<W> {
         self.count[slot as usize].get() == 0 && self.cached[slot as usize].get() == 0
     }
 
-    /// The next slot: along the current cluster, else a fresh cluster of 256 free slots, else the
-    /// first free one.
+    /// The next slot. Every 256 slots a fresh cluster of 256 free ones is looked for; between, and
+    /// where there is none, the next free slot behind the last is taken (Linux 3.0 `scan_swap_map`).
     fn alloc_slot(&self) -> Option<u32> {
         let slots = self.count.len() as u32;
         if self.free.get() == 0 {
             return None;
         }
-        if self.cluster_left.get() > 0 {
-            let slot = self.cluster_next.get();
-            if slot < slots && self.slot_free(slot) {
-                self.cluster_left.fetch_sub(1);
-                self.cluster_next.fetch_add(1);
-                return Some(slot);
+        if self.cluster_left.get() == 0 {
+            self.cluster_left.set(CLUSTER);
+            if let Some(first) = self.free_cluster() {
+                self.cluster_next.set(first);
             }
+        }
+        self.cluster_left.fetch_sub(1);
+        let next = self.cluster_next.get().min(slots);
+        let slot = (next..slots).chain(0..next).find(|&s| self.slot_free(s))?;
+        self.cluster_next.set(slot + 1);
+        Some(slot)
+    }
+
+    /// The first of 256 free slots in a row.
+    fn free_cluster(&self) -> Option<u32> {
+        if self.free.get() < CLUSTER {
+            return None;
         }
         let mut run = 0;
-        for slot in 0..slots {
+        (0..self.count.len() as u32).find_map(|slot| {
             run = if self.slot_free(slot) { run + 1 } else { 0 };
-            if run == CLUSTER {
-                let first = slot + 1 - CLUSTER;
-                self.cluster_next.set(first + 1);
-                self.cluster_left.set(CLUSTER - 1);
-                return Some(first);
-            }
-        }
-        self.cluster_left.set(0);
-        (0..slots).find(|&s| self.slot_free(s))
+            (run == CLUSTER).then(|| slot + 1 - CLUSTER)
+        })
     }
 }
 
