@@ -54,6 +54,28 @@ async fn enter(mm: &SimMm<true>, file: u32, index: u32) -> Pfn {
     pfn
 }
 
+/// Puts so many dirty pages into a file's cache.
+async fn enter_dirty(mm: &SimMm<true>, file: u32, pages: u32) {
+    for index in 0..pages {
+        let pfn = enter(mm, file, index).await;
+        mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+    }
+}
+
+/// Reads clean pages into memory until a kswapd runs, and ends the run when the one of `node` sleeps
+/// again and nothing is under writeback.
+async fn wake_kswapd_and_wait(mm: &SimMm<true>, clean: u32, node: u32) {
+    let mut index = 0;
+    while mm.vm_event(VmEvent::PageOutRun) == 0 {
+        enter(mm, clean, index).await;
+        index += 1;
+    }
+    while !mm.kswapd_sleeps(node) || mm.global_stat(ZoneStat::NrWriteback) > 0 {
+        mm.world.sched.sleep(1_000_000).await;
+    }
+    mm.world.sched.stop();
+}
+
 // dirty_limits = "per-zone-stall"
 
 /// A large node, and a small one to which the writer is bound.
@@ -328,10 +350,7 @@ fn survivors(immediate: bool) -> (u64, u64, u64) {
     let files = [0; 3].map(|_| mm.new_mapping(MappingKind::File, 0).expect("a file"));
     let [old, young, next] = files;
     let task = async {
-        for index in 0..OLD {
-            let pfn = enter(&mm, old, index).await;
-            mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-        }
+        enter_dirty(&mm, old, OLD).await;
         let mut index = 0;
         while mm.vm_event(VmEvent::AllocStall) == 0 {
             enter(&mm, young, index).await;
@@ -408,20 +427,9 @@ fn written_under_pressure_on_node_1(rule: ReclaimFlush) -> (u32, u32, u64) {
     let task = async {
         for (file, node) in [(old, 0), (young, 1)] {
             mm.init_task(mm.world.task(), PF_MEMBIND, node);
-            for index in 0..PAGES {
-                let pfn = enter(&mm, file, index).await;
-                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-            }
+            enter_dirty(&mm, file, PAGES).await;
         }
-        let mut index = 0;
-        while mm.vm_event(VmEvent::PageOutRun) == 0 {
-            enter(&mm, clean, index).await;
-            index += 1;
-        }
-        while !mm.kswapd_sleeps(1) || mm.global_stat(ZoneStat::NrWriteback) > 0 {
-            mm.world.sched.sleep(1_000_000).await;
-        }
-        mm.world.sched.stop();
+        wake_kswapd_and_wait(&mm, clean, 1).await;
     };
     let tasks: Vec<(u32, Life<'_>)> = vec![
         (KSWAPD_FLAGS, Box::pin(mm.kswapd(1))),
@@ -516,21 +524,10 @@ fn left_after_pressure(expiry: bool) -> (u32, u32) {
     let left = |file| mm.tagged_count(file, Tag::Dirty, u32::MAX);
     let task = async {
         for (file, then) in [(old, 20_000_000_000), (young, 0)] {
-            for index in 0..PAGES {
-                let pfn = enter(&mm, file, index).await;
-                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-            }
+            enter_dirty(&mm, file, PAGES).await;
             mm.world.sched.sleep(then).await;
         }
-        let mut index = 0;
-        while mm.vm_event(VmEvent::PageOutRun) == 0 {
-            enter(&mm, clean, index).await;
-            index += 1;
-        }
-        while !mm.kswapd_sleeps(0) || mm.global_stat(ZoneStat::NrWriteback) > 0 {
-            mm.world.sched.sleep(1_000_000).await;
-        }
-        mm.world.sched.stop();
+        wake_kswapd_and_wait(&mm, clean, 0).await;
     };
     let tasks: Vec<(u32, Life<'_>)> = vec![
         (KSWAPD_FLAGS, Box::pin(mm.kswapd(0))),
@@ -572,10 +569,7 @@ fn turns(slice: FlusherSlice) -> Vec<u32> {
     let left = || files.map(|f| mm.tagged_count(f, Tag::Dirty, u32::MAX));
     let writer = async {
         for file in files {
-            for index in 0..PAGES {
-                let pfn = enter(&mm, file, index).await;
-                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
-            }
+            enter_dirty(&mm, file, PAGES).await;
         }
         mm.wakeup_flusher_threads(0);
         while left() != [0; 2] {
