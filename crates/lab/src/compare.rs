@@ -257,66 +257,73 @@ fn baseline(cells: &[Cell], cell: &Cell) -> Option<usize> {
     cells.iter().position(|c| c.baseline && c.group() == group)
 }
 
+/// A column of a table of medians.
+struct Median {
+    header: &'static str,
+    metric: &'static str,
+    /// What one of the metric's units is divided by to get the column's.
+    unit: f64,
+    digits: usize,
+}
+
+const fn median(header: &'static str, metric: &'static str, unit: f64, digits: usize) -> Median {
+    Median {
+        header,
+        metric,
+        unit,
+        digits,
+    }
+}
+
+/// A row a cell that reports the metric `of`, with the number of its iterations that do; empty if
+/// there is none.
+fn medians(outcomes: &Outcomes, title: &str, of: &str, columns: &[Median]) -> String {
+    let mut t = Table::new();
+    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    let headers = columns.iter().map(|c| c.header);
+    t.set_header(["", "policy"].into_iter().chain(headers).chain(["n"]));
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        let n = metric(results, of).len();
+        if n == 0 {
+            continue;
+        }
+        let right = |text: String| TableCell::new(text).set_alignment(CellAlignment::Right);
+        let mut row = vec![TableCell::new(cell.group()), TableCell::new(&cell.policy)];
+        row.extend(columns.iter().map(|c| {
+            let summary = stats::summary(&metric(results, c.metric));
+            right(summary.map_or("-".into(), |s| {
+                format!("{:.*}", c.digits, s.median / c.unit)
+            }))
+        }));
+        row.push(right(n.to_string()));
+        t.add_row(row);
+    }
+    if t.is_empty() {
+        return String::new();
+    }
+    format!("\n{title}: medians\n{t}\n")
+}
+
 /// How well the page cache served, for workloads that report it: medians over the iterations;
 /// empty for others.
 pub fn cache_text(outcomes: &Outcomes) -> String {
-    let mut t = Table::new();
-    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    t.set_header([
-        "",
-        "policy",
-        "hit ratio",
-        "read p50 us",
-        "read p99 us",
-        "read max us",
-        "write p50 us",
-        "write p99 us",
-        "write max us",
-        "read from disk MiB",
-        "read again MiB",
-    ]);
-    let mut any = false;
-    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
-        let median = |name: &str, scale: f64, digits: usize| {
-            let right = stats::summary(&metric(results, name))
-                .map_or("-".into(), |s| format!("{:.digits$}", s.median / scale));
-            TableCell::new(right).set_alignment(CellAlignment::Right)
-        };
-        if metric(results, "read_again").is_empty() {
-            continue;
-        }
-        any = true;
-        let mib = f64::from(1 << 20);
-        t.add_row([
-            TableCell::new(cell.group()),
-            TableCell::new(&cell.policy),
-            median("hit_ratio", 1.0, 4),
-            median("read_latency_p50", 1.0, 1),
-            median("read_latency_p99", 1.0, 1),
-            median("read_latency_max", 1.0, 1),
-            median("write_latency_p50", 1.0, 1),
-            median("write_latency_p99", 1.0, 1),
-            median("write_latency_max", 1.0, 1),
-            median("read_from_disk", mib, 1),
-            median("read_again", mib, 1),
-        ]);
-    }
-    let mut out = String::new();
-    if any {
-        let _ = writeln!(out, "\nPage cache: medians\n{t}");
-    }
-    let mut notes: Vec<&String> = Vec::new();
-    for cell in &outcomes.experiment.cells {
-        for note in &cell.spec.workload.notes {
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-        }
-    }
-    for note in notes {
-        let _ = writeln!(out, "note: {note}");
-    }
-    out
+    const MIB: f64 = (1 << 20) as f64;
+    medians(
+        outcomes,
+        "Page cache",
+        "read_again",
+        &[
+            median("hit ratio", "hit_ratio", 1.0, 4),
+            median("read p50 us", "read_latency_p50", 1.0, 1),
+            median("read p99 us", "read_latency_p99", 1.0, 1),
+            median("read max us", "read_latency_max", 1.0, 1),
+            median("write p50 us", "write_latency_p50", 1.0, 1),
+            median("write p99 us", "write_latency_p99", 1.0, 1),
+            median("write max us", "write_latency_max", 1.0, 1),
+            median("read from disk MiB", "read_from_disk", MIB, 1),
+            median("read again MiB", "read_again", MIB, 1),
+        ],
+    )
 }
 
 /// The runs that ended for want of memory: how many of each cell, after how long, and what the
@@ -354,38 +361,19 @@ pub fn oom_text(outcomes: &Outcomes) -> String {
 /// How soon interactive tasks responded, for workloads that have one: medians over the iterations,
 /// in milliseconds; empty for others.
 pub fn response_text(outcomes: &Outcomes) -> String {
-    let mut t = Table::new();
-    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    t.set_header(["", "policy", "p50", "p95", "p99", "max", "late", "of", "n"]);
-    let mut any = false;
-    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
-        let n = metric(results, "responses").len();
-        let median = |name: &str, scale: f64, digits: usize| {
-            let text = stats::summary(&metric(results, name))
-                .map_or("-".into(), |s| format!("{:.digits$}", s.median / scale));
-            TableCell::new(text).set_alignment(CellAlignment::Right)
-        };
-        if n == 0 {
-            continue;
-        }
-        any = true;
-        t.add_row([
-            TableCell::new(cell.group()),
-            TableCell::new(&cell.policy),
-            median("response_p50", 1000.0, 2),
-            median("response_p95", 1000.0, 2),
-            median("response_p99", 1000.0, 2),
-            median("response_max", 1000.0, 1),
-            median("late_responses", 1.0, 0),
-            median("responses", 1.0, 0),
-            TableCell::new(n).set_alignment(CellAlignment::Right),
-        ]);
-    }
-    if any {
-        format!("\nResponse time of the interactive task, ms: medians\n{t}\n")
-    } else {
-        String::new()
-    }
+    medians(
+        outcomes,
+        "Response time of the interactive task, ms",
+        "responses",
+        &[
+            median("p50", "response_p50", 1000.0, 2),
+            median("p95", "response_p95", 1000.0, 2),
+            median("p99", "response_p99", 1000.0, 2),
+            median("max", "response_max", 1000.0, 1),
+            median("late", "late_responses", 1.0, 0),
+            median("of", "responses", 1.0, 0),
+        ],
+    )
 }
 
 /// The page tracker's tables: activations a group, then the paths; empty when it was off.

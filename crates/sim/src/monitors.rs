@@ -77,14 +77,7 @@ impl Monitor {
             let events = mm.world.watched.get();
             let formatting = (self.read_event * (events - read) as f64) as u64;
             read = events;
-            // A long computation is as preemptible as any other.
-            let mut left = self.sample + formatting;
-            while left > 0 {
-                let part = left.min(100_000);
-                mm.world.sched.charge(part);
-                mm.world.relax().await;
-                left -= part;
-            }
+            mm.world.work(self.sample + formatting).await;
             mm.world.sched.sleep(self.interval).await;
         }
     }

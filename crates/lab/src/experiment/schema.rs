@@ -154,8 +154,8 @@ pub fn schema() -> Value {
             "Policy",
             &["name"],
             json!({
-                "type": "string", "enum": mm::Policy::PRESETS,
-                "description": "The preset that this policy changes.",
+                "description": "The preset, or another policy of this table, that this policy changes.",
+                "type": "string", "examples": mm::Policy::PRESETS,
             }),
             true,
         );
@@ -202,8 +202,31 @@ pub fn schema() -> Value {
         if let Some(params) = properties.get_mut("params") {
             *params = parameters("Model parameters that differ from their default.");
         }
+        if let Some(policies) = properties.get_mut("policies") {
+            *policies = policies_or_their_file();
+        }
     }
     schema
+}
+
+/// The tables of policies, the name of a file that holds them, or such a file and changes to it.
+fn policies_or_their_file() -> Value {
+    json!({
+        "description": "Policies of this experiment, or a file of them.",
+        "anyOf": [
+            {
+                "type": "string",
+                "description": "A file of policies, relative to the experiment's folder or a folder above it.",
+            },
+            {
+                "type": "object",
+                "properties": {
+                    "base": { "type": "string", "description": "The file of policies that these tables change." },
+                },
+                "additionalProperties": { "$ref": "#/$defs/Policy" },
+            },
+        ],
+    })
 }
 
 /// Definitions that are tables: a list of them is no axis.
@@ -307,7 +330,10 @@ mod tests {
         assert!(machine["node"]["anyOf"].is_null());
         assert_eq!(schema["$defs"]["Policy"]["required"], json!(["base"]));
         assert!(schema["properties"]["params"]["properties"]["cost_copy"].is_object());
-        assert!(schema["properties"]["policies"]["anyOf"].is_null());
+        let [file, tables] = [0, 1].map(|i| &schema["properties"]["policies"]["anyOf"][i]);
+        assert_eq!(file["type"], "string");
+        assert_eq!(tables["properties"]["base"]["type"], "string");
+        assert_eq!(tables["additionalProperties"]["$ref"], "#/$defs/Policy");
         let disk = &schema["$defs"]["DiskSpec"]["properties"]["params"]["properties"];
         assert_eq!(disk["ssd_read"]["anyOf"][1]["type"], "array");
         assert!(schema["$defs"]["Sysctl"]["properties"]["lowmem_reserve_ratio"]["anyOf"].is_null());
