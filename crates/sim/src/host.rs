@@ -9,7 +9,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use workload::{
-    Advice, Command, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Report, Session, Word,
+    Advice, Command, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Report, Session,
+    Word,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,16 +69,32 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
+/// The CPUs of a node, a bit each, where each CPU's node is given.
+pub(crate) fn cpus_of_node(cpu_nodes: &[u32], node: u32) -> u64 {
+    let of = cpu_nodes.iter().enumerate().filter(|(_, n)| **n == node);
+    of.fold(0, |mask, (cpu, _)| mask | 1 << cpu)
+}
+
 /// Processes that were forked together.
 struct Family {
     alive: Cell<usize>,
     results: RefCell<Vec<Option<HostResult<Report>>>>,
 }
 
+/// A process that was forked.
+struct Forked {
+    command: Command,
+    /// Its number in its family.
+    nth: usize,
+    /// The CPUs that its parent was bound to.
+    cpus: u64,
+    family: Rc<Family>,
+}
+
 /// Forked processes that no task runs yet.
 #[derive(Default)]
 pub struct Forks {
-    waiting: RefCell<VecDeque<(Command, usize, Rc<Family>)>>,
+    waiting: RefCell<VecDeque<Forked>>,
 }
 
 impl Forks {
@@ -92,15 +109,17 @@ impl Forks {
         loop {
             let ticket = w.sched.ticket(w.queue_base + own_queue::FORK);
             let next = self.waiting.borrow_mut().pop_front();
-            let Some((command, nth, family)) = next else {
+            let Some(forked) = next else {
                 w.sched
                     .wait(w.queue_base + own_queue::FORK, ticket, None)
                     .await;
                 continue;
             };
             begin();
-            let result = command.run(host, session).await;
-            family.results.borrow_mut()[nth] = Some(result);
+            w.sched.bind(forked.cpus).await;
+            let result = forked.command.run(host, session).await;
+            let family = forked.family;
+            family.results.borrow_mut()[forked.nth] = Some(result);
             family.alive.set(family.alive.get() - 1);
             if family.alive.get() == 0 {
                 w.sched.wake(w.queue_base + own_queue::EXIT);
@@ -367,8 +386,12 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         });
         for (nth, command) in children.into_iter().enumerate() {
             w.work(w.calls.fork).await;
-            let child = (command, nth, Rc::clone(&family));
-            self.forks.waiting.borrow_mut().push_back(child);
+            self.forks.waiting.borrow_mut().push_back(Forked {
+                command,
+                nth,
+                cpus: w.sched.affinity(),
+                family: Rc::clone(&family),
+            });
             w.sched.wake_one(w.queue_base + own_queue::FORK);
             w.relax().await;
         }
@@ -433,6 +456,20 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             self.mm.world.relax().await;
             left -= n;
         }
+    }
+
+    async fn bind(&self, to: Cpus) -> HostResult<Cpus> {
+        let w = &self.mm.world;
+        w.charge(Cost::Syscall, 1);
+        let cpus = match to {
+            Cpus::Mask(mask) => mask,
+            Cpus::OfNode(node) => cpus_of_node(&self.mm.config.cpu_nodes, node),
+        };
+        if cpus & (u64::MAX >> (64 - self.mm.config.cpus)) == 0 {
+            let what = format!("binding to {to:?}: no such CPU");
+            return Err(HostError::Unsupported(what));
+        }
+        Ok(Cpus::Mask(w.sched.bind(cpus).await))
     }
 
     async fn sleep(&self, ns: u64) {

@@ -50,6 +50,11 @@ fn cpu_nodes(machine: &Machine) -> Vec<u32> {
         .collect()
 }
 
+/// The CPUs of a machine's node, a bit each; none if it has none.
+pub fn cpus_of_node(machine: &Machine, node: u32) -> u64 {
+    crate::host::cpus_of_node(&cpu_nodes(machine), node)
+}
+
 /// 2011-01-01 00:00 UTC, in nanoseconds since the epoch.
 const YEAR_2011: u64 = 1_293_840_000 * SECOND;
 
@@ -435,6 +440,11 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> (RunResult, Recor
     for node in 0..mm.nodes.len() as u32 {
         let (life, class) = (Box::pin(mm.kswapd(node)), TaskClass::Kswapd);
         list.push(add(&mm, life, KSWAPD_FLAGS, node, class));
+        // Linux 3.0 kswapd(): set_cpus_allowed_ptr, where its node has CPUs.
+        let cpus = cpus_of_node(&spec.machine, node);
+        if cpus != 0 {
+            mm.world.sched.set_affinity(list[list.len() - 1].1, cpus);
+        }
     }
     let kswapds: Vec<u32> = list[1..].iter().map(|t| t.1).collect();
     let mut flushers = Vec::new();

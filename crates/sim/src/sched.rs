@@ -66,6 +66,8 @@ enum State {
 struct Task {
     state: State,
     cpu: usize,
+    /// The CPUs that it may run on, a bit each.
+    allowed: u64,
     vruntime: u64,
     started_at: u64,
     cpu_ns: u64,
@@ -264,6 +266,7 @@ impl Sched {
             tasks.push(Task {
                 state: State::Blocked,
                 cpu,
+                allowed: u64::MAX,
                 vruntime: 0,
                 started_at: 0,
                 cpu_ns: 0,
@@ -281,6 +284,36 @@ impl Sched {
         };
         self.make_runnable(id);
         id
+    }
+
+    /// Binds a task to CPUs, a bit each, as `sched_setaffinity` does; returns those it could run on
+    /// until now. A task on another CPU than these has to sleep before anything else.
+    ///
+    /// # Panics
+    /// If none of the machine's CPUs is among them.
+    pub fn set_affinity(&self, task: TaskId, allowed: u64) -> u64 {
+        let all = u64::MAX >> (64 - self.cpus.len());
+        assert!(allowed & all != 0, "a task needs a CPU");
+        let task = &mut self.tasks.borrow_mut()[task as usize];
+        std::mem::replace(&mut task.allowed, allowed)
+    }
+
+    /// The CPUs that the calling task may run on.
+    pub fn affinity(&self) -> u64 {
+        self.tasks.borrow()[self.task() as usize].allowed
+    }
+
+    /// Binds the calling task to CPUs and moves it there; returns those it could run on until now.
+    ///
+    /// # Panics
+    /// As [`Sched::set_affinity`].
+    pub async fn bind(&self, allowed: u64) -> u64 {
+        let before = self.set_affinity(self.task(), allowed);
+        if allowed >> self.cpu() & 1 == 0 {
+            // Linux's migration thread takes it off its CPU and puts it on another one's queue.
+            self.sleep(1).await;
+        }
+        before
     }
 
     /// CPU time a task has used, in nanoseconds, with its turn up to now.
@@ -389,7 +422,9 @@ impl Sched {
         task.generation = task.generation.wrapping_add(1);
         task.waiting_on = None;
         task.account(now, task.why.into());
-        let idle = |c: usize| self.cpus[c].current.get().is_none();
+        let allowed = task.allowed;
+        let may = |c: usize| allowed >> c & 1 != 0;
+        let idle = |c: usize| may(c) && self.cpus[c].current.get().is_none();
         // An interrupt's or waker's CPU is not idle while it executes a task.
         let target = if idle(task.cpu) {
             Some(task.cpu)
@@ -421,9 +456,14 @@ impl Sched {
                 .set(self.limit.get().min(start + self.params.quantum));
             return;
         }
-        let cpu = &self.cpus[task.cpu];
-        let current = cpu.current.get().expect("a busy CPU") as usize;
+        if !may(task.cpu) {
+            let length = |c: usize| self.cpus[c].run_queue.borrow().len();
+            let shortest = (0..self.cpus.len()).filter(|&c| may(c));
+            task.cpu = shortest.min_by_key(|&c| (length(c), c)).expect("a CPU");
+        }
         let c = task.cpu;
+        let cpu = &self.cpus[c];
+        let current = cpu.current.get().expect("a busy CPU") as usize;
         let (current_start, current_vruntime) =
             (tasks[current].started_at, tasks[current].vruntime);
         let ran = current_vruntime + cpu.clock.get().saturating_sub(current_start);
@@ -481,14 +521,18 @@ impl Sched {
 
     /// Starts the next task on an idle CPU: its own queue first, then the longest other queue.
     fn pick_next(&self, c: usize) {
-        let least = |c: usize| -> Option<usize> {
-            let q = self.cpus[c].run_queue.borrow();
+        // Of the tasks queued on `from`, the next that may run here.
+        let least = |from: usize| -> Option<usize> {
+            let q = self.cpus[from].run_queue.borrow();
             let tasks = self.tasks.borrow();
-            (0..q.len()).min_by_key(|&i| (tasks[q[i] as usize].vruntime, q[i]))
+            (0..q.len())
+                .filter(|&i| tasks[q[i] as usize].allowed >> c & 1 != 0)
+                .min_by_key(|&i| (tasks[q[i] as usize].vruntime, q[i]))
         };
         let mut from = c;
         if self.cpus[c].run_queue.borrow().is_empty() {
             let longest = (0..self.cpus.len())
+                .filter(|&o| least(o).is_some())
                 .max_by_key(|&o| (self.cpus[o].run_queue.borrow().len(), Reverse(o)))
                 .unwrap_or(c);
             from = longest;

@@ -3,11 +3,12 @@
 //! The programs Lowmark knows stand in one table, `programs!` below. A new one is a module with a
 //! type that has `parse` and `run`, and one line in that table.
 
+use crate::bound;
 use crate::dd;
 use crate::desktop;
 use crate::fio;
 use crate::fs_mark;
-use crate::host::{Host, HostResult};
+use crate::host::{Cpus, Host, HostResult};
 use crate::mmap_strm;
 use crate::replay;
 use crate::session::{Session, Shared};
@@ -138,7 +139,7 @@ macro_rules! programs {
             }
 
             /// Reads a program's name and its operands.
-            fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+            pub(crate) fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
                 match name.text.as_str() {
                     $($name => <$program>::parse(name, operands).map(Self::$variant),)+
                     other => Err(CommandError::new(
@@ -175,8 +176,12 @@ programs! {
     "fs_mark" => FsMark(fs_mark::FsMark),
     /// mmap-strm: streams through mapped memory in several processes.
     "mmap-strm" => MmapStrm(mmap_strm::MmapStrm),
+    /// numactl: runs a program on the CPUs of a node.
+    "numactl" => Numactl(bound::Bound),
     /// GNU sleep.
     "sleep" => Sleep(sleep::Sleep),
+    /// taskset: runs a program on some CPUs.
+    "taskset" => Taskset(bound::Bound),
 }
 
 impl Command {
@@ -185,6 +190,7 @@ impl Command {
         match self {
             Self::FsMark(f) => f.processes,
             Self::MmapStrm(m) => m.children(),
+            Self::Taskset(b) | Self::Numactl(b) => b.command.children(),
             _ => 0,
         }
     }
@@ -195,6 +201,7 @@ impl Command {
             Self::Dd(_) => 1,
             Self::FsMark(f) => f.files(),
             Self::MmapStrm(m) => m.files(),
+            Self::Taskset(b) | Self::Numactl(b) => b.command.files(),
             _ => 0,
         }
     }
@@ -203,13 +210,26 @@ impl Command {
     fn existing_file(&self) -> Option<ExistingFile> {
         match self {
             Self::Desktop(d) => Some(d.existing_file()),
+            Self::Taskset(b) | Self::Numactl(b) => b.command.existing_file(),
             _ => None,
         }
     }
 
     /// Whether it only ends when the script does.
     fn endless(&self) -> bool {
-        matches!(self, Self::Desktop(d) if d.runtime_ns.is_none())
+        match self {
+            Self::Desktop(d) => d.runtime_ns.is_none(),
+            Self::Taskset(b) | Self::Numactl(b) => b.command.endless(),
+            _ => false,
+        }
+    }
+
+    /// The CPUs that it is bound to, if it is.
+    pub fn cpus(&self) -> Option<Cpus> {
+        match self {
+            Self::Taskset(b) | Self::Numactl(b) => Some(b.cpus),
+            _ => None,
+        }
     }
 }
 
@@ -245,6 +265,12 @@ impl Script {
                 None => self.files.push(file),
             }
         }
+    }
+
+    /// The CPUs that its programs are bound to.
+    pub fn cpus(&self) -> impl Iterator<Item = Cpus> {
+        let all = self.processes(true).chain(self.processes(false));
+        all.flat_map(|p| &p.commands).filter_map(Command::cpus)
     }
 
     /// Files that its programs make, at most.

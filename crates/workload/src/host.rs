@@ -48,6 +48,15 @@ impl OpenFlags {
     };
 }
 
+/// CPUs that a process may run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cpus {
+    /// Those whose bits are set; CPU 0 is bit 0.
+    Mask(u64),
+    /// Those of a NUMA node.
+    OfNode(u32),
+}
+
 /// Why a host call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
@@ -218,6 +227,12 @@ pub trait Host {
     /// fork(2) of a process for each command, and wait(2) until all have ended. The reports are in
     /// the order of the commands. A host has as many processes as [`Command::children`] says.
     fn fork(&self, children: Vec<Command>) -> impl Future<Output = HostResult<Vec<Report>>>;
+    /// sched_setaffinity(2) of the calling process and of those that it forks from then on. Returns
+    /// what it was bound to, for binding it back.
+    fn bind(&self, to: Cpus) -> impl Future<Output = HostResult<Cpus>> {
+        let _ = to;
+        async { Err(HostError::Unsupported("binding to CPUs".to_owned())) }
+    }
     /// Burn `ns` of CPU time in user mode.
     fn compute(&self, ns: u64) -> impl Future<Output = ()>;
     /// Sleep for `ns`.

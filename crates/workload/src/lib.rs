@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod arithmetic;
+pub mod bound;
 pub mod command;
 pub mod dd;
 pub mod desktop;
@@ -23,6 +24,6 @@ pub mod sleep;
 mod testing;
 
 pub use command::{Command, CommandError, ExistingFile, Process, Report, Script, Step, parse};
-pub use host::{Advice, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
+pub use host::{Advice, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
 pub use replay::{Replay, Timing};
 pub use session::Session;

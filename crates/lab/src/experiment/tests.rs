@@ -362,6 +362,16 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
             "[workload]\nmembind = 1\n",
         ),
         (
+            "binding to CPUs that are not there",
+            "\"dd if=",
+            "\"taskset -c 40-50 dd if=",
+        ),
+        (
+            "binding to the CPUs of a node that is not there",
+            "\"dd if=",
+            "\"numactl --cpunodebind=7 dd if=",
+        ),
+        (
             "binding of wrong type",
             "[workload]\n",
             "[workload]\nmembind = \"1\"\n",

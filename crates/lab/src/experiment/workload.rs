@@ -11,7 +11,7 @@ use sim::spec::{Machine, Size};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use trace::{Format, Options, Survey, TraceError, Unit};
-use workload::{ExistingFile, Replay, Script, Timing, fio};
+use workload::{Cpus, ExistingFile, Replay, Script, Timing, fio};
 
 /// What runs; one of them is there.
 const KINDS: [&str; 3] = ["command", "trace", "fio"];
@@ -361,7 +361,7 @@ fn unknown(node: &Node, key: &str, text: &str, names: &[&str]) -> Diagnostic {
     )
 }
 
-/// Checks that a machine has the node that a workload is bound to, and room on its disk for the
+/// Checks that a machine has the node and the CPUs that a workload is bound to, and room on its disk for the
 /// files which the workload finds there.
 ///
 /// # Errors
@@ -369,6 +369,9 @@ fn unknown(node: &Node, key: &str, text: &str, names: &[&str]) -> Diagnostic {
 pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), Diagnostic> {
     if let Some((node, place)) = &workload.membind {
         has_node(*node, place, machine)?;
+    }
+    for cpus in workload.script.cpus() {
+        has_cpu(cpus, node, machine)?;
     }
     let script = &workload.script;
     let pages: u64 = script.files.iter().map(|f| f.len.div_ceil(4096)).sum();
@@ -386,6 +389,27 @@ pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), D
             gib(capacity)
         ),
         "accepted: a machine with a larger `disk.capacity`",
+    ))
+}
+
+fn has_cpu(cpus: Cpus, workload: &Node, machine: &Machine) -> Result<(), Diagnostic> {
+    let (what, has) = match cpus {
+        Cpus::Mask(mask) => ("taskset", mask & (u64::MAX >> (64 - machine.cpus)) != 0),
+        Cpus::OfNode(node) => ("numactl", sim::run::cpus_of_node(machine, node) != 0),
+    };
+    if has {
+        return Ok(());
+    }
+    Err(Diagnostic::at(
+        &workload.place,
+        format!(
+            "`workload`: {what} binds to CPUs of which the machine `{}` has none",
+            machine.name
+        ),
+        format!(
+            "accepted: CPUs 0 to {}, or a node that has CPUs",
+            machine.cpus - 1
+        ),
     ))
 }
 
