@@ -158,7 +158,7 @@ pub fn parse(
         time_limit_ns: (time_limit * 1e9) as u64,
         track_pages: overrides.track_pages,
     };
-    let cells = parts.product(&base);
+    let cells = parts.product(&base)?;
     let mut axes: Vec<String> = Vec::new();
     for (key, _) in cells.iter().flat_map(|c| &c.axes) {
         if !axes.contains(key) {
@@ -233,7 +233,7 @@ struct Parts {
     workloads: Vec<(Choices, workload::Workload)>,
     params: Vec<(Choices, Params, bool)>,
     filesystems: Vec<FsKind>,
-    policies: Vec<mm::Policy>,
+    policies: Vec<policy::Named>,
 }
 
 struct RunSettings {
@@ -255,13 +255,14 @@ impl Parts {
         .fold(1, |n: usize, k| n.saturating_mul(*k))
     }
 
-    fn product(&self, settings: &RunSettings) -> Vec<Cell> {
+    fn product(&self, settings: &RunSettings) -> Result<Vec<Cell>, Diagnostic> {
         let mut cells = Vec::with_capacity(self.count());
         for (machine_choices, machine) in &self.machines {
             for (workload_choices, workload) in &self.workloads {
                 for (param_choices, params, monitors) in &self.params {
                     for &filesystem in &self.filesystems {
-                        for (i, policy) in self.policies.iter().enumerate() {
+                        for (i, named) in self.policies.iter().enumerate() {
+                            let policy = &named.policy;
                             let mut axes =
                                 [&machine_choices[..], workload_choices, param_choices].concat();
                             if self.filesystems.len() > 1 {
@@ -279,7 +280,7 @@ impl Parts {
                                 policy: policy.name.clone(),
                                 baseline: i == 0,
                                 spec: RunSpec {
-                                    machine: machine.clone(),
+                                    machine: named.on(machine)?,
                                     filesystem,
                                     policy: policy.clone(),
                                     workload: workload.script.clone(),
@@ -298,7 +299,7 @@ impl Parts {
                 }
             }
         }
-        cells
+        Ok(cells)
     }
 }
 
@@ -410,7 +411,7 @@ fn filesystems(node: &Node) -> Result<Vec<FsKind>, Diagnostic> {
         .collect()
 }
 
-fn named_policies(node: &Node, tables: Option<&Node>) -> Result<Vec<mm::Policy>, Diagnostic> {
+fn named_policies(node: &Node, tables: Option<&Node>) -> Result<Vec<policy::Named>, Diagnostic> {
     let mut all = Vec::new();
     for (_, node) in alternatives(node, "policy")? {
         let name: String = read(node, "policy")?;

@@ -48,7 +48,7 @@ pub const SERIES: [Series; 5] = [
     Series {
         name: "tunable-watermarks",
         baseline: "default",
-        experiments: &[],
+        experiments: &[file!("experiments/tunable-watermarks.toml")],
     },
     Series {
         name: "sequential-read",
@@ -63,10 +63,12 @@ pub const SERIES: [Series; 5] = [
 ];
 
 /// Files that the experiments name, for a binary far from its sources.
-pub const FILES: [(&str, &str); 4] = [
+pub const FILES: [(&str, &str); 6] = [
+    file!("machines/2G.toml"),
     file!("machines/3765M.toml"),
     file!("machines/512M.toml"),
     file!("machines/4096M8N.toml"),
+    file!("policies/tunable-watermarks.toml"),
     file!("policies/writeback-from-reclaim.toml"),
 ];
 
@@ -139,7 +141,7 @@ fn is_of(row: &Row, cell: &Cell) -> bool {
     let same =
         |published: &str, run: &str| published.is_empty() || run.is_empty() || published == run;
     same(&row.machine, &cell.machine)
-        && cell.filesystem == row.filesystem
+        && same(&row.filesystem, &cell.filesystem)
         && cell.policy == row.policy
         && same(&row.workload, &cell.workload)
         && same(&row.threads, &cell.threads)

@@ -32,6 +32,8 @@ impl Era {
         MarkFormula {
             scale_factor: (self.release >= (4, 6)).then_some(scale_factor),
             movable_apart: self.release >= (6, 6),
+            low_kbytes: None,
+            high_kbytes: None,
         }
     }
 

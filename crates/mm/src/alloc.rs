@@ -187,7 +187,10 @@ impl<W: World> Mm<W> {
     #[cold]
     async fn alloc_pages_slow(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
         let noted = self.noted_path();
+        let free = || self.stat.global(ZoneStat::NrFreePages);
+        self.world.alloc_slow(start, order, free());
         let (pfn, path) = self.alloc_pages_slowpath(gfp, order).await;
+        self.world.alloc_slow_ends(free());
         self.world
             .alloc_latency(path, self.world.now().saturating_sub(start));
         if let Some(pfn) = pfn {
@@ -223,6 +226,7 @@ impl<W: World> Mm<W> {
     async fn alloc_pages_slowpath(&self, gfp: Gfp, order: u32) -> (Option<Pfn>, AllocPath) {
         let node = self.local_node();
         let mut path = AllocPath::KswapdWoken;
+        let mut again = false;
         'restart: loop {
             for z in self.eligible(node, gfp) {
                 self.wakeup_kswapd(
@@ -240,7 +244,12 @@ impl<W: World> Mm<W> {
             let flags = self.slow_path_flags(gfp);
             let mut pages_reclaimed = 0;
             loop {
-                self.world.relax().await;
+                // Kernels of the series preempt voluntarily: between waking kswapd and the walk at
+                // the min watermark nobody takes the CPU.
+                if again {
+                    self.world.relax().await;
+                }
+                again = true;
                 let checked = flags & !ALLOC_NO_WATERMARKS;
                 if let Some(p) = self.get_page_from_freelist(node, gfp, order, Mark::Min, checked) {
                     return (Some(p), path);
@@ -268,9 +277,13 @@ impl<W: World> Mm<W> {
                     || task & PF_MEMALLOC != 0
                     || (task & PF_DYING != 0 && !gfp.has(Gfp::NOFAIL))
                 {
+                    if !gfp.has(Gfp::WAIT) && task & PF_MEMALLOC == 0 {
+                        self.atomic_allocation_failed(node, gfp);
+                    }
                     return (None, AllocPath::Failed);
                 }
                 path = AllocPath::DirectReclaim;
+                self.direct_reclaim_seen(node, gfp, order);
                 let progress = self.try_to_free_pages(node, gfp, order).await;
                 if progress > 0 {
                     pages_reclaimed += progress;
@@ -390,6 +403,35 @@ impl<W: World> Mm<W> {
         self.stat
             .inc(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrKernel);
         Some(pfn)
+    }
+
+    /// As [`Mm::alloc_kernel_page`], 2^order contiguous pages.
+    pub async fn alloc_kernel_pages(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
+        let pfn = self.alloc_pages(gfp, order).await?;
+        let z = self.frames.zone(pfn);
+        // Only the first frame of a block is marked by the allocator.
+        for tail in pfn + 1..pfn + (1 << order) {
+            self.frames.page(tail).reset_flags(z, flag::USED);
+        }
+        let pages = i32::try_from(1u32 << order).expect("a buddy order");
+        self.stat
+            .add(self.world.cpu(), z, ZoneStat::NrKernel, pages);
+        Some(pfn)
+    }
+
+    /// Returns 2^order contiguous kernel pages.
+    pub fn free_kernel_pages(&self, pfn: Pfn, order: u32) {
+        if order == 0 {
+            return self.free_kernel_page(pfn);
+        }
+        let z = self.frames.zone(pfn);
+        for tail in pfn + 1..pfn + (1 << order) {
+            self.frames.page(tail).reset_flags(z, 0);
+        }
+        let pages = i32::try_from(1u32 << order).expect("a buddy order");
+        self.stat
+            .add(self.world.cpu(), z, ZoneStat::NrKernel, -pages);
+        self.free_pages_order(pfn, order);
     }
 
     /// Returns a kernel page.

@@ -589,7 +589,7 @@ impl<W: World> Mm<W> {
         let s = self.flusher_state(bdi);
         let start = self.world.now();
         let mut wrote = 0u64;
-        self.trace(|| Event::WritebackStart {
+        self.observe(Event::WritebackStart {
             bdi,
             nr_pages: work.nr_pages,
             kupdate: work.kupdate,
@@ -620,7 +620,7 @@ impl<W: World> Mm<W> {
                 self.stat.event(VmEvent::PressureExpired, slice.written);
             }
             self.update_bandwidth(bdi);
-            self.trace(|| Event::WritebackWritten {
+            self.observe(Event::WritebackWritten {
                 bdi,
                 nr_pages: slice.written as i64,
                 kupdate: work.kupdate,

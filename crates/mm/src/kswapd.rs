@@ -3,16 +3,20 @@
 use crate::Mm;
 use crate::alloc::Gfp;
 use crate::lru::Lru;
+use crate::policy::{BalanceGap, FreeSnapshot, KswapdSlab, WakeupTrace};
 use crate::queue;
 use crate::shrink::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::task::{PF_KSWAPD, PF_MEMALLOC, PF_SWAPWRITE};
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
-use crate::world::{Class, Cost, Word32, World};
+use crate::world::{Class, Cost, WaitQueue, Word32, World};
 use crate::zone::{Mark, ZONE_CONGESTED};
 
 /// Above this share of a zone kswapd keeps reclaiming after the high watermark: 1 %.
 const KSWAPD_ZONE_BALANCE_GAP_RATIO: u64 = 100;
+
+/// The classzone of a request that names none.
+const ALL_ZONES: u32 = 3;
 
 /// The task flags of a kswapd.
 pub const KSWAPD_FLAGS: u32 = PF_KSWAPD | PF_MEMALLOC | PF_SWAPWRITE;
@@ -23,18 +27,28 @@ impl<W: World> Mm<W> {
         let zone = &self.zones[z];
         let node = &self.nodes[zone.node as usize];
         self.world.charge(Cost::ZoneWalk, 1);
-        node.ask_kswapd(order, classzone as u32);
-        if node.kswapd_sleeping.get() == 0 {
-            return;
-        }
-        if self.watermark_ok_safe(z, order, zone.mark(Mark::Low), 0) {
-            return;
+        let below = || !self.watermark_ok_safe(z, order, zone.mark(Mark::Low), 0);
+        let always = self.policy.wakeup_trace == WakeupTrace::Always;
+        if always {
+            // 2.6.37 knows no classzone.
+            if !below() {
+                return;
+            }
+            node.ask_kswapd(order, ALL_ZONES);
+        } else {
+            node.ask_kswapd(order, classzone as u32);
+            if node.kswapd_sleeping.get() == 0 || !below() {
+                return;
+            }
         }
         self.note(Event::WakeupKswapd {
             nid: zone.node,
             zid: zone.kind.index() as u32,
             order,
         });
+        if always && node.kswapd_sleeping.get() == 0 {
+            return;
+        }
         node.kswapd_sleeping.set(0);
         self.world.wake(queue::kswapd(zone.node));
     }
@@ -47,7 +61,7 @@ impl<W: World> Mm<W> {
     /// The life of a kswapd. Never returns.
     pub async fn kswapd(&self, nid: u32) {
         let node = &self.nodes[nid as usize];
-        let (mut order, mut classzone) = (0, 3);
+        let (mut order, mut classzone) = (0, ALL_ZONES as usize);
         loop {
             // The kernel tries to sleep before each balance run.
             let asked = node.take_request();
@@ -82,7 +96,7 @@ impl<W: World> Mm<W> {
         if !woken_early && !self.sleeping_prematurely(nid, order, classzone) {
             self.note(Event::KswapdSleep { nid });
             self.set_thresholds(nid, true);
-            self.world.wait(q, ticket, None).await;
+            self.sleep_until_woken(nid, q, ticket).await;
             self.set_thresholds(nid, false);
         } else if woken_early {
             self.stat.event(VmEvent::KswapdLowWmarkHitQuickly, 1);
@@ -92,8 +106,26 @@ impl<W: World> Mm<W> {
         node.kswapd_sleeping.set(0);
     }
 
+    /// Sleeps. Where watermarks adjust themselves, it looks after them now and then.
+    async fn sleep_until_woken(&self, nid: u32, q: WaitQueue, mut ticket: u64) {
+        while let Some(pause) = self.until_decay(nid) {
+            if self.world.wait(q, ticket, Some(pause)).await {
+                return;
+            }
+            ticket = self.world.ticket(q);
+            self.decay_marks(nid);
+            if self.nodes[nid as usize].kswapd_sleeping.get() == 0 {
+                return;
+            }
+        }
+        self.world.wait(q, ticket, None).await;
+    }
+
     /// Installs the normal counter thresholds while kswapd sleeps, the pressure ones otherwise.
     fn set_thresholds(&self, nid: u32, normal: bool) {
+        if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
+            return;
+        }
         for &z in &self.nodes[nid as usize].zones {
             let zone = &self.zones[usize::from(z)];
             if zone.percpu_drift_mark() != 0 {
@@ -124,10 +156,16 @@ impl<W: World> Mm<W> {
             }
         }
         if order > 0 {
-            balanced < self.nodes[nid as usize].size / 4
+            !self.enough_balanced(nid, balanced)
         } else {
             !all_ok
         }
+    }
+
+    /// Whether balanced zones with so many pages will do for a higher order.
+    fn enough_balanced(&self, nid: u32, pages: u64) -> bool {
+        let percent = u64::from(self.policy.order_balance_percent);
+        pages >= self.nodes[nid as usize].size * percent / 100
     }
 
     /// Reclaims until the node's zones are above their high watermarks. Returns the order it
@@ -149,6 +187,7 @@ impl<W: World> Mm<W> {
             };
             let balanced = self.balance_pass(nid, classzone, &mut sc).await;
             self.set_dirty_pressure(nid, 0);
+            self.kswapd_ran(nid, balanced, &sc);
             if balanced {
                 return order;
             }
@@ -182,11 +221,18 @@ impl<W: World> Mm<W> {
                 self.world.charge(Cost::ZoneWalk, 1);
                 sc.nr_scanned = 0;
                 let high = zone.mark(Mark::High);
-                let gap = zone
-                    .mark(Mark::Low)
-                    .min(u64::from(zone.size).div_ceil(KSWAPD_ZONE_BALANCE_GAP_RATIO));
-                if !self.watermark_ok_safe(z, sc.order, high + gap, end_zone) {
+                let enough = match self.policy.balance_gap {
+                    BalanceGap::EightTimesHigh => 8 * high,
+                    BalanceGap::OnePercent => {
+                        let share = u64::from(zone.size).div_ceil(KSWAPD_ZONE_BALANCE_GAP_RATIO);
+                        high + zone.mark(Mark::Low).min(share)
+                    }
+                };
+                let shrinks = !self.watermark_ok_safe(z, sc.order, enough, end_zone);
+                if shrinks {
                     self.shrink_zone(z, sc).await;
+                }
+                if shrinks || self.policy.kswapd_slab == KswapdSlab::EveryZone {
                     self.world.charge(Cost::ShrinkSlab, 1);
                     self.world.relax().await;
                     total_scanned += sc.nr_scanned;
@@ -205,8 +251,11 @@ impl<W: World> Mm<W> {
                     }
                     continue;
                 }
+                // The marks may have changed while it shrank.
+                let high = zone.mark(Mark::High);
                 if !self.watermark_ok_safe(z, sc.order, high, end_zone) {
                     all_ok = false;
+                    self.kswapd_has_trouble(z, priority);
                     if !self.watermark_ok_safe(z, sc.order, zone.mark(Mark::Min), end_zone) {
                         under_min = true;
                     }
@@ -217,7 +266,7 @@ impl<W: World> Mm<W> {
                     }
                 }
             }
-            if all_ok || (sc.order > 0 && balanced >= node.size / 4) {
+            if all_ok || (sc.order > 0 && self.enough_balanced(nid, balanced)) {
                 return true;
             }
             if sc.nr_dirty_file > 0 && priority < DEF_PRIORITY - 2 {

@@ -40,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 pub mod alloc;
+pub mod auto;
 pub mod bdi;
 pub mod buddy;
 mod check;
@@ -58,6 +59,7 @@ pub mod node;
 pub mod pagecache;
 pub mod pcp;
 pub mod policy;
+pub mod profile;
 mod proportion;
 pub mod shrink;
 pub mod swap;
@@ -118,6 +120,13 @@ pub struct Sysctl {
     pub dirty_expire_centisecs: u64,
     /// kB; `None`: the kernel's formula.
     pub min_free_kbytes: Option<u64>,
+    /// *tunable-watermarks*: the min watermarks of all zones together in kB; as `min_free_kbytes`,
+    /// and above it.
+    pub wmark_min_kbytes: Option<u64>,
+    /// *tunable-watermarks*: the low watermarks of all zones together in kB; `None`: by formula.
+    pub wmark_low_kbytes: Option<u64>,
+    /// *tunable-watermarks*: the high watermarks of all zones together in kB; `None`: by formula.
+    pub wmark_high_kbytes: Option<u64>,
     /// Ten-thousandths of a zone between its watermarks; `None`: the formula of before 4.6.
     pub watermark_scale_factor: Option<u64>,
     /// Which part of the zones above a lower zone keeps free from their requests, by lower zone;
@@ -139,6 +148,9 @@ impl Sysctl {
         dirty_writeback_centisecs: 500,
         dirty_expire_centisecs: 3000,
         min_free_kbytes: None,
+        wmark_min_kbytes: None,
+        wmark_low_kbytes: None,
+        wmark_high_kbytes: None,
         watermark_scale_factor: None,
         lowmem_reserve_ratio: watermark::LOWMEM_RESERVE_RATIO,
         swappiness: 60,
@@ -178,6 +190,8 @@ pub struct Mm<W: World> {
     pub(crate) tracker: Option<Box<tracker::Tracker<W>>>,
     /// The order of file pages, if it is not the two lists'.
     pub(crate) orders: Option<Box<eviction::Orders>>,
+    /// What `watermarks = "auto"` remembers; empty for other policies.
+    pub(crate) auto: Box<[auto::ZoneAuto<W>]>,
     /// First sentinel of the tasks' isolated lists.
     task_lists: Pfn,
 }
@@ -304,16 +318,15 @@ impl<W: World> Mm<W> {
             writeback: flusher::Shared::new(config.cpus),
             tracker: track_pages.then(|| Box::new(tracker::Tracker::new())),
             orders: eviction::Orders::new(policy.eviction, &zones),
+            auto: auto::zones(&policy, zones.len()),
             task_lists,
             zones,
             world,
             config,
             policy,
         };
-        let min_free = mm.config.sysctl.min_free_kbytes.unwrap_or_else(|| {
-            watermark::min_free_kbytes(watermark::lowmem_kbytes(&mm.config.zones), 65_536)
-        });
-        mm.setup_per_zone_wmarks(min_free);
+        let lowmem = watermark::lowmem_kbytes(&mm.config.zones);
+        mm.setup_per_zone_wmarks(mm.config.sysctl.min_kbytes(lowmem));
         for z in 0..mm.zones.len() {
             mm.free_all_of_zone(z);
         }
@@ -349,6 +362,13 @@ impl<W: World> Mm<W> {
         if W::TRACE && self.world.tracing() {
             self.world.trace(event());
         }
+    }
+
+    /// As [`Mm::trace`] for an event that the record of the slowest allocations tells too.
+    #[inline(always)]
+    pub(crate) fn observe(&self, event: trace::Event) {
+        self.world.observe(&event);
+        self.trace(|| event);
     }
 
     /// As [`Mm::trace`] for an event that the world also sums up.

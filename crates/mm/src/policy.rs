@@ -3,6 +3,8 @@
 //! A preset names a kernel version and is nothing but a set of switches. The engine never asks for
 //! a version; it asks for a switch.
 
+pub use crate::auto::{AutoWatermarks, Watermarks};
+pub use crate::profile::{ProfileZone, WatermarkProfile};
 use evict::registry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -84,6 +86,49 @@ pub enum DirtyExceeded {
     /// linux-3.1 ("properly reflect task dirty limits in dirty_exceeded logic"): below 7/8 of the
     /// device's share, where no task can be over its limit.
     LowestLimit,
+}
+
+/// When a wake-up of kswapd is traced (reference 02 §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WakeupTrace {
+    /// linux-2.6.38 and later: only a kswapd that sleeps is woken, and that is traced.
+    Asleep,
+    /// linux-2.6.37: before testing whether it sleeps. Each allocation that finds its zones below the
+    /// low watermark is an event, and one walk over several such zones is several.
+    Always,
+}
+
+/// How far above its high watermark kswapd shrinks a zone while it works for another one (reference
+/// 03 §8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BalanceGap {
+    /// linux-2.6.39 and later: by the zone's low watermark or 1 % of it, whichever is less.
+    OnePercent,
+    /// linux-2.6.37: up to eight times the high watermark.
+    EightTimesHigh,
+}
+
+/// For which zones of a pass kswapd calls the shrinkers (reference 03 §8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KswapdSlab {
+    /// linux-2.6.39 and later: for those whose pages it shrinks.
+    ShrunkZones,
+    /// linux-2.6.37: for every zone that it walks.
+    EveryZone,
+}
+
+/// Which watermark tests add up the per-CPU differences of the free count (reference 01 §4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FreeSnapshot {
+    /// linux-2.6.38 and later: kswapd's. Thresholds are small while it is awake.
+    Kswapd,
+    /// linux-2.6.37: everybody's while kswapd is awake, and nobody's while it sleeps. Thresholds stay
+    /// as they are.
+    WhileAwake,
 }
 
 /// In which order a zone's file pages leave: `linux` is the active and the inactive list with all
@@ -179,6 +224,26 @@ pub struct Policy {
     pub dirty_exceeded: DirtyExceeded,
     /// In which order file pages leave.
     pub eviction: Eviction,
+    /// When a wake-up of kswapd is traced (2.6.37 or later form).
+    pub wakeup_trace: WakeupTrace,
+    /// How far above high kswapd shrinks a zone (2.6.37 or later form).
+    pub balance_gap: BalanceGap,
+    /// For which zones kswapd calls the shrinkers (2.6.37 or later form).
+    pub kswapd_slab: KswapdSlab,
+    /// Which watermark tests take a snapshot (2.6.37 or later form).
+    pub free_snapshot: FreeSnapshot,
+    /// linux-3.0's slip of two pages in the watermark test (reference 01 §7); 2.6.37 has none.
+    pub watermark_slip: bool,
+    /// For orders above 0 kswapd takes a node for balanced once zones with so many percent of its
+    /// pages are (2.6.38 and later: 25; 2.6.37: 100; 1..=100).
+    pub order_balance_percent: u8,
+    /// Who decides the low and high watermarks.
+    pub watermarks: Watermarks,
+    /// The rules of `watermarks = "auto"`.
+    pub auto: AutoWatermarks,
+    /// The watermarks of `watermarks = "learned"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<WatermarkProfile>,
 }
 
 impl Policy {
@@ -197,6 +262,30 @@ impl Policy {
             flusher_slice: FlusherSlice::Shared,
             dirty_exceeded: DirtyExceeded::OwnLimit,
             eviction: Eviction::Linux,
+            wakeup_trace: WakeupTrace::Asleep,
+            balance_gap: BalanceGap::OnePercent,
+            kswapd_slab: KswapdSlab::ShrunkZones,
+            free_snapshot: FreeSnapshot::Kswapd,
+            watermark_slip: true,
+            order_balance_percent: 25,
+            watermarks: Watermarks::Sysctl,
+            auto: AutoWatermarks::default(),
+            profile: None,
+        }
+    }
+
+    /// linux-2.6.37 (January 2011): the kernel of *tunable-watermarks*. Throttling, of reclaimers and
+    /// of dirtiers, is that of 3.0.
+    pub fn linux_2_6_37() -> Self {
+        Self {
+            name: "linux-2.6.37".into(),
+            wakeup_trace: WakeupTrace::Always,
+            balance_gap: BalanceGap::EightTimesHigh,
+            kswapd_slab: KswapdSlab::EveryZone,
+            free_snapshot: FreeSnapshot::WhileAwake,
+            watermark_slip: false,
+            order_balance_percent: 100,
+            ..Self::linux_3_0()
         }
     }
 
@@ -214,6 +303,7 @@ impl Policy {
     /// Every preset, by the name an experiment uses.
     pub fn preset(name: &str) -> Option<Self> {
         Some(match name {
+            "linux-2.6.37" => Self::linux_2_6_37(),
             "linux-3.0" => Self::linux_3_0(),
             "linux-3.1" => Self::linux_3_1(),
             _ => return None,
@@ -221,7 +311,7 @@ impl Policy {
     }
 
     /// The names that [`Policy::preset`] knows.
-    pub const PRESETS: &'static [&'static str] = &["linux-3.0", "linux-3.1"];
+    pub const PRESETS: &'static [&'static str] = &["linux-2.6.37", "linux-3.0", "linux-3.1"];
 
     /// The same policy under another name.
     pub fn named(mut self, name: &str) -> Self {

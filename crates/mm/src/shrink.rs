@@ -396,7 +396,7 @@ impl<W: World> Mm<W> {
         };
         self.stat.zone_event(z, stolen, batch.reclaimed);
         sc.nr_reclaimed += batch.reclaimed;
-        self.trace(|| Event::ShrinkInactive {
+        self.observe(Event::ShrinkInactive {
             nid: self.zones[z].node,
             zid: self.zones[z].kind.index() as u32,
             nr_scanned: scanned,

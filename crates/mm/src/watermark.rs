@@ -3,6 +3,7 @@
 //! Pure functions of sizes, so that they can be tested against real machines' numbers; the engine
 //! stores their results in its zones at start and whenever a setting changes.
 
+use crate::policy::{FreeSnapshot, Watermarks};
 use crate::vmstat::ZoneStat;
 use crate::world::{Word32, World};
 use crate::zone::{Mark, Zone, ZoneInfo, ZoneType};
@@ -25,9 +26,14 @@ pub fn khugepaged_min_free_kbytes(populated_zones: u64, lowmem_pages: u64, curre
     current.max(recommended.min(lowmem_pages / 20) * 4)
 }
 
+/// A zone's part of so many kB of free memory, by size, in pages.
+fn share(kbytes: u64, size: u64, lowmem_pages: u64) -> u64 {
+    (kbytes / 4) * size / lowmem_pages.max(1)
+}
+
 /// A zone's three watermarks in pages, 2.6.37 to 4.5.
 pub fn watermarks(min_free_kbytes: u64, size: u64, lowmem_pages: u64) -> [u64; 3] {
-    let t = (min_free_kbytes / 4) * size / lowmem_pages.max(1);
+    let t = share(min_free_kbytes, size, lowmem_pages);
     [t, t + t / 4, t + t / 2]
 }
 
@@ -38,7 +44,7 @@ pub fn watermarks_scaled(
     lowmem_pages: u64,
     scale_factor: u64,
 ) -> [u64; 3] {
-    let t = (min_free_kbytes / 4) * size / lowmem_pages.max(1);
+    let t = share(min_free_kbytes, size, lowmem_pages);
     let step = (t / 4).max(size * scale_factor / 10_000);
     [t, t + step, t + 2 * step]
 }
@@ -52,6 +58,11 @@ pub struct MarkFormula {
     /// `min_free_kbytes`, like HighMem (liuq, "mm/page_alloc: fix min_free_kbytes calculation
     /// regarding ZONE_MOVABLE", 2023).
     pub movable_apart: bool,
+    /// *tunable-watermarks* (`wmark_low_kbytes`): the low watermarks of all zones together, which
+    /// zones share by size; `None`: by `scale_factor`.
+    pub low_kbytes: Option<u64>,
+    /// The same for the high watermarks (`wmark_high_kbytes`).
+    pub high_kbytes: Option<u64>,
 }
 
 impl MarkFormula {
@@ -60,6 +71,8 @@ impl MarkFormula {
         Self {
             scale_factor: sysctl.watermark_scale_factor,
             movable_apart: sysctl.watermark_scale_factor.is_some(),
+            low_kbytes: sysctl.wmark_low_kbytes,
+            high_kbytes: sysctl.wmark_high_kbytes,
         }
     }
 
@@ -71,10 +84,15 @@ impl MarkFormula {
         zones
             .iter()
             .map(|z| {
-                let marks = match self.scale_factor {
+                let [min, low, high] = match self.scale_factor {
                     None => watermarks(min_free_kbytes, z.size, lowmem),
                     Some(factor) => watermarks_scaled(min_free_kbytes, z.size, lowmem, factor),
                 };
+                let share = |kbytes| share(kbytes, z.size, lowmem);
+                // Whoever gives sums has seen to their order; a zone's part is cut to whole pages.
+                let low = self.low_kbytes.map_or(low, share).max(min);
+                let high = self.high_kbytes.map_or(high, share).max(low);
+                let marks = [min, low, high];
                 if apart(z) {
                     // The steps stay those of the zone's whole share.
                     let min = (z.size / 1024).clamp(32, 128);
@@ -84,6 +102,29 @@ impl MarkFormula {
                 }
             })
             .collect()
+    }
+}
+
+impl crate::Sysctl {
+    /// The sum of the min watermarks in kB that these settings ask for on a machine with so much
+    /// memory in zones up to Normal.
+    pub fn min_kbytes(&self, lowmem_kbytes: u64) -> u64 {
+        self.wmark_min_kbytes
+            .or(self.min_free_kbytes)
+            .unwrap_or_else(|| min_free_kbytes(lowmem_kbytes, 65_536))
+    }
+
+    /// The sums of the min, low and high watermarks in kB, before zones cut their parts to whole
+    /// pages: what `wmark_min_kbytes`, `wmark_low_kbytes` and `wmark_high_kbytes` read.
+    pub fn wmark_kbytes(&self, lowmem_kbytes: u64) -> [u64; 3] {
+        let min = self.min_kbytes(lowmem_kbytes);
+        let factor = self.watermark_scale_factor.unwrap_or(0);
+        let step = (min / 4).max(lowmem_kbytes / 10_000 * factor);
+        [
+            min,
+            self.wmark_low_kbytes.unwrap_or(min + step),
+            self.wmark_high_kbytes.unwrap_or(min + 2 * step),
+        ]
     }
 }
 
@@ -152,19 +193,21 @@ pub const ALLOC_DIRTY_LIMIT: u32 = 8;
 impl<W: World> Mm<W> {
     /// Recomputes every zone's watermarks, reserves, thresholds and the dirty reserves.
     pub fn setup_per_zone_wmarks(&self, min_free_kbytes: u64) {
-        let cpus = self.config.cpus as u64;
-        let all = MarkFormula::of(&self.config.sysctl).marks(min_free_kbytes, &self.config.zones);
-        for (zone, marks) in self.zones.iter().zip(all) {
-            for (word, mark) in zone.watermark.iter().zip(marks) {
-                word.set(mark as u32);
-            }
+        let mut all =
+            MarkFormula::of(&self.config.sysctl).marks(min_free_kbytes, &self.config.zones);
+        if let Some(profile) = &self.policy.profile
+            && self.policy.watermarks == Watermarks::Learned
+        {
+            profile.lay_over(&mut all, &self.config.zones);
+        }
+        for (z, marks) in all.iter().enumerate() {
+            self.set_marks(z, *marks);
+            let zone = &self.zones[z];
+            let cpus = self.config.cpus as u64;
             let normal = normal_threshold(cpus, u64::from(zone.size));
             zone.normal_threshold.set(normal);
-            zone.pressure_threshold
-                .set(pressure_threshold(cpus, marks[1], marks[0]));
-            zone.percpu_drift_mark
-                .set(percpu_drift_mark(cpus, normal, marks) as u32);
         }
+        self.setup_auto(&all);
         let ratios = &self.config.sysctl.lowmem_reserve_ratio;
         for node in 0..self.nodes.len() as u32 {
             let mut sizes = [0u64; 4];
@@ -177,11 +220,43 @@ impl<W: World> Mm<W> {
                     let pages = lowmem_reserve(&sizes, ratios, kind, j);
                     word.set(pages.min(u64::from(u32::MAX)) as u32);
                 }
-                let reserve = total_reserve(&sizes, ratios, kind, z.mark(Mark::High));
-                z.dirty_balance_reserve.set(reserve as u32);
             }
         }
+        for z in 0..self.zones.len() {
+            self.follow_marks(z);
+        }
         self.stat_thresholds_normal();
+    }
+
+    fn set_marks(&self, z: usize, marks: [u64; 3]) {
+        debug_assert!(marks.is_sorted(), "{marks:?}");
+        for (word, mark) in self.zones[z].watermark.iter().zip(marks) {
+            word.set(mark as u32);
+        }
+    }
+
+    /// Gives a running zone other watermarks, in pages, in ascending order.
+    pub(crate) fn change_marks(&self, z: usize, marks: [u64; 3]) {
+        self.set_marks(z, marks);
+        self.follow_marks(z);
+    }
+
+    /// What follows from a zone's watermarks: thresholds and the dirty reserve.
+    fn follow_marks(&self, z: usize) {
+        let cpus = self.config.cpus as u64;
+        let zone = &self.zones[z];
+        let marks = [Mark::Min, Mark::Low, Mark::High].map(|m| zone.mark(m));
+        zone.pressure_threshold
+            .set(pressure_threshold(cpus, marks[1], marks[0]));
+        let drift = percpu_drift_mark(cpus, zone.normal_threshold.get(), marks);
+        zone.percpu_drift_mark.set(drift as u32);
+        let mut sizes = [0u64; 4];
+        for other in self.zones.iter().filter(|o| o.node == zone.node) {
+            sizes[other.kind.index()] = u64::from(other.size);
+        }
+        let ratios = &self.config.sysctl.lowmem_reserve_ratio;
+        let reserve = total_reserve(&sizes, ratios, zone.kind.index(), marks[2]);
+        zone.dirty_balance_reserve.set(reserve as u32);
     }
 
     fn stat_thresholds_normal(&self) {
@@ -203,10 +278,10 @@ impl<W: World> Mm<W> {
     ) -> bool {
         let mut free = free as i64;
         let mut min = mark as i64;
-        free -= if order == 0 {
-            ORDER_SLIP + 1
-        } else {
+        free -= if self.policy.watermark_slip {
             (1i64 << order) + ORDER_SLIP
+        } else {
+            (1i64 << order) - 1
         };
         if flags & ALLOC_HIGH != 0 {
             min -= min / 2;
@@ -228,7 +303,7 @@ impl<W: World> Mm<W> {
         true
     }
 
-    /// The allocator's test: cheap counters.
+    /// The allocator's test: cheap counters, from 2.6.38 on.
     #[inline]
     pub(crate) fn watermark_ok(
         &self,
@@ -238,8 +313,12 @@ impl<W: World> Mm<W> {
         classzone: usize,
         flags: u32,
     ) -> bool {
-        let free = self.stat.zone(z, ZoneStat::NrFreePages);
-        self.watermark_ok_on(&self.zones[z], free, order, mark, classzone, flags)
+        let mut free = self.stat.zone(z, ZoneStat::NrFreePages);
+        let zone = &self.zones[z];
+        if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
+            free = self.snapshot_while_awake(z, free);
+        }
+        self.watermark_ok_on(zone, free, order, mark, classzone, flags)
     }
 
     /// kswapd's test: takes the snapshot when the cheap count is below the drift mark.
@@ -252,10 +331,22 @@ impl<W: World> Mm<W> {
     ) -> bool {
         let zone = &self.zones[z];
         let mut free = self.stat.zone(z, ZoneStat::NrFreePages);
-        if zone.percpu_drift_mark() != 0 && free < zone.percpu_drift_mark() {
+        if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
+            free = self.snapshot_while_awake(z, free);
+        } else if free < zone.percpu_drift_mark() {
             free = self.stat.snapshot(z, ZoneStat::NrFreePages);
         }
         self.watermark_ok_on(zone, free, order, mark, classzone, 0)
+    }
+
+    /// 2.6.37's `zone_nr_free_pages`: exact below the drift mark while kswapd is awake.
+    fn snapshot_while_awake(&self, z: usize, free: u64) -> u64 {
+        let zone = &self.zones[z];
+        if free < zone.percpu_drift_mark() && !self.kswapd_sleeps(zone.node) {
+            self.stat.snapshot(z, ZoneStat::NrFreePages)
+        } else {
+            free
+        }
     }
 }
 
@@ -318,6 +409,36 @@ mod tests {
         assert_eq!(lowmem_reserve(&by_type, &LOWMEM_RESERVE_RATIO, 0, 2), 3750);
     }
 
+    /// Reference 01 §8: the settings of tunable-watermarks on its 2 GB machine; zones share them by
+    /// size.
+    #[test]
+    fn sums_of_watermarks_are_shared_by_size() {
+        let zones =
+            [(ZoneType::Dma, 3976), (ZoneType::Dma32, 512_936)].map(|(kind, size)| ZoneInfo {
+                node: 0,
+                kind,
+                size,
+            });
+        let mut sysctl = crate::Sysctl {
+            wmark_min_kbytes: Some(5752),
+            ..crate::Sysctl::KERNEL
+        };
+        assert_eq!(sysctl.wmark_kbytes(2_067_648), [5752, 7190, 8628]);
+        let defaults = MarkFormula::of(&sysctl).marks(5752, &zones);
+        assert_eq!(defaults, [[11, 13, 16], [1426, 1782, 2139]]);
+        sysctl.wmark_low_kbytes = Some(16_384);
+        sysctl.wmark_high_kbytes = Some(20_480);
+        assert_eq!(sysctl.wmark_kbytes(2_067_648), [5752, 16_384, 20_480]);
+        let marks = MarkFormula::of(&sysctl).marks(5752, &zones);
+        assert_eq!(marks, [[11, 31, 39], [1426, 4064, 5080]]);
+        // One more sum than the other: the zone keeps the order of its marks.
+        sysctl.wmark_high_kbytes = None;
+        assert_eq!(
+            MarkFormula::of(&sysctl).marks(5752, &zones)[1],
+            [1426, 4064, 4064]
+        );
+    }
+
     #[test]
     fn scale_factor_hides_behind_a_quarter_of_min_on_small_zones() {
         assert_eq!(
@@ -357,6 +478,8 @@ mod tests {
         let modern = MarkFormula {
             scale_factor: Some(10),
             movable_apart: true,
+            low_kbytes: None,
+            high_kbytes: None,
         };
         let marks = modern.marks(67_584, &all);
         assert_eq!(marks[0], [27, 33, 39]);
@@ -394,6 +517,8 @@ mod tests {
         let old = MarkFormula {
             scale_factor: None,
             movable_apart: false,
+            low_kbytes: None,
+            high_kbytes: None,
         };
         let marks = old.marks(raised, &all);
         assert_eq!(marks[0][..2], [2, 2]);
@@ -413,6 +538,8 @@ mod tests {
         let formula = |movable_apart| MarkFormula {
             scale_factor: Some(10),
             movable_apart,
+            low_kbytes: None,
+            high_kbytes: None,
         };
         let (shared, apart) = (
             formula(false).marks(8192, &all),

@@ -392,6 +392,22 @@ pub trait World: Sized {
     fn congested_bdis(&self, class: Class) -> u32;
     /// The latency of one allocation, in nanoseconds.
     fn alloc_latency(&self, path: AllocPath, ns: u64);
+    /// The calling task's allocation left the fast path, for a record of the slowest: when it began,
+    /// its order, and the machine's free pages.
+    #[inline(always)]
+    fn alloc_slow(&self, start: u64, order: u32, free: u64) {
+        let _ = (start, order, free);
+    }
+    /// It comes to its end; [`World::alloc_latency`] follows.
+    #[inline(always)]
+    fn alloc_slow_ends(&self, free: u64) {
+        let _ = free;
+    }
+    /// An event that nobody sums up, for the same record.
+    #[inline(always)]
+    fn observe(&self, event: &Event) {
+        let _ = event;
+    }
     /// A typed trace event; only called when [`World::TRACE`] holds and somebody listens.
     fn trace(&self, event: Event);
     /// Whether anybody listens to events now.

@@ -140,6 +140,19 @@ impl Split {
         self.parts().iter().map(|p| p.1).sum()
     }
 
+    /// What was added since an earlier reading.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            cpu: self.cpu - earlier.cpu,
+            run_queue: self.run_queue - earlier.run_queue,
+            device: self.device - earlier.device,
+            throttle: self.throttle - earlier.throttle,
+            lock: self.lock - earlier.lock,
+            server: self.server - earlier.server,
+            sleep: self.sleep - earlier.sleep,
+        }
+    }
+
     fn merge(&mut self, other: &Self) {
         self.cpu += other.cpu;
         self.run_queue += other.run_queue;
@@ -170,6 +183,13 @@ pub struct TaskTime {
 }
 
 impl TaskTime {
+    /// All of its time by what it was spent on.
+    pub fn split(&self) -> Split {
+        let mut all = self.outside;
+        all.merge(&self.in_reclaim);
+        all
+    }
+
     /// Adds another task's.
     pub fn merge(&mut self, other: &Self) {
         self.tasks += other.tasks;
@@ -306,6 +326,18 @@ impl Reclaim {
             classes: Default::default(),
             scanned: Default::default(),
         }
+    }
+
+    /// Whether a task is a kswapd.
+    pub fn of_kswapd(&self, task: TaskId) -> bool {
+        self.tasks[task as usize].kswapd.get()
+    }
+
+    /// Wake-ups traced and entries into direct reclaim so far, of all tasks.
+    pub fn wakes_and_stalls(&self) -> (u64, u64) {
+        self.tasks.iter().fold((0, 0), |(wakes, stalls), t| {
+            (wakes + t.requests.get(), stalls + t.begins.get())
+        })
     }
 
     /// Says that a task is a kswapd.

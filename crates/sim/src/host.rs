@@ -4,13 +4,15 @@ mod map;
 
 use crate::fs::{self, DEVICE, FsError, SimMm};
 use crate::world::own_queue;
+use mm::alloc::Gfp;
+use mm::vmstat::VmEvent;
 use mm::world::{Cost, World};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use workload::{
-    Advice, Command, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Report, Session,
-    Word,
+    Advice, Command, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Report,
+    Session, Usage, Word,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -441,6 +443,33 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
     async fn unmap(&self, map: MapId) -> HostResult<()> {
         self.unmap_pages(map).await
+    }
+
+    async fn alloc_pages(&self, order: u32, atomic: bool) -> HostResult<Option<Pages>> {
+        let gfp = if atomic { Gfp::ATOMIC } else { Gfp::KERNEL };
+        let pfn = self.mm.alloc_kernel_pages(gfp, order).await;
+        self.mm.world.relax().await;
+        Ok(pfn.map(|id| Pages { id, order }))
+    }
+
+    async fn free_pages(&self, pages: Pages) -> HostResult<()> {
+        self.mm.free_kernel_pages(pages.id, pages.order);
+        self.mm.world.relax().await;
+        Ok(())
+    }
+
+    fn usage(&self) -> HostResult<Usage> {
+        let w = &self.mm.world;
+        let time = w.sched.own_time();
+        let (kswapd_wakeups, direct_reclaims) = w.reclaim.wakes_and_stalls();
+        Ok(Usage {
+            user_ns: time.user,
+            sys_ns: time.split().cpu - time.user,
+            page_faults: self.mm.vm_event(VmEvent::PgFault),
+            kswapd_wakeups,
+            direct_reclaims,
+            longest_alloc_ns: w.alloc.take_longest(w.sched.task()),
+        })
     }
 
     fn memory(&self) -> HostResult<u64> {

@@ -15,6 +15,7 @@ pub mod rng;
 pub mod run;
 pub mod sample;
 pub mod sched;
+pub mod slowest;
 pub mod spec;
 pub mod world;
 

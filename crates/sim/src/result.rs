@@ -1,6 +1,7 @@
 //! What a run leaves behind.
 
 use crate::account::{ReclaimSums, TaskTime};
+use crate::slowest::SlowAlloc;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -63,8 +64,12 @@ pub struct Series {
 /// Allocation latency split by what the allocation went through (nanoseconds).
 #[derive(Debug, Clone)]
 pub struct AllocLatency {
-    /// Path name ("fast", "kswapd-woken", "direct-reclaim", …) and its histogram.
+    /// Name ("fast", "kswapd-woken", "direct-reclaim", …) and histogram of each
+    /// [`AllocClass`](crate::latency::AllocClass) that occurred.
     pub paths: Vec<(&'static str, Histogram<u64>)>,
+    /// The slowest, with what the machine was doing meanwhile; slowest first. Only those that left
+    /// the fast path are recorded.
+    pub slowest: Vec<SlowAlloc>,
 }
 
 /// What the page tracker saw (reference 07 §2).
@@ -105,6 +110,9 @@ pub struct RunResult {
     pub series: Series,
     /// Latency of every page allocation of the workload's tasks.
     pub alloc_latency: AllocLatency,
+    /// The watermarks that the run would start with next time: under `watermarks = "auto"` the
+    /// defaults with what direct reclaim and failed allocations have taught, otherwise those in force.
+    pub watermarks: mm::policy::WatermarkProfile,
     /// The page tracker's report, when it was on.
     pub tracker: Option<TrackerReport>,
     /// Simulated nanoseconds from boot to the end.

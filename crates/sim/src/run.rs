@@ -5,6 +5,7 @@ use crate::account::{TaskClass, TaskTime};
 use crate::block::{Queue, Volume};
 use crate::fs::{self, Fs, SimMm};
 use crate::host::{Forks, Namespace, TaskHost};
+use crate::latency::AllocClass;
 use crate::monitors::Monitor;
 use crate::result::{AllocLatency, Metric, Outcome, RunResult, TrackerReport, TrackerRow};
 use crate::rng::Rng;
@@ -20,7 +21,7 @@ use mm::mmap::{Advice, Backing, Touched};
 use mm::task::{PF_MEMBIND, PF_SWAPWRITE};
 use mm::trace::{self, TrackPath};
 use mm::vmstat::ZoneStat;
-use mm::world::{AllocPath, TaskId, World};
+use mm::world::{TaskId, World};
 use mm::zone::ZoneInfo;
 use mm::{Config, Mm, Recount, SECOND};
 use std::cell::{Cell, RefCell};
@@ -60,7 +61,6 @@ const YEAR_2011: u64 = 1_293_840_000 * SECOND;
 
 /// What the engine is built for on a machine.
 pub fn engine_config(machine: &Machine) -> Config {
-    let s = &machine.sysctl;
     Config {
         cpus: machine.cpus as usize,
         hz: u64::from(machine.hz),
@@ -81,18 +81,7 @@ pub fn engine_config(machine: &Machine) -> Config {
         max_mappings: MAX_MAPPINGS,
         max_bdis: MAX_BDIS,
         swap_slots: machine.swap.as_ref().map_or(0, |s| s.size.pages() as u32),
-        sysctl: mm::Sysctl {
-            dirty_background_ratio: u64::from(s.dirty_background_ratio),
-            dirty_ratio: u64::from(s.dirty_ratio),
-            dirty_background_bytes: s.dirty_background_bytes.0,
-            dirty_bytes: s.dirty_bytes.0,
-            dirty_writeback_centisecs: u64::from(s.dirty_writeback_centisecs),
-            dirty_expire_centisecs: u64::from(s.dirty_expire_centisecs),
-            min_free_kbytes: s.min_free_kbytes,
-            watermark_scale_factor: s.watermark_scale_factor.map(u64::from),
-            lowmem_reserve_ratio: s.lowmem_reserve_ratio.map(u64::from),
-            swappiness: u64::from(s.swappiness),
-        },
+        sysctl: machine.sysctl.engine(),
     }
 }
 
@@ -123,6 +112,7 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
         wakeup_granularity: p.sched_wakeup_granularity as u64,
         idle_wakeup: p.idle_wakeup,
         idle_wakeup_sigma: p.idle_wakeup_sigma,
+        place: p.sched_place != 0.0,
         switch: p.sched_switch as u64,
         tick,
         tick_phase: timers.below(tick),
@@ -284,6 +274,7 @@ async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     // A second passes between boot and workload: counters settle, kswapd sleeps.
     mm.world.sched.sleep(SECOND).await;
     mm.world.alloc.reset();
+    mm.world.slowest.reset();
     let start = mm.world.now();
     mm.world.sched.restart_accounts();
     mm.world.reclaim.restart(start);
@@ -660,6 +651,17 @@ fn gather<const T: bool>(
             metrics.insert(name.to_string(), Metric { unit: "s", value });
         }
     }
+    if metrics.contains_key("worst_page_allocation_latency") {
+        let lowmem = mm::watermark::lowmem_kbytes(&mm.config.zones);
+        let sums = mm.config.sysctl.wmark_kbytes(lowmem);
+        for (name, kb) in ["wmark_min", "wmark_low", "wmark_high"]
+            .into_iter()
+            .zip(sums)
+        {
+            let value = kb as f64;
+            metrics.insert(name.to_string(), Metric { unit: "kB", value });
+        }
+    }
     metrics.extend(reuse(&w.fs.reuse));
     let baseline: BTreeMap<String, u64> = progress.baseline.borrow().iter().cloned().collect();
     let levels: Vec<&str> = ZoneStat::ALL
@@ -708,12 +710,14 @@ fn gather<const T: bool>(
         tasks,
         series: sampler.finish(),
         alloc_latency: AllocLatency {
-            paths: AllocPath::ALL
+            paths: AllocClass::ALL
                 .iter()
                 .map(|&p| (p.name(), alloc[p as usize].clone()))
                 .filter(|(_, h)| !h.is_empty())
                 .collect(),
+            slowest: w.slowest.list(progress.started.get().unwrap_or(0)),
         },
+        watermarks: mm.learned_watermarks(&spec.machine.name),
         tracker,
         sim_ns: end,
         notes,

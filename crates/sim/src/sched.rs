@@ -36,6 +36,9 @@ pub struct SchedParams {
     pub idle_wakeup: f64,
     /// Sigma of its logarithm.
     pub idle_wakeup_sigma: f64,
+    /// Whether a task that wakes on an idle CPU, or moves to another CPU, has its virtual run time
+    /// placed beside that of the tasks there (`place_entity`), as one that wakes on a busy CPU has.
+    pub place: bool,
     /// Cost of a context switch.
     pub switch: u64,
     /// One timer tick.
@@ -137,6 +140,8 @@ struct Cpu {
     slice_end: Cell<u64>,
     resched: Cell<bool>,
     busy_ns: Cell<u64>,
+    /// The least virtual run time of its tasks; never goes back.
+    min_vruntime: Cell<u64>,
 }
 
 /// The scheduler's state. Tasks' futures live in [`Sched::run`]'s caller.
@@ -181,6 +186,7 @@ impl Sched {
                     slice_end: Cell::new(NEVER),
                     resched: Cell::new(false),
                     busy_ns: Cell::new(0),
+                    min_vruntime: Cell::new(0),
                 })
                 .collect(),
             here: Cell::new(0),
@@ -380,6 +386,16 @@ impl Sched {
             .collect()
     }
 
+    /// The running task's account up to now.
+    pub fn own_time(&self) -> TaskTime {
+        let now = self.now();
+        let task = &mut self.tasks.borrow_mut()[self.task() as usize];
+        if self.task() != 0 {
+            task.account(now, Spent::Cpu);
+        }
+        task.time
+    }
+
     /// Schedules an event.
     pub fn at(&self, time: u64, event: Event) {
         let seq = self.seq.get();
@@ -439,6 +455,14 @@ impl Sched {
                 .lognormal(self.params.idle_wakeup_sigma);
             let latency = (self.params.idle_wakeup * draw) as u64;
             let start = cpu.clock.get().max(now + latency);
+            if self.params.place {
+                self.bring(task, c);
+                let floor = cpu
+                    .min_vruntime
+                    .get()
+                    .saturating_sub(self.params.latency / 2);
+                task.vruntime = task.vruntime.max(floor);
+            }
             cpu.clock.set(start);
             cpu.current.set(Some(id));
             cpu.slice_end.set(NEVER);
@@ -488,6 +512,14 @@ impl Sched {
         }
     }
 
+    /// A task moves to a CPU: it keeps its place among the tasks.
+    fn bring(&self, task: &mut Task, c: usize) {
+        let min = |cpu: usize| self.cpus[cpu].min_vruntime.get();
+        if task.cpu != c {
+            task.vruntime = (task.vruntime + min(c)).saturating_sub(min(task.cpu));
+        }
+    }
+
     fn set_slice(&self, c: usize) {
         let cpu = &self.cpus[c];
         let n = cpu.run_queue.borrow().len() as u64 + 1;
@@ -507,6 +539,7 @@ impl Sched {
         let task = &mut tasks[id as usize];
         let ran = cpu.clock.get().saturating_sub(task.started_at);
         task.vruntime += ran;
+        let own = task.vruntime;
         task.cpu_ns += ran;
         task.account(cpu.clock.get(), Spent::Cpu);
         if state == State::Done {
@@ -517,6 +550,10 @@ impl Sched {
         if state == State::Runnable {
             cpu.run_queue.borrow_mut().push_back(id);
         }
+        let queue = cpu.run_queue.borrow();
+        let waiting = queue.iter().map(|&t| tasks[t as usize].vruntime).min();
+        let least = waiting.map_or(own, |v| v.min(own));
+        cpu.min_vruntime.set(cpu.min_vruntime.get().max(least));
     }
 
     /// Starts the next task on an idle CPU: its own queue first, then the longest other queue.
@@ -563,6 +600,9 @@ impl Sched {
             let mut tasks = self.tasks.borrow_mut();
             let task = &mut tasks[id as usize];
             task.state = State::Running;
+            if self.params.place {
+                self.bring(task, c);
+            }
             task.cpu = c;
             task.started_at = cpu.clock.get();
             task.account(task.started_at, Spent::RunQueue);

@@ -157,10 +157,23 @@ pub struct Sysctl {
     /// Age at which periodic writeback takes an inode, in hundredths of a second.
     pub dirty_expire_centisecs: u32,
     /// The minimum of free memory in kB; absent: the kernel's formula.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_free_kbytes: Option<u64>,
+    /// *tunable-watermarks*: the min watermarks of all zones together in kB. Another name of
+    /// `min_free_kbytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wmark_min_kbytes: Option<u64>,
+    /// *tunable-watermarks*: the low watermarks of all zones together in kB, at least the minimum;
+    /// zones share it by size. Absent: by `watermark_scale_factor`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wmark_low_kbytes: Option<u64>,
+    /// *tunable-watermarks*: the same for the high watermarks, at least the low ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wmark_high_kbytes: Option<u64>,
     /// Distance between a zone's watermarks in ten-thousandths of the zone, 1..=3000, if that is
     /// more than a quarter of the minimum; absent: always the quarter, as before Linux 4.6. With
     /// this key Movable zones have a minimum of their own, as from Linux 6.6 on.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub watermark_scale_factor: Option<u32>,
     /// For DMA, DMA32 and Normal: the zone keeps one part in so many of the memory above it free
     /// from requests that could use that memory; 0: none.
@@ -180,9 +193,33 @@ impl Default for Sysctl {
             dirty_writeback_centisecs: s.dirty_writeback_centisecs as u32,
             dirty_expire_centisecs: s.dirty_expire_centisecs as u32,
             min_free_kbytes: s.min_free_kbytes,
+            wmark_min_kbytes: s.wmark_min_kbytes,
+            wmark_low_kbytes: s.wmark_low_kbytes,
+            wmark_high_kbytes: s.wmark_high_kbytes,
             watermark_scale_factor: s.watermark_scale_factor.map(|n| n as u32),
             lowmem_reserve_ratio: s.lowmem_reserve_ratio.map(|n| n as u32),
             swappiness: s.swappiness as u32,
+        }
+    }
+}
+
+impl Sysctl {
+    /// As the engine takes them.
+    pub fn engine(&self) -> mm::Sysctl {
+        mm::Sysctl {
+            dirty_background_ratio: u64::from(self.dirty_background_ratio),
+            dirty_ratio: u64::from(self.dirty_ratio),
+            dirty_background_bytes: self.dirty_background_bytes.0,
+            dirty_bytes: self.dirty_bytes.0,
+            dirty_writeback_centisecs: u64::from(self.dirty_writeback_centisecs),
+            dirty_expire_centisecs: u64::from(self.dirty_expire_centisecs),
+            min_free_kbytes: self.min_free_kbytes,
+            wmark_min_kbytes: self.wmark_min_kbytes,
+            wmark_low_kbytes: self.wmark_low_kbytes,
+            wmark_high_kbytes: self.wmark_high_kbytes,
+            watermark_scale_factor: self.watermark_scale_factor.map(u64::from),
+            lowmem_reserve_ratio: self.lowmem_reserve_ratio.map(u64::from),
+            swappiness: u64::from(self.swappiness),
         }
     }
 }

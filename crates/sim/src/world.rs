@@ -3,10 +3,11 @@
 use crate::account::Reclaim;
 use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Volume, Wake};
 use crate::fs::Fs;
-use crate::latency::AllocLatencies;
+use crate::latency::{AllocClass, AllocLatencies};
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::sched::{Event as SchedEvent, Sched};
+use crate::slowest::{self, Actor, Did, Slowest};
 use mm::frame::flag;
 use mm::mmap::{ReadAround, Touched};
 use mm::trace::Event;
@@ -128,6 +129,8 @@ pub struct SimWorld<const TRACE: bool> {
     done: RefCell<Vec<Done>>,
     /// Latency of every allocation since the workload began, by path.
     pub alloc: AllocLatencies,
+    /// The slowest of them.
+    pub slowest: Slowest,
     /// Sums over reclaim's events since the workload began.
     pub reclaim: Reclaim,
     /// Set when the run ran out of memory.
@@ -258,7 +261,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             fs,
             queue_base,
             done: RefCell::new(Vec::with_capacity(256)),
-            alloc: AllocLatencies::default(),
+            alloc: AllocLatencies::new(crate::run::MAX_TASKS as usize),
+            slowest: Slowest::new(crate::run::MAX_TASKS as usize),
             reclaim: Reclaim::new(crate::run::MAX_TASKS as usize),
             oom: RefCell::new(None),
             lost_pages: Cell::new(0),
@@ -420,6 +424,17 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             d.scheduled = u64::MAX;
             d.queue.complete(w.sched.now(), &mut done)
         };
+        let kb = done.iter().map(|d| u64::from(d.blocks) * 4).sum();
+        if kb > 0 {
+            let left = {
+                let queue = &w.devices.borrow()[dev as usize].queue;
+                let held = block::Class::ALL.map(|class| u64::from(queue.in_flight(class)));
+                held.iter().sum()
+            };
+            let amounts = [kb, left];
+            w.slowest
+                .note(w.sched.now(), Actor::Disk, 0, Did::Completes, amounts);
+        }
         for d in done.drain(..) {
             let kb = u64::from(d.blocks) * 4;
             let event = if d.dir == Dir::Write {
@@ -597,7 +612,31 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
 
     #[inline]
     fn alloc_latency(&self, path: AllocPath, ns: u64) {
-        self.alloc.record(path, ns);
+        let task = self.sched.task();
+        if path == AllocPath::Fast {
+            self.alloc.record(task, AllocClass::Fast, ns);
+            return;
+        }
+        let time = self.slowest.spent(task, self.sched.own_time().split());
+        let class = slowest::class(path, ns, &time);
+        self.alloc.record(task, class, ns);
+        self.slowest.record(task, ns, class.name(), time);
+    }
+
+    fn alloc_slow(&self, start: u64, order: u32, free: u64) {
+        let time = self.sched.own_time().split();
+        let task = self.sched.task();
+        self.slowest.begin(task, start, order, free, time);
+    }
+
+    fn alloc_slow_ends(&self, free: u64) {
+        self.slowest.end(self.sched.task(), free);
+    }
+
+    fn observe(&self, event: &Event) {
+        let task = self.sched.task();
+        let kswapd = self.reclaim.of_kswapd(task);
+        self.slowest.observe(self.sched.now(), task, kswapd, event);
     }
 
     fn trace(&self, event: Event) {
@@ -632,6 +671,9 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         }
         self.reclaim
             .count(self.sched.now(), self.sched.task(), event);
+        if !matches!(event, Event::LruIsolate { .. } | Event::Writepage { .. }) {
+            self.observe(event);
+        }
         if self.record_event > 0 {
             self.sched.charge(self.record_event);
             self.watched.set(self.watched.get() + 1);

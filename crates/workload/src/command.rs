@@ -4,11 +4,13 @@
 //! type that has `parse` and `run`, and one line in that table.
 
 use crate::bound;
+use crate::burst;
 use crate::dd;
 use crate::desktop;
 use crate::fio;
 use crate::fs_mark;
 use crate::host::{Cpus, Host, HostResult};
+use crate::mapped_file_stream;
 use crate::mmap_strm;
 use crate::replay;
 use crate::session::{Session, Shared};
@@ -117,6 +119,8 @@ macro_rules! programs {
             /// A process of a fio job, or one of several that keep its queue full; made by
             /// [`fio::Jobs::script`] and not by a shell.
             Fio(fio::Worker),
+            /// A process that a mapped-file-stream forks.
+            Stream(mapped_file_stream::Stream),
             /// A process that an mmap-strm forks.
             MmapWorker(mmap_strm::Worker),
             /// A process that an fs_mark forks.
@@ -133,6 +137,7 @@ macro_rules! programs {
                     $(Self::$variant(_) => $name,)+
                     Self::Replay(_) => "replay",
                     Self::Fio(_) => "fio",
+                    Self::Stream(_) => "mapped-file-stream",
                     Self::MmapWorker(_) => "mmap-strm",
                     Self::FsMarkProcess(_) => "fs_mark",
                 }
@@ -159,6 +164,7 @@ macro_rules! programs {
                     $(Self::$variant(program) => program.run(host, session).await.map(Report::from),)+
                     Self::Replay(lane) => lane.run(host, session).await,
                     Self::Fio(worker) => worker.run(host, session).await,
+                    Self::Stream(stream) => stream.run(host).await,
                     Self::MmapWorker(worker) => worker.run(host).await,
                     Self::FsMarkProcess(child) => child.run(host).await,
                 }
@@ -168,12 +174,16 @@ macro_rules! programs {
 }
 
 programs! {
+    /// burst: takes kernel pages in bursts and measures each allocation.
+    "burst" => Burst(burst::Burst),
     /// GNU dd: copies a file record by record.
     "dd" => Dd(dd::Dd),
     /// desktop: an interactive task that measures how long it takes to respond.
     "desktop" => Desktop(desktop::Desktop),
     /// fs_mark: creates files in several processes.
     "fs_mark" => FsMark(fs_mark::FsMark),
+    /// mapped-file-stream: reads mapped files page by page, in several processes.
+    "mapped-file-stream" => MappedFileStream(mapped_file_stream::MappedFileStream),
     /// mmap-strm: streams through mapped memory in several processes.
     "mmap-strm" => MmapStrm(mmap_strm::MmapStrm),
     /// numactl: runs a program on the CPUs of a node.
@@ -189,6 +199,7 @@ impl Command {
     pub fn children(&self) -> u64 {
         match self {
             Self::FsMark(f) => f.processes,
+            Self::MappedFileStream(m) => m.children(),
             Self::MmapStrm(m) => m.children(),
             Self::Taskset(b) | Self::Numactl(b) => b.command.children(),
             _ => 0,
@@ -200,6 +211,7 @@ impl Command {
         match self {
             Self::Dd(_) => 1,
             Self::FsMark(f) => f.files(),
+            Self::MappedFileStream(m) => m.files(),
             Self::MmapStrm(m) => m.files(),
             Self::Taskset(b) | Self::Numactl(b) => b.command.files(),
             _ => 0,
@@ -219,6 +231,7 @@ impl Command {
     fn endless(&self) -> bool {
         match self {
             Self::Desktop(d) => d.runtime_ns.is_none(),
+            Self::Burst(b) => b.repeats.is_none(),
             Self::Taskset(b) | Self::Numactl(b) => b.command.endless(),
             _ => false,
         }

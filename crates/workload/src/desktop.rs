@@ -283,7 +283,7 @@ impl Fresh {
 }
 
 /// A whole number with its unit, in nanoseconds.
-fn nanoseconds(text: &str) -> Option<u64> {
+pub(crate) fn nanoseconds(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let unit = match &text[digits..] {
         "us" => 1000,

@@ -119,6 +119,33 @@ pub struct Word {
     pub store: Option<u64>,
 }
 
+/// Contiguous pages that a program took from the kernel, meaningful only to the host that gave them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pages {
+    /// Which.
+    pub id: u32,
+    /// How many: 2^order.
+    pub order: u32,
+}
+
+/// What getrusage(2) says of the calling task, and what a tracer of the machine counts beside it. All
+/// are sums since some fixed time; programs take differences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// CPU time of the program itself, in nanoseconds.
+    pub user_ns: u64,
+    /// CPU time of the kernel on its behalf, in nanoseconds.
+    pub sys_ns: u64,
+    /// Page faults of all tasks, minor and major.
+    pub page_faults: u64,
+    /// `mm_vmscan_wakeup_kswapd` events of all tasks.
+    pub kswapd_wakeups: u64,
+    /// `mm_vmscan_direct_reclaim_begin` events of all tasks.
+    pub direct_reclaims: u64,
+    /// The longest page allocation of the calling task since it asked last, in nanoseconds. No sum.
+    pub longest_alloc_ns: u64,
+}
+
 /// One task's view of its world. All calls may wait.
 pub trait Host {
     /// The task's I/O buffer. The virtual world carries no contents.
@@ -215,6 +242,25 @@ pub trait Host {
     fn unmap(&self, map: MapId) -> impl Future<Output = HostResult<()>> {
         let _ = map;
         async { Err(HostError::Unsupported("mapped memory".to_owned())) }
+    }
+    /// alloc_pages(9): 2^`order` contiguous pages of kernel memory that stay where they are. An
+    /// `atomic` request does not wait and may take from the reserves. `None`: there are none.
+    fn alloc_pages(
+        &self,
+        order: u32,
+        atomic: bool,
+    ) -> impl Future<Output = HostResult<Option<Pages>>> {
+        let _ = (order, atomic);
+        async { Err(HostError::Unsupported("taking kernel pages".to_owned())) }
+    }
+    /// free_pages(9).
+    fn free_pages(&self, pages: Pages) -> impl Future<Output = HostResult<()>> {
+        let _ = pages;
+        async { Err(HostError::Unsupported("kernel pages".to_owned())) }
+    }
+    /// What the task and the machine did so far.
+    fn usage(&self) -> HostResult<Usage> {
+        Err(HostError::Unsupported("asking for its usage".to_owned()))
     }
     /// The machine's memory in bytes, as the kernel reports it (MemTotal).
     fn memory(&self) -> HostResult<u64> {

@@ -8,12 +8,14 @@
 
 mod arithmetic;
 pub mod bound;
+pub mod burst;
 pub mod command;
 pub mod dd;
 pub mod desktop;
 pub mod fio;
 pub mod fs_mark;
 pub mod host;
+pub mod mapped_file_stream;
 pub mod measure;
 pub mod mmap_strm;
 pub mod replay;
@@ -24,6 +26,8 @@ pub mod sleep;
 mod testing;
 
 pub use command::{Command, CommandError, ExistingFile, Process, Report, Script, Step, parse};
-pub use host::{Advice, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
+pub use host::{
+    Advice, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Usage, Word,
+};
 pub use replay::{Replay, Timing};
 pub use session::Session;

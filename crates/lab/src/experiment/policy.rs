@@ -2,18 +2,74 @@
 //! table's policy.
 
 use super::expand::{Variant, expand};
-use super::machine::{Files, Named, with_base};
+use super::machine::{self, Files, with_base};
 use super::node::{Node, Value};
+use super::range::{self, At};
 use super::read::read;
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use mm::Policy;
+use sim::spec::{Machine, Sysctl};
+
+/// A policy with the vm sysctls that it brings along.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// Its switches, under its name.
+    pub policy: Policy,
+    /// `[policies.NAME.sysctl]`: stands above the machine's.
+    sysctl: Option<Node>,
+}
+
+impl Named {
+    fn preset(policy: Policy) -> Self {
+        let sysctl = None;
+        Self { policy, sysctl }
+    }
+
+    /// The machine with this policy's sysctls laid over its own. As where they are written on a
+    /// running kernel, `min_free_kbytes` resets what the machine says of the three watermarks, and
+    /// `wmark_min_kbytes` is another name of it.
+    ///
+    /// # Errors
+    /// Sysctls that can't be on this machine.
+    pub fn on(&self, machine: &Machine) -> Result<Machine, Diagnostic> {
+        let Some(over) = &self.sysctl else {
+            return Ok(machine.clone());
+        };
+        let path = format!("policies.{}.sysctl", self.policy.name);
+        let mut below = machine.sysctl.clone();
+        let says = |key| over.table().is_some_and(|t| t.get(key).is_some());
+        if says("min_free_kbytes") {
+            below.wmark_min_kbytes = None;
+            below.wmark_low_kbytes = None;
+            below.wmark_high_kbytes = None;
+        }
+        if says("wmark_min_kbytes") {
+            below.min_free_kbytes = None;
+        }
+        let laid = serde_json::to_value(below).map_err(|e| {
+            Diagnostic::at(&over.place, format!("sysctls can't be laid out: {e}"), "")
+        })?;
+        let mut laid = Node::from_json(&laid, &over.place);
+        laid.overlay(over.clone());
+        let machine = Machine {
+            sysctl: read(&laid, &path)?,
+            ..machine.clone()
+        };
+        let at = At {
+            node: over,
+            path: &path,
+        };
+        range::sysctl(&machine, &[], &at)?;
+        Ok(machine)
+    }
+}
 
 /// The policies that a name stands for: one, or several if its table holds lists. A policy of a
 /// list carries its choices in its name: `mine[kswapd_writeback_priority=3]`.
 ///
 /// # Errors
 /// An unknown name, an unknown base, a table that does not make a policy.
-pub fn policies(name: &str, at: &Node, tables: Option<&Node>) -> Result<Vec<Policy>, Diagnostic> {
+pub fn policies(name: &str, at: &Node, tables: Option<&Node>) -> Result<Vec<Named>, Diagnostic> {
     above(&[], name, at, tables)
 }
 
@@ -23,11 +79,11 @@ fn above(
     name: &str,
     at: &Node,
     tables: Option<&Node>,
-) -> Result<Vec<Policy>, Diagnostic> {
+) -> Result<Vec<Named>, Diagnostic> {
     let defined = tables.and_then(Node::table);
     let Some(entry) = defined.and_then(|t| t.entry(name)) else {
         if let Some(preset) = Policy::preset(name) {
-            return Ok(vec![preset]);
+            return Ok(vec![Named::preset(preset)]);
         }
         let mut known: Vec<&str> = defined
             .iter()
@@ -60,7 +116,7 @@ fn base_of(
     base: &Node,
     path: &str,
     tables: Option<&Node>,
-) -> Result<Policy, Diagnostic> {
+) -> Result<Named, Diagnostic> {
     let name: String = read(base, &format!("{path}.base"))?;
     let mut all = above(users, &name, base, tables)?;
     if all.len() > 1 {
@@ -78,7 +134,7 @@ fn base_of(
 /// # Errors
 /// A file that can't be read.
 pub fn tables(node: Option<&Node>, files: &Files<'_>) -> Result<Option<Node>, Diagnostic> {
-    let of = Named {
+    let of = machine::Named {
         key: "policies",
         holds: "policies",
         example: "tables [policies.NAME], or the name of a file with tables [NAME]",
@@ -112,13 +168,13 @@ fn policy(
     path: &str,
     variant: &Variant,
     tables: Option<&Node>,
-) -> Result<Policy, Diagnostic> {
+) -> Result<Named, Diagnostic> {
     let name = users[users.len() - 1];
     let Value::Table(table) = &variant.node.value else {
         return Err(Diagnostic::at(
             &variant.node.place,
             format!("`{path}`: {} does not fit here", variant.node.kind()),
-            "accepted: a table with `base` and the switches that differ from it",
+            "accepted: a table with `base`, the switches that differ from it, and perhaps `sysctl`",
         ));
     };
     let mut over = variant.node.clone();
@@ -135,7 +191,16 @@ fn policy(
             ),
         ));
     };
-    let preset = base_of(users, &base.node, path, tables)?;
+    let mut base_of = base_of(users, &base.node, path, tables)?;
+    if let Some(own) = changes.remove("sysctl") {
+        let path = format!("{path}.sysctl");
+        // For the keys and their types; what fits a machine is seen beside it.
+        let _: Sysctl = read(&own.node, &path)?;
+        match &mut base_of.sysctl {
+            Some(sysctl) => sysctl.overlay(own.node),
+            none => *none = Some(own.node),
+        }
+    }
     if let Some(entry) = table.entry("name") {
         return Err(Diagnostic::at(
             &entry.place,
@@ -143,15 +208,15 @@ fn policy(
             "accepted: the name stands in the table's header, [policies.NAME]",
         ));
     }
-    let preset = serde_json::to_value(preset)
+    let preset = serde_json::to_value(base_of.policy)
         .map_err(|e| Diagnostic::at(&base.place, format!("the base can't be laid out: {e}"), ""))?;
     let mut laid = Node::from_json(&preset, &variant.node.place);
     laid.overlay(over);
-    // The name stands in the header; what a table may hold besides the switches is `base`.
+    // The name stands in the header; a table may hold `base` and `sysctl` besides the switches.
     let policy: Policy = read(&laid, path).map_err(|mut e| {
         e.accepted = e
             .accepted
-            .replacen("accepted: name, ", "accepted: base, ", 1);
+            .replacen("accepted: name, ", "accepted: base, sysctl, ", 1);
         e
     })?;
     if policy.kswapd_writeback_priority > 12 {
@@ -170,11 +235,13 @@ fn policy(
         .iter()
         .map(|(k, v)| format!("{}={v}", k.strip_prefix(&prefix).unwrap_or(k)))
         .collect();
-    Ok(if chosen.is_empty() {
+    let policy = if chosen.is_empty() {
         policy.named(name)
     } else {
         policy.named(&format!("{name}[{}]", chosen.join(",")))
-    })
+    };
+    let sysctl = base_of.sysctl;
+    Ok(Named { policy, sysctl })
 }
 
 fn unknown(what: &str, name: &str, at: &Node, known: &[&str]) -> Diagnostic {

@@ -3,7 +3,7 @@
 use super::node::{Node, Value};
 use crate::diagnostic::{Diagnostic, one_of};
 use sim::params::{ParamInfo, Params};
-use sim::spec::{DiskKind, DiskSpec, Fault, Machine, Size};
+use sim::spec::{DiskKind, DiskSpec, Fault, Machine, Size, ZoneSpec};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -51,41 +51,7 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
             disk(d, &["swap", "disk"], &at)?;
         }
     }
-    let sysctl = &machine.sysctl;
-    for (key, value, most) in [
-        ("dirty_background_ratio", sysctl.dirty_background_ratio, 100),
-        ("dirty_ratio", sysctl.dirty_ratio, 100),
-        ("swappiness", sysctl.swappiness, 100),
-        (
-            "dirty_writeback_centisecs",
-            sysctl.dirty_writeback_centisecs,
-            8_640_000,
-        ),
-        (
-            "dirty_expire_centisecs",
-            sysctl.dirty_expire_centisecs,
-            8_640_000,
-        ),
-    ] {
-        at.range(&["sysctl", key], value.into(), 0, most)?;
-    }
-    for (key, value) in [
-        ("dirty_background_bytes", sysctl.dirty_background_bytes),
-        ("dirty_bytes", sysctl.dirty_bytes),
-    ] {
-        at.size(&["sysctl", key], value, 0, 16 * TIB)?;
-    }
-    if let Some(kbytes) = sysctl.min_free_kbytes {
-        at.range(&["sysctl", "min_free_kbytes"], kbytes, 0, total / 1024 / 2)?;
-    }
-    if let Some(factor) = sysctl.watermark_scale_factor {
-        at.range(
-            &["sysctl", "watermark_scale_factor"],
-            factor.into(),
-            1,
-            3000,
-        )?;
-    }
+    sysctl(machine, &["sysctl"], &at)?;
     disk(&machine.disk, &["disk"], &at)
 }
 
@@ -352,4 +318,90 @@ fn size(bytes: u64) -> String {
         Ok(serde_json::Value::String(s)) => s,
         _ => bytes.to_string(),
     }
+}
+
+/// Says no to vm sysctls that can't be on a machine; `path`: where they stand.
+///
+/// # Errors
+/// The first value out of its range.
+pub fn sysctl(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
+    let sysctl = &machine.sysctl;
+    let under = |key| [path, &[key]].concat();
+    for (key, value, most) in [
+        ("dirty_background_ratio", sysctl.dirty_background_ratio, 100),
+        ("dirty_ratio", sysctl.dirty_ratio, 100),
+        ("swappiness", sysctl.swappiness, 100),
+        (
+            "dirty_writeback_centisecs",
+            sysctl.dirty_writeback_centisecs,
+            8_640_000,
+        ),
+        (
+            "dirty_expire_centisecs",
+            sysctl.dirty_expire_centisecs,
+            8_640_000,
+        ),
+    ] {
+        at.range(&under(key), value.into(), 0, most)?;
+    }
+    for (key, value) in [
+        ("dirty_background_bytes", sysctl.dirty_background_bytes),
+        ("dirty_bytes", sysctl.dirty_bytes),
+    ] {
+        at.size(&under(key), value, 0, 16 * TIB)?;
+    }
+    let zones = || machine.nodes.iter().flat_map(|n| &n.zones);
+    let total: u64 = zones().map(|z| z.size.0 / 1024).sum();
+    for (key, kbytes) in [
+        ("min_free_kbytes", sysctl.min_free_kbytes),
+        ("wmark_min_kbytes", sysctl.wmark_min_kbytes),
+        ("wmark_low_kbytes", sysctl.wmark_low_kbytes),
+        ("wmark_high_kbytes", sysctl.wmark_high_kbytes),
+    ] {
+        if let Some(kbytes) = kbytes {
+            at.range(&under(key), kbytes, 0, total / 2)?;
+        }
+    }
+    if let Some(factor) = sysctl.watermark_scale_factor {
+        at.range(&under("watermark_scale_factor"), factor.into(), 1, 3000)?;
+    }
+    wmarks(machine, path, at)
+}
+
+/// Checks that the sums of watermarks ascend.
+fn wmarks(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
+    let sysctl = &machine.sysctl;
+    let under = |key| [path, &[key]].concat();
+    if let (Some(free), Some(min)) = (sysctl.min_free_kbytes, sysctl.wmark_min_kbytes)
+        && free != min
+    {
+        let shown = format!("{min} here and min_free_kbytes = {free} are two minimums");
+        let accepted = "one of the two keys, or the same value for both";
+        return Err(at.wrong(&under("wmark_min_kbytes"), shown, accepted));
+    }
+    let zones = || machine.nodes.iter().flat_map(|n| &n.zones);
+    let lowmem = |z: &&ZoneSpec| z.zone <= mm::zone::ZoneType::Normal;
+    let lowmem: u64 = zones().filter(lowmem).map(|z| z.size.0 / 1024).sum();
+    let [min, low, high] = sysctl.engine().wmark_kbytes(lowmem);
+    if sysctl.wmark_low_kbytes.is_some() && low < min {
+        let shown = format!("{low} is below the minimum of {min} kB");
+        let accepted = format!("{min} or more, or a smaller wmark_min_kbytes");
+        return Err(at.wrong(&under("wmark_low_kbytes"), shown, accepted));
+    }
+    if high < low {
+        let (key, shown, accepted) = match sysctl.wmark_high_kbytes {
+            Some(_) => (
+                "wmark_high_kbytes",
+                format!("{high} is below the low watermark of {low} kB"),
+                format!("{low} or more"),
+            ),
+            None => (
+                "wmark_low_kbytes",
+                format!("{low} is above the high watermark of {high} kB"),
+                format!("wmark_high_kbytes = {low} or more beside it"),
+            ),
+        };
+        return Err(at.wrong(&under(key), shown, accepted));
+    }
+    Ok(())
 }

@@ -30,7 +30,7 @@ struct ExperimentFile {
     workload: WorkloadTable,
     /// Policies of this experiment.
     #[serde(default)]
-    policies: BTreeMap<String, mm::Policy>,
+    policies: BTreeMap<String, PolicyTable>,
     /// Model parameters that differ from their default.
     #[serde(default)]
     params: BTreeMap<String, f64>,
@@ -45,6 +45,17 @@ struct ExperimentFile {
     #[schemars(range(min = 0, max = 10_000_000))]
     #[serde(default)]
     time_limit_s: Option<f64>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename = "Policy")]
+#[expect(dead_code, reason = "only its schema is used")]
+struct PolicyTable {
+    /// vm sysctls of this policy; they stand above the machine's.
+    #[serde(default)]
+    sysctl: sim::spec::Sysctl,
+    #[serde(flatten)]
+    switches: mm::Policy,
 }
 
 #[derive(JsonSchema)]

@@ -109,6 +109,62 @@ fn a_policy_may_build_on_another() {
     assert_eq!(policy.dirty_limits, mm::policy::DirtyLimits::PerZone);
 }
 
+/// The settings of tunable-watermarks: policies that differ in sysctls alone.
+#[test]
+fn a_policy_may_bring_its_own_sysctls() {
+    let text = EXPERIMENT.replace(
+        "[policies.limits]\nbase = \"linux-3.1\"",
+        "[policies.vanilla.sysctl]\nwmark_min_kbytes = 1000\nswappiness = 10\n\
+         [policies.limits]\nbase = \"vanilla\"\n\
+         sysctl = { wmark_low_kbytes = 2000, wmark_high_kbytes = 3000 }",
+    );
+    let machine = MACHINE.replace(
+        "[disk]",
+        "[sysctl]\nmin_free_kbytes = 800\ndirty_ratio = 30\n[disk]",
+    );
+    let overrides = Overrides {
+        set: vec!["policies.limits.sysctl.swappiness=[20, 30]".into()],
+        ..Overrides::default()
+    };
+    let e = parse_with(&text, &machine, &overrides).unwrap_or_else(|e| panic!("{}", show(&e)));
+    let rows: Vec<_> = e.cells[..3]
+        .iter()
+        .map(|c| {
+            let s = &c.spec.machine.sysctl;
+            let marks = s.engine().wmark_kbytes(79 * 1024);
+            (&c.policy[..], marks, s.swappiness, s.dirty_ratio)
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("vanilla", [1000, 1250, 1500], 10, 30),
+            ("limits[sysctl.swappiness=20]", [1000, 2000, 3000], 20, 30),
+            ("limits[sysctl.swappiness=30]", [1000, 2000, 3000], 30, 30),
+        ]
+    );
+}
+
+/// As where it is written on a running kernel (reference 01 §8).
+#[test]
+fn a_policys_min_free_kbytes_resets_the_machines_watermarks() {
+    let machine = MACHINE.replace(
+        "[disk]",
+        "[sysctl]\nwmark_low_kbytes = 4000\nwmark_high_kbytes = 5000\n[disk]",
+    );
+    let text = EXPERIMENT.replace(
+        "[policies.limits]",
+        "[policies.limits]\nsysctl.min_free_kbytes = 1000",
+    );
+    let e = parse_with(&text, &machine, &Overrides::default()).unwrap_or_else(|e| panic!("{e}"));
+    let marks = |n: usize| {
+        let sysctl = &e.cells[n].spec.machine.sysctl;
+        sysctl.engine().wmark_kbytes(79 * 1024)
+    };
+    assert_eq!(marks(0), [1137, 4000, 5000]);
+    assert_eq!(marks(1), [1000, 1250, 1500]);
+}
+
 #[test]
 fn a_node_may_name_its_cpus() {
     let machine = MACHINE.replace("[[node]]", "[[node]]\ncpus = [0, 1, 2]");
@@ -333,6 +389,26 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
             "kswapd_writeback_priority = 13",
         ),
         (
+            "unknown sysctl of a policy",
+            "dirty_limits = \"per-zone\"",
+            "sysctl = { wmark_kbytes = 1 }",
+        ),
+        (
+            "sysctl of a policy of wrong type",
+            "dirty_limits = \"per-zone\"",
+            "sysctl = { wmark_low_kbytes = \"4M\" }",
+        ),
+        (
+            "sysctls of a policy that are no table",
+            "dirty_limits = \"per-zone\"",
+            "sysctl = 5",
+        ),
+        (
+            "a policy's high watermark below low",
+            "dirty_limits = \"per-zone\"",
+            "sysctl = { wmark_low_kbytes = 4000, wmark_high_kbytes = 3000 }",
+        ),
+        (
             "policy named like a preset",
             "[policies.limits]",
             "[policies.limits]\nbase = \"linux-3.1\"\n[policies.\"linux-3.0\"]",
@@ -440,6 +516,36 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
             "scale factor of none",
             "[disk]",
             "[sysctl]\nwatermark_scale_factor = 0\n[disk]",
+        ),
+        (
+            "a minimum that is most of the memory",
+            "[disk]",
+            "[sysctl]\nwmark_min_kbytes = 60000\n[disk]",
+        ),
+        (
+            "two minimums",
+            "[disk]",
+            "[sysctl]\nmin_free_kbytes = 1000\nwmark_min_kbytes = 2000\n[disk]",
+        ),
+        (
+            "low watermark below min",
+            "[disk]",
+            "[sysctl]\nmin_free_kbytes = 1000\nwmark_low_kbytes = 500\n[disk]",
+        ),
+        (
+            "high watermark below low",
+            "[disk]",
+            "[sysctl]\nwmark_low_kbytes = 4000\nwmark_high_kbytes = 3000\n[disk]",
+        ),
+        (
+            "low watermark above the high one of the formula",
+            "[disk]",
+            "[sysctl]\nwmark_low_kbytes = 4000\n[disk]",
+        ),
+        (
+            "watermark of wrong type",
+            "[disk]",
+            "[sysctl]\nwmark_low_kbytes = \"4M\"\n[disk]",
         ),
         (
             "too few reserve ratios",

@@ -124,12 +124,14 @@ mod tests {
     #[test]
     fn iterations_merge_by_path() {
         let first = AllocLatency {
+            slowest: Vec::new(),
             paths: vec![
                 ("fast", histogram([100, 200])),
                 ("direct-reclaim", histogram([])),
             ],
         };
         let second = AllocLatency {
+            slowest: Vec::new(),
             paths: vec![
                 ("direct-reclaim", histogram([1_000_000])),
                 ("fast", histogram([300])),

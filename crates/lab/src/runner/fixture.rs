@@ -131,7 +131,9 @@ pub fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
         },
         alloc_latency: AllocLatency {
             paths: vec![("fast", histogram)],
+            slowest: Vec::new(),
         },
+        watermarks: Default::default(),
         tracker: None,
         sim_ns: 1_000_000 * small,
         notes: Vec::new(),
