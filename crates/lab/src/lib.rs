@@ -13,3 +13,4 @@ pub mod reproduce;
 pub mod rows;
 pub mod runner;
 pub mod stats;
+pub mod tune;

@@ -2,6 +2,8 @@
 //! `data/published/README.md`.
 
 use crate::compare::{counter, metric};
+use crate::diagnostic::{Diagnostic, Source};
+use crate::experiment::{self, Overrides};
 use crate::model::{Cell, Experiment, Outcomes};
 use crate::published::{Direction, Row, Tolerance};
 use crate::stats;
@@ -145,6 +147,36 @@ fn is_of(row: &Row, cell: &Cell) -> bool {
         && cell.policy == row.policy
         && same(&row.workload, &cell.workload)
         && same(&row.threads, &cell.threads)
+}
+
+/// The experiments of a series with the cells that some row asks for, and `iterations` in the place of
+/// their own; those without such a cell are left out.
+///
+/// # Errors
+/// A shipped experiment that can't be read.
+pub fn experiments(
+    series: &Series,
+    rows: &[Row],
+    iterations: Option<u32>,
+) -> Result<Vec<Experiment>, Diagnostic> {
+    // The machines and policies of the published series come with the program.
+    let files = |name: &str| {
+        let found = FILES.iter().find(|(path, _)| *path == name);
+        found
+            .map(|(path, text)| ((*path).to_string(), (*text).to_string()))
+            .ok_or_else(|| format!("no file {name}"))
+    };
+    let mut all = Vec::new();
+    for (path, text) in series.experiments {
+        let source = Source::new(*path, *text);
+        let mut experiment = experiment::parse(&source, &files, &Overrides::default())?;
+        keep_wanted(&mut experiment, rows);
+        experiment.iterations = iterations.unwrap_or(experiment.iterations);
+        if !experiment.cells.is_empty() {
+            all.push(experiment);
+        }
+    }
+    Ok(all)
 }
 
 /// Leaves the cells of an experiment that some row asks for. What a cell gives does not depend on

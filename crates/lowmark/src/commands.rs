@@ -10,3 +10,4 @@ pub mod reproduce;
 pub mod run;
 pub mod schema;
 pub mod trace;
+pub mod tune;

@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         cli::Command::Run(args) => commands::run::run(args),
         cli::Command::Reproduce(args) => commands::reproduce::run(args),
+        cli::Command::Tune(args) => commands::tune::run(args),
         cli::Command::Explain(args) => commands::explain::run(args),
         cli::Command::Params(args) => commands::params::run(args),
         cli::Command::Mrc(args) => commands::mrc::run(args),

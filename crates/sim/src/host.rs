@@ -535,6 +535,9 @@ impl<const T: bool> TaskHost<'_, T> {
                 .await
                 .map_err(|e| Self::error(&o.path, e))?,
         };
+        if let Object::File(_) = o.object {
+            self.mm.world.note_moved(n);
+        }
         Ok(n)
     }
 
@@ -554,6 +557,7 @@ impl<const T: bool> TaskHost<'_, T> {
                     .await
                     .map_err(|e| Self::error(&o.path, e))?;
             }
+            self.mm.world.note_moved(len);
             if (o.flags.sync || o.flags.dsync) && !fs::fsync(self.mm, id).await {
                 return Err(HostError::Io(o.path.to_string()));
             }

@@ -106,6 +106,9 @@ pub struct RunResult {
     pub reclaim: ReclaimSums,
     /// Where the tasks' time went, one sum a class of tasks.
     pub tasks: Vec<TaskTime>,
+    /// Bytes that the workload's programs read from files, wrote to files and touched in mappings,
+    /// a page a touch: what they got done, whichever programs they are.
+    pub moved: u64,
     /// Time series, empty unless sampled.
     pub series: Series,
     /// Latency of every page allocation of the workload's tasks.

@@ -23,7 +23,7 @@ use mm::trace::{self, TrackPath};
 use mm::vmstat::ZoneStat;
 use mm::world::{TaskId, World};
 use mm::zone::ZoneInfo;
-use mm::{Config, Mm, Recount, SECOND};
+use mm::{Config, Mm, Recount, SECOND, watermark};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -83,6 +83,14 @@ pub fn engine_config(machine: &Machine) -> Config {
         swap_slots: machine.swap.as_ref().map_or(0, |s| s.size.pages() as u32),
         sysctl: machine.sysctl.engine(),
     }
+}
+
+/// The watermarks of a machine's zones in pages, in their order: min, low, high.
+pub fn watermarks(machine: &Machine) -> Vec<[u64; 3]> {
+    let config = engine_config(machine);
+    let lowmem = watermark::lowmem_kbytes(&config.zones);
+    let min = config.sysctl.min_kbytes(lowmem);
+    watermark::MarkFormula::of(&config.sysctl).marks(min, &config.zones)
 }
 
 /// The read-ahead window of a disk in pages. An array raises it to two stripes, so that a reader
@@ -652,7 +660,7 @@ fn gather<const T: bool>(
         }
     }
     if metrics.contains_key("worst_page_allocation_latency") {
-        let lowmem = mm::watermark::lowmem_kbytes(&mm.config.zones);
+        let lowmem = watermark::lowmem_kbytes(&mm.config.zones);
         let sums = mm.config.sysctl.wmark_kbytes(lowmem);
         for (name, kb) in ["wmark_min", "wmark_low", "wmark_high"]
             .into_iter()
@@ -708,6 +716,7 @@ fn gather<const T: bool>(
         counters,
         reclaim: w.reclaim.sums(end),
         tasks,
+        moved: w.moved.get(),
         series: sampler.finish(),
         alloc_latency: AllocLatency {
             paths: AllocClass::ALL

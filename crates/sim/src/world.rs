@@ -116,6 +116,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub record_event: u64,
     /// Events that monitors recorded.
     pub watched: Cell<u64>,
+    /// Bytes that programs read from files, wrote to files and touched in mappings (a page each).
+    pub moved: Cell<u64>,
     /// The wall clock at boot, in nanoseconds since the epoch.
     pub booted: u64,
     /// Block devices, volume by volume.
@@ -243,6 +245,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             calls: CallCosts::new(p),
             record_event: 0,
             watched: Cell::new(0),
+            moved: Cell::new(0),
             booted,
             volumes,
             devices: RefCell::new(
@@ -306,6 +309,11 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             self.sched.relax().await;
             left -= n;
         }
+    }
+
+    /// A program read, wrote or touched so many bytes.
+    pub fn note_moved(&self, bytes: u64) {
+        self.moved.set(self.moved.get() + bytes);
     }
 
     /// The largest bio of a volume, in blocks.

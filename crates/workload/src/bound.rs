@@ -59,6 +59,15 @@ impl Bound {
         Ok(Self { cpus, command })
     }
 
+    /// The same with larger bursts, if it makes any.
+    pub(crate) fn with_bursts(&self, factor: f64) -> Option<Self> {
+        let command = Box::new(self.command.with_bursts(factor)?);
+        Some(Self {
+            command,
+            ..self.clone()
+        })
+    }
+
     /// Runs the program.
     pub(crate) async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
         let before = host.bind(self.cpus).await?;

@@ -227,6 +227,29 @@ impl Command {
         }
     }
 
+    /// The same with bursts that take `factor` times the memory; `None` if it has none.
+    pub(crate) fn with_bursts(&self, factor: f64) -> Option<Self> {
+        let larger = |bytes: u64, block: u64| {
+            let blocks = (bytes as f64 * factor / block as f64).round() as u64;
+            blocks.max(1) * block
+        };
+        match self {
+            Self::Burst(b) => Some(Self::Burst(burst::Burst {
+                bytes: larger(b.bytes, 4096 << b.order),
+                ..b.clone()
+            })),
+            Self::MappedFileStream(m) => Some(Self::MappedFileStream(
+                mapped_file_stream::MappedFileStream {
+                    bytes: larger(m.bytes, 4096),
+                    ..m.clone()
+                },
+            )),
+            Self::Taskset(b) => Some(Self::Taskset(b.with_bursts(factor)?)),
+            Self::Numactl(b) => Some(Self::Numactl(b.with_bursts(factor)?)),
+            _ => None,
+        }
+    }
+
     /// Whether it only ends when the script does.
     fn endless(&self) -> bool {
         match self {
@@ -256,6 +279,25 @@ impl Script {
             Step::Background(p) if background => Some(p),
             _ => None,
         })
+    }
+
+    /// The same script with bursts that take `factor` times the memory (`burst`,
+    /// `mapped-file-stream`); `None` if no program makes bursts.
+    pub fn with_bursts(&self, factor: f64) -> Option<Self> {
+        let mut script = self.clone();
+        let mut any = false;
+        for step in &mut script.steps {
+            let (Step::Foreground(process) | Step::Background(process)) = step else {
+                continue;
+            };
+            for command in &mut process.commands {
+                if let Some(larger) = command.with_bursts(factor) {
+                    *command = larger;
+                    any = true;
+                }
+            }
+        }
+        any.then_some(script)
     }
 
     /// Processes that its programs fork at a time, at most.
@@ -416,6 +458,21 @@ mod tests {
             shape(&format!("{dd} & {dd} && {dd} &\nwait # all\n{dd}")),
             "b1 b2 w f1"
         );
+    }
+
+    #[test]
+    fn bursts_grow_and_nothing_else() {
+        let script = |n: &str, s: &str| {
+            let line = format!(
+                "dd if=/dev/zero of=x & taskset -c 0 mapped-file-stream 1 {n}; burst -s {s} -n 2"
+            );
+            parse(&line).unwrap()
+        };
+        let twice = script("65536", "1M").with_bursts(2.0).unwrap();
+        assert_eq!(twice, script("131072", "2M"));
+        let odd = script("65536", "1M").with_bursts(1.03).unwrap();
+        assert_eq!(odd, script("65536", "1056K"));
+        assert_eq!(parse("sleep 1").unwrap().with_bursts(2.0), None);
     }
 
     #[test]

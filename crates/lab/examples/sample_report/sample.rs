@@ -311,13 +311,16 @@ fn latency(limited: bool, slow: bool) -> Vec<Latency> {
     let path = |count: u64, middle: f64, wide: f64, tail: f64| {
         let mut h = Histogram::new(3).expect("a precision within bounds");
         h.auto(true);
-        for i in 0..2000 {
+        for i in 0..2000_u32 {
             // The inverse of a logistic distribution: a bell on the log scale with heavy tails.
             let q = (f64::from(i) + 0.5) / 2000.0;
             let bell = (q / (1.0 - q)).ln() * wide;
             let v = middle * (bell + if q > 0.995 { tail } else { 0.0 }).exp();
-            h.record_n(v as u64, count / 2000 + u64::from(count % 2000 > i as u64))
-                .expect("it grows");
+            h.record_n(
+                v as u64,
+                count / 2000 + u64::from(count % 2000 > u64::from(i)),
+            )
+            .expect("it grows");
         }
         h
     };
@@ -337,6 +340,7 @@ fn latency(limited: bool, slow: bool) -> Vec<Latency> {
                 path(direct, if slow { 4.1e6 } else { 2.0e5 }, 0.55, 1.5),
             ),
         ],
+        slowest: Vec::new(),
     };
     Latency::merged([&iteration])
 }

@@ -3,12 +3,11 @@
 use crate::cli::Reproduce;
 use crate::failure::Failure;
 use crate::text;
-use lab::diagnostic::Source;
-use lab::experiment::Overrides;
-use lab::model::Outcomes;
+use lab::model::{Experiment, Outcomes};
 use lab::published::{self, Row};
-use lab::reproduce::{FILES, SERIES, Scored, keep_wanted, score, to_json, to_text};
+use lab::reproduce::{SERIES, Scored, experiments, score, to_json, to_text};
 use lab::runner::{self, RunOptions};
+use std::num::NonZeroU32;
 
 /// Runs the experiments behind published tables and scores them.
 pub fn run(args: &Reproduce) -> Result<(), Failure> {
@@ -34,8 +33,10 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         }
         let of_series: Vec<Row> = rows.iter().filter(|r| r.series == name).cloned().collect();
         let mut outcomes = Vec::new();
-        for (path, text) in series.experiments {
-            outcomes.extend(simulate(path, text, &of_series, args, &options)?);
+        let iterations = args.iterations.map(NonZeroU32::get);
+        let experiments = experiments(&series, &of_series, iterations);
+        for experiment in experiments.map_err(|e| Failure::Input(e.into()))? {
+            outcomes.push(simulate(&experiment, &options)?);
         }
         scored.push((
             name.to_string(),
@@ -56,31 +57,8 @@ fn print(scored: &[(String, Vec<Scored>)], json: bool) -> Result<(), Failure> {
     text::print(&parts.join("\n"))
 }
 
-fn simulate(
-    path: &str,
-    source: &str,
-    rows: &[Row],
-    args: &Reproduce,
-    options: &RunOptions,
-) -> Result<Option<Outcomes>, Failure> {
-    // The machines and policies of the published series come with the program.
-    let files = |name: &str| {
-        let found = FILES.iter().find(|(path, _)| *path == name);
-        found
-            .map(|(path, text)| ((*path).to_string(), (*text).to_string()))
-            .ok_or_else(|| format!("no file {name}"))
-    };
-    let source = Source::new(path, source);
-    let mut experiment = lab::experiment::parse(&source, &files, &Overrides::default())
-        .map_err(|e| Failure::Input(e.into()))?;
-    keep_wanted(&mut experiment, rows);
-    if experiment.cells.is_empty() {
-        return Ok(None);
-    }
-    if let Some(n) = args.iterations {
-        experiment.iterations = n.get();
-    }
-    let outcomes = runner::run(&experiment, options, &sim::run)?;
+fn simulate(experiment: &Experiment, options: &RunOptions) -> Result<Outcomes, Failure> {
+    let outcomes = runner::run(experiment, options, &sim::run)?;
     if outcomes.interrupted {
         return Err(Failure::Interrupted {
             finished: outcomes.results.iter().flatten().flatten().count(),
@@ -88,5 +66,5 @@ fn simulate(
             kept: None,
         });
     }
-    Ok(Some(outcomes))
+    Ok(outcomes)
 }

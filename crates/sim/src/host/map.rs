@@ -111,6 +111,7 @@ impl<const T: bool> TaskHost<'_, T> {
                     }
                 }
             }
+            self.mm.world.note_moved(n * 4096);
             self.mm.world.relax().await;
             at += n;
         }

@@ -1,0 +1,34 @@
+//! An experiment of a machine file and a command line, without a file of its own.
+
+use super::{Overrides, files_near, parse};
+use crate::diagnostic::{Diagnostic, Source};
+use crate::model::Experiment;
+use std::path::Path;
+
+/// The experiment that runs a command line on a machine.
+///
+/// # Errors
+/// The first thing wrong in what was given.
+pub fn of_command(
+    machine: &str,
+    command: &str,
+    filesystem: &str,
+    policy: &str,
+    overrides: &Overrides,
+) -> Result<Experiment, Diagnostic> {
+    let quoted = |text: &str| serde_json::Value::String(text.to_owned()).to_string();
+    let text = format!(
+        "name = \"command\"\niterations = 1\npolicy = {}\nfilesystem = {}\nmachine = {}\n\n\
+         [workload]\ncommand = {}\n",
+        quoted(policy),
+        quoted(filesystem),
+        quoted(machine),
+        quoted(command),
+    );
+    let name = "command line";
+    parse(
+        &Source::new(name, text),
+        &files_near(Path::new(name)),
+        overrides,
+    )
+}

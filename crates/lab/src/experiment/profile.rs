@@ -1,0 +1,38 @@
+//! Watermark profiles as files.
+
+use super::node::Node;
+use super::read::read;
+use crate::diagnostic::{Diagnostic, Source};
+use mm::policy::WatermarkProfile;
+use sim::spec::Machine;
+use std::path::Path;
+
+/// Reads a profile that `tune --learn` wrote, for a machine.
+///
+/// # Errors
+/// A file that can't be read, or a profile that does not fit the machine.
+pub fn load_profile(path: &Path, machine: &Machine) -> Result<WatermarkProfile, Diagnostic> {
+    let name = path.display().to_string();
+    let accepted = "accepted: a profile that `lowmark tune --learn` wrote";
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Diagnostic::placeless(format!("{name} can't be read: {e}"), accepted))?;
+    let root = Node::parse(&Source::new(&name, text))?;
+    let profile: WatermarkProfile = read(&root, "profile")?;
+    let zones = sim::run::engine_config(machine).zones;
+    let fault = if profile.zones.is_empty() {
+        Some("it names no zone".to_owned())
+    } else {
+        profile.fault(&zones)
+    };
+    match fault {
+        None => Ok(profile),
+        Some(fault) => Err(Diagnostic::at(
+            &root.place,
+            format!(
+                "the profile does not fit the machine {}: {fault}",
+                machine.name
+            ),
+            accepted,
+        )),
+    }
+}

@@ -1,0 +1,248 @@
+//! What settings are to reach.
+
+use std::fmt;
+
+/// The least throughput that is accepted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Floor {
+    /// A share of what the machine's own settings reach.
+    Share(f64),
+    /// MB/s.
+    Rate(f64),
+}
+
+/// What settings are to reach. A goal that is absent is not asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Goals {
+    /// The longest that a page allocation may take, in nanoseconds.
+    pub alloc_latency_ns: Option<u64>,
+    /// The most entries into direct reclaim of a run.
+    pub direct_reclaim: Option<u64>,
+    /// The most memory that the high watermarks keep free, in bytes.
+    pub max_free: Option<u64>,
+    /// The least throughput.
+    pub throughput: Option<Floor>,
+}
+
+/// What a setting gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figures {
+    /// The sum of the high watermarks: what kswapd keeps free, in bytes.
+    pub kept_free: u64,
+    /// The longest page allocation of all runs, in nanoseconds.
+    pub worst_ns: u64,
+    /// The most entries into direct reclaim of a run.
+    pub direct: u64,
+    /// Bytes that programs read, wrote and touched a microsecond, which is MB/s: the mean.
+    pub throughput: f64,
+    /// Runs behind these figures.
+    pub runs: u32,
+    /// Why a run did not complete, if one did not.
+    pub failed: Option<String>,
+}
+
+/// One of the goals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Goal {
+    /// That every run completes: always asked for.
+    Completes,
+    /// The longest allocation.
+    AllocLatency,
+    /// Entries into direct reclaim.
+    DirectReclaim,
+    /// Memory kept free.
+    MaxFree,
+    /// The least throughput.
+    Throughput,
+}
+
+impl Goals {
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The least throughput in MB/s, where the machine's own settings reach `own`.
+    pub fn floor(&self, own: f64) -> Option<f64> {
+        self.throughput.map(|floor| match floor {
+            Floor::Share(share) => share * own,
+            Floor::Rate(rate) => rate,
+        })
+    }
+
+    /// The goals that are missed, each with how far: the logarithm of the ratio to what was asked.
+    pub fn missed(&self, f: &Figures, own_throughput: f64) -> Vec<(Goal, f64)> {
+        let mut missed = Vec::new();
+        let mut above = |goal, is: f64, most: f64| {
+            if is > most {
+                missed.push((goal, (is / most).ln()));
+            }
+        };
+        if f.failed.is_some() {
+            above(Goal::Completes, std::f64::consts::E.powi(5), 1.0);
+        }
+        if let Some(most) = self.alloc_latency_ns {
+            above(Goal::AllocLatency, f.worst_ns as f64, most as f64);
+        }
+        if let Some(most) = self.direct_reclaim {
+            // From none to one is as far as from one to three.
+            above(
+                Goal::DirectReclaim,
+                f.direct as f64 + 1.0,
+                most as f64 + 1.0,
+            );
+        }
+        if let Some(most) = self.max_free {
+            above(Goal::MaxFree, f.kept_free as f64, most as f64);
+        }
+        if let Some(least) = self.floor(own_throughput) {
+            above(Goal::Throughput, least, f.throughput.max(1e-6));
+        }
+        missed
+    }
+}
+
+/// A time, as short as it can be said.
+pub fn time(ns: u64) -> String {
+    match ns {
+        0..10_000 => format!("{ns} ns"),
+        10_000..10_000_000 => format!("{} us", ns / 1000),
+        10_000_000..10_000_000_000 => format!("{} ms", ns / 1_000_000),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+/// An amount of memory in MiB.
+pub fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+impl fmt::Display for Goals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if let Some(ns) = self.alloc_latency_ns {
+            parts.push(format!("no allocation longer than {}", time(ns)));
+        }
+        if let Some(n) = self.direct_reclaim {
+            parts.push(match n {
+                0 => "no direct reclaim".into(),
+                n => format!("at most {n} direct reclaims a run"),
+            });
+        }
+        if let Some(bytes) = self.max_free {
+            parts.push(format!("at most {} kept free", mib(bytes)));
+        }
+        match self.throughput {
+            Some(Floor::Share(s)) => parts.push(format!(
+                "at least {:.0} % of the throughput of the machine's own settings",
+                s * 100.0
+            )),
+            Some(Floor::Rate(r)) => parts.push(format!("at least {r} MB/s")),
+            None => {}
+        }
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// Reads a time: `100us`, `2ms`, `1s`, `500ns`; in nanoseconds.
+///
+/// # Errors
+/// Anything else, or no time at all.
+pub fn parse_time(text: &str) -> Result<u64, String> {
+    let units = [
+        ("ns", 1.0),
+        ("us", 1e3),
+        ("µs", 1e3),
+        ("ms", 1e6),
+        ("s", 1e9),
+    ];
+    let complaint = || "accepted: a time with its unit, such as 100us, 2ms or 1s".to_owned();
+    let (digits, unit) = units
+        .iter()
+        .find_map(|(suffix, ns)| Some((text.strip_suffix(suffix)?, *ns)))
+        .ok_or_else(complaint)?;
+    let ns = digits.parse::<f64>().map_err(|_| complaint())? * unit;
+    if (1.0..=3.6e12).contains(&ns) {
+        Ok(ns as u64)
+    } else {
+        Err("accepted: a time from 1ns to 3600s".into())
+    }
+}
+
+/// Reads a floor: `90%` of the throughput of the machine's own settings, or `120MB/s`.
+///
+/// # Errors
+/// Anything else.
+pub fn parse_floor(text: &str) -> Result<Floor, String> {
+    let number = |t: &str| t.trim().parse::<f64>().ok().filter(|x| *x > 0.0);
+    let floor = match text.strip_suffix('%') {
+        Some(share) => number(share).map(|x| Floor::Share(x / 100.0)),
+        None => text.strip_suffix("MB/s").and_then(number).map(Floor::Rate),
+    };
+    floor
+        .filter(|f| matches!(f, Floor::Share(s) | Floor::Rate(s) if s.is_finite()))
+        .ok_or_else(|| {
+            "accepted: a share of the throughput of the machine's own settings, such as 95%, or a \
+             rate, such as 120MB/s"
+                .into()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIGURES: Figures = Figures {
+        kept_free: 20 << 20,
+        worst_ns: 80_000,
+        direct: 0,
+        throughput: 100.0,
+        runs: 1,
+        failed: None,
+    };
+
+    #[test]
+    fn a_goal_is_missed_by_the_logarithm_of_its_ratio() {
+        let goals = Goals {
+            alloc_latency_ns: Some(40_000),
+            direct_reclaim: Some(0),
+            max_free: Some(20 << 20),
+            throughput: Some(Floor::Share(0.9)),
+        };
+        assert_eq!(
+            goals.missed(&FIGURES, 100.0),
+            [(Goal::AllocLatency, 2f64.ln())]
+        );
+        let worse = Figures {
+            direct: 1,
+            failed: Some("out of memory".into()),
+            ..FIGURES
+        };
+        let missed: Vec<Goal> = goals.missed(&worse, 200.0).iter().map(|m| m.0).collect();
+        assert_eq!(
+            missed,
+            [
+                Goal::Completes,
+                Goal::AllocLatency,
+                Goal::DirectReclaim,
+                Goal::Throughput
+            ]
+        );
+        assert!(Goals::default().missed(&FIGURES, 1e9).is_empty());
+    }
+
+    #[test]
+    fn times_and_floors_are_read_with_their_units() {
+        assert_eq!(parse_time("100us"), Ok(100_000));
+        assert_eq!(parse_time("1.5ms"), Ok(1_500_000));
+        assert_eq!(parse_time("2s"), Ok(2_000_000_000));
+        assert_eq!(parse_floor("95%"), Ok(Floor::Share(0.95)));
+        assert_eq!(parse_floor("120MB/s"), Ok(Floor::Rate(120.0)));
+        for bad in ["", "100", "us", "-1us", "0us", "nanus", "1e99s"] {
+            assert!(parse_time(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "95", "%", "-3%", "0%", "infMB/s", "nan%"] {
+            assert!(parse_floor(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,331 @@
+use super::*;
+use crate::runner::fixture;
+use goals::Floor;
+use hdrhistogram::Histogram;
+use sim::result::Metric;
+use sim::spec::{Machine, Size};
+use sim::{Control, RunResult, RunSpec};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// What a stand-in for the engine makes of a machine: a burst of 8 MiB has to fit between low and
+/// min, or an allocation waits; small dirty limits cost throughput; costs stretch all of it.
+fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
+    let mut r = fixture::simulate(spec, control);
+    let [min, low, _] = space::sums(&spec.machine);
+    let p = spec.machine.params(&spec.params);
+    let slow = p.cost_page_scan / Params::default().cost_page_scan;
+    let noise = 1.0 + (spec.seed % 16) as f64 / 200.0;
+    let need = 8192.0 * noise * slow.max(0.5);
+    let short = (need - (low - min) as f64).max(0.0);
+    let mut h = Histogram::new(3).unwrap();
+    h.record(20_000 + (short * 50.0) as u64).unwrap();
+    r.alloc_latency.paths = vec![("fast", h)];
+    r.reclaim.direct_reclaims = u64::from(short > 0.0) + (short / 1024.0) as u64;
+    let dirty = spec.machine.sysctl.dirty_bytes.0;
+    let share = if dirty == 0 {
+        1.0
+    } else {
+        (dirty as f64 / f64::from(16 << 20)).min(1.0)
+    };
+    r.metrics = [(
+        "elapsed".to_owned(),
+        Metric {
+            unit: "s",
+            value: 10.0,
+        },
+    )]
+    .into();
+    r.moved = (1e9 * share) as u64;
+    r
+}
+
+use sim::Params;
+
+fn one_cell() -> Experiment {
+    let mut e = fixture::experiment(1);
+    e.cells.truncate(1);
+    e.cells[0].spec.machine.nodes[0].zones[0].size = Size(490 << 20);
+    e
+}
+
+fn question(goals: Goals) -> Question {
+    Question {
+        goals,
+        knobs: vec![Knob::MinFree, Knob::Watermarks, Knob::Dirty],
+        form: Form::ScaleFactor,
+        budget: 60,
+        search_seeds: 2,
+        seeds: 10,
+        seed: 1,
+    }
+}
+
+fn options(jobs: usize) -> TrialOptions {
+    TrialOptions {
+        jobs,
+        progress: false,
+        stop: Arc::default(),
+    }
+}
+
+fn report<'a>(
+    e: &'a Experiment,
+    question: &'a Question,
+    answer: &'a Answer,
+    known_gaps: &'a [String],
+) -> text::Report<'a> {
+    text::Report {
+        answer,
+        question,
+        cell: &e.cells[0],
+        known_gaps,
+    }
+}
+
+const GOALS: Goals = Goals {
+    alloc_latency_ns: Some(100_000),
+    direct_reclaim: Some(0),
+    max_free: Some(64 << 20),
+    throughput: Some(Floor::Share(0.95)),
+};
+
+#[test]
+fn the_cheapest_setting_that_bears_every_cost_is_found() {
+    let e = one_cell();
+    let q = question(GOALS);
+    let a = tune(&e, &q, options(2), &simulate).unwrap();
+    assert!(a.own.direct > 0 && a.tried <= 70, "{:?} {}", a.own, a.tried);
+    let c = &a.chosen;
+    assert!(c.holds && c.margins.iter().all(|m| m.holds || !m.case.must_hold()));
+    let machine = c.setting.on(&e.cells[0].spec.machine);
+    let [min, low, high] = space::sums(&machine);
+    // Half as much again of 8 MiB, and the spread of the seeds above it.
+    let gap = low - min;
+    assert!((12_288..17_000).contains(&gap), "{gap} kB");
+    assert!(high * 1024 <= 64 << 20 && c.setting.dirty_bytes.unwrap() >= 15 << 20);
+    // The way there says why less memory does not do.
+    let (last, before) = a.rungs.split_last().unwrap();
+    assert!(last.refused.is_none() && before.iter().all(|r| r.refused.is_some()));
+    assert!(a.rungs.windows(2).all(|w| w[0].kept_free < w[1].kept_free));
+    let costs: Vec<String> = c.margins.iter().map(|m| m.case.name()).collect();
+    for name in margin::cost_parameters() {
+        for by in ["-50 %", "+50 %"] {
+            assert!(costs.contains(&format!("{name} {by}")), "{name} {by}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_answer_on_any_number_of_threads() {
+    let (e, q) = (one_cell(), question(GOALS));
+    let text = |jobs| {
+        let a = tune(&e, &q, options(jobs), &simulate).unwrap();
+        report(&e, &q, &a, &[]).json().to_string()
+    };
+    let first = text(1);
+    assert_eq!(first, text(3));
+    let other = Question {
+        seed: 2,
+        ..q.clone()
+    };
+    let a = tune(&e, &other, options(1), &simulate).unwrap();
+    assert_ne!(first, report(&e, &other, &a, &[]).json().to_string());
+}
+
+#[test]
+fn the_front_holds_what_nothing_beats() {
+    let (e, q) = (one_cell(), question(GOALS));
+    let a = tune(&e, &q, options(2), &simulate).unwrap();
+    assert!(a.front.len() > 1);
+    for (_, f) in &a.front {
+        for (_, g) in &a.front {
+            let beats = g.kept_free < f.kept_free
+                && g.worst_ns < f.worst_ns
+                && g.direct < f.direct
+                && g.throughput > f.throughput;
+            assert!(!beats);
+        }
+    }
+}
+
+fn impossible(goals: Goals) -> (String, String) {
+    match tune(&one_cell(), &question(goals), options(2), &simulate) {
+        Err(NoAnswer::Impossible { reason, nearest }) => (reason, nearest),
+        Err(NoAnswer::Interrupted) => panic!("nobody interrupted"),
+        Ok(a) => panic!("an answer: {:?}", a.chosen.setting),
+    }
+}
+
+#[test]
+fn goals_that_contradict_each_other_are_refused_with_what_is_nearest() {
+    let (reason, nearest) = impossible(Goals {
+        max_free: Some(6 << 20),
+        ..GOALS
+    });
+    assert!(reason.contains("none of"), "{reason}");
+    let price = nearest.split("--max-free ").nth(1).unwrap();
+    let kbytes: u64 = price.split('K').next().unwrap().parse().unwrap();
+    // high = min + two distances of 8 MiB and more.
+    assert!((16_384..40_000).contains(&kbytes), "{nearest}");
+}
+
+#[test]
+fn what_can_never_be_is_refused_without_a_run() {
+    let runs = AtomicU32::new(0);
+    let counting = |spec: &RunSpec, control: &Control| {
+        runs.fetch_add(1, Relaxed);
+        simulate(spec, control)
+    };
+    for (goals, says) in [
+        (
+            Goals {
+                max_free: Some(64 << 10),
+                ..Goals::default()
+            },
+            "--max-free ",
+        ),
+        (
+            Goals {
+                alloc_latency_ns: Some(100),
+                ..Goals::default()
+            },
+            "--alloc-latency ",
+        ),
+    ] {
+        match tune(&one_cell(), &question(goals), options(1), &counting) {
+            Err(NoAnswer::Impossible { nearest, .. }) => assert!(nearest.starts_with(says)),
+            _ => panic!("{goals}"),
+        }
+    }
+    assert_eq!(runs.load(Relaxed), 0);
+}
+
+#[test]
+fn an_interrupt_ends_it() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopping = |spec: &RunSpec, control: &Control| {
+        stop.store(true, Relaxed);
+        simulate(spec, control)
+    };
+    let options = TrialOptions {
+        stop: Arc::clone(&stop),
+        ..options(1)
+    };
+    let end = tune(&one_cell(), &question(GOALS), options, &stopping);
+    assert!(matches!(end, Err(NoAnswer::Interrupted)));
+}
+
+#[test]
+fn texts_and_files() {
+    let (e, q) = (one_cell(), question(GOALS));
+    let a = tune(&e, &q, options(2), &simulate).unwrap();
+    let gaps = ["A line about gaps.".to_owned()];
+    let report = report(&e, &q, &a, &gaps);
+    insta::assert_snapshot!(report.text());
+    for file in report.files() {
+        let contents = String::from_utf8(file.bytes).unwrap();
+        match file.path.as_str() {
+            "90-lowmark.conf" => insta::assert_snapshot!("conf", contents),
+            "front.csv" => assert_eq!(contents.lines().count(), a.front.len() + 1),
+            _ => {}
+        }
+    }
+}
+
+/// The inverse formulas, on a machine where they bite.
+#[test]
+fn explicit_watermarks_become_the_least_factor_that_wakes_kswapd_as_early() {
+    let machine: Machine = one_cell().cells[0].spec.machine.clone();
+    let s = Setting {
+        min_free_kbytes: Some(2880),
+        wmark_low_kbytes: Some(2880 + 10_632),
+        wmark_high_kbytes: Some(2880 + 14_728),
+        ..Setting::default()
+    };
+    let m = sysctl_d::modern(&s, &machine);
+    // 501 760 kB: 212 ten-thousandths are 10 637 kB.
+    assert_eq!(m.watermark_scale_factor, Some(212));
+    assert_eq!((m.wmark_low_kbytes, m.wmark_high_kbytes), (None, None));
+    insta::assert_snapshot!("explicit", sysctl_d::text(&[], &s, &machine));
+    let hidden = Setting {
+        min_free_kbytes: Some(8192),
+        watermark_scale_factor: Some(10),
+        ..Setting::default()
+    };
+    let text = sysctl_d::text(&[], &hidden, &machine);
+    assert!(text.contains("The factor is hidden here"), "{text}");
+    assert!(!sysctl_d::text(&[], &s, &machine).contains("hidden"));
+}
+
+/// A stand-in whose feedback doubles the distance between min and low after direct reclaim.
+fn learning(spec: &RunSpec, control: &Control) -> RunResult {
+    let mut r = simulate(spec, control);
+    let [min, low, high] = space::sums(&spec.machine);
+    let more = if r.reclaim.direct_reclaims > 0 {
+        low - min
+    } else {
+        0
+    };
+    r.watermarks.zones = vec![mm::policy::ProfileZone {
+        node: 0,
+        zone: mm::zone::ZoneType::Normal,
+        min_kbytes: min,
+        low_kbytes: low + more,
+        high_kbytes: high + more,
+    }];
+    r
+}
+
+#[test]
+fn learning_ends_with_a_phase_without_direct_reclaim_and_its_profile_can_be_tried() {
+    let e = one_cell();
+    let trials = Trials::new(&e, 2, options(2), &learning);
+    let l = learn::learn(&trials, 2).unwrap();
+    assert!(
+        l.calm && l.phases.len() > 2 && l.phases.len() < learn::PHASES,
+        "{l:?}"
+    );
+    let (last, before) = l.phases.split_last().unwrap();
+    assert!(last.direct == 0 && before.iter().all(|p| p.direct > 0));
+    assert!(l.phases.windows(2).all(|w| w[0].sums[1] < w[1].sums[1]));
+    let [min, low, _] = l.profile.sums();
+    assert!((8192..17_000).contains(&(low - min)), "{:?}", l.profile);
+    insta::assert_snapshot!("learned", text::learned_text(&l));
+
+    // The cell that tries it has its watermarks, and its profile survives a file.
+    let cell = learn::with_profile(&e.cells[0], &l.profile);
+    assert_eq!(cell.spec.policy.profile.as_ref(), Some(&l.profile));
+    let file = text::learned_files(&l, &e.cells[0], 2).remove(0);
+    let path = tempfile::tempdir().unwrap();
+    let path = path.path().join(&file.path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, file.bytes).unwrap();
+    let machine = &e.cells[0].spec.machine;
+    let read = crate::experiment::load_profile(&path, machine).unwrap();
+    assert_eq!(read, l.profile);
+    std::fs::write(&path, "machine = 'x'").unwrap();
+    let e = crate::experiment::load_profile(&path, machine).unwrap_err();
+    assert!(e.message.contains("names no zone"), "{e}");
+}
+
+#[test]
+fn without_a_knob_only_what_there_is_is_tried() {
+    let mut e = one_cell();
+    let knobs = Question {
+        knobs: Vec::new(),
+        ..question(GOALS)
+    };
+    match tune(&e, &knobs, options(2), &simulate) {
+        Err(NoAnswer::Impossible { reason, .. }) => {
+            assert!(reason.contains("misses some"), "{reason}")
+        }
+        _ => panic!("8 MiB do not fit"),
+    }
+    let sysctl = &mut e.cells[0].spec.machine.sysctl;
+    sysctl.wmark_low_kbytes = Some(20_000);
+    sysctl.wmark_high_kbytes = Some(24_000);
+    let a = tune(&e, &knobs, options(2), &simulate).unwrap();
+    assert_eq!((a.tried, a.rungs.len(), a.chosen.holds), (1, 1, true));
+    assert_eq!(a.chosen.setting, Setting::default());
+}

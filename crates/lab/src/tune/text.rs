@@ -1,0 +1,468 @@
+//! The answer as text, JSON and files.
+
+use super::goals::{Figures, Goals, mib, time};
+use super::learn::Learned;
+use super::margin::Margin;
+use super::space::{Setting, sums};
+use super::{Answer, Question, sysctl_d};
+use crate::model::Cell;
+use crate::output::File;
+use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
+use serde_json::{Value, json};
+use sim::spec::Machine;
+use std::fmt::Write as _;
+
+/// An answer and what it is to be understood by.
+pub struct Report<'a> {
+    /// The answer.
+    pub answer: &'a Answer,
+    /// What was asked.
+    pub question: &'a Question,
+    /// The cell that it was asked of.
+    pub cell: &'a Cell,
+    /// How far the model is known to be off.
+    pub known_gaps: &'a [String],
+}
+
+/// Rows of the front that the text shows; all of them stand in `front.csv`.
+const SHOWN: usize = 12;
+
+/// The values that a setting gives, as sysctls.
+pub fn values(s: &Setting, machine: &Machine) -> String {
+    let mut parts = Vec::new();
+    let mut put = |name: &str, value: Option<u64>| {
+        parts.extend(value.map(|v| format!("{name}={v}")));
+    };
+    put("min_free_kbytes", s.min_free_kbytes);
+    put(
+        "watermark_scale_factor",
+        s.watermark_scale_factor.map(u64::from),
+    );
+    put("wmark_low_kbytes", s.wmark_low_kbytes);
+    put("wmark_high_kbytes", s.wmark_high_kbytes);
+    put("dirty_background_bytes", s.dirty_background_bytes);
+    put("dirty_bytes", s.dirty_bytes);
+    put("swappiness", s.swappiness.map(u64::from));
+    if parts.is_empty() {
+        let [min, low, high] = sums(machine);
+        return format!("the machine's own: min {min}, low {low}, high {high} kB");
+    }
+    parts.join(" ")
+}
+
+fn right(text: impl ToString) -> TableCell {
+    TableCell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut t = Table::new();
+    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    t.set_header(header);
+    t
+}
+
+fn columns(f: &Figures) -> Vec<TableCell> {
+    vec![
+        right(mib(f.kept_free)),
+        right(time(f.worst_ns)),
+        right(f.direct),
+        right(format!("{:.1}", f.throughput)),
+    ]
+}
+
+/// What is said of a model's answer, always.
+pub fn provenance(cell: &Cell, question: &Question) -> Vec<String> {
+    vec![
+        predicted(cell),
+        format!("Goals: {}. Search seed {}.", question.goals, question.seed),
+    ]
+}
+
+fn predicted(cell: &Cell) -> String {
+    format!(
+        "Predicted by a model, not measured: the engine of lowmark {} as {}, {} on {}, machine {}.",
+        env!("CARGO_PKG_VERSION"),
+        cell.policy,
+        cell.filesystem,
+        disk_name(cell),
+        cell.machine,
+    )
+}
+
+fn disk_name(cell: &Cell) -> String {
+    let kind = serde_json::to_value(cell.spec.machine.disk.kind);
+    kind.ok()
+        .and_then(|v| v.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+fn front_table(answer: &Answer) -> Table {
+    let mut t = table(&[
+        "",
+        "kept free",
+        "longest allocation",
+        "direct reclaims",
+        "MB/s",
+        "settings",
+    ]);
+    let mut row = |mark: &str, f: &Figures, values: String| {
+        let mut cells = vec![TableCell::new(mark)];
+        cells.extend(columns(f));
+        cells.push(TableCell::new(values));
+        t.add_row(cells);
+    };
+    row("now", &answer.own, "the machine's own".into());
+    let n = answer.front.len();
+    let chosen = answer
+        .front
+        .iter()
+        .position(|(s, _)| *s == answer.chosen.setting);
+    let every = n.div_ceil(SHOWN).max(1);
+    let mut listed = false;
+    for (i, (setting, f)) in answer.front.iter().enumerate() {
+        let is_chosen = chosen == Some(i);
+        if i % every != 0 && i + 1 != n && !is_chosen {
+            continue;
+        }
+        listed |= is_chosen;
+        row(if is_chosen { "chosen" } else { "" }, f, short(setting));
+    }
+    if !listed {
+        row(
+            "chosen",
+            &answer.chosen.figures,
+            short(&answer.chosen.setting),
+        );
+    }
+    t
+}
+
+/// A setting in few characters.
+fn short(s: &Setting) -> String {
+    let mut parts = Vec::new();
+    parts.extend(s.min_free_kbytes.map(|v| format!("min {v}")));
+    parts.extend(s.watermark_scale_factor.map(|v| format!("factor {v}")));
+    parts.extend(s.wmark_low_kbytes.map(|v| format!("low {v}")));
+    parts.extend(s.wmark_high_kbytes.map(|v| format!("high {v}")));
+    if let (Some(bg), Some(most)) = (s.dirty_background_bytes, s.dirty_bytes) {
+        parts.push(format!("dirty {}/{} MiB", bg >> 20, most >> 20));
+    }
+    parts.extend(s.swappiness.map(|v| format!("swap {v}")));
+    parts.join(", ")
+}
+
+fn margin_table(margins: &[Margin], goals: &Goals) -> Table {
+    let mut t = table(&[
+        "under",
+        "runs",
+        "longest allocation",
+        "headroom",
+        "direct reclaims",
+        "MB/s",
+        "goals",
+    ]);
+    let worst_first =
+        |m: &&Margin| std::cmp::Reverse((!m.holds, m.figures.worst_ns, m.figures.direct));
+    let mut main: Vec<&Margin> = margins.iter().filter(|m| m.case.is_main()).collect();
+    let mut costs: Vec<&Margin> = margins.iter().filter(|m| !m.case.is_main()).collect();
+    costs.sort_by_key(worst_first);
+    let fine = costs.iter().filter(|m| m.holds).count();
+    let shown = costs.len().min(5.max(costs.len() - fine));
+    main.extend(&costs[..shown]);
+    for m in main {
+        let headroom = goals.alloc_latency_ns.map_or("-".into(), |most| {
+            format!(
+                "{:+.0} %",
+                (1.0 - m.figures.worst_ns as f64 / most as f64) * 100.0
+            )
+        });
+        let cells = vec![
+            TableCell::new(m.case.name()),
+            right(m.figures.runs),
+            right(time(m.figures.worst_ns)),
+            right(headroom),
+            right(m.figures.direct),
+            right(format!("{:.1}", m.figures.throughput)),
+            TableCell::new(if m.holds { "met" } else { "missed" }),
+        ];
+        t.add_row(cells);
+    }
+    if costs.len() > shown {
+        t.add_row(vec![TableCell::new(format!(
+            "{} other costs",
+            costs.len() - shown
+        ))]);
+    }
+    t
+}
+
+fn figures_json(f: &Figures) -> Value {
+    json!({
+        "kept_free_bytes": f.kept_free, "longest_allocation_ns": f.worst_ns,
+        "direct_reclaims": f.direct, "throughput_mb_per_s": f.throughput, "runs": f.runs,
+        "failed": f.failed,
+    })
+}
+
+impl Report<'_> {
+    /// The answer in words and tables.
+    pub fn text(&self) -> String {
+        let Self {
+            answer,
+            question,
+            cell,
+            known_gaps,
+        } = *self;
+        let mut out = String::new();
+        let machine = &cell.spec.machine;
+        let chosen = &answer.chosen;
+        let kept = mib(chosen.figures.kept_free);
+        let verdict = if chosen.holds {
+            format!(
+                "With these settings the goals hold, at the price of {kept} kept free (now {}):",
+                mib(answer.own.kept_free)
+            )
+        } else {
+            format!(
+                "The goals hold with the search's seeds, but not under every change of costs and seeds, \
+             at {kept} kept free:"
+            )
+        };
+        let _ = writeln!(out, "{verdict}\n");
+        let modern = sysctl_d::modern(&chosen.setting, machine);
+        for value in values(&chosen.setting, machine).split(' ') {
+            let _ = writeln!(out, "    {}", value.replacen('=', " = ", 1));
+        }
+        if let Some(f) = &chosen.modern {
+            let _ = writeln!(
+                out,
+                "\nLinux takes no explicit watermarks; the nearest that it takes ({}) gives: {}, {} direct \
+             reclaims, {} kept free.",
+                values(&modern, machine),
+                time(f.worst_ns),
+                f.direct,
+                mib(f.kept_free)
+            );
+        }
+        let _ = writeln!(out, "\n{}\n", front_table(answer));
+        let shown = answer.front.len().min(SHOWN);
+        let _ = writeln!(
+            out,
+            "{} settings were tried with {} seeds each; {} of them no other beats in everything{}.\n",
+            answer.tried,
+            question.search_seeds,
+            answer.front.len(),
+            if shown < answer.front.len() {
+                format!(", {shown} are shown, all stand in front.csv")
+            } else {
+                String::new()
+            }
+        );
+        if answer.rungs.len() > 1 || !chosen.holds {
+            out += "Why not less memory:\n\n";
+            for rung in &answer.rungs {
+                if let Some(refused) = &rung.refused {
+                    let _ = writeln!(
+                        out,
+                        "    {:>10}  {}: longest allocation {}, {} direct reclaims{}",
+                        mib(rung.kept_free),
+                        refused.case.name(),
+                        time(refused.figures.worst_ns),
+                        refused.figures.direct,
+                        refused
+                            .figures
+                            .failed
+                            .as_ref()
+                            .map_or(String::new(), |w| format!(", {w}"))
+                    );
+                }
+            }
+            out.push('\n');
+        }
+        let _ = writeln!(out, "{}", margin_table(&chosen.margins, &question.goals));
+        out.push('\n');
+        for line in provenance(cell, question) {
+            let _ = writeln!(out, "{line}");
+        }
+        for line in known_gaps {
+            let _ = writeln!(out, "{line}");
+        }
+        out
+    }
+
+    /// Everything, for programs.
+    pub fn json(&self) -> Value {
+        let Self {
+            answer,
+            question,
+            cell,
+            known_gaps,
+        } = *self;
+        let machine = &cell.spec.machine;
+        let chosen = &answer.chosen;
+        json!({
+            "lowmark": env!("CARGO_PKG_VERSION"),
+            "goals": question.goals.to_string(),
+            "seed": question.seed,
+            "knobs": answer.knobs.iter().map(|k| k.name()).collect::<Vec<_>>(),
+            "settings_tried": answer.tried,
+            "own": figures_json(&answer.own),
+            "chosen": {
+                "setting": chosen.setting, "figures": figures_json(&chosen.figures),
+                "holds": chosen.holds,
+                "modern_setting": sysctl_d::modern(&chosen.setting, machine),
+                "modern_figures": chosen.modern.as_ref().map(figures_json),
+            },
+            "margins": chosen.margins.iter().map(|m| json!({
+                "case": m.case.name(), "figures": figures_json(&m.figures), "holds": m.holds,
+            })).collect::<Vec<_>>(),
+            "rungs": answer.rungs.iter().map(|r| json!({
+                "setting": r.setting, "kept_free_bytes": r.kept_free,
+                "refused": r.refused.as_ref().map(|r| json!({
+                    "case": r.case.name(), "figures": figures_json(&r.figures),
+                })),
+            })).collect::<Vec<_>>(),
+            "front": answer.front.iter().map(|(s, f)| json!({
+                "setting": s, "figures": figures_json(f),
+            })).collect::<Vec<_>>(),
+            "model": provenance(cell, question), "known_gaps": known_gaps,
+        })
+    }
+
+    /// The files of the results folder.
+    pub fn files(&self) -> Vec<File> {
+        let Self {
+            answer,
+            question,
+            cell,
+            known_gaps,
+        } = *self;
+        let chosen = &answer.chosen;
+        let f = &chosen.figures;
+        let mut head = provenance(cell, question);
+        head.push(format!(
+            "There: longest allocation {}, {} direct reclaims, {:.1} MB/s; with the machine's own \
+         settings {}, {} and {:.1} MB/s.",
+            time(f.worst_ns),
+            f.direct,
+            f.throughput,
+            time(answer.own.worst_ns),
+            answer.own.direct,
+            answer.own.throughput
+        ));
+        head.extend(known_gaps.iter().cloned());
+        let json = self.json();
+        let mut front = String::from(
+            "kept_free_bytes,longest_allocation_ns,direct_reclaims,throughput_mb_per_s,min_free_kbytes,\
+         watermark_scale_factor,wmark_low_kbytes,wmark_high_kbytes,dirty_background_bytes,\
+         dirty_bytes,swappiness\n",
+        );
+        for (s, f) in &answer.front {
+            let or_empty = |v: Option<u64>| v.map_or(String::new(), |v| v.to_string());
+            let row = [
+                f.kept_free.to_string(),
+                f.worst_ns.to_string(),
+                f.direct.to_string(),
+                f.throughput.to_string(),
+                or_empty(s.min_free_kbytes),
+                or_empty(s.watermark_scale_factor.map(u64::from)),
+                or_empty(s.wmark_low_kbytes),
+                or_empty(s.wmark_high_kbytes),
+                or_empty(s.dirty_background_bytes),
+                or_empty(s.dirty_bytes),
+                or_empty(s.swappiness.map(u64::from)),
+            ];
+            front += &(row.join(",") + "\n");
+        }
+        vec![
+            File::new(
+                "90-lowmark.conf",
+                sysctl_d::text(&head, &chosen.setting, &cell.spec.machine),
+            ),
+            File::new("tune.txt", self.text()),
+            File::new("results.json", format!("{json:#}\n")),
+            File::new("front.csv", front),
+        ]
+    }
+}
+
+/// What was learned, in words.
+pub fn learned_text(l: &Learned) -> String {
+    let mut t = table(&[
+        "stress phase",
+        "min kB",
+        "low kB",
+        "high kB",
+        "longest allocation",
+        "direct reclaims",
+    ]);
+    for (i, p) in l.phases.iter().enumerate() {
+        let [min, low, high] = p.sums;
+        t.add_row(vec![
+            right(i + 1),
+            right(min),
+            right(low),
+            right(high),
+            right(time(p.worst_ns)),
+            right(p.direct),
+        ]);
+    }
+    let [min, low, high] = l.profile.sums();
+    let verdict = if l.calm {
+        "the last phase had no direct reclaim"
+    } else {
+        "the last phase still had direct reclaim: it is not enough for this load"
+    };
+    format!(
+        "{t}\n\nlearned: min {min}, low {low}, high {high} kB, {} kept free; {verdict}\n",
+        mib(high * 1024)
+    )
+}
+
+/// The same for programs.
+pub fn learned_json(l: &Learned) -> Value {
+    json!({
+        "lowmark": env!("CARGO_PKG_VERSION"),
+        "phases": l.phases.iter().map(|p| json!({
+            "watermarks_kbytes": p.sums, "direct_reclaims": p.direct,
+            "longest_allocation_ns": p.worst_ns,
+        })).collect::<Vec<_>>(),
+        "profile": l.profile, "calm": l.calm,
+    })
+}
+
+/// The results folder of a learning run of `runs` runs a phase.
+pub fn learned_files(l: &Learned, cell: &Cell, runs: u32) -> Vec<File> {
+    let head = vec![
+        predicted(cell),
+        format!(
+            "Learned from {} stress phases of {runs} runs each{}.",
+            l.phases.len(),
+            if l.calm {
+                ""
+            } else {
+                ", the last still with direct reclaim"
+            }
+        ),
+    ];
+    let profile = toml::to_string(&l.profile).unwrap_or_default();
+    let [min, low, high] = l.profile.sums();
+    let setting = Setting {
+        min_free_kbytes: Some(min),
+        wmark_low_kbytes: Some(low),
+        wmark_high_kbytes: Some(high),
+        ..Setting::default()
+    };
+    vec![
+        File::new(
+            "watermarks.toml",
+            format!("# {}\n# {}\n{profile}", head[0], head[1]),
+        ),
+        File::new(
+            "90-lowmark.conf",
+            sysctl_d::text(&head, &setting, &cell.spec.machine),
+        ),
+        File::new("tune.txt", learned_text(l)),
+        File::new("results.json", format!("{:#}\n", learned_json(l))),
+    ]
+}

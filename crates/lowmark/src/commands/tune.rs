@@ -1,0 +1,171 @@
+//! `lowmark tune`.
+
+use crate::cli::Tune;
+use crate::failure::Failure;
+use crate::text;
+use lab::diagnostic::Diagnostic;
+use lab::experiment::{Overrides, TraceRun, load_profile};
+use lab::model::Experiment;
+use lab::output;
+use lab::tune::gaps::known_gaps;
+use lab::tune::goals::Goals;
+use lab::tune::learn::with_profile;
+use lab::tune::space::Form;
+use lab::tune::text::Report;
+use lab::tune::trial::{TrialOptions, Trials};
+use lab::tune::{NoAnswer, Question, tune};
+use std::path::{Path, PathBuf};
+
+/// Searches settings that meet the goals, tries a profile against them, or learns one.
+pub fn run(args: &Tune) -> Result<(), Failure> {
+    let input = |d: Diagnostic| Failure::Input(d.into());
+    let goals = Goals {
+        alloc_latency_ns: args.alloc_latency,
+        direct_reclaim: args.direct_reclaim,
+        max_free: args.max_free,
+        throughput: args.throughput,
+    };
+    if goals.is_empty() && !args.learn {
+        return Err(input(Diagnostic::placeless(
+            "no goal is given",
+            "accepted: at least one of --alloc-latency, --direct-reclaim, --max-free, --throughput; or --learn",
+        )));
+    }
+    let mut experiment = experiment(args).map_err(input)?;
+    if experiment.cells.len() != 1 {
+        let (cells, axes) = (experiment.cells.len(), experiment.axes.join(", "));
+        return Err(input(Diagnostic::placeless(
+            format!("{cells} cells; settings are for one (varying: {axes})"),
+            "accepted: an experiment of one cell; `--set policy='\"linux-3.1\"'` and the like choose one",
+        )));
+    }
+    let dir = args
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("results").join(format!("tune-{}", experiment.name)));
+    output::check_target(&dir)?;
+    let options = TrialOptions {
+        jobs: super::run::jobs(args.jobs),
+        progress: true,
+        stop: crate::interrupt::flag(),
+    };
+    if args.learn {
+        return learn(args, &experiment, options, &dir);
+    }
+    let mut question = Question {
+        goals,
+        knobs: args.knobs.clone(),
+        form: match args.form.as_str() {
+            "explicit" => Form::Explicit,
+            _ => Form::ScaleFactor,
+        },
+        budget: args.budget.get(),
+        search_seeds: args.search_seeds.get(),
+        seeds: args.seeds.get(),
+        seed: args.seed,
+    };
+    if let Some(file) = &args.profile {
+        let cell = &mut experiment.cells[0];
+        let profile = load_profile(file, &cell.spec.machine).map_err(input)?;
+        *cell = with_profile(cell, &profile);
+        question.knobs.clear();
+    }
+    let answer = tune(&experiment, &question, options.clone(), &sim::run).map_err(failure)?;
+    let gaps = known_gaps(&options, &sim::run).map_err(|e| failure(e.into()))?;
+    let cell = &experiment.cells[0];
+    let report = Report {
+        answer: &answer,
+        question: &question,
+        cell,
+        known_gaps: &gaps,
+    };
+    output::write_files(&dir, &report.files())?;
+    if args.json {
+        text::print_json(&report.json())?;
+    } else {
+        text::print(&report.text())?;
+    }
+    say_where(&dir);
+    Ok(())
+}
+
+fn say_where(dir: &Path) {
+    let file = dir.join("90-lowmark.conf");
+    eprintln!(
+        "the settings as a file for /etc/sysctl.d: {}",
+        file.display()
+    );
+}
+
+fn learn(
+    args: &Tune,
+    experiment: &Experiment,
+    options: TrialOptions,
+    dir: &Path,
+) -> Result<(), Failure> {
+    let runs = args.search_seeds.get();
+    let trials = Trials::new(experiment, runs, options, &sim::run);
+    let learned = lab::tune::learn::learn(&trials, runs).map_err(|e| failure(e.into()))?;
+    let cell = &experiment.cells[0];
+    let files = lab::tune::text::learned_files(&learned, cell, runs);
+    output::write_files(dir, &files)?;
+    if args.json {
+        text::print_json(&lab::tune::text::learned_json(&learned))?;
+    } else {
+        text::print(&lab::tune::text::learned_text(&learned))?;
+    }
+    eprintln!(
+        "the profile for --profile: {}",
+        dir.join("watermarks.toml").display()
+    );
+    say_where(dir);
+    Ok(())
+}
+
+fn failure(why: NoAnswer) -> Failure {
+    match why {
+        NoAnswer::Interrupted => {
+            Failure::Stopped("interrupted: there is no answer yet, and nothing was written".into())
+        }
+        NoAnswer::Impossible { reason, nearest } => {
+            Failure::Input(Diagnostic::placeless(reason, nearest).into())
+        }
+    }
+}
+
+fn experiment(args: &Tune) -> Result<Experiment, Diagnostic> {
+    let overrides = Overrides {
+        set: args.set.iter().map(|(k, v)| format!("{k}={v}")).collect(),
+        ..Overrides::default()
+    };
+    if let Some(file) = &args.experiment {
+        return lab::experiment::load(file, &overrides);
+    }
+    let machine = args.machine.clone().unwrap_or_default();
+    if let Some(trace) = &args.trace {
+        let trace = TraceRun {
+            trace: trace.clone(),
+            machine,
+            policies: vec![args.policy.clone()],
+            filesystem: args.filesystem.clone(),
+            timing: None,
+            lenient: false,
+            format: None,
+            unit: None,
+        };
+        return trace.experiment(&overrides);
+    }
+    let Some(workload) = &args.workload else {
+        return Err(Diagnostic::placeless(
+            "no workload is given",
+            "accepted: --workload with a command line, or --trace with a trace",
+        ));
+    };
+    lab::experiment::of_command(
+        &machine,
+        workload,
+        &args.filesystem,
+        &args.policy,
+        &overrides,
+    )
+}
