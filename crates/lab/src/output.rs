@@ -8,12 +8,14 @@ mod iterations;
 mod json;
 mod latency;
 mod series;
+mod slowest;
 mod summary;
 #[cfg(test)]
 mod tests;
 
 pub use folder::{OutputError, check_target, write, write_files};
 pub use json::to_json;
+pub(crate) use slowest::{sentence, slowest};
 
 use crate::model::{Cell, Outcomes};
 use sim::RunResult;
@@ -51,13 +53,14 @@ pub trait Format {
 }
 
 /// The formats of every results folder.
-fn formats() -> [&'static dyn Format; 8] {
+fn formats() -> [&'static dyn Format; 9] {
     [
         &json::ResultsJson,
         &iterations::IterationsCsv,
         &summary::SummaryCsv,
         &series::SeriesCsv,
         &latency::AllocLatencyCsv,
+        &slowest::AllocLatencyText,
         &crate::rows::RowsCsv,
         &crate::rows::RowsJson,
         &crate::rows::TasksCsv,

@@ -223,6 +223,7 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
             .map(|r| r.series.clone())
             .unwrap_or_default(),
         latency: Latency::merged(finished.iter().map(|r| &r.alloc_latency)),
+        slowest: slow(results),
         figures,
         rows: row_values(cell, groups),
         time: class_times(results),
@@ -232,4 +233,35 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
             .flat_map(|r| r.notes.iter().cloned())
             .collect(),
     }
+}
+
+/// The slowest allocations of a cell.
+fn slow(results: &[Option<sim::RunResult>]) -> Vec<crate::report::Slow> {
+    let runs = (0u32..)
+        .zip(results)
+        .filter_map(|(i, r)| Some((i, r.as_ref()?)));
+    crate::output::slowest(runs)
+        .into_iter()
+        .map(|(iteration, s)| {
+            let parts = s.time.parts().into_iter().filter(|p| p.1 > 0);
+            let time: Vec<String> = parts
+                .map(|(name, ns)| format!("{name} {:.1}", ns as f64 / 1000.0))
+                .collect();
+            let step = |t: &sim::slowest::Step| (t.at_ns, crate::output::sentence(t));
+            crate::report::Slow {
+                ns: s.ns,
+                what: format!(
+                    "{}, order {}, task {}, iteration {iteration} at {:.6} s, free pages {} to {}; time in us: {}",
+                    s.class,
+                    s.order,
+                    s.task,
+                    s.start_ns as f64 / 1e9,
+                    s.free[0],
+                    s.free[1],
+                    time.join(", ")
+                ),
+                timeline: s.timeline.iter().map(step).collect(),
+            }
+        })
+        .collect()
 }

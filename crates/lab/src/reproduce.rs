@@ -212,7 +212,9 @@ pub fn measure(row: &Row, outcomes: &[Outcomes]) -> Result<f64, String> {
         .ok_or("no experiment has this machine, workload, filesystem and policy")?;
     // A row of the report blocks has the statistics over a program's loops in its name; over
     // iterations it is a mean.
-    if crate::rows::definition::row(&row.metric).is_some() {
+    // What the program itself says goes before a row of that name.
+    let said = metric(results, &row.metric);
+    if said.is_empty() && crate::rows::definition::row(&row.metric).is_some() {
         let values = crate::rows::values(results, &row.metric)?;
         return stats::summary(&values)
             .map(|s| s.mean)

@@ -270,6 +270,7 @@ impl<W: World> Mm<W> {
                     pages_scanned: bytemuck::Zeroable::zeroed(),
                     recent_scanned: bytemuck::Zeroable::zeroed(),
                     recent_rotated: bytemuck::Zeroable::zeroed(),
+                    saved_scan: bytemuck::Zeroable::zeroed(),
                     nr_free: bytemuck::Zeroable::zeroed(),
                     lock: W::Lock::default(),
                     lru_lock: W::Lock::default(),

@@ -120,6 +120,18 @@ pub enum KswapdSlab {
     EveryZone,
 }
 
+/// What kswapd scans of a list so short that its share at a priority is less than a batch (linux
+/// mm/vmscan.c, `get_scan_count`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SmallScan {
+    /// linux-3.0: a batch of every list whose share is 0, if all of the zone's are that small.
+    Force,
+    /// linux-2.6.37 (`nr_scan_try_batch`): nothing until the shares of several calls, by anybody, make
+    /// a batch. A small zone such as DMA is left alone at the first priorities.
+    Save,
+}
+
 /// Which watermark tests add up the per-CPU differences of the free count (reference 01 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -230,6 +242,8 @@ pub struct Policy {
     pub balance_gap: BalanceGap,
     /// For which zones kswapd calls the shrinkers (2.6.37 or later form).
     pub kswapd_slab: KswapdSlab,
+    /// What kswapd scans of short lists (2.6.37 or 3.0 form).
+    pub small_scan: SmallScan,
     /// Which watermark tests take a snapshot (2.6.37 or later form).
     pub free_snapshot: FreeSnapshot,
     /// linux-3.0's slip of two pages in the watermark test (reference 01 §7); 2.6.37 has none.
@@ -265,6 +279,7 @@ impl Policy {
             wakeup_trace: WakeupTrace::Asleep,
             balance_gap: BalanceGap::OnePercent,
             kswapd_slab: KswapdSlab::ShrunkZones,
+            small_scan: SmallScan::Force,
             free_snapshot: FreeSnapshot::Kswapd,
             watermark_slip: true,
             order_balance_percent: 25,
@@ -282,6 +297,7 @@ impl Policy {
             wakeup_trace: WakeupTrace::Always,
             balance_gap: BalanceGap::EightTimesHigh,
             kswapd_slab: KswapdSlab::EveryZone,
+            small_scan: SmallScan::Save,
             free_snapshot: FreeSnapshot::WhileAwake,
             watermark_slip: false,
             order_balance_percent: 100,

@@ -4,7 +4,7 @@
 use crate::alloc::Gfp;
 use crate::frame::{Page, flag};
 use crate::lru::Lru;
-use crate::policy::{ReclaimThrottle, ReclaimWriteback};
+use crate::policy::{ReclaimThrottle, ReclaimWriteback, SmallScan};
 use crate::task::{PF_KSWAPD, PF_SWAPWRITE};
 use crate::trace::{Event, IsolateMode, TrackPath};
 use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
@@ -150,7 +150,8 @@ impl<W: World> Mm<W> {
         let anon = self.size_of_type(z, false);
         let file = self.size_of_type(z, true);
         let swap = sc.may_swap && self.free_swap() > 0;
-        let force = sc.kswapd && (anon + file) >> sc.priority < SWAP_CLUSTER_MAX;
+        let save = self.policy.small_scan == SmallScan::Save;
+        let force = !save && sc.kswapd && (anon + file) >> sc.priority < SWAP_CLUSTER_MAX;
         let free = self.stat.zone(z, ZoneStat::NrFreePages);
         let (fraction, denominator) = if !swap {
             ([0, 1], 1)
@@ -176,6 +177,14 @@ impl<W: World> Mm<W> {
             let size = self.lru_size(z, lru);
             if sc.priority == 0 && swap {
                 return size;
+            }
+            if save {
+                let share = (size >> sc.priority) * fraction[t] / denominator;
+                let saved = &zone.saved_scan[lru as usize];
+                let n = u64::from(saved.get()) + share;
+                let batch = n >= SWAP_CLUSTER_MAX;
+                saved.set(if batch { 0 } else { n as u32 });
+                return if batch { n } else { 0 };
             }
             let n = (size >> sc.priority) * fraction[t] / denominator;
             if n == 0 && force && (lru.is_file() || swap) {

@@ -90,6 +90,8 @@ pub struct Zone<W: World> {
     pub(crate) pages_scanned: W::U64,
     pub(crate) recent_scanned: [W::U64; 2],
     pub(crate) recent_rotated: [W::U64; 2],
+    /// Shares of a scan that were too small to begin with (`small_scan = "save"`), by list.
+    pub(crate) saved_scan: [W::U32; crate::lru::LRU_LISTS],
     pub(crate) nr_free: [W::U32; crate::buddy::ORDERS],
     /// Buddy lists.
     pub(crate) lock: W::Lock,

@@ -125,6 +125,9 @@ impl Stream {
     /// # Errors
     /// The host's first.
     pub async fn run<H: Host>(&self, host: &H) -> HostResult<Report> {
+        // As time(1) has it: of the whole program.
+        let before = host.usage()?;
+        let began = host.now();
         let path = format!("mapped-file-stream.{}", self.nth);
         let fd = host.open(&path, OpenFlags::EMPTY_FILE).await?;
         host.unlink(&path).await?;
@@ -132,8 +135,6 @@ impl Stream {
         let map = host
             .map(Map::Shared(fd), self.bytes, Advice::Random)
             .await?;
-        let before = host.usage()?;
-        let began = host.now();
         let pages = self.bytes / PAGE;
         let load = Word {
             expect: None,
@@ -145,10 +146,10 @@ impl Stream {
             host.touch(map, at, n, load).await?;
             at += n;
         }
-        let real = host.now().saturating_sub(began);
-        let after = host.usage()?;
         host.unmap(map).await?;
         host.close(fd).await?;
+        let real = host.now().saturating_sub(began);
+        let after = host.usage()?;
         let count = |now: u64, then: u64| (now - then) as f64;
         let ms = |now: u64, then: u64| (now - then) as f64 / MS;
         Ok(Report {

@@ -66,6 +66,8 @@ fn cell_json<'a>(
             reclaim: &r.reclaim,
             tasks: &r.tasks,
             alloc_latency: paths(r),
+            slowest_allocations: &r.alloc_latency.slowest,
+            watermarks: &r.watermarks,
             tracker: r.tracker.as_ref(),
             simulated_ns: r.sim_ns,
             notes: &r.notes,
@@ -137,6 +139,10 @@ struct Iteration<'a> {
     /// Where the tasks' time went, in nanoseconds.
     tasks: &'a [TaskTime],
     alloc_latency: Vec<PathLatency>,
+    /// The ten slowest of those that left the fast path.
+    slowest_allocations: &'a [sim::slowest::SlowAlloc],
+    /// The watermarks to start with next time, in kB.
+    watermarks: &'a mm::policy::WatermarkProfile,
     #[serde(skip_serializing_if = "Option::is_none")]
     tracker: Option<&'a TrackerReport>,
     simulated_ns: u64,

@@ -16,6 +16,8 @@ pub struct Latency {
     pub count: u64,
     /// Median in nanoseconds.
     pub p50: u64,
+    /// 90th percentile in nanoseconds.
+    pub p90: u64,
     /// 99th percentile in nanoseconds.
     pub p99: u64,
     /// 99.9th percentile in nanoseconds.
@@ -42,6 +44,7 @@ impl Latency {
             path: path.into(),
             count: h.len(),
             p50: h.value_at_quantile(0.5),
+            p90: h.value_at_quantile(0.9),
             p99: h.value_at_quantile(0.99),
             p999: h.value_at_quantile(0.999),
             max: h.max(),

@@ -64,6 +64,8 @@ pub struct Cell {
     pub series: Series,
     /// Allocation latency by path, over all iterations ([`Latency::merged`]).
     pub latency: Vec<Latency>,
+    /// The slowest allocations, slowest first.
+    pub slowest: Vec<Slow>,
     /// Counters and the workload's own metrics. What the engine does not produce is absent.
     pub figures: Vec<Figure>,
     /// The rows of mm reports, block by block; cells of equal axes have the same ones.
@@ -74,6 +76,17 @@ pub struct Cell {
     pub tracker: Option<TrackerReport>,
     /// What a reader must know about this cell.
     pub notes: Vec<String>,
+}
+
+/// One of the slowest allocations, ready to be shown.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
+pub struct Slow {
+    /// How long it took, in nanoseconds.
+    pub ns: u64,
+    /// What it did, when, and where its time went.
+    pub what: String,
+    /// Nanoseconds from its beginning, and what somebody did then.
+    pub timeline: Vec<(i64, String)>,
 }
 
 /// A row of one policy, ready to be shown.

@@ -208,6 +208,7 @@ function latencySection(into, cells) {
     { title: "Slower than", small: "share of the path", label: "Share of allocations slower than a time", height: 150, tag: "p99" },
     linesOf(slowerLine));
   box.append(latencyTable(cells));
+  if (cells.some((c) => c.slowest.length)) box.append(slowestList(cells));
   return x;
 }
 

@@ -22,15 +22,30 @@ function latencyTable(cells) {
     for (const cell of cells) {
       const l = cell.latency.find((x) => x.path === path);
       const all = cell.latency.find((x) => x.path === "all") || l;
-      const figures = !l ? ["not recorded", "", "", "", "", ""]
-        : l.count === 0 ? ["0", "–", "–", "–", "–", "–"]
-        : [plain(l.count), (100 * l.count / all.count).toPrecision(3) + " %", ...[l.p50, l.p99, l.p999, l.max].map(duration)];
+      const figures = !l ? ["not recorded", "", "", "", "", "", ""]
+        : l.count === 0 ? ["0", "–", "–", "–", "–", "–", "–"]
+        : [plain(l.count), (100 * l.count / all.count).toPrecision(3) + " %", ...[l.p50, l.p90, l.p99, l.p999, l.max].map(duration)];
       rows.push([first ? make("b", {}, path) : "", cell.policy, ...figures]);
       first = false;
     }
   }
   return dataTable("Allocation latency percentiles",
-    ["path", "policy", "allocations", "share", "p50", "p99", "p99.9", "max"], rows, (i) => i > 1);
+    ["path", "policy", "allocations", "share", "p50", "p90", "p99", "p99.9", "max"], rows, (i) => i > 1);
+}
+
+/** The slowest allocations; each opens to what the machine was doing meanwhile. */
+function slowestList(cells) {
+  const box = make("div", { class: "slowest" });
+  for (const cell of cells.filter((c) => c.slowest.length)) {
+    box.append(make("p", {}, make("b", {}, cell.policy), ": the slowest allocations; open one for its timeline"));
+    for (const s of cell.slowest) {
+      const rows = s.timeline.map(([at, what]) => [(at < 0 ? "−" : "+") + duration(Math.abs(at)), what]);
+      box.append(make("details", {},
+        make("summary", {}, duration(s.ns) + "  " + s.what),
+        dataTable("Timeline of an allocation", ["from its beginning", "what happened"], rows, (i) => i === 0)));
+    }
+  }
+  return box;
 }
 
 /** What the page tracker counted. */

@@ -1,0 +1,133 @@
+//! `alloc_latency.txt`: allocation latency for reading, and the slowest allocations with what the
+//! machine was doing meanwhile.
+
+use super::{File, Format, finished};
+use crate::model::Outcomes;
+use crate::report::Latency;
+use sim::RunResult;
+use sim::slowest::{Did, SLOWEST, SlowAlloc, Step};
+use std::fmt::Write as _;
+
+/// One text for the whole experiment, cell by cell.
+pub struct AllocLatencyText;
+
+/// The slowest allocations over all iterations of a cell with the iteration of each, slowest first.
+pub fn slowest<'a>(
+    iterations: impl IntoIterator<Item = (u32, &'a RunResult)>,
+) -> Vec<(u32, &'a SlowAlloc)> {
+    let of = |(i, r): (u32, &'a RunResult)| r.alloc_latency.slowest.iter().map(move |s| (i, s));
+    let mut all: Vec<_> = iterations.into_iter().flat_map(of).collect();
+    // Stable: equal ones stay in the order of iterations.
+    all.sort_by_key(|(_, s)| std::cmp::Reverse(s.ns));
+    all.truncate(SLOWEST);
+    all
+}
+
+/// Nanoseconds as microseconds.
+fn us(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1000.0)
+}
+
+/// A step as a sentence.
+pub fn sentence(s: &Step) -> String {
+    let who = match s.actor {
+        sim::slowest::Actor::Allocator => format!("task {}", s.task),
+        sim::slowest::Actor::Kswapd => "kswapd".into(),
+        sim::slowest::Actor::Flusher => "flusher".into(),
+        sim::slowest::Actor::Disk => "disk".into(),
+    };
+    let [a, b] = s.amounts;
+    let did = match s.did {
+        Did::WakesKswapd => "wakes kswapd".into(),
+        Did::StartsRun => "starts a run".into(),
+        Did::Sleeps => "sleeps".into(),
+        Did::EntersReclaim => "enters direct reclaim".into(),
+        Did::LeavesReclaim => format!("leaves direct reclaim with {a} pages"),
+        Did::Shrinks => format!("scans {a} pages and frees {b}"),
+        Did::Waited => format!("has waited {a} us for congestion to end"),
+        Did::StartsWriteback => "begins to write back".into(),
+        Did::Writes => format!("has written {a} pages"),
+        Did::Completes => format!("completes {a} kB and holds {b} requests"),
+    };
+    format!("{who} {did}")
+}
+
+/// One of the slowest, with its timeline.
+fn tell(out: &mut String, iteration: u32, s: &SlowAlloc) {
+    let _ = writeln!(
+        out,
+        "  {:>10} us  {}, order {}, task {}, iteration {iteration} at {:.6} s; free pages {} -> {}",
+        us(s.ns),
+        s.class,
+        s.order,
+        s.task,
+        s.start_ns as f64 / 1e9,
+        s.free[0],
+        s.free[1],
+    );
+    let parts: Vec<String> = s
+        .time
+        .parts()
+        .iter()
+        .filter(|p| p.1 > 0)
+        .map(|(name, ns)| format!("{name} {}", us(*ns)))
+        .collect();
+    let _ = writeln!(out, "                 its time (us): {}", parts.join(", "));
+    for step in &s.timeline {
+        let at = step.at_ns as f64 / 1000.0;
+        let _ = writeln!(out, "      {at:>+12.1}  {}", sentence(step));
+    }
+    if s.left_out > 0 {
+        let _ = writeln!(out, "      … {} events left out", s.left_out);
+    }
+}
+
+impl Format for AllocLatencyText {
+    fn files(
+        &self,
+        outcomes: &Outcomes,
+        emit: &mut dyn FnMut(File) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let mut out = String::from(
+            "Page allocations by what they did; one that left the fast path is named by what took \
+             most of its time. Microseconds.\n",
+        );
+        for (at, cell) in outcomes.experiment.cells.iter().enumerate() {
+            let runs = || {
+                let own = finished(outcomes).filter(|(c, ..)| std::ptr::eq(*c, cell));
+                own.map(|(_, i, r)| (i, r))
+            };
+            let _ = writeln!(out, "\n{}. {}", at + 1, cell.key());
+            let _ = writeln!(
+                out,
+                "  {:<15}{:>12}{:>10}{:>10}{:>10}{:>10}{:>12}",
+                "path", "allocations", "p50", "p90", "p99", "p99.9", "max"
+            );
+            for l in Latency::merged(runs().map(|(_, r)| &r.alloc_latency)) {
+                let _ = writeln!(
+                    out,
+                    "  {:<15}{:>12}{:>10}{:>10}{:>10}{:>10}{:>12}",
+                    l.path,
+                    l.count,
+                    us(l.p50),
+                    us(l.p90),
+                    us(l.p99),
+                    us(l.p999),
+                    us(l.max)
+                );
+            }
+            let worst = slowest(runs());
+            if !worst.is_empty() {
+                let _ = writeln!(
+                    out,
+                    "\n  The slowest, with the last thing that each did before it and what they did \
+                     meanwhile (us from its beginning):"
+                );
+            }
+            for (iteration, s) in worst {
+                tell(&mut out, iteration, s);
+            }
+        }
+        emit(File::new("alloc_latency.txt", out.into_bytes()))
+    }
+}
