@@ -38,7 +38,8 @@ pub struct AutoWatermarks {
     /// A task enters direct reclaim: its zones that are below min are raised, to twice what they had
     /// above their default and at least by one step.
     pub raise_on_direct_reclaim: bool,
-    /// kswapd leaves a zone unbalanced at `trouble_priority` or below: the zone is raised by a step.
+    /// kswapd leaves a zone unbalanced at `trouble_priority` or below, in a run that has freed less than
+    /// half of the pages it scanned: the zone is raised by a step.
     pub raise_on_trouble: bool,
     /// The scan priority for that (0..=12).
     pub trouble_priority: u8,
@@ -111,7 +112,7 @@ pub(crate) struct ZoneAuto<W: World> {
     peak: W::U32,
     peak_min: W::U32,
     peak_floor: W::U32,
-    /// The largest floor so far, and the largest `extra_min`: what a profile keeps.
+    /// The largest `extra` and `extra_min` so far: what a profile keeps.
     learned: W::U32,
     learned_min: W::U32,
     /// When the last raise took place, and how many parts of its decay have passed.
@@ -221,12 +222,12 @@ impl<W: World> Mm<W> {
             let room = a.room(Mark::Low, rules.cap);
             let extra = extra.saturating_add(more).min(room);
             a.extra.set(extra);
+            a.learned.set(a.learned.get().max(extra));
             if taught {
                 let kept = u64::from(extra) * u64::from(rules.remember_percent) / 100;
                 let floor = a.floor.get().max(kept as u32);
                 a.floor.set(floor);
                 a.peak_floor.set(floor);
-                a.learned.set(a.learned.get().max(floor));
                 a.taught_at.set(now.max(1));
                 a.floor_parts.set(0);
             }
@@ -277,10 +278,15 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// kswapd has left a zone unbalanced at this priority.
-    pub(crate) fn kswapd_has_trouble(&self, z: usize, priority: u8) {
+    /// kswapd has left a zone unbalanced, after so many pages scanned in the run. On small zones low
+    /// priorities are no trouble by themselves: a pass frees all it scans, but that is little.
+    pub(crate) fn kswapd_has_trouble(&self, z: usize, sc: &ScanControl, scanned: u64) {
         let rules = &self.policy.auto;
-        if !self.auto.is_empty() && rules.raise_on_trouble && priority <= rules.trouble_priority {
+        if !self.auto.is_empty()
+            && rules.raise_on_trouble
+            && sc.priority <= rules.trouble_priority
+            && 2 * sc.nr_reclaimed < scanned
+        {
             self.raise(z, false);
         }
     }
@@ -413,9 +419,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The watermarks to start with next time: under `auto` the defaults with the largest floors
-    /// that direct reclaim has taught and the largest minimum that failures have; otherwise those in
-    /// force.
+    /// The watermarks to start with next time: under `auto` the highest that anything has raised them
+    /// to; otherwise those in force.
     pub fn learned_watermarks(&self, machine: &str) -> WatermarkProfile {
         let zones = (0..self.zones.len()).map(|z| {
             let zone = &self.zones[z];

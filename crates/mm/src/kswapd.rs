@@ -255,7 +255,7 @@ impl<W: World> Mm<W> {
                 let high = zone.mark(Mark::High);
                 if !self.watermark_ok_safe(z, sc.order, high, end_zone) {
                     all_ok = false;
-                    self.kswapd_has_trouble(z, priority);
+                    self.kswapd_has_trouble(z, sc, total_scanned);
                     if !self.watermark_ok_safe(z, sc.order, zone.mark(Mark::Min), end_zone) {
                         under_min = true;
                     }

@@ -113,8 +113,8 @@ pub struct RunResult {
     pub series: Series,
     /// Latency of every page allocation of the workload's tasks.
     pub alloc_latency: AllocLatency,
-    /// The watermarks that the run would start with next time: under `watermarks = "auto"` the
-    /// defaults with what direct reclaim and failed allocations have taught, otherwise those in force.
+    /// The watermarks to start with next time: under `watermarks = "auto"` the highest that anything
+    /// raised them to, otherwise those in force.
     pub watermarks: mm::policy::WatermarkProfile,
     /// The page tracker's report, when it was on.
     pub tracker: Option<TrackerReport>,

@@ -180,7 +180,6 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::command::parse;
 
     #[test]

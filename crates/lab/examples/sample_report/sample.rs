@@ -175,6 +175,7 @@ fn cell(case: &Case, side: usize, seconds: Vec<f64>, noise: &mut Noise) -> Cell 
         outcomes: vec![Outcome::Completed; ITERATIONS],
         series: series(seconds[0], limited, slow, noise),
         latency: latency(limited, slow),
+        slowest: Vec::new(),
         rows: rows(&seconds, case, limited),
         time: time(seconds[0], limited),
         figures: figures(seconds, case.written[side], limited, noise),
@@ -332,6 +333,7 @@ fn latency(limited: bool, slow: bool) -> Vec<Latency> {
         35_400
     };
     let iteration = AllocLatency {
+        slowest: Vec::new(),
         paths: vec![
             ("fast", path(2_610_000, 210.0, 0.12, 0.7)),
             ("kswapd-woken", path(48_200, 1_900.0, 0.2, 1.2)),

@@ -19,6 +19,8 @@ pub struct Variant {
 fn is_list(key: &str, of: &str) -> bool {
     match key {
         "node" | "zones" | "faults" | "lowmem_reserve_ratio" => true,
+        // A profile's zones; a zone's own `zone` is its type.
+        "zone" => of != "zones" && of != "zone",
         // A machine's `cpus` is a number, a node's are a list.
         "cpus" => of == "node",
         _ => false,

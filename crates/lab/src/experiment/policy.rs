@@ -17,12 +17,17 @@ pub struct Named {
     pub policy: Policy,
     /// `[policies.NAME.sysctl]`: stands above the machine's.
     sysctl: Option<Node>,
+    /// Where it stands; a preset stands nowhere.
+    at: Option<Node>,
 }
 
 impl Named {
     fn preset(policy: Policy) -> Self {
-        let sysctl = None;
-        Self { policy, sysctl }
+        Self {
+            policy,
+            sysctl: None,
+            at: None,
+        }
     }
 
     /// The machine with this policy's sysctls laid over its own. As where they are written on a
@@ -32,6 +37,7 @@ impl Named {
     /// # Errors
     /// Sysctls that can't be on this machine.
     pub fn on(&self, machine: &Machine) -> Result<Machine, Diagnostic> {
+        self.profile_fits(machine)?;
         let Some(over) = &self.sysctl else {
             return Ok(machine.clone());
         };
@@ -62,6 +68,55 @@ impl Named {
         range::sysctl(&machine, &[], &at)?;
         Ok(machine)
     }
+}
+
+impl Named {
+    /// Complains about a profile that is not of this machine.
+    fn profile_fits(&self, machine: &Machine) -> Result<(), Diagnostic> {
+        let (Some(profile), Some(at)) = (&self.policy.profile, &self.at) else {
+            return Ok(());
+        };
+        let zones = sim::run::engine_config(machine).zones;
+        profile.fault(&zones).map_or(Ok(()), |fault| {
+            Err(Diagnostic::at(
+                &at.nearest(&["profile"]).place,
+                format!("`policies.{}.profile`: {fault}", self.policy.name),
+                format!(
+                    "accepted: the profile of a run on machine `{}`",
+                    machine.name
+                ),
+            ))
+        })
+    }
+}
+
+/// Says no to numbers of a policy that can't be.
+fn ranges(policy: &Policy, laid: &Node, path: &str) -> Result<(), Diagnostic> {
+    let at = At { node: laid, path };
+    let auto = &policy.auto;
+    let number = |key: &'static str, value: u32, least: u64, most: u64| {
+        at.range(&["auto", key], value.into(), least, most)
+    };
+    number("trouble_priority", auto.trouble_priority.into(), 0, 12)?;
+    number("quiet_events", auto.quiet_events, 1, 1_000_000)?;
+    number("step_percent", auto.step_percent, 1, 10_000)?;
+    number("lower_percent", auto.lower_percent, 1, 100)?;
+    number("cap", auto.cap, 1, 64)?;
+    number("remember_percent", auto.remember_percent, 0, 100)?;
+    at.range(
+        &["order_balance_percent"],
+        policy.order_balance_percent.into(),
+        1,
+        100,
+    )?;
+    if policy.watermarks == mm::policy::Watermarks::Learned && policy.profile.is_none() {
+        return Err(Diagnostic::at(
+            &laid.nearest(&["watermarks"]).place,
+            format!("`{path}.watermarks`: there is no profile that they were learned from"),
+            "accepted: `profile` beside it, the `watermarks` of a run's results",
+        ));
+    }
+    Ok(())
 }
 
 /// The policies that a name stands for: one, or several if its table holds lists. A policy of a
@@ -229,6 +284,7 @@ fn policy(
             "accepted: a scan priority from 0 to 12",
         ));
     }
+    ranges(&policy, &laid, path)?;
     let prefix = format!("{path}.");
     let chosen: Vec<String> = variant
         .choices
@@ -241,7 +297,8 @@ fn policy(
         policy.named(&format!("{name}[{}]", chosen.join(",")))
     };
     let sysctl = base_of.sysctl;
-    Ok(Named { policy, sysctl })
+    let at = Some(laid);
+    Ok(Named { policy, sysctl, at })
 }
 
 fn unknown(what: &str, name: &str, at: &Node, known: &[&str]) -> Diagnostic {

@@ -409,6 +409,21 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
             "sysctl = { wmark_low_kbytes = 4000, wmark_high_kbytes = 3000 }",
         ),
         (
+            "a cap of nothing",
+            "dirty_limits = \"per-zone\"",
+            "watermarks = \"auto\"\nauto = { cap = 0 }",
+        ),
+        (
+            "learned from nothing",
+            "dirty_limits = \"per-zone\"",
+            "watermarks = \"learned\"",
+        ),
+        (
+            "a profile of another machine",
+            "dirty_limits = \"per-zone\"",
+            "watermarks = \"learned\"\nprofile.zone = [{ zone = \"DMA32\", min_kbytes = 1, low_kbytes = 2, high_kbytes = 3 }]",
+        ),
+        (
             "policy named like a preset",
             "[policies.limits]",
             "[policies.limits]\nbase = \"linux-3.1\"\n[policies.\"linux-3.0\"]",

@@ -39,6 +39,14 @@ fn cell(filesystem: &str, policy: &str, baseline: bool) -> Cell {
             max: 301,
             buckets: vec![(207, 2), (303, 1)],
         }],
+        slowest: vec![Slow {
+            ns: 301,
+            what: "kswapd-woken".into(),
+            timeline: vec![
+                (-5, "kswapd sleeps".into()),
+                (7, "disk completes 4 kB".into()),
+            ],
+        }],
         rows: vec![RowValue {
             block: "MMTests Statistics: vmstat".into(),
             label: "Swap Outs".into(),
@@ -192,6 +200,8 @@ fn hostile_text_stays_text() {
         c.series.columns[0].name = hostile();
         c.series.columns[0].scope = hostile();
         c.latency[0].path = hostile();
+        c.slowest[0].what = hostile();
+        c.slowest[0].timeline[0].1 = hostile();
         c.rows[0].label = hostile();
         c.rows[0].formula = hostile();
         c.time[0].class = hostile();
