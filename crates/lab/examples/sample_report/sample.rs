@@ -333,7 +333,6 @@ fn latency(limited: bool, slow: bool) -> Vec<Latency> {
         35_400
     };
     let iteration = AllocLatency {
-        slowest: Vec::new(),
         paths: vec![
             ("fast", path(2_610_000, 210.0, 0.12, 0.7)),
             ("kswapd-woken", path(48_200, 1_900.0, 0.2, 1.2)),
