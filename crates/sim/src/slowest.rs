@@ -297,7 +297,10 @@ impl Slowest {
                 };
                 let mut before: Vec<Step> = r.begun.last.iter().flatten().map(step).collect();
                 before.sort_by_key(|s| s.at_ns);
-                before.extend(r.entries.iter().flatten().map(step));
+                // CPUs execute up to a quantum ahead of each other.
+                let mut meanwhile: Vec<Step> = r.entries.iter().flatten().map(step).collect();
+                meanwhile.sort_by_key(|s| s.at_ns);
+                before.extend(meanwhile);
                 SlowAlloc {
                     start_ns: r.begun.start.saturating_sub(start),
                     ns: r.ns,
