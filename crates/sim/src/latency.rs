@@ -18,23 +18,29 @@ pub enum AllocClass {
     Throttled,
     /// It was runnable and others had the CPU.
     CpuWait,
+    /// An interrupt came while it had its CPU, and took longer than the rest of it.
+    Interrupted,
     /// It stalled on a small node's dirty pages (`per-zone-stall`).
     DirtyStall,
     /// It got no page.
     Failed,
 }
 
+/// The CPU that interrupts come to.
+const INTERRUPTS: usize = 0;
+
 /// Number of [`AllocClass`]es.
 const CLASSES: usize = AllocClass::ALL.len();
 
 impl AllocClass {
     /// Every class, in reporting order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Fast,
         Self::KswapdWoken,
         Self::DirectReclaim,
         Self::Throttled,
         Self::CpuWait,
+        Self::Interrupted,
         Self::DirtyStall,
         Self::Failed,
     ];
@@ -47,15 +53,32 @@ impl AllocClass {
             Self::DirectReclaim => "direct-reclaim",
             Self::Throttled => "throttled",
             Self::CpuWait => "cpu-wait",
+            Self::Interrupted => "interrupted",
             Self::DirtyStall => "dirty-stall",
             Self::Failed => "failed",
         }
     }
 }
 
+/// An allocation that ended and may turn out to have been interrupted.
+#[derive(Debug, Clone, Copy)]
+struct Recent {
+    task: TaskId,
+    class: AllocClass,
+    /// What it took without interrupts.
+    own: u64,
+    /// What interrupts took meanwhile.
+    stolen: u64,
+    /// When it ended, by its CPU's clock.
+    end: u64,
+}
+
 /// One histogram a class, in nanoseconds. Most allocations take as long as the one before, so equal
 /// ones in a row are counted first and recorded together.
 pub struct AllocLatencies {
+    /// The last one on the CPU that interrupts come to: a task runs on to its next `relax` before an
+    /// interrupt that falls into its last step is seen.
+    recent: Cell<Option<Recent>>,
     last: Cell<(AllocClass, u64)>,
     repeated: Cell<u64>,
     histograms: RefCell<[Histogram<u64>; CLASSES]>,
@@ -69,6 +92,7 @@ impl AllocLatencies {
         let histogram =
             |_| Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("valid bounds");
         Self {
+            recent: Cell::new(None),
             last: Cell::new((AllocClass::Fast, 0)),
             repeated: Cell::new(0),
             histograms: RefCell::new(std::array::from_fn(histogram)),
@@ -76,9 +100,52 @@ impl AllocLatencies {
         }
     }
 
-    /// Records one allocation.
+    /// Records an allocation that ended at `end` on a CPU.
     #[inline]
-    pub fn record(&self, task: TaskId, class: AllocClass, ns: u64) {
+    pub fn record(&self, cpu: usize, task: TaskId, class: AllocClass, own: u64, end: u64) {
+        if cpu != INTERRUPTS {
+            return self.add(task, class, own);
+        }
+        let recent = self.recent.replace(Some(Recent {
+            task,
+            class,
+            own,
+            stolen: 0,
+            end,
+        }));
+        if let Some(before) = recent {
+            self.add_recent(before);
+        }
+    }
+
+    /// An interrupt that came at `at` took `ns`.
+    pub fn interrupted(&self, at: u64, ns: u64) {
+        let Some(mut recent) = self.recent.get() else {
+            return;
+        };
+        if ns > 0 && (recent.end - recent.own..recent.end).contains(&at) {
+            recent.stolen += ns;
+            self.recent.set(Some(recent));
+        }
+    }
+
+    fn add_recent(&self, r: Recent) {
+        let class = if r.stolen > r.own {
+            AllocClass::Interrupted
+        } else {
+            r.class
+        };
+        self.add(r.task, class, r.own + r.stolen);
+    }
+
+    fn flush(&self) {
+        if let Some(recent) = self.recent.take() {
+            self.add_recent(recent);
+        }
+    }
+
+    #[inline]
+    fn add(&self, task: TaskId, class: AllocClass, ns: u64) {
         let longest = &self.longest[task as usize];
         if ns > longest.get() {
             longest.set(ns);
@@ -92,6 +159,7 @@ impl AllocLatencies {
 
     /// The longest allocation of a task since the last call, in nanoseconds; 0: it made none.
     pub fn take_longest(&self, task: TaskId) -> u64 {
+        self.flush();
         self.longest[task as usize].take()
     }
 
@@ -104,6 +172,7 @@ impl AllocLatencies {
 
     /// Forgets everything.
     pub fn reset(&self) {
+        self.recent.set(None);
         self.repeated.set(0);
         for histogram in self.histograms.borrow_mut().iter_mut() {
             histogram.reset();
@@ -112,6 +181,7 @@ impl AllocLatencies {
 
     /// The histograms, in the order of [`AllocClass::ALL`].
     pub fn histograms(&self) -> [Histogram<u64>; CLASSES] {
+        self.flush();
         self.record_repeated();
         self.histograms.borrow().clone()
     }
@@ -125,9 +195,9 @@ mod tests {
     fn repeated_values_count_each() {
         let l = AllocLatencies::new(2);
         for ns in [5, 5, 7, 5] {
-            l.record(0, AllocClass::Fast, ns);
+            l.record(0, 0, AllocClass::Fast, ns, 100);
         }
-        l.record(1, AllocClass::Failed, 5);
+        l.record(1, 1, AllocClass::Failed, 5, 100);
         let h = l.histograms();
         let fast = &h[AllocClass::Fast as usize];
         assert_eq!((fast.len(), fast.count_at(5)), (4, 3));
@@ -135,5 +205,31 @@ mod tests {
         assert_eq!([0, 1, 0].map(|t| l.take_longest(t)), [7, 5, 0]);
         l.reset();
         assert!(l.histograms().iter().all(Histogram::is_empty));
+    }
+
+    /// An interrupt counts in the allocation that it falls into, and only there.
+    #[test]
+    fn an_interrupt_lengthens_what_it_falls_into() {
+        let l = AllocLatencies::new(1);
+        // From 100 to 110, an interrupt at 104; then from 150 to 160, one before and one after.
+        l.record(0, 0, AllocClass::Fast, 10, 110);
+        l.interrupted(104, 50);
+        l.interrupted(120, 70);
+        l.record(0, 0, AllocClass::KswapdWoken, 10, 160);
+        l.interrupted(149, 1000);
+        l.interrupted(160, 1000);
+        l.interrupted(155, 3);
+        // Another CPU has no interrupts.
+        l.record(1, 0, AllocClass::Fast, 10, 200);
+        l.interrupted(195, 500);
+        let h = l.histograms();
+        let of = |class: AllocClass| {
+            let h = &h[class as usize];
+            (h.len(), h.max())
+        };
+        assert_eq!(of(AllocClass::Interrupted), (1, 60));
+        assert_eq!(of(AllocClass::KswapdWoken), (1, 13));
+        assert_eq!(of(AllocClass::Fast), (1, 10));
+        assert_eq!(l.take_longest(0), 60);
     }
 }

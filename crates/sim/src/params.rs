@@ -55,6 +55,7 @@ macro_rules! params {
 
 params! {
     // CPU costs of a machine of 2010-2011 (about 2.5 GHz).
+    cost_scale: "times" = 1.0, 0.01 => 100.0, "how many times as long as the costs below a machine's CPUs take for all of them";
     cost_page_alloc: "ns" = 120.0, 1.0 => 1e5, "one order-0 allocation from a per-CPU list with its watermark test: about 300 cycles";
     cost_page_bulk: "ns" = 40.0, 1.0 => 1e5, "one page between buddy and per-CPU list: about 100 cycles with a cache miss";
     cost_page_free: "ns" = 80.0, 1.0 => 1e5, "one free_hot_cold_page: about 200 cycles";
@@ -178,6 +179,20 @@ params! {
 }
 
 impl Params {
+    /// With every other cost multiplied by `cost_scale`: what a world is built with.
+    pub fn scaled(&self) -> Self {
+        let mut scaled = self.clone();
+        for info in Self::TABLE {
+            if info.name.starts_with("cost_")
+                && info.name != "cost_scale"
+                && let Some(slot) = scaled.slot(info.name)
+            {
+                *slot *= self.cost_scale;
+            }
+        }
+        scaled
+    }
+
     /// These parameters with some of them changed. Names and ranges were checked where they were
     /// read.
     pub fn with(&self, own: &BTreeMap<String, f64>) -> Self {

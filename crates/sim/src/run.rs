@@ -108,7 +108,7 @@ fn read_ahead(disk: &crate::spec::DiskSpec, run: &crate::Params) -> u32 {
 /// Builds the world of a run: an engine with all memory free, no task yet.
 pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     let m = &spec.machine;
-    let p = &m.params(&spec.params);
+    let p = &m.params(&spec.params).scaled();
     let mut config = engine_config(m);
     config.max_mappings += spec.workload.files_made() as u32;
     let mut timers = Rng::new(spec.seed, "timer phase");
@@ -457,7 +457,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> (RunResult, Recor
         list.push(add(&mm, daemon, 0, 0, TaskClass::Filesystem));
     }
     if spec.monitors {
-        let p = spec.machine.params(&spec.params);
+        let p = spec.machine.params(&spec.params).scaled();
         for monitor in Monitor::all(&p, spec.seed) {
             list.push(add(
                 &mm,
@@ -498,7 +498,10 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> (RunResult, Recor
     let mut check_error = None;
     let mut recount = Recount::default();
     let ended = w.sched.run(&mut futures, |time, event| match event {
-        Event::Device(dev) => SimWorld::device_event(&mm, dev),
+        Event::Device(dev) => {
+            SimWorld::device_event(&mm, dev);
+            w.alloc.interrupted(time, w.sched.now() - time);
+        }
         Event::Periodic(SAMPLE) => {
             w.sched.at(time + spec.sample_ns, Event::Periodic(SAMPLE));
             if let Some(start) = progress.started.get() {

@@ -622,12 +622,14 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     fn alloc_latency(&self, path: AllocPath, ns: u64) {
         let task = self.sched.task();
         if path == AllocPath::Fast {
-            self.alloc.record(task, AllocClass::Fast, ns);
+            let (cpu, end) = (self.sched.cpu(), self.sched.now());
+            self.alloc.record(cpu, task, AllocClass::Fast, ns, end);
             return;
         }
         let time = self.slowest.spent(task, self.sched.own_time().split());
         let class = slowest::class(path, ns, &time);
-        self.alloc.record(task, class, ns);
+        let (cpu, end) = (self.sched.cpu(), self.sched.now());
+        self.alloc.record(cpu, task, class, ns, end);
         self.slowest.record(task, ns, class.name(), time);
     }
 
