@@ -136,8 +136,8 @@ pub fn percpu_drift_mark(cpus: u64, normal_threshold: u32, marks: [u64; 3]) -> u
     }
 }
 
-/// The slip in 3.0's watermark test: it takes two pages more off the free count than later
-/// kernels do (reference 01 §7). Kept, for the presets of that era are meant to be exact.
+/// The slip in 3.0's watermark test (`watermark_slip`): it takes two pages more off the free count
+/// than other kernels do (reference 01 §7).
 const ORDER_SLIP: i64 = 1;
 
 /// Test flag: may go down to half of the mark.
@@ -148,6 +148,8 @@ pub const ALLOC_HARDER: u32 = 2;
 pub const ALLOC_NO_WATERMARKS: u32 = 4;
 /// Zones over their share of dirty pages are skipped (*per-zone-dirty-limits*).
 pub const ALLOC_DIRTY_LIMIT: u32 = 8;
+/// Zones whose fair batch is used up are skipped.
+pub const ALLOC_FAIR: u32 = 16;
 
 impl<W: World> Mm<W> {
     /// Recomputes every zone's watermarks, reserves, thresholds and the dirty reserves.
@@ -182,6 +184,9 @@ impl<W: World> Mm<W> {
             }
         }
         self.stat_thresholds_normal();
+        if self.policy.fair_zones != crate::policy::FairZones::Off {
+            (0..self.zones.len()).for_each(|z| self.start_batch(z));
+        }
     }
 
     fn stat_thresholds_normal(&self) {
@@ -203,11 +208,13 @@ impl<W: World> Mm<W> {
     ) -> bool {
         let mut free = free as i64;
         let mut min = mark as i64;
-        free -= if order == 0 {
-            ORDER_SLIP + 1
-        } else {
-            (1i64 << order) + ORDER_SLIP
-        };
+        // Without the slip: 2^order - 1.
+        free -= (1i64 << order)
+            + if self.policy.watermark_slip {
+                ORDER_SLIP
+            } else {
+                -1
+            };
         if flags & ALLOC_HIGH != 0 {
             min -= min / 2;
         }
