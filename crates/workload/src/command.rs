@@ -13,6 +13,7 @@ use crate::replay;
 use crate::session::{Session, Shared};
 use crate::shell::{self, AndList, Word};
 use crate::sleep;
+use crate::tiobench;
 use std::ops::Range;
 
 /// Why a command line was not understood.
@@ -120,6 +121,8 @@ macro_rules! programs {
             MmapWorker(mmap_strm::Worker),
             /// A process that an fs_mark forks.
             FsMarkProcess(fs_mark::Child),
+            /// A thread of a tiobench in one phase.
+            TiobenchThread(tiobench::Thread),
         }
 
         impl Command {
@@ -134,6 +137,7 @@ macro_rules! programs {
                     Self::Fio(_) => "fio",
                     Self::MmapWorker(_) => "mmap-strm",
                     Self::FsMarkProcess(_) => "fs_mark",
+                    Self::TiobenchThread(_) => "tiobench",
                 }
             }
 
@@ -160,6 +164,7 @@ macro_rules! programs {
                     Self::Fio(worker) => worker.run(host, session).await,
                     Self::MmapWorker(worker) => worker.run(host).await,
                     Self::FsMarkProcess(child) => child.run(host).await,
+                    Self::TiobenchThread(thread) => thread.run(host).await,
                 }
             }
         }
@@ -177,6 +182,8 @@ programs! {
     "mmap-strm" => MmapStrm(mmap_strm::MmapStrm),
     /// GNU sleep.
     "sleep" => Sleep(sleep::Sleep),
+    /// tiobench: threads that write and read files of their own, in four timed phases.
+    "tiobench" => Tiobench(tiobench::Tiobench),
 }
 
 impl Command {
@@ -185,6 +192,7 @@ impl Command {
         match self {
             Self::FsMark(f) => f.processes,
             Self::MmapStrm(m) => m.children(),
+            Self::Tiobench(t) => t.children(),
             _ => 0,
         }
     }
@@ -195,6 +203,7 @@ impl Command {
             Self::Dd(_) => 1,
             Self::FsMark(f) => f.files(),
             Self::MmapStrm(m) => m.files(),
+            Self::Tiobench(t) => t.files(),
             _ => 0,
         }
     }
@@ -384,7 +393,7 @@ mod tests {
         for (line, place, message) in [
             ("", "", "no command"),
             (" # dd", " # dd", "no command"),
-            ("dd if=a of=b; tiobench -d x", "tiobench", "`tiobench`"),
+            ("dd if=a of=b; bonnie -d x", "bonnie", "`bonnie`"),
             ("dd if=a of=b &", "dd if=a of=b &", "background"),
             ("dd if=a of=b & wait 1", "wait 1", "operands"),
             ("dd if=a of=b && wait", "wait", "&&"),

@@ -21,6 +21,7 @@ pub mod shell;
 pub mod sleep;
 #[cfg(test)]
 mod testing;
+pub mod tiobench;
 
 pub use command::{Command, CommandError, ExistingFile, Process, Report, Script, Step, parse};
 pub use host::{Advice, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
