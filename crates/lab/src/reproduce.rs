@@ -9,6 +9,8 @@ use crate::published::{Direction, Row, Tolerance};
 use crate::stats;
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde_json::{Value, json};
+use sim::RunResult;
+use sim::account::{TaskClass, TaskTime};
 use std::fmt::Write as _;
 
 /// A series of published results.
@@ -55,7 +57,7 @@ pub const SERIES: [Series; 5] = [
     Series {
         name: "sequential-read",
         baseline: "3.16-vanilla",
-        experiments: &[],
+        experiments: &[file!("experiments/sequential-read.toml")],
     },
     Series {
         name: "xfs-inode-reclaim",
@@ -65,13 +67,15 @@ pub const SERIES: [Series; 5] = [
 ];
 
 /// Files that the experiments name, for a binary far from its sources.
-pub const FILES: [(&str, &str); 6] = [
+pub const FILES: [(&str, &str); 8] = [
     file!("machines/2G.toml"),
     file!("machines/3765M.toml"),
     file!("machines/512M.toml"),
     file!("machines/4096M8N.toml"),
     file!("policies/tunable-watermarks.toml"),
     file!("policies/writeback-from-reclaim.toml"),
+    file!("machines/desktop.toml"),
+    file!("policies/sequential-read.toml"),
 ];
 
 /// A row with what the engine gave.
@@ -138,6 +142,9 @@ pub fn agrees(direction: Direction, published: (f64, f64), measured: (f64, f64))
     ((e - eb) / eb).abs() >= 0.25 * ((p - pb) / pb).abs()
 }
 
+/// The threads of a row that stands for a program run with each number of threads in turn.
+const ALL_THREADS: &str = "all";
+
 /// Whether a cell is of a published row's machine, workload, threads, filesystem and policy.
 fn is_of(row: &Row, cell: &Cell) -> bool {
     let same =
@@ -146,7 +153,7 @@ fn is_of(row: &Row, cell: &Cell) -> bool {
         && same(&row.filesystem, &cell.filesystem)
         && cell.policy == row.policy
         && same(&row.workload, &cell.workload)
-        && same(&row.threads, &cell.threads)
+        && (row.threads == ALL_THREADS || same(&row.threads, &cell.threads))
 }
 
 /// The experiments of a series with the cells that some row asks for, and `iterations` in the place of
@@ -202,6 +209,17 @@ pub fn measure(row: &Row, outcomes: &[Outcomes]) -> Result<f64, String> {
         .iter()
         .flat_map(|o| o.experiment.cells.iter().zip(&o.results));
     let mut candidates = cells.filter(|(c, _)| is_of(row, c));
+    if row.threads == ALL_THREADS {
+        // The cells run one after the other.
+        let all: Vec<f64> = candidates
+            .map(|(_, results)| value(row, results))
+            .collect::<Result<_, _>>()?;
+        return if all.is_empty() {
+            Err(NO_CELL.into())
+        } else {
+            Ok(all.iter().sum())
+        };
+    }
     // Watched runs stand for watched rows, as far as there are any.
     let first = candidates.next();
     let results = first
@@ -209,7 +227,14 @@ pub fn measure(row: &Row, outcomes: &[Outcomes]) -> Result<f64, String> {
         .or_else(|| candidates.find(|(c, _)| c.spec.monitors == row.monitors))
         .or(first)
         .map(|(_, results)| results)
-        .ok_or("no experiment has this machine, workload, filesystem and policy")?;
+        .ok_or(NO_CELL)?;
+    value(row, results)
+}
+
+const NO_CELL: &str = "no experiment has this machine, workload, filesystem and policy";
+
+/// A published row's figure in one cell's iterations.
+fn value(row: &Row, results: &[Option<RunResult>]) -> Result<f64, String> {
     // A row of the report blocks has the statistics over a program's loops in its name; over
     // iterations it is a mean.
     // What the program itself says goes before a row of that name.
@@ -228,6 +253,9 @@ pub fn measure(row: &Row, outcomes: &[Outcomes]) -> Result<f64, String> {
     if values.is_empty() {
         values = counter(results, name);
     }
+    if values.is_empty() {
+        values = cpu_seconds(results, name);
+    }
     let s =
         stats::summary(&values).ok_or_else(|| format!("no completed iteration gave `{name}`"))?;
     Ok(match how {
@@ -237,6 +265,23 @@ pub fn measure(row: &Row, outcomes: &[Outcomes]) -> Result<f64, String> {
         "stddev" => s.sd,
         _ => s.mean,
     })
+}
+
+/// User and system time of the workload's processes, as time(1) would have it, by the names of the
+/// tables.
+fn cpu_seconds(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
+    let of = |t: &TaskTime| match name {
+        "user_cpu" => Some(t.user),
+        "system_cpu" => Some((t.outside.cpu + t.in_reclaim.cpu).saturating_sub(t.user)),
+        _ => None,
+    };
+    results
+        .iter()
+        .flatten()
+        .filter(|r| r.outcome == sim::Outcome::Completed)
+        .filter_map(|r| r.tasks.iter().find(|t| t.class == TaskClass::Workload))
+        .filter_map(|t| of(t).map(|ns| ns as f64 / 1e9))
+        .collect()
 }
 
 /// Scores a series' rows. `outcomes`: what its experiments gave.

@@ -9,6 +9,7 @@ pub mod gaps;
 pub mod goals;
 pub mod learn;
 pub mod margin;
+pub mod page;
 pub mod search;
 pub mod space;
 pub mod sysctl_d;
@@ -78,6 +79,8 @@ pub struct Answer {
     pub tried: usize,
     /// What the machine's own settings give, with the search's seeds.
     pub own: Figures,
+    /// Everything that was tried with the search's seeds.
+    pub all: Vec<(Setting, Figures)>,
     /// Settings that no other beats in everything.
     pub front: Vec<(Setting, Figures)>,
     /// The way to the chosen one, cheapest first.
@@ -190,6 +193,7 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
         tried: trials.count(),
         own: found.own,
         front: front(&trials.tried()),
+        all: trials.tried(),
         rungs,
         chosen,
     })

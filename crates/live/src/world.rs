@@ -69,7 +69,7 @@ impl LiveWorld {
             .map(|z| z.size.next_multiple_of(block))
             .sum();
         let idle = queue::kswapd(0).0..queue::flusher(1, config.max_bdis).0;
-        let first_own = idle.end;
+        let first_own = queue::emergency(1, config.max_bdis, 1).0;
         Self {
             arena: Arena::new(frames as usize),
             cpus: Cpus::new(config.cpus),

@@ -1,11 +1,14 @@
 //! Page allocation: free-list walk, fast path, slow path (reference 02; the 3.0 sequence).
 
+use crate::fair::Skipped;
 use crate::frame::flag;
-use crate::policy::DirtyLimits;
+use crate::policy::{DirtyCheck, DirtyLimits, FairZones};
 use crate::task::{PF_DYING, PF_MEMALLOC, PF_REALTIME};
 use crate::trace::Event;
 use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
-use crate::watermark::{ALLOC_DIRTY_LIMIT, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS};
+use crate::watermark::{
+    ALLOC_DIRTY_LIMIT, ALLOC_FAIR, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS,
+};
 use crate::world::{AllocPath, Class, Cost, Waits, Word32, World};
 use crate::zone::{Mark, ZONE_OOM_LOCKED, ZONE_TYPES};
 use crate::{Mm, Pfn};
@@ -100,7 +103,7 @@ impl<W: World> Mm<W> {
         mark: Mark,
         flags: u32,
     ) -> Option<Pfn> {
-        self.walk_freelists(node, gfp, order, mark, flags)
+        self.walk_freelists(node, gfp, order, mark, flags, &mut Skipped::default())
     }
 
     /// [`Self::get_page_from_freelist`], for the fast path to specialize.
@@ -112,10 +115,25 @@ impl<W: World> Mm<W> {
         order: u32,
         mark: Mark,
         flags: u32,
+        skipped: &mut Skipped,
     ) -> Option<Pfn> {
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
         for z in self.eligible(node, gfp) {
+            if flags & ALLOC_FAIR != 0 {
+                if self.zones[z].node != node {
+                    if self.policy.fair_zones == FairZones::Batch {
+                        continue;
+                    }
+                    break;
+                }
+                if self.batch_used_up(z) {
+                    skipped.fair += 1;
+                    self.world.charge(Cost::ZoneWalk, 1);
+                    continue;
+                }
+            }
             if flags & ALLOC_DIRTY_LIMIT != 0 && gfp.has(Gfp::WRITE) && !self.zone_dirty_ok(z) {
+                skipped.dirty += 1;
                 self.world.charge(Cost::ZoneWalk, 1);
                 continue;
             }
@@ -136,6 +154,7 @@ impl<W: World> Mm<W> {
                 page.reset_flags(z, flag::USED);
                 page.set_mapcount(0);
                 self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
+                self.charge_batch(z, node, gfp, order);
                 self.world.charge(Cost::PageAlloc, 1);
                 self.trace(|| Event::PageAlloc {
                     pfn,
@@ -175,12 +194,31 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     fn alloc_pages_fast(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
         let node = self.local_node();
-        let fast = self.fast_path_flags();
-        let pfn = self.walk_freelists(node, gfp, order, Mark::Low, fast)?;
+        let pfn = if self.policy.fair_zones == FairZones::Off
+            && self.policy.dirty_check == DirtyCheck::Fresh
+        {
+            let fast = self.fast_path_flags();
+            self.walk_freelists(node, gfp, order, Mark::Low, fast, &mut Skipped::default())?
+        } else {
+            self.walks_at_low(node, gfp, order)?
+        };
         self.world
             .alloc_latency(AllocPath::Fast, self.world.now().saturating_sub(start));
         self.track_instantiated(pfn, self.noted_path());
         Some(pfn)
+    }
+
+    /// The walks at the low watermark where the first one may leave out zones: at most three.
+    fn walks_at_low(&self, node: u32, gfp: Gfp, order: u32) -> Option<Pfn> {
+        let mut flags = self.first_walk(node, gfp);
+        loop {
+            let mut skipped = Skipped::default();
+            let found = self.walk_freelists(node, gfp, order, Mark::Low, flags, &mut skipped);
+            if found.is_some() {
+                return found;
+            }
+            flags = self.next_walk(node, gfp, flags, skipped)?;
+        }
     }
 
     /// The rest of an allocation that began at `start`.
@@ -281,6 +319,9 @@ impl<W: World> Mm<W> {
                         self.atomic_allocation_failed(node, gfp);
                     }
                     return (None, AllocPath::Failed);
+                }
+                if self.throttle_direct_reclaim(node, gfp).await {
+                    continue; // it was to die meanwhile
                 }
                 path = AllocPath::DirectReclaim;
                 self.direct_reclaim_seen(node, gfp, order);

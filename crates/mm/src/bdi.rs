@@ -27,6 +27,8 @@ pub struct Bdi<W: World> {
     /// Some dirtier found it over its limit.
     pub(crate) dirty_exceeded: W::U32,
     pub(crate) flusher: flusher::State<W>,
+    /// How fast its dirtiers may go ([`crate::throttle`]).
+    pub(crate) rate: crate::throttle::Rate<W>,
 }
 
 impl<W: World> Bdi<W> {
@@ -39,6 +41,7 @@ impl<W: World> Bdi<W> {
             min_ratio: bytemuck::Zeroable::zeroed(),
             dirty_exceeded: bytemuck::Zeroable::zeroed(),
             flusher: flusher::State::new(reclaim_groups),
+            rate: crate::throttle::Rate::new(),
         };
         bdi.max_ratio.set(100);
         bdi

@@ -203,7 +203,7 @@ impl<W: World> Mm<W> {
     pub(crate) fn free_bulk(&self, z: usize, pages: impl Iterator<Item = Pfn>) {
         let zone = &self.zones[z];
         let n = zone.lock.with(|| {
-            zone.pages_scanned.set(0);
+            self.lru_home(z).pages_scanned.set(0);
             zone.all_unreclaimable.set(0);
             let (mut n, mut run) = (0, Run::default());
             for pfn in pages {
@@ -238,7 +238,7 @@ impl<W: World> Mm<W> {
         self.frames.page(pfn).reset_flags(z, 0);
         let zone = &self.zones[z];
         zone.lock.with(|| {
-            zone.pages_scanned.set(0);
+            self.lru_home(z).pages_scanned.set(0);
             zone.all_unreclaimable.set(0);
             self.free_one(z, pfn, order);
         });

@@ -88,6 +88,7 @@ impl Recount {
         self.tally.resize(mm.zones.len(), Tally::default());
         mm.stat.check()?;
         let pages = check_trees(mm)?;
+        mm.check_shadows()?;
         for z in 0..mm.zones.len() {
             self.free_pages(mm, z)?;
             self.lru_pages(mm, z)?;
@@ -165,6 +166,9 @@ impl Recount {
     }
 
     fn lru_pages<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {
+        if mm.node_lru() {
+            return self.lru_pages_of_node(mm, z);
+        }
         let mut counter = Counter::new(mm, z);
         for lru in Lru::ALL {
             let mut n = 0;
@@ -180,6 +184,30 @@ impl Recount {
         }
         mm.check_order(z)?;
         self.tally[z].add(&counter.tally);
+        Ok(())
+    }
+
+    /// As [`Self::lru_pages`] where nodes have the lists: those of the zone's node, of which only the
+    /// zone's own pages are counted; the first zone marks where all of them are.
+    fn lru_pages_of_node<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {
+        let first = mm.zones[z].lru_home as usize == z;
+        for lru in Lru::ALL {
+            let mut n = 0;
+            for pfn in mm.frames.iter(mm.zones[z].lru + lru as u32) {
+                if first {
+                    self.put(pfn, Place::Lru, "LRU")?;
+                }
+                if mm.frames.zone(pfn) != z {
+                    continue;
+                }
+                let (_, f) = self.count_one(mm, pfn)?;
+                if f & flag::LRU == 0 || Lru::of(f) != lru {
+                    return Err(format!("frame {pfn} on {lru:?} of its node: flags {f:#x}"));
+                }
+                n += 1;
+            }
+            mm.expect(z, ZoneStat::of_lru(lru), n)?;
+        }
         Ok(())
     }
 

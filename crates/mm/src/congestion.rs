@@ -34,7 +34,7 @@ impl<W: World> Mm<W> {
     /// Sleeps the same way only if some device is congested and so is the zone; otherwise yields.
     pub async fn wait_iff_congested(&self, z: usize, class: Class, timeout: u64) {
         let start = self.world.now();
-        let congested = self.zones[z].flags.get() & ZONE_CONGESTED != 0;
+        let congested = self.lru_home(z).flags.get() & ZONE_CONGESTED != 0;
         if self.world.congested_bdis(class) > 0 && congested {
             self.wait_for_congestion(class, timeout).await;
         } else {

@@ -1,12 +1,16 @@
-//! Direct reclaim (reference 03 §7, 3.0 form): the task that needs a page frees some.
+//! Direct reclaim (reference 03 §7): the task that needs a page frees some.
 
 use crate::Mm;
 use crate::alloc::Gfp;
+use crate::policy::{HopelessZones, ReclaimThrottle};
 use crate::shrink::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::task::PF_MEMALLOC;
+use crate::task::{PF_DYING, PF_KSWAPD};
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
-use crate::world::{Class, Cost, Word32, World};
+use crate::vmstat::ZoneStat;
+use crate::world::{Class, Cost, Waits, Word32, World};
+use crate::zone::{Mark, ZoneType};
 
 impl<W: World> Mm<W> {
     /// Frees at least 32 pages if it can. Returns the pages freed; 1 if none were but some zone
@@ -23,6 +27,7 @@ impl<W: World> Mm<W> {
             gfp,
             priority: DEF_PRIORITY,
             kswapd: false,
+            classzone: gfp.high_zoneidx(),
         };
         let task = self.current();
         task.flags.fetch_or(PF_MEMALLOC);
@@ -47,16 +52,21 @@ impl<W: World> Mm<W> {
             sc.nr_scanned = 0;
             for &z in &self.nodes[node as usize].zonelists[gfp.high_zoneidx()] {
                 let z = usize::from(z);
-                let hopeless = self.zones[z].all_unreclaimable.get() != 0;
+                let hopeless = self.zone_hopeless(z);
                 if (gfp.has(Gfp::THISNODE) && self.zones[z].node != node)
                     || (hopeless && priority != DEF_PRIORITY)
                 {
                     continue;
                 }
                 self.world.charge(Cost::ZoneWalk, 1);
-                self.shrink_zone(z, sc).await;
+                let home = self.zones[z].lru_home as usize;
+                if self.node_lru() && self.first_of_node(node, gfp, self.zones[z].node) != Some(z) {
+                    continue; // its node was scanned as a whole
+                }
+                self.shrink_zone(home, sc).await;
             }
             self.world.charge(Cost::ShrinkSlab, 1);
+            self.shrink_shadows().await;
             self.world.relax().await;
             total_scanned += sc.nr_scanned;
             if sc.nr_reclaimed >= SWAP_CLUSTER_MAX {
@@ -66,7 +76,11 @@ impl<W: World> Mm<W> {
                 self.wakeup_flusher_threads(total_scanned);
                 sc.may_writepage = true;
             }
-            if sc.nr_scanned > 0 && priority < DEF_PRIORITY - 2 {
+            // Since 3.12 each batch waits for itself.
+            if self.policy.reclaim_throttle != ReclaimThrottle::ZoneFlags
+                && sc.nr_scanned > 0
+                && priority < DEF_PRIORITY - 2
+            {
                 let z = self.eligible(node, gfp).next().expect("a populated zone");
                 self.wait_iff_congested(z, Class::Async, self.tick_fraction(10))
                     .await;
@@ -75,9 +89,76 @@ impl<W: World> Mm<W> {
         if sc.nr_reclaimed > 0 {
             return sc.nr_reclaimed;
         }
-        let hope = self
-            .eligible(node, gfp)
-            .any(|z| self.zones[z].all_unreclaimable.get() == 0);
+        let hope = self.eligible(node, gfp).any(|z| !self.zone_hopeless(z));
         u64::from(hope)
+    }
+
+    /// The first zone of a node in a fallback list.
+    fn first_of_node(&self, list: u32, gfp: Gfp, node: u32) -> Option<usize> {
+        let mut zones = self.nodes[list as usize].zonelists[gfp.high_zoneidx()].iter();
+        zones
+            .find(|&&z| self.zones[usize::from(z)].node == node)
+            .map(|&z| usize::from(z))
+    }
+
+    /// Whether reclaim has given a zone up for now.
+    #[inline]
+    pub(crate) fn zone_hopeless(&self, z: usize) -> bool {
+        match self.policy.hopeless_zones {
+            HopelessZones::Marked => self.zones[z].all_unreclaimable.get() != 0,
+            HopelessZones::Computed => !self.zone_reclaimable(z),
+        }
+    }
+
+    /// Whether more than half of the emergency reserves of a node's zones up to Normal is free.
+    pub(crate) fn reserves_ok(&self, node: u32) -> bool {
+        let zones = self.nodes[node as usize].zones.iter();
+        let low = zones
+            .map(|&z| usize::from(z))
+            .filter(|&z| self.zones[z].kind <= ZoneType::Normal);
+        let (mut reserve, mut free) = (0, 0);
+        for z in low {
+            reserve += self.zones[z].mark(Mark::Min);
+            free += self.stat.zone(z, ZoneStat::NrFreePages);
+        }
+        reserve == 0 || free > reserve / 2
+    }
+
+    /// Makes a task that is about to reclaim wait while the emergency reserves of the node are half
+    /// used (`throttle_direct_reclaim`, 3.6); who may not enter filesystems waits a second at most.
+    /// Returns whether the task was chosen to die meanwhile.
+    pub(crate) async fn throttle_direct_reclaim(&self, node: u32, gfp: Gfp) -> bool {
+        if !self.policy.emergency_throttle || self.current().flags() & PF_KSWAPD != 0 {
+            return false;
+        }
+        let z = self.eligible(node, gfp).next().expect("a populated zone");
+        let nid = self.zones[z].node;
+        if self.reserves_ok(nid) {
+            return false;
+        }
+        self.stat.event(VmEvent::PgScanDirectThrottle, 1);
+        let q = self.emergency_queue(nid);
+        loop {
+            let ticket = self.world.ticket(q);
+            if self.reserves_ok(nid) {
+                break;
+            }
+            self.wake_kswapd_for_reserves(nid);
+            self.world.waits_for(Waits::Throttle);
+            if gfp.has(Gfp::FS) {
+                // kswapd gives up at some time, with the reserves as they are: look again.
+                let woken = self.world.wait(q, ticket, Some(crate::SECOND)).await;
+                if !woken && self.kswapd_sleeps(nid) {
+                    break;
+                }
+            } else {
+                self.world.wait(q, ticket, Some(crate::SECOND)).await;
+                break;
+            }
+            if self.current().flags() & PF_DYING != 0 {
+                return true;
+            }
+        }
+        false
     }
 }

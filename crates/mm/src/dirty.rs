@@ -1,9 +1,10 @@
-//! Dirty limits and the throttling of those who dirty (reference 04 §§3-4, 02 §5; 3.0 form).
+//! Dirty limits and the throttling of those who dirty (reference 04 §§3-4, 02 §5; the
+//! throttling of 3.0 — that of 3.2 is in `throttle`).
 
 use crate::Mm;
 use crate::alloc::Gfp;
 use crate::bdi::BdiStat;
-use crate::policy::{DirtyExceeded, DirtyLimits};
+use crate::policy::{DirtyCheck, DirtyExceeded, DirtyLimits, DirtyThrottle, Dirtyable};
 use crate::task::{PF_LESS_THROTTLE, PF_REALTIME};
 use crate::vmstat::ZoneStat;
 use crate::world::{Class, Cost, Waits, Word32, Word64, World};
@@ -89,6 +90,11 @@ impl<W: World> Mm<W> {
     /// Pages that may be dirtied at all, machine-wide.
     pub fn dirtyable(&self) -> u64 {
         let s = |i| self.stat.global(i);
+        if self.policy.dirtyable == Dirtyable::FreeAndFile {
+            let reserves: u64 = self.zones.iter().map(|z| z.dirty_balance_reserve()).sum();
+            let file = s(ZoneStat::NrInactiveFile) + s(ZoneStat::NrActiveFile);
+            return dirtyable_pages(s(ZoneStat::NrFreePages), reserves, file);
+        }
         let mut x =
             s(ZoneStat::NrFreePages) + s(ZoneStat::NrInactiveFile) + s(ZoneStat::NrActiveFile);
         if self.free_swap() > 0 {
@@ -101,7 +107,7 @@ impl<W: World> Mm<W> {
         x + 1
     }
 
-    fn task_lifted(&self) -> bool {
+    pub(crate) fn task_lifted(&self) -> bool {
         self.current().flags() & (PF_LESS_THROTTLE | PF_REALTIME) != 0
     }
 
@@ -112,22 +118,38 @@ impl<W: World> Mm<W> {
 
     /// Pages of a zone that may be dirty (*per-zone-dirty-limits*).
     pub fn zone_dirtyable(&self, z: usize) -> u64 {
-        (self.stat.zone(z, ZoneStat::NrFreePages) + self.zone_reclaimable_pages(z))
-            .saturating_sub(self.zones[z].dirty_balance_reserve())
+        if self.policy.dirtyable == Dirtyable::FreeAndFile {
+            let free = self.stat.zone(z, ZoneStat::NrFreePages);
+            return free.saturating_sub(self.zones[z].dirty_balance_reserve())
+                + self.stat.zone(z, ZoneStat::NrInactiveFile)
+                + self.stat.zone(z, ZoneStat::NrActiveFile);
+        }
+        let of = |item| self.stat.zone(z, item);
+        let mut pages =
+            of(ZoneStat::NrFreePages) + of(ZoneStat::NrInactiveFile) + of(ZoneStat::NrActiveFile);
+        if self.free_swap() > 0 {
+            pages += of(ZoneStat::NrInactiveAnon) + of(ZoneStat::NrActiveAnon);
+        }
+        pages.saturating_sub(self.zones[z].dirty_balance_reserve())
     }
 
     /// A zone's share of the dirty limit, in pages.
     pub fn zone_dirty_limit(&self, z: usize) -> u64 {
+        let limit = self.zone_share_of_limit(z);
+        if self.task_lifted() {
+            limit + limit / 4
+        } else {
+            limit
+        }
+    }
+
+    fn zone_share_of_limit(&self, z: usize) -> u64 {
         let sysctl = &self.config.sysctl;
-        let mut limit = if sysctl.dirty_bytes > 0 {
+        if sysctl.dirty_bytes > 0 {
             sysctl.dirty_bytes.div_ceil(4096) * self.zone_dirtyable(z) / self.dirtyable()
         } else {
             self.zone_dirtyable(z) * sysctl.dirty_ratio / 100
-        };
-        if self.task_lifted() {
-            limit += limit / 4;
         }
-        limit
     }
 
     /// Whether a zone is within its share.
@@ -135,7 +157,34 @@ impl<W: World> Mm<W> {
     pub(crate) fn zone_dirty_ok(&self, z: usize) -> bool {
         let dirty =
             self.stat.zone(z, ZoneStat::NrFileDirty) + self.stat.zone(z, ZoneStat::NrWriteback);
-        dirty <= self.zone_dirty_limit(z)
+        match self.policy.dirty_check {
+            DirtyCheck::Fresh => {
+                self.world.charge(Cost::DirtyLimit, 1);
+                dirty <= self.zone_dirty_limit(z)
+            }
+            DirtyCheck::Cached => self.zone_dirty_ok_cached(z, dirty),
+        }
+    }
+
+    /// *sequential-read* 5: the limit of the last check that failed; a failing check computes it
+    /// anew for the next one. Whoever has a quarter more computes it at once.
+    fn zone_dirty_ok_cached(&self, z: usize, dirty: u64) -> bool {
+        let cached = &self.zones[z].dirty_limit_cached;
+        let renew = || {
+            self.world.charge(Cost::DirtyLimit, 1);
+            let limit = self.zone_share_of_limit(z).min(u64::from(u32::MAX));
+            cached.set(limit as u32);
+            limit
+        };
+        if self.task_lifted() {
+            let limit = renew();
+            return dirty <= limit + limit / 4;
+        }
+        let ok = dirty <= u64::from(cached.get());
+        if !ok {
+            renew();
+        }
+        ok
     }
 
     /// Sets the memory of the floating proportions; at start and when a limit changes.
@@ -204,6 +253,9 @@ impl<W: World> Mm<W> {
     pub fn note_dirtied(&self, mapping: u32) -> bool {
         let bdi = self.mappings[mapping as usize].bdi();
         let count = &self.writeback.dirtied_on_cpu[self.world.cpu()];
+        if self.policy.dirty_throttle == DirtyThrottle::Sleep {
+            return self.note_dirtied_by_task(bdi, count);
+        }
         let n = count.get() + 1;
         count.set(n);
         let limit = if self.bdis[bdi as usize].dirty_exceeded.get() != 0 {
@@ -217,6 +269,9 @@ impl<W: World> Mm<W> {
     /// Holds the task to the limits (after [`Mm::note_dirtied`] said so).
     pub async fn balance_now(&self, mapping: u32) {
         let bdi = self.mappings[mapping as usize].bdi();
+        if self.policy.dirty_throttle == DirtyThrottle::Sleep {
+            return self.throttle_dirtier(bdi).await;
+        }
         let count = &self.writeback.dirtied_on_cpu[self.world.cpu()];
         let dirtied = count.get().max(self.writeback.ratelimit.get());
         count.set(0);

@@ -4,7 +4,7 @@
 use crate::bdi::BdiStat;
 use crate::frame::{Page, flag, zone_of};
 use crate::mapping::{AS_EIO, Mapping};
-use crate::pagecache::{Leaf, Tag};
+use crate::pagecache::{Leaf, Tag, page_in};
 use crate::trace::{Event, TrackPath};
 use crate::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Waits, Word32, World};
@@ -199,7 +199,7 @@ impl<W: World> Mm<W> {
             self.account_writeback(z, Some(m), n);
         };
         for slot in slots {
-            let Some(pfn) = slot.get().checked_sub(1) else {
+            let Some(pfn) = page_in(slot.get()) else {
                 break;
             };
             let Some(before) = Self::start_page(frames.page(pfn)) else {
@@ -452,6 +452,11 @@ impl<W: World> Mm<W> {
             self.remove_from_page_cache(pfn);
             self.unlock_isolated(pfn);
             self.free_page(pfn, false);
+        }
+        let mut shadows = self.keeps_shadows().then_some(first);
+        while let Some(from) = shadows {
+            shadows = self.drop_shadows_from(mapping, from);
+            self.world.relax().await;
         }
         if self.mapping_tagged(mapping, Tag::Dirty) {
             self.mark_inode_dirty(&self.mappings[mapping as usize], mapping);

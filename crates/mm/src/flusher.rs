@@ -10,9 +10,10 @@
 //! page, is that of Wu Fengguang's "writeback: introduce the pageout work", 2012, which was not
 //! merged; the groups are ours.) Serving leaves an inode where it is on its list.
 
+use crate::bdi::BdiStat;
 use crate::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC, Mapping};
 use crate::pagecache::Tag;
-use crate::policy::{FlusherSlice, ReclaimFlush};
+use crate::policy::{DirtyThrottle, FlusherSlice, ReclaimFlush};
 use crate::queue;
 use crate::shrink::DEF_PRIORITY;
 use crate::trace::Event;
@@ -117,8 +118,8 @@ pub(crate) struct State<W: World> {
     bandwidth_time: W::U64,
     bandwidth_completed: W::U64,
     /// Estimated write bandwidth in pages a second, and its smoothed form.
-    bandwidth: W::U64,
-    average_bandwidth: W::U64,
+    pub bandwidth: W::U64,
+    pub average_bandwidth: W::U64,
     lock: W::Lock,
 }
 
@@ -498,8 +499,14 @@ impl<W: World> Mm<W> {
         (age >> fallen, fallen > 0)
     }
 
-    fn over_background(&self) -> bool {
-        self.stat.global(ZoneStat::NrFileDirty) > self.dirty_limits().background
+    /// Whether a device's flusher has background work: dirty pages over the limit, and since 3.2 the
+    /// device's own over its share of it.
+    fn over_background(&self, bdi: u32) -> bool {
+        let limits = self.dirty_limits();
+        self.stat.global(ZoneStat::NrFileDirty) > limits.background
+            || (self.policy.dirty_throttle == DirtyThrottle::Sleep
+                && self.bdi_stat(bdi, BdiStat::Reclaimable)
+                    > self.bdi_dirty_limit(bdi, limits.background))
     }
 
     /// The life of a flusher. Never returns.
@@ -563,7 +570,7 @@ impl<W: World> Mm<W> {
             wrote += self.wb_writeback(bdi, work).await;
         }
         s.background_wanted.set(0);
-        if self.over_background() {
+        if self.over_background(bdi) {
             let work = Work {
                 nr_pages: i64::MAX,
                 kupdate: false,
@@ -599,7 +606,7 @@ impl<W: World> Mm<W> {
             if (work.background || work.kupdate) && s.work_count.get() > 0 {
                 break;
             }
-            if work.background && !self.over_background() {
+            if work.background && !self.over_background(bdi) {
                 break;
             }
             wrote += self.serve_reclaim(bdi).await;
@@ -972,6 +979,9 @@ pub(crate) struct Shared<W: World> {
     pub dirties: crate::proportion::Global<W>,
     pub dirtied_on_cpu: Box<[W::U32]>,
     pub ratelimit: W::U32,
+    /// The dirty limit as dirtiers of 3.2 see it fall, and when it last did.
+    pub limit: W::U64,
+    pub limit_time: W::U64,
 }
 
 impl<W: World> Shared<W> {
@@ -981,6 +991,8 @@ impl<W: World> Shared<W> {
             dirties: crate::proportion::Global::new(),
             dirtied_on_cpu: bytemuck::zeroed_slice_box(cpus),
             ratelimit: bytemuck::Zeroable::zeroed(),
+            limit: bytemuck::Zeroable::zeroed(),
+            limit_time: bytemuck::Zeroable::zeroed(),
         }
     }
 }

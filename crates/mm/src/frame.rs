@@ -8,7 +8,8 @@
 //! `flags` holds the page bits of reference 01 §10 and, in its top byte, the zone. `prev` and
 //! `next` link the page into exactly one list: a buddy list, an LRU list or a task's isolated
 //! list. `mapping` and `index` say which page of which file it is (for anonymous pages: which page
-//! of which region). `private` is the buddy order of a free block or the swap slot. `mapcount`
+//! of which region). `private` is the buddy order of a free block, the swap slot, or for a file page
+//! of a watched machine the millisecond in which it entered the cache. `mapcount`
 //! counts the page-table entries that map it (low half) and those with the accessed bit set (high
 //! half). `track` belongs to the page tracker.
 //!
@@ -61,6 +62,10 @@ pub mod flag {
     pub const BUDDY: u32 = 1 << 10;
     /// Contents are valid.
     pub const UPTODATE: u32 = 1 << 11;
+    /// Whoever reads it has the pages behind it read ahead.
+    pub const READAHEAD: u32 = 1 << 12;
+    /// Read ahead and not asked for so far.
+    pub const UNUSED: u32 = 1 << 21;
     /// In a file's index (`mapping` and `index` are valid).
     pub const CACHED: u32 = 1 << 13;
     /// In an anonymous region (`mapping` and `index` are valid).

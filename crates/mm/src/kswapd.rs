@@ -1,16 +1,19 @@
-//! kswapd: one background reclaimer a node (reference 03 §8, 3.0 form).
+//! kswapd: one background reclaimer a node (reference 03 §8).
 
 use crate::Mm;
 use crate::alloc::Gfp;
 use crate::lru::Lru;
-use crate::policy::{BalanceGap, FreeSnapshot, KswapdSlab, WakeupTrace};
+use crate::policy::{
+    BalanceGap, FreeSnapshot, HopelessZones, KswapdLoop, KswapdSlab, KswapdWake, LowerZones,
+    WakeupTrace,
+};
 use crate::queue;
 use crate::shrink::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::task::{PF_KSWAPD, PF_MEMALLOC, PF_SWAPWRITE};
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
 use crate::world::{Class, Cost, WaitQueue, Word32, World};
-use crate::zone::{Mark, ZONE_CONGESTED};
+use crate::zone::{Mark, ZONE_CONGESTED, ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
 
 /// Above this share of a zone kswapd keeps reclaiming after the high watermark: 1 %.
 const KSWAPD_ZONE_BALANCE_GAP_RATIO: u64 = 100;
@@ -27,7 +30,11 @@ impl<W: World> Mm<W> {
         let zone = &self.zones[z];
         let node = &self.nodes[zone.node as usize];
         self.world.charge(Cost::ZoneWalk, 1);
-        let below = || !self.watermark_ok_safe(z, order, zone.mark(Mark::Low), 0);
+        let wake_below = match self.policy.kswapd_wake {
+            KswapdWake::Low => Mark::Low,
+            KswapdWake::High => Mark::High,
+        };
+        let below = || !self.watermark_ok_safe(z, order, zone.mark(wake_below), 0);
         let always = self.policy.wakeup_trace == WakeupTrace::Always;
         if always {
             // 2.6.37 knows no classzone.
@@ -51,6 +58,16 @@ impl<W: World> Mm<W> {
         }
         node.kswapd_sleeping.set(0);
         self.world.wake(queue::kswapd(zone.node));
+    }
+
+    /// A task that waits for the emergency reserves sees to it that kswapd works.
+    pub(crate) fn wake_kswapd_for_reserves(&self, nid: u32) {
+        let node = &self.nodes[nid as usize];
+        if node.kswapd_sleeping.get() != 0 {
+            node.ask_kswapd(0, crate::zone::ZoneType::Normal as u32);
+            node.kswapd_sleeping.set(0);
+            self.world.wake(queue::kswapd(nid));
+        }
     }
 
     /// Whether a node's kswapd sleeps.
@@ -141,14 +158,27 @@ impl<W: World> Mm<W> {
 
     /// Whether some zone that matters is still below its high watermark.
     fn sleeping_prematurely(&self, nid: u32, order: u32, classzone: usize) -> bool {
+        if self.node_lru() {
+            let mut asked = self.nodes[nid as usize]
+                .zones
+                .iter()
+                .map(|&z| usize::from(z));
+            // 4.8: one zone that was asked for is enough. (Its sleep wanted all of them, which was
+            // mended later.)
+            return !asked.any(|z| {
+                let zone = &self.zones[z];
+                zone.kind.index() <= classzone
+                    && self.watermark_ok_safe(z, order, zone.mark(Mark::High), classzone)
+            }) && self.zone_reclaimable(usize::from(self.nodes[nid as usize].zones[0]));
+        }
         let (mut all_ok, mut balanced) = (true, 0);
         for &z in &self.nodes[nid as usize].zones {
             let (z, zone) = (usize::from(z), &self.zones[usize::from(z)]);
             if zone.kind.index() > classzone {
                 continue;
             }
-            if zone.all_unreclaimable.get() != 0
-                || self.watermark_ok_safe(z, order, zone.mark(Mark::High), 0)
+            if self.zone_hopeless(z)
+                || self.watermark_ok_safe(z, order, zone.mark(Mark::High), self.own_classzone(z))
             {
                 balanced += u64::from(zone.size);
             } else {
@@ -168,9 +198,24 @@ impl<W: World> Mm<W> {
         pages >= self.nodes[nid as usize].size * percent / 100
     }
 
+    /// The classzone of a test whether a zone by itself is balanced: 3.0 takes none, 3.11 the zone's
+    /// own, which keeps nothing from itself either.
+    fn own_classzone(&self, z: usize) -> usize {
+        match self.policy.kswapd_loop {
+            KswapdLoop::Restart => 0,
+            KswapdLoop::Rounds => self.zones[z].kind.index(),
+        }
+    }
+
     /// Reclaims until the node's zones are above their high watermarks. Returns the order it
     /// ended with.
     async fn balance_pgdat(&self, nid: u32, mut order: u32, classzone: usize) -> u32 {
+        if self.node_lru() {
+            return self.balance_node(nid, order, classzone).await;
+        }
+        if self.policy.kswapd_loop == KswapdLoop::Rounds {
+            return self.balance_in_rounds(nid, order, classzone).await;
+        }
         loop {
             self.stat.event(VmEvent::PageOutRun, 1);
             let mut sc = ScanControl {
@@ -184,6 +229,7 @@ impl<W: World> Mm<W> {
                 gfp: Gfp::KERNEL,
                 priority: DEF_PRIORITY,
                 kswapd: true,
+                classzone,
             };
             let balanced = self.balance_pass(nid, classzone, &mut sc).await;
             self.set_dirty_pressure(nid, 0);
@@ -194,6 +240,161 @@ impl<W: World> Mm<W> {
             self.world.relax().await;
             if sc.nr_reclaimed < SWAP_CLUSTER_MAX {
                 order = 0;
+            }
+        }
+    }
+
+    /// The loop of 3.11: round after round over the zones that need it. The priority rises only when
+    /// no zone was scanned for its whole target, or nothing was reclaimed.
+    async fn balance_in_rounds(&self, nid: u32, mut order: u32, classzone: usize) -> u32 {
+        self.stat.event(VmEvent::PageOutRun, 1);
+        let mut sc = ScanControl {
+            nr_to_reclaim: 0,
+            nr_scanned: 0,
+            nr_reclaimed: 0,
+            nr_dirty_file: 0,
+            may_writepage: true,
+            may_swap: true,
+            order,
+            gfp: Gfp::KERNEL,
+            priority: DEF_PRIORITY,
+            kswapd: true,
+            classzone,
+        };
+        let node = &self.nodes[nid as usize];
+        loop {
+            sc.nr_reclaimed = 0;
+            let Some(end) = self.highest_unbalanced(nid, &mut sc).await else {
+                break;
+            };
+            let end_zone = self.zones[end].kind.index();
+            let mut raise_priority = true;
+            for i in 0..node.zones.len() {
+                let z = usize::from(node.zones[i]);
+                if self.zones[z].kind.index() > end_zone {
+                    break;
+                }
+                if sc.priority != DEF_PRIORITY && !self.zone_reclaimable(z) {
+                    continue;
+                }
+                self.world.charge(Cost::ZoneWalk, 1);
+                sc.nr_scanned = 0;
+                if self.kswapd_shrink_zone(z, end_zone, &mut sc).await {
+                    raise_priority = false;
+                }
+            }
+            if self.reserves_ok(nid) {
+                self.world.wake(self.emergency_queue(nid));
+            }
+            if order > 0 && sc.nr_reclaimed >= 2 << order {
+                (order, sc.order) = (0, 0);
+            }
+            if sc.nr_dirty_file > 0 && sc.priority < DEF_PRIORITY - 2 {
+                self.set_dirty_pressure(nid, DEF_PRIORITY - sc.priority);
+            }
+            if raise_priority || sc.nr_reclaimed == 0 {
+                sc.priority -= 1;
+            }
+            self.world.relax().await;
+            if sc.priority < 1 || !self.sleeping_prematurely(nid, order, classzone) {
+                break;
+            }
+        }
+        self.set_dirty_pressure(nid, 0);
+        order
+    }
+
+    /// The loop of 4.8: the node's lists as a whole, until one of the zones that were asked for is
+    /// balanced.
+    async fn balance_node(&self, nid: u32, order: u32, classzone: usize) -> u32 {
+        self.stat.event(VmEvent::PageOutRun, 1);
+        let zones = &self.nodes[nid as usize].zones;
+        let asked = || {
+            let all = zones.iter().map(|&z| usize::from(z));
+            all.filter(|&z| self.zones[z].kind.index() <= classzone)
+        };
+        let target = |z: usize| self.zones[z].mark(Mark::High).max(SWAP_CLUSTER_MAX);
+        let mut sc = ScanControl {
+            nr_to_reclaim: asked().map(target).sum(),
+            nr_scanned: 0,
+            nr_reclaimed: 0,
+            nr_dirty_file: 0,
+            may_writepage: true,
+            may_swap: true,
+            order,
+            gfp: Gfp::KERNEL,
+            priority: DEF_PRIORITY,
+            kswapd: true,
+            classzone,
+        };
+        let home = self.zones[usize::from(zones[0])].lru_home as usize;
+        while sc.priority >= 1 && self.sleeping_prematurely(nid, order, classzone) {
+            (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
+            if self.inactive_anon_is_low(home) {
+                self.shrink_active_list(home, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, &mut sc);
+                self.world.relax().await;
+            }
+            self.shrink_zone(home, &mut sc).await;
+            self.world.charge(Cost::ShrinkSlab, 1);
+            self.shrink_shadows().await;
+            self.zones[home].flags.fetch_and(!ZONE_WRITEBACK);
+            if self.reserves_ok(nid) {
+                self.world.wake(self.emergency_queue(nid));
+            }
+            if sc.nr_scanned < sc.nr_to_reclaim || sc.nr_reclaimed == 0 {
+                sc.priority -= 1;
+            }
+            self.world.relax().await;
+        }
+        if sc.priority >= 1 {
+            let flags = ZONE_CONGESTED | ZONE_TAIL_DIRTY;
+            self.zones[home].flags.fetch_and(!flags);
+        }
+        order
+    }
+
+    /// Scans a zone unless it is balanced for requests up to `end_zone`. Returns whether enough was
+    /// scanned.
+    async fn kswapd_shrink_zone(&self, z: usize, end_zone: usize, sc: &mut ScanControl) -> bool {
+        let zone = &self.zones[z];
+        sc.nr_to_reclaim = zone.mark(Mark::High).max(SWAP_CLUSTER_MAX);
+        if self.lower_zone_balanced(z, sc.order, end_zone) {
+            return true;
+        }
+        self.shrink_zone(z, sc).await;
+        self.world.charge(Cost::ShrinkSlab, 1);
+        self.shrink_shadows().await;
+        self.world.relax().await;
+        zone.flags.fetch_and(!ZONE_WRITEBACK);
+        let classzone = match self.policy.lower_zones {
+            LowerZones::HighAlone => 0,
+            LowerZones::Gap | LowerZones::SkipBalanced => end_zone,
+        };
+        if self.zone_reclaimable(z)
+            && self.watermark_ok_safe(z, sc.order, zone.mark(Mark::High), classzone)
+        {
+            zone.flags.fetch_and(!(ZONE_CONGESTED | ZONE_TAIL_DIRTY));
+        }
+        sc.nr_scanned >= sc.nr_to_reclaim
+    }
+
+    /// Whether kswapd may leave a zone alone while a zone up to `end_zone` needs pages.
+    fn lower_zone_balanced(&self, z: usize, order: u32, end_zone: usize) -> bool {
+        let zone = &self.zones[z];
+        let high = zone.mark(Mark::High);
+        match self.policy.lower_zones {
+            LowerZones::Gap => {
+                let enough = match self.policy.balance_gap {
+                    BalanceGap::EightTimesHigh => 8 * high,
+                    BalanceGap::OnePercent => {
+                        let share = u64::from(zone.size).div_ceil(KSWAPD_ZONE_BALANCE_GAP_RATIO);
+                        high + zone.mark(Mark::Low).min(share)
+                    }
+                };
+                self.watermark_ok_safe(z, order, enough, end_zone)
+            }
+            LowerZones::SkipBalanced | LowerZones::HighAlone => {
+                self.watermark_ok_safe(z, order, high, 0)
             }
         }
     }
@@ -215,28 +416,24 @@ impl<W: World> Mm<W> {
                 if zone.kind.index() > end_zone {
                     break;
                 }
-                if zone.all_unreclaimable.get() != 0 && priority != DEF_PRIORITY {
+                if self.zone_hopeless(z) && priority != DEF_PRIORITY {
                     continue;
                 }
                 self.world.charge(Cost::ZoneWalk, 1);
                 sc.nr_scanned = 0;
-                let high = zone.mark(Mark::High);
-                let enough = match self.policy.balance_gap {
-                    BalanceGap::EightTimesHigh => 8 * high,
-                    BalanceGap::OnePercent => {
-                        let share = u64::from(zone.size).div_ceil(KSWAPD_ZONE_BALANCE_GAP_RATIO);
-                        high + zone.mark(Mark::Low).min(share)
-                    }
-                };
-                let shrinks = !self.watermark_ok_safe(z, sc.order, enough, end_zone);
+                let shrinks = !self.lower_zone_balanced(z, sc.order, end_zone);
                 if shrinks {
                     self.shrink_zone(z, sc).await;
                 }
                 if shrinks || self.policy.kswapd_slab == KswapdSlab::EveryZone {
                     self.world.charge(Cost::ShrinkSlab, 1);
+                    self.shrink_shadows().await;
                     self.world.relax().await;
                     total_scanned += sc.nr_scanned;
-                    if zone.all_unreclaimable.get() == 0 && !self.zone_reclaimable(z) {
+                    if self.policy.hopeless_zones == HopelessZones::Marked
+                        && zone.all_unreclaimable.get() == 0
+                        && !self.zone_reclaimable(z)
+                    {
                         zone.all_unreclaimable.set(1);
                     }
                 }
@@ -245,7 +442,7 @@ impl<W: World> Mm<W> {
                 {
                     sc.may_writepage = true;
                 }
-                if zone.all_unreclaimable.get() != 0 {
+                if self.zone_hopeless(z) {
                     if end_zone == zone.kind.index() {
                         end_zone = end_zone.saturating_sub(1);
                     }
@@ -293,7 +490,7 @@ impl<W: World> Mm<W> {
             let z = usize::from(self.nodes[nid as usize].zones[i]);
             let zone = &self.zones[z];
             self.world.charge(Cost::ZoneWalk, 1);
-            if zone.all_unreclaimable.get() != 0 && sc.priority != DEF_PRIORITY {
+            if self.zone_hopeless(z) && sc.priority != DEF_PRIORITY {
                 continue;
             }
             if self.inactive_anon_is_low(z) {
@@ -303,7 +500,7 @@ impl<W: World> Mm<W> {
             if !self.watermark_ok_safe(z, sc.order, zone.mark(Mark::High), 0) {
                 return Some(z);
             }
-            zone.flags.fetch_and(!ZONE_CONGESTED);
+            zone.flags.fetch_and(!(ZONE_CONGESTED | ZONE_TAIL_DIRTY));
         }
         None
     }

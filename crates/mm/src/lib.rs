@@ -48,6 +48,7 @@ pub mod congestion;
 pub mod direct;
 pub mod dirty;
 mod eviction;
+mod fair;
 pub mod filemap;
 pub mod flusher;
 pub mod frame;
@@ -64,10 +65,12 @@ mod proportion;
 pub mod shrink;
 pub mod swap;
 pub mod task;
+pub mod throttle;
 pub mod trace;
 pub mod tracker;
 pub mod vmstat;
 pub mod watermark;
+mod workingset;
 pub mod world;
 pub mod zone;
 
@@ -77,7 +80,7 @@ pub use policy::Policy;
 pub use world::World;
 
 use vmstat::{VmEvent, ZoneEvent, ZoneStat};
-use world::{WaitQueue, Word32};
+use world::{WaitQueue, Word32, Word64};
 use zone::{Zone, ZoneInfo, ZoneType};
 
 /// What an engine is built for. Sizes are pages unless named otherwise.
@@ -182,6 +185,7 @@ pub struct Mm<W: World> {
     pub(crate) pagevecs: Box<[lru::Pagevecs<W>]>,
     pub(crate) nodes_pool: pagecache::Nodes<W>,
     pub(crate) mappings_used: W::U32,
+    watched: W::U32,
     pub(crate) bdis_used: W::U32,
     pub(crate) bdi_stat_batch: i32,
     pub(crate) swap: swap::Swap<W>,
@@ -219,6 +223,11 @@ pub mod queue {
     pub fn flusher(nodes: u32, bdi: u32) -> WaitQueue {
         WaitQueue(66 + nodes + bdi)
     }
+    /// Those who wait until a node's kswapd has freed part of the emergency reserves; `nodes` and
+    /// `bdis` as in the engine.
+    pub fn emergency(nodes: u32, bdis: u32, node: u32) -> WaitQueue {
+        WaitQueue(66 + nodes + bdis + node)
+    }
 }
 
 impl<W: World> Mm<W> {
@@ -227,6 +236,7 @@ impl<W: World> Mm<W> {
     /// # Panics
     /// If the configuration has no zone, more than 2^31 frames, or no CPU; callers check input.
     pub fn new(world: W, config: Config, policy: Policy, track_pages: bool) -> Self {
+        const { Zone::<W>::LAYOUT };
         assert!((1..=64).contains(&config.cpus) && !config.zones.is_empty());
         assert!(config.zones.len() < 256 && config.zones.iter().all(|z| z.size > 0));
         let block = 1u64 << (buddy::ORDERS - 1);
@@ -243,42 +253,28 @@ impl<W: World> Mm<W> {
         let sentinels = task_lists - zone_lists + config.max_tasks;
         let order = zone::default_order(&config.zones, nodes);
         let mut start = 0u32;
-        let zones: Box<[Zone<W>]> = config
+        let mut zones: Box<[Zone<W>]> = config
             .zones
             .iter()
             .enumerate()
             .map(|(i, z)| {
                 let batch = watermark::pcp_batch(z.size, 128);
                 let lists = zone_lists + i as u32 * per_zone;
-                let zone = Zone {
-                    node: z.node,
-                    kind: z.kind,
-                    start,
-                    size: z.size as u32,
-                    free_area: lists,
-                    lru: lists + buddy::ORDERS as u32,
-                    pcp_batch: batch,
-                    pcp_high: 6 * batch,
-                    watermark: bytemuck::Zeroable::zeroed(),
-                    lowmem_reserve: bytemuck::Zeroable::zeroed(),
-                    dirty_balance_reserve: bytemuck::Zeroable::zeroed(),
-                    percpu_drift_mark: bytemuck::Zeroable::zeroed(),
-                    normal_threshold: bytemuck::Zeroable::zeroed(),
-                    pressure_threshold: bytemuck::Zeroable::zeroed(),
-                    flags: bytemuck::Zeroable::zeroed(),
-                    all_unreclaimable: bytemuck::Zeroable::zeroed(),
-                    pages_scanned: bytemuck::Zeroable::zeroed(),
-                    recent_scanned: bytemuck::Zeroable::zeroed(),
-                    recent_rotated: bytemuck::Zeroable::zeroed(),
-                    saved_scan: bytemuck::Zeroable::zeroed(),
-                    nr_free: bytemuck::Zeroable::zeroed(),
-                    lock: W::Lock::default(),
-                    lru_lock: W::Lock::default(),
-                };
+                let zone = Zone::new(z, start, lists, batch);
                 start += (z.size.next_multiple_of(block)) as u32;
                 zone
             })
             .collect();
+        let node_lru =
+            policy.lru == policy::LruScope::Node && policy.eviction == policy::Eviction::Linux;
+        for z in 0..zones.len() {
+            let of_node = |other: &Zone<W>| other.node == zones[z].node;
+            let home = match node_lru {
+                true => zones.iter().position(of_node).unwrap_or(z),
+                false => z,
+            };
+            (zones[z].lru_home, zones[z].lru) = (home as u32, zones[home].lru);
+        }
         assert!(
             total <= u64::from(mmap::MAX_FRAMES),
             "a page-table entry names every frame"
@@ -312,6 +308,7 @@ impl<W: World> Mm<W> {
             pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
             nodes_pool: pagecache::Nodes::new(pool),
             mappings_used: bytemuck::Zeroable::zeroed(),
+            watched: bytemuck::Zeroable::zeroed(),
             bdis_used: bytemuck::Zeroable::zeroed(),
             bdi_stat_batch: bdi::stat_batch(config.cpus),
             swap: swap::Swap::new(config.swap_slots),
@@ -343,11 +340,15 @@ impl<W: World> Mm<W> {
 
     /// How many wait queues the engine uses; a world may number its own from here on.
     pub fn wait_queues(&self) -> u32 {
-        66 + self.nodes.len() as u32 + self.bdis.len() as u32
+        66 + 2 * self.nodes.len() as u32 + self.bdis.len() as u32
     }
 
     pub(crate) fn flusher_queue(&self, bdi: u32) -> WaitQueue {
         queue::flusher(self.nodes.len() as u32, bdi)
+    }
+
+    pub(crate) fn emergency_queue(&self, node: u32) -> WaitQueue {
+        queue::emergency(self.nodes.len() as u32, self.bdis.len() as u32, node)
     }
 
     /// The sentinel of a task's isolated list.
@@ -414,16 +415,69 @@ impl<W: World> Mm<W> {
         }
     }
 
+    fn produces_level(&self, level: ZoneStat) -> bool {
+        match level {
+            ZoneStat::NrActiveFile => self.has_active_file(),
+            ZoneStat::NrAllocBatch => self.policy.fair_zones != policy::FairZones::Off,
+            _ => true,
+        }
+    }
+
+    fn produces_event(&self, event: VmEvent) -> bool {
+        match event {
+            VmEvent::WorkingsetRefault
+            | VmEvent::WorkingsetActivate
+            | VmEvent::WorkingsetNodereclaim => self.policy.workingset,
+            VmEvent::PgScanDirectThrottle => self.policy.emergency_throttle,
+            VmEvent::FairReset => self.policy.fair_zones != policy::FairZones::Off,
+            _ => true,
+        }
+    }
+
+    fn produces_zone_event(&self, event: ZoneEvent) -> bool {
+        match event {
+            ZoneEvent::ReadAheadReclaimed | ZoneEvent::PgHit => self.watches_pages(),
+            _ => true,
+        }
+    }
+
+    /// From now on: how long file pages had been in the cache when they were reclaimed, pages read
+    /// ahead and reclaimed unused, hits by zone. It changes nothing else.
+    pub fn watch_pages(&self) {
+        self.watched.set(1);
+    }
+
+    /// Whether [`Mm::watch_pages`] was called.
+    #[inline(always)]
+    pub fn watches_pages(&self) -> bool {
+        self.watched.get() != 0
+    }
+
+    /// A zone's file pages that were reclaimed while pages were watched: milliseconds that they had
+    /// been in the cache, all together, and how many they were.
+    pub fn reclaimed_age(&self, z: usize) -> (u64, u64) {
+        let zone = &self.zones[z];
+        (zone.reclaimed_age.get(), zone.reclaimed_aged.get())
+    }
+
+    /// A read found a page in the cache that it had not brought in.
+    #[inline]
+    pub fn note_hit(&self, pfn: Pfn) {
+        self.stat
+            .zone_event(self.frames.zone(pfn), ZoneEvent::PgHit, 1);
+    }
+
     /// Every vmstat counter, by its name: levels and sums.
     pub fn vmstat(&self) -> Vec<(String, u64)> {
         let mut out: Vec<(String, u64)> = ZoneStat::ALL
             .iter()
-            .filter(|&&s| s != ZoneStat::NrActiveFile || self.has_active_file())
+            .filter(|&&s| self.produces_level(s))
             .map(|&s| (s.name().to_string(), self.global_stat(s)))
             .collect();
         out.extend(
             VmEvent::ALL
                 .iter()
+                .filter(|&&e| self.produces_event(e))
                 .map(|&e| (e.name().to_string(), self.vm_event(e))),
         );
         for kind in [
@@ -437,6 +491,9 @@ impl<W: World> Mm<W> {
                 continue;
             }
             for e in ZoneEvent::ALL {
+                if !self.produces_zone_event(e) {
+                    continue;
+                }
                 let sum = of_kind().map(|z| self.zone_event(z, e)).sum();
                 out.push((format!("{}_{}", e.name(), kind.name().to_lowercase()), sum));
             }

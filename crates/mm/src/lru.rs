@@ -5,9 +5,11 @@
 //! isolated; every shrink drains the batches of its CPU first.
 
 use crate::frame::flag;
+use crate::policy::{LruScope, MarkAccessed};
 use crate::trace::{Event, TrackPath};
 use crate::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
+use crate::zone::Zone;
 use crate::{Mm, Pfn, queue};
 
 /// The five lists of a zone.
@@ -93,6 +95,19 @@ impl<W: World> Pagevec<W> {
         n + 1 == PAGEVEC_SIZE
     }
 
+    /// Takes a page out of the batch, which keeps its order; returns whether it was there.
+    fn take(&self, pfn: Pfn) -> bool {
+        let n = self.n.get() as usize;
+        let Some(at) = self.pages[..n].iter().position(|p| p.get() == pfn) else {
+            return false;
+        };
+        for i in at + 1..n {
+            self.pages[i - 1].set(self.pages[i].get());
+        }
+        self.n.set(n as u32 - 1);
+        true
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = Pfn> + '_ {
         self.pages[..self.n.get() as usize].iter().map(Word32::get)
     }
@@ -130,7 +145,29 @@ impl<W: World> Mm<W> {
     /// Pages on a list, by the cheap counter.
     #[inline(always)]
     pub(crate) fn lru_size(&self, z: usize, lru: Lru) -> u64 {
-        self.stat.zone(z, ZoneStat::of_lru(lru))
+        self.lru_stat(z, ZoneStat::of_lru(lru))
+    }
+
+    /// A counter of what has the zone's LRU lists: the zone's, or that of its whole node.
+    #[inline(always)]
+    pub(crate) fn lru_stat(&self, z: usize, item: ZoneStat) -> u64 {
+        if !self.node_lru() {
+            return self.stat.zone(z, item);
+        }
+        let zones = self.nodes[self.zones[z].node as usize].zones.iter();
+        zones.map(|&z| self.stat.zone(usize::from(z), item)).sum()
+    }
+
+    /// Whether nodes have the LRU lists and not zones.
+    #[inline(always)]
+    pub(crate) fn node_lru(&self) -> bool {
+        self.policy.lru == LruScope::Node && self.orders.is_none()
+    }
+
+    /// The zone whose words hold the lock and the statistics of a zone's LRU lists.
+    #[inline(always)]
+    pub(crate) fn lru_home(&self, z: usize) -> &Zone<W> {
+        &self.zones[self.zones[z].lru_home as usize]
     }
 
     #[inline(always)]
@@ -160,7 +197,7 @@ impl<W: World> Mm<W> {
         let mut i = 0;
         while i < n {
             let z = self.frames.zone(pv.pages[i].get());
-            let zone = &self.zones[z];
+            let zone = self.lru_home(z);
             let mut moved = 0;
             zone.lru_lock.with(|| {
                 let frames = self.frames.table();
@@ -192,7 +229,7 @@ impl<W: World> Mm<W> {
         let mut moved = 0;
         for pfn in pv.iter() {
             let z = self.frames.zone(pfn);
-            self.zones[z].lru_lock.with(|| {
+            self.lru_home(z).lru_lock.with(|| {
                 // Only under the lock do the flags say on which list the page is.
                 let f = self.frames.flags(pfn);
                 if f & flag::LRU != 0 && f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 {
@@ -210,7 +247,7 @@ impl<W: World> Mm<W> {
     fn drain_activate(&self, pv: &Pagevec<W>) {
         for pfn in pv.iter() {
             let z = self.frames.zone(pfn);
-            let zone = &self.zones[z];
+            let zone = self.lru_home(z);
             let moved = zone.lru_lock.with(|| {
                 // Only under the lock do the flags say on which list the page is.
                 let f = self.frames.flags(pfn);
@@ -298,8 +335,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// One software access (reference 01 §10, 3.0 form): the second one activates, unless the
-    /// page still waits in an add batch.
+    /// One software access (reference 01 §10): the second one activates. Whether a page that still
+    /// waits in an add batch is activated is `mark_accessed`.
     pub fn mark_page_accessed(&self, pfn: Pfn, path: TrackPath) {
         if self.orders.is_some() && self.use_ordered(pfn) {
             return;
@@ -307,6 +344,13 @@ impl<W: World> Mm<W> {
         let f = self.frames.flags(pfn);
         if f & flag::REFERENCED == 0 {
             self.frames.set_flags(pfn, flag::REFERENCED);
+        } else if f & (flag::ACTIVE | flag::UNEVICTABLE) == 0
+            && f & flag::LRU == 0
+            && self.policy.mark_accessed == MarkAccessed::InBatch
+        {
+            self.activate_in_batch(pfn, path);
+            self.frames.clear_flags(pfn, flag::REFERENCED);
+            self.workingset_activation(pfn);
         } else if f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 && f & flag::LRU != 0 {
             if f & flag::PINNED == 0 {
                 self.note_path(path);
@@ -314,15 +358,44 @@ impl<W: World> Mm<W> {
             }
             self.activate_page(pfn);
             self.frames.clear_flags(pfn, flag::REFERENCED);
+            self.workingset_activation(pfn);
         }
+    }
+
+    /// A page that waits in an add batch of this CPU becomes one for the active list; in another
+    /// CPU's it stays what it is.
+    fn activate_in_batch(&self, pfn: Pfn, path: TrackPath) {
+        let pv = &self.pagevecs[self.world.cpu()];
+        pv.lock.with(|| {
+            let from = Lru::of(self.frames.flags(pfn));
+            let to = match from {
+                Lru::InactiveFile => Lru::ActiveFile,
+                Lru::InactiveAnon => Lru::ActiveAnon,
+                _ => return,
+            };
+            if !pv.add[from as usize].take(pfn) {
+                return;
+            }
+            self.frames.set_flags(pfn, flag::ACTIVE);
+            self.note_path(path);
+            self.track_activated(pfn);
+            if pv.add[to as usize].push(pfn) {
+                self.drain_add(&pv.add[to as usize], to);
+            }
+        });
     }
 
     /// Takes an isolated page off the calling task's list and puts it at the head of the list its
     /// flags name.
     #[inline(always)]
     pub(crate) fn putback_lru_page(&self, z: usize, pfn: Pfn) -> Lru {
+        let z = if self.node_lru() {
+            self.frames.zone(pfn)
+        } else {
+            z
+        };
         self.frames.del(pfn);
-        let (lru, wanted) = self.zones[z].lru_lock.with(|| {
+        let (lru, wanted) = self.lru_home(z).lru_lock.with(|| {
             let f = self.frames.set_flags(pfn, flag::LRU);
             debug_assert!(f & flag::LRU == 0);
             let lru = Lru::of(f);

@@ -9,6 +9,8 @@ pub struct Node<W: World> {
     pub zones: Vec<u16>,
     /// The fallback lists of allocations that start here, by the highest zone type allowed.
     pub zonelists: [Vec<u16>; ZONE_TYPES],
+    /// Whether allocations from each of those lists are fair (*sequential-read* 4 as posted).
+    pub(crate) fair: [bool; ZONE_TYPES],
     /// Its size in pages.
     pub size: u64,
     /// kswapd sleeps (1) or works (0).
@@ -30,13 +32,17 @@ impl<W: World> Node<W> {
             .map(|z| z as u16)
             .collect();
         let zonelist = zonelist(zones, nodes, n, order);
+        let zonelists: [Vec<u16>; ZONE_TYPES] = std::array::from_fn(|highest| {
+            let mut list = zonelist.clone();
+            list.retain(|&z| zones[usize::from(z)].kind.index() <= highest);
+            list
+        });
         let node = Self {
-            size: own.iter().map(|&z| zones[z as usize].size).sum(),
-            zonelists: std::array::from_fn(|highest| {
-                let mut list = zonelist.clone();
-                list.retain(|&z| zones[usize::from(z)].kind.index() <= highest);
-                list
+            fair: std::array::from_fn(|i| {
+                crate::fair::fair_list(&zonelists[i], zones, nodes, order)
             }),
+            size: own.iter().map(|&z| zones[z as usize].size).sum(),
+            zonelists,
             zones: own,
             kswapd_sleeping: bytemuck::Zeroable::zeroed(),
             dirty_pressure: bytemuck::Zeroable::zeroed(),

@@ -10,7 +10,7 @@
 
 use crate::frame::{NO_PFN, Page, flag, zone_of};
 use crate::mapping::Mapping;
-use crate::vmstat::ZoneStat;
+use crate::vmstat::{ZoneEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
@@ -20,9 +20,27 @@ const NO_NODE: u32 = u32::MAX;
 
 /// Node word: the parent node.
 const PARENT: usize = 64;
-/// Node word: slots in use (low 8 bits), slot in the parent (8), level (8); 0 is a leaf.
+/// Node word: slots in use (low 8 bits), slot in the parent (8), level (8; 0 is a leaf), shadows (8).
 const SHAPE: usize = 65;
-const NODE_WORDS: usize = 66;
+/// Node words of a leaf that holds shadows alone: the older and the younger one, and the file.
+const OLDER: usize = 66;
+const YOUNGER: usize = 67;
+const OWNER: usize = 68;
+const NODE_WORDS: usize = 69;
+/// Slot bit: what lies there is no page but the shadow of one (`workingset`).
+pub(crate) const SHADOW: u32 = 1 << 31;
+/// One shadow in a node's shape.
+const ONE_SHADOW: u32 = 1 << 24;
+
+/// The page in a slot of a leaf.
+#[inline(always)]
+pub(crate) fn page_in(slot: u32) -> Option<Pfn> {
+    match slot {
+        0 => None,
+        v if v & SHADOW != 0 => None,
+        v => Some(v - 1),
+    }
+}
 
 /// A tag that pages of a file carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +72,10 @@ pub(crate) struct Nodes<W: World> {
     /// Nodes never used so far start here.
     fresh: W::U32,
     in_use: W::U32,
+    /// Leaves that hold shadows alone: the oldest, the youngest, how many.
+    shadow_oldest: W::U32,
+    shadow_youngest: W::U32,
+    shadow_nodes: W::U32,
     lock: W::Lock,
 }
 
@@ -65,8 +87,13 @@ impl<W: World> Nodes<W> {
             free: bytemuck::Zeroable::zeroed(),
             fresh: bytemuck::Zeroable::zeroed(),
             in_use: bytemuck::Zeroable::zeroed(),
+            shadow_oldest: bytemuck::Zeroable::zeroed(),
+            shadow_youngest: bytemuck::Zeroable::zeroed(),
+            shadow_nodes: bytemuck::Zeroable::zeroed(),
             lock: W::Lock::default(),
         };
+        nodes.shadow_oldest.set(NO_NODE);
+        nodes.shadow_youngest.set(NO_NODE);
         nodes.free.set(NO_NODE);
         nodes
     }
@@ -146,8 +173,40 @@ impl<W: World> Nodes<W> {
         node
     }
 
+    /// A leaf holds shadows alone from now on.
+    fn link_shadows(&self, node: u32, mapping: u32) {
+        self.lock.with(|| {
+            let last = self.shadow_youngest.get();
+            self.word(node, OLDER).set(last);
+            self.word(node, YOUNGER).set(NO_NODE);
+            self.word(node, OWNER).set(mapping);
+            match last {
+                NO_NODE => self.shadow_oldest.set(node),
+                last => self.word(last, YOUNGER).set(node),
+            }
+            self.shadow_youngest.set(node);
+            self.shadow_nodes.fetch_add(1);
+        });
+    }
+
+    /// A leaf holds a page again, or nothing at all.
+    fn unlink_shadows(&self, node: u32) {
+        self.lock.with(|| {
+            let (older, younger) = (self.word(node, OLDER).get(), self.word(node, YOUNGER).get());
+            match older {
+                NO_NODE => self.shadow_oldest.set(younger),
+                older => self.word(older, YOUNGER).set(younger),
+            }
+            match younger {
+                NO_NODE => self.shadow_youngest.set(older),
+                younger => self.word(younger, OLDER).set(older),
+            }
+            self.shadow_nodes.fetch_sub(1);
+        });
+    }
+
     fn release(&self, node: u32) {
-        debug_assert!(self.count(node) == 0);
+        debug_assert!(self.node(node).is_empty());
         self.word(node, PARENT).set(self.free.get());
         self.free.set(node);
         self.in_use.fetch_sub(1);
@@ -170,7 +229,19 @@ impl<W: World> Node<'_, W> {
 
     #[inline(always)]
     fn level(&self) -> u32 {
-        self.0[SHAPE].get() >> 16
+        self.0[SHAPE].get() >> 16 & 0xff
+    }
+
+    /// Shadows in a leaf.
+    #[inline(always)]
+    fn shadows(&self) -> u32 {
+        self.0[SHAPE].get() >> 24
+    }
+
+    /// Neither pages nor nodes nor shadows.
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.0[SHAPE].get() & (0xff | 0xff << 24) == 0
     }
 
     #[inline(always)]
@@ -282,10 +353,7 @@ impl<W: World> Mm<W> {
     #[inline]
     fn page_at(&self, mapping: u32, index: u32) -> Option<Pfn> {
         let leaf = self.leaf(mapping, index)?;
-        match self.nodes_pool.node(leaf).slot(index).get() {
-            0 => None,
-            v => Some(v - 1),
-        }
+        page_in(self.nodes_pool.node(leaf).slot(index).get())
     }
 
     /// Makes the leaf for `index`; the caller holds the tree lock. `None`: the node pool is
@@ -338,18 +406,27 @@ impl<W: World> Mm<W> {
     }
 
     /// Enters a page into a file's index. It belongs to the file before anybody can find it there.
+    /// With it the shadow that lay in its place, or 0.
     #[inline(always)]
-    fn index_insert(&self, m: &Mapping<W>, mapping: u32, index: u32, pfn: Pfn) -> Entered {
+    fn index_insert(&self, m: &Mapping<W>, mapping: u32, index: u32, pfn: Pfn) -> (Entered, u32) {
         self.world.charge(Cost::PageIndex, 1);
         m.tree_lock.with(|| {
             let leaf = self
                 .leaf_of(m, index)
                 .or_else(|| self.create_leaf(m, index));
-            let Some(leaf) = leaf.map(|leaf| self.nodes_pool.node(leaf)) else {
-                return Entered::NoMemory;
+            let Some(at) = leaf else {
+                return (Entered::NoMemory, 0);
             };
-            if leaf.slot(index).get() != 0 {
-                return Entered::Exists;
+            let leaf = self.nodes_pool.node(at);
+            let before = leaf.slot(index).get();
+            if before != 0 {
+                if before & SHADOW == 0 {
+                    return (Entered::Exists, 0);
+                }
+                if leaf.count() == 0 {
+                    self.nodes_pool.unlink_shadows(at);
+                }
+                leaf.0[SHAPE].fetch_sub(ONE_SHADOW);
             }
             let meta = if m.is_meta() { flag::META } else { 0 };
             let page = self.frames.page(pfn);
@@ -358,15 +435,16 @@ impl<W: World> Mm<W> {
             leaf.slot(index).set(pfn + 1);
             leaf.0[SHAPE].fetch_add(1);
             m.nrpages.fetch_add(1);
-            Entered::Added
+            (Entered::Added, before)
         })
     }
 
-    /// Takes a page out of its file's index. It carries no tag any more.
+    /// Takes a page out of its file's index, where its shadow (or 0) stays. It carries no tag any
+    /// more.
     #[inline(always)]
-    fn index_remove(&self, page: Page<'_, W>, pfn: Pfn) {
-        let index = page.index();
-        let m = &self.mappings[page.mapping() as usize];
+    fn index_remove(&self, page: Page<'_, W>, pfn: Pfn, shadow: u32) {
+        let (mapping, index) = (page.mapping(), page.index());
+        let m = &self.mappings[mapping as usize];
         m.tree_lock.with(|| {
             let at = self.leaf_of(m, index).expect("a cached page has a leaf");
             let leaf = self.nodes_pool.node(at);
@@ -379,10 +457,17 @@ impl<W: World> Mm<W> {
                     self.nodes_pool.tag(at, t).get() >> (index & (SLOTS - 1)) & 1 == 0
                 })
             );
-            leaf.slot(index).set(0);
+            leaf.slot(index).set(shadow);
             m.nrpages.fetch_sub(1);
+            if shadow != 0 {
+                leaf.0[SHAPE].fetch_add(ONE_SHADOW);
+            }
             if leaf.0[SHAPE].fetch_sub(1) & 0xff == 1 {
-                self.release_empty(m, at);
+                if leaf.shadows() > 0 {
+                    self.nodes_pool.link_shadows(at, mapping);
+                } else {
+                    self.release_empty(m, at);
+                }
             }
         });
     }
@@ -392,7 +477,7 @@ impl<W: World> Mm<W> {
     #[inline(never)]
     fn release_empty(&self, m: &Mapping<W>, mut node: u32) {
         let pool = &self.nodes_pool;
-        while pool.count(node) == 0 {
+        while pool.node(node).is_empty() {
             if m.last_leaf.get() == node {
                 m.last_leaf.set(NO_NODE);
             }
@@ -555,28 +640,52 @@ impl<W: World> Mm<W> {
         let before = self.frames.flags(pfn);
         debug_assert!(before & (flag::CACHED | flag::ANON) == 0);
         let m = &self.mappings[mapping as usize];
-        let entered = self.index_insert(m, mapping, index, pfn);
+        let (entered, shadow) = self.index_insert(m, mapping, index, pfn);
         if entered != Entered::Added {
             return entered;
         }
         self.stat
             .inc(self.world.cpu(), zone_of(before), ZoneStat::NrFilePages);
-        self.lru_cache_add(pfn, crate::lru::Lru::InactiveFile);
+        if self.watches_pages() {
+            self.frames.page(pfn).set_private(self.milliseconds());
+        }
+        if shadow != 0 && self.refault(shadow) {
+            self.workingset_activation(pfn);
+            self.lru_cache_add(pfn, crate::lru::Lru::ActiveFile);
+        } else {
+            self.lru_cache_add(pfn, crate::lru::Lru::InactiveFile);
+        }
         Entered::Added
+    }
+
+    fn milliseconds(&self) -> u32 {
+        (self.world.now() / 1_000_000) as u32
+    }
+
+    /// Reclaim takes a file page while pages are watched.
+    pub(crate) fn note_reclaimed(&self, page: Page<'_, W>) {
+        let z = page.zone();
+        let age = self.milliseconds().wrapping_sub(page.private());
+        self.zones[z].reclaimed_age.fetch_add(u64::from(age));
+        self.zones[z].reclaimed_aged.fetch_add(1);
+        if page.has(flag::UNUSED) {
+            self.stat.zone_event(z, ZoneEvent::ReadAheadReclaimed, 1);
+        }
     }
 
     /// Takes a clean page out of its file's cache.
     pub(crate) fn remove_from_page_cache(&self, pfn: Pfn) {
         let page = self.frames.page(pfn);
-        self.leave_page_cache(page, pfn);
+        self.leave_page_cache(page, pfn, 0);
         self.count_removed(page.zone(), 1);
     }
 
-    /// Takes a clean page out of its file's cache; [`Mm::count_removed`] must follow.
+    /// Takes a clean page out of its file's cache, where its shadow stays if it is not 0;
+    /// [`Mm::count_removed`] must follow.
     #[inline(always)]
-    pub(crate) fn leave_page_cache(&self, page: Page<'_, W>, pfn: Pfn) {
+    pub(crate) fn leave_page_cache(&self, page: Page<'_, W>, pfn: Pfn, shadow: u32) {
         debug_assert!(page.flags() & (flag::DIRTY | flag::WRITEBACK) == 0);
-        self.index_remove(page, pfn);
+        self.index_remove(page, pfn, shadow);
         page.clear_flags(flag::CACHED | flag::META);
         page.set_mapping(u32::MAX, 0);
     }
@@ -610,8 +719,11 @@ impl<W: World> Mm<W> {
             loop {
                 let level = pool.level(node);
                 let slot = (index >> (BITS * level)) as u32 & (SLOTS - 1);
-                let Some(hit) = (slot..SLOTS).find(|&s| pool.word(node, s as usize).get() != 0)
-                else {
+                let here = |s: &u32| match pool.word(node, *s as usize).get() {
+                    v if level == 0 => page_in(v).is_some(),
+                    v => v != 0,
+                };
+                let Some(hit) = (slot..SLOTS).find(here) else {
                     let span = BITS * (level + 1);
                     index = ((index >> span) + 1) << span;
                     continue 'restart;
@@ -627,6 +739,115 @@ impl<W: World> Mm<W> {
                 node = child;
             }
         }
+    }
+
+    /// Tree nodes that hold shadows alone.
+    pub(crate) fn shadow_nodes(&self) -> u32 {
+        self.nodes_pool.shadow_nodes.get()
+    }
+
+    /// Gives up the node that has held shadows alone for longest. `false`: there is none, or somebody
+    /// was faster.
+    pub(crate) fn drop_oldest_shadows(&self) -> bool {
+        let pool = &self.nodes_pool;
+        let oldest = pool.lock.with(|| match pool.shadow_oldest.get() {
+            NO_NODE => None,
+            node => Some((node, pool.word(node, OWNER).get())),
+        });
+        let Some((node, mapping)) = oldest else {
+            return false;
+        };
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| {
+            // Who takes a node off the list holds its file's lock, so now it stays.
+            let same = pool.lock.with(|| {
+                pool.shadow_oldest.get() == node && pool.word(node, OWNER).get() == mapping
+            });
+            if same {
+                self.drop_shadows(m, node);
+            }
+            same
+        })
+    }
+
+    /// Empties a leaf of shadows; the caller holds the tree lock.
+    fn drop_shadows(&self, m: &Mapping<W>, leaf: u32) {
+        let pool = &self.nodes_pool;
+        for slot in 0..SLOTS as usize {
+            let word = pool.word(leaf, slot);
+            if word.get() & SHADOW != 0 {
+                word.set(0);
+                pool.word(leaf, SHAPE).fetch_sub(ONE_SHADOW);
+            }
+        }
+        if pool.node(leaf).count() == 0 {
+            pool.unlink_shadows(leaf);
+            self.release_empty(m, leaf);
+        }
+    }
+
+    /// A file is cut: shadows behind `from` mean nothing any more. Returns where to go on; whole
+    /// leaves go, so that a few shadows in front of a cut in the middle of one go with it.
+    pub(crate) fn drop_shadows_from(&self, mapping: u32, from: u32) -> Option<u32> {
+        let m = &self.mappings[mapping as usize];
+        let pool = &self.nodes_pool;
+        m.tree_lock.with(|| {
+            let root = m.root.get();
+            if root == NO_NODE {
+                return None;
+            }
+            let mut index = u64::from(from);
+            'restart: loop {
+                if index >= capacity(pool.level(root)) || index > u64::from(u32::MAX) {
+                    return None;
+                }
+                let mut node = root;
+                loop {
+                    let level = pool.level(node);
+                    if level == 0 {
+                        break;
+                    }
+                    let slot = (index >> (BITS * level)) as u32 & (SLOTS - 1);
+                    let used = |s: &u32| pool.word(node, *s as usize).get() != 0;
+                    let Some(hit) = (slot..SLOTS).find(used) else {
+                        let span = BITS * (level + 1);
+                        index = ((index >> span) + 1) << span;
+                        continue 'restart;
+                    };
+                    if hit > slot {
+                        let span = BITS * level;
+                        index = ((index >> span) + u64::from(hit - slot)) << span;
+                    }
+                    node = pool.word(node, hit as usize).get() - 1;
+                }
+                if pool.node(node).shadows() > 0 {
+                    self.drop_shadows(m, node);
+                }
+                return u32::try_from(((index >> BITS) + 1) << BITS).ok();
+            }
+        })
+    }
+
+    /// Checks that exactly the leaves which hold shadows alone are linked.
+    pub(crate) fn check_shadows(&self) -> Result<(), String> {
+        let pool = &self.nodes_pool;
+        let (mut at, mut older, mut n) = (pool.shadow_oldest.get(), NO_NODE, 0);
+        while at != NO_NODE {
+            let node = pool.node(at);
+            if node.count() != 0 || node.shadows() == 0 || pool.word(at, OLDER).get() != older {
+                return Err(format!("tree node {at} is among the shadows wrongly"));
+            }
+            n += 1;
+            if n > pool.in_use() {
+                return Err("the list of shadows is a ring".into());
+            }
+            (older, at) = (at, pool.word(at, YOUNGER).get());
+        }
+        let counted = pool.shadow_nodes.get();
+        if n != counted || pool.shadow_youngest.get() != older {
+            return Err(format!("{n} nodes of shadows alone, counted {counted}"));
+        }
+        Ok(())
     }
 
     /// Recounts a file's tree: slots, counts, parents, tags above the leaves, no tag without a
@@ -653,12 +874,19 @@ impl<W: World> Mm<W> {
     fn check_node(&self, mapping: u32, node: u32, base: u64) -> Result<(u32, u32), String> {
         let pool = &self.nodes_pool;
         let level = pool.level(node);
-        let mut used = 0u64;
+        let (mut used, mut shadows) = (0u64, 0);
         for (slot, word) in pool.words[node as usize][..SLOTS as usize]
             .iter()
             .enumerate()
         {
-            used |= u64::from(word.get() != 0) << slot;
+            let shadow = level == 0 && word.get() & SHADOW != 0;
+            shadows += u32::from(shadow);
+            used |= u64::from(word.get() != 0 && !shadow) << slot;
+        }
+        if shadows != pool.node(node).shadows() {
+            return Err(format!(
+                "mapping {mapping} at {base}: {shadows} shadows, count differs"
+            ));
         }
         let (mut pages, mut nodes) = (used.count_ones(), 1);
         let found = [Tag::Dirty, Tag::Writeback].map(|tag| pool.tag(node, tag).get());
@@ -728,9 +956,7 @@ impl<W: World> LeafView<'_, W> {
     /// The page at an index.
     #[inline]
     pub fn page(&self, index: u32) -> Option<Pfn> {
-        self.words[(index & (SLOTS - 1)) as usize]
-            .get()
-            .checked_sub(1)
+        page_in(self.words[(index & (SLOTS - 1)) as usize].get())
     }
 
     /// Whether an index carries the dirty and the writeback tag.

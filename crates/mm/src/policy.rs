@@ -34,6 +34,9 @@ pub enum ReclaimWriteback {
     InTrouble,
     /// *writeback-from-reclaim* 1 (direct reclaim) and 8 (kswapd).
     Never,
+    /// 3.12: only while the zone is marked because a whole batch of its tail was dirty and not yet
+    /// under writeback (`reclaim_throttle = "zone-flags"` marks it).
+    TailDirty,
 }
 
 /// What throttles a reclaimer after a batch (reference 03 §9, patch 6).
@@ -46,6 +49,10 @@ pub enum ReclaimThrottle {
     Dirty,
     /// As merged in 3.2: too many pages under *writeback* for the priority.
     Writeback,
+    /// 3.12 to 4.7: what a whole batch was marks the zone. Pages under writeback that come round
+    /// again stall kswapd, direct reclaim waits while zone and device are congested, and no
+    /// priority loop waits any more.
+    ZoneFlags,
 }
 
 /// Experimental: whose pages reclaim asks the flusher for when it meets a dirty file page that it may
@@ -143,6 +150,151 @@ pub enum FreeSnapshot {
     WhileAwake,
 }
 
+/// What a task does that dirties pages over the limits (reference 04 §4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DirtyThrottle {
+    /// linux-3.0: it writes a chunk itself and sleeps 1, 2, 4 … ticks.
+    Write,
+    /// 3.2: it only sleeps, for as long as its share of the device's bandwidth needs.
+    Sleep,
+}
+
+/// What of memory can be dirtied (reference 02 §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dirtyable {
+    /// Up to 3.4: free pages, file pages, and anonymous ones while there is free swap.
+    Reclaimable,
+    /// 3.16: free pages above the reserves, and file pages.
+    FreeAndFile,
+}
+
+/// How many pages of each list a scan takes (reference 03 §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScanBalance {
+    /// linux-3.0: by fractions of recent rotations, and at least 32 pages of each list in kswapd.
+    Fractions,
+    /// 3.16: file pages alone while their inactive list is the longer one; a forced scan only of a
+    /// zone that is not reclaimable.
+    FileFirst,
+}
+
+/// What a zone's scan does once it has reclaimed enough (reference 03 §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScanStop {
+    /// linux-3.0: it stops.
+    AtOnce,
+    /// 3.11: the smaller of anonymous and file memory is left alone, the other one is scanned as far
+    /// as the smaller one was.
+    Proportional,
+}
+
+/// When accesses through page tables activate a file page (reference 03 §5, step 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum References {
+    /// linux-3.0: if it was referenced at the last look too.
+    Twice,
+    /// 3.3: also if several mappings referenced it, or an executable one.
+    TwiceOrShared,
+}
+
+/// What a second access does to a page that waits in an add batch (reference 01 §§9-10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MarkAccessed {
+    /// linux-3.0: nothing, for the page is on no list.
+    Listed,
+    /// 3.11: in the batch of its own CPU the page becomes one for the active list.
+    InBatch,
+}
+
+/// Whether allocations spread over a node's zones by their size (reference 02 §§6-7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FairZones {
+    /// Before 3.12: each zone is used down to its low watermark, the highest first.
+    Off,
+    /// 3.12: a zone counter of pages that may be taken before the others have their turn.
+    Batch,
+    /// *sequential-read* 4 as posted: a zone flag says that the batch is used up; no reset where
+    /// watermarks failed; lists with one zone of note are not fair.
+    Flag,
+    /// The same as merged in 3.17: every list is fair, and remote zones are reached before the slow
+    /// path.
+    FlagMerged,
+}
+
+/// What the dirty check of an allocation costs (*sequential-read* 5, reference 02 §7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DirtyCheck {
+    /// The zone's limit is computed at each check.
+    Fresh,
+    /// It is remembered until a check fails; and a write over the limit everywhere is tried again
+    /// without the check before kswapd is woken.
+    Cached,
+}
+
+/// How kswapd goes down the priorities (reference 03 §8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KswapdLoop {
+    /// linux-3.0: from 12 down, back to 12 after 32 pages, waiting for congestion below 10.
+    Restart,
+    /// 3.11: the priority rises only if no zone was scanned for its whole target; no waiting.
+    Rounds,
+}
+
+/// The watermark at which an allocation wakes a sleeping kswapd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KswapdWake {
+    /// linux-3.0.
+    Low,
+    /// 3.6.
+    High,
+}
+
+/// Which lower zones kswapd reclaims because a higher one needs it (reference 03 §8,
+/// *sequential-read* 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LowerZones {
+    /// Those that are not a balance gap above their high watermark and the reserve that they keep
+    /// from the highest unbalanced zone.
+    Gap,
+    /// As posted: those below their high watermark alone.
+    SkipBalanced,
+    /// The follow-up: no gap and no reserve in any test of balance.
+    HighAlone,
+}
+
+/// What has the LRU lists and their statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LruScope {
+    /// Each zone (2.6.37 to 4.7).
+    Zone,
+    /// Each node (4.8): reclaim for a low zone sets pages of higher ones aside, and kswapd reclaims
+    /// the node as a whole until one of its zones is balanced. An eviction policy orders zones, so
+    /// beside one this is `zone`.
+    Node,
+}
+
+/// When reclaim gives a zone up (reference 03 §7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HopelessZones {
+    /// linux-3.0: kswapd marks it; freeing pages takes the mark.
+    Marked,
+    /// 3.12: whenever its pages were scanned six times without a page being freed.
+    Computed,
+}
+
 /// In which order a zone's file pages leave: `linux` is the active and the inactive list with all
 /// their rules, any other name a policy of the crate `evict` in their place (docs/eviction.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,6 +386,40 @@ pub struct Policy {
     pub flusher_slice: FlusherSlice,
     /// When a device stops being marked as over its limit (3.0 or 3.1 form).
     pub dirty_exceeded: DirtyExceeded,
+    /// What a task does that dirties pages over the limits (3.0 or 3.2 form).
+    pub dirty_throttle: DirtyThrottle,
+    /// What of memory can be dirtied (3.0 or 3.16 form).
+    pub dirtyable: Dirtyable,
+    /// How many pages of each list a scan takes (3.0 or 3.16 form).
+    pub scan_balance: ScanBalance,
+    /// What a zone's scan does once it has reclaimed enough (3.0 or 3.11 form).
+    pub scan_stop: ScanStop,
+    /// When accesses through page tables activate a file page (3.0 or 3.3 form).
+    pub references: References,
+    /// What a second access does to a page in an add batch (3.0 or 3.11 form).
+    pub mark_accessed: MarkAccessed,
+    /// 3.15: a file page that comes back no later than as many evictions as there are active pages
+    /// is activated at once (reference 03 §10).
+    pub workingset: bool,
+    /// Allocations spread over the zones of a node (3.12; *sequential-read* 4).
+    pub fair_zones: FairZones,
+    /// What the dirty check of an allocation costs (*sequential-read* 5).
+    pub dirty_check: DirtyCheck,
+    /// How kswapd goes down the priorities (3.0 or 3.11 form).
+    pub kswapd_loop: KswapdLoop,
+    /// The watermark at which an allocation wakes kswapd (3.0 or 3.6 form).
+    pub kswapd_wake: KswapdWake,
+    /// Which lower zones kswapd reclaims for a higher one (*sequential-read* 3).
+    pub lower_zones: LowerZones,
+    /// When reclaim gives a zone up (3.0 or 3.12 form).
+    pub hopeless_zones: HopelessZones,
+    /// What has the LRU lists: each zone, or each node (4.8).
+    pub lru: LruScope,
+    /// 3.6: direct reclaimers wait for kswapd while less than half of the min watermarks is free
+    /// (reference 02 §3).
+    pub emergency_throttle: bool,
+    /// 3.0's watermark test counts two free pages too few (reference 01 §7).
+    pub watermark_slip: bool,
     /// In which order file pages leave.
     pub eviction: Eviction,
     /// When a wake-up of kswapd is traced (2.6.37 or later form).
@@ -246,8 +432,6 @@ pub struct Policy {
     pub small_scan: SmallScan,
     /// Which watermark tests take a snapshot (2.6.37 or later form).
     pub free_snapshot: FreeSnapshot,
-    /// linux-3.0's slip of two pages in the watermark test (reference 01 §7); 2.6.37 has none.
-    pub watermark_slip: bool,
     /// For orders above 0 kswapd takes a node for balanced once zones with so many percent of its
     /// pages are (2.6.38 and later: 25; 2.6.37: 100; 1..=100).
     pub order_balance_percent: u8,
@@ -275,13 +459,28 @@ impl Policy {
             pressure_expiry: false,
             flusher_slice: FlusherSlice::Shared,
             dirty_exceeded: DirtyExceeded::OwnLimit,
+            dirty_throttle: DirtyThrottle::Write,
+            dirtyable: Dirtyable::Reclaimable,
+            scan_balance: ScanBalance::Fractions,
+            scan_stop: ScanStop::AtOnce,
+            references: References::Twice,
+            mark_accessed: MarkAccessed::Listed,
+            workingset: false,
+            fair_zones: FairZones::Off,
+            dirty_check: DirtyCheck::Fresh,
+            kswapd_loop: KswapdLoop::Restart,
+            kswapd_wake: KswapdWake::Low,
+            lower_zones: LowerZones::Gap,
+            hopeless_zones: HopelessZones::Marked,
+            lru: LruScope::Zone,
+            emergency_throttle: false,
+            watermark_slip: true,
             eviction: Eviction::Linux,
             wakeup_trace: WakeupTrace::Asleep,
             balance_gap: BalanceGap::OnePercent,
             kswapd_slab: KswapdSlab::ShrunkZones,
             small_scan: SmallScan::Force,
             free_snapshot: FreeSnapshot::Kswapd,
-            watermark_slip: true,
             order_balance_percent: 25,
             watermarks: Watermarks::Sysctl,
             auto: AutoWatermarks::default(),
@@ -316,18 +515,46 @@ impl Policy {
         }
     }
 
+    /// linux-3.16 (August 2014): the vanilla kernel of *sequential-read*.
+    pub fn linux_3_16() -> Self {
+        Self {
+            name: "linux-3.16".into(),
+            dirty_limits: DirtyLimits::PerZone,
+            direct_writeback: ReclaimWriteback::Never,
+            kswapd_writeback: ReclaimWriteback::TailDirty,
+            reclaim_throttle: ReclaimThrottle::ZoneFlags,
+            immediate_reclaim: true,
+            dirty_throttle: DirtyThrottle::Sleep,
+            dirtyable: Dirtyable::FreeAndFile,
+            scan_balance: ScanBalance::FileFirst,
+            scan_stop: ScanStop::Proportional,
+            references: References::TwiceOrShared,
+            mark_accessed: MarkAccessed::InBatch,
+            workingset: true,
+            fair_zones: FairZones::Batch,
+            kswapd_loop: KswapdLoop::Rounds,
+            kswapd_wake: KswapdWake::High,
+            hopeless_zones: HopelessZones::Computed,
+            emergency_throttle: true,
+            watermark_slip: false,
+            ..Self::linux_3_1()
+        }
+    }
+
     /// Every preset, by the name an experiment uses.
     pub fn preset(name: &str) -> Option<Self> {
         Some(match name {
             "linux-2.6.37" => Self::linux_2_6_37(),
             "linux-3.0" => Self::linux_3_0(),
             "linux-3.1" => Self::linux_3_1(),
+            "linux-3.16" => Self::linux_3_16(),
             _ => return None,
         })
     }
 
     /// The names that [`Policy::preset`] knows.
-    pub const PRESETS: &'static [&'static str] = &["linux-2.6.37", "linux-3.0", "linux-3.1"];
+    pub const PRESETS: &'static [&'static str] =
+        &["linux-2.6.37", "linux-3.0", "linux-3.1", "linux-3.16"];
 
     /// The same policy under another name.
     pub fn named(mut self, name: &str) -> Self {

@@ -4,12 +4,14 @@
 use crate::alloc::Gfp;
 use crate::frame::{Page, flag};
 use crate::lru::Lru;
-use crate::policy::{ReclaimThrottle, ReclaimWriteback, SmallScan};
+use crate::policy::{
+    HopelessZones, ReclaimThrottle, ReclaimWriteback, References, ScanBalance, ScanStop, SmallScan,
+};
 use crate::task::{PF_KSWAPD, PF_SWAPWRITE};
 use crate::trace::{Event, IsolateMode, TrackPath};
 use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::{Class, Cost, ShortLock, Word32, Word64, World, WritebackControl, Writepage};
-use crate::zone::{Mark, ZONE_CONGESTED};
+use crate::zone::{Mark, ZONE_CONGESTED, ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
 use crate::{Mm, Pfn, queue};
 
 /// Pages scanned and reclaimed at a time.
@@ -40,6 +42,8 @@ pub struct ScanControl {
     pub priority: u8,
     /// Runs in kswapd.
     pub kswapd: bool,
+    /// The highest zone type whose pages help; of a node's lists, others are set aside.
+    pub classzone: usize,
 }
 
 /// What one page's examination decided.
@@ -60,6 +64,10 @@ struct Batch {
     dirty: u64,
     congested: u64,
     writeback: u64,
+    /// Dirty and not under writeback.
+    unqueued: u64,
+    /// Under writeback, met before, in a zone full of such pages.
+    immediate: u64,
 }
 
 /// The pages that one call of `shrink_page_list` has isolated.
@@ -106,6 +114,26 @@ const SCAN_ORDER: [Lru; 4] = [
     Lru::ActiveFile,
 ];
 
+/// Once enough is reclaimed: leaves the smaller of anonymous and file memory alone, and gives the
+/// other what is left of the same share of its target. `false`: there is only one kind left.
+fn scan_in_proportion(nr: &mut [u64; 4], targets: &[u64; 4]) -> bool {
+    let left = [nr[0] + nr[1], nr[2] + nr[3]];
+    if left.contains(&0) {
+        return false;
+    }
+    // The kernel compares file > anon; the smaller one stops.
+    let (stop, go) = if left[1] > left[0] { (0, 2) } else { (2, 0) };
+    let target = targets[stop] + targets[stop + 1] + 1;
+    let percentage = left[stop / 2] * 100 / target;
+    for i in 0..2 {
+        nr[stop + i] = 0;
+        let scanned = targets[go + i] - nr[go + i];
+        let share = targets[go + i] * (100 - percentage) / 100;
+        nr[go + i] = share.saturating_sub(scanned);
+    }
+    true
+}
+
 impl<W: World> Mm<W> {
     fn size_of_type(&self, z: usize, file: bool) -> u64 {
         if file {
@@ -127,7 +155,7 @@ impl<W: World> Mm<W> {
 
     /// Whether scanning the zone still makes sense.
     pub(crate) fn zone_reclaimable(&self, z: usize) -> bool {
-        self.zones[z].pages_scanned.get() < self.zone_reclaimable_pages(z) * 6
+        self.lru_home(z).pages_scanned.get() < self.zone_reclaimable_pages(z) * 6
     }
 
     /// Whether the inactive anon list is too short for its active list.
@@ -135,7 +163,12 @@ impl<W: World> Mm<W> {
         if self.config.swap_slots == 0 {
             return false;
         }
-        let gib = u64::from(self.zones[z].size) >> (30 - 12);
+        let pages = if self.node_lru() {
+            self.nodes[self.zones[z].node as usize].size
+        } else {
+            u64::from(self.zones[z].size)
+        };
+        let gib = pages >> (30 - 12);
         let ratio = if gib > 0 { (10 * gib).isqrt() } else { 1 };
         self.lru_size(z, Lru::InactiveAnon) * ratio < self.lru_size(z, Lru::ActiveAnon)
     }
@@ -146,28 +179,22 @@ impl<W: World> Mm<W> {
 
     /// How many pages of each list to scan (reference 03 §2), in [`SCAN_ORDER`].
     pub(crate) fn get_scan_count(&self, z: usize, sc: &ScanControl) -> [u64; 4] {
-        let zone = &self.zones[z];
+        if self.policy.scan_balance == ScanBalance::FileFirst {
+            return self.get_scan_count_file_first(z, sc);
+        }
         let anon = self.size_of_type(z, false);
         let file = self.size_of_type(z, true);
         let swap = sc.may_swap && self.free_swap() > 0;
         let save = self.policy.small_scan == SmallScan::Save;
         let force = !save && sc.kswapd && (anon + file) >> sc.priority < SWAP_CLUSTER_MAX;
-        let free = self.stat.zone(z, ZoneStat::NrFreePages);
+        let free = self.lru_stat(z, ZoneStat::NrFreePages);
         let (fraction, denominator) = if !swap {
             ([0, 1], 1)
-        } else if file + free <= zone.mark(Mark::High) {
+        } else if file + free <= self.lru_high(z) {
             ([1, 0], 1)
         } else {
             let s = self.config.sysctl.swappiness;
-            let decayed = zone.lru_lock.with(|| {
-                for (t, size) in [anon, file].into_iter().enumerate() {
-                    if zone.recent_scanned[t].get() > size / 4 {
-                        zone.recent_scanned[t].set(zone.recent_scanned[t].get() / 2);
-                        zone.recent_rotated[t].set(zone.recent_rotated[t].get() / 2);
-                    }
-                }
-                [0, 1].map(|t| (zone.recent_scanned[t].get(), zone.recent_rotated[t].get()))
-            });
+            let decayed = self.decayed_rotations(z, [anon, file]);
             let ap = (s + 1) * (decayed[0].0 + 1) / (decayed[0].1 + 1);
             let fp = (201 - s) * (decayed[1].0 + 1) / (decayed[1].1 + 1);
             ([ap, fp], ap + fp + 1)
@@ -180,7 +207,7 @@ impl<W: World> Mm<W> {
             }
             if save {
                 let share = (size >> sc.priority) * fraction[t] / denominator;
-                let saved = &zone.saved_scan[lru as usize];
+                let saved = &self.zones[z].saved_scan[lru as usize];
                 let n = u64::from(saved.get()) + share;
                 let batch = n >= SWAP_CLUSTER_MAX;
                 saved.set(if batch { 0 } else { n as u32 });
@@ -195,10 +222,87 @@ impl<W: World> Mm<W> {
         })
     }
 
+    /// The high watermark of a zone, or of all zones of its node together.
+    fn lru_high(&self, z: usize) -> u64 {
+        if !self.node_lru() {
+            return self.zones[z].mark(Mark::High);
+        }
+        let zones = self.nodes[self.zones[z].node as usize].zones.iter();
+        zones
+            .map(|&z| self.zones[usize::from(z)].mark(Mark::High))
+            .sum()
+    }
+
+    /// Scanned and rotated pages of anonymous and file memory, halved where they are old.
+    fn decayed_rotations(&self, z: usize, sizes: [u64; 2]) -> [(u64, u64); 2] {
+        let zone = self.lru_home(z);
+        zone.lru_lock.with(|| {
+            for (t, size) in sizes.into_iter().enumerate() {
+                if zone.recent_scanned[t].get() > size / 4 {
+                    zone.recent_scanned[t].set(zone.recent_scanned[t].get() / 2);
+                    zone.recent_rotated[t].set(zone.recent_rotated[t].get() / 2);
+                }
+            }
+            [0, 1].map(|t| (zone.recent_scanned[t].get(), zone.recent_rotated[t].get()))
+        })
+    }
+
+    /// The form of 3.16: the first of its rules that applies.
+    fn get_scan_count_file_first(&self, z: usize, sc: &ScanControl) -> [u64; 4] {
+        let high = self.lru_high(z);
+        let sizes = [false, true].map(|file| self.size_of_type(z, file));
+        let free = self.lru_stat(z, ZoneStat::NrFreePages);
+        let swap = sc.may_swap && self.free_swap() > 0;
+        let s = self.config.sysctl.swappiness;
+        let fraction = if !swap {
+            Some([0, 1])
+        } else if sc.priority == 0 && s > 0 {
+            None
+        } else if sizes[1] + free <= high {
+            Some([1, 0])
+        } else if !self.inactive_file_is_low(z) {
+            Some([0, 1])
+        } else {
+            let decayed = self.decayed_rotations(z, sizes);
+            let part = |weight, (scanned, rotated)| weight * (scanned + 1) / (rotated + 1);
+            Some([part(s, decayed[0]), part(200 - s, decayed[1])])
+        };
+        let force = sc.kswapd && !self.zone_reclaimable(z);
+        let count = |forced: bool| {
+            SCAN_ORDER.map(|lru| {
+                let size = self.lru_size(z, lru);
+                let mut n = size >> sc.priority;
+                if n == 0 && forced {
+                    n = size.min(SWAP_CLUSTER_MAX);
+                }
+                match fraction {
+                    None => n,
+                    // One kind alone is not divided.
+                    Some([0, 1] | [1, 0])
+                        if fraction.is_some_and(|f| f[usize::from(lru.is_file())] == 0) =>
+                    {
+                        0
+                    }
+                    Some([0, 1] | [1, 0]) => n,
+                    Some(f) => n * f[usize::from(lru.is_file())] / (f[0] + f[1] + 1),
+                }
+            })
+        };
+        let plain = count(false);
+        if force && plain == [0; 4] {
+            count(true)
+        } else {
+            plain
+        }
+    }
+
     /// Scans a zone (reference 03 §3).
     pub(crate) async fn shrink_zone(&self, z: usize, sc: &mut ScanControl) {
         let reclaimed_before = sc.nr_reclaimed;
         let mut nr = self.get_scan_count(z, sc);
+        let targets = nr;
+        // Direct reclaim at the first priority finishes what it set out to scan.
+        let mut adjusted = !sc.kswapd && sc.priority == DEF_PRIORITY;
         // Inactive anon, active file, inactive file drive the loop; active anon rides along.
         while nr[0] + nr[2] + nr[3] > 0 {
             for (i, lru) in SCAN_ORDER.into_iter().enumerate() {
@@ -209,8 +313,21 @@ impl<W: World> Mm<W> {
                 }
             }
             let reclaimed = sc.nr_reclaimed - reclaimed_before;
-            if reclaimed >= sc.nr_to_reclaim && sc.priority < DEF_PRIORITY {
-                break;
+            match self.policy.scan_stop {
+                ScanStop::AtOnce => {
+                    if reclaimed >= sc.nr_to_reclaim && sc.priority < DEF_PRIORITY {
+                        break;
+                    }
+                }
+                ScanStop::Proportional => {
+                    if reclaimed < sc.nr_to_reclaim || adjusted {
+                        continue;
+                    }
+                    adjusted = true;
+                    if !scan_in_proportion(&mut nr, &targets) {
+                        break;
+                    }
+                }
             }
         }
         if self.inactive_anon_is_low(z) {
@@ -239,13 +356,27 @@ impl<W: World> Mm<W> {
 
     /// Takes up to `n` pages from a list's tail onto the calling task's isolated list, which keeps
     /// their order: its tail is to be looked at first. Returns scanned and taken.
-    fn isolate(&self, z: usize, lru: Lru, n: u32, mode: IsolateMode, order: u32) -> (u32, u32) {
+    fn isolate(
+        &self,
+        z: usize,
+        lru: Lru,
+        n: u32,
+        mode: IsolateMode,
+        sc: &ScanControl,
+    ) -> (u32, u32) {
+        let order = sc.order;
         debug_assert!(n as u64 <= SWAP_CLUSTER_MAX);
         let list = self.lru_list(z, lru);
         let mine = self.isolated_list(self.world.task());
         debug_assert!(self.frames.list_empty(mine));
         let (mut scanned, mut taken) = (0, 0);
-        self.zones[z].lru_lock.with(|| {
+        self.lru_home(z).lru_lock.with(|| {
+            if self.node_lru() {
+                (scanned, taken) = self.isolate_of_node(list, n, mine, sc.classzone);
+                let file = usize::from(lru.is_file());
+                self.lru_home(z).recent_scanned[file].fetch_add(u64::from(taken));
+                return;
+            }
             if let Some(orders) = self.ordering(lru) {
                 (scanned, taken) = self.isolate_ordered(orders, z, n, mine);
                 self.zones[z].recent_scanned[1].fetch_add(u64::from(taken));
@@ -268,15 +399,25 @@ impl<W: World> Mm<W> {
             self.zones[z].recent_scanned[file].fetch_add(u64::from(taken));
         });
         let cpu = self.world.cpu();
-        let isolated = if lru.is_file() {
-            ZoneStat::NrIsolatedFile
+        let isolated = Self::isolated_item(lru.is_file());
+        if self.node_lru() {
+            let event = match (mode, sc.kswapd) {
+                (IsolateMode::Active, _) => ZoneEvent::PgRefill,
+                (IsolateMode::Inactive, true) => ZoneEvent::PgScanKswapd,
+                (IsolateMode::Inactive, false) => ZoneEvent::PgScanDirect,
+            };
+            for pfn in self.frames.iter(mine) {
+                let of = self.frames.zone(pfn);
+                self.stat.dec(cpu, of, ZoneStat::of_lru(lru));
+                self.stat.inc(cpu, of, isolated);
+                self.stat.zone_event(of, event, 1);
+            }
         } else {
-            ZoneStat::NrIsolatedAnon
-        };
-        self.stat
-            .add(cpu, z, ZoneStat::of_lru(lru), -(taken as i32));
-        self.stat.add(cpu, z, isolated, taken as i32);
-        self.zones[z].pages_scanned.fetch_add(u64::from(scanned));
+            self.stat
+                .add(cpu, z, ZoneStat::of_lru(lru), -(taken as i32));
+            self.stat.add(cpu, z, isolated, taken as i32);
+        }
+        self.lru_home(z).pages_scanned.fetch_add(u64::from(scanned));
         self.world.charge(Cost::Lru, taken);
         self.note(Event::LruIsolate {
             mode,
@@ -288,12 +429,57 @@ impl<W: World> Mm<W> {
         (scanned, taken)
     }
 
+    /// [`Self::isolate`] from a node's list; the list lock is held. Pages of zones that the request
+    /// cannot use go to the head, and a quarter of them counts as scanned (4.9, which looks on without
+    /// bound; here at most as many are set aside as are asked for, so that a span stays short).
+    fn isolate_of_node(&self, list: Pfn, n: u32, mine: Pfn, classzone: usize) -> (u32, u32) {
+        let frames = self.frames.table();
+        let (mut taken, mut aside) = (0, 0);
+        while taken < n && aside < n {
+            let pfn = frames.before(list);
+            if pfn == list {
+                break;
+            }
+            frames.del(pfn);
+            let page = frames.page(pfn);
+            if self.zones[page.zone()].kind.index() > classzone {
+                frames.add(list, pfn);
+                aside += 1;
+            } else {
+                page.clear_flags(flag::LRU);
+                frames.add(mine, pfn);
+                taken += 1;
+            }
+        }
+        (taken + aside / 4, taken)
+    }
+
+    fn isolated_item(file: bool) -> ZoneStat {
+        if file {
+            ZoneStat::NrIsolatedFile
+        } else {
+            ZoneStat::NrIsolatedAnon
+        }
+    }
+
+    /// A page of a node's lists is isolated no longer.
+    #[inline]
+    fn count_returned(&self, pfn: Pfn, file: bool) {
+        if self.node_lru() {
+            let z = self.frames.zone(pfn);
+            self.stat
+                .dec(self.world.cpu(), z, Self::isolated_item(file));
+        }
+    }
+
     /// Scans an active list (reference 03 §6).
     pub(crate) fn shrink_active_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         self.lru_add_drain();
-        let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Active, sc.order);
-        self.stat
-            .zone_event(z, ZoneEvent::PgRefill, u64::from(scanned));
+        let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Active, sc);
+        if !self.node_lru() {
+            self.stat
+                .zone_event(z, ZoneEvent::PgRefill, u64::from(scanned));
+        }
         let mine = self.isolated_list(self.world.task());
         let (mut rotated, mut deactivated) = (0, 0);
         for _ in 0..taken {
@@ -313,6 +499,7 @@ impl<W: World> Mm<W> {
                     deactivated += 1;
                 }
             }
+            self.count_returned(pfn, lru.is_file());
             self.putback_lru_page(z, pfn);
         }
         self.count_rotated(z, lru.is_file(), rotated);
@@ -323,19 +510,17 @@ impl<W: World> Mm<W> {
 
     /// The balance statistics belong to the list lock, under which they are halved.
     fn count_rotated(&self, z: usize, file: bool, n: u64) {
-        let zone = &self.zones[z];
+        let zone = self.lru_home(z);
         zone.lru_lock.with(|| {
             zone.recent_rotated[usize::from(file)].fetch_add(n);
         });
     }
 
     fn count_isolated(&self, z: usize, file: bool, n: i32) {
-        let item = if file {
-            ZoneStat::NrIsolatedFile
-        } else {
-            ZoneStat::NrIsolatedAnon
-        };
-        self.stat.add(self.world.cpu(), z, item, n);
+        if !self.node_lru() {
+            let item = Self::isolated_item(file);
+            self.stat.add(self.world.cpu(), z, item, n);
+        }
     }
 
     fn too_many_isolated(&self, z: usize, file: bool, sc: &ScanControl) -> bool {
@@ -353,7 +538,12 @@ impl<W: World> Mm<W> {
                 ZoneStat::NrIsolatedAnon,
             )
         };
-        self.stat.zone(z, isolated) > inactive
+        // Since 3.8 those who may enter filesystems leave room for those who may not.
+        let inactive = match self.policy.hopeless_zones {
+            HopelessZones::Computed if sc.gfp.has(Gfp::IO.or(Gfp::FS)) => inactive >> 3,
+            _ => inactive,
+        };
+        self.lru_stat(z, isolated) > inactive
     }
 
     /// Scans one batch of an inactive list.
@@ -369,16 +559,19 @@ impl<W: World> Mm<W> {
         }
         self.note_path(TrackPath::Reclaim);
         self.lru_add_drain();
-        let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Inactive, sc.order);
+        let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Inactive, sc);
         let event = if sc.kswapd {
             ZoneEvent::PgScanKswapd
         } else {
             ZoneEvent::PgScanDirect
         };
-        self.stat.zone_event(z, event, u64::from(scanned));
+        if !self.node_lru() {
+            self.stat.zone_event(z, event, u64::from(scanned));
+        }
         if taken == 0 {
             if scanned > 0 {
-                self.world.relax().await; // an eviction policy chose pages that others hold
+                // An eviction policy chose pages that others hold, or a node's are of other zones.
+                self.world.relax().await;
             }
             return;
         }
@@ -390,20 +583,19 @@ impl<W: World> Mm<W> {
             if pfn == mine {
                 break;
             }
+            self.count_returned(pfn, file);
             if self.putback_lru_page(z, pfn).is_active() {
                 rotated += 1;
             }
         }
         self.count_rotated(z, file, rotated);
         self.count_isolated(z, file, -(taken as i32));
-        self.stat.zone_event(z, ZoneEvent::PgSteal, batch.reclaimed);
-        let stolen = if sc.kswapd {
+        if sc.kswapd {
             self.stat.event(VmEvent::KswapdSteal, batch.reclaimed);
-            ZoneEvent::PgStealKswapd
-        } else {
-            ZoneEvent::PgStealDirect
-        };
-        self.stat.zone_event(z, stolen, batch.reclaimed);
+        }
+        if !self.node_lru() {
+            self.count_stolen(z, sc.kswapd, batch.reclaimed);
+        }
         sc.nr_reclaimed += batch.reclaimed;
         self.observe(Event::ShrinkInactive {
             nid: self.zones[z].node,
@@ -415,6 +607,10 @@ impl<W: World> Mm<W> {
         // writeback-from-reclaim 6: the lower the priority, the fewer such pages it takes.
         let found = match self.policy.reclaim_throttle {
             ReclaimThrottle::None => 0,
+            ReclaimThrottle::ZoneFlags => {
+                self.throttle_by_flags(z, taken, &batch, sc).await;
+                0
+            }
             ReclaimThrottle::Dirty => batch.dirty,
             ReclaimThrottle::Writeback => batch.writeback,
         };
@@ -423,6 +619,24 @@ impl<W: World> Mm<W> {
                 .await;
         }
         self.world.relax().await;
+    }
+
+    /// Marks the zone for what a whole batch was, and waits accordingly (3.12, reference 03 §9).
+    async fn throttle_by_flags(&self, z: usize, taken: u32, batch: &Batch, sc: &ScanControl) {
+        let (flags, taken) = (&self.zones[z].flags, u64::from(taken));
+        if batch.writeback == taken {
+            flags.fetch_or(ZONE_WRITEBACK);
+        }
+        if batch.unqueued == taken {
+            flags.fetch_or(ZONE_TAIL_DIRTY);
+        }
+        let timeout = self.tick_fraction(10);
+        if batch.immediate > 0 {
+            self.congestion_wait(Class::Async, timeout).await;
+        }
+        if !sc.kswapd {
+            self.wait_iff_congested(z, Class::Async, timeout).await;
+        }
     }
 
     /// Decides on every isolated page, from the tail of the task's list on. Pages that stay are
@@ -470,8 +684,27 @@ impl<W: World> Mm<W> {
         if batch.dirty > 0 && batch.dirty == batch.congested {
             self.zones[z].flags.fetch_or(ZONE_CONGESTED);
         }
-        self.free_cold_pages(z, &list.freed[..batch.reclaimed as usize]);
+        let freed = &list.freed[..batch.reclaimed as usize];
+        if self.node_lru() {
+            for &pfn in freed {
+                self.count_returned(pfn, lru.is_file());
+                self.count_stolen(self.frames.zone(pfn), sc.kswapd, 1);
+                self.free_page(pfn, true);
+            }
+        } else {
+            self.free_cold_pages(z, freed);
+        }
         batch
+    }
+
+    fn count_stolen(&self, z: usize, kswapd: bool, n: u64) {
+        let by = if kswapd {
+            ZoneEvent::PgStealKswapd
+        } else {
+            ZoneEvent::PgStealDirect
+        };
+        self.stat.zone_event(z, ZoneEvent::PgSteal, n);
+        self.stat.zone_event(z, by, n);
     }
 
     /// Decides on isolated pages until one is dirty and to be written: that page, locked.
@@ -562,11 +795,25 @@ impl<W: World> Mm<W> {
         }
         let mut may_enter_fs =
             sc.gfp.has(Gfp::FS) || (f & flag::SWAPCACHE != 0 && sc.gfp.has(Gfp::IO));
+        let file = f & flag::SWAPBACKED == 0;
+        let by_flags = self.policy.reclaim_throttle == ReclaimThrottle::ZoneFlags;
+        if by_flags && f & (flag::DIRTY | flag::WRITEBACK) != 0 {
+            self.count_for_flags(page, f, batch);
+        }
         if f & flag::WRITEBACK != 0 {
-            batch.writeback += 1;
+            if !by_flags {
+                batch.writeback += 1;
+            } else if sc.kswapd
+                && f & flag::RECLAIM != 0
+                && self.lru_home(page.zone()).flags.get() & ZONE_WRITEBACK != 0
+            {
+                batch.immediate += 1;
+            } else {
+                page.set_flags(flag::RECLAIM);
+                batch.writeback += 1;
+            }
             return Verdict::Keep;
         }
-        let file = f & flag::SWAPBACKED == 0;
         let young = if mapped { self.take_young(pfn) } else { 0 };
         let referenced = f & flag::REFERENCED != 0;
         if referenced {
@@ -581,7 +828,9 @@ impl<W: World> Mm<W> {
                 return Verdict::Activate;
             }
             self.frames.set_flags(pfn, flag::REFERENCED);
-            return if referenced {
+            let shared = self.policy.references == References::TwiceOrShared
+                && (young > 1 || f & flag::EXEC != 0);
+            return if referenced || shared {
                 Verdict::Activate
             } else {
                 Verdict::Keep
@@ -607,12 +856,12 @@ impl<W: World> Mm<W> {
             f = self.frames.flags(pfn);
         }
         if f & flag::DIRTY != 0 {
-            batch.dirty += 1;
+            batch.dirty += u64::from(!by_flags);
             sc.nr_dirty_file += u64::from(file);
             if self.is_ordered(f) {
                 only_if_clean = self.ask_ordered(pfn) == evict::Dirty::Skip;
             }
-            if file && !self.may_write_file(sc) {
+            if file && !self.may_write_file(page.zone(), sc) {
                 // writeback-from-reclaim 1, 5, 7, 8
                 let (item, marked) = if self.policy.immediate_reclaim {
                     (ZoneStat::NrVmscanImmediateReclaim, flag::RECLAIM)
@@ -636,7 +885,7 @@ impl<W: World> Mm<W> {
 
     /// Whether the policy lets this reclaimer write dirty file pages now.
     #[inline]
-    fn may_write_file(&self, sc: &ScanControl) -> bool {
+    fn may_write_file(&self, z: usize, sc: &ScanControl) -> bool {
         let rule = if sc.kswapd {
             self.policy.kswapd_writeback
         } else {
@@ -646,7 +895,24 @@ impl<W: World> Mm<W> {
             ReclaimWriteback::Always => true,
             ReclaimWriteback::Never => false,
             ReclaimWriteback::InTrouble => sc.priority <= self.policy.kswapd_writeback_priority,
+            ReclaimWriteback::TailDirty => self.lru_home(z).flags.get() & ZONE_TAIL_DIRTY != 0,
         }
+    }
+
+    /// Counts a dirty page or one under writeback for the zone's flags; anonymous ones are neither,
+    /// but may be congested (`page_check_dirty_writeback`).
+    #[inline(never)]
+    fn count_for_flags(&self, page: Page<'_, W>, f: u32, batch: &mut Batch) {
+        let again = f & flag::WRITEBACK != 0 && f & flag::RECLAIM != 0;
+        let file = f & flag::SWAPBACKED == 0;
+        if file {
+            batch.dirty += 1;
+            batch.unqueued += u64::from(f & flag::WRITEBACK == 0);
+        }
+        let bdi = || self.mappings[page.mapping() as usize].bdi();
+        let congested =
+            file && f & flag::CACHED != 0 && self.world.bdi_congested(bdi(), Class::Async);
+        batch.congested += u64::from(congested || again);
     }
 
     /// Hands a dirty page to its filesystem or to swap (reference 03 §5 step 9). The page is
@@ -658,7 +924,8 @@ impl<W: World> Mm<W> {
         }
         let swap = f & flag::SWAPCACHE != 0;
         if !swap && !self.may_write_to_queue(pfn, sc) {
-            batch.congested += 1;
+            batch.congested +=
+                u64::from(self.policy.reclaim_throttle != ReclaimThrottle::ZoneFlags);
             return Pageout::Keep;
         }
         if !self.clear_page_dirty_for_io(pfn) {
@@ -723,8 +990,16 @@ impl<W: World> Mm<W> {
             if !self.world.release_page(self, pfn) {
                 return false;
             }
-            self.leave_page_cache(page, pfn);
-            *uncached += 1;
+            if self.watches_pages() {
+                self.note_reclaimed(page);
+            }
+            let shadow = self.eviction_shadow(page);
+            self.leave_page_cache(page, pfn, shadow);
+            if self.node_lru() {
+                self.count_removed(page.zone(), 1);
+            } else {
+                *uncached += 1;
+            }
             true
         } else if f & flag::SWAPCACHE != 0 {
             self.delete_from_swap_cache(pfn);
@@ -746,7 +1021,7 @@ impl<W: World> Mm<W> {
             }
         }
         let z = self.frames.zone(pfn);
-        let listed = self.zones[z].lru_lock.with(|| {
+        let listed = self.lru_home(z).lru_lock.with(|| {
             let f = self.frames.clear_flags(pfn, flag::LRU);
             (f & flag::LRU != 0).then(|| {
                 let lru = Lru::of(f);
@@ -764,5 +1039,26 @@ impl<W: World> Mm<W> {
             .clear_flags(pfn, flag::ACTIVE | flag::REFERENCED | flag::RECLAIM);
         self.world.charge(Cost::Lru, 1);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Targets of 100 anonymous and 1000 file pages; 64 of the one and 64 of the other are scanned.
+    #[test]
+    fn what_is_left_of_a_scan_is_in_proportion() {
+        let targets = [100, 0, 1000, 0];
+        let mut nr = [36, 0, 936, 0];
+        assert!(scan_in_proportion(&mut nr, &targets));
+        // 36 of 101 were left of the smaller one, so 65 % of the other's target is scanned in all.
+        assert_eq!(nr, [0, 0, 650 - 64, 0]);
+        // The smaller one may be the file pages.
+        let mut nr = [968, 500, 0, 8];
+        assert!(scan_in_proportion(&mut nr, &[1000, 500, 32, 40]));
+        assert_eq!(nr, [1000 * 90 / 100 - 32, 450, 0, 0]);
+        // With one kind alone there is nothing to divide.
+        assert!(!scan_in_proportion(&mut [0, 0, 936, 0], &targets));
     }
 }

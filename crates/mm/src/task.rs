@@ -29,6 +29,8 @@ pub struct Task<W: World> {
     pub(crate) node: W::U32,
     /// Its share of all dirtying ([`crate::dirty`]).
     pub(crate) dirties: crate::proportion::Local<W>,
+    /// What it dirtied and how long it waited ([`crate::throttle`]).
+    pub(crate) pace: crate::throttle::Pace<W>,
 }
 
 impl<W: World> Task<W> {
@@ -38,6 +40,7 @@ impl<W: World> Task<W> {
             writing_to: bytemuck::Zeroable::zeroed(),
             node: bytemuck::Zeroable::zeroed(),
             dirties: crate::proportion::Local::new(),
+            pace: crate::throttle::Pace::new(),
         }
     }
 
@@ -84,5 +87,6 @@ impl<W: World> Mm<W> {
         self.tasks[task as usize].flags.set(flags);
         self.tasks[task as usize].node.set(node);
         self.tasks[task as usize].dirties.reset();
+        self.tasks[task as usize].pace.reset();
     }
 }

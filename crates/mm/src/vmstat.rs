@@ -26,6 +26,7 @@ pub enum ZoneStat {
     NrIsolatedAnon,
     NrIsolatedFile,
     NrKernel,
+    NrAllocBatch,
     NrDirtied,
     NrWritten,
     NrVmscanWrite,
@@ -53,6 +54,7 @@ impl ZoneStat {
         Self::NrIsolatedAnon,
         Self::NrIsolatedFile,
         Self::NrKernel,
+        Self::NrAllocBatch,
         Self::NrDirtied,
         Self::NrWritten,
         Self::NrVmscanWrite,
@@ -77,6 +79,7 @@ impl ZoneStat {
             Self::NrIsolatedAnon => "nr_isolated_anon",
             Self::NrIsolatedFile => "nr_isolated_file",
             Self::NrKernel => "nr_kernel",
+            Self::NrAllocBatch => "nr_alloc_batch",
             Self::NrDirtied => "nr_dirtied",
             Self::NrWritten => "nr_written",
             Self::NrVmscanWrite => "nr_vmscan_write",
@@ -170,6 +173,16 @@ events! {
     DirectWritepageWarning = "direct_writepage_warning",
     /// Pages whose write failed.
     WriteError = "write_error",
+    /// Evicted file pages that came back while their shadow was kept (3.15).
+    WorkingsetRefault = "workingset_refault",
+    /// Those of them that were activated at once (3.15).
+    WorkingsetActivate = "workingset_activate",
+    /// Shadows given up because they were too many (3.15).
+    WorkingsetNodereclaim = "workingset_nodereclaim",
+    /// Tasks that waited for kswapd in front of direct reclaim (3.6).
+    PgScanDirectThrottle = "pgscan_direct_throttle",
+    /// Times that fair batches were reset (3.12; the kernel does not count them).
+    FairReset = "fair_reset",
 }
 
 /// Number of [`VmEvent`] items.
@@ -193,10 +206,14 @@ pub enum ZoneEvent {
     PgStealKswapd,
     /// Pages reclaimed by direct reclaim (3.4).
     PgStealDirect,
+    /// Pages read ahead that reclaim took before anybody used them. No kernel counts them.
+    ReadAheadReclaimed,
+    /// Pages found in the cache by reads that had not brought them in. No kernel counts them.
+    PgHit,
 }
 
 /// Number of [`ZoneEvent`] items.
-pub const ZONE_EVENTS: usize = ZoneEvent::PgStealDirect as usize + 1;
+pub const ZONE_EVENTS: usize = ZoneEvent::PgHit as usize + 1;
 
 impl ZoneEvent {
     /// Every event.
@@ -208,6 +225,8 @@ impl ZoneEvent {
         Self::PgScanDirect,
         Self::PgStealKswapd,
         Self::PgStealDirect,
+        Self::ReadAheadReclaimed,
+        Self::PgHit,
     ];
 
     /// The name without the zone's suffix.
@@ -220,6 +239,8 @@ impl ZoneEvent {
             Self::PgScanDirect => "pgscan_direct",
             Self::PgStealKswapd => "pgsteal_kswapd",
             Self::PgStealDirect => "pgsteal_direct",
+            Self::ReadAheadReclaimed => "readahead_reclaimed",
+            Self::PgHit => "pghit",
         }
     }
 }
@@ -307,6 +328,11 @@ impl<W: World> VmStat<W> {
     #[inline(always)]
     pub fn zone(&self, zone: usize, item: ZoneStat) -> u64 {
         (self.zone[zone][item as usize].get() as i64).max(0) as u64
+    }
+
+    /// Cheap read of a zone's level as it stands.
+    pub fn zone_raw(&self, zone: usize, item: ZoneStat) -> i64 {
+        self.zone[zone][item as usize].get() as i64
     }
 
     /// Cheap read of the machine's level; negative reads 0.

@@ -177,8 +177,8 @@ pub fn percpu_drift_mark(cpus: u64, normal_threshold: u32, marks: [u64; 3]) -> u
     }
 }
 
-/// The slip in 3.0's watermark test: it takes two pages more off the free count than later
-/// kernels do (reference 01 §7). Kept, for the presets of that era are meant to be exact.
+/// The slip in 3.0's watermark test (`watermark_slip`): it takes two pages more off the free count
+/// than other kernels do (reference 01 §7).
 const ORDER_SLIP: i64 = 1;
 
 /// Test flag: may go down to half of the mark.
@@ -189,6 +189,8 @@ pub const ALLOC_HARDER: u32 = 2;
 pub const ALLOC_NO_WATERMARKS: u32 = 4;
 /// Zones over their share of dirty pages are skipped (*per-zone-dirty-limits*).
 pub const ALLOC_DIRTY_LIMIT: u32 = 8;
+/// Zones whose fair batch is used up are skipped.
+pub const ALLOC_FAIR: u32 = 16;
 
 impl<W: World> Mm<W> {
     /// Recomputes every zone's watermarks, reserves, thresholds and the dirty reserves.
@@ -226,6 +228,9 @@ impl<W: World> Mm<W> {
             self.follow_marks(z);
         }
         self.stat_thresholds_normal();
+        if self.policy.fair_zones != crate::policy::FairZones::Off {
+            (0..self.zones.len()).for_each(|z| self.start_batch(z));
+        }
     }
 
     fn set_marks(&self, z: usize, marks: [u64; 3]) {

@@ -191,10 +191,12 @@ pub enum Cost {
     Refuse,
     /// One round of the flusher or of a throttled dirtier.
     WritebackRound,
+    /// A zone's dirty limit computed for an allocation (*sequential-read* 5).
+    DirtyLimit,
 }
 
 /// The number of kinds of [`Cost`].
-pub const COSTS: usize = Cost::WritebackRound as usize + 1;
+pub const COSTS: usize = Cost::DirtyLimit as usize + 1;
 
 /// Why a task sleeps, for the world's account of where its time goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,6 +1,6 @@
 //! Zones, nodes and fallback lists (reference 01 §§1-2).
 
-use crate::world::{Word32, World};
+use crate::world::{ShortLock, Word32, Word64, World};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,45 +58,178 @@ pub enum Mark {
 pub(crate) const ZONE_CONGESTED: u32 = 1;
 /// Zone flag: a task holds the zone for an OOM kill.
 pub(crate) const ZONE_OOM_LOCKED: u32 = 2;
+/// Zone flag: a whole batch of the tail was dirty and not under writeback.
+pub(crate) const ZONE_TAIL_DIRTY: u32 = 4;
+/// Zone flag: a whole batch of the tail was under writeback.
+pub(crate) const ZONE_WRITEBACK: u32 = 8;
+/// Zone flag: its share of fair allocations is used up (*sequential-read* 4).
+pub(crate) const ZONE_FAIR_DEPLETED: u32 = 16;
 
-/// One zone. Sizes are pages.
-pub struct Zone<W: World> {
-    /// Its node.
-    pub node: u32,
-    /// Its type.
-    pub kind: ZoneType,
-    /// First frame.
-    pub start: u32,
-    /// Number of frames.
-    pub size: u32,
-    /// First of the zone's 11 buddy sentinels.
-    pub(crate) free_area: u32,
-    /// First of the zone's 5 LRU sentinels.
-    pub(crate) lru: u32,
-    /// Pages a per-CPU list takes or returns at once.
-    pub(crate) pcp_batch: u32,
-    /// Pages at which a per-CPU list returns a batch.
-    pub(crate) pcp_high: u32,
-    pub(crate) watermark: [W::U32; 3],
-    /// Extra free pages for a request whose classzone is the index (reference 01 §6).
-    pub(crate) lowmem_reserve: [W::U32; ZONE_TYPES],
-    /// What the zone keeps for its reserves: not dirtyable (reference 01 §6).
-    pub(crate) dirty_balance_reserve: W::U32,
-    pub(crate) percpu_drift_mark: W::U32,
-    pub(crate) normal_threshold: W::U32,
-    pub(crate) pressure_threshold: W::U32,
-    pub(crate) flags: W::U32,
-    pub(crate) all_unreclaimable: W::U32,
-    pub(crate) pages_scanned: W::U64,
-    pub(crate) recent_scanned: [W::U64; 2],
-    pub(crate) recent_rotated: [W::U64; 2],
-    /// Shares of a scan that were too small to begin with (`small_scan = "save"`), by list.
-    pub(crate) saved_scan: [W::U32; crate::lru::LRU_LISTS],
-    pub(crate) nr_free: [W::U32; crate::buddy::ORDERS],
-    /// Buddy lists.
-    pub(crate) lock: W::Lock,
-    /// LRU lists and their statistics.
-    pub(crate) lru_lock: W::Lock,
+/// Where the next field begins a cache line of its own.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+struct CacheLine;
+
+/// Bytes of a cache line.
+pub const CACHE_LINE: usize = 64;
+
+/// The same fields twice: in the order of who writes them with each group on lines of its own, and
+/// packed, for the benchmark that compares the two.
+macro_rules! zone {
+    ($(#[$doc:meta])* $name:ident, $line:ty, $next:expr) => {
+        $(#[$doc])*
+        #[repr(C)]
+        pub struct $name<W: World> {
+            // Read by everybody; written when a setting changes.
+            /// Its node.
+            pub node: u32,
+            /// Its type.
+            pub kind: ZoneType,
+            /// First frame.
+            pub start: u32,
+            /// Number of frames.
+            pub size: u32,
+            /// First of the zone's 11 buddy sentinels.
+            pub(crate) free_area: u32,
+            /// First of the 5 LRU sentinels of the zone, or of its node.
+            pub(crate) lru: u32,
+            /// The zone whose words hold the LRU's lock and statistics: itself, or its node's first.
+            pub(crate) lru_home: u32,
+            /// Pages a per-CPU list takes or returns at once.
+            pub(crate) pcp_batch: u32,
+            /// Pages at which a per-CPU list returns a batch.
+            pub(crate) pcp_high: u32,
+            pub(crate) watermark: [W::U32; 3],
+            /// Extra free pages for a request whose classzone is the index (reference 01 §6).
+            pub(crate) lowmem_reserve: [W::U32; ZONE_TYPES],
+            /// What the zone keeps for its reserves: not dirtyable (reference 01 §6).
+            pub(crate) dirty_balance_reserve: W::U32,
+            /// The zone's dirty limit as of the last check that failed (*sequential-read* 5).
+            pub(crate) dirty_limit_cached: W::U32,
+            pub(crate) percpu_drift_mark: W::U32,
+            pub(crate) normal_threshold: W::U32,
+            pub(crate) pressure_threshold: W::U32,
+            /// Flags change rarely and are asked at each fair allocation.
+            pub(crate) flags: W::U32,
+
+            _allocator: $line,
+            /// Buddy lists.
+            pub(crate) lock: W::Lock,
+            pub(crate) nr_free: [W::U32; crate::buddy::ORDERS],
+            pub(crate) all_unreclaimable: W::U32,
+            /// Zeroed with each bulk of freed pages, added to by reclaim.
+            pub(crate) pages_scanned: W::U64,
+
+            _reclaim: $line,
+            /// LRU lists and their statistics.
+            pub(crate) lru_lock: W::Lock,
+            pub(crate) recent_scanned: [W::U64; 2],
+            pub(crate) recent_rotated: [W::U64; 2],
+            /// Shares of a scan that were too small to begin with (`small_scan = "save"`), by list.
+            pub(crate) saved_scan: [W::U32; crate::lru::LRU_LISTS],
+            /// Evictions and activations of file pages, ever (reference 03 §10).
+            pub(crate) inactive_age: W::U64,
+
+            _statistics: $line,
+            /// Milliseconds that reclaimed file pages had been in the cache, and how many they
+            /// were, while pages are watched.
+            pub(crate) reclaimed_age: W::U64,
+            pub(crate) reclaimed_aged: W::U64,
+            _end: $line,
+        }
+
+        impl<W: World> $name<W> {
+            /// A zone with nothing in it. `lists`: the first of its sentinels, those of the buddy
+            /// lists in front of those of the LRU lists.
+            pub fn new(info: &ZoneInfo, start: u32, lists: u32, batch: u32) -> Self {
+                Self {
+                    node: info.node,
+                    kind: info.kind,
+                    start,
+                    size: info.size as u32,
+                    free_area: lists,
+                    lru: lists + crate::buddy::ORDERS as u32,
+                    lru_home: 0,
+                    pcp_batch: batch,
+                    pcp_high: 6 * batch,
+                    watermark: bytemuck::Zeroable::zeroed(),
+                    lowmem_reserve: bytemuck::Zeroable::zeroed(),
+                    dirty_balance_reserve: bytemuck::Zeroable::zeroed(),
+                    dirty_limit_cached: bytemuck::Zeroable::zeroed(),
+                    percpu_drift_mark: bytemuck::Zeroable::zeroed(),
+                    normal_threshold: bytemuck::Zeroable::zeroed(),
+                    pressure_threshold: bytemuck::Zeroable::zeroed(),
+                    flags: bytemuck::Zeroable::zeroed(),
+                    _allocator: $next,
+                    lock: W::Lock::default(),
+                    nr_free: bytemuck::Zeroable::zeroed(),
+                    all_unreclaimable: bytemuck::Zeroable::zeroed(),
+                    pages_scanned: bytemuck::Zeroable::zeroed(),
+                    _reclaim: $next,
+                    lru_lock: W::Lock::default(),
+                    recent_scanned: bytemuck::Zeroable::zeroed(),
+                    recent_rotated: bytemuck::Zeroable::zeroed(),
+                    saved_scan: bytemuck::Zeroable::zeroed(),
+                    inactive_age: bytemuck::Zeroable::zeroed(),
+                    _statistics: $next,
+                    reclaimed_age: bytemuck::Zeroable::zeroed(),
+                    reclaimed_aged: bytemuck::Zeroable::zeroed(),
+                    _end: $next,
+                }
+            }
+
+            /// What an allocation does to the zone's words: reads its marks, takes a page off the
+            /// buddy lists.
+            #[doc(hidden)]
+            #[inline(always)]
+            pub fn bench_allocate(&self) -> u64 {
+                let mark = u64::from(self.watermark[Mark::Low as usize].get())
+                    + u64::from(self.lowmem_reserve[2].get());
+                self.lock.with(|| {
+                    self.nr_free[0].fetch_add(1);
+                });
+                mark + u64::from(self.flags.get())
+            }
+
+            /// What an isolated batch does to the zone's words.
+            #[doc(hidden)]
+            #[inline(always)]
+            pub fn bench_reclaim(&self) {
+                self.lru_lock.with(|| {
+                    self.recent_scanned[1].fetch_add(32);
+                    self.recent_rotated[1].fetch_add(1);
+                });
+                self.inactive_age.fetch_add(1);
+            }
+        }
+    };
+}
+
+zone! {
+    /// One zone. Sizes are pages. Its fields lie by who writes them, each group on cache lines of
+    /// its own (*sequential-read* 2); its counters are rows of `vmstat`, aligned as well.
+    Zone, CacheLine, CacheLine
+}
+
+zone! {
+    /// The same fields without the gaps, for the benchmark of the layout.
+    #[doc(hidden)]
+    PackedZone, (), ()
+}
+
+impl<W: World> Zone<W> {
+    /// Holds where the layout is as the type says.
+    pub(crate) const LAYOUT: () = {
+        use std::mem::offset_of;
+        assert!(offset_of!(Self, lock).is_multiple_of(CACHE_LINE));
+        assert!(offset_of!(Self, lru_lock).is_multiple_of(CACHE_LINE));
+        assert!(offset_of!(Self, reclaimed_age).is_multiple_of(CACHE_LINE));
+        assert!(size_of::<Self>().is_multiple_of(CACHE_LINE));
+        // No group reaches into the next one's lines.
+        assert!(offset_of!(Self, flags) < offset_of!(Self, lock));
+        assert!(offset_of!(Self, pages_scanned) < offset_of!(Self, lru_lock));
+        assert!(offset_of!(Self, inactive_age) < offset_of!(Self, reclaimed_age));
+    };
 }
 
 impl<W: World> Zone<W> {

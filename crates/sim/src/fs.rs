@@ -12,12 +12,14 @@ mod fuse_ntfs;
 pub mod mapped;
 mod names;
 mod read;
+mod readahead;
 mod reuse;
 mod space;
 mod writeback;
 mod xfs;
 
-pub use read::read;
+pub use read::{read, read_with};
+pub use readahead::{Dropped, Window};
 pub use reuse::Reuse;
 pub use writeback::{writepage, writepages};
 
@@ -103,6 +105,9 @@ pub struct Fs {
     log_interval: u64,
     look_ahead: bool,
     read_ahead: u32,
+    on_demand: bool,
+    /// What was read ahead in vain.
+    pub dropped: Dropped,
     /// How well the cache serves, when that is asked for.
     pub reuse: Reuse,
 }
@@ -139,8 +144,20 @@ impl Fs {
             log_interval: p.xfs_log_interval as u64,
             look_ahead: p.fs_look_ahead >= 0.5,
             read_ahead,
+            on_demand: p.read_ahead_on_demand >= 0.5,
+            dropped: Dropped::default(),
             reuse: Reuse::default(),
         }
+    }
+
+    /// Whether a page gets its block when it is written to, and not when it is written back.
+    fn allocates_at_write(&self, kind: MappingKind) -> bool {
+        self.kind == FsKind::Ext3 && self.look_ahead && kind == MappingKind::File
+    }
+
+    /// Whether reads open windows on demand.
+    pub fn on_demand(&self) -> bool {
+        self.on_demand
     }
 
     /// The block device behind a bdi.
@@ -322,6 +339,7 @@ impl Fs {
     fn forget(&self, mapping: u32) {
         self.drop_reserve(mapping, 0);
         self.reuse.forget(mapping);
+        self.dropped.forget(mapping);
         self.with_extents(mapping, Vec::clear);
     }
 
@@ -510,6 +528,14 @@ async fn write_one<const T: bool>(
         // It may leave the file while we wait.
         mm.wait_on_page_locked(pfn).await;
     };
+    if mm
+        .world
+        .fs
+        .allocates_at_write(mm.mappings[mapping as usize].kind())
+        && !ext::allocate_at_write(mm, mapping, index)
+    {
+        return Err(FsError::NoSpace);
+    }
     fill_page(mm, pfn, bytes, path);
     Ok(pfn)
 }

@@ -28,6 +28,7 @@ struct Open {
     path: Rc<str>,
     pos: u64,
     flags: OpenFlags,
+    window: Rc<fs::Window>,
 }
 
 /// Names and open files, shared by all tasks.
@@ -270,6 +271,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             path: path.into(),
             pos: 0,
             flags,
+            window: Rc::default(),
         });
         Ok(Fd(slot as u32))
     }
@@ -531,7 +533,7 @@ impl<const T: bool> TaskHost<'_, T> {
                 }
                 n
             }
-            Object::File(id) => fs::read(self.mm, id, o.pos, len)
+            Object::File(id) => fs::read_with(self.mm, id, o.pos, len, &o.window)
                 .await
                 .map_err(|e| Self::error(&o.path, e))?,
         };

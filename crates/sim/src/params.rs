@@ -75,6 +75,7 @@ params! {
     cost_submit: "ns" = 2000.0, 1.0 => 1e6, "one bio through the block layer";
     cost_refuse: "ns" = 250.0, 1.0 => 1e6, "one writepage call that dirties its page again";
     cost_writeback_round: "ns" = 1500.0, 1.0 => 1e6, "one turn of balance_dirty_pages or of the flusher";
+    cost_dirty_limit: "ns" = 0.0, 0.0 => 1e5, "one zone's dirty limit computed: four counters, two divisions and the task's flags, some 200 cycles where the counters are other CPUs' cache lines (sequential-read 5 is about this cost); 0: it is part of cost_page_alloc, as the machines of the older series have it", fitted ["sequential-read/desktop/all/ext3/tiobench/system_cpu/3.16-lessdirty"];
     cost_lookup: "ns" = 1500.0, 1.0 => 1e6, "looking up a path of three names in the dentry cache and opening or refusing it, beside the system call: lmbench open/close took 2 to 3 us in 2011";
     cost_create: "ns" = 8000.0, 1.0 => 1e6, "a new inode and its directory entry in memory: lmbench lat_fs made 50 000 to 120 000 empty files a second in 2011";
     cost_unlink: "ns" = 6000.0, 1.0 => 1e6, "removing a name and its inode in memory; lmbench lat_fs removed somewhat more than it made";
@@ -100,12 +101,13 @@ params! {
     idle_wakeup_sigma: "ln" = 0.5, 0.0 => 3.0, "spread of the same (sigma of its logarithm)";
     // Filesystems.
     fs_layout_spread: "blocks" = 65536.0, 1.0 => 1e9, "where a fresh filesystem's allocator begins differs between runs: up to 256 MiB";
-    fs_look_ahead: "0 or 1" = 0.0, 0.0 => 1.0, "1: xfs converts a delayed extent as a whole and preallocates behind the end of an open file, ext4 takes aligned chunks (Linux 3.0 xfs_iomap_write_allocate, xfs_iomap_prealloc_size, ext4_mb_normalize_request); 0: blocks are taken in the order of writing";
+    fs_look_ahead: "0 or 1" = 0.0, 0.0 => 1.0, "1: xfs converts a delayed extent as a whole and preallocates behind the end of an open file, ext4 takes aligned chunks, ext3 gives a page its block when it is written to, out of a reservation window (Linux 3.0 xfs_iomap_write_allocate, xfs_iomap_prealloc_size, ext4_mb_normalize_request, EXT3_MAX_RESERVE_BLOCKS); 0: blocks are taken in the order of writing";
     journal_commit_interval: "ns" = 5e9, 1e6 => 1e12, "jbd and jbd2: commit every 5 s";
     btrfs_commit_interval: "ns" = 3e10, 1e6 => 1e12, "btrfs: transaction commit every 30 s";
     xfs_log_interval: "ns" = 3e10, 1e6 => 1e12, "xfssyncd: every 30 s (reference 05 par. 4)";
     fuse_max_write: "bytes" = 4096.0, 4096.0 => 131072.0, "FUSE splits a write into pages unless the mount asks for big_writes (128 KiB), which ntfs-3g of 2011 did not by itself";
     read_ahead: "pages" = 32.0, 1.0 => 1024.0, "reference 07 par. 4: 128 KiB";
+    read_ahead_on_demand: "0 or 1" = 0.0, 0.0 => 1.0, "1: windows that grow, and a marked page that has the next one read meanwhile (Linux 3.16 mm/readahead.c); 0: the whole window when a page is missing, which the machines of the older series were measured with";
 
     nr_requests: "requests" = 128.0, 16.0 => 8192.0, "requests of one class a queue holds before it is full; reference 04 §6 (BLKDEV_MAX_RQ); a RAID-0 has this many per member";
     batch_requests: "requests" = 32.0, 1.0 => 1024.0, "requests a batching task may allocate beyond a full queue; Linux 3.0 block/blk-core.c, BLK_BATCH_REQ";
@@ -119,6 +121,7 @@ params! {
     cfq_slice_async: "ns" = 4e7, 1e6 => 1e9, "the turn of asynchronous writes; the same source, cfq_slice_async = HZ/25";
     cfq_slice_idle: "ns" = 8e6, 0.0 => 1e8, "how long CFQ keeps the disk for a reader; the same source, cfq_slice_idle = HZ/125";
     cfq_async_requests: "requests" = 16.0, 1.0 => 256.0, "asynchronous requests a turn; the same source, 2 * cfq_slice_async_rq * (8 - priority 4)";
+    cfq_seeky: "requests" = 4.0, 0.0 => 32.0, "seeks among a reader's last 32 requests up to which CFQ keeps the disk for it; the same source, CFQQ_SEEKY. The source exempts deep queues and merges queues that read close to each other, which is left out; where many readers skip cached pages, 8 stands for that (the experiment sequential-read)", fitted ["sequential-read/desktop/16/ext3/tiobench/seqread_min/3.16-checklow"];
     writes_starved: "batches" = 2.0, 1.0 => 64.0, "synchronous batches that may pass a waiting asynchronous request; Linux block/deadline-iosched.c, writes_starved";
     disk_fail_timeout: "ns" = 3e10, 1e8 => 3e11, "time after which a command to a stopped disk is given up; Linux drivers/scsi/sd.h, SD_TIMEOUT";
     disk_offline_reply: "ns" = 10000.0, 1000.0 => 1e7, "time to refuse a request for a disk that was taken offline: no device is asked, software only";

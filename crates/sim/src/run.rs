@@ -126,7 +126,7 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
         tick_phase: timers.below(tick),
     };
     let nodes = m.nodes.len() as u32;
-    let queue_base = 66 + nodes + MAX_BDIS;
+    let queue_base = 66 + 2 * nodes + MAX_BDIS;
     let queues = queue_base + own_queue::TASK + MAX_TASKS;
     let sched = Sched::new(
         config.cpus,
@@ -371,7 +371,7 @@ async fn child<const T: bool>(stage: &Stage<'_, T>) {
 
 /// Runs one cell at one iteration; deterministic in `spec`.
 pub fn run(spec: &RunSpec, control: &Control) -> RunResult {
-    run_in::<false>(spec, control).0
+    run_in::<false>(spec, control, false).0
 }
 
 /// What a traced run recorded.
@@ -395,18 +395,26 @@ pub struct Recorded {
 
 /// As [`run`], with every event of reclaim and writeback recorded. Recording changes nothing.
 pub fn traced(spec: &RunSpec, control: &Control) -> (RunResult, Recorded) {
-    run_in::<true>(spec, control)
+    run_in::<true>(spec, control, true)
 }
 
-fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> (RunResult, Recorded) {
+/// As [`run`], with the tracepoints in place and nobody who listens; for the benchmark of that.
+pub fn unread(spec: &RunSpec, control: &Control) -> RunResult {
+    run_in::<true>(spec, control, false).0
+}
+
+fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (RunResult, Recorded) {
     let mm = build::<T>(spec);
-    mm.world.recording.set(T);
+    mm.world.recording.set(record);
     fs::mount(&mm);
     let names = Namespace::default();
     let forks = Forks::default();
     let session = Session::new(&spec.workload);
     if !spec.workload.shared.is_empty() {
         mm.world.fs.reuse.start();
+    }
+    if mm.world.fs.on_demand() {
+        mm.watch_pages();
     }
     let progress = Progress::default();
     let stage = Stage {
@@ -545,7 +553,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control) -> (RunResult, Recor
         check_error = Some(format!("recount at the end: {e}"));
     }
     let result = gather(&mm, spec, &progress, sampler, outcome, check_error, ended);
-    let recorded = if T {
+    let recorded = if record {
         recorded(&mm, &progress, result.sim_ns, kswapds)
     } else {
         Recorded::default()
@@ -645,6 +653,16 @@ fn gather<const T: bool>(
                     });
             }
         }
+    }
+    if w.fs.on_demand() {
+        let value = w.fs.dropped.reread.get() as f64;
+        metrics.insert(
+            "readahead_reread".into(),
+            Metric {
+                unit: "pages",
+                value,
+            },
+        );
     }
     let alloc = w.alloc.histograms();
     if let Some(longest) = alloc.iter().map(Histogram::max).max() {

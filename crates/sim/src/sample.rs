@@ -4,7 +4,7 @@ use crate::block::{Class, Dir, Volume};
 use crate::fs::{DEVICE, SimMm};
 use crate::result::{Column, Series};
 use crate::world::Device;
-use mm::vmstat::ZoneStat;
+use mm::vmstat::{ZoneEvent, ZoneStat};
 
 use mm::zone::Mark;
 
@@ -17,8 +17,22 @@ pub struct Sampler {
     kswapds: Vec<u32>,
     flushers: Vec<u32>,
     last: Option<Last>,
+    /// What had happened in each zone at the last sample, where pages are watched.
+    flows: Vec<Flow>,
     skip: u32,
     phase: u32,
+}
+
+/// A sample: name, scope, unit and value of each column.
+type Row = Vec<(&'static str, String, &'static str, f64)>;
+
+#[derive(Clone)]
+struct Flow {
+    time: u64,
+    counts: [u64; 5],
+    /// Milliseconds and pages, see [`mm::Mm::reclaimed_age`].
+    age: u64,
+    aged: u64,
 }
 
 #[derive(Clone)]
@@ -40,9 +54,49 @@ impl Sampler {
             kswapds,
             flushers,
             last: None,
+            flows: Vec::new(),
             skip: 1,
             phase: 0,
         }
+    }
+
+    /// What happened in a zone since the last sample: pages a second, and how many seconds the file
+    /// pages that were reclaimed had been in the cache.
+    fn flows<const T: bool>(&mut self, mm: &SimMm<T>, z: usize, time: u64, row: &mut Row) {
+        let event = |e| mm.zone_event(z, e);
+        let (age, aged) = mm.reclaimed_age(z);
+        let now = Flow {
+            time,
+            counts: [
+                event(ZoneEvent::PgAlloc),
+                event(ZoneEvent::PgScanKswapd) + event(ZoneEvent::PgScanDirect),
+                event(ZoneEvent::PgSteal),
+                event(ZoneEvent::PgHit),
+                event(ZoneEvent::ReadAheadReclaimed),
+            ],
+            age,
+            aged,
+        };
+        if self.flows.len() <= z {
+            self.flows.resize_with(z + 1, || now.clone());
+        }
+        let before = std::mem::replace(&mut self.flows[z], now.clone());
+        let seconds = (now.time.saturating_sub(before.time) as f64 / 1e9).max(1e-9);
+        let name = mm.zone_name(z);
+        let names = [
+            "allocated",
+            "scanned",
+            "stolen",
+            "hits",
+            "readahead_reclaimed",
+        ];
+        for (i, what) in names.into_iter().enumerate() {
+            let rate = (now.counts[i] - before.counts[i]) as f64 / seconds;
+            row.push((what, name.clone(), "pages/s", rate));
+        }
+        let aged = (now.aged - before.aged).max(1) as f64;
+        let age = (now.age - before.age) as f64 / 1000.0 / aged;
+        row.push(("reclaim_age", name, "s", age));
     }
 
     /// Takes a sample at `time` nanoseconds since the workload began.
@@ -52,7 +106,7 @@ impl Sampler {
             return;
         }
         let w = &mm.world;
-        let mut row: Vec<(&'static str, String, &'static str, f64)> = Vec::new();
+        let mut row: Row = Vec::new();
         let level = |z: usize, s: ZoneStat| mm.zone_stat(z, s) as f64;
         for z in 0..mm.zones.len() {
             let name = mm.zone_name(z);
@@ -70,6 +124,9 @@ impl Sampler {
             }
             put("inactive_anon", level(z, ZoneStat::NrInactiveAnon));
             put("active_anon", level(z, ZoneStat::NrActiveAnon));
+            if mm.watches_pages() {
+                self.flows(mm, z, time, &mut row);
+            }
         }
         let limits = mm.dirty_limits();
         let mut put = |what, unit, v: f64| row.push((what, "global".to_string(), unit, v));

@@ -223,6 +223,7 @@ fn cost_table(p: &Params) -> [u64; COSTS] {
         (Cost::Submit, p.cost_submit),
         (Cost::Refuse, p.cost_refuse),
         (Cost::WritebackRound, p.cost_writeback_round),
+        (Cost::DirtyLimit, p.cost_dirty_limit),
     ] {
         t[kind as usize] = ns as u64;
     }
@@ -597,7 +598,11 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         crate::fs::mapped::page_mkwrite(mm, mapping, index)
     }
 
-    fn release_page(&self, _mm: &Mm<Self>, _pfn: Pfn) -> bool {
+    fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool {
+        if mm.frames.has(pfn, flag::UNUSED) {
+            let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
+            self.fs.dropped.note(mapping, index);
+        }
         true
     }
 

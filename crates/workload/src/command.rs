@@ -16,6 +16,7 @@ use crate::replay;
 use crate::session::{Session, Shared};
 use crate::shell::{self, AndList, Word};
 use crate::sleep;
+use crate::tiobench;
 use std::ops::Range;
 
 /// Why a command line was not understood.
@@ -125,6 +126,8 @@ macro_rules! programs {
             MmapWorker(mmap_strm::Worker),
             /// A process that an fs_mark forks.
             FsMarkProcess(fs_mark::Child),
+            /// A thread of a tiobench in one phase.
+            TiobenchThread(tiobench::Thread),
         }
 
         impl Command {
@@ -140,6 +143,7 @@ macro_rules! programs {
                     Self::Stream(_) => "mapped-file-stream",
                     Self::MmapWorker(_) => "mmap-strm",
                     Self::FsMarkProcess(_) => "fs_mark",
+                    Self::TiobenchThread(_) => "tiobench",
                 }
             }
 
@@ -167,6 +171,7 @@ macro_rules! programs {
                     Self::Stream(stream) => stream.run(host).await,
                     Self::MmapWorker(worker) => worker.run(host).await,
                     Self::FsMarkProcess(child) => child.run(host).await,
+                    Self::TiobenchThread(thread) => thread.run(host).await,
                 }
             }
         }
@@ -192,6 +197,8 @@ programs! {
     "sleep" => Sleep(sleep::Sleep),
     /// taskset: runs a program on some CPUs.
     "taskset" => Taskset(bound::Bound),
+    /// tiobench: threads that write and read files of their own, in four timed phases.
+    "tiobench" => Tiobench(tiobench::Tiobench),
 }
 
 impl Command {
@@ -202,6 +209,7 @@ impl Command {
             Self::MappedFileStream(m) => m.children(),
             Self::MmapStrm(m) => m.children(),
             Self::Taskset(b) | Self::Numactl(b) => b.command.children(),
+            Self::Tiobench(t) => t.children(),
             _ => 0,
         }
     }
@@ -214,6 +222,7 @@ impl Command {
             Self::MappedFileStream(m) => m.files(),
             Self::MmapStrm(m) => m.files(),
             Self::Taskset(b) | Self::Numactl(b) => b.command.files(),
+            Self::Tiobench(t) => t.files(),
             _ => 0,
         }
     }
@@ -480,7 +489,7 @@ mod tests {
         for (line, place, message) in [
             ("", "", "no command"),
             (" # dd", " # dd", "no command"),
-            ("dd if=a of=b; tiobench -d x", "tiobench", "`tiobench`"),
+            ("dd if=a of=b; bonnie -d x", "bonnie", "`bonnie`"),
             ("dd if=a of=b &", "dd if=a of=b &", "background"),
             ("dd if=a of=b & wait 1", "wait 1", "operands"),
             ("dd if=a of=b && wait", "wait", "&&"),

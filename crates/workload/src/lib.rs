@@ -24,6 +24,7 @@ pub mod shell;
 pub mod sleep;
 #[cfg(test)]
 mod testing;
+pub mod tiobench;
 
 pub use command::{Command, CommandError, ExistingFile, Process, Report, Script, Step, parse};
 pub use host::{

@@ -227,6 +227,12 @@ fn texts_and_files() {
         let contents = String::from_utf8(file.bytes).unwrap();
         match file.path.as_str() {
             "90-lowmark.conf" => insta::assert_snapshot!("conf", contents),
+            "report.html" => {
+                let dots = a.all.len() + a.front.len();
+                assert_eq!(contents.matches("<circle").count(), dots);
+                assert!(contents.contains("class=\"chosen\"") && !contents.contains("NaN"));
+                assert!(!contents.contains("http"), "opens without a network");
+            }
             "front.csv" => assert_eq!(contents.lines().count(), a.front.len() + 1),
             _ => {}
         }

@@ -382,6 +382,7 @@ impl Report<'_> {
             File::new("tune.txt", self.text()),
             File::new("results.json", format!("{json:#}\n")),
             File::new("front.csv", front),
+            File::new("report.html", super::page::page(self)),
         ]
     }
 }

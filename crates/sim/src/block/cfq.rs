@@ -18,8 +18,6 @@ use std::collections::VecDeque;
 
 /// Requests further apart than this are a seek; Linux: `CFQQ_SEEK_THR`, 800 sectors.
 const SEEK_BLOCKS: u64 = 100;
-/// A queue with more seeks than this among its last 32 requests is not waited for.
-const SEEKY: u32 = 4;
 /// Queues share this much time when many take turns; Linux: `cfq_target_latency`.
 const TARGET_LATENCY: u64 = 300_000_000;
 
@@ -71,10 +69,14 @@ pub(super) struct Cfq {
     async_waits: bool,
     async_left: u32,
     in_flight: [u32; 2],
+    /// Synchronous queues that have requests at the device.
+    streams: u32,
     slice_sync: u64,
     slice_async: u64,
     slice_idle: u64,
     async_requests: u32,
+    /// A queue with more seeks than this among its last 32 requests is not waited for.
+    seeky: u32,
 }
 
 impl Cfq {
@@ -89,10 +91,12 @@ impl Cfq {
             async_waits: false,
             async_left: 0,
             in_flight: [0; 2],
+            streams: 0,
             slice_sync: p.cfq_slice_sync as u64,
             slice_async: p.cfq_slice_async as u64,
             slice_idle: p.cfq_slice_idle as u64,
             async_requests: p.cfq_async_requests as u32,
+            seeky: p.cfq_seeky as u32,
         }
     }
 
@@ -164,8 +168,16 @@ impl Cfq {
                 let q = self.queue(owner);
                 q.queued -= 1;
                 q.in_flight += 1;
+                let new = q.in_flight == 1;
+                self.streams += u32::from(new);
             }
         }
+    }
+
+    /// Places that the device can choose among: requests of one reader follow each other and are
+    /// one place.
+    pub fn places(&self) -> u32 {
+        self.streams + self.in_flight[Class::Async.index()]
     }
 
     /// A request ended.
@@ -178,6 +190,8 @@ impl Cfq {
         q.in_flight -= 1;
         q.last_end = now;
         let empty = q.queued == 0 && q.in_flight == 0;
+        let gone = q.in_flight == 0;
+        self.streams -= u32::from(gone);
         if empty && self.active == Some(Turn::Sync(owner)) && self.waits_for(owner) {
             self.idle_until = Some(now + self.slice_idle);
         }
@@ -187,7 +201,7 @@ impl Cfq {
     fn waits_for(&self, owner: Owner) -> bool {
         let q = &self.queues[usize::from(owner)];
         let thinks_long = q.samples > 80 && q.think / q.samples > self.slice_idle;
-        self.slice_idle > 0 && q.seeks.count_ones() <= SEEKY && !thinks_long
+        self.slice_idle > 0 && q.seeks.count_ones() <= self.seeky && !thinks_long
     }
 
     /// Ends the turn; who has more queued waits for another one.

@@ -137,6 +137,11 @@ impl Elevator {
         }
     }
 
+    /// Places that the device can choose among, where that is known.
+    pub fn places(&self) -> Option<u32> {
+        self.cfq.as_ref().map(Cfq::places)
+    }
+
     /// A queued request now ends at `end`.
     pub fn grew(&mut self, class: Class, slot: Slot, end: u64) {
         if let Some(cfq) = &mut self.cfq {

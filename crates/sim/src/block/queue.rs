@@ -388,6 +388,7 @@ impl Queue {
             self.busy_since = now;
         }
         let in_service = self.in_service() + 1;
+        let choices = self.elevator.places().unwrap_or(in_service);
         let request = &mut self.requests[slot as usize];
         let transfer = Transfer {
             dir: request.dir,
@@ -396,7 +397,7 @@ impl Queue {
         };
         let device_now = self.faults.device_time(now);
         let service = if self.faults.alive(now) {
-            self.disk.service(device_now, &transfer, in_service, rng)
+            self.disk.service(device_now, &transfer, choices, rng)
         } else {
             0
         };

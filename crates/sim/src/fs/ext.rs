@@ -139,6 +139,26 @@ pub(super) fn ahead<const T: bool>(mm: &SimMm<T>, mapping: u32, first: u32, open
     }
 }
 
+/// The longest reservation window of ext3 in blocks (`EXT3_MAX_RESERVE_BLOCKS`). It begins with 8
+/// and doubles each time half of it was used, so that a file of some MiB has the longest one.
+const RESERVATION: u32 = 1027;
+
+/// ext3 has no delayed allocation: a page gets its block in the write call, out of the file's
+/// reservation window. Files that are written side by side interleave by windows. Returns whether
+/// there is a block.
+pub(super) fn allocate_at_write<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> bool {
+    let fs = &mm.world.fs;
+    if fs.mapped(mapping, index).is_some() {
+        return true;
+    }
+    note_allocation(fs, mapping);
+    let window = || Ahead {
+        need: 1,
+        want: RESERVATION,
+    };
+    fs.map_ahead(mapping, index, 1, window).is_some()
+}
+
 /// A file got new blocks: ordered mode ties it to the transaction.
 pub(super) fn note_allocation(fs: &Fs, mapping: u32) {
     let mut inodes = fs.journal.inodes.borrow_mut();

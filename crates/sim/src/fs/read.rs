@@ -1,5 +1,6 @@
 //! Reading through the page cache, and the window that is read ahead.
 
+use super::readahead::{self, Window};
 use super::{BATCH, DEVICE, FsError, SimMm, enter_new_page};
 use crate::world::Tag;
 use mm::alloc::Gfp;
@@ -7,12 +8,23 @@ use mm::frame::flag;
 use mm::trace::TrackPath;
 use mm::world::{Cost, World};
 
-/// read(2) through the page cache with a simple read-ahead window. Returns bytes read.
+/// read(2) through the page cache on a descriptor that nobody has read from. Returns bytes read.
 pub async fn read<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     pos: u64,
     len: u64,
+) -> Result<u64, FsError> {
+    read_with(mm, mapping, pos, len, &Window::default()).await
+}
+
+/// read(2) through the page cache; `window`: that of the descriptor. Returns bytes read.
+pub async fn read_with<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    pos: u64,
+    len: u64,
+    window: &Window,
 ) -> Result<u64, FsError> {
     let fs = &mm.world.fs;
     let size = mm.mappings[mapping as usize].size.get();
@@ -21,6 +33,7 @@ pub async fn read<const T: bool>(
         return Ok(0);
     }
     let last_page = ((size - 1) / 4096) as u32;
+    let last_wanted = ((pos + len - 1) / 4096) as u32;
     for index in pos / 4096..=(pos + len - 1) / 4096 {
         let from = pos.max(index * 4096);
         let to = (pos + len).min((index + 1) * 4096);
@@ -28,9 +41,22 @@ pub async fn read<const T: bool>(
         if fs.reuse.on() {
             fs.reuse.asked(mm.find_page(mapping, index).is_some());
         }
+        let mut hit = true;
         let pfn = loop {
             match mm.find_page(mapping, index) {
+                None if fs.on_demand => {
+                    hit = false;
+                    let wanted = (index, last_wanted - index + 1);
+                    readahead::on_demand(mm, mapping, window, wanted, last_page, false).await?;
+                    if mm.find_page(mapping, index).is_none() {
+                        read_window(mm, mapping, index, index).await?;
+                    }
+                }
                 None => read_window(mm, mapping, index, last_page).await?,
+                Some(pfn) if fs.on_demand && mm.frames.has(pfn, flag::READAHEAD) => {
+                    let wanted = (index, last_wanted - index + 1);
+                    readahead::met(mm, mapping, window, wanted, last_page, pfn).await?;
+                }
                 Some(pfn) if mm.frames.has(pfn, flag::LOCKED) => {
                     mm.wait_on_page_locked(pfn).await;
                     if mm.find_page(mapping, index) == Some(pfn) && mm.frames.has(pfn, flag::ERROR)
@@ -41,6 +67,13 @@ pub async fn read<const T: bool>(
                 Some(pfn) => break pfn,
             }
         };
+        if fs.on_demand {
+            window.passed(index);
+            let before = mm.frames.clear_flags(pfn, flag::UNUSED);
+            if hit && before & flag::UNUSED == 0 {
+                mm.note_hit(pfn);
+            }
+        }
         mm.world.charge_part(Cost::Copy, to - from, 4096);
         mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
         mm.world.relax().await;
@@ -96,7 +129,7 @@ pub(super) async fn read_window<const T: bool>(
 
 /// Enters up to `most` locked pages into a file's cache, until one is there already. An error only
 /// if there is none at all.
-async fn new_locked_pages<const T: bool>(
+pub(super) async fn new_locked_pages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     index: u32,
@@ -115,7 +148,12 @@ async fn new_locked_pages<const T: bool>(
 }
 
 /// Asks the device for `n` locked pages of a file. A hole is zeroes, without I/O.
-async fn fill_from_device<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32, n: u32) {
+pub(super) async fn fill_from_device<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    n: u32,
+) {
     let fs = &mm.world.fs;
     let most = mm.world.max_bio(DEVICE);
     let mut at = index;

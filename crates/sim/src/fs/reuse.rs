@@ -25,8 +25,53 @@ pub struct Reuse {
     pub fetched: Cell<u64>,
     /// Pages read from the device that had been in the cache before.
     pub fetched_again: Cell<u64>,
-    /// By file: pages that were ever in the cache.
-    known: RefCell<Vec<Vec<Option<Chunk>>>>,
+    /// Pages that were ever in the cache.
+    known: RefCell<PageSet>,
+}
+
+/// A set of pages of files, one bit each.
+#[derive(Default)]
+pub(super) struct PageSet(Vec<Vec<Option<Chunk>>>);
+
+impl PageSet {
+    /// Adds a page; returns whether it was there.
+    pub fn insert(&mut self, mapping: u32, index: u32) -> bool {
+        if self.0.len() <= mapping as usize {
+            self.0.resize_with(mapping as usize + 1, Vec::new);
+        }
+        let chunks = &mut self.0[mapping as usize];
+        let at = (index / CHUNK) as usize;
+        if chunks.len() <= at {
+            chunks.resize_with(at + 1, || None);
+        }
+        let chunk = chunks[at].get_or_insert_with(|| Box::new([0; CHUNK as usize / 64]));
+        let word = &mut chunk[(index % CHUNK / 64) as usize];
+        let bit = 1 << (index % 64);
+        let before = *word & bit != 0;
+        *word |= bit;
+        before
+    }
+
+    /// Takes a page out; returns whether it was there.
+    pub fn remove(&mut self, mapping: u32, index: u32) -> bool {
+        let chunks = self.0.get_mut(mapping as usize);
+        let chunk = chunks.and_then(|c| c.get_mut((index / CHUNK) as usize));
+        let Some(Some(chunk)) = chunk else {
+            return false;
+        };
+        let word = &mut chunk[(index % CHUNK / 64) as usize];
+        let bit = 1 << (index % 64);
+        let before = *word & bit != 0;
+        *word &= !bit;
+        before
+    }
+
+    /// Takes all pages of a file out.
+    pub fn forget(&mut self, mapping: u32) {
+        if let Some(chunks) = self.0.get_mut(mapping as usize) {
+            chunks.clear();
+        }
+    }
 }
 
 fn add(counter: &Cell<u64>, n: u64) {
@@ -72,28 +117,12 @@ impl Reuse {
 
     /// A file is gone.
     pub(super) fn forget(&self, mapping: u32) {
-        if let Some(chunks) = self.known.borrow_mut().get_mut(mapping as usize) {
-            chunks.clear();
-        }
+        self.known.borrow_mut().forget(mapping);
     }
 
     /// Marks a page; returns whether it was marked.
     fn know(&self, mapping: u32, index: u32) -> bool {
-        let mut files = self.known.borrow_mut();
-        if files.len() <= mapping as usize {
-            files.resize_with(mapping as usize + 1, Vec::new);
-        }
-        let chunks = &mut files[mapping as usize];
-        let at = (index / CHUNK) as usize;
-        if chunks.len() <= at {
-            chunks.resize_with(at + 1, || None);
-        }
-        let chunk = chunks[at].get_or_insert_with(|| Box::new([0; CHUNK as usize / 64]));
-        let word = &mut chunk[(index % CHUNK / 64) as usize];
-        let bit = 1 << (index % 64);
-        let before = *word & bit != 0;
-        *word |= bit;
-        before
+        self.known.borrow_mut().insert(mapping, index)
     }
 }
 

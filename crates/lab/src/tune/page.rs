@@ -1,0 +1,205 @@
+//! The answer as a page: every setting that was tried by what it keeps free and its longest
+//! allocation, the front, the goal, and what the chosen one bears.
+
+use super::goals::{Figures, mib, time};
+use super::text::{Report, values};
+use std::fmt::Write as _;
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 380.0;
+/// Left, right, top and bottom of the plot.
+const MARGIN: [f64; 4] = [80.0, 20.0, 16.0, 44.0];
+
+/// Colours of Okabe and Ito; shapes differ as well.
+const STYLE: &str = "\
+:root{color-scheme:light dark;--fg:#222;--bg:#fff;--grid:#ddd;--all:#767676;--front:#0072b2;--own:#d55e00;--chosen:#009e73}\
+@media(prefers-color-scheme:dark){:root{--fg:#ddd;--bg:#181818;--grid:#3a3a3a;--all:#8c8c8c;--front:#56b4e9;--own:#e69f00;--chosen:#2fc79a}}\
+body{font:15px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max-width:60em;margin:1.5em auto;padding:0 1em}\
+svg{width:100%;height:auto}text{fill:var(--fg);font-size:12px}.grid{stroke:var(--grid)}.goal{stroke:var(--own);stroke-dasharray:6 4}\
+.all{fill:none;stroke:var(--all)}.front{fill:var(--front)}.own{fill:var(--own)}.chosen{fill:var(--chosen);stroke:var(--fg)}\
+.line{fill:none;stroke:var(--front)}table{border-collapse:collapse;display:block;overflow-x:auto}\
+td,th{padding:.2em .8em;border-bottom:1px solid var(--grid);text-align:right}td:first-child,th:first-child{text-align:left}\
+pre{overflow-x:auto}";
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+/// Where a value lies between the ends of an axis with equal ratios, 0 to 1.
+fn part(x: f64, [least, most]: [f64; 2]) -> f64 {
+    (x.max(1e-9) / least).ln() / (most / least).ln()
+}
+
+/// The decades and halves of decades inside of a range.
+fn ticks([least, most]: [f64; 2]) -> Vec<f64> {
+    let first = least.log10().floor() as i32;
+    let last = most.log10().ceil() as i32;
+    let all = (first..=last).flat_map(|e| [1.0, 3.0].map(|m| m * 10f64.powi(e)));
+    all.filter(|t| (least..=most).contains(t)).collect()
+}
+
+struct Plot {
+    x: [f64; 2],
+    y: [f64; 2],
+    svg: String,
+}
+
+impl Plot {
+    fn at(&self, f: &Figures) -> (f64, f64) {
+        let [left, right, top, bottom] = MARGIN;
+        let x = part(f.kept_free as f64, self.x);
+        let y = part(f.worst_ns as f64, self.y);
+        (
+            left + x * (WIDTH - left - right),
+            HEIGHT - bottom - y * (HEIGHT - top - bottom),
+        )
+    }
+
+    fn shape(&mut self, class: &str, f: &Figures, title: &str) {
+        let (x, y) = self.at(f);
+        let title = format!("<title>{}</title>", escaped(title));
+        let _ = match class {
+            "own" => write!(
+                self.svg,
+                "<rect class=\"own\" x=\"{:.1}\" y=\"{:.1}\" width=\"11\" height=\"11\">{title}</rect>",
+                x - 5.5,
+                y - 5.5
+            ),
+            "chosen" => write!(
+                self.svg,
+                "<path class=\"chosen\" d=\"M{x:.1} {:.1}l8 8l-8 8l-8 -8z\">{title}</path>",
+                y - 8.0
+            ),
+            _ => write!(
+                self.svg,
+                "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{}\">{title}</circle>",
+                if class == "all" { 3 } else { 5 }
+            ),
+        };
+    }
+}
+
+/// A self-contained page.
+pub fn page(r: &Report<'_>) -> String {
+    let (answer, machine) = (r.answer, &r.cell.spec.machine);
+    let chosen = &answer.chosen;
+    let mut seen: Vec<&Figures> = answer.all.iter().map(|(_, f)| f).collect();
+    seen.extend([&answer.own, &chosen.figures]);
+    let ends = |of: &dyn Fn(&Figures) -> u64| {
+        let values = || seen.iter().map(|f| of(f).max(1) as f64);
+        let least = values().fold(f64::MAX, f64::min);
+        let most = values().fold(0.0, f64::max);
+        [least / 1.3, most * 1.3]
+    };
+    let mut plot = Plot {
+        x: ends(&|f| f.kept_free),
+        y: ends(&|f| f.worst_ns),
+        svg: String::new(),
+    };
+    if let Some(goal) = r.question.goals.alloc_latency_ns {
+        plot.y = [
+            plot.y[0].min(goal as f64 / 1.3),
+            plot.y[1].max(goal as f64 * 1.3),
+        ];
+    }
+    let [left, right, top, bottom] = MARGIN;
+    let (x0, x1, y0, y1) = (left, WIDTH - right, HEIGHT - bottom, top);
+    const MIB: f64 = (1 << 20) as f64;
+    for t in ticks([plot.x[0] / MIB, plot.x[1] / MIB]) {
+        let x = x0 + part(t * MIB, plot.x) * (x1 - x0);
+        let _ = write!(
+            plot.svg,
+            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{y0}\" y2=\"{y1}\"/>\
+             <text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{t} MiB</text>",
+            y0 + 18.0
+        );
+    }
+    let level = |y: [f64; 2], ns: f64| y0 - part(ns, y) * (y0 - y1);
+    for t in ticks(plot.y) {
+        let y = level(plot.y, t);
+        let _ = write!(
+            plot.svg,
+            "<line class=\"grid\" x1=\"{x0}\" x2=\"{x1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            x0 - 6.0,
+            y + 4.0,
+            time(t as u64)
+        );
+    }
+    if let Some(goal) = r.question.goals.alloc_latency_ns {
+        let y = level(plot.y, goal as f64);
+        let _ = write!(
+            plot.svg,
+            "<line class=\"goal\" x1=\"{x0}\" x2=\"{x1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text x=\"{x1}\" y=\"{:.1}\" text-anchor=\"end\">goal</text>",
+            y - 5.0
+        );
+    }
+    let _ = write!(
+        plot.svg,
+        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">kept free (sum of the high watermarks)</text>",
+        f64::midpoint(x0, x1),
+        HEIGHT - 6.0
+    );
+    let say = |f: &Figures, of: &str| {
+        format!(
+            "{of}: {} kept free, longest allocation {}, {} direct reclaims, {:.1} MB/s",
+            mib(f.kept_free),
+            time(f.worst_ns),
+            f.direct,
+            f.throughput
+        )
+    };
+    for (s, f) in &answer.all {
+        plot.shape("all", f, &say(f, &values(s, machine)));
+    }
+    for (s, f) in &answer.front {
+        plot.shape("front", f, &say(f, &values(s, machine)));
+    }
+    plot.shape("own", &answer.own, &say(&answer.own, "now"));
+    let title = say(&chosen.figures, "chosen");
+    plot.shape("chosen", &chosen.figures, &title);
+    let mut rows = String::new();
+    for m in &chosen.margins {
+        let f = &m.figures;
+        let _ = write!(
+            rows,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1}</td><td>{}</td></tr>",
+            escaped(&m.case.name()),
+            f.runs,
+            time(f.worst_ns),
+            f.direct,
+            f.throughput,
+            if m.holds { "met" } else { "missed" }
+        );
+    }
+    format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>Settings for {name}</title><style>{STYLE}</style>\
+         <h1>Settings for {name}</h1><p>{goals}.</p>\
+         <svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Longest allocation over memory kept free\">{svg}</svg>\
+         <p>Longest page allocation over memory kept free. Square: the machine's own settings; diamond: chosen; \
+         dots: settings that no other beats; rings: the others that were tried.</p>\
+         <h2>What the chosen setting bears</h2>\
+         <table><tr><th>under</th><th>runs</th><th>longest allocation</th><th>direct reclaims</th><th>MB/s</th><th>goals</th></tr>{rows}</table>\
+         <h2>In words</h2><pre>{text}</pre></html>\n",
+        name = escaped(&r.cell.machine),
+        goals = escaped(&r.question.goals.to_string()),
+        svg = plot.svg,
+        text = escaped(&r.text()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_have_ticks_and_equal_ratios() {
+        assert_eq!(ticks([0.9, 40.0]), [1.0, 3.0, 10.0, 30.0]);
+        assert_eq!(part(10.0, [1.0, 100.0]), 0.5);
+    }
+}

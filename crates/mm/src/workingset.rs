@@ -1,0 +1,96 @@
+//! Refault detection (Linux 3.15 mm/workingset.c; reference 03 §10): a file page that comes back soon
+//! after it was reclaimed is activated at once.
+//!
+//! A zone's *inactive age* counts evictions and activations of its file pages. An evicted page leaves
+//! its zone and the age in its place in the file's index, a *shadow*. When the page comes back, the
+//! ages' difference is how much longer the inactive list would have had to be to keep it; if the
+//! active list has as many pages, the page takes the place of one of those.
+//!
+//! Shadows lie in tree nodes that would be free otherwise. Nodes that hold nothing else are linked,
+//! oldest first, and given up beyond one for every 16 frames, where reclaim calls its shrinkers.
+//!
+//! **Locks.** A node's shadows belong to its file's tree lock, the list to the pool's. Giving a node
+//! up takes no tree lock under the pool's: it looks at the oldest, takes that file's lock and looks
+//! again.
+
+use crate::frame::{Page, flag};
+use crate::pagecache::SHADOW;
+use crate::vmstat::{VmEvent, ZoneStat};
+use crate::world::{Cost, Word64, World};
+use crate::{Mm, Pfn};
+
+/// Bits of a shadow that hold the age; the zone's number is above them.
+const AGE_BITS: u32 = 23;
+/// Nodes given up at a time.
+const BATCH: u32 = 32;
+
+impl<W: World> Mm<W> {
+    /// Whether shadows are kept. An eviction policy has its own ways.
+    #[inline(always)]
+    pub(crate) fn keeps_shadows(&self) -> bool {
+        self.policy.workingset && self.orders.is_none()
+    }
+
+    /// Ages are counted in units of 2^this, so that a distance as long as memory fits a shadow.
+    fn age_shift(&self) -> u32 {
+        (32 - self.frames.len().leading_zeros()).saturating_sub(AGE_BITS - 1)
+    }
+
+    /// What stays of a file page that reclaim takes.
+    #[inline]
+    pub(crate) fn eviction_shadow(&self, page: Page<'_, W>) -> u32 {
+        if !self.keeps_shadows() || page.has(flag::SWAPBACKED) {
+            return 0;
+        }
+        let z = page.zone();
+        let age = self.lru_home(z).inactive_age.fetch_add(1) >> self.age_shift();
+        SHADOW | (z as u32) << AGE_BITS | (age as u32 & ((1 << AGE_BITS) - 1))
+    }
+
+    /// A page comes back whose shadow was still there; whether it is to be activated.
+    pub(crate) fn refault(&self, shadow: u32) -> bool {
+        let z = ((shadow & !SHADOW) >> AGE_BITS) as usize;
+        let shift = self.age_shift();
+        let now = (self.lru_home(z).inactive_age.get() >> shift) as u32;
+        let distance = now.wrapping_sub(shadow) & ((1 << AGE_BITS) - 1);
+        self.stat.event(VmEvent::WorkingsetRefault, 1);
+        let near = u64::from(distance) << shift <= self.lru_stat(z, ZoneStat::NrActiveFile);
+        self.stat
+            .event(VmEvent::WorkingsetActivate, u64::from(near));
+        near
+    }
+
+    /// The activation of a file page makes its zone's inactive list older by one.
+    #[inline]
+    pub(crate) fn workingset_activation(&self, pfn: Pfn) {
+        let page = self.frames.page(pfn);
+        if self.policy.workingset && !page.has(flag::SWAPBACKED) {
+            self.lru_home(page.zone()).inactive_age.fetch_add(1);
+        }
+    }
+
+    /// The most tree nodes that may hold shadows alone.
+    fn most_shadow_nodes(&self) -> u32 {
+        self.frames.len() / 16
+    }
+
+    /// Gives up the oldest shadows beyond the limit.
+    pub(crate) async fn shrink_shadows(&self) {
+        if !self.keeps_shadows() {
+            return;
+        }
+        // No more than are too many now: others make new ones meanwhile.
+        let mut left = self.shadow_nodes().saturating_sub(self.most_shadow_nodes());
+        while left > 0 {
+            let n = left.min(BATCH);
+            for _ in 0..n {
+                if self.drop_oldest_shadows() {
+                    self.stat.event(VmEvent::WorkingsetNodereclaim, 1);
+                }
+            }
+            left -= n;
+            self.world.charge(Cost::PageIndex, n);
+            self.world.relax().await;
+        }
+    }
+}
