@@ -124,7 +124,7 @@ pub fn front(all: &[(Setting, Figures)]) -> Vec<(Setting, Figures)> {
         .filter(|(_, f)| !complete().any(|(_, other)| better(other, f)))
         .cloned()
         .collect();
-    front.sort_by(|a, b| (a.1.kept_free, a.1.worst_ns).cmp(&(b.1.kept_free, b.1.worst_ns)));
+    front.sort_by_key(|(_, f)| (f.kept_free, f.worst_ns));
     front
 }
 
