@@ -144,8 +144,13 @@ impl Space {
             least: (own[0] as f64).max(128.0).min(most / 1.6),
             most: most / 1.5,
         };
+        // A factor of 1; and where it hides behind a quarter of min, no less than that.
+        let hidden = match form {
+            Form::ScaleFactor => own[0] as f64 / 4.0,
+            Form::Explicit => 16.0,
+        };
         let gap = Range {
-            least: (lowmem_kbytes as f64 / 10_000.0).max(16.0).min(most / 4.0),
+            least: (lowmem_kbytes as f64 / 10_000.0).max(hidden).min(most / 4.0),
             most,
         };
         let dirty = Range {
