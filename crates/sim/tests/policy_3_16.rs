@@ -611,25 +611,6 @@ fn who_would_reclaim_waits_for_kswapd_while_the_reserves_are_half_used() {
     assert!(throttled(true) > 0);
 }
 
-#[test]
-fn the_slip_of_3_0_costs_two_pages() {
-    let least_free = |slip| {
-        let mm = build(
-            bare(ZoneType::Normal, 16 << 20),
-            with(|p| p.watermark_slip = slip),
-        );
-        let task = async {
-            while mm.alloc_kernel_page(Gfp::zone(2)).await.is_some() {}
-            mm.world.sched.stop();
-        };
-        drive(&mm, vec![(PF_SWAPWRITE, Box::pin(task))]);
-        mm.zone_event(0, ZoneEvent::PgAlloc)
-    };
-    // A per-CPU list takes a batch at a time, which can hide the two pages.
-    let (with_slip, without) = (least_free(true), least_free(false));
-    assert!(with_slip <= without, "{with_slip} {without}");
-}
-
 // The preset as a whole.
 
 #[test]

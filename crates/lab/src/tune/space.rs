@@ -150,7 +150,9 @@ impl Space {
             Form::Explicit => 16.0,
         };
         let gap = Range {
-            least: (lowmem_kbytes as f64 / 10_000.0).max(hidden).min(most / 4.0),
+            least: (lowmem_kbytes as f64 / 10_000.0)
+                .max(hidden)
+                .min(most / 4.0),
             most,
         };
         let dirty = Range {
