@@ -14,7 +14,6 @@ use mm::policy::{
     KswapdWake, LowerZones, LruScope, MarkAccessed, ReclaimThrottle, ReclaimWriteback, References,
     ScanBalance, ScanStop,
 };
-use mm::task::PF_SWAPWRITE;
 use mm::trace::{Event, TrackPath};
 use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use mm::world::World;
