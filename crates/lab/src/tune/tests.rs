@@ -334,4 +334,9 @@ fn without_a_knob_only_what_there_is_is_tried() {
     let a = tune(&e, &knobs, options(2), &simulate).unwrap();
     assert_eq!((a.tried, a.rungs.len(), a.chosen.holds), (1, 1, true));
     assert_eq!(a.chosen.setting, Setting::default());
+    // What it is still stands in the file.
+    let files = report(&e, &knobs, &a, &[]).files();
+    let conf = files.iter().find(|f| f.path == "90-lowmark.conf").unwrap();
+    let conf = String::from_utf8(conf.bytes.clone()).unwrap();
+    assert!(conf.contains("vm.watermark_scale_factor = 3"), "{conf}");
 }

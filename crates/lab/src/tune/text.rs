@@ -50,6 +50,20 @@ pub fn values(s: &Setting, machine: &Machine) -> String {
     parts.join(" ")
 }
 
+/// A setting that changes nothing, by the watermarks that the machine has: those of a profile.
+fn spelled_out(s: &Setting, machine: &Machine) -> Setting {
+    if *s != Setting::default() {
+        return s.clone();
+    }
+    let [min, low, high] = sums(machine);
+    Setting {
+        min_free_kbytes: Some(min),
+        wmark_low_kbytes: Some(low),
+        wmark_high_kbytes: Some(high),
+        ..Setting::default()
+    }
+}
+
 fn right(text: impl ToString) -> TableCell {
     TableCell::new(text).set_alignment(CellAlignment::Right)
 }
@@ -229,8 +243,9 @@ impl Report<'_> {
             )
         };
         let _ = writeln!(out, "{verdict}\n");
+        let setting = spelled_out(&chosen.setting, machine);
         let modern = sysctl_d::modern(&chosen.setting, machine);
-        for value in values(&chosen.setting, machine).split(' ') {
+        for value in values(&setting, machine).split(' ') {
             let _ = writeln!(out, "    {}", value.replacen('=', " = ", 1));
         }
         if let Some(f) = &chosen.modern {
@@ -248,7 +263,7 @@ impl Report<'_> {
         let shown = answer.front.len().min(SHOWN);
         let _ = writeln!(
             out,
-            "{} settings were tried with {} seeds each; {} of them no other beats in everything{}.\n",
+            "{} setting(s) tried with {} seed(s) each; {} of them no other beats in everything{}.\n",
             answer.tried,
             question.search_seeds,
             answer.front.len(),
@@ -377,7 +392,11 @@ impl Report<'_> {
         vec![
             File::new(
                 "90-lowmark.conf",
-                sysctl_d::text(&head, &chosen.setting, &cell.spec.machine),
+                sysctl_d::text(
+                    &head,
+                    &spelled_out(&chosen.setting, &cell.spec.machine),
+                    &cell.spec.machine,
+                ),
             ),
             File::new("tune.txt", self.text()),
             File::new("results.json", format!("{json:#}\n")),
