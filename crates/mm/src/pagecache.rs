@@ -419,13 +419,14 @@ impl<W: World> Mm<W> {
             };
             let leaf = self.nodes_pool.node(at);
             let before = leaf.slot(index).get();
+            if before != 0 && before & SHADOW == 0 {
+                return (Entered::Exists, 0);
+            }
+            // Whichever slot the page takes, the leaf holds shadows alone no longer.
+            if leaf.count() == 0 && leaf.shadows() > 0 {
+                self.nodes_pool.unlink_shadows(at);
+            }
             if before != 0 {
-                if before & SHADOW == 0 {
-                    return (Entered::Exists, 0);
-                }
-                if leaf.count() == 0 {
-                    self.nodes_pool.unlink_shadows(at);
-                }
                 leaf.0[SHAPE].fetch_sub(ONE_SHADOW);
             }
             let meta = if m.is_meta() { flag::META } else { 0 };

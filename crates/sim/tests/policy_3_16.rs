@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Life, bare, machine, run, spec, swap};
+use common::{Life, bare, disk, machine, run, spec, swap};
 use mm::alloc::Gfp;
 use mm::frame::flag;
 use mm::kswapd::KSWAPD_FLAGS;
@@ -21,7 +21,7 @@ use mm::zone::ZoneType;
 use mm::{Pfn, Policy};
 use proptest::prelude::*;
 use sim::fs::{self, SimMm};
-use sim::spec::{FsKind, Machine, RunSpec, Size, ZoneSpec};
+use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size, ZoneSpec};
 use sim::{Outcome, RunResult};
 
 fn with(change: impl FnOnce(&mut Policy)) -> Policy {
@@ -608,6 +608,43 @@ fn who_would_reclaim_waits_for_kswapd_while_the_reserves_are_half_used() {
     };
     assert_eq!(throttled(false), 0);
     assert!(throttled(true) > 0);
+}
+
+// scan_stop
+
+/// On large lists kswapd has reclaimed enough in the middle of a scan. 3.0 stops there; 3.11 leaves the
+/// smaller kind of memory alone and goes on with the larger, here the file pages of a reader: a pass of
+/// kswapd gets further, and less is left to the reader itself.
+#[test]
+fn the_larger_kind_of_memory_is_scanned_on_once_enough_is_reclaimed() {
+    let scanned = |stop| {
+        let mut m = machine(4096);
+        m.swap = Some(swap(2 << 30));
+        m.sysctl.min_free_kbytes = Some(128);
+        m.sysctl.swappiness = 100;
+        m.boot.anon = Size(1600 << 20);
+        m.disk = disk(DiskKind::Nvme);
+        m.disk.capacity = Size(16 << 30);
+        let mut s = spec(m, FsKind::Ext4, "dd if=big of=/dev/null bs=1M");
+        s.workload.files.push(workload::ExistingFile {
+            path: "big".into(),
+            len: 6000 << 20,
+        });
+        s.policy = with(|p| {
+            p.scan_balance = ScanBalance::Fractions;
+            p.scan_stop = stop;
+        });
+        s.check_ns = 0;
+        let r = run(&s);
+        assert_eq!(r.outcome, Outcome::Completed);
+        ["pgscan_kswapd_dma32", "pgscan_direct_dma32"].map(|name| r.counters[name])
+    };
+    let [at_once, proportional] = [ScanStop::AtOnce, ScanStop::Proportional].map(scanned);
+    assert!(proportional[0] > at_once[0], "{proportional:?} {at_once:?}");
+    assert!(
+        proportional[1] < at_once[1] / 2,
+        "{proportional:?} {at_once:?}"
+    );
 }
 
 // The preset as a whole.
