@@ -4,11 +4,9 @@ use crate::Mm;
 use crate::alloc::Gfp;
 use crate::policy::{HopelessZones, ReclaimThrottle};
 use crate::shrink::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
-use crate::task::PF_MEMALLOC;
-use crate::task::{PF_DYING, PF_KSWAPD};
+use crate::task::{PF_DYING, PF_KSWAPD, PF_MEMALLOC};
 use crate::trace::Event;
-use crate::vmstat::VmEvent;
-use crate::vmstat::ZoneStat;
+use crate::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Class, Cost, Waits, Word32, World};
 use crate::zone::{Mark, ZoneType};
 
@@ -16,19 +14,7 @@ impl<W: World> Mm<W> {
     /// Frees at least 32 pages if it can. Returns the pages freed; 1 if none were but some zone
     /// is not hopeless; 0 if all are (the caller goes to the OOM stage).
     pub(crate) async fn try_to_free_pages(&self, node: u32, gfp: Gfp, order: u32) -> u64 {
-        let mut sc = ScanControl {
-            nr_to_reclaim: SWAP_CLUSTER_MAX,
-            nr_scanned: 0,
-            nr_reclaimed: 0,
-            nr_dirty_file: 0,
-            may_writepage: true,
-            may_swap: true,
-            order,
-            gfp,
-            priority: DEF_PRIORITY,
-            kswapd: false,
-            classzone: gfp.high_zoneidx(),
-        };
+        let mut sc = ScanControl::new(SWAP_CLUSTER_MAX, order, gfp, gfp.high_zoneidx(), false);
         let task = self.current();
         task.flags.fetch_or(PF_MEMALLOC);
         self.stat.event(VmEvent::AllocStall, 1);
@@ -65,8 +51,7 @@ impl<W: World> Mm<W> {
                 }
                 self.shrink_zone(home, sc).await;
             }
-            self.world.charge(Cost::ShrinkSlab, 1);
-            self.shrink_shadows().await;
+            self.shrink_slab().await;
             self.world.relax().await;
             total_scanned += sc.nr_scanned;
             if sc.nr_reclaimed >= SWAP_CLUSTER_MAX {

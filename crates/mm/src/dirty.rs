@@ -298,16 +298,7 @@ impl<W: World> Mm<W> {
             }
             let share = self.bdi_dirty_limit(bdi, limits.dirty);
             let limit = self.task_dirty_limit(share);
-            let exact = limit < 2 * self.bdi_stat_error();
-            let read = |stat| {
-                if exact {
-                    self.bdi_stat_sum(bdi, stat)
-                } else {
-                    self.bdi_stat(bdi, stat)
-                }
-            };
-            let bdi_reclaimable = read(BdiStat::Reclaimable);
-            let bdi_writeback = read(BdiStat::Writeback);
+            let [bdi_reclaimable, bdi_writeback] = self.bdi_dirty_against(bdi, limit);
             let exceeded =
                 bdi_reclaimable + bdi_writeback > limit || reclaimable + writeback > limits.dirty;
             clear = match self.policy.dirty_exceeded {
@@ -337,6 +328,19 @@ impl<W: World> Mm<W> {
         if reclaimable > limits.background && !self.flusher_busy(bdi) {
             self.start_background_writeback(bdi);
         }
+    }
+
+    /// A device's dirty pages and those under writeback, exact where the limit that they are held
+    /// against is small.
+    pub(crate) fn bdi_dirty_against(&self, bdi: u32, limit: u64) -> [u64; 2] {
+        let exact = limit < 2 * self.bdi_stat_error();
+        [BdiStat::Reclaimable, BdiStat::Writeback].map(|stat| {
+            if exact {
+                self.bdi_stat_sum(bdi, stat)
+            } else {
+                self.bdi_stat(bdi, stat)
+            }
+        })
     }
 
     /// Holds a reclaimer back while far too much is under writeback (reference 04 §4).

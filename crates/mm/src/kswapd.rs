@@ -60,6 +60,13 @@ impl<W: World> Mm<W> {
         self.world.wake(queue::kswapd(zone.node));
     }
 
+    /// Whoever waits for the emergency reserves goes on if they are there again.
+    fn wake_for_reserves(&self, nid: u32) {
+        if self.reserves_ok(nid) {
+            self.world.wake(self.emergency_queue(nid));
+        }
+    }
+
     /// A task that waits for the emergency reserves sees to it that kswapd works.
     pub(crate) fn wake_kswapd_for_reserves(&self, nid: u32) {
         let node = &self.nodes[nid as usize];
@@ -218,19 +225,7 @@ impl<W: World> Mm<W> {
         }
         loop {
             self.stat.event(VmEvent::PageOutRun, 1);
-            let mut sc = ScanControl {
-                nr_to_reclaim: u64::MAX,
-                nr_scanned: 0,
-                nr_reclaimed: 0,
-                nr_dirty_file: 0,
-                may_writepage: true,
-                may_swap: true,
-                order,
-                gfp: Gfp::KERNEL,
-                priority: DEF_PRIORITY,
-                kswapd: true,
-                classzone,
-            };
+            let mut sc = ScanControl::new(u64::MAX, order, Gfp::KERNEL, classzone, true);
             let balanced = self.balance_pass(nid, classzone, &mut sc).await;
             self.set_dirty_pressure(nid, 0);
             self.kswapd_ran(nid, balanced, &sc);
@@ -248,19 +243,7 @@ impl<W: World> Mm<W> {
     /// no zone was scanned for its whole target, or nothing was reclaimed.
     async fn balance_in_rounds(&self, nid: u32, mut order: u32, classzone: usize) -> u32 {
         self.stat.event(VmEvent::PageOutRun, 1);
-        let mut sc = ScanControl {
-            nr_to_reclaim: 0,
-            nr_scanned: 0,
-            nr_reclaimed: 0,
-            nr_dirty_file: 0,
-            may_writepage: true,
-            may_swap: true,
-            order,
-            gfp: Gfp::KERNEL,
-            priority: DEF_PRIORITY,
-            kswapd: true,
-            classzone,
-        };
+        let mut sc = ScanControl::new(0, order, Gfp::KERNEL, classzone, true);
         let node = &self.nodes[nid as usize];
         loop {
             sc.nr_reclaimed = 0;
@@ -283,9 +266,7 @@ impl<W: World> Mm<W> {
                     raise_priority = false;
                 }
             }
-            if self.reserves_ok(nid) {
-                self.world.wake(self.emergency_queue(nid));
-            }
+            self.wake_for_reserves(nid);
             if order > 0 && sc.nr_reclaimed >= 2 << order {
                 (order, sc.order) = (0, 0);
             }
@@ -314,19 +295,13 @@ impl<W: World> Mm<W> {
             all.filter(|&z| self.zones[z].kind.index() <= classzone)
         };
         let target = |z: usize| self.zones[z].mark(Mark::High).max(SWAP_CLUSTER_MAX);
-        let mut sc = ScanControl {
-            nr_to_reclaim: asked().map(target).sum(),
-            nr_scanned: 0,
-            nr_reclaimed: 0,
-            nr_dirty_file: 0,
-            may_writepage: true,
-            may_swap: true,
+        let mut sc = ScanControl::new(
+            asked().map(target).sum(),
             order,
-            gfp: Gfp::KERNEL,
-            priority: DEF_PRIORITY,
-            kswapd: true,
+            Gfp::KERNEL,
             classzone,
-        };
+            true,
+        );
         let home = self.zones[usize::from(zones[0])].lru_home as usize;
         while sc.priority >= 1 && self.sleeping_prematurely(nid, order, classzone) {
             (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
@@ -335,12 +310,9 @@ impl<W: World> Mm<W> {
                 self.world.relax().await;
             }
             self.shrink_zone(home, &mut sc).await;
-            self.world.charge(Cost::ShrinkSlab, 1);
-            self.shrink_shadows().await;
+            self.shrink_slab().await;
             self.zones[home].flags.fetch_and(!ZONE_WRITEBACK);
-            if self.reserves_ok(nid) {
-                self.world.wake(self.emergency_queue(nid));
-            }
+            self.wake_for_reserves(nid);
             if sc.nr_scanned < sc.nr_to_reclaim || sc.nr_reclaimed == 0 {
                 sc.priority -= 1;
             }
@@ -362,8 +334,7 @@ impl<W: World> Mm<W> {
             return true;
         }
         self.shrink_zone(z, sc).await;
-        self.world.charge(Cost::ShrinkSlab, 1);
-        self.shrink_shadows().await;
+        self.shrink_slab().await;
         self.world.relax().await;
         zone.flags.fetch_and(!ZONE_WRITEBACK);
         let classzone = match self.policy.lower_zones {
@@ -426,8 +397,7 @@ impl<W: World> Mm<W> {
                     self.shrink_zone(z, sc).await;
                 }
                 if shrinks || self.policy.kswapd_slab == KswapdSlab::EveryZone {
-                    self.world.charge(Cost::ShrinkSlab, 1);
-                    self.shrink_shadows().await;
+                    self.shrink_slab().await;
                     self.world.relax().await;
                     total_scanned += sc.nr_scanned;
                     if self.policy.hopeless_zones == HopelessZones::Marked

@@ -158,6 +158,47 @@ impl<W: World> Nodes<W> {
         }
     }
 
+    /// The first index from `from` on that `find` accepts all the way down from `root`, with its leaf.
+    /// `find` is given a node, its level and a slot, and says the first slot from there on that will
+    /// do, if one does.
+    #[inline(always)]
+    fn next_slot(
+        &self,
+        root: u32,
+        from: u32,
+        find: impl Fn(u32, u32, u32) -> Option<u32>,
+    ) -> Option<(u32, u32)> {
+        if root == NO_NODE {
+            return None;
+        }
+        let mut index = u64::from(from);
+        // At most one step down and one step up a level for each subtree passed by.
+        'restart: loop {
+            if index >= capacity(self.level(root)) || index > u64::from(u32::MAX) {
+                return None;
+            }
+            let mut node = root;
+            loop {
+                let level = self.level(node);
+                let slot = (index >> (BITS * level)) as u32 & (SLOTS - 1);
+                let Some(hit) = find(node, level, slot) else {
+                    // Nothing here: go on behind this subtree.
+                    let span = BITS * (level + 1);
+                    index = ((index >> span) + 1) << span;
+                    continue 'restart;
+                };
+                if hit > slot {
+                    let span = BITS * level;
+                    index = ((index >> span) + u64::from(hit - slot)) << span;
+                }
+                if level == 0 {
+                    return Some((index as u32, node));
+                }
+                node = self.word(node, hit as usize).get() - 1;
+            }
+        }
+    }
+
     fn alloc(&self, parent: u32, slot: u32, level: u32) -> u32 {
         let node = match self.free.get() {
             NO_NODE => self.fresh.fetch_add(1),
@@ -538,39 +579,12 @@ impl<W: World> Mm<W> {
                 return Some(from + bits.trailing_zeros());
             }
         }
+        let find = |node: u32, _: u32, slot: u32| {
+            let bits: u64 = pool.tag(node, tag).get() >> slot;
+            (bits != 0).then(|| slot + bits.trailing_zeros())
+        };
         let root = self.mappings[mapping as usize].root.get();
-        if root == NO_NODE {
-            return None;
-        }
-        let mut index = u64::from(from);
-        // At most one step down and one step up a level for each subtree passed by.
-        'restart: loop {
-            if index >= capacity(pool.level(root)) || index > u64::from(u32::MAX) {
-                return None;
-            }
-            let mut node = root;
-            loop {
-                let level = pool.level(node);
-                let slot = (index >> (BITS * level)) as u32 & (SLOTS - 1);
-                let bits = pool.tag(node, tag).get() >> slot;
-                if bits == 0 {
-                    // Nothing here: go on behind this subtree.
-                    let span = BITS * (level + 1);
-                    index = ((index >> span) + 1) << span;
-                    continue 'restart;
-                }
-                let skip = bits.trailing_zeros();
-                if skip > 0 {
-                    let span = BITS * level;
-                    index = ((index >> span) + u64::from(skip)) << span;
-                }
-                if level == 0 {
-                    return Some(index as u32);
-                }
-                let slot = (index >> (BITS * level)) as u32 & (SLOTS - 1);
-                node = pool.word(node, slot as usize).get() - 1;
-            }
-        }
+        pool.next_slot(root, from, find).map(|(index, _)| index)
     }
 
     /// How many pages from `from` on carry the tag without a gap, up to `max`.
@@ -707,39 +721,16 @@ impl<W: World> Mm<W> {
 
     fn page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
         let pool = &self.nodes_pool;
+        let find = |node, level, slot| {
+            (slot..SLOTS).find(|&s| match pool.word(node, s as usize).get() {
+                v if level == 0 => page_in(v).is_some(),
+                v => v != 0,
+            })
+        };
         let root = self.mappings[mapping as usize].root.get();
-        if root == NO_NODE {
-            return None;
-        }
-        let mut index = u64::from(from);
-        'restart: loop {
-            if index >= capacity(pool.level(root)) || index > u64::from(u32::MAX) {
-                return None;
-            }
-            let mut node = root;
-            loop {
-                let level = pool.level(node);
-                let slot = (index >> (BITS * level)) as u32 & (SLOTS - 1);
-                let here = |s: &u32| match pool.word(node, *s as usize).get() {
-                    v if level == 0 => page_in(v).is_some(),
-                    v => v != 0,
-                };
-                let Some(hit) = (slot..SLOTS).find(here) else {
-                    let span = BITS * (level + 1);
-                    index = ((index >> span) + 1) << span;
-                    continue 'restart;
-                };
-                if hit > slot {
-                    let span = BITS * level;
-                    index = ((index >> span) + u64::from(hit - slot)) << span;
-                }
-                let child = pool.word(node, hit as usize).get() - 1;
-                if level == 0 {
-                    return Some((index as u32, child));
-                }
-                node = child;
-            }
-        }
+        let (index, leaf) = pool.next_slot(root, from, find)?;
+        let slot = pool.word(leaf, (index & (SLOTS - 1)) as usize);
+        Some((index, page_in(slot.get())?))
     }
 
     /// Tree nodes that hold shadows alone.
@@ -793,39 +784,15 @@ impl<W: World> Mm<W> {
         let m = &self.mappings[mapping as usize];
         let pool = &self.nodes_pool;
         m.tree_lock.with(|| {
-            let root = m.root.get();
-            if root == NO_NODE {
-                return None;
+            // Any leaf will do, whatever is in it.
+            let find = |node, level, slot| {
+                (slot..SLOTS).find(|&s| level == 0 || pool.word(node, s as usize).get() != 0)
+            };
+            let (index, leaf) = pool.next_slot(m.root.get(), from, find)?;
+            if pool.node(leaf).shadows() > 0 {
+                self.drop_shadows(m, leaf);
             }
-            let mut index = u64::from(from);
-            'restart: loop {
-                if index >= capacity(pool.level(root)) || index > u64::from(u32::MAX) {
-                    return None;
-                }
-                let mut node = root;
-                loop {
-                    let level = pool.level(node);
-                    if level == 0 {
-                        break;
-                    }
-                    let slot = (index >> (BITS * level)) as u32 & (SLOTS - 1);
-                    let used = |s: &u32| pool.word(node, *s as usize).get() != 0;
-                    let Some(hit) = (slot..SLOTS).find(used) else {
-                        let span = BITS * (level + 1);
-                        index = ((index >> span) + 1) << span;
-                        continue 'restart;
-                    };
-                    if hit > slot {
-                        let span = BITS * level;
-                        index = ((index >> span) + u64::from(hit - slot)) << span;
-                    }
-                    node = pool.word(node, hit as usize).get() - 1;
-                }
-                if pool.node(node).shadows() > 0 {
-                    self.drop_shadows(m, node);
-                }
-                return u32::try_from(((index >> BITS) + 1) << BITS).ok();
-            }
+            ((index >> BITS) + 1).checked_mul(SLOTS)
         })
     }
 

@@ -46,6 +46,32 @@ pub struct ScanControl {
     pub classzone: usize,
 }
 
+impl ScanControl {
+    /// The beginning of a reclaimer's work: nothing scanned yet, at the first priority, with the right
+    /// to write and to swap.
+    pub(crate) fn new(
+        nr_to_reclaim: u64,
+        order: u32,
+        gfp: Gfp,
+        classzone: usize,
+        kswapd: bool,
+    ) -> Self {
+        Self {
+            nr_to_reclaim,
+            nr_scanned: 0,
+            nr_reclaimed: 0,
+            nr_dirty_file: 0,
+            may_writepage: true,
+            may_swap: true,
+            order,
+            gfp,
+            priority: DEF_PRIORITY,
+            kswapd,
+            classzone,
+        }
+    }
+}
+
 /// What one page's examination decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {

@@ -7,7 +7,6 @@
 //! (Linux 3.16 mm/page-writeback.c).
 
 use crate::Mm;
-use crate::bdi::BdiStat;
 use crate::dirty::{Limits, ratelimit_pages};
 use crate::vmstat::ZoneStat;
 use crate::world::{Cost, Waits, Word32, Word64, World};
@@ -264,21 +263,14 @@ impl<W: World> Mm<W> {
 
     fn position(&self, bdi: u32, limits: Limits, dirty: u64) -> Position {
         let bdi_thresh = self.bdi_dirty_limit(bdi, limits.dirty);
-        let exact = bdi_thresh < 2 * self.bdi_stat_error();
-        let read = |stat| {
-            if exact {
-                self.bdi_stat_sum(bdi, stat)
-            } else {
-                self.bdi_stat(bdi, stat)
-            }
-        };
+        let [reclaimable, writeback] = self.bdi_dirty_against(bdi, bdi_thresh);
         Position {
             freerun: limits.freerun(),
             limit: self.hard_dirty_limit(limits.dirty, dirty),
             thresh: limits.dirty,
             dirty,
             bdi_thresh,
-            bdi_dirty: read(BdiStat::Reclaimable) + read(BdiStat::Writeback),
+            bdi_dirty: reclaimable + writeback,
             bandwidth: self.bdis[bdi as usize].flusher.average_bandwidth.get(),
         }
     }

@@ -74,8 +74,14 @@ impl<W: World> Mm<W> {
         self.frames.len() / 16
     }
 
+    /// Calls the shrinkers. The only one that has objects is that of the shadows.
+    pub(crate) async fn shrink_slab(&self) {
+        self.world.charge(Cost::ShrinkSlab, 1);
+        self.shrink_shadows().await;
+    }
+
     /// Gives up the oldest shadows beyond the limit.
-    pub(crate) async fn shrink_shadows(&self) {
+    async fn shrink_shadows(&self) {
         if !self.keeps_shadows() {
             return;
         }

@@ -293,28 +293,6 @@ pub enum AllocPath {
     Failed,
 }
 
-impl AllocPath {
-    /// Every path, in reporting order.
-    pub const ALL: [Self; 5] = [
-        Self::Fast,
-        Self::KswapdWoken,
-        Self::DirectReclaim,
-        Self::DirtyStall,
-        Self::Failed,
-    ];
-
-    /// The name reports use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fast => "fast",
-            Self::KswapdWoken => "kswapd-woken",
-            Self::DirectReclaim => "direct-reclaim",
-            Self::DirtyStall => "dirty-stall",
-            Self::Failed => "failed",
-        }
-    }
-}
-
 /// What the engine wants from outside.
 ///
 /// `charge` and `relax` are how simulated CPU time passes: every span between two `relax` calls
