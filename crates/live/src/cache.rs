@@ -106,6 +106,8 @@ impl Config {
             max_tasks: FIRST_USER + self.max_threads,
             max_mappings: self.max_files,
             max_bdis: 1,
+            max_supers: 0,
+            max_ags: 0,
             swap_slots: 0,
             sysctl: Sysctl {
                 dirty_background_ratio: self.dirty_background_ratio,

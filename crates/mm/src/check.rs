@@ -51,6 +51,8 @@ pub struct Recount {
     tally: Vec<Tally>,
     swap_entries: Vec<u32>,
     maps: Vec<u32>,
+    /// Pages and objects of each slab cache.
+    slabs: Vec<(u64, u64)>,
 }
 
 impl<W: World> Mm<W> {
@@ -89,6 +91,9 @@ impl Recount {
         mm.stat.check()?;
         let pages = check_trees(mm)?;
         mm.check_shadows()?;
+        self.slabs.clear();
+        self.slabs.resize(mm.caches.len(), (0, 0));
+        mm.check_inodes()?;
         for z in 0..mm.zones.len() {
             self.free_pages(mm, z)?;
             self.lru_pages(mm, z)?;
@@ -109,6 +114,7 @@ impl Recount {
             }
         }
         self.pages_on_no_list(mm)?;
+        mm.check_slabs(&self.slabs)?;
         self.compare(mm, pages)?;
         for bdi in 0..mm.bdi_count() {
             mm.check_flusher(bdi)?;
@@ -227,6 +233,7 @@ impl Recount {
     fn pages_on_no_list<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
         for (z, zone) in mm.zones.iter().enumerate() {
             let mut counter = Counter::new(mm, z);
+            let mut slabs = 0;
             let places = &self.place[zone.start as usize..(zone.start + zone.size) as usize];
             for (pfn, place) in (zone.start..).zip(places) {
                 if *place != Place::Nowhere {
@@ -239,7 +246,12 @@ impl Recount {
                 if f & (flag::CACHED | flag::ANON) != 0 {
                     return Err(format!("page {pfn} is on no list (flags {f:#x})"));
                 }
+                if f & flag::SLAB != 0 {
+                    mm.count_slab(pfn, &mut self.slabs)?;
+                    slabs += 1;
+                }
             }
+            mm.expect(z, ZoneStat::NrSlabReclaimable, slabs)?;
             self.tally[z].add(&counter.tally);
         }
         Ok(())

@@ -3,6 +3,7 @@
 use crate::Mm;
 use crate::alloc::Gfp;
 use crate::policy::{HopelessZones, ReclaimThrottle};
+use crate::shrinker::SlabPressure;
 use crate::shrink::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::task::{PF_DYING, PF_KSWAPD, PF_MEMALLOC};
 use crate::trace::Event;
@@ -36,6 +37,7 @@ impl<W: World> Mm<W> {
         for priority in (0..=DEF_PRIORITY).rev() {
             sc.priority = priority;
             sc.nr_scanned = 0;
+            let mut lru = 0;
             for &z in &self.nodes[node as usize].zonelists[gfp.high_zoneidx()] {
                 let z = usize::from(z);
                 let hopeless = self.zone_hopeless(z);
@@ -44,14 +46,27 @@ impl<W: World> Mm<W> {
                 {
                     continue;
                 }
+                lru += self.zone_reclaimable_pages(z);
                 self.world.charge(Cost::ZoneWalk, 1);
                 let home = self.zones[z].lru_home as usize;
                 if self.node_lru() && self.first_of_node(node, gfp, self.zones[z].node) != Some(z) {
                     continue; // its node was scanned as a whole
                 }
+                let scanned = sc.nr_scanned;
                 self.shrink_zone(home, sc).await;
+                if self.node_lru() {
+                    // 4.8: the shrinkers' part comes after each node.
+                    let pressure = SlabPressure {
+                        nid: self.zones[z].node,
+                        scanned: sc.nr_scanned - scanned,
+                        lru: self.node_lru_pages(self.zones[z].node),
+                    };
+                    self.shrink_slab(pressure, sc).await;
+                }
             }
-            self.shrink_slab().await;
+            if !self.node_lru() {
+                self.shrink_slab_for(node, gfp, lru, sc).await;
+            }
             self.world.relax().await;
             total_scanned += sc.nr_scanned;
             if sc.nr_reclaimed >= SWAP_CLUSTER_MAX {

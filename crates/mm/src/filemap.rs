@@ -422,6 +422,37 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Drops the pages of a file that are clean, not mapped and that nobody works on. Returns how
+    /// many.
+    pub(crate) async fn invalidate_mapping_pages(&self, mapping: u32) -> u64 {
+        let (mut from, mut dropped, mut seen) = (0, 0, 0u32);
+        while let Some((index, _)) = self.first_page_from(mapping, from) {
+            if let Some((pfn, true)) = self.find_trylock_page(mapping, index) {
+                let busy = flag::DIRTY | flag::WRITEBACK | flag::PINNED;
+                if !self.frames.any(pfn, busy)
+                    && self.frames.mapcount(pfn) == 0
+                    && self.try_delete_from_lru(pfn)
+                {
+                    self.remove_from_page_cache(pfn);
+                    self.unlock_isolated(pfn);
+                    self.free_page(pfn, false);
+                    dropped += 1;
+                } else {
+                    self.unlock_page(pfn);
+                }
+            }
+            let Some(next) = index.checked_add(1) else {
+                break;
+            };
+            from = next;
+            seen += 1;
+            if seen.is_multiple_of(32) {
+                self.world.relax().await;
+            }
+        }
+        dropped
+    }
+
     /// Drops every page of a file from an index on, dirty ones too, beside tasks that read, write
     /// and reclaim. New pages may enter meanwhile unless the caller keeps them out. If dirty pages
     /// stay in front of it, the inode is dirty again.

@@ -752,6 +752,7 @@ impl<W: World> Mm<W> {
             }
         });
         self.world.wake(queue::page(inode));
+        self.inode_cleaned_by_flusher(inode);
     }
 
     /// A throttled dirtier writes up to `nr` pages of a device itself.
@@ -815,6 +816,7 @@ impl<W: World> Mm<W> {
             }
         });
         self.world.wake(queue::page(mapping));
+        self.inode_cleaned_by_flusher(mapping);
         let mut from = 0;
         while let Some(index) = self.next_tagged(mapping, Tag::Writeback, from) {
             if let Some(pfn) = self.find_page(mapping, index) {

@@ -76,8 +76,8 @@ pub mod flag {
     pub const EXEC: u32 = 1 << 16;
     /// Its last write failed.
     pub const ERROR: u32 = 1 << 17;
-    /// Belongs to filesystem metadata.
-    pub const META: u32 = 1 << 18;
+    /// Holds objects of a slab cache (`mapping`: which; `index`: a bit for each that is in use).
+    pub const SLAB: u32 = 1 << 18;
     /// Temporarily referenced by a task across a wait; reclaim leaves it alone.
     pub const PINNED: u32 = 1 << 19;
     /// Used since it entered the cache; set only where an eviction policy orders file pages.
@@ -90,7 +90,17 @@ pub mod flag {
     pub const ZONE_SHIFT: u32 = 24;
     /// Everything that must be clear when a page is freed.
     pub const CHECK_AT_FREE: u32 =
-        LOCKED | DIRTY | LRU | ACTIVE | WRITEBACK | BUDDY | CACHED | ANON | PINNED | RETURNED;
+        LOCKED
+        | DIRTY
+        | LRU
+        | ACTIVE
+        | WRITEBACK
+        | BUDDY
+        | CACHED
+        | ANON
+        | SLAB
+        | PINNED
+        | RETURNED;
 }
 
 /// One frame of the table. Whoever does several things to a page looks it up once.

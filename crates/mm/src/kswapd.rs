@@ -8,6 +8,7 @@ use crate::policy::{
     WakeupTrace,
 };
 use crate::queue;
+use crate::shrinker::SlabPressure;
 use crate::shrink::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::task::{PF_KSWAPD, PF_MEMALLOC, PF_SWAPWRITE};
 use crate::trace::Event;
@@ -310,7 +311,12 @@ impl<W: World> Mm<W> {
                 self.world.relax().await;
             }
             self.shrink_zone(home, &mut sc).await;
-            self.shrink_slab().await;
+            let pressure = SlabPressure {
+                nid,
+                scanned: sc.nr_scanned,
+                lru: self.node_lru_pages(nid),
+            };
+            self.shrink_slab(pressure, &mut sc).await;
             self.zones[home].flags.fetch_and(!ZONE_WRITEBACK);
             self.wake_for_reserves(nid);
             if sc.nr_scanned < sc.nr_to_reclaim || sc.nr_reclaimed == 0 {
@@ -334,7 +340,7 @@ impl<W: World> Mm<W> {
             return true;
         }
         self.shrink_zone(z, sc).await;
-        self.shrink_slab().await;
+        self.kswapd_shrink_slab(z, end_zone, sc).await;
         self.world.relax().await;
         zone.flags.fetch_and(!ZONE_WRITEBACK);
         let classzone = match self.policy.lower_zones {
@@ -347,6 +353,17 @@ impl<W: World> Mm<W> {
             zone.flags.fetch_and(!(ZONE_CONGESTED | ZONE_TAIL_DIRTY));
         }
         sc.nr_scanned >= sc.nr_to_reclaim
+    }
+
+    /// Asks the shrinkers for their part of what was scanned of a zone.
+    async fn kswapd_shrink_slab(&self, z: usize, end_zone: usize, sc: &mut ScanControl) {
+        let nid = self.zones[z].node;
+        let pressure = SlabPressure {
+            nid,
+            scanned: sc.nr_scanned,
+            lru: self.lru_pages_of_node(nid, end_zone),
+        };
+        self.shrink_slab(pressure, sc).await;
     }
 
     /// Whether kswapd may leave a zone alone while a zone up to `end_zone` needs pages.
@@ -397,7 +414,7 @@ impl<W: World> Mm<W> {
                     self.shrink_zone(z, sc).await;
                 }
                 if shrinks || self.policy.kswapd_slab == KswapdSlab::EveryZone {
-                    self.shrink_slab().await;
+                    self.kswapd_shrink_slab(z, end_zone, sc).await;
                     self.world.relax().await;
                     total_scanned += sc.nr_scanned;
                     if self.policy.hopeless_zones == HopelessZones::Marked

@@ -52,6 +52,7 @@ mod fair;
 pub mod filemap;
 pub mod flusher;
 pub mod frame;
+pub mod inode;
 pub mod kswapd;
 pub mod lru;
 pub mod mapping;
@@ -63,6 +64,9 @@ pub mod policy;
 pub mod profile;
 mod proportion;
 pub mod shrink;
+mod shrinker;
+mod slab;
+mod sleep_lock;
 pub mod swap;
 pub mod task;
 pub mod throttle;
@@ -72,6 +76,7 @@ pub mod vmstat;
 pub mod watermark;
 mod workingset;
 pub mod world;
+pub mod xfs;
 pub mod zone;
 
 pub use check::Recount;
@@ -100,10 +105,26 @@ pub struct Config {
     pub max_mappings: u32,
     /// Backing devices that may ever exist.
     pub max_bdis: u32,
+    /// Filesystems that tell the engine of their inodes; 0: none does.
+    pub max_supers: u32,
+    /// Allocation groups of all of them together.
+    pub max_ags: u32,
     /// Swap slots; 0: no swap.
     pub swap_slots: u32,
     /// The vm sysctls.
     pub sysctl: Sysctl,
+}
+
+impl Config {
+    /// How many nodes its zones are on.
+    pub fn nodes(&self) -> u32 {
+        self.zones.iter().map(|z| z.node).max().unwrap_or(0) + 1
+    }
+
+    /// How many wait queues the engine uses; a world may number its own from here on.
+    pub fn wait_queues(&self) -> u32 {
+        queue::ag(self, self.nodes(), self.max_ags).0
+    }
 }
 
 /// The vm sysctls (reference 04 §1, 01 §5).
@@ -190,6 +211,10 @@ pub struct Mm<W: World> {
     pub(crate) bdi_stat_batch: i32,
     pub(crate) swap: swap::Swap<W>,
     pub(crate) regions: mmap::Regions<W>,
+    pub(crate) caches: Box<[slab::Cache<W>]>,
+    pub(crate) inodes: inode::Inodes<W>,
+    /// Objects that shrinkers left over, by shrinker and node.
+    pub(crate) nr_deferred: Box<[W::U64]>,
     pub(crate) writeback: flusher::Shared<W>,
     pub(crate) tracker: Option<Box<tracker::Tracker<W>>>,
     /// The order of file pages, if it is not the two lists'.
@@ -200,7 +225,7 @@ pub struct Mm<W: World> {
     task_lists: Pfn,
 }
 
-/// One tick in nanoseconds.
+/// One second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
 
 /// The queues that engine tasks wait on, in the world's numbering.
@@ -228,6 +253,22 @@ pub mod queue {
     pub fn emergency(nodes: u32, bdis: u32, node: u32) -> WaitQueue {
         WaitQueue(66 + nodes + bdis + node)
     }
+    /// The first queue about inodes.
+    fn inodes(config: &crate::Config, nodes: u32) -> u32 {
+        66 + 2 * nodes + config.max_bdis
+    }
+    /// Waiters for an inode's state: 64 hashed queues.
+    pub fn inode(config: &crate::Config, nodes: u32, ino: u32) -> WaitQueue {
+        WaitQueue(inodes(config, nodes) + ino % 64)
+    }
+    /// Waiters for an XFS's log (0), its pusher (1) and its background reclaimer (2).
+    pub fn xfs(config: &crate::Config, nodes: u32, sb: u32, nth: u32) -> WaitQueue {
+        WaitQueue(inodes(config, nodes) + 64 + 3 * sb + nth)
+    }
+    /// Waiters for the inodes of an allocation group.
+    pub fn ag(config: &crate::Config, nodes: u32, ag: u32) -> WaitQueue {
+        WaitQueue(inodes(config, nodes) + 64 + 3 * config.max_supers + ag)
+    }
 }
 
 impl<W: World> Mm<W> {
@@ -246,11 +287,12 @@ impl<W: World> Mm<W> {
             .map(|z| z.size.next_multiple_of(block))
             .sum();
         assert!(total < 1 << 31, "{total} frames");
-        let nodes = config.zones.iter().map(|z| z.node).max().unwrap_or(0) + 1;
+        let nodes = config.nodes();
         let per_zone = (buddy::ORDERS + lru::LRU_LISTS) as u32;
         let zone_lists = total as u32;
         let task_lists = zone_lists + per_zone * config.zones.len() as u32;
-        let sentinels = task_lists - zone_lists + config.max_tasks;
+        let slab_lists = task_lists + config.max_tasks;
+        let sentinels = slab_lists + inode::caches(config.max_supers) - zone_lists;
         let order = zone::default_order(&config.zones, nodes);
         let mut start = 0u32;
         let mut zones: Box<[Zone<W>]> = config
@@ -313,6 +355,11 @@ impl<W: World> Mm<W> {
             bdi_stat_batch: bdi::stat_batch(config.cpus),
             swap: swap::Swap::new(config.swap_slots),
             regions: mmap::Regions::new(),
+            caches: inode::new_caches(config.max_supers, slab_lists),
+            inodes: inode::Inodes::new(&config, nodes),
+            nr_deferred: bytemuck::zeroed_slice_box(
+                Self::shrinker_slots(config.max_supers) * nodes as usize,
+            ),
             writeback: flusher::Shared::new(config.cpus),
             tracker: track_pages.then(|| Box::new(tracker::Tracker::new())),
             orders: eviction::Orders::new(policy.eviction, &zones),
@@ -338,10 +385,6 @@ impl<W: World> Mm<W> {
         SECOND / self.config.hz
     }
 
-    /// How many wait queues the engine uses; a world may number its own from here on.
-    pub fn wait_queues(&self) -> u32 {
-        66 + 2 * self.nodes.len() as u32 + self.bdis.len() as u32
-    }
 
     pub(crate) fn flusher_queue(&self, bdi: u32) -> WaitQueue {
         queue::flusher(self.nodes.len() as u32, bdi)
@@ -418,6 +461,7 @@ impl<W: World> Mm<W> {
     fn produces_level(&self, level: ZoneStat) -> bool {
         match level {
             ZoneStat::NrActiveFile => self.has_active_file(),
+            ZoneStat::NrSlabReclaimable => self.keeps_inodes(),
             ZoneStat::NrAllocBatch => self.policy.fair_zones != policy::FairZones::Off,
             _ => true,
         }
@@ -428,6 +472,16 @@ impl<W: World> Mm<W> {
             VmEvent::WorkingsetRefault
             | VmEvent::WorkingsetActivate
             | VmEvent::WorkingsetNodereclaim => self.policy.workingset,
+            VmEvent::XfsInodesReclaimed
+            | VmEvent::XfsInodesRecycled
+            | VmEvent::XfsInodesFlushed
+            | VmEvent::XfsInodeWrites
+            | VmEvent::XfsReclaimWait
+            | VmEvent::KswapdInodeWait => (0..self.super_count()).any(|sb| self.is_xfs(sb)),
+            VmEvent::SlabsScanned
+            | VmEvent::PgInodeSteal
+            | VmEvent::KswapdInodeSteal
+            | VmEvent::InodesFreed => self.keeps_inodes(),
             VmEvent::PgScanDirectThrottle => self.policy.emergency_throttle,
             VmEvent::FairReset => self.policy.fair_zones != policy::FairZones::Off,
             _ => true,

@@ -470,10 +470,9 @@ impl<W: World> Mm<W> {
             if before != 0 {
                 leaf.0[SHAPE].fetch_sub(ONE_SHADOW);
             }
-            let meta = if m.is_meta() { flag::META } else { 0 };
             let page = self.frames.page(pfn);
             page.set_mapping(mapping, index);
-            page.set_flags(flag::CACHED | meta);
+            page.set_flags(flag::CACHED);
             leaf.slot(index).set(pfn + 1);
             leaf.0[SHAPE].fetch_add(1);
             m.nrpages.fetch_add(1);
@@ -701,7 +700,7 @@ impl<W: World> Mm<W> {
     pub(crate) fn leave_page_cache(&self, page: Page<'_, W>, pfn: Pfn, shadow: u32) {
         debug_assert!(page.flags() & (flag::DIRTY | flag::WRITEBACK) == 0);
         self.index_remove(page, pfn, shadow);
-        page.clear_flags(flag::CACHED | flag::META);
+        page.clear_flags(flag::CACHED);
         page.set_mapping(u32::MAX, 0);
     }
 

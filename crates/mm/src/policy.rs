@@ -295,6 +295,35 @@ pub enum HopelessZones {
     Computed,
 }
 
+/// How shrinkers divide what is asked of them (reference 05 §1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShrinkerCore {
+    /// linux-3.0: one count of what is left over, no limit to it beyond twice the cache; dentries,
+    /// VFS inodes and an XFS's inodes have shrinkers of their own.
+    Global,
+    /// 3.1: what is left over counts for half of the cache at most while little is asked; each
+    /// filesystem has one shrinker for all its objects, with batches of 1024.
+    Batched,
+    /// 3.12: as `batched`; lists, and what is left over, are by node, and a shrinker can say that it
+    /// can't go on.
+    PerNode,
+    /// 4.17 and later: how much is asked depends on the scan priority alone, not on the lists.
+    ByPriority,
+}
+
+/// How reclaim frees XFS inodes (*xfs-inode-reclaim*, reference 05 §§5-6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InodeReclaim {
+    /// linux-3.0 to 4.10: whoever meets a changed inode waits for its I/O, kswapd too, and where all
+    /// groups are busy everybody queues for the first one.
+    Blocking,
+    /// As posted: kswapd never waits, the first pass waits for no lock, a walk goes on where the last
+    /// one ended, and with all groups busy the shrinker says that it can't go on.
+    NonBlocking,
+}
+
 /// In which order a zone's file pages leave: `linux` is the active and the inactive list with all
 /// their rules, any other name a policy of the crate `evict` in their place (docs/eviction.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -420,6 +449,10 @@ pub struct Policy {
     pub emergency_throttle: bool,
     /// 3.0's watermark test counts two free pages too few (reference 01 §7).
     pub watermark_slip: bool,
+    /// How shrinkers divide what is asked of them (3.0, 3.1, 3.12 or 4.17 form).
+    pub shrinker_core: ShrinkerCore,
+    /// How reclaim frees XFS inodes (*xfs-inode-reclaim*).
+    pub inode_reclaim: InodeReclaim,
     /// In which order file pages leave.
     pub eviction: Eviction,
     /// When a wake-up of kswapd is traced (2.6.37 or later form).
@@ -475,6 +508,8 @@ impl Policy {
             lru: LruScope::Zone,
             emergency_throttle: false,
             watermark_slip: true,
+            shrinker_core: ShrinkerCore::Global,
+            inode_reclaim: InodeReclaim::Blocking,
             eviction: Eviction::Linux,
             wakeup_trace: WakeupTrace::Asleep,
             balance_gap: BalanceGap::OnePercent,
@@ -509,6 +544,7 @@ impl Policy {
     pub fn linux_3_1() -> Self {
         Self {
             name: "linux-3.1".into(),
+            shrinker_core: ShrinkerCore::Batched,
             flusher_slice: FlusherSlice::PerInode,
             dirty_exceeded: DirtyExceeded::LowestLimit,
             ..Self::linux_3_0()
@@ -537,7 +573,20 @@ impl Policy {
             hopeless_zones: HopelessZones::Computed,
             emergency_throttle: true,
             watermark_slip: false,
+            shrinker_core: ShrinkerCore::PerNode,
             ..Self::linux_3_1()
+        }
+    }
+
+    /// linux-4.9 (December 2016): the vanilla kernel of *xfs-inode-reclaim*. Nodes have the lists, so
+    /// nothing of the fair zones and of the lower zones' balance is left.
+    pub fn linux_4_9() -> Self {
+        Self {
+            name: "linux-4.9".into(),
+            lru: LruScope::Node,
+            fair_zones: FairZones::Off,
+            dirty_check: DirtyCheck::Cached,
+            ..Self::linux_3_16()
         }
     }
 
@@ -548,13 +597,14 @@ impl Policy {
             "linux-3.0" => Self::linux_3_0(),
             "linux-3.1" => Self::linux_3_1(),
             "linux-3.16" => Self::linux_3_16(),
+            "linux-4.9" => Self::linux_4_9(),
             _ => return None,
         })
     }
 
     /// The names that [`Policy::preset`] knows.
     pub const PRESETS: &'static [&'static str] =
-        &["linux-2.6.37", "linux-3.0", "linux-3.1", "linux-3.16"];
+        &["linux-2.6.37", "linux-3.0", "linux-3.1", "linux-3.16", "linux-4.9"];
 
     /// The same policy under another name.
     pub fn named(mut self, name: &str) -> Self {

@@ -29,6 +29,8 @@ pub struct Task<W: World> {
     pub(crate) node: W::U32,
     /// Its share of all dirtying ([`crate::dirty`]).
     pub(crate) dirties: crate::proportion::Local<W>,
+    /// Pages that came free because it freed objects on them, or dropped an unused inode's cache.
+    pub(crate) reclaimed_slab: W::U32,
     /// What it dirtied and how long it waited ([`crate::throttle`]).
     pub(crate) pace: crate::throttle::Pace<W>,
 }
@@ -40,6 +42,7 @@ impl<W: World> Task<W> {
             writing_to: bytemuck::Zeroable::zeroed(),
             node: bytemuck::Zeroable::zeroed(),
             dirties: crate::proportion::Local::new(),
+            reclaimed_slab: bytemuck::Zeroable::zeroed(),
             pace: crate::throttle::Pace::new(),
         }
     }

@@ -77,6 +77,37 @@ impl TrackPath {
     }
 }
 
+/// What a reclaimer waits for at an inode cache (reference 05 §§5-6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum InodeWait {
+    /// An allocation group that somebody else walks.
+    AgLock,
+    /// An inode's lock.
+    InodeLock,
+    /// The I/O of an inode that is being flushed.
+    FlushLock,
+    /// A change that is not in the log yet.
+    Pin,
+    /// A cluster's buffer that is under I/O.
+    Buffer,
+    /// The write of the inode's cluster that it has started itself.
+    Write,
+}
+
+impl InodeWait {
+    /// The name reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AgLock => "ag-lock",
+            Self::InodeLock => "inode-lock",
+            Self::FlushLock => "flush-lock",
+            Self::Pin => "pin",
+            Self::Buffer => "buffer",
+            Self::Write => "write",
+        }
+    }
+}
+
 /// A trace event. Every one carries the time and task that the world adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the fields are the kernel's; reference 06 §4 defines them
@@ -150,6 +181,32 @@ pub enum Event {
     PageDirtied { pfn: Pfn, mapping: u32, index: u32 },
     /// A page moved to an active list.
     PageActivated { pfn: Pfn },
+    /// A shrinker begins (`mm_shrink_slab_start`).
+    ShrinkSlabStart {
+        shrinker: &'static str,
+        nid: u32,
+        deferred: u64,
+        pgs_scanned: u64,
+        lru_pgs: u64,
+        cache_items: u64,
+        delta: u64,
+        total_scan: u64,
+    },
+    /// … and ends (`mm_shrink_slab_end`).
+    ShrinkSlabEnd {
+        shrinker: &'static str,
+        nid: u32,
+        unused_scan: u64,
+        new_scan: u64,
+        total_scan: u64,
+        freed: u64,
+    },
+    /// A reclaimer has waited at an inode cache. `object`: the inode, or the group.
+    XfsInodeWait {
+        what: InodeWait,
+        object: u32,
+        usec_delayed: u64,
+    },
     /// The OOM stage was reached.
     OutOfMemory { task: TaskId, order: u32 },
 }

@@ -26,6 +26,7 @@ pub enum ZoneStat {
     NrIsolatedAnon,
     NrIsolatedFile,
     NrKernel,
+    NrSlabReclaimable,
     NrAllocBatch,
     NrDirtied,
     NrWritten,
@@ -54,6 +55,7 @@ impl ZoneStat {
         Self::NrIsolatedAnon,
         Self::NrIsolatedFile,
         Self::NrKernel,
+        Self::NrSlabReclaimable,
         Self::NrAllocBatch,
         Self::NrDirtied,
         Self::NrWritten,
@@ -79,6 +81,7 @@ impl ZoneStat {
             Self::NrIsolatedAnon => "nr_isolated_anon",
             Self::NrIsolatedFile => "nr_isolated_file",
             Self::NrKernel => "nr_kernel",
+            Self::NrSlabReclaimable => "nr_slab_reclaimable",
             Self::NrAllocBatch => "nr_alloc_batch",
             Self::NrDirtied => "nr_dirtied",
             Self::NrWritten => "nr_written",
@@ -183,6 +186,26 @@ events! {
     PgScanDirectThrottle = "pgscan_direct_throttle",
     /// Times that fair batches were reset (3.12; the kernel does not count them).
     FairReset = "fair_reset",
+    /// Objects that shrinkers were asked to scan.
+    SlabsScanned = "slabs_scanned",
+    /// Page-cache pages dropped with unused inodes by processes.
+    PgInodeSteal = "pginodesteal",
+    /// Page-cache pages dropped with unused inodes by kswapd.
+    KswapdInodeSteal = "kswapd_inodesteal",
+    /// Inodes whose memory was given back (not a kernel counter).
+    InodesFreed = "inodes_freed",
+    /// XFS: inodes that a walk freed (`xs_ig_reclaims`).
+    XfsInodesReclaimed = "xfs_inodes_reclaimed",
+    /// XFS: evicted inodes that were looked up again (`xs_ig_frecycle`).
+    XfsInodesRecycled = "xfs_inodes_recycled",
+    /// XFS: changed inodes that went into a cluster's write (`xs_iflush_count`).
+    XfsInodesFlushed = "xfs_inodes_flushed",
+    /// XFS: cluster writes that a reclaimer waited for (not a kernel counter).
+    XfsInodeWrites = "xfs_inode_writes",
+    /// XFS: waits of reclaimers for inodes, their groups and their I/O (not a kernel counter).
+    XfsReclaimWait = "xfs_reclaim_wait",
+    /// XFS: those of kswapd.
+    KswapdInodeWait = "kswapd_inode_wait",
 }
 
 /// Number of [`VmEvent`] items.

@@ -22,7 +22,7 @@ use crate::{Mm, Pfn};
 /// Bits of a shadow that hold the age; the zone's number is above them.
 const AGE_BITS: u32 = 23;
 /// Nodes given up at a time.
-const BATCH: u32 = 32;
+const BATCH: u64 = 32;
 
 impl<W: World> Mm<W> {
     /// Whether shadows are kept. An eviction policy has its own ways.
@@ -74,29 +74,27 @@ impl<W: World> Mm<W> {
         self.frames.len() / 16
     }
 
-    /// Calls the shrinkers. The only one that has objects is that of the shadows.
-    pub(crate) async fn shrink_slab(&self) {
-        self.world.charge(Cost::ShrinkSlab, 1);
-        self.shrink_shadows().await;
+    /// The shrinker's count: nodes of shadows beyond the limit.
+    pub(crate) fn count_shadow_nodes(&self) -> u64 {
+        if !self.keeps_shadows() {
+            return 0;
+        }
+        u64::from(self.shadow_nodes().saturating_sub(self.most_shadow_nodes()))
     }
 
-    /// Gives up the oldest shadows beyond the limit.
-    async fn shrink_shadows(&self) {
-        if !self.keeps_shadows() {
-            return;
-        }
-        // No more than are too many now: others make new ones meanwhile.
-        let mut left = self.shadow_nodes().saturating_sub(self.most_shadow_nodes());
+    /// Gives up the `n` oldest nodes of shadows; returns how many went.
+    pub(crate) async fn drop_shadow_nodes(&self, n: u64) -> u64 {
+        let (mut left, mut dropped) = (n, 0);
         while left > 0 {
             let n = left.min(BATCH);
             for _ in 0..n {
-                if self.drop_oldest_shadows() {
-                    self.stat.event(VmEvent::WorkingsetNodereclaim, 1);
-                }
+                dropped += u64::from(self.drop_oldest_shadows());
             }
             left -= n;
-            self.world.charge(Cost::PageIndex, n);
+            self.world.charge(Cost::PageIndex, n as u32);
             self.world.relax().await;
         }
+        self.stat.event(VmEvent::WorkingsetNodereclaim, dropped);
+        dropped
     }
 }

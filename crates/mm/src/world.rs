@@ -193,10 +193,12 @@ pub enum Cost {
     WritebackRound,
     /// A zone's dirty limit computed for an allocation (*sequential-read* 5).
     DirtyLimit,
+    /// One dentry or inode made, freed, or looked at by a shrinker or by the log.
+    SlabObject,
 }
 
 /// The number of kinds of [`Cost`].
-pub const COSTS: usize = Cost::DirtyLimit as usize + 1;
+pub const COSTS: usize = Cost::SlabObject as usize + 1;
 
 /// Why a task sleeps, for the world's account of where its time goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -326,6 +328,10 @@ pub trait World: Sized {
     fn wait(&self, q: WaitQueue, ticket: u64, timeout: Option<u64>) -> impl Future<Output = bool>;
     /// Wakes every task waiting on the queue.
     fn wake(&self, q: WaitQueue);
+    /// Wakes the task that has waited longest on the queue; a world that can't tell wakes all.
+    fn wake_one(&self, q: WaitQueue) {
+        self.wake(q);
+    }
 
     /// Asks the page's filesystem to write one page for reclaim. Must not allocate through
     /// [`Mm::alloc_page`].
@@ -363,6 +369,24 @@ pub trait World: Sized {
     fn page_mkwrite(&self, mm: &Mm<Self>, mapping: u32, index: u32) -> impl Future<Output = bool> {
         let _ = (mm, mapping, index);
         async { false }
+    }
+    /// Reads an inode from its place. Worlds whose filesystems do not tell the engine of their inodes
+    /// are never asked, neither this nor the next two.
+    fn read_inode(&self, mm: &Mm<Self>, ino: u32) -> impl Future<Output = ()> {
+        let _ = (mm, ino);
+        async {}
+    }
+    /// Starts to write the cluster of an XFS inode to its place. When that has ended,
+    /// [`Mm::inode_written`] is to be called. `sync`: somebody waits for it.
+    fn write_inode(&self, mm: &Mm<Self>, ino: u32, sync: bool) -> impl Future<Output = ()> {
+        let _ = sync;
+        mm.inode_written(ino, false);
+        async {}
+    }
+    /// Writes `n` changed inodes to the log of an XFS and waits for it. Returns whether it succeeded.
+    fn write_log(&self, mm: &Mm<Self>, sb: u32, n: u32) -> impl Future<Output = bool> {
+        let _ = (mm, sb, n);
+        async { true }
     }
     /// Drops a file page's private buffers; `false` keeps the page.
     fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool;

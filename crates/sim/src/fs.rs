@@ -9,6 +9,7 @@
 mod btrfs;
 mod ext;
 mod fuse_ntfs;
+pub mod inode;
 pub mod mapped;
 mod names;
 mod read;
@@ -99,6 +100,7 @@ pub struct Fs {
     files: RefCell<Vec<Place>>,
     space: Space,
     names: Names,
+    inodes: inode::InodePlaces,
     journal: ext::Journal,
     btrfs: btrfs::Btrfs,
     fuse: fuse_ntfs::Fuse,
@@ -127,7 +129,7 @@ impl Fs {
         // and allocation groups are aligned.
         let start = METADATA_BLOCKS + rng.below((p.fs_layout_spread as u64).div_ceil(256)) * 256;
         let groups = match kind {
-            FsKind::Xfs => xfs::groups(capacity, disk.kind == DiskKind::Raid0),
+            FsKind::Xfs => group_count(capacity, disk, p),
             _ => 1,
         };
         Self {
@@ -138,6 +140,7 @@ impl Fs {
             files: RefCell::new(Vec::new()),
             space: Space::new(start, capacity, groups),
             names: Names::new(),
+            inodes: inode::InodePlaces::new(p),
             journal: ext::Journal::new(p),
             btrfs: btrfs::Btrfs::new(p),
             fuse: fuse_ntfs::Fuse::new(p),
@@ -370,11 +373,21 @@ impl Ahead {
 pub fn mount<const T: bool>(mm: &SimMm<T>) {
     let fs = &mm.world.fs;
     fs.bdi.set(mm.new_bdi(0, 100).expect("room for a bdi"));
+    inode::mount(mm);
     match fs.kind {
         FsKind::Btrfs => btrfs::mount(mm),
         FsKind::FuseNtfs => fuse_ntfs::mount(mm),
         FsKind::Ext3 | FsKind::Ext4 => ext::mount(mm),
         FsKind::Xfs => {}
+    }
+    names::make_root(mm);
+}
+
+/// Allocation groups of an xfs of `capacity` blocks.
+pub(crate) fn group_count(capacity: u64, disk: &DiskSpec, p: &Params) -> u64 {
+    match p.xfs_ags as u64 {
+        0 => xfs::groups(capacity, disk.kind == DiskKind::Raid0),
+        n => n,
     }
 }
 
@@ -384,7 +397,15 @@ pub type Life<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + 'a>>;
 /// The daemons of the filesystem: name and life.
 pub fn daemons<const T: bool>(mm: &SimMm<T>) -> Vec<(&'static str, Life<'_>)> {
     match mm.world.fs.kind {
-        FsKind::Xfs => vec![("xfssyncd", Box::pin(xfs::log_worker(mm)))],
+        FsKind::Xfs => {
+            let sb = mm.world.fs.inodes.sb.get();
+            vec![
+                ("xfssyncd", Box::pin(mm.xfs_log_worker(sb)) as Life<'_>),
+                ("xfsbufd", Box::pin(xfs::buffer_daemon(mm))),
+                ("xfsaild", Box::pin(mm.xfsaild(sb))),
+                ("xfs-reclaim", Box::pin(mm.xfs_reclaim_worker(sb))),
+            ]
+        }
         FsKind::Ext4 | FsKind::Ext3 => vec![("jbd2", Box::pin(ext::journal_thread(mm)))],
         FsKind::Btrfs => vec![("btrfs-transaction", Box::pin(btrfs::transaction_thread(mm)))],
         FsKind::FuseNtfs => vec![("ntfs-3g", Box::pin(fuse_ntfs::daemon(mm)))],
@@ -406,16 +427,29 @@ pub async fn create_in<const T: bool>(mm: &SimMm<T>, dir: u32) -> Result<Option<
         return Ok(None);
     };
     let group = mm.world.fs.names.group(dir);
-    let inode = names::make_inode(mm, dir, group).await?;
-    mm.world.fs.with_place(id, |p| {
-        *p = Place {
-            group,
-            dir,
-            inode,
-            ..Place::default()
-        };
-    });
+    names::make_inode(mm, dir, group, id).await?;
     Ok(Some(id))
+}
+
+/// The inode of a directory.
+pub fn inode_of_dir<const T: bool>(mm: &SimMm<T>, dir: u32) -> u32 {
+    mm.world.fs.names.inode_of(dir)
+}
+
+/// A directory that is there before the run. Returns its number; `None`: too many files.
+pub fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: u32) -> Option<u32> {
+    names::lay_out_dir(mm, parent)
+}
+
+/// Gives a file that is there before the run its inode in a directory. Returns whether there is
+/// room.
+pub fn lay_out_inode<const T: bool>(mm: &SimMm<T>, mapping: u32, dir: u32) -> bool {
+    names::lay_out_inode(mm, dir, mapping)
+}
+
+/// Reads a directory.
+pub async fn read_dir<const T: bool>(mm: &SimMm<T>, dir: u32) {
+    names::read_dir(mm, dir).await;
 }
 
 /// Makes a directory in another one. Returns its number.
@@ -425,8 +459,8 @@ pub async fn make_dir<const T: bool>(mm: &SimMm<T>, parent: u32) -> Result<u32, 
 
 /// A file's name is removed.
 pub async fn unlink<const T: bool>(mm: &SimMm<T>, mapping: u32) -> Result<(), FsError> {
-    let (dir, inode) = mm.world.fs.with_place(mapping, |p| (p.dir, p.inode));
-    names::remove_inode(mm, dir, inode).await
+    mm.unlink_inode(mapping);
+    names::remove_inode(mm, mapping).await
 }
 
 /// Gives a new file `len` bytes that are on the device and not cached. Takes no time: it is how
@@ -463,6 +497,7 @@ pub async fn truncate<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) {
         mm.release_inode(mapping);
     }
     m.size.set(len);
+    mm.file_changed(mapping);
 }
 
 /// write(2): `len` bytes at `pos` through the page cache, page by page.
@@ -479,6 +514,7 @@ pub async fn write<const T: bool>(
     if fs.kind == FsKind::FuseNtfs {
         return fuse_ntfs::write(mm, mapping, pos, len).await;
     }
+    mm.file_changed(mapping);
     let m = &mm.mappings[mapping as usize];
     let held = m.size.get();
     if held < pos + len {
@@ -597,7 +633,11 @@ pub async fn fsync<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
     let fs = &mm.world.fs;
     match fs.kind {
         FsKind::FuseNtfs => mm.sync_mapping(fs.fuse.device_file.get()).await,
-        FsKind::Xfs => mm.sync_mapping(mapping).await & xfs::force_log(mm).await,
+        FsKind::Xfs => {
+            let written = mm.sync_mapping(mapping).await;
+            mm.log_force(fs.inodes.sb.get()).await;
+            written
+        }
         FsKind::Ext3 | FsKind::Ext4 => mm.sync_mapping(mapping).await & ext::commit(mm, true).await,
         FsKind::Btrfs => mm.sync_mapping(mapping).await & btrfs::commit(mm).await,
     }
@@ -617,7 +657,10 @@ pub async fn sync_all<const T: bool>(mm: &SimMm<T>) -> bool {
         mm.world.relax().await;
     }
     ok & match mm.world.fs.kind {
-        FsKind::Xfs => xfs::force_log(mm).await,
+        FsKind::Xfs => {
+            mm.log_force(mm.world.fs.inodes.sb.get()).await;
+            true
+        }
         FsKind::Ext3 | FsKind::Ext4 => ext::commit(mm, true).await,
         FsKind::Btrfs => btrfs::commit(mm).await,
         FsKind::FuseNtfs => true,

@@ -48,11 +48,29 @@ pub struct Namespace {
 impl Namespace {
     /// Makes a file that is there before the run. Returns whether it fits.
     pub fn lay_out<const T: bool>(&self, mm: &SimMm<T>, path: &str, len: u64) -> bool {
+        let Some(dir) = self.lay_out_dirs(mm, parent(path)) else {
+            return false;
+        };
         let Some(id) = fs::create(mm) else {
             return false;
         };
         self.files.borrow_mut().insert(path.into(), id);
-        fs::lay_out(mm, id, len)
+        fs::lay_out_inode(mm, id, dir) && fs::lay_out(mm, id, len)
+    }
+
+    /// Makes a directory, and those that it is in, that are there before the run.
+    fn lay_out_dirs<const T: bool>(&self, mm: &SimMm<T>, path: &str) -> Option<u32> {
+        if path.is_empty() {
+            return Some(0);
+        }
+        let known = self.dirs.borrow().get(path).copied();
+        if known.is_some() {
+            return known;
+        }
+        let above = self.lay_out_dirs(mm, parent(path))?;
+        let id = fs::lay_out_dir(mm, above)?;
+        self.dirs.borrow_mut().insert(path.to_owned(), id);
+        Some(id)
     }
 
     /// One more descriptor or mapping of a file.
@@ -155,12 +173,22 @@ impl<'a, const T: bool> TaskHost<'a, T> {
     async fn create(&self, path: &str) -> HostResult<u32> {
         self.mm.world.work(self.mm.world.calls.create).await;
         let dir = self.dir_of(path);
+        self.look_up(fs::inode_of_dir(self.mm, dir)).await?;
         let made = fs::create_in(self.mm, dir).await;
+        self.mm.iput(fs::inode_of_dir(self.mm, dir));
         let id = made
             .map_err(|e| Self::error(path, e))?
             .ok_or_else(|| HostError::NoSpace(path.into()))?;
         self.names.files.borrow_mut().insert(path.into(), id);
         Ok(id)
+    }
+
+    /// Brings a file's dentry and inode into memory and holds them.
+    async fn look_up(&self, id: u32) -> HostResult<()> {
+        match self.mm.iget(id).await {
+            true => Ok(()),
+            false => Err(HostError::OutOfMemory),
+        }
     }
 
     /// The directory that a path is in; the root if nobody made it.
@@ -245,6 +273,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                         return Err(HostError::Exists(path.into()));
                     }
                     Some(id) => {
+                        self.look_up(id).await?;
                         if flags.truncate {
                             fs::truncate(self.mm, id, 0).await;
                         }
@@ -370,7 +399,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         // Its name is taken before anybody waits.
         self.names.dirs.borrow_mut().insert(path.clone(), dir);
         self.mm.world.work(self.mm.world.calls.create).await;
+        self.look_up(fs::inode_of_dir(self.mm, dir)).await?;
         let made = fs::make_dir(self.mm, dir).await;
+        self.mm.iput(fs::inode_of_dir(self.mm, dir));
         let id = made.map_err(|e| Self::error(&path, e))?;
         self.names.dirs.borrow_mut().insert(path, id);
         Ok(())
@@ -421,15 +452,16 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let id = self.names.files.borrow_mut().remove(path);
         match id {
             Some(id) => {
+                self.look_up(id).await?;
                 let removed = fs::unlink(self.mm, id).await;
-                removed.map_err(|e| Self::error(path, e))?;
                 // An open file lives until its last descriptor is gone.
                 if self.names.users.borrow().contains_key(&id) {
                     self.names.nameless.borrow_mut().insert(id);
                 } else {
                     fs::remove(self.mm, id).await;
                 }
-                Ok(())
+                self.mm.iput(id);
+                removed.map_err(|e| Self::error(path, e))
             }
             None => Err(HostError::NotFound(path.into())),
         }
@@ -583,5 +615,6 @@ impl<const T: bool> TaskHost<'_, T> {
         if last && self.names.nameless.borrow_mut().remove(&id) {
             fs::remove(self.mm, id).await;
         }
+        self.mm.iput(id);
     }
 }

@@ -68,6 +68,7 @@ params! {
     cost_writeback_end: "ns" = 150.0, 1.0 => 1e5, "one page in an end_io handler";
     cost_zone_walk: "ns" = 60.0, 1.0 => 1e5, "one zone looked at: a cache line or two";
     cost_shrink_slab: "ns" = 5000.0, 1.0 => 1e6, "one walk over all shrinkers";
+    cost_slab_object: "ns" = 150.0, 1.0 => 1e6, "one dentry or inode made, freed or looked at by a shrinker: two cache misses";
     cost_copy: "ns" = 1200.0, 1.0 => 1e6, "clear_user plus copy_from_user of 4 KiB at 3-4 GB/s each way";
     cost_fault: "ns" = 800.0, 1.0 => 1e6, "one minor fault, entry to exit, zeroing included";
     cost_touch: "ns" = 60.0, 0.0 => 1e5, "one load or store to a mapped page: a TLB miss and a cache miss";
@@ -105,6 +106,8 @@ params! {
     journal_commit_interval: "ns" = 5e9, 1e6 => 1e12, "jbd and jbd2: commit every 5 s";
     btrfs_commit_interval: "ns" = 3e10, 1e6 => 1e12, "btrfs: transaction commit every 30 s";
     xfs_log_interval: "ns" = 3e10, 1e6 => 1e12, "xfssyncd: every 30 s (reference 05 par. 4)";
+    xfs_buffers: "buffers" = 4096.0, 1.0 => 1e7, "clusters of inodes and blocks of directories that an xfs keeps in buffers, the last used ones; memory pressure shrinks them too, which is not modelled: 32 MiB, what is left of them under pressure";
+    xfs_ags: "groups" = 0.0, 0.0 => 65536.0, "allocation groups of an xfs; 0: as mkfs makes them";
     fuse_max_write: "bytes" = 4096.0, 4096.0 => 131072.0, "FUSE splits a write into pages unless the mount asks for big_writes (128 KiB), which ntfs-3g of 2011 did not by itself";
     read_ahead: "pages" = 32.0, 1.0 => 1024.0, "reference 07 par. 4: 128 KiB";
     read_ahead_on_demand: "0 or 1" = 0.0, 0.0 => 1.0, "1: windows that grow, and a marked page that has the next one read meanwhile (Linux 3.16 mm/readahead.c); 0: the whole window when a page is missing, which the machines of the older series were measured with";

@@ -11,7 +11,7 @@ use crate::result::{AllocLatency, Metric, Outcome, RunResult, TrackerReport, Tra
 use crate::rng::Rng;
 use crate::sample::Sampler;
 use crate::sched::{Event, Sched, SchedParams};
-use crate::spec::{Machine, RunSpec};
+use crate::spec::{FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
 use hdrhistogram::Histogram;
 use mm::alloc::Gfp;
@@ -80,6 +80,8 @@ pub fn engine_config(machine: &Machine) -> Config {
         max_tasks: MAX_TASKS,
         max_mappings: MAX_MAPPINGS,
         max_bdis: MAX_BDIS,
+        max_supers: 1,
+        max_ags: 0,
         swap_slots: machine.swap.as_ref().map_or(0, |s| s.size.pages() as u32),
         sysctl: machine.sysctl.engine(),
     }
@@ -111,6 +113,14 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     let p = &m.params(&spec.params).scaled();
     let mut config = engine_config(m);
     config.max_mappings += spec.workload.files_made() as u32;
+    let mut capacity = m.disk.capacity.0 / 4096;
+    if let Some(swap) = m.swap.as_ref().filter(|s| s.disk.is_none()) {
+        capacity = capacity.saturating_sub(swap.size.pages());
+    }
+    if spec.filesystem == FsKind::Xfs {
+        config.max_ags = fs::group_count(capacity, &m.disk, p) as u32;
+    }
+    let queue_base = config.wait_queues();
     let mut timers = Rng::new(spec.seed, "timer phase");
     let tick = SECOND / u64::from(m.hz);
     let params = SchedParams {
@@ -125,8 +135,6 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
         tick,
         tick_phase: timers.below(tick),
     };
-    let nodes = m.nodes.len() as u32;
-    let queue_base = 66 + 2 * nodes + MAX_BDIS;
     let queues = queue_base + own_queue::TASK + MAX_TASKS;
     let sched = Sched::new(
         config.cpus,
@@ -152,14 +160,12 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
         volumes.push(volume);
     };
     attach(&m.disk, "disk service");
-    let mut capacity = m.disk.capacity.0 / 4096;
     let mut swap_area = (0, 0);
     if let Some(swap) = &m.swap {
         if let Some(d) = &swap.disk {
             attach(d, "swap disk service");
             swap_area = (1, 0);
         } else {
-            capacity = capacity.saturating_sub(swap.size.pages());
             swap_area = (0, capacity);
         }
     }

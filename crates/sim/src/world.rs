@@ -45,6 +45,11 @@ pub enum Tag {
         /// Its slot.
         pfn: Pfn,
     },
+    /// The cluster of an XFS inode.
+    Inode {
+        /// The inode for which it is written.
+        ino: u32,
+    },
     /// No page: whoever waits on the queue is told.
     Raw {
         /// Wait queue.
@@ -56,6 +61,7 @@ impl Tag {
     fn pack(self) -> u64 {
         match self {
             Self::Pages { mapping, index } => u64::from(mapping) << 32 | u64::from(index),
+            Self::Inode { ino } => 0xffff_fffd << 32 | u64::from(ino),
             Self::Swap { pfn } => 0xffff_fffe << 32 | u64::from(pfn),
             Self::Raw { queue } => 0xffff_ffff << 32 | u64::from(queue),
         }
@@ -75,6 +81,7 @@ impl Tag {
     fn unpack(v: u64) -> Self {
         match (v >> 32) as u32 {
             0xffff_ffff => Self::Raw { queue: v as u32 },
+            0xffff_fffd => Self::Inode { ino: v as u32 },
             0xffff_fffe => Self::Swap { pfn: v as u32 },
             mapping => Self::Pages {
                 mapping,
@@ -224,6 +231,7 @@ fn cost_table(p: &Params) -> [u64; COSTS] {
         (Cost::Refuse, p.cost_refuse),
         (Cost::WritebackRound, p.cost_writeback_round),
         (Cost::DirtyLimit, p.cost_dirty_limit),
+        (Cost::SlabObject, p.cost_slab_object),
     ] {
         t[kind as usize] = ns as u64;
     }
@@ -480,6 +488,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                         mm.unlock_page(pfn);
                     }
                 }
+                Tag::Inode { ino } => mm.inode_written(ino, d.error.is_some()),
                 Tag::Raw { queue } => {
                     w.raw_failed.set(w.raw_failed.get() | d.error.is_some());
                     w.sched.wake(queue);
@@ -538,6 +547,22 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     #[inline]
     fn wake(&self, q: WaitQueue) {
         self.sched.wake(q.0);
+    }
+
+    fn wake_one(&self, q: WaitQueue) {
+        self.sched.wake_one(q.0);
+    }
+
+    fn read_inode(&self, mm: &Mm<Self>, ino: u32) -> impl Future<Output = ()> {
+        crate::fs::inode::read_inode(mm, ino)
+    }
+
+    fn write_inode(&self, mm: &Mm<Self>, ino: u32, sync: bool) -> impl Future<Output = ()> {
+        crate::fs::inode::write_inode(mm, ino, sync)
+    }
+
+    fn write_log(&self, mm: &Mm<Self>, _sb: u32, n: u32) -> impl Future<Output = bool> {
+        crate::fs::inode::write_log(mm, n)
     }
 
     fn writepage(

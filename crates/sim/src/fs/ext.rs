@@ -94,6 +94,19 @@ pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
         .set(device.expect("room for the device's file"));
 }
 
+/// Brings a block of the inode table or of a directory into memory.
+pub(super) async fn read_table_block<const T: bool>(
+    mm: &SimMm<T>,
+    block: u64,
+) -> Result<(), FsError> {
+    let journal = &mm.world.fs.journal;
+    journal.known.borrow_mut().insert(block);
+    let (device, path) = (journal.device_file.get(), TrackPath::FsMetadata);
+    let page = metadata_page(mm, device, block as u32, false, path).await;
+    mm.mark_page_accessed(page.ok_or(FsError::OutOfMemory)?, path);
+    Ok(())
+}
+
 /// A metadata block changes: its page of the block device is dirty and accessed, and the running
 /// transaction has it. A `fresh` block holds nothing yet.
 pub(super) async fn change_block<const T: bool>(

@@ -1,16 +1,17 @@
 //! What making and removing names costs a filesystem beside CPU time: inodes, directory blocks and
 //! free-inode maps that become dirty, and how they reach the disk.
 //!
-//! - **xfs**: changes are logged in memory and written by the log's next force; every 30 s the log
-//!   worker also writes the changed inode clusters, directory blocks and group headers in place
-//!   (`xfs_ail_push_all`). Inodes come in chunks of 64 from their directory's group.
+//! - **xfs**: changes are logged in memory and written by the log's next force. Inodes are then the
+//!   engine's business ([`mm::xfs`]); directory blocks and group headers are written in place every
+//!   30 s. Inodes come in chunks of 64 from their directory's group.
 //! - **ext3, ext4**: inode table, inode bitmap and directory blocks are pages of the block device.
 //!   They become dirty with the change (the kernel waits for the commit, at most 5 s later), so
 //!   reclaim and the flusher meet them; a commit writes them to the journal too.
 //! - **btrfs**: an inode item, its back reference and two directory entries go into the tree.
 //! - **fuse-ntfs**: the daemon writes a file record and an index block to the device's pages.
 
-use super::{DEVICE, FsError, SimMm, btrfs, ext, fuse_ntfs};
+use super::inode::CLUSTER_BLOCKS;
+use super::{DEVICE, FsError, Place, SimMm, btrfs, ext, fuse_ntfs, inode};
 use crate::spec::FsKind;
 use crate::world::{Tag, own_queue};
 use std::cell::{Cell, RefCell};
@@ -20,16 +21,13 @@ use std::collections::BTreeSet;
 const ENTRIES_OF_BLOCK: u32 = 4096 / 56;
 /// Entries that fit an xfs inode (`XFS_DINODE_FMT_LOCAL`): 156 bytes of 256.
 const ENTRIES_IN_INODE: u32 = 156 / 56;
-/// xfs inodes of a chunk, its blocks, and those of an 8 KiB cluster.
+/// xfs inodes of a chunk, and its blocks.
 const CHUNK_INODES: u64 = 64;
 const CHUNK_BLOCKS: u32 = 4;
-const CLUSTER_INODES: u64 = 32;
-const CLUSTER_BLOCKS: u32 = 2;
 /// Where the root directory's inodes and block are, made by mkfs.
 const ROOT_CHUNK: u64 = 64;
 const ROOT_BLOCK: u64 = 96;
-/// Bytes that a change of an inode, and of a directory block or group header, puts into the log.
-const LOG_INODE: u64 = 400;
+/// Bytes that a change of a directory block or group header puts into the log.
 const LOG_BLOCK: u64 = 640;
 /// Bytes of tree items of a new file or directory.
 const BTRFS_ITEMS: u32 = (160 + 25) + (10 + 40 + 25) + 2 * (30 + 40 + 25);
@@ -39,9 +37,13 @@ pub(super) type DirId = u32;
 
 #[derive(Debug)]
 struct Dir {
+    /// Its inode.
+    ino: u32,
     group: u32,
     entries: u32,
+    /// The block that entries went to last, and those before it.
     block: u64,
+    full: Vec<u64>,
 }
 
 /// Inodes of a group.
@@ -64,9 +66,11 @@ pub(super) struct Names {
 impl Names {
     pub fn new() -> Self {
         let root = Dir {
+            ino: 0,
             group: 0,
             entries: 0,
             block: ROOT_BLOCK,
+            full: Vec::new(),
         };
         let inodes = Inodes {
             made: 3, // root, and two that mkfs makes
@@ -83,6 +87,11 @@ impl Names {
     /// The group of a directory.
     pub fn group(&self, dir: DirId) -> u32 {
         self.dirs.borrow()[dir as usize].group
+    }
+
+    /// The inode of a directory.
+    pub fn inode_of(&self, dir: DirId) -> u32 {
+        self.dirs.borrow()[dir as usize].ino
     }
 
     /// What the next force of the log writes beside its own blocks.
@@ -109,6 +118,74 @@ impl Names {
     }
 }
 
+/// The root directory's inode; at mount.
+pub(super) fn make_root<const T: bool>(mm: &SimMm<T>) {
+    let ino = super::create(mm).expect("room for the root");
+    mm.world.fs.names.dirs.borrow_mut()[0].ino = ino;
+    let root = Inode {
+        group: 0,
+        agino: 2,
+        place: match mm.world.fs.kind {
+            FsKind::Ext3 | FsKind::Ext4 => ext::table_block(0, 2),
+            _ => ROOT_CHUNK,
+        },
+    };
+    root.placed(mm, ino, None);
+}
+
+/// Where a new inode is.
+#[derive(Debug, Clone, Copy)]
+struct Inode {
+    group: u32,
+    /// Its number in the group.
+    agino: u32,
+    place: u64,
+}
+
+impl Inode {
+    /// A number and a place in a group.
+    fn take<const T: bool>(mm: &SimMm<T>, group: u32) -> Result<Self, FsError> {
+        let fs = &mm.world.fs;
+        let number = fs.names.number(group);
+        let place = match fs.kind {
+            FsKind::Xfs => {
+                if number.is_multiple_of(CHUNK_INODES) {
+                    let chunk = fs.take_blocks_near(group, 0, CHUNK_BLOCKS, CHUNK_BLOCKS);
+                    let (block, blocks) = chunk.ok_or(FsError::NoSpace)?;
+                    fs.space.used(blocks);
+                    fs.names.inodes.borrow_mut()[group as usize].chunk = block;
+                }
+                let chunk = fs.names.inodes.borrow()[group as usize].chunk;
+                let cluster = number % CHUNK_INODES / u64::from(mm::xfs::CLUSTER_INODES);
+                chunk + cluster * u64::from(CLUSTER_BLOCKS)
+            }
+            FsKind::Ext3 | FsKind::Ext4 => ext::table_block(group, number),
+            FsKind::Btrfs | FsKind::FuseNtfs => number,
+        };
+        Ok(Self {
+            group,
+            agino: number as u32,
+            place,
+        })
+    }
+
+    /// It is the inode of a file from now on.
+    fn placed<const T: bool>(self, mm: &SimMm<T>, ino: u32, dir: Option<DirId>) {
+        let fs = &mm.world.fs;
+        fs.with_place(ino, |p| {
+            *p = Place {
+                group: self.group,
+                dir: dir.unwrap_or(0),
+                inode: self.place,
+                ..Place::default()
+            };
+        });
+        let parent = dir.map(|d| fs.names.inode_of(d));
+        let sb = fs.inodes.sb.get();
+        mm.place_inode(ino, sb, parent, self.group, self.agino);
+    }
+}
+
 /// A directory got an entry more: its block, and whether it is a new one.
 fn entry_added<const T: bool>(mm: &SimMm<T>, dir: DirId) -> (u64, bool) {
     let fs = &mm.world.fs;
@@ -125,6 +202,9 @@ fn entry_added<const T: bool>(mm: &SimMm<T>, dir: DirId) -> (u64, bool) {
     if full && (dir != 0 || d.entries > ENTRIES_OF_BLOCK) {
         if let Some((block, _)) = fs.take_blocks_near(d.group, 0, 1, 1) {
             fs.space.used(1);
+            if d.block != 0 {
+                d.full.push(d.block);
+            }
             d.block = block;
         }
         return (d.block, true);
@@ -132,91 +212,130 @@ fn entry_added<const T: bool>(mm: &SimMm<T>, dir: DirId) -> (u64, bool) {
     (d.block, false)
 }
 
+/// A number for a new directory, whose inode is `ino`.
+fn add_dir<const T: bool>(mm: &SimMm<T>, ino: u32) -> (DirId, u32) {
+    let fs = &mm.world.fs;
+    let mut dirs = fs.names.dirs.borrow_mut();
+    let group = match fs.kind {
+        FsKind::Xfs => fs.space.next_group(),
+        _ => dirs.len() as u32 % ext::TABLE_GROUPS,
+    };
+    dirs.push(Dir {
+        ino,
+        group,
+        entries: 0,
+        block: 0,
+        full: Vec::new(),
+    });
+    (dirs.len() as u32 - 1, group)
+}
+
 /// A new directory below `parent`. Returns its number.
 pub(super) async fn make_dir<const T: bool>(
     mm: &SimMm<T>,
     parent: DirId,
 ) -> Result<DirId, FsError> {
-    let fs = &mm.world.fs;
-    let group = match fs.kind {
-        FsKind::Xfs => fs.space.next_group(),
-        _ => fs.names.dirs.borrow().len() as u32 % ext::TABLE_GROUPS,
-    };
-    let id = {
-        let mut dirs = fs.names.dirs.borrow_mut();
-        dirs.push(Dir {
-            group,
-            entries: 0,
-            block: 0,
-        });
-        dirs.len() as u32 - 1
-    };
-    make_inode(mm, parent, group).await?;
+    let ino = super::create(mm).ok_or(FsError::NoSpace)?;
+    let (id, group) = add_dir(mm, ino);
+    make_inode(mm, parent, group, ino).await?;
+    mm.iput(ino);
     Ok(id)
 }
 
-/// A new inode of a group, with an entry in a directory. Returns the place of the inode.
+/// A directory that is there before the run.
+pub(super) fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Option<DirId> {
+    let ino = super::create(mm)?;
+    let (id, group) = add_dir(mm, ino);
+    let inode = Inode::take(mm, group).ok()?;
+    inode.placed(mm, ino, Some(parent));
+    entry_added(mm, parent);
+    Some(id)
+}
+
+/// The inode of a file that is there before the run.
+pub(super) fn lay_out_inode<const T: bool>(mm: &SimMm<T>, dir: DirId, ino: u32) -> bool {
+    let group = mm.world.fs.names.group(dir);
+    let Ok(inode) = Inode::take(mm, group) else {
+        return false;
+    };
+    inode.placed(mm, ino, Some(dir));
+    entry_added(mm, dir);
+    true
+}
+
+/// Reads a directory's blocks; the directory is held.
+pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) {
+    let fs = &mm.world.fs;
+    let blocks = {
+        let dirs = fs.names.dirs.borrow();
+        let d = &dirs[dir as usize];
+        let last = (d.block != 0).then_some(d.block);
+        d.full.iter().copied().chain(last).collect::<Vec<_>>()
+    };
+    for block in blocks {
+        match fs.kind {
+            FsKind::Xfs => inode::read_block(mm, block).await,
+            FsKind::Ext3 | FsKind::Ext4 => {
+                let _ = ext::read_table_block(mm, block).await;
+            }
+            FsKind::Btrfs | FsKind::FuseNtfs => {}
+        }
+    }
+    mm.file_accessed(fs.names.inode_of(dir));
+}
+
+/// A new inode of a group, with an entry in a directory, which is held. It is in memory and held.
 pub(super) async fn make_inode<const T: bool>(
     mm: &SimMm<T>,
     dir: DirId,
     group: u32,
-) -> Result<u64, FsError> {
+    ino: u32,
+) -> Result<(), FsError> {
     let fs = &mm.world.fs;
-    let number = fs.names.number(group);
+    let inode = Inode::take(mm, group)?;
     let (dir_block, fresh) = entry_added(mm, dir);
-    let place = match fs.kind {
-        FsKind::Xfs => {
-            if number.is_multiple_of(CHUNK_INODES) {
-                let chunk = fs.take_blocks_near(group, 0, CHUNK_BLOCKS, CHUNK_BLOCKS);
-                let (block, blocks) = chunk.ok_or(FsError::NoSpace)?;
-                fs.space.used(blocks);
-                fs.names.inodes.borrow_mut()[group as usize].chunk = block;
-            }
-            let chunk = fs.names.inodes.borrow()[group as usize].chunk;
-            let cluster = number % CHUNK_INODES / CLUSTER_INODES * u64::from(CLUSTER_BLOCKS);
-            chunk + cluster
-        }
-        FsKind::Ext3 | FsKind::Ext4 => ext::table_block(group, number),
-        FsKind::Btrfs | FsKind::FuseNtfs => number,
-    };
-    if fresh && matches!(fs.kind, FsKind::Ext3 | FsKind::Ext4) {
-        ext::change_block(mm, dir_block, true).await?;
+    inode.placed(mm, ino, Some(dir));
+    if !mm.new_inode(ino).await {
+        return Err(FsError::OutOfMemory);
     }
-    changed(mm, dir, dir_block, group, place).await?;
-    Ok(place)
+    let done = async {
+        if fresh && matches!(fs.kind, FsKind::Ext3 | FsKind::Ext4) {
+            ext::change_block(mm, dir_block, true).await?;
+        }
+        changed(mm, dir, dir_block, ino).await
+    };
+    let done = done.await;
+    if done.is_err() {
+        mm.unlink_inode(ino);
+        mm.iput(ino);
+    }
+    done
 }
 
-/// A name went away, and its inode.
-pub(super) async fn remove_inode<const T: bool>(
-    mm: &SimMm<T>,
-    dir: DirId,
-    place: u64,
-) -> Result<(), FsError> {
-    let (block, group) = {
-        let dirs = mm.world.fs.names.dirs.borrow();
-        (dirs[dir as usize].block, dirs[dir as usize].group)
-    };
-    changed(mm, dir, block, group, place).await
+/// A name went away, and its inode, which is held.
+pub(super) async fn remove_inode<const T: bool>(mm: &SimMm<T>, ino: u32) -> Result<(), FsError> {
+    let dir = mm.world.fs.with_place(ino, |p| p.dir);
+    let block = mm.world.fs.names.dirs.borrow()[dir as usize].block;
+    changed(mm, dir, block, ino).await
 }
 
 async fn changed<const T: bool>(
     mm: &SimMm<T>,
     dir: DirId,
     dir_block: u64,
-    group: u32,
-    place: u64,
+    ino: u32,
 ) -> Result<(), FsError> {
     let fs = &mm.world.fs;
+    let (group, place) = fs.with_place(ino, |p| (p.group, p.inode));
     match fs.kind {
         FsKind::Xfs => {
-            let names = &fs.names;
-            names.log_bytes.set(names.log_bytes.get() + LOG_INODE);
-            names.log(place, CLUSTER_BLOCKS);
+            mm.log_inode(ino);
+            mm.file_changed(fs.names.inode_of(dir));
             if dir_block != 0 {
-                names.log(dir_block, 1);
+                fs.names.log(dir_block, 1);
             }
             // Free inodes and their tree.
-            names.log(fs.space.first_block(group), 1);
+            fs.names.log(fs.space.first_block(group), 1);
             Ok(())
         }
         FsKind::Ext3 | FsKind::Ext4 => {

@@ -32,6 +32,7 @@ pub async fn read_with<const T: bool>(
     if len == 0 {
         return Ok(0);
     }
+    mm.file_accessed(mapping);
     let last_page = ((size - 1) / 4096) as u32;
     let last_wanted = ((pos + len - 1) / 4096) as u32;
     for index in pos / 4096..=(pos + len - 1) / 4096 {

@@ -55,6 +55,11 @@ impl Space {
         }
     }
 
+    /// Allocation groups.
+    pub fn group_count(&self) -> u64 {
+        self.groups
+    }
+
     /// Blocks that no file has.
     pub fn unused(&self) -> u64 {
         self.unused.get()

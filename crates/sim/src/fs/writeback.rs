@@ -163,6 +163,9 @@ async fn block_of_run<const T: bool>(
             } else {
                 allocate(mm, mapping, first, len)
             };
+            if fresh && fs.kind == FsKind::Xfs {
+                mm.log_inode(mapping);
+            }
             if fresh && matches!(fs.kind, FsKind::Ext3 | FsKind::Ext4) {
                 ext::note_allocation(fs, mapping);
             }

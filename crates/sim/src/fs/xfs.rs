@@ -46,20 +46,23 @@ pub(super) fn ahead<const T: bool>(mm: &SimMm<T>, mapping: u32, first: u32, open
     Ahead { need, want }
 }
 
-/// Every interval the log is forced: sizes and extents changed by writeback reach the disk. Then
-/// what names changed is written in place.
-pub(super) async fn log_worker<const T: bool>(mm: &SimMm<T>) {
+/// Every interval the directory blocks and group headers that names changed are written in place.
+pub(super) async fn buffer_daemon<const T: bool>(mm: &SimMm<T>) {
     loop {
         mm.world.sched.sleep_ticks(mm.world.fs.log_interval).await;
-        force_log(mm).await;
         names::write_in_place(mm).await;
     }
 }
 
-/// One log write at the log's head. Returns whether it succeeded.
-pub(super) async fn force_log<const T: bool>(mm: &SimMm<T>) -> bool {
+/// Bytes that a change of an inode puts into the log.
+const LOG_INODE: u64 = 400;
+
+/// Writes `n` changed inodes, and what names changed beside them, at the log's head. Returns whether
+/// it succeeded.
+pub(super) async fn write_log<const T: bool>(mm: &SimMm<T>, n: u32) -> bool {
     let fs = &mm.world.fs;
-    let blocks = u64::from(LOG_BLOCKS) + fs.names.take_log_bytes().div_ceil(4096);
+    let bytes = fs.names.take_log_bytes() + u64::from(n) * LOG_INODE;
+    let blocks = u64::from(LOG_BLOCKS) + bytes.div_ceil(4096);
     let blocks = blocks.min(LOG_LENGTH);
     let at = fs.journal.advance(blocks, LOG_LENGTH);
     mm.world

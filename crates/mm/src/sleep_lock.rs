@@ -1,0 +1,59 @@
+//! A lock that may be held across waits (the kernel's mutex).
+//!
+//! Who finds it taken waits in order; a task that comes by when it is free takes it, as with the
+//! kernel's mutex of before 4.10, which hands nothing over.
+
+use crate::Mm;
+use crate::world::{TaskId, WaitQueue, Word32, World};
+
+/// One lock.
+pub(crate) struct SleepLock<W: World> {
+    /// The task that holds it, plus 1.
+    owner: W::U32,
+}
+
+impl<W: World> SleepLock<W> {
+    pub fn new() -> Self {
+        Self {
+            owner: bytemuck::Zeroable::zeroed(),
+        }
+    }
+
+    /// Who holds it.
+    pub fn owner(&self) -> Option<TaskId> {
+        self.owner.get().checked_sub(1)
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Takes a lock if it is free.
+    pub(crate) fn try_sleep_lock(&self, lock: &SleepLock<W>) -> bool {
+        lock.owner.replace(0, self.world.task() + 1)
+    }
+
+    /// Takes a lock whose waiters are in `q`; `about_to_wait` is called before each wait, with the
+    /// task that holds it.
+    pub(crate) async fn sleep_lock(
+        &self,
+        lock: &SleepLock<W>,
+        q: WaitQueue,
+        about_to_wait: impl Fn(Option<TaskId>),
+    ) {
+        debug_assert!(lock.owner() != Some(self.world.task()), "taken twice");
+        loop {
+            let ticket = self.world.ticket(q);
+            if self.try_sleep_lock(lock) {
+                return;
+            }
+            about_to_wait(lock.owner());
+            self.world.wait(q, ticket, None).await;
+        }
+    }
+
+    /// Gives a lock back and wakes the longest waiter.
+    pub(crate) fn sleep_unlock(&self, lock: &SleepLock<W>, q: WaitQueue) {
+        let mine = lock.owner.replace(self.world.task() + 1, 0);
+        assert!(mine, "only its holder gives a lock back");
+        self.world.wake_one(q);
+    }
+}

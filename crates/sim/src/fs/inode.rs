@@ -1,0 +1,152 @@
+//! Where inodes are on the device, and their way between there and memory (reference 05 §§3-4).
+//!
+//! What is in memory, and what reclaim does with it, is the engine's ([`mm::inode`], [`mm::xfs`]);
+//! here is what a filesystem's own format and buffers make of it:
+//!
+//! - **xfs** reads and writes clusters of 32 inodes. Buffers of the clusters used last stay in memory,
+//!   so that who reads a directory's inodes in order asks the device once for 32 of them.
+//! - **ext3, ext4** find inodes in table blocks, which are pages of the block device.
+//! - **btrfs** and **fuse-ntfs** find them in their tree and in the daemon's memory; reading one is
+//!   free of I/O here.
+
+use super::{DEVICE, SimMm, ext, xfs};
+use crate::params::Params;
+use crate::spec::FsKind;
+use crate::world::{Tag, own_queue};
+use mm::inode::SuperInfo;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Blocks of a cluster: 32 inodes of 256 bytes.
+pub(super) const CLUSTER_BLOCKS: u32 = 2;
+
+/// A filesystem's inodes.
+#[derive(Debug, Default)]
+pub(super) struct InodePlaces {
+    /// Its number in the engine.
+    pub sb: Cell<u32>,
+    /// The log's interval, in nanoseconds.
+    interval: u64,
+    /// Buffers that are in memory, the one read first in front; and how often each is in the queue.
+    buffers: RefCell<(VecDeque<u64>, BTreeMap<u64, u32>)>,
+    most_buffers: usize,
+}
+
+impl InodePlaces {
+    pub fn new(p: &Params) -> Self {
+        Self {
+            interval: p.xfs_log_interval as u64,
+            most_buffers: p.xfs_buffers as usize,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a buffer is in memory. It is from now on, among those used last.
+    fn buffered(&self, block: u64) -> bool {
+        let (queue, known) = &mut *self.buffers.borrow_mut();
+        let n = known.entry(block).or_insert(0);
+        *n += 1;
+        let was = *n > 1;
+        queue.push_back(block);
+        // A buffer that was used again later is in the queue more than once.
+        while known.len() > self.most_buffers {
+            let oldest = queue.pop_front().expect("a known buffer is in the queue");
+            let left = known.get_mut(&oldest).expect("a queued buffer is known");
+            *left -= 1;
+            if *left == 0 {
+                known.remove(&oldest);
+            }
+        }
+        if queue.len() > 8 * self.most_buffers {
+            for again in known.values_mut() {
+                *again = 0;
+            }
+            queue.retain(|block| {
+                let times = known.get_mut(block).expect("a queued buffer is known");
+                *times += 1;
+                *times == 1
+            });
+            for times in known.values_mut() {
+                *times = 1;
+            }
+        }
+        was
+    }
+}
+
+/// Bytes that an inode takes in memory (slab object sizes of 64-bit kernels).
+fn inode_bytes(kind: FsKind) -> u32 {
+    match kind {
+        FsKind::Xfs => 960,
+        FsKind::Ext4 => 1000,
+        FsKind::Ext3 => 760,
+        FsKind::Btrfs => 1100,
+        FsKind::FuseNtfs => 700,
+    }
+}
+
+/// Tells the engine of the filesystem; at mount.
+pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
+    let fs = &mm.world.fs;
+    let info = SuperInfo {
+        inode_bytes: inode_bytes(fs.kind),
+        ags: match fs.kind {
+            FsKind::Xfs => fs.space.group_count() as u32,
+            _ => 0,
+        },
+        sync_interval: fs.inodes.interval,
+    };
+    let sb = mm.new_super(&info).expect("room for a filesystem");
+    fs.inodes.sb.set(sb);
+}
+
+/// Reads an inode from its place.
+pub async fn read_inode<const T: bool>(mm: &SimMm<T>, ino: u32) {
+    let fs = &mm.world.fs;
+    let block = fs.with_place(ino, |p| p.inode);
+    match fs.kind {
+        FsKind::Xfs => read_cluster(mm, block).await,
+        FsKind::Ext3 | FsKind::Ext4 => {
+            // A block that can't be read leaves the inode to the next try, as a good one would.
+            let _ = ext::read_table_block(mm, block).await;
+        }
+        FsKind::Btrfs | FsKind::FuseNtfs => {}
+    }
+}
+
+async fn read_cluster<const T: bool>(mm: &SimMm<T>, block: u64) {
+    if !mm.world.fs.inodes.buffered(block) {
+        mm.world.write_raw(DEVICE, block, CLUSTER_BLOCKS, false).await;
+    }
+}
+
+/// Reads a directory's block.
+pub(super) async fn read_block<const T: bool>(mm: &SimMm<T>, block: u64) {
+    if !mm.world.fs.inodes.buffered(block) {
+        mm.world.write_raw(DEVICE, block, 1, false).await;
+    }
+}
+
+/// Starts to write the cluster of an inode to its place.
+pub async fn write_inode<const T: bool>(mm: &SimMm<T>, ino: u32, sync: bool) {
+    let block = mm.world.fs.with_place(ino, |p| p.inode);
+    read_cluster(mm, block).await;
+    let (_, _, room) = mm.world.volumes[DEVICE as usize].place(block);
+    let first = u64::from(CLUSTER_BLOCKS).min(room) as u32;
+    if first < CLUSTER_BLOCKS {
+        // The part on an array's next member is a request that nobody waits for.
+        let queue = mm.world.queue_base + own_queue::JOURNAL;
+        let (at, n) = (block + u64::from(first), CLUSTER_BLOCKS - first);
+        mm.world
+            .submit(DEVICE, Tag::Raw { queue }, true, sync, at, n)
+            .await;
+    }
+    mm.world
+        .submit(DEVICE, Tag::Inode { ino }, true, sync, block, first)
+        .await;
+}
+
+/// Writes `n` changed inodes to the log.
+pub async fn write_log<const T: bool>(mm: &SimMm<T>, n: u32) -> bool {
+    xfs::write_log(mm, n).await
+}
