@@ -42,7 +42,7 @@ impl InodePlaces {
     }
 
     /// Whether a buffer is in memory. It is from now on, among those used last.
-    fn buffered(&self, block: u64) -> bool {
+    pub fn buffered(&self, block: u64) -> bool {
         let (queue, known) = &mut *self.buffers.borrow_mut();
         let n = known.entry(block).or_insert(0);
         *n += 1;

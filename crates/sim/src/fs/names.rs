@@ -130,6 +130,7 @@ pub(super) fn make_root<const T: bool>(mm: &SimMm<T>) {
             _ => ROOT_CHUNK,
         },
     };
+    mm.world.fs.inodes.buffered(root.place); // read at mount
     root.placed(mm, ino, None);
 }
 
@@ -143,8 +144,8 @@ struct Inode {
 }
 
 impl Inode {
-    /// A number and a place in a group.
-    fn take<const T: bool>(mm: &SimMm<T>, group: u32) -> Result<Self, FsError> {
+    /// A number and a place in a group. `fresh`: made now, not before the run.
+    fn take<const T: bool>(mm: &SimMm<T>, group: u32, fresh: bool) -> Result<Self, FsError> {
         let fs = &mm.world.fs;
         let number = fs.names.number(group);
         let place = match fs.kind {
@@ -154,6 +155,12 @@ impl Inode {
                     let (block, blocks) = chunk.ok_or(FsError::NoSpace)?;
                     fs.space.used(blocks);
                     fs.names.inodes.borrow_mut()[group as usize].chunk = block;
+                    if fresh {
+                        // A new chunk's buffers are made, not read.
+                        for at in (0..CHUNK_BLOCKS).step_by(CLUSTER_BLOCKS as usize) {
+                            fs.inodes.buffered(block + u64::from(at));
+                        }
+                    }
                 }
                 let chunk = fs.names.inodes.borrow()[group as usize].chunk;
                 let cluster = number % CHUNK_INODES / u64::from(mm::xfs::CLUSTER_INODES);
@@ -246,7 +253,7 @@ pub(super) async fn make_dir<const T: bool>(
 pub(super) fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Option<DirId> {
     let ino = super::create(mm)?;
     let (id, group) = add_dir(mm, ino);
-    let inode = Inode::take(mm, group).ok()?;
+    let inode = Inode::take(mm, group, false).ok()?;
     inode.placed(mm, ino, Some(parent));
     entry_added(mm, parent);
     Some(id)
@@ -255,7 +262,7 @@ pub(super) fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Option
 /// The inode of a file that is there before the run.
 pub(super) fn lay_out_inode<const T: bool>(mm: &SimMm<T>, dir: DirId, ino: u32) -> bool {
     let group = mm.world.fs.names.group(dir);
-    let Ok(inode) = Inode::take(mm, group) else {
+    let Ok(inode) = Inode::take(mm, group, false) else {
         return false;
     };
     inode.placed(mm, ino, Some(dir));
@@ -292,7 +299,7 @@ pub(super) async fn make_inode<const T: bool>(
     ino: u32,
 ) -> Result<(), FsError> {
     let fs = &mm.world.fs;
-    let inode = Inode::take(mm, group)?;
+    let inode = Inode::take(mm, group, true)?;
     let (dir_block, fresh) = entry_added(mm, dir);
     inode.placed(mm, ino, Some(dir));
     if !mm.new_inode(ino).await {
