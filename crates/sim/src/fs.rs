@@ -418,6 +418,29 @@ pub async fn create_in<const T: bool>(mm: &SimMm<T>, dir: u32) -> Result<Option<
     Ok(Some(id))
 }
 
+/// A file that was in a directory before the run, without data yet; 0 is the root, whose few files
+/// have their inodes in the chunk that mkfs made. `None`: it does not fit.
+pub fn lay_out_in<const T: bool>(mm: &SimMm<T>, dir: u32) -> Option<u32> {
+    let id = create(mm)?;
+    if dir != 0 {
+        let (group, inode) = names::lay_out_inode(mm, dir)?;
+        mm.world.fs.with_place(id, |p| {
+            *p = Place {
+                group,
+                dir,
+                inode,
+                ..Place::default()
+            };
+        });
+    }
+    Some(id)
+}
+
+/// A directory that was in another one before the run. `None`: it does not fit.
+pub fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: u32) -> Option<u32> {
+    names::lay_out_dir(mm, parent)
+}
+
 /// Makes a directory in another one. Returns its number.
 pub async fn make_dir<const T: bool>(mm: &SimMm<T>, parent: u32) -> Result<u32, FsError> {
     names::make_dir(mm, parent).await

@@ -7,13 +7,17 @@ use crate::world::own_queue;
 use mm::alloc::Gfp;
 use mm::vmstat::VmEvent;
 use mm::world::{Cost, World};
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use workload::{
     Advice, Command, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Report,
-    Session, Usage, Word,
+    Session, Stat, Usage, Word,
 };
+
+/// What getdents(2) copies of a name: 24 bytes and the name itself.
+const ENTRY_BYTES: u64 = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Object {
@@ -48,11 +52,51 @@ pub struct Namespace {
 impl Namespace {
     /// Makes a file that is there before the run. Returns whether it fits.
     pub fn lay_out<const T: bool>(&self, mm: &SimMm<T>, path: &str, len: u64) -> bool {
-        let Some(id) = fs::create(mm) else {
+        let path = plain(path);
+        let Some(id) = fs::lay_out_in(mm, self.dir_of(&path)) else {
             return false;
         };
         self.files.borrow_mut().insert(path.into(), id);
         fs::lay_out(mm, id, len)
+    }
+
+    /// Makes a directory that is there before the run. Returns whether it fits.
+    pub fn lay_out_dir<const T: bool>(&self, mm: &SimMm<T>, path: &str) -> bool {
+        let path = plain(path);
+        let Some(id) = fs::lay_out_dir(mm, self.dir_of(&path)) else {
+            return false;
+        };
+        self.dirs.borrow_mut().insert(path.into(), id);
+        true
+    }
+
+    /// The directory that a plain path is in; the root if nobody made it.
+    fn dir_of(&self, path: &str) -> u32 {
+        let dirs = self.dirs.borrow();
+        dirs.get(parent(path)).copied().unwrap_or(0)
+    }
+
+    /// What a plain path names.
+    fn find(&self, path: &str) -> Option<Named> {
+        if let Some(&id) = self.files.borrow().get(path) {
+            return Some(Named::File(id));
+        }
+        let root = path.is_empty().then_some(0);
+        let dir = root.or_else(|| self.dirs.borrow().get(path).copied());
+        dir.map(Named::Dir)
+    }
+
+    /// The names in a directory, in order of spelling.
+    fn names_in(&self, dir: &str) -> Vec<String> {
+        let prefix = match dir {
+            "" => String::new(),
+            dir => format!("{dir}/"),
+        };
+        let mut names = next_names(&self.files.borrow(), &prefix);
+        names.append(&mut next_names(&self.dirs.borrow(), &prefix));
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// One more descriptor or mapping of a file.
@@ -61,10 +105,45 @@ impl Namespace {
     }
 }
 
+/// What a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Named {
+    File(u32),
+    Dir(u32),
+}
+
+/// The names that follow a prefix, up to their next slash. What lies deeper is jumped over.
+fn next_names(paths: &BTreeMap<String, u32>, prefix: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut from = prefix.to_owned();
+    'jump: loop {
+        for (path, _) in paths.range(from.clone()..) {
+            let Some(rest) = path.strip_prefix(prefix) else {
+                break 'jump;
+            };
+            match rest.split_once('/') {
+                _ if rest.is_empty() => {}
+                None => names.push(rest.to_owned()),
+                Some((name, _)) => {
+                    // `0` follows `/`.
+                    from = format!("{prefix}{name}0");
+                    names.push(name.to_owned());
+                    continue 'jump;
+                }
+            }
+        }
+        break;
+    }
+    names
+}
+
 /// The spelling of a path: no slash at the end, one between names.
-fn plain(path: &str) -> String {
+fn plain(path: &str) -> Cow<'_, str> {
+    if !path.is_empty() && path.split('/').all(|n| !n.is_empty()) {
+        return Cow::Borrowed(path);
+    }
     let names: Vec<&str> = path.split('/').filter(|n| !n.is_empty()).collect();
-    names.join("/")
+    Cow::Owned(names.join("/"))
 }
 
 /// The directory of a plain path.
@@ -154,7 +233,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
     /// Makes a file that was not there.
     async fn create(&self, path: &str) -> HostResult<u32> {
         self.mm.world.work(self.mm.world.calls.create).await;
-        let dir = self.dir_of(path);
+        let dir = self.names.dir_of(path);
         let made = fs::create_in(self.mm, dir).await;
         let id = made
             .map_err(|e| Self::error(path, e))?
@@ -163,10 +242,10 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         Ok(id)
     }
 
-    /// The directory that a path is in; the root if nobody made it.
-    fn dir_of(&self, path: &str) -> u32 {
-        let dirs = self.names.dirs.borrow();
-        dirs.get(parent(path)).copied().unwrap_or(0)
+    /// What a plain path names. What a look-up costs is charged by its callers: unlink(2)'s is a part
+    /// of its own.
+    async fn lookup(&self, path: &str) -> Option<Named> {
+        self.names.find(path)
     }
 
     fn get(&self, fd: Fd) -> HostResult<Open> {
@@ -232,26 +311,26 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         self.mm.world.charge(Cost::Syscall, 2);
         self.mm.world.sched.charge(self.mm.world.calls.lookup);
         let path = &*match path.strip_prefix("/dev/") {
-            Some(_) => path.to_owned(),
+            Some(_) => Cow::Borrowed(path),
             None => plain(path),
         };
         let object = match path {
             "/dev/zero" | "/dev/urandom" => Object::Zero,
             "/dev/null" => Object::Null,
             _ => {
-                let known = self.names.files.borrow().get(path).copied();
-                match known {
+                match self.lookup(path).await {
                     Some(_) if flags.exclusive && flags.create => {
                         return Err(HostError::Exists(path.into()));
                     }
-                    Some(id) => {
+                    Some(Named::File(id)) => {
                         if flags.truncate {
                             fs::truncate(self.mm, id, 0).await;
                         }
                         Object::File(id)
                     }
                     None if flags.create => Object::File(self.create(path).await?),
-                    None => return Err(HostError::NotFound(path.into())),
+                    // Programs open files.
+                    Some(Named::Dir(_)) | None => return Err(HostError::NotFound(path.into())),
                 }
             }
         };
@@ -361,12 +440,11 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     async fn mkdir(&self, path: &str) -> HostResult<()> {
         self.mm.world.charge(Cost::Syscall, 1);
         self.mm.world.sched.charge(self.mm.world.calls.lookup);
-        let path = plain(path);
-        let exists = self.names.dirs.borrow().contains_key(&path);
-        if exists || path.is_empty() || self.names.files.borrow().contains_key(&path) {
+        let path = plain(path).into_owned();
+        if self.names.find(&path).is_some() {
             return Err(HostError::Exists(path));
         }
-        let dir = self.dir_of(&path);
+        let dir = self.names.dir_of(&path);
         // Its name is taken before anybody waits.
         self.names.dirs.borrow_mut().insert(path.clone(), dir);
         self.mm.world.work(self.mm.world.calls.create).await;
@@ -418,9 +496,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         self.mm.world.charge(Cost::Syscall, 2);
         self.mm.world.work(self.mm.world.calls.unlink).await;
         let path = &*plain(path);
-        let id = self.names.files.borrow_mut().remove(path);
-        match id {
-            Some(id) => {
+        match self.lookup(path).await {
+            Some(Named::File(id)) => {
+                self.names.files.borrow_mut().remove(path);
                 let removed = fs::unlink(self.mm, id).await;
                 removed.map_err(|e| Self::error(path, e))?;
                 // An open file lives until its last descriptor is gone.
@@ -431,8 +509,48 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                 }
                 Ok(())
             }
+            Some(Named::Dir(_)) | None => Err(HostError::NotFound(path.into())),
+        }
+    }
+
+    async fn stat(&self, path: &str) -> HostResult<Stat> {
+        let w = &self.mm.world;
+        w.charge(Cost::Syscall, 1);
+        w.sched.charge(w.calls.lookup);
+        let path = &*plain(path);
+        let named = self.lookup(path).await;
+        w.relax().await;
+        match named {
+            Some(Named::File(id)) => Ok(Stat {
+                directory: false,
+                len: self.mm.mappings[id as usize].size.get(),
+            }),
+            Some(Named::Dir(_)) => Ok(Stat {
+                directory: true,
+                len: 0,
+            }),
             None => Err(HostError::NotFound(path.into())),
         }
+    }
+
+    async fn read_dir(&self, path: &str) -> HostResult<Vec<String>> {
+        let w = &self.mm.world;
+        // open, getdents and close.
+        w.charge(Cost::Syscall, 3);
+        w.sched.charge(w.calls.lookup);
+        let path = &*plain(path);
+        let Some(Named::Dir(_)) = self.lookup(path).await else {
+            return Err(HostError::NotFound(path.into()));
+        };
+        let names = self.names.names_in(path);
+        let mut left = names.len() as u64 * ENTRY_BYTES;
+        while left > 0 {
+            let n = left.min(32_768);
+            w.charge_part(Cost::Copy, n, 4096);
+            w.relax().await;
+            left -= n;
+        }
+        Ok(names)
     }
 
     async fn map(&self, what: Map, len: u64, advice: Advice) -> HostResult<MapId> {
@@ -470,6 +588,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             page_faults: self.mm.vm_event(VmEvent::PgFault),
             kswapd_wakeups,
             direct_reclaims,
+            alloc_stalls: self.mm.vm_event(VmEvent::AllocStall),
             longest_alloc_ns: w.alloc.take_longest(w.sched.task()),
         })
     }

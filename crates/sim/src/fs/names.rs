@@ -137,30 +137,51 @@ pub(super) async fn make_dir<const T: bool>(
     mm: &SimMm<T>,
     parent: DirId,
 ) -> Result<DirId, FsError> {
+    let (id, group) = new_dir(mm);
+    make_inode(mm, parent, group).await?;
+    Ok(id)
+}
+
+/// An empty directory that has no name yet, and its group.
+fn new_dir<const T: bool>(mm: &SimMm<T>) -> (DirId, u32) {
     let fs = &mm.world.fs;
     let group = match fs.kind {
         FsKind::Xfs => fs.space.next_group(),
         _ => fs.names.dirs.borrow().len() as u32 % ext::TABLE_GROUPS,
     };
-    let id = {
-        let mut dirs = fs.names.dirs.borrow_mut();
-        dirs.push(Dir {
-            group,
-            entries: 0,
-            block: 0,
-        });
-        dirs.len() as u32 - 1
-    };
-    make_inode(mm, parent, group).await?;
-    Ok(id)
+    let mut dirs = fs.names.dirs.borrow_mut();
+    dirs.push(Dir {
+        group,
+        entries: 0,
+        block: 0,
+    });
+    (dirs.len() as u32 - 1, group)
 }
 
-/// A new inode of a group, with an entry in a directory. Returns the place of the inode.
-pub(super) async fn make_inode<const T: bool>(
-    mm: &SimMm<T>,
-    dir: DirId,
-    group: u32,
-) -> Result<u64, FsError> {
+/// A directory that was in another one before the run. `None`: it does not fit.
+pub(super) fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Option<DirId> {
+    let (id, group) = new_dir(mm);
+    enter_inode(mm, parent, group).ok().map(|_| id)
+}
+
+/// The inode of a file that was in a directory before the run: its group and place.
+pub(super) fn lay_out_inode<const T: bool>(mm: &SimMm<T>, dir: DirId) -> Option<(u32, u64)> {
+    let group = mm.world.fs.names.group(dir);
+    let made = enter_inode(mm, dir, group).ok()?;
+    Some((group, made.place))
+}
+
+/// A new inode with its entry.
+struct Made {
+    /// Where the inode is.
+    place: u64,
+    /// The directory's block that holds the entry, and whether the block is new.
+    dir_block: u64,
+    fresh: bool,
+}
+
+/// A new inode of a group, with an entry in a directory. Nothing becomes dirty.
+fn enter_inode<const T: bool>(mm: &SimMm<T>, dir: DirId, group: u32) -> Result<Made, FsError> {
     let fs = &mm.world.fs;
     let number = fs.names.number(group);
     let (dir_block, fresh) = entry_added(mm, dir);
@@ -179,7 +200,26 @@ pub(super) async fn make_inode<const T: bool>(
         FsKind::Ext3 | FsKind::Ext4 => ext::table_block(group, number),
         FsKind::Btrfs | FsKind::FuseNtfs => number,
     };
-    if fresh && matches!(fs.kind, FsKind::Ext3 | FsKind::Ext4) {
+    Ok(Made {
+        place,
+        dir_block,
+        fresh,
+    })
+}
+
+/// A new inode of a group, with an entry in a directory. Returns the place of the inode.
+pub(super) async fn make_inode<const T: bool>(
+    mm: &SimMm<T>,
+    dir: DirId,
+    group: u32,
+) -> Result<u64, FsError> {
+    let Made {
+        place,
+        dir_block,
+        fresh,
+    } = enter_inode(mm, dir, group)?;
+    let kind = mm.world.fs.kind;
+    if fresh && matches!(kind, FsKind::Ext3 | FsKind::Ext4) {
         ext::change_block(mm, dir_block, true).await?;
     }
     changed(mm, dir, dir_block, group, place).await?;
