@@ -1,12 +1,14 @@
 //! A task of the virtual machine as a workload sees it: the [`Host`] of the virtual world.
 
 mod map;
+mod names;
 
 use crate::fs::{self, DEVICE, FsError, SimMm};
 use crate::world::own_queue;
 use mm::alloc::Gfp;
 use mm::vmstat::VmEvent;
 use mm::world::{Cost, World};
+use names::{Named, Names, plain};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,9 +40,7 @@ struct Open {
 /// Names and open files, shared by all tasks.
 #[derive(Default)]
 pub struct Namespace {
-    files: RefCell<BTreeMap<String, u32>>,
-    /// Directories that were made; others are the root under another name.
-    dirs: RefCell<BTreeMap<String, u32>>,
+    names: RefCell<Names>,
     open: RefCell<Vec<Option<Open>>>,
     maps: RefCell<Vec<Option<map::Mapped>>>,
     /// Descriptors and mappings by file, for files that have any.
@@ -53,102 +53,27 @@ impl Namespace {
     /// Makes a file that is there before the run. Returns whether it fits.
     pub fn lay_out<const T: bool>(&self, mm: &SimMm<T>, path: &str, len: u64) -> bool {
         let path = plain(path);
-        let Some(id) = fs::lay_out_in(mm, self.dir_of(&path)) else {
+        let Some(id) = fs::lay_out_in(mm, self.names.borrow().dir_of(&path)) else {
             return false;
         };
-        self.files.borrow_mut().insert(path.into(), id);
+        self.names.borrow_mut().enter(&path, Named::File(id));
         fs::lay_out(mm, id, len)
     }
 
     /// Makes a directory that is there before the run. Returns whether it fits.
     pub fn lay_out_dir<const T: bool>(&self, mm: &SimMm<T>, path: &str) -> bool {
         let path = plain(path);
-        let Some(id) = fs::lay_out_dir(mm, self.dir_of(&path)) else {
+        let Some(id) = fs::lay_out_dir(mm, self.names.borrow().dir_of(&path)) else {
             return false;
         };
-        self.dirs.borrow_mut().insert(path.into(), id);
+        self.names.borrow_mut().enter(&path, Named::Dir(id));
         true
-    }
-
-    /// The directory that a plain path is in; the root if nobody made it.
-    fn dir_of(&self, path: &str) -> u32 {
-        let dirs = self.dirs.borrow();
-        dirs.get(parent(path)).copied().unwrap_or(0)
-    }
-
-    /// What a plain path names.
-    fn find(&self, path: &str) -> Option<Named> {
-        if let Some(&id) = self.files.borrow().get(path) {
-            return Some(Named::File(id));
-        }
-        let root = path.is_empty().then_some(0);
-        let dir = root.or_else(|| self.dirs.borrow().get(path).copied());
-        dir.map(Named::Dir)
-    }
-
-    /// The names in a directory, in order of spelling.
-    fn names_in(&self, dir: &str) -> Vec<String> {
-        let prefix = match dir {
-            "" => String::new(),
-            dir => format!("{dir}/"),
-        };
-        let mut names = next_names(&self.files.borrow(), &prefix);
-        names.append(&mut next_names(&self.dirs.borrow(), &prefix));
-        names.sort_unstable();
-        names.dedup();
-        names
     }
 
     /// One more descriptor or mapping of a file.
     fn hold(&self, id: u32) {
         *self.users.borrow_mut().entry(id).or_insert(0) += 1;
     }
-}
-
-/// What a path names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Named {
-    File(u32),
-    Dir(u32),
-}
-
-/// The names that follow a prefix, up to their next slash. What lies deeper is jumped over.
-fn next_names(paths: &BTreeMap<String, u32>, prefix: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut from = prefix.to_owned();
-    'jump: loop {
-        for (path, _) in paths.range(from.clone()..) {
-            let Some(rest) = path.strip_prefix(prefix) else {
-                break 'jump;
-            };
-            match rest.split_once('/') {
-                _ if rest.is_empty() => {}
-                None => names.push(rest.to_owned()),
-                Some((name, _)) => {
-                    // `0` follows `/`.
-                    from = format!("{prefix}{name}0");
-                    names.push(name.to_owned());
-                    continue 'jump;
-                }
-            }
-        }
-        break;
-    }
-    names
-}
-
-/// The spelling of a path: no slash at the end, one between names.
-fn plain(path: &str) -> Cow<'_, str> {
-    if !path.is_empty() && path.split('/').all(|n| !n.is_empty()) {
-        return Cow::Borrowed(path);
-    }
-    let names: Vec<&str> = path.split('/').filter(|n| !n.is_empty()).collect();
-    Cow::Owned(names.join("/"))
-}
-
-/// The directory of a plain path.
-fn parent(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
 /// The CPUs of a node, a bit each, where each CPU's node is given.
@@ -233,19 +158,23 @@ impl<'a, const T: bool> TaskHost<'a, T> {
     /// Makes a file that was not there.
     async fn create(&self, path: &str) -> HostResult<u32> {
         self.mm.world.work(self.mm.world.calls.create).await;
-        let dir = self.names.dir_of(path);
+        let dir = self.names.names.borrow().dir_of(path);
         let made = fs::create_in(self.mm, dir).await;
         let id = made
             .map_err(|e| Self::error(path, e))?
             .ok_or_else(|| HostError::NoSpace(path.into()))?;
-        self.names.files.borrow_mut().insert(path.into(), id);
+        self.enter(path, Named::File(id));
         Ok(id)
     }
 
     /// What a plain path names. What a look-up costs is charged by its callers: unlink(2)'s is a part
     /// of its own.
     async fn lookup(&self, path: &str) -> Option<Named> {
-        self.names.find(path)
+        self.names.names.borrow().find(path)
+    }
+
+    fn enter(&self, path: &str, named: Named) {
+        self.names.names.borrow_mut().enter(path, named);
     }
 
     fn get(&self, fd: Fd) -> HostResult<Open> {
@@ -441,16 +370,16 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         self.mm.world.charge(Cost::Syscall, 1);
         self.mm.world.sched.charge(self.mm.world.calls.lookup);
         let path = plain(path).into_owned();
-        if self.names.find(&path).is_some() {
+        if self.lookup(&path).await.is_some() {
             return Err(HostError::Exists(path));
         }
-        let dir = self.names.dir_of(&path);
+        let dir = self.names.names.borrow().dir_of(&path);
         // Its name is taken before anybody waits.
-        self.names.dirs.borrow_mut().insert(path.clone(), dir);
+        self.enter(&path, Named::Dir(dir));
         self.mm.world.work(self.mm.world.calls.create).await;
         let made = fs::make_dir(self.mm, dir).await;
         let id = made.map_err(|e| Self::error(&path, e))?;
-        self.names.dirs.borrow_mut().insert(path, id);
+        self.enter(&path, Named::Dir(id));
         Ok(())
     }
 
@@ -498,7 +427,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let path = &*plain(path);
         match self.lookup(path).await {
             Some(Named::File(id)) => {
-                self.names.files.borrow_mut().remove(path);
+                self.names.names.borrow_mut().remove(path);
                 let removed = fs::unlink(self.mm, id).await;
                 removed.map_err(|e| Self::error(path, e))?;
                 // An open file lives until its last descriptor is gone.
@@ -542,7 +471,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let Some(Named::Dir(_)) = self.lookup(path).await else {
             return Err(HostError::NotFound(path.into()));
         };
-        let names = self.names.names_in(path);
+        let names = self.names.names.borrow().names_in(path);
         let mut left = names.len() as u64 * ENTRY_BYTES;
         while left > 0 {
             let n = left.min(32_768);

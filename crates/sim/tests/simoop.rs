@@ -24,12 +24,12 @@ fn metric(r: &RunResult, name: &str) -> f64 {
 
 #[test]
 fn units_are_reads_writes_and_allocations() {
-    let s = small("-r 20 -w 5 -C 1 -D 1");
+    let s = small("-r 8 -w 3 -C 1 -D 1");
     let r = run(&s);
     assert_eq!(r.outcome, Outcome::Completed);
     let get = |name: &str| metric(&r, name);
     let units = get("work_units");
-    assert!(units > 20.0, "{units} units");
+    assert!(units > 8.0, "{units} units");
     // Each worker may be inside a unit at the beginning and at the end.
     for kind in ["reads", "writes", "allocations"] {
         assert!(
@@ -38,7 +38,7 @@ fn units_are_reads_writes_and_allocations() {
             get(kind)
         );
     }
-    assert!((get("work_rate_avg") / (units / 20.0) - 1.0).abs() < 1e-3);
+    assert!((get("work_rate_avg") / (units / 8.0) - 1.0).abs() < 1e-3);
     assert!(get("work_rate_p50") <= get("work_rate_p95"));
     // Closed system: four workers are always inside a unit, and what is not timed is short.
     let timed: f64 = ["read", "write", "allocation"]
@@ -53,7 +53,7 @@ fn units_are_reads_writes_and_allocations() {
     }
     // What it does beside that reaches the kernel: memory is full, and the tree's files were read.
     assert!(r.counters["pgfault"] as f64 >= (units - 4.0) * 2048.0);
-    assert!(get("elapsed") >= 25.0 && get("elapsed") < 40.0);
+    assert!(get("elapsed") >= 11.0 && get("elapsed") < 20.0);
     let series = |name: &str| {
         let found = r.series.columns.iter().find(|c| c.name == name);
         &found.unwrap_or_else(|| panic!("no column {name}")).values
