@@ -441,10 +441,11 @@ pub fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: u32) -> Option<u32> {
     names::lay_out_dir(mm, parent)
 }
 
-/// Gives a file that is there before the run its inode in a directory. Returns whether there is
-/// room.
-pub fn lay_out_inode<const T: bool>(mm: &SimMm<T>, mapping: u32, dir: u32) -> bool {
-    names::lay_out_inode(mm, dir, mapping)
+/// A file that was in a directory before the run, without data yet; 0 is the root. `None`: it does
+/// not fit.
+pub fn lay_out_in<const T: bool>(mm: &SimMm<T>, dir: u32) -> Option<u32> {
+    let id = create(mm)?;
+    names::lay_out_inode(mm, dir, id).then_some(id)
 }
 
 /// Reads a directory.

@@ -1,19 +1,25 @@
 //! A task of the virtual machine as a workload sees it: the [`Host`] of the virtual world.
 
 mod map;
+mod names;
 
 use crate::fs::{self, DEVICE, FsError, SimMm};
 use crate::world::own_queue;
 use mm::alloc::Gfp;
 use mm::vmstat::VmEvent;
 use mm::world::{Cost, World};
+use names::{Named, Names, plain};
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use workload::{
     Advice, Command, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Report,
-    Session, Usage, Word,
+    Session, Stat, Usage, Word,
 };
+
+/// What getdents(2) copies of a name: 24 bytes and the name itself.
+const ENTRY_BYTES: u64 = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Object {
@@ -34,9 +40,7 @@ struct Open {
 /// Names and open files, shared by all tasks.
 #[derive(Default)]
 pub struct Namespace {
-    files: RefCell<BTreeMap<String, u32>>,
-    /// Directories that were made; others are the root under another name.
-    dirs: RefCell<BTreeMap<String, u32>>,
+    names: RefCell<Names>,
     open: RefCell<Vec<Option<Open>>>,
     maps: RefCell<Vec<Option<map::Mapped>>>,
     /// Descriptors and mappings by file, for files that have any.
@@ -48,46 +52,28 @@ pub struct Namespace {
 impl Namespace {
     /// Makes a file that is there before the run. Returns whether it fits.
     pub fn lay_out<const T: bool>(&self, mm: &SimMm<T>, path: &str, len: u64) -> bool {
-        let Some(dir) = self.lay_out_dirs(mm, parent(path)) else {
+        let path = plain(path);
+        let Some(id) = fs::lay_out_in(mm, self.names.borrow().dir_of(&path)) else {
             return false;
         };
-        let Some(id) = fs::create(mm) else {
-            return false;
-        };
-        self.files.borrow_mut().insert(path.into(), id);
-        fs::lay_out_inode(mm, id, dir) && fs::lay_out(mm, id, len)
+        self.names.borrow_mut().enter(&path, Named::File(id));
+        fs::lay_out(mm, id, len)
     }
 
-    /// Makes a directory, and those that it is in, that are there before the run.
-    fn lay_out_dirs<const T: bool>(&self, mm: &SimMm<T>, path: &str) -> Option<u32> {
-        if path.is_empty() {
-            return Some(0);
-        }
-        let known = self.dirs.borrow().get(path).copied();
-        if known.is_some() {
-            return known;
-        }
-        let above = self.lay_out_dirs(mm, parent(path))?;
-        let id = fs::lay_out_dir(mm, above)?;
-        self.dirs.borrow_mut().insert(path.to_owned(), id);
-        Some(id)
+    /// Makes a directory that is there before the run. Returns whether it fits.
+    pub fn lay_out_dir<const T: bool>(&self, mm: &SimMm<T>, path: &str) -> bool {
+        let path = plain(path);
+        let Some(id) = fs::lay_out_dir(mm, self.names.borrow().dir_of(&path)) else {
+            return false;
+        };
+        self.names.borrow_mut().enter(&path, Named::Dir(id));
+        true
     }
 
     /// One more descriptor or mapping of a file.
     fn hold(&self, id: u32) {
         *self.users.borrow_mut().entry(id).or_insert(0) += 1;
     }
-}
-
-/// The spelling of a path: no slash at the end, one between names.
-fn plain(path: &str) -> String {
-    let names: Vec<&str> = path.split('/').filter(|n| !n.is_empty()).collect();
-    names.join("/")
-}
-
-/// The directory of a plain path.
-fn parent(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
 /// The CPUs of a node, a bit each, where each CPU's node is given.
@@ -172,29 +158,34 @@ impl<'a, const T: bool> TaskHost<'a, T> {
     /// Makes a file that was not there.
     async fn create(&self, path: &str) -> HostResult<u32> {
         self.mm.world.work(self.mm.world.calls.create).await;
-        let dir = self.dir_of(path);
-        self.look_up(fs::inode_of_dir(self.mm, dir)).await?;
+        let dir = self.names.names.borrow().dir_of(path);
+        let above = fs::inode_of_dir(self.mm, dir);
+        self.hold_inode(above).await?;
         let made = fs::create_in(self.mm, dir).await;
-        self.mm.iput(fs::inode_of_dir(self.mm, dir));
+        self.mm.iput(above);
         let id = made
             .map_err(|e| Self::error(path, e))?
             .ok_or_else(|| HostError::NoSpace(path.into()))?;
-        self.names.files.borrow_mut().insert(path.into(), id);
+        self.enter(path, Named::File(id));
         Ok(id)
     }
 
-    /// Brings a file's dentry and inode into memory and holds them.
-    async fn look_up(&self, id: u32) -> HostResult<()> {
+    /// What a plain path names. What a look-up costs is charged by its callers: unlink(2)'s is a part
+    /// of its own.
+    async fn lookup(&self, path: &str) -> Option<Named> {
+        self.names.names.borrow().find(path)
+    }
+
+    /// Brings a file's dentry and inode into memory, and those of its directories, and holds them.
+    async fn hold_inode(&self, id: u32) -> HostResult<()> {
         match self.mm.iget(id).await {
             true => Ok(()),
             false => Err(HostError::OutOfMemory),
         }
     }
 
-    /// The directory that a path is in; the root if nobody made it.
-    fn dir_of(&self, path: &str) -> u32 {
-        let dirs = self.names.dirs.borrow();
-        dirs.get(parent(path)).copied().unwrap_or(0)
+    fn enter(&self, path: &str, named: Named) {
+        self.names.names.borrow_mut().enter(path, named);
     }
 
     fn get(&self, fd: Fd) -> HostResult<Open> {
@@ -260,27 +251,27 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         self.mm.world.charge(Cost::Syscall, 2);
         self.mm.world.sched.charge(self.mm.world.calls.lookup);
         let path = &*match path.strip_prefix("/dev/") {
-            Some(_) => path.to_owned(),
+            Some(_) => Cow::Borrowed(path),
             None => plain(path),
         };
         let object = match path {
             "/dev/zero" | "/dev/urandom" => Object::Zero,
             "/dev/null" => Object::Null,
             _ => {
-                let known = self.names.files.borrow().get(path).copied();
-                match known {
+                match self.lookup(path).await {
                     Some(_) if flags.exclusive && flags.create => {
                         return Err(HostError::Exists(path.into()));
                     }
-                    Some(id) => {
-                        self.look_up(id).await?;
+                    Some(Named::File(id)) => {
+                        self.hold_inode(id).await?;
                         if flags.truncate {
                             fs::truncate(self.mm, id, 0).await;
                         }
                         Object::File(id)
                     }
                     None if flags.create => Object::File(self.create(path).await?),
-                    None => return Err(HostError::NotFound(path.into())),
+                    // Programs open files.
+                    Some(Named::Dir(_)) | None => return Err(HostError::NotFound(path.into())),
                 }
             }
         };
@@ -390,20 +381,20 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     async fn mkdir(&self, path: &str) -> HostResult<()> {
         self.mm.world.charge(Cost::Syscall, 1);
         self.mm.world.sched.charge(self.mm.world.calls.lookup);
-        let path = plain(path);
-        let exists = self.names.dirs.borrow().contains_key(&path);
-        if exists || path.is_empty() || self.names.files.borrow().contains_key(&path) {
+        let path = plain(path).into_owned();
+        if self.lookup(&path).await.is_some() {
             return Err(HostError::Exists(path));
         }
-        let dir = self.dir_of(&path);
+        let dir = self.names.names.borrow().dir_of(&path);
         // Its name is taken before anybody waits.
-        self.names.dirs.borrow_mut().insert(path.clone(), dir);
+        self.enter(&path, Named::Dir(dir));
         self.mm.world.work(self.mm.world.calls.create).await;
-        self.look_up(fs::inode_of_dir(self.mm, dir)).await?;
+        let above = fs::inode_of_dir(self.mm, dir);
+        self.hold_inode(above).await?;
         let made = fs::make_dir(self.mm, dir).await;
-        self.mm.iput(fs::inode_of_dir(self.mm, dir));
+        self.mm.iput(above);
         let id = made.map_err(|e| Self::error(&path, e))?;
-        self.names.dirs.borrow_mut().insert(path, id);
+        self.enter(&path, Named::Dir(id));
         Ok(())
     }
 
@@ -449,10 +440,10 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         self.mm.world.charge(Cost::Syscall, 2);
         self.mm.world.work(self.mm.world.calls.unlink).await;
         let path = &*plain(path);
-        let id = self.names.files.borrow_mut().remove(path);
-        match id {
-            Some(id) => {
-                self.look_up(id).await?;
+        match self.lookup(path).await {
+            Some(Named::File(id)) => {
+                self.names.names.borrow_mut().remove(path);
+                self.hold_inode(id).await?;
                 let removed = fs::unlink(self.mm, id).await;
                 // An open file lives until its last descriptor is gone.
                 if self.names.users.borrow().contains_key(&id) {
@@ -463,8 +454,60 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                 self.mm.iput(id);
                 removed.map_err(|e| Self::error(path, e))
             }
+            Some(Named::Dir(_)) | None => Err(HostError::NotFound(path.into())),
+        }
+    }
+
+    async fn stat(&self, path: &str) -> HostResult<Stat> {
+        let w = &self.mm.world;
+        w.charge(Cost::Syscall, 1);
+        w.sched.charge(w.calls.lookup);
+        let path = &*plain(path);
+        let named = self.lookup(path).await;
+        if let Some(named) = named {
+            let id = match named {
+                Named::File(id) => id,
+                Named::Dir(dir) => fs::inode_of_dir(self.mm, dir),
+            };
+            self.hold_inode(id).await?;
+            self.mm.iput(id);
+        }
+        w.relax().await;
+        match named {
+            Some(Named::File(id)) => Ok(Stat {
+                directory: false,
+                len: self.mm.mappings[id as usize].size.get(),
+            }),
+            Some(Named::Dir(_)) => Ok(Stat {
+                directory: true,
+                len: 0,
+            }),
             None => Err(HostError::NotFound(path.into())),
         }
+    }
+
+    async fn read_dir(&self, path: &str) -> HostResult<Vec<String>> {
+        let w = &self.mm.world;
+        // open, getdents and close.
+        w.charge(Cost::Syscall, 3);
+        w.sched.charge(w.calls.lookup);
+        let path = &*plain(path);
+        let Some(Named::Dir(dir)) = self.lookup(path).await else {
+            return Err(HostError::NotFound(path.into()));
+        };
+        let inode = fs::inode_of_dir(self.mm, dir);
+        self.hold_inode(inode).await?;
+        fs::read_dir(self.mm, dir).await;
+        self.mm.iput(inode);
+        let names = self.names.names.borrow().names_in(path);
+        let mut left = names.len() as u64 * ENTRY_BYTES;
+        while left > 0 {
+            let n = left.min(32_768);
+            w.charge_part(Cost::Copy, n, 4096);
+            w.relax().await;
+            left -= n;
+        }
+        Ok(names)
     }
 
     async fn map(&self, what: Map, len: u64, advice: Advice) -> HostResult<MapId> {
@@ -502,6 +545,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             page_faults: self.mm.vm_event(VmEvent::PgFault),
             kswapd_wakeups,
             direct_reclaims,
+            alloc_stalls: self.mm.vm_event(VmEvent::AllocStall),
             longest_alloc_ns: w.alloc.take_longest(w.sched.task()),
         })
     }

@@ -42,7 +42,8 @@ pub struct Metric {
 pub struct Column {
     /// What it shows: `free`, `min`, `low`, `high`, `dirty`, `writeback`, `dirty_limit`,
     /// `inactive_file`, `active_file`, `inactive_anon`, `active_anon`, `kswapd_cpu`,
-    /// `flusher_active`, `write_throughput`, `read_throughput`, `queue`, …
+    /// `flusher_active`, `write_throughput`, `read_throughput`, `queue`, … and what programs say of
+    /// themselves (`work_rate`, `alloc_stall_rate`).
     pub name: String,
     /// The zone ("Normal", or "node1/Normal" with several nodes), device or `global`.
     pub scope: String,

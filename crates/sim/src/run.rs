@@ -31,9 +31,9 @@ use std::sync::atomic::Ordering;
 use workload::{HostError, Report, Session, Step};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
-/// say they make.
+/// find and make and the processes that they are.
 const MAX_MAPPINGS: u32 = 65_536;
-pub(crate) const MAX_TASKS: u32 = 512;
+const OWN_TASKS: u32 = 112;
 const MAX_BDIS: u32 = 4;
 
 /// Periodic duties.
@@ -77,7 +77,7 @@ pub fn engine_config(machine: &Machine) -> Config {
             })
             .collect(),
         cpu_nodes: cpu_nodes(machine),
-        max_tasks: MAX_TASKS,
+        max_tasks: OWN_TASKS,
         max_mappings: MAX_MAPPINGS,
         max_bdis: MAX_BDIS,
         max_supers: 1,
@@ -112,7 +112,10 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     let m = &spec.machine;
     let p = &m.params(&spec.params).scaled();
     let mut config = engine_config(m);
-    config.max_mappings += spec.workload.files_made() as u32;
+    let workload = &spec.workload;
+    let given = workload.files.len() + workload.directories.len();
+    config.max_mappings += workload.files_made() as u32 + given as u32;
+    config.max_tasks += workload.processes_at_a_time() as u32;
     let mut capacity = m.disk.capacity.0 / 4096;
     if let Some(swap) = m.swap.as_ref().filter(|s| s.disk.is_none()) {
         capacity = capacity.saturating_sub(swap.size.pages());
@@ -135,7 +138,7 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
         tick,
         tick_phase: timers.below(tick),
     };
-    let queues = queue_base + own_queue::TASK + MAX_TASKS;
+    let queues = queue_base + own_queue::TASK + config.max_tasks;
     let sched = Sched::new(
         config.cpus,
         params,
@@ -180,7 +183,15 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     );
     let offset = (p.boot_offset as u64).max(1);
     let booted = YEAR_2011 + Rng::new(spec.seed, "boot time").below(offset);
-    let mut world = SimWorld::new(sched, fs, (devices, volumes), queue_base, booted, p);
+    let mut world = SimWorld::new(
+        sched,
+        fs,
+        (devices, volumes),
+        queue_base,
+        config.max_tasks,
+        booted,
+        p,
+    );
     if spec.monitors {
         world.record_event = p.cost_trace_event as u64;
     }
@@ -275,6 +286,13 @@ async fn shell<const T: bool>(stage: &Stage<'_, T>) {
         mm.world
             .out_of_memory("the machine's boot footprint does not fit its memory".into());
         return;
+    }
+    for path in &spec.workload.directories {
+        if !stage.names.lay_out_dir(mm, path) {
+            *progress.error.borrow_mut() = Some(HostError::NoSpace(path.clone()));
+            mm.world.sched.stop();
+            return;
+        }
     }
     for file in &spec.workload.files {
         if !stage.names.lay_out(mm, &file.path, file.len) {
@@ -519,7 +537,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
         Event::Periodic(SAMPLE) => {
             w.sched.at(time + spec.sample_ns, Event::Periodic(SAMPLE));
             if let Some(start) = progress.started.get() {
-                sampler.sample(&mm, time.saturating_sub(start));
+                sampler.sample(&mm, &session.gauges(), time.saturating_sub(start));
             }
         }
         Event::Periodic(CHECK) => {

@@ -99,8 +99,13 @@ impl Sampler {
         row.push(("reclaim_age", name, "s", age));
     }
 
-    /// Takes a sample at `time` nanoseconds since the workload began.
-    pub fn sample<const T: bool>(&mut self, mm: &SimMm<T>, time: u64) {
+    /// Takes a sample, with what programs say of themselves, at `time` nanoseconds since the workload began.
+    pub fn sample<const T: bool>(
+        &mut self,
+        mm: &SimMm<T>,
+        gauges: &[(&'static str, &'static str, f64)],
+        time: u64,
+    ) {
         self.phase += 1;
         if !self.phase.is_multiple_of(self.skip) {
             return;
@@ -196,6 +201,9 @@ impl Sampler {
             |d: &Device| d.queue.in_flight(Class::Async) + d.queue.in_flight(Class::Sync);
         let queued: u32 = members(tested).iter().map(in_flight).sum();
         put("queue", "requests", f64::from(queued));
+        for &(name, unit, value) in gauges {
+            put(name, unit, value);
+        }
         drop(devices);
         self.last = Some(now);
         self.series.t.push(time as f64 / 1e9);

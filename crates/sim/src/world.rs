@@ -245,6 +245,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         fs: Fs,
         (devices, volumes): (Vec<(Queue, Rng)>, Vec<Volume>),
         queue_base: u32,
+        tasks: u32,
         booted: u64,
         p: &Params,
     ) -> Self {
@@ -263,9 +264,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                     .map(|(queue, rng)| Device {
                         queue,
                         rng,
-                        contexts: (0..crate::run::MAX_TASKS as u16)
-                            .map(IoContext::of)
-                            .collect(),
+                        contexts: (0..tasks as u16).map(IoContext::of).collect(),
                         scheduled: u64::MAX,
                     })
                     .collect(),
@@ -273,9 +272,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             fs,
             queue_base,
             done: RefCell::new(Vec::with_capacity(256)),
-            alloc: AllocLatencies::new(crate::run::MAX_TASKS as usize),
-            slowest: Slowest::new(crate::run::MAX_TASKS as usize),
-            reclaim: Reclaim::new(crate::run::MAX_TASKS as usize),
+            alloc: AllocLatencies::new(tasks as usize),
+            slowest: Slowest::new(tasks as usize),
+            reclaim: Reclaim::new(tasks as usize),
             oom: RefCell::new(None),
             lost_pages: Cell::new(0),
             raw_failed: Cell::new(false),

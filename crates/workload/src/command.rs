@@ -15,8 +15,10 @@ use crate::mmap_strm;
 use crate::replay;
 use crate::session::{Session, Shared};
 use crate::shell::{self, AndList, Word};
+use crate::simoop;
 use crate::sleep;
 use crate::tiobench;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Why a command line was not understood.
@@ -75,6 +77,9 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// Files that are there before the script starts, on the device and not cached.
     pub files: Vec<ExistingFile>,
+    /// Directories that are there before the script starts, parents first. Others, where a file of
+    /// `files` lies, are the root under another name.
+    pub directories: Vec<String>,
     /// What the script's programs share; [`Session::new`] gives it to a run.
     pub shared: Vec<Shared>,
     /// What a reader of the results must know, one sentence each.
@@ -128,6 +133,8 @@ macro_rules! programs {
             FsMarkProcess(fs_mark::Child),
             /// A thread of a tiobench in one phase.
             TiobenchThread(tiobench::Thread),
+            /// A thread of a simoop.
+            SimoopThread(simoop::Thread),
         }
 
         impl Command {
@@ -144,6 +151,7 @@ macro_rules! programs {
                     Self::MmapWorker(_) => "mmap-strm",
                     Self::FsMarkProcess(_) => "fs_mark",
                     Self::TiobenchThread(_) => "tiobench",
+                    Self::SimoopThread(_) => "simoop",
                 }
             }
 
@@ -172,6 +180,7 @@ macro_rules! programs {
                     Self::MmapWorker(worker) => worker.run(host).await,
                     Self::FsMarkProcess(child) => child.run(host).await,
                     Self::TiobenchThread(thread) => thread.run(host).await,
+                    Self::SimoopThread(thread) => thread.run(host, session).await,
                 }
             }
         }
@@ -193,6 +202,8 @@ programs! {
     "mmap-strm" => MmapStrm(mmap_strm::MmapStrm),
     /// numactl: runs a program on the CPUs of a node.
     "numactl" => Numactl(bound::Bound),
+    /// simoop: workers that read, write and allocate memory, and threads that burn CPU and walk trees.
+    "simoop" => Simoop(simoop::Simoop),
     /// GNU sleep.
     "sleep" => Sleep(sleep::Sleep),
     /// taskset: runs a program on some CPUs.
@@ -208,6 +219,7 @@ impl Command {
             Self::FsMark(f) => f.processes,
             Self::MappedFileStream(m) => m.children(),
             Self::MmapStrm(m) => m.children(),
+            Self::Simoop(s) => s.children(),
             Self::Taskset(b) | Self::Numactl(b) => b.command.children(),
             Self::Tiobench(t) => t.children(),
             _ => 0,
@@ -221,18 +233,29 @@ impl Command {
             Self::FsMark(f) => f.files(),
             Self::MappedFileStream(m) => m.files(),
             Self::MmapStrm(m) => m.files(),
+            Self::Simoop(s) => s.files(),
             Self::Taskset(b) | Self::Numactl(b) => b.command.files(),
             Self::Tiobench(t) => t.files(),
             _ => 0,
         }
     }
 
-    /// The file that it finds, if it needs one.
-    fn existing_file(&self) -> Option<ExistingFile> {
+    /// The files that it finds.
+    fn existing_files(&self) -> Vec<ExistingFile> {
         match self {
-            Self::Desktop(d) => Some(d.existing_file()),
-            Self::Taskset(b) | Self::Numactl(b) => b.command.existing_file(),
-            _ => None,
+            Self::Desktop(d) => vec![d.existing_file()],
+            Self::Simoop(s) => s.existing_files(),
+            Self::Taskset(b) | Self::Numactl(b) => b.command.existing_files(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The directories that it finds, parents first.
+    fn existing_directories(&self) -> Vec<String> {
+        match self {
+            Self::Simoop(s) => s.existing_directories(),
+            Self::Taskset(b) | Self::Numactl(b) => b.command.existing_directories(),
+            _ => Vec::new(),
         }
     }
 
@@ -279,7 +302,7 @@ impl Command {
 }
 
 /// Processes that a script may have at a time.
-pub const MOST_PROCESSES: u64 = 400;
+pub const MOST_PROCESSES: u64 = 16_384;
 
 impl Script {
     fn processes(&self, background: bool) -> impl Iterator<Item = &Process> {
@@ -316,31 +339,54 @@ impl Script {
         behind + self.processes(false).map(of).max().unwrap_or(0)
     }
 
-    /// Enters the files that its programs find: one of each path, as long as the longest.
-    fn find_files(&mut self) {
+    /// Processes at a time, at most: the script's shell, its background processes and what they fork.
+    pub fn processes_at_a_time(&self) -> u64 {
+        1 + self.processes(true).count() as u64 + self.children()
+    }
+
+    fn commands(&self) -> impl Iterator<Item = &Command> {
         let all = self.processes(true).chain(self.processes(false));
-        let found: Vec<_> = all
-            .flat_map(|p| &p.commands)
-            .filter_map(Command::existing_file)
-            .collect();
+        all.flat_map(|p| &p.commands)
+    }
+
+    /// Whether a simoop is among its programs.
+    pub(crate) fn has_simoop(&self) -> bool {
+        self.commands().any(|c| match c {
+            Command::Taskset(b) | Command::Numactl(b) => matches!(*b.command, Command::Simoop(_)),
+            other => matches!(other, Command::Simoop(_)),
+        })
+    }
+
+    /// Enters the files and directories that its programs find: one of each path, a file as long as
+    /// the longest.
+    fn find_files(&mut self) {
+        let found: Vec<_> = self.commands().flat_map(Command::existing_files).collect();
+        let mut places = BTreeMap::new();
         for file in found {
-            match self.files.iter_mut().find(|f| f.path == file.path) {
-                Some(known) => known.len = known.len.max(file.len),
-                None => self.files.push(file),
+            match places.get(&file.path) {
+                Some(&known) => {
+                    let known: &mut ExistingFile = &mut self.files[known];
+                    known.len = known.len.max(file.len);
+                }
+                None => {
+                    places.insert(file.path.clone(), self.files.len());
+                    self.files.push(file);
+                }
             }
         }
+        let found = self.commands().flat_map(Command::existing_directories);
+        let mut known = BTreeSet::new();
+        self.directories = found.filter(|d| known.insert(d.clone())).collect();
     }
 
     /// The CPUs that its programs are bound to.
     pub fn cpus(&self) -> impl Iterator<Item = Cpus> {
-        let all = self.processes(true).chain(self.processes(false));
-        all.flat_map(|p| &p.commands).filter_map(Command::cpus)
+        self.commands().filter_map(Command::cpus)
     }
 
     /// Files that its programs make, at most.
     pub fn files_made(&self) -> u64 {
-        let all = self.processes(true).chain(self.processes(false));
-        all.flat_map(|p| &p.commands).map(Command::files).sum()
+        self.commands().map(Command::files).sum()
     }
 }
 
@@ -390,7 +436,7 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
         ..Script::default()
     };
     script.find_files();
-    let processes = script.processes(true).count() as u64 + script.children();
+    let processes = script.processes_at_a_time() - 1;
     if processes > MOST_PROCESSES {
         return Err(CommandError::new(
             0..line.len(),

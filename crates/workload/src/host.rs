@@ -119,6 +119,15 @@ pub struct Word {
     pub store: Option<u64>,
 }
 
+/// What stat(2) says of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stat {
+    /// S_ISDIR.
+    pub directory: bool,
+    /// The length of a file in bytes; 0 for a directory.
+    pub len: u64,
+}
+
 /// Contiguous pages that a program took from the kernel, meaningful only to the host that gave them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pages {
@@ -142,6 +151,8 @@ pub struct Usage {
     pub kswapd_wakeups: u64,
     /// `mm_vmscan_direct_reclaim_begin` events of all tasks.
     pub direct_reclaims: u64,
+    /// Entries of all tasks to direct reclaim (`allocstall` of /proc/vmstat).
+    pub alloc_stalls: u64,
     /// The longest page allocation of the calling task since it asked last, in nanoseconds. No sum.
     pub longest_alloc_ns: u64,
 }
@@ -222,6 +233,21 @@ pub trait Host {
     fn mkdir(&self, path: &str) -> impl Future<Output = HostResult<()>>;
     /// unlink(2).
     fn unlink(&self, path: &str) -> impl Future<Output = HostResult<()>>;
+    /// stat(2).
+    fn stat(&self, path: &str) -> impl Future<Output = HostResult<Stat>> {
+        let _ = path;
+        async {
+            Err(HostError::Unsupported(
+                "asking for a file's state".to_owned(),
+            ))
+        }
+    }
+    /// opendir(3), readdir(3) to the end and closedir(3): the names in a directory, without `.` and
+    /// `..`, in the host's order.
+    fn read_dir(&self, path: &str) -> impl Future<Output = HostResult<Vec<String>>> {
+        let _ = path;
+        async { Err(HostError::Unsupported("reading a directory".to_owned())) }
+    }
     /// mmap(2) of `len` bytes, a multiple of 4096, with advice.
     fn map(&self, what: Map, len: u64, advice: Advice) -> impl Future<Output = HostResult<MapId>> {
         let _ = (what, len, advice);

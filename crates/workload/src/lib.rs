@@ -21,6 +21,7 @@ pub mod mmap_strm;
 pub mod replay;
 pub mod session;
 pub mod shell;
+pub mod simoop;
 pub mod sleep;
 #[cfg(test)]
 mod testing;
@@ -28,7 +29,7 @@ pub mod tiobench;
 
 pub use command::{Command, CommandError, ExistingFile, Process, Report, Script, Step, parse};
 pub use host::{
-    Advice, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Usage, Word,
+    Advice, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Stat, Usage, Word,
 };
 pub use replay::{Replay, Timing};
 pub use session::Session;

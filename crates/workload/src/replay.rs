@@ -144,6 +144,7 @@ impl Replay {
             steps,
             files,
             notes: self.notes(),
+            directories: Vec::new(),
             shared: vec![Shared::Trace(Arc::new(self))],
         }
     }

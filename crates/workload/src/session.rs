@@ -4,6 +4,7 @@ use crate::command::{Report, Script};
 use crate::fio;
 use crate::measure::{Events, Kind, Measure, Responses};
 use crate::replay::{Feed, Replay};
+use crate::simoop;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a script's programs share, as the script holds it: the same for every run.
@@ -21,6 +22,10 @@ pub enum Shared {
 pub struct Session {
     measure: Mutex<Measure>,
     responses: Mutex<Responses>,
+    /// One of each simoop that has begun.
+    logs: Mutex<Vec<simoop::Log>>,
+    /// Whether there will be one.
+    logging: bool,
     states: Vec<State>,
 }
 
@@ -40,6 +45,8 @@ impl Session {
         Self {
             measure: Mutex::default(),
             responses: Mutex::default(),
+            logs: Mutex::default(),
+            logging: script.has_simoop(),
             states: script
                 .shared
                 .iter()
@@ -87,6 +94,35 @@ impl Session {
 
     pub(crate) fn note(&self, kind: Kind, span: (u64, u64), bytes: u64, wanted: u64) {
         lock(&self.measure).note(kind, span, bytes, wanted);
+    }
+
+    /// A simoop that begins; returns the number of its log.
+    pub(crate) fn begin_log(&self, log: simoop::Log) -> usize {
+        let mut logs = lock(&self.logs);
+        logs.push(log);
+        logs.len() - 1
+    }
+
+    /// Reads or changes a simoop's log.
+    pub(crate) fn with_log<R>(&self, log: usize, f: impl FnOnce(&mut simoop::Log) -> R) -> R {
+        f(&mut lock(&self.logs)[log])
+    }
+
+    /// What the programs say of themselves as they run, for a run's time series: name, unit and
+    /// value. The same names in the same order at any time of a run.
+    pub fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+        if !self.logging {
+            return Vec::new();
+        }
+        let logs = lock(&self.logs);
+        let [work, stalls] = logs.iter().fold([0.0, 0.0], |sum, log| {
+            let rates = log.rates();
+            [sum[0] + rates[0], sum[1] + rates[1]]
+        });
+        vec![
+            ("work_rate", "1/s", work),
+            ("alloc_stall_rate", "1/s", stalls),
+        ]
     }
 
     /// # Panics

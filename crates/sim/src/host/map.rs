@@ -61,7 +61,7 @@ impl<const T: bool> TaskHost<'_, T> {
             None => (None, "anonymous memory".to_owned()),
         };
         if let Some(id) = file {
-            self.look_up(id).await?;
+            self.hold_inode(id).await?;
             self.names.hold(id);
         }
         let mut maps = self.names.maps.borrow_mut();

@@ -98,7 +98,6 @@ fn complaints() {
         "fs_mark -d x --sync",
         "fs_mark -d x y",
         "fs_mark -d x -n 1000000 -t 8",
-        "fs_mark -d x -t 250 & fs_mark -d y -t 250",
         "fs_mark -d x -n 1000000 -t 4; fs_mark -d y -n 1000000 -t 4",
     ];
     let mut text = String::new();

@@ -1,0 +1,120 @@
+//! The names that tasks see: directories and what lies in them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// What a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    File(u32),
+    /// A directory by its number in the filesystem.
+    Dir(u32),
+}
+
+#[derive(Default)]
+struct Directory {
+    /// Its number, if it was made; others are the root under another name.
+    id: Option<u32>,
+    names: BTreeMap<String, Named>,
+}
+
+/// All directories by their plain paths. A look-up finds the directory, then the name in it.
+#[derive(Default)]
+pub(super) struct Names {
+    dirs: BTreeMap<String, Directory>,
+}
+
+/// Directory and name of a plain path.
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// The spelling of a path: no slash at the end, one between names.
+pub(super) fn plain(path: &str) -> Cow<'_, str> {
+    if path.split('/').all(|n| !n.is_empty()) {
+        return Cow::Borrowed(path);
+    }
+    let names: Vec<&str> = path.split('/').filter(|n| !n.is_empty()).collect();
+    Cow::Owned(names.join("/"))
+}
+
+impl Names {
+    /// What a plain path names; the empty one is the root.
+    pub fn find(&self, path: &str) -> Option<Named> {
+        if path.is_empty() {
+            return Some(Named::Dir(0));
+        }
+        let (dir, name) = split(path);
+        self.dirs.get(dir)?.names.get(name).copied()
+    }
+
+    /// The directory that a plain path is in; the root if nobody made it.
+    pub fn dir_of(&self, path: &str) -> u32 {
+        let dir = self.dirs.get(split(path).0);
+        dir.and_then(|d| d.id).unwrap_or(0)
+    }
+
+    /// Enters a name, or gives it another meaning.
+    pub fn enter(&mut self, path: &str, named: Named) {
+        let (dir, name) = split(path);
+        if !self.dirs.contains_key(dir) {
+            self.dirs.insert(dir.to_owned(), Directory::default());
+        }
+        let names = &mut self.dirs.get_mut(dir).expect("just made").names;
+        names.insert(name.to_owned(), named);
+        if let Named::Dir(id) = named {
+            self.dirs.entry(path.to_owned()).or_default().id = Some(id);
+        }
+    }
+
+    /// Removes a file's name.
+    pub fn remove(&mut self, path: &str) {
+        let (dir, name) = split(path);
+        if let Some(dir) = self.dirs.get_mut(dir) {
+            dir.names.remove(name);
+        }
+    }
+
+    /// The names in a directory, in order of spelling.
+    pub fn names_in(&self, dir: &str) -> Vec<String> {
+        let dir = self.dirs.get(dir);
+        dir.map_or_else(Vec::new, |d| d.names.keys().cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_where_they_lie() {
+        let mut n = Names::default();
+        assert_eq!(n.find(""), Some(Named::Dir(0)));
+        n.enter("a", Named::Dir(1));
+        n.enter("a/y", Named::File(8));
+        n.enter("a/b", Named::Dir(2));
+        n.enter("a/b/x", Named::File(9));
+        // Nobody made `c`.
+        n.enter("c/x", Named::File(7));
+        let found = ["a", "a/b", "a/b/x", "a/y", "c/x", "c", "x", "a/x"].map(|p| n.find(p));
+        let dir = |id| Some(Named::Dir(id));
+        let file = |id| Some(Named::File(id));
+        assert_eq!(
+            found,
+            [dir(1), dir(2), file(9), file(8), file(7), None, None, None]
+        );
+        let dirs = ["a", "a/b/x", "a/y", "c/x", "d/e/f"].map(|p| n.dir_of(p));
+        assert_eq!(dirs, [0, 2, 1, 0, 0]);
+        let names = |d: &str| n.names_in(d).join(" ");
+        assert_eq!(["", "a", "a/b", "d"].map(names), ["a", "b y", "x", ""]);
+        n.remove("a/b/x");
+        assert_eq!((n.find("a/b/x"), n.find("a/b")), (None, dir(2)));
+    }
+
+    #[test]
+    fn plain_paths() {
+        for (path, spelt) in [("", ""), ("/", ""), ("a", "a"), ("//a/b//c/", "a/b/c")] {
+            assert_eq!(plain(path), spelt);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! simoop on a small machine: its figures agree with each other, and a run repeats.
+
+mod common;
+
+use common::{machine, run, spec};
+use sim::spec::{FsKind, RunSpec, Size};
+use sim::{Outcome, RunResult};
+
+/// 512 files of 2 MiB, four workers whose memory is more than half of the machine's.
+fn small(options: &str) -> RunSpec {
+    let line = format!("simoop -t 4 -m 8 -M 8 -n 512 -i 1 {options} tree");
+    let mut s = spec(machine(96), FsKind::Xfs, &line);
+    s.machine.disk.capacity = Size(16 << 30);
+    s.sample_ns = 1_000_000_000;
+    s
+}
+
+fn metric(r: &RunResult, name: &str) -> f64 {
+    let found = r.metrics.get(name);
+    found
+        .unwrap_or_else(|| panic!("{name}: {:?}", r.metrics))
+        .value
+}
+
+#[test]
+fn units_are_reads_writes_and_allocations() {
+    let s = small("-r 8 -w 3 -C 1 -D 1");
+    let r = run(&s);
+    assert_eq!(r.outcome, Outcome::Completed);
+    let get = |name: &str| metric(&r, name);
+    let units = get("work_units");
+    assert!(units > 8.0, "{units} units");
+    // Each worker may be inside a unit at the beginning and at the end.
+    for kind in ["reads", "writes", "allocations"] {
+        assert!(
+            (get(kind) - units).abs() <= 4.0,
+            "{kind}: {} of {units}",
+            get(kind)
+        );
+    }
+    assert!((get("work_rate_avg") / (units / 8.0) - 1.0).abs() < 1e-3);
+    assert!(get("work_rate_p50") <= get("work_rate_p95"));
+    // Closed system: four workers are always inside a unit, and what is not timed is short.
+    let timed: f64 = ["read", "write", "allocation"]
+        .iter()
+        .map(|kind| get(&format!("{kind}_latency_mean")) / 1e6)
+        .sum();
+    let workers = timed * get("work_rate_avg");
+    assert!((3.0..4.2).contains(&workers), "{workers} workers");
+    for kind in ["read", "write", "allocation"] {
+        let at = |p: u32| get(&format!("{kind}_latency_p{p}"));
+        assert!(at(50) <= at(95) && at(95) <= at(99));
+    }
+    // What it does beside that reaches the kernel: memory is full, and the tree's files were read.
+    assert!(r.counters["pgfault"] as f64 >= (units - 4.0) * 2048.0);
+    assert!(get("elapsed") >= 11.0 && get("elapsed") < 20.0);
+    let series = |name: &str| {
+        let found = r.series.columns.iter().find(|c| c.name == name);
+        &found.unwrap_or_else(|| panic!("no column {name}")).values
+    };
+    assert_eq!(series("work_rate").len(), r.series.t.len());
+    assert!(series("work_rate").iter().any(|v| *v > 0.0));
+    assert_eq!(series("alloc_stall_rate").len(), r.series.t.len());
+}
+
+#[test]
+fn a_run_repeats() {
+    let s = small("-r 4 -w 1 -D 1");
+    let (a, b) = (run(&s), run(&s));
+    assert_eq!(a.outcome, Outcome::Completed);
+    assert_eq!(a.digest, b.digest);
+    assert_eq!((a.metrics, a.counters), (b.metrics, b.counters));
+    assert_eq!(a.series, b.series);
+}
+
+/// With several reads and writes a unit, threads of their own do them.
+#[test]
+fn io_threads_share_a_units_reads() {
+    let r = run(&small("-r 10 -T 3 --ops 4"));
+    assert_eq!(r.outcome, Outcome::Completed);
+    let (reads, units) = (metric(&r, "reads"), metric(&r, "work_units"));
+    assert!(
+        units > 2.0 && (reads - 4.0 * units).abs() <= 16.0,
+        "{reads} in {units}"
+    );
+}
+
+/// More threads than a world once had room for; every filesystem lays its tree out.
+#[test]
+fn hundreds_of_threads_and_every_filesystem() {
+    for fs in common::ALL_FS {
+        let line = "simoop -t 520 -m 0 -M 0 -R 0 -C 28 -D 2 -n 64 -f 1 -r 1 -i 1 a b/";
+        let mut s = spec(machine(64), fs, line);
+        (s.sample_ns, s.check_ns) = (0, 1_000_000_000);
+        let r = run(&s);
+        assert_eq!(r.outcome, Outcome::Completed, "{fs:?}");
+        // The one daemon of FUSE ends no write so soon.
+        assert!(r.moved > 0, "{fs:?}");
+    }
+}

@@ -1,0 +1,571 @@
+//! `simoop`: the memory pressure of jobs like Hadoop's, after Chris Mason's program (reference 07 §5).
+//!
+//! `simoop [-t N] [-m MB] [-M MB] [-C N] [-D N] [-r S] [-w S] [-i S] [-f MB] [-n N] [-T N] [-R MB]
+//! [-W MB] [--ops N] PATH…`
+//!
+//! The source of the original was not at hand. The short options and their meanings are those of
+//! reference 07 §5; the long ones, and what is marked so below, are recollections. MB are 2^20 bytes,
+//! times are seconds.
+//!
+//! - **Files**: below each path lie `-n` files of `-f` MB, in directories of at most 1024
+//!   (`PATH/dir0003/file0017`). They are there before the run, on the device and not cached; the
+//!   original fills its paths first. 65,536 files of a path is a recollection.
+//! - **Workers** (`-t`): each maps `-m` MB of anonymous memory and stores to all of it, once. Then it
+//!   does units of work, of these steps one after the other: a *read* (open one of the files by chance,
+//!   read `-R` MB from any page of it on, close), a *write* (create or cut the worker's own file, write
+//!   `-W` MB into it, close; the file stays and is written again the next time), an *allocation* (map
+//!   `-M` MB of anonymous memory and store to every page; then unmap it, not timed), and a load from
+//!   every page of the working set.
+//! - **CPU threads** (`-C`): 3 s of CPU time in user mode, then 100 ms of sleep (a recollection: they
+//!   burn nearly all the time).
+//! - **du threads** (`-D`): walk all paths for ever, read every directory and stat(2) every name.
+//!
+//! **One read, write and allocation a unit.** 128 workers that did 5.24 units a second needed 24.4 s
+//! for one (Little's law), and the published times of a read, a write and an allocation add up to
+//! that: 3.5 + 16 + 4.6 = 24 s as means estimated from their percentiles. With the patch: 3.1 + 21 +
+//! 0.3 = 24.4 s against 128 / 4.76 = 26.9 s. So the steps of a unit follow each other, and there is one
+//! of each. `-T`, the I/O threads of a worker, can then have no effect: with 20 reads and writes a
+//! unit at a time, 105 of each a second would be under way for 3.5 and 16 s, 2,000 operations where
+//! there are 128 workers that wait. `--ops` (ours, default 1) is how many reads and writes a unit has;
+//! as many as `-T` of them run at the same time, in threads of their own if `--ops` is above 1.
+//!
+//! **Time.** Workers warm up for `-w`, then all statistics begin anew, then they run for `-r`; the
+//! published figures were read at 300 s. Latencies are cumulative since the end of the warm-up. What
+//! is still under way at the end counts nowhere: threads give up at their next step.
+//!
+//! **Figures** (reference 06 §7): p50, p95 and p99 of each kind's latency, as the middle of a bin of the
+//! [histogram](self::histogram); rates a second of finished units (`work_rate`) and of entries to direct
+//! reclaim (`alloc_stall_rate`): the last report interval's (`-i`), the average since the warm-up, and
+//! percentiles of the intervals before the last one. The published p99 of the stall rate, 59.12, lies
+//! below the last value, 94.42, so the last interval can't be among them. The warm-up's averages stand
+//! apart (`warm_up_…`).
+
+mod histogram;
+mod log;
+
+pub(crate) use log::Log;
+
+use crate::command::{Command, CommandError, ExistingFile, Report};
+use crate::host::{Advice, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
+use crate::session::Session;
+use crate::shell;
+use log::Kind;
+use std::sync::Arc;
+use trace::random::Rng;
+
+const PAGE: u64 = 4096;
+const MB: u64 = 1 << 20;
+const SECOND: u64 = 1_000_000_000;
+/// Files of a directory, at most.
+const DIRECTORY: u64 = 1024;
+/// Pages touched between two looks at the clock.
+const CHUNK: u64 = 1024;
+/// CPU time of a turn of a CPU thread, and its sleep between two, in ns.
+const TURN_NS: u64 = 3 * SECOND;
+const PAUSE_NS: u64 = SECOND / 10;
+/// User time of a du thread for a name, in ns: `du` over cached inodes does about a million names a
+/// second.
+const NAME_NS: u64 = 300;
+/// The most files, of all paths.
+const MAX_FILES: u64 = 1 << 20;
+/// The most threads of a kind.
+const MAX_THREADS: u64 = 4096;
+/// The largest memory and file, in MB: 64 GiB.
+const MAX_MB: u64 = 65_536;
+/// The longest time, in seconds: a year.
+const MAX_TIME: u64 = 31_536_000;
+
+/// Short option, long option, least and greatest value, default.
+const OPTIONS: [(&str, &str, u64, u64, u64); 14] = [
+    ("-t", "--threads", 1, MAX_THREADS, 16),
+    ("-m", "--memory", 0, MAX_MB, 64),
+    ("-M", "--mmapsize", 0, MAX_MB, 64),
+    ("-C", "--cputhreads", 0, MAX_THREADS, 0),
+    ("-D", "--duthreads", 0, MAX_THREADS, 0),
+    ("-r", "--runtime", 1, MAX_TIME, 60),
+    ("-w", "--warmuptime", 0, MAX_TIME, 0),
+    ("-i", "--interval", 1, MAX_TIME, 10),
+    ("-f", "--filesize", 1, MAX_MB, 2),
+    ("-n", "--numfiles", 1, MAX_FILES, 65_536),
+    ("-T", "--readthreads", 1, 256, 1),
+    ("-R", "--readsize", 0, MAX_MB, 1),
+    ("-W", "--writesize", 0, MAX_MB, 1),
+    ("--ops", "--ops", 1, 256, 1),
+];
+
+const ACCEPTED: &str = "simoop [-t THREADS] [-m MB] [-M MB] [-C THREADS] [-D THREADS] [-r SECONDS] \
+     [-w SECONDS] [-i SECONDS] [-f MB] [-n FILES] [-T THREADS] [-R MB] [-W MB] [--ops N] PATH…";
+
+/// A parsed command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Simoop {
+    /// `-t`: workers.
+    pub threads: u64,
+    /// `-m`: MB of a worker's working set.
+    pub working_set: u64,
+    /// `-M`: MB of an allocation.
+    pub allocation: u64,
+    /// `-C`: threads that burn CPU time.
+    pub cpu_threads: u64,
+    /// `-D`: threads that walk the paths.
+    pub du_threads: u64,
+    /// `-r`: seconds that are measured.
+    pub runtime: u64,
+    /// `-w`: seconds before them.
+    pub warm_up: u64,
+    /// `-i`: seconds of a report interval.
+    pub interval: u64,
+    /// `-f`: MB of a file.
+    pub file_size: u64,
+    /// `-n`: files of a path.
+    pub files_of_path: u64,
+    /// `-T`: reads and writes of a worker at a time, if a unit has so many.
+    pub io_threads: u64,
+    /// `-R`: MB of a read.
+    pub read: u64,
+    /// `-W`: MB of a write.
+    pub write: u64,
+    /// `--ops`: reads and writes of a unit.
+    pub ops: u64,
+    /// The paths.
+    pub paths: Arc<[String]>,
+}
+
+/// A thread that a simoop starts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Thread {
+    role: Role,
+    of: Simoop,
+    /// Its log in the session.
+    log: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Ends the report intervals and the run.
+    Clock,
+    Worker(u64),
+    /// A worker's `nth` I/O thread in one unit, and how many reads and writes it has to do.
+    Io {
+        worker: u64,
+        nth: u64,
+        ops: u64,
+    },
+    Cpu,
+    Du,
+}
+
+impl Simoop {
+    /// Reads a command line.
+    pub(crate) fn parse(
+        name: &shell::Word,
+        operands: &[shell::Word],
+    ) -> Result<Self, CommandError> {
+        let mut values = OPTIONS.map(|o| o.4);
+        let mut paths = Vec::new();
+        let mut words = operands.iter();
+        while let Some(word) = words.next() {
+            let text = word.text.as_str();
+            if !text.starts_with('-') || text == "-" {
+                if text.split('/').all(str::is_empty) {
+                    let what = "simoop needs a directory below the root";
+                    return Err(CommandError::new(word.span.clone(), what, ACCEPTED));
+                }
+                paths.push(text.to_owned());
+                continue;
+            }
+            // `-t 4`, `-t4`, `--threads 4` or `--threads=4`.
+            let long = text.starts_with("--");
+            let inline = match text.find('=') {
+                Some(at) if long => Some((&text[..at], at + 1)),
+                _ if long => None,
+                _ => (text.chars().count() > 2).then(|| {
+                    let at = text.char_indices().nth(2).map_or(text.len(), |(i, _)| i);
+                    (&text[..at], at)
+                }),
+            };
+            let option = inline.map_or(text, |(option, _)| option);
+            let nth = OPTIONS
+                .iter()
+                .position(|o| o.0 == option || o.1 == option)
+                .ok_or_else(|| {
+                    let what = format!("simoop has no option `{option}`");
+                    CommandError::new(word.span.clone(), what, ACCEPTED)
+                })?;
+            let (value, span) = match inline {
+                Some((_, at)) => (&text[at..], word.source(at..text.len())),
+                None => {
+                    let value = words.next().ok_or_else(|| {
+                        let what = format!("`{option}` has no value");
+                        CommandError::new(word.span.clone(), what, ACCEPTED)
+                    })?;
+                    (value.text.as_str(), value.span.clone())
+                }
+            };
+            let (_, _, least, greatest, _) = OPTIONS[nth];
+            let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+            let number = value.parse().ok().filter(|_| digits);
+            let number = number.filter(|n| (least..=greatest).contains(n));
+            values[nth] = number.ok_or_else(|| {
+                CommandError::new(
+                    span,
+                    format!("`{value}` is no value for `{option}`"),
+                    format!("a whole number from {least} to {greatest}"),
+                )
+            })?;
+        }
+        let whole = name.span.start..operands.last().unwrap_or(name).span.end;
+        if paths.is_empty() {
+            let what = "simoop needs a path to work in";
+            return Err(CommandError::new(whole, what, ACCEPTED));
+        }
+        let [t, m, mmap, c, d, r, w, i, f, n, io, read, write, ops] = values;
+        if paths.len() as u64 * n > MAX_FILES {
+            return Err(CommandError::new(
+                whole,
+                format!("simoop would have {} files", paths.len() as u64 * n),
+                format!("at most {MAX_FILES}: fewer paths, or a smaller -n"),
+            ));
+        }
+        Ok(Self {
+            threads: t,
+            working_set: m,
+            allocation: mmap,
+            cpu_threads: c,
+            du_threads: d,
+            runtime: r,
+            warm_up: w,
+            interval: i,
+            file_size: f,
+            files_of_path: n,
+            io_threads: io,
+            read,
+            write,
+            ops,
+            paths: paths.into(),
+        })
+    }
+
+    /// I/O threads of a worker's unit; 0: the worker does it all.
+    fn io_children(&self) -> u64 {
+        match self.ops {
+            1 => 0,
+            ops => self.io_threads.min(ops),
+        }
+    }
+
+    /// Threads at a time.
+    pub(crate) fn children(&self) -> u64 {
+        1 + self.cpu_threads + self.du_threads + self.threads * (1 + self.io_children())
+    }
+
+    /// Files that it makes: what workers write.
+    pub(crate) fn files(&self) -> u64 {
+        self.threads * self.io_children().max(1)
+    }
+
+    /// The directories that it finds, parents first.
+    pub(crate) fn existing_directories(&self) -> Vec<String> {
+        let of = |path: &String| {
+            let all = (0..self.files_of_path.div_ceil(DIRECTORY)).map(|n| directory(path, n));
+            std::iter::once(path.clone())
+                .chain(all)
+                .collect::<Vec<String>>()
+        };
+        self.paths.iter().flat_map(of).collect()
+    }
+
+    /// The files that it finds.
+    pub(crate) fn existing_files(&self) -> Vec<ExistingFile> {
+        let len = self.file_size * MB;
+        let all = 0..self.paths.len() as u64 * self.files_of_path;
+        all.map(|nth| ExistingFile {
+            path: self.file(nth),
+            len,
+        })
+        .collect()
+    }
+
+    /// The path of a file.
+    fn file(&self, nth: u64) -> String {
+        let (path, nth) = (nth / self.files_of_path, nth % self.files_of_path);
+        let directory = directory(&self.paths[path as usize], nth / DIRECTORY);
+        format!("{directory}/file{:04}", nth % DIRECTORY)
+    }
+
+    /// Runs all threads to the end of the run time.
+    ///
+    /// # Errors
+    /// The first error of a thread.
+    pub(crate) async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+        let stalls = host.usage()?.alloc_stalls;
+        let log = session.begin_log(Log::begin(host.now(), stalls));
+        let mut roles = vec![Role::Clock];
+        roles.extend((0..self.threads).map(Role::Worker));
+        roles.extend((0..self.cpu_threads).map(|_| Role::Cpu));
+        roles.extend((0..self.du_threads).map(|_| Role::Du));
+        let thread = |role| Command::SimoopThread(self.thread(role, log));
+        host.fork(roles.into_iter().map(thread).collect()).await?;
+        Ok(session.with_log(log, |log| log.report()))
+    }
+
+    fn thread(&self, role: Role, log: usize) -> Thread {
+        let of = self.clone();
+        Thread { role, of, log }
+    }
+}
+
+fn directory(path: &str, nth: u64) -> String {
+    format!("{path}/dir{nth:04}")
+}
+
+/// How many of a unit's reads and writes one of `children` I/O threads does.
+fn share(ops: u64, children: u64, nth: u64) -> u64 {
+    (ops + nth) / children
+}
+
+/// What a thread does after a step: the next one, or nothing more.
+type Step = HostResult<bool>;
+
+impl Thread {
+    /// Runs the thread to its end.
+    pub(crate) async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+        match self.role {
+            Role::Clock => self.clock(host, session).await?,
+            Role::Worker(nth) => self.worker(host, session, nth).await?,
+            Role::Io { worker, nth, ops } => {
+                let file = format!("{}.{nth}", self.own_file(worker));
+                let mut random = self.random(host, worker << 8 | nth);
+                self.reads_and_writes(host, session, ops, &file, &mut random)
+                    .await?;
+            }
+            Role::Cpu => self.burn(host, session).await,
+            Role::Du => while self.walk(host, session).await? {},
+        }
+        Ok(Report::default())
+    }
+
+    fn over(&self, session: &Session) -> bool {
+        session.with_log(self.log, |log| log.is_over())
+    }
+
+    fn random<H: Host>(&self, host: &H, nth: u64) -> Rng {
+        Rng::new(host.gettimeofday() ^ nth << 40)
+    }
+
+    fn own_file(&self, worker: u64) -> String {
+        let paths = &self.of.paths;
+        let path = &paths[(worker % paths.len() as u64) as usize];
+        format!("{path}/tmp.{worker:03}")
+    }
+
+    /// Sleeps from one report interval to the next.
+    async fn clock<H: Host>(&self, host: &H, session: &Session) -> HostResult<()> {
+        let mut at = host.now();
+        for (seconds, warm_up) in [(self.of.warm_up, true), (self.of.runtime, false)] {
+            let end = at + seconds * SECOND;
+            while at < end {
+                at = (at + self.of.interval * SECOND).min(end);
+                host.sleep(at.saturating_sub(host.now())).await;
+                let stalls = host.usage()?.alloc_stalls;
+                session.with_log(self.log, |log| log.report_interval(host.now(), stalls));
+            }
+            if warm_up && seconds > 0 {
+                let stalls = host.usage()?.alloc_stalls;
+                session.with_log(self.log, |log| log.restart(host.now(), stalls));
+            }
+        }
+        session.with_log(self.log, Log::end);
+        Ok(())
+    }
+
+    async fn worker<H: Host>(&self, host: &H, session: &Session, nth: u64) -> HostResult<()> {
+        let mut random = self.random(host, nth << 8);
+        let file = self.own_file(nth);
+        let bytes = self.of.working_set * MB;
+        let own = match bytes {
+            0 => None,
+            _ => Some(host.map(Map::Anon, bytes, Advice::Normal).await?),
+        };
+        let mut go_on = match own {
+            Some(own) => self.touch(host, session, own, bytes, true).await?,
+            None => true,
+        };
+        while go_on {
+            go_on = self.unit(host, session, nth, &file, &mut random).await?;
+            if let Some(own) = own.filter(|_| go_on) {
+                go_on = self.touch(host, session, own, bytes, false).await?;
+            }
+            if go_on {
+                session.with_log(self.log, Log::note_unit);
+            }
+        }
+        match own {
+            Some(own) => host.unmap(own).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What of a unit of work is timed.
+    async fn unit<H: Host>(
+        &self,
+        host: &H,
+        session: &Session,
+        nth: u64,
+        file: &str,
+        random: &mut Rng,
+    ) -> Step {
+        let s = &self.of;
+        let children = s.io_children();
+        if children == 0 {
+            let done = self.reads_and_writes(host, session, s.ops, file, random);
+            if !done.await? {
+                return Ok(false);
+            }
+        } else {
+            let io = |child| {
+                let role = Role::Io {
+                    worker: nth,
+                    nth: child,
+                    ops: share(s.ops, children, child),
+                };
+                Command::SimoopThread(s.thread(role, self.log))
+            };
+            host.fork((0..children).map(io).collect()).await?;
+        }
+        self.allocate(host, session).await
+    }
+
+    /// So many reads and writes, in turn.
+    async fn reads_and_writes<H: Host>(
+        &self,
+        host: &H,
+        session: &Session,
+        ops: u64,
+        file: &str,
+        random: &mut Rng,
+    ) -> Step {
+        let s = &self.of;
+        let mut buf = host.buffer(s.read.min(s.file_size).max(s.write) * MB);
+        for _ in 0..ops {
+            if s.read > 0 {
+                let began = host.now();
+                let read = OpenFlags {
+                    read: true,
+                    ..OpenFlags::default()
+                };
+                let all = s.paths.len() as u64 * s.files_of_path;
+                let path = s.file(random.below(all));
+                let len = s.read.min(s.file_size) * MB;
+                let at = random.below((s.file_size * MB - len) / PAGE + 1) * PAGE;
+                let fd = host.open(&path, read).await?;
+                if host.read_at(fd, &mut buf, at, len).await? != len {
+                    return Err(HostError::Io(path));
+                }
+                host.close(fd).await?;
+                self.note(host, session, Kind::Read, began);
+                if self.over(session) {
+                    return Ok(false);
+                }
+            }
+            if s.write > 0 {
+                let began = host.now();
+                let fd = host.open(file, OpenFlags::EMPTY_FILE).await?;
+                let len = s.write * MB;
+                let mut left = len;
+                while left > 0 {
+                    left -= host.write(fd, &buf, left).await?;
+                }
+                host.close(fd).await?;
+                self.note(host, session, Kind::Write, began);
+                if self.over(session) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    async fn allocate<H: Host>(&self, host: &H, session: &Session) -> Step {
+        let bytes = self.of.allocation * MB;
+        if bytes == 0 {
+            return Ok(true);
+        }
+        let began = host.now();
+        let map = host.map(Map::Anon, bytes, Advice::Normal).await?;
+        let go_on = self.touch(host, session, map, bytes, true).await?;
+        if go_on {
+            self.note(host, session, Kind::Allocation, began);
+        }
+        host.unmap(map).await?;
+        Ok(go_on)
+    }
+
+    /// Stores to, or loads from, every page of a mapping.
+    async fn touch<H: Host>(
+        &self,
+        host: &H,
+        session: &Session,
+        map: MapId,
+        bytes: u64,
+        store: bool,
+    ) -> Step {
+        let word = Word {
+            expect: None,
+            store: store.then_some(1),
+        };
+        let pages = bytes / PAGE;
+        let mut at = 0;
+        while at < pages {
+            let n = CHUNK.min(pages - at);
+            host.touch(map, at, n, word).await?;
+            if self.over(session) {
+                return Ok(false);
+            }
+            at += n;
+        }
+        Ok(true)
+    }
+
+    fn note<H: Host>(&self, host: &H, session: &Session, kind: Kind, began: u64) {
+        // A thread that was moved may find another CPU's clock behind its own, by a quantum at most.
+        let us = host.now().saturating_sub(began) / 1000;
+        session.with_log(self.log, |log| log.note(kind, us));
+    }
+
+    async fn burn<H: Host>(&self, host: &H, session: &Session) {
+        loop {
+            let mut left = TURN_NS;
+            while left > 0 {
+                let n = left.min(SECOND / 20);
+                host.compute(n).await;
+                left -= n;
+                if self.over(session) {
+                    return;
+                }
+            }
+            host.sleep(PAUSE_NS).await;
+        }
+    }
+
+    /// One walk over all paths: every directory is read, every name looked at.
+    async fn walk<H: Host>(&self, host: &H, session: &Session) -> Step {
+        let mut directories: Vec<String> = self.of.paths.iter().rev().cloned().collect();
+        while let Some(directory) = directories.pop() {
+            for name in host.read_dir(&directory).await? {
+                let path = format!("{directory}/{name}");
+                if host.stat(&path).await?.directory {
+                    directories.push(path);
+                }
+                host.compute(NAME_NS).await;
+                if self.over(session) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(!self.over(session))
+    }
+}
+
+#[cfg(test)]
+mod tests;
