@@ -26,12 +26,18 @@ pub(super) struct Names {
 
 /// Directory and name of a plain path.
 fn split(path: &str) -> (&str, &str) {
-    path.rsplit_once('/').unwrap_or(("", path))
+    // From behind, byte by byte: names are short.
+    match path.bytes().rposition(|b| b == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => ("", path),
+    }
 }
 
 /// The spelling of a path: no slash at the end, one between names.
 pub(super) fn plain(path: &str) -> Cow<'_, str> {
-    if path.split('/').all(|n| !n.is_empty()) {
+    let mut before = b'/';
+    let doubled = |b: u8| std::mem::replace(&mut before, b) == b'/' && b == b'/';
+    if !path.bytes().any(doubled) && before != b'/' {
         return Cow::Borrowed(path);
     }
     let names: Vec<&str> = path.split('/').filter(|n| !n.is_empty()).collect();
