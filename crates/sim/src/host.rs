@@ -458,6 +458,24 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         }
     }
 
+    async fn rmdir(&self, path: &str) -> HostResult<()> {
+        self.mm.world.charge(Cost::Syscall, 2);
+        self.mm.world.work(self.mm.world.calls.unlink).await;
+        let path = &*plain(path);
+        let dir = match self.lookup(path).await {
+            Some(Named::Dir(dir)) if dir != 0 => dir,
+            _ => return Err(HostError::NotFound(path.into())),
+        };
+        if !self.names.names.borrow_mut().remove_dir(path) {
+            return Err(HostError::Exists(path.into()));
+        }
+        let inode = fs::inode_of_dir(self.mm, dir);
+        self.hold_inode(inode).await?;
+        let removed = fs::unlink(self.mm, inode).await;
+        self.mm.iput(inode);
+        removed.map_err(|e| Self::error(path, e))
+    }
+
     async fn stat(&self, path: &str) -> HostResult<Stat> {
         let w = &self.mm.world;
         w.charge(Cost::Syscall, 1);

@@ -18,6 +18,7 @@ use crate::shell::{self, AndList, Word};
 use crate::simoop;
 use crate::sleep;
 use crate::tiobench;
+use crate::tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -194,6 +195,8 @@ programs! {
     "dd" => Dd(dd::Dd),
     /// desktop: an interactive task that measures how long it takes to respond.
     "desktop" => Desktop(desktop::Desktop),
+    /// find: walks trees.
+    "find" => Find(tree::Find),
     /// fs_mark: creates files in several processes.
     "fs_mark" => FsMark(fs_mark::FsMark),
     /// mapped-file-stream: reads mapped files page by page, in several processes.
@@ -202,6 +205,8 @@ programs! {
     "mmap-strm" => MmapStrm(mmap_strm::MmapStrm),
     /// numactl: runs a program on the CPUs of a node.
     "numactl" => Numactl(bound::Bound),
+    /// rm -r: removes trees.
+    "rm" => Rm(tree::Rm),
     /// simoop: workers that read, write and allocate memory, and threads that burn CPU and walk trees.
     "simoop" => Simoop(simoop::Simoop),
     /// GNU sleep.

@@ -231,6 +231,11 @@ pub trait Host {
     fn sync_all(&self) -> impl Future<Output = HostResult<()>>;
     /// mkdir(2). Parents need not exist; an existing directory is [`HostError::Exists`].
     fn mkdir(&self, path: &str) -> impl Future<Output = HostResult<()>>;
+    /// rmdir(2). A directory that is not empty is [`HostError::Exists`].
+    fn rmdir(&self, path: &str) -> impl Future<Output = HostResult<()>> {
+        let _ = path;
+        async { Err(HostError::Unsupported("removing directories".to_owned())) }
+    }
     /// unlink(2).
     fn unlink(&self, path: &str) -> impl Future<Output = HostResult<()>>;
     /// stat(2).

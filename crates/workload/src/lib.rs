@@ -26,6 +26,7 @@ pub mod sleep;
 #[cfg(test)]
 mod testing;
 pub mod tiobench;
+mod tree;
 
 pub use command::{Command, CommandError, ExistingFile, Process, Report, Script, Step, parse};
 pub use host::{

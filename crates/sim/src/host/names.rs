@@ -81,6 +81,16 @@ impl Names {
         }
     }
 
+    /// Removes an empty directory; `false`: it is not.
+    pub fn remove_dir(&mut self, path: &str) -> bool {
+        if self.dirs.get(path).is_some_and(|d| !d.names.is_empty()) {
+            return false;
+        }
+        self.dirs.remove(path);
+        self.remove(path);
+        true
+    }
+
     /// The names in a directory, in order of spelling.
     pub fn names_in(&self, dir: &str) -> Vec<String> {
         let dir = self.dirs.get(dir);
