@@ -1,0 +1,253 @@
+//! Shrinkers and inode caches: what memory pressure frees, who waits for it, and that nothing is lost.
+
+mod common;
+
+use common::{ALL_FS, disk, machine, run, spec};
+use mm::Policy;
+use mm::policy::{InodeReclaim, ShrinkerCore};
+use mm::trace::{Event, InodeWait};
+use proptest::prelude::*;
+use sim::spec::{DiskKind, FsKind, RunSpec, Size};
+use sim::run::traced;
+use sim::{Control, Outcome, RunResult};
+
+/// Small files by several processes, on a machine whose memory their inodes do not fit.
+const CREATE: &str = "fs_mark -d a -d b -d c -d d -D 8 -N 64 -n 1500 -L 2 -S0 -s 4096 -w 4096 -k";
+
+fn creating(policy: Policy, command: &str) -> RunSpec {
+    let mut m = machine(40);
+    m.cpus = 4;
+    m.disk = disk(DiskKind::Disk);
+    m.disk.capacity = Size(16 << 30);
+    let mut s = spec(m, FsKind::Xfs, command);
+    s.policy = policy;
+    s.check_ns = 500_000_000;
+    s
+}
+
+fn non_blocking() -> Policy {
+    Policy {
+        inode_reclaim: InodeReclaim::NonBlocking,
+        ..Policy::linux_4_9()
+    }
+}
+
+fn completed(s: &RunSpec) -> RunResult {
+    let r = run(s);
+    assert_eq!(r.outcome, Outcome::Completed, "{}", s.policy.name);
+    r
+}
+
+/// Every core frees dentries, inodes and, late, their pages.
+#[test]
+fn objects_give_way_to_pages() {
+    for policy in [
+        Policy::linux_3_0(),
+        Policy::linux_3_1(),
+        Policy::linux_3_16(),
+        Policy::linux_4_9(),
+        Policy {
+            shrinker_core: ShrinkerCore::ByPriority,
+            ..Policy::linux_4_9()
+        },
+    ] {
+        let core = policy.shrinker_core;
+        let r = completed(&creating(policy, CREATE));
+        let get = |name: &str| r.counters[name];
+        assert!(get("slabs_scanned") > 0, "{core:?}");
+        assert!(get("inodes_freed") > 1000, "{core:?}: {}", get("inodes_freed"));
+        assert_eq!(get("xfs_inodes_reclaimed"), get("inodes_freed"), "{core:?}");
+        // What is left of 12,000 inodes and dentries is less than memory.
+        assert!(get("nr_slab_reclaimable") < 9000, "{core:?}");
+    }
+}
+
+/// Other filesystems' inodes go with their last use; pages of unused inodes go with them.
+#[test]
+fn inodes_of_every_filesystem_are_freed() {
+    for fs in ALL_FS {
+        let mut s = creating(Policy::linux_3_16(), CREATE);
+        s.filesystem = fs;
+        let r = completed(&s);
+        assert!(r.counters["inodes_freed"] > 500, "{fs:?}");
+        let steals = r.counters["pginodesteal"] + r.counters["kswapd_inodesteal"];
+        assert!(steals > 0, "{fs:?}");
+    }
+}
+
+/// *xfs-inode-reclaim*: before it kswapd waits for the I/O of inodes that it meets, after it never;
+/// direct reclaim waits less.
+#[test]
+fn kswapd_never_waits_with_the_patch() {
+    let waits = |policy: Policy| {
+        let s = creating(policy, CREATE);
+        let (r, recorded) = traced(&s, &Control::default());
+        assert_eq!(r.outcome, Outcome::Completed);
+        let of = |kswapd: bool| {
+            let all = recorded.events.iter();
+            all.filter(|(_, task, e)| {
+                matches!(e, Event::XfsInodeWait { .. })
+                    && recorded.kswapds.contains(task) == kswapd
+            })
+            .count() as u64
+        };
+        assert_eq!(recorded.rings_lost, 0);
+        assert_eq!(of(true), r.counters["kswapd_inode_wait"]);
+        assert_eq!(of(true) + of(false), r.counters["xfs_reclaim_wait"]);
+        let us: u64 = recorded
+            .events
+            .iter()
+            .filter_map(|(_, _, e)| match e {
+                Event::XfsInodeWait { usec_delayed, .. } => Some(*usec_delayed),
+                _ => None,
+            })
+            .sum();
+        (of(true), us)
+    };
+    let before = waits(Policy::linux_4_9());
+    let after = waits(non_blocking());
+    assert!(before.0 > 0 && before.1 > 1_000_000, "{before:?}");
+    assert_eq!(after.0, 0, "{before:?} {after:?}");
+    assert!(after.1 < before.1 / 2, "{before:?} {after:?}");
+}
+
+/// With more reclaimers than groups the excess queues for the first group before the patch; after it
+/// the shrinker says that it can't go on.
+#[test]
+fn with_all_groups_busy_nobody_queues_any_more() {
+    let group_waits = |policy: Policy| {
+        let mut s = creating(policy, CREATE);
+        s.params.xfs_ags = 1.0;
+        s.machine.nodes[0].zones[1].size = Size(20 << 20);
+        let (r, recorded) = traced(&s, &Control::default());
+        assert_eq!(r.outcome, Outcome::Completed);
+        let all = recorded.events.iter();
+        all.filter(|(_, _, e)| {
+            matches!(
+                e,
+                Event::XfsInodeWait {
+                    what: InodeWait::AgLock,
+                    ..
+                }
+            )
+        })
+        .count()
+    };
+    let (before, after) = (
+        group_waits(Policy::linux_4_9()),
+        group_waits(non_blocking()),
+    );
+    assert!(before > 0, "{before} {after}");
+    assert_eq!(after, 0, "{before} {after}");
+}
+
+/// Walking a tree that is larger than memory brings every inode in, removing it leaves none.
+#[test]
+fn trees_are_walked_and_removed() {
+    for fs in ALL_FS {
+        let line = format!("{CREATE}; find a b c d; rm -r a b c d");
+        let mut s = creating(Policy::linux_4_9(), &line);
+        s.filesystem = fs;
+        let r = completed(&s);
+        let metric = |name: &str| r.metrics[name].value;
+        assert_eq!(metric("names_walked"), metric("names_removed"), "{fs:?}");
+        assert!(metric("names_walked") > 12_000.0, "{fs:?}");
+    }
+}
+
+/// The background reclaimer frees what is clean although nobody needs memory; its period is a sixth
+/// of the log's interval.
+#[test]
+fn the_background_reclaimer_has_one_tunable() {
+    let left = |interval: f64| {
+        // Evicted inodes come from unlinking here; memory is plentiful.
+        let line = format!("{CREATE}; rm -r a b c d; sleep 20");
+        let mut s = creating(Policy::linux_4_9(), &line);
+        s.machine.nodes[0].zones[1].size = Size(512 << 20);
+        s.params.xfs_log_interval = interval;
+        let r = completed(&s);
+        r.counters["xfs_inodes_reclaimed"]
+    };
+    let (often, seldom) = (left(6e9), left(6e11));
+    assert!(often > 10_000, "{often} {seldom}");
+    assert!(seldom < often / 2, "{often} {seldom}");
+}
+
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let core = prop_oneof![
+        Just(ShrinkerCore::Global),
+        Just(ShrinkerCore::Batched),
+        Just(ShrinkerCore::PerNode),
+        Just(ShrinkerCore::ByPriority),
+    ];
+    let base = prop_oneof![
+        Just(Policy::linux_3_0()),
+        Just(Policy::linux_3_16()),
+        Just(Policy::linux_4_9()),
+    ];
+    (core, any::<bool>(), base).prop_map(|(shrinker_core, after, base)| Policy {
+        shrinker_core,
+        inode_reclaim: if after && shrinker_core != ShrinkerCore::Global {
+            InodeReclaim::NonBlocking
+        } else {
+            InodeReclaim::Blocking
+        },
+        ..base
+    })
+}
+
+/// Pieces of a workload that make, read, walk and remove files at the same time.
+fn any_workload() -> impl Strategy<Value = String> {
+    let piece = |i: u32| {
+        prop_oneof![
+            Just(format!(
+                "fs_mark -d p{i} -D 4 -N 16 -n 600 -L 1 -S0 -s 4096 -w 4096"
+            )),
+            Just(format!(
+                "fs_mark -d p{i} -D 4 -N 16 -n 600 -L 1 -S0 -s 4096 -w 4096 -k; find p{i}; rm -r p{i}"
+            )),
+            Just(format!(
+                "fs_mark -d p{i} -D 2 -N 8 -n 40 -L 2 -S1 -s 20000 -w 4096 -k"
+            )),
+            Just(format!(
+                "simoop -t 2 -m 1 -M 1 -n 200 -f 1 -r 2 -i 1 -D 1 --ops 1 t{i}"
+            )),
+        ]
+    };
+    (piece(0), piece(1), piece(2)).prop_map(|(a, b, c)| format!("{a} & {b} & {c} & wait"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 20, ..ProptestConfig::default() })]
+
+    /// Random interleavings: no inode is freed dirty, flushed twice at once, or lost. The engine asserts
+    /// the first two, the recount finds the third.
+    #[test]
+    fn inodes_are_never_lost(
+        policy in any_policy(),
+        workload in any_workload(),
+        mib in 26u64..48,
+        cpus in 1u32..5,
+        ags in 0u32..6,
+        fs in prop_oneof![3 => Just(FsKind::Xfs), 1 => Just(FsKind::Ext4), 1 => Just(FsKind::Btrfs)],
+        kind in prop_oneof![Just(DiskKind::Disk), Just(DiskKind::Ssd), Just(DiskKind::UsbFlash)],
+        seed in any::<u64>(),
+    ) {
+        let mut s = creating(policy, &workload);
+        s.machine.nodes[0].zones[1].size = Size((mib - 16) << 20);
+        s.machine.cpus = cpus;
+        s.machine.disk.kind = kind;
+        s.filesystem = fs;
+        s.params.xfs_ags = f64::from(ags);
+        s.params.xfs_log_interval = 2e9;
+        s.params.xfs_buffers = 64.0;
+        s.seed = seed;
+        s.check_ns = 100_000_000;
+        s.time_limit_ns = 600_000_000_000;
+        let r = run(&s);
+        prop_assert!(
+            matches!(r.outcome, Outcome::Completed | Outcome::TimeLimit | Outcome::Oom { .. }),
+            "{:?}", r.outcome
+        );
+    }
+}
