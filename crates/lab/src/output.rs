@@ -12,10 +12,13 @@ mod slowest;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 pub use folder::{OutputError, check_target, write, write_files};
 pub use json::to_json;
 pub(crate) use slowest::{sentence, slowest};
+pub(crate) use waits::waits;
+pub use waits::{CrowdOf, Waits};
 
 use crate::model::{Cell, Outcomes};
 use sim::RunResult;
@@ -53,7 +56,7 @@ pub trait Format {
 }
 
 /// The formats of every results folder.
-fn formats() -> [&'static dyn Format; 9] {
+fn formats() -> [&'static dyn Format; 11] {
     [
         &json::ResultsJson,
         &iterations::IterationsCsv,
@@ -61,6 +64,8 @@ fn formats() -> [&'static dyn Format; 9] {
         &series::SeriesCsv,
         &latency::AllocLatencyCsv,
         &slowest::AllocLatencyText,
+        &waits::WaitsJson,
+        &waits::WaitsText,
         &crate::rows::RowsCsv,
         &crate::rows::RowsJson,
         &crate::rows::TasksCsv,

@@ -224,6 +224,10 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
             .unwrap_or_default(),
         latency: Latency::merged(finished.iter().map(|r| &r.alloc_latency)),
         slowest: slow(results),
+        waits: {
+            let all = (0u32..).zip(results);
+            crate::output::waits(all.filter_map(|(i, r)| Some((i, r.as_ref()?))))
+        },
         figures,
         rows: row_values(cell, groups),
         time: class_times(results),

@@ -8,7 +8,7 @@ use crate::shrink::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::task::{PF_DYING, PF_KSWAPD, PF_MEMALLOC};
 use crate::trace::Event;
 use crate::vmstat::{VmEvent, ZoneStat};
-use crate::world::{Class, Cost, Waits, Word32, World};
+use crate::world::{Class, Cost, Waited, WaitedKind, Waits, Word32, World};
 use crate::zone::{Mark, ZoneType};
 
 impl<W: World> Mm<W> {
@@ -145,6 +145,8 @@ impl<W: World> Mm<W> {
             }
             self.wake_kswapd_for_reserves(nid);
             self.world.waits_for(Waits::Throttle);
+            self.world
+                .waits_on(Waited::on(WaitedKind::ReclaimThrottle, u64::from(nid)));
             if gfp.has(Gfp::FS) {
                 // kswapd gives up at some time, with the reserves as they are: look again.
                 let woken = self.world.wait(q, ticket, Some(crate::SECOND)).await;

@@ -7,7 +7,7 @@ use crate::bdi::BdiStat;
 use crate::policy::{DirtyCheck, DirtyExceeded, DirtyLimits, DirtyThrottle, Dirtyable};
 use crate::task::{PF_LESS_THROTTLE, PF_REALTIME};
 use crate::vmstat::ZoneStat;
-use crate::world::{Class, Cost, Waits, Word32, Word64, World};
+use crate::world::{Class, Cost, Waited, WaitedKind, Waits, Word32, Word64, World};
 
 /// The two limits, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -319,6 +319,8 @@ impl<W: World> Mm<W> {
                 }
             }
             self.world.waits_for(Waits::Throttle);
+            self.world
+                .waits_on(Waited::on(WaitedKind::DirtyLimit, u64::from(bdi)));
             self.world.sleep(pause).await;
             pause = (pause * 2).min(most);
         }

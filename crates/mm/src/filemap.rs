@@ -7,7 +7,7 @@ use crate::mapping::{AS_EIO, Mapping};
 use crate::pagecache::{Leaf, Tag, page_in};
 use crate::trace::{Event, TrackPath};
 use crate::vmstat::{VmEvent, ZoneStat};
-use crate::world::{Cost, ShortLock, Waits, Word32, World};
+use crate::world::{Cost, ShortLock, Waited, WaitedKind, Waits, Word32, World};
 use crate::{Mm, Pfn, queue};
 
 /// Pages in a row that lie in one zone, to be counted together.
@@ -325,6 +325,9 @@ impl<W: World> Mm<W> {
                 return;
             }
             self.world.waits_for(Waits::Device);
+            let page = self.page_object(pfn);
+            let what = Waited::on(WaitedKind::PageWriteback, page);
+            self.world.waits_on(what);
             self.world.wait(queue::page(pfn), ticket, None).await;
         }
     }
@@ -367,8 +370,18 @@ impl<W: World> Mm<W> {
     /// is there.
     fn waits_for_page(&self, pfn: Pfn) {
         let read = !self.frames.has(pfn, flag::UPTODATE);
-        self.world
-            .waits_for(if read { Waits::Device } else { Waits::Lock });
+        let (why, kind) = if read {
+            (Waits::Device, WaitedKind::DeviceRead)
+        } else {
+            (Waits::Lock, WaitedKind::PageLock)
+        };
+        self.world.waits_for(why);
+        self.world.waits_on(Waited::on(kind, self.page_object(pfn)));
+    }
+
+    /// A page as an object that tasks wait on.
+    fn page_object(&self, pfn: Pfn) -> u64 {
+        Waited::page(self.frames.mapping(pfn), self.frames.index(pfn))
     }
 
     /// The page at an index of a file, locked. Where tasks run at the same time this is the way to
@@ -418,6 +431,8 @@ impl<W: World> Mm<W> {
                 return;
             }
             self.world.waits_for(Waits::Lock);
+            let page = self.page_object(pfn);
+            self.world.waits_on(Waited::on(WaitedKind::PageLock, page));
             self.world.wait(q, ticket, None).await;
         }
     }

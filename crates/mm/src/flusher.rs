@@ -18,7 +18,9 @@ use crate::queue;
 use crate::shrink::DEF_PRIORITY;
 use crate::trace::Event;
 use crate::vmstat::{VmEvent, ZoneStat};
-use crate::world::{Cost, ShortLock, Waits, Word32, Word64, World, WritebackControl};
+use crate::world::{
+    Cost, ShortLock, Waited, WaitedKind, Waits, Word32, Word64, World, WritebackControl,
+};
 use crate::{Mm, Pfn};
 
 const NONE: u32 = u32::MAX;
@@ -445,7 +447,10 @@ impl<W: World> Mm<W> {
             ..WritebackControl::pages(quota)
         };
         m.state.fetch_and(!I_DIRTY_PAGES);
+        self.world.holds(WaitedKind::InodeSync, u64::from(mapping));
         self.world.writepages(self, mapping, &mut wbc).await;
+        self.world
+            .lets_go(WaitedKind::InodeSync, u64::from(mapping));
         s.lock.with(|| {
             m.state.fetch_and(!I_SYNC);
             if self.mapping_tagged(mapping, Tag::Dirty) {
@@ -662,6 +667,8 @@ impl<W: World> Mm<W> {
                 return;
             }
             self.world.waits_for(Waits::Lock);
+            self.world
+                .waits_on(Waited::on(WaitedKind::InodeSync, u64::from(inode)));
             self.world.wait(q, ticket, None).await;
         }
     }
@@ -730,7 +737,9 @@ impl<W: World> Mm<W> {
             return;
         }
         m.state.fetch_and(!(I_DIRTY_PAGES | I_DIRTY_META));
+        self.world.holds(WaitedKind::InodeSync, u64::from(inode));
         self.world.writepages(self, inode, wbc).await;
+        self.world.lets_go(WaitedKind::InodeSync, u64::from(inode));
         s.lock.with(|| {
             m.state.fetch_and(!I_SYNC);
             if self.mapping_tagged(inode, Tag::Dirty) {
@@ -798,7 +807,10 @@ impl<W: World> Mm<W> {
             ..WritebackControl::pages(i64::MAX)
         };
         m.state.fetch_and(!(I_DIRTY_PAGES | I_DIRTY_META));
+        self.world.holds(WaitedKind::InodeSync, u64::from(mapping));
         self.world.writepages(self, mapping, &mut wbc).await;
+        self.world
+            .lets_go(WaitedKind::InodeSync, u64::from(mapping));
         self.flusher_state(m.bdi()).lock.with(|| {
             m.state.fetch_and(!I_SYNC);
             if self.mapping_tagged(mapping, Tag::Dirty) {
@@ -837,6 +849,7 @@ impl<W: World> Mm<W> {
         while m.state.fetch_or(I_SYNC) & I_SYNC != 0 {
             self.wait_for_inode(mapping).await;
         }
+        self.world.holds(WaitedKind::InodeSync, u64::from(mapping));
         while let Some(index) = self.next_tagged(mapping, Tag::Writeback, 0) {
             if let Some(pfn) = self.find_page(mapping, index) {
                 self.wait_on_page_writeback(pfn).await;
@@ -852,6 +865,8 @@ impl<W: World> Mm<W> {
             .lock
             .with(|| self.list_del(mapping));
         m.state.set(0);
+        self.world
+            .lets_go(WaitedKind::InodeSync, u64::from(mapping));
         if self.mapping_tagged(mapping, Tag::Dirty) {
             self.mark_inode_dirty(m, mapping);
         }

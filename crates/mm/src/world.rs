@@ -217,6 +217,115 @@ pub enum Waits {
     Server,
 }
 
+/// Kinds of what a task waits on, for the world's view of who waits for whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum WaitedKind {
+    /// A page's lock; the object is [`Waited::page`].
+    PageLock,
+    /// The end of a page's writeback; the object is [`Waited::page`].
+    PageWriteback,
+    /// An inode that is being written (`I_SYNC`); the object is its number.
+    InodeSync,
+    /// A free request of a device's queue; the object is device * 2 + class.
+    Request,
+    /// Data from a device: the object is [`Waited::page`], or the device where no page waits for it.
+    DeviceRead,
+    /// A write that belongs to no page; the object is the device.
+    DeviceWrite,
+    /// Dirty pages below the limits; the object is the bdi.
+    DirtyLimit,
+    /// Reserves that kswapd has to free for direct reclaim; the object is the node.
+    ReclaimThrottle,
+    /// Congestion of a device; the object is the class.
+    Congestion,
+    /// The mutex of an xfs allocation group's inode reclaim; the object is the group.
+    AgLock,
+    /// An inode's own lock; the object is the inode.
+    InodeLock,
+    /// An xfs inode's flush lock; the object is the inode.
+    FlushLock,
+    /// A pinned xfs inode, which the log's next write frees; the object is the inode.
+    Pin,
+    /// A write of the log; the object is the device.
+    LogForce,
+    /// A write of an inode cluster; the object is its first block.
+    ClusterWrite,
+    /// The daemon that serves the filesystem; the object is 0.
+    Server,
+}
+
+impl WaitedKind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [Self; 16] = [
+        Self::PageLock,
+        Self::PageWriteback,
+        Self::InodeSync,
+        Self::Request,
+        Self::DeviceRead,
+        Self::DeviceWrite,
+        Self::DirtyLimit,
+        Self::ReclaimThrottle,
+        Self::Congestion,
+        Self::AgLock,
+        Self::InodeLock,
+        Self::FlushLock,
+        Self::Pin,
+        Self::LogForce,
+        Self::ClusterWrite,
+        Self::Server,
+    ];
+
+    /// The name that reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PageLock => "page lock",
+            Self::PageWriteback => "page writeback",
+            Self::InodeSync => "inode writeback",
+            Self::Request => "request",
+            Self::DeviceRead => "read",
+            Self::DeviceWrite => "write",
+            Self::DirtyLimit => "dirty limit",
+            Self::ReclaimThrottle => "reclaim throttle",
+            Self::Congestion => "congestion",
+            Self::AgLock => "AG lock",
+            Self::InodeLock => "inode lock",
+            Self::FlushLock => "flush lock",
+            Self::Pin => "pinned inode",
+            Self::LogForce => "log force",
+            Self::ClusterWrite => "cluster write",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// What a task waits on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waited {
+    /// Of what kind it is.
+    pub kind: WaitedKind,
+    /// Which one, as its kind says.
+    pub object: u64,
+    /// The task that has it, where the caller knows it and [`World::holds`] was not called.
+    pub holder: Option<TaskId>,
+}
+
+impl Waited {
+    /// One whose holder the caller does not know.
+    pub fn on(kind: WaitedKind, object: u64) -> Self {
+        Self {
+            kind,
+            object,
+            holder: None,
+        }
+    }
+
+    /// The object of a page: file, or region of an anonymous page, and place in it.
+    pub fn page(mapping: u32, index: u32) -> u64 {
+        u64::from(mapping) << 32 | u64::from(index)
+    }
+}
+
 /// Read/synchronous or asynchronous-write traffic of a block device (reference 04 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -423,6 +532,16 @@ pub trait World: Sized {
     /// right before it.
     #[inline(always)]
     fn waits_for(&self, _why: Waits) {}
+    /// What the calling task's next wait or sleep is on, if it waits. Called right before it, beside
+    /// [`World::waits_for`].
+    #[inline(always)]
+    fn waits_on(&self, _what: Waited) {}
+    /// The calling task has an object that others may wait on, and may sleep while it has it.
+    #[inline(always)]
+    fn holds(&self, _kind: WaitedKind, _object: u64) {}
+    /// Nobody has the object any more.
+    #[inline(always)]
+    fn lets_go(&self, _kind: WaitedKind, _object: u64) {}
     /// No memory could be reclaimed: the run ends.
     fn out_of_memory(&self, report: String);
 }

@@ -123,6 +123,8 @@ impl Forks {
                 continue;
             };
             begin();
+            let (task, name) = (w.sched.task(), forked.command.name());
+            w.sched.waiting.set_name(task, name);
             w.sched.bind(forked.cpus).await;
             let result = forked.command.run(host, session).await;
             let family = forked.family;

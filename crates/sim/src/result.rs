@@ -2,6 +2,7 @@
 
 use crate::account::{ReclaimSums, TaskTime};
 use crate::slowest::SlowAlloc;
+use crate::waiting::WaitSums;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -107,6 +108,8 @@ pub struct RunResult {
     pub reclaim: ReclaimSums,
     /// Where the tasks' time went, one sum a class of tasks.
     pub tasks: Vec<TaskTime>,
+    /// What tasks waited on, and who stood behind whom.
+    pub waits: WaitSums,
     /// Bytes that the workload's programs read from files, wrote to files and touched in mappings,
     /// a page a touch: what they got done, whichever programs they are.
     pub moved: u64,

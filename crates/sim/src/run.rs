@@ -310,6 +310,7 @@ async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     let start = mm.world.now();
     mm.world.sched.restart_accounts();
     mm.world.reclaim.restart(start);
+    mm.world.sched.waiting.restart(start);
     progress.recorded.set(mm.world.events.borrow().len());
     *progress.baseline.borrow_mut() = mm.vmstat();
     progress.started.set(Some(start));
@@ -461,6 +462,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
         let id = mm.world.sched.spawn();
         mm.init_task(id, flags, node);
         mm.world.sched.set_class(id, class);
+        mm.world.sched.waiting.set_name(id, class.name());
         if class == TaskClass::Kswapd {
             mm.world.reclaim.is_kswapd(id);
         }
@@ -761,6 +763,7 @@ fn gather<const T: bool>(
         counters,
         reclaim: w.reclaim.sums(end),
         tasks,
+        waits: w.sched.waiting.sums(end),
         moved: w.moved.get(),
         series: sampler.finish(),
         alloc_latency: AllocLatency {

@@ -10,6 +10,8 @@ use mm::zone::Mark;
 
 /// Most samples kept; beyond, every second one is dropped and the interval doubles.
 const MOST: usize = 2000;
+/// The name of the columns that count waiting tasks, a kind of wait each.
+pub const WAITING: &str = "waiting";
 
 /// Gathers samples.
 pub struct Sampler {
@@ -204,6 +206,9 @@ impl Sampler {
         for &(name, unit, value) in gauges {
             put(name, unit, value);
         }
+        for (kind, tasks) in w.sched.waiting.now() {
+            row.push((WAITING, kind.to_owned(), "tasks", f64::from(tasks)));
+        }
         drop(devices);
         self.last = Some(now);
         self.series.t.push(time as f64 / 1e9);
@@ -243,7 +248,10 @@ impl Sampler {
     }
 
     /// The series.
-    pub fn finish(self) -> Series {
+    pub fn finish(mut self) -> Series {
+        // Kinds of waits that no sample met say nothing.
+        let met = |c: &Column| c.name != WAITING || c.values.iter().any(|v| *v > 0.0);
+        self.series.columns.retain(met);
         self.series
     }
 }

@@ -8,7 +8,8 @@
 
 use crate::account::{Spent, TaskClass, TaskTime};
 use crate::rng::Rng;
-use mm::world::Waits;
+use crate::waiting::Waiting;
+use mm::world::{Waited, Waits};
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -77,6 +78,8 @@ struct Task {
     generation: u32,
     woken: bool,
     waiting_on: Option<u32>,
+    /// Its wait is told to [`Sched::waiting`].
+    told: bool,
     /// Why it is blocked.
     why: Waits,
     /// In direct reclaim.
@@ -169,8 +172,11 @@ pub struct Sched {
     digest: Cell<u64>,
     stop: Cell<bool>,
     span: Cell<u64>,
-    /// Why the running task's next wait waits.
+    /// Why the running task's next wait waits, and on what.
     why: Cell<Waits>,
+    on: Cell<Option<Waited>>,
+    /// Who waits for whom.
+    pub waiting: Waiting,
 }
 
 impl Sched {
@@ -204,6 +210,8 @@ impl Sched {
             stop: Cell::new(false),
             span: Cell::new(0),
             why: Cell::new(Waits::Sleep),
+            on: Cell::new(None),
+            waiting: Waiting::default(),
         }
     }
 
@@ -279,6 +287,7 @@ impl Sched {
                 generation: 0,
                 woken: false,
                 waiting_on: None,
+                told: false,
                 why: Waits::Sleep,
                 in_reclaim: false,
                 accounted: now,
@@ -341,6 +350,12 @@ impl Sched {
     #[inline(always)]
     pub fn waits_for(&self, why: Waits) {
         self.why.set(why);
+    }
+
+    /// What the running task's next wait or sleep is on.
+    #[inline(always)]
+    pub fn waits_on(&self, what: Waited) {
+        self.on.set(Some(what));
     }
 
     /// The running task enters direct reclaim, or leaves it.
@@ -436,6 +451,9 @@ impl Sched {
             return;
         }
         task.generation = task.generation.wrapping_add(1);
+        if std::mem::take(&mut task.told) {
+            self.waiting.end(id, now);
+        }
         task.waiting_on = None;
         task.account(now, task.why.into());
         let allowed = task.allowed;
@@ -716,6 +734,10 @@ impl Sched {
 
     fn block(&self, on: Option<u32>, timer: Option<u64>, why: Waits) {
         let id = self.task();
+        let what = self.on.take();
+        if let Some(what) = what {
+            self.waiting.begin(id, what, self.now());
+        }
         let generation = {
             let mut tasks = self.tasks.borrow_mut();
             let t = &mut tasks[id as usize];
@@ -723,6 +745,7 @@ impl Sched {
             t.state = State::Blocked;
             t.woken = false;
             t.why = why;
+            t.told = what.is_some();
             t.waiting_on = on;
             t.generation
         };
@@ -850,6 +873,7 @@ impl Future for Wait<'_> {
         let q = &s.queues[self.queue as usize];
         let why = s.why.take();
         if q.wakes.get() != self.ticket {
+            s.on.set(None);
             return Poll::Ready(true);
         }
         q.waiters.borrow_mut().push_back(me);

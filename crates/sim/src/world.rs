@@ -13,8 +13,8 @@ use mm::mmap::{ReadAround, Touched};
 use mm::trace::Event;
 use mm::vmstat::VmEvent;
 use mm::world::{
-    AllocPath, COSTS, Class, Cost, ShortLock, TaskId, WaitQueue, Waits, World, WritebackControl,
-    Writepage,
+    AllocPath, COSTS, Class, Cost, ShortLock, TaskId, WaitQueue, Waited, WaitedKind, Waits, World,
+    WritebackControl, Writepage,
 };
 use mm::{Mm, Pfn, queue};
 use std::cell::{Cell, RefCell};
@@ -65,6 +65,11 @@ impl Tag {
             Self::Swap { pfn } => 0xffff_fffe << 32 | u64::from(pfn),
             Self::Raw { queue } => 0xffff_ffff << 32 | u64::from(queue),
         }
+    }
+
+    /// Whether it is of a file's pages.
+    fn pages(self) -> bool {
+        matches!(self, Self::Pages { .. })
     }
 
     /// The tag of what follows the first `blocks` blocks.
@@ -381,7 +386,15 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                 Submit::WouldBlock => {
                     self.kick(dev);
                     self.waits_for(Waits::Device);
+                    let request = u64::from(dev) << 1 | class.index() as u64;
+                    self.waits_on(Waited::on(WaitedKind::Request, request));
+                    // A page's tag is what others name it by.
+                    let pages = Tag::unpack(bio.tag)
+                        .pages()
+                        .then_some((bio.tag, bio.blocks));
+                    self.sched.waiting.submits(task as TaskId, pages);
                     self.sched.wait(q, ticket, None).await;
+                    self.sched.waiting.submits(task as TaskId, None);
                     let d = &mut self.devices.borrow_mut()[dev as usize];
                     let limits = *d.queue.limits();
                     d.contexts[task].woken(self.sched.now(), &limits);
@@ -419,6 +432,12 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             self.submit(volume, Tag::Raw { queue }, write, true, at, n)
                 .await;
             self.waits_for(Waits::Device);
+            let kind = if write {
+                WaitedKind::DeviceWrite
+            } else {
+                WaitedKind::DeviceRead
+            };
+            self.waits_on(Waited::on(kind, u64::from(volume)));
             self.sched.wait(queue, ticket, None).await;
             at += u64::from(n);
         }
@@ -722,6 +741,21 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     #[inline(always)]
     fn waits_for(&self, why: Waits) {
         self.sched.waits_for(why);
+    }
+
+    #[inline(always)]
+    fn waits_on(&self, what: Waited) {
+        self.sched.waits_on(what);
+    }
+
+    fn holds(&self, kind: WaitedKind, object: u64) {
+        let (task, now) = (self.sched.task(), self.sched.now());
+        self.sched.waiting.holds(kind, object, Some(task), now);
+    }
+
+    fn lets_go(&self, kind: WaitedKind, object: u64) {
+        let now = self.sched.now();
+        self.sched.waiting.holds(kind, object, None, now);
     }
 
     fn out_of_memory(&self, report: String) {

@@ -176,6 +176,7 @@ fn cell(case: &Case, side: usize, seconds: Vec<f64>, noise: &mut Noise) -> Cell 
         series: series(seconds[0], limited, slow, noise),
         latency: latency(limited, slow),
         slowest: Vec::new(),
+        waits: Default::default(),
         rows: rows(&seconds, case, limited),
         time: time(seconds[0], limited),
         figures: figures(seconds, case.written[side], limited, noise),
@@ -342,6 +343,7 @@ fn latency(limited: bool, slow: bool) -> Vec<Latency> {
             ),
         ],
         slowest: Vec::new(),
+        waits: Default::default(),
     };
     Latency::merged([&iteration])
 }

@@ -19,6 +19,7 @@ mod number;
 mod payload;
 mod summary;
 
+pub use crate::output::{CrowdOf, Waits};
 pub use latency::Latency;
 pub use summary::{Better, Center, Comparison, SummaryRow, SummaryTable, Verdict};
 
@@ -66,6 +67,8 @@ pub struct Cell {
     pub latency: Vec<Latency>,
     /// The slowest allocations, slowest first.
     pub slowest: Vec<Slow>,
+    /// What tasks waited on, over all iterations.
+    pub waits: Waits,
     /// Counters and the workload's own metrics. What the engine does not produce is absent.
     pub figures: Vec<Figure>,
     /// The rows of mm reports, block by block; cells of equal axes have the same ones.

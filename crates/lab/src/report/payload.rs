@@ -33,6 +33,7 @@ struct CellData<'a> {
     columns: Vec<ColumnData<'a>>,
     latency: Vec<LatencyData<'a>>,
     slowest: &'a [super::Slow],
+    waits: WaitsData<'a>,
     figures: Vec<FigureData<'a>>,
     rows: Vec<RowData<'a>>,
     time: Vec<TimeData<'a>>,
@@ -65,6 +66,26 @@ struct LatencyData<'a> {
     p999: u64,
     max: u64,
     buckets: &'a [(u64, u64)],
+}
+
+#[derive(Serialize)]
+struct WaitsData<'a> {
+    /// Kind, waits, nanoseconds of all of them, most tasks at a time.
+    kinds: Vec<(&'a str, u64, u64, u32)>,
+    crowds: Vec<CrowdData<'a>>,
+}
+
+#[derive(Serialize)]
+struct CrowdData<'a> {
+    object: &'a str,
+    iteration: u32,
+    since: u64,
+    lasted: u64,
+    most: u32,
+    most_at: u64,
+    lost: u64,
+    /// Task, what it waits on, since when, and how many stand between it and the object.
+    members: Vec<(String, String, u64, u32)>,
 }
 
 #[derive(Serialize)]
@@ -149,6 +170,7 @@ fn cell(cell: &Cell) -> CellData<'_> {
         columns: cell.series.columns.iter().map(column).collect(),
         latency: cell.latency.iter().map(latency).collect(),
         slowest: &cell.slowest,
+        waits: waits(&cell.waits),
         figures: cell.figures.iter().map(figure).collect(),
         rows: cell.rows.iter().map(|r| row(r, cell.baseline)).collect(),
         time: cell.time.iter().map(time).collect(),
@@ -158,6 +180,33 @@ fn cell(cell: &Cell) -> CellData<'_> {
                 .map(|r| (r.instantiated_by, r.path, r.event, r.count))
                 .collect()
         }),
+    }
+}
+
+fn crowd(of: &super::CrowdOf) -> CrowdData<'_> {
+    let c = &of.crowd;
+    let member = |m: &'_ sim::waiting::Member| -> (String, String, u64, u32) {
+        (m.task.clone(), m.waits_on.clone(), m.since_ns, m.behind)
+    };
+    CrowdData {
+        object: &c.object,
+        iteration: of.iteration,
+        since: c.since_ns,
+        lasted: c.lasted_ns,
+        most: c.most,
+        most_at: c.most_at_ns,
+        lost: c.task_ns,
+        members: c.members.iter().map(member).collect(),
+    }
+}
+
+fn waits(w: &super::Waits) -> WaitsData<'_> {
+    let kinds = w.kinds.iter();
+    WaitsData {
+        kinds: kinds
+            .map(|k| (k.kind, k.count, k.total_ns, k.most))
+            .collect(),
+        crowds: w.crowds.iter().map(crowd).collect(),
     }
 }
 

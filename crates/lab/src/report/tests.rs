@@ -1,5 +1,6 @@
 use super::*;
 use sim::result::{Column, TrackerRow};
+use sim::waiting::{Crowd, KindSum, Member};
 
 const HOSTILE: &str = "</script><script>alert('x')</script><!-- & \" \u{2028}{{data}}";
 
@@ -47,6 +48,31 @@ fn cell(filesystem: &str, policy: &str, baseline: bool) -> Cell {
                 (7, "disk completes 4 kB".into()),
             ],
         }],
+        waits: Waits {
+            kinds: vec![KindSum {
+                kind: "page lock",
+                count: 2,
+                total_ns: 500,
+                most: 2,
+            }],
+            crowds: vec![CrowdOf {
+                iteration: 0,
+                crowd: Crowd {
+                    object: "lock of page 3 of file 1".into(),
+                    since_ns: 10,
+                    lasted_ns: 300,
+                    most: 2,
+                    most_at_ns: 40,
+                    task_ns: 500,
+                    members: vec![Member {
+                        task: "dd 7".into(),
+                        waits_on: "lock of page 3 of file 1".into(),
+                        since_ns: 10,
+                        behind: 0,
+                    }],
+                },
+            }],
+        },
         rows: vec![RowValue {
             block: "MMTests Statistics: vmstat".into(),
             label: "Swap Outs".into(),
@@ -202,6 +228,8 @@ fn hostile_text_stays_text() {
         c.latency[0].path = hostile();
         c.slowest[0].what = hostile();
         c.slowest[0].timeline[0].1 = hostile();
+        c.waits.crowds[0].crowd.object = hostile();
+        c.waits.crowds[0].crowd.members[0].task = hostile();
         c.rows[0].label = hostile();
         c.rows[0].formula = hostile();
         c.time[0].class = hostile();

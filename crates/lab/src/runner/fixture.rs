@@ -120,6 +120,7 @@ pub fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
             },
             ..TaskTime::default()
         }],
+        waits: Default::default(),
         moved: 4096 * small,
         series: Series {
             t: vec![0.0, 0.5],

@@ -116,8 +116,9 @@ class Row {
 
 /** What a chart draws: values over xs; one number stands for a value that never changes. */
 class Line {
-  constructor(name, style, xs, ys, { step = false, tag = null } = {}) {
-    Object.assign(this, { name, style, xs, ys, step, tag });
+  /** In a stack `ys` are sums, `own` what the line adds to the one below it, and `base` that line. */
+  constructor(name, style, xs, ys, { step = false, tag = null, own = null, base = null } = {}) {
+    Object.assign(this, { name, style, xs, ys, step, tag, own, base });
     this.constant = !Array.isArray(ys);
   }
 
@@ -140,22 +141,34 @@ class Line {
     return [this.index(x.lo), Math.min(this.xs.length - 1, this.index(x.hi) + 1)];
   }
 
-  /** The value under the cursor; null beyond the line's ends. */
+  /** The height under the cursor; null beyond the line's ends. */
   under(x) {
+    const i = this.indexUnder(x);
+    return i === null ? null : this.y(i);
+  }
+
+  /** The value that is told there. */
+  told(x) {
+    const i = this.indexUnder(x);
+    return i === null ? null : this.own ? this.own[i] : this.y(i);
+  }
+
+  indexUnder(x) {
     const { xs } = this;
     if (!xs.length || x < xs[0]) return null;
     let i = this.index(x);
     if (!this.step && i + 1 < xs.length && xs[i + 1] - x < x - xs[i]) i++;
     const step = xs.length > 1 ? xs[xs.length - 1] - xs[xs.length - 2] : Infinity;
-    return i === xs.length - 1 && x > xs[i] + step ? null : this.y(i);
+    return i === xs.length - 1 && x > xs[i] + step ? null : i;
   }
 
   /** Mean of what is shown. */
   mean(x) {
     if (this.constant) return this.ys;
+    const ys = this.own || this.ys;
     let sum = 0, n = 0;
     for (let [i, to] = this.span(x); i <= to; i++) {
-      if (this.ys[i] !== null) { sum += this.ys[i]; n++; }
+      if (ys[i] !== null) { sum += ys[i]; n++; }
     }
     return n ? sum / n : null;
   }
@@ -340,8 +353,9 @@ class Chart {
     for (const points of parts) {
       const d = pathOf(points.length > 1 ? points : [points[0], [points[0][0] + 1, points[0][1]]]);
       if (line.style.area) {
-        const close = `L${points[points.length - 1][0].toFixed(1)} ${this.bottom}L${points[0][0].toFixed(1)} ${this.bottom}Z`;
-        into.append(draw("path", { class: "area", d: d + close, fill: color }));
+        const below = line.base ? tracePoints(line.base, px, py, from, to, width)[0] : null;
+        const close = below ? "L" + pathOf(below.reverse()).slice(1) + "Z" : `L${points[points.length - 1][0].toFixed(1)} ${this.bottom}L${points[0][0].toFixed(1)} ${this.bottom}Z`;
+        into.append(draw("path", { class: line.own ? "area stack" : "area", d: d + close, fill: color }));
       }
       const path = draw("path", { class: "data", d, stroke: color, "stroke-width": line.style.level ? 1.2 : 1.4, "data-name": line.name });
       if (line.style.dash) path.setAttribute("stroke-dasharray", line.style.dash);
@@ -409,7 +423,7 @@ class Chart {
         dot.setAttribute("cy", this.py(v).toFixed(1));
       }
       say(this.values[i], shown
-        ? (v === null ? "–" : this.row.format(v))
+        ? (v === null ? "–" : this.row.format(line.told(x)))
         : (line.tag ?? (line.xs.length ? this.row.format(line.mean(this.x)) : "–")));
     });
   }

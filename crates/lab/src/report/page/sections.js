@@ -33,6 +33,36 @@ const FAMILIES = [
   { id: "queue", title: "Device queue", takes: (c) => /queue|in_?flight/.test(c.name), by: "scope" },
 ];
 
+// The columns that count waiting tasks, a kind of wait each.
+const WAITING = "waiting";
+
+/** Waiting tasks by kind on top of each other, and who stood behind whom. */
+function waitsSection(into, cells, x, columns) {
+  if (!columns.size && !cells.some((c) => c.waits.kinds.length)) return;
+  const box = familyBox(into, {
+    id: "waits", title: "Who waits for whom",
+    hint: "Tasks that wait, by what they wait on, at each sample of the first iteration. Below: all waits of all iterations; and the crowds that stood behind one object, directly or through others, without a break, ranked by the time that they cost all of them. Each opens to its members at the moment when they were most; the last one is who had the object.",
+  });
+  columnHeads(box, cells);
+  const kinds = [...new Set([...columns].map((c) => c.scope))];
+  if (kinds.length) {
+    chartRow(box, x, new Row({ unit: "tasks" }), cells, { title: "Waiting", small: "tasks", label: "Waiting tasks", height: 150 }, (cell) => {
+      const lines = [];
+      let base = null;
+      for (const c of cell.columns.filter((c) => columns.has(c))) {
+        const own = Array.isArray(c.v) ? c.v : cell.t.map(() => c.v);
+        const i = kinds.indexOf(c.scope);
+        const style = { color: COLORS[i % COLORS.length], marker: MARKERS[i % MARKERS.length], area: true };
+        const line = new Line(c.scope, style, cell.t, own.map((v, at) => v + (base ? base.ys[at] : 0)), { own, base });
+        lines.push(line);
+        base = line;
+      }
+      return lines;
+    });
+  }
+  box.append(waitsTable(cells), crowdList(cells));
+}
+
 /** A row of charts, one a policy, under one scale. */
 function chartRow(into, x, row, cells, { title, small, label, height, tag }, linesOf) {
   const charts = columnsOf(cells);
@@ -115,6 +145,7 @@ function seriesSections(into, cells, x) {
     for (const c of taken) left.delete(c);
     return taken;
   };
+  waitsSection(into, cells, x, take((c) => c.name === WAITING));
   for (const family of FAMILIES) {
     const taken = take(family.takes);
     const box = familyBox(into, family);
