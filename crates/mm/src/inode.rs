@@ -12,7 +12,7 @@ use crate::alloc::Gfp;
 use crate::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC};
 use crate::slab::{Cache, Object};
 use crate::vmstat::VmEvent;
-use crate::world::{Cost, ShortLock, WaitQueue, Waits, Word32, Word64, World};
+use crate::world::{Cost, ShortLock, WaitQueue, WaitedKind, Word32, Word64, World};
 use crate::xfs::{Ag, Log};
 use crate::{Mm, Pfn, queue};
 
@@ -527,7 +527,7 @@ impl<W: World> Mm<W> {
             if row.has(CACHED) {
                 if row.has(CLAIMED) {
                     // A reclaimer is at it: it will be gone, or left.
-                    self.world.waits_for(Waits::Lock);
+                    self.inode_wait(WaitedKind::InodeLock, ino, None);
                     self.world.sleep(self.tick()).await;
                     continue;
                 }
@@ -540,7 +540,7 @@ impl<W: World> Mm<W> {
             let q = self.inode_queue(ino);
             let ticket = self.world.ticket(q);
             if row.set(LOADING) {
-                self.world.waits_for(Waits::Lock);
+                self.inode_wait(WaitedKind::InodeLock, ino, None);
                 self.world.wait(q, ticket, None).await;
                 continue;
             }

@@ -4,7 +4,7 @@
 //! the engine, and a world with `TRACE = false` compiles it away.
 
 use crate::Pfn;
-use crate::world::TaskId;
+use crate::world::{TaskId, WaitedKind};
 
 /// Which list kinds an isolation took from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,37 +73,6 @@ impl TrackPath {
             Self::Daemon => "daemon",
             Self::Reclaim => "reclaim",
             Self::Boot => "boot",
-        }
-    }
-}
-
-/// What a reclaimer waits for at an inode cache (reference 05 §§5-6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum InodeWait {
-    /// An allocation group that somebody else walks.
-    AgLock,
-    /// An inode's lock.
-    InodeLock,
-    /// The I/O of an inode that is being flushed.
-    FlushLock,
-    /// A change that is not in the log yet.
-    Pin,
-    /// A cluster's buffer that is under I/O.
-    Buffer,
-    /// The write of the inode's cluster that it has started itself.
-    Write,
-}
-
-impl InodeWait {
-    /// The name reports use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AgLock => "ag-lock",
-            Self::InodeLock => "inode-lock",
-            Self::FlushLock => "flush-lock",
-            Self::Pin => "pin",
-            Self::Buffer => "buffer",
-            Self::Write => "write",
         }
     }
 }
@@ -203,7 +172,7 @@ pub enum Event {
     },
     /// A reclaimer has waited at an inode cache. `object`: the inode, or the group.
     XfsInodeWait {
-        what: InodeWait,
+        what: WaitedKind,
         object: u32,
         usec_delayed: u64,
     },

@@ -249,7 +249,9 @@ pub enum WaitedKind {
     Pin,
     /// A write of the log; the object is the device.
     LogForce,
-    /// A write of an inode cluster; the object is its first block.
+    /// The buffer of an inode cluster, which is under I/O; the object is the inode.
+    ClusterBuffer,
+    /// A write of an inode cluster that the waiting task has begun; the object is the inode.
     ClusterWrite,
     /// The daemon that serves the filesystem; the object is 0.
     Server,
@@ -257,7 +259,7 @@ pub enum WaitedKind {
 
 impl WaitedKind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::PageLock,
         Self::PageWriteback,
         Self::InodeSync,
@@ -272,6 +274,7 @@ impl WaitedKind {
         Self::FlushLock,
         Self::Pin,
         Self::LogForce,
+        Self::ClusterBuffer,
         Self::ClusterWrite,
         Self::Server,
     ];
@@ -293,6 +296,7 @@ impl WaitedKind {
             Self::FlushLock => "flush lock",
             Self::Pin => "pinned inode",
             Self::LogForce => "log force",
+            Self::ClusterBuffer => "cluster buffer",
             Self::ClusterWrite => "cluster write",
             Self::Server => "server",
         }

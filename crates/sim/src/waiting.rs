@@ -35,6 +35,7 @@ fn held_by_tasks(kind: WaitedKind) -> bool {
         | WaitedKind::FlushLock
         | WaitedKind::Pin
         | WaitedKind::LogForce
+        | WaitedKind::ClusterBuffer
         | WaitedKind::ClusterWrite
         | WaitedKind::Server => true,
         WaitedKind::Request
@@ -368,7 +369,8 @@ fn name(kind: WaitedKind, object: u64) -> String {
         WaitedKind::FlushLock => format!("flush lock of inode {object}"),
         WaitedKind::Pin => format!("pin of inode {object}"),
         WaitedKind::LogForce => "log force".into(),
-        WaitedKind::ClusterWrite => format!("write of the inode cluster at {object}"),
+        WaitedKind::ClusterBuffer => format!("buffer of inode {object}'s cluster"),
+        WaitedKind::ClusterWrite => format!("write of inode {object}'s cluster"),
         WaitedKind::Server => "filesystem daemon".into(),
     }
 }

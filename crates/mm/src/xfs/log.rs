@@ -15,7 +15,7 @@ use crate::Mm;
 use crate::inode::List;
 use crate::inode::state::*;
 use crate::vmstat::VmEvent;
-use crate::world::{Cost, WaitQueue, Waits, Word32, Word64, World};
+use crate::world::{Cost, WaitQueue, WaitedKind, Word32, Word64, World};
 use crate::queue;
 
 /// The pusher stops after so many items that it can't push.
@@ -29,7 +29,7 @@ pub(crate) struct Log<W: World> {
     /// Batches of changes that were begun, and those that are on the device.
     begun: W::U64,
     done: W::U64,
-    /// Somebody writes the log.
+    /// The task that writes the log, plus 1.
     writing: W::U32,
     /// Changes that wait for the next write.
     waiting: W::U32,
@@ -115,8 +115,9 @@ impl<W: World> Mm<W> {
         let q = self.log_queue(sb);
         while log.done.get() < wanted {
             let ticket = self.world.ticket(q);
-            if log.writing.fetch_or(1) != 0 {
-                self.world.waits_for(Waits::Device);
+            if !log.writing.replace(0, self.world.task() + 1) {
+                let writer = log.writing.get().checked_sub(1);
+                self.inode_wait(WaitedKind::LogForce, sb, writer);
                 self.world.wait(q, ticket, None).await;
                 continue;
             }

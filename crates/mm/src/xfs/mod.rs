@@ -13,9 +13,8 @@ pub(crate) use log::Log;
 
 use crate::inode::state::*;
 use crate::sleep_lock::SleepLock;
-use crate::trace::InodeWait;
 use crate::vmstat::VmEvent;
-use crate::world::{WaitQueue, Waits, Word32, Word64, World};
+use crate::world::{TaskId, WaitQueue, Waited, WaitedKind, Waits, Word32, Word64, World};
 use crate::{Mm, queue};
 
 /// Inodes of a cluster: what is read and written at a time.
@@ -188,15 +187,17 @@ impl<W: World> Mm<W> {
         assert!(before > 0, "a tagged inode was counted");
     }
 
-    /// The calling task is about to wait for an inode, for a reclaimer's sake.
-    fn inode_wait(&self, what: InodeWait) {
-        let why = match what {
-            InodeWait::AgLock | InodeWait::InodeLock | InodeWait::FlushLock | InodeWait::Buffer => {
-                Waits::Lock
-            }
-            InodeWait::Pin | InodeWait::Write => Waits::Device,
-        };
-        self.world.waits_for(why);
+    /// The calling task is about to wait at an inode cache.
+    pub(crate) fn inode_wait(&self, kind: WaitedKind, object: u32, holder: Option<TaskId>) {
+        self.world.waits_for(match kind {
+            WaitedKind::Pin | WaitedKind::LogForce | WaitedKind::ClusterWrite => Waits::Device,
+            _ => Waits::Lock,
+        });
+        self.world.waits_on(Waited {
+            kind,
+            object: u64::from(object),
+            holder,
+        });
     }
 
     /// As [`Mm::check_inodes`], what XFS adds to a row.

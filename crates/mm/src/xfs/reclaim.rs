@@ -6,9 +6,9 @@ use crate::inode::state::*;
 use crate::policy::{InodeReclaim, ShrinkerCore};
 use crate::shrinker::Shrunk;
 use crate::task::PF_KSWAPD;
-use crate::trace::{Event, InodeWait};
+use crate::trace::Event;
 use crate::vmstat::VmEvent;
-use crate::world::{Cost, Word32, Word64, World};
+use crate::world::{Cost, WaitedKind, Word32, Word64, World};
 
 /// Inodes looked up at a time (`XFS_LOOKUP_BATCH`).
 const LOOKUP_BATCH: usize = 32;
@@ -96,14 +96,16 @@ impl<W: World> Mm<W> {
                 } else {
                     let begun = self.world.now();
                     let q = self.ag_queue(ag);
-                    let waits = |_| self.inode_wait(InodeWait::AgLock);
+                    let waits = |holder| self.inode_wait(WaitedKind::AgLock, ag, holder);
                     self.sleep_lock(&a.lock, q, waits).await;
-                    self.inode_waited(InodeWait::AgLock, ag, begun);
+                    self.inode_waited(WaitedKind::AgLock, ag, begun);
                     index = if after { a.cursor.get() } else { 0 };
                 }
+                self.world.holds(WaitedKind::AgLock, u64::from(ag));
                 let done = self.walk_group(ag, &mut index, flags, budget).await;
                 let keeps = (after || trylock) && !done;
                 a.cursor.set(if keeps { index } else { 0 });
+                self.world.lets_go(WaitedKind::AgLock, u64::from(ag));
                 self.sleep_unlock(&a.lock, self.ag_queue(ag));
             }
             if after && skipped > 0 && skipped == visited {
@@ -176,7 +178,7 @@ impl<W: World> Mm<W> {
                 if !waits {
                     return self.give_up(ino);
                 }
-                self.wait_for_flush(ino, InodeWait::FlushLock).await;
+                self.wait_for_flush(ino, WaitedKind::FlushLock).await;
             }
             if row.any(PINNED | LOGGING) {
                 if !waits {
@@ -184,9 +186,9 @@ impl<W: World> Mm<W> {
                     return self.give_up(ino);
                 }
                 let begun = self.world.now();
-                self.inode_wait(InodeWait::Pin);
+                self.inode_wait(WaitedKind::Pin, ino, None);
                 self.log_force(row.sb.get()).await;
-                self.inode_waited(InodeWait::Pin, ino, begun);
+                self.inode_waited(WaitedKind::Pin, ino, begun);
             }
             if !row.any(DIRTY | PINNED | LOGGING) {
                 return self.free_claimed(ino);
@@ -200,15 +202,15 @@ impl<W: World> Mm<W> {
                 // Pinned again, or its cluster is under I/O: somewhat later.
                 self.flush_done(ino);
                 self.unlock_inode(ino);
-                self.inode_wait(InodeWait::Buffer);
+                self.inode_wait(WaitedKind::ClusterBuffer, ino, None);
                 self.world.sleep(2 * self.tick()).await;
-                self.inode_waited(InodeWait::Buffer, ino, begun);
+                self.inode_waited(WaitedKind::ClusterBuffer, ino, begun);
                 continue;
             }
             self.stat.event(VmEvent::XfsInodeWrites, 1);
             self.flush_cluster(ino);
             self.world.write_inode(self, ino, true).await;
-            self.wait_for_flush(ino, InodeWait::Write).await;
+            self.wait_for_flush(ino, WaitedKind::ClusterWrite).await;
             if row.any(DIRTY | PINNED | LOGGING | ON_AIL) {
                 // The write failed.
                 self.flush_done(ino);
@@ -244,10 +246,10 @@ impl<W: World> Mm<W> {
             if !row.set(LOCKED) {
                 break;
             }
-            self.inode_wait(InodeWait::InodeLock);
+            self.inode_wait(WaitedKind::InodeLock, ino, None);
             self.world.wait(q, ticket, None).await;
         }
-        self.inode_waited(InodeWait::InodeLock, ino, begun);
+        self.inode_waited(WaitedKind::InodeLock, ino, begun);
     }
 
     pub(super) fn unlock_inode(&self, ino: u32) {
@@ -257,7 +259,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Waits until an inode's flush lock is free and takes it.
-    async fn wait_for_flush(&self, ino: u32, what: InodeWait) {
+    async fn wait_for_flush(&self, ino: u32, what: WaitedKind) {
         let (q, row) = (self.inode_queue(ino), self.inode(ino));
         let begun = self.world.now();
         loop {
@@ -265,7 +267,7 @@ impl<W: World> Mm<W> {
             if !row.set(FLUSHING) {
                 break;
             }
-            self.inode_wait(what);
+            self.inode_wait(what, ino, None);
             self.world.wait(q, ticket, None).await;
         }
         self.inode_waited(what, ino, begun);
@@ -283,7 +285,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Tells of a wait that has ended, if there was one.
-    fn inode_waited(&self, what: InodeWait, object: u32, begun: u64) {
+    fn inode_waited(&self, what: WaitedKind, object: u32, begun: u64) {
         let delayed = self.world.now() - begun;
         if delayed < 1000 {
             return; // the walk itself
