@@ -343,7 +343,6 @@ fn latency(limited: bool, slow: bool) -> Vec<Latency> {
             ),
         ],
         slowest: Vec::new(),
-        waits: Default::default(),
     };
     Latency::merged([&iteration])
 }
