@@ -5,6 +5,7 @@
 //! half as large. If it misses a goal there, its watermarks are widened until it does not: so the
 //! answer says at which memory price the goals hold, and why not below.
 
+pub mod adversary;
 pub mod gaps;
 pub mod goals;
 pub mod learn;

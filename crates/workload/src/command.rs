@@ -75,6 +75,8 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// Files that are there before the script starts, on the device and not cached.
     pub files: Vec<ExistingFile>,
+    /// The line that it was read from; empty for what no line made.
+    pub line: String,
     /// What the script's programs share; [`Session::new`] gives it to a run.
     pub shared: Vec<Shared>,
     /// What a reader of the results must know, one sentence each.
@@ -294,6 +296,7 @@ impl Script {
     /// `mapped-file-stream`); `None` if no program makes bursts.
     pub fn with_bursts(&self, factor: f64) -> Option<Self> {
         let mut script = self.clone();
+        script.line.clear();
         let mut any = false;
         for step in &mut script.steps {
             let (Step::Foreground(process) | Step::Background(process)) = step else {
@@ -387,6 +390,7 @@ pub fn parse(line: &str) -> Result<Script, CommandError> {
     }
     let mut script = Script {
         steps,
+        line: line.to_owned(),
         ..Script::default()
     };
     script.find_files();

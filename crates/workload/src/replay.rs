@@ -145,6 +145,7 @@ impl Replay {
             files,
             notes: self.notes(),
             shared: vec![Shared::Trace(Arc::new(self))],
+            line: String::new(),
         }
     }
 

@@ -304,13 +304,14 @@ pub fn sums(machine: &Machine) -> [u64; 3] {
 
 /// A value with its five leading binary digits: 3 % apart, so that a search does not look at what
 /// makes no difference.
-fn rounded(x: f64) -> u64 {
+pub(super) fn rounded(x: f64) -> u64 {
     let x = x.round().max(1.0) as u64;
     let shift = x.ilog2().saturating_sub(4);
     (x + ((1 << shift) >> 1)) >> shift << shift
 }
 
-fn mirrored(x: f64) -> f64 {
+/// A coordinate outside of 0..=1, mirrored into it.
+pub(super) fn mirrored(x: f64) -> f64 {
     let x = x.rem_euclid(2.0);
     if x > 1.0 { 2.0 - x } else { x }
 }
