@@ -15,7 +15,7 @@ mod tests;
 
 pub use folder::{OutputError, check_target, write, write_files};
 pub use json::to_json;
-pub(crate) use slowest::{sentence, slowest};
+pub(crate) use slowest::{sentence, slowest, time_parts};
 
 use crate::model::{Cell, Outcomes};
 use sim::RunResult;

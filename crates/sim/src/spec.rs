@@ -210,6 +210,14 @@ impl Default for Sysctl {
 }
 
 impl Sysctl {
+    /// Takes back what is said of the three watermarks, as writing `min_free_kbytes` does on a running
+    /// kernel (*tunable-watermarks*).
+    pub fn reset_wmarks(&mut self) {
+        self.wmark_min_kbytes = None;
+        self.wmark_low_kbytes = None;
+        self.wmark_high_kbytes = None;
+    }
+
     /// As the engine takes them.
     pub fn engine(&self) -> mm::Sysctl {
         mm::Sysctl {

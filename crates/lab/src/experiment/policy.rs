@@ -45,9 +45,7 @@ impl Named {
         let mut below = machine.sysctl.clone();
         let says = |key| over.table().is_some_and(|t| t.get(key).is_some());
         if says("min_free_kbytes") {
-            below.wmark_min_kbytes = None;
-            below.wmark_low_kbytes = None;
-            below.wmark_high_kbytes = None;
+            below.reset_wmarks();
         }
         if says("wmark_min_kbytes") {
             below.min_free_kbytes = None;

@@ -9,7 +9,7 @@ use super::search::minimize;
 use super::space::{mirrored, rounded};
 use super::trial::{Interrupted, Trials};
 use crate::diagnostic::Diagnostic;
-use crate::model::Cell;
+use crate::model::{Cell, Experiment};
 use crate::output::File;
 use crate::output::csv::Csv;
 use mm::auto::Watermarks;
@@ -305,7 +305,8 @@ pub fn search(
     }))
 }
 
-/// An experiment of one cell as a file that needs no other: the same runs again.
+/// A cell as an experiment file that needs no other. With the name and the seed of its experiment, from
+/// which seeds are derived, it is the same runs again.
 ///
 /// # Errors
 /// What TOML can't hold.
@@ -416,11 +417,15 @@ pub fn json(found: &Found, question: &Question) -> Value {
     })
 }
 
-/// The files of the results folder. `seed` is the experiment's.
+/// The files of the results folder of a search in an experiment.
 ///
 /// # Errors
 /// What TOML can't hold.
-pub fn files(found: &Found, question: &Question, seed: u64) -> Result<Vec<File>, toml::ser::Error> {
+pub fn files(
+    found: &Found,
+    question: &Question,
+    experiment: &Experiment,
+) -> Result<Vec<File>, toml::ser::Error> {
     let mut csv = Csv::default();
     csv.row([
         "size_kbytes",
@@ -442,7 +447,12 @@ pub fn files(found: &Found, question: &Question, seed: u64) -> Result<Vec<File>,
             c.worst_ns.to_string(),
         ]);
     }
-    let file = experiment_file(&found.cell, "adversary", question.runs, seed)?;
+    let file = experiment_file(
+        &found.cell,
+        &experiment.name,
+        question.runs,
+        experiment.seed,
+    )?;
     Ok(vec![
         File::new("adversary.toml", file),
         File::new("adversary.txt", text(found, question)),

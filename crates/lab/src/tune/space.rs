@@ -62,18 +62,11 @@ pub struct Setting {
 impl Setting {
     /// The machine with this setting.
     pub fn on(&self, machine: &Machine) -> Machine {
-        let own = machine.sysctl.clone();
-        // As on a running kernel, setting the minimum takes back what was said of the marks.
-        let own = match self.min_free_kbytes {
-            None => own,
-            Some(kbytes) => Sysctl {
-                min_free_kbytes: Some(kbytes),
-                wmark_min_kbytes: None,
-                wmark_low_kbytes: None,
-                wmark_high_kbytes: None,
-                ..own
-            },
-        };
+        let mut own = machine.sysctl.clone();
+        if let Some(kbytes) = self.min_free_kbytes {
+            own.reset_wmarks();
+            own.min_free_kbytes = Some(kbytes);
+        }
         let sysctl = Sysctl {
             watermark_scale_factor: self.watermark_scale_factor.or(own.watermark_scale_factor),
             wmark_low_kbytes: self.wmark_low_kbytes.or(own.wmark_low_kbytes),

@@ -148,7 +148,7 @@ fn adversary(
     let found = adversary::search(&trials, &question)
         .map_err(|e| failure(e.into()))?
         .map_err(|d| Failure::Input(d.into()))?;
-    let files = adversary::files(&found, &question, experiment.seed).map_err(|e| {
+    let files = adversary::files(&found, &question, experiment).map_err(|e| {
         let message = format!("the experiment can't be written: {e}");
         Failure::Input(Diagnostic::placeless(message, "").into())
     })?;
