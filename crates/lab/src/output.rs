@@ -16,7 +16,7 @@ mod waits;
 
 pub use folder::{OutputError, check_target, write, write_files};
 pub use json::to_json;
-pub(crate) use slowest::{sentence, slowest};
+pub(crate) use slowest::{sentence, slowest, time_parts};
 pub(crate) use waits::waits;
 pub use waits::{CrowdOf, Waits};
 

@@ -247,10 +247,6 @@ fn slow(results: &[Option<sim::RunResult>]) -> Vec<crate::report::Slow> {
     crate::output::slowest(runs)
         .into_iter()
         .map(|(iteration, s)| {
-            let parts = s.time.parts().into_iter().filter(|p| p.1 > 0);
-            let time: Vec<String> = parts
-                .map(|(name, ns)| format!("{name} {:.1}", ns as f64 / 1000.0))
-                .collect();
             let step = |t: &sim::slowest::Step| (t.at_ns, crate::output::sentence(t));
             crate::report::Slow {
                 ns: s.ns,
@@ -262,7 +258,7 @@ fn slow(results: &[Option<sim::RunResult>]) -> Vec<crate::report::Slow> {
                     s.start_ns as f64 / 1e9,
                     s.free[0],
                     s.free[1],
-                    time.join(", ")
+                    crate::output::time_parts(s)
                 ),
                 timeline: s.timeline.iter().map(step).collect(),
             }

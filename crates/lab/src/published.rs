@@ -96,11 +96,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether it counts: one without a tolerance is an input, or noise.
-    pub fn is_scored(&self) -> bool {
-        !matches!(self.tolerance, Tolerance::None)
-    }
-
     /// Whether another row differs in the policy alone.
     pub fn same_key(&self, other: &Self) -> bool {
         (

@@ -310,7 +310,8 @@ pub fn score(rows: &[Row], baseline: &str, outcomes: &[Outcomes]) -> Vec<Scored>
         .collect()
 }
 
-fn count(rows: &[Scored], wanted: impl Fn(&Scored) -> bool) -> Score {
+/// Scored cells of the rows that are wanted, and how many are within their tolerance.
+pub(crate) fn count(rows: &[Scored], wanted: impl Fn(&Scored) -> bool) -> Score {
     let mut s = Score::default();
     for r in rows
         .iter()
@@ -340,7 +341,8 @@ pub fn is_fitted(row: &Row) -> bool {
         .any(|p| p.fitted.contains(&name.as_str()))
 }
 
-fn directions(rows: &[Scored]) -> (usize, usize) {
+/// How many directions were published, and how many of them agree.
+pub(crate) fn directions(rows: &[Scored]) -> (usize, usize) {
     let checked = rows.iter().filter(|r| r.agrees.is_some()).count();
     (
         checked,

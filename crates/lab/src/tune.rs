@@ -5,6 +5,7 @@
 //! half as large. If it misses a goal there, its watermarks are widened until it does not: so the
 //! answer says at which memory price the goals hold, and why not below.
 
+pub mod adversary;
 pub mod gaps;
 pub mod goals;
 pub mod learn;
@@ -19,7 +20,7 @@ pub mod trial;
 use crate::model::Experiment;
 use crate::runner::Simulate;
 use goals::{Figures, Goal, Goals, mib, time};
-use margin::{Case, Margin, Refused, margins};
+use margin::{Borne, Margin, Refused, try_cases};
 use search::{best_for, front, search};
 use space::{Form, Knob, Setting, Space, kept_free};
 use trial::{Interrupted, TrialOptions, Trials};
@@ -212,6 +213,7 @@ fn climb(
     let whole = u64::from(question.seeds)
         + margin::cost_parameters().len() as u64 * if goals.throughput.is_some() { 8 } else { 4 };
     let mut rungs: Vec<Rung> = Vec::new();
+    let mut borne = Borne::default();
     let mut next = Some(first);
     while let Some(setting) = next {
         let kept_free = kept_free(&setting.on(machine));
@@ -219,15 +221,8 @@ fn climb(
             break;
         }
         trials.phase(&format!("trying {}", mib(kept_free)), whole);
-        let tried = margins(
-            trials,
-            &setting,
-            goals,
-            own.throughput,
-            question.seeds,
-            false,
-        )?;
-        let refused = tried.err();
+        borne = Borne::default();
+        let refused = try_cases(trials, &setting, question, own, &mut borne, false)?;
         let taken = refused.is_none();
         let fixed = space.knobs().is_empty();
         next = if fixed {
@@ -246,15 +241,9 @@ fn climb(
     }
     let last = rungs.last().ok_or(NoAnswer::Interrupted)?;
     let (setting, holds) = (last.setting.clone(), last.refused.is_none());
+    // What the last rung did not come to.
     trials.phase("margins", whole + 2);
-    let all = margins(
-        trials,
-        &setting,
-        goals,
-        own.throughput,
-        question.seeds,
-        true,
-    )?;
+    try_cases(trials, &setting, question, own, &mut borne, true)?;
     let modern = sysctl_d::modern(&setting, machine);
     let modern = if modern == setting {
         None
@@ -263,7 +252,7 @@ fn climb(
     };
     let chosen = Chosen {
         figures: trials.figures(&setting)?,
-        margins: all.unwrap_or_default(),
+        margins: borne.margins(),
         setting,
         holds,
         modern,
@@ -341,13 +330,6 @@ fn impossible(
         format!("one of these instead would be met: {}", ways.join(", "))
     };
     Ok(NoAnswer::Impossible { reason, nearest })
-}
-
-impl Case {
-    /// The cases that are reported by name even if nothing happens in them.
-    pub fn is_main(&self) -> bool {
-        !matches!(self, Self::Cost(..))
-    }
 }
 
 #[cfg(test)]

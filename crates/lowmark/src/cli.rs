@@ -297,6 +297,15 @@ pub struct Tune {
     /// Try the watermarks of a profile that `--learn` wrote, and search for no others
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
     pub profile: Option<PathBuf>,
+    /// Search the other way round: for the size, rate, interval and hold time of the workload's `burst`
+    /// command with which the policy does worst, by `direct-reclaim` (for each MiB of the bursts) or
+    /// `alloc-latency` [default: direct-reclaim]; `--budget` patterns, `--search-seeds` runs each
+    #[arg(
+        long, value_name = "WHAT", num_args = 0..=1, require_equals = true, value_parser = worst,
+        default_missing_value = "direct-reclaim", help_heading = "Adversary",
+        conflicts_with_all = ["alloc_latency", "direct_reclaim", "max_free", "throughput", "learn"]
+    )]
+    pub adversary: Option<lab::tune::adversary::Worst>,
     /// What may be changed
     #[arg(
         long, value_name = "A,B", value_delimiter = ',', value_parser = knob,
@@ -339,6 +348,14 @@ fn knob(text: &str) -> Result<lab::tune::space::Knob, String> {
     let found = all.iter().find(|(name, _)| *name == text);
     found
         .map(|(_, knob)| *knob)
+        .ok_or_else(|| format!("accepted: {}", all.map(|(name, _)| name).join(", ")))
+}
+
+fn worst(text: &str) -> Result<lab::tune::adversary::Worst, String> {
+    let all = lab::tune::adversary::Worst::NAMES;
+    let found = all.iter().find(|(name, _)| *name == text);
+    found
+        .map(|(_, worst)| *worst)
         .ok_or_else(|| format!("accepted: {}", all.map(|(name, _)| name).join(", ")))
 }
 

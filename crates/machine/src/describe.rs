@@ -283,6 +283,7 @@ fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
         wmark_low_kbytes: None,
         wmark_high_kbytes: None,
         watermark_scale_factor: formula.scale_factor.map(|n| small(n).clamp(1, 3000)),
+        watermark_boost_factor: None,
         lowmem_reserve_ratio: verify::reserve_ratios(captured).map(small),
         swappiness: small(s.swappiness).min(100),
     }

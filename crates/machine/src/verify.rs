@@ -237,6 +237,7 @@ pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::dirty::Limits {
         wmark_low_kbytes: None,
         wmark_high_kbytes: None,
         watermark_scale_factor: Some(s.watermark_scale_factor),
+        watermark_boost_factor: 0,
         lowmem_reserve_ratio: reserve_ratios(machine),
         swappiness: s.swappiness,
     };

@@ -36,6 +36,8 @@ impl Gfp {
     pub const REPEAT: Self = Self(128);
     /// Only the local node.
     pub const THISNODE: Self = Self(256);
+    /// For a cache of the kernel's that reclaim can free (`mobility = "grouped"`).
+    pub const RECLAIMABLE: Self = Self(512);
     const ZONE_SHIFT: u32 = 16;
 
     /// A request for zones up to `zone`.
@@ -47,8 +49,8 @@ impl Gfp {
     pub const USER: Self = Self(1 | 2 | 4 | 3 << Self::ZONE_SHIFT);
     /// Page cache pages that will be written.
     pub const USER_WRITE: Self = Self(1 | 2 | 4 | 64 | 3 << Self::ZONE_SHIFT);
-    /// Kernel data of filesystems: may wait, may not enter filesystems, up to Normal.
-    pub const NOFS: Self = Self(1 | 2 | 2 << Self::ZONE_SHIFT);
+    /// Filesystems' metadata: may wait, may not enter filesystems, up to Normal.
+    pub const NOFS: Self = Self(1 | 2 | 512 | 2 << Self::ZONE_SHIFT);
     /// Kernel data: may wait, up to Normal.
     pub const KERNEL: Self = Self(1 | 2 | 4 | 2 << Self::ZONE_SHIFT);
     /// From interrupts: may not wait, may dip into the reserves.
@@ -118,6 +120,7 @@ impl<W: World> Mm<W> {
         skipped: &mut Skipped,
     ) -> Option<Pfn> {
         let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        let list = self.list_of_request(gfp);
         for z in self.eligible(node, gfp) {
             if flags & ALLOC_FAIR != 0 {
                 if self.zones[z].node != node {
@@ -144,9 +147,9 @@ impl<W: World> Mm<W> {
                 continue;
             }
             let pfn = if order == 0 {
-                self.rmqueue_pcp(z)
+                self.rmqueue_pcp(z, list)
             } else {
-                self.rmqueue_order(z, order)
+                self.rmqueue_order(z, order, list)
             };
             if let Some(pfn) = pfn {
                 let page = self.frames.page(pfn);

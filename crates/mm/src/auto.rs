@@ -429,7 +429,10 @@ impl<W: World> Mm<W> {
                     let cap = self.policy.auto.cap;
                     a.marks(a.learned.get(), a.learned_min.get(), cap)
                 }
-                None => [Mark::Min, Mark::Low, Mark::High].map(|m| zone.mark(m)),
+                None => {
+                    let boost = u64::from(self.watermark_boost(z));
+                    [Mark::Min, Mark::Low, Mark::High].map(|m| zone.mark(m) - boost)
+                }
             };
             let [min_kbytes, low_kbytes, high_kbytes] = marks.map(|pages| pages * 4);
             ProfileZone {

@@ -1,5 +1,8 @@
 //! The buddy allocator: free blocks of orders 0..=10 per zone (reference 01 §3).
 //!
+//! A policy may keep the lists by what pages are used for ([`mobility`](crate::mobility)); a list's
+//! number is 0 where it does not.
+//!
 //! A free block's head frame carries the BUDDY bit and its order; the other frames of the block
 //! are untouched, so building a machine touches one frame in 1024.
 
@@ -72,11 +75,6 @@ impl Run {
 }
 
 impl<W: World> Mm<W> {
-    #[inline(always)]
-    fn free_list(&self, z: usize, order: usize) -> Pfn {
-        self.zones[z].free_area + order as u32
-    }
-
     /// Puts every frame of a zone on the free lists; at start only.
     pub(crate) fn free_all_of_zone(&self, z: usize) {
         let zone = &self.zones[z];
@@ -93,7 +91,9 @@ impl<W: World> Mm<W> {
             }
             self.frames.page(at).reset_flags(z, flag::BUDDY);
             self.frames.set_private(at, order);
-            self.frames.add_tail(self.free_list(z, order as usize), at);
+            let list = self.list_of_page(at);
+            self.frames
+                .add_tail(self.free_list(z, order as usize, list), at);
             zone.nr_free[order as usize].fetch_add(1);
             at += 1 << order;
         }
@@ -101,13 +101,13 @@ impl<W: World> Mm<W> {
             .add_exact(z, ZoneStat::NrFreePages, i64::from(zone.size));
     }
 
-    /// Puts a block on its free list; the caller holds the zone's lock.
+    /// Puts a block on a free list of its order; the caller holds the zone's lock.
     #[inline(always)]
-    fn add_block(&self, z: usize, pfn: Pfn, order: usize) {
+    fn add_block(&self, z: usize, pfn: Pfn, order: usize, list: usize) {
         let page = self.frames.page(pfn);
         page.reset_flags(z, flag::BUDDY);
         page.set_private(order as u32);
-        self.frames.add(self.free_list(z, order), pfn);
+        self.frames.add(self.free_list(z, order, list), pfn);
         self.zones[z].nr_free[order].fetch_add(1);
     }
 
@@ -122,31 +122,36 @@ impl<W: World> Mm<W> {
     /// Takes the first block of the smallest order from `order` on that has any, whole. Returns
     /// the block and its order.
     #[inline(always)]
-    fn take_block(&self, z: usize, order: usize) -> Option<(Pfn, usize)> {
+    fn take_block(&self, z: usize, order: usize, list: usize) -> Option<(Pfn, usize)> {
         let nr_free = &self.zones[z].nr_free;
-        let found = (order..ORDERS).find(|&o| nr_free[o].get() != 0)?;
-        let pfn = self.frames.first(self.free_list(z, found));
+        let found = if self.grouped() {
+            self.smallest_of_type(z, order, list)?
+        } else {
+            (order..ORDERS).find(|&o| nr_free[o].get() != 0)?
+        };
+        let pfn = self.frames.first(self.free_list(z, found, list));
         self.del_block(z, pfn, found);
         Some((pfn, found))
     }
 
     /// Takes a block; the caller holds the zone's lock and has charged the counters.
     #[inline]
-    fn rmqueue_smallest(&self, z: usize, order: u32) -> Pfn {
-        let Some((pfn, found)) = self.take_block(z, order as usize) else {
+    fn rmqueue_smallest(&self, z: usize, order: u32, list: usize) -> Pfn {
+        let Some((pfn, found)) = self.take_block(z, order as usize, list) else {
             return NO_PFN;
         };
         // Give the upper halves back, largest first.
         for o in (order as usize..found).rev() {
-            self.add_block(z, pfn + (1 << o), o);
+            self.add_block(z, pfn + (1 << o), o, list);
         }
         pfn
     }
 
-    /// Frees a block, joining it with its free buddies; the caller holds the zone's lock.
+    /// Frees a block, joining it with its free buddies; the caller holds the zone's lock. What it
+    /// becomes is of the kind of the pages that were freed.
     #[inline]
     fn free_one(&self, z: usize, mut pfn: Pfn, mut order: u32) {
-        let zone = &self.zones[z];
+        let (zone, list) = (&self.zones[z], self.list_of_page(pfn));
         let (start, end) = (zone.start, zone.start + zone.size);
         while (order as usize) < ORDERS - 1 {
             let buddy = pfn ^ (1 << order);
@@ -161,19 +166,25 @@ impl<W: World> Mm<W> {
             pfn &= !(1 << order);
             order += 1;
         }
-        self.add_block(z, pfn, order as usize);
+        self.add_block(z, pfn, order as usize, list);
     }
 
-    /// Moves up to `count` single pages from the buddy lists into `out`, which is given the first
-    /// page of every run and its length; returns how many.
+    /// Moves up to `count` single pages from the buddy lists of a kind into `out`, which is given the
+    /// first page of every run and its length; returns how many.
     ///
     /// Pages come from the smallest block there is, lower addresses first, so a block's pages
     /// leave one after the other and at most the last block is split.
-    pub(crate) fn rmqueue_bulk(&self, z: usize, count: u32, out: impl Fn(Pfn, u32)) -> u32 {
+    pub(crate) fn rmqueue_bulk(
+        &self,
+        z: usize,
+        count: u32,
+        list: usize,
+        out: impl Fn(Pfn, u32),
+    ) -> u32 {
         let n = self.zones[z].lock.with(|| {
             let mut n = 0;
             while n < count {
-                let Some((block, order)) = self.take_block(z, 0) else {
+                let Some((block, order)) = self.take_block(z, 0, list) else {
                     break;
                 };
                 let (end, taken) = (block + (1 << order), (count - n).min(1 << order));
@@ -184,7 +195,7 @@ impl<W: World> Mm<W> {
                 let mut rest = block + taken;
                 while rest < end {
                     let o = rest.trailing_zeros().min((end - rest).ilog2());
-                    self.add_block(z, rest, o as usize);
+                    self.add_block(z, rest, o as usize, list);
                     rest += 1 << o;
                 }
             }
@@ -193,6 +204,7 @@ impl<W: World> Mm<W> {
         self.stat
             .add(self.world.cpu(), z, ZoneStat::NrFreePages, -(n as i32));
         self.world.charge(Cost::PageBulk, n);
+        self.wake_if_boosted(z);
         n
     }
 
@@ -221,13 +233,16 @@ impl<W: World> Mm<W> {
     }
 
     /// Takes a block of a higher order straight from the buddy lists.
-    pub(crate) fn rmqueue_order(&self, z: usize, order: u32) -> Option<Pfn> {
-        let pfn = self.zones[z].lock.with(|| self.rmqueue_smallest(z, order));
+    pub(crate) fn rmqueue_order(&self, z: usize, order: u32, list: usize) -> Option<Pfn> {
+        let pfn = self.zones[z]
+            .lock
+            .with(|| self.rmqueue_smallest(z, order, list));
         self.world.charge(Cost::PageBulk, 1);
         if pfn == NO_PFN {
             return None;
         }
         self.stat.add_exact(z, ZoneStat::NrFreePages, -(1 << order));
+        self.wake_if_boosted(z);
         Some(pfn)
     }
 

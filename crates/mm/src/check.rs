@@ -141,7 +141,8 @@ impl Recount {
         let mut free = 0u64;
         for order in 0..buddy::ORDERS {
             let mut blocks = 0;
-            for pfn in mm.frames.iter(zone.free_area + order as u32) {
+            let lists = (0..mm.lists).map(|list| mm.free_list(z, order, list));
+            for pfn in lists.flat_map(|list| mm.frames.iter(list)) {
                 if !mm.frames.has(pfn, flag::BUDDY)
                     || mm.frames.private(pfn) != order as u32
                     || mm.frames.zone(pfn) != z
@@ -160,15 +161,13 @@ impl Recount {
             free += u64::from(blocks) << order;
         }
         mm.expect(z, ZoneStat::NrFreePages, free)?;
-        for cpu in 0..mm.config.cpus {
-            for pfn in mm.pcp(z, cpu).iter() {
-                self.put(pfn, Place::Pcp, "per-CPU list")?;
-                if mm.frames.has(pfn, flag::USED) {
-                    return Err(format!("frame {pfn} is free and in use"));
-                }
+        for pfn in mm.pcps(z).iter().flat_map(|pcp| pcp.iter()) {
+            self.put(pfn, Place::Pcp, "per-CPU list")?;
+            if mm.frames.has(pfn, flag::USED) {
+                return Err(format!("frame {pfn} is free and in use"));
             }
         }
-        Ok(())
+        mm.check_mobility(z)
     }
 
     fn lru_pages<W: World>(&mut self, mm: &Mm<W>, z: usize) -> Result<(), String> {

@@ -35,7 +35,10 @@ impl<W: World> Mm<W> {
             KswapdWake::Low => Mark::Low,
             KswapdWake::High => Mark::High,
         };
-        let below = || !self.watermark_ok_safe(z, order, zone.mark(wake_below), 0);
+        let below = || {
+            !self.watermark_ok_safe(z, order, zone.mark(wake_below), 0)
+                || self.node_boosted(zone.node, classzone)
+        };
         let always = self.policy.wakeup_trace == WakeupTrace::Always;
         if always {
             // 2.6.37 knows no classzone.
@@ -97,7 +100,9 @@ impl<W: World> Mm<W> {
                 (order, classzone) = node.take_request();
             }
             self.note(Event::KswapdWake { nid, order });
+            let boosts = self.reclaim_boosts(nid, order, classzone).await;
             order = self.balance_pgdat(nid, order, classzone).await;
+            self.boosts_answered(nid, boosts);
         }
     }
 
@@ -165,7 +170,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Whether some zone that matters is still below its high watermark.
-    fn sleeping_prematurely(&self, nid: u32, order: u32, classzone: usize) -> bool {
+    pub(crate) fn sleeping_prematurely(&self, nid: u32, order: u32, classzone: usize) -> bool {
         if self.node_lru() {
             let mut asked = self.nodes[nid as usize]
                 .zones

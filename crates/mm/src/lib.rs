@@ -42,6 +42,7 @@
 pub mod alloc;
 pub mod auto;
 pub mod bdi;
+pub mod boost;
 pub mod buddy;
 mod check;
 pub mod congestion;
@@ -57,6 +58,7 @@ pub mod kswapd;
 pub mod lru;
 pub mod mapping;
 pub mod mmap;
+pub mod mobility;
 pub mod node;
 pub mod pagecache;
 pub mod pcp;
@@ -153,6 +155,9 @@ pub struct Sysctl {
     pub wmark_high_kbytes: Option<u64>,
     /// Ten-thousandths of a zone between its watermarks; `None`: the formula of before 4.6.
     pub watermark_scale_factor: Option<u64>,
+    /// By how many ten-thousandths of its high watermark a zone is boosted at most (Linux 5.0); 0: it
+    /// is not. Only where free lists are kept by mobility.
+    pub watermark_boost_factor: u64,
     /// Which part of the zones above a lower zone keeps free from their requests, by lower zone;
     /// 0: none.
     pub lowmem_reserve_ratio: [u64; 3],
@@ -161,7 +166,7 @@ pub struct Sysctl {
 }
 
 impl Sysctl {
-    /// The kernel's defaults: 10 and 20 % of dirtyable memory, a flusher run every 5 s for what is
+    /// The defaults of the kernels of the series: 10 and 20 % of dirtyable memory, a flusher run every 5 s for what is
     /// older than 30 s, the formulas for free memory, reserves of 1/256, 1/256 and 1/32, swappiness
     /// 60.
     pub const KERNEL: Self = Self {
@@ -176,6 +181,7 @@ impl Sysctl {
         wmark_low_kbytes: None,
         wmark_high_kbytes: None,
         watermark_scale_factor: None,
+        watermark_boost_factor: 0,
         lowmem_reserve_ratio: watermark::LOWMEM_RESERVE_RATIO,
         swappiness: 60,
     };
@@ -221,6 +227,12 @@ pub struct Mm<W: World> {
     pub(crate) orders: Option<Box<eviction::Orders>>,
     /// What `watermarks = "auto"` remembers; empty for other policies.
     pub(crate) auto: Box<[auto::ZoneAuto<W>]>,
+    /// How many kinds of free lists there are.
+    pub(crate) lists: usize,
+    /// The kind of each pageblock; empty where lists are not kept by mobility.
+    pub(crate) pageblocks: Box<[W::U32]>,
+    /// The pages that each zone's watermarks are boosted by; empty where they never are.
+    pub(crate) boost: Box<[W::U32]>,
     /// First sentinel of the tasks' isolated lists.
     task_lists: Pfn,
 }
@@ -288,7 +300,9 @@ impl<W: World> Mm<W> {
             .sum();
         assert!(total < 1 << 31, "{total} frames");
         let nodes = config.nodes();
-        let per_zone = (buddy::ORDERS + lru::LRU_LISTS) as u32;
+        let lists = mobility::lists(policy.mobility);
+        let free_lists = (lists * buddy::ORDERS) as u32;
+        let per_zone = free_lists + lru::LRU_LISTS as u32;
         let zone_lists = total as u32;
         let task_lists = zone_lists + per_zone * config.zones.len() as u32;
         let slab_lists = task_lists + config.max_tasks;
@@ -301,8 +315,8 @@ impl<W: World> Mm<W> {
             .enumerate()
             .map(|(i, z)| {
                 let batch = watermark::pcp_batch(z.size, 128);
-                let lists = zone_lists + i as u32 * per_zone;
-                let zone = Zone::new(z, start, lists, batch);
+                let first = zone_lists + i as u32 * per_zone;
+                let zone = Zone::new(z, start, [first, first + free_lists], batch);
                 start += (z.size.next_multiple_of(block)) as u32;
                 zone
             })
@@ -344,7 +358,7 @@ impl<W: World> Mm<W> {
             pcp: zones
                 .iter()
                 .flat_map(|z| {
-                    (0..config.cpus).map(move |_| pcp::Pcp::new(z.pcp_high + z.pcp_batch))
+                    (0..config.cpus * lists).map(move |_| pcp::Pcp::new(z.pcp_high + z.pcp_batch))
                 })
                 .collect(),
             pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
@@ -364,6 +378,9 @@ impl<W: World> Mm<W> {
             tracker: track_pages.then(|| Box::new(tracker::Tracker::new())),
             orders: eviction::Orders::new(policy.eviction, &zones),
             auto: auto::zones(&policy, zones.len()),
+            lists,
+            pageblocks: mobility::pageblocks::<W>(policy.mobility, frames),
+            boost: boost::zones::<W>(&config, lists > 1),
             task_lists,
             zones,
             world,

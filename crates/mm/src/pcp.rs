@@ -1,7 +1,8 @@
 //! Per-CPU lists of single pages (reference 01 §3).
 //!
 //! A ring per zone and CPU: hot pages are pushed and taken at the front, cold ones (freed by
-//! reclaim) queue at the back. Pages here are not in `nr_free_pages`.
+//! reclaim) queue at the back. Pages here are not in `nr_free_pages`. Where free lists are kept by
+//! mobility there is a ring for each kind; together they hold as much as one does otherwise.
 
 use crate::frame::{NO_PFN, flag, zone_of};
 use crate::vmstat::VmEvent;
@@ -88,22 +89,29 @@ impl<W: World> Pcp<W> {
 
 impl<W: World> Mm<W> {
     #[inline(always)]
-    pub(crate) fn pcp(&self, z: usize, cpu: usize) -> &Pcp<W> {
-        &self.pcp[z * self.config.cpus + cpu]
+    pub(crate) fn pcp(&self, z: usize, cpu: usize, list: usize) -> &Pcp<W> {
+        &self.pcp[(z * self.config.cpus + cpu) * self.lists + list]
+    }
+
+    /// All lists of a zone, CPU by CPU.
+    #[inline(always)]
+    pub(crate) fn pcps(&self, z: usize) -> &[Pcp<W>] {
+        let n = self.config.cpus * self.lists;
+        &self.pcp[z * n..(z + 1) * n]
     }
 
     /// Takes a page from this CPU's list, refilling it from the buddy lists when empty.
     #[inline(always)]
-    pub(crate) fn rmqueue_pcp(&self, z: usize) -> Option<Pfn> {
-        let pcp = self.pcp(z, self.world.cpu());
+    pub(crate) fn rmqueue_pcp(&self, z: usize, list: usize) -> Option<Pfn> {
+        let pcp = self.pcp(z, self.world.cpu(), list);
         pcp.lock
-            .with(|| pcp.pop_front().or_else(|| self.refill_pcp(z, pcp)))
+            .with(|| pcp.pop_front().or_else(|| self.refill_pcp(z, list, pcp)))
     }
 
     /// The caller holds the list's lock.
     #[inline(never)]
-    fn refill_pcp(&self, z: usize, pcp: &Pcp<W>) -> Option<Pfn> {
-        self.rmqueue_bulk(z, self.zones[z].pcp_batch, |first, n| {
+    fn refill_pcp(&self, z: usize, list: usize, pcp: &Pcp<W>) -> Option<Pfn> {
+        self.rmqueue_bulk(z, self.zones[z].pcp_batch, list, |first, n| {
             pcp.push_back((0..n).map(|i| first + i));
         });
         pcp.pop_front()
@@ -115,7 +123,10 @@ impl<W: World> Mm<W> {
         let z = self.free_page_prepare(pfn);
         self.stat.event(VmEvent::PgFree, 1);
         self.world.charge(Cost::PageFree, 1);
-        let pcp = self.pcp(z, self.world.cpu());
+        if self.grouped() {
+            return self.free_to_own_kind(z, pfn, cold);
+        }
+        let pcp = self.pcp(z, self.world.cpu(), 0);
         pcp.lock.with(|| {
             if cold {
                 pcp.push_back(std::iter::once(pfn));
@@ -128,13 +139,19 @@ impl<W: World> Mm<W> {
 
     /// Frees cold pages of one zone, one after the other.
     pub(crate) fn free_cold_pages(&self, z: usize, pages: &[Pfn]) {
-        let pcp = self.pcp(z, self.world.cpu());
         self.stat.event(VmEvent::PgFree, pages.len() as u64);
         self.world.charge(Cost::PageFree, pages.len() as u32);
         for &pfn in pages {
             let of = self.free_page_prepare(pfn);
             debug_assert!(of == z);
         }
+        if self.grouped() {
+            for &pfn in pages {
+                self.free_to_own_kind(z, pfn, true);
+            }
+            return;
+        }
+        let pcp = self.pcp(z, self.world.cpu(), 0);
         pcp.lock.with(|| {
             let mut rest = pages;
             while !rest.is_empty() {
@@ -170,11 +187,33 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Puts a page on this CPU's list of its pageblock's kind. Where its lists together are over
+    /// `high`, the longest returns a batch.
+    #[inline(never)]
+    fn free_to_own_kind(&self, z: usize, pfn: Pfn, cold: bool) {
+        let (zone, cpu) = (&self.zones[z], self.world.cpu());
+        let pcp = self.pcp(z, cpu, self.list_of_page(pfn));
+        pcp.lock.with(|| {
+            if cold {
+                pcp.push_back(std::iter::once(pfn));
+            } else {
+                pcp.push_front(pfn);
+            }
+        });
+        let own = (0..self.lists).map(|list| self.pcp(z, cpu, list));
+        if own.clone().map(Pcp::count).sum::<u32>() >= zone.pcp_high
+            && let Some(longest) = own.max_by_key(|pcp| pcp.count())
+        {
+            longest
+                .lock
+                .with(|| self.free_bulk(z, longest.take_back(zone.pcp_batch)));
+        }
+    }
+
     /// Returns every page of every CPU's lists to the buddy lists.
     pub fn drain_all_pages(&self) {
         for z in 0..self.zones.len() {
-            for cpu in 0..self.config.cpus {
-                let pcp = self.pcp(z, cpu);
+            for pcp in self.pcps(z) {
                 if pcp.count() > 0 {
                     pcp.lock
                         .with(|| self.free_bulk(z, pcp.take_back(pcp.count())));
@@ -185,9 +224,7 @@ impl<W: World> Mm<W> {
 
     /// Pages on all per-CPU lists of a zone.
     pub fn pcp_pages(&self, z: usize) -> u64 {
-        (0..self.config.cpus)
-            .map(|c| u64::from(self.pcp(z, c).count()))
-            .sum()
+        self.pcps(z).iter().map(|pcp| u64::from(pcp.count())).sum()
     }
 }
 

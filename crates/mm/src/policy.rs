@@ -285,6 +285,17 @@ pub enum LruScope {
     Node,
 }
 
+/// What free pages are kept apart by ([`mobility`](crate::mobility)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mobility {
+    /// Nothing: any request takes any free page.
+    None,
+    /// Linux 2.6.24 and later: whether pages of their pageblock can be moved or reclaimed. With
+    /// `watermark_boost_factor` watermarks are boosted where a request has to mix them.
+    Grouped,
+}
+
 /// When reclaim gives a zone up (reference 03 §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -468,6 +479,8 @@ pub struct Policy {
     /// For orders above 0 kswapd takes a node for balanced once zones with so many percent of its
     /// pages are (2.6.38 and later: 25; 2.6.37: 100; 1..=100).
     pub order_balance_percent: u8,
+    /// What free pages are kept apart by.
+    pub mobility: Mobility,
     /// Who decides the low and high watermarks.
     pub watermarks: Watermarks,
     /// The rules of `watermarks = "auto"`.
@@ -517,6 +530,7 @@ impl Policy {
             small_scan: SmallScan::Force,
             free_snapshot: FreeSnapshot::Kswapd,
             order_balance_percent: 25,
+            mobility: Mobility::None,
             watermarks: Watermarks::Sysctl,
             auto: AutoWatermarks::default(),
             profile: None,

@@ -5,7 +5,7 @@
 
 use crate::policy::{FreeSnapshot, Watermarks};
 use crate::vmstat::ZoneStat;
-use crate::world::{Word32, World};
+use crate::world::{ShortLock, Word32, World};
 use crate::zone::{Mark, Zone, ZoneInfo, ZoneType};
 use crate::{Mm, buddy};
 
@@ -235,8 +235,15 @@ impl<W: World> Mm<W> {
 
     fn set_marks(&self, z: usize, marks: [u64; 3]) {
         debug_assert!(marks.is_sorted(), "{marks:?}");
-        for (word, mark) in self.zones[z].watermark.iter().zip(marks) {
-            word.set(mark as u32);
+        let words = &self.zones[z].watermark;
+        let put = |boost: u32| {
+            for (word, mark) in words.iter().zip(marks) {
+                word.set(mark as u32 + boost);
+            }
+        };
+        match self.boost.get(z) {
+            None => put(0),
+            Some(boost) => self.zones[z].lock.with(|| put(boost.get())),
         }
     }
 

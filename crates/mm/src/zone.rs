@@ -64,6 +64,8 @@ pub(crate) const ZONE_TAIL_DIRTY: u32 = 4;
 pub(crate) const ZONE_WRITEBACK: u32 = 8;
 /// Zone flag: its share of fair allocations is used up (*sequential-read* 4).
 pub(crate) const ZONE_FAIR_DEPLETED: u32 = 16;
+/// Zone flag: its watermarks were boosted and kswapd was not woken for it yet.
+pub(crate) const ZONE_BOOSTED_WATERMARK: u32 = 32;
 
 /// Where the next field begins a cache line of its own.
 #[derive(Debug, Clone, Copy, Default)]
@@ -89,7 +91,7 @@ macro_rules! zone {
             pub start: u32,
             /// Number of frames.
             pub size: u32,
-            /// First of the zone's 11 buddy sentinels.
+            /// First of the zone's buddy sentinels: 11, or 11 for each migrate type.
             pub(crate) free_area: u32,
             /// First of the 5 LRU sentinels of the zone, or of its node.
             pub(crate) lru: u32,
@@ -139,16 +141,16 @@ macro_rules! zone {
         }
 
         impl<W: World> $name<W> {
-            /// A zone with nothing in it. `lists`: the first of its sentinels, those of the buddy
-            /// lists in front of those of the LRU lists.
-            pub fn new(info: &ZoneInfo, start: u32, lists: u32, batch: u32) -> Self {
+            /// A zone with nothing in it. `lists`: its sentinels, the first one of the buddy lists and
+            /// the first one of the LRU lists.
+            pub fn new(info: &ZoneInfo, start: u32, lists: [u32; 2], batch: u32) -> Self {
                 Self {
                     node: info.node,
                     kind: info.kind,
                     start,
                     size: info.size as u32,
-                    free_area: lists,
-                    lru: lists + crate::buddy::ORDERS as u32,
+                    free_area: lists[0],
+                    lru: lists[1],
                     lru_home: 0,
                     pcp_batch: batch,
                     pcp_high: 6 * batch,

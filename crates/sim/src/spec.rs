@@ -175,6 +175,11 @@ pub struct Sysctl {
     /// this key Movable zones have a minimum of their own, as from Linux 6.6 on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watermark_scale_factor: Option<u32>,
+    /// By how many ten-thousandths of its high watermark a zone's watermarks are boosted at most when
+    /// a request has to use pages set aside for others (`mobility = "grouped"`), 0..=100000; 0: not
+    /// at all. Absent: not at all, as before Linux 5.0, whose default is 15000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watermark_boost_factor: Option<u32>,
     /// For DMA, DMA32 and Normal: the zone keeps one part in so many of the memory above it free
     /// from requests that could use that memory; 0: none.
     pub lowmem_reserve_ratio: [u32; 3],
@@ -197,6 +202,7 @@ impl Default for Sysctl {
             wmark_low_kbytes: s.wmark_low_kbytes,
             wmark_high_kbytes: s.wmark_high_kbytes,
             watermark_scale_factor: s.watermark_scale_factor.map(|n| n as u32),
+            watermark_boost_factor: None,
             lowmem_reserve_ratio: s.lowmem_reserve_ratio.map(|n| n as u32),
             swappiness: s.swappiness as u32,
         }
@@ -204,6 +210,14 @@ impl Default for Sysctl {
 }
 
 impl Sysctl {
+    /// Takes back what is said of the three watermarks, as writing `min_free_kbytes` does on a running
+    /// kernel (*tunable-watermarks*).
+    pub fn reset_wmarks(&mut self) {
+        self.wmark_min_kbytes = None;
+        self.wmark_low_kbytes = None;
+        self.wmark_high_kbytes = None;
+    }
+
     /// As the engine takes them.
     pub fn engine(&self) -> mm::Sysctl {
         mm::Sysctl {
@@ -218,6 +232,7 @@ impl Sysctl {
             wmark_low_kbytes: self.wmark_low_kbytes,
             wmark_high_kbytes: self.wmark_high_kbytes,
             watermark_scale_factor: self.watermark_scale_factor.map(u64::from),
+            watermark_boost_factor: self.watermark_boost_factor.map_or(0, u64::from),
             lowmem_reserve_ratio: self.lowmem_reserve_ratio.map(u64::from),
             swappiness: u64::from(self.swappiness),
         }

@@ -146,6 +146,7 @@ impl Replay {
             notes: self.notes(),
             directories: Vec::new(),
             shared: vec![Shared::Trace(Arc::new(self))],
+            line: String::new(),
         }
     }
 

@@ -115,16 +115,20 @@ fn resolve(node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
 }
 
 /// A key whose value is a table, a file's name, or a table that changes a file (`base`).
-pub(super) struct Named {
-    pub key: &'static str,
+pub(super) struct Named<'a> {
+    pub key: &'a str,
     /// What the file holds.
-    pub holds: &'static str,
+    pub holds: &'a str,
     /// What is accepted where nothing fits.
-    pub example: &'static str,
+    pub example: &'a str,
 }
 
 /// A key's own table, with the file it names put under it.
-pub(super) fn with_base(of: &Named, node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
+pub(super) fn with_base(
+    of: &Named<'_>,
+    node: &Node,
+    files: &Files<'_>,
+) -> Result<Node, Diagnostic> {
     let key = of.key;
     match &node.value {
         Value::Text(file) => load(of, file, node, files),
@@ -155,7 +159,7 @@ pub(super) fn with_base(of: &Named, node: &Node, files: &Files<'_>) -> Result<No
     }
 }
 
-fn load(of: &Named, name: &str, node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
+fn load(of: &Named<'_>, name: &str, node: &Node, files: &Files<'_>) -> Result<Node, Diagnostic> {
     let (shown, text) = files(name).map_err(|e| {
         Diagnostic::at(
             &node.place,

@@ -45,9 +45,7 @@ impl Named {
         let mut below = machine.sysctl.clone();
         let says = |key| over.table().is_some_and(|t| t.get(key).is_some());
         if says("min_free_kbytes") {
-            below.wmark_min_kbytes = None;
-            below.wmark_low_kbytes = None;
-            below.wmark_high_kbytes = None;
+            below.reset_wmarks();
         }
         if says("wmark_min_kbytes") {
             below.min_free_kbytes = None;
@@ -77,7 +75,12 @@ impl Named {
             return Ok(());
         };
         let zones = sim::run::engine_config(machine).zones;
-        profile.fault(&zones).map_or(Ok(()), |fault| {
+        let fault = if profile.zones.is_empty() {
+            Some("it names no zone".to_owned())
+        } else {
+            profile.fault(&zones)
+        };
+        fault.map_or(Ok(()), |fault| {
             Err(Diagnostic::at(
                 &at.nearest(&["profile"]).place,
                 format!("`policies.{}.profile`: {fault}", self.policy.name),
@@ -113,7 +116,7 @@ fn ranges(policy: &Policy, laid: &Node, path: &str) -> Result<(), Diagnostic> {
         return Err(Diagnostic::at(
             &laid.nearest(&["watermarks"]).place,
             format!("`{path}.watermarks`: there is no profile that they were learned from"),
-            "accepted: `profile` beside it, the `watermarks` of a run's results",
+            "accepted: `profile` beside it, the file that `lowmark tune --learn` wrote or its tables",
         ));
     }
     Ok(())
@@ -194,7 +197,30 @@ pub fn tables(node: Option<&Node>, files: &Files<'_>) -> Result<Option<Node>, Di
         holds: "policies",
         example: "tables [policies.NAME], or the name of a file with tables [NAME]",
     };
-    node.map(|node| with_base(&of, node, files)).transpose()
+    let mut tables = node.map(|node| with_base(&of, node, files)).transpose()?;
+    if let Some(Value::Table(table)) = tables.as_mut().map(|t| &mut t.value) {
+        for entry in &mut table.0 {
+            profile_from_file(&entry.key, &mut entry.node, files)?;
+        }
+    }
+    Ok(tables)
+}
+
+/// Puts a profile's file in the place of its name.
+fn profile_from_file(name: &str, policy: &mut Node, files: &Files<'_>) -> Result<(), Diagnostic> {
+    let Value::Table(table) = &mut policy.value else {
+        return Ok(());
+    };
+    let Some(profile) = table.get_mut("profile") else {
+        return Ok(());
+    };
+    let of = machine::Named {
+        key: &format!("policies.{name}.profile"),
+        holds: "a watermark profile",
+        example: "a profile that `lowmark tune --learn` wrote, such as \"watermarks.toml\", or its tables",
+    };
+    *profile = with_base(&of, profile, files)?;
+    Ok(())
 }
 
 /// Complains about what is wrong in tables of policies that the experiment does not use.

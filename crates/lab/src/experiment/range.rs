@@ -365,6 +365,9 @@ pub fn sysctl(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagn
     if let Some(factor) = sysctl.watermark_scale_factor {
         at.range(&under("watermark_scale_factor"), factor.into(), 1, 3000)?;
     }
+    if let Some(factor) = sysctl.watermark_boost_factor {
+        at.range(&under("watermark_boost_factor"), factor.into(), 0, 100_000)?;
+    }
     wmarks(machine, path, at)
 }
 

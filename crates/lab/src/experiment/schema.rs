@@ -198,6 +198,18 @@ pub fn schema() -> Value {
             }
         }
     }
+    if let Some(profile) = schema.pointer_mut("/$defs/Policy/properties/profile") {
+        *profile = json!({
+            "description": "The watermarks of `watermarks = \"learned\"`.",
+            "anyOf": [
+                {
+                    "type": "string",
+                    "description": "The file that `lowmark tune --learn` wrote, relative to the experiment's folder or a folder above it.",
+                },
+                { "$ref": "#/$defs/WatermarkProfile" },
+            ],
+        });
+    }
     if let Some(params) = schema.pointer_mut("/$defs/DiskSpec/properties/params") {
         *params = parameters(
             "Model parameters of this disk that differ from those of the run: those of its kind, and of its queue.",

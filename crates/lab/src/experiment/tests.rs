@@ -30,10 +30,24 @@ base = \"linux-3.1\"
 dirty_limits = \"per-zone\"
 ";
 
+const PROFILE: &str = "\
+# Predicted by a model.
+machine = \"tiny\"
+[[zone]]
+zone = \"Normal\"
+min_kbytes = 1000
+low_kbytes = 4000
+high_kbytes = 5000
+";
+
 fn parse_with(text: &str, machine: &str, overrides: &Overrides) -> Result<Experiment, Diagnostic> {
     let files = |name: &str| match name {
         "tiny.toml" => Ok((name.to_owned(), machine.to_owned())),
         "second.toml" => Ok((name.to_owned(), machine.replace("tiny", "second"))),
+        "learned.toml" => Ok((name.to_owned(), PROFILE.to_owned())),
+        "no-zone.toml" => Ok((name.to_owned(), "machine = \"tiny\"\n".to_owned())),
+        "other.toml" => Ok((name.to_owned(), PROFILE.replace("Normal", "DMA32"))),
+        "typo.toml" => Ok((name.to_owned(), PROFILE.replace("low_kbytes", "lo_kbytes"))),
         _ => Err("there is no such file".to_owned()),
     };
     parse(&Source::new("try.toml", text), &files, overrides)
@@ -424,6 +438,16 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
             "watermarks = \"learned\"\nprofile.zone = [{ zone = \"DMA32\", min_kbytes = 1, low_kbytes = 2, high_kbytes = 3 }]",
         ),
         (
+            "a profile's file that is not there",
+            "dirty_limits = \"per-zone\"",
+            "watermarks = \"learned\"\nprofile = \"lerned.toml\"",
+        ),
+        (
+            "a profile that is a number",
+            "dirty_limits = \"per-zone\"",
+            "watermarks = \"learned\"\nprofile = 5",
+        ),
+        (
             "policy named like a preset",
             "[policies.limits]",
             "[policies.limits]\nbase = \"linux-3.1\"\n[policies.\"linux-3.0\"]",
@@ -809,5 +833,40 @@ proptest! {
     fn settings_do_not_panic(setting in "[a-z.\"=\\[\\]{}0-9 ]{0,30}") {
         let overrides = Overrides { set: vec![setting], ..Overrides::default() };
         let _ = parse_with(EXPERIMENT, MACHINE, &overrides);
+    }
+}
+
+/// A profile may be a file beside the experiment, and is then what its tables would be in its place.
+#[test]
+fn a_profile_may_be_the_name_of_a_file() {
+    let with = |profile: &str| {
+        let switch = format!("watermarks = \"learned\"\nprofile{profile}");
+        EXPERIMENT.replace("dirty_limits = \"per-zone\"", &switch)
+    };
+    let profile = |text: &str| good(text, &[]).cells[1].spec.policy.profile.clone();
+    let inline = ".machine = \"tiny\"\nprofile.zone = [{ zone = \"Normal\", min_kbytes = 1000, low_kbytes = 4000, high_kbytes = 5000 }]";
+    let file = profile(&with(" = \"learned.toml\""));
+    assert!(file.is_some());
+    assert_eq!(file, profile(&with(inline)));
+    // What is wrong in the file is shown there.
+    for (name, says) in [
+        (
+            "no-zone.toml",
+            "`policies.limits.profile`: it names no zone",
+        ),
+        (
+            "other.toml",
+            "`policies.limits.profile`: the machine has no zone DMA32",
+        ),
+        (
+            "typo.toml",
+            "unknown key `policies.limits.profile.zone.0.lo_kbytes`",
+        ),
+    ] {
+        let text = with(&format!(" = \"{name}\""));
+        let e = parse_with(&text, MACHINE, &Overrides::default()).unwrap_err();
+        assert!(e.message.starts_with(says), "{}", show(&e));
+        assert_eq!(e.place.as_ref().unwrap().source.name(), name);
+        assert!(e.accepted.contains("accepted: "), "{}", e.accepted);
     }
 }

@@ -52,6 +52,15 @@ pub fn sentence(s: &Step) -> String {
     format!("{who} {did}")
 }
 
+/// Where an allocation's time went, in microseconds: the parts that are not nothing.
+pub fn time_parts(s: &SlowAlloc) -> String {
+    let parts = s.time.parts().into_iter().filter(|p| p.1 > 0);
+    let texts: Vec<String> = parts
+        .map(|(name, ns)| format!("{name} {}", us(ns)))
+        .collect();
+    texts.join(", ")
+}
+
 /// One of the slowest, with its timeline.
 fn tell(out: &mut String, iteration: u32, s: &SlowAlloc) {
     let _ = writeln!(
@@ -65,14 +74,7 @@ fn tell(out: &mut String, iteration: u32, s: &SlowAlloc) {
         s.free[0],
         s.free[1],
     );
-    let parts: Vec<String> = s
-        .time
-        .parts()
-        .iter()
-        .filter(|p| p.1 > 0)
-        .map(|(name, ns)| format!("{name} {}", us(*ns)))
-        .collect();
-    let _ = writeln!(out, "                 its time (us): {}", parts.join(", "));
+    let _ = writeln!(out, "                 its time (us): {}", time_parts(s));
     for step in &s.timeline {
         let at = step.at_ns as f64 / 1000.0;
         let _ = writeln!(out, "      {at:>+12.1}  {}", sentence(step));

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Text for an HTML element or a double- or single-quoted attribute.
-pub(super) fn html(text: &str) -> String {
+pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -13,7 +13,7 @@
 
 mod answer;
 pub mod curves;
-mod escape;
+pub(crate) mod escape;
 mod latency;
 mod number;
 mod payload;

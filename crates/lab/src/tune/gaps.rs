@@ -2,8 +2,8 @@
 //! given, not remembered.
 
 use super::trial::{Interrupted, TrialOptions};
-use crate::published::{self, Row};
-use crate::reproduce::{SERIES, Scored, experiments, score};
+use crate::published::{self, Row, Tolerance};
+use crate::reproduce::{SERIES, Score, Scored, count, directions, experiments, score};
 use crate::runner::{self, RunOptions, Simulate};
 
 /// The series that has allocation latencies under a burst.
@@ -43,15 +43,14 @@ pub fn known_gaps(
 }
 
 fn lines(scored: &[Scored]) -> Vec<String> {
-    let cells = scored.iter().filter(|s| s.row.is_scored());
-    let (all, within) = cells.fold((0, 0), |(n, w), s| (n + 1, w + u32::from(s.within)));
-    let directions = scored.iter().filter_map(|s| s.agrees);
-    let (checked, agree) = directions.fold((0, 0), |(n, a), yes| (n + 1, a + u32::from(yes)));
+    let Score { cells, within } = count(scored, |_| true);
+    let (checked, agree) = directions(scored);
     let mut out = vec![format!(
-        "Known gaps, where an allocation burst was published ({OF}, 2011): {within} of {all} cells \
+        "Known gaps, where an allocation burst was published ({OF}, 2011): {within} of {cells} cells \
          within their tolerance, {agree} of {checked} directions."
     )];
-    for s in scored.iter().filter(|s| s.row.is_scored() && !s.within) {
+    let missed = |s: &&Scored| s.row.tolerance != Tolerance::None && !s.within;
+    for s in scored.iter().filter(missed) {
         let measured = s.measured.map_or("nothing".into(), |x| format!("{x:.0}"));
         out.push(format!(
             "  {} of {}: published {:.0}, here {measured}.",

@@ -1,6 +1,7 @@
 //! How much a setting can bear: other seeds, larger bursts, other costs.
 
-use super::goals::{Figures, Goals};
+use super::Question;
+use super::goals::Figures;
 use super::space::Setting;
 use super::trial::{Interrupted, Trials, figures, kept_free_of};
 use crate::model::Cell;
@@ -40,6 +41,11 @@ impl Case {
     /// Whether a setting that misses a goal under it is not taken.
     pub fn must_hold(&self) -> bool {
         !matches!(self, Self::Bursts(_))
+    }
+
+    /// Whether it is reported by name even if nothing happens in it.
+    pub fn is_main(&self) -> bool {
+        !matches!(self, Self::Cost(..))
     }
 
     /// The cell under this case; `None` where the case means nothing.
@@ -89,19 +95,56 @@ pub struct Refused {
     pub figures: Figures,
 }
 
-/// Tries a setting under every case. With `whole`, all of them; else it ends with the first in which
-/// a goal is missed that must hold.
+/// Every case but the seeds, in the order of reports.
+fn cases() -> Vec<Case> {
+    let costs = cost_parameters().into_iter();
+    costs
+        .flat_map(|name| [0.5, 1.5].map(|by| Case::Cost(name, by)))
+        .chain([Case::Bursts(2.0)])
+        .collect()
+}
+
+/// What one setting was found to bear so far.
+#[derive(Debug, Default)]
+pub struct Borne(Vec<Margin>);
+
+impl Borne {
+    fn has(&self, case: &Case) -> bool {
+        self.0.iter().any(|m| m.case == *case)
+    }
+
+    /// The first of these cases that must hold and does not.
+    fn refused(of: &[Margin]) -> Option<Refused> {
+        let bad = of.iter().find(|m| !m.holds && m.case.must_hold())?;
+        Some(Refused {
+            case: bad.case.clone(),
+            figures: bad.figures.clone(),
+        })
+    }
+
+    /// All margins: the seeds, then the other cases in their order.
+    pub fn margins(mut self) -> Vec<Margin> {
+        let order: Vec<Case> = [Case::Seeds].into_iter().chain(cases()).collect();
+        self.0
+            .sort_by_key(|m| order.iter().position(|case| *case == m.case));
+        self.0
+    }
+}
+
+/// Tries a setting under the cases that it was not tried under. With `whole`, all of them; else those
+/// that must hold, up to the first in which a goal is missed.
 ///
 /// # Errors
 /// The user stopped it.
-pub fn margins(
+pub fn try_cases(
     trials: &Trials<'_>,
     setting: &Setting,
-    goals: &Goals,
-    own_throughput: f64,
-    seeds: u32,
+    question: &Question,
+    own: &Figures,
+    borne: &mut Borne,
     whole: bool,
-) -> Result<Result<Vec<Margin>, Refused>, Interrupted> {
+) -> Result<Option<Refused>, Interrupted> {
+    let goals = &question.goals;
     let kept = kept_free_of(trials.cell(), setting);
     let cell = trials.with(setting);
     let relative = goals.throughput.is_some();
@@ -111,27 +154,22 @@ pub fn margins(
         case,
         figures,
     };
-    let first = trials.cells(vec![cell.clone()], seeds.min(FIRST_SEEDS), OTHER_SEEDS)?;
-    let quick = judge(Case::Seeds, figures(kept, &first[0]), own_throughput);
-    if !quick.holds && !whole {
-        return Ok(Err(Refused {
-            case: quick.case,
-            figures: quick.figures,
-        }));
+    let of_seeds = |n: u32| {
+        let results = trials.cells(vec![cell.clone()], n, OTHER_SEEDS)?;
+        let figures = figures(kept, &results[0]);
+        Ok::<_, Interrupted>(judge(Case::Seeds, figures, own.throughput))
+    };
+    if !whole {
+        let quick = of_seeds(question.seeds.min(FIRST_SEEDS))?;
+        if let Some(refused) = Borne::refused(&[quick]) {
+            return Ok(Some(refused));
+        }
     }
-    let mut cases: Vec<Case> = Vec::new();
-    for name in cost_parameters() {
-        cases.push(Case::Cost(name, 0.5));
-        cases.push(Case::Cost(name, 1.5));
-    }
-    cases.push(Case::Bursts(2.0));
-    let mut all = Vec::new();
+    let wanted = |case: &Case| (whole || case.must_hold()) && !borne.has(case);
+    let cases: Vec<Case> = cases().into_iter().filter(wanted).collect();
     for part in cases.chunks(trials.jobs().max(4)) {
         let (mut cells, mut of) = (Vec::new(), Vec::new());
         for case in part {
-            if !whole && !case.must_hold() {
-                continue;
-            }
             let Some(changed) = case.on(&cell) else {
                 continue;
             };
@@ -143,27 +181,23 @@ pub fn margins(
             of.push(case.clone());
         }
         let results = trials.cells(cells, RUNS_OF_CASE, CASES)?;
-        for (i, case) in of.into_iter().enumerate() {
-            let step = 1 + usize::from(relative);
-            let own = if relative {
-                figures(0, &results[i * step + 1]).throughput
-            } else {
-                own_throughput
+        let step = 1 + usize::from(relative);
+        let first = borne.0.len();
+        for (case, results) in of.into_iter().zip(results.chunks(step)) {
+            let own = match results.get(1) {
+                Some(own) => figures(0, own).throughput,
+                None => own.throughput,
             };
-            let margin = judge(case, figures(kept, &results[i * step]), own);
-            if !whole && !margin.holds && margin.case.must_hold() {
-                let (case, figures) = (margin.case, margin.figures);
-                return Ok(Err(Refused { case, figures }));
-            }
-            all.push(margin);
+            borne.0.push(judge(case, figures(kept, &results[0]), own));
+        }
+        if let Some(refused) = Borne::refused(&borne.0[first..]).filter(|_| !whole) {
+            return Ok(Some(refused));
         }
     }
-    let every = trials.cells(vec![cell], seeds, OTHER_SEEDS)?;
-    let seeds = judge(Case::Seeds, figures(kept, &every[0]), own_throughput);
-    if !whole && !seeds.holds {
-        let (case, figures) = (seeds.case, seeds.figures);
-        return Ok(Err(Refused { case, figures }));
+    if borne.has(&Case::Seeds) {
+        return Ok(None);
     }
-    all.insert(0, seeds);
-    Ok(Ok(all))
+    borne.0.push(of_seeds(question.seeds)?);
+    let last = &borne.0[borne.0.len() - 1..];
+    Ok(Borne::refused(last).filter(|_| !whole))
 }

@@ -3,6 +3,7 @@
 
 use super::goals::{Figures, mib, time};
 use super::text::{Report, values};
+use crate::report::escape;
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 760.0;
@@ -20,12 +21,6 @@ svg{width:100%;height:auto}text{fill:var(--fg);font-size:12px}.grid{stroke:var(-
 .line{fill:none;stroke:var(--front)}table{border-collapse:collapse;display:block;overflow-x:auto}\
 td,th{padding:.2em .8em;border-bottom:1px solid var(--grid);text-align:right}td:first-child,th:first-child{text-align:left}\
 pre{overflow-x:auto}";
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-}
 
 /// Where a value lies between the ends of an axis with equal ratios, 0 to 1.
 fn part(x: f64, [least, most]: [f64; 2]) -> f64 {
@@ -59,7 +54,7 @@ impl Plot {
 
     fn shape(&mut self, class: &str, f: &Figures, title: &str) {
         let (x, y) = self.at(f);
-        let title = format!("<title>{}</title>", escaped(title));
+        let title = format!("<title>{}</title>", escape::html(title));
         let _ = match class {
             "own" => write!(
                 self.svg,
@@ -167,7 +162,7 @@ pub fn page(r: &Report<'_>) -> String {
         let _ = write!(
             rows,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1}</td><td>{}</td></tr>",
-            escaped(&m.case.name()),
+            escape::html(&m.case.name()),
             f.runs,
             time(f.worst_ns),
             f.direct,
@@ -186,10 +181,10 @@ pub fn page(r: &Report<'_>) -> String {
          <h2>What the chosen setting bears</h2>\
          <table><tr><th>under</th><th>runs</th><th>longest allocation</th><th>direct reclaims</th><th>MB/s</th><th>goals</th></tr>{rows}</table>\
          <h2>In words</h2><pre>{text}</pre></html>\n",
-        name = escaped(&r.cell.machine),
-        goals = escaped(&r.question.goals.to_string()),
+        name = escape::html(&r.cell.machine),
+        goals = escape::html(&r.question.goals.to_string()),
         svg = plot.svg,
-        text = escaped(&r.text()),
+        text = escape::html(&r.text()),
     )
 }
 

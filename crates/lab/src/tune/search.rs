@@ -47,31 +47,46 @@ pub fn search(
     seed: u64,
 ) -> Result<Found, Interrupted> {
     let own = trials.figures(&Setting::default())?;
+    let key = |f: &Figures| cost(goals, f, &own);
+    minimize(
+        trials,
+        space.own(&trials.cell().spec.machine),
+        budget,
+        seed,
+        &|| trials.count(),
+        &|point| match trials.figures(&space.setting(point)) {
+            Ok(f) => key(&f),
+            Err(Interrupted) => f64::NAN,
+        },
+    )?;
+    let mut by_cost = trials.tried();
+    by_cost.sort_by(|a, b| key(&a.1).total_cmp(&key(&b.1)));
+    Ok(Found { by_cost, own })
+}
+
+/// Looks for the least cost over the unit cube from `start` on, until `tried` things were tried.
+///
+/// The first search looks wide, the next ones nearer and nearer around the best that is known: the
+/// budget counts what was tried, not samples, and a search that only meets what it knows ends.
+///
+/// # Errors
+/// The user stopped it.
+pub(super) fn minimize(
+    trials: &Trials<'_>,
+    start: Vec<f64>,
+    budget: usize,
+    seed: u64,
+    tried: &dyn Fn() -> usize,
+    cost: &(dyn Fn(&[f64]) -> f64 + Sync),
+) -> Result<(), Interrupted> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(trials.jobs())
         .build()
         .map_err(|_| Interrupted)?;
-    let start = space.own(&trials.cell().spec.machine);
-    let evaluate = |x: &DVector<f64>| {
-        let setting = space.setting(x.as_slice());
-        match trials.figures(&setting) {
-            Ok(f) => cost(goals, &f, &own),
-            Err(Interrupted) => f64::NAN,
-        }
-    };
-    let ranked = |trials: &Trials<'_>| {
-        let mut all = trials.tried();
-        let key = |f: &Figures| cost(goals, f, &own);
-        all.sort_by(|a, b| key(&a.1).total_cmp(&key(&b.1)));
-        all
-    };
-    // The first search looks wide from the machine's own settings, the next ones nearer and nearer
-    // around the best that is known: the budget counts settings, not samples, and a search that
-    // only meets what it knows ends.
-    let mut mean = start;
-    let mut width = 0.3;
+    let evaluate = |x: &DVector<f64>| cost(x.as_slice());
+    let (mut mean, mut width) = (start, 0.3);
     for round in 0..8 {
-        let before = trials.count();
+        let before = tried();
         if before >= budget {
             break;
         }
@@ -83,15 +98,13 @@ pub fn search(
         let Ok(mut state) = options.build(&evaluate) else {
             break;
         };
-        let stopped = pool.install(|| {
-            while trials.count() < budget {
-                if state.next_parallel().is_some() {
-                    break;
-                }
+        // Evaluated on the pool's threads; only this one counts.
+        while tried() < budget {
+            if pool.install(|| state.next_parallel().is_some()) {
+                break;
             }
-            trials.is_stopped()
-        });
-        if stopped {
+        }
+        if trials.is_stopped() {
             return Err(Interrupted);
         }
         if let Some(best) = state.overall_best_individual() {
@@ -99,10 +112,7 @@ pub fn search(
         }
         width = (width * 0.5).max(0.05);
     }
-    Ok(Found {
-        by_cost: ranked(trials),
-        own,
-    })
+    Ok(())
 }
 
 /// The settings of which no other keeps less memory free, has a shorter longest allocation and a

@@ -62,18 +62,11 @@ pub struct Setting {
 impl Setting {
     /// The machine with this setting.
     pub fn on(&self, machine: &Machine) -> Machine {
-        let own = machine.sysctl.clone();
-        // As on a running kernel, setting the minimum takes back what was said of the marks.
-        let own = match self.min_free_kbytes {
-            None => own,
-            Some(kbytes) => Sysctl {
-                min_free_kbytes: Some(kbytes),
-                wmark_min_kbytes: None,
-                wmark_low_kbytes: None,
-                wmark_high_kbytes: None,
-                ..own
-            },
-        };
+        let mut own = machine.sysctl.clone();
+        if let Some(kbytes) = self.min_free_kbytes {
+            own.reset_wmarks();
+            own.min_free_kbytes = Some(kbytes);
+        }
         let sysctl = Sysctl {
             watermark_scale_factor: self.watermark_scale_factor.or(own.watermark_scale_factor),
             wmark_low_kbytes: self.wmark_low_kbytes.or(own.wmark_low_kbytes),
@@ -304,13 +297,14 @@ pub fn sums(machine: &Machine) -> [u64; 3] {
 
 /// A value with its five leading binary digits: 3 % apart, so that a search does not look at what
 /// makes no difference.
-fn rounded(x: f64) -> u64 {
+pub(super) fn rounded(x: f64) -> u64 {
     let x = x.round().max(1.0) as u64;
     let shift = x.ilog2().saturating_sub(4);
     (x + ((1 << shift) >> 1)) >> shift << shift
 }
 
-fn mirrored(x: f64) -> f64 {
+/// A coordinate outside of 0..=1, mirrored into it.
+pub(super) fn mirrored(x: f64) -> f64 {
     let x = x.rem_euclid(2.0);
     if x > 1.0 { 2.0 - x } else { x }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::Cell;
 use crate::runner::fixture;
 use goals::Floor;
 use hdrhistogram::Histogram;
@@ -339,4 +340,112 @@ fn without_a_knob_only_what_there_is_is_tried() {
     let conf = files.iter().find(|f| f.path == "90-lowmark.conf").unwrap();
     let conf = String::from_utf8(conf.bytes.clone()).unwrap();
     assert!(conf.contains("vm.watermark_scale_factor = 3"), "{conf}");
+}
+
+/// A stand-in on which bursts stall the more, the nearer they are to 40 MiB every 300 ms.
+fn stalling(spec: &RunSpec, control: &Control) -> RunResult {
+    let mut r = fixture::simulate(spec, control);
+    let workload::Step::Foreground(p) = &spec.workload.steps[1] else {
+        panic!("{:?}", spec.workload)
+    };
+    let workload::Command::Burst(b) = &p.commands[0] else {
+        panic!("{p:?}")
+    };
+    let off = |x: u64, best: f64| (x as f64 / best).ln().powi(2);
+    let far = off(b.bytes, f64::from(40 << 20)) + off(b.interval_ns, 3e8);
+    let bursts = b.repeats.unwrap_or(0) as f64;
+    let noise = 1.0 + (spec.seed % 8) as f64 / 100.0;
+    let mib = b.bytes as f64 / f64::from(1 << 20) * bursts;
+    let direct = match spec.policy.watermarks {
+        mm::policy::Watermarks::Auto => (-far).exp() * mib * noise,
+        _ => mib,
+    };
+    let metric = |unit, value| Metric { unit, value };
+    r.metrics = [
+        ("bursts".to_owned(), metric("bursts", bursts)),
+        ("burst_direct_reclaim".to_owned(), metric("events", direct)),
+        ("burst_alloc_max".to_owned(), metric("us", direct)),
+    ]
+    .into();
+    r
+}
+
+/// One cell with bursts, as an experiment file says it.
+fn with_bursts() -> Experiment {
+    let mut e = one_cell();
+    let cell = &mut e.cells[0];
+    cell.policy = "self-adjusting".into();
+    cell.spec.policy = mm::Policy {
+        watermarks: mm::policy::Watermarks::Auto,
+        ..mm::Policy::linux_3_0().named("self-adjusting")
+    };
+    cell.axes.clear();
+    let line = "dd if=/dev/zero of=a bs=64k & burst -d 1s -s 4M -A poisson -n 20 -i 1s";
+    cell.spec.workload = workload::parse(line).unwrap();
+    e
+}
+
+const ADVERSARY: adversary::Question = adversary::Question {
+    worst: adversary::Worst::DirectReclaim,
+    budget: 80,
+    runs: 2,
+    seed: 1,
+};
+
+#[test]
+fn the_worst_bursts_are_found_and_their_file_runs_again() {
+    let e = with_bursts();
+    let of = |jobs, question: &adversary::Question| {
+        let trials = Trials::new(&e, 2, options(jobs), &stalling);
+        adversary::search(&trials, question).unwrap().unwrap()
+    };
+    let found = of(2, &ADVERSARY);
+    let (worst, cost) = &found.worst;
+    assert!((28_000..60_000).contains(&worst.size_kbytes), "{worst:?}");
+    assert!((200_000..450_000).contains(&worst.interval_us), "{worst:?}");
+    assert!(cost.direct_per_mib > 0.85 && found.own.1.direct_per_mib < 0.5);
+    assert!(found.by_sysctl.direct_per_mib >= 1.0);
+    assert!(found.all.len() <= 90, "{}", found.all.len());
+    // The other options of `burst`, and the writer, are as they were.
+    let line = &found.cell.spec.workload.line;
+    assert!(
+        line.starts_with("dd if=/dev/zero of=a bs=64k & burst -s "),
+        "{line}"
+    );
+    assert!(line.ends_with(" -d 1s -A poisson -n 20"), "{line}");
+
+    // The same on any number of threads, another with another seed.
+    let text = |found: &adversary::Found, q| adversary::json(found, q).to_string();
+    assert_eq!(
+        text(&found, &ADVERSARY),
+        text(&of(1, &ADVERSARY), &ADVERSARY)
+    );
+    let other = adversary::Question {
+        seed: 2,
+        ..ADVERSARY
+    };
+    assert_ne!(found.all, of(1, &other).all);
+
+    // The file gives the cell again, and with it the figures.
+    let files = adversary::files(&found, &ADVERSARY, &e).unwrap();
+    let toml = String::from_utf8(files[0].bytes.clone()).unwrap();
+    let source = crate::diagnostic::Source::new("adversary.toml", toml);
+    let none = |_: &str| Err("no other file is needed".to_owned());
+    let again = crate::experiment::parse(&source, &none, &Default::default()).unwrap();
+    let [cell] = &again.cells[..] else {
+        panic!("{} cells", again.cells.len())
+    };
+    assert_eq!(again.iterations, 2);
+    let seed = |e: &Experiment, cell: &Cell| crate::runner::iteration_seed(e, cell, 1);
+    assert_eq!(seed(&again, cell), seed(&e, &found.cell));
+    assert_eq!(format!("{:?}", cell.spec), format!("{:?}", found.cell.spec));
+}
+
+#[test]
+fn without_a_burst_there_is_no_pattern_to_search() {
+    let mut e = with_bursts();
+    e.cells[0].spec.workload = workload::parse("dd if=/dev/zero of=a count=9").unwrap();
+    let trials = Trials::new(&e, 1, options(1), &stalling);
+    let refused = adversary::search(&trials, &ADVERSARY).unwrap().unwrap_err();
+    assert!(refused.message.contains("no `burst` command"), "{refused}");
 }

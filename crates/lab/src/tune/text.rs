@@ -7,6 +7,7 @@ use super::space::{Setting, sums};
 use super::{Answer, Question, sysctl_d};
 use crate::model::Cell;
 use crate::output::File;
+use crate::output::csv::Csv;
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use sim::spec::Machine;
@@ -367,14 +368,23 @@ impl Report<'_> {
         ));
         head.extend(known_gaps.iter().cloned());
         let json = self.json();
-        let mut front = String::from(
-            "kept_free_bytes,longest_allocation_ns,direct_reclaims,throughput_mb_per_s,min_free_kbytes,\
-         watermark_scale_factor,wmark_low_kbytes,wmark_high_kbytes,dirty_background_bytes,\
-         dirty_bytes,swappiness\n",
-        );
+        let mut front = Csv::default();
+        front.row([
+            "kept_free_bytes",
+            "longest_allocation_ns",
+            "direct_reclaims",
+            "throughput_mb_per_s",
+            "min_free_kbytes",
+            "watermark_scale_factor",
+            "wmark_low_kbytes",
+            "wmark_high_kbytes",
+            "dirty_background_bytes",
+            "dirty_bytes",
+            "swappiness",
+        ]);
         for (s, f) in &answer.front {
             let or_empty = |v: Option<u64>| v.map_or(String::new(), |v| v.to_string());
-            let row = [
+            front.row([
                 f.kept_free.to_string(),
                 f.worst_ns.to_string(),
                 f.direct.to_string(),
@@ -386,8 +396,7 @@ impl Report<'_> {
                 or_empty(s.dirty_background_bytes),
                 or_empty(s.dirty_bytes),
                 or_empty(s.swappiness.map(u64::from)),
-            ];
-            front += &(row.join(",") + "\n");
+            ]);
         }
         vec![
             File::new(
@@ -400,7 +409,7 @@ impl Report<'_> {
             ),
             File::new("tune.txt", self.text()),
             File::new("results.json", format!("{json:#}\n")),
-            File::new("front.csv", front),
+            File::new("front.csv", front.into_bytes()),
             File::new("report.html", super::page::page(self)),
         ]
     }

@@ -112,9 +112,8 @@ impl<'a> Trials<'a> {
         if let Some(figures) = known(self) {
             return Ok(figures);
         }
-        let cell = self.with(setting);
-        let results = self.runs(vec![cell], self.seeds, 0, 1)?;
-        let figures = figures(kept_free_of(self.cell(), setting), &results[0]);
+        let results = self.one(self.with(setting), self.seeds)?;
+        let figures = figures(kept_free_of(self.cell(), setting), &results);
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(setting.clone(), figures.clone());
         Ok(figures)
@@ -151,6 +150,14 @@ impl<'a> Trials<'a> {
         family: u64,
     ) -> Result<Vec<Vec<RunResult>>, Interrupted> {
         self.runs(cells, runs, family, self.jobs())
+    }
+
+    /// Runs of one cell with the search's seeds, on this thread.
+    ///
+    /// # Errors
+    /// The user stopped it.
+    pub fn one(&self, cell: Cell, runs: u32) -> Result<Vec<RunResult>, Interrupted> {
+        Ok(self.runs(vec![cell], runs, 0, 1)?.remove(0))
     }
 
     fn runs(

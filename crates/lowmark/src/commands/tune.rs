@@ -7,6 +7,7 @@ use lab::diagnostic::Diagnostic;
 use lab::experiment::{Overrides, TraceRun, load_profile};
 use lab::model::Experiment;
 use lab::output;
+use lab::tune::adversary::{self, Worst};
 use lab::tune::gaps::known_gaps;
 use lab::tune::goals::Goals;
 use lab::tune::learn::with_profile;
@@ -25,10 +26,10 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         max_free: args.max_free,
         throughput: args.throughput,
     };
-    if goals.is_empty() && !args.learn {
+    if goals.is_empty() && !args.learn && args.adversary.is_none() {
         return Err(input(Diagnostic::placeless(
             "no goal is given",
-            "accepted: at least one of --alloc-latency, --direct-reclaim, --max-free, --throughput; or --learn",
+            "accepted: at least one of --alloc-latency, --direct-reclaim, --max-free, --throughput; or --learn, or --adversary",
         )));
     }
     let mut experiment = experiment(args).map_err(input)?;
@@ -51,6 +52,14 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
     };
     if args.learn {
         return learn(args, &experiment, options, &dir);
+    }
+    if let Some(worst) = args.adversary {
+        if let Some(file) = &args.profile {
+            let cell = &mut experiment.cells[0];
+            let profile = load_profile(file, &cell.spec.machine).map_err(input)?;
+            *cell = with_profile(cell, &profile);
+        }
+        return adversary(args, worst, &experiment, options, &dir);
     }
     let mut question = Question {
         goals,
@@ -119,6 +128,40 @@ fn learn(
         dir.join("watermarks.toml").display()
     );
     say_where(dir);
+    Ok(())
+}
+
+fn adversary(
+    args: &Tune,
+    worst: Worst,
+    experiment: &Experiment,
+    options: TrialOptions,
+    dir: &Path,
+) -> Result<(), Failure> {
+    let question = adversary::Question {
+        worst,
+        budget: args.budget.get(),
+        runs: args.search_seeds.get(),
+        seed: args.seed,
+    };
+    let trials = Trials::new(experiment, question.runs, options, &sim::run);
+    let found = adversary::search(&trials, &question)
+        .map_err(|e| failure(e.into()))?
+        .map_err(|d| Failure::Input(d.into()))?;
+    let files = adversary::files(&found, &question, experiment).map_err(|e| {
+        let message = format!("the experiment can't be written: {e}");
+        Failure::Input(Diagnostic::placeless(message, "").into())
+    })?;
+    output::write_files(dir, &files)?;
+    if args.json {
+        text::print_json(&adversary::json(&found, &question))?;
+    } else {
+        text::print(&adversary::text(&found, &question))?;
+    }
+    eprintln!(
+        "the same runs again: lowmark run {}",
+        dir.join("adversary.toml").display()
+    );
     Ok(())
 }
 

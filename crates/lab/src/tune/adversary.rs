@@ -1,0 +1,462 @@
+//! The other side's search: which bursts defeat a policy's watermarks.
+//!
+//! The experiment's `burst` command is the start; its size, rate, interval and hold time are searched
+//! by CMA-ES for the bursts that cost most, and all else stays. What is found is written as an
+//! experiment that gives the same figures again.
+
+use super::goals::time;
+use super::search::minimize;
+use super::space::{mirrored, rounded};
+use super::trial::{Interrupted, Trials};
+use crate::diagnostic::Diagnostic;
+use crate::model::{Cell, Experiment};
+use crate::output::File;
+use crate::output::csv::Csv;
+use mm::auto::Watermarks;
+use serde_json::{Value, json};
+use sim::{Outcome, RunResult};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+use workload::burst::Burst;
+use workload::shell;
+
+/// What bursts are to cost as much as possible of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worst {
+    /// Direct reclaims of the bursts for each MiB that they take: without the measure the largest
+    /// burst would win.
+    DirectReclaim,
+    /// The longest allocation of a burst.
+    AllocLatency,
+}
+
+impl Worst {
+    /// Each by its name on the command line.
+    pub const NAMES: [(&str, Self); 2] = [
+        ("direct-reclaim", Self::DirectReclaim),
+        ("alloc-latency", Self::AllocLatency),
+    ];
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Question {
+    /// What the bursts are to cost.
+    pub worst: Worst,
+    /// Patterns that are tried at most.
+    pub budget: usize,
+    /// Runs of each.
+    pub runs: u32,
+    /// The search's own seed.
+    pub seed: u64,
+}
+
+/// A burst pattern: what the options of `burst` say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub struct Pattern {
+    /// `-s` in kB.
+    pub size_kbytes: u64,
+    /// `-r` in kB a second; `None`: as fast as memory is given.
+    pub rate_kbytes: Option<u64>,
+    /// `-i` in microseconds.
+    pub interval_us: u64,
+    /// `-h` in microseconds.
+    pub hold_us: u64,
+}
+
+/// The ends of the coordinates, each in equal ratios: kB, kB a second, microseconds, microseconds.
+/// The largest size is a quarter of memory. From the highest rate on bursts are as fast as memory is
+/// given.
+const SIZES: [f64; 2] = [1024.0, f64::NAN];
+const RATES: [f64; 2] = [16.0 * 1024.0, 8.0 * 1024.0 * 1024.0];
+const INTERVALS: [f64; 2] = [20e3, 2e6];
+const HOLDS: [f64; 2] = [1e3, 500e3];
+/// The part of the rate's coordinate from which on there is none.
+const NO_RATE: f64 = 0.75;
+
+fn at([least, most]: [f64; 2], u: f64) -> u64 {
+    rounded(least * (most / least).powf(u))
+}
+
+fn of([least, most]: [f64; 2], x: u64) -> f64 {
+    ((x.max(1) as f64 / least).ln() / (most / least).ln()).clamp(0.0, 1.0)
+}
+
+impl Pattern {
+    /// That of a `burst` command.
+    fn of(b: &Burst) -> Self {
+        Self {
+            size_kbytes: b.bytes / 1024,
+            rate_kbytes: b.rate.map(|r| r / 1024),
+            interval_us: b.interval_ns / 1000,
+            hold_us: b.hold_ns / 1000,
+        }
+    }
+
+    fn at(point: &[f64], largest: u64) -> Self {
+        let [size, rate, interval, hold] = [0, 1, 2, 3].map(|i| mirrored(point[i]));
+        let pages = at([SIZES[0], largest as f64], size).div_ceil(4);
+        Self {
+            size_kbytes: pages * 4,
+            rate_kbytes: (rate < NO_RATE).then(|| at(RATES, rate / NO_RATE)),
+            interval_us: at(INTERVALS, interval),
+            hold_us: at(HOLDS, hold),
+        }
+    }
+
+    fn point(&self, largest: u64) -> Vec<f64> {
+        let rate = self.rate_kbytes;
+        vec![
+            of([SIZES[0], largest as f64], self.size_kbytes),
+            rate.map_or(0.9, |r| of(RATES, r) * NO_RATE),
+            of(INTERVALS, self.interval_us),
+            of(HOLDS, self.hold_us),
+        ]
+    }
+
+    /// As options of `burst`.
+    pub fn options(&self) -> String {
+        let mut s = format!("-s {}K", self.size_kbytes);
+        if let Some(rate) = self.rate_kbytes {
+            let _ = write!(s, " -r {rate}K");
+        }
+        let _ = write!(s, " -i {}us -h {}us", self.interval_us, self.hold_us);
+        s
+    }
+}
+
+/// What a pattern costs.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Cost {
+    /// The bursts' entries into direct reclaim, in the mean of the runs.
+    pub direct: f64,
+    /// The same for each MiB that the bursts take.
+    pub direct_per_mib: f64,
+    /// The longest allocation of a burst in all runs, in nanoseconds.
+    pub worst_ns: u64,
+    /// Why a run did not complete.
+    pub failed: Option<String>,
+}
+
+impl Cost {
+    fn of(pattern: &Pattern, results: &[RunResult]) -> Self {
+        let metric = |r: &RunResult, name: &str| r.metrics.get(name).map_or(0.0, |m| m.value);
+        let mean = |name: &str| {
+            let sum: f64 = results.iter().map(|r| metric(r, name)).sum();
+            sum / results.len().max(1) as f64
+        };
+        let direct = mean("burst_direct_reclaim");
+        let mib = mean("bursts") * pattern.size_kbytes as f64 / 1024.0;
+        let longest = results.iter().map(|r| metric(r, "burst_alloc_max"));
+        Self {
+            direct,
+            direct_per_mib: if mib > 0.0 { direct / mib } else { 0.0 },
+            worst_ns: (longest.fold(0.0, f64::max) * 1000.0) as u64,
+            failed: results.iter().find_map(|r| match &r.outcome {
+                Outcome::Completed => None,
+                other => Some(format!("{other:?}")),
+            }),
+        }
+    }
+
+    /// How bad it is; runs that do not complete prove nothing about watermarks.
+    fn of_kind(&self, worst: Worst) -> f64 {
+        match (&self.failed, worst) {
+            (Some(_), _) => 0.0,
+            (None, Worst::DirectReclaim) => self.direct_per_mib,
+            (None, Worst::AllocLatency) => self.worst_ns as f64,
+        }
+    }
+}
+
+/// What came out.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The cell that runs the worst pattern.
+    pub cell: Cell,
+    /// The experiment's own pattern.
+    pub own: (Pattern, Cost),
+    /// The worst one.
+    pub worst: (Pattern, Cost),
+    /// What the worst one costs with the watermarks of the sysctls.
+    pub by_sysctl: Cost,
+    /// Everything that was tried, worst first.
+    pub all: Vec<(Pattern, Cost)>,
+}
+
+/// The `burst` command of a line: where its words stand, and what it says.
+fn burst_in(line: &str) -> Option<(std::ops::Range<usize>, Vec<String>, Burst)> {
+    let lists = shell::parse(line).ok()?;
+    for command in lists.iter().flat_map(|l| &l.commands) {
+        let Some(first) = command.words.iter().position(|w| w.text == "burst") else {
+            continue;
+        };
+        let words = &command.words[first..];
+        let span = words[0].span.start..words.last()?.span.end;
+        // Alone it may be without end, which a line that ends does not need to say.
+        let alone = workload::parse(&format!("{} & sleep 1", &line[span.clone()])).ok()?;
+        let of = |step: &workload::Step| match step {
+            workload::Step::Background(p) => p.commands.first().cloned(),
+            _ => None,
+        };
+        let Some(workload::Command::Burst(burst)) = alone.steps.first().and_then(of) else {
+            continue;
+        };
+        let texts = words.iter().map(|w| w.text.clone()).collect();
+        return Some((span, texts, burst));
+    }
+    None
+}
+
+/// The line with another pattern in its `burst` command; the other options stay.
+fn with_pattern(line: &str, pattern: &Pattern) -> Option<String> {
+    let (span, words, _) = burst_in(line)?;
+    let mut kept = String::new();
+    let mut at = words.iter().skip(1);
+    while let Some(option) = at.next() {
+        if option == "-a" {
+            kept += " -a";
+            continue;
+        }
+        let value = at.next()?;
+        if !["-s", "-r", "-i", "-h"].contains(&option.as_str()) {
+            let _ = write!(kept, " {option} {value}");
+        }
+    }
+    Some(format!(
+        "{}burst {}{kept}{}",
+        &line[..span.start],
+        pattern.options(),
+        &line[span.end..]
+    ))
+}
+
+/// The cell with another pattern.
+fn on(cell: &Cell, pattern: &Pattern) -> Option<Cell> {
+    let line = with_pattern(&cell.spec.workload.line, pattern)?;
+    let mut script = workload::parse(&line).ok()?;
+    script.files = cell.spec.workload.files.clone();
+    let mut cell = cell.clone();
+    cell.spec.workload = script;
+    Some(cell)
+}
+
+/// Searches the worst pattern for the trials' cell.
+///
+/// # Errors
+/// `Ok(Err)`: a workload without bursts. `Err`: the user stopped it.
+pub fn search(
+    trials: &Trials<'_>,
+    question: &Question,
+) -> Result<Result<Found, Diagnostic>, Interrupted> {
+    let cell = trials.cell();
+    let Some((_, _, burst)) = burst_in(&cell.spec.workload.line) else {
+        return Ok(Err(Diagnostic::placeless(
+            "the workload has no `burst` command whose pattern could be searched",
+            "accepted: an experiment whose `workload.command` holds one, such as experiments/auto-adversary.toml",
+        )));
+    };
+    let zones = sim::run::engine_config(&cell.spec.machine).zones;
+    let largest = mm::watermark::lowmem_kbytes(&zones) / 4;
+    let known: Mutex<BTreeMap<Pattern, Cost>> = Mutex::default();
+    let table = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    let cost = |pattern: &Pattern| -> Result<Cost, Interrupted> {
+        if let Some(cost) = table().get(pattern) {
+            return Ok(cost.clone());
+        }
+        let cell = on(cell, pattern).ok_or(Interrupted)?;
+        let cost = Cost::of(pattern, &trials.one(cell, question.runs)?);
+        table().insert(*pattern, cost.clone());
+        Ok(cost)
+    };
+    trials.phase(
+        "searching bursts",
+        question.budget as u64 * u64::from(question.runs),
+    );
+    let own = Pattern::of(&burst);
+    let own = (own, cost(&own)?);
+    minimize(
+        trials,
+        own.0.point(largest),
+        question.budget,
+        question.seed,
+        &|| table().len(),
+        &|point| match cost(&Pattern::at(point, largest)) {
+            Ok(c) => -(1e-6 + c.of_kind(question.worst)).ln(),
+            Err(Interrupted) => f64::NAN,
+        },
+    )?;
+    let mut all: Vec<(Pattern, Cost)> = table().iter().map(|(p, c)| (*p, c.clone())).collect();
+    let bad = |c: &Cost| c.of_kind(question.worst);
+    all.sort_by(|a, b| bad(&b.1).total_cmp(&bad(&a.1)));
+    let worst = all.first().cloned().ok_or(Interrupted)?;
+    let found = on(cell, &worst.0).ok_or(Interrupted)?;
+    let mut plain = found.clone();
+    plain.spec.policy.watermarks = Watermarks::Sysctl;
+    let by_sysctl = Cost::of(&worst.0, &trials.one(plain, question.runs)?);
+    trials.done();
+    Ok(Ok(Found {
+        cell: found,
+        own,
+        worst,
+        by_sysctl,
+        all,
+    }))
+}
+
+/// A cell as an experiment file that needs no other. With the name and the seed of its experiment, from
+/// which seeds are derived, it is the same runs again.
+///
+/// # Errors
+/// What TOML can't hold.
+pub fn experiment_file(
+    cell: &Cell,
+    name: &str,
+    iterations: u32,
+    seed: u64,
+) -> Result<String, toml::ser::Error> {
+    #[derive(serde::Serialize)]
+    struct Workload<'a> {
+        command: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        membind: Option<u32>,
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        files: BTreeMap<&'a str, u64>,
+    }
+    #[derive(serde::Serialize)]
+    struct Whole<'a> {
+        name: &'a str,
+        iterations: u32,
+        seed: u64,
+        policy: &'a str,
+        filesystem: &'a str,
+        sample_s: f64,
+        time_limit_s: f64,
+        monitors: bool,
+        workload: Workload<'a>,
+        params: BTreeMap<&'a str, f64>,
+        policies: BTreeMap<&'a str, toml::Table>,
+        machine: &'a sim::spec::Machine,
+    }
+    let spec = &cell.spec;
+    let mut policy = toml::Table::try_from(&spec.policy)?;
+    policy.remove("name");
+    // Every switch stands beside it.
+    policy.insert("base".into(), "linux-3.0".into());
+    let defaults = sim::Params::default();
+    let own = sim::Params::TABLE.iter().filter_map(|info| {
+        let value = spec.params.get(info.name)?;
+        (defaults.get(info.name) != Some(value)).then_some((info.name, value))
+    });
+    toml::to_string(&Whole {
+        name,
+        iterations,
+        seed,
+        policy: &spec.policy.name,
+        filesystem: &cell.filesystem,
+        sample_s: spec.sample_ns as f64 / 1e9,
+        time_limit_s: spec.time_limit_ns as f64 / 1e9,
+        monitors: spec.monitors,
+        workload: Workload {
+            command: &spec.workload.line,
+            membind: spec.membind,
+            files: spec
+                .workload
+                .files
+                .iter()
+                .map(|f| (f.path.as_str(), f.len))
+                .collect(),
+        },
+        params: own.collect(),
+        policies: [(spec.policy.name.as_str(), policy)].into(),
+        machine: &spec.machine,
+    })
+}
+
+/// The answer in words.
+pub fn text(found: &Found, question: &Question) -> String {
+    let line = |what: &str, cost: &Cost| {
+        format!(
+            "  {what:<28} {:>8.0} direct reclaims, {:>6.2} a MiB, longest allocation {}{}\n",
+            cost.direct,
+            cost.direct_per_mib,
+            time(cost.worst_ns),
+            cost.failed
+                .as_ref()
+                .map_or(String::new(), |w| format!(", {w}"))
+        )
+    };
+    let policy = &found.cell.policy;
+    let mut out = format!(
+        "The worst of {} burst patterns for {policy} ({} runs each, search seed {}):\n\n    {}\n\n",
+        found.all.len(),
+        question.runs,
+        question.seed,
+        found.cell.spec.workload.line,
+    );
+    out += &line(&format!("under {policy}"), &found.worst.1);
+    out += &line("with the sysctls' watermarks", &found.by_sysctl);
+    out += &line("the experiment's own bursts", &found.own.1);
+    out
+}
+
+/// Everything, for programs.
+pub fn json(found: &Found, question: &Question) -> Value {
+    let of = |(p, c): &(Pattern, Cost)| json!({ "pattern": p, "cost": c });
+    json!({
+        "lowmark": env!("CARGO_PKG_VERSION"),
+        "seed": question.seed,
+        "runs": question.runs,
+        "policy": found.cell.policy,
+        "command": found.cell.spec.workload.line,
+        "worst": of(&found.worst),
+        "worst_with_sysctl_watermarks": found.by_sysctl,
+        "own": of(&found.own),
+        "all": found.all.iter().map(of).collect::<Vec<_>>(),
+    })
+}
+
+/// The files of the results folder of a search in an experiment.
+///
+/// # Errors
+/// What TOML can't hold.
+pub fn files(
+    found: &Found,
+    question: &Question,
+    experiment: &Experiment,
+) -> Result<Vec<File>, toml::ser::Error> {
+    let mut csv = Csv::default();
+    csv.row([
+        "size_kbytes",
+        "rate_kbytes_per_s",
+        "interval_us",
+        "hold_us",
+        "direct_reclaims",
+        "direct_reclaims_per_mib",
+        "longest_allocation_ns",
+    ]);
+    for (p, c) in &found.all {
+        csv.row([
+            p.size_kbytes.to_string(),
+            p.rate_kbytes.map_or(String::new(), |r| r.to_string()),
+            p.interval_us.to_string(),
+            p.hold_us.to_string(),
+            c.direct.to_string(),
+            c.direct_per_mib.to_string(),
+            c.worst_ns.to_string(),
+        ]);
+    }
+    let file = experiment_file(
+        &found.cell,
+        &experiment.name,
+        question.runs,
+        experiment.seed,
+    )?;
+    Ok(vec![
+        File::new("adversary.toml", file),
+        File::new("adversary.txt", text(found, question)),
+        File::new("patterns.csv", csv.into_bytes()),
+        File::new("results.json", format!("{:#}\n", json(found, question))),
+    ])
+}
