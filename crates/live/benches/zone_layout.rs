@@ -33,7 +33,7 @@ macro_rules! layout {
     ($zone:ident) => {
         impl Layout for $zone<LiveWorld> {
             fn new() -> Self {
-                Self::new(&ZONE, [0, 0], 31)
+                Self::new(&ZONE, 0, [0, 0], 31)
             }
             fn allocate(&self) -> u64 {
                 self.bench_allocate()
