@@ -159,6 +159,15 @@ impl<W: World> Inode<W> {
     }
 }
 
+/// Why a file could not be looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoInode {
+    /// There is no memory for its dentry or inode.
+    NoMemory,
+    /// It has lost its name.
+    Gone,
+}
+
 /// What a filesystem says of itself when it is mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SuperInfo {
@@ -450,34 +459,38 @@ impl<W: World> Mm<W> {
     }
 
     /// Looks a file up: brings its dentry and its inode into memory and holds them until
-    /// [`Mm::iput`]. `false`: there is no memory.
-    pub async fn iget(&self, ino: u32) -> bool {
+    /// [`Mm::iput`].
+    ///
+    /// # Errors
+    /// There is no memory, or the file lost its name before it was held.
+    pub async fn iget(&self, ino: u32) -> Result<(), NoInode> {
         loop {
             let row = self.inode(ino);
             if row.has(DENTRY) {
                 row.users.fetch_add(1);
-                return true;
+                return Ok(());
+            }
+            if row.has(UNLINKED) {
+                return Err(NoInode::Gone);
             }
             let parent = row.parent.get().checked_sub(1);
-            if let Some(dir) = parent
-                && !Box::pin(self.iget(dir)).await
-            {
-                return false;
+            if let Some(dir) = parent {
+                Box::pin(self.iget(dir)).await?;
             }
             let found = self.bring_in(ino).await;
-            let dentry = if found && !row.has(DENTRY) {
+            let dentry = if found && !row.any(DENTRY | UNLINKED) {
                 self.slab_alloc(DENTRY_CACHE, Gfp::KERNEL).await
             } else {
                 None
             };
             match dentry {
-                Some(object) if !row.has(DENTRY) => {
+                Some(object) if !row.any(DENTRY | UNLINKED) => {
                     // The directory's hold becomes the dentry's.
                     row.set_dentry(object);
                     row.set(DENTRY);
                     self.unused_del(ino, List::Inodes);
                     row.users.fetch_add(1);
-                    return true;
+                    return Ok(());
                 }
                 other => {
                     // Somebody else was faster, or there is no memory.
@@ -488,31 +501,74 @@ impl<W: World> Mm<W> {
                         self.iput(dir);
                     }
                     if !row.has(DENTRY) {
-                        if found {
+                        if row.has(CACHED) && !row.any(RECLAIMABLE | LOADING) {
                             self.no_dentry_left(ino);
                         }
-                        return false;
+                        if row.has(UNLINKED) {
+                            return Err(NoInode::Gone);
+                        }
+                        return Err(NoInode::NoMemory);
                     }
                 }
             }
         }
     }
 
+    /// Whether a file is gone: it has no name and nobody holds it, so that its inode can be another
+    /// file's.
+    pub fn inode_gone(&self, ino: u32) -> bool {
+        let row = self.inode(ino);
+        row.has(PLACED | UNLINKED) && !row.any(DENTRY | LOADING) && row.users.get() == 0
+    }
+
+    /// A new file takes the inode of one that is gone, below another directory perhaps.
+    pub fn reuse_inode(&self, ino: u32, parent: Option<u32>) {
+        assert!(self.inode_gone(ino), "inode {ino} is free");
+        let row = self.inode(ino);
+        row.parent.set(parent.map_or(0, |p| p + 1));
+        row.clear(UNLINKED | READ);
+        self.mappings[ino as usize].writeback_index.set(0);
+    }
+
     /// A new file's dentry and inode, held until [`Mm::iput`]; its directory is held by the caller.
-    /// `false`: there is no memory.
+    /// An XFS inode that was evicted and not freed yet is used again. `false`: there is no memory.
     pub async fn new_inode(&self, ino: u32) -> bool {
         let row = self.inode(ino);
         let sb = row.sb.get();
-        let Some(inode) = self.slab_alloc(1 + sb, Gfp::NOFS).await else {
+        let q = self.inode_queue(ino);
+        // Nobody else brings it in meanwhile.
+        let taken = row.set(LOADING);
+        assert!(!taken, "a new file's inode");
+        while row.has(CLAIMED) {
+            self.inode_wait(WaitedKind::InodeLock, ino, None);
+            self.world.sleep(self.tick()).await;
+        }
+        let inode = if row.has(RECLAIMABLE) {
+            self.xfs_recycle(ino);
+            Some(row.inode())
+        } else {
+            debug_assert!(!row.has(CACHED));
+            self.slab_alloc(1 + sb, Gfp::NOFS).await
+        };
+        let dentry = match inode {
+            Some(object) => {
+                row.set_inode(object);
+                row.set(CACHED);
+                self.slab_alloc(DENTRY_CACHE, Gfp::KERNEL).await
+            }
+            None => None,
+        };
+        row.clear(LOADING);
+        self.world.wake(q);
+        let Some(dentry) = dentry else {
+            row.set(UNLINKED);
+            if inode.is_some() {
+                self.evict_inode(ino);
+            }
             return false;
         };
-        let Some(dentry) = self.slab_alloc(DENTRY_CACHE, Gfp::KERNEL).await else {
-            self.slab_free(1 + sb, inode);
-            return false;
-        };
-        row.set_inode(inode);
         row.set_dentry(dentry);
-        row.set(CACHED | DENTRY);
+        row.set(DENTRY);
         row.users.fetch_add(1);
         if let Some(dir) = row.parent.get().checked_sub(1) {
             self.inode(dir).users.fetch_add(1);

@@ -423,12 +423,17 @@ pub fn create<const T: bool>(mm: &SimMm<T>) -> Option<u32> {
 
 /// Makes a file with its entry in a directory; 0 is the root. `None`: too many files.
 pub async fn create_in<const T: bool>(mm: &SimMm<T>, dir: u32) -> Result<Option<u32>, FsError> {
-    let Some(id) = create(mm) else {
+    let group = mm.world.fs.names.group(dir);
+    let Some(id) = names::free_inode(mm, group).or_else(|| create(mm)) else {
         return Ok(None);
     };
-    let group = mm.world.fs.names.group(dir);
     names::make_inode(mm, dir, group, id).await?;
     Ok(Some(id))
+}
+
+/// Nobody holds a file any more that has lost its name: its inode is free for another one.
+pub fn inode_gone<const T: bool>(mm: &SimMm<T>, mapping: u32) {
+    names::inode_gone(mm, mapping);
 }
 
 /// The inode of a directory.

@@ -6,6 +6,7 @@ mod names;
 use crate::fs::{self, DEVICE, FsError, SimMm};
 use crate::world::own_queue;
 use mm::alloc::Gfp;
+use mm::inode::NoInode;
 use mm::vmstat::VmEvent;
 use mm::world::{Cost, World};
 use names::{Named, Names, plain};
@@ -164,7 +165,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         let above = fs::inode_of_dir(self.mm, dir);
         self.hold_inode(above).await?;
         let made = fs::create_in(self.mm, dir).await;
-        self.mm.iput(above);
+        self.put_inode(above);
         let id = made
             .map_err(|e| Self::error(path, e))?
             .ok_or_else(|| HostError::NoSpace(path.into()))?;
@@ -180,9 +181,17 @@ impl<'a, const T: bool> TaskHost<'a, T> {
 
     /// Brings a file's dentry and inode into memory, and those of its directories, and holds them.
     async fn hold_inode(&self, id: u32) -> HostResult<()> {
-        match self.mm.iget(id).await {
-            true => Ok(()),
-            false => Err(HostError::OutOfMemory),
+        self.mm.iget(id).await.map_err(|e| match e {
+            NoInode::NoMemory => HostError::OutOfMemory,
+            NoInode::Gone => HostError::NotFound(format!("inode {id}")),
+        })
+    }
+
+    /// Ends what [`Self::hold_inode`] began.
+    fn put_inode(&self, id: u32) {
+        self.mm.iput(id);
+        if self.mm.inode_gone(id) {
+            fs::inode_gone(self.mm, id);
         }
     }
 
@@ -394,7 +403,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let above = fs::inode_of_dir(self.mm, dir);
         self.hold_inode(above).await?;
         let made = fs::make_dir(self.mm, dir).await;
-        self.mm.iput(above);
+        self.put_inode(above);
         let id = made.map_err(|e| Self::error(&path, e))?;
         self.enter(&path, Named::Dir(id));
         Ok(())
@@ -453,7 +462,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                 } else {
                     fs::remove(self.mm, id).await;
                 }
-                self.mm.iput(id);
+                self.put_inode(id);
                 removed.map_err(|e| Self::error(path, e))
             }
             Some(Named::Dir(_)) | None => Err(HostError::NotFound(path.into())),
@@ -474,7 +483,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let inode = fs::inode_of_dir(self.mm, dir);
         self.hold_inode(inode).await?;
         let removed = fs::unlink(self.mm, inode).await;
-        self.mm.iput(inode);
+        self.put_inode(inode);
         removed.map_err(|e| Self::error(path, e))
     }
 
@@ -490,7 +499,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                 Named::Dir(dir) => fs::inode_of_dir(self.mm, dir),
             };
             self.hold_inode(id).await?;
-            self.mm.iput(id);
+            self.put_inode(id);
         }
         w.relax().await;
         match named {
@@ -518,7 +527,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         let inode = fs::inode_of_dir(self.mm, dir);
         self.hold_inode(inode).await?;
         fs::read_dir(self.mm, dir).await;
-        self.mm.iput(inode);
+        self.put_inode(inode);
         let names = self.names.names.borrow().names_in(path);
         let mut left = names.len() as u64 * ENTRY_BYTES;
         while left > 0 {
@@ -679,6 +688,6 @@ impl<const T: bool> TaskHost<'_, T> {
         if last && self.names.nameless.borrow_mut().remove(&id) {
             fs::remove(self.mm, id).await;
         }
-        self.mm.iput(id);
+        self.put_inode(id);
     }
 }

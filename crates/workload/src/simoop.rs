@@ -1,7 +1,7 @@
 //! `simoop`: the memory pressure of jobs like Hadoop's, after Chris Mason's program (reference 07 §5).
 //!
 //! `simoop [-t N] [-m MB] [-M MB] [-C N] [-D N] [-r S] [-w S] [-i S] [-f MB] [-n N] [-T N] [-R MB]
-//! [-W MB] [--ops N] PATH…`
+//! [-W MB] [--ops N] [--keep 0|1] PATH…`
 //!
 //! The source of the original was not at hand. The short options and their meanings are those of
 //! reference 07 §5; the long ones, and what is marked so below, are recollections. MB are 2^20 bytes,
@@ -11,23 +11,24 @@
 //!   (`PATH/dir0003/file0017`). They are there before the run, on the device and not cached; the
 //!   original fills its paths first. 65,536 files of a path is a recollection.
 //! - **Workers** (`-t`): each maps `-m` MB of anonymous memory and stores to all of it, once. Then it
-//!   does units of work, of these steps one after the other: a *read* (open one of the files by chance,
-//!   read `-R` MB from any page of it on, close), a *write* (create or cut the worker's own file, write
-//!   `-W` MB into it, close; the file stays and is written again the next time), an *allocation* (map
-//!   `-M` MB of anonymous memory and store to every page; then unmap it, not timed), and a load from
-//!   every page of the working set.
+//!   does units of work, of these steps one after the other: its `-T` I/O threads at the same time a
+//!   *read* each (open one of the files by chance, read `-R` MB from any page of it on, close) and then
+//!   a *write* (make a temporary file, write `-W` MB into it, close; then remove it, not timed); when
+//!   all have ended, an *allocation* (map `-M` MB of anonymous memory and store to every page; then
+//!   unmap it, not timed), and a load from every page of the working set.
 //! - **CPU threads** (`-C`): 3 s of CPU time in user mode, then 100 ms of sleep (a recollection: they
 //!   burn nearly all the time).
 //! - **du threads** (`-D`): walk all paths for ever, read every directory and stat(2) every name.
 //!
-//! **One read, write and allocation a unit.** 128 workers that did 5.24 units a second needed 24.4 s
-//! for one (Little's law), and the published times of a read, a write and an allocation add up to
-//! that: 3.5 + 16 + 4.6 = 24 s as means estimated from their percentiles. With the patch: 3.1 + 21 +
-//! 0.3 = 24.4 s against 128 / 4.76 = 26.9 s. So the steps of a unit follow each other, and there is one
-//! of each. `-T`, the I/O threads of a worker, can then have no effect: with 20 reads and writes a
-//! unit at a time, 105 of each a second would be under way for 3.5 and 16 s, 2,000 operations where
-//! there are 128 workers that wait. `--ops` (ours, default 1) is how many reads and writes a unit has;
-//! as many as `-T` of them run at the same time, in threads of their own if `--ops` is above 1.
+//! **What a unit is.** 128 workers that did 5.24 units a second needed 24.4 s for one (Little's law),
+//! and the published times of a read, a write and an allocation add up to that: 3.5 + 16 + 4.6 = 24 s
+//! as means estimated from their percentiles. With the patch: 3.1 + 21 + 0.3 = 24.4 s against 128 / 4.76
+//! = 26.9 s. So the steps follow each other, and each thread does one of each. Were there one thread a
+//! worker, 5 MB/s would be read and as much written: no disk needs seconds for that, and memory would
+//! not fill within the warm-up. With `-T` threads a worker it is 105 MB/s each way. `--ops` (ours)
+//! makes a unit of another number of reads and writes than `-T`, which then share them.
+//! `--keep 1` (ours) leaves the temporary files and overwrites them the next time; that they are
+//! removed is a guess from their name, and decides how many changed inodes wait to be freed.
 //!
 //! **Time.** Workers warm up for `-w`, then all statistics begin anew, then they run for `-r`; the
 //! published figures were read at 300 s. Latencies are cumulative since the end of the warm-up. What
@@ -76,7 +77,7 @@ const MAX_MB: u64 = 65_536;
 const MAX_TIME: u64 = 31_536_000;
 
 /// Short option, long option, least and greatest value, default.
-const OPTIONS: [(&str, &str, u64, u64, u64); 14] = [
+const OPTIONS: [(&str, &str, u64, u64, u64); 15] = [
     ("-t", "--threads", 1, MAX_THREADS, 16),
     ("-m", "--memory", 0, MAX_MB, 64),
     ("-M", "--mmapsize", 0, MAX_MB, 64),
@@ -90,11 +91,12 @@ const OPTIONS: [(&str, &str, u64, u64, u64); 14] = [
     ("-T", "--readthreads", 1, 256, 1),
     ("-R", "--readsize", 0, MAX_MB, 1),
     ("-W", "--writesize", 0, MAX_MB, 1),
-    ("--ops", "--ops", 1, 256, 1),
+    ("--ops", "--ops", 0, 256, 0),
+    ("--keep", "--keep", 0, 1, 0),
 ];
 
 const ACCEPTED: &str = "simoop [-t THREADS] [-m MB] [-M MB] [-C THREADS] [-D THREADS] [-r SECONDS] \
-     [-w SECONDS] [-i SECONDS] [-f MB] [-n FILES] [-T THREADS] [-R MB] [-W MB] [--ops N] PATH…";
+     [-w SECONDS] [-i SECONDS] [-f MB] [-n FILES] [-T THREADS] [-R MB] [-W MB] [--ops N] [--keep 0|1] PATH…";
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,6 +129,8 @@ pub struct Simoop {
     pub write: u64,
     /// `--ops`: reads and writes of a unit.
     pub ops: u64,
+    /// `--keep`: what was written stays and is overwritten the next time.
+    pub keep: bool,
     /// The paths.
     pub paths: Arc<[String]>,
 }
@@ -219,7 +223,7 @@ impl Simoop {
             let what = "simoop needs a path to work in";
             return Err(CommandError::new(whole, what, ACCEPTED));
         }
-        let [t, m, mmap, c, d, r, w, i, f, n, io, read, write, ops] = values;
+        let [t, m, mmap, c, d, r, w, i, f, n, io, read, write, ops, keep] = values;
         if paths.len() as u64 * n > MAX_FILES {
             return Err(CommandError::new(
                 whole,
@@ -241,7 +245,8 @@ impl Simoop {
             io_threads: io,
             read,
             write,
-            ops,
+            ops: if ops == 0 { io } else { ops },
+            keep: keep != 0,
             paths: paths.into(),
         })
     }
@@ -356,7 +361,9 @@ impl Thread {
     fn own_file(&self, worker: u64) -> String {
         let paths = &self.of.paths;
         let path = &paths[(worker % paths.len() as u64) as usize];
-        format!("{path}/tmp.{worker:03}")
+        let directories = self.of.files_of_path.div_ceil(DIRECTORY).max(1);
+        let directory = directory(path, worker % directories);
+        format!("{directory}/tmp.{worker:03}")
     }
 
     /// Sleeps from one report interval to the next.
@@ -478,6 +485,9 @@ impl Thread {
                 }
                 host.close(fd).await?;
                 self.note(host, session, Kind::Write, began);
+                if !s.keep {
+                    host.unlink(file).await?;
+                }
                 if self.over(session) {
                     return Ok(false);
                 }
@@ -556,8 +566,14 @@ impl Thread {
             for name in host.read_dir(&directory).await? {
                 path.clear();
                 path.extend([&directory, "/", &name]);
-                if host.stat(&path).await?.directory {
-                    directories.push(path.clone());
+                match host.stat(&path).await {
+                    // A worker's file may be gone already.
+                    Err(HostError::NotFound(_)) => {}
+                    stat => {
+                        if stat?.directory {
+                            directories.push(path.clone());
+                        }
+                    }
                 }
                 host.compute(NAME_NS).await;
                 if self.over(session) {

@@ -58,6 +58,8 @@ struct Inodes {
 pub(super) struct Names {
     dirs: RefCell<Vec<Dir>>,
     inodes: RefCell<Vec<Inodes>>,
+    /// Inodes that were a file's and are free, by group: the number there, and the file's.
+    free: RefCell<BTreeSet<(u32, u64, u32)>>,
     /// Changed blocks that are in the log alone, with their lengths (xfs).
     unwritten: RefCell<BTreeSet<(u64, u32)>>,
     log_bytes: Cell<u64>,
@@ -79,6 +81,7 @@ impl Names {
         Self {
             dirs: RefCell::new(vec![root]),
             inodes: RefCell::new(vec![inodes]),
+            free: RefCell::default(),
             unwritten: RefCell::default(),
             log_bytes: Cell::new(0),
         }
@@ -193,6 +196,23 @@ impl Inode {
     }
 }
 
+/// The lowest inode of a group that was another file's; it is not free any more.
+pub(super) fn free_inode<const T: bool>(mm: &SimMm<T>, group: u32) -> Option<u32> {
+    let free = &mm.world.fs.names.free;
+    let lowest = free.borrow().range((group, 0, 0)..).next().copied()?;
+    (lowest.0 == group).then(|| {
+        free.borrow_mut().remove(&lowest);
+        lowest.2
+    })
+}
+
+/// A file has lost its name and its last user.
+pub(super) fn inode_gone<const T: bool>(mm: &SimMm<T>, ino: u32) {
+    let fs = &mm.world.fs;
+    let (group, place) = fs.with_place(ino, |p| (p.group, p.inode));
+    fs.names.free.borrow_mut().insert((group, place, ino));
+}
+
 /// A directory got an entry more: its block, and whether it is a new one.
 fn entry_added<const T: bool>(mm: &SimMm<T>, dir: DirId) -> (u64, bool) {
     let fs = &mm.world.fs;
@@ -299,9 +319,20 @@ pub(super) async fn make_inode<const T: bool>(
     ino: u32,
 ) -> Result<(), FsError> {
     let fs = &mm.world.fs;
-    let inode = Inode::take(mm, group, true)?;
     let (dir_block, fresh) = entry_added(mm, dir);
-    inode.placed(mm, ino, Some(dir));
+    if mm.inode_gone(ino) {
+        fs.with_place(ino, |p| {
+            *p = Place {
+                group: p.group,
+                dir,
+                inode: p.inode,
+                ..Place::default()
+            };
+        });
+        mm.reuse_inode(ino, Some(fs.names.inode_of(dir)));
+    } else {
+        Inode::take(mm, group, true)?.placed(mm, ino, Some(dir));
+    }
     if !mm.new_inode(ino).await {
         return Err(FsError::OutOfMemory);
     }
