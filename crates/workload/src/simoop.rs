@@ -1,7 +1,7 @@
 //! `simoop`: the memory pressure of jobs like Hadoop's, after Chris Mason's program (reference 07 §5).
 //!
 //! `simoop [-t N] [-m MB] [-M MB] [-C N] [-D N] [-r S] [-w S] [-i S] [-f MB] [-n N] [-T N] [-R MB]
-//! [-W MB] [--ops N] [--keep 0|1] PATH…`
+//! [-W MB] [--ops N] [--keep 0|1] [--sync 0|1] PATH…`
 //!
 //! The source of the original was not at hand. The short options and their meanings are those of
 //! reference 07 §5; the long ones, and what is marked so below, are recollections. MB are 2^20 bytes,
@@ -13,8 +13,8 @@
 //! - **Workers** (`-t`): each maps `-m` MB of anonymous memory and stores to all of it, once. Then it
 //!   does units of work, of these steps one after the other: its `-T` I/O threads at the same time a
 //!   *read* each (open one of the files by chance, read `-R` MB from any page of it on, close) and then
-//!   a *write* (make a temporary file, write `-W` MB into it, close; then remove it, not timed); when
-//!   all have ended, an *allocation* (map `-M` MB of anonymous memory and store to every page; then
+//!   a *write* (remove its last temporary file, not timed; make a new one, write `-W` MB into it,
+//!   close); when all have ended, an *allocation* (map `-M` MB of anonymous memory and store to every page; then
 //!   unmap it, not timed), and a load from every page of the working set.
 //! - **CPU threads** (`-C`): 3 s of CPU time in user mode, then 100 ms of sleep (a recollection: they
 //!   burn nearly all the time).
@@ -27,8 +27,9 @@
 //! worker, 5 MB/s would be read and as much written: no disk needs seconds for that, and memory would
 //! not fill within the warm-up. With `-T` threads a worker it is 105 MB/s each way. `--ops` (ours)
 //! makes a unit of another number of reads and writes than `-T`, which then share them.
-//! `--keep 1` (ours) leaves the temporary files and overwrites them the next time; that they are
-//! removed is a guess from their name, and decides how many changed inodes wait to be freed.
+//! That a temporary file lives until its thread makes the next one is a guess: most of it reaches the
+//! disk, as the published write times ask for, and the inodes of removed files are what reclaim meets
+//! changed. With `--keep 1` (ours) files stay and are cut and overwritten.
 //!
 //! **Time.** Workers warm up for `-w`, then all statistics begin anew, then they run for `-r`; the
 //! published figures were read at 300 s. Latencies are cumulative since the end of the warm-up. What
@@ -77,7 +78,7 @@ const MAX_MB: u64 = 65_536;
 const MAX_TIME: u64 = 31_536_000;
 
 /// Short option, long option, least and greatest value, default.
-const OPTIONS: [(&str, &str, u64, u64, u64); 15] = [
+const OPTIONS: [(&str, &str, u64, u64, u64); 16] = [
     ("-t", "--threads", 1, MAX_THREADS, 16),
     ("-m", "--memory", 0, MAX_MB, 64),
     ("-M", "--mmapsize", 0, MAX_MB, 64),
@@ -93,10 +94,11 @@ const OPTIONS: [(&str, &str, u64, u64, u64); 15] = [
     ("-W", "--writesize", 0, MAX_MB, 1),
     ("--ops", "--ops", 0, 256, 0),
     ("--keep", "--keep", 0, 1, 0),
+    ("--sync", "--sync", 0, 1, 0),
 ];
 
 const ACCEPTED: &str = "simoop [-t THREADS] [-m MB] [-M MB] [-C THREADS] [-D THREADS] [-r SECONDS] \
-     [-w SECONDS] [-i SECONDS] [-f MB] [-n FILES] [-T THREADS] [-R MB] [-W MB] [--ops N] [--keep 0|1] PATH…";
+     [-w SECONDS] [-i SECONDS] [-f MB] [-n FILES] [-T THREADS] [-R MB] [-W MB] [--ops N] [--keep 0|1] [--sync 0|1] PATH…";
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,6 +133,8 @@ pub struct Simoop {
     pub ops: u64,
     /// `--keep`: what was written stays and is overwritten the next time.
     pub keep: bool,
+    /// `--sync`: a write ends with fsync(2).
+    pub sync: bool,
     /// The paths.
     pub paths: Arc<[String]>,
 }
@@ -223,7 +227,7 @@ impl Simoop {
             let what = "simoop needs a path to work in";
             return Err(CommandError::new(whole, what, ACCEPTED));
         }
-        let [t, m, mmap, c, d, r, w, i, f, n, io, read, write, ops, keep] = values;
+        let [t, m, mmap, c, d, r, w, i, f, n, io, read, write, ops, keep, sync] = values;
         if paths.len() as u64 * n > MAX_FILES {
             return Err(CommandError::new(
                 whole,
@@ -247,6 +251,7 @@ impl Simoop {
             write,
             ops: if ops == 0 { io } else { ops },
             keep: keep != 0,
+            sync: sync != 0,
             paths: paths.into(),
         })
     }
@@ -455,6 +460,12 @@ impl Thread {
         let s = &self.of;
         let mut buf = host.buffer(s.read.min(s.file_size).max(s.write) * MB);
         for _ in 0..ops {
+            if s.write > 0 && !s.keep {
+                match host.unlink(file).await {
+                    Err(HostError::NotFound(_)) => {}
+                    removed => removed?,
+                }
+            }
             if s.read > 0 {
                 let began = host.now();
                 let read = OpenFlags {
@@ -483,11 +494,11 @@ impl Thread {
                 while left > 0 {
                     left -= host.write(fd, &buf, left).await?;
                 }
+                if s.sync {
+                    host.sync(fd, false).await?;
+                }
                 host.close(fd).await?;
                 self.note(host, session, Kind::Write, began);
-                if !s.keep {
-                    host.unlink(file).await?;
-                }
                 if self.over(session) {
                     return Ok(false);
                 }
