@@ -62,12 +62,12 @@ pub const SERIES: [Series; 5] = [
     Series {
         name: "xfs-inode-reclaim",
         baseline: "vanilla",
-        experiments: &[],
+        experiments: &[file!("experiments/xfs-inode-reclaim.toml")],
     },
 ];
 
 /// Files that the experiments name, for a binary far from its sources.
-pub const FILES: [(&str, &str); 8] = [
+pub const FILES: [(&str, &str); 9] = [
     file!("machines/2G.toml"),
     file!("machines/3765M.toml"),
     file!("machines/512M.toml"),
@@ -76,6 +76,7 @@ pub const FILES: [(&str, &str); 8] = [
     file!("policies/writeback-from-reclaim.toml"),
     file!("machines/desktop.toml"),
     file!("policies/sequential-read.toml"),
+    file!("machines/simoop.toml"),
 ];
 
 /// A row with what the engine gave.

@@ -284,6 +284,7 @@ impl<W: World> Mm<W> {
             }
             let flags = self.slow_path_flags(gfp);
             let mut pages_reclaimed = 0;
+            let mut no_progress = 0;
             loop {
                 // Kernels of the series preempt voluntarily: between waking kswapd and the walk at
                 // the min watermark nobody takes the CPU.
@@ -331,6 +332,7 @@ impl<W: World> Mm<W> {
                 let progress = self.try_to_free_pages(node, gfp, order).await;
                 if progress > 0 {
                     pages_reclaimed += progress;
+                    no_progress = 0;
                     for attempt in 0..2 {
                         let page = self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
                         if page.is_some() {
@@ -340,6 +342,11 @@ impl<W: World> Mm<W> {
                             self.drain_all_pages();
                         }
                     }
+                } else if no_progress < self.policy.oom_retries
+                    && self.worth_another_try(node, gfp, no_progress)
+                {
+                    no_progress += 1;
+                    self.world.relax().await;
                 } else if gfp.has(Gfp::FS) && !gfp.has(Gfp::NORETRY) {
                     if self.oom_stage(node, gfp, order).await {
                         return (None, AllocPath::Failed);
@@ -361,6 +368,18 @@ impl<W: World> Mm<W> {
                     .await;
             }
         }
+    }
+
+    /// Whether what the lists hold, the less of it the more often it was tried, would lift some zone
+    /// above its min watermark (`should_reclaim_retry`, 4.7).
+    fn worth_another_try(&self, node: u32, gfp: Gfp, tried: u8) -> bool {
+        let most = u64::from(self.policy.oom_retries);
+        self.eligible(node, gfp).any(|z| {
+            let free = self.stat.zone(z, ZoneStat::NrFreePages);
+            let all = free + self.zone_reclaimable_pages(z);
+            let counted = all - (u64::from(tried) * all).div_ceil(most);
+            counted > self.zones[z].mark(Mark::Min)
+        })
     }
 
     /// The OOM stage. `true`: nothing is left and the run ends; where Linux would kill a task,

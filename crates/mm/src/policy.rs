@@ -464,6 +464,9 @@ pub struct Policy {
     pub shrinker_core: ShrinkerCore,
     /// How reclaim frees XFS inodes (*xfs-inode-reclaim*).
     pub inode_reclaim: InodeReclaim,
+    /// How often a direct reclaimer tries again after it freed nothing, while what the lists hold would
+    /// be enough (4.7: 16, `MAX_RECLAIM_RETRIES`; before: 0; 0..=64). Then memory counts as exhausted.
+    pub oom_retries: u8,
     /// In which order file pages leave.
     pub eviction: Eviction,
     /// When a wake-up of kswapd is traced (2.6.37 or later form).
@@ -523,6 +526,7 @@ impl Policy {
             watermark_slip: true,
             shrinker_core: ShrinkerCore::Global,
             inode_reclaim: InodeReclaim::Blocking,
+            oom_retries: 0,
             eviction: Eviction::Linux,
             wakeup_trace: WakeupTrace::Asleep,
             balance_gap: BalanceGap::OnePercent,
@@ -598,6 +602,7 @@ impl Policy {
         Self {
             name: "linux-4.9".into(),
             lru: LruScope::Node,
+            oom_retries: 16,
             fair_zones: FairZones::Off,
             dirty_check: DirtyCheck::Cached,
             ..Self::linux_3_16()

@@ -9,7 +9,7 @@ use crate::latency::AllocClass;
 use crate::monitors::Monitor;
 use crate::result::{AllocLatency, Metric, Outcome, RunResult, TrackerReport, TrackerRow};
 use crate::rng::Rng;
-use crate::sample::Sampler;
+use crate::sample::{Sampler, lumpiness};
 use crate::sched::{Event, Sched, SchedParams};
 use crate::spec::{FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
@@ -757,6 +757,11 @@ fn gather<const T: bool>(
             .filter(|r| r.count > 0)
             .collect(),
     });
+    let series = sampler.finish();
+    if let Some(value) = lumpiness(&series) {
+        let name = "inode_reclaim_lumpiness".to_owned();
+        metrics.insert(name, Metric { unit: "1", value });
+    }
     RunResult {
         outcome,
         metrics,
@@ -765,7 +770,7 @@ fn gather<const T: bool>(
         tasks,
         waits: w.sched.waiting.sums(end),
         moved: w.moved.get(),
-        series: sampler.finish(),
+        series,
         alloc_latency: AllocLatency {
             paths: AllocClass::ALL
                 .iter()

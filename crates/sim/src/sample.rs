@@ -3,8 +3,9 @@
 use crate::block::{Class, Dir, Volume};
 use crate::fs::{DEVICE, SimMm};
 use crate::result::{Column, Series};
+use crate::spec::FsKind;
 use crate::world::Device;
-use mm::vmstat::{ZoneEvent, ZoneStat};
+use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 
 use mm::zone::Mark;
 
@@ -12,6 +13,9 @@ use mm::zone::Mark;
 const MOST: usize = 2000;
 /// The name of the columns that count waiting tasks, a kind of wait each.
 pub const WAITING: &str = "waiting";
+
+/// The name of the column of XFS inodes that reclaim freed.
+pub const INODES_RECLAIMED: &str = "inodes_reclaimed";
 
 /// Gathers samples.
 pub struct Sampler {
@@ -46,6 +50,18 @@ struct Last {
     swap: Option<(u64, u64)>,
     kswapd: u64,
     flusher: u64,
+    /// XFS inodes that were freed.
+    inodes: u64,
+}
+
+/// How lumpy XFS inode reclaim was: the standard deviation of the inodes freed from one sample to the
+/// next by their mean. 0: as many in each interval; `None`: none at all.
+pub fn lumpiness(series: &Series) -> Option<f64> {
+    let column = series.columns.iter().find(|c| c.name == INODES_RECLAIMED)?;
+    let n = column.values.len() as f64;
+    let mean = column.values.iter().sum::<f64>() / n;
+    let variance = column.values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n;
+    (mean > 0.0).then(|| variance.sqrt() / mean)
 }
 
 impl Sampler {
@@ -169,6 +185,7 @@ impl Sampler {
             swap: w.volumes.get(DEVICE as usize + 1).map(blocks),
             kswapd: cpu(&self.kswapds),
             flusher: cpu(&self.flushers),
+            inodes: mm.vm_event(VmEvent::XfsInodesReclaimed),
         };
         let before = self.last.clone().unwrap_or(Last {
             time: 0,
@@ -189,6 +206,10 @@ impl Sampler {
             "share",
             (now.flusher - before.flusher) as f64 / 1e9 / seconds,
         );
+        if w.fs.kind == FsKind::Xfs {
+            let freed = now.inodes - before.inodes;
+            put(INODES_RECLAIMED, "1/s", freed as f64 / seconds);
+        }
         let busy = (0..mm.bdi_count()).any(|b| mm.flusher_busy(b));
         put("flusher_active", "share", f64::from(u8::from(busy)));
         let awake = (0..mm.nodes.len() as u32).any(|n| !mm.kswapd_sleeps(n));

@@ -61,7 +61,6 @@ fn dirty_memory_is_waited_for_if_kswapd_may_write() {
 #[test]
 fn without_writes_from_reclaim_memory_runs_out_early() {
     let r = run(&torture(ReclaimWriteback::Never));
-    println!("{:#?}", r.counters);
     let Outcome::Oom { report } = &r.outcome else {
         panic!("expected OOM, got {:?}", r.outcome)
     };

@@ -243,8 +243,6 @@ fn zone_velocity(r: &RunResult, zone: &str) -> Value {
 }
 
 const NO_COMPACTION: &str = "the engine has no compaction";
-const NO_SLAB: &str = "the engine has no slab caches";
-const NO_INODES: &str = "the engine has no inode cache";
 
 const ALL_KERNELS: &str = "all";
 const TRACED: &str = "2.6.32 and later, with tracing on";
@@ -783,7 +781,7 @@ pub const TABLE: &[Row] = &[
         better: Neither,
         high: "reclaim asks the shrinkers for much",
         related: &["vmstat: Direct inode steals", "vmstat: Kswapd inode steals"],
-        value: |_| Unsupported(NO_SLAB),
+        value: |r| counter(r, "slabs_scanned"),
     },
     Row {
         name: "vmstat: Direct inode steals",
@@ -796,7 +794,7 @@ pub const TABLE: &[Row] = &[
         better: Lower,
         high: "whole files leave the cache with their inodes",
         related: &["vmstat: Kswapd inode steals"],
-        value: |_| Unsupported(NO_INODES),
+        value: |r| counter(r, "pginodesteal"),
     },
     Row {
         name: "vmstat: Kswapd inode steals",
@@ -809,7 +807,7 @@ pub const TABLE: &[Row] = &[
         better: Lower,
         high: "whole files leave the cache with their inodes",
         related: &["vmstat: Direct inode steals"],
-        value: |_| Unsupported(NO_INODES),
+        value: |r| counter(r, "kswapd_inodesteal"),
     },
     Row {
         name: "vmstat: Kswapd skipped wait",
