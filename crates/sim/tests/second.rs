@@ -7,7 +7,7 @@ use common::{ALL_FS, disk, machine, run, spec};
 use mm::Policy;
 use mm::policy::InodeReclaim;
 use proptest::prelude::*;
-use sim::spec::{DiskKind, FsKind, Machine, RunSpec, SecondSpec};
+use sim::spec::{DiskKind, FsKind, Machine, RunSpec, SecondSpec, Size};
 use sim::{Outcome, RunResult};
 
 fn second(filesystem: FsKind, kind: DiskKind) -> Option<SecondSpec> {
@@ -143,6 +143,43 @@ proptest! {
             "{:?}", r.outcome
         );
     }
+}
+
+/// Inodes of the second filesystem that are freed a second while files are made there and walked, alone
+/// or beside processes that make small files on a USB stick; and kswapd's waits at inodes.
+fn healthy_rate(policy: Policy, stuck: bool) -> (f64, u64) {
+    const FIRST: &str =
+        "fs_mark -d a -d b -d c -d d -D 8 -N 64 -n 10000 -L 4 -S0 -s 4096 -w 4096 -k &";
+    const SECOND: &str = "fs_mark -d mnt2/a -d mnt2/b -d mnt2/c -d mnt2/d -D 8 -N 64 \
+                          -n 10000 -L 3 -S1 -s 4096 -w 4096 -k; find mnt2";
+    let first = if stuck { FIRST } else { "" };
+    let mut m = two(256, FsKind::Xfs, DiskKind::Ssd);
+    m.cpus = 4;
+    m.boot.kernel = Size(16 << 20);
+    m.disk = disk(DiskKind::UsbFlash);
+    let mut s = spec(m, FsKind::Xfs, &format!("{first} sleep 10; {SECOND}"));
+    s.policy = policy;
+    s.params.xfs_ags = 1.0;
+    s.check_ns = 5_000_000_000;
+    let r = completed(&s);
+    let elapsed = r.metrics["elapsed"].value - 10.0;
+    let freed = r.metrics["second_inodes_freed"].value;
+    (freed / elapsed, r.counters["kswapd_inode_wait"])
+}
+
+/// *xfs-inode-reclaim*'s case: before it kswapd and direct reclaim wait for the stuck filesystem's writes
+/// and free less than half of what they free of the other one alone; with it no less than half.
+#[test]
+fn a_stuck_filesystem_does_not_keep_reclaim_from_the_other() {
+    let share = |policy: Policy| {
+        let (alone, _) = healthy_rate(policy.clone(), false);
+        let (beside, waits) = healthy_rate(policy, true);
+        (beside / alone, alone, beside, waits)
+    };
+    let (before, after) = (share(Policy::linux_4_9()), share(non_blocking()));
+    println!("share, alone, beside, kswapd's waits: {before:?}, patched {after:?}");
+    assert!(before.0 < 0.5 && before.3 > 0, "{before:?}");
+    assert!(after.0 >= 0.5 && after.3 == 0, "{after:?}");
 }
 
 fn non_blocking() -> Policy {
