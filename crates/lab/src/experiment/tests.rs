@@ -289,7 +289,12 @@ fn a_machine_may_have_a_second_filesystem() {
         read(&EXPERIMENT.replace(command, &files))
     };
     assert!(files("mnt2/x").is_ok());
-    assert!(files("mnt2x/x").unwrap_err().accepted.contains("disk.capacity"));
+    assert!(
+        files("mnt2x/x")
+            .unwrap_err()
+            .accepted
+            .contains("disk.capacity")
+    );
 }
 
 #[test]
