@@ -65,6 +65,7 @@ pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described,
         swap,
         sysctl: sysctl(captured, &mut notes),
         disk,
+        second: None,
     };
     if captured.cpus.len() > MOST_CPUS {
         notes.push(format!(

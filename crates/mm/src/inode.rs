@@ -186,6 +186,8 @@ pub(crate) struct Super<W: World> {
     pub first_ag: W::U32,
     pub ags: W::U32,
     pub sync_interval: W::U64,
+    /// Inodes whose memory was given back.
+    freed: W::U64,
     /// Unused dentries and inodes, by node.
     unused: Box<[[W::U64; 2]]>,
     pub log: Log<W>,
@@ -249,6 +251,7 @@ impl<W: World> Inodes<W> {
                     first_ag: bytemuck::Zeroable::zeroed(),
                     ags: bytemuck::Zeroable::zeroed(),
                     sync_interval: bytemuck::Zeroable::zeroed(),
+                    freed: bytemuck::Zeroable::zeroed(),
                     unused: bytemuck::zeroed_slice_box(nodes as usize),
                     log: Log::new(),
                 })
@@ -407,6 +410,11 @@ impl<W: World> Mm<W> {
             self.slab_usage(DENTRY_CACHE).0,
             self.slab_usage(1 + sb).0,
         )
+    }
+
+    /// Inodes of a filesystem whose memory was given back since it was mounted.
+    pub fn inodes_freed(&self, sb: u32) -> u64 {
+        self.sb(sb).freed.get()
     }
 
     /// The node whose list an object is on: that of its page, where lists are by node.
@@ -710,6 +718,7 @@ impl<W: World> Mm<W> {
         row.clear(CACHED);
         self.slab_free(1 + row.sb.get(), row.inode());
         self.stat.event(VmEvent::InodesFreed, 1);
+        self.sb(row.sb.get()).freed.fetch_add(1);
     }
 
     /// Looks at up to `n` unused dentries, the oldest first; returns how many it freed.

@@ -34,6 +34,7 @@ fn spec() -> RunSpec {
                 cache: Size(0),
             },
             swap: None,
+            second: None,
             sysctl: Default::default(),
             disk: DiskSpec {
                 scheduler: Default::default(),

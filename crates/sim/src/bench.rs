@@ -91,6 +91,7 @@ fn spec(mib: u64) -> RunSpec {
                 cache: Size(0),
             },
             swap: None,
+            second: None,
             sysctl: Sysctl::default(),
             disk: DiskSpec {
                 scheduler: Default::default(),

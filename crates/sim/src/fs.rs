@@ -5,6 +5,9 @@
 //! over a file's dirty pages (`writeback`), and one file a filesystem: what it refuses, what else it
 //! dirties, what its daemons do. A new filesystem is one file, one variant of [`FsKind`] and one arm
 //! in each of the dispatching functions here and in `writeback`.
+//!
+//! A machine has one filesystem, or two on disks of their own. Files of all have one row of numbers; a
+//! file's filesystem is found from its bdi ([`of`]). Everything else belongs to one filesystem.
 
 mod btrfs;
 mod ext;
@@ -43,7 +46,7 @@ use std::cell::{Cell, RefCell};
 /// The engine in the virtual world.
 pub type SimMm<const T: bool> = Mm<SimWorld<T>>;
 
-/// The tested device.
+/// The volume of the first filesystem: the tested disk.
 pub const DEVICE: u32 = 0;
 /// Blocks at the front of the disk for superblocks, journal and fixed metadata.
 const METADATA_BLOCKS: u64 = 65_536;
@@ -87,16 +90,32 @@ struct Place {
     writers: u32,
 }
 
+/// A directory; number 0 is its filesystem's root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirId {
+    /// The filesystem, in the order of mounting.
+    pub fs: u32,
+    /// Its number there.
+    pub number: u32,
+}
+
+impl DirId {
+    /// The root of a filesystem.
+    pub fn root(fs: u32) -> Self {
+        Self { fs, number: 0 }
+    }
+}
+
 /// A filesystem and its state.
 pub struct Fs {
     /// Which one.
     pub kind: FsKind,
-    /// The tested device's bdi.
+    /// The volume that it is on.
+    pub volume: u32,
+    /// Its volume's bdi.
     pub bdi: Cell<u32>,
     /// The bdi of the FUSE mount, where there is one.
     fuse_bdi: Cell<u32>,
-    /// Device and first block of the swap area.
-    pub swap_area: (u32, u64),
     files: RefCell<Vec<Place>>,
     space: Space,
     names: Names,
@@ -108,19 +127,15 @@ pub struct Fs {
     look_ahead: bool,
     read_ahead: u32,
     on_demand: bool,
-    /// What was read ahead in vain.
-    pub dropped: Dropped,
-    /// How well the cache serves, when that is asked for.
-    pub reuse: Reuse,
 }
 
 impl Fs {
-    /// An empty filesystem on a disk of which it has `capacity` blocks.
+    /// An empty filesystem on a disk, `volume`, of which it has `capacity` blocks.
     pub fn new(
         kind: FsKind,
         disk: &DiskSpec,
+        volume: u32,
         capacity: u64,
-        swap_area: (u32, u64),
         read_ahead: u32,
         p: &Params,
         rng: &mut Rng,
@@ -134,9 +149,9 @@ impl Fs {
         };
         Self {
             kind,
+            volume,
             bdi: Cell::new(0),
             fuse_bdi: Cell::new(0),
-            swap_area,
             files: RefCell::new(Vec::new()),
             space: Space::new(start, capacity, groups),
             names: Names::new(),
@@ -148,8 +163,6 @@ impl Fs {
             look_ahead: p.fs_look_ahead >= 0.5,
             read_ahead,
             on_demand: p.read_ahead_on_demand >= 0.5,
-            dropped: Dropped::default(),
-            reuse: Reuse::default(),
         }
     }
 
@@ -161,11 +174,6 @@ impl Fs {
     /// Whether reads open windows on demand.
     pub fn on_demand(&self) -> bool {
         self.on_demand
-    }
-
-    /// The block device behind a bdi.
-    pub fn device_of_bdi(&self, bdi: u32) -> Option<u32> {
-        (bdi == self.bdi.get()).then_some(DEVICE)
     }
 
     fn with_place<R>(&self, mapping: u32, f: impl FnOnce(&mut Place) -> R) -> R {
@@ -341,8 +349,6 @@ impl Fs {
 
     fn forget(&self, mapping: u32) {
         self.drop_reserve(mapping, 0);
-        self.reuse.forget(mapping);
-        self.dropped.forget(mapping);
         self.with_extents(mapping, Vec::clear);
     }
 
@@ -369,18 +375,34 @@ impl Ahead {
     }
 }
 
-/// Creates the bdis and metadata files; at start.
+/// The filesystem that a file is on. Its bdis were made when it was mounted, so that each has a range
+/// of numbers.
+#[inline]
+pub fn of<const T: bool>(mm: &SimMm<T>, mapping: u32) -> &Fs {
+    let bdi = mm.mappings[mapping as usize].bdi();
+    let mut all = mm.world.fs.iter().rev();
+    all.find(|fs| fs.bdi.get() <= bdi)
+        .expect("a file is on a filesystem")
+}
+
+/// The filesystem of a directory.
+fn of_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) -> &Fs {
+    &mm.world.fs[dir.fs as usize]
+}
+
+/// Creates the bdis and metadata files of all filesystems; at start.
 pub fn mount<const T: bool>(mm: &SimMm<T>) {
-    let fs = &mm.world.fs;
-    fs.bdi.set(mm.new_bdi(0, 100).expect("room for a bdi"));
-    inode::mount(mm);
-    match fs.kind {
-        FsKind::Btrfs => btrfs::mount(mm),
-        FsKind::FuseNtfs => fuse_ntfs::mount(mm),
-        FsKind::Ext3 | FsKind::Ext4 => ext::mount(mm),
-        FsKind::Xfs => {}
+    for fs in &mm.world.fs {
+        fs.bdi.set(mm.new_bdi(0, 100).expect("room for a bdi"));
+        inode::mount(mm, fs);
+        match fs.kind {
+            FsKind::Btrfs => btrfs::mount(mm, fs),
+            FsKind::FuseNtfs => fuse_ntfs::mount(mm, fs),
+            FsKind::Ext3 | FsKind::Ext4 => ext::mount(mm, fs),
+            FsKind::Xfs => {}
+        }
+        names::make_root(mm, fs);
     }
-    names::make_root(mm);
 }
 
 /// Allocation groups of an xfs of `capacity` blocks.
@@ -394,73 +416,87 @@ pub(crate) fn group_count(capacity: u64, disk: &DiskSpec, p: &Params) -> u64 {
 /// What a daemon does until the run ends.
 pub type Life<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// The daemons of the filesystem: name and life.
+/// The daemons of all filesystems: name and life.
 pub fn daemons<const T: bool>(mm: &SimMm<T>) -> Vec<(&'static str, Life<'_>)> {
-    match mm.world.fs.kind {
+    let all = mm.world.fs.iter();
+    all.flat_map(|fs| daemons_of(mm, fs)).collect()
+}
+
+fn daemons_of<'a, const T: bool>(mm: &'a SimMm<T>, fs: &'a Fs) -> Vec<(&'static str, Life<'a>)> {
+    match fs.kind {
         FsKind::Xfs => {
-            let sb = mm.world.fs.inodes.sb.get();
+            let sb = fs.inodes.sb.get();
             vec![
                 ("xfssyncd", Box::pin(mm.xfs_log_worker(sb)) as Life<'_>),
-                ("xfsbufd", Box::pin(xfs::buffer_daemon(mm))),
+                ("xfsbufd", Box::pin(xfs::buffer_daemon(mm, fs))),
                 ("xfsaild", Box::pin(mm.xfsaild(sb))),
                 ("xfs-reclaim", Box::pin(mm.xfs_reclaim_worker(sb))),
             ]
         }
-        FsKind::Ext4 | FsKind::Ext3 => vec![("jbd2", Box::pin(ext::journal_thread(mm)))],
-        FsKind::Btrfs => vec![("btrfs-transaction", Box::pin(btrfs::transaction_thread(mm)))],
-        FsKind::FuseNtfs => vec![("ntfs-3g", Box::pin(fuse_ntfs::daemon(mm)))],
+        FsKind::Ext4 | FsKind::Ext3 => vec![("jbd2", Box::pin(ext::journal_thread(mm, fs)))],
+        FsKind::Btrfs => vec![(
+            "btrfs-transaction",
+            Box::pin(btrfs::transaction_thread(mm, fs)),
+        )],
+        FsKind::FuseNtfs => vec![("ntfs-3g", Box::pin(fuse_ntfs::daemon(mm, fs)))],
     }
 }
 
-/// Creates a file; `None`: too many files.
+/// Creates a file without a name on the first filesystem; `None`: too many files.
 pub fn create<const T: bool>(mm: &SimMm<T>) -> Option<u32> {
-    let fs = &mm.world.fs;
+    create_on(mm, &mm.world.fs[0])
+}
+
+fn create_on<const T: bool>(mm: &SimMm<T>, fs: &Fs) -> Option<u32> {
     match fs.kind {
         FsKind::FuseNtfs => mm.new_mapping(MappingKind::WriteThrough, fs.fuse_bdi.get()),
         _ => mm.new_mapping(MappingKind::File, fs.bdi.get()),
     }
 }
 
-/// Makes a file with its entry in a directory; 0 is the root. `None`: too many files.
-pub async fn create_in<const T: bool>(mm: &SimMm<T>, dir: u32) -> Result<Option<u32>, FsError> {
-    let group = mm.world.fs.names.group(dir);
-    let Some(id) = names::free_inode(mm, group).or_else(|| create(mm)) else {
+/// Makes a file with its entry in a directory. `None`: too many files.
+pub async fn create_in<const T: bool>(mm: &SimMm<T>, dir: DirId) -> Result<Option<u32>, FsError> {
+    let fs = of_dir(mm, dir);
+    let group = fs.names.group(dir.number);
+    let Some(id) = names::free_inode(fs, group).or_else(|| create_on(mm, fs)) else {
         return Ok(None);
     };
-    names::make_inode(mm, dir, group, id).await?;
+    names::make_inode(mm, fs, dir.number, group, id).await?;
     Ok(Some(id))
 }
 
 /// Nobody holds a file any more that has lost its name: its inode is free for another one.
 pub fn inode_gone<const T: bool>(mm: &SimMm<T>, mapping: u32) {
-    names::inode_gone(mm, mapping);
+    names::inode_gone(of(mm, mapping), mapping);
 }
 
 /// The inode of a directory.
-pub fn inode_of_dir<const T: bool>(mm: &SimMm<T>, dir: u32) -> u32 {
-    mm.world.fs.names.inode_of(dir)
+pub fn inode_of_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) -> u32 {
+    of_dir(mm, dir).names.inode_of(dir.number)
 }
 
-/// A directory that is there before the run. Returns its number; `None`: too many files.
-pub fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: u32) -> Option<u32> {
-    names::lay_out_dir(mm, parent)
+/// A directory that is there before the run. `None`: too many files.
+pub fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Option<DirId> {
+    let number = names::lay_out_dir(mm, of_dir(mm, parent), parent.number)?;
+    Some(DirId { number, ..parent })
 }
 
-/// A file that was in a directory before the run, without data yet; 0 is the root. `None`: it does
-/// not fit.
-pub fn lay_out_in<const T: bool>(mm: &SimMm<T>, dir: u32) -> Option<u32> {
-    let id = create(mm)?;
-    names::lay_out_inode(mm, dir, id).then_some(id)
+/// A file that was in a directory before the run, without data yet. `None`: it does not fit.
+pub fn lay_out_in<const T: bool>(mm: &SimMm<T>, dir: DirId) -> Option<u32> {
+    let fs = of_dir(mm, dir);
+    let id = create_on(mm, fs)?;
+    names::lay_out_inode(mm, fs, dir.number, id).then_some(id)
 }
 
 /// Reads a directory.
-pub async fn read_dir<const T: bool>(mm: &SimMm<T>, dir: u32) {
-    names::read_dir(mm, dir).await;
+pub async fn read_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) {
+    names::read_dir(mm, of_dir(mm, dir), dir.number).await;
 }
 
-/// Makes a directory in another one. Returns its number.
-pub async fn make_dir<const T: bool>(mm: &SimMm<T>, parent: u32) -> Result<u32, FsError> {
-    names::make_dir(mm, parent).await
+/// Makes a directory in another one.
+pub async fn make_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Result<DirId, FsError> {
+    let number = names::make_dir(mm, of_dir(mm, parent), parent.number).await?;
+    Ok(DirId { number, ..parent })
 }
 
 /// A file's name is removed.
@@ -476,7 +512,7 @@ pub fn lay_out<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) -> bool {
     let mut index = 0;
     while index < pages {
         let most = (pages - index).min(1 << 30) as u32;
-        match mm.world.fs.map_run(mapping, index as u32, most) {
+        match of(mm, mapping).map_run(mapping, index as u32, most) {
             Some((_, n)) => index += u64::from(n),
             None => return false,
         }
@@ -490,7 +526,9 @@ pub async fn remove<const T: bool>(mm: &SimMm<T>, mapping: u32) {
     mm.hold_inode(mapping).await;
     mm.truncate_from(mapping, 0).await;
     mm.release_inode(mapping);
-    mm.world.fs.forget(mapping);
+    of(mm, mapping).forget(mapping);
+    mm.world.reuse.forget(mapping);
+    mm.world.dropped.forget(mapping);
 }
 
 /// Cuts a file, or extends it by a hole.
@@ -513,7 +551,7 @@ pub async fn write<const T: bool>(
     pos: u64,
     len: u64,
 ) -> Result<(), FsError> {
-    let fs = &mm.world.fs;
+    let fs = of(mm, mapping);
     if len == 0 {
         return Ok(());
     }
@@ -557,7 +595,7 @@ async fn write_one<const T: bool>(
     bytes: u64,
 ) -> Result<Pfn, FsError> {
     let path = TrackPath::BufferedWrite;
-    let reuse = &mm.world.fs.reuse;
+    let reuse = &mm.world.reuse;
     if reuse.on() {
         let found = mm.find_page(mapping, index).is_some();
         reuse.written(mapping, index, found);
@@ -570,10 +608,7 @@ async fn write_one<const T: bool>(
         // It may leave the file while we wait.
         mm.wait_on_page_locked(pfn).await;
     };
-    if mm
-        .world
-        .fs
-        .allocates_at_write(mm.mappings[mapping as usize].kind())
+    if of(mm, mapping).allocates_at_write(mm.mappings[mapping as usize].kind())
         && !ext::allocate_at_write(mm, mapping, index)
     {
         return Err(FsError::NoSpace);
@@ -636,7 +671,7 @@ fn fill_page<const T: bool>(mm: &SimMm<T>, pfn: Pfn, bytes: u64, path: TrackPath
 
 /// fsync(2). Returns whether all data reached the device.
 pub async fn fsync<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
-    let fs = &mm.world.fs;
+    let fs = of(mm, mapping);
     match fs.kind {
         FsKind::FuseNtfs => mm.sync_mapping(fs.fuse.device_file.get()).await,
         FsKind::Xfs => {
@@ -644,8 +679,10 @@ pub async fn fsync<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
             mm.log_force(fs.inodes.sb.get()).await;
             written
         }
-        FsKind::Ext3 | FsKind::Ext4 => mm.sync_mapping(mapping).await & ext::commit(mm, true).await,
-        FsKind::Btrfs => mm.sync_mapping(mapping).await & btrfs::commit(mm).await,
+        FsKind::Ext3 | FsKind::Ext4 => {
+            mm.sync_mapping(mapping).await & ext::commit(mm, fs, true).await
+        }
+        FsKind::Btrfs => mm.sync_mapping(mapping).await & btrfs::commit(mm, fs).await,
     }
 }
 
@@ -662,15 +699,18 @@ pub async fn sync_all<const T: bool>(mm: &SimMm<T>) -> bool {
         }
         mm.world.relax().await;
     }
-    ok & match mm.world.fs.kind {
-        FsKind::Xfs => {
-            mm.log_force(mm.world.fs.inodes.sb.get()).await;
-            true
-        }
-        FsKind::Ext3 | FsKind::Ext4 => ext::commit(mm, true).await,
-        FsKind::Btrfs => btrfs::commit(mm).await,
-        FsKind::FuseNtfs => true,
+    for fs in &mm.world.fs {
+        ok &= match fs.kind {
+            FsKind::Xfs => {
+                mm.log_force(fs.inodes.sb.get()).await;
+                true
+            }
+            FsKind::Ext3 | FsKind::Ext4 => ext::commit(mm, fs, true).await,
+            FsKind::Btrfs => btrfs::commit(mm, fs).await,
+            FsKind::FuseNtfs => true,
+        };
     }
+    ok
 }
 
 /// The blocks of a direct transfer: contiguous, allocated where missing.
@@ -680,7 +720,7 @@ pub fn map_direct<const T: bool>(
     index: u32,
     blocks: u32,
 ) -> Option<u64> {
-    let fs = &mm.world.fs;
+    let fs = of(mm, mapping);
     let (block, mut len) = fs.map_run(mapping, index, blocks)?;
     // The rest goes where it may; the transfer is timed as one.
     while len < blocks {
@@ -715,8 +755,9 @@ async fn metadata_page<const T: bool>(
             return Some(pfn);
         }
         let tag = Tag::Pages { mapping, index };
+        let volume = of(mm, mapping).volume;
         mm.world
-            .submit(DEVICE, tag, false, true, u64::from(index), 1)
+            .submit(volume, tag, false, true, u64::from(index), 1)
             .await;
     }
 }
@@ -741,8 +782,8 @@ mod tests {
         let fs = Fs::new(
             kind,
             &disk,
+            DEVICE,
             1 << 24,
-            (0, 0),
             32,
             &Params::default(),
             &mut rng,

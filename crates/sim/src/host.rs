@@ -3,7 +3,7 @@
 mod map;
 mod names;
 
-use crate::fs::{self, DEVICE, FsError, SimMm};
+use crate::fs::{self, DirId, FsError, SimMm};
 use crate::world::own_queue;
 use mm::alloc::Gfp;
 use mm::inode::NoInode;
@@ -51,6 +51,15 @@ pub struct Namespace {
 }
 
 impl Namespace {
+    /// The names of a machine whose second filesystem, if any, is mounted at `mount`.
+    pub fn new(mount: Option<&str>) -> Self {
+        let names = RefCell::new(Names::new(mount));
+        Self {
+            names,
+            ..Self::default()
+        }
+    }
+
     /// Makes a file that is there before the run. Returns whether it fits.
     pub fn lay_out<const T: bool>(&self, mm: &SimMm<T>, path: &str, len: u64) -> bool {
         let path = plain(path);
@@ -235,7 +244,8 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         let Some(block) = fs::map_direct(self.mm, mapping, (o.pos / 4096) as u32, blocks) else {
             return Err(HostError::NoSpace(o.path.to_string()));
         };
-        if self.mm.world.write_raw(DEVICE, block, blocks, write).await {
+        let volume = fs::of(self.mm, mapping).volume;
+        if self.mm.world.write_raw(volume, block, blocks, write).await {
             Ok(())
         } else {
             Err(HostError::Io(o.path.to_string()))
@@ -289,7 +299,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         if let Object::File(id) = object {
             self.names.hold(id);
             if flags.write {
-                self.mm.world.fs.opened(id);
+                fs::of(self.mm, id).opened(id);
             }
         }
         let mut open = self.names.open.borrow_mut();
@@ -315,7 +325,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         if let Object::File(id) = o.object {
             if o.flags.write {
                 let size = self.mm.mappings[id as usize].size.get();
-                self.mm.world.fs.closed(id, size);
+                fs::of(self.mm, id).closed(id, size);
             }
             self.let_go(id).await;
         }
@@ -474,7 +484,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         self.mm.world.work(self.mm.world.calls.unlink).await;
         let path = &*plain(path);
         let dir = match self.lookup(path).await {
-            Some(Named::Dir(dir)) if dir != 0 => dir,
+            Some(Named::Dir(dir)) if dir != DirId::root(dir.fs) => dir,
             _ => return Err(HostError::NotFound(path.into())),
         };
         if !self.names.names.borrow_mut().remove_dir(path) {

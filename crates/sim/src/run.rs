@@ -3,13 +3,13 @@
 use crate::Control;
 use crate::account::{TaskClass, TaskTime};
 use crate::block::{Queue, Volume};
-use crate::fs::{self, Fs, SimMm};
+use crate::fs::{self, DEVICE, Fs, SimMm};
 use crate::host::{Forks, Namespace, TaskHost};
 use crate::latency::AllocClass;
 use crate::monitors::Monitor;
 use crate::result::{AllocLatency, Metric, Outcome, RunResult, TrackerReport, TrackerRow};
 use crate::rng::Rng;
-use crate::sample::{Sampler, lumpiness};
+use crate::sample::{FREED, Sampler, lumpiness};
 use crate::sched::{Event, Sched, SchedParams};
 use crate::spec::{FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
@@ -80,7 +80,7 @@ pub fn engine_config(machine: &Machine) -> Config {
         max_tasks: OWN_TASKS,
         max_mappings: MAX_MAPPINGS,
         max_bdis: MAX_BDIS,
-        max_supers: 1,
+        max_supers: 1 + machine.second.iter().len() as u32,
         max_ags: 0,
         swap_slots: machine.swap.as_ref().map_or(0, |s| s.size.pages() as u32),
         sysctl: machine.sysctl.engine(),
@@ -116,12 +116,18 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     let given = workload.files.len() + workload.directories.len();
     config.max_mappings += workload.files_made() as u32 + given as u32;
     config.max_tasks += workload.processes_at_a_time() as u32;
-    let mut capacity = m.disk.capacity.0 / 4096;
+    let mut capacity = m.disk.capacity.pages();
     if let Some(swap) = m.swap.as_ref().filter(|s| s.disk.is_none()) {
         capacity = capacity.saturating_sub(swap.size.pages());
     }
-    if spec.filesystem == FsKind::Xfs {
-        config.max_ags = fs::group_count(capacity, &m.disk, p) as u32;
+    let mut filesystems = vec![(spec.filesystem, &m.disk, capacity)];
+    if let Some(s) = &m.second {
+        filesystems.push((s.filesystem, &s.disk, s.disk.capacity.pages()));
+    }
+    for &(kind, disk, capacity) in &filesystems {
+        if kind == FsKind::Xfs {
+            config.max_ags += fs::group_count(capacity, disk, p) as u32;
+        }
     }
     let queue_base = config.wait_queues();
     let mut timers = Rng::new(spec.seed, "timer phase");
@@ -161,31 +167,37 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
             ));
         }
         volumes.push(volume);
+        volumes.len() as u32 - 1
     };
     attach(&m.disk, "disk service");
-    let mut swap_area = (0, 0);
+    let mut swap_area = (DEVICE, 0);
     if let Some(swap) = &m.swap {
         if let Some(d) = &swap.disk {
-            attach(d, "swap disk service");
-            swap_area = (1, 0);
+            swap_area = (attach(d, "swap disk service"), 0);
         } else {
-            swap_area = (0, capacity);
+            swap_area = (DEVICE, capacity);
         }
     }
-    let fs = Fs::new(
-        spec.filesystem,
-        &m.disk,
-        capacity,
-        swap_area,
-        read_ahead(&m.disk, p),
-        p,
-        &mut Rng::new(spec.seed, "filesystem layout"),
-    );
+    let mut on = vec![DEVICE];
+    if let Some(s) = &m.second {
+        on.push(attach(&s.disk, "second disk service"));
+    }
+    let labels = ["filesystem layout", "second filesystem layout"];
+    let fs = filesystems
+        .into_iter()
+        .zip(on)
+        .zip(labels)
+        .map(|(((kind, disk, capacity), volume), label)| {
+            let mut layout = Rng::new(spec.seed, label);
+            let ahead = read_ahead(disk, p);
+            Fs::new(kind, disk, volume, capacity, ahead, p, &mut layout)
+        })
+        .collect();
     let offset = (p.boot_offset as u64).max(1);
     let booted = YEAR_2011 + Rng::new(spec.seed, "boot time").below(offset);
     let mut world = SimWorld::new(
         sched,
-        fs,
+        (fs, swap_area),
         (devices, volumes),
         queue_base,
         config.max_tasks,
@@ -206,6 +218,8 @@ struct Progress {
     recorded: Cell<usize>,
     finished: Cell<Option<u64>>,
     baseline: RefCell<Vec<(String, u64)>>,
+    /// Inodes freed before the start, of each filesystem.
+    freed: RefCell<Vec<u64>>,
     reports: RefCell<Vec<Report>>,
     error: RefCell<Option<HostError>>,
     background: Cell<usize>,
@@ -242,7 +256,7 @@ async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
     }
     let cache = m.boot.cache.pages() as u32;
     if cache > 0 {
-        let Some(file) = mm.new_mapping(MappingKind::File, mm.world.fs.bdi.get()) else {
+        let Some(file) = mm.new_mapping(MappingKind::File, mm.world.fs[0].bdi.get()) else {
             return false;
         };
         for i in 0..cache {
@@ -313,6 +327,7 @@ async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     mm.world.sched.waiting.restart(start);
     progress.recorded.set(mm.world.events.borrow().len());
     *progress.baseline.borrow_mut() = mm.vmstat();
+    *progress.freed.borrow_mut() = inodes_freed(mm);
     progress.started.set(Some(start));
     let go = mm.world.queue_base + own_queue::PROCESS_DONE;
     for step in &spec.workload.steps {
@@ -432,13 +447,13 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
     let mm = build::<T>(spec);
     mm.world.recording.set(record);
     fs::mount(&mm);
-    let names = Namespace::default();
+    let names = Namespace::new(spec.machine.second.as_ref().map(|s| &*s.mount));
     let forks = Forks::default();
     let session = Session::new(&spec.workload);
     if !spec.workload.shared.is_empty() {
-        mm.world.fs.reuse.start();
+        mm.world.reuse.start();
     }
-    if mm.world.fs.on_demand() {
+    if mm.world.fs[0].on_demand() {
         mm.watch_pages();
     }
     let progress = Progress::default();
@@ -606,6 +621,12 @@ fn recorded<const T: bool>(
     }
 }
 
+/// Inodes whose memory was given back since the mount, of each filesystem.
+fn inodes_freed<const T: bool>(mm: &SimMm<T>) -> Vec<u64> {
+    let all = 0..mm.world.fs.len() as u32;
+    all.map(|sb| mm.inodes_freed(sb)).collect()
+}
+
 /// How well the page cache served, if it was counted.
 fn reuse(r: &fs::Reuse) -> Vec<(String, Metric)> {
     let mut metrics = Vec::new();
@@ -680,8 +701,8 @@ fn gather<const T: bool>(
             }
         }
     }
-    if w.fs.on_demand() {
-        let value = w.fs.dropped.reread.get() as f64;
+    if w.fs[0].on_demand() {
+        let value = w.dropped.reread.get() as f64;
         metrics.insert(
             "readahead_reread".into(),
             Metric {
@@ -717,7 +738,16 @@ fn gather<const T: bool>(
             metrics.insert(name.to_string(), Metric { unit: "kB", value });
         }
     }
-    metrics.extend(reuse(&w.fs.reuse));
+    metrics.extend(reuse(&w.reuse));
+    if w.fs.len() > 1 {
+        let freed = inodes_freed(mm);
+        let before = progress.freed.borrow();
+        for (i, name) in FREED.into_iter().enumerate() {
+            let value = (freed[i] - before.get(i).unwrap_or(&freed[i])) as f64;
+            let unit = "inodes";
+            metrics.insert(name.to_string(), Metric { unit, value });
+        }
+    }
     let baseline: BTreeMap<String, u64> = progress.baseline.borrow().iter().cloned().collect();
     let levels: Vec<&str> = ZoneStat::ALL
         .iter()

@@ -16,6 +16,9 @@ pub const WAITING: &str = "waiting";
 
 /// The name of the column of XFS inodes that reclaim freed.
 pub const INODES_RECLAIMED: &str = "inodes_reclaimed";
+/// The names of the inodes freed of the first and of the second filesystem, as columns and as metrics,
+/// where there are two.
+pub const FREED: [&str; 2] = ["first_inodes_freed", "second_inodes_freed"];
 
 /// Gathers samples.
 pub struct Sampler {
@@ -48,6 +51,10 @@ struct Last {
     read: u64,
     /// Blocks written to and read from a swap disk of its own.
     swap: Option<(u64, u64)>,
+    /// The same of the second filesystem's disk.
+    second: Option<(u64, u64)>,
+    /// Inodes freed of each filesystem.
+    freed: Vec<u64>,
     kswapd: u64,
     flusher: u64,
     /// XFS inodes that were freed.
@@ -177,12 +184,19 @@ impl Sampler {
             (sum(Dir::Write), sum(Dir::Read))
         };
         let tested = &w.volumes[DEVICE as usize];
+        let (swap, _) = w.swap_area;
+        let swap = (swap != DEVICE).then(|| &w.volumes[swap as usize]);
+        let second = w.fs.get(1).map(|fs| &w.volumes[fs.volume as usize]);
         let (written, read) = blocks(tested);
         let now = Last {
             time,
             written,
             read,
-            swap: w.volumes.get(DEVICE as usize + 1).map(blocks),
+            swap: swap.map(blocks),
+            second: second.map(blocks),
+            freed: (0..w.fs.len() as u32)
+                .map(|sb| mm.inodes_freed(sb))
+                .collect(),
             kswapd: cpu(&self.kswapds),
             flusher: cpu(&self.flushers),
             inodes: mm.vm_event(VmEvent::XfsInodesReclaimed),
@@ -192,6 +206,8 @@ impl Sampler {
             written: 0,
             read: 0,
             swap: now.swap.map(|_| (0, 0)),
+            second: now.second.map(|_| (0, 0)),
+            freed: vec![0; now.freed.len()],
             ..now
         });
         let seconds = ((now.time - before.time) as f64 / 1e9).max(1e-9);
@@ -206,7 +222,7 @@ impl Sampler {
             "share",
             (now.flusher - before.flusher) as f64 / 1e9 / seconds,
         );
-        if w.fs.kind == FsKind::Xfs {
+        if w.fs.iter().any(|fs| fs.kind == FsKind::Xfs) {
             let freed = now.inodes - before.inodes;
             put(INODES_RECLAIMED, "1/s", freed as f64 / seconds);
         }
@@ -224,6 +240,18 @@ impl Sampler {
             |d: &Device| d.queue.in_flight(Class::Async) + d.queue.in_flight(Class::Sync);
         let queued: u32 = members(tested).iter().map(in_flight).sum();
         put("queue", "requests", f64::from(queued));
+        if let Some((now, before)) = now.second.zip(before.second) {
+            put("second_write_throughput", "MB/s", mb(now.0 - before.0));
+            put("second_read_throughput", "MB/s", mb(now.1 - before.1));
+        }
+        if let Some(second) = second {
+            let queued: u32 = members(second).iter().map(in_flight).sum();
+            put("second_queue", "requests", f64::from(queued));
+            let rates = now.freed.iter().zip(&before.freed);
+            for (name, (now, before)) in FREED.into_iter().zip(rates) {
+                put(name, "inodes/s", (now - before) as f64 / seconds);
+            }
+        }
         for &(name, unit, value) in gauges {
             put(name, unit, value);
         }

@@ -386,6 +386,28 @@ pub struct Machine {
     pub sysctl: Sysctl,
     /// The disk under test.
     pub disk: DiskSpec,
+    /// A second filesystem on a disk of its own, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<SecondSpec>,
+}
+
+/// A filesystem beside the tested one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SecondSpec {
+    /// Which one.
+    pub filesystem: FsKind,
+    /// The disk it is on.
+    pub disk: DiskSpec,
+    /// A directory of the first filesystem: paths below it are on this one, all others on the first.
+    pub mount: String,
+}
+
+/// Whether a path is below a mount point.
+pub fn is_below(mount: &str, path: &str) -> bool {
+    let path = path.trim_start_matches('/');
+    let rest = path.strip_prefix(mount);
+    rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn default_hz() -> u32 {

@@ -2,7 +2,7 @@
 
 use crate::account::Reclaim;
 use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Volume, Wake};
-use crate::fs::Fs;
+use crate::fs::{Dropped, Fs, Reuse};
 use crate::latency::{AllocClass, AllocLatencies};
 use crate::params::Params;
 use crate::rng::Rng;
@@ -18,6 +18,7 @@ use mm::world::{
 };
 use mm::{Mm, Pfn, queue};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 /// No lock: the virtual world runs one task at a time.
 #[derive(Default)]
@@ -134,10 +135,16 @@ pub struct SimWorld<const TRACE: bool> {
     pub booted: u64,
     /// Block devices, volume by volume.
     pub devices: RefCell<Vec<Device>>,
-    /// What filesystem and swap see of them; volume 0 is the tested one.
+    /// What filesystems and swap see of them; volume 0 is the tested one.
     pub volumes: Vec<Volume>,
-    /// The filesystem under test.
-    pub fs: Fs,
+    /// The filesystem under test, and a second one where the machine has it.
+    pub fs: Vec<Fs>,
+    /// Volume and first block of the swap area.
+    pub swap_area: (u32, u64),
+    /// What was read ahead in vain.
+    pub dropped: Dropped,
+    /// How well the page cache serves, when that is asked for.
+    pub reuse: Reuse,
     /// First wait queue that belongs to the world.
     pub queue_base: u32,
     done: RefCell<Vec<Done>>,
@@ -151,8 +158,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub oom: RefCell<Option<String>>,
     /// Pages whose data was lost to device errors.
     pub lost_pages: Cell<u64>,
-    /// Failed raw requests, by waiting queue.
-    pub raw_failed: Cell<bool>,
+    /// Queues whose waiter's raw request failed.
+    raw_failed: RefCell<BTreeSet<u32>>,
     /// Trace events, when recorded.
     pub events: RefCell<Vec<(u64, TaskId, Event)>>,
     /// How often the ring of events filled up and was emptied.
@@ -163,8 +170,8 @@ pub struct SimWorld<const TRACE: bool> {
 
 /// Wait queues of the world, counted from [`SimWorld::queue_base`].
 pub mod own_queue {
-    /// Devices at most: two arrays of 16 members.
-    const MAX_DEVICES: u32 = 32;
+    /// Devices at most: three arrays of 16 members.
+    const MAX_DEVICES: u32 = 48;
     /// Waiters for a request of a device's class.
     pub fn request(device: u32, class: u32) -> u32 {
         device * 2 + class
@@ -244,10 +251,10 @@ fn cost_table(p: &Params) -> [u64; COSTS] {
 }
 
 impl<const TRACE: bool> SimWorld<TRACE> {
-    /// A world around a scheduler, a filesystem and devices.
+    /// A world around a scheduler, filesystems, a swap area and devices.
     pub fn new(
         sched: Sched,
-        fs: Fs,
+        (fs, swap_area): (Vec<Fs>, (u32, u64)),
         (devices, volumes): (Vec<(Queue, Rng)>, Vec<Volume>),
         queue_base: u32,
         tasks: u32,
@@ -275,6 +282,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                     .collect(),
             ),
             fs,
+            swap_area,
+            dropped: Dropped::default(),
+            reuse: Reuse::default(),
             queue_base,
             done: RefCell::new(Vec::with_capacity(256)),
             alloc: AllocLatencies::new(tasks as usize),
@@ -282,7 +292,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             reclaim: Reclaim::new(tasks as usize),
             oom: RefCell::new(None),
             lost_pages: Cell::new(0),
-            raw_failed: Cell::new(false),
+            raw_failed: RefCell::default(),
             events: RefCell::new(Vec::new()),
             rings_lost: Cell::new(0),
             recording: Cell::new(false),
@@ -424,7 +434,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         let queue = self.queue_base + own_queue::TASK + self.sched.task();
         let (mut at, end) = (block, block + u64::from(blocks));
         let most = u64::from(self.max_bio(volume));
-        self.raw_failed.set(false);
+        self.raw_failed.borrow_mut().remove(&queue);
         while at < end {
             let (_, _, room) = self.volumes[volume as usize].place(at);
             let n = (end - at).min(most).min(room) as u32;
@@ -441,7 +451,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             self.sched.wait(queue, ticket, None).await;
             at += u64::from(n);
         }
-        !self.raw_failed.replace(false)
+        !self.raw_failed.borrow_mut().remove(&queue)
     }
 
     /// A device has finished requests.
@@ -508,7 +518,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                 }
                 Tag::Inode { ino } => mm.inode_written(ino, d.error.is_some()),
                 Tag::Raw { queue } => {
-                    w.raw_failed.set(w.raw_failed.get() | d.error.is_some());
+                    if d.error.is_some() {
+                        w.raw_failed.borrow_mut().insert(queue);
+                    }
                     w.sched.wake(queue);
                 }
             }
@@ -579,8 +591,8 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         crate::fs::inode::write_inode(mm, ino, sync)
     }
 
-    fn write_log(&self, mm: &Mm<Self>, _sb: u32, n: u32) -> impl Future<Output = bool> {
-        crate::fs::inode::write_log(mm, n)
+    fn write_log(&self, mm: &Mm<Self>, sb: u32, n: u32) -> impl Future<Output = bool> {
+        crate::fs::inode::write_log(mm, sb, n)
     }
 
     fn writepage(
@@ -602,7 +614,7 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     }
 
     async fn swap_writepage(&self, _mm: &Mm<Self>, pfn: Pfn, slot: u32) {
-        let (dev, base) = self.fs.swap_area;
+        let (dev, base) = self.swap_area;
         self.submit(
             dev,
             Tag::Swap { pfn },
@@ -615,7 +627,7 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     }
 
     async fn swap_readpage(&self, _mm: &Mm<Self>, pfn: Pfn, slot: u32) {
-        let (dev, base) = self.fs.swap_area;
+        let (dev, base) = self.swap_area;
         self.submit(
             dev,
             Tag::Swap { pfn },
@@ -644,17 +656,17 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool {
         if mm.frames.has(pfn, flag::UNUSED) {
             let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
-            self.fs.dropped.note(mapping, index);
+            self.dropped.note(mapping, index);
         }
         true
     }
 
     fn bdi_congested(&self, bdi: u32, class: Class) -> bool {
-        let Some(volume) = self.fs.device_of_bdi(bdi) else {
+        let Some(fs) = self.fs.iter().find(|fs| fs.bdi.get() == bdi) else {
             return false;
         };
         let devices = self.devices.borrow();
-        let mut members = self.volumes[volume as usize].devices();
+        let mut members = self.volumes[fs.volume as usize].devices();
         members.any(|d| devices[d as usize].queue.congested(theirs(class)))
     }
 

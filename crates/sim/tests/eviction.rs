@@ -376,7 +376,7 @@ fn hooks(answer: Dirty, reclaim_writes: ReclaimWriteback) -> (Counts, u64) {
         })
     });
     fs::mount(&mm);
-    let bdi = mm.world.fs.bdi.get();
+    let bdi = mm.world.fs[0].bdi.get();
     let writer = async {
         let file = fs::create(&mm).expect("a file");
         for round in 0..2 {

@@ -421,7 +421,7 @@ fn written_under_pressure_on_node_1(rule: ReclaimFlush) -> (u32, u32, u64) {
     s.machine.sysctl.dirty_ratio = 100;
     s.machine.sysctl.dirty_background_ratio = 99;
     let mm = build(&s);
-    let bdi = mm.world.fs.bdi.get();
+    let bdi = mm.world.fs[0].bdi.get();
     let [old, young, clean] = [0; 3].map(|_| fs::create(&mm).expect("a file"));
     let written = |file| PAGES - mm.tagged_count(file, Tag::Dirty, u32::MAX);
     let task = async {
@@ -519,7 +519,7 @@ fn left_after_pressure(expiry: bool) -> (u32, u32) {
     s.machine.sysctl.dirty_ratio = 100;
     s.machine.sysctl.dirty_background_ratio = 90;
     let mm = build(&s);
-    let bdi = mm.world.fs.bdi.get();
+    let bdi = mm.world.fs[0].bdi.get();
     let [old, young, clean] = [0; 3].map(|_| fs::create(&mm).expect("a file"));
     let left = |file| mm.tagged_count(file, Tag::Dirty, u32::MAX);
     let task = async {
@@ -564,7 +564,7 @@ fn turns(slice: FlusherSlice) -> Vec<u32> {
         )
     };
     let mm = build(&s);
-    let bdi = mm.world.fs.bdi.get();
+    let bdi = mm.world.fs[0].bdi.get();
     let files = [0; 2].map(|_| fs::create(&mm).expect("a file"));
     let left = || files.map(|f| mm.tagged_count(f, Tag::Dirty, u32::MAX));
     let writer = async {

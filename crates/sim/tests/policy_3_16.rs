@@ -64,7 +64,7 @@ async fn enter(mm: &SimMm<true>, file: u32, index: u32) -> Pfn {
 }
 
 fn new_file(mm: &SimMm<true>) -> u32 {
-    mm.new_mapping(MappingKind::File, mm.world.fs.bdi.get())
+    mm.new_mapping(MappingKind::File, mm.world.fs[0].bdi.get())
         .expect("a file")
 }
 

@@ -77,7 +77,10 @@ pub fn machines(node: &Node, files: &Files<'_>) -> Result<Vec<(Choices, Machine)
         let tree = resolve(element, files)?;
         let mut name = None;
         for variant in expand(&tree, "machine")? {
-            range::faults(variant.node.nearest(&["disk"]), "machine.disk")?;
+            for path in [&["disk"][..], &["swap", "disk"], &["second", "disk"]] {
+                let key = format!("machine.{}", path.join("."));
+                range::faults(variant.node.at(path), &key)?;
+            }
             let machine: Machine = read(&variant.node, "machine")?;
             range::machine(&machine, &variant.node)?;
             let mut choices = Choices::new();

@@ -148,6 +148,15 @@ impl Node {
         next.map_or(self, |n| n.nearest(rest))
     }
 
+    /// The node at a path of keys, if there is one.
+    pub fn at(&self, path: &[&str]) -> Option<&Self> {
+        let mut at = self;
+        for key in path {
+            at = at.table()?.get(key)?;
+        }
+        Some(at)
+    }
+
     /// The kind of value, for sentences.
     pub fn kind(&self) -> &'static str {
         match &self.value {

@@ -52,6 +52,10 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
         }
     }
     sysctl(machine, &["sysctl"], &at)?;
+    if let Some(second) = &machine.second {
+        at.name(&["second", "mount"], &second.mount)?;
+        disk(&second.disk, &["second", "disk"], &at)?;
+    }
     disk(&machine.disk, &["disk"], &at)
 }
 
@@ -209,8 +213,9 @@ fn own_params(
 ///
 /// # Errors
 /// A value that is no number.
-pub fn faults(disk: &Node, path: &str) -> Result<(), Diagnostic> {
-    let list = disk.table().and_then(|t| t.get("faults")).map(|n| &n.value);
+pub fn faults(disk: Option<&Node>, path: &str) -> Result<(), Diagnostic> {
+    let table = disk.and_then(Node::table);
+    let list = table.and_then(|t| t.get("faults")).map(|n| &n.value);
     let Some(Value::List(list)) = list else {
         return Ok(());
     };
@@ -282,7 +287,7 @@ impl At<'_> {
         Err(self.outside(path, value, format!("0 to {max} seconds")))
     }
 
-    /// A name that can be a folder and a table's cell.
+    /// A name that can be a folder, a table's cell and a mount point.
     ///
     /// # Errors
     /// An empty or long name, or one with other characters.

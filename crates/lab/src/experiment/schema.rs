@@ -140,8 +140,9 @@ enum UnitName {
 }
 
 /// Keys that take one value only, or a list by nature.
-const NO_AXIS: [&str; 13] = [
+const NO_AXIS: [&str; 14] = [
     "name",
+    "mount",
     "iterations",
     "seed",
     "sample_s",
@@ -186,6 +187,7 @@ pub fn schema() -> Value {
             "Boot",
             "SwapSpec",
             "DiskSpec",
+            "SecondSpec",
             "ZoneSpec",
             "WorkloadTable",
         ] {
@@ -253,11 +255,12 @@ fn policies_or_their_file() -> Value {
 }
 
 /// Definitions that are tables: a list of them is no axis.
-fn schema_kinds() -> [&'static str; 8] {
+fn schema_kinds() -> [&'static str; 9] {
     [
         "Boot",
         "SwapSpec",
         "DiskSpec",
+        "SecondSpec",
         "Sysctl",
         "NodeSpec",
         "ZoneSpec",
@@ -266,7 +269,7 @@ fn schema_kinds() -> [&'static str; 8] {
     ]
 }
 
-fn definition_kinds(names: [&'static str; 8]) -> Vec<String> {
+fn definition_kinds(names: [&'static str; 9]) -> Vec<String> {
     names.iter().map(|n| format!("#/$defs/{n}")).collect()
 }
 
@@ -359,6 +362,9 @@ mod tests {
         assert_eq!(tables["additionalProperties"]["$ref"], "#/$defs/Policy");
         let disk = &schema["$defs"]["DiskSpec"]["properties"]["params"]["properties"];
         assert_eq!(disk["ssd_read"]["anyOf"][1]["type"], "array");
+        let second = &schema["$defs"]["SecondSpec"]["properties"];
+        assert_eq!(second["filesystem"]["anyOf"][1]["type"], "array");
+        assert!(second["disk"]["anyOf"].is_null());
         assert!(schema["$defs"]["Sysctl"]["properties"]["lowmem_reserve_ratio"]["anyOf"].is_null());
     }
 }

@@ -275,6 +275,29 @@ fn machines_are_files_tables_or_changed_files() {
 }
 
 #[test]
+fn a_machine_may_have_a_second_filesystem() {
+    let second = "[second]\nfilesystem = \"ext4\"\nmount = \"mnt2\"\n[second.disk]\nkind = \"disk\"\ncapacity = \"2G\"\n";
+    let machine = MACHINE.to_owned() + second;
+    let read = |text: &str| parse_with(text, &machine, &Overrides::default());
+    let e = read(EXPERIMENT).unwrap();
+    let second = e.cells[0].spec.machine.second.as_ref().unwrap();
+    assert_eq!((&*second.mount, second.filesystem), ("mnt2", FsKind::Ext4));
+    // Files count for the disk that they are on.
+    let files = |path: &str| {
+        let command = "[workload]\n";
+        let files = format!("{command}files = {{ \"{path}\" = \"1500M\" }}\n");
+        read(&EXPERIMENT.replace(command, &files))
+    };
+    assert!(files("mnt2/x").is_ok());
+    assert!(
+        files("mnt2x/x")
+            .unwrap_err()
+            .accepted
+            .contains("disk.capacity")
+    );
+}
+
+#[test]
 fn the_command_line_overrides_the_file() {
     let overrides = Overrides {
         iterations: Some(7),
@@ -635,6 +658,46 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
             "\"1G\"\nfaults = [{ kind = \"explode\", at_s = 1 }]",
         ),
         ("swap of no size", "[disk]", "[swap]\nsize = 0\n[disk]"),
+        (
+            "unknown key of a second filesystem",
+            "[disk]",
+            "[second]\nfilesystem = \"xfs\"\nmout = \"mnt2\"\n[second.disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n[disk]",
+        ),
+        (
+            "a second filesystem nowhere",
+            "[disk]",
+            "[second]\nfilesystem = \"xfs\"\n[second.disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n[disk]",
+        ),
+        (
+            "a second filesystem over the first",
+            "[disk]",
+            "[second]\nfilesystem = \"xfs\"\nmount = \"\"\n[second.disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n[disk]",
+        ),
+        (
+            "a mount point that is a path",
+            "[disk]",
+            "[second]\nfilesystem = \"xfs\"\nmount = \"mnt/2\"\n[second.disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n[disk]",
+        ),
+        (
+            "unknown second filesystem",
+            "[disk]",
+            "[second]\nfilesystem = \"zfs\"\nmount = \"mnt2\"\n[second.disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n[disk]",
+        ),
+        (
+            "a second filesystem without a disk",
+            "[disk]",
+            "[second]\nfilesystem = \"xfs\"\nmount = \"mnt2\"\n[disk]",
+        ),
+        (
+            "a second disk without a size",
+            "[disk]",
+            "[second]\nfilesystem = \"xfs\"\nmount = \"mnt2\"\n[second.disk]\nkind = \"ssd\"\ncapacity = \"0\"\n[disk]",
+        ),
+        (
+            "parameter of a second disk of another kind",
+            "[disk]",
+            "[second]\nfilesystem = \"xfs\"\nmount = \"mnt2\"\n[second.disk]\nkind = \"ssd\"\ncapacity = \"1G\"\nparams = { usb_unit = 4194304 }\n[disk]",
+        ),
         ("machine syntax", "cpus = 2", "cpus 2"),
     ];
     let count = (1..=50)

@@ -7,7 +7,7 @@ use super::node::{Node, Table};
 use super::read::read;
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
 use mm::zone::ZoneType;
-use sim::spec::{Machine, Size};
+use sim::spec::{Machine, Size, is_below};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use trace::{Format, Options, Survey, TraceError, Unit};
@@ -374,22 +374,37 @@ pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), D
         has_cpu(cpus, node, machine)?;
     }
     let script = &workload.script;
-    let pages: u64 = script.files.iter().map(|f| f.len.div_ceil(4096)).sum();
-    let capacity = machine.disk.capacity.0;
-    if pages.saturating_mul(4096) <= capacity {
-        return Ok(());
-    }
-    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-    Err(Diagnostic::at(
-        &node.place,
-        format!(
-            "`workload`: its files take {:.1} GiB, and the disk of machine {} holds {:.1} GiB",
-            gib(pages.saturating_mul(4096)),
-            machine.name,
-            gib(capacity)
+    let mount = machine.second.as_ref().map(|s| &*s.mount);
+    let on_second = |path: &str| mount.is_some_and(|mount| is_below(mount, path));
+    let disks = [
+        (false, Some(&machine.disk), "disk"),
+        (
+            true,
+            machine.second.as_ref().map(|s| &s.disk),
+            "second.disk",
         ),
-        "accepted: a machine with a larger `disk.capacity`",
-    ))
+    ];
+    for (second, disk, key) in disks {
+        let files = script.files.iter().filter(|f| on_second(&f.path) == second);
+        let pages: u64 = files.map(|f| f.len.div_ceil(4096)).sum();
+        let capacity = disk.map_or(0, |d| d.capacity.0);
+        if pages.saturating_mul(4096) <= capacity {
+            continue;
+        }
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        return Err(Diagnostic::at(
+            &node.place,
+            format!(
+                "`workload`: its files take {:.1} GiB, and the {} of machine {} holds {:.1} GiB",
+                gib(pages.saturating_mul(4096)),
+                key.replace('.', " "),
+                machine.name,
+                gib(capacity)
+            ),
+            format!("accepted: a machine with a larger `{key}.capacity`"),
+        ));
+    }
+    Ok(())
 }
 
 fn has_cpu(cpus: Cpus, workload: &Node, machine: &Machine) -> Result<(), Diagnostic> {

@@ -371,6 +371,16 @@ pub const WORDS: &[Word] = &[
         "The longest time that an allocation of a page took, reclaim included, among all tasks.",
     ),
     metric(
+        "first_inodes_freed",
+        "inodes",
+        "Inodes of the first filesystem whose memory was given back, where a machine has two.",
+    ),
+    metric(
+        "second_inodes_freed",
+        "inodes",
+        "Inodes of the second filesystem whose memory was given back.",
+    ),
+    metric(
         "short_calls",
         "calls",
         "Calls that moved fewer bytes than they were to.",

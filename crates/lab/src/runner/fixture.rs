@@ -54,6 +54,7 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
             }],
             boot: Default::default(),
             swap: None,
+            second: None,
             sysctl: Default::default(),
             disk: DiskSpec {
                 scheduler: Default::default(),

@@ -6,7 +6,7 @@
 //! to a new block. Tree pages are written at the commit only. Reclaim is always refused.
 
 use super::writeback::{Walk, write_cache_pages};
-use super::{BATCH, DEVICE, Extent, Fs, SimMm, metadata_page};
+use super::{BATCH, Extent, Fs, SimMm, metadata_page};
 use crate::params::Params;
 use mm::mapping::MappingKind;
 use mm::trace::TrackPath;
@@ -70,8 +70,7 @@ impl Btrfs {
     }
 }
 
-pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
-    let fs = &mm.world.fs;
+pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     let mapping = mm
         .new_mapping(MappingKind::Meta, fs.bdi.get())
         .expect("room for the tree inode");
@@ -113,15 +112,15 @@ pub(super) fn copy_on_write(fs: &Fs, mapping: u32, index: u32, len: u32) -> Opti
 }
 
 /// The items of one written extent of `pages` pages go into the trees.
-pub(super) async fn extent_written<const T: bool>(mm: &SimMm<T>, pages: u32) {
-    insert(mm, 0, FILE_EXTENT + ITEM).await;
-    insert(mm, 1, EXTENT_ITEM + ITEM).await;
-    insert(mm, 2, CHECKSUM * pages).await;
+pub(super) async fn extent_written<const T: bool>(mm: &SimMm<T>, fs: &Fs, pages: u32) {
+    insert(mm, fs, 0, FILE_EXTENT + ITEM).await;
+    insert(mm, fs, 1, EXTENT_ITEM + ITEM).await;
+    insert(mm, fs, 2, CHECKSUM * pages).await;
 }
 
 /// Searches to the rightmost leaf of a tree and adds `bytes` there.
-pub(super) async fn insert<const T: bool>(mm: &SimMm<T>, tree: usize, bytes: u32) {
-    let state = &mm.world.fs.btrfs;
+pub(super) async fn insert<const T: bool>(mm: &SimMm<T>, fs: &Fs, tree: usize, bytes: u32) {
+    let state = &fs.btrfs;
     let t = &state.trees[tree];
     // A full leaf splits; so does a full node above it.
     let mut fresh = [false; LEVELS];
@@ -142,7 +141,7 @@ pub(super) async fn insert<const T: bool>(mm: &SimMm<T>, tree: usize, bytes: u32
             t.used[level].set(u32::from(level > 0));
             t.path[level].set(0);
         }
-        touch(mm, tree, level).await;
+        touch(mm, fs, tree, level).await;
     }
     t.used[0].set(t.used[0].get() + bytes);
 }
@@ -157,8 +156,8 @@ fn new_tree_block(state: &Btrfs) -> u32 {
 
 /// Reads a node on the way down (marking it accessed), copies it if this transaction has not yet,
 /// and changes it.
-async fn touch<const T: bool>(mm: &SimMm<T>, tree: usize, level: usize) {
-    let state = &mm.world.fs.btrfs;
+async fn touch<const T: bool>(mm: &SimMm<T>, fs: &Fs, tree: usize, level: usize) {
+    let state = &fs.btrfs;
     let t = &state.trees[tree];
     let mapping = state.mapping.get();
     let old = t.path[level].get();
@@ -206,16 +205,16 @@ pub(super) async fn tree_writepages<const T: bool>(
 }
 
 /// Commits every interval.
-pub(super) async fn transaction_thread<const T: bool>(mm: &SimMm<T>) {
+pub(super) async fn transaction_thread<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     loop {
-        mm.world.sched.sleep_ticks(mm.world.fs.btrfs.interval).await;
-        commit(mm).await;
+        mm.world.sched.sleep_ticks(fs.btrfs.interval).await;
+        commit(mm, fs).await;
     }
 }
 
 /// Writes all dirty tree pages, twice (DUP), then the superblock. Returns whether it succeeded.
-pub(super) async fn commit<const T: bool>(mm: &SimMm<T>) -> bool {
-    let state = &mm.world.fs.btrfs;
+pub(super) async fn commit<const T: bool>(mm: &SimMm<T>, fs: &Fs) -> bool {
+    let state = &fs.btrfs;
     if state.committing.replace(true) {
         return true;
     }
@@ -231,11 +230,11 @@ pub(super) async fn commit<const T: bool>(mm: &SimMm<T>) -> bool {
     let mut mirrored = true;
     while left > 0 {
         let n = left.min(BATCH);
-        mirrored &= mm.world.write_raw(DEVICE, at, n, true).await;
+        mirrored &= mm.world.write_raw(fs.volume, at, n, true).await;
         at += u64::from(n);
         left -= n;
     }
-    let superblock = mm.world.write_raw(DEVICE, SUPER, 1, true).await;
+    let superblock = mm.world.write_raw(fs.volume, SUPER, 1, true).await;
     state.committing.set(false);
     mm.world.relax().await;
     ok & mirrored & superblock

@@ -9,7 +9,7 @@
 //! nothing new is found there.
 
 use super::writeback::{Walk, write_cache_pages};
-use super::{Ahead, DEVICE, Fs, FsError, METADATA_BLOCKS, SimMm, metadata_page};
+use super::{Ahead, Fs, FsError, METADATA_BLOCKS, SimMm, metadata_page};
 use crate::params::Params;
 use crate::spec::FsKind;
 use mm::mapping::MappingKind;
@@ -86,8 +86,7 @@ impl Journal {
     }
 }
 
-pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
-    let fs = &mm.world.fs;
+pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     let device = mm.new_mapping(MappingKind::BlockDevice, fs.bdi.get());
     fs.journal
         .device_file
@@ -97,9 +96,10 @@ pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
 /// Brings a block of the inode table or of a directory into memory.
 pub(super) async fn read_table_block<const T: bool>(
     mm: &SimMm<T>,
+    fs: &Fs,
     block: u64,
 ) -> Result<(), FsError> {
-    let journal = &mm.world.fs.journal;
+    let journal = &fs.journal;
     journal.known.borrow_mut().insert(block);
     let (device, path) = (journal.device_file.get(), TrackPath::FsMetadata);
     let page = metadata_page(mm, device, block as u32, false, path).await;
@@ -111,10 +111,11 @@ pub(super) async fn read_table_block<const T: bool>(
 /// transaction has it. A `fresh` block holds nothing yet.
 pub(super) async fn change_block<const T: bool>(
     mm: &SimMm<T>,
+    fs: &Fs,
     block: u64,
     fresh: bool,
 ) -> Result<(), FsError> {
-    let journal = &mm.world.fs.journal;
+    let journal = &fs.journal;
     let first = journal.known.borrow_mut().insert(block);
     let path = TrackPath::FsMetadata;
     let device = journal.device_file.get();
@@ -160,7 +161,7 @@ const RESERVATION: u32 = 1027;
 /// reservation window. Files that are written side by side interleave by windows. Returns whether
 /// there is a block.
 pub(super) fn allocate_at_write<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> bool {
-    let fs = &mm.world.fs;
+    let fs = super::of(mm, mapping);
     if fs.mapped(mapping, index).is_some() {
         return true;
     }
@@ -181,20 +182,16 @@ pub(super) fn note_allocation(fs: &Fs, mapping: u32) {
 }
 
 /// Commits every interval what the running transaction holds.
-pub(super) async fn journal_thread<const T: bool>(mm: &SimMm<T>) {
+pub(super) async fn journal_thread<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     loop {
-        mm.world
-            .sched
-            .sleep_ticks(mm.world.fs.journal.interval)
-            .await;
-        commit(mm, false).await;
+        mm.world.sched.sleep_ticks(fs.journal.interval).await;
+        commit(mm, fs, false).await;
     }
 }
 
 /// Commits the running transaction, if it holds anything or `force` says so. Returns whether the
 /// journal's writes succeeded.
-pub(super) async fn commit<const T: bool>(mm: &SimMm<T>, force: bool) -> bool {
-    let fs = &mm.world.fs;
+pub(super) async fn commit<const T: bool>(mm: &SimMm<T>, fs: &Fs, force: bool) -> bool {
     if fs.journal.busy.replace(true) {
         return true; // the commit under way takes this one's changes along
     }
@@ -205,21 +202,20 @@ pub(super) async fn commit<const T: bool>(mm: &SimMm<T>, force: bool) -> bool {
         return true;
     }
     for inode in inodes {
-        submit_data(mm, inode).await;
+        submit_data(mm, fs, inode).await;
     }
     let blocks = (u64::from(COMMIT_BLOCKS) + changed).min(JOURNAL_LENGTH);
     let at = fs.journal.advance(blocks, JOURNAL_LENGTH);
     let ok = mm
         .world
-        .write_raw(DEVICE, JOURNAL_START + at, blocks as u32, true)
+        .write_raw(fs.volume, JOURNAL_START + at, blocks as u32, true)
         .await;
     fs.journal.busy.set(false);
     ok
 }
 
 /// Ordered data of one file.
-async fn submit_data<const T: bool>(mm: &SimMm<T>, mapping: u32) {
-    let fs = &mm.world.fs;
+async fn submit_data<const T: bool>(mm: &SimMm<T>, fs: &Fs, mapping: u32) {
     let m = &mm.mappings[mapping as usize];
     if fs.kind == FsKind::Ext3 {
         // Every dirty page is mapped: it is written now.

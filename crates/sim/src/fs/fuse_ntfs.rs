@@ -5,7 +5,7 @@
 //! updates the cluster bitmap there. Reclaim may write device pages, one at a time (reference 04
 //! §7). So every page of data takes two frames, and half of what the LRU holds is clean.
 
-use super::{FsError, METADATA_BLOCKS, SimMm, fill_page, page_or_new};
+use super::{Fs, FsError, METADATA_BLOCKS, SimMm, fill_page, page_or_new};
 use crate::params::Params;
 use crate::world::own_queue;
 use mm::alloc::Gfp;
@@ -68,8 +68,7 @@ impl Fuse {
     }
 }
 
-pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
-    let fs = &mm.world.fs;
+pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     fs.fuse_bdi
         .set(mm.new_bdi(0, FUSE_MAX_RATIO).expect("room for a bdi"));
     let device = mm.new_mapping(MappingKind::BlockDevice, fs.bdi.get());
@@ -85,11 +84,12 @@ pub(super) async fn write<const T: bool>(
     pos: u64,
     len: u64,
 ) -> Result<(), FsError> {
-    let fuse = &mm.world.fs.fuse;
+    let fs = super::of(mm, mapping);
+    let fuse = &fs.fuse;
     let size = &mm.mappings[mapping as usize].size;
     if size.get() < pos + len {
         let grows = (pos + len - size.get()).div_ceil(4096);
-        if grows > mm.world.fs.free_blocks() {
+        if grows > fs.free_blocks() {
             return Err(FsError::NoSpace);
         }
         size.set(pos + len);
@@ -122,7 +122,7 @@ pub(super) async fn write<const T: bool>(
             pages,
             bytes: upto - at,
         };
-        ask(mm, what).await?;
+        ask(mm, fs, what).await?;
         at = upto;
     }
     Ok(())
@@ -131,6 +131,7 @@ pub(super) async fn write<const T: bool>(
 /// A file was made or removed.
 pub(super) async fn change_names<const T: bool>(
     mm: &SimMm<T>,
+    fs: &Fs,
     dir: u64,
     number: u64,
 ) -> Result<(), FsError> {
@@ -138,12 +139,12 @@ pub(super) async fn change_names<const T: bool>(
         record: MFT_START + number / RECORDS_OF_PAGE % MFT_PAGES,
         index: INDEX_START + dir % INDEX_PAGES,
     };
-    ask(mm, what).await
+    ask(mm, fs, what).await
 }
 
 /// Hands the daemon a request and waits for its answer.
-async fn ask<const T: bool>(mm: &SimMm<T>, what: Ask) -> Result<(), FsError> {
-    let fuse = &mm.world.fs.fuse;
+async fn ask<const T: bool>(mm: &SimMm<T>, fs: &Fs, what: Ask) -> Result<(), FsError> {
+    let fuse = &fs.fuse;
     let task = mm.world.task();
     let reply = mm.world.queue_base + own_queue::TASK + task;
     let ticket = mm.world.sched.ticket(reply);
@@ -162,8 +163,8 @@ async fn ask<const T: bool>(mm: &SimMm<T>, what: Ask) -> Result<(), FsError> {
 }
 
 /// The daemon: takes a request, writes it to the device's page cache, answers.
-pub(super) async fn daemon<const T: bool>(mm: &SimMm<T>) {
-    let fuse = &mm.world.fs.fuse;
+pub(super) async fn daemon<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
+    let fuse = &fs.fuse;
     let q = mm.world.queue_base + own_queue::FUSE_REQUEST;
     loop {
         let ticket = mm.world.sched.ticket(q);
@@ -173,7 +174,7 @@ pub(super) async fn daemon<const T: bool>(mm: &SimMm<T>) {
             continue;
         };
         mm.world.charge(Cost::Syscall, 2);
-        if !serve(mm, r.what).await {
+        if !serve(mm, fs, r.what).await {
             fuse.failed.set(true);
         }
         mm.world
@@ -183,8 +184,7 @@ pub(super) async fn daemon<const T: bool>(mm: &SimMm<T>) {
     }
 }
 
-async fn serve<const T: bool>(mm: &SimMm<T>, what: Ask) -> bool {
-    let fs = &mm.world.fs;
+async fn serve<const T: bool>(mm: &SimMm<T>, fs: &Fs, what: Ask) -> bool {
     let (mapping, mut index, end, bytes) = match what {
         Ask::Write {
             mapping,
@@ -193,8 +193,8 @@ async fn serve<const T: bool>(mm: &SimMm<T>, what: Ask) -> bool {
             bytes,
         } => (mapping, index, index + pages, bytes),
         Ask::Names { record, index } => {
-            return device_write(mm, record, 1, 1024, TrackPath::FsMetadata).await
-                && device_write(mm, index, 1, 4096, TrackPath::FsMetadata).await;
+            return device_write(mm, fs, record, 1, 1024, TrackPath::FsMetadata).await
+                && device_write(mm, fs, index, 1, 4096, TrackPath::FsMetadata).await;
         }
     };
     // The request's data is copied into the daemon, and from there into the device's pages.
@@ -207,12 +207,12 @@ async fn serve<const T: bool>(mm: &SimMm<T>, what: Ask) -> bool {
         if fresh {
             // The allocator marks the clusters in the bitmap.
             let page = BITMAP_START + (block - METADATA_BLOCKS) / CLUSTERS_PER_BITMAP_PAGE;
-            if !device_write(mm, page, 1, 8, TrackPath::FsMetadata).await {
+            if !device_write(mm, fs, page, 1, 8, TrackPath::FsMetadata).await {
                 return false;
             }
         }
         let bytes = u64::from(n) * 4096;
-        if !device_write(mm, block, n, bytes, TrackPath::Daemon).await {
+        if !device_write(mm, fs, block, n, bytes, TrackPath::Daemon).await {
             return false;
         }
         index += n;
@@ -223,12 +223,13 @@ async fn serve<const T: bool>(mm: &SimMm<T>, what: Ask) -> bool {
 /// A buffered write to the block device.
 async fn device_write<const T: bool>(
     mm: &SimMm<T>,
+    fs: &Fs,
     block: u64,
     pages: u32,
     bytes: u64,
     path: TrackPath,
 ) -> bool {
-    let device = mm.world.fs.fuse.device_file.get();
+    let device = fs.fuse.device_file.get();
     for i in 0..pages {
         let index = block as u32 + i;
         let Ok(pfn) = page_or_new(mm, device, index, Gfp::USER_WRITE, path).await else {

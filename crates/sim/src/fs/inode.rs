@@ -9,7 +9,7 @@
 //! - **btrfs** and **fuse-ntfs** find them in their tree and in the daemon's memory; reading one is
 //!   free of I/O here.
 
-use super::{DEVICE, SimMm, ext, xfs};
+use super::{Fs, SimMm, ext, of, xfs};
 use crate::params::Params;
 use crate::spec::FsKind;
 use crate::world::{Tag, own_queue};
@@ -86,8 +86,7 @@ fn inode_bytes(kind: FsKind) -> u32 {
 }
 
 /// Tells the engine of the filesystem; at mount.
-pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
-    let fs = &mm.world.fs;
+pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     let info = SuperInfo {
         inode_bytes: inode_bytes(fs.kind),
         ags: match fs.kind {
@@ -102,51 +101,54 @@ pub(super) fn mount<const T: bool>(mm: &SimMm<T>) {
 
 /// Reads an inode from its place.
 pub async fn read_inode<const T: bool>(mm: &SimMm<T>, ino: u32) {
-    let fs = &mm.world.fs;
+    let fs = of(mm, ino);
     let block = fs.with_place(ino, |p| p.inode);
     match fs.kind {
-        FsKind::Xfs => read_cluster(mm, block).await,
+        FsKind::Xfs => read_cluster(mm, fs, block).await,
         FsKind::Ext3 | FsKind::Ext4 => {
             // A block that can't be read leaves the inode to the next try, as a good one would.
-            let _ = ext::read_table_block(mm, block).await;
+            let _ = ext::read_table_block(mm, fs, block).await;
         }
         FsKind::Btrfs | FsKind::FuseNtfs => {}
     }
 }
 
-async fn read_cluster<const T: bool>(mm: &SimMm<T>, block: u64) {
-    if !mm.world.fs.inodes.buffered(block) {
-        mm.world.write_raw(DEVICE, block, CLUSTER_BLOCKS, false).await;
+async fn read_cluster<const T: bool>(mm: &SimMm<T>, fs: &Fs, block: u64) {
+    if !fs.inodes.buffered(block) {
+        mm.world
+            .write_raw(fs.volume, block, CLUSTER_BLOCKS, false)
+            .await;
     }
 }
 
 /// Reads a directory's block.
-pub(super) async fn read_block<const T: bool>(mm: &SimMm<T>, block: u64) {
-    if !mm.world.fs.inodes.buffered(block) {
-        mm.world.write_raw(DEVICE, block, 1, false).await;
+pub(super) async fn read_block<const T: bool>(mm: &SimMm<T>, fs: &Fs, block: u64) {
+    if !fs.inodes.buffered(block) {
+        mm.world.write_raw(fs.volume, block, 1, false).await;
     }
 }
 
 /// Starts to write the cluster of an inode to its place.
 pub async fn write_inode<const T: bool>(mm: &SimMm<T>, ino: u32, sync: bool) {
-    let block = mm.world.fs.with_place(ino, |p| p.inode);
-    read_cluster(mm, block).await;
-    let (_, _, room) = mm.world.volumes[DEVICE as usize].place(block);
+    let fs = of(mm, ino);
+    let block = fs.with_place(ino, |p| p.inode);
+    read_cluster(mm, fs, block).await;
+    let (_, _, room) = mm.world.volumes[fs.volume as usize].place(block);
     let first = u64::from(CLUSTER_BLOCKS).min(room) as u32;
     if first < CLUSTER_BLOCKS {
         // The part on an array's next member is a request that nobody waits for.
         let queue = mm.world.queue_base + own_queue::JOURNAL;
         let (at, n) = (block + u64::from(first), CLUSTER_BLOCKS - first);
         mm.world
-            .submit(DEVICE, Tag::Raw { queue }, true, sync, at, n)
+            .submit(fs.volume, Tag::Raw { queue }, true, sync, at, n)
             .await;
     }
     mm.world
-        .submit(DEVICE, Tag::Inode { ino }, true, sync, block, first)
+        .submit(fs.volume, Tag::Inode { ino }, true, sync, block, first)
         .await;
 }
 
-/// Writes `n` changed inodes to the log.
-pub async fn write_log<const T: bool>(mm: &SimMm<T>, n: u32) -> bool {
-    xfs::write_log(mm, n).await
+/// Writes `n` changed inodes of a filesystem to its log. Filesystems are mounted in their order.
+pub async fn write_log<const T: bool>(mm: &SimMm<T>, sb: u32, n: u32) -> bool {
+    xfs::write_log(mm, &mm.world.fs[sb as usize], n).await
 }

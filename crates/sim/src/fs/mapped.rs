@@ -2,7 +2,7 @@
 //! store (reference 04 §2; `filemap_fault` and `page_mkwrite` of 3.0).
 
 use super::read::read_window;
-use super::{FsError, SimMm};
+use super::{FsError, SimMm, of};
 use crate::spec::FsKind;
 use mm::mmap::{ReadAround, Touched};
 
@@ -20,7 +20,7 @@ pub async fn fault_page<const T: bool>(
     if index > last {
         return Err(Touched::BusError);
     }
-    let window = mm.world.fs.read_ahead;
+    let window = of(mm, mapping).read_ahead;
     let (from, to) = match around {
         ReadAround::None => (index, index),
         ReadAround::Ahead => (index, last),
@@ -29,7 +29,7 @@ pub async fn fault_page<const T: bool>(
             (from, last.min(from.saturating_add(window.max(1) - 1)))
         }
     };
-    let reuse = &mm.world.fs.reuse;
+    let reuse = &mm.world.reuse;
     if reuse.on() {
         reuse.asked(false);
     }
@@ -64,7 +64,7 @@ fn touched(e: FsError) -> Touched {
 /// Whether a page may become writable: one without a block gets its place when it is written back
 /// (delayed allocation), if there is any left.
 pub fn page_mkwrite<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> bool {
-    let fs = &mm.world.fs;
+    let fs = of(mm, mapping);
     match fs.kind {
         FsKind::FuseNtfs => false,
         _ => fs.mapped(mapping, index).is_some() || fs.free_blocks() > 0,

@@ -11,7 +11,7 @@
 //! - **fuse-ntfs**: the daemon writes a file record and an index block to the device's pages.
 
 use super::inode::CLUSTER_BLOCKS;
-use super::{DEVICE, FsError, Place, SimMm, btrfs, ext, fuse_ntfs, inode};
+use super::{Fs, FsError, Place, SimMm, btrfs, ext, fuse_ntfs, inode};
 use crate::spec::FsKind;
 use crate::world::{Tag, own_queue};
 use std::cell::{Cell, RefCell};
@@ -32,8 +32,8 @@ const LOG_BLOCK: u64 = 640;
 /// Bytes of tree items of a new file or directory.
 const BTRFS_ITEMS: u32 = (160 + 25) + (10 + 40 + 25) + 2 * (30 + 40 + 25);
 
-/// A directory's number; 0 is the root.
-pub(super) type DirId = u32;
+/// A directory's number in its filesystem; 0 is the root.
+pub(super) type DirNumber = u32;
 
 #[derive(Debug)]
 struct Dir {
@@ -88,12 +88,12 @@ impl Names {
     }
 
     /// The group of a directory.
-    pub fn group(&self, dir: DirId) -> u32 {
+    pub fn group(&self, dir: DirNumber) -> u32 {
         self.dirs.borrow()[dir as usize].group
     }
 
     /// The inode of a directory.
-    pub fn inode_of(&self, dir: DirId) -> u32 {
+    pub fn inode_of(&self, dir: DirNumber) -> u32 {
         self.dirs.borrow()[dir as usize].ino
     }
 
@@ -122,19 +122,19 @@ impl Names {
 }
 
 /// The root directory's inode; at mount.
-pub(super) fn make_root<const T: bool>(mm: &SimMm<T>) {
-    let ino = super::create(mm).expect("room for the root");
-    mm.world.fs.names.dirs.borrow_mut()[0].ino = ino;
+pub(super) fn make_root<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
+    let ino = super::create_on(mm, fs).expect("room for the root");
+    fs.names.dirs.borrow_mut()[0].ino = ino;
     let root = Inode {
         group: 0,
         agino: 2,
-        place: match mm.world.fs.kind {
+        place: match fs.kind {
             FsKind::Ext3 | FsKind::Ext4 => ext::table_block(0, 2),
             _ => ROOT_CHUNK,
         },
     };
-    mm.world.fs.inodes.buffered(root.place); // read at mount
-    root.placed(mm, ino, None);
+    fs.inodes.buffered(root.place); // read at mount
+    root.placed(mm, fs, ino, None);
 }
 
 /// Where a new inode is.
@@ -148,8 +148,7 @@ struct Inode {
 
 impl Inode {
     /// A number and a place in a group. `fresh`: made now, not before the run.
-    fn take<const T: bool>(mm: &SimMm<T>, group: u32, fresh: bool) -> Result<Self, FsError> {
-        let fs = &mm.world.fs;
+    fn take(fs: &Fs, group: u32, fresh: bool) -> Result<Self, FsError> {
         let number = fs.names.number(group);
         let place = match fs.kind {
             FsKind::Xfs => {
@@ -180,8 +179,7 @@ impl Inode {
     }
 
     /// It is the inode of a file from now on.
-    fn placed<const T: bool>(self, mm: &SimMm<T>, ino: u32, dir: Option<DirId>) {
-        let fs = &mm.world.fs;
+    fn placed<const T: bool>(self, mm: &SimMm<T>, fs: &Fs, ino: u32, dir: Option<DirNumber>) {
         fs.with_place(ino, |p| {
             *p = Place {
                 group: self.group,
@@ -197,8 +195,8 @@ impl Inode {
 }
 
 /// The lowest inode of a group that was another file's; it is not free any more.
-pub(super) fn free_inode<const T: bool>(mm: &SimMm<T>, group: u32) -> Option<u32> {
-    let free = &mm.world.fs.names.free;
+pub(super) fn free_inode(fs: &Fs, group: u32) -> Option<u32> {
+    let free = &fs.names.free;
     let lowest = free.borrow().range((group, 0, 0)..).next().copied()?;
     (lowest.0 == group).then(|| {
         free.borrow_mut().remove(&lowest);
@@ -207,15 +205,13 @@ pub(super) fn free_inode<const T: bool>(mm: &SimMm<T>, group: u32) -> Option<u32
 }
 
 /// A file has lost its name and its last user.
-pub(super) fn inode_gone<const T: bool>(mm: &SimMm<T>, ino: u32) {
-    let fs = &mm.world.fs;
+pub(super) fn inode_gone(fs: &Fs, ino: u32) {
     let (group, place) = fs.with_place(ino, |p| (p.group, p.inode));
     fs.names.free.borrow_mut().insert((group, place, ino));
 }
 
 /// A directory got an entry more: its block, and whether it is a new one.
-fn entry_added<const T: bool>(mm: &SimMm<T>, dir: DirId) -> (u64, bool) {
-    let fs = &mm.world.fs;
+fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
     let mut dirs = fs.names.dirs.borrow_mut();
     let d = &mut dirs[dir as usize];
     d.entries += 1;
@@ -240,8 +236,7 @@ fn entry_added<const T: bool>(mm: &SimMm<T>, dir: DirId) -> (u64, bool) {
 }
 
 /// A number for a new directory, whose inode is `ino`.
-fn add_dir<const T: bool>(mm: &SimMm<T>, ino: u32) -> (DirId, u32) {
-    let fs = &mm.world.fs;
+fn add_dir(fs: &Fs, ino: u32) -> (DirNumber, u32) {
     let mut dirs = fs.names.dirs.borrow_mut();
     let group = match fs.kind {
         FsKind::Xfs => fs.space.next_group(),
@@ -260,39 +255,48 @@ fn add_dir<const T: bool>(mm: &SimMm<T>, ino: u32) -> (DirId, u32) {
 /// A new directory below `parent`. Returns its number.
 pub(super) async fn make_dir<const T: bool>(
     mm: &SimMm<T>,
-    parent: DirId,
-) -> Result<DirId, FsError> {
-    let ino = super::create(mm).ok_or(FsError::NoSpace)?;
-    let (id, group) = add_dir(mm, ino);
-    make_inode(mm, parent, group, ino).await?;
+    fs: &Fs,
+    parent: DirNumber,
+) -> Result<DirNumber, FsError> {
+    let ino = super::create_on(mm, fs).ok_or(FsError::NoSpace)?;
+    let (id, group) = add_dir(fs, ino);
+    make_inode(mm, fs, parent, group, ino).await?;
     mm.iput(ino);
     Ok(id)
 }
 
 /// A directory that is there before the run.
-pub(super) fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Option<DirId> {
-    let ino = super::create(mm)?;
-    let (id, group) = add_dir(mm, ino);
-    let inode = Inode::take(mm, group, false).ok()?;
-    inode.placed(mm, ino, Some(parent));
-    entry_added(mm, parent);
+pub(super) fn lay_out_dir<const T: bool>(
+    mm: &SimMm<T>,
+    fs: &Fs,
+    parent: DirNumber,
+) -> Option<DirNumber> {
+    let ino = super::create_on(mm, fs)?;
+    let (id, group) = add_dir(fs, ino);
+    let inode = Inode::take(fs, group, false).ok()?;
+    inode.placed(mm, fs, ino, Some(parent));
+    entry_added(fs, parent);
     Some(id)
 }
 
 /// The inode of a file that is there before the run.
-pub(super) fn lay_out_inode<const T: bool>(mm: &SimMm<T>, dir: DirId, ino: u32) -> bool {
-    let group = mm.world.fs.names.group(dir);
-    let Ok(inode) = Inode::take(mm, group, false) else {
+pub(super) fn lay_out_inode<const T: bool>(
+    mm: &SimMm<T>,
+    fs: &Fs,
+    dir: DirNumber,
+    ino: u32,
+) -> bool {
+    let group = fs.names.group(dir);
+    let Ok(inode) = Inode::take(fs, group, false) else {
         return false;
     };
-    inode.placed(mm, ino, Some(dir));
-    entry_added(mm, dir);
+    inode.placed(mm, fs, ino, Some(dir));
+    entry_added(fs, dir);
     true
 }
 
 /// Reads a directory's blocks; the directory is held.
-pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) {
-    let fs = &mm.world.fs;
+pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber) {
     let blocks = {
         let dirs = fs.names.dirs.borrow();
         let d = &dirs[dir as usize];
@@ -301,9 +305,9 @@ pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) {
     };
     for block in blocks {
         match fs.kind {
-            FsKind::Xfs => inode::read_block(mm, block).await,
+            FsKind::Xfs => inode::read_block(mm, fs, block).await,
             FsKind::Ext3 | FsKind::Ext4 => {
-                let _ = ext::read_table_block(mm, block).await;
+                let _ = ext::read_table_block(mm, fs, block).await;
             }
             FsKind::Btrfs | FsKind::FuseNtfs => {}
         }
@@ -314,12 +318,12 @@ pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) {
 /// A new inode of a group, with an entry in a directory, which is held. It is in memory and held.
 pub(super) async fn make_inode<const T: bool>(
     mm: &SimMm<T>,
-    dir: DirId,
+    fs: &Fs,
+    dir: DirNumber,
     group: u32,
     ino: u32,
 ) -> Result<(), FsError> {
-    let fs = &mm.world.fs;
-    let (dir_block, fresh) = entry_added(mm, dir);
+    let (dir_block, fresh) = entry_added(fs, dir);
     if mm.inode_gone(ino) {
         fs.with_place(ino, |p| {
             *p = Place {
@@ -331,16 +335,16 @@ pub(super) async fn make_inode<const T: bool>(
         });
         mm.reuse_inode(ino, Some(fs.names.inode_of(dir)));
     } else {
-        Inode::take(mm, group, true)?.placed(mm, ino, Some(dir));
+        Inode::take(fs, group, true)?.placed(mm, fs, ino, Some(dir));
     }
     if !mm.new_inode(ino).await {
         return Err(FsError::OutOfMemory);
     }
     let done = async {
         if fresh && matches!(fs.kind, FsKind::Ext3 | FsKind::Ext4) {
-            ext::change_block(mm, dir_block, true).await?;
+            ext::change_block(mm, fs, dir_block, true).await?;
         }
-        changed(mm, dir, dir_block, ino).await
+        changed(mm, fs, dir, dir_block, ino).await
     };
     let done = done.await;
     if done.is_err() {
@@ -352,18 +356,19 @@ pub(super) async fn make_inode<const T: bool>(
 
 /// A name went away, and its inode, which is held.
 pub(super) async fn remove_inode<const T: bool>(mm: &SimMm<T>, ino: u32) -> Result<(), FsError> {
-    let dir = mm.world.fs.with_place(ino, |p| p.dir);
-    let block = mm.world.fs.names.dirs.borrow()[dir as usize].block;
-    changed(mm, dir, block, ino).await
+    let fs = super::of(mm, ino);
+    let dir = fs.with_place(ino, |p| p.dir);
+    let block = fs.names.dirs.borrow()[dir as usize].block;
+    changed(mm, fs, dir, block, ino).await
 }
 
 async fn changed<const T: bool>(
     mm: &SimMm<T>,
-    dir: DirId,
+    fs: &Fs,
+    dir: DirNumber,
     dir_block: u64,
     ino: u32,
 ) -> Result<(), FsError> {
-    let fs = &mm.world.fs;
     let (group, place) = fs.with_place(ino, |p| (p.group, p.inode));
     match fs.kind {
         FsKind::Xfs => {
@@ -378,26 +383,25 @@ async fn changed<const T: bool>(
         }
         FsKind::Ext3 | FsKind::Ext4 => {
             for block in [dir_block, ext::bitmap_block(group), place] {
-                ext::change_block(mm, block, false).await?;
+                ext::change_block(mm, fs, block, false).await?;
             }
             Ok(())
         }
         FsKind::Btrfs => {
-            btrfs::insert(mm, 0, BTRFS_ITEMS).await;
+            btrfs::insert(mm, fs, 0, BTRFS_ITEMS).await;
             Ok(())
         }
-        FsKind::FuseNtfs => fuse_ntfs::change_names(mm, u64::from(dir), place).await,
+        FsKind::FuseNtfs => fuse_ntfs::change_names(mm, fs, u64::from(dir), place).await,
     }
 }
 
 /// Writes what is only in the log to its place (xfs).
-pub(super) async fn write_in_place<const T: bool>(mm: &SimMm<T>) {
-    let fs = &mm.world.fs;
+pub(super) async fn write_in_place<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     let blocks = std::mem::take(&mut *fs.names.unwritten.borrow_mut());
     let queue = mm.world.queue_base + own_queue::JOURNAL;
     for (block, len) in blocks {
         mm.world
-            .submit(DEVICE, Tag::Raw { queue }, true, false, block, len)
+            .submit(fs.volume, Tag::Raw { queue }, true, false, block, len)
             .await;
         mm.world.sched.relax().await;
     }

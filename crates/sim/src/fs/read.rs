@@ -1,7 +1,7 @@
 //! Reading through the page cache, and the window that is read ahead.
 
 use super::readahead::{self, Window};
-use super::{BATCH, DEVICE, FsError, SimMm, enter_new_page};
+use super::{BATCH, FsError, SimMm, enter_new_page, of};
 use crate::world::Tag;
 use mm::alloc::Gfp;
 use mm::frame::flag;
@@ -26,7 +26,8 @@ pub async fn read_with<const T: bool>(
     len: u64,
     window: &Window,
 ) -> Result<u64, FsError> {
-    let fs = &mm.world.fs;
+    let fs = of(mm, mapping);
+    let reuse = &mm.world.reuse;
     let size = mm.mappings[mapping as usize].size.get();
     let len = len.min(size.saturating_sub(pos));
     if len == 0 {
@@ -39,8 +40,8 @@ pub async fn read_with<const T: bool>(
         let from = pos.max(index * 4096);
         let to = (pos + len).min((index + 1) * 4096);
         let index = index as u32;
-        if fs.reuse.on() {
-            fs.reuse.asked(mm.find_page(mapping, index).is_some());
+        if reuse.on() {
+            reuse.asked(mm.find_page(mapping, index).is_some());
         }
         let mut hit = true;
         let pfn = loop {
@@ -90,7 +91,7 @@ pub(super) async fn read_page<const T: bool>(
 ) -> Result<(), FsError> {
     loop {
         match mm.find_page(mapping, index) {
-            None if mm.world.fs.mapped(mapping, index).is_none() => return Ok(()),
+            None if of(mm, mapping).mapped(mapping, index).is_none() => return Ok(()),
             None => read_window(mm, mapping, index, index).await?,
             Some(pfn) if !mm.frames.any(pfn, flag::UPTODATE | flag::ERROR) => {
                 mm.wait_on_page_locked(pfn).await;
@@ -109,7 +110,7 @@ pub(super) async fn read_window<const T: bool>(
     index: u32,
     last_page: u32,
 ) -> Result<(), FsError> {
-    let window = mm.world.fs.read_ahead.min(last_page - index + 1);
+    let window = of(mm, mapping).read_ahead.min(last_page - index + 1);
     let mut done = 0;
     while done < window {
         let batch = BATCH.min(window - done);
@@ -155,16 +156,18 @@ pub(super) async fn fill_from_device<const T: bool>(
     index: u32,
     n: u32,
 ) {
-    let fs = &mm.world.fs;
-    let most = mm.world.max_bio(DEVICE);
+    let fs = of(mm, mapping);
+    let most = mm.world.max_bio(fs.volume);
     let mut at = index;
     while at < index + n {
         match fs.mapped(mapping, at) {
             Some((block, len)) => {
                 let len = len.min(index + n - at).min(most);
-                fs.reuse.fetched(mapping, at, len);
+                mm.world.reuse.fetched(mapping, at, len);
                 let tag = Tag::Pages { mapping, index: at };
-                mm.world.submit(DEVICE, tag, false, true, block, len).await;
+                mm.world
+                    .submit(fs.volume, tag, false, true, block, len)
+                    .await;
                 at += len;
             }
             None => {

@@ -151,7 +151,7 @@ pub(super) async fn on_demand<const T: bool>(
     last_page: u32,
     marked: bool,
 ) -> Result<(), FsError> {
-    let most = mm.world.fs.read_ahead;
+    let most = super::of(mm, mapping).read_ahead;
     let cached = |i: u32| mm.find_page(mapping, i).is_some();
     let hole = || (index + 1..=index.saturating_add(most)).find(|&i| !cached(i));
     let history = || {
@@ -199,7 +199,7 @@ async fn fetch<const T: bool>(
                 0
             };
             mm.frames.set_flags(pfn, flag::UNUSED | marked);
-            mm.world.fs.dropped.read(mapping, index);
+            mm.world.dropped.read(mapping, index);
         }
         read::fill_from_device(mm, mapping, at, n).await;
         at += n;

@@ -1,7 +1,7 @@
 //! Writing dirty pages back: the walk over a file's dirty pages, where they go on the device, and
 //! what page reclaim may write.
 
-use super::{Ahead, BATCH, DEVICE, SimMm, btrfs, ext, xfs};
+use super::{Ahead, BATCH, SimMm, btrfs, ext, of, xfs};
 use crate::spec::FsKind;
 use crate::world::Tag;
 use mm::Pfn;
@@ -26,6 +26,7 @@ pub(super) async fn write_cache_pages<const T: bool>(
     wbc: &mut WritebackControl,
     walk: Walk,
 ) {
+    let fs = of(mm, mapping);
     let m = &mm.mappings[mapping as usize];
     let saved = m.writeback_index.get();
     let (mut index, mut end) = if wbc.range_cyclic {
@@ -47,8 +48,8 @@ pub(super) async fn write_cache_pages<const T: bool>(
             let quota = wbc.nr_to_write.clamp(1, i64::from(most)) as u32;
             let run = mm.tagged_run(mapping, PageTag::Dirty, first, quota.min(most));
             let written = write_run(mm, mapping, first, run, wbc).await;
-            if mm.world.fs.kind == FsKind::Btrfs && written.pages > 0 && !m.is_meta() {
-                btrfs::extent_written(mm, written.pages).await;
+            if fs.kind == FsKind::Btrfs && written.pages > 0 && !m.is_meta() {
+                btrfs::extent_written(mm, fs, written.pages).await;
             }
             index = match first.checked_add(written.advanced) {
                 Some(next) => next,
@@ -96,7 +97,8 @@ pub(super) async fn write_run<const T: bool>(
     wbc: &mut WritebackControl,
 ) -> Written {
     debug_assert!(run > 0 && run <= BATCH);
-    let most = run.min(mm.world.max_bio(DEVICE));
+    let volume = of(mm, mapping).volume;
+    let most = run.min(mm.world.max_bio(volume));
     let Some((block, len)) = block_of_run(mm, mapping, first, most).await else {
         // The device is full: the data stays dirty and the call moves on.
         wbc.pages_skipped += u64::from(run);
@@ -114,7 +116,7 @@ pub(super) async fn write_run<const T: bool>(
         index: first,
     };
     mm.world
-        .submit(DEVICE, tag, true, wbc.sync_all, block, n)
+        .submit(volume, tag, true, wbc.sync_all, block, n)
         .await;
     Written {
         pages: n,
@@ -153,7 +155,7 @@ async fn block_of_run<const T: bool>(
     first: u32,
     len: u32,
 ) -> Option<(u64, u32)> {
-    let fs = &mm.world.fs;
+    let fs = of(mm, mapping);
     match mm.mappings[mapping as usize].kind() {
         MappingKind::BlockDevice | MappingKind::Meta => Some((u64::from(first), len)),
         _ => {
@@ -181,7 +183,7 @@ fn allocate<const T: bool>(
     first: u32,
     len: u32,
 ) -> Option<(u64, u32)> {
-    let fs = &mm.world.fs;
+    let fs = of(mm, mapping);
     let open = || fs.with_place(mapping, |p| p.writers > 0);
     fs.map_ahead(mapping, first, len, || match fs.kind {
         _ if !fs.look_ahead => Ahead::none(len),
@@ -196,7 +198,7 @@ pub async fn writepages<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &mut Wr
     let plain = Walk {
         wrap_only_if_nothing_written: false,
     };
-    match (mm.world.fs.kind, mm.mappings[mapping as usize].kind()) {
+    match (of(mm, mapping).kind, mm.mappings[mapping as usize].kind()) {
         (FsKind::Ext4, MappingKind::File) => ext::da_writepages(mm, mapping, wbc).await,
         (FsKind::Btrfs, MappingKind::Meta) => btrfs::tree_writepages(mm, mapping, wbc).await,
         _ => write_cache_pages(mm, mapping, wbc, plain).await,
@@ -210,8 +212,8 @@ pub async fn writepage<const T: bool>(
     pfn: Pfn,
     wbc: &mut WritebackControl,
 ) -> Writepage {
-    let fs = &mm.world.fs;
     let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
+    let fs = of(mm, mapping);
     let kind = mm.mappings[mapping as usize].kind();
     let flags = mm.tasks[mm.world.task() as usize].flags();
     let kswapd = flags & PF_KSWAPD != 0;
@@ -240,9 +242,8 @@ pub async fn writepage<const T: bool>(
         return Writepage::Redirtied;
     };
     mm.set_page_writeback(pfn);
-    mm.world
-        .submit(DEVICE, Tag::Pages { mapping, index }, true, false, block, 1)
-        .await;
+    let tag = Tag::Pages { mapping, index };
+    mm.world.submit(fs.volume, tag, true, false, block, 1).await;
     wbc.nr_to_write -= 1;
     if fs.kind == FsKind::Xfs && kswapd {
         xfs::cluster_write(mm, mapping, index, wbc).await;

@@ -1,7 +1,7 @@
 //! XFS: delayed allocation, refuses direct reclaim, clusters around a page that kswapd asks for.
 
 use super::writeback::write_run;
-use super::{Ahead, BATCH, DEVICE, SimMm, names};
+use super::{Ahead, BATCH, Fs, SimMm, names};
 use mm::pagecache::Tag;
 use mm::world::WritebackControl;
 
@@ -39,7 +39,7 @@ pub(super) fn ahead<const T: bool>(mm: &SimMm<T>, mapping: u32, first: u32, open
     if open && u64::from(first) + u64::from(need) >= size {
         let size = size.clamp(1, u64::from(MAX_EXTENT)) as u32;
         let behind = (1u32 << size.ilog2()).max(LEAST_PREALLOCATION);
-        if u64::from(behind) < mm.world.fs.free_blocks() / 20 {
+        if u64::from(behind) < super::of(mm, mapping).free_blocks() / 20 {
             want = need.saturating_add(behind).min(MAX_EXTENT);
         }
     }
@@ -47,10 +47,10 @@ pub(super) fn ahead<const T: bool>(mm: &SimMm<T>, mapping: u32, first: u32, open
 }
 
 /// Every interval the directory blocks and group headers that names changed are written in place.
-pub(super) async fn buffer_daemon<const T: bool>(mm: &SimMm<T>) {
+pub(super) async fn buffer_daemon<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
     loop {
-        mm.world.sched.sleep_ticks(mm.world.fs.log_interval).await;
-        names::write_in_place(mm).await;
+        mm.world.sched.sleep_ticks(fs.log_interval).await;
+        names::write_in_place(mm, fs).await;
     }
 }
 
@@ -59,14 +59,13 @@ const LOG_INODE: u64 = 400;
 
 /// Writes `n` changed inodes, and what names changed beside them, at the log's head. Returns whether
 /// it succeeded.
-pub(super) async fn write_log<const T: bool>(mm: &SimMm<T>, n: u32) -> bool {
-    let fs = &mm.world.fs;
+pub(super) async fn write_log<const T: bool>(mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
     let bytes = fs.names.take_log_bytes() + u64::from(n) * LOG_INODE;
     let blocks = u64::from(LOG_BLOCKS) + bytes.div_ceil(4096);
     let blocks = blocks.min(LOG_LENGTH);
     let at = fs.journal.advance(blocks, LOG_LENGTH);
     mm.world
-        .write_raw(DEVICE, LOG_START + at, blocks as u32, true)
+        .write_raw(fs.volume, LOG_START + at, blocks as u32, true)
         .await
 }
 

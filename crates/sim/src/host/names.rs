@@ -1,5 +1,7 @@
 //! The names that tasks see: directories and what lies in them.
 
+use crate::fs::DirId;
+use crate::spec::is_below;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -7,14 +9,13 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
     File(u32),
-    /// A directory by its number in the filesystem.
-    Dir(u32),
+    Dir(DirId),
 }
 
 #[derive(Default)]
 struct Directory {
-    /// Its number, if it was made; others are the root under another name.
-    id: Option<u32>,
+    /// Which one it is, if it was made; others are their filesystem's root under another name.
+    id: Option<DirId>,
     names: BTreeMap<String, Named>,
 }
 
@@ -22,6 +23,8 @@ struct Directory {
 #[derive(Default)]
 pub(super) struct Names {
     dirs: BTreeMap<String, Directory>,
+    /// Where the second filesystem is, if there is one.
+    mount: Option<String>,
 }
 
 /// Directory and name of a plain path.
@@ -45,19 +48,38 @@ pub(super) fn plain(path: &str) -> Cow<'_, str> {
 }
 
 impl Names {
+    /// No names but that of the mount point.
+    pub fn new(mount: Option<&str>) -> Self {
+        let mut names = Self {
+            mount: mount.map(str::to_owned),
+            ..Self::default()
+        };
+        if let Some(path) = mount {
+            names.enter(path, Named::Dir(DirId::root(1)));
+        }
+        names
+    }
+
+    /// The root of the filesystem that a plain path is on.
+    fn root_of(&self, path: &str) -> DirId {
+        let mount = self.mount.as_deref();
+        let second = mount.is_some_and(|mount| is_below(mount, path));
+        DirId::root(u32::from(second))
+    }
+
     /// What a plain path names; the empty one is the root.
     pub fn find(&self, path: &str) -> Option<Named> {
         if path.is_empty() {
-            return Some(Named::Dir(0));
+            return Some(Named::Dir(DirId::root(0)));
         }
         let (dir, name) = split(path);
         self.dirs.get(dir)?.names.get(name).copied()
     }
 
-    /// The directory that a plain path is in; the root if nobody made it.
-    pub fn dir_of(&self, path: &str) -> u32 {
+    /// The directory that a plain path is in; its filesystem's root if nobody made it.
+    pub fn dir_of(&self, path: &str) -> DirId {
         let dir = self.dirs.get(split(path).0);
-        dir.and_then(|d| d.id).unwrap_or(0)
+        dir.and_then(|d| d.id).unwrap_or_else(|| self.root_of(path))
     }
 
     /// Enters a name, or gives it another meaning.
@@ -105,26 +127,41 @@ mod tests {
     #[test]
     fn names_are_found_where_they_lie() {
         let mut n = Names::default();
-        assert_eq!(n.find(""), Some(Named::Dir(0)));
-        n.enter("a", Named::Dir(1));
+        let at = |number| DirId { fs: 0, number };
+        assert_eq!(n.find(""), Some(Named::Dir(at(0))));
+        n.enter("a", Named::Dir(at(1)));
         n.enter("a/y", Named::File(8));
-        n.enter("a/b", Named::Dir(2));
+        n.enter("a/b", Named::Dir(at(2)));
         n.enter("a/b/x", Named::File(9));
         // Nobody made `c`.
         n.enter("c/x", Named::File(7));
         let found = ["a", "a/b", "a/b/x", "a/y", "c/x", "c", "x", "a/x"].map(|p| n.find(p));
-        let dir = |id| Some(Named::Dir(id));
+        let dir = |number| Some(Named::Dir(at(number)));
         let file = |id| Some(Named::File(id));
         assert_eq!(
             found,
             [dir(1), dir(2), file(9), file(8), file(7), None, None, None]
         );
         let dirs = ["a", "a/b/x", "a/y", "c/x", "d/e/f"].map(|p| n.dir_of(p));
-        assert_eq!(dirs, [0, 2, 1, 0, 0]);
+        assert_eq!(dirs, [0, 2, 1, 0, 0].map(at));
         let names = |d: &str| n.names_in(d).join(" ");
         assert_eq!(["", "a", "a/b", "d"].map(names), ["a", "b y", "x", ""]);
         n.remove("a/b/x");
         assert_eq!((n.find("a/b/x"), n.find("a/b")), (None, dir(2)));
+    }
+
+    #[test]
+    fn paths_below_the_mount_point_are_on_the_second_filesystem() {
+        let mut n = Names::new(Some("mnt2"));
+        let root = |fs| Some(Named::Dir(DirId::root(fs)));
+        assert_eq!([n.find(""), n.find("mnt2")], [root(0), root(1)]);
+        let made = DirId { fs: 1, number: 4 };
+        n.enter("mnt2/a", Named::Dir(made));
+        let dirs = ["mnt2", "mnt2/x", "mnt2/a/x", "mnt2/b/c/x", "mnt2b/x", "x"];
+        let on = dirs.map(|p| n.dir_of(p));
+        let [first, second] = [0, 1].map(DirId::root);
+        assert_eq!(on, [first, second, made, second, first, first]);
+        assert_eq!(n.names_in(""), ["mnt2"]);
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub fn machine(mib: u64) -> Machine {
             ..Sysctl::default()
         },
         disk: disk(DiskKind::Disk),
+        second: None,
     }
 }
 
