@@ -64,8 +64,8 @@ fn machine(pages: u64, files: u32) -> Arc<LiveMm> {
         max_tasks: 8,
         max_mappings: files,
         max_bdis: 1,
-            max_supers: 0,
-            max_ags: 0,
+        max_supers: 0,
+        max_ags: 0,
         swap_slots: 0,
         sysctl: Sysctl {
             dirty_ratio: 30,

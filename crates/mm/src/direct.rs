@@ -3,8 +3,8 @@
 use crate::Mm;
 use crate::alloc::Gfp;
 use crate::policy::{HopelessZones, ReclaimThrottle};
-use crate::shrinker::SlabPressure;
 use crate::shrink::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
+use crate::shrinker::SlabPressure;
 use crate::task::{PF_DYING, PF_KSWAPD, PF_MEMALLOC};
 use crate::trace::Event;
 use crate::vmstat::{VmEvent, ZoneStat};

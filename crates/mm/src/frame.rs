@@ -89,8 +89,7 @@ pub mod flag {
     /// The zone's number.
     pub const ZONE_SHIFT: u32 = 24;
     /// Everything that must be clear when a page is freed.
-    pub const CHECK_AT_FREE: u32 =
-        LOCKED
+    pub const CHECK_AT_FREE: u32 = LOCKED
         | DIRTY
         | LRU
         | ACTIVE

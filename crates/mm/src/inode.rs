@@ -406,10 +406,7 @@ impl<W: World> Mm<W> {
 
     /// Objects in memory: dentries, and inodes of a filesystem.
     pub fn cached_objects(&self, sb: u32) -> (u64, u64) {
-        (
-            self.slab_usage(DENTRY_CACHE).0,
-            self.slab_usage(1 + sb).0,
-        )
+        (self.slab_usage(DENTRY_CACHE).0, self.slab_usage(1 + sb).0)
     }
 
     /// Inodes of a filesystem whose memory was given back since it was mounted.
@@ -711,7 +708,9 @@ impl<W: World> Mm<W> {
     pub(crate) fn free_inode(&self, ino: u32) {
         let row = self.inode(ino);
         assert!(
-            !row.any(DIRTY | PINNED | LOGGING | IN_WRITE | ON_AIL | DENTRY | ON_INODES | RECLAIMABLE),
+            !row.any(
+                DIRTY | PINNED | LOGGING | IN_WRITE | ON_AIL | DENTRY | ON_INODES | RECLAIMABLE
+            ),
             "inode {ino} is freed with state {:#x}",
             row.state.get()
         );
@@ -840,7 +839,9 @@ impl<W: World> Mm<W> {
                         n += 1;
                         let row = self.inode(ino);
                         if !row.has(bit) || row.sb.get() != sb || n > u64::from(self.inodes.files) {
-                            return Err(format!("{kind} of filesystem {sb}: inode {ino} is astray"));
+                            return Err(format!(
+                                "{kind} of filesystem {sb}: inode {ino} is astray"
+                            ));
                         }
                         at = self.inodes.after(list, head, ino);
                     }
@@ -852,7 +853,10 @@ impl<W: World> Mm<W> {
                 }
             }
             if on_lists != listed[i] {
-                return Err(format!("{} {kind} say they are unused, {on_lists} are", listed[i]));
+                return Err(format!(
+                    "{} {kind} say they are unused, {on_lists} are",
+                    listed[i]
+                ));
             }
         }
         self.check_xfs()?;
@@ -860,7 +864,9 @@ impl<W: World> Mm<W> {
         for (cache, found) in objects.into_iter().enumerate() {
             let known = self.slab_usage(cache as u32).0;
             if known < found {
-                return Err(format!("cache {cache}: {found} objects in use, counted {known}"));
+                return Err(format!(
+                    "cache {cache}: {found} objects in use, counted {known}"
+                ));
             }
         }
         Ok(())

@@ -8,8 +8,8 @@ use crate::policy::{
     WakeupTrace,
 };
 use crate::queue;
-use crate::shrinker::SlabPressure;
 use crate::shrink::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
+use crate::shrinker::SlabPressure;
 use crate::task::{PF_KSWAPD, PF_MEMALLOC, PF_SWAPWRITE};
 use crate::trace::Event;
 use crate::vmstat::VmEvent;

@@ -402,7 +402,6 @@ impl<W: World> Mm<W> {
         SECOND / self.config.hz
     }
 
-
     pub(crate) fn flusher_queue(&self, bdi: u32) -> WaitQueue {
         queue::flusher(self.nodes.len() as u32, bdi)
     }

@@ -654,7 +654,12 @@ impl<W: World> Mm<W> {
         let before = self.frames.flags(pfn);
         debug_assert!(before & (flag::CACHED | flag::ANON) == 0);
         let m = &self.mappings[mapping as usize];
-        let (entered, shadow) = self.index_insert(m, mapping, index, pfn);
+        let (mut entered, mut shadow) = self.index_insert(m, mapping, index, pfn);
+        // Shadows give their nodes back before a page goes without one.
+        while entered == Entered::NoMemory && self.shadow_nodes() > 0 {
+            self.drop_oldest_shadows();
+            (entered, shadow) = self.index_insert(m, mapping, index, pfn);
+        }
         if entered != Entered::Added {
             return entered;
         }

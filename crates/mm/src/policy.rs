@@ -622,8 +622,13 @@ impl Policy {
     }
 
     /// The names that [`Policy::preset`] knows.
-    pub const PRESETS: &'static [&'static str] =
-        &["linux-2.6.37", "linux-3.0", "linux-3.1", "linux-3.16", "linux-4.9"];
+    pub const PRESETS: &'static [&'static str] = &[
+        "linux-2.6.37",
+        "linux-3.0",
+        "linux-3.1",
+        "linux-3.16",
+        "linux-4.9",
+    ];
 
     /// The same policy under another name.
     pub fn named(mut self, name: &str) -> Self {

@@ -373,7 +373,14 @@ mod tests {
             lru: 1,
         };
         let at = |priority, deferred| {
-            total_scan(ShrinkerCore::ByPriority, deferred, 8192, &pressure, priority).1
+            total_scan(
+                ShrinkerCore::ByPriority,
+                deferred,
+                8192,
+                &pressure,
+                priority,
+            )
+            .1
         };
         assert_eq!(at(12, 0), 4);
         assert_eq!(at(10, 4096), 4 + 16);

@@ -67,7 +67,12 @@ pub fn lumpiness(series: &Series) -> Option<f64> {
     let column = series.columns.iter().find(|c| c.name == INODES_RECLAIMED)?;
     let n = column.values.len() as f64;
     let mean = column.values.iter().sum::<f64>() / n;
-    let variance = column.values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n;
+    let variance = column
+        .values
+        .iter()
+        .map(|v| (v - mean).powi(2))
+        .sum::<f64>()
+        / n;
     (mean > 0.0).then(|| variance.sqrt() / mean)
 }
 

@@ -227,7 +227,24 @@ impl Simoop {
             let what = "simoop needs a path to work in";
             return Err(CommandError::new(whole, what, ACCEPTED));
         }
-        let [t, m, mmap, c, d, r, w, i, f, n, io, read, write, ops, keep, sync] = values;
+        let [
+            t,
+            m,
+            mmap,
+            c,
+            d,
+            r,
+            w,
+            i,
+            f,
+            n,
+            io,
+            read,
+            write,
+            ops,
+            keep,
+            sync,
+        ] = values;
         if paths.len() as u64 * n > MAX_FILES {
             return Err(CommandError::new(
                 whole,

@@ -315,9 +315,9 @@ fn a_published_row_is_measured_by_its_name() {
     assert_eq!(measure("ftrace vmscan: Direct reclaims"), Ok(30.5));
     assert_eq!(measure("kswapd_efficiency"), Ok(59.0));
     assert!(
-        measure("vmstat: Slabs scanned")
+        measure("vmstat: Compaction stalls")
             .unwrap_err()
-            .contains("slab")
+            .contains("compaction")
     );
     assert_eq!(measure("nr_vmscan_write median"), Ok(0.5));
 }

@@ -14,9 +14,9 @@ use super::CLUSTER_INODES;
 use crate::Mm;
 use crate::inode::List;
 use crate::inode::state::*;
+use crate::queue;
 use crate::vmstat::VmEvent;
 use crate::world::{Cost, WaitQueue, WaitedKind, Word32, Word64, World};
-use crate::queue;
 
 /// The pusher stops after so many items that it can't push.
 const MOST_STUCK: u32 = 100;
@@ -205,7 +205,9 @@ impl<W: World> Mm<W> {
         let mut pause = 0;
         loop {
             let ticket = self.world.ticket(q);
-            let idle = self.list_first(List::Ail, self.log_head(sb, false)).is_none();
+            let idle = self
+                .list_first(List::Ail, self.log_head(sb, false))
+                .is_none();
             if idle || pause > 0 {
                 let timeout = (!idle).then_some(pause);
                 self.world.wait(q, ticket, timeout).await;
@@ -349,7 +351,9 @@ impl<W: World> Mm<W> {
                 };
                 lists[i] += 1;
                 if !right || row.sb.get() != sb || lists[i] > self.mapping_count() {
-                    return Err(format!("{list:?} {i} of filesystem {sb}: inode {ino} ({s:#x})"));
+                    return Err(format!(
+                        "{list:?} {i} of filesystem {sb}: inode {ino} ({s:#x})"
+                    ));
                 }
                 lsn = if i == 2 { row.lsn.get() } else { 0 };
                 at = self.list_after(list, head, ino);

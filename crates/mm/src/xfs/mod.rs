@@ -144,9 +144,7 @@ impl<W: World> Mm<W> {
     /// Whether a file is on an XFS.
     #[inline(always)]
     pub(crate) fn on_xfs(&self, ino: u32) -> bool {
-        self.keeps_inodes()
-            && self.inode(ino).has(PLACED)
-            && self.is_xfs(self.inode(ino).sb.get())
+        self.keeps_inodes() && self.inode(ino).has(PLACED) && self.is_xfs(self.inode(ino).sb.get())
     }
 
     /// Inodes of a filesystem that can be freed.
@@ -207,7 +205,11 @@ impl<W: World> Mm<W> {
         let fail = |what: &str| Err(format!("xfs inode {ino} ({s:#x}): {what}"));
         if !self.on_xfs(ino) {
             let any = s & (RECLAIMABLE | CLAIMED | LOCKED | DIRTY | PINNED | FLUSHING | ON_AIL);
-            return if any == 0 { Ok(()) } else { fail("not on an XFS") };
+            return if any == 0 {
+                Ok(())
+            } else {
+                fail("not on an XFS")
+            };
         }
         let (ag, agino) = (self.ag_of(ino), row.agino.get());
         if ag.row(agino) != Some(ino) {
