@@ -36,7 +36,7 @@
 //! is still under way at the end counts nowhere: threads give up at their next step.
 //!
 //! **Figures** (reference 06 §7): p50, p95 and p99 of each kind's latency, as the middle of a bin of the
-//! [histogram](self::histogram); rates a second of finished units (`work_rate`) and of entries to direct
+//! histogram there is for it; rates a second of finished units (`work_rate`) and of entries to direct
 //! reclaim (`alloc_stall_rate`): the last report interval's (`-i`), the average since the warm-up, and
 //! percentiles of the intervals before the last one. The published p99 of the stall rate, 59.12, lies
 //! below the last value, 94.42, so the last interval can't be among them. The warm-up's averages stand
