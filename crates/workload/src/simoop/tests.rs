@@ -26,7 +26,7 @@ fn both_published_command_lines_are_read() {
     assert_eq!((s.threads, s.cpu_threads, s.du_threads), (128, 14, 2));
     assert_eq!((s.runtime, s.warm_up, s.interval), (60_000, 300, 60));
     assert_eq!((s.io_threads, s.ops), (20, 20));
-    assert_eq!((s.children(), s.files()), (1 + 128 + 14 + 2, 128));
+    assert_eq!((s.children(), s.files()), (145 + 128 * 20, 128 * 20));
     let s = program(FIRST);
     assert_eq!((s.threads, s.working_set, s.file_size), (512, 190, 70));
     assert_eq!(s.paths.len(), 3);
