@@ -67,7 +67,7 @@ impl<W: World> Mm<W> {
         if let Some(object) = self.slab_take(cache, None) {
             return Some(object);
         }
-        let page = self.alloc_page(gfp).await?;
+        let page = self.alloc_page(gfp.or(Gfp::RECLAIMABLE)).await?;
         let z = self.frames.zone(page);
         self.frames.set_flags(page, flag::SLAB);
         self.frames.set_mapping(page, cache, 0);
