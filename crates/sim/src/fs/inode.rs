@@ -15,7 +15,7 @@ use crate::spec::FsKind;
 use crate::world::{Tag, own_queue};
 use mm::inode::SuperInfo;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// Blocks of a cluster: 32 inodes of 256 bytes.
 pub(super) const CLUSTER_BLOCKS: u32 = 2;
@@ -27,8 +27,8 @@ pub(super) struct InodePlaces {
     pub sb: Cell<u32>,
     /// The log's interval, in nanoseconds.
     interval: u64,
-    /// Buffers that are in memory, the one read first in front; and how often each is in the queue.
-    buffers: RefCell<(VecDeque<u64>, BTreeMap<u64, u32>)>,
+    /// Buffers that are in memory, in the order of their last use.
+    buffers: RefCell<Buffers>,
     most_buffers: usize,
 }
 
@@ -43,34 +43,33 @@ impl InodePlaces {
 
     /// Whether a buffer is in memory. It is from now on, among those used last.
     pub fn buffered(&self, block: u64) -> bool {
-        let (queue, known) = &mut *self.buffers.borrow_mut();
-        let n = known.entry(block).or_insert(0);
-        *n += 1;
-        let was = *n > 1;
-        queue.push_back(block);
-        // A buffer that was used again later is in the queue more than once.
-        while known.len() > self.most_buffers {
-            let oldest = queue.pop_front().expect("a known buffer is in the queue");
-            let left = known.get_mut(&oldest).expect("a queued buffer is known");
-            *left -= 1;
-            if *left == 0 {
-                known.remove(&oldest);
-            }
+        self.buffers.borrow_mut().used(block, self.most_buffers)
+    }
+}
+
+/// Blocks by the number of their last use, and the other way round.
+#[derive(Debug, Default)]
+struct Buffers {
+    uses: u64,
+    by_use: BTreeMap<u64, u64>,
+    by_block: BTreeMap<u64, u64>,
+}
+
+impl Buffers {
+    /// A block is used; beyond `most` the one whose last use is longest ago goes. Returns whether it was
+    /// there.
+    fn used(&mut self, block: u64, most: usize) -> bool {
+        self.uses += 1;
+        let before = self.by_block.insert(block, self.uses);
+        self.by_use.insert(self.uses, block);
+        if let Some(last) = before {
+            self.by_use.remove(&last);
+        } else if self.by_block.len() > most
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.by_block.remove(&oldest);
         }
-        if queue.len() > 8 * self.most_buffers {
-            for again in known.values_mut() {
-                *again = 0;
-            }
-            queue.retain(|block| {
-                let times = known.get_mut(block).expect("a queued buffer is known");
-                *times += 1;
-                *times == 1
-            });
-            for times in known.values_mut() {
-                *times = 1;
-            }
-        }
-        was
+        before.is_some()
     }
 }
 
@@ -151,4 +150,21 @@ pub async fn write_inode<const T: bool>(mm: &SimMm<T>, ino: u32, sync: bool) {
 /// Writes `n` changed inodes of a filesystem to its log. Filesystems are mounted in their order.
 pub async fn write_log<const T: bool>(mm: &SimMm<T>, sb: u32, n: u32) -> bool {
     xfs::write_log(mm, &mm.world.fs[sb as usize], n).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever was used last stays, however often it was used before.
+    #[test]
+    fn the_buffers_used_last_stay() {
+        let mut buffers = Buffers::default();
+        let mut used = |block| buffers.used(block, 3);
+        assert_eq!([1, 2, 3, 1].map(&mut used), [false, false, false, true]);
+        assert!((0..100).all(|_| used(2)));
+        // 3 was used longest ago, then 1.
+        assert!(!used(4) && !used(3) && !used(1));
+        assert!(used(3) && used(4));
+    }
 }
