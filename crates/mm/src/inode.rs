@@ -416,21 +416,25 @@ impl<W: World> Mm<W> {
 
     /// The node whose list an object is on: that of its page, where lists are by node.
     fn node_of_object(&self, o: Object) -> u32 {
-        match self.policy.shrinker_core {
-            crate::policy::ShrinkerCore::PerNode | crate::policy::ShrinkerCore::ByPriority => {
-                self.zones[self.frames.zone(o.page)].node
-            }
-            _ => 0,
+        match self.shrinkers_by_node() {
+            true => self.zones[self.frames.zone(o.page)].node,
+            false => 0,
         }
     }
 
-    fn unused_add(&self, ino: u32, list: List) {
-        let row = self.inode(ino);
+    /// Where a row belongs on a list of unused entries: the bit that says it is there, the filesystem
+    /// and the node.
+    fn unused_place(&self, row: &Inode<W>, list: List) -> (u32, u32, u32) {
         let (bit, object) = match list {
             List::Dentries => (ON_DENTRIES, row.dentry()),
             _ => (ON_INODES, row.inode()),
         };
-        let (sb, nid) = (row.sb.get(), self.node_of_object(object));
+        (bit, row.sb.get(), self.node_of_object(object))
+    }
+
+    fn unused_add(&self, ino: u32, list: List) {
+        let row = self.inode(ino);
+        let (bit, sb, nid) = self.unused_place(row, list);
         self.inodes.lock.with(|| {
             if row.set(bit) {
                 return;
@@ -442,11 +446,7 @@ impl<W: World> Mm<W> {
 
     fn unused_del(&self, ino: u32, list: List) {
         let row = self.inode(ino);
-        let (bit, object) = match list {
-            List::Dentries => (ON_DENTRIES, row.dentry()),
-            _ => (ON_INODES, row.inode()),
-        };
-        let (sb, nid) = (row.sb.get(), self.node_of_object(object));
+        let (bit, sb, nid) = self.unused_place(row, list);
         self.inodes.lock.with(|| {
             if row.clear(bit) {
                 self.inodes.del(list, ino);

@@ -656,8 +656,7 @@ impl<W: World> Mm<W> {
         let m = &self.mappings[mapping as usize];
         let (mut entered, mut shadow) = self.index_insert(m, mapping, index, pfn);
         // Shadows give their nodes back before a page goes without one.
-        while entered == Entered::NoMemory && self.shadow_nodes() > 0 {
-            self.drop_oldest_shadows();
+        while entered == Entered::NoMemory && self.drop_oldest_shadows() {
             (entered, shadow) = self.index_insert(m, mapping, index, pfn);
         }
         if entered != Entered::Added {

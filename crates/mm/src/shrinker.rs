@@ -126,7 +126,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Whether objects and what is deferred are counted by node.
-    fn shrinkers_by_node(&self) -> bool {
+    pub(crate) fn shrinkers_by_node(&self) -> bool {
         matches!(
             self.policy.shrinker_core,
             ShrinkerCore::PerNode | ShrinkerCore::ByPriority

@@ -40,18 +40,26 @@ impl<W: World> Mm<W> {
         if self.groups(sb).is_empty() {
             return Shrunk::Freed(0);
         }
-        self.queue_reclaim_worker(sb);
-        self.ail_push_all(sb);
         let kswapd = self.current().flags() & PF_KSWAPD != 0;
-        let flags = Flags {
-            trylock: true,
-            wait: !(kswapd && self.non_blocking()),
-        };
-        let mut budget = n as i64;
-        if self.reclaim_inodes_ag(sb, flags, &mut budget).await {
+        let wait = !(kswapd && self.non_blocking());
+        if self.reclaim_for_shrinker(sb, wait, n).await.1 {
             return Shrunk::Stop;
         }
         Shrunk::Freed(0)
+    }
+
+    /// Has the background work done and walks for up to `n` inodes. Returns what is left of them, and
+    /// whether all groups are being reclaimed already.
+    async fn reclaim_for_shrinker(&self, sb: u32, wait: bool, n: u64) -> (i64, bool) {
+        self.queue_reclaim_worker(sb);
+        self.ail_push_all(sb);
+        let mut budget = n as i64;
+        let flags = Flags {
+            trylock: true,
+            wait,
+        };
+        let busy = self.reclaim_inodes_ag(sb, flags, &mut budget).await;
+        (budget, busy)
     }
 
     /// 3.0: XFS's own shrinker. With budget left it ends the core's loop.
@@ -60,15 +68,7 @@ impl<W: World> Mm<W> {
             return Shrunk::Freed(0);
         }
         debug_assert!(self.policy.shrinker_core == ShrinkerCore::Global);
-        self.queue_reclaim_worker(sb);
-        self.ail_push_all(sb);
-        let mut budget = n as i64;
-        let flags = Flags {
-            trylock: true,
-            wait: true,
-        };
-        self.reclaim_inodes_ag(sb, flags, &mut budget).await;
-        if budget > 0 {
+        if self.reclaim_for_shrinker(sb, true, n).await.0 > 0 {
             Shrunk::Stop
         } else {
             Shrunk::Freed(0)
