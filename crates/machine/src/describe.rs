@@ -370,13 +370,13 @@ fn disk(options: &Options<'_>, notes: &mut Vec<String>) -> DiskSpec {
 /// The engine's scheduler in the place of the kernel's, and whether it is of the same kind.
 ///
 /// `mq-deadline` is the deadline scheduler for many queues. `bfq` came of `cfq`: a queue for each
-/// process, turns by budget, idling for a process that will read on. Without a scheduler (`none`,
-/// `noop`) and with `kyber` requests go out as they come; the engine always sorts those that wait,
-/// and `deadline` is the way that does so and nothing else.
+/// process, turns by budget, idling for a process that will read on. With `noop` and `kyber` requests
+/// go out as they come, but reads and writes have requests of their own; `deadline` has those, too.
 fn scheduler(disk: &Disk) -> (Scheduler, bool) {
     match disk.scheduler.as_deref() {
         Some("deadline" | "mq-deadline") => (Scheduler::Deadline, true),
         Some("cfq" | "bfq") => (Scheduler::Cfq, true),
+        Some("none") => (Scheduler::None, true),
         _ => (Scheduler::Deadline, false),
     }
 }

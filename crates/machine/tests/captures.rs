@@ -229,13 +229,13 @@ fn nodes_have_their_cpus() {
 
 #[test]
 fn schedulers_become_the_engine_s() {
-    use sim::spec::Scheduler::{Cfq, Deadline};
+    use sim::spec::Scheduler::{self, Cfq, Deadline};
     for (text, scheduler, represented) in [
         ("noop [deadline] cfq\n", Deadline, true),
         ("[mq-deadline] kyber bfq none\n", Deadline, true),
         ("noop deadline [cfq]\n", Cfq, true),
         ("mq-deadline kyber [bfq] none\n", Cfq, true),
-        ("[none] mq-deadline\n", Deadline, false),
+        ("[none] mq-deadline\n", Scheduler::None, true),
         ("[noop] deadline cfq\n", Deadline, false),
         ("mq-deadline [kyber]\n", Deadline, false),
     ] {

@@ -3,7 +3,7 @@
 use crate::Mm;
 use crate::queue;
 use crate::trace::Event;
-use crate::world::{Class, Waited, WaitedKind, Waits, Word32, World};
+use crate::world::{Class, Waited, WaitedKind, Word32, World};
 use crate::zone::ZONE_CONGESTED;
 
 impl<W: World> Mm<W> {
@@ -15,7 +15,6 @@ impl<W: World> Mm<W> {
     async fn wait_for_congestion(&self, class: Class, timeout: u64) {
         let q = queue::congestion(class);
         let ticket = self.world.ticket(q);
-        self.world.waits_for(Waits::Throttle);
         self.world
             .waits_on(Waited::on(WaitedKind::Congestion, class as u64));
         self.world.wait(q, ticket, Some(timeout)).await;

@@ -8,7 +8,7 @@ use crate::shrinker::SlabPressure;
 use crate::task::{PF_DYING, PF_KSWAPD, PF_MEMALLOC};
 use crate::trace::Event;
 use crate::vmstat::{VmEvent, ZoneStat};
-use crate::world::{Class, Cost, Waited, WaitedKind, Waits, Word32, World};
+use crate::world::{Class, Cost, Waited, WaitedKind, Word32, World};
 use crate::zone::{Mark, ZoneType};
 
 impl<W: World> Mm<W> {
@@ -144,7 +144,6 @@ impl<W: World> Mm<W> {
                 break;
             }
             self.wake_kswapd_for_reserves(nid);
-            self.world.waits_for(Waits::Throttle);
             self.world
                 .waits_on(Waited::on(WaitedKind::ReclaimThrottle, u64::from(nid)));
             if gfp.has(Gfp::FS) {

@@ -7,7 +7,7 @@ use crate::bdi::BdiStat;
 use crate::policy::{DirtyCheck, DirtyExceeded, DirtyLimits, DirtyThrottle, Dirtyable};
 use crate::task::{PF_LESS_THROTTLE, PF_REALTIME};
 use crate::vmstat::ZoneStat;
-use crate::world::{Class, Cost, Waited, WaitedKind, Waits, Word32, Word64, World};
+use crate::world::{Class, Cost, Waited, WaitedKind, Word32, Word64, World};
 
 /// The two limits, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -318,7 +318,6 @@ impl<W: World> Mm<W> {
                     break;
                 }
             }
-            self.world.waits_for(Waits::Throttle);
             self.world
                 .waits_on(Waited::on(WaitedKind::DirtyLimit, u64::from(bdi)));
             self.world.sleep(pause).await;

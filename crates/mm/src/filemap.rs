@@ -7,7 +7,7 @@ use crate::mapping::{AS_EIO, Mapping};
 use crate::pagecache::{Leaf, Tag, page_in};
 use crate::trace::{Event, TrackPath};
 use crate::vmstat::{VmEvent, ZoneStat};
-use crate::world::{Cost, ShortLock, Waited, WaitedKind, Waits, Word32, World};
+use crate::world::{Cost, ShortLock, Waited, WaitedKind, Word32, World};
 use crate::{Mm, Pfn, queue};
 
 /// Pages in a row that lie in one zone, to be counted together.
@@ -324,10 +324,7 @@ impl<W: World> Mm<W> {
             if !self.frames.has(pfn, flag::WRITEBACK) {
                 return;
             }
-            self.world.waits_for(Waits::Device);
-            let page = self.page_object(pfn);
-            let what = Waited::on(WaitedKind::PageWriteback, page);
-            self.world.waits_on(what);
+            self.waits_on_page(WaitedKind::PageWriteback, pfn);
             self.world.wait(queue::page(pfn), ticket, None).await;
         }
     }
@@ -370,18 +367,17 @@ impl<W: World> Mm<W> {
     /// is there.
     fn waits_for_page(&self, pfn: Pfn) {
         let read = !self.frames.has(pfn, flag::UPTODATE);
-        let (why, kind) = if read {
-            (Waits::Device, WaitedKind::DeviceRead)
+        let kind = if read {
+            WaitedKind::DeviceRead
         } else {
-            (Waits::Lock, WaitedKind::PageLock)
+            WaitedKind::PageLock
         };
-        self.world.waits_for(why);
-        self.world.waits_on(Waited::on(kind, self.page_object(pfn)));
+        self.waits_on_page(kind, pfn);
     }
 
-    /// A page as an object that tasks wait on.
-    fn page_object(&self, pfn: Pfn) -> u64 {
-        Waited::page(self.frames.mapping(pfn), self.frames.index(pfn))
+    fn waits_on_page(&self, kind: WaitedKind, pfn: Pfn) {
+        let page = Waited::page(self.frames.mapping(pfn), self.frames.index(pfn));
+        self.world.waits_on(Waited::on(kind, page));
     }
 
     /// The page at an index of a file, locked. Where tasks run at the same time this is the way to
@@ -430,9 +426,7 @@ impl<W: World> Mm<W> {
             if self.try_delete_from_lru(pfn) {
                 return;
             }
-            self.world.waits_for(Waits::Lock);
-            let page = self.page_object(pfn);
-            self.world.waits_on(Waited::on(WaitedKind::PageLock, page));
+            self.waits_on_page(WaitedKind::PageLock, pfn);
             self.world.wait(q, ticket, None).await;
         }
     }

@@ -18,9 +18,7 @@ use crate::queue;
 use crate::shrink::DEF_PRIORITY;
 use crate::trace::Event;
 use crate::vmstat::{VmEvent, ZoneStat};
-use crate::world::{
-    Cost, ShortLock, Waited, WaitedKind, Waits, Word32, Word64, World, WritebackControl,
-};
+use crate::world::{Cost, ShortLock, Waited, WaitedKind, Word32, Word64, World, WritebackControl};
 use crate::{Mm, Pfn};
 
 const NONE: u32 = u32::MAX;
@@ -666,7 +664,6 @@ impl<W: World> Mm<W> {
             if self.mappings[inode as usize].state.get() & I_SYNC == 0 {
                 return;
             }
-            self.world.waits_for(Waits::Lock);
             self.world
                 .waits_on(Waited::on(WaitedKind::InodeSync, u64::from(inode)));
             self.world.wait(q, ticket, None).await;

@@ -9,7 +9,7 @@
 use crate::Mm;
 use crate::dirty::{Limits, ratelimit_pages};
 use crate::vmstat::ZoneStat;
-use crate::world::{Cost, Waited, WaitedKind, Waits, Word32, Word64, World};
+use crate::world::{Cost, Waited, WaitedKind, Word32, Word64, World};
 
 /// Fraction bits of a position ratio.
 const SHIFT: u32 = 10;
@@ -332,7 +332,6 @@ impl<W: World> Mm<W> {
             } else {
                 pauses.max
             };
-            self.world.waits_for(Waits::Throttle);
             self.world
                 .waits_on(Waited::on(WaitedKind::DirtyLimit, u64::from(bdi)));
             self.world.sleep(pause * tick).await;

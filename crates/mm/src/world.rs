@@ -279,6 +279,27 @@ impl WaitedKind {
         Self::Server,
     ];
 
+    /// What a task's time is booked as while it waits on one.
+    pub fn why(self) -> Waits {
+        match self {
+            Self::PageWriteback
+            | Self::Request
+            | Self::DeviceRead
+            | Self::DeviceWrite
+            | Self::Pin
+            | Self::LogForce
+            | Self::ClusterWrite => Waits::Device,
+            Self::DirtyLimit | Self::ReclaimThrottle | Self::Congestion => Waits::Throttle,
+            Self::PageLock
+            | Self::InodeSync
+            | Self::AgLock
+            | Self::InodeLock
+            | Self::FlushLock
+            | Self::ClusterBuffer => Waits::Lock,
+            Self::Server => Waits::Server,
+        }
+    }
+
     /// The name that reports use.
     pub fn name(self) -> &'static str {
         match self {
@@ -532,12 +553,12 @@ pub trait World: Sized {
     /// A reclaim event, for sums that are kept whether or not anybody traces.
     #[inline(always)]
     fn count(&self, _event: &Event) {}
-    /// Why the calling task's next [`World::wait`] or [`World::sleep`] waits, if it does. Called
-    /// right before it.
+    /// Why the calling task's next [`World::wait`] or [`World::sleep`] waits, if it does, where there is
+    /// no object to name. Called right before it.
     #[inline(always)]
     fn waits_for(&self, _why: Waits) {}
-    /// What the calling task's next wait or sleep is on, if it waits. Called right before it, beside
-    /// [`World::waits_for`].
+    /// What the calling task's next wait or sleep is on, if it waits, and with it why
+    /// ([`WaitedKind::why`]). Called right before it.
     #[inline(always)]
     fn waits_on(&self, _what: Waited) {}
     /// The calling task has an object that others may wait on, and may sleep while it has it.

@@ -90,6 +90,18 @@ struct Place {
     writers: u32,
 }
 
+impl Place {
+    /// That of an empty file.
+    fn of(group: u32, dir: u32, inode: u64) -> Self {
+        Self {
+            group,
+            dir,
+            inode,
+            ..Self::default()
+        }
+    }
+}
+
 /// A directory; number 0 is its filesystem's root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirId {
@@ -458,7 +470,7 @@ fn create_on<const T: bool>(mm: &SimMm<T>, fs: &Fs) -> Option<u32> {
 pub async fn create_in<const T: bool>(mm: &SimMm<T>, dir: DirId) -> Result<Option<u32>, FsError> {
     let fs = of_dir(mm, dir);
     let group = fs.names.group(dir.number);
-    let Some(id) = names::free_inode(fs, group).or_else(|| create_on(mm, fs)) else {
+    let Some(id) = names::take_inode(mm, fs, group) else {
         return Ok(None);
     };
     names::make_inode(mm, fs, dir.number, group, id).await?;
@@ -483,9 +495,7 @@ pub fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Option<DirId>
 
 /// A file that was in a directory before the run, without data yet. `None`: it does not fit.
 pub fn lay_out_in<const T: bool>(mm: &SimMm<T>, dir: DirId) -> Option<u32> {
-    let fs = of_dir(mm, dir);
-    let id = create_on(mm, fs)?;
-    names::lay_out_inode(mm, fs, dir.number, id).then_some(id)
+    names::lay_out_file(mm, of_dir(mm, dir), dir.number)
 }
 
 /// Reads a directory.
@@ -672,17 +682,23 @@ fn fill_page<const T: bool>(mm: &SimMm<T>, pfn: Pfn, bytes: u64, path: TrackPath
 /// fsync(2). Returns whether all data reached the device.
 pub async fn fsync<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
     let fs = of(mm, mapping);
+    let pages = match fs.kind {
+        FsKind::FuseNtfs => fs.fuse.device_file.get(),
+        _ => mapping,
+    };
+    mm.sync_mapping(pages).await & commit(mm, fs).await
+}
+
+/// Brings what a filesystem has logged to the device. Returns whether it got there.
+async fn commit<const T: bool>(mm: &SimMm<T>, fs: &Fs) -> bool {
     match fs.kind {
-        FsKind::FuseNtfs => mm.sync_mapping(fs.fuse.device_file.get()).await,
         FsKind::Xfs => {
-            let written = mm.sync_mapping(mapping).await;
             mm.log_force(fs.inodes.sb.get()).await;
-            written
+            true
         }
-        FsKind::Ext3 | FsKind::Ext4 => {
-            mm.sync_mapping(mapping).await & ext::commit(mm, fs, true).await
-        }
-        FsKind::Btrfs => mm.sync_mapping(mapping).await & btrfs::commit(mm, fs).await,
+        FsKind::Ext3 | FsKind::Ext4 => ext::commit(mm, fs, true).await,
+        FsKind::Btrfs => btrfs::commit(mm, fs).await,
+        FsKind::FuseNtfs => true,
     }
 }
 
@@ -700,15 +716,7 @@ pub async fn sync_all<const T: bool>(mm: &SimMm<T>) -> bool {
         mm.world.relax().await;
     }
     for fs in &mm.world.fs {
-        ok &= match fs.kind {
-            FsKind::Xfs => {
-                mm.log_force(fs.inodes.sb.get()).await;
-                true
-            }
-            FsKind::Ext3 | FsKind::Ext4 => ext::commit(mm, fs, true).await,
-            FsKind::Btrfs => btrfs::commit(mm, fs).await,
-            FsKind::FuseNtfs => true,
-        };
+        ok &= commit(mm, fs).await;
     }
     ok
 }

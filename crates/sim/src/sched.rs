@@ -346,15 +346,16 @@ impl Sched {
         self.tasks.borrow_mut()[task as usize].time.class = class;
     }
 
-    /// Why the running task's next wait or sleep waits.
+    /// Why the running task's next wait or sleep waits, where it is on no object.
     #[inline(always)]
     pub fn waits_for(&self, why: Waits) {
         self.why.set(why);
     }
 
-    /// What the running task's next wait or sleep is on.
+    /// What the running task's next wait or sleep is on, and with it why.
     #[inline(always)]
     pub fn waits_on(&self, what: Waited) {
+        self.waits_for(what.kind.why());
         self.on.set(Some(what));
     }
 

@@ -376,7 +376,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     }
 
     async fn submit_bio(&self, dev: u32, bio: Bio) {
-        let class = bio.class();
+        let class = self.devices.borrow()[dev as usize]
+            .queue
+            .sleeps_as(bio.class());
         let q = self.queue_base + own_queue::request(dev, class.index() as u32);
         self.charge(Cost::Submit, 1);
         loop {
@@ -395,7 +397,6 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                 }
                 Submit::WouldBlock => {
                     self.kick(dev);
-                    self.waits_for(Waits::Device);
                     let request = u64::from(dev) << 1 | class.index() as u64;
                     self.waits_on(Waited::on(WaitedKind::Request, request));
                     // A page's tag is what others name it by.
@@ -441,7 +442,6 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             let ticket = self.sched.ticket(queue);
             self.submit(volume, Tag::Raw { queue }, write, true, at, n)
                 .await;
-            self.waits_for(Waits::Device);
             let kind = if write {
                 WaitedKind::DeviceWrite
             } else {

@@ -215,7 +215,7 @@ fn any_workload() -> impl Strategy<Value = String> {
                 "fs_mark -d p{i} -D 2 -N 8 -n 40 -L 2 -S1 -s 20000 -w 4096 -k"
             )),
             Just(format!(
-                "simoop -t 2 -m 1 -M 1 -n 200 -f 1 -r 2 -i 1 -D 1 --ops 1 t{i}"
+                "simoop -t 2 -m 1 -M 1 -n 200 -f 1 -r 2 -i 1 -D 1 t{i}"
             )),
         ]
     };

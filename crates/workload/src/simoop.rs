@@ -1,35 +1,38 @@
 //! `simoop`: the memory pressure of jobs like Hadoop's, after Chris Mason's program (reference 07 §5).
 //!
 //! `simoop [-t N] [-m MB] [-M MB] [-C N] [-D N] [-r S] [-w S] [-i S] [-f MB] [-n N] [-T N] [-R MB]
-//! [-W MB] [--ops N] [--keep 0|1] [--sync 0|1] PATH…`
+//! [-W MB] [--keep 0|1] PATH…`
 //!
 //! The source of the original was not at hand. The short options and their meanings are those of
-//! reference 07 §5; the long ones, and what is marked so below, are recollections. MB are 2^20 bytes,
-//! times are seconds.
+//! reference 07 §5; what is marked so below is a recollection or an inference. MB are 2^20 bytes, times
+//! are seconds.
 //!
 //! - **Files**: below each path lie `-n` files of `-f` MB, in directories of at most 1024
 //!   (`PATH/dir0003/file0017`). They are there before the run, on the device and not cached; the
 //!   original fills its paths first. 65,536 files of a path is a recollection.
 //! - **Workers** (`-t`): each maps `-m` MB of anonymous memory and stores to all of it, once. Then it
-//!   does units of work, of these steps one after the other: its `-T` I/O threads at the same time a
-//!   *read* each (open one of the files by chance, read `-R` MB from any page of it on, close) and then
-//!   a *write* (remove its last temporary file, not timed; make a new one, write `-W` MB into it,
-//!   close); when all have ended, an *allocation* (map `-M` MB of anonymous memory and store to every page; then
-//!   unmap it, not timed), and a load from every page of the working set.
+//!   does units of work, of these steps one after the other: a *read*, in which its `-T` I/O threads
+//!   open a file each, by chance, and read `-R` MB from any page of it on; a *write*, in which they
+//!   write `-W` MB each to a new temporary file and remove the one before; an *allocation* (map `-M` MB
+//!   of anonymous memory and store to every page; then unmap it, not timed); and a load from every page
+//!   of the working set. A step ends with the last of its threads, and is timed as a whole.
 //! - **CPU threads** (`-C`): 3 s of CPU time in user mode, then 100 ms of sleep (a recollection: they
 //!   burn nearly all the time).
 //! - **du threads** (`-D`): walk all paths for ever, read every directory and stat(2) every name.
 //!
-//! **What a unit is.** 128 workers that did 5.24 units a second needed 24.4 s for one (Little's law),
-//! and the published times of a read, a write and an allocation add up to that: 3.5 + 16 + 4.6 = 24 s
-//! as means estimated from their percentiles. With the patch: 3.1 + 21 + 0.3 = 24.4 s against 128 / 4.76
-//! = 26.9 s. So the steps follow each other, and each thread does one of each. Were there one thread a
-//! worker, 5 MB/s would be read and as much written: no disk needs seconds for that, and memory would
-//! not fill within the warm-up. With `-T` threads a worker it is 105 MB/s each way. `--ops` (ours)
-//! makes a unit of another number of reads and writes than `-T`, which then share them.
-//! That a temporary file lives until its thread makes the next one is a guess: most of it reaches the
-//! disk, as the published write times ask for, and the inodes of removed files are what reclaim meets
-//! changed. With `--keep 1` (ours) files stay and are cut and overwritten.
+//! **What a unit is** follows from the published figures. 128 workers that did 5.24 units a second needed
+//! 24.4 s for one (Little's law), and the published times of a read, a write and an allocation add up
+//! to that: 3.5 + 16 + 4.6 = 24 s as means estimated from their percentiles. With the patch:
+//! 3.1 + 21 + 0.3 = 24.4 s against 128 / 4.76 = 26.9 s. So the steps follow each other, and their times
+//! are those of whole steps: a unit that waited for the slowest of twenty operations, each timed for
+//! itself, would take longer than their means together. Were there one thread a worker, 5 MB/s would be
+//! read and as much written: no disk needs seconds for that, and memory would not fill within the
+//! warm-up. With `-T` threads a worker it is 105 MB/s each way.
+//!
+//! **How long a temporary file lives** is a guess. Writes that take 15 s are held back by the dirty
+//! limit, so most of what is written must reach the disk, and a file must outlive the reads of its unit;
+//! and reclaim can only meet inodes that were changed if files are removed. So a file is removed when
+//! the next one of its thread is there. With `--keep 1` (ours) files stay, and are cut and overwritten.
 //!
 //! **Time.** Workers warm up for `-w`, then all statistics begin anew, then they run for `-r`; the
 //! published figures were read at 300 s. Latencies are cumulative since the end of the warm-up. What
@@ -78,7 +81,7 @@ const MAX_MB: u64 = 65_536;
 const MAX_TIME: u64 = 31_536_000;
 
 /// Short option, long option, least and greatest value, default.
-const OPTIONS: [(&str, &str, u64, u64, u64); 16] = [
+const OPTIONS: [(&str, &str, u64, u64, u64); 14] = [
     ("-t", "--threads", 1, MAX_THREADS, 16),
     ("-m", "--memory", 0, MAX_MB, 64),
     ("-M", "--mmapsize", 0, MAX_MB, 64),
@@ -92,13 +95,11 @@ const OPTIONS: [(&str, &str, u64, u64, u64); 16] = [
     ("-T", "--readthreads", 1, 256, 1),
     ("-R", "--readsize", 0, MAX_MB, 1),
     ("-W", "--writesize", 0, MAX_MB, 1),
-    ("--ops", "--ops", 0, 256, 0),
     ("--keep", "--keep", 0, 1, 0),
-    ("--sync", "--sync", 0, 1, 0),
 ];
 
 const ACCEPTED: &str = "simoop [-t THREADS] [-m MB] [-M MB] [-C THREADS] [-D THREADS] [-r SECONDS] \
-     [-w SECONDS] [-i SECONDS] [-f MB] [-n FILES] [-T THREADS] [-R MB] [-W MB] [--ops N] [--keep 0|1] [--sync 0|1] PATH…";
+     [-w SECONDS] [-i SECONDS] [-f MB] [-n FILES] [-T THREADS] [-R MB] [-W MB] [--keep 0|1] PATH…";
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,18 +124,14 @@ pub struct Simoop {
     pub file_size: u64,
     /// `-n`: files of a path.
     pub files_of_path: u64,
-    /// `-T`: reads and writes of a worker at a time, if a unit has so many.
+    /// `-T`: reads, and then writes, of a worker at the same time.
     pub io_threads: u64,
     /// `-R`: MB of a read.
     pub read: u64,
     /// `-W`: MB of a write.
     pub write: u64,
-    /// `--ops`: reads and writes of a unit.
-    pub ops: u64,
     /// `--keep`: what was written stays and is overwritten the next time.
     pub keep: bool,
-    /// `--sync`: a write ends with fsync(2).
-    pub sync: bool,
     /// The paths.
     pub paths: Arc<[String]>,
 }
@@ -153,14 +150,22 @@ enum Role {
     /// Ends the report intervals and the run.
     Clock,
     Worker(u64),
-    /// A worker's `nth` I/O thread in one unit, and how many reads and writes it has to do.
+    /// A worker's `nth` I/O thread in one unit.
     Io {
+        step: Io,
         worker: u64,
         nth: u64,
-        ops: u64,
+        unit: u64,
     },
     Cpu,
     Du,
+}
+
+/// What I/O threads do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Io {
+    Read,
+    Write,
 }
 
 impl Simoop {
@@ -227,24 +232,7 @@ impl Simoop {
             let what = "simoop needs a path to work in";
             return Err(CommandError::new(whole, what, ACCEPTED));
         }
-        let [
-            t,
-            m,
-            mmap,
-            c,
-            d,
-            r,
-            w,
-            i,
-            f,
-            n,
-            io,
-            read,
-            write,
-            ops,
-            keep,
-            sync,
-        ] = values;
+        let [t, m, mmap, c, d, r, w, i, f, n, io, read, write, keep] = values;
         if paths.len() as u64 * n > MAX_FILES {
             return Err(CommandError::new(
                 whole,
@@ -266,18 +254,16 @@ impl Simoop {
             io_threads: io,
             read,
             write,
-            ops: if ops == 0 { io } else { ops },
             keep: keep != 0,
-            sync: sync != 0,
             paths: paths.into(),
         })
     }
 
-    /// I/O threads of a worker's unit; 0: the worker does it all.
+    /// I/O threads beside a worker; 0: it does its one read and write itself.
     fn io_children(&self) -> u64 {
-        match self.ops {
+        match self.io_threads {
             1 => 0,
-            ops => self.io_threads.min(ops),
+            n => n,
         }
     }
 
@@ -288,7 +274,7 @@ impl Simoop {
 
     /// Files that it makes: what workers write.
     pub(crate) fn files(&self) -> u64 {
-        self.threads * self.io_children().max(1)
+        self.threads * self.io_threads * if self.keep { 1 } else { 2 }
     }
 
     /// The directories that it finds, parents first.
@@ -346,11 +332,6 @@ fn directory(path: &str, nth: u64) -> String {
     format!("{path}/dir{nth:04}")
 }
 
-/// How many of a unit's reads and writes one of `children` I/O threads does.
-fn share(ops: u64, children: u64, nth: u64) -> u64 {
-    (ops + nth) / children
-}
-
 /// What a thread does after a step: the next one, or nothing more.
 type Step = HostResult<bool>;
 
@@ -360,11 +341,13 @@ impl Thread {
         match self.role {
             Role::Clock => self.clock(host, session).await?,
             Role::Worker(nth) => self.worker(host, session, nth).await?,
-            Role::Io { worker, nth, ops } => {
-                let file = format!("{}.{nth}", self.own_file(worker));
-                let mut random = self.random(host, worker << 8 | nth);
-                self.reads_and_writes(host, session, ops, &file, &mut random)
-                    .await?;
+            Role::Io {
+                step,
+                worker,
+                nth,
+                unit,
+            } => {
+                self.io(host, session, step, worker, nth, unit).await?;
             }
             Role::Cpu => self.burn(host, session).await,
             Role::Du => while self.walk(host, session).await? {},
@@ -374,10 +357,6 @@ impl Thread {
 
     fn over(&self, session: &Session) -> bool {
         session.with_log(self.log, |log| log.is_over())
-    }
-
-    fn random<H: Host>(&self, host: &H, nth: u64) -> Rng {
-        Rng::new(host.gettimeofday() ^ nth << 40)
     }
 
     fn own_file(&self, worker: u64) -> String {
@@ -409,8 +388,6 @@ impl Thread {
     }
 
     async fn worker<H: Host>(&self, host: &H, session: &Session, nth: u64) -> HostResult<()> {
-        let mut random = self.random(host, nth << 8);
-        let file = self.own_file(nth);
         let bytes = self.of.working_set * MB;
         let own = match bytes {
             0 => None,
@@ -420,8 +397,10 @@ impl Thread {
             Some(own) => self.touch(host, session, own, bytes, true).await?,
             None => true,
         };
+        let mut unit = 0;
         while go_on {
-            go_on = self.unit(host, session, nth, &file, &mut random).await?;
+            go_on = self.unit(host, session, nth, unit).await?;
+            unit += 1;
             if let Some(own) = own.filter(|_| go_on) {
                 go_on = self.touch(host, session, own, bytes, false).await?;
             }
@@ -436,92 +415,95 @@ impl Thread {
     }
 
     /// What of a unit of work is timed.
-    async fn unit<H: Host>(
-        &self,
-        host: &H,
-        session: &Session,
-        nth: u64,
-        file: &str,
-        random: &mut Rng,
-    ) -> Step {
+    async fn unit<H: Host>(&self, host: &H, session: &Session, worker: u64, unit: u64) -> Step {
         let s = &self.of;
-        let children = s.io_children();
-        if children == 0 {
-            let done = self.reads_and_writes(host, session, s.ops, file, random);
-            if !done.await? {
+        for (step, size, kind) in [
+            (Io::Read, s.read, Kind::Read),
+            (Io::Write, s.write, Kind::Write),
+        ] {
+            if size == 0 {
+                continue;
+            }
+            let began = host.now();
+            if s.io_children() == 0 {
+                self.io(host, session, step, worker, 0, unit).await?;
+            } else {
+                let thread = |nth| {
+                    let role = Role::Io {
+                        step,
+                        worker,
+                        nth,
+                        unit,
+                    };
+                    Command::SimoopThread(s.thread(role, self.log))
+                };
+                host.fork((0..s.io_threads).map(thread).collect()).await?;
+            }
+            if self.over(session) {
                 return Ok(false);
             }
-        } else {
-            let io = |child| {
-                let role = Role::Io {
-                    worker: nth,
-                    nth: child,
-                    ops: share(s.ops, children, child),
-                };
-                Command::SimoopThread(s.thread(role, self.log))
-            };
-            host.fork((0..children).map(io).collect()).await?;
+            self.note(host, session, kind, began);
         }
         self.allocate(host, session).await
     }
 
-    /// So many reads and writes, in turn.
-    async fn reads_and_writes<H: Host>(
+    /// What one thread does in a step of reads or writes.
+    async fn io<H: Host>(
         &self,
         host: &H,
         session: &Session,
-        ops: u64,
-        file: &str,
-        random: &mut Rng,
-    ) -> Step {
-        let s = &self.of;
-        let mut buf = host.buffer(s.read.min(s.file_size).max(s.write) * MB);
-        for _ in 0..ops {
-            if s.write > 0 && !s.keep {
-                match host.unlink(file).await {
-                    Err(HostError::NotFound(_)) => {}
-                    removed => removed?,
-                }
-            }
-            if s.read > 0 {
-                let began = host.now();
-                let read = OpenFlags {
-                    read: true,
-                    ..OpenFlags::default()
-                };
-                let all = s.paths.len() as u64 * s.files_of_path;
-                let path = s.file(random.below(all));
-                let len = s.read.min(s.file_size) * MB;
-                let at = random.below((s.file_size * MB - len) / PAGE + 1) * PAGE;
-                let fd = host.open(&path, read).await?;
-                if host.read_at(fd, &mut buf, at, len).await? != len {
-                    return Err(HostError::Io(path));
-                }
-                host.close(fd).await?;
-                self.note(host, session, Kind::Read, began);
-                if self.over(session) {
-                    return Ok(false);
-                }
-            }
-            if s.write > 0 {
-                let began = host.now();
-                let fd = host.open(file, OpenFlags::EMPTY_FILE).await?;
-                let len = s.write * MB;
-                let mut left = len;
-                while left > 0 {
-                    left -= host.write(fd, &buf, left).await?;
-                }
-                if s.sync {
-                    host.sync(fd, false).await?;
-                }
-                host.close(fd).await?;
-                self.note(host, session, Kind::Write, began);
-                if self.over(session) {
-                    return Ok(false);
-                }
+        step: Io,
+        worker: u64,
+        nth: u64,
+        unit: u64,
+    ) -> HostResult<()> {
+        if self.over(session) {
+            return Ok(());
+        }
+        match step {
+            Io::Read => self.read_file(host, worker << 8 | nth).await,
+            Io::Write => {
+                let file = format!("{}.{nth}", self.own_file(worker));
+                self.write_file(host, &file, unit).await
             }
         }
-        Ok(true)
+    }
+
+    /// Reads a part of a file, both by chance.
+    async fn read_file<H: Host>(&self, host: &H, seed: u64) -> HostResult<()> {
+        let s = &self.of;
+        let mut random = Rng::new(host.gettimeofday() ^ seed << 40);
+        let len = s.read.min(s.file_size) * MB;
+        let path = s.file(random.below(s.paths.len() as u64 * s.files_of_path));
+        let at = random.below((s.file_size * MB - len) / PAGE + 1) * PAGE;
+        let read = OpenFlags {
+            read: true,
+            ..OpenFlags::default()
+        };
+        let fd = host.open(&path, read).await?;
+        let mut buf = host.buffer(len);
+        if host.read_at(fd, &mut buf, at, len).await? != len {
+            return Err(HostError::Io(path));
+        }
+        host.close(fd).await
+    }
+
+    /// Writes a temporary file and removes the one of the unit before: two names in turn, or one file
+    /// that stays.
+    async fn write_file<H: Host>(&self, host: &H, file: &str, unit: u64) -> HostResult<()> {
+        let s = &self.of;
+        let name = |unit: u64| format!("{file}.{}", if s.keep { 0 } else { unit % 2 });
+        let fd = host.open(&name(unit), OpenFlags::EMPTY_FILE).await?;
+        let mut left = s.write * MB;
+        let buf = host.buffer(left);
+        while left > 0 {
+            left -= host.write(fd, &buf, left).await?;
+        }
+        host.close(fd).await?;
+        if !s.keep && unit > 0 {
+            host.unlink(&name(unit - 1)).await?;
+        }
+        Ok(())
     }
 
     async fn allocate<H: Host>(&self, host: &H, session: &Session) -> Step {

@@ -106,12 +106,9 @@ fn ranges(policy: &Policy, laid: &Node, path: &str) -> Result<(), Diagnostic> {
     number("lower_percent", auto.lower_percent, 1, 100)?;
     number("cap", auto.cap, 1, 64)?;
     number("remember_percent", auto.remember_percent, 0, 100)?;
-    at.range(
-        &["order_balance_percent"],
-        policy.order_balance_percent.into(),
-        1,
-        100,
-    )?;
+    let percent = policy.order_balance_percent;
+    at.range(&["order_balance_percent"], percent.into(), 1, 100)?;
+    at.range(&["oom_retries"], policy.oom_retries.into(), 0, 64)?;
     if policy.watermarks == mm::policy::Watermarks::Learned && policy.profile.is_none() {
         return Err(Diagnostic::at(
             &laid.nearest(&["watermarks"]).place,

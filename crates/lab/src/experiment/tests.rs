@@ -399,6 +399,11 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
             "[policies.other]\nbase = \"limits\"\n[policies.limits]\nbase = \"other\"",
         ),
         (
+            "too many retries before out of memory",
+            "[policies.limits]\nbase = \"linux-3.1\"",
+            "[policies.limits]\nbase = \"linux-4.9\"\noom_retries = 65",
+        ),
+        (
             "base of several policies",
             "[policies.limits]\nbase = \"linux-3.1\"",
             "[policies.many]\nbase = \"linux-3.1\"\nimmediate_reclaim = [true, false]\n[policies.limits]\nbase = \"many\"",

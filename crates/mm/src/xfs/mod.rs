@@ -14,7 +14,7 @@ pub(crate) use log::Log;
 use crate::inode::state::*;
 use crate::sleep_lock::SleepLock;
 use crate::vmstat::VmEvent;
-use crate::world::{TaskId, WaitQueue, Waited, WaitedKind, Waits, Word32, Word64, World};
+use crate::world::{TaskId, WaitQueue, Waited, WaitedKind, Word32, Word64, World};
 use crate::{Mm, queue};
 
 /// Inodes of a cluster: what is read and written at a time.
@@ -187,10 +187,6 @@ impl<W: World> Mm<W> {
 
     /// The calling task is about to wait at an inode cache.
     pub(crate) fn inode_wait(&self, kind: WaitedKind, object: u32, holder: Option<TaskId>) {
-        self.world.waits_for(match kind {
-            WaitedKind::Pin | WaitedKind::LogForce | WaitedKind::ClusterWrite => Waits::Device,
-            _ => Waits::Lock,
-        });
         self.world.waits_on(Waited {
             kind,
             object: u64::from(object),

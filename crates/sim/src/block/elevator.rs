@@ -10,7 +10,8 @@
 //!
 //! That is `scheduler = "deadline"`, which a single writer or reader can't tell from CFQ. With
 //! `"cfq"`, [`super::cfq`] decides whose turn it is, and only the order of one owner's requests is
-//! made here.
+//! made here. With `"none"` requests are served in the order of arrival; the sorted list is there for
+//! merging alone.
 
 use super::Class;
 use super::cfq::{Cfq, Choice, Owner};
@@ -32,6 +33,8 @@ pub(super) struct Place {
 struct Waiting {
     slot: Slot,
     expires: u64,
+    /// Which request it was, of all that came.
+    arrived: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -92,6 +95,10 @@ pub(super) struct Elevator {
     batched: u32,
     starved: u32,
     cfq: Option<Cfq>,
+    /// Requests are served as they come.
+    in_order: bool,
+    /// Requests that came.
+    came: u64,
     /// Whose request a slot holds.
     owners: Vec<Owner>,
 }
@@ -126,6 +133,8 @@ impl Elevator {
             batched: fifo_batch,
             starved: 0,
             cfq: (scheduler == Scheduler::Cfq).then(|| Cfq::new(params)),
+            in_order: scheduler == Scheduler::None,
+            came: 0,
             owners: vec![0; 2 * capacity],
         }
     }
@@ -161,11 +170,13 @@ impl Elevator {
         if let Some(cfq) = &mut self.cfq {
             cfq.insert(now, class, owner, block, place.end);
         }
+        self.came += 1;
         let queue = &mut self.classes[class.index()];
         queue.insert_sorted(block, slot);
         queue.fifo.push_back(Waiting {
             slot,
             expires: now + queue.expire_ns,
+            arrived: self.came,
         });
     }
 
@@ -249,6 +260,7 @@ impl Elevator {
     /// Takes out the request to be served next. `place` tells where a slot's request lies.
     pub fn next(&mut self, now: u64, place: impl Fn(Slot) -> Place) -> Next {
         let found = match self.cfq.as_mut().map(|cfq| cfq.choose(now)) {
+            None if self.in_order => self.oldest(&place),
             None => self.next_by_deadline(now, &place),
             Some(Choice::Nothing) => return Next::Nothing,
             Some(Choice::Wait(until)) => return Next::Wait(until),
@@ -283,6 +295,15 @@ impl Elevator {
             cfq.started(class, self.owners[slot as usize]);
         }
         Next::Request(class, slot)
+    }
+
+    /// Class and place of the request that came first.
+    fn oldest(&self, place: &impl Fn(Slot) -> Place) -> Option<(Class, usize)> {
+        let front = |class: Class| Some((class, *self.classes[class.index()].fifo.front()?));
+        let fronts = Class::ALL.into_iter().filter_map(front);
+        let (class, first) = fronts.min_by_key(|(_, w)| w.arrived)?;
+        let queue = &self.classes[class.index()];
+        Some((class, queue.index_of(place(first.slot).block, first.slot)))
     }
 
     /// Class and place of the request that the deadline scheduler serves next.

@@ -4,7 +4,7 @@
 use super::{Bio, Class, Dir, Done, IoContext, IoError, Queue, Submit, Wake};
 use crate::params::Params;
 use crate::rng::Rng;
-use crate::spec::{DiskKind, DiskSpec, Fault, Size};
+use crate::spec::{DiskKind, DiskSpec, Fault, Scheduler, Size};
 use proptest::prelude::*;
 
 const SECOND: u64 = 1_000_000_000;
@@ -58,6 +58,8 @@ struct Naive {
     sync_batches: u32,
     joins: u64,
     merges: u64,
+    /// No scheduler: tags instead of requests by class, and service as they come.
+    tags: bool,
 }
 
 impl Naive {
@@ -75,6 +77,10 @@ impl Naive {
     }
 
     fn freed(&mut self, class: Class, wake: &mut Woken) {
+        if self.tags {
+            wake.0[0] += 1;
+            return;
+        }
         let (c, count) = (class.index(), self.count(class));
         if count < self.nr - self.nr / 8 - self.nr / 16 - 1 {
             self.congested[c] = false;
@@ -158,7 +164,11 @@ impl Naive {
         }
         let c = class.index();
         let next = self.count(class) + 1;
-        if next >= self.nr {
+        if self.tags {
+            if self.queued.len() + self.in_service.len() == self.nr {
+                return "blocked";
+            }
+        } else if next >= self.nr {
             if !self.full[c] {
                 self.full[c] = true;
                 self.tasks[task] = NaiveTask {
@@ -169,13 +179,13 @@ impl Naive {
                 return "blocked";
             }
         }
-        if next > self.nr - self.nr / 8 {
+        if !self.tags && next > self.nr - self.nr / 8 {
             self.congested[c] = true;
         }
         if next > self.nr + self.nr / 2 {
             return "blocked";
         }
-        if next >= self.nr && self.tasks[task].batches(now) {
+        if !self.tags && next >= self.nr && self.tasks[task].batches(now) {
             self.tasks[task].left -= 1;
         }
         let stamp = self.stamp();
@@ -199,6 +209,9 @@ impl Naive {
     }
 
     fn choose(&mut self, now: u64) -> Option<usize> {
+        if self.tags {
+            return (0..self.queued.len()).min_by_key(|&i| self.queued[i].age);
+        }
         let ahead = |this: &Self, class: Class| {
             this.in_order(class)
                 .into_iter()
@@ -253,6 +266,9 @@ impl Naive {
     /// No request waits long once it has expired: before each batch of its class, all that can go
     /// first is what was older; and two batches of the other class come between at most.
     fn note_passed(&mut self, now: u64) {
+        if self.tags {
+            return;
+        }
         for i in 0..self.queued.len() {
             let r = &self.queued[i];
             if r.expires > now {
@@ -366,9 +382,9 @@ struct Check {
 }
 
 impl Check {
-    fn new(kind: DiskKind, faults: Vec<Fault>) -> Self {
+    fn new(kind: DiskKind, scheduler: Scheduler, faults: Vec<Fault>) -> Self {
         let spec = DiskSpec {
-            scheduler: Default::default(),
+            scheduler,
             kind,
             capacity: Size(1 << 30),
             members: (kind == DiskKind::Raid0).then_some(2),
@@ -399,6 +415,7 @@ impl Check {
             sync_batches: 0,
             joins: 0,
             merges: 0,
+            tags: scheduler == Scheduler::None,
         };
         Self {
             queue,
@@ -575,8 +592,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn the_queue_does_what_the_model_does(kind in kind(), faults in faults(), ops in ops()) {
-        let mut check = Check::new(kind, faults);
+    fn the_queue_does_what_the_model_does(
+        kind in kind(),
+        scheduler in prop_oneof![3 => Just(Scheduler::Deadline), 1 => Just(Scheduler::None)],
+        faults in faults(),
+        ops in ops(),
+    ) {
+        let mut check = Check::new(kind, scheduler, faults);
         for (tag, op) in ops.iter().enumerate() {
             check.step(tag as u64, op);
         }

@@ -145,7 +145,7 @@ impl Queue {
             faults: Faults::new(&spec.faults, params),
             busy_since: 0,
             stats: Stats::default(),
-            list: RequestList::new(limits),
+            list: RequestList::new(limits, spec.scheduler),
         }
     }
 
@@ -172,6 +172,11 @@ impl Queue {
     /// Whether a class is marked full.
     pub fn full(&self, class: Class) -> bool {
         self.list.full(class)
+    }
+
+    /// The class among whose sleepers a task waits that wants a request of a class.
+    pub fn sleeps_as(&self, class: Class) -> Class {
+        self.list.sleeps_as(class)
     }
 
     /// Requests of a class, queued or in service: the count that congestion goes by.

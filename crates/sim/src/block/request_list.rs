@@ -1,7 +1,9 @@
-//! Who may have a request: Linux 3.0's `get_request` and `freed_request` (reference 04 §6).
+//! Who may have a request: Linux 3.0's `get_request` and `freed_request` (reference 04 §6), or, on a
+//! device without a scheduler, blk-mq's tags: as many as the device takes, for both classes together.
 
 use super::Class;
 use crate::params::Params;
+use crate::spec::Scheduler;
 
 /// The thresholds of a queue, all derived from `nr_requests`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,12 +109,15 @@ pub struct RequestList {
     count: [u32; 2],
     congested: [bool; 2],
     full: [bool; 2],
+    /// Both classes share `full` tags.
+    tags: bool,
 }
 
 impl RequestList {
     /// An idle queue's.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits, scheduler: Scheduler) -> Self {
         Self {
+            tags: scheduler == Scheduler::None,
             limits,
             count: [0; 2],
             congested: [false; 2],
@@ -140,6 +145,11 @@ impl RequestList {
         self.full[class.index()]
     }
 
+    /// The class among whose sleepers a task waits that wants a request of a class.
+    pub fn sleeps_as(&self, class: Class) -> Class {
+        if self.tags { Class::Sync } else { class }
+    }
+
     /// A task asks for a request.
     pub fn admit(&mut self, now: u64, class: Class, task: &mut IoContext) -> Admission {
         let Limits {
@@ -149,6 +159,13 @@ impl RequestList {
             ..
         } = self.limits;
         let c = class.index();
+        if self.tags {
+            if self.count[0] + self.count[1] >= full {
+                return Admission::Wait;
+            }
+            self.count[c] += 1;
+            return Admission::Granted;
+        }
         let next = self.count[c] + 1;
         if next >= full {
             if !self.full[c] {
@@ -182,6 +199,10 @@ impl RequestList {
             "a request that was never allocated is freed"
         );
         self.count[c] -= 1;
+        if self.tags {
+            wake.requests[self.sleeps_as(class).index()] += 1;
+            return;
+        }
         if self.count[c] < self.limits.congested_off {
             wake.uncongested[c] = true;
             wake.flag_cleared[c] |= std::mem::take(&mut self.congested[c]);
@@ -198,7 +219,7 @@ mod tests {
     use super::*;
 
     fn list() -> RequestList {
-        RequestList::new(Limits::new(128, &Params::default()))
+        RequestList::new(Limits::new(128, &Params::default()), Scheduler::Deadline)
     }
 
     fn take(list: &mut RequestList, n: u32, task: &mut IoContext) {
@@ -214,6 +235,27 @@ mod tests {
             (limits.congested_on, limits.congested_off, limits.most),
             (113, 103, 192)
         );
+    }
+
+    #[test]
+    fn tags_are_shared_and_never_congested() {
+        let limits = Limits::new(128, &Params::default());
+        let mut list = RequestList::new(limits, Scheduler::None);
+        let mut task = IoContext::default();
+        take(&mut list, 100, &mut task);
+        for _ in 0..28 {
+            assert_eq!(list.admit(0, Class::Sync, &mut task), Admission::Granted);
+        }
+        for class in Class::ALL {
+            // A task that was woken has no more right to a tag than others.
+            task.woken(0, &limits);
+            assert_eq!(list.admit(0, class, &mut task), Admission::Wait);
+            assert!(!list.congested(class) && !list.full(class));
+        }
+        let mut wake = Wake::default();
+        list.free(Class::Async, &mut wake);
+        assert_eq!((wake.requests, wake.uncongested), ([1, 0], [false; 2]));
+        assert_eq!(list.admit(0, Class::Sync, &mut task), Admission::Granted);
     }
 
     #[test]

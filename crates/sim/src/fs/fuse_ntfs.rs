@@ -12,7 +12,7 @@ use mm::alloc::Gfp;
 use mm::frame::flag;
 use mm::mapping::MappingKind;
 use mm::trace::TrackPath;
-use mm::world::{Cost, Waited, WaitedKind, Waits, World};
+use mm::world::{Cost, Waited, WaitedKind, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
@@ -153,7 +153,6 @@ async fn ask<const T: bool>(mm: &SimMm<T>, fs: &Fs, what: Ask) -> Result<(), FsE
     mm.world
         .sched
         .wake(mm.world.queue_base + own_queue::FUSE_REQUEST);
-    mm.world.waits_for(Waits::Server);
     mm.world.waits_on(Waited::on(WaitedKind::Server, 0));
     mm.world.sched.wait(reply, ticket, None).await;
     if fuse.failed.replace(false) {

@@ -102,28 +102,25 @@ pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
 pub async fn read_inode<const T: bool>(mm: &SimMm<T>, ino: u32) {
     let fs = of(mm, ino);
     let block = fs.with_place(ino, |p| p.inode);
+    read_metadata(mm, fs, block, CLUSTER_BLOCKS).await;
+}
+
+/// Reads `n` blocks that hold inodes or names, unless they are in memory. The names are the caller's
+/// to know, so a block that can't be read is read again the next time, and nothing else happens.
+pub(super) async fn read_metadata<const T: bool>(mm: &SimMm<T>, fs: &Fs, block: u64, n: u32) {
     match fs.kind {
-        FsKind::Xfs => read_cluster(mm, fs, block).await,
+        FsKind::Xfs => read_buffer(mm, fs, block, n).await,
         FsKind::Ext3 | FsKind::Ext4 => {
-            // A block that can't be read leaves the inode to the next try, as a good one would.
             let _ = ext::read_table_block(mm, fs, block).await;
         }
         FsKind::Btrfs | FsKind::FuseNtfs => {}
     }
 }
 
-async fn read_cluster<const T: bool>(mm: &SimMm<T>, fs: &Fs, block: u64) {
+/// Reads blocks into a buffer of xfs.
+async fn read_buffer<const T: bool>(mm: &SimMm<T>, fs: &Fs, block: u64, n: u32) {
     if !fs.inodes.buffered(block) {
-        mm.world
-            .write_raw(fs.volume, block, CLUSTER_BLOCKS, false)
-            .await;
-    }
-}
-
-/// Reads a directory's block.
-pub(super) async fn read_block<const T: bool>(mm: &SimMm<T>, fs: &Fs, block: u64) {
-    if !fs.inodes.buffered(block) {
-        mm.world.write_raw(fs.volume, block, 1, false).await;
+        mm.world.write_raw(fs.volume, block, n, false).await;
     }
 }
 
@@ -131,7 +128,7 @@ pub(super) async fn read_block<const T: bool>(mm: &SimMm<T>, fs: &Fs, block: u64
 pub async fn write_inode<const T: bool>(mm: &SimMm<T>, ino: u32, sync: bool) {
     let fs = of(mm, ino);
     let block = fs.with_place(ino, |p| p.inode);
-    read_cluster(mm, fs, block).await;
+    read_buffer(mm, fs, block, CLUSTER_BLOCKS).await;
     let (_, _, room) = mm.world.volumes[fs.volume as usize].place(block);
     let first = u64::from(CLUSTER_BLOCKS).min(room) as u32;
     if first < CLUSTER_BLOCKS {

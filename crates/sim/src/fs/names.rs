@@ -180,14 +180,8 @@ impl Inode {
 
     /// It is the inode of a file from now on.
     fn placed<const T: bool>(self, mm: &SimMm<T>, fs: &Fs, ino: u32, dir: Option<DirNumber>) {
-        fs.with_place(ino, |p| {
-            *p = Place {
-                group: self.group,
-                dir: dir.unwrap_or(0),
-                inode: self.place,
-                ..Place::default()
-            };
-        });
+        let place = Place::of(self.group, dir.unwrap_or(0), self.place);
+        fs.with_place(ino, |p| *p = place);
         let parent = dir.map(|d| fs.names.inode_of(d));
         let sb = fs.inodes.sb.get();
         mm.place_inode(ino, sb, parent, self.group, self.agino);
@@ -195,7 +189,7 @@ impl Inode {
 }
 
 /// The lowest inode of a group that was another file's; it is not free any more.
-pub(super) fn free_inode(fs: &Fs, group: u32) -> Option<u32> {
+fn free_inode(fs: &Fs, group: u32) -> Option<u32> {
     let free = &fs.names.free;
     let lowest = free.borrow().range((group, 0, 0)..).next().copied()?;
     (lowest.0 == group).then(|| {
@@ -235,13 +229,17 @@ fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
     (d.block, false)
 }
 
-/// A number for a new directory, whose inode is `ino`.
-fn add_dir(fs: &Fs, ino: u32) -> (DirNumber, u32) {
-    let mut dirs = fs.names.dirs.borrow_mut();
-    let group = match fs.kind {
+/// The group for a new directory.
+fn dir_group(fs: &Fs) -> u32 {
+    match fs.kind {
         FsKind::Xfs => fs.space.next_group(),
-        _ => dirs.len() as u32 % ext::TABLE_GROUPS,
-    };
+        _ => fs.names.dirs.borrow().len() as u32 % ext::TABLE_GROUPS,
+    }
+}
+
+/// A number for a new directory of a group, whose inode is `ino`.
+fn add_dir(fs: &Fs, group: u32, ino: u32) -> DirNumber {
+    let mut dirs = fs.names.dirs.borrow_mut();
     dirs.push(Dir {
         ino,
         group,
@@ -249,7 +247,12 @@ fn add_dir(fs: &Fs, ino: u32) -> (DirNumber, u32) {
         block: 0,
         full: Vec::new(),
     });
-    (dirs.len() as u32 - 1, group)
+    dirs.len() as u32 - 1
+}
+
+/// An inode of a group for a new file or directory: the lowest free one, or another. `None`: too many.
+pub(super) fn take_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, group: u32) -> Option<u32> {
+    free_inode(fs, group).or_else(|| super::create_on(mm, fs))
 }
 
 /// A new directory below `parent`. Returns its number.
@@ -258,8 +261,9 @@ pub(super) async fn make_dir<const T: bool>(
     fs: &Fs,
     parent: DirNumber,
 ) -> Result<DirNumber, FsError> {
-    let ino = super::create_on(mm, fs).ok_or(FsError::NoSpace)?;
-    let (id, group) = add_dir(fs, ino);
+    let group = dir_group(fs);
+    let ino = take_inode(mm, fs, group).ok_or(FsError::NoSpace)?;
+    let id = add_dir(fs, group, ino);
     make_inode(mm, fs, parent, group, ino).await?;
     mm.iput(ino);
     Ok(id)
@@ -271,28 +275,23 @@ pub(super) fn lay_out_dir<const T: bool>(
     fs: &Fs,
     parent: DirNumber,
 ) -> Option<DirNumber> {
-    let ino = super::create_on(mm, fs)?;
-    let (id, group) = add_dir(fs, ino);
-    let inode = Inode::take(fs, group, false).ok()?;
-    inode.placed(mm, fs, ino, Some(parent));
-    entry_added(fs, parent);
-    Some(id)
+    let group = dir_group(fs);
+    let ino = lay_out_inode(mm, fs, parent, group)?;
+    Some(add_dir(fs, group, ino))
 }
 
 /// The inode of a file that is there before the run.
-pub(super) fn lay_out_inode<const T: bool>(
-    mm: &SimMm<T>,
-    fs: &Fs,
-    dir: DirNumber,
-    ino: u32,
-) -> bool {
-    let group = fs.names.group(dir);
-    let Ok(inode) = Inode::take(fs, group, false) else {
-        return false;
-    };
+pub(super) fn lay_out_file<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber) -> Option<u32> {
+    lay_out_inode(mm, fs, dir, fs.names.group(dir))
+}
+
+/// An inode of a group that is there before the run, with an entry in a directory.
+fn lay_out_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber, group: u32) -> Option<u32> {
+    let ino = super::create_on(mm, fs)?;
+    let inode = Inode::take(fs, group, false).ok()?;
     inode.placed(mm, fs, ino, Some(dir));
     entry_added(fs, dir);
-    true
+    Some(ino)
 }
 
 /// Reads a directory's blocks; the directory is held.
@@ -304,13 +303,7 @@ pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumb
         d.full.iter().copied().chain(last).collect::<Vec<_>>()
     };
     for block in blocks {
-        match fs.kind {
-            FsKind::Xfs => inode::read_block(mm, fs, block).await,
-            FsKind::Ext3 | FsKind::Ext4 => {
-                let _ = ext::read_table_block(mm, fs, block).await;
-            }
-            FsKind::Btrfs | FsKind::FuseNtfs => {}
-        }
+        inode::read_metadata(mm, fs, block, 1).await;
     }
     mm.file_accessed(fs.names.inode_of(dir));
 }
@@ -325,14 +318,7 @@ pub(super) async fn make_inode<const T: bool>(
 ) -> Result<(), FsError> {
     let (dir_block, fresh) = entry_added(fs, dir);
     if mm.inode_gone(ino) {
-        fs.with_place(ino, |p| {
-            *p = Place {
-                group: p.group,
-                dir,
-                inode: p.inode,
-                ..Place::default()
-            };
-        });
+        fs.with_place(ino, |p| *p = Place::of(p.group, dir, p.inode));
         mm.reuse_inode(ino, Some(fs.names.inode_of(dir)));
     } else {
         Inode::take(fs, group, true)?.placed(mm, fs, ino, Some(dir));

@@ -1,6 +1,5 @@
 use super::*;
 use crate::command::{Script, parse};
-use proptest::prelude::*;
 
 fn program(line: &str) -> Simoop {
     let script = parse(line).unwrap_or_else(|e| panic!("{line}: {e}"));
@@ -25,8 +24,11 @@ fn both_published_command_lines_are_read() {
     assert_eq!(sizes, (50, 128, 2, 1, 1));
     assert_eq!((s.threads, s.cpu_threads, s.du_threads), (128, 14, 2));
     assert_eq!((s.runtime, s.warm_up, s.interval), (60_000, 300, 60));
-    assert_eq!((s.io_threads, s.ops), (20, 20));
-    assert_eq!((s.children(), s.files()), (145 + 128 * 20, 128 * 20));
+    assert_eq!((s.io_threads, s.keep), (20, false));
+    // Two names of each thread in turn.
+    assert_eq!((s.children(), s.files()), (145 + 128 * 20, 2 * 128 * 20));
+    let kept = program(&format!("{PUBLISHED} --keep 1"));
+    assert_eq!(kept.files(), 128 * 20);
     let s = program(FIRST);
     assert_eq!((s.threads, s.working_set, s.file_size), (512, 190, 70));
     assert_eq!(s.paths.len(), 3);
@@ -38,7 +40,7 @@ fn both_published_command_lines_are_read() {
 
 #[test]
 fn files_and_directories_are_there_before() {
-    let script = parse("simoop -n 1500 -f 3 -t 5 -T 3 --ops 4 b /a/").unwrap();
+    let script = parse("simoop -n 1500 -f 3 -t 5 -T 3 b /a/").unwrap();
     let Script {
         files, directories, ..
     } = &script;
@@ -56,7 +58,7 @@ fn files_and_directories_are_there_before() {
     assert_eq!((files.len(), files[0].len), (3000, 3 << 20));
     assert_eq!(files[1499].path, "b/dir0001/file0475");
     assert_eq!(files[1500].path, "/a//dir0000/file0000");
-    assert_eq!((script.files_made(), script.children()), (15, 1 + 5 * 4));
+    assert_eq!((script.files_made(), script.children()), (30, 1 + 5 * 4));
     // The same files twice are the same files, the longer ones.
     let twice = parse("simoop -n 9 -f 3 b & simoop -n 8 -f 4 b").unwrap();
     let lengths: Vec<u64> = twice.files.iter().map(|f| f.len >> 20).collect();
@@ -83,25 +85,10 @@ fn what_is_not_accepted_is_named_and_placed() {
         ("simoop /", "/"),
         ("simoop ''", "''"),
         ("simoop -n 1048576 a b", "simoop -n 1048576 a b"),
-        (
-            "simoop -t 4096 -T 9 --ops 9 a",
-            "simoop -t 4096 -T 9 --ops 9 a",
-        ),
+        ("simoop -t 4096 -T 9 a", "simoop -t 4096 -T 9 a"),
     ] {
         let e = parse(line).expect_err(line);
         assert_eq!(&line[e.span.clone()], place, "{line}: {e}");
         assert!(!e.accepted.is_empty());
-    }
-}
-
-proptest! {
-    #[test]
-    fn shares_of_io_threads_add_up(threads in 1..20u64, ops in 1..50u64) {
-        let s = program(&format!("simoop -T {threads} --ops {ops} a"));
-        let children = s.io_children();
-        let shares: Vec<u64> = (0..children).map(|child| share(s.ops, children, child)).collect();
-        let expected = if ops == 1 { 0 } else { ops };
-        prop_assert_eq!(shares.iter().sum::<u64>(), expected);
-        prop_assert!(shares.iter().all(|n| *n > 0));
     }
 }
