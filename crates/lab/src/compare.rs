@@ -1,6 +1,9 @@
 //! Comparison of policies: the answer first, then the table, then what to be careful about.
 
-use crate::model::{Cell, Outcomes};
+use crate::model::{Cell, Figure, Outcomes};
+use crate::report::Better;
+use crate::report::number::grouped;
+use crate::rows;
 use crate::stats::{self, ALPHA, FEW, Summary};
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde::Serialize;
@@ -304,6 +307,125 @@ fn medians(outcomes: &Outcomes, title: &str, of: &str, columns: &[Median]) -> St
     format!("\n{title}: medians\n{t}\n")
 }
 
+/// The figures that answer the experiment's question: a sentence for each policy and place, and a
+/// table of means; empty for an experiment that names none.
+pub fn figures_text(outcomes: &Outcomes) -> String {
+    let (cells, figures) = (&outcomes.experiment.cells, &outcomes.experiment.figures);
+    if figures.is_empty() {
+        return String::new();
+    }
+    let mean = |cell: usize, figure: &Figure| {
+        let values = rows::figure_values(&outcomes.results[cell], &figure.name);
+        stats::summary(&values).map(|s| (s.mean, values))
+    };
+    let mut out = String::new();
+    let mut t = Table::new();
+    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    let headers = figures.iter().map(|f| format!("{} [{}]", f.name, f.unit));
+    t.set_header(["".into(), "policy".into()].into_iter().chain(headers));
+    for (i, cell) in cells.iter().enumerate() {
+        let mut row = vec![TableCell::new(cell.group()), TableCell::new(&cell.policy)];
+        for f in figures {
+            let text = mean(i, f).map_or("-".into(), |(m, _)| short(m));
+            row.push(TableCell::new(text).set_alignment(CellAlignment::Right));
+        }
+        t.add_row(row);
+        let base = baseline(cells, cell).filter(|_| !cell.baseline);
+        let Some(base) = base else { continue };
+        let told: Vec<String> = figures
+            .iter()
+            .filter_map(|f| {
+                let ((new, n), (old, o)) = (mean(i, f)?, mean(base, f)?);
+                let p = stats::mann_whitney(&n, &o);
+                let word = match (p < ALPHA, f.better, new < old) {
+                    (false, ..) => "not to be claimed",
+                    (_, Better::Lower, true) | (_, Better::Higher, false) => "better",
+                    _ => "worse",
+                };
+                let (name, unit) = (&f.name, f.unit);
+                Some(format!(
+                    "{name} {} -> {} {unit} ({word}, p={p:.3})",
+                    short(old),
+                    short(new)
+                ))
+            })
+            .collect();
+        let _ = writeln!(
+            out,
+            "{}: {} against {}: {}",
+            cell.group(),
+            cell.policy,
+            cells[base].policy,
+            told.join("; ")
+        );
+    }
+    format!("{out}\n{t}\n\n")
+}
+
+/// simoop's own lines, for the first iteration of each cell that completed; empty for other programs.
+pub fn simoop_text(outcomes: &Outcomes) -> String {
+    let mut out = String::new();
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        let Some(r) = completed(results).find(|r| r.metrics.contains_key("alloc_stall_rate_avg"))
+        else {
+            continue;
+        };
+        let get = |name: &str| r.metrics.get(name).map_or(f64::NAN, |m| m.value);
+        let run_time = get("work_units") / get("work_rate_avg");
+        let _ = write!(out, "simoop, {} {}", cell.group(), cell.policy);
+        let warm_up = ["work_rate", "alloc_stall_rate"].map(|n| get(&format!("warm_up_{n}_avg")));
+        if warm_up.iter().all(|x| x.is_finite()) {
+            let [work, stalls] = warm_up;
+            let _ = write!(
+                out,
+                ", after a warm-up with a work rate of {work:.2}/sec and an alloc stall rate of \
+                 {stalls:.2}/sec"
+            );
+        }
+        let _ = writeln!(out, ":");
+        if run_time.is_finite() {
+            let _ = writeln!(out, "Run time: {run_time:.0} seconds");
+        }
+        for kind in ["read", "write", "allocation"] {
+            let [a, b, c] = [50, 95, 99].map(|p| get(&format!("{kind}_latency_p{p}")));
+            if a.is_finite() {
+                let [a, b, c] = [a, b, c].map(|us| grouped(us, 0));
+                let (first, rest) = kind.split_at(1);
+                let kind = first.to_uppercase() + rest;
+                let _ = writeln!(out, "{kind} latency (p50: {a}) (p95: {b}) (p99: {c})");
+            }
+        }
+        for (name, title) in [
+            ("work_rate", "work rate"),
+            ("alloc_stall_rate", "alloc stall rate"),
+        ] {
+            let of = |end: &str| get(&format!("{name}{end}"));
+            let _ = writeln!(
+                out,
+                "{title} = {:.2}/sec (avg {:.2}/sec) (p50: {:.2}) (p95: {:.2}) (p99: {:.2})",
+                of(""),
+                of("_avg"),
+                of("_p50"),
+                of("_p95"),
+                of("_p99")
+            );
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Four digits that count, and all before the point.
+fn short(x: f64) -> String {
+    let digits = match x.abs() {
+        v if v >= 1000.0 => 0,
+        v if v >= 100.0 => 1,
+        v if v >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{x:.digits$}")
+}
+
 /// How well the page cache served, for workloads that report it: medians over the iterations;
 /// empty for others.
 pub fn cache_text(outcomes: &Outcomes) -> String {
@@ -450,6 +572,7 @@ mod tests {
     use super::*;
     use crate::runner::{fixture, iteration_seed};
     use sim::result::Metric;
+    use std::collections::BTreeMap;
 
     /// Two cells of two iterations, the last of which ran out of memory.
     fn outcomes() -> Outcomes {
@@ -502,6 +625,83 @@ mod tests {
         o.results.truncate(1);
         o.experiment.cells.truncate(1);
         assert_eq!(oom_text(&o), "");
+    }
+
+    /// Named figures stand first, better or worse by their direction, and on the page, too.
+    #[test]
+    fn an_experiments_own_figures_answer_first() {
+        let mut o = outcomes();
+        assert_eq!(figures_text(&o), "");
+        o.experiment.figures = ["alloc_stall_rate_avg", "work_rate_avg"]
+            .map(|name| rows::figure(name).unwrap())
+            .into();
+        let set = |r: &mut RunResult, stalls: f64, units: f64| {
+            r.outcome = Outcome::Completed;
+            for (name, value) in [("alloc_stall_rate_avg", stalls), ("work_rate_avg", units)] {
+                let unit = "1/s";
+                r.metrics.insert(name.into(), Metric { unit, value });
+            }
+        };
+        // As many iterations as a claim needs.
+        for (cell, (stalls, units)) in o.results.iter_mut().zip([(50.0, 4.0), (0.5, 3.0)]) {
+            let first = cell[0].clone();
+            *cell = vec![first; 6];
+            for (i, r) in cell.iter_mut().flatten().enumerate() {
+                set(r, stalls + i as f64, units + i as f64 / 10.0);
+            }
+        }
+        let text = figures_text(&o);
+        let told = text.lines().next().unwrap();
+        assert!(
+            told.contains("alloc_stall_rate_avg 52.50 -> 3.000 1/s (better, p=0.002)"),
+            "{told}"
+        );
+        assert!(
+            told.contains("work_rate_avg 4.250 -> 3.250 1/s (worse"),
+            "{told}"
+        );
+        let page = crate::page::report(&o, &Comparison::new(&o));
+        assert!(page.contains("against vanilla, alloc_stall_rate_avg: better on"));
+        assert!(page.contains("<b>work_rate_avg</b> in 1/s, higher is better"));
+        assert!(!page.contains("<b>elapsed</b>"));
+    }
+
+    #[test]
+    fn simoop_s_own_lines() {
+        let mut o = outcomes();
+        assert_eq!(simoop_text(&o), "");
+        let mut metrics = BTreeMap::from([("work_units".to_owned(), 1572.0)]);
+        for (rate, values) in [
+            ("work_rate", [4.75, 5.24, 5.79, 6.99, 6.99]),
+            ("alloc_stall_rate", [94.42, 51.63, 51.6, 59.12, 59.12]),
+        ] {
+            for (end, value) in ["", "_avg", "_p50", "_p95", "_p99"].iter().zip(values) {
+                metrics.insert(format!("{rate}{end}"), value);
+            }
+        }
+        for (end, value) in [
+            ("p50", 3_174_400.0),
+            ("p95", 4_530_176.0),
+            ("p99", 18_055_168.0),
+        ] {
+            metrics.insert(format!("read_latency_{end}"), value);
+        }
+        let r = o.results[0][0].as_mut().unwrap();
+        for (name, value) in metrics {
+            r.metrics.insert(name, Metric { unit: "", value });
+        }
+        let text = simoop_text(&o);
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            [
+                "Run time: 300 seconds",
+                "Read latency (p50: 3,174,400) (p95: 4,530,176) (p99: 18,055,168)",
+                "work rate = 4.75/sec (avg 5.24/sec) (p50: 5.79) (p95: 6.99) (p99: 6.99)",
+                "alloc stall rate = 94.42/sec (avg 51.63/sec) (p50: 51.60) (p95: 59.12) (p99: 59.12)",
+                ""
+            ]
+        );
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub use trace_run::TraceRun;
 pub use workload::trace_error;
 
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
-use crate::model::{Cell, Experiment};
+use crate::model::{Cell, Experiment, Figure};
+use crate::rows;
 use expand::{Choices, alternatives, expand};
 use node::{Node, Table};
 use range::At;
@@ -47,7 +48,7 @@ pub struct Overrides {
     pub track_pages: bool,
 }
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "name",
     "iterations",
     "seed",
@@ -60,6 +61,7 @@ const KEYS: [&str; 12] = [
     "sample_s",
     "time_limit_s",
     "monitors",
+    "compare",
 ];
 
 /// Reads an experiment file and lays out its matrix.
@@ -125,6 +127,8 @@ pub fn parse(
     let time_limit: f64 = optional(table, "time_limit_s")?.unwrap_or(86_400.0);
     at.seconds(&["time_limit_s"], time_limit, 1e7)?;
 
+    let figures = figures(table.get("compare"))?;
+
     let tables = policy::tables(table.get("policies"), files)?;
     let tables = tables.as_ref();
     policy::check_all(tables)?;
@@ -175,6 +179,7 @@ pub fn parse(
         iterations,
         seed,
         text: source.text().to_owned(),
+        figures,
         axes,
         cells,
     })
@@ -229,6 +234,37 @@ fn optional<T: serde::de::DeserializeOwned>(
         ));
     }
     read(node, key).map(Some)
+}
+
+/// The figures that policies are compared by.
+fn figures(node: Option<&Node>) -> Result<Vec<Figure>, Diagnostic> {
+    let Some(node) = node else {
+        return Ok(Vec::new());
+    };
+    let accepted = "accepted: a list of rows, counters and figures of the workload, the telling one \
+                    first; `lowmark explain` lists them";
+    let node::Value::List(list) = &node.value else {
+        return Err(Diagnostic::at(
+            &node.place,
+            "`compare` is not a list",
+            accepted,
+        ));
+    };
+    let mut figures: Vec<Figure> = Vec::new();
+    for node in list {
+        let name: String = read(node, "compare")?;
+        let figure = rows::figure(&name)
+            .map_err(|why| Diagnostic::at(&node.place, format!("`compare`: {why}"), accepted))?;
+        if figures.contains(&figure) {
+            let twice = format!("`compare`: `{name}` stands there twice");
+            return Err(Diagnostic::at(&node.place, twice, accepted));
+        }
+        figures.push(figure);
+    }
+    if figures.is_empty() {
+        return Err(Diagnostic::at(&node.place, "`compare` is empty", accepted));
+    }
+    Ok(figures)
 }
 
 /// What the matrix is the product of; choices are empty where there is nothing to choose.

@@ -1,5 +1,6 @@
 //! What an experiment is and what running it gives: the words that every other module shares.
 
+use crate::report::Better;
 use sim::{RunResult, RunSpec};
 
 /// One cell of the matrix: everything but the iteration.
@@ -58,6 +59,17 @@ impl Cell {
     }
 }
 
+/// A row, counter or figure of the workload that policies are compared by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Which way it is good.
+    pub better: Better,
+}
+
 /// A parsed experiment: its matrix, laid out.
 #[derive(Debug, Clone)]
 pub struct Experiment {
@@ -69,6 +81,9 @@ pub struct Experiment {
     pub seed: u64,
     /// The file's text.
     pub text: String,
+    /// Figures that answer the experiment's question, the telling one first; none: elapsed time and
+    /// nr_vmscan_write.
+    pub figures: Vec<Figure>,
     /// Keys that vary, outermost first.
     pub axes: Vec<String>,
     /// The cells in matrix order.

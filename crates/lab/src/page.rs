@@ -1,10 +1,10 @@
 //! The HTML report of what was run.
 
 use crate::compare::{Comparison, counter, metric};
-use crate::model::{Cell, Outcomes};
+use crate::model::{Cell, Figure, Outcomes};
 use crate::report::{
-    Better, Cell as Panel, Center, ClassTime, Comparison as Claim, Figure, Latency, Report,
-    RowValue, SummaryRow, SummaryTable, Verdict, html,
+    Better, Cell as Panel, Center, ClassTime, Comparison as Claim, Figure as PanelFigure, Latency,
+    Report, RowValue, SummaryRow, SummaryTable, Verdict, html,
 };
 use crate::rows;
 use crate::stats::{self, ALPHA, CONFIDENCE, FEW};
@@ -32,16 +32,7 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
         version: env!("CARGO_PKG_VERSION").into(),
         seed: e.seed,
         facts,
-        summary: vec![
-            table(outcomes, "elapsed", "s", Center::Mean, &metric),
-            table(
-                outcomes,
-                "nr_vmscan_write",
-                "pages",
-                Center::Median,
-                &counter,
-            ),
-        ],
+        summary: summary(outcomes),
         cells: e
             .cells
             .iter()
@@ -61,15 +52,29 @@ fn axes(cell: &Cell) -> Vec<(String, String)> {
         .collect()
 }
 
+/// The tables of what policies are compared by.
+fn summary(outcomes: &Outcomes) -> Vec<SummaryTable> {
+    let figures = &outcomes.experiment.figures;
+    if figures.is_empty() {
+        let lower = |name: &str, unit| Figure {
+            name: name.into(),
+            unit,
+            better: Better::Lower,
+        };
+        let written = lower("nr_vmscan_write", "pages");
+        return vec![
+            table(outcomes, &lower("elapsed", "s"), Center::Mean, &metric),
+            table(outcomes, &written, Center::Median, &counter),
+        ];
+    }
+    let of = |f| table(outcomes, f, Center::Mean, &rows::figure_values);
+    figures.iter().map(of).collect()
+}
+
 type Values<'a> = &'a dyn Fn(&[Option<sim::RunResult>], &str) -> Vec<f64>;
 
-fn table(
-    outcomes: &Outcomes,
-    name: &str,
-    unit: &str,
-    center: Center,
-    values: Values<'_>,
-) -> SummaryTable {
+fn table(outcomes: &Outcomes, figure: &Figure, center: Center, values: Values<'_>) -> SummaryTable {
+    let name = &figure.name;
     let cells = &outcomes.experiment.cells;
     let rows = cells
         .iter()
@@ -100,9 +105,9 @@ fn table(
         })
         .collect();
     SummaryTable {
-        metric: name.into(),
-        unit: unit.into(),
-        better: Better::Lower,
+        metric: name.clone(),
+        unit: figure.unit.into(),
+        better: figure.better,
         center,
         confidence: CONFIDENCE,
         test: "Mann–Whitney U, two-sided".into(),
@@ -198,7 +203,7 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
             .iter()
             .find_map(|r| r.metrics.get(name))
             .map_or("", |m| m.unit);
-        figures.push(Figure {
+        figures.push(PanelFigure {
             name: name.clone(),
             unit: unit.into(),
             values: metric(results, name),
@@ -207,7 +212,7 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
     let names: BTreeSet<&String> = finished.iter().flat_map(|r| r.counters.keys()).collect();
     for name in names {
         let unit = if name.starts_with("pgpg") { "kB" } else { "" };
-        figures.push(Figure {
+        figures.push(PanelFigure {
             name: name.clone(),
             unit: unit.into(),
             values: counter(results, name),

@@ -15,7 +15,7 @@ pub use definition::{Better, Block, Row, Value};
 pub use files::{RowsCsv, RowsJson, TasksCsv, rows_json};
 pub use time::{COLUMNS as TIME_COLUMNS, mean_columns, time_text};
 
-use crate::model::{Cell, Outcomes};
+use crate::model::{Cell, Figure, Outcomes};
 use crate::stats::{self, ALPHA};
 use serde::Serialize;
 use sim::{Outcome, RunResult};
@@ -115,6 +115,51 @@ pub fn values(results: &[Option<RunResult>], name: &str) -> Result<Vec<f64>, Str
         }
     }
     Ok(out)
+}
+
+/// What policies can be compared by.
+///
+/// # Errors
+/// Why that is nothing.
+pub fn figure(name: &str) -> Result<Figure, String> {
+    let known = match definition::row(name) {
+        Some(row) => Some((row.unit, row.better)),
+        None => explain::explain(name)
+            .map_err(|near| {
+                let near = near
+                    .first()
+                    .map_or(String::new(), |n| format!(", but `{n}`"));
+                format!("nothing is called `{name}`{near}")
+            })?
+            .into_iter()
+            .find_map(|e| match e {
+                explain::Entry::Row(_) => None,
+                explain::Entry::Word(w) => Some((w.unit, better(name, w.unit))),
+            }),
+    };
+    let (unit, way) = known.ok_or_else(|| format!("`{name}` is no single figure"))?;
+    let better = match way {
+        Better::Lower => crate::report::Better::Lower,
+        Better::Higher => crate::report::Better::Higher,
+        Better::Neither => return Err(format!("neither less nor more of `{name}` is better")),
+    };
+    Ok(Figure {
+        name: name.to_owned(),
+        unit,
+        better,
+    })
+}
+
+/// A figure's value in each completed iteration that has it.
+pub fn figure_values(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
+    if definition::row(name).is_some() {
+        return values(results, name).unwrap_or_default();
+    }
+    let of = |r: &&RunResult| {
+        let metric = r.metrics.get(name).map(|m| m.value);
+        metric.or_else(|| r.counters.get(name).map(|&n| n as f64))
+    };
+    completed(results).iter().filter_map(of).collect()
 }
 
 /// The rows of everything that was run, group by group in matrix order.
@@ -221,7 +266,7 @@ fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<Line> {
                 label: name.into(),
                 block: WORKLOAD,
                 unit: unit.into(),
-                better: by_unit(unit),
+                better: better(name, unit),
                 decimals: 2,
                 cells,
             };
@@ -230,9 +275,13 @@ fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<Line> {
         .collect()
 }
 
-/// Which way a figure that is known by its unit alone is good.
-fn by_unit(unit: &str) -> Better {
+/// Figures of workloads of which less is better, whatever their units say.
+const HARM: [&str; 2] = ["alloc_stall_rate", "inode_reclaim_lumpiness"];
+
+/// Which way a workload's figure is good that no row is defined for.
+fn better(name: &str, unit: &str) -> Better {
     match unit {
+        _ if HARM.iter().any(|harm| name.contains(harm)) => Better::Lower,
         "s" | "ms" | "us" | "ns" => Better::Lower,
         "share" => Better::Higher,
         _ if unit.ends_with("/s") => Better::Higher,

@@ -41,6 +41,9 @@ struct ExperimentFile {
     /// Whether samplers and a trace reader watch the run and take their part of the machine.
     #[serde(default)]
     monitors: Option<bool>,
+    /// Rows, counters and figures of the workload that policies are compared by, the telling one first.
+    #[serde(default)]
+    compare: Option<Vec<String>>,
     /// Simulated seconds after which a run is given up; 0: never.
     #[schemars(range(min = 0, max = 10_000_000))]
     #[serde(default)]

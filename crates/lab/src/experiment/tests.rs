@@ -377,6 +377,27 @@ fn wrong_input_gets_one_error_with_place_key_and_what_is_accepted() {
         ),
         ("no iterations", "iterations = 3", "iterations = 0"),
         (
+            "figures that are no list",
+            "iterations = 3",
+            "compare = \"elapsed\"",
+        ),
+        (
+            "an unknown figure",
+            "iterations = 3",
+            "compare = [\"elapsd\"]",
+        ),
+        (
+            "a figure without a good direction",
+            "iterations = 3",
+            "compare = [\"pgactivate\"]",
+        ),
+        (
+            "a figure twice",
+            "iterations = 3",
+            "compare = [\"elapsed\", \"elapsed\"]",
+        ),
+        ("no figure", "iterations = 3", "compare = []"),
+        (
             "iterations as axis",
             "iterations = 3",
             "iterations = [3, 4]",

@@ -15,7 +15,7 @@ mod answer;
 pub mod curves;
 pub(crate) mod escape;
 mod latency;
-mod number;
+pub(crate) mod number;
 mod payload;
 mod summary;
 

@@ -12,7 +12,7 @@ pub(super) fn significant(x: f64, digits: usize) -> f64 {
 }
 
 /// `x` with `decimals` digits after the point and a comma between thousands; `–` if it is none.
-pub(super) fn grouped(x: f64, decimals: usize) -> String {
+pub(crate) fn grouped(x: f64, decimals: usize) -> String {
     if !x.is_finite() {
         return "–".into();
     }

@@ -177,7 +177,7 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
         let lower = name.trim().to_lowercase();
         let mut stem = lower.as_str();
         while let Some((rest, end)) = stem.rsplit_once('_') {
-            let known = ["dma", "dma32", "normal", "movable", "mean", "max"].contains(&end)
+            let known = ["dma", "dma32", "normal", "movable", "mean", "max", "avg"].contains(&end)
                 || (end.starts_with('p') && end[1..].bytes().all(|b| b.is_ascii_digit()));
             if !known {
                 break;

@@ -338,12 +338,12 @@ pub const WORDS: &[Word] = &[
     metric(
         "read_latency",
         "us",
-        "Time of a read call: read_latency_mean, and p50, p90, p99, p999 and max over all calls.",
+        "Time of a read call: read_latency_mean, and p50, p90, p99, p999 and max over all calls; of simoop, p50, p95 and p99 of a step in which all I/O threads of a worker read.",
     ),
     metric(
         "write_latency",
         "us",
-        "Time of a write call: write_latency_mean, and p50, p90, p99, p999 and max over all calls.",
+        "Time of a write call: write_latency_mean, and p50, p90, p99, p999 and max over all calls; of simoop, p50, p95 and p99 of a step in which all I/O threads of a worker write.",
     ),
     metric(
         "sync_latency",
@@ -369,6 +369,41 @@ pub const WORDS: &[Word] = &[
         "alloc_wait_max",
         "us",
         "The longest time that an allocation of a page took, reclaim included, among all tasks.",
+    ),
+    metric(
+        "allocation_latency",
+        "us",
+        "Time in which a worker of simoop maps its memory and stores to every page of it: allocation_latency_mean, and p50, p95 and p99 since the end of the warm-up.",
+    ),
+    metric(
+        "allocations",
+        "allocations",
+        "Allocations of simoop since the end of the warm-up.",
+    ),
+    metric(
+        "work_units",
+        "units",
+        "Units of work of simoop since the end of the warm-up.",
+    ),
+    metric(
+        "work_rate",
+        "1/s",
+        "Units of work of simoop a second: in the last report interval; work_rate_avg since the end of the warm-up, and p50, p95 and p99 of the intervals before the last.",
+    ),
+    metric(
+        "alloc_stall_rate",
+        "1/s",
+        "Entries to direct reclaim a second, as simoop reports them: in the last report interval; alloc_stall_rate_avg since the end of the warm-up, and p50, p95 and p99 of the intervals before the last.",
+    ),
+    metric(
+        "warm_up_work_rate",
+        "1/s",
+        "warm_up_work_rate_avg: units of work of simoop a second during the warm-up.",
+    ),
+    metric(
+        "warm_up_alloc_stall_rate",
+        "1/s",
+        "warm_up_alloc_stall_rate_avg: entries to direct reclaim a second during simoop's warm-up.",
     ),
     metric("names_walked", "names", "Names that find looked at."),
     metric("walk_rate", "1/s", "Names that find looked at a second."),

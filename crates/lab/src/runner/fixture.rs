@@ -32,6 +32,7 @@ pub fn experiment(iterations: u32) -> Experiment {
         iterations,
         seed: 7,
         text: "name = \"small\"\n".into(),
+        figures: Vec::new(),
         axes: vec!["filesystem".into(), "policy".into()],
         cells,
     }

@@ -40,7 +40,9 @@ pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
 /// results folder.
 fn compare(outcomes: &Outcomes) -> (String, String, Vec<File>) {
     let comparison = Comparison::new(outcomes);
-    let text = comparison.to_text()
+    let text = lab::compare::figures_text(outcomes)
+        + &lab::compare::simoop_text(outcomes)
+        + &comparison.to_text()
         + &lab::compare::oom_text(outcomes)
         + &lab::compare::response_text(outcomes)
         + &lab::compare::cache_text(outcomes)

@@ -15,6 +15,7 @@ fn outcomes(results: usize, interrupted: bool) -> Outcomes {
         iterations: 2,
         seed: 1,
         text: String::new(),
+        figures: Vec::new(),
         axes: Vec::new(),
         cells: Vec::new(),
     };
