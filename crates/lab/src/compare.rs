@@ -318,7 +318,7 @@ pub fn figures_text(outcomes: &Outcomes) -> String {
         let values = rows::figure_values(&outcomes.results[cell], &figure.name);
         stats::summary(&values).map(|s| (s.mean, values))
     };
-    let mut out = String::new();
+    let (mut out, mut notes) = (String::new(), String::new());
     let mut t = Table::new();
     t.load_style(presets::UTF8_HORIZONTAL_ONLY);
     let headers = figures.iter().map(|f| format!("{} [{}]", f.name, f.unit));
@@ -359,7 +359,12 @@ pub fn figures_text(outcomes: &Outcomes) -> String {
             told.join("; ")
         );
     }
-    format!("{out}\n{t}\n\n")
+    for f in figures {
+        if (0..cells.len()).all(|cell| mean(cell, f).is_none()) {
+            let _ = writeln!(notes, "note: no run that completed has `{}`", f.name);
+        }
+    }
+    format!("{out}\n{t}\n{notes}\n")
 }
 
 /// simoop's own lines, for the first iteration of each cell that completed; empty for other programs.
@@ -632,6 +637,8 @@ mod tests {
     fn an_experiments_own_figures_answer_first() {
         let mut o = outcomes();
         assert_eq!(figures_text(&o), "");
+        o.experiment.figures = vec![rows::figure("walk_rate").unwrap()];
+        assert!(figures_text(&o).contains("note: no run that completed has `walk_rate`"));
         o.experiment.figures = ["alloc_stall_rate_avg", "work_rate_avg"]
             .map(|name| rows::figure(name).unwrap())
             .into();
