@@ -103,12 +103,13 @@ fn temporary_files_are_removed_unless_kept() {
     assert!(removed > 12 && kept < removed / 4, "{removed} and {kept}");
 }
 
-/// More threads than a world once had room for; every filesystem lays its tree out.
+/// More threads than a world once had room for, each with a buffer of 1 MB; every filesystem lays its
+/// tree out.
 #[test]
 fn hundreds_of_threads_and_every_filesystem() {
     for fs in common::ALL_FS {
         let line = "simoop -t 520 -m 0 -M 0 -R 0 -C 28 -D 2 -n 64 -f 1 -r 1 -i 1 a b/";
-        let mut s = spec(machine(64), fs, line);
+        let mut s = spec(machine(768), fs, line);
         (s.sample_ns, s.check_ns) = (0, 1_000_000_000);
         let r = run(&s);
         assert_eq!(r.outcome, Outcome::Completed, "{fs:?}");
