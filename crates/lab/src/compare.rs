@@ -1,9 +1,8 @@
 //! Comparison of policies: the answer first, then the table, then what to be careful about.
 
-use crate::model::{Cell, Figure, Outcomes};
-use crate::report::Better;
+use crate::model::{Cell, Outcomes};
+use crate::page;
 use crate::report::number::grouped;
-use crate::rows;
 use crate::stats::{self, ALPHA, FEW, Summary};
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde::Serialize;
@@ -60,7 +59,8 @@ pub fn counter(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
         .collect()
 }
 
-fn completed(results: &[Option<RunResult>]) -> impl Iterator<Item = &RunResult> {
+/// The iterations that completed.
+pub(crate) fn completed(results: &[Option<RunResult>]) -> impl Iterator<Item = &RunResult> {
     results
         .iter()
         .flatten()
@@ -310,43 +310,43 @@ fn medians(outcomes: &Outcomes, title: &str, of: &str, columns: &[Median]) -> St
 /// The figures that answer the experiment's question: a sentence for each policy and place, and a
 /// table of means; empty for an experiment that names none.
 pub fn figures_text(outcomes: &Outcomes) -> String {
-    let (cells, figures) = (&outcomes.experiment.cells, &outcomes.experiment.figures);
-    if figures.is_empty() {
+    if outcomes.experiment.figures.is_empty() {
         return String::new();
     }
-    let mean = |cell: usize, figure: &Figure| {
-        let values = rows::figure_values(&outcomes.results[cell], &figure.name);
-        stats::summary(&values).map(|s| (s.mean, values))
-    };
-    let (mut out, mut notes) = (String::new(), String::new());
+    let (cells, tables) = (&outcomes.experiment.cells, page::summary(outcomes));
+    let mut out = String::new();
     let mut t = Table::new();
     t.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    let headers = figures.iter().map(|f| format!("{} [{}]", f.name, f.unit));
+    let headers = tables.iter().map(|t| format!("{} [{}]", t.metric, t.unit));
     t.set_header(["".into(), "policy".into()].into_iter().chain(headers));
     for (i, cell) in cells.iter().enumerate() {
         let mut row = vec![TableCell::new(cell.group()), TableCell::new(&cell.policy)];
-        for f in figures {
-            let text = mean(i, f).map_or("-".into(), |(m, _)| short(m));
-            row.push(TableCell::new(text).set_alignment(CellAlignment::Right));
-        }
+        row.extend(tables.iter().map(|t| {
+            let r = &t.rows[i];
+            let mean = if r.samples.is_empty() {
+                "-".into()
+            } else {
+                short(r.mean)
+            };
+            TableCell::new(mean).set_alignment(CellAlignment::Right)
+        }));
         t.add_row(row);
         let base = baseline(cells, cell).filter(|_| !cell.baseline);
         let Some(base) = base else { continue };
-        let told: Vec<String> = figures
+        let told: Vec<String> = tables
             .iter()
-            .filter_map(|f| {
-                let ((new, n), (old, o)) = (mean(i, f)?, mean(base, f)?);
-                let p = stats::mann_whitney(&n, &o);
-                let word = match (p < ALPHA, f.better, new < old) {
-                    (false, ..) => "not to be claimed",
-                    (_, Better::Lower, true) | (_, Better::Higher, false) => "better",
-                    _ => "worse",
+            .filter_map(|t| {
+                let claim = t.rows[i].comparison?;
+                let word = match t.is_good(claim.verdict) {
+                    None => "not to be claimed",
+                    Some(true) => "better",
+                    Some(false) => "worse",
                 };
-                let (name, unit) = (&f.name, f.unit);
+                let [old, new] = [base, i].map(|cell| short(t.rows[cell].mean));
+                let p = claim.p?;
                 Some(format!(
-                    "{name} {} -> {} {unit} ({word}, p={p:.3})",
-                    short(old),
-                    short(new)
+                    "{} {old} -> {new} {} ({word}, p={p:.3})",
+                    t.metric, t.unit
                 ))
             })
             .collect();
@@ -359,12 +359,13 @@ pub fn figures_text(outcomes: &Outcomes) -> String {
             told.join("; ")
         );
     }
-    for f in figures {
-        if (0..cells.len()).all(|cell| mean(cell, f).is_none()) {
-            let _ = writeln!(notes, "note: no run that completed has `{}`", f.name);
+    let _ = writeln!(out, "\n{t}");
+    for t in &tables {
+        if t.rows.iter().all(|r| r.samples.is_empty()) {
+            let _ = writeln!(out, "note: no run that completed has `{}`", t.metric);
         }
     }
-    format!("{out}\n{t}\n{notes}\n")
+    out + "\n"
 }
 
 /// simoop's own lines, for the first iteration of each cell that completed; empty for other programs.
@@ -575,6 +576,7 @@ pub fn tracker_text(outcomes: &Outcomes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows;
     use crate::runner::{fixture, iteration_seed};
     use sim::result::Metric;
     use std::collections::BTreeMap;
@@ -667,7 +669,7 @@ mod tests {
             told.contains("work_rate_avg 4.250 -> 3.250 1/s (worse"),
             "{told}"
         );
-        let page = crate::page::report(&o, &Comparison::new(&o));
+        let page = page::report(&o, &Comparison::new(&o));
         assert!(page.contains("against vanilla, alloc_stall_rate_avg: better on"));
         assert!(page.contains("<b>work_rate_avg</b> in 1/s, higher is better"));
         assert!(!page.contains("<b>elapsed</b>"));

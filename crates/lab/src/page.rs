@@ -53,7 +53,7 @@ fn axes(cell: &Cell) -> Vec<(String, String)> {
 }
 
 /// The tables of what policies are compared by.
-fn summary(outcomes: &Outcomes) -> Vec<SummaryTable> {
+pub(crate) fn summary(outcomes: &Outcomes) -> Vec<SummaryTable> {
     let figures = &outcomes.experiment.figures;
     if figures.is_empty() {
         let lower = |name: &str, unit| Figure {

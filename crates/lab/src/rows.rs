@@ -15,10 +15,11 @@ pub use definition::{Better, Block, Row, Value};
 pub use files::{RowsCsv, RowsJson, TasksCsv, rows_json};
 pub use time::{COLUMNS as TIME_COLUMNS, mean_columns, time_text};
 
+use crate::compare;
 use crate::model::{Cell, Figure, Outcomes};
 use crate::stats::{self, ALPHA};
 use serde::Serialize;
-use sim::{Outcome, RunResult};
+use sim::RunResult;
 use std::collections::BTreeMap;
 
 /// One row of one policy.
@@ -93,11 +94,7 @@ pub fn change_2011(base: f64, new: f64, better: Better) -> Option<f64> {
 
 /// The completed iterations of a cell.
 pub fn completed(results: &[Option<RunResult>]) -> Vec<&RunResult> {
-    results
-        .iter()
-        .flatten()
-        .filter(|r| r.outcome == Outcome::Completed)
-        .collect()
+    compare::completed(results).collect()
 }
 
 /// The value of a row, by any of its names, in each completed iteration.
@@ -155,11 +152,11 @@ pub fn figure_values(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
     if definition::row(name).is_some() {
         return values(results, name).unwrap_or_default();
     }
-    let of = |r: &&RunResult| {
-        let metric = r.metrics.get(name).map(|m| m.value);
-        metric.or_else(|| r.counters.get(name).map(|&n| n as f64))
-    };
-    completed(results).iter().filter_map(of).collect()
+    let found = compare::metric(results, name);
+    if found.is_empty() {
+        return compare::counter(results, name);
+    }
+    found
 }
 
 /// The rows of everything that was run, group by group in matrix order.

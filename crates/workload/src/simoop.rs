@@ -462,28 +462,27 @@ impl Thread {
         if self.over(session) {
             return Ok(());
         }
-        let buffer = match step {
+        let len = match step {
             Io::Read => self.of.read.min(self.of.file_size),
             Io::Write => self.of.write,
         } * MB;
-        let map = host.map(Map::Anon, buffer, Advice::Normal).await?;
-        if self.touch(host, session, map, buffer, true).await? {
+        let map = host.map(Map::Anon, len, Advice::Normal).await?;
+        if self.touch(host, session, map, len, true).await? {
             match step {
-                Io::Read => self.read_file(host, worker << 8 | nth).await?,
+                Io::Read => self.read_file(host, worker << 8 | nth, len).await?,
                 Io::Write => {
                     let file = format!("{}.{nth}", self.own_file(worker));
-                    self.write_file(host, &file, unit).await?;
+                    self.write_file(host, &file, unit, len).await?;
                 }
             }
         }
         host.unmap(map).await
     }
 
-    /// Reads a part of a file, both by chance.
-    async fn read_file<H: Host>(&self, host: &H, seed: u64) -> HostResult<()> {
+    /// Reads `len` bytes of a file, both by chance.
+    async fn read_file<H: Host>(&self, host: &H, seed: u64, len: u64) -> HostResult<()> {
         let s = &self.of;
         let mut random = Rng::new(host.gettimeofday() ^ seed << 40);
-        let len = s.read.min(s.file_size) * MB;
         let path = s.file(random.below(s.paths.len() as u64 * s.files_of_path));
         let at = random.below((s.file_size * MB - len) / PAGE + 1) * PAGE;
         let read = OpenFlags {
@@ -498,19 +497,25 @@ impl Thread {
         host.close(fd).await
     }
 
-    /// Writes a temporary file and removes the one of the unit before: two names in turn, or one file
-    /// that stays.
-    async fn write_file<H: Host>(&self, host: &H, file: &str, unit: u64) -> HostResult<()> {
-        let s = &self.of;
-        let name = |unit: u64| format!("{file}.{}", if s.keep { 0 } else { unit % 2 });
+    /// Writes a temporary file of `len` bytes and removes the one of the unit before: two names in turn,
+    /// or one file that stays.
+    async fn write_file<H: Host>(
+        &self,
+        host: &H,
+        file: &str,
+        unit: u64,
+        len: u64,
+    ) -> HostResult<()> {
+        let keep = self.of.keep;
+        let name = |unit: u64| format!("{file}.{}", if keep { 0 } else { unit % 2 });
         let fd = host.open(&name(unit), OpenFlags::EMPTY_FILE).await?;
-        let mut left = s.write * MB;
+        let mut left = len;
         let buf = host.buffer(left);
         while left > 0 {
             left -= host.write(fd, &buf, left).await?;
         }
         host.close(fd).await?;
-        if !s.keep && unit > 0 {
+        if !keep && unit > 0 {
             host.unlink(&name(unit - 1)).await?;
         }
         Ok(())

@@ -117,7 +117,7 @@ impl SummaryTable {
     }
 
     /// Whether a change in this direction is good.
-    pub(super) fn is_good(&self, verdict: Verdict) -> Option<bool> {
+    pub(crate) fn is_good(&self, verdict: Verdict) -> Option<bool> {
         match (verdict, self.better) {
             (Verdict::Less, Better::Lower) | (Verdict::More, Better::Higher) => Some(true),
             (Verdict::Less | Verdict::More, _) => Some(false),

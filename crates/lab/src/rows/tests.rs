@@ -336,7 +336,7 @@ fn real(command: &str) -> RunResult {
     let mut spec = experiment.cells[0].spec.clone();
     spec.workload = workload::parse(command).unwrap();
     let r = sim::run(&spec, &sim::Control::default());
-    assert_eq!(r.outcome, Outcome::Completed);
+    assert_eq!(r.outcome, sim::Outcome::Completed);
     r
 }
 
