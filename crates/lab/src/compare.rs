@@ -587,7 +587,7 @@ mod tests {
         experiment.cells.truncate(2);
         let run = |cell: &Cell, i| {
             let mut spec = cell.spec.clone();
-            spec.seed = iteration_seed(&experiment, cell, i);
+            spec.seed = iteration_seed(&experiment, i);
             let mut r = fixture::simulate(&spec, &sim::Control::default());
             for (name, value) in [("response_p50", 1500.0), ("late_responses", 3.0)] {
                 let unit = "us";

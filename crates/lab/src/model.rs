@@ -46,7 +46,7 @@ impl Cell {
         }
     }
 
-    /// Every axis as one text: the stable key that seeds are derived from.
+    /// Every axis as one text: what names the cell in messages.
     pub fn key(&self) -> String {
         let axes: Vec<String> = self.axes.iter().map(|(k, v)| format!("{k}={v}")).collect();
         format!(

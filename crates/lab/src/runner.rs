@@ -13,7 +13,7 @@ mod tests;
 
 pub use check::CheckFailure;
 
-use crate::model::{Cell, Experiment, Outcomes};
+use crate::model::{Experiment, Outcomes};
 use progress::Progress;
 use sim::rng::{fnv1a, splitmix64};
 use sim::{Control, Outcome, RunResult, RunSpec};
@@ -40,17 +40,19 @@ pub struct RunOptions {
 /// What runs one cell at one iteration.
 pub type Simulate<'a> = &'a (dyn Fn(&RunSpec, &Control) -> RunResult + Sync);
 
-/// The seed of one iteration of one cell.
+/// The seed of one iteration, the same for every cell: common random numbers. So a cell's results do
+/// not depend on what stands beside it (another policy in the list, another value of an axis, the
+/// experiment's name), and cells of an iteration meet the same file layout, the same phase of the timers
+/// and the same draws of every disk, so that they differ by less than their causes. Each user of
+/// randomness has a stream of its own ([`sim::rng::Rng::new`]), so what one cell draws more of shifts
+/// nothing else. Iterations stay independent of each other; a rank test that takes the cells'
+/// samples as independent claims too little then, never too much.
 ///
-/// FNV-1a over the experiment's name, a zero byte, its seed (8 bytes, little endian), the cell's
-/// key, a zero byte and the iteration (4 bytes, little endian), then one step of splitmix64.
-/// Results of earlier versions are comparable only while this stays as it is.
-pub fn iteration_seed(experiment: &Experiment, cell: &Cell, iteration: u32) -> u64 {
-    let mut bytes = experiment.name.as_bytes().to_vec();
-    bytes.push(0);
-    bytes.extend(experiment.seed.to_le_bytes());
-    bytes.extend(cell.key().as_bytes());
-    bytes.push(0);
+/// FNV-1a over the experiment's seed (8 bytes, little endian) and the iteration (4 bytes, little
+/// endian), then one step of splitmix64. Results of earlier versions are comparable only while this
+/// stays as it is.
+pub fn iteration_seed(experiment: &Experiment, iteration: u32) -> u64 {
+    let mut bytes = experiment.seed.to_le_bytes().to_vec();
     bytes.extend(iteration.to_le_bytes());
     splitmix64(&mut fnv1a(&bytes))
 }
@@ -166,7 +168,7 @@ impl Pool<'_> {
         let cell = &self.experiment.cells[index % self.experiment.cells.len()];
         let iteration = (index / self.experiment.cells.len()) as u32;
         let mut spec = cell.spec.clone();
-        spec.seed = iteration_seed(self.experiment, cell, iteration);
+        spec.seed = iteration_seed(self.experiment, iteration);
         let fail = |difference: String| {
             let cell = cell.key();
             let failure = CheckFailure {

@@ -7,10 +7,10 @@ use crate::fs::{self, DEVICE, Fs, SimMm};
 use crate::host::{Forks, Namespace, TaskHost};
 use crate::latency::AllocClass;
 use crate::monitors::Monitor;
-use crate::result::{AllocLatency, Metric, Outcome, RunResult, TrackerReport, TrackerRow};
+use crate::result::{AllocLatency, Metric, Outcome, RunResult, Series, TrackerReport, TrackerRow};
 use crate::rng::Rng;
-use crate::sample::{FREED, Sampler, lumpiness};
-use crate::sched::{Event, Sched, SchedParams};
+use crate::sample::{FREED, Lumpiness, Sampler};
+use crate::sched::{Event, Observer, Sched, SchedParams};
 use crate::spec::{FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
 use hdrhistogram::Histogram;
@@ -36,11 +36,8 @@ const MAX_MAPPINGS: u32 = 65_536;
 const OWN_TASKS: u32 = 112;
 const MAX_BDIS: u32 = 4;
 
-/// Periodic duties.
-const SAMPLE: u32 = 0;
-const CHECK: u32 = 1;
-const REFRESH: u32 = 2;
-const PROGRESS: u32 = 3;
+/// The periodic duty of the engine: `vmstat_update`.
+const REFRESH: u32 = 0;
 
 /// The node of each CPU: as the machine says, else one node after the other (what Linux does with
 /// `numa=fake` where firmware names no CPUs, `numa_init_array`).
@@ -409,6 +406,73 @@ async fn child<const T: bool>(stage: &Stage<'_, T>) {
     stage.forks.child(&host, stage.session, begin).await;
 }
 
+/// The first look later than `time` of those that are `every` nanoseconds apart; 0: none.
+fn next_look(time: u64, every: u64) -> u64 {
+    match every {
+        0 => u64::MAX,
+        every => (time / every + 1).saturating_mul(every),
+    }
+}
+
+/// Who looks at a run as it goes: samples, recounts, progress, and whoever wants it to end.
+struct Watch<'a, const T: bool> {
+    stage: &'a Stage<'a, T>,
+    control: &'a Control,
+    sampler: Sampler,
+    lumpiness: Lumpiness,
+    recount: Recount,
+    /// When what is due next, in nanoseconds since boot.
+    sample_at: u64,
+    check_at: u64,
+    second_at: u64,
+    /// What it ended the run for.
+    outcome: Option<Outcome>,
+    check_error: Option<String>,
+}
+
+impl<const T: bool> Observer for Watch<'_, T> {
+    fn due(&self) -> u64 {
+        self.sample_at.min(self.check_at).min(self.second_at)
+    }
+
+    fn observe(&mut self) {
+        let time = self.due();
+        let Stage {
+            mm, spec, session, ..
+        } = *self.stage;
+        let started = self.stage.progress.started.get();
+        if self.sample_at == time {
+            self.sample_at = next_look(time, spec.sample_ns);
+            // The workload may have begun after the time that this look is for.
+            if let Some(since) = started.and_then(|start| time.checked_sub(start)) {
+                self.sampler.sample(mm, &session.gauges(), since);
+            }
+        }
+        if self.check_at == time {
+            self.check_at = next_look(time, spec.check_ns);
+            if let Err(e) = self.recount.run(mm) {
+                self.check_error
+                    .get_or_insert(format!("recount at {time} ns: {e}"));
+                mm.world.sched.stop();
+            }
+        }
+        if self.second_at == time {
+            self.second_at = next_look(time, SECOND);
+            if started.is_some() {
+                self.lumpiness.second(mm);
+            }
+            self.control.sim_ns.store(time, Ordering::Relaxed);
+            if self.control.stop.load(Ordering::Relaxed) {
+                self.outcome.get_or_insert(Outcome::Interrupted);
+                mm.world.sched.stop();
+            } else if spec.time_limit_ns > 0 && time >= spec.time_limit_ns {
+                self.outcome.get_or_insert(Outcome::TimeLimit);
+                mm.world.sched.stop();
+            }
+        }
+    }
+}
+
 /// Runs one cell at one iteration; deterministic in `spec`.
 pub fn run(spec: &RunSpec, control: &Control) -> RunResult {
     run_in::<false>(spec, control, false).0
@@ -532,57 +596,41 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
     list.push(add(&mm, Box::pin(shell(&stage)), 0, 0, TaskClass::Workload));
     futures.extend(list.into_iter().map(|(f, _)| f));
 
-    for (every, what) in [
-        (spec.sample_ns, SAMPLE),
-        (spec.check_ns, CHECK),
-        (SECOND, REFRESH),
-        (SECOND, PROGRESS),
-    ] {
-        if every > 0 {
-            w.sched.at(every, Event::Periodic(what));
-        }
-    }
-    let mut sampler = Sampler::new(&mm, kswapds.clone(), flushers);
-    let mut outcome = None;
-    let mut check_error = None;
-    let mut recount = Recount::default();
-    let ended = w.sched.run(&mut futures, |time, event| match event {
+    w.sched.at(SECOND, Event::Periodic(REFRESH));
+    let mut watch = Watch {
+        stage: &stage,
+        control,
+        sampler: Sampler::new(&mm, kswapds.clone(), flushers),
+        lumpiness: Lumpiness::default(),
+        recount: Recount::default(),
+        sample_at: next_look(0, spec.sample_ns),
+        check_at: next_look(0, spec.check_ns),
+        second_at: SECOND,
+        outcome: None,
+        check_error: None,
+    };
+    let on_event = |time, event| match event {
         Event::Device(dev) => {
             SimWorld::device_event(&mm, dev);
             w.alloc.interrupted(time, w.sched.now() - time);
         }
-        Event::Periodic(SAMPLE) => {
-            w.sched.at(time + spec.sample_ns, Event::Periodic(SAMPLE));
-            if let Some(start) = progress.started.get() {
-                sampler.sample(&mm, &session.gauges(), time.saturating_sub(start));
-            }
-        }
-        Event::Periodic(CHECK) => {
-            w.sched.at(time + spec.check_ns, Event::Periodic(CHECK));
-            if let Err(e) = recount.run(&mm) {
-                check_error.get_or_insert(format!("recount at {time} ns: {e}"));
-                w.sched.stop();
-            }
-        }
-        Event::Periodic(REFRESH) => {
+        Event::Periodic(_) => {
             w.sched.at(time + SECOND, Event::Periodic(REFRESH));
             for cpu in 0..mm.config.cpus {
                 mm.refresh_cpu_vm_stats(cpu);
             }
         }
-        Event::Periodic(_) => {
-            w.sched.at(time + SECOND, Event::Periodic(PROGRESS));
-            control.sim_ns.store(time, Ordering::Relaxed);
-            if control.stop.load(Ordering::Relaxed) {
-                outcome.get_or_insert(Outcome::Interrupted);
-                w.sched.stop();
-            } else if spec.time_limit_ns > 0 && time >= spec.time_limit_ns {
-                outcome.get_or_insert(Outcome::TimeLimit);
-                w.sched.stop();
-            }
-        }
         Event::Timer(..) => {}
-    });
+    };
+    let ended = w.sched.run_observed(&mut futures, on_event, &mut watch);
+    let Watch {
+        sampler,
+        lumpiness,
+        mut recount,
+        outcome,
+        mut check_error,
+        ..
+    } = watch;
     drop(futures);
     let end = progress.finished.get().or(ended).unwrap_or(0);
     let lasted = end.saturating_sub(progress.started.get().unwrap_or(end));
@@ -593,7 +641,8 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
     {
         check_error = Some(format!("recount at the end: {e}"));
     }
-    let result = gather(&mm, spec, &progress, sampler, outcome, check_error, ended);
+    let seen = (sampler.finish(), lumpiness.value());
+    let result = gather(&mm, spec, &progress, seen, outcome, check_error, ended);
     let recorded = if record {
         recorded(&mm, &progress, result.sim_ns, kswapds)
     } else {
@@ -653,7 +702,7 @@ fn gather<const T: bool>(
     mm: &SimMm<T>,
     spec: &RunSpec,
     progress: &Progress,
-    sampler: Sampler,
+    (series, lumpiness): (Series, Option<f64>),
     outcome: Option<Outcome>,
     check_error: Option<String>,
     ended: Option<u64>,
@@ -787,8 +836,7 @@ fn gather<const T: bool>(
             .filter(|r| r.count > 0)
             .collect(),
     });
-    let series = sampler.finish();
-    if let Some(value) = lumpiness(&series) {
+    if let Some(value) = lumpiness {
         let name = "inode_reclaim_lumpiness".to_owned();
         metrics.insert(name, Metric { unit: "1", value });
     }

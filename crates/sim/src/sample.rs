@@ -61,19 +61,34 @@ struct Last {
     inodes: u64,
 }
 
-/// How lumpy XFS inode reclaim was: the standard deviation of the inodes freed from one sample to the
-/// next by their mean. 0: as many in each interval; `None`: none at all.
-pub fn lumpiness(series: &Series) -> Option<f64> {
-    let column = series.columns.iter().find(|c| c.name == INODES_RECLAIMED)?;
-    let n = column.values.len() as f64;
-    let mean = column.values.iter().sum::<f64>() / n;
-    let variance = column
-        .values
-        .iter()
-        .map(|v| (v - mean).powi(2))
-        .sum::<f64>()
-        / n;
-    (mean > 0.0).then(|| variance.sqrt() / mean)
+/// How lumpy XFS inode reclaim was: the standard deviation of the inodes freed in each second by their
+/// mean. It has its own clock, so that it is the same with any interval between samples.
+#[derive(Default)]
+pub struct Lumpiness {
+    last: Option<u64>,
+    seconds: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Lumpiness {
+    /// Counts the second that ends now, if the workload runs; the first call begins the first one.
+    pub fn second<const T: bool>(&mut self, mm: &SimMm<T>) {
+        let freed = mm.vm_event(VmEvent::XfsInodesReclaimed);
+        if let Some(last) = self.last.replace(freed) {
+            let freed = (freed - last) as f64;
+            self.seconds += 1.0;
+            self.sum += freed;
+            self.squares += freed * freed;
+        }
+    }
+
+    /// 0: as many in each second; `None`: none at all.
+    pub fn value(&self) -> Option<f64> {
+        let mean = self.sum / self.seconds;
+        let variance = (self.squares / self.seconds - mean * mean).max(0.0);
+        (mean > 0.0).then(|| variance.sqrt() / mean)
+    }
 }
 
 impl Sampler {

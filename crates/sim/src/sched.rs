@@ -5,6 +5,9 @@
 //! is a future; it gives way at [`Sched::relax`] and blocks in [`Sched::wait`] and
 //! [`Sched::sleep`]. Everything is decided by simulated time and sequence numbers, so a seed fixes
 //! the whole history.
+//!
+//! Whoever only looks is an [`Observer`] and no event: a turn goes on after the look as if nobody had
+//! looked, so samples, recounts and progress change nothing that they see.
 
 use crate::account::{Spent, TaskClass, TaskTime};
 use crate::rng::Rng;
@@ -57,6 +60,27 @@ pub enum Event {
     Device(u32),
     /// A periodic duty of the world.
     Periodic(u32),
+}
+
+/// Who looks at a run without being part of it: samples, recounts, progress.
+pub trait Observer {
+    /// The simulated time of the next look, in nanoseconds; `u64::MAX` for none any more.
+    fn due(&self) -> u64;
+
+    /// Looks, when everything before [`Observer::due`] has happened; what is due next is later than
+    /// before. It may call [`Sched::stop`], and must charge no time and schedule no event.
+    fn observe(&mut self);
+}
+
+/// Nobody looks.
+struct Unobserved;
+
+impl Observer for Unobserved {
+    fn due(&self) -> u64 {
+        NEVER
+    }
+
+    fn observe(&mut self) {}
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +184,9 @@ pub struct Sched {
     settled: Cell<u64>,
     /// The task that executes now; 0 in interrupts.
     running: Cell<TaskId>,
-    /// The running task may go on until its clock reaches this.
+    /// The running task's turn lasts until its clock reaches this.
+    turn_end: Cell<u64>,
+    /// The running task may go on until its clock reaches this: its turn's end, or an observer's time.
     limit: Cell<u64>,
     /// Set while an event is processed.
     interrupt: Cell<bool>,
@@ -199,6 +225,7 @@ impl Sched {
             time: Cell::new(0),
             settled: Cell::new(0),
             running: Cell::new(0),
+            turn_end: Cell::new(0),
             limit: Cell::new(0),
             interrupt: Cell::new(false),
             tasks: RefCell::new(Vec::new()),
@@ -240,6 +267,15 @@ impl Sched {
         if cfg!(debug_assertions) && !self.interrupt.get() {
             self.span.set(self.span.get() + ns);
         }
+    }
+
+    /// A CPU's clock, with what is not settled yet.
+    fn clock(&self, c: usize) -> u64 {
+        let unsettled = match c == self.here.get() && !self.interrupt.get() {
+            true => self.time.get() - self.settled.get(),
+            false => 0,
+        };
+        self.cpus[c].clock.get() + unsettled
     }
 
     /// Brings the executing CPU's clock up to date.
@@ -335,7 +371,7 @@ impl Sched {
     pub fn task_cpu_ns(&self, task: TaskId) -> u64 {
         let t = &self.tasks.borrow()[task as usize];
         let turn = match t.state {
-            State::Running => self.cpus[t.cpu].clock.get().saturating_sub(t.started_at),
+            State::Running => self.clock(t.cpu).saturating_sub(t.started_at),
             _ => 0,
         };
         t.cpu_ns + turn
@@ -417,9 +453,13 @@ impl Sched {
         let seq = self.seq.get();
         self.seq.set(seq + 1);
         self.events.borrow_mut().push(Reverse((time, seq, event)));
-        if time < self.limit.get() {
-            self.limit.set(time);
-        }
+        self.end_turn_by(time);
+    }
+
+    /// The running task's turn ends no later than this.
+    fn end_turn_by(&self, time: u64) {
+        self.turn_end.set(self.turn_end.get().min(time));
+        self.limit.set(self.limit.get().min(time));
     }
 
     fn note(&self, a: u64, b: u64) {
@@ -435,7 +475,7 @@ impl Sched {
     /// Ends the run at the next opportunity.
     pub fn stop(&self) {
         self.stop.set(true);
-        self.limit.set(0);
+        self.end_turn_by(0);
     }
 
     /// Whether the run is ending.
@@ -495,8 +535,7 @@ impl Sched {
                 self.enter(c);
             }
             self.note(start, u64::from(id));
-            self.limit
-                .set(self.limit.get().min(start + self.params.quantum));
+            self.end_turn_by(start + self.params.quantum);
             return;
         }
         if !may(task.cpu) {
@@ -523,11 +562,7 @@ impl Sched {
             cpu.resched.set(true);
         }
         if c == self.here.get() && !self.interrupt.get() {
-            self.limit.set(
-                self.limit
-                    .get()
-                    .min(if preempts { 0 } else { cpu.slice_end.get() }),
-            );
+            self.end_turn_by(if preempts { 0 } else { cpu.slice_end.get() });
         }
     }
 
@@ -635,7 +670,17 @@ impl Sched {
     pub fn run<'w>(
         &self,
         futures: &mut [Pin<Box<dyn Future<Output = ()> + 'w>>],
+        on_event: impl FnMut(u64, Event),
+    ) -> Option<u64> {
+        self.run_observed(futures, on_event, &mut Unobserved)
+    }
+
+    /// As [`Sched::run`], with an observer.
+    pub fn run_observed<'w>(
+        &self,
+        futures: &mut [Pin<Box<dyn Future<Output = ()> + 'w>>],
         mut on_event: impl FnMut(u64, Event),
+        observer: &mut impl Observer,
     ) -> Option<u64> {
         let mut context = Context::from_waker(Waker::noop());
         let mut end = 0;
@@ -654,6 +699,13 @@ impl Sched {
                 }
             }
             let next_event = self.events.borrow().peek().map_or(NEVER, |e| e.0.0);
+            let next = next_event.min(least);
+            if next != NEVER {
+                self.show(next, observer);
+                if self.stop.get() {
+                    break;
+                }
+            }
             if next_event <= least {
                 if next_event == NEVER {
                     return None;
@@ -694,14 +746,24 @@ impl Sched {
             }
             self.enter(c);
             let lead = second.saturating_add(self.params.quantum);
-            self.limit
+            self.turn_end
                 .set(next_event.min(lead).min(cpu.slice_end.get()));
             let id = cpu.current.get().expect("a running task");
-            self.span.set(0);
-            let done = futures[id as usize].as_mut().poll(&mut context).is_ready();
+            let mut done;
+            let mut state;
+            loop {
+                self.limit.set(self.turn_end.get().min(observer.due()));
+                self.span.set(0);
+                done = futures[id as usize].as_mut().poll(&mut context).is_ready();
+                state = self.tasks.borrow()[id as usize].state;
+                if done || state != State::Running || self.now() >= self.turn_end.get() {
+                    break;
+                }
+                // Only the observer wants a look: the turn goes on as if nobody had looked.
+                self.show(self.now(), observer);
+            }
             self.settle();
             end = end.max(cpu.clock.get());
-            let state = self.tasks.borrow()[id as usize].state;
             if done || state == State::Blocked {
                 self.put_current(c, if done { State::Done } else { State::Blocked });
                 self.pick_next(c);
@@ -709,6 +771,19 @@ impl Sched {
             }
         }
         Some(end)
+    }
+
+    /// Lets the observer see everything up to `time`.
+    fn show(&self, time: u64, observer: &mut impl Observer) {
+        while observer.due() <= time && !self.stop.get() {
+            let (now, seq) = (self.now(), self.seq.get());
+            observer.observe();
+            assert_eq!(
+                (now, seq),
+                (self.now(), self.seq.get()),
+                "an observer took part"
+            );
+        }
     }
 
     fn timer(&self, task: TaskId, generation: u32) {

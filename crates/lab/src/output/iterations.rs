@@ -34,7 +34,7 @@ impl Format for IterationsCsv {
         header.push("digest".into());
         let mut csv = Csv::of_cells(&outcomes.experiment, header);
         for (cell, i, r) in finished(outcomes) {
-            let seed = crate::runner::iteration_seed(&outcomes.experiment, cell, i);
+            let seed = crate::runner::iteration_seed(&outcomes.experiment, i);
             let mut row = cell_fields(&outcomes.experiment, cell);
             row.extend([
                 i.to_string(),

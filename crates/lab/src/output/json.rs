@@ -56,10 +56,7 @@ fn cell_json<'a>(
         let r = r.as_ref()?;
         Some(Iteration {
             iteration: i,
-            seed: format!(
-                "{:016x}",
-                crate::runner::iteration_seed(experiment, cell, i)
-            ),
+            seed: format!("{:016x}", crate::runner::iteration_seed(experiment, i)),
             outcome: &r.outcome,
             metrics: &r.metrics,
             counters: &r.counters,

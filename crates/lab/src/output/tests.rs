@@ -18,7 +18,7 @@ fn outcomes() -> Outcomes {
             (0..2)
                 .map(|i| {
                     let mut spec = cell.spec.clone();
-                    spec.seed = iteration_seed(&experiment, cell, i);
+                    spec.seed = iteration_seed(&experiment, i);
                     Some(fixture::simulate(&spec, &sim::Control::default()))
                 })
                 .collect()

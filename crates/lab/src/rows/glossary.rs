@@ -412,7 +412,7 @@ pub const WORDS: &[Word] = &[
     metric(
         "inode_reclaim_lumpiness",
         "1",
-        "Standard deviation of the XFS inodes freed from one sample to the next, by their mean. 0: as many in each interval.",
+        "Standard deviation of the XFS inodes freed in each simulated second, by their mean. 0: as many in each.",
     ),
     metric(
         "first_inodes_freed",

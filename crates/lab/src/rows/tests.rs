@@ -219,7 +219,7 @@ fn outcomes(iterations: u32) -> Outcomes {
             (0..iterations)
                 .map(|i| {
                     let mut spec = cell.spec.clone();
-                    spec.seed = iteration_seed(&experiment, cell, i);
+                    spec.seed = iteration_seed(&experiment, i);
                     let mut r = fixture::simulate(&spec, &sim::Control::default());
                     let x = f64::from(i);
                     r.metrics = [

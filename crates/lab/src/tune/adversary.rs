@@ -305,8 +305,8 @@ pub fn search(
     }))
 }
 
-/// A cell as an experiment file that needs no other. With the name and the seed of its experiment, from
-/// which seeds are derived, it is the same runs again.
+/// A cell as an experiment file that needs no other. With the seed of its experiment, from which those
+/// of iterations are derived, it is the same runs again.
 ///
 /// # Errors
 /// What TOML can't hold.
