@@ -12,6 +12,7 @@ use crate::rng::Rng;
 use crate::sample::{FREED, Sampler, lumpiness};
 use crate::sched::{Event, Sched, SchedParams};
 use crate::spec::{FsKind, Machine, RunSpec};
+use crate::watchdog::{Ending, MOST_POLLS};
 use crate::world::{SimWorld, own_queue};
 use hdrhistogram::Histogram;
 use mm::alloc::Gfp;
@@ -27,6 +28,7 @@ use mm::{Config, Mm, Recount, SECOND, watermark};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use workload::{HostError, Report, Session, Step};
 
@@ -41,6 +43,8 @@ const SAMPLE: u32 = 0;
 const CHECK: u32 = 1;
 const REFRESH: u32 = 2;
 const PROGRESS: u32 = 3;
+/// The run's time is over.
+const LIMIT: u32 = 4;
 
 /// The node of each CPU: as the machine says, else one node after the other (what Linux does with
 /// `numa=fake` where firmware names no CPUs, `numa_init_array`).
@@ -542,6 +546,10 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
             w.sched.at(every, Event::Periodic(what));
         }
     }
+    if spec.time_limit_ns > 0 {
+        w.sched.at(spec.time_limit_ns, Event::Periodic(LIMIT));
+    }
+    w.sched.heed(Arc::clone(&control.stop));
     let mut sampler = Sampler::new(&mm, kswapds.clone(), flushers);
     let mut outcome = None;
     let mut check_error = None;
@@ -570,19 +578,20 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
                 mm.refresh_cpu_vm_stats(cpu);
             }
         }
+        Event::Periodic(LIMIT) => {
+            outcome.get_or_insert(Outcome::TimeLimit);
+            w.sched.stop();
+        }
         Event::Periodic(_) => {
             w.sched.at(time + SECOND, Event::Periodic(PROGRESS));
             control.sim_ns.store(time, Ordering::Relaxed);
-            if control.stop.load(Ordering::Relaxed) {
-                outcome.get_or_insert(Outcome::Interrupted);
-                w.sched.stop();
-            } else if spec.time_limit_ns > 0 && time >= spec.time_limit_ns {
-                outcome.get_or_insert(Outcome::TimeLimit);
-                w.sched.stop();
-            }
         }
         Event::Timer(..) => {}
     });
+    control.polls.store(w.sched.polls(), Ordering::Relaxed);
+    if let Some(ending) = w.sched.ending() {
+        outcome.get_or_insert_with(|| ended_by(&mm, ending));
+    }
     drop(futures);
     let end = progress.finished.get().or(ended).unwrap_or(0);
     let lasted = end.saturating_sub(progress.started.get().unwrap_or(end));
@@ -600,6 +609,23 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
         Recorded::default()
     };
     (result, recorded)
+}
+
+/// How a run ended that nobody in it ended.
+fn ended_by<const T: bool>(mm: &SimMm<T>, ending: Ending) -> Outcome {
+    let Ending::Stuck { task, at } = ending else {
+        return Outcome::Interrupted;
+    };
+    let sched = &mm.world.sched;
+    let on = sched.waiting.waits_on(task);
+    let waits = on.map_or_else(|| "goes round".into(), |on| format!("waits for {on}"));
+    Outcome::Failed {
+        error: format!(
+            "no progress in {MOST_POLLS} polls at {} ns of simulated time: {} {waits} at {at}",
+            sched.now(),
+            sched.waiting.name(task),
+        ),
+    }
 }
 
 fn recorded<const T: bool>(

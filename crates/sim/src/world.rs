@@ -558,10 +558,12 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     }
 
     #[inline(always)]
+    #[track_caller]
     fn relax(&self) -> impl Future<Output = ()> {
         self.sched.relax()
     }
 
+    #[track_caller]
     fn sleep(&self, ns: u64) -> impl Future<Output = ()> {
         self.sched.sleep_ticks(ns)
     }
@@ -570,6 +572,7 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         self.sched.ticket(q.0)
     }
 
+    #[track_caller]
     fn wait(&self, q: WaitQueue, ticket: u64, timeout: Option<u64>) -> impl Future<Output = bool> {
         self.sched.wait(q.0, ticket, timeout)
     }
