@@ -229,7 +229,7 @@ fn small(seed: u64) -> RunSpec {
     let command = [
         "dd if=/dev/zero of=a bs=4097 count=9000",
         "fs_mark -d a -n 300 -L 4 -s 65536 -S0 -k",
-        "mmap-strm 3 40M",
+        "mmap-strm -t 3 --memory 20M",
         "dd if=/dev/zero of=a bs=64k count=400 & fs_mark -d b -n 500 -L 2 -s 4096 -S0 -k",
     ][pick(4)];
     let mut s = spec(m, common::ALL_FS[pick(5)], command);
@@ -277,6 +277,77 @@ fn no_small_machine_spins() {
         }
         if let Outcome::Failed { error } = &result.outcome {
             assert!(!error.starts_with("recount"), "seed {seed}: {error}");
+        }
+    }
+}
+
+/// Tests of the block layer's and the filesystems' edges: full and tiny disks, small requests.
+mod edges {
+    use super::*;
+
+    fn tiny(fs: FsKind, kind: DiskKind, capacity: u64, command: &str) -> RunSpec {
+        let mut m = bare(ZoneType::Normal, 32 << 20);
+        m.disk = disk(kind);
+        m.disk.capacity = Size(capacity);
+        if kind == DiskKind::Raid0 {
+            m.disk.members = Some(3);
+        }
+        let mut s = spec(m, fs, command);
+        s.time_limit_ns = 120_000_000_000;
+        s.sample_ns = 0;
+        s
+    }
+
+    /// A filesystem's journal, log and tables find their place on any disk.
+    #[test]
+    fn disks_of_any_size() {
+        const M: u64 = 1 << 20;
+        let command = "fs_mark -d a -n 60 -L 2 -s 4096 -S1 -k";
+        for fs in common::ALL_FS {
+            for capacity in [M, 2 * M, 5 * M, 33 * M, 132 * M, 133 * M, 300 * M] {
+                let s = tiny(fs, DiskKind::Ssd, capacity, command);
+                let (result, _) = polls(&s);
+                let full = Outcome::Failed {
+                    error: "a: no space".into(),
+                };
+                let ok = result.outcome == Outcome::Completed
+                    || (capacity <= 2 * M && matches!(&result.outcome, Outcome::Failed { error } if error.contains("space")));
+                assert!(ok, "{fs:?} {capacity}: {:?}, not {full:?}", result.outcome);
+            }
+        }
+    }
+
+    /// A cluster of inodes is two blocks, a request may be one.
+    #[test]
+    fn bios_longer_than_a_request_are_cut() {
+        for kind in [DiskKind::Ssd, DiskKind::Disk, DiskKind::Raid0, DiskKind::UsbFlash] {
+            for fs in common::ALL_FS {
+                let command = "fs_mark -d a -n 2000 -L 2 -s 0 -S0 -k";
+                let mut s = tiny(fs, kind, 4 << 30, command);
+                s.params.max_request = 4096.0;
+                s.params.usb_max_request = 4096.0;
+                s.params.raid_chunk = 4096.0;
+                let (result, _) = polls(&s);
+                assert_eq!(result.outcome, Outcome::Completed, "{kind:?} {fs:?}");
+            }
+        }
+    }
+
+    /// Who fills a disk is told so, and nobody waits for ever for dirty pages that have no place.
+    #[test]
+    fn a_full_disk_ends_the_writer() {
+        for fs in common::ALL_FS {
+            for bs in ["4k", "1M"] {
+                let command = format!("dd if=/dev/zero of=z bs={bs}");
+                let mut s = tiny(fs, DiskKind::Ssd, 96 << 20, &command);
+                s.machine.nodes[0].zones[0].size = Size(24 << 20);
+                let (result, polls) = polls(&s);
+                let Outcome::Failed { error } = &result.outcome else {
+                    panic!("{fs:?} {bs}: {:?}", result.outcome);
+                };
+                assert!(error.contains("space"), "{fs:?} {bs}: {error}");
+                assert!(polls < 1_000_000, "{fs:?} {bs}: {polls} polls");
+            }
         }
     }
 }
