@@ -180,8 +180,7 @@ impl<W: World> Mm<W> {
             // mended later.)
             return !asked.any(|z| {
                 let zone = &self.zones[z];
-                zone.kind.index() <= classzone
-                    && self.watermark_ok_safe(z, order, zone.mark(Mark::High), classzone)
+                zone.kind.index() <= classzone && self.balanced(z, order, classzone)
             }) && self.zone_reclaimable(usize::from(self.nodes[nid as usize].zones[0]));
         }
         let (mut all_ok, mut balanced) = (true, 0);
@@ -190,9 +189,7 @@ impl<W: World> Mm<W> {
             if zone.kind.index() > classzone {
                 continue;
             }
-            if self.zone_hopeless(z)
-                || self.watermark_ok_safe(z, order, zone.mark(Mark::High), self.own_classzone(z))
-            {
+            if self.zone_hopeless(z) || self.balanced(z, order, self.own_classzone(z)) {
                 balanced += u64::from(zone.size);
             } else {
                 all_ok = false;
@@ -203,6 +200,22 @@ impl<W: World> Mm<W> {
         } else {
             !all_ok
         }
+    }
+
+    /// Whether a zone is above its high watermark for kswapd's purposes, be it about to sleep or at
+    /// work.
+    ///
+    /// With `free_snapshot = "while-awake"` the count differs between the two (2.6.37's
+    /// `zone_nr_free_pages` asks whether kswapd is on its wait queue, which it is while it looks
+    /// whether it may sleep): where the cheap count says that there is work and the exact one that there
+    /// is none, kswapd would neither sleep nor work until the CPUs fold their differences, up to a
+    /// second later. 2.6.38 ended that with `zone_watermark_ok_safe` in both places. So a zone that the
+    /// balancing loop would find balanced lets it sleep.
+    fn balanced(&self, z: usize, order: u32, classzone: usize) -> bool {
+        let high = self.zones[z].mark(Mark::High);
+        self.watermark_ok_safe(z, order, high, classzone)
+            || (self.policy.free_snapshot == FreeSnapshot::WhileAwake
+                && self.watermark_ok_exact(z, order, high, classzone))
     }
 
     /// Whether balanced zones with so many pages will do for a higher order.
@@ -309,6 +322,7 @@ impl<W: World> Mm<W> {
             true,
         );
         let home = self.zones[usize::from(zones[0])].lru_home as usize;
+        self.world.charge(Cost::ZoneWalk, asked().count() as u32);
         while sc.priority >= 1 && self.sleeping_prematurely(nid, order, classzone) {
             (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
             if self.inactive_anon_is_low(home) {

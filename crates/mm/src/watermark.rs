@@ -351,6 +351,18 @@ impl<W: World> Mm<W> {
         self.watermark_ok_on(zone, free, order, mark, classzone, 0)
     }
 
+    /// The same by the exact count.
+    pub(crate) fn watermark_ok_exact(
+        &self,
+        z: usize,
+        order: u32,
+        mark: u64,
+        classzone: usize,
+    ) -> bool {
+        let free = self.stat.snapshot(z, ZoneStat::NrFreePages);
+        self.watermark_ok_on(&self.zones[z], free, order, mark, classzone, 0)
+    }
+
     /// 2.6.37's `zone_nr_free_pages`: exact below the drift mark while kswapd is awake.
     fn snapshot_while_awake(&self, z: usize, free: u64) -> u64 {
         let zone = &self.zones[z];

@@ -13,6 +13,7 @@ mod btrfs;
 mod ext;
 mod fuse_ntfs;
 pub mod inode;
+mod layout;
 pub mod mapped;
 mod names;
 mod read;
@@ -31,9 +32,11 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::spec::{DiskKind, DiskSpec, FsKind};
 use crate::world::{SimWorld, Tag};
+use layout::Layout;
 use mm::alloc::Gfp;
+use mm::bdi::BdiStat;
 use mm::frame::flag;
-use mm::mapping::MappingKind;
+use mm::mapping::{AS_EIO, MappingKind};
 use mm::pagecache::Tag as PageTag;
 use mm::trace::TrackPath;
 use mm::world::{Cost, World};
@@ -48,8 +51,6 @@ pub type SimMm<const T: bool> = Mm<SimWorld<T>>;
 
 /// The volume of the first filesystem: the tested disk.
 pub const DEVICE: u32 = 0;
-/// Blocks at the front of the disk for superblocks, journal and fixed metadata.
-const METADATA_BLOCKS: u64 = 65_536;
 /// Pages handled between two relax points.
 const BATCH: u32 = 32;
 
@@ -129,6 +130,7 @@ pub struct Fs {
     /// The bdi of the FUSE mount, where there is one.
     fuse_bdi: Cell<u32>,
     files: RefCell<Vec<Place>>,
+    layout: Layout,
     space: Space,
     names: Names,
     inodes: inode::InodePlaces,
@@ -154,7 +156,9 @@ impl Fs {
     ) -> Self {
         // Where the allocator begins differs from one mkfs to the next, by whole MiB: partitions
         // and allocation groups are aligned.
-        let start = METADATA_BLOCKS + rng.below((p.fs_layout_spread as u64).div_ceil(256)) * 256;
+        let layout = Layout::new(capacity);
+        let spread = layout.spread(capacity, p.fs_layout_spread as u64);
+        let start = layout.blocks() + rng.below(spread.div_ceil(256).max(1)) * 256;
         let groups = match kind {
             FsKind::Xfs => group_count(capacity, disk, p),
             _ => 1,
@@ -165,11 +169,12 @@ impl Fs {
             bdi: Cell::new(0),
             fuse_bdi: Cell::new(0),
             files: RefCell::new(Vec::new()),
+            layout,
             space: Space::new(start, capacity, groups),
-            names: Names::new(),
+            names: Names::new(layout),
             inodes: inode::InodePlaces::new(p),
             journal: ext::Journal::new(p),
-            btrfs: btrfs::Btrfs::new(p),
+            btrfs: btrfs::Btrfs::new(p, layout),
             fuse: fuse_ntfs::Fuse::new(p),
             log_interval: p.xfs_log_interval as u64,
             look_ahead: p.fs_look_ahead >= 0.5,
@@ -220,6 +225,9 @@ impl Fs {
 
     /// Sets aside blocks where the filesystem looks for them, `want` if so many lie together.
     fn take_blocks_near(&self, group: u32, goal: u64, want: u32, need: u32) -> Option<(u64, u32)> {
+        if self.free_blocks() == 0 {
+            return None;
+        }
         let take = || match self.kind {
             FsKind::Xfs => self.space.take_in_group(group, goal, want, need),
             _ => self.space.take_in_stream(want, need),
@@ -303,6 +311,9 @@ impl Fs {
                 }
             }
             _ => {
+                if self.free_blocks() == 0 {
+                    return None;
+                }
                 self.drop_reserve(mapping, 0);
                 let ahead = ahead();
                 let (group, goal) = self.with_place(mapping, |p| {
@@ -573,10 +584,10 @@ pub async fn write<const T: bool>(
     let held = m.size.get();
     if held < pos + len {
         let grows = (pos + len - held).div_ceil(4096);
-        if grows > fs.free_blocks() {
+        if !room_for(mm, fs, grows).await {
             return Err(FsError::NoSpace);
         }
-        m.size.set(pos + len);
+        m.size.set(m.size.get().max(pos + len));
     }
     for index in pos / 4096..=(pos + len - 1) / 4096 {
         let from = pos.max(index * 4096);
@@ -595,6 +606,28 @@ pub async fn write<const T: bool>(
         mm.world.relax().await;
     }
     Ok(())
+}
+
+/// Whether files may become longer by so many pages.
+///
+/// Dirty pages may have no blocks yet. Where they might not all find some, they are written first,
+/// as xfs does when it runs out of space (`xfs_flush_inodes`); ext4 stops to delay then
+/// (`ext4_nonda_switch`).
+async fn room_for<const T: bool>(mm: &SimMm<T>, fs: &Fs, pages: u64) -> bool {
+    let delayed = mm.bdi_stat(fs.bdi.get(), BdiStat::Reclaimable);
+    if pages + delayed > fs.free_blocks() && pages <= fs.free_blocks() {
+        for mapping in 0..mm.mapping_count() {
+            if std::ptr::eq(of(mm, mapping), fs) && mm.mapping_tagged(mapping, PageTag::Dirty) {
+                // A failure is the next fsync's to tell.
+                if !mm.sync_mapping(mapping).await {
+                    let state = &mm.mappings[mapping as usize].state;
+                    state.set(state.get() | AS_EIO);
+                }
+            }
+            mm.world.relax().await;
+        }
+    }
+    pages <= fs.free_blocks()
 }
 
 /// One page of a buffered write: find or make it, copy, dirty, mark accessed (3.0 order).
@@ -721,20 +754,24 @@ pub async fn sync_all<const T: bool>(mm: &SimMm<T>) -> bool {
     ok
 }
 
-/// The blocks of a direct transfer: contiguous, allocated where missing.
+/// The blocks of a direct transfer, allocated where missing: runs by their first block and length.
 pub fn map_direct<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     index: u32,
     blocks: u32,
-) -> Option<u64> {
+) -> Option<Vec<(u64, u32)>> {
     let fs = of(mm, mapping);
-    let (block, mut len) = fs.map_run(mapping, index, blocks)?;
-    // The rest goes where it may; the transfer is timed as one.
-    while len < blocks {
-        len += fs.map_run(mapping, index + len, blocks - len)?.1;
+    let (mut runs, mut done) = (Vec::<(u64, u32)>::new(), 0);
+    while done < blocks {
+        let (block, n) = fs.map_run(mapping, index + done, blocks - done)?;
+        match runs.last_mut() {
+            Some((first, len)) if *first + u64::from(*len) == block => *len += n,
+            _ => runs.push((block, n)),
+        }
+        done += n;
     }
-    Some(block)
+    Some(runs)
 }
 
 /// Memory for filesystem structures: a metadata page found, read or made.

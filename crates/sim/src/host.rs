@@ -241,15 +241,16 @@ impl<'a, const T: bool> TaskHost<'a, T> {
             self.mm.sync_mapping(mapping).await;
         }
         let blocks = (len / 4096) as u32;
-        let Some(block) = fs::map_direct(self.mm, mapping, (o.pos / 4096) as u32, blocks) else {
+        let Some(runs) = fs::map_direct(self.mm, mapping, (o.pos / 4096) as u32, blocks) else {
             return Err(HostError::NoSpace(o.path.to_string()));
         };
         let volume = fs::of(self.mm, mapping).volume;
-        if self.mm.world.write_raw(volume, block, blocks, write).await {
-            Ok(())
-        } else {
-            Err(HostError::Io(o.path.to_string()))
+        for (block, n) in runs {
+            if !self.mm.world.write_raw(volume, block, n, write).await {
+                return Err(HostError::Io(o.path.to_string()));
+            }
         }
+        Ok(())
     }
 }
 

@@ -18,6 +18,7 @@ pub mod sched;
 pub mod slowest;
 pub mod spec;
 pub mod waiting;
+pub mod watchdog;
 pub mod world;
 
 pub use params::Params;
@@ -25,13 +26,16 @@ pub use result::{Outcome, RunResult};
 pub use run::run;
 pub use spec::RunSpec;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// How the outside watches and stops a run.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Set to stop the run at the next opportunity.
-    pub stop: AtomicBool,
+    /// Set to stop the run within [`watchdog::LOOK_POLLS`] polls of its tasks.
+    pub stop: Arc<AtomicBool>,
     /// Simulated nanoseconds so far, for progress displays only.
     pub sim_ns: AtomicU64,
+    /// Polls that the run took, at its end; see the [watchdog](watchdog).
+    pub polls: AtomicU64,
 }

@@ -12,6 +12,7 @@ use crate::rng::Rng;
 use crate::sample::{FREED, Lumpiness, Sampler};
 use crate::sched::{Event, Observer, Sched, SchedParams};
 use crate::spec::{FsKind, Machine, RunSpec};
+use crate::watchdog::{Ending, MOST_POLLS};
 use crate::world::{SimWorld, own_queue};
 use hdrhistogram::Histogram;
 use mm::alloc::Gfp;
@@ -27,6 +28,7 @@ use mm::{Config, Mm, Recount, SECOND, watermark};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use workload::{HostError, Report, Session, Step};
 
@@ -425,6 +427,7 @@ struct Watch<'a, const T: bool> {
     sample_at: u64,
     check_at: u64,
     second_at: u64,
+    limit_at: u64,
     /// What it ended the run for.
     outcome: Option<Outcome>,
     check_error: Option<String>,
@@ -432,7 +435,8 @@ struct Watch<'a, const T: bool> {
 
 impl<const T: bool> Observer for Watch<'_, T> {
     fn due(&self) -> u64 {
-        self.sample_at.min(self.check_at).min(self.second_at)
+        let looks = self.sample_at.min(self.check_at).min(self.second_at);
+        looks.min(self.limit_at)
     }
 
     fn observe(&mut self) {
@@ -462,13 +466,11 @@ impl<const T: bool> Observer for Watch<'_, T> {
                 self.lumpiness.second(mm);
             }
             self.control.sim_ns.store(time, Ordering::Relaxed);
-            if self.control.stop.load(Ordering::Relaxed) {
-                self.outcome.get_or_insert(Outcome::Interrupted);
-                mm.world.sched.stop();
-            } else if spec.time_limit_ns > 0 && time >= spec.time_limit_ns {
-                self.outcome.get_or_insert(Outcome::TimeLimit);
-                mm.world.sched.stop();
-            }
+        }
+        if self.limit_at == time {
+            self.limit_at = u64::MAX;
+            self.outcome.get_or_insert(Outcome::TimeLimit);
+            mm.world.sched.stop();
         }
     }
 }
@@ -597,6 +599,7 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
     futures.extend(list.into_iter().map(|(f, _)| f));
 
     w.sched.at(SECOND, Event::Periodic(REFRESH));
+    w.sched.heed(Arc::clone(&control.stop));
     let mut watch = Watch {
         stage: &stage,
         control,
@@ -606,6 +609,10 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
         sample_at: next_look(0, spec.sample_ns),
         check_at: next_look(0, spec.check_ns),
         second_at: SECOND,
+        limit_at: match spec.time_limit_ns {
+            0 => u64::MAX,
+            limit => limit,
+        },
         outcome: None,
         check_error: None,
     };
@@ -627,10 +634,14 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
         sampler,
         lumpiness,
         mut recount,
-        outcome,
+        mut outcome,
         mut check_error,
         ..
     } = watch;
+    control.polls.store(w.sched.polls(), Ordering::Relaxed);
+    if let Some(ending) = w.sched.ending() {
+        outcome.get_or_insert_with(|| ended_by(&mm, ending));
+    }
     drop(futures);
     let end = progress.finished.get().or(ended).unwrap_or(0);
     let lasted = end.saturating_sub(progress.started.get().unwrap_or(end));
@@ -649,6 +660,23 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
         Recorded::default()
     };
     (result, recorded)
+}
+
+/// How a run ended that nobody in it ended.
+fn ended_by<const T: bool>(mm: &SimMm<T>, ending: Ending) -> Outcome {
+    let Ending::Stuck { task, at } = ending else {
+        return Outcome::Interrupted;
+    };
+    let sched = &mm.world.sched;
+    let on = sched.waiting.waits_on(task);
+    let waits = on.map_or_else(|| "goes round".into(), |on| format!("waits for {on}"));
+    Outcome::Failed {
+        error: format!(
+            "no progress in {MOST_POLLS} polls at {} ns of simulated time: {} {waits} at {at}",
+            sched.now(),
+            sched.waiting.name(task),
+        ),
+    }
 }
 
 fn recorded<const T: bool>(

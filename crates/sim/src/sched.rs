@@ -12,12 +12,16 @@
 use crate::account::{Spent, TaskClass, TaskTime};
 use crate::rng::Rng;
 use crate::waiting::Waiting;
+use crate::watchdog::{Ending, Watchdog};
 use mm::world::{Waited, Waits};
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 
 /// A task's number.
@@ -203,6 +207,9 @@ pub struct Sched {
     on: Cell<Option<Waited>>,
     /// Who waits for whom.
     pub waiting: Waiting,
+    /// The time of the last event.
+    last_event: Cell<u64>,
+    watchdog: Watchdog,
 }
 
 impl Sched {
@@ -239,6 +246,8 @@ impl Sched {
             why: Cell::new(Waits::Sleep),
             on: Cell::new(None),
             waiting: Waiting::default(),
+            last_event: Cell::new(0),
+            watchdog: Watchdog::new(),
         }
     }
 
@@ -483,6 +492,37 @@ impl Sched {
         self.stop.get()
     }
 
+    /// Whoever sets this flag ends the run within [`LOOK_POLLS`](crate::watchdog::LOOK_POLLS) polls.
+    pub fn heed(&self, flag: Arc<AtomicBool>) {
+        self.watchdog.heed(flag);
+    }
+
+    /// Polls so far; see the [watchdog](crate::watchdog).
+    pub fn polls(&self) -> u64 {
+        self.watchdog.polls()
+    }
+
+    /// Why the run ended, if nobody in it ended it.
+    pub fn ending(&self) -> Option<Ending> {
+        self.watchdog.ending()
+    }
+
+    /// The watchdog's turn. Returns whether it ended the run.
+    #[cold]
+    fn look(&self, at: Option<&'static Location<'static>>) -> bool {
+        let clocks = self.cpus.iter().map(|c| c.clock.get());
+        let charged = self.time.get() - self.settled.get();
+        let sum = clocks.fold(
+            self.last_event.get().wrapping_add(charged),
+            u64::wrapping_add,
+        );
+        let ends = self.watchdog.look(sum, at.map(|at| (self.task(), at)));
+        if ends {
+            self.stop();
+        }
+        ends
+    }
+
     fn make_runnable(&self, id: TaskId) {
         self.settle();
         let now = self.now();
@@ -686,6 +726,9 @@ impl Sched {
         let mut end = 0;
         self.settle();
         while !self.stop.get() {
+            if self.watchdog.poll() && self.look(None) {
+                break;
+            }
             // The running CPU that is furthest behind, and the next one's clock.
             let (mut c, mut least, mut second) = (usize::MAX, NEVER, NEVER);
             for (i, cpu) in self.cpus.iter().enumerate() {
@@ -701,8 +744,8 @@ impl Sched {
             let next_event = self.events.borrow().peek().map_or(NEVER, |e| e.0.0);
             let next = next_event.min(least);
             if next != NEVER {
-                self.show(next, observer);
-                if self.stop.get() {
+                if let Some(time) = self.show(next, observer) {
+                    end = end.max(time);
                     break;
                 }
             }
@@ -713,6 +756,7 @@ impl Sched {
                 let Reverse((time, _, event)) =
                     self.events.borrow_mut().pop().expect("an event was peeked");
                 end = time;
+                self.last_event.set(time.max(self.last_event.get()));
                 self.here.set(0);
                 self.running.set(0);
                 self.interrupt.set(true);
@@ -773,17 +817,21 @@ impl Sched {
         Some(end)
     }
 
-    /// Lets the observer see everything up to `time`.
-    fn show(&self, time: u64, observer: &mut impl Observer) {
-        while observer.due() <= time && !self.stop.get() {
-            let (now, seq) = (self.now(), self.seq.get());
+    /// Lets the observer see everything up to `time`. If it ends the run: the time of that look.
+    fn show(&self, time: u64, observer: &mut impl Observer) -> Option<u64> {
+        while observer.due() <= time {
+            let (now, seq, due) = (self.now(), self.seq.get(), observer.due());
             observer.observe();
             assert_eq!(
                 (now, seq),
                 (self.now(), self.seq.get()),
                 "an observer took part"
             );
+            if self.stop.get() {
+                return Some(due);
+            }
         }
+        None
     }
 
     fn timer(&self, task: TaskId, generation: u32) {
@@ -808,8 +856,15 @@ impl Sched {
         (time.saturating_sub(phase)).div_ceil(tick) * tick + phase
     }
 
-    fn block(&self, on: Option<u32>, timer: Option<u64>, why: Waits) {
+    fn block(
+        &self,
+        on: Option<u32>,
+        timer: Option<u64>,
+        why: Waits,
+        at: &'static Location<'static>,
+    ) {
         let id = self.task();
+        self.watchdog.leaves(id, at);
         let what = self.on.take();
         if let Some(what) = what {
             self.waiting.begin(id, what, self.now());
@@ -836,6 +891,7 @@ impl Sched {
     }
 
     /// Waits for a wake of the queue after the ticket was taken, at most `timeout` nanoseconds.
+    #[track_caller]
     pub fn wait(&self, queue: u32, ticket: u64, timeout: Option<u64>) -> Wait<'_> {
         Wait {
             sched: self,
@@ -843,6 +899,7 @@ impl Sched {
             ticket,
             timeout,
             blocked: false,
+            at: Location::caller(),
         }
     }
 
@@ -875,29 +932,35 @@ impl Sched {
     }
 
     /// Sleeps until the tick at or after `ns` nanoseconds from now.
+    #[track_caller]
     pub fn sleep_ticks(&self, ns: u64) -> Sleep<'_> {
         Sleep {
             sched: self,
             until: self.tick_at(self.now() + ns),
             blocked: false,
+            at: Location::caller(),
         }
     }
 
     /// Sleeps `ns` nanoseconds (a high-resolution timer).
+    #[track_caller]
     pub fn sleep(&self, ns: u64) -> Sleep<'_> {
         Sleep {
             sched: self,
             until: self.now() + ns,
             blocked: false,
+            at: Location::caller(),
         }
     }
 
     /// Gives way if the task's time on its CPU is over for now.
     #[inline(always)]
+    #[track_caller]
     pub fn relax(&self) -> Relax<'_> {
         Relax {
             sched: self,
             yielded: false,
+            at: Location::caller(),
         }
     }
 }
@@ -906,6 +969,7 @@ impl Sched {
 pub struct Relax<'a> {
     sched: &'a Sched,
     yielded: bool,
+    at: &'static Location<'static>,
 }
 
 impl Future for Relax<'_> {
@@ -918,12 +982,16 @@ impl Future for Relax<'_> {
             if cfg!(debug_assertions) {
                 s.span.set(0);
             }
+            if s.watchdog.poll() && s.look(Some(self.at)) {
+                return Poll::Pending;
+            }
             return Poll::Ready(());
         }
         if self.yielded && !s.stop.get() {
             return Poll::Ready(());
         }
         self.yielded = true;
+        s.watchdog.leaves(s.task(), self.at);
         Poll::Pending
     }
 }
@@ -935,6 +1003,7 @@ pub struct Wait<'a> {
     ticket: u64,
     timeout: Option<u64>,
     blocked: bool,
+    at: &'static Location<'static>,
 }
 
 impl Future for Wait<'_> {
@@ -950,6 +1019,9 @@ impl Future for Wait<'_> {
         let why = s.why.take();
         if q.wakes.get() != self.ticket {
             s.on.set(None);
+            if s.watchdog.poll() && s.look(Some(self.at)) {
+                return Poll::Pending;
+            }
             return Poll::Ready(true);
         }
         q.waiters.borrow_mut().push_back(me);
@@ -958,6 +1030,7 @@ impl Future for Wait<'_> {
             Some(self.queue),
             self.timeout.map(|ns| s.tick_at(s.now() + ns)),
             why,
+            self.at,
         );
         self.blocked = true;
         Poll::Pending
@@ -969,6 +1042,7 @@ pub struct Sleep<'a> {
     sched: &'a Sched,
     until: u64,
     blocked: bool,
+    at: &'static Location<'static>,
 }
 
 impl Future for Sleep<'_> {
@@ -979,7 +1053,7 @@ impl Future for Sleep<'_> {
             return Poll::Ready(());
         }
         let why = self.sched.why.take();
-        self.sched.block(None, Some(self.until), why);
+        self.sched.block(None, Some(self.until), why, self.at);
         self.blocked = true;
         Poll::Pending
     }

@@ -384,6 +384,19 @@ impl Waiting {
         self.0.borrow_mut().task(task).name = name;
     }
 
+    /// A task's name and number.
+    pub fn name(&self, task: TaskId) -> String {
+        let table = self.0.borrow();
+        let known = table.tasks.get(task as usize);
+        format!("{} {task}", known.map_or("task", |t| t.name))
+    }
+
+    /// What a task waits on at the moment, in words.
+    pub fn waits_on(&self, task: TaskId) -> Option<String> {
+        let on = self.0.borrow().wait(task)?.on;
+        Some(name(on.kind, on.object))
+    }
+
     /// The workload starts at `now`: sums begin anew, waits that are under way go on.
     pub fn restart(&self, now: u64) {
         let table = &mut *self.0.borrow_mut();

@@ -156,7 +156,7 @@ pub struct SimWorld<const TRACE: bool> {
     pub reclaim: Reclaim,
     /// Set when the run ran out of memory.
     pub oom: RefCell<Option<String>>,
-    /// Pages whose data was lost to device errors.
+    /// Pages whose data was lost: device errors, and full devices.
     pub lost_pages: Cell<u64>,
     /// Queues whose waiter's raw request failed.
     raw_failed: RefCell<BTreeSet<u32>>,
@@ -210,14 +210,20 @@ pub struct CallCosts {
 impl CallCosts {
     fn new(p: &Params) -> Self {
         Self {
-            lookup: p.cost_lookup as u64,
-            create: p.cost_create as u64,
-            unlink: p.cost_unlink as u64,
-            close: p.cost_close as u64,
-            fork: p.cost_fork as u64,
-            gettimeofday: p.cost_gettimeofday as u64,
+            lookup: whole(p.cost_lookup),
+            create: whole(p.cost_create),
+            unlink: whole(p.cost_unlink),
+            close: whole(p.cost_close),
+            fork: whole(p.cost_fork),
+            gettimeofday: whole(p.cost_gettimeofday),
         }
     }
+}
+
+/// A cost in whole nanoseconds. What costs anything costs one at least: work that takes no time would
+/// let a loop go round without end.
+fn whole(ns: f64) -> u64 {
+    (ns as u64).max(u64::from(ns > 0.0))
 }
 
 fn cost_table(p: &Params) -> [u64; COSTS] {
@@ -245,7 +251,7 @@ fn cost_table(p: &Params) -> [u64; COSTS] {
         (Cost::DirtyLimit, p.cost_dirty_limit),
         (Cost::SlabObject, p.cost_slab_object),
     ] {
-        t[kind as usize] = ns as u64;
+        t[kind as usize] = whole(ns);
     }
     t
 }
@@ -339,6 +345,12 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.moved.set(self.moved.get() + bytes);
     }
 
+    /// The data of so many dirty pages is lost.
+    pub fn note_lost(&self, pages: u32) {
+        self.lost_pages
+            .set(self.lost_pages.get() + u64::from(pages));
+    }
+
     /// The largest bio of a volume, in blocks.
     pub fn max_bio(&self, volume: u32) -> u32 {
         let first = self.volumes[volume as usize].first;
@@ -348,7 +360,10 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     }
 
     /// Submits what may be read or written at once, waiting for requests while a queue is full.
-    /// What lies on several members of an array ends in as many parts.
+    /// What lies on several members of an array ends in as many parts, and so does what is longer than
+    /// a request may be (Linux cuts at the limits of the queue: `bio_add_page` up to 4.2,
+    /// `blk_queue_split` since). Each part has the tag; an inode's cluster is handed over in parts that
+    /// need no cut, because its end counts.
     pub async fn submit(
         &self,
         volume: u32,
@@ -362,7 +377,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         let mut done = 0;
         while done < blocks {
             let (dev, at, room) = self.volumes[volume as usize].place(block + u64::from(done));
-            let n = u64::from(blocks - done).min(room) as u32;
+            let most = self.max_bio(volume);
+            let n = u64::from((blocks - done).min(most)).min(room) as u32;
             let bio = Bio {
                 tag: tag.after(done).pack(),
                 dir,
@@ -491,8 +507,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             match Tag::unpack(d.tag) {
                 Tag::Pages { mapping, index } if d.dir == Dir::Write => {
                     mm.end_writeback(mapping, index, d.blocks, d.error.is_some());
-                    let lost = if d.error.is_some() { d.blocks } else { 0 };
-                    w.lost_pages.set(w.lost_pages.get() + u64::from(lost));
+                    if d.error.is_some() {
+                        w.note_lost(d.blocks);
+                    }
                 }
                 Tag::Pages { mapping, index } => {
                     for i in index..index + d.blocks {
@@ -558,10 +575,12 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     }
 
     #[inline(always)]
+    #[track_caller]
     fn relax(&self) -> impl Future<Output = ()> {
         self.sched.relax()
     }
 
+    #[track_caller]
     fn sleep(&self, ns: u64) -> impl Future<Output = ()> {
         self.sched.sleep_ticks(ns)
     }
@@ -570,6 +589,7 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         self.sched.ticket(q.0)
     }
 
+    #[track_caller]
     fn wait(&self, q: WaitQueue, ticket: u64, timeout: Option<u64>) -> impl Future<Output = bool> {
         self.sched.wait(q.0, ticket, timeout)
     }

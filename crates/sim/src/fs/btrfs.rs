@@ -6,12 +6,12 @@
 //! to a new block. Tree pages are written at the commit only. Reclaim is always refused.
 
 use super::writeback::{Walk, write_cache_pages};
-use super::{BATCH, Extent, Fs, SimMm, metadata_page};
+use super::{BATCH, Extent, Fs, Layout, SimMm, metadata_page};
 use crate::params::Params;
 use mm::mapping::MappingKind;
 use mm::trace::TrackPath;
 use mm::world::{World, WritebackControl};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 /// A tree block of 2011: 4 KiB, 101 bytes of header.
 const LEAF_BYTES: u32 = 4096 - 101;
@@ -27,9 +27,11 @@ const FANOUT: u32 = LEAF_BYTES / 33;
 const LEVELS: usize = 3;
 /// Dirty tree bytes below which the flusher leaves them to the commit.
 const TREE_THRESHOLD: u64 = 32 << 20;
-/// Where the chunk for metadata begins, and where its mirror (DUP) begins, in blocks.
-const META_START: u32 = 1 << 14;
+/// Where the chunk for metadata begins, where its mirror (DUP) begins, and where that ends, in blocks of
+/// a large disk.
+const META_START: u64 = 1 << 14;
 const META_MIRROR: u64 = 1 << 15;
+const META_END: u64 = 1 << 16;
 /// The superblock's place.
 const SUPER: u64 = 16;
 
@@ -51,20 +53,25 @@ pub(super) struct Btrfs {
     transaction: Cell<u64>,
     interval: u64,
     mapping: Cell<u32>,
-    next_block: Cell<u32>,
-    freed: RefCell<Vec<u32>>,
+    /// The chunk for metadata: first block and length.
+    chunk: (u32, u32),
+    /// Tree blocks that were made.
+    made: Cell<u32>,
     committing: Cell<bool>,
 }
 
 impl Btrfs {
-    pub fn new(p: &Params) -> Self {
+    pub fn new(p: &Params, front: Layout) -> Self {
         Self {
             trees: Default::default(),
             transaction: Cell::new(1),
             interval: p.btrfs_commit_interval as u64,
             mapping: Cell::new(0),
-            next_block: Cell::new(META_START),
-            freed: RefCell::new(Vec::new()),
+            chunk: (
+                front.place(META_START) as u32,
+                front.length(META_START, META_MIRROR - META_START) as u32,
+            ),
+            made: Cell::new(0),
             committing: Cell::new(false),
         }
     }
@@ -146,12 +153,13 @@ pub(super) async fn insert<const T: bool>(mm: &SimMm<T>, fs: &Fs, tree: usize, b
     t.used[0].set(t.used[0].get() + bytes);
 }
 
+/// The next block of the chunk; behind its end, the first one, whose node was copied elsewhere long
+/// since.
 fn new_tree_block(state: &Btrfs) -> u32 {
-    state.freed.borrow_mut().pop().unwrap_or_else(|| {
-        let b = state.next_block.get();
-        state.next_block.set(b + 1);
-        b
-    })
+    let (first, length) = state.chunk;
+    let n = state.made.get();
+    state.made.set((n + 1) % length);
+    first + n
 }
 
 /// Reads a node on the way down (marking it accessed), copies it if this transaction has not yet,
@@ -226,15 +234,20 @@ pub(super) async fn commit<const T: bool>(mm: &SimMm<T>, fs: &Fs) -> bool {
     let mut left = mm
         .tagged_count(mapping, mm::pagecache::Tag::Writeback, before)
         .max(1);
-    let mut at = META_MIRROR + state.transaction.get() % 64 * 128;
+    let (mirror, length) = (
+        fs.layout.place(META_MIRROR),
+        fs.layout.length(META_MIRROR, META_END - META_MIRROR),
+    );
+    let mut at = state.transaction.get() % 64 * 128 % length;
     let mut mirrored = true;
     while left > 0 {
-        let n = left.min(BATCH);
-        mirrored &= mm.world.write_raw(fs.volume, at, n, true).await;
-        at += u64::from(n);
+        let n = left.min(BATCH).min((length - at) as u32);
+        mirrored &= mm.world.write_raw(fs.volume, mirror + at, n, true).await;
+        at = (at + u64::from(n)) % length;
         left -= n;
     }
-    let superblock = mm.world.write_raw(fs.volume, SUPER, 1, true).await;
+    let superblock = fs.layout.place(SUPER);
+    let superblock = mm.world.write_raw(fs.volume, superblock, 1, true).await;
     state.committing.set(false);
     mm.world.relax().await;
     ok & mirrored & superblock

@@ -9,7 +9,7 @@
 //! nothing new is found there.
 
 use super::writeback::{Walk, write_cache_pages};
-use super::{Ahead, Fs, FsError, METADATA_BLOCKS, SimMm, metadata_page};
+use super::{Ahead, Fs, FsError, Layout, SimMm, metadata_page};
 use crate::params::Params;
 use crate::spec::FsKind;
 use mm::mapping::MappingKind;
@@ -19,7 +19,7 @@ use mm::world::{Cost, World, WritebackControl};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-/// The journal's place and length in blocks (128 MiB, mke2fs's choice).
+/// The journal's place and length in blocks (128 MiB, mke2fs's choice) on a large disk.
 const JOURNAL_START: u64 = 1024;
 const JOURNAL_LENGTH: u64 = 32_768;
 /// Blocks of one commit of a streaming write: descriptor, inode, bitmap, group descriptor,
@@ -33,16 +33,28 @@ const TABLE_START: u64 = JOURNAL_START + JOURNAL_LENGTH;
 const TABLE_BLOCKS: u64 = 512;
 const INODES_OF_BLOCK: u64 = 16;
 /// Groups whose tables fit the front of the disk.
-pub(super) const TABLE_GROUPS: u32 = ((METADATA_BLOCKS - TABLE_START) / TABLE_BLOCKS) as u32;
+const TABLE_GROUPS: u64 = 62;
+
+/// Blocks of a group's table; a table has its bitmap and at least one block of inodes.
+fn table_blocks(front: Layout) -> u64 {
+    let area = front.length(TABLE_START, TABLE_GROUPS * TABLE_BLOCKS);
+    (area / TABLE_GROUPS).max(2)
+}
+
+/// Groups whose tables fit the front of this disk.
+pub(super) fn table_groups(front: Layout) -> u32 {
+    let area = front.length(TABLE_START, TABLE_GROUPS * TABLE_BLOCKS);
+    (area / table_blocks(front)).clamp(1, TABLE_GROUPS) as u32
+}
 
 /// The block of a group's inode bitmap.
-pub(super) fn bitmap_block(group: u32) -> u64 {
-    TABLE_START + u64::from(group % TABLE_GROUPS) * TABLE_BLOCKS
+pub(super) fn bitmap_block(front: Layout, group: u32) -> u64 {
+    front.place(TABLE_START) + u64::from(group % table_groups(front)) * table_blocks(front)
 }
 
 /// The block of an inode.
-pub(super) fn table_block(group: u32, number: u64) -> u64 {
-    bitmap_block(group) + 1 + number / INODES_OF_BLOCK % (TABLE_BLOCKS - 1)
+pub(super) fn table_block(front: Layout, group: u32, number: u64) -> u64 {
+    bitmap_block(front, group) + 1 + number / INODES_OF_BLOCK % (table_blocks(front) - 1)
 }
 
 /// A journal (and, for XFS, its log's head).
@@ -204,12 +216,10 @@ pub(super) async fn commit<const T: bool>(mm: &SimMm<T>, fs: &Fs, force: bool) -
     for inode in inodes {
         submit_data(mm, fs, inode).await;
     }
-    let blocks = (u64::from(COMMIT_BLOCKS) + changed).min(JOURNAL_LENGTH);
-    let at = fs.journal.advance(blocks, JOURNAL_LENGTH);
-    let ok = mm
-        .world
-        .write_raw(fs.volume, JOURNAL_START + at, blocks as u32, true)
-        .await;
+    let length = fs.layout.length(JOURNAL_START, JOURNAL_LENGTH);
+    let blocks = (u64::from(COMMIT_BLOCKS) + changed).min(length);
+    let at = fs.layout.place(JOURNAL_START) + fs.journal.advance(blocks, length);
+    let ok = mm.world.write_raw(fs.volume, at, blocks as u32, true).await;
     fs.journal.busy.set(false);
     ok
 }

@@ -5,7 +5,7 @@
 //! updates the cluster bitmap there. Reclaim may write device pages, one at a time (reference 04
 //! §7). So every page of data takes two frames, and half of what the LRU holds is clean.
 
-use super::{Fs, FsError, METADATA_BLOCKS, SimMm, fill_page, page_or_new};
+use super::{Fs, FsError, SimMm, fill_page, page_or_new};
 use crate::params::Params;
 use crate::world::own_queue;
 use mm::alloc::Gfp;
@@ -21,12 +21,13 @@ const FUSE_MAX_RATIO: u32 = 1;
 /// The first block of the cluster bitmap; one page of it covers 32768 clusters.
 const BITMAP_START: u64 = 512;
 const CLUSTERS_PER_BITMAP_PAGE: u64 = 8 * 4096;
-/// Where the master file table and the directories' index blocks are; records are 1 KiB.
+/// Where the master file table and the directories' index blocks are on a large disk; records are
+/// 1 KiB.
 const MFT_START: u64 = 16_384;
 const RECORDS_OF_PAGE: u64 = 4;
 const INDEX_START: u64 = 8192;
 const INDEX_PAGES: u64 = 8192;
-const MFT_PAGES: u64 = METADATA_BLOCKS - MFT_START;
+const MFT_PAGES: u64 = 49_152;
 
 #[derive(Debug, Clone, Copy)]
 struct Request {
@@ -135,9 +136,11 @@ pub(super) async fn change_names<const T: bool>(
     dir: u64,
     number: u64,
 ) -> Result<(), FsError> {
+    let front = fs.layout;
     let what = Ask::Names {
-        record: MFT_START + number / RECORDS_OF_PAGE % MFT_PAGES,
-        index: INDEX_START + dir % INDEX_PAGES,
+        record: front.place(MFT_START)
+            + number / RECORDS_OF_PAGE % front.length(MFT_START, MFT_PAGES),
+        index: front.place(INDEX_START) + dir % front.length(INDEX_START, INDEX_PAGES),
     };
     ask(mm, fs, what).await
 }
@@ -205,7 +208,8 @@ async fn serve<const T: bool>(mm: &SimMm<T>, fs: &Fs, what: Ask) -> bool {
         };
         if fresh {
             // The allocator marks the clusters in the bitmap.
-            let page = BITMAP_START + (block - METADATA_BLOCKS) / CLUSTERS_PER_BITMAP_PAGE;
+            let cluster = block - fs.layout.blocks();
+            let page = fs.layout.place(BITMAP_START) + cluster / CLUSTERS_PER_BITMAP_PAGE;
             if !device_write(mm, fs, page, 1, 8, TrackPath::FsMetadata).await {
                 return false;
             }

@@ -130,9 +130,11 @@ pub async fn write_inode<const T: bool>(mm: &SimMm<T>, ino: u32, sync: bool) {
     let block = fs.with_place(ino, |p| p.inode);
     read_buffer(mm, fs, block, CLUSTER_BLOCKS).await;
     let (_, _, room) = mm.world.volumes[fs.volume as usize].place(block);
-    let first = u64::from(CLUSTER_BLOCKS).min(room) as u32;
+    let most = CLUSTER_BLOCKS.min(mm.world.max_bio(fs.volume));
+    let first = u64::from(most).min(room) as u32;
     if first < CLUSTER_BLOCKS {
-        // The part on an array's next member is a request that nobody waits for.
+        // The part on an array's next member, or beyond the longest request, is a request that nobody
+        // waits for.
         let queue = mm.world.queue_base + own_queue::JOURNAL;
         let (at, n) = (block + u64::from(first), CLUSTER_BLOCKS - first);
         mm.world

@@ -11,7 +11,7 @@
 //! - **fuse-ntfs**: the daemon writes a file record and an index block to the device's pages.
 
 use super::inode::CLUSTER_BLOCKS;
-use super::{Fs, FsError, Place, SimMm, btrfs, ext, fuse_ntfs, inode};
+use super::{Fs, FsError, Layout, Place, SimMm, btrfs, ext, fuse_ntfs, inode};
 use crate::spec::FsKind;
 use crate::world::{Tag, own_queue};
 use std::cell::{Cell, RefCell};
@@ -24,7 +24,7 @@ const ENTRIES_IN_INODE: u32 = 156 / 56;
 /// xfs inodes of a chunk, and its blocks.
 const CHUNK_INODES: u64 = 64;
 const CHUNK_BLOCKS: u32 = 4;
-/// Where the root directory's inodes and block are, made by mkfs.
+/// Where the root directory's inodes and block are on a large disk, made by mkfs.
 const ROOT_CHUNK: u64 = 64;
 const ROOT_BLOCK: u64 = 96;
 /// Bytes that a change of a directory block or group header puts into the log.
@@ -66,17 +66,17 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub fn new() -> Self {
+    pub fn new(front: Layout) -> Self {
         let root = Dir {
             ino: 0,
             group: 0,
             entries: 0,
-            block: ROOT_BLOCK,
+            block: front.place(ROOT_BLOCK),
             full: Vec::new(),
         };
         let inodes = Inodes {
             made: 3, // root, and two that mkfs makes
-            chunk: ROOT_CHUNK,
+            chunk: front.place(ROOT_CHUNK),
         };
         Self {
             dirs: RefCell::new(vec![root]),
@@ -129,8 +129,8 @@ pub(super) fn make_root<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
         group: 0,
         agino: 2,
         place: match fs.kind {
-            FsKind::Ext3 | FsKind::Ext4 => ext::table_block(0, 2),
-            _ => ROOT_CHUNK,
+            FsKind::Ext3 | FsKind::Ext4 => ext::table_block(fs.layout, 0, 2),
+            _ => fs.layout.place(ROOT_CHUNK),
         },
     };
     fs.inodes.buffered(root.place); // read at mount
@@ -168,7 +168,7 @@ impl Inode {
                 let cluster = number % CHUNK_INODES / u64::from(mm::xfs::CLUSTER_INODES);
                 chunk + cluster * u64::from(CLUSTER_BLOCKS)
             }
-            FsKind::Ext3 | FsKind::Ext4 => ext::table_block(group, number),
+            FsKind::Ext3 | FsKind::Ext4 => ext::table_block(fs.layout, group, number),
             FsKind::Btrfs | FsKind::FuseNtfs => number,
         };
         Ok(Self {
@@ -233,7 +233,7 @@ fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
 fn dir_group(fs: &Fs) -> u32 {
     match fs.kind {
         FsKind::Xfs => fs.space.next_group(),
-        _ => fs.names.dirs.borrow().len() as u32 % ext::TABLE_GROUPS,
+        _ => fs.names.dirs.borrow().len() as u32 % ext::table_groups(fs.layout),
     }
 }
 
@@ -368,7 +368,7 @@ async fn changed<const T: bool>(
             Ok(())
         }
         FsKind::Ext3 | FsKind::Ext4 => {
-            for block in [dir_block, ext::bitmap_block(group), place] {
+            for block in [dir_block, ext::bitmap_block(fs.layout, group), place] {
                 ext::change_block(mm, fs, block, false).await?;
             }
             Ok(())

@@ -100,12 +100,7 @@ pub(super) async fn write_run<const T: bool>(
     let volume = of(mm, mapping).volume;
     let most = run.min(mm.world.max_bio(volume));
     let Some((block, len)) = block_of_run(mm, mapping, first, most).await else {
-        // The device is full: the data stays dirty and the call moves on.
-        wbc.pages_skipped += u64::from(run);
-        return Written {
-            pages: 0,
-            advanced: run,
-        };
+        return lose_run(mm, mapping, first, run, wbc).await;
     };
     let n = mm.start_writeback(mapping, first, len, |_| ());
     if n == 0 {
@@ -120,6 +115,28 @@ pub(super) async fn write_run<const T: bool>(
         .await;
     Written {
         pages: n,
+        advanced: n,
+    }
+}
+
+/// The device is full, and pages that were written before have no blocks: their data is lost, as in
+/// Linux (`xfs_aops_discard_page`, `ext4_da_block_invalidatepages`). Dirty for ever they would hold up
+/// whoever dirties pages, for ever.
+async fn lose_run<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    first: u32,
+    run: u32,
+    wbc: &WritebackControl,
+) -> Written {
+    let n = mm.start_writeback(mapping, first, run, |_| ());
+    if n == 0 {
+        return first_refused(mm, mapping, first, wbc).await;
+    }
+    mm.end_writeback(mapping, first, n, true);
+    mm.world.note_lost(n);
+    Written {
+        pages: 0,
         advanced: n,
     }
 }
@@ -237,11 +254,13 @@ pub async fn writepage<const T: bool>(
         MappingKind::BlockDevice => Some((u64::from(index), 1)),
         _ => allocate(mm, mapping, index, 1),
     };
-    let Some((block, _)) = place else {
-        mm.redirty_page_for_writepage(pfn, wbc);
-        return Writepage::Redirtied;
-    };
     mm.set_page_writeback(pfn);
+    let Some((block, _)) = place else {
+        // As in `lose_run`.
+        mm.end_page_writeback(pfn, true);
+        mm.world.note_lost(1);
+        return Writepage::Started;
+    };
     let tag = Tag::Pages { mapping, index };
     mm.world.submit(fs.volume, tag, true, false, block, 1).await;
     wbc.nr_to_write -= 1;

@@ -7,7 +7,7 @@ use mm::world::WritebackControl;
 
 /// Blocks of one log write: inode and allocation group headers.
 const LOG_BLOCKS: u32 = 8;
-/// The log's place and length.
+/// The log's place and length on a large disk.
 const LOG_START: u64 = 1024;
 const LOG_LENGTH: u64 = 32_768;
 
@@ -62,11 +62,10 @@ const LOG_INODE: u64 = 400;
 pub(super) async fn write_log<const T: bool>(mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
     let bytes = fs.names.take_log_bytes() + u64::from(n) * LOG_INODE;
     let blocks = u64::from(LOG_BLOCKS) + bytes.div_ceil(4096);
-    let blocks = blocks.min(LOG_LENGTH);
-    let at = fs.journal.advance(blocks, LOG_LENGTH);
-    mm.world
-        .write_raw(fs.volume, LOG_START + at, blocks as u32, true)
-        .await
+    let length = fs.layout.length(LOG_START, LOG_LENGTH);
+    let blocks = blocks.min(length);
+    let at = fs.layout.place(LOG_START) + fs.journal.advance(blocks, length);
+    mm.world.write_raw(fs.volume, at, blocks as u32, true).await
 }
 
 /// After the page that kswapd asked for, the dirty pages that follow it.
