@@ -1,7 +1,10 @@
 //! What is said about wrong input: one error that names the file, the line, the key and what would
 //! be accepted.
 
-use miette::{LabeledSpan, NamedSource, SourceCode};
+use miette::{
+    LabeledSpan, MietteError, MietteSpanContents, NamedSource, SourceCode, SourceSpan, SpanContents,
+};
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,6 +28,85 @@ impl Source {
     pub fn text(&self) -> &str {
         self.0.inner()
     }
+}
+
+/// Bytes of a source around a mistake that are shown; a text of longer lines is cut.
+const MOST_SHOWN: usize = 4000;
+/// Bytes of a long line that are shown before and after the beginning of the mistake.
+const BEFORE: usize = 60;
+const AFTER: usize = 160;
+
+impl Source {
+    /// The lines around a mistake, as they are shown where they are short.
+    fn lines<'a>(
+        &'a self,
+        span: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        self.0.read_span(span, before, after)
+    }
+
+    /// Which part of its line stands for a mistake whose lines are too long to be shown; `None`: they
+    /// are not.
+    fn cut(&self, span: &Range<usize>) -> Option<Range<usize>> {
+        let whole: SourceSpan = (span.start, span.len()).into();
+        let lines = self.lines(&whole, 1, 1).ok()?;
+        if lines.data().len() <= MOST_SHOWN {
+            return None;
+        }
+        let text = self.text();
+        let start = text.floor_char_boundary(span.start.min(text.len()));
+        let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
+        let from = text.ceil_char_boundary(start.saturating_sub(BEFORE).max(line_start));
+        let to = text.floor_char_boundary((start + AFTER).min(line_end));
+        Some(from..to.max(start))
+    }
+}
+
+impl SourceCode for Source {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let Some(cut) = self.cut(&(span.offset()..span.offset() + span.len())) else {
+            return self.lines(span, before, after);
+        };
+        let place = Place {
+            source: self.clone(),
+            span: span.offset()..span.offset(),
+        };
+        let (line, column) = place.line_column();
+        // Without lines around it, what is asked for is where the mistake begins.
+        let from = if before + after == 0 {
+            span.offset().clamp(cut.start, cut.end)
+        } else {
+            cut.start
+        };
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.name().to_owned(),
+            &self.text().as_bytes()[from..cut.end],
+            (from, cut.end - from).into(),
+            line - 1,
+            column - 1,
+            1,
+        )))
+    }
+}
+
+/// A sentence that repeats what somebody wrote, without the middle of what is too long to read.
+fn readable(text: &str) -> Cow<'_, str> {
+    const HEAD: usize = 1500;
+    const TAIL: usize = 300;
+    if text.len() <= 2000 {
+        return text.into();
+    }
+    let head = &text[..text.floor_char_boundary(HEAD)];
+    let tail = &text[text.ceil_char_boundary(text.len() - TAIL)..];
+    format!("{head} … {tail}").into()
 }
 
 impl fmt::Debug for Source {
@@ -73,7 +155,7 @@ impl fmt::Display for Place {
 
 /// One thing that is wrong with what the user gave.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
+#[error("{}", readable(message))]
 pub struct Diagnostic {
     /// What is wrong, with the key or the file.
     pub message: String,
@@ -108,26 +190,32 @@ impl miette::Diagnostic for Diagnostic {
         if self.accepted.is_empty() {
             None
         } else {
-            Some(Box::new(&self.accepted))
+            Some(Box::new(readable(&self.accepted)))
         }
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        self.place.as_ref().map(|p| &*p.source.0 as &dyn SourceCode)
+        self.place.as_ref().map(|p| &p.source as &dyn SourceCode)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let place = self.place.as_ref()?;
+        let span = &place.span;
+        let end = place.source.cut(span).map_or(span.end, |cut| cut.end);
         Some(Box::new(std::iter::once(LabeledSpan::new(
             Some("here".into()),
-            place.span.start,
-            place.span.len(),
+            span.start,
+            end.min(span.end).saturating_sub(span.start),
         ))))
     }
 }
 
 /// The word of `known` that `word` was probably meant to be.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Nobody mistypes a word of that length, and comparing takes time and memory by its square.
+    if word.len() > 80 {
+        return None;
+    }
     known
         .into_iter()
         .map(|k| {
@@ -174,6 +262,44 @@ mod tests {
         assert_eq!(at(999), (2, 7));
     }
 
+    fn report(text: &str, span: Range<usize>, message: &str) -> String {
+        let place = Place {
+            source: Source::new("f.toml", text),
+            span,
+        };
+        format!(
+            "{:?}",
+            miette::Report::new(Diagnostic::at(&place, message, "accepted: x"))
+        )
+    }
+
+    /// A column beyond 65,535 was a panic: the width of a formatted field has 16 bits.
+    #[test]
+    fn a_mistake_far_to_the_right_is_shown_with_what_stands_around_it() {
+        for (before, after) in [
+            (70_000, 0),
+            (70_000, 10_000_000),
+            (0, 10_000_000),
+            (3, 70_000),
+        ] {
+            let line = format!("{}wrong{}", "a".repeat(before), "ä".repeat(after / 2));
+            let text = format!("x = 1\n{line}\ny = 2\n");
+            let start = 6 + before;
+            let all = report(&text, start..start + 5, "it is wrong");
+            assert!(all.contains(&format!("f.toml:2:{}", before + 1)), "{all}");
+            assert!(all.contains("wrong") && all.contains("here"), "{all}");
+            assert!(all.len() < 6000, "{} bytes", all.len());
+            // A label as long as the line.
+            let all = report(&text, start..start + 5 + after, "it is wrong");
+            assert!(all.contains("here") && all.len() < 6000, "{all}");
+        }
+        let many = format!("[\n{}]\n", "1,\n".repeat(100_000));
+        let all = report(&many, 0..many.len() - 1, "a long list");
+        assert!(all.contains("here") && all.len() < 6000, "{all}");
+        let all = report("x", 1..1, &"ö".repeat(5_000_000));
+        assert!(all.len() < 12_000, "{} bytes", all.len());
+    }
+
     #[test]
     fn guesses_are_near() {
         let known = ["cpus", "hz", "node", "dirty_limits"];
@@ -181,5 +307,6 @@ mod tests {
         assert_eq!(did_you_mean("dirty-limit", known), Some("dirty_limits"));
         assert_eq!(did_you_mean("elephant", known), None);
         assert_eq!(did_you_mean("", []), None);
+        assert_eq!(did_you_mean(&"cpus".repeat(1 << 20), known), None);
     }
 }

@@ -16,6 +16,7 @@ mod profile;
 mod range;
 mod read;
 mod schema;
+mod text;
 mod trace_run;
 mod workload;
 
@@ -36,6 +37,7 @@ use read::read;
 use sim::spec::FsKind;
 use sim::{Params, RunSpec};
 use std::path::Path;
+pub use text::read_text;
 
 /// What the command line says on top of the file.
 #[derive(Debug, Clone, Default)]
@@ -70,7 +72,7 @@ const KEYS: [&str; 13] = [
 /// The first thing wrong in the file, its machines or the overrides.
 pub fn load(path: &Path, overrides: &Overrides) -> Result<Experiment, Diagnostic> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    let text = read_text(path).map_err(|e| {
         Diagnostic::placeless(
             format!("{name} can't be read: {e}"),
             "accepted: an experiment file, such as experiments/usb-stick.toml",
@@ -126,6 +128,7 @@ pub fn parse(
     at.seconds(&["sample_s"], sample, 3600.0)?;
     let time_limit: f64 = optional(table, "time_limit_s")?.unwrap_or(86_400.0);
     at.seconds(&["time_limit_s"], time_limit, 1e7)?;
+    at.samples(sample, time_limit)?;
 
     let figures = figures(table.get("compare"))?;
 
@@ -456,6 +459,9 @@ fn named_policies(node: &Node, tables: Option<&Node>) -> Result<Vec<policy::Name
     for (_, node) in alternatives(node, "policy")? {
         let name: String = read(node, "policy")?;
         all.extend(policy::policies(&name, node, tables)?);
+        if all.len() > expand::MOST {
+            return Err(expand::too_many(&node.place, all.len()));
+        }
     }
     Ok(all)
 }

@@ -4,6 +4,7 @@
 pub mod compare;
 pub mod diagnostic;
 pub mod experiment;
+pub mod memory;
 pub mod model;
 pub mod output;
 pub mod page;

@@ -271,7 +271,7 @@ pub fn load(folder: Option<&Path>) -> Result<Vec<Row>, TableError> {
     }
     let mut rows = Vec::new();
     for f in files {
-        let text = std::fs::read_to_string(&f).map_err(|e| unreadable(&f, e))?;
+        let text = crate::experiment::read_text(&f).map_err(|e| unreadable(&f, e))?;
         rows.extend(parse(&f.display().to_string(), &text)?);
     }
     Ok(rows)

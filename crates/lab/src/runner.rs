@@ -14,6 +14,7 @@ mod tests;
 pub use check::CheckFailure;
 
 use crate::model::{Experiment, Outcomes};
+use mm::NoMemory;
 use progress::Progress;
 use sim::rng::{fnv1a, splitmix64};
 use sim::{Control, Outcome, RunResult, RunSpec};
@@ -22,6 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
 use std::time::Duration;
 
 /// How to run.
@@ -63,7 +65,8 @@ pub fn iteration_seed(experiment: &Experiment, iteration: u32) -> u64 {
 /// With `check`, the first iteration in the order of work whose two runs differ.
 ///
 /// # Panics
-/// Passes on a panic of `simulate`, except with `check`, which reports it as a failure.
+/// Passes on a panic of `simulate`, except with `check`, which reports it as a failure. Where the host
+/// has no memory, it unwinds with [`NoMemory`], with `check` too.
 pub fn run(
     experiment: &Experiment,
     options: &RunOptions,
@@ -86,11 +89,17 @@ pub fn run(
     };
     let mut progress = Progress::new(options.progress, jobs as u64);
     let mut worst: Option<(usize, Bad)> = None;
+    let mut no_worker = false;
     std::thread::scope(|scope| {
         let (tx, rx) = channel();
         for slot in 0..workers {
             let (pool, tx) = (&pool, tx.clone());
-            scope.spawn(move || pool.work(slot, &tx));
+            let work = move || pool.work(slot, &tx);
+            if Builder::new().spawn_scoped(scope, work).is_err() {
+                // The results are the same with the workers that there are.
+                no_worker = slot == 0;
+                break;
+            }
         }
         drop(tx);
         loop {
@@ -112,6 +121,9 @@ pub fn run(
         }
     });
     progress.clear();
+    if no_worker {
+        NoMemory::thread(2 << 20).raise();
+    }
     match worst {
         Some((_, Bad::Check(failure))) => return Err(*failure),
         Some((_, Bad::Panic(payload))) => resume_unwind(payload),
@@ -193,6 +205,7 @@ impl Pool<'_> {
         for _ in 0..2 {
             match self.once(slot, index, &spec) {
                 Ok(result) => pair.push(result?),
+                Err(payload) if payload.is::<NoMemory>() => return Some(Err(Bad::Panic(payload))),
                 Err(payload) => return fail(check::panic_text(payload.as_ref())),
             }
         }

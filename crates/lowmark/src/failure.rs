@@ -13,6 +13,8 @@ pub enum Failure {
     Check(CheckFailure),
     /// The system refused something.
     System(miette::Report),
+    /// The system has no memory left for something.
+    Memory(mm::NoMemory),
     /// The user stopped something that leaves nothing behind; the text says what.
     Stopped(String),
     /// The user interrupted the run.
@@ -39,6 +41,11 @@ impl Failure {
                 ExitCode::from(1)
             }
             Self::System(report) => {
+                eprintln!("{report:?}");
+                ExitCode::from(1)
+            }
+            Self::Memory(e) => {
+                let report = miette::miette!(help = crate::MORE_MEMORY, "{e}");
                 eprintln!("{report:?}");
                 ExitCode::from(1)
             }

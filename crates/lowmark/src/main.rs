@@ -1,32 +1,13 @@
-//! The command line of Lowmark.
+//! The command line of Lowmark as a program.
 #![forbid(unsafe_code)]
 
-mod cli;
-mod commands;
-mod failure;
-mod interrupt;
-mod text;
-
-use clap::Parser;
+use heap::Heap;
+use std::alloc::System;
 use std::process::ExitCode;
 
+#[global_allocator]
+static HEAP: Heap = Heap::new(System, lowmark::MORE_MEMORY);
+
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    let done = match &cli.command {
-        cli::Command::Run(args) => commands::run::run(args),
-        cli::Command::Reproduce(args) => commands::reproduce::run(args),
-        cli::Command::Tune(args) => commands::tune::run(args),
-        cli::Command::Explain(args) => commands::explain::run(args),
-        cli::Command::Params(args) => commands::params::run(args),
-        cli::Command::Mrc(args) => commands::mrc::run(args),
-        cli::Command::Policies(args) => commands::policies::run(args),
-        cli::Command::Bench(args) => commands::bench::run(args),
-        cli::Command::Trace(what) => commands::trace::run(what),
-        cli::Command::Machine(args) => commands::machine::run(args),
-        cli::Command::Schema => commands::schema::run(),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
+    lowmark::main()
 }

@@ -17,6 +17,7 @@
 //! branches on an empty list.
 
 use crate::world::{Word32, World};
+use heap::NoMemory;
 
 /// A page frame number.
 pub type Pfn = u32;
@@ -236,18 +237,21 @@ pub struct Frames<W: World> {
 impl<W: World> Frames<W> {
     /// A zeroed table. The operating system gives the memory as it is touched, so a large
     /// machine costs nothing until its pages are used.
-    pub fn new(frames: u32, sentinels: u32) -> Self {
+    ///
+    /// # Errors
+    /// The host has no memory for it.
+    pub fn new(frames: u32, sentinels: u32) -> Result<Self, NoMemory> {
         const { assert!(size_of::<[u32; 8]>() == BYTES_PER_FRAME) };
         assert!(
             size_of::<[W::U32; 8]>() == BYTES_PER_FRAME,
             "a frame takes 32 bytes"
         );
-        let words = bytemuck::zeroed_slice_box((frames + sentinels) as usize);
+        let words = heap::zeroed("the frame table", (frames + sentinels) as usize)?;
         let table = Self { words, frames };
         for s in frames..frames + sentinels {
             table.table().join(s, s);
         }
-        table
+        Ok(table)
     }
 
     /// Number of frames, sentinels not counted.

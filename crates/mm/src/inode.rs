@@ -15,6 +15,7 @@ use crate::vmstat::VmEvent;
 use crate::world::{Cost, ShortLock, WaitQueue, WaitedKind, Word32, Word64, World};
 use crate::xfs::{Ag, Log};
 use crate::{Mm, Pfn, queue};
+use heap::NoMemory;
 
 /// State bits of a row.
 pub(crate) mod state {
@@ -228,21 +229,22 @@ pub(crate) fn new_caches<W: World>(supers: u32, first_list: Pfn) -> Box<[Cache<W
 }
 
 impl<W: World> Inodes<W> {
-    pub fn new(config: &crate::Config, nodes: u32) -> Self {
+    pub fn new(config: &crate::Config, nodes: u32) -> Result<Self, NoMemory> {
         let files = if config.max_supers == 0 {
             0
         } else {
             config.max_mappings
         };
         let heads = config.max_supers * (nodes + 1);
-        let rows: Box<[Inode<W>]> = (0..files + heads).map(|_| Inode::new()).collect();
+        let rows: Box<[Inode<W>]> =
+            heap::filled("the inodes", (files + heads) as usize, |_| Inode::new())?;
         for head in files..files + heads {
             for links in &rows[head as usize].links {
                 links[0].set(head);
                 links[1].set(head);
             }
         }
-        Self {
+        Ok(Self {
             rows,
             files,
             supers: (0..config.max_supers)
@@ -256,11 +258,13 @@ impl<W: World> Inodes<W> {
                     log: Log::new(),
                 })
                 .collect(),
-            ags: (0..config.max_ags).map(|_| Ag::new(files)).collect(),
+            ags: heap::filled("the allocation groups", config.max_ags as usize, |_| {
+                Ag::new()
+            })?,
             used: bytemuck::Zeroable::zeroed(),
             ags_used: bytemuck::Zeroable::zeroed(),
             lock: W::Lock::default(),
-        }
+        })
     }
 
     #[inline(always)]

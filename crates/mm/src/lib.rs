@@ -52,6 +52,7 @@ mod eviction;
 mod fair;
 pub mod filemap;
 pub mod flusher;
+pub mod footprint;
 pub mod frame;
 pub mod inode;
 pub mod kswapd;
@@ -83,6 +84,7 @@ pub mod zone;
 
 pub use check::Recount;
 pub use frame::{NO_PFN, Pfn};
+pub use heap::NoMemory;
 pub use policy::Policy;
 pub use world::World;
 
@@ -284,21 +286,37 @@ pub mod queue {
 }
 
 impl<W: World> Mm<W> {
-    /// Builds a machine: all memory free.
+    /// As [`Mm::try_new`], for who knows that the host has the memory.
     ///
     /// # Panics
-    /// If the configuration has no zone, more than 2^31 frames, or no CPU; callers check input.
+    /// As [`Mm::try_new`]; where the host has no memory it unwinds with [`NoMemory`].
     pub fn new(world: W, config: Config, policy: Policy, track_pages: bool) -> Self {
+        Self::try_new(world, config, policy, track_pages).unwrap_or_else(|e| e.raise())
+    }
+
+    /// Builds a machine: all memory free.
+    ///
+    /// # Errors
+    /// The host has no memory for one of its tables.
+    ///
+    /// # Panics
+    /// If the configuration has no zone, more than [`mmap::MAX_FRAMES`] frames, or no CPU; callers
+    /// check input.
+    pub fn try_new(
+        world: W,
+        config: Config,
+        policy: Policy,
+        track_pages: bool,
+    ) -> Result<Self, NoMemory> {
         const { Zone::<W>::LAYOUT };
         assert!((1..=64).contains(&config.cpus) && !config.zones.is_empty());
         assert!(config.zones.len() < 256 && config.zones.iter().all(|z| z.size > 0));
         let block = 1u64 << (buddy::ORDERS - 1);
-        let total: u64 = config
-            .zones
-            .iter()
-            .map(|z| z.size.next_multiple_of(block))
-            .sum();
-        assert!(total < 1 << 31, "{total} frames");
+        let total = footprint::frames(&config);
+        assert!(
+            total <= u64::from(mmap::MAX_FRAMES),
+            "a page-table entry names every frame"
+        );
         let nodes = config.nodes();
         let lists = mobility::lists(policy.mobility);
         let free_lists = (lists * buddy::ORDERS) as u32;
@@ -331,29 +349,27 @@ impl<W: World> Mm<W> {
             };
             (zones[z].lru_home, zones[z].lru) = (home as u32, zones[home].lru);
         }
-        assert!(
-            total <= u64::from(mmap::MAX_FRAMES),
-            "a page-table entry names every frame"
-        );
         let frames = total as u32;
-        let pool = frames.min((frames / 4).max(4 << 20)) + 64;
+        let pool = footprint::tree_pool(frames);
         let reclaim_groups = match policy.reclaim_flush {
             policy::ReclaimFlush::None => 0,
             policy::ReclaimFlush::Zone => zones.len(),
             policy::ReclaimFlush::Node => nodes as usize,
         };
         let mm = Self {
-            frames: frame::Frames::new(frames, sentinels),
+            frames: frame::Frames::new(frames, sentinels)?,
             nodes: (0..nodes)
                 .map(|n| node::Node::new(&config.zones, nodes, n, order))
                 .collect(),
-            mappings: (0..config.max_mappings)
-                .map(|_| mapping::Mapping::new())
-                .collect(),
+            mappings: heap::filled("the files", config.max_mappings as usize, |_| {
+                mapping::Mapping::new()
+            })?,
             bdis: (0..config.max_bdis)
                 .map(|_| bdi::Bdi::new(config.cpus, reclaim_groups))
                 .collect(),
-            tasks: (0..config.max_tasks).map(|_| task::Task::new()).collect(),
+            tasks: heap::filled("the tasks", config.max_tasks as usize, |_| {
+                task::Task::new()
+            })?,
             stat: vmstat::VmStat::new(zones.len(), config.cpus),
             pcp: zones
                 .iter()
@@ -362,15 +378,15 @@ impl<W: World> Mm<W> {
                 })
                 .collect(),
             pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
-            nodes_pool: pagecache::Nodes::new(pool),
+            nodes_pool: pagecache::Nodes::new(pool)?,
             mappings_used: bytemuck::Zeroable::zeroed(),
             watched: bytemuck::Zeroable::zeroed(),
             bdis_used: bytemuck::Zeroable::zeroed(),
             bdi_stat_batch: bdi::stat_batch(config.cpus),
-            swap: swap::Swap::new(config.swap_slots),
+            swap: swap::Swap::new(config.swap_slots)?,
             regions: mmap::Regions::new(),
             caches: inode::new_caches(config.max_supers, slab_lists),
-            inodes: inode::Inodes::new(&config, nodes),
+            inodes: inode::Inodes::new(&config, nodes)?,
             nr_deferred: bytemuck::zeroed_slice_box(
                 Self::shrinker_slots(config.max_supers) * nodes as usize,
             ),
@@ -379,7 +395,7 @@ impl<W: World> Mm<W> {
             orders: eviction::Orders::new(policy.eviction, &zones),
             auto: auto::zones(&policy, zones.len()),
             lists,
-            pageblocks: mobility::pageblocks::<W>(policy.mobility, frames),
+            pageblocks: mobility::pageblocks::<W>(policy.mobility, frames)?,
             boost: boost::zones::<W>(&config, lists > 1),
             task_lists,
             zones,
@@ -393,7 +409,7 @@ impl<W: World> Mm<W> {
             mm.free_all_of_zone(z);
         }
         mm.update_completion_period();
-        mm
+        Ok(mm)
     }
 
     /// One timer tick in nanoseconds.

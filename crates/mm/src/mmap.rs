@@ -31,7 +31,7 @@ const SHIFT: u32 = 3;
 /// Regions that may exist at a time, ended ones of other lengths included.
 pub const MAX_REGIONS: usize = 8192;
 /// The most frames an entry can name: 2 TiB.
-pub(crate) const MAX_FRAMES: u32 = 1 << (32 - SHIFT);
+pub const MAX_FRAMES: u32 = 1 << (32 - SHIFT);
 
 /// What a region maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +143,8 @@ impl<W: World> Mm<W> {
         &self.regions.region(region).ptes[index as usize]
     }
 
-    /// mmap(2): a region of `pages` untouched pages; `None` when too many exist.
+    /// mmap(2): a region of `pages` untouched pages; `None` when too many exist. Where the host has
+    /// no memory for its page table this unwinds with [`heap::NoMemory`].
     pub fn new_region(&self, backing: Backing, pages: u32, advice: Advice) -> Option<u32> {
         let rs = &self.regions;
         rs.lock.with(|| {
@@ -156,7 +157,8 @@ impl<W: World> Mm<W> {
                 let room = (used as usize) < MAX_REGIONS;
                 room.then(|| {
                     let made = rs.slots[used as usize].set(Region {
-                        ptes: bytemuck::zeroed_slice_box(pages as usize),
+                        ptes: heap::zeroed("a mapping's page table", pages as usize)
+                            .unwrap_or_else(|e| e.raise()),
                         kind: bytemuck::Zeroable::zeroed(),
                         mapping: bytemuck::Zeroable::zeroed(),
                         first: bytemuck::Zeroable::zeroed(),

@@ -24,6 +24,7 @@ use crate::policy::Mobility;
 use crate::world::{Cost, Word32, World};
 use crate::zone::Mark;
 use crate::{Mm, Pfn};
+use heap::NoMemory;
 
 /// The order of a pageblock: a huge page of x86-64 (2 MiB).
 pub const PAGEBLOCK_ORDER: u32 = 9;
@@ -84,16 +85,19 @@ pub(crate) fn lists(mobility: Mobility) -> usize {
 }
 
 /// The pageblocks of so many frames: none where lists are not kept by mobility.
-pub(crate) fn pageblocks<W: World>(mobility: Mobility, frames: u32) -> Box<[W::U32]> {
+pub(crate) fn pageblocks<W: World>(
+    mobility: Mobility,
+    frames: u32,
+) -> Result<Box<[W::U32]>, NoMemory> {
     let n = match mobility {
         Mobility::None => 0,
         Mobility::Grouped => frames.div_ceil(PAGEBLOCK_PAGES) as usize,
     };
-    let blocks: Box<[W::U32]> = bytemuck::zeroed_slice_box(n);
+    let blocks: Box<[W::U32]> = heap::zeroed("the pageblocks", n)?;
     blocks
         .iter()
         .for_each(|b| b.set(MigrateType::Movable as u32));
-    blocks
+    Ok(blocks)
 }
 
 /// Whether a request takes the rest of a pageblock along with a block of this order: small blocks are

@@ -13,6 +13,7 @@ use crate::mapping::Mapping;
 use crate::vmstat::{ZoneEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
+use heap::NoMemory;
 
 const SLOTS: u32 = 64;
 const BITS: u32 = 6;
@@ -27,6 +28,8 @@ const OLDER: usize = 66;
 const YOUNGER: usize = 67;
 const OWNER: usize = 68;
 const NODE_WORDS: usize = 69;
+/// A node with its tags, in bytes.
+pub(crate) const BYTES_PER_NODE: usize = 4 * NODE_WORDS + 16;
 /// Slot bit: what lies there is no page but the shadow of one (`workingset`).
 pub(crate) const SHADOW: u32 = 1 << 31;
 /// One shadow in a node's shape.
@@ -80,10 +83,11 @@ pub(crate) struct Nodes<W: World> {
 }
 
 impl<W: World> Nodes<W> {
-    pub fn new(capacity: u32) -> Self {
+    pub fn new(capacity: u32) -> Result<Self, NoMemory> {
+        let what = "the files' trees";
         let nodes = Self {
-            words: bytemuck::zeroed_slice_box(capacity as usize),
-            tags: bytemuck::zeroed_slice_box(capacity as usize),
+            words: heap::zeroed(what, capacity as usize)?,
+            tags: heap::zeroed(what, capacity as usize)?,
             free: bytemuck::Zeroable::zeroed(),
             fresh: bytemuck::Zeroable::zeroed(),
             in_use: bytemuck::Zeroable::zeroed(),
@@ -95,7 +99,7 @@ impl<W: World> Nodes<W> {
         nodes.shadow_oldest.set(NO_NODE);
         nodes.shadow_youngest.set(NO_NODE);
         nodes.free.set(NO_NODE);
-        nodes
+        Ok(nodes)
     }
 
     pub fn in_use(&self) -> u32 {

@@ -8,6 +8,7 @@ use crate::lru::Lru;
 use crate::vmstat::{VmEvent, ZoneStat};
 use crate::world::{ShortLock, Word32, World, Writepage};
 use crate::{Mm, Pfn};
+use heap::NoMemory;
 
 /// Free slots handed out in a row.
 const CLUSTER: u32 = 256;
@@ -27,17 +28,18 @@ pub(crate) struct Swap<W: World> {
 }
 
 impl<W: World> Swap<W> {
-    pub fn new(slots: u32) -> Self {
+    pub fn new(slots: u32) -> Result<Self, NoMemory> {
+        let what = "the swap area's slots";
         let s = Self {
-            count: bytemuck::zeroed_slice_box(slots as usize),
-            cached: bytemuck::zeroed_slice_box(slots as usize),
+            count: heap::zeroed(what, slots as usize)?,
+            cached: heap::zeroed(what, slots as usize)?,
             free: bytemuck::Zeroable::zeroed(),
             cluster_next: bytemuck::Zeroable::zeroed(),
             cluster_left: bytemuck::Zeroable::zeroed(),
             lock: W::Lock::default(),
         };
         s.free.set(slots);
-        s
+        Ok(s)
     }
 
     fn slot_free(&self, slot: u32) -> bool {

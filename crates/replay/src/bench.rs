@@ -1,6 +1,7 @@
 //! The simulator's speed on a trace that is the same everywhere: 10 million Zipf requests for a
 //! million pages, in a file of libCacheSim's oracleGeneral format (240 MB).
 
+use crate::budget::Budget;
 use crate::cache::Counts;
 use crate::curve::{self, Curves, Plan};
 use crate::requests::Unit;
@@ -70,6 +71,7 @@ pub fn replay(path: &Path, rounds: usize) -> Result<Vec<Replay>, TraceError> {
             policies: vec![entry.name],
             writes: None,
             threads: 1,
+            budget: Budget::default(),
         };
         let (mut times, mut counts) = (Vec::new(), Counts::default());
         for _ in 0..rounds.max(1) {
@@ -103,6 +105,7 @@ pub fn fifty_sizes(path: &Path, policy: &'static str, threads: usize) -> Result<
         policies: vec![policy],
         writes: None,
         threads,
+        budget: Budget::default(),
     };
     Ok(timed(path, &plan)?.0)
 }

@@ -1,5 +1,6 @@
 //! Policies by sizes, on all cores.
 
+use crate::budget::Budget;
 use crate::cache::Counts;
 use crate::dense::Dense;
 use crate::requests::Unit;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::Builder;
 use trace::{Options, Reader, TraceError};
 
 /// What is wanted.
@@ -27,8 +29,10 @@ pub struct Plan {
     pub policies: Vec<&'static str>,
     /// Dirty pages, if writes are to be modelled.
     pub writes: Option<WriteModel>,
-    /// Threads, at least 1. The figures are the same for any number.
+    /// Threads, at least 1; fewer where memory is short. The figures are the same for any number.
     pub threads: usize,
+    /// What the trace, if it is kept, and the caches may take of memory.
+    pub budget: Budget,
 }
 
 /// One policy at one size.
@@ -128,11 +132,32 @@ impl Visitor for Stream<'_> {
     }
 }
 
+/// What a cache of numbered objects takes a slot: the policy's lists and ghosts, the objects, dirty
+/// pages.
+const BYTES_PER_SLOT: u64 = 120;
+/// The same with a hash index.
+const BYTES_PER_STREAMED_SLOT: u64 = BYTES_PER_SLOT + 40;
+/// What a table of objects, or LRU's distances, take an object.
+const BYTES_PER_STACKED_OBJECT: u64 = 26;
+
+fn too_large(trace: &str, size: u32, need: u64, budget: Budget) -> TraceError {
+    TraceError {
+        file: trace.to_owned(),
+        record: None,
+        text: false,
+        message: format!(
+            "a cache of {size} pages takes up to {} MiB: {budget}",
+            need >> 20
+        ),
+        accepted: "smaller `--sizes`, or more memory".to_owned(),
+    }
+}
+
 /// Runs a plan. A single policy at a single size streams; everything else keeps
 /// the trace in memory.
 ///
 /// # Errors
-/// A trace that can't be read.
+/// A trace that can't be read, or for which there is no memory.
 ///
 /// # Panics
 /// If a policy of the plan is not in the registry.
@@ -141,6 +166,10 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     let format = reader.format().name();
     let known = "the plan's policies are in the registry";
     if let ([size], [policy], false) = (&plan.sizes[..], &plan.policies[..], plan.options.lenient) {
+        let need = u64::from(*size) * BYTES_PER_STREAMED_SLOT;
+        if !plan.budget.has(need) {
+            return Err(too_large(reader.name(), *size, need, plan.budget));
+        }
         let job = Stream(reader, plan.unit, *size, plan.writes.as_ref());
         let point = registry::visit(policy, job).expect(known)?;
         return Ok(Curves {
@@ -156,7 +185,16 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
             }],
         });
     }
-    let (trace, skipped) = Dense::read(reader, plan.unit, plan.writes.is_some())?;
+    let name = reader.name().to_owned();
+    let (trace, skipped) = Dense::read(reader, plan.unit, plan.writes.is_some(), plan.budget)?;
+    let largest = plan.sizes.iter().copied().max().unwrap_or(1);
+    let need = u64::from(largest.min(trace.objects())) * BYTES_PER_SLOT
+        + u64::from(trace.objects()) * BYTES_PER_STACKED_OBJECT;
+    let budget = plan.budget.without(trace.bytes());
+    let threads = budget.times(need, plan.threads);
+    if threads == 0 {
+        return Err(too_large(&name, largest, need, budget));
+    }
     let mut jobs = Vec::new();
     for (p, name) in plan.policies.iter().enumerate() {
         if *name == "lru" && plan.writes.is_none() {
@@ -197,8 +235,11 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..plan.threads {
-            scope.spawn(work);
+        for _ in 1..threads {
+            // The figures are the same with the threads that there are.
+            if Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
         }
         work();
     });

@@ -1,5 +1,6 @@
 //! A trace in memory, its objects numbered from 0 in the order of their first request.
 
+use crate::budget::Budget;
 use crate::cache::{BLOCK, Cache, Counts, Table};
 use crate::requests::{Unit, cut};
 use crate::writes::{WriteCache, WriteCounts, WriteModel};
@@ -31,6 +32,44 @@ pub struct Dense {
     objects: u32,
     requests: u64,
     writes: u64,
+}
+
+/// What numbering takes of memory for each object: an index that is about to grow, and lists.
+const BYTES_PER_OBJECT: u64 = 80;
+
+/// Why a trace can't be kept.
+enum Limit {
+    /// It has too many objects.
+    Objects,
+    /// There is no room for so many requests.
+    Memory(Budget, u64),
+}
+
+impl Limit {
+    fn of(self, trace: &str) -> TraceError {
+        let (message, accepted) = match self {
+            Self::Objects => (
+                "the trace has more than 2^30 objects".to_owned(),
+                "a trace with at most 2^30 objects (4 TiB in pages)".to_owned(),
+            ),
+            Self::Memory(budget, requests) => (
+                format!(
+                    "{requests} requests or more, and the objects that they are for, are too many to \
+                     keep: {budget}"
+                ),
+                "one policy and one size, for which the trace is not kept; a shorter trace; or more \
+                 memory"
+                    .to_owned(),
+            ),
+        };
+        TraceError {
+            file: trace.to_owned(),
+            record: None,
+            text: false,
+            message,
+            accepted,
+        }
+    }
 }
 
 /// Numbers objects while a trace is read.
@@ -81,8 +120,13 @@ impl Dense {
     /// records were skipped.
     ///
     /// # Errors
-    /// A record that can't be read, or more than 2³⁰ objects.
-    pub fn read(mut reader: Reader, unit: Unit, times: bool) -> Result<(Self, u64), TraceError> {
+    /// A record that can't be read, more than 2³⁰ objects, or more than the budget has room for.
+    pub fn read(
+        mut reader: Reader,
+        unit: Unit,
+        times: bool,
+        budget: Budget,
+    ) -> Result<(Self, u64), TraceError> {
         let mut dense = Self::default();
         let mut numbering = Numbering {
             index: Index::new(0),
@@ -93,23 +137,25 @@ impl Dense {
         let mut batch = Vec::new();
         while reader.next_batch(&mut batch)? {
             for block in batch.chunks(64) {
-                if !dense.add(block, unit, times, &mut numbering) {
-                    return Err(TraceError {
-                        file: reader.name().to_owned(),
-                        record: None,
-                        text: false,
-                        message: "the trace has more than 2^30 objects".to_owned(),
-                        accepted: "a trace with at most 2^30 objects (4 TiB in pages)".to_owned(),
-                    });
-                }
+                let limit = dense.add(block, unit, times, &mut numbering, budget);
+                limit.map_err(|limit| limit.of(reader.name()))?;
             }
         }
         dense.objects = numbering.index.slots();
+        dense.events.shrink_to_fit();
+        dense.times.shrink_to_fit();
         Ok((dense, reader.skipped()))
     }
 
-    /// Adds a few records; false if there are too many objects.
-    fn add(&mut self, block: &[Record], unit: Unit, times: bool, n: &mut Numbering) -> bool {
+    /// Adds a few records, as far as there is room for their requests and objects.
+    fn add(
+        &mut self,
+        block: &[Record],
+        unit: Unit,
+        times: bool,
+        n: &mut Numbering,
+        budget: Budget,
+    ) -> Result<(), Limit> {
         // Looked up before the first is numbered, so that cache misses overlap.
         let mut found = [Slot::MAX; 64];
         for (found, record) in found.iter_mut().zip(block) {
@@ -122,10 +168,17 @@ impl Dense {
             if record.op.is_data() {
                 let kind = if record.op == Op::Write { WRITE } else { READ };
                 let (first, count) = unit.objects(record);
+                // As if every one were for an object of its own; vectors double as they grow.
+                let requests = self.events.len() as u64 + count;
+                let objects = u64::from(n.index.slots()) + count;
+                let a_request = 2 * (4 + if times { 8 } else { 0 });
+                if !budget.has(requests * a_request + objects * BYTES_PER_OBJECT) {
+                    return Err(Limit::Memory(budget, requests));
+                }
                 for i in 0..count {
                     let found = if i == 0 { found } else { Slot::MAX };
                     let Some(number) = n.number(first + i, record.file, found) else {
-                        return false;
+                        return Err(Limit::Objects);
                     };
                     self.events.push(number << 2 | kind);
                 }
@@ -147,7 +200,12 @@ impl Dense {
                     .extend(std::iter::repeat_n(record.time_ns, added));
             }
         }
-        true
+        Ok(())
+    }
+
+    /// Bytes that the trace takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.events.capacity() * 4 + self.times.capacity() * 8) as u64
     }
 
     /// A trace of these events, at the times 0, `step_ns`, 2 · `step_ns`, …; objects are below

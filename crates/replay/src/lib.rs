@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+mod budget;
 mod cache;
 pub mod curve;
 mod dense;
@@ -21,8 +22,10 @@ mod requests;
 mod sizes;
 pub mod stack;
 mod stream;
+mod touched;
 mod writes;
 
+pub use budget::Budget;
 pub use cache::{Cache, Counts, Map, Table};
 pub use dense::{Dense, Event};
 pub use requests::{PAGE, Unit};

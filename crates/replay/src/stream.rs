@@ -2,6 +2,7 @@
 
 use crate::cache::{Cache, Counts};
 use crate::requests::{Unit, cut};
+use crate::touched::Touched;
 use crate::writes::{WriteCache, WriteCounts, WriteModel};
 use evict::{Index, Policy};
 use std::collections::HashMap;
@@ -18,6 +19,9 @@ trait Sink {
     fn remove(&mut self, object: u64);
 }
 
+/// Requests that are collected at most.
+const AHEAD: usize = 1 << 14;
+
 /// A cache without writes; requests are collected, so that the cache can look ahead.
 struct Clean<P> {
     cache: Cache<P, Index>,
@@ -29,8 +33,14 @@ impl<P: Policy> Sink for Clean<P> {
     fn request(&mut self, _: &Record, objects: Range<u64>) {
         if objects.end - objects.start == 1 {
             self.objects.push(objects.start);
-        } else {
-            self.objects.extend(objects);
+            return;
+        }
+        // A record may ask for a million pages; no more than a few batches of them are kept.
+        for object in objects {
+            self.objects.push(object);
+            if self.objects.len() >= AHEAD {
+                self.settle();
+            }
         }
     }
 
@@ -90,7 +100,7 @@ pub fn stream_with_writes<P: Policy>(
 fn send(mut reader: Reader, unit: Unit, sink: &mut impl Sink) -> Result<(), TraceError> {
     // Files that can lose pages need a list of what the trace has touched of them.
     let cuts = reader.format().can_cut();
-    let mut touched: HashMap<u32, Vec<u64>> = HashMap::new();
+    let mut touched: HashMap<u32, Touched> = HashMap::new();
     let mut batch: Vec<Record> = Vec::new();
     while reader.next_batch(&mut batch)? {
         for record in &batch {
@@ -98,18 +108,17 @@ fn send(mut reader: Reader, unit: Unit, sink: &mut impl Sink) -> Result<(), Trac
                 let (first, n) = unit.objects(record);
                 sink.request(record, first..first + n);
                 if cuts {
-                    touched
-                        .entry(record.file)
-                        .or_default()
-                        .extend(first..first + n);
+                    let all = touched.entry(record.file).or_default();
+                    all.add(first..first + n);
                 }
             } else if let Some(len) = cut(record) {
                 sink.settle();
                 let gone = unit.behind(len);
                 if let Some(all) = touched.get_mut(&record.file) {
-                    for object in all.extract_if(.., |o| unit.place(*o) >= gone) {
-                        sink.remove(object);
-                    }
+                    all.cut(
+                        |object| unit.place(object) >= gone,
+                        |object| sink.remove(object),
+                    );
                 }
             }
         }

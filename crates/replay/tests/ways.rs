@@ -3,7 +3,7 @@
 use evict::registry;
 use proptest::prelude::*;
 use replay::curve::{self, Plan};
-use replay::{Unit, WriteModel};
+use replay::{Budget, Unit, WriteModel};
 use std::io::Write as _;
 use std::path::Path;
 use trace::Options;
@@ -17,6 +17,7 @@ fn plan(sizes: &[u32], threads: usize) -> Plan {
         policies: registry::ALL.iter().map(|e| e.name).collect(),
         writes: None,
         threads,
+        budget: Budget::default(),
     }
 }
 
@@ -140,6 +141,44 @@ fn a_broken_trace_says_where() {
     let error = curve::run(file.path(), &plan(&[10], 1)).expect_err("a broken line");
     assert_eq!(error.record, Some(3));
     assert!(curve::run(Path::new("no/such/file"), &plan(&[10], 1)).is_err());
+}
+
+/// 1,000 requests of almost 4 GiB each took 32 GiB of memory to stream and 4 GiB to keep.
+#[test]
+fn requests_of_gigabytes_need_no_memory_of_their_size() {
+    let line = |i: u32| format!("{i},{},{}\n", i * 8, u32::MAX);
+    let text: String = (1000..2000).map(line).collect();
+    let mut file = tempfile::NamedTempFile::with_suffix(".csv").expect("a folder");
+    file.write_all(text.as_bytes()).expect("space");
+    let budget = Budget(Some(64 << 20));
+    let plan = Plan {
+        budget,
+        ..plan(&[10, 20], 2)
+    };
+    let e = curve::run(file.path(), &plan).expect_err("too many requests to keep");
+    assert!(e.message.contains("1048576 requests or more"), "{e}");
+    assert!(e.message.contains("64 MiB of memory are left"), "{e}");
+    assert!(
+        e.accepted.contains("one policy and one size"),
+        "{}",
+        e.accepted
+    );
+    // Three of them through a cache: a hundredth of the time and all of the way.
+    let three: usize = (1000..1003).map(|i| line(i).len()).sum();
+    file.as_file().set_len(three as u64).expect("a file");
+    let single = Plan {
+        sizes: vec![10],
+        policies: vec!["fifo"],
+        ..plan
+    };
+    let run = curve::run(file.path(), &single).expect("it streams");
+    assert_eq!(run.requests, 3 << 20);
+    let large = Plan {
+        sizes: vec![1 << 30],
+        ..single
+    };
+    let e = curve::run(file.path(), &large).expect_err("no room for the cache");
+    assert!(e.message.contains("a cache of 1073741824 pages"), "{e}");
 }
 
 proptest! {

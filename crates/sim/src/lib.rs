@@ -5,6 +5,7 @@ pub mod account;
 pub mod bench;
 pub mod block;
 pub mod disk;
+pub mod footprint;
 pub mod fs;
 pub mod host;
 pub mod latency;

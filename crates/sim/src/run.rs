@@ -1,6 +1,7 @@
 //! One run: build a world, boot it, run the workload, gather what it left.
 
 use crate::Control;
+use crate::Params;
 use crate::account::{TaskClass, TaskTime};
 use crate::block::{Queue, Volume};
 use crate::fs::{self, DEVICE, Fs, SimMm};
@@ -11,7 +12,7 @@ use crate::result::{AllocLatency, Metric, Outcome, RunResult, Series, TrackerRep
 use crate::rng::Rng;
 use crate::sample::{FREED, Lumpiness, Sampler};
 use crate::sched::{Event, Observer, Sched, SchedParams};
-use crate::spec::{FsKind, Machine, RunSpec};
+use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::watchdog::{Ending, MOST_POLLS};
 use crate::world::{SimWorld, own_queue};
 use hdrhistogram::Histogram;
@@ -24,7 +25,7 @@ use mm::trace::{self, TrackPath};
 use mm::vmstat::ZoneStat;
 use mm::world::{TaskId, World};
 use mm::zone::ZoneInfo;
-use mm::{Config, Mm, Recount, SECOND, watermark};
+use mm::{Config, Mm, NoMemory, Recount, SECOND, watermark};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -96,7 +97,7 @@ pub fn watermarks(machine: &Machine) -> Vec<[u64; 3]> {
 
 /// The read-ahead window of a disk in pages. An array raises it to two stripes, so that a reader
 /// keeps every member busy (Linux 3.0 drivers/md/raid0.c, `raid0_run`).
-fn read_ahead(disk: &crate::spec::DiskSpec, run: &crate::Params) -> u32 {
+fn read_ahead(disk: &DiskSpec, run: &Params) -> u32 {
     let p = disk.params(run);
     let stripe = if disk.kind == crate::spec::DiskKind::Raid0 {
         f64::from(disk.members.unwrap_or(crate::disk::DEFAULT_MEMBERS)) * p.raid_chunk / 4096.0
@@ -106,28 +107,51 @@ fn read_ahead(disk: &crate::spec::DiskSpec, run: &crate::Params) -> u32 {
     p.read_ahead.max(2.0 * stripe) as u32
 }
 
-/// Builds the world of a run: an engine with all memory free, no task yet.
-pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
-    let m = &spec.machine;
-    let p = &m.params(&spec.params).scaled();
-    let mut config = engine_config(m);
+/// What a run's engine is built for: [`engine_config`] with room for what its workload makes.
+pub(crate) fn config_of(spec: &RunSpec, p: &Params) -> Config {
+    let mut config = engine_config(&spec.machine);
     let workload = &spec.workload;
     let given = workload.files.len() + workload.directories.len();
     config.max_mappings += workload.files_made() as u32 + given as u32;
     config.max_tasks += workload.processes_at_a_time() as u32;
-    let mut capacity = m.disk.capacity.pages();
-    if let Some(swap) = m.swap.as_ref().filter(|s| s.disk.is_none()) {
-        capacity = capacity.saturating_sub(swap.size.pages());
-    }
-    let mut filesystems = vec![(spec.filesystem, &m.disk, capacity)];
-    if let Some(s) = &m.second {
-        filesystems.push((s.filesystem, &s.disk, s.disk.capacity.pages()));
-    }
-    for &(kind, disk, capacity) in &filesystems {
+    for (kind, disk, capacity) in filesystems(spec) {
         if kind == FsKind::Xfs {
             config.max_ags += fs::group_count(capacity, disk, p) as u32;
         }
     }
+    config
+}
+
+/// A run's filesystems: which one, on which disk, how many pages it has of it.
+fn filesystems(spec: &RunSpec) -> Vec<(FsKind, &DiskSpec, u64)> {
+    let m = &spec.machine;
+    let mut capacity = m.disk.capacity.pages();
+    if let Some(swap) = m.swap.as_ref().filter(|s| s.disk.is_none()) {
+        capacity = capacity.saturating_sub(swap.size.pages());
+    }
+    let mut all = vec![(spec.filesystem, &m.disk, capacity)];
+    if let Some(s) = &m.second {
+        all.push((s.filesystem, &s.disk, s.disk.capacity.pages()));
+    }
+    all
+}
+
+/// Builds the world of a run: an engine with all memory free, no task yet. Where the host has no
+/// memory for it, it unwinds with [`NoMemory`].
+pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
+    try_build(spec).unwrap_or_else(|e| e.raise())
+}
+
+/// As [`build`].
+///
+/// # Errors
+/// The host has no memory for one of the engine's tables.
+pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
+    let m = &spec.machine;
+    let p = &m.params(&spec.params).scaled();
+    let config = config_of(spec, p);
+    let filesystems = filesystems(spec);
+    let capacity = filesystems[0].2;
     let queue_base = config.wait_queues();
     let mut timers = Rng::new(spec.seed, "timer phase");
     let tick = SECOND / u64::from(m.hz);
@@ -152,7 +176,7 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     );
     let mut wear = Rng::new(spec.seed, "disk");
     let (mut devices, mut volumes) = (Vec::new(), Vec::new());
-    let mut attach = |d: &crate::spec::DiskSpec, label: &str| {
+    let mut attach = |d: &DiskSpec, label: &str| {
         let own = d.params(p);
         let (volume, disks) = Volume::new(d, &own, devices.len() as u32);
         for (i, disk) in disks.iter().enumerate() {
@@ -206,7 +230,7 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
     if spec.monitors {
         world.record_event = p.cost_trace_event as u64;
     }
-    Mm::new(world, config, spec.policy.clone(), spec.track_pages)
+    Mm::try_new(world, config, spec.policy.clone(), spec.track_pages)
 }
 
 /// What the workload's shell leaves for the gatherer.
@@ -475,7 +499,8 @@ impl<const T: bool> Observer for Watch<'_, T> {
     }
 }
 
-/// Runs one cell at one iteration; deterministic in `spec`.
+/// Runs one cell at one iteration; deterministic in `spec`. Where the host has no memory for it, it
+/// unwinds with [`NoMemory`] and no message.
 pub fn run(spec: &RunSpec, control: &Control) -> RunResult {
     run_in::<false>(spec, control, false).0
 }

@@ -7,6 +7,10 @@ use std::path::Path;
 /// Bytes that are read at once, and the longest line of a text format.
 pub const BLOCK: usize = 1 << 20;
 
+/// The largest window of compressed data, as a power of two: 128 MiB, which `zstd` itself takes without
+/// `--long`.
+const WINDOW_LOG: u32 = 27;
+
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// A stream of bytes with one block in memory.
@@ -33,7 +37,9 @@ impl Input {
         let whole: Box<dyn Read + Send> = Box::new(io::Cursor::new(magic).chain(inner));
         Ok(Self {
             inner: if compressed {
-                Box::new(zstd::stream::read::Decoder::new(whole)?)
+                let mut decoder = zstd::stream::read::Decoder::new(whole)?;
+                decoder.window_log_max(WINDOW_LOG)?;
+                Box::new(decoder)
             } else {
                 whole
             },
@@ -129,5 +135,18 @@ mod tests {
         assert_eq!(all(b"ab".to_vec()).unwrap(), b"ab");
         assert_eq!(all(Vec::new()).unwrap(), b"");
         assert!(all(packed[..packed.len() / 2].to_vec()).is_err());
+    }
+
+    #[test]
+    fn a_window_of_more_than_128_mib_is_refused() {
+        let packed = |log| {
+            let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+            encoder.window_log(log).unwrap();
+            io::Write::write_all(&mut encoder, &[7; 100_000]).unwrap();
+            encoder.finish().unwrap()
+        };
+        assert_eq!(all(packed(WINDOW_LOG)).unwrap().len(), 100_000);
+        let e = all(packed(WINDOW_LOG + 1)).unwrap_err();
+        assert!(e.to_string().contains("too much memory"), "{e}");
     }
 }

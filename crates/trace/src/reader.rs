@@ -19,6 +19,10 @@ use std::path::Path;
 /// Records that a batch has at least, unless the trace ends.
 const BATCH: usize = 4096;
 
+/// The most files, and the most processes, of a trace: [`Record`]s tell them apart by number, and users of
+/// records put a file's number above an offset of 44 bits.
+pub const MOST_NAMES: usize = 1 << 20;
+
 /// How to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
@@ -228,12 +232,31 @@ impl Reader {
             } else {
                 self.text(out)
             };
-            if let Err(e) = result {
+            if let Err(e) = result.and_then(|()| self.countable()) {
                 self.ended = true;
                 return Err(e);
             }
         }
         Ok(!out.is_empty())
+    }
+
+    /// Whether the trace has no more files and processes than can be told apart.
+    fn countable(&self) -> Result<(), TraceError> {
+        let (files, processes) = (self.tables.files.len(), self.tables.processes.len());
+        let (what, n) = if files > MOST_NAMES {
+            ("files", files)
+        } else if processes > MOST_NAMES {
+            ("processes", processes)
+        } else {
+            return Ok(());
+        };
+        Err(TraceError {
+            file: self.name.clone(),
+            record: Some(self.passed),
+            text: self.format.is_text(),
+            message: format!("{n} {what} so far"),
+            accepted: format!("a trace of at most {MOST_NAMES} {what}"),
+        })
     }
 
     fn binary(&mut self, out: &mut Vec<Record>) -> Result<(), TraceError> {
@@ -326,10 +349,17 @@ impl Reader {
             Ok(more) => Ok(more),
             Err(e) if self.input.compressed => {
                 // What a damaged frame holds can't be known: the rest counts as one record.
-                let fault = Fault::new(
-                    format!("the compressed data is damaged or cut: {e}"),
-                    "a whole zstd file",
-                );
+                let fault = if e.to_string().contains("too much memory") {
+                    Fault::new(
+                        "the compressed data needs a window of more than 128 MiB",
+                        "a file compressed without `--long`, or with `--long=27` at most",
+                    )
+                } else {
+                    Fault::new(
+                        format!("the compressed data is damaged or cut: {e}"),
+                        "a whole zstd file",
+                    )
+                };
                 self.fault(fault)?;
                 self.ended = true;
                 let rest = self.input.data().len();

@@ -8,6 +8,7 @@
 //! Wanted: at least `-e trace=%file,%desc,%process`; strings may be cut (`-s`), paths may not.
 
 mod line;
+mod names;
 
 pub(crate) use line::is_call;
 
@@ -17,13 +18,17 @@ use crate::objects::Mix;
 use crate::record::{MAX_FILE, NO_LATENCY, Op, Record};
 use crate::tables::Tables;
 use line::{Call, Class, Line, call_name, head, kind, shares, stat_size, unquote};
-use std::collections::{BTreeMap, HashMap};
+use names::Names;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 
 const LINE: &str = "lines of strace -f -ttt -T, such as 21525 1795247166.640568 write(1, \"hi\\n\", 3) = 3 <0.000013>";
 
 /// The longest call that is joined from its parts, in bytes.
 const MOST_JOINED: usize = 1 << 20;
+
+/// Descriptors that all processes may have together: each process that is forked gets a copy of them.
+const MOST_OPEN: usize = 4 << 20;
 
 /// An open file description: what dup and fork share.
 struct Description {
@@ -70,8 +75,11 @@ pub(crate) struct Strace {
     free_tables: Vec<u32>,
     descriptions: Vec<Description>,
     free_descriptions: Vec<u32>,
-    /// Files by path.
-    names: BTreeMap<Vec<u8>, u32>,
+    /// Processes in a call that makes others, by when it began.
+    forking: BTreeSet<(u64, u64)>,
+    /// Descriptors of all processes.
+    open: usize,
+    names: Names,
     /// By file number.
     known: Vec<Known>,
 }
@@ -103,7 +111,9 @@ impl Strace {
             free_tables: Vec::new(),
             descriptions: Vec::new(),
             free_descriptions: Vec::new(),
-            names: BTreeMap::new(),
+            forking: BTreeSet::new(),
+            open: 0,
+            names: Names::default(),
             known: Vec::new(),
         }
     }
@@ -123,6 +133,12 @@ impl Strace {
         let kind = kind(rest).ok_or_else(bad)?;
         let first = *self.first.get_or_insert(time);
         let at = time.saturating_sub(first);
+        if self.open > MOST_OPEN {
+            return Err(Fault::new(
+                format!("processes have more than {MOST_OPEN} open files together"),
+                "a trace of fewer processes, or with its calls of exit and close",
+            ));
+        }
         if !self.processes.contains_key(&pid) {
             self.appear(pid, tables);
         }
@@ -137,13 +153,16 @@ impl Strace {
                     call_name(text).map_or(&b""[..], |c| c.0),
                     b"clone" | b"clone3" | b"fork" | b"vfork"
                 );
+                self.finish(pid);
+                if forks {
+                    self.forking.insert((at, pid));
+                }
                 let process = self.processes.get_mut(&pid).ok_or_else(bad)?;
                 process.unfinished = Some((at, text.to_vec(), forks));
                 Ok(())
             }
             Line::Resumed { rest } => {
-                let process = self.processes.get_mut(&pid).ok_or_else(bad)?;
-                let Some((began, mut text, _)) = process.unfinished.take() else {
+                let Some((began, mut text)) = self.finish(pid) else {
                     // The recording began in the middle of the call.
                     tables.ignore("calls whose beginning is missing");
                     return Ok(());
@@ -162,21 +181,24 @@ impl Strace {
     /// A process that is seen for the first time.
     fn appear(&mut self, pid: u64, tables: &mut Tables) {
         // A child often speaks before its parent's clone returns: the latest such call made it.
-        let parent = self
-            .processes
-            .iter()
-            .filter_map(|(p, process)| match &process.unfinished {
-                Some((began, text, true)) => Some((*began, *p, shares(text))),
-                _ => None,
-            })
-            .max();
-        match parent {
-            Some((_, parent, share)) => self.child(parent, pid, share, tables),
+        let parent = self.forking.last().map(|(_, parent)| *parent);
+        let call = |p: &u64| Some(shares(&self.processes.get(p)?.unfinished.as_ref()?.1));
+        match parent.and_then(|p| Some((p, call(&p)?))) {
+            Some((parent, share)) => self.child(parent, pid, share, tables),
             None => {
                 let table = self.new_table(BTreeMap::new());
                 self.add(pid, table, Vec::new(), tables);
             }
         }
+    }
+
+    /// A process's unfinished call, if it has one, is over: when it began, and its text.
+    fn finish(&mut self, pid: u64) -> Option<(u64, Vec<u8>)> {
+        let (began, text, forks) = self.processes.get_mut(&pid)?.unfinished.take()?;
+        if forks {
+            self.forking.remove(&(began, pid));
+        }
+        Some((began, text))
     }
 
     fn add(&mut self, pid: u64, table: u32, cwd: Vec<u8>, tables: &mut Tables) {
@@ -193,6 +215,7 @@ impl Strace {
     }
 
     fn new_table(&mut self, slots: BTreeMap<i64, Slot>) -> u32 {
+        self.open += slots.len();
         for slot in slots.values() {
             self.descriptions[slot.description as usize].refs += 1;
         }
@@ -224,6 +247,7 @@ impl Strace {
     }
 
     fn exit(&mut self, pid: u64, at: u64, out: &mut Vec<Record>) {
+        self.finish(pid);
         let Some(process) = self.processes.remove(&pid) else {
             return;
         };
@@ -247,6 +271,7 @@ impl Strace {
         process: u32,
         out: &mut Vec<Record>,
     ) {
+        self.open -= 1;
         let d = &mut self.descriptions[slot.description as usize];
         d.refs -= 1;
         if d.refs > 0 {
@@ -276,8 +301,7 @@ impl Strace {
                 let fd = parse_i64(memchr::memchr(b'<', dir).map_or(dir, |at| &dir[..at]))?;
                 let table = &self.tables[self.processes[&pid].table as usize];
                 let file = self.descriptions[table.slots.get(&fd)?.description as usize].file;
-                let dir = self.names.iter().find(|(_, f)| **f == file)?.0.clone();
-                Some(normal(&dir, &path))
+                Some(normal(self.names.of(file)?, &path))
             }
             _ => Some(normal(cwd, &path)),
         }
@@ -285,7 +309,7 @@ impl Strace {
 
     fn file(&mut self, path: Vec<u8>, tables: &mut Tables) -> u32 {
         if let Some(id) = self.names.get(&path) {
-            return *id;
+            return id;
         }
         let id = tables.new_file(&path);
         self.known.resize(id as usize + 1, Known::default());
@@ -300,6 +324,7 @@ impl Strace {
             (p.table as usize, p.number)
         };
         self.descriptions[slot.description as usize].refs += 1;
+        self.open += 1;
         if let Some(old) = self.tables[table].slots.insert(fd, slot) {
             self.drop_slot(old, at, NO_LATENCY, number, out);
         }
@@ -559,13 +584,7 @@ impl Strace {
                 // A directory takes along what is in it.
                 let mut prefix = from;
                 prefix.push(b'/');
-                let inside: Vec<(Vec<u8>, u32)> = self
-                    .names
-                    .range(prefix.clone()..)
-                    .take_while(|(name, _)| name.starts_with(&prefix))
-                    .map(|(name, file)| (name.clone(), *file))
-                    .collect();
-                for (name, file) in inside {
+                for (name, file) in self.names.below(&prefix) {
                     self.names.remove(&name);
                     let mut renamed = to.clone();
                     renamed.push(b'/');
@@ -634,9 +653,8 @@ impl Strace {
             Class::Fchdir => {
                 if let Some(slot) = self.slot(pid, call.fd(0)) {
                     let file = self.descriptions[slot.description as usize].file;
-                    let path = self.names.iter().find(|(_, f)| **f == file);
-                    if let Some((path, _)) = path {
-                        let path = path.clone();
+                    if let Some(path) = self.names.of(file) {
+                        let path = path.to_vec();
                         if let Some(process) = self.processes.get_mut(&pid) {
                             process.cwd = path;
                         }
@@ -763,6 +781,7 @@ impl Strace {
 
     /// Counts what stays unfinished at the end.
     pub fn end(&mut self, tables: &mut Tables) {
+        self.forking.clear();
         for process in self.processes.values_mut() {
             if process.unfinished.take().is_some() {
                 tables.ignore("calls whose end is missing");
@@ -921,5 +940,30 @@ mod tests {
             let result = strace.line(line.as_bytes(), &mut tables, &mut Vec::new());
             assert!(result.is_err(), "{line}");
         }
+    }
+
+    /// 100,000 processes, every one made while those before it are still in a call, all of them alive:
+    /// a walk over all for each took minutes.
+    #[test]
+    fn many_processes_are_read_in_one_pass() {
+        let (mut strace, mut tables, mut out) = (Strace::new(), Tables::default(), Vec::new());
+        let mut line = |text: String, out: &mut Vec<Record>| {
+            let done = strace.line(text.as_bytes(), &mut tables, out);
+            done.unwrap_or_else(|e| panic!("{text}: {e:?}"));
+        };
+        for i in 0..100_000 {
+            let (pid, at) = (100 + i, format!("1795247166.{i:06}"));
+            line(
+                format!("{pid} {at} clone(child_stack=NULL, flags=SIGCHLD <unfinished ...>"),
+                &mut out,
+            );
+            let open = format!("openat(AT_FDCWD, \"f{i}\", O_RDONLY) = 3 <0.000001>");
+            line(format!("{} {at} {open}", 1_000_000 + i), &mut out);
+            let by_dir = format!("openat(3, \"x\", O_RDONLY) = 4 <0.000001>");
+            line(format!("{} {at} {by_dir}", 1_000_000 + i), &mut out);
+        }
+        assert_eq!(tables.processes.len(), 200_000);
+        assert_eq!(tables.files[1], "f0/x");
+        assert_eq!(out.len(), 200_000);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::node::{Entry, Node, Table, Value};
 use crate::diagnostic::{Diagnostic, Place};
+use std::collections::BTreeSet;
 
 /// The choices that lead to one variant: (key, value as text).
 pub type Choices = Vec<(String, String)>;
@@ -172,6 +173,7 @@ pub fn alternatives<'a>(node: &'a Node, path: &str) -> Result<Vec<(String, &'a N
             "accepted: one value, or a list of at least one",
         ));
     }
+    let mut known = BTreeSet::new();
     let mut seen: Vec<(String, &Node)> = Vec::new();
     for element in elements {
         let Some(text) = element.scalar() else {
@@ -181,7 +183,7 @@ pub fn alternatives<'a>(node: &'a Node, path: &str) -> Result<Vec<(String, &'a N
                 "accepted: one value, or a list of values (strings, numbers, booleans)",
             ));
         };
-        if seen.iter().any(|(t, _)| *t == text) {
+        if !known.insert(text.clone()) {
             return Err(Diagnostic::at(
                 &element.place,
                 format!("`{path}`: `{text}` stands twice in the list"),

@@ -1,6 +1,6 @@
 //! The machines of an experiment: tables, files, or tables that change a file.
 
-use super::expand::{Choices, expand};
+use super::expand::{Choices, MOST, expand, too_many};
 use super::node::{Node, Value};
 use super::range;
 use super::read::read;
@@ -17,7 +17,7 @@ pub fn files_near(experiment: &Path) -> impl Fn(&str) -> Result<(String, String)
     let folder = experiment.parent().unwrap_or(Path::new("")).to_owned();
     move |name: &str| {
         let path = find_near(&folder, name)?;
-        let text = std::fs::read_to_string(&path)
+        let text = super::read_text(&path)
             .map_err(|e| format!("{} can't be read: {e}", path.display()))?;
         Ok((path.display().to_string(), text))
     }
@@ -90,6 +90,9 @@ pub fn machines(node: &Node, files: &Files<'_>) -> Result<Vec<(Choices, Machine)
             choices.extend(variant.choices);
             name = Some(machine.name.clone());
             machines.push((choices, machine));
+            if machines.len() > MOST {
+                return Err(too_many(&element.place, machines.len()));
+            }
         }
         if let Some(name) = name {
             if names.contains(&name) {

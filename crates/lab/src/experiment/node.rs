@@ -1,6 +1,7 @@
 //! A TOML text as a tree that remembers where everything stood.
 
 use crate::diagnostic::{Diagnostic, Place, Source};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -184,10 +185,16 @@ impl Node {
     pub fn overlay(&mut self, over: Node) {
         match (&mut self.value, over.value) {
             (Value::Table(under), Value::Table(over)) => {
+                let keys = under.0.iter().enumerate();
+                let mut places: BTreeMap<String, usize> =
+                    keys.map(|(i, e)| (e.key.clone(), i)).collect();
                 for entry in over.0 {
-                    match under.get_mut(&entry.key) {
-                        Some(node) => node.overlay(entry.node),
-                        None => under.0.push(entry),
+                    match places.get(&entry.key) {
+                        Some(&i) => under.0[i].node.overlay(entry.node),
+                        None => {
+                            places.insert(entry.key.clone(), under.0.len());
+                            under.0.push(entry);
+                        }
                     }
                 }
             }

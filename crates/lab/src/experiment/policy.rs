@@ -128,6 +128,11 @@ pub fn policies(name: &str, at: &Node, tables: Option<&Node>) -> Result<Vec<Name
     above(&[], name, at, tables)
 }
 
+/// How many policies may stand on each other: each is laid out on top of all below it.
+const MOST_BASES: usize = 32;
+/// How many policies an experiment may define.
+const MOST_TABLES: usize = 1000;
+
 /// [`policies`] for a table that is the base of those in `users`.
 fn above(
     users: &[&str],
@@ -155,6 +160,16 @@ fn above(
             &at.place,
             format!("`{name}` is its own base: {} → {name}", users.join(" → ")),
             "accepted: a base that leads to a preset",
+        ));
+    }
+    if users.len() == MOST_BASES {
+        return Err(Diagnostic::at(
+            &at.place,
+            format!(
+                "`{}` has more than {MOST_BASES} policies as bases",
+                users[0]
+            ),
+            format!("accepted: a base that leads to a preset by at most {MOST_BASES} others"),
         ));
     }
     let path = format!("policies.{name}");
@@ -228,6 +243,13 @@ pub fn check_all(tables: Option<&Node>) -> Result<(), Diagnostic> {
     let Some(table) = tables.and_then(Node::table) else {
         return Ok(());
     };
+    if table.0.len() > MOST_TABLES {
+        return Err(Diagnostic::at(
+            &table.0[MOST_TABLES].place,
+            format!("`policies`: {} policies", table.0.len()),
+            format!("accepted: at most {MOST_TABLES}"),
+        ));
+    }
     for entry in &table.0 {
         if Policy::preset(&entry.key).is_some() {
             return Err(Diagnostic::at(

@@ -14,7 +14,7 @@ use std::path::Path;
 pub fn load_profile(path: &Path, machine: &Machine) -> Result<WatermarkProfile, Diagnostic> {
     let name = path.display().to_string();
     let accepted = "accepted: a profile that `lowmark tune --learn` wrote";
-    let text = std::fs::read_to_string(path)
+    let text = super::read_text(path)
         .map_err(|e| Diagnostic::placeless(format!("{name} can't be read: {e}"), accepted))?;
     let root = Node::parse(&Source::new(&name, text))?;
     let profile: WatermarkProfile = read(&root, "profile")?;

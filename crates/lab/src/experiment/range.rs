@@ -10,6 +10,12 @@ use std::fmt::Display;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
+/// Samples of a run: some 60 columns of 8 bytes each are kept of every one.
+const MOST_SAMPLES: f64 = 1e6;
+/// The shortest time that a run is cut into.
+const LEAST_SECONDS: f64 = 1e-6;
+/// What the engine's page-table entries can name.
+const MOST_MEMORY: u64 = (mm::mmap::MAX_FRAMES as u64) << 12;
 
 /// Says no to a machine that can't be.
 ///
@@ -46,7 +52,7 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
         return Err(at.wrong(&["boot"], shown, "no more than the machine's memory"));
     }
     if let Some(swap) = &machine.swap {
-        at.size(&["swap", "size"], swap.size, MIB, 16 * TIB)?;
+        at.size(&["swap", "size"], swap.size, MIB, TIB)?;
         if let Some(d) = &swap.disk {
             disk(d, &["swap", "disk"], &at)?;
         }
@@ -109,11 +115,16 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
             total = total.saturating_add(zone.size.0);
         }
     }
-    if !(4 * MIB..=8 * TIB).contains(&total) {
+    // Zones take whole blocks of 4 MiB in the frame table.
+    let zones = machine.nodes.iter().flat_map(|n| &n.zones);
+    let whole = zones
+        .map(|z| z.size.0.next_multiple_of(4 * MIB))
+        .sum::<u64>();
+    if total < 4 * MIB || whole > MOST_MEMORY {
         return Err(at.outside(
             &["node"],
             format!("{} of memory", size(total)),
-            "4M to 8T in all zones",
+            "4M to 2T in all zones, each counted in whole blocks of 4M",
         ));
     }
     Ok(total)
@@ -285,6 +296,31 @@ impl At<'_> {
             return Ok(());
         }
         Err(self.outside(path, value, format!("0 to {max} seconds")))
+    }
+
+    /// Time between samples: none, or so much that the longest run makes no more than a million.
+    ///
+    /// # Errors
+    /// Less, or a limit that rounds to none.
+    pub fn samples(&self, sample: f64, time_limit: f64) -> Result<(), Diagnostic> {
+        if time_limit > 0.0 && time_limit < LEAST_SECONDS {
+            let accepted = format!("0 (no limit), or {LEAST_SECONDS} to 10000000 seconds");
+            return Err(self.outside(&["time_limit_s"], time_limit, accepted));
+        }
+        let longest = if time_limit > 0.0 {
+            time_limit
+        } else {
+            86_400.0
+        };
+        let least = (longest / MOST_SAMPLES).max(LEAST_SECONDS);
+        if sample == 0.0 || sample >= least {
+            return Ok(());
+        }
+        let shown = format!("{sample} makes more than {MOST_SAMPLES} samples in {longest} seconds");
+        let accepted = format!(
+            "0 (no series), or {least} to 3600 seconds; less with a shorter `time_limit_s`"
+        );
+        Err(self.wrong(&["sample_s"], shown, accepted))
     }
 
     /// A name that can be a folder, a table's cell and a mount point.

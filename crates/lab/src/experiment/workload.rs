@@ -1,7 +1,7 @@
 //! The table `[workload]`: a command line, a trace or a fio job file.
 
 use super::command;
-use super::expand::{Choices, alternatives};
+use super::expand::{Choices, MOST as MOST_VARIANTS, alternatives, too_many};
 use super::machine::find_near;
 use super::node::{Node, Table};
 use super::read::read;
@@ -173,6 +173,10 @@ fn scripts(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnos
 fn commands(node: &Node, files: Option<&Node>) -> Result<Vec<(Choices, Script)>, Diagnostic> {
     let lines = alternatives(node, "workload.command")?;
     let files = existing_files(files)?;
+    let variants = lines.len().saturating_mul(files.len());
+    if variants > MOST_VARIANTS {
+        return Err(too_many(&node.place, variants));
+    }
     let mut scripts = Vec::with_capacity(lines.len() * files.len());
     for (text, node) in &lines {
         let script = command::script(node)?;
@@ -207,6 +211,13 @@ fn existing_files(node: Option<&Node>) -> Result<Vec<(Choices, Vec<ExistingFile>
             "accepted: a table of paths and sizes, such as { big = \"2G\" }",
         ));
     };
+    if table.0.len() > MOST_FILES {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!("`workload.files`: {} files", table.0.len()),
+            format!("accepted: at most {MOST_FILES} files"),
+        ));
+    }
     let mut paths = BTreeSet::new();
     for entry in &table.0 {
         let path = entry.key.as_str();
@@ -220,18 +231,27 @@ fn existing_files(node: Option<&Node>) -> Result<Vec<(Choices, Vec<ExistingFile>
         }
         let key = format!("workload.files.{path}");
         let sizes = alternatives(&entry.node, &key)?;
-        let mut next = Vec::with_capacity(all.len() * sizes.len());
+        let file = |node| {
+            let Size(len) = read(node, &key)?;
+            let path = path.to_owned();
+            Ok(ExistingFile { path, len })
+        };
+        if let [(_, node)] = sizes[..] {
+            let file = file(node)?;
+            all.iter_mut()
+                .for_each(|(_, files)| files.push(file.clone()));
+            continue;
+        }
+        let variants = all.len().saturating_mul(sizes.len());
+        if variants > MOST_VARIANTS {
+            return Err(too_many(&entry.place, variants));
+        }
+        let mut next = Vec::with_capacity(variants);
         for (choices, files) in &all {
             for (text, node) in &sizes {
-                let Size(len) = read(node, &key)?;
                 let (mut choices, mut files) = (choices.clone(), files.clone());
-                if sizes.len() > 1 {
-                    choices.push((key.clone(), text.clone()));
-                }
-                files.push(ExistingFile {
-                    path: path.to_owned(),
-                    len,
-                });
+                choices.push((key.clone(), text.clone()));
+                files.push(file(node)?);
                 next.push((choices, files));
             }
         }
@@ -248,7 +268,7 @@ fn job_files(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagn
         .map(|(name, node)| {
             let path = file(node, "workload.fio", &name, folder)?;
             let shown = path.display().to_string();
-            let text = std::fs::read_to_string(&path).map_err(|e| {
+            let text = super::read_text(&path).map_err(|e| {
                 Diagnostic::at(
                     &node.place,
                     format!("`workload.fio`: {shown} can't be read: {e}"),

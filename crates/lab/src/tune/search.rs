@@ -4,6 +4,7 @@ use super::goals::{Figures, Goal, Goals};
 use super::space::{Setting, Space};
 use super::trial::{Interrupted, Trials};
 use cmaes::{CMAESOptions, DVector};
+use mm::NoMemory;
 
 /// What is worth more is cheaper: every goal missed outweighs all memory and throughput saved.
 const MISSED: f64 = 10.0;
@@ -82,7 +83,7 @@ pub(super) fn minimize(
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(trials.jobs())
         .build()
-        .map_err(|_| Interrupted)?;
+        .unwrap_or_else(|_| NoMemory::thread(2 << 20).raise());
     let evaluate = |x: &DVector<f64>| cost(x.as_slice());
     let (mut mean, mut width) = (start, 0.3);
     for round in 0..8 {

@@ -232,7 +232,7 @@ fn verify(args: &cli::Machine, root: &Root, first: Captured) -> Result<(), Failu
             .any(|r| !r.is_equal() && r.of == "machine")
     {
         captured = Captured::read(root).map_err(unreadable)?;
-        report = compare(&captured)?;
+        report = compare(&captured)?.since(&report, captured.cpus.len());
         looks += 1;
     }
     if args.json {
@@ -255,13 +255,17 @@ fn verify(args: &cli::Machine, root: &Root, first: Captured) -> Result<(), Failu
 fn to_text(captured: &Captured, report: &Report, looks: usize) -> String {
     let mut table = text::table(["of", "figure", "computed", "kernel", ""]);
     for row in &report.rows {
-        let verdict = if row.is_equal() { "equal" } else { "DIFFERS" };
+        let verdict = match row.computed == row.actual {
+            true => "equal".to_owned(),
+            false if row.is_equal() => format!("equal within the {} that moved", row.moved),
+            false => "DIFFERS".to_owned(),
+        };
         table.add_row([
             &row.of,
             &row.what,
             &row.computed.to_string(),
             &row.actual.to_string(),
-            verdict,
+            &verdict,
         ]);
     }
     let m = &report.min_free;

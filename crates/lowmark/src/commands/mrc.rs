@@ -5,11 +5,12 @@ use crate::commands::run::jobs;
 use crate::failure::Failure;
 use crate::text;
 use evict::registry;
+use lab::memory::Host;
 use lab::output::{self, File};
 use lab::report::curves::{Line, Page, Panel, html};
 use miette::miette;
 use replay::curve::{self, Curves, Plan, Point};
-use replay::{Unit, WriteModel};
+use replay::{Budget, Unit, WriteModel};
 use serde_json::json;
 use trace::{Format, Options, TraceError};
 
@@ -83,6 +84,7 @@ fn plan(args: &Mrc) -> Result<Plan, Failure> {
             None
         },
         threads: jobs(args.jobs),
+        budget: Budget(Host::here().least()),
     })
 }
 

@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 /// Runs the experiments behind published tables and scores them.
 pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let options = RunOptions {
-        jobs: super::run::jobs(args.jobs),
+        jobs: 1, // by what fits, experiment by experiment
         check: false,
         progress: true,
         stop: crate::interrupt::flag(),
@@ -36,6 +36,11 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         let iterations = args.iterations.map(NonZeroU32::get);
         let experiments = experiments(&series, &of_series, iterations);
         for experiment in experiments.map_err(|e| Failure::Input(e.into()))? {
+            let jobs = super::run::fitting_jobs(&experiment, args.jobs)?;
+            let options = RunOptions {
+                jobs,
+                ..options.clone()
+            };
             outcomes.push(simulate(&experiment, &options)?);
         }
         scored.push((

@@ -4,18 +4,21 @@ use crate::cli::Run;
 use crate::failure::Failure;
 use crate::{interrupt, text};
 use lab::compare::Comparison;
+use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
+use lab::memory::{self, Host, Need};
 use lab::model::{Experiment, Outcomes};
 use lab::output::{self, File};
 use lab::runner::{self, RunOptions};
 use sim::Outcome;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 /// Runs an experiment and writes its results folder.
 pub fn run(args: &Run) -> Result<(), Failure> {
     let overrides = Overrides {
         set: args.set.iter().map(|(k, v)| format!("{k}={v}")).collect(),
+        iterations: args.iterations.map(NonZeroU32::get),
         ..Overrides::default()
     };
     let loaded = match args.trace.run() {
@@ -34,6 +37,29 @@ pub fn jobs(wanted: Option<NonZeroUsize>) -> usize {
     wanted
         .or_else(|| std::thread::available_parallelism().ok())
         .map_or(1, NonZeroUsize::get)
+}
+
+/// The most threads that anybody wants.
+const MOST_JOBS: usize = 1024;
+
+/// The number of threads for an experiment's runs: as many as are wanted, or as there are cores and
+/// memory for. Says so where memory makes them fewer.
+pub fn fitting_jobs(
+    experiment: &Experiment,
+    wanted: Option<NonZeroUsize>,
+) -> Result<usize, Failure> {
+    let wanted = wanted.map(NonZeroUsize::get);
+    if let Some(n) = wanted.filter(|n| *n > MOST_JOBS) {
+        let what = format!("`--jobs {n}` is out of range");
+        let accepted = format!("accepted: 1 to {MOST_JOBS}");
+        return Err(Failure::Input(Diagnostic::placeless(what, accepted).into()));
+    }
+    let fit = memory::fit(experiment, wanted, jobs(None), &Host::here());
+    let fit = fit.map_err(|e| Failure::Input(e.into()))?;
+    if let Some(note) = fit.note {
+        eprintln!("{note}");
+    }
+    Ok(fit.jobs)
 }
 
 /// The laboratory's comparison of policies: its text and that of the rows, and their files for the
@@ -72,9 +98,6 @@ fn recount_failure(outcomes: &Outcomes) -> Option<String> {
 
 /// The options that stand above the file.
 fn adjusted(mut experiment: Experiment, args: &Run) -> Experiment {
-    if let Some(iterations) = args.iterations {
-        experiment.iterations = iterations.get();
-    }
     if let Some(seed) = args.seed {
         experiment.seed = seed;
     }
@@ -95,7 +118,7 @@ fn run_loaded(
         .unwrap_or_else(|| PathBuf::from("results").join(&experiment.name));
     output::check_target(&dir)?;
     let options = RunOptions {
-        jobs: jobs(args.jobs),
+        jobs: fitting_jobs(experiment, args.jobs)?,
         check: args.check,
         progress: !args.quiet,
         stop: interrupt::flag(),
@@ -165,6 +188,7 @@ fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
         .filter(|axis| !["machine", "filesystem", "policy"].contains(axis))
         .collect();
     header.extend(&others);
+    header.push("memory of a run");
     let mut table = text::table(header);
     for cell in &experiment.cells {
         let value = |axis: &&str| {
@@ -177,12 +201,14 @@ fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
             cell.policy.clone(),
         ];
         row.extend(others.iter().map(value));
+        row.push(memory::bytes(Need::of(cell).touched()));
         table.add_row(row);
     }
     let (cells, n) = (experiment.cells.len(), experiment.iterations);
     text::print(&format!(
-        "{table}\n{cells} cells, {n} iterations each: {} runs\n",
-        cells * n as usize
+        "{table}\n{cells} cells, {n} iterations each: {} runs\n{}\n",
+        cells * n as usize,
+        memory::summary(experiment, &Host::here())
     ))
 }
 

@@ -53,11 +53,8 @@ fn an_interrupt_before_the_first_result_writes_nothing() {
 
 #[test]
 fn options_stand_above_the_file() {
-    let e = adjusted(
-        outcomes(0, false).experiment,
-        &args(&["--iterations", "5", "--seed", "9"]),
-    );
-    assert_eq!((e.iterations, e.seed), (5, 9));
+    let e = adjusted(outcomes(0, false).experiment, &args(&["--seed", "9"]));
+    assert_eq!((e.iterations, e.seed), (2, 9));
     let e = adjusted(outcomes(0, false).experiment, &args(&[]));
     assert_eq!((e.iterations, e.seed), (2, 1));
 }

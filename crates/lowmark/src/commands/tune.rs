@@ -45,8 +45,13 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         .clone()
         .unwrap_or_else(|| PathBuf::from("results").join(format!("tune-{}", experiment.name)));
     output::check_target(&dir)?;
+    // As many trials at a time as there are threads, not as the file has iterations.
+    let many = Experiment {
+        iterations: 1000,
+        ..experiment.clone()
+    };
     let options = TrialOptions {
-        jobs: super::run::jobs(args.jobs),
+        jobs: super::run::fitting_jobs(&many, args.jobs)?,
         progress: true,
         stop: crate::interrupt::flag(),
     };

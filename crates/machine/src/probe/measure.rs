@@ -8,6 +8,7 @@ use sim::block::Dir;
 use sim::rng::Rng;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// What was measured.
@@ -125,13 +126,14 @@ impl Step<'_> {
             let workers: Vec<_> = (0..load.depth)
                 .map(|worker| {
                     let next = &next;
-                    scope.spawn(move || self.worker(load, worker, span, most, next, deadline))
+                    let work = move || self.worker(load, worker, span, most, next, deadline);
+                    Builder::new().spawn_scoped(scope, work)
                 })
                 .collect();
             workers
                 .into_iter()
                 .map(|w| {
-                    w.join()
+                    w?.join()
                         .unwrap_or_else(|_| Err(io::Error::other("a worker died")))
                 })
                 .collect()

@@ -309,7 +309,7 @@ impl<W: World> Mm<W> {
     pub fn inode_written(&self, ino: u32, failed: bool) {
         let ag = self.ag_of(ino);
         let cluster = self.cluster_of(ino);
-        assert!(ag.busy.has(cluster), "a write ends once");
+        assert!(ag.is_busy(cluster), "a write ends once");
         for agino in cluster * CLUSTER_INODES..(cluster + 1) * CLUSTER_INODES {
             let Some(other) = ag.row(agino) else {
                 continue;
@@ -328,7 +328,7 @@ impl<W: World> Mm<W> {
             row.clear(FLUSHING);
             self.world.wake(self.inode_queue(other));
         }
-        ag.busy.clear(cluster);
+        ag.set_idle(cluster);
     }
 
     /// Recounts the lists of a filesystem's log.

@@ -128,7 +128,7 @@ impl<W: World> Mm<W> {
             let (mut claimed, mut found) = ([0; LOOKUP_BATCH], 0);
             let mut n = 0;
             while found < LOOKUP_BATCH
-                && let Some(agino) = a.tagged.next(*index)
+                && let Some(agino) = a.next_tagged(*index)
             {
                 found += 1;
                 *index = agino + 1;
@@ -342,9 +342,9 @@ impl<W: World> Mm<W> {
     /// Takes the buffer of an inode's cluster for a write, unless it is under I/O.
     pub(super) fn try_lock_buffer(&self, ino: u32) -> bool {
         let (ag, cluster) = (self.ag_of(ino), self.cluster_of(ino));
-        let free = !ag.busy.has(cluster);
+        let free = !ag.is_busy(cluster);
         if free {
-            ag.busy.set(cluster);
+            ag.set_busy(cluster);
         }
         free
     }

@@ -1,0 +1,246 @@
+//! Memory that the host may not have.
+//!
+//! Rust's own answer to an allocation that fails is to abort the process, and with a backtrace
+//! wanted it may wait for itself for ever. A program whose global allocator is a [`Heap`] ends with
+//! one sentence and exit code 1 instead. Whoever can do without the memory asks inside of
+//! [`may_fail`] and gets the refusal as a value: so the tables of the engine, which are large, are
+//! refused by name ([`NoMemory`]).
+//!
+//! With any other allocator [`may_fail`] means nothing and the fallible calls work as they do
+//! everywhere.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// The host has no memory for something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoMemory {
+    /// What it was wanted for, in a few words ("the frame table").
+    pub what: &'static str,
+    /// How many bytes were wanted at once.
+    pub bytes: u64,
+}
+
+impl fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, bytes } = self;
+        write!(f, "there is no memory for {what} ({bytes} bytes)")
+    }
+}
+
+impl std::error::Error for NoMemory {}
+
+impl NoMemory {
+    /// A thread with a stack of so many bytes.
+    pub fn thread(bytes: u64) -> Self {
+        Self {
+            what: "a thread",
+            bytes,
+        }
+    }
+
+    /// Unwinds with this value as the payload, without a panic's message: for code that has no way
+    /// to return it. Whoever runs such code catches it and finds the type.
+    pub fn raise(self) -> ! {
+        std::panic::resume_unwind(Box::new(self))
+    }
+}
+
+/// A table of zeroed values. The operating system gives its memory as it is touched.
+///
+/// # Errors
+/// The host refuses it.
+pub fn zeroed<T: bytemuck::Zeroable>(what: &'static str, n: usize) -> Result<Box<[T]>, NoMemory> {
+    may_fail(|| bytemuck::try_zeroed_slice_box(n)).map_err(|()| refused::<T>(what, n))
+}
+
+/// A table whose values are made one after the other.
+///
+/// # Errors
+/// The host refuses it. What `make` allocates itself is its own business.
+pub fn filled<T>(
+    what: &'static str,
+    n: usize,
+    make: impl FnMut(usize) -> T,
+) -> Result<Box<[T]>, NoMemory> {
+    let mut table = Vec::new();
+    may_fail(|| table.try_reserve_exact(n)).map_err(|_| refused::<T>(what, n))?;
+    table.extend((0..n).map(make));
+    Ok(table.into_boxed_slice())
+}
+
+/// As [`filled`], where making a value can fail, too.
+///
+/// # Errors
+/// The host refuses the table or a part of it.
+pub fn try_filled<T>(
+    what: &'static str,
+    n: usize,
+    make: impl FnMut(usize) -> Result<T, NoMemory>,
+) -> Result<Box<[T]>, NoMemory> {
+    let mut table = Vec::new();
+    may_fail(|| table.try_reserve_exact(n)).map_err(|_| refused::<T>(what, n))?;
+    for value in (0..n).map(make) {
+        table.push(value?);
+    }
+    Ok(table.into_boxed_slice())
+}
+
+fn refused<T>(what: &'static str, n: usize) -> NoMemory {
+    let bytes = (n as u64).saturating_mul(size_of::<T>() as u64);
+    NoMemory { what, bytes }
+}
+
+thread_local! {
+    static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f`, whose caller knows what to do where an allocation in it fails: a [`Heap`] then returns
+/// the refusal instead of ending the program. `f` holds fallible calls alone (`try_reserve`).
+pub fn may_fail<R>(f: impl FnOnce() -> R) -> R {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            MAY_FAIL.set(self.0);
+        }
+    }
+    let _before = Before(MAY_FAIL.replace(true));
+    f()
+}
+
+/// A global allocator that ends the program where memory runs out.
+#[derive(Debug)]
+pub struct Heap<A = System> {
+    inner: A,
+    help: &'static str,
+}
+
+impl<A> Heap<A> {
+    /// Allocations come from `inner`; `help`: what is said below the sentence about what happened.
+    pub const fn new(inner: A, help: &'static str) -> Self {
+        Self { inner, help }
+    }
+
+    /// What `inner` returned, unless it is a refusal that nobody expects.
+    #[inline]
+    fn checked(&self, given: *mut u8, layout: Layout) -> *mut u8 {
+        if given.is_null() && !MAY_FAIL.get() {
+            self.end(layout.size());
+        }
+        given
+    }
+
+    #[cold]
+    fn end(&self, bytes: usize) -> ! {
+        static ENDING: AtomicBool = AtomicBool::new(false);
+        if ENDING.swap(true, SeqCst) {
+            // Another thread has said so and is ending the process.
+            loop {
+                std::thread::yield_now();
+            }
+        }
+        let mut text = Line {
+            bytes: [0; 512],
+            len: 0,
+        };
+        let help = self.help;
+        let sentence = "error: memory ran out: the system refused";
+        let _ = write!(text, "{sentence} {bytes} bytes more\nhelp: {help}\n");
+        // SAFETY: the bytes are initialised and live here; neither call allocates, and no lock of
+        // this process is needed, which other threads may hold.
+        unsafe {
+            libc::write(2, text.bytes.as_ptr().cast(), text.len);
+            libc::_exit(1)
+        }
+    }
+}
+
+/// Text that needs no heap; what is longer is cut.
+struct Line {
+    bytes: [u8; 512],
+    len: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        let n = s.len().min(self.bytes.len() - self.len);
+        self.bytes[self.len..self.len + n].copy_from_slice(&s.as_bytes()[..n]);
+        self.len += n;
+        Ok(())
+    }
+}
+
+// SAFETY: every call is handed on with its own arguments, and what the inner allocator returns is
+// returned, or nothing is: the process ends. Nothing here allocates or unwinds.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Heap<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.checked(unsafe { self.inner.alloc(layout) }, layout)
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        self.checked(unsafe { self.inner.alloc_zeroed(layout) }, layout)
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let given = unsafe { self.inner.realloc(ptr, layout, new_size) };
+        if given.is_null() && !MAY_FAIL.get() {
+            self.end(new_size);
+        }
+        given
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        unsafe { self.inner.dealloc(ptr, layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_host_has_is_refused_by_name() {
+        let e = zeroed::<u64>("the moon", usize::MAX / 16).unwrap_err();
+        assert_eq!(e.what, "the moon");
+        assert!(e.to_string().contains("for the moon ("), "{e}");
+        let e = filled("the sun", usize::MAX / 4, |_| 0_u32).unwrap_err();
+        assert_eq!(e.bytes, (usize::MAX / 4) as u64 * 4);
+        let e = try_filled("a star", 3, |n| zeroed::<u64>("dust", n << 60));
+        assert_eq!(e.unwrap_err().what, "dust");
+        assert_eq!(*zeroed::<u32>("a stone", 3).unwrap(), [0; 3]);
+        assert_eq!(*filled("stones", 3, |i| i).unwrap(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn scopes_nest() {
+        assert!(!MAY_FAIL.get());
+        may_fail(|| {
+            may_fail(|| assert!(MAY_FAIL.get()));
+            assert!(MAY_FAIL.get());
+        });
+        assert!(!MAY_FAIL.get());
+    }
+
+    #[test]
+    fn it_unwinds_with_its_own_type() {
+        let wanted = NoMemory {
+            what: "x",
+            bytes: 3,
+        };
+        let raised = wanted.clone();
+        let caught = std::panic::catch_unwind(|| raised.raise()).unwrap_err();
+        assert_eq!(caught.downcast_ref::<NoMemory>(), Some(&wanted));
+    }
+
+    #[test]
+    fn a_long_line_is_cut() {
+        let mut line = Line {
+            bytes: [0; 512],
+            len: 0,
+        };
+        write!(line, "{:600}", 1).unwrap();
+        assert_eq!(line.len, 512);
+    }
+}

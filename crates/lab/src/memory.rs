@@ -1,0 +1,403 @@
+//! What an experiment takes of the host's memory, and what the host has left: said before anything is
+//! computed.
+//!
+//! The memory that a process may have is the least of what the kernel could give without swapping
+//! (`MemAvailable`), what is left of the memory limits of its control groups, and, for its address
+//! space, what is left of `ulimit -v`. Where the system does not say, nothing is refused.
+
+use crate::diagnostic::Diagnostic;
+use crate::model::{Cell, Experiment};
+use mm::footprint::Use;
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+/// Of what is left, a tenth stays for results, tables and pages of this program.
+const SHARE: (u64, u64) = (9, 10);
+/// What is kept of a finished run: its histograms, counters and sums. Its series come on top, with
+/// some 60 columns of 8 bytes a sample.
+pub const BYTES_PER_RESULT: u64 = 96 << 10;
+/// A worker's stack.
+const BYTES_PER_WORKER: u64 = 2 << 20;
+
+/// What a run takes: its parts, the largest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    uses: Vec<Use>,
+}
+
+impl Need {
+    /// What a cell's runs take, each.
+    pub fn of(cell: &Cell) -> Self {
+        let mut uses = sim::footprint::uses(&cell.spec);
+        uses.sort_by_key(|u| std::cmp::Reverse((u.touched, u.reserved)));
+        Self { uses }
+    }
+
+    /// Bytes that are in memory once the simulated machine has been in full use.
+    pub fn touched(&self) -> u64 {
+        self.uses.iter().map(|u| u.touched).sum()
+    }
+
+    /// Bytes of address space.
+    pub fn reserved(&self) -> u64 {
+        self.uses.iter().map(|u| u.reserved).sum()
+    }
+
+    /// The largest parts in words, of memory or of address space.
+    fn parts(&self, of: fn(&Use) -> u64) -> String {
+        let mut uses: Vec<&Use> = self.uses.iter().collect();
+        uses.sort_by_key(|u| std::cmp::Reverse(of(u)));
+        let named = uses.iter().take(3).filter(|u| of(u) > 0);
+        let named: Vec<String> = named
+            .map(|u| format!("{} {}", u.what, bytes(of(u))))
+            .collect();
+        named.join(", ")
+    }
+
+    /// What would make the largest part smaller.
+    fn remedy(&self, of: fn(&Use) -> u64) -> &'static str {
+        let largest = self.uses.iter().max_by_key(|u| of(u)).map(|u| u.what);
+        match largest {
+            Some("swap slots") => "a smaller `machine.swap.size`",
+            Some("allocation groups") => "a smaller `params.xfs_ags`",
+            Some("files and inodes" | "files of the world") => "a workload of fewer files",
+            Some("tasks of the engine" | "tasks of the world") => "a workload of fewer processes",
+            Some("request queues") => "a smaller `params.nr_requests`",
+            _ => "a machine with less memory (`machine.node.0.zones.0.size` and the other zones)",
+        }
+    }
+}
+
+/// A number of bytes as people write it.
+pub fn bytes(n: u64) -> String {
+    let (unit, shift) = match n {
+        0..0x10_0000 => ("KiB", 10),
+        0x10_0000..0x4000_0000 => ("MiB", 20),
+        _ => ("GiB", 30),
+    };
+    format!("{:.1} {unit}", n as f64 / (1u64 << shift) as f64)
+}
+
+/// What a process of this host can still have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Bytes of memory, and what says so.
+    pub memory: Option<(u64, &'static str)>,
+    /// Bytes of address space.
+    pub address_space: Option<u64>,
+}
+
+impl Host {
+    /// The computer that this runs on.
+    pub fn here() -> Self {
+        Self::below(Path::new("/"))
+    }
+
+    /// Bytes that may be taken and used; `None`: nobody says.
+    pub fn least(&self) -> Option<u64> {
+        let memory = self.memory.map(|(left, _)| left);
+        let least = memory.into_iter().chain(self.address_space).min()?;
+        Some(least / SHARE.1 * SHARE.0)
+    }
+
+    /// A host whose `/proc` and `/sys` are below `root`.
+    pub fn below(root: &Path) -> Self {
+        let meminfo = read_to_string(root.join("proc/meminfo")).unwrap_or_default();
+        let available = meminfo.lines().find_map(|line| {
+            let kb = line.strip_prefix("MemAvailable:")?.trim();
+            kb.strip_suffix("kB")?.trim().parse::<u64>().ok()
+        });
+        let available = available.map(|kb| (kb.saturating_mul(1024), "MemAvailable"));
+        let groups = cgroups(root).map(|left| (left, "the memory limit of its control group"));
+        Self {
+            memory: available.into_iter().chain(groups).min(),
+            address_space: address_space(root),
+        }
+    }
+}
+
+/// What is left of the memory limits of this process's control groups (both versions).
+fn cgroups(root: &Path) -> Option<u64> {
+    let own = read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let mut least = None;
+    for line in own.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let (mount, files) = match controllers {
+            "" => ("sys/fs/cgroup", ["memory.max", "memory.current"]),
+            c if c.split(',').any(|c| c == "memory") => (
+                "sys/fs/cgroup/memory",
+                ["memory.limit_in_bytes", "memory.usage_in_bytes"],
+            ),
+            _ => continue,
+        };
+        let mount = root.join(mount);
+        let mut group: PathBuf = mount.join(path.trim_start_matches('/'));
+        // A group's limit holds for all below it.
+        while group.starts_with(&mount) {
+            let read = |file: &str| read_to_string(group.join(file)).ok();
+            let number = |file: &str| read(file)?.trim().parse::<u64>().ok();
+            if let (Some(limit), Some(used)) = (number(files[0]), number(files[1])) {
+                // Page cache of files that are not in use goes first.
+                let stat = read("memory.stat").unwrap_or_default();
+                let cache = stat.lines().find_map(|line| {
+                    let (key, value) = line.split_once(' ')?;
+                    let cache = ["inactive_file", "total_inactive_file"].contains(&key);
+                    cache.then(|| value.trim().parse::<u64>().ok())?
+                });
+                let used = used.saturating_sub(cache.unwrap_or(0));
+                let left = limit.saturating_sub(used);
+                least = Some(least.map_or(left, |l: u64| l.min(left)));
+            }
+            if !group.pop() {
+                break;
+            }
+        }
+    }
+    least
+}
+
+/// What is left of the limit of the address space.
+fn address_space(root: &Path) -> Option<u64> {
+    let limits = read_to_string(root.join("proc/self/limits")).ok()?;
+    let line = limits
+        .lines()
+        .find_map(|l| l.strip_prefix("Max address space"))?;
+    let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
+    let status = read_to_string(root.join("proc/self/status")).ok()?;
+    let kb = status.lines().find_map(|l| l.strip_prefix("VmSize:"))?;
+    let kb: u64 = kb.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(limit.saturating_sub(kb * 1024))
+}
+
+/// What the largest run of an experiment takes, and what the host has, in a sentence.
+pub fn summary(experiment: &Experiment, host: &Host) -> String {
+    let needs = experiment.cells.iter().map(Need::of);
+    let Some(largest) = needs.max_by_key(Need::touched) else {
+        return "no run".into();
+    };
+    let left = host.memory.map_or_else(String::new, |(left, by)| {
+        format!("; {} are left here ({by})", bytes(left))
+    });
+    format!(
+        "a run takes up to {} of memory ({}) and {} of address space{left}",
+        bytes(largest.touched()),
+        largest.parts(|u| u.touched),
+        bytes(largest.reserved()),
+    )
+}
+
+/// How many runs at a time there is memory for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fit {
+    /// Threads to use, at least 1.
+    pub jobs: usize,
+    /// That they are fewer than there could be, in words.
+    pub note: Option<String>,
+}
+
+/// What several runs at a time take of one kind of memory.
+struct Together {
+    /// What the runs of each cell take, the largest first.
+    each: Vec<u64>,
+    iterations: usize,
+    /// What results and this program itself take.
+    besides: u64,
+}
+
+impl Together {
+    /// Bytes of the `jobs` largest runs.
+    fn of(&self, jobs: usize) -> u64 {
+        let mut left = jobs;
+        let mut sum = self.besides;
+        for need in &self.each {
+            let n = left.min(self.iterations);
+            sum = sum.saturating_add(need.saturating_mul(n as u64));
+            left -= n;
+        }
+        sum
+    }
+
+    /// How many fit, up to `most`.
+    fn fit(&self, most: usize, left: u64) -> usize {
+        let left = left / SHARE.1 * SHARE.0;
+        (1..=most).rev().find(|n| self.of(*n) <= left).unwrap_or(0)
+    }
+}
+
+/// Whether an experiment's runs fit the host: `cores` of them at a time, or as many as do; exactly
+/// `wanted` where the user says so.
+///
+/// # Errors
+/// There is no memory for one run, or for as many as are wanted at a time.
+pub fn fit(
+    experiment: &Experiment,
+    wanted: Option<usize>,
+    cores: usize,
+    host: &Host,
+) -> Result<Fit, Diagnostic> {
+    let needs: Vec<Need> = experiment.cells.iter().map(Need::of).collect();
+    let iterations = experiment.iterations as usize;
+    let runs = needs.len().saturating_mul(iterations).max(1);
+    let most = wanted.unwrap_or(cores).clamp(1, runs);
+    let results = runs as u64 * BYTES_PER_RESULT;
+    let together = |of: fn(&Need) -> u64, worker: u64| {
+        let mut each: Vec<u64> = needs.iter().map(|n| of(n) + worker).collect();
+        each.sort_unstable_by_key(|n| std::cmp::Reverse(*n));
+        Together {
+            each,
+            iterations,
+            besides: results,
+        }
+    };
+    let address = host.address_space.map(|left| {
+        let all = together(Need::reserved, BYTES_PER_WORKER);
+        (all, left, "address space", "ulimit -v")
+    });
+    let memory = host
+        .memory
+        .map(|(left, by)| (together(Need::touched, 0), left, "memory", by));
+    let mut fit = Fit {
+        jobs: most,
+        note: None,
+    };
+    for (all, left, kind, by) in memory.into_iter().chain(address) {
+        let jobs = all.fit(most, left);
+        if jobs >= fit.jobs {
+            continue;
+        }
+        let of: fn(&Use) -> u64 = match kind {
+            "memory" => |u| u.touched,
+            _ => |u| u.reserved,
+        };
+        let sum = |n: &Need| n.uses.iter().map(of).sum::<u64>();
+        let Some(largest) = needs.iter().max_by_key(|n| sum(n)) else {
+            continue;
+        };
+        let takes = format!(
+            "a run takes up to {} of {kind} ({})",
+            bytes(sum(largest)),
+            largest.parts(of)
+        );
+        let left = format!("{} are left here ({by})", bytes(left));
+        if jobs == 0 {
+            let kept = match results {
+                0..0x1000_0000 => String::new(),
+                kept => format!(", the results of {runs} runs {}", bytes(kept)),
+            };
+            return Err(Diagnostic::placeless(
+                format!("there is not enough {kind}: {takes}{kept}, and {left}"),
+                format!("accepted: {}, or more {kind}", largest.remedy(of)),
+            ));
+        }
+        if wanted.is_some() {
+            let all = bytes(all.of(most));
+            return Err(Diagnostic::placeless(
+                format!(
+                    "there is not enough {kind} for `--jobs {most}`: {takes}, together {all}, and {left}"
+                ),
+                format!("accepted: `--jobs {jobs}` or less, or more {kind}"),
+            ));
+        }
+        fit = Fit {
+            jobs,
+            note: Some(format!(
+                "{jobs} at a time instead of {most}: {takes}, {left}"
+            )),
+        };
+    }
+    Ok(fit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Overrides, parse};
+
+    fn experiment(size: &str) -> Experiment {
+        let text = format!(
+            "name = \"t\"\niterations = 3\npolicy = [\"linux-3.0\", \"linux-3.1\"]\n\
+             filesystem = \"ext4\"\n[machine]\nname = \"m\"\ncpus = 1\n[[machine.node]]\n\
+             zones = [{{ zone = \"Normal\", size = \"{size}\" }}]\n[machine.disk]\nkind = \"ssd\"\n\
+             capacity = \"1G\"\n[workload]\ncommand = \"dd if=/dev/zero of=z count=1\"\n"
+        );
+        let source = crate::diagnostic::Source::new("t.toml", text);
+        parse(&source, &|_| Err(String::new()), &Overrides::default()).unwrap()
+    }
+
+    fn host(memory: u64, address_space: u64) -> Host {
+        Host {
+            memory: Some((memory, "MemAvailable")),
+            address_space: Some(address_space),
+        }
+    }
+
+    #[test]
+    fn as_many_runs_as_fit() {
+        let e = experiment("1G");
+        let need = Need::of(&e.cells[0]);
+        assert!(need.touched() > 32 << 18, "a frame takes 32 bytes");
+        assert!(need.reserved() > need.touched());
+        let one = need.touched() * 3 / 2;
+        let fits = |wanted, memory, space| fit(&e, wanted, 4, &host(memory, space));
+        assert_eq!(fits(None, 1 << 40, 1 << 40).unwrap().jobs, 4);
+        assert_eq!(fits(Some(6), 1 << 40, 1 << 40).unwrap().jobs, 6);
+        // More runs at a time than there are in all are no mistake.
+        assert_eq!(fits(Some(100), 1 << 40, 1 << 40).unwrap().jobs, 6);
+        let few = fits(None, one, 1 << 40).unwrap();
+        assert_eq!(few.jobs, 1);
+        let note = few.note.unwrap();
+        assert!(
+            note.starts_with("1 at a time instead of 4: a run takes up to"),
+            "{note}"
+        );
+        let e = fits(Some(2), one, 1 << 40).unwrap_err();
+        assert!(e.message.contains("`--jobs 2`"), "{e}");
+        assert!(e.accepted.contains("`--jobs 1` or less"), "{}", e.accepted);
+        let e = fits(None, 1 << 20, 1 << 40).unwrap_err();
+        assert!(e.message.contains("the frame table 8.0 MiB"), "{e}");
+        assert!(e.accepted.contains("zones.0.size"), "{}", e.accepted);
+        let e = fits(None, 1 << 40, 1 << 20).unwrap_err();
+        assert!(e.message.contains("address space"), "{e}");
+        assert!(e.message.contains("ulimit -v"), "{e}");
+        let unknown = fit(&experiment("1G"), None, 2, &Host::default()).unwrap();
+        assert_eq!((unknown.jobs, unknown.note), (2, None));
+    }
+
+    #[test]
+    fn the_least_limit_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        assert_eq!(Host::below(dir.path()), Host::default());
+        put("proc/meminfo", "MemTotal: 9 kB\nMemAvailable:    2048 kB\n");
+        let memory = |at: &Path| Host::below(at).memory;
+        assert_eq!(memory(dir.path()), Some((2 << 20, "MemAvailable")));
+        put("proc/self/cgroup", "0::/a/b\n");
+        put("sys/fs/cgroup/a/b/memory.max", "max\n");
+        put("sys/fs/cgroup/a/b/memory.current", "4096\n");
+        put("sys/fs/cgroup/a/memory.max", "1048576\n");
+        put("sys/fs/cgroup/a/memory.current", "524288\n");
+        put(
+            "sys/fs/cgroup/a/memory.stat",
+            "anon 1\ninactive_file 4096\n",
+        );
+        let (left, by) = memory(dir.path()).unwrap();
+        assert_eq!(left, (512 << 10) + 4096);
+        assert!(by.contains("control group"), "{by}");
+        put("proc/self/cgroup", "5:cpu:/\n4:memory:/v1\n");
+        put("sys/fs/cgroup/memory/v1/memory.limit_in_bytes", "100\n");
+        put("sys/fs/cgroup/memory/v1/memory.usage_in_bytes", "40\n");
+        assert_eq!(memory(dir.path()).unwrap().0, 60);
+        let limit =
+            |text: &str| format!("Limit  Soft  Hard  Units\nMax address space  {text}  x  bytes\n");
+        put("proc/self/limits", &limit("unlimited"));
+        put("proc/self/status", "Name:\tx\nVmSize:\t  100 kB\n");
+        assert_eq!(Host::below(dir.path()).address_space, None);
+        put("proc/self/limits", &limit("204800"));
+        assert_eq!(Host::below(dir.path()).address_space, Some(102_400));
+    }
+}

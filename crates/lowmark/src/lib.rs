@@ -1,0 +1,64 @@
+//! The command line of Lowmark: everything but the process around it, so that tests can run it in one
+//! of theirs.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod failure;
+mod interrupt;
+mod text;
+
+use clap::Parser;
+use failure::Failure;
+use mm::NoMemory;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::ExitCode;
+use std::thread::Builder;
+
+/// What is said where memory runs out.
+pub const MORE_MEMORY: &str = "accepted: more memory (`ulimit -v`, the container's limit), a smaller \
+    machine or trace, or fewer `--jobs`; `lowmark run E --list` says what a run takes";
+
+/// The stack of the thread that does the work. The main thread's own grows as it is used, and where
+/// it can't, the process is killed.
+const STACK: usize = 8 << 20;
+
+/// Does what the command line says; the process's exit code.
+///
+/// # Panics
+/// Passes on a panic of a command, which is a bug of it.
+pub fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let work = || catch_unwind(AssertUnwindSafe(|| run(&cli)));
+    let done = std::thread::scope(|scope| {
+        let worker = Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        worker.map_or_else(
+            |_| Ok(Err(Failure::Memory(NoMemory::thread(STACK as u64)))),
+            |worker| worker.join().unwrap_or_else(Err),
+        )
+    });
+    let done = done.unwrap_or_else(|payload| match payload.downcast::<NoMemory>() {
+        Ok(e) => Err(Failure::Memory(*e)),
+        Err(payload) => resume_unwind(payload),
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(cli: &cli::Cli) -> Result<(), Failure> {
+    match &cli.command {
+        cli::Command::Run(args) => commands::run::run(args),
+        cli::Command::Reproduce(args) => commands::reproduce::run(args),
+        cli::Command::Tune(args) => commands::tune::run(args),
+        cli::Command::Explain(args) => commands::explain::run(args),
+        cli::Command::Params(args) => commands::params::run(args),
+        cli::Command::Mrc(args) => commands::mrc::run(args),
+        cli::Command::Policies(args) => commands::policies::run(args),
+        cli::Command::Bench(args) => commands::bench::run(args),
+        cli::Command::Trace(what) => commands::trace::run(what),
+        cli::Command::Machine(args) => commands::machine::run(args),
+        cli::Command::Schema => commands::schema::run(),
+    }
+}

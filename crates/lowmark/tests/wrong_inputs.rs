@@ -1,0 +1,393 @@
+//! Wrong inputs: everything that is shipped, damaged in thousands of ways, on the program itself. Each
+//! ends with exit code 2 and one message that says what would be accepted, within a gigabyte of address
+//! space; what is still right is read and nothing more.
+//!
+//! As many wrong inputs as `LOWMARK_WRONG_INPUTS` says, or 200. A find prints the command and keeps the
+//! input.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+use trace::damage::damaged;
+use trace::random::Rng;
+
+/// Kilobytes of address space that reading an input may take.
+const MOST_KB: u64 = 1 << 20;
+/// The harness gives up on a program that hangs; the bar of five seconds is the script's to measure.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs the program below `dir` in a gigabyte.
+fn lowmark(dir: &Path, args: &[String]) -> Output {
+    let limited = format!("ulimit -v {MOST_KB}; exec \"$0\" \"$@\"");
+    let mut child = Command::new("sh")
+        .args(["-c", &limited, env!("CARGO_BIN_EXE_lowmark")])
+        .args(args)
+        .current_dir(dir)
+        .env("RUST_BACKTRACE", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(dir.join("stderr")).expect("space"))
+        .spawn()
+        .expect("a shell");
+    let mut waited = Duration::ZERO;
+    let status = loop {
+        match child.try_wait().expect("a child") {
+            Some(status) => break status,
+            None if waited >= PATIENCE => {
+                child.kill().expect("a child");
+                panic!("it hangs: {args:?}");
+            }
+            None => {
+                std::thread::sleep(Duration::from_millis(2));
+                waited += Duration::from_millis(2);
+            }
+        }
+    };
+    Output {
+        status,
+        stdout: Vec::new(),
+        stderr: fs::read(dir.join("stderr")).expect("what it said"),
+    }
+}
+
+/// Whether an input was wrong; complains about an answer that is neither yes nor no.
+fn is_wrong(args: &[String], output: &Output) -> bool {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let bad = |why: &str| -> ! {
+        panic!(
+            "{why}: lowmark {args:?}\n{:?}\n{}",
+            output.status,
+            said.chars().take(4000).collect::<String>()
+        )
+    };
+    if said.contains("panicked") || said.contains("backtrace") {
+        bad("a panic");
+    }
+    match output.status.code() {
+        Some(0) => return false,
+        Some(2) => {}
+        _ => bad("neither right nor wrong"),
+    }
+    // One message: one complaint, and what would be accepted (clap's say it in their own words).
+    let complaints = said.matches("  × ").count() + said.matches("error: ").count();
+    if complaints != 1 {
+        bad("not one message");
+    }
+    let words = ["accepted", "possible values", "--help", "USAGE", "help:"];
+    if !words.iter().any(|w| said.contains(w)) {
+        bad("nothing that would be accepted");
+    }
+    if said.len() > 12_000 {
+        bad("a message that nobody reads");
+    }
+    true
+}
+
+/// A folder that looks like the repository, in which files can be replaced.
+struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        for name in ["machines", "policies", "data"] {
+            let from = repository().join(name).canonicalize().expect("a folder");
+            symlink(from, dir.path().join(name)).expect("a link");
+        }
+        fs::create_dir(dir.path().join("experiments")).expect("a folder");
+        Self { dir }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+fn files(dir: &str, end: &str) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    let mut folders = vec![repository().join(dir)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.to_string_lossy().ends_with(end) {
+                all.push(path);
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+fn contents(files: &[PathBuf]) -> Vec<Vec<u8>> {
+    files.iter().map(|f| fs::read(f).expect("a file")).collect()
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// An experiment around a machine file, policies or a job file.
+fn around(machine: &str, workload: &str) -> String {
+    format!(
+        "name = \"e\"\niterations = 1\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
+         machine = \"{machine}\"\n[workload]\n{workload}\n"
+    )
+}
+
+const DD: &str = "command = \"dd if=/dev/zero of=z bs=64k count=1\"";
+
+/// Command lines, whose damage is mostly a wrong command line.
+const LINES: [&str; 14] = [
+    "dd if=/dev/zero of=z bs=64k count=1",
+    "desktop -p 4M -r 1s -t 5s & dd if=/dev/zero of=c bs=1M count=3; wait",
+    "fs_mark -d a -D 100 -N 37 -n 37 -L 2 -S0 -s 1048576",
+    "taskset -c 0,1 dd if=r of=/dev/null bs=32k skip=3",
+    "numactl --cpunodebind=0 sleep 3",
+    "mapped-file-stream 5 134217728",
+    "mmap-strm 16M",
+    "tiobench --size 16 --threads 2",
+    "find . -type f; rm -r a",
+    "i=0; while [ $i -lt 3 ]; do dd if=/dev/zero of=f$i bs=4k count=1; i=$((i+1)); done",
+    "for i in 1 2 3; do sleep $i & done; wait",
+    "simoop -t 10",
+    "burst 16M 3",
+    "sleep 1 && dd if=a of=b oflag=direct conv=fsync || sleep 2",
+];
+
+/// Options, of which one is damaged.
+const OPTIONS: [&str; 14] = [
+    "run experiments/e.toml --list --iterations 3 --seed 4 --jobs 2",
+    "run experiments/e.toml --list --set machine.cpus=2 --set policy=vanilla",
+    "run experiments/e.toml --list --set machine.disk.params.nvme_queue_depth=[1,32]",
+    "run experiments/e.toml --list --set params.xfs_ags=16 --set sample_s=0.5",
+    "run --list --trace data/traces/sqlite.strace.zst --machine machines/512M.toml --policy linux-3.1",
+    "mrc --trace t.csv --sizes 10..100:5 --policy lru,sieve --writes --dirty-limit 20",
+    "mrc --trace t.csv --sizes 1,2,3 --policy all --jobs 2 --write-rate 50",
+    "trace info t.csv --format csv --unit page",
+    "trace generate zipf --objects 10 --requests 100 --skew 0.9 --out g.csv --writes 0.3",
+    "explain throttled",
+    "machine --root . --verify --name x",
+    "policies --json",
+    "params --json",
+    "schema",
+];
+
+struct Generator {
+    rng: Rng,
+    experiments: Vec<PathBuf>,
+    machines: Vec<PathBuf>,
+    policies: Vec<PathBuf>,
+    jobs: Vec<Vec<u8>>,
+    traces: Vec<(String, Vec<u8>)>,
+}
+
+impl Generator {
+    fn new(seed: u64) -> Self {
+        let golden = repository().join("crates/trace/tests/golden");
+        let traces = fs::read_dir(golden).expect("samples").map(|entry| {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().expect("a name").to_string_lossy();
+            (name.into_owned(), fs::read(&path).unwrap_or_default())
+        });
+        let mut traces: Vec<_> = traces.filter(|t| !t.1.is_empty()).collect();
+        traces.sort();
+        Self {
+            rng: Rng::new(seed),
+            experiments: files("experiments", ".toml"),
+            machines: files("machines", ".toml"),
+            policies: files("policies", ".toml"),
+            jobs: contents(&files("experiments", ".fio")),
+            traces,
+        }
+    }
+
+    fn pick(&mut self, n: usize) -> usize {
+        self.rng.below(n as u64) as usize
+    }
+
+    fn damaged(&mut self, sample: &[u8]) -> Vec<u8> {
+        damaged(&[sample.to_vec()], &mut self.rng)
+    }
+
+    /// A damaged input in a folder, and how the program is to look at it.
+    fn next(&mut self, at: &Place) -> Vec<String> {
+        let put = |file: &str, bytes: &[u8]| {
+            let path = at.path().join(file);
+            let _ = fs::remove_file(&path);
+            fs::write(path, bytes).expect("space");
+        };
+        let list = "run experiments/e.toml --list";
+        match self.pick(8) {
+            0 | 1 => {
+                let nth = self.pick(self.experiments.len());
+                let text = fs::read(&self.experiments[nth]).expect("a file");
+                put("experiments/e.toml", &self.damaged(&text));
+                words(list)
+            }
+            2 => {
+                let nth = self.pick(self.machines.len());
+                let text = fs::read(&self.machines[nth]).expect("a file");
+                put("experiments/m.toml", &self.damaged(&text));
+                put("experiments/e.toml", around("m.toml", DD).as_bytes());
+                words(list)
+            }
+            3 => {
+                let nth = self.pick(self.policies.len());
+                let text = fs::read(&self.policies[nth]).expect("a file");
+                put("experiments/p.toml", &self.damaged(&text));
+                let text = around("machines/512M.toml", DD);
+                put(
+                    "experiments/e.toml",
+                    format!("policies = \"p.toml\"\n{text}").as_bytes(),
+                );
+                words(list)
+            }
+            4 => {
+                let nth = self.pick(LINES.len());
+                let line = self.damaged(LINES[nth].as_bytes());
+                let line = String::from_utf8_lossy(&line).replace(['\'', '\0'], "");
+                let workload = format!("command = '''{line}'''");
+                let text = around("machines/4096M8N.toml", &workload);
+                put("experiments/e.toml", text.as_bytes());
+                words(list)
+            }
+            5 => {
+                let nth = self.pick(self.jobs.len());
+                let job = self.jobs[nth].clone();
+                put("experiments/j.fio", &self.damaged(&job));
+                let text = around("machines/3765M.toml", "fio = \"j.fio\"");
+                put("experiments/e.toml", text.as_bytes());
+                words(list)
+            }
+            6 => {
+                let nth = self.pick(self.traces.len());
+                let (name, bytes) = self.traces[nth].clone();
+                let name = format!("t-{name}");
+                put(&name, &self.damaged(&bytes));
+                words(&format!("trace info {name}"))
+            }
+            _ => {
+                put(
+                    "experiments/e.toml",
+                    around("machines/512M.toml", DD).as_bytes(),
+                );
+                put("t.csv", b"time,obj_id,obj_size\n1,1,4096\n2,2,4096\n");
+                let nth = self.pick(OPTIONS.len());
+                let mut args = words(OPTIONS[nth]);
+                // What runs something stays as it is: `--list`, the command and its file.
+                let from = if args[0] == "run" { 3 } else { 1 }.min(args.len() - 1);
+                let which = from + self.pick(args.len() - from);
+                let arg = self.damaged(args[which].as_bytes());
+                args[which] = String::from_utf8_lossy(&arg).replace('\0', "0");
+                args
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_inputs_get_one_message() {
+    let wanted = std::env::var("LOWMARK_WRONG_INPUTS").ok();
+    let wanted: u64 = wanted.map_or(200, |n| n.parse().expect("a number"));
+    let seed = std::env::var("LOWMARK_SEED").ok();
+    let mut generator = Generator::new(seed.map_or(1, |n| n.parse().expect("a number")));
+    let (mut wrong, mut right) = (0, 0);
+    while wrong < wanted {
+        let place = Place::new();
+        let args = generator.next(&place);
+        let output = lowmark(place.path(), &args);
+        let judged = std::panic::catch_unwind(|| is_wrong(&args, &output));
+        match judged {
+            Ok(true) => wrong += 1,
+            Ok(false) => right += 1,
+            Err(e) => {
+                eprintln!("the input is kept in {}", place.dir.keep().display());
+                std::panic::resume_unwind(e);
+            }
+        }
+        // Most damage is a mistake.
+        assert!(right < 3 * wanted + 100, "{right} right, {wrong} wrong");
+    }
+}
+
+/// Runs the program on one experiment.
+fn one(text: &str) -> (Output, Vec<String>) {
+    let place = Place::new();
+    fs::write(place.path().join("experiments/e.toml"), text).expect("space");
+    let args = words("run experiments/e.toml --list");
+    (lowmark(place.path(), &args), args)
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The cases that were found by hand.
+#[test]
+fn inputs_that_took_memory_time_or_the_program() {
+    let long = "x".repeat(900_000);
+    let chain: String = (0..900)
+        .map(|i| format!("[policies.p{i}]\nbase = \"p{}\"\n", i + 1))
+        .collect();
+    let with = |above: &str| {
+        let text = around("machines/512M.toml", DD);
+        format!("{above}\n{text}")
+    };
+    for (text, part) in [
+        (with("sample_s = 1e-9"), "samples"),
+        (with("sample_s = 1e-10"), "samples"),
+        (with("time_limit_s = 1e-12"), "time_limit_s"),
+        (with(&format!("seed = \"{long}\"")), "seed"),
+        (with(&format!("{long} = 1")), "unknown key"),
+        (with(&format!("compare = [\"{long}\"]")), "compare"),
+        (around(&long, DD), "machine"),
+        (
+            format!(
+                "name = \"{long}\"\n{}",
+                around("machines/512M.toml", DD)
+                    .split_once('\n')
+                    .expect("lines")
+                    .1
+            ),
+            "name",
+        ),
+        (
+            format!(
+                "{}{chain}",
+                around("machines/512M.toml", DD).replace("linux-3.1", "p0")
+            ),
+            "as bases",
+        ),
+        (
+            format!("x = {}1{}", "[".repeat(100_000), "]".repeat(100_000)),
+            "e.toml",
+        ),
+        (format!("{}a = 1", "a.".repeat(100_000)), "e.toml"),
+        (format!("#{}", "y".repeat(2 << 20)), "longer than 1 MiB"),
+        (
+            around(
+                "machines/512M.toml",
+                &format!("command = \"{} dd\"", " ".repeat(70_000)),
+            ),
+            "e.toml:7:",
+        ),
+    ] {
+        let (output, args) = one(&text);
+        let head: String = text.chars().take(60).collect();
+        assert!(is_wrong(&args, &output), "{head}: it was accepted");
+        assert!(said(&output).contains(part), "{head}: {}", said(&output));
+    }
+}

@@ -1,0 +1,101 @@
+//! What an engine's tables take of the host's memory, known before they are made.
+
+use crate::world::World;
+use crate::{
+    Config, Mm, Policy, buddy, frame, inode, lru, mapping, mobility, pagecache, policy, task,
+};
+
+/// One thing that memory of the host is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Use {
+    /// What, in a few words.
+    pub what: &'static str,
+    /// Bytes of address space that it takes.
+    pub reserved: u64,
+    /// Bytes of these that are in memory once the machine has been in full use; the operating system
+    /// gives no memory for the rest.
+    pub touched: u64,
+}
+
+impl Use {
+    /// Something all of which is written.
+    pub fn whole(what: &'static str, bytes: u64) -> Self {
+        Self {
+            what,
+            reserved: bytes,
+            touched: bytes,
+        }
+    }
+}
+
+/// Frames of a machine: its zones, each in whole blocks of the buddy allocator.
+pub(crate) fn frames(config: &Config) -> u64 {
+    let block = 1u64 << (buddy::ORDERS - 1);
+    let whole = config.zones.iter().map(|z| z.size.next_multiple_of(block));
+    whole.sum()
+}
+
+/// Nodes for the trees of all files: a quarter of the frames, at least four million where there are
+/// as many frames.
+pub(crate) fn tree_pool(frames: u32) -> u32 {
+    frames.min((frames / 4).max(4 << 20)) + 64
+}
+
+/// An eviction policy's memory for each page that it orders; a test holds every policy to it.
+const BYTES_PER_ORDERED_PAGE: u64 = 80;
+
+impl<W: World> Mm<W> {
+    /// What the tables of an engine take, the largest of them by name.
+    pub fn uses(config: &Config, policy: &Policy) -> Vec<Use> {
+        let frames = frames(config);
+        let lists = mobility::lists(policy.mobility) as u64;
+        let zones = config.zones.len() as u64;
+        let sentinels = zones * (lists * buddy::ORDERS as u64 + lru::LRU_LISTS as u64)
+            + u64::from(config.max_tasks)
+            + u64::from(inode::caches(config.max_supers));
+        let table = frame::BYTES_PER_FRAME as u64;
+        let pool = u64::from(tree_pool(u32::try_from(frames).unwrap_or(u32::MAX)));
+        // A leaf of 64 pages for every 64 frames, as many again above them and of shadows, and one
+        // for each small file.
+        let nodes = pool.min(frames / 32 + 2 * u64::from(config.max_mappings));
+        let files = u64::from(config.max_mappings);
+        let inodes = if config.max_supers > 0 { files } else { 0 };
+        let mut uses = vec![
+            Use::whole("the frame table", (frames + sentinels) * table),
+            Use {
+                what: "the files' trees",
+                reserved: pool * pagecache::BYTES_PER_NODE as u64,
+                touched: nodes * pagecache::BYTES_PER_NODE as u64,
+            },
+            Use::whole(
+                "files and inodes",
+                files * size_of::<mapping::Mapping<W>>() as u64
+                    + inodes * size_of::<inode::Inode<W>>() as u64,
+            ),
+            Use::whole(
+                "tasks of the engine",
+                u64::from(config.max_tasks) * size_of::<task::Task<W>>() as u64,
+            ),
+        ];
+        if config.max_ags > 0 {
+            // Twice the inodes, for parts that are half full, and the first part of each group in use.
+            let groups = u64::from(config.max_ags);
+            let used = groups.min(files) * crate::xfs::BYTES_PER_USED_GROUP as u64;
+            let bytes = groups * size_of::<crate::xfs::Ag<W>>() as u64 + used + 2 * 5 * inodes;
+            uses.push(Use {
+                what: "allocation groups",
+                reserved: bytes,
+                touched: bytes,
+            });
+        }
+        if config.swap_slots > 0 {
+            let slots = u64::from(config.swap_slots);
+            uses.push(Use::whole("swap slots", slots * 8));
+        }
+        if policy.eviction != policy::Eviction::Linux {
+            let bytes = frames * BYTES_PER_ORDERED_PAGE;
+            uses.push(Use::whole("the order of file pages", bytes));
+        }
+        uses
+    }
+}

@@ -1,0 +1,36 @@
+//! How much memory a simulation may take.
+
+use std::fmt;
+
+/// Bytes of memory that may be taken, if anybody said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Budget(pub Option<u64>);
+
+impl Budget {
+    /// Whether so many bytes may be taken.
+    pub fn has(self, bytes: u64) -> bool {
+        self.0.is_none_or(|most| bytes <= most)
+    }
+
+    /// What is left when so many bytes are taken.
+    pub fn without(self, bytes: u64) -> Self {
+        Self(self.0.map(|most| most.saturating_sub(bytes)))
+    }
+
+    /// How often so many bytes may be taken at a time, up to `most`.
+    pub fn times(self, bytes: u64, most: usize) -> usize {
+        self.0.map_or(most, |all| {
+            let times = all / bytes.max(1);
+            usize::try_from(times).unwrap_or(most).min(most)
+        })
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(bytes) => write!(f, "{} MiB of memory are left here", bytes >> 20),
+            None => f.write_str("memory has no limit"),
+        }
+    }
+}

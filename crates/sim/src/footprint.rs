@@ -1,0 +1,49 @@
+//! What a run takes of the host's memory, known before it begins.
+//!
+//! It is an estimate: the engine's tables are known to the byte, and what the world keeps of tasks,
+//! files and requests is counted with bytes that a test measured. Programs add little of their own.
+
+use crate::run::config_of;
+use crate::spec::{DiskSpec, RunSpec};
+use crate::world::SimWorld;
+use mm::Mm;
+use mm::footprint::Use;
+
+/// Of every task: its future, its account, its histograms' share and what queues know of it.
+const BYTES_PER_TASK: u64 = 6 << 10;
+/// Of every file: extents, read-ahead, names and places.
+const BYTES_PER_FILE: u64 = 320;
+/// Of every slot of a request queue.
+const BYTES_PER_REQUEST: u64 = 512;
+/// Of what is always there: histograms, sums, the sampler, a disk's own state.
+const BYTES_OF_WORLD: u64 = 7 << 20;
+
+/// What a run takes of the host's memory, the engine's tables first.
+pub fn uses(spec: &RunSpec) -> Vec<Use> {
+    let machine = &spec.machine;
+    let p = machine.params(&spec.params).scaled();
+    let config = config_of(spec, &p);
+    let mut uses = Mm::<SimWorld<false>>::uses(&config, &spec.policy);
+    let tasks = u64::from(config.max_tasks) + u64::from(config.max_ags) / 64;
+    let files = spec.workload.files_made() + spec.workload.files.len() as u64;
+    let swap_disk = machine.swap.as_ref().and_then(|s| s.disk.as_ref());
+    let second = machine.second.as_ref().map(|s| &s.disk);
+    let disks = [Some(&machine.disk), swap_disk, second];
+    let requests: u64 = disks.into_iter().flatten().map(|d| slots(d, spec)).sum();
+    uses.extend([
+        Use::whole("tasks of the world", tasks * BYTES_PER_TASK),
+        Use::whole("files of the world", files * BYTES_PER_FILE),
+        Use::whole("request queues", requests * BYTES_PER_REQUEST),
+        Use::whole("page tables", machine.boot.anon.pages() * 4),
+        Use::whole("the world", BYTES_OF_WORLD),
+    ]);
+    uses.retain(|u| u.reserved > 0);
+    uses
+}
+
+/// Slots of the request queues of a disk and its members.
+fn slots(disk: &DiskSpec, spec: &RunSpec) -> u64 {
+    let p = disk.params(&spec.machine.params(&spec.params));
+    let members = u64::from(disk.members.unwrap_or(1));
+    2 * members * p.nr_requests as u64
+}
