@@ -2,9 +2,10 @@
 //! but the versions has to be remembered.
 
 use crate::{Law, Machine};
+use mm::World;
 use mm::pagecache::Tag;
+use mm::view::View;
 use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
-use mm::{Mm, World};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const PAGE: u64 = 4096;
@@ -94,12 +95,12 @@ impl Law for Allocate {
         .await;
     }
 
-    fn verdict<W: World>(&self, mm: &Mm<W>) {
+    fn verdict<W: World>(&self, engine: View<'_, W>) {
         assert!(
-            mm.zone_event(0, ZoneEvent::PgSteal) > 0,
+            engine.zone_event(0, ZoneEvent::PgSteal) > 0,
             "nothing was evicted"
         );
-        assert_eq!(mm.vm_event(VmEvent::WriteError), 0);
+        assert_eq!(engine.event(VmEvent::WriteError), 0);
     }
 }
 
@@ -145,14 +146,14 @@ impl Law for Read {
         }
     }
 
-    fn verdict<W: World>(&self, mm: &Mm<W>) {
+    fn verdict<W: World>(&self, engine: View<'_, W>) {
         assert!(self.begun.load(SeqCst) >= 1);
         assert!(
-            mm.zone_event(0, ZoneEvent::PgSteal) > 0,
+            engine.zone_event(0, ZoneEvent::PgSteal) > 0,
             "nothing was evicted"
         );
-        assert_eq!(mm.global_stat(ZoneStat::NrFileDirty), 0);
-        assert_eq!(mm.global_stat(ZoneStat::NrWriteback), 0);
+        assert_eq!(engine.stat(ZoneStat::NrFileDirty), 0);
+        assert_eq!(engine.stat(ZoneStat::NrWriteback), 0);
     }
 }
 
@@ -195,12 +196,9 @@ impl Law for Dirty {
         }
         if self.ended.is_me(Self::TASKS) {
             assert!(m.fsync(file).await);
+            assert!(!m.engine().tagged(file, Tag::Dirty), "dirty after a sync");
             assert!(
-                !m.mm().mapping_tagged(file, Tag::Dirty),
-                "dirty after a sync"
-            );
-            assert!(
-                !m.mm().mapping_tagged(file, Tag::Writeback),
+                !m.engine().tagged(file, Tag::Writeback),
                 "unfinished after a sync"
             );
             for r in 0..Self::RECORDS {
@@ -211,8 +209,8 @@ impl Law for Dirty {
         }
     }
 
-    fn verdict<W: World>(&self, mm: &Mm<W>) {
-        assert_eq!(mm.global_stat(ZoneStat::NrFileDirty), 0);
+    fn verdict<W: World>(&self, engine: View<'_, W>) {
+        assert_eq!(engine.stat(ZoneStat::NrFileDirty), 0);
     }
 }
 
@@ -242,10 +240,10 @@ impl Law for Reclaim {
         }
     }
 
-    fn verdict<W: World>(&self, mm: &Mm<W>) {
-        let size = u64::from(mm.zones[0].size);
-        assert!(mm.zone_event(0, ZoneEvent::PgSteal) >= size / 2);
-        assert_eq!(mm.vm_event(VmEvent::WriteError), 0);
+    fn verdict<W: World>(&self, engine: View<'_, W>) {
+        let size = engine.zone_pages(0);
+        assert!(engine.zone_event(0, ZoneEvent::PgSteal) >= size / 2);
+        assert_eq!(engine.event(VmEvent::WriteError), 0);
     }
 }
 
@@ -267,12 +265,9 @@ impl Law for Flush {
             let at = (round * Self::TASKS as u64 + who as u64) * 3000;
             m.write(common, at, &content::<M>(99, 0, at, 3000)).await;
             assert!(m.fsync(own).await);
+            assert!(!m.engine().tagged(own, Tag::Dirty), "dirty after a sync");
             assert!(
-                !m.mm().mapping_tagged(own, Tag::Dirty),
-                "dirty after a sync"
-            );
-            assert!(
-                !m.mm().mapping_tagged(own, Tag::Writeback),
+                !m.engine().tagged(own, Tag::Writeback),
                 "unfinished after a sync"
             );
             expect_on_device(m, own, pos, &bytes, Self::NAME);
@@ -281,9 +276,9 @@ impl Law for Flush {
         }
     }
 
-    fn verdict<W: World>(&self, mm: &Mm<W>) {
-        assert_eq!(mm.global_stat(ZoneStat::NrFileDirty), 0);
-        assert_eq!(mm.global_stat(ZoneStat::NrWriteback), 0);
+    fn verdict<W: World>(&self, engine: View<'_, W>) {
+        assert_eq!(engine.stat(ZoneStat::NrFileDirty), 0);
+        assert_eq!(engine.stat(ZoneStat::NrWriteback), 0);
     }
 }
 
@@ -300,18 +295,18 @@ impl Law for Throttle {
 
     async fn task<M: Machine>(&self, m: &M, who: usize) {
         let file = m.open(&format!("throttle-{who}")).await;
-        let mm = m.mm();
-        let cpus = mm.config.cpus as u64;
-        let size = u64::from(mm.zones[0].size);
+        let engine = m.engine();
+        let cpus = engine.config().cpus as u64;
+        let size = engine.zone_pages(0);
         // All of memory is dirtyable at most.
-        let limit = mm::dirty::limits(&mm.config.sysctl, size, false).dirty;
+        let limit = mm::dirty::limits(&engine.config().sysctl, size, false).dirty;
         let step = mm::dirty::ratelimit_pages(size, cpus);
         let bound = limit + cpus * (step + step / 2) + cpus * 125;
         assert!(bound < size * 3 / 4, "the law says something");
         for i in 0..size / 2 {
             let bytes = content::<M>(who as u64, 3, i * PAGE, PAGE as usize);
             m.write(file, i * PAGE, &bytes).await;
-            let dirty = mm.global_stat(ZoneStat::NrFileDirty);
+            let dirty = engine.stat(ZoneStat::NrFileDirty);
             assert!(dirty <= bound, "{dirty} dirty pages, bound {bound}");
         }
     }
@@ -354,11 +349,11 @@ impl Law for Truncate {
             expect(m, file, cut, &vec![0; 3 * PAGE as usize], Self::NAME).await;
         }
         m.truncate(file, 0).await;
-        assert!(m.mm().mapping_has_no_pages(file));
+        assert!(m.engine().has_no_pages(file));
     }
 
-    fn verdict<W: World>(&self, mm: &Mm<W>) {
-        assert_eq!(mm.global_stat(ZoneStat::NrFilePages), 0);
-        assert_eq!(mm.global_stat(ZoneStat::NrFileDirty), 0);
+    fn verdict<W: World>(&self, engine: View<'_, W>) {
+        assert_eq!(engine.stat(ZoneStat::NrFilePages), 0);
+        assert_eq!(engine.stat(ZoneStat::NrFileDirty), 0);
     }
 }

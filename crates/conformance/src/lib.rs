@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 pub mod laws;
+pub mod model;
 
+use mm::World;
+use mm::view::View;
 use mm::vmstat::ZoneStat;
-use mm::{Mm, World};
 use std::future::Future;
 
 /// One task's view of a world. A file's number is its mapping.
@@ -19,8 +21,8 @@ pub trait Machine {
     /// Whether files carry contents; if not, buffers are left as they are.
     const CONTENTS: bool;
 
-    /// The engine.
-    fn mm(&self) -> &Mm<Self::World>;
+    /// The engine, to read.
+    fn engine(&self) -> View<'_, Self::World>;
     /// Opens a file by its name, and creates it if it is missing.
     fn open(&self, name: &str) -> impl Future<Output = u32>;
     /// Writes all of `bytes`.
@@ -49,25 +51,27 @@ pub trait Law: Sync {
     fn task<M: Machine>(&self, m: &M, who: usize) -> impl Future<Output = ()>;
 
     /// What holds at the end, with the engine at rest.
-    fn verdict<W: World>(&self, mm: &Mm<W>) {
-        let _ = mm;
+    fn verdict<W: World>(&self, engine: View<'_, W>) {
+        let _ = engine;
     }
 }
 
-/// What every law ends with, all tasks ended: a full recount, then the law's own verdict.
+/// What every law ends with, all tasks ended: a full recount, whose answer the world gives, then the
+/// law's own verdict.
 ///
 /// # Panics
 /// If a list, an index or a counter disagrees, or the law is broken.
-pub fn conclude<L: Law, W: World>(law: &L, mm: &Mm<W>) {
-    if let Err(e) = mm.recount() {
+pub fn conclude<L: Law, W: World>(law: &L, engine: View<'_, W>, recount: Result<(), String>) {
+    if let Err(e) = recount {
         panic!("{}: {e}", L::NAME);
     }
-    let size: u64 = mm.zones.iter().map(|z| u64::from(z.size)).sum();
-    let cached = mm.global_stat(ZoneStat::NrFilePages);
-    let free = mm.global_stat(ZoneStat::NrFreePages);
-    let pcp: u64 = (0..mm.zones.len()).map(|z| mm.pcp_pages(z)).sum();
+    let zones = 0..engine.config().zones.len();
+    let size: u64 = zones.clone().map(|z| engine.zone_pages(z)).sum();
+    let cached = engine.stat(ZoneStat::NrFilePages);
+    let free = engine.stat(ZoneStat::NrFreePages);
+    let pcp: u64 = zones.map(|z| engine.pcp_pages(z)).sum();
     assert_eq!(cached + free + pcp, size, "{}: pages are missing", L::NAME);
-    law.verdict(mm);
+    law.verdict(engine);
 }
 
 /// Calls a macro with every law's value, for a harness that makes a test of each.

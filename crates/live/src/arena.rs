@@ -19,7 +19,7 @@ use mm::Pfn;
 use mm::alloc::Gfp;
 use mm::frame::flag;
 use mm::pagecache::Entered;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 /// Bytes of a page.
@@ -38,15 +38,19 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Zeroed memory for `frames` pages; the operating system gives it as it is touched.
-    pub fn new(frames: usize) -> Self {
-        let size = frames.checked_mul(PAGE).expect("an arena that fits memory");
-        assert!(size > 0);
-        let layout = Layout::from_size_align(size, PAGE).expect("an arena that fits memory");
+    /// Zeroed memory for `frames` pages, at least one; the operating system gives it as it is
+    /// touched.
+    ///
+    /// # Errors
+    /// There is no memory for so many.
+    pub fn new(frames: usize) -> Result<Self, OutOfMemory> {
+        assert!(frames > 0);
+        let size = frames.checked_mul(PAGE).ok_or(OutOfMemory)?;
+        let layout = Layout::from_size_align(size, PAGE).map_err(|_| OutOfMemory)?;
         // SAFETY: the layout has a size other than zero.
         let base = unsafe { alloc_zeroed(layout) };
-        let base = NonNull::new(base).unwrap_or_else(|| handle_alloc_error(layout));
-        Self { base, layout }
+        let base = NonNull::new(base).ok_or(OutOfMemory)?;
+        Ok(Self { base, layout })
     }
 
     fn page(&self, pfn: Pfn) -> NonNull<[u8; PAGE]> {
@@ -222,6 +226,13 @@ impl<'a> Writeback<'a> {
         // (module documentation).
         let bytes = |&pfn: &Pfn| unsafe { self.mm.world.arena.page(pfn).as_ref() };
         self.pages.iter().map(bytes)
+    }
+
+    /// Clears bits of each page.
+    pub fn clear_flags(&self, bits: u32) {
+        for &pfn in &self.pages {
+            self.mm.frames.clear_flags(pfn, bits);
+        }
     }
 
     /// The I/O ended.

@@ -1,122 +1,29 @@
 //! The cache as a program uses it.
 
 use crate::LiveMm;
+use crate::config::{Config, FIRST_USER, FLUSHER, KSWAPD, LAST, OnLoss};
 use crate::cpu;
-use crate::file::{self, Error, Fault, OpenFile};
+use crate::errseq::Cursor;
+use crate::file::{self, Error};
+use crate::open_file::OpenFile;
+use crate::storage::{Os, Storage};
+use crate::table::Table;
 use crate::world::{LiveWorld, daemon};
+use mm::Mm;
 use mm::kswapd::KSWAPD_FLAGS;
 use mm::mapping::MappingKind;
 use mm::task::PF_SWAPWRITE;
+use mm::view::View;
 use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use mm::world::TaskId;
-use mm::zone::{ZoneInfo, ZoneType};
-use mm::{Mm, Policy, Sysctl};
 use parking_lot::{Condvar, Mutex, RwLock};
+use rustix::io::Errno;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-
-/// Tasks of the cache itself: kswapd and the flusher.
-const KSWAPD: TaskId = 0;
-const FLUSHER: TaskId = 1;
-const FIRST_USER: TaskId = 2;
-/// The least memory that watermarks and limits make sense for.
-const LEAST_MEMORY: u64 = 4 << 20;
-/// Pages of memory a CPU slot needs: its lists and batches hold up to half of them back from reclaim.
-const PAGES_PER_CPU: u64 = 128;
-
-/// What a cache is built for.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Bytes of memory for pages; at least 4 MiB. Never exceeded.
-    pub memory: u64,
-    /// CPU slots, 1..=64 and one for each 512 KiB of memory: how many threads are inside the engine
-    /// at once.
-    pub cpus: usize,
-    /// Threads that may use the cache at the same time.
-    pub max_threads: u32,
-    /// Files that may ever be opened.
-    pub max_files: u32,
-    /// Percent of memory at which background writeback starts.
-    pub dirty_background_ratio: u64,
-    /// Percent of memory at which writers are throttled.
-    pub dirty_ratio: u64,
-    /// How the engine behaves.
-    pub policy: Policy,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            memory: 64 << 20,
-            cpus: std::thread::available_parallelism().map_or(4, |n| n.get().clamp(1, 64)),
-            max_threads: 64,
-            max_files: 1024,
-            dirty_background_ratio: 10,
-            dirty_ratio: 20,
-            policy: Policy::linux_3_1(),
-        }
-    }
-}
-
-impl Config {
-    fn engine(&self) -> Result<mm::Config, Error> {
-        let refuse = |text: String| Err(Error::Config(text));
-        let pages = self.memory / 4096;
-        if self.memory < LEAST_MEMORY || pages >= 1 << 30 {
-            return refuse(format!(
-                "memory = {}: accepted are 4 MiB to 4 TiB",
-                self.memory
-            ));
-        }
-        let most = (pages / PAGES_PER_CPU).min(64);
-        if !(1..=most as usize).contains(&self.cpus) {
-            return refuse(format!(
-                "cpus = {}: accepted are 1 to {most} with this memory",
-                self.cpus
-            ));
-        }
-        if !(1..=65_536).contains(&self.max_threads) {
-            return refuse(format!(
-                "max_threads = {}: accepted are 1 to 65536",
-                self.max_threads
-            ));
-        }
-        if !(1..1 << 24).contains(&self.max_files) {
-            return refuse(format!(
-                "max_files = {}: accepted are 1 to 16777215",
-                self.max_files
-            ));
-        }
-        if self.dirty_ratio > 100 || self.dirty_ratio == 0 || self.dirty_background_ratio > 100 {
-            return refuse("dirty ratios are percentages, and dirty_ratio is not 0".to_owned());
-        }
-        Ok(mm::Config {
-            cpus: self.cpus,
-            cpu_nodes: vec![0; self.cpus],
-            hz: 1000,
-            zones: vec![ZoneInfo {
-                node: 0,
-                kind: ZoneType::Normal,
-                size: pages,
-            }],
-            max_tasks: FIRST_USER + self.max_threads,
-            max_mappings: self.max_files,
-            max_bdis: 1,
-            max_supers: 0,
-            max_ags: 0,
-            swap_slots: 0,
-            sysctl: Sysctl {
-                dirty_background_ratio: self.dirty_background_ratio,
-                dirty_ratio: self.dirty_ratio,
-                ..Sysctl::KERNEL
-            },
-        })
-    }
-}
 
 /// What a cache holds and did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -141,21 +48,27 @@ pub struct Stats {
     pub kib_read: u64,
     /// KiB written to files.
     pub kib_written: u64,
-    /// Dirty pages whose write failed.
+    /// Pages whose write failed: they are kept, and the next sync of their file tries again.
+    pub kept_pages: u64,
+    /// Pages whose write failed and for which there was no room: their data is lost.
     pub lost_pages: u64,
 }
 
 /// How a cache ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[must_use = "it may say that data is lost"]
 pub struct Shutdown {
-    /// Dirty pages that could not be written since the cache began: their data is lost.
+    /// Pages whose data did not get into their files since the cache began: it is lost.
     pub lost_pages: u64,
-    /// Files whose last sync failed, and why.
+    /// Files whose last sync failed, by the paths at which they were opened first, and why.
     pub failed: Vec<(PathBuf, Error)>,
 }
 
-struct Names {
-    by_path: BTreeMap<PathBuf, u32>,
+impl Shutdown {
+    /// Whether everything that the cache took is in its files, and confirmed by their devices.
+    pub fn is_clean(&self) -> bool {
+        self.lost_pages == 0 && self.failed.is_empty()
+    }
 }
 
 /// The numbers of threads that use a cache.
@@ -185,14 +98,16 @@ struct Inner {
     mm: LiveMm,
     bdi: u32,
     tasks: Arc<Tasks>,
-    names: Mutex<Names>,
+    storage: Arc<dyn Storage>,
+    table: Mutex<Table>,
     /// Calls hold it shared; whoever shuts the cache down holds it alone and sets it.
     closed: RwLock<bool>,
 }
 
 impl Inner {
     fn task(&self) -> Result<TaskId, Error> {
-        LEASES.with_borrow_mut(|leases| {
+        let lease = LEASES.try_with(|leases| {
+            let mut leases = leases.borrow_mut();
             leases.retain(|l| l.tasks.strong_count() > 0);
             let mine = Arc::as_ptr(&self.tasks);
             if let Some(l) = leases.iter().find(|l| l.tasks.as_ptr() == mine) {
@@ -205,13 +120,14 @@ impl Inner {
                 id,
             });
             Ok(id)
-        })
+        });
+        lease.unwrap_or(Err(Error::TooManyThreads))
     }
 
-    fn block_on<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> Result<T, Error> {
         let task = self.task()?;
         let cpus = &self.mm.world.cpus;
-        cpus.block_on(task, future).unwrap_or(Err(Error::Closed))
+        cpus.block_on(task, future).ok_or(Error::Closed)
     }
 
     fn call<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -219,20 +135,59 @@ impl Inner {
         if *closed {
             return Err(Error::Closed);
         }
-        self.block_on(future)
+        self.block_on(future)?
     }
 
     /// Writes everything dirty; for the thread that shuts the cache down.
     fn sync_all(&self) -> Vec<(PathBuf, Error)> {
-        let names = self.names.lock();
+        let (mm, table) = (&self.mm, self.table.lock());
         let mut failed = Vec::new();
-        for (path, &mapping) in &names.by_path {
-            let result = self.block_on(file::fsync(&self.mm, mapping));
-            if let Err(e) = result {
-                failed.push((path.clone(), e));
+        for file in table.files() {
+            let cursor = file.errors.end();
+            let sync = file::fsync(mm, file.mapping, &cursor);
+            let synced = mm.world.cpus.block_on(LAST, sync);
+            if let Err(e) = synced.expect("only daemons are ended") {
+                failed.push((file.path.clone(), e));
             }
         }
         failed
+    }
+
+    /// A number for one more file: a new one, or that of a file that nobody has open.
+    fn number(&self, table: &mut Table) -> Result<u32, Error> {
+        let new = || self.mm.new_mapping(MappingKind::File, self.bdi);
+        match table.free_number().or_else(new) {
+            Some(n) => Ok(n),
+            None => {
+                self.forget_closed(table)?;
+                table.free_number().ok_or(Error::TooManyFiles)
+            }
+        }
+    }
+
+    /// Takes a file that nobody has open out of the cache: the one that was closed longest ago, of
+    /// those whose pages can be written.
+    fn forget_closed(&self, table: &mut Table) -> Result<(), Error> {
+        for file in table.closed() {
+            if file.has_name() {
+                self.block_on(file::write_back(&self.mm, &file))?;
+                if file.failing().is_some() {
+                    continue;
+                }
+            }
+            return self.forget(table, &file);
+        }
+        Err(Error::TooManyFiles)
+    }
+
+    fn forget(&self, table: &mut Table, file: &OpenFile) -> Result<(), Error> {
+        self.block_on(file::forget(&self.mm, file))?;
+        let m = &self.mm.mappings[file.mapping as usize];
+        m.size.store(0, SeqCst);
+        m.writeback_index.store(0, SeqCst);
+        self.mm.world.remove_file(file.mapping);
+        table.remove(file.mapping);
+        Ok(())
     }
 }
 
@@ -240,6 +195,7 @@ impl Inner {
 pub struct Cache {
     inner: Arc<Inner>,
     daemons: Mutex<Option<Daemons>>,
+    on_loss: OnLoss,
 }
 
 struct Daemons {
@@ -248,24 +204,41 @@ struct Daemons {
 }
 
 /// An open file of a [`Cache`]. Dropping it closes it: what is dirty stays cached and is written
-/// later.
+/// later, unless the file has no name any more.
 pub struct File {
     inner: Arc<Inner>,
-    mapping: u32,
+    file: Arc<OpenFile>,
+    /// Which errors of the file this handle was told of.
+    told: Cursor,
 }
 
 impl Cache {
-    /// Builds a cache and starts its threads.
+    /// Builds a cache over the operating system's files and starts its threads.
     ///
     /// # Errors
-    /// A configuration that is out of range, or a thread that cannot be started.
+    /// [`Error::Config`]: a configuration that is out of range, for which there is no memory, or a
+    /// thread that cannot be started.
     pub fn new(config: Config) -> Result<Self, Error> {
+        Self::on(Arc::new(Os), config)
+    }
+
+    /// Builds a cache over files from elsewhere.
+    ///
+    /// # Errors
+    /// As [`Cache::new`].
+    pub fn on(storage: Arc<dyn Storage>, config: Config) -> Result<Self, Error> {
         let engine = config.engine()?;
-        let world = LiveWorld::new(&engine);
+        let world = LiveWorld::new(&engine).map_err(|_| {
+            Error::Config(format!(
+                "memory = {}: the system does not give it",
+                config.memory
+            ))
+        })?;
         let mm = cpu::alone(|| Mm::new(world, engine, config.policy, false));
         let bdi = mm.new_bdi(0, 100).expect("room for one device");
         mm.init_task(KSWAPD, KSWAPD_FLAGS, 0);
         mm.init_task(FLUSHER, PF_SWAPWRITE, 0);
+        mm.init_task(LAST, 0, 0);
         let ids = FIRST_USER..FIRST_USER + config.max_threads;
         let inner = Arc::new(Inner {
             mm,
@@ -273,9 +246,8 @@ impl Cache {
             tasks: Arc::new(Tasks {
                 free: Mutex::new(ids.rev().collect()),
             }),
-            names: Mutex::new(Names {
-                by_path: BTreeMap::new(),
-            }),
+            storage,
+            table: Mutex::default(),
             closed: RwLock::new(false),
         });
         let cache = Self {
@@ -284,6 +256,7 @@ impl Cache {
                 threads: Vec::new(),
                 stop_vmstat: Arc::default(),
             })),
+            on_loss: config.on_loss,
         };
         cache.start("kswapd0", |i, _| daemon::kswapd(&i.mm, KSWAPD))?;
         cache.start("flusher", |i, _| daemon::flusher(&i.mm, FLUSHER, i.bdi))?;
@@ -307,46 +280,49 @@ impl Cache {
         Ok(())
     }
 
-    /// Opens a file for reading and writing and creates it if it is missing. The same file opened
-    /// twice is the same pages. Nothing else may change the file while the cache is open.
+    /// Opens a regular file for reading and writing and creates it if it is missing. A file is the
+    /// same pages by whichever of its names it is opened, and a new file under an old name is
+    /// another one. Nothing else may change the contents of a file that this cache knows.
     ///
     /// # Errors
-    /// What the operating system says, or too many files.
+    /// [`Error::Io`]: what the operating system says. [`Error::NotRegular`]: a device, a directory
+    /// or the like. [`Error::TooManyFiles`]: as many are open as may be.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File, Error> {
-        let closed = self.inner.closed.read();
+        let (inner, path) = (&self.inner, path.as_ref());
+        let closed = inner.closed.read();
         if *closed {
             return Err(Error::Closed);
         }
-        let io = |e: std::io::Error| {
-            Error::Io(rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO))
+        // A file that is new to us stays open until it is ours, so its identity is its own.
+        let opened = loop {
+            match inner.storage.open(path) {
+                Err(Error::Io(Errno::INTR)) => {}
+                // Files that nobody has open take descriptors, too.
+                Err(Error::Io(e @ (Errno::MFILE | Errno::NFILE))) => {
+                    let freed = inner.forget_closed(&mut inner.table.lock());
+                    freed.map_err(|_| Error::Io(e))?;
+                }
+                other => break other?,
+            }
         };
-        let os = std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.as_ref())
-            .map_err(io)?;
-        let path = path.as_ref().canonicalize().map_err(io)?;
-        let len = os.metadata().map_err(io)?.len();
-        let mut names = self.inner.names.lock();
-        let mapping = match names.by_path.get(&path) {
-            Some(&m) => m,
+        let mut table = inner.table.lock();
+        let file = match table.open(opened.id) {
+            Some(file) => file,
             None => {
-                let mm = &self.inner.mm;
-                let m = mm
-                    .new_mapping(MappingKind::File, self.inner.bdi)
-                    .ok_or(Error::TooManyFiles)?;
-                mm.mappings[m as usize].size.store(len, SeqCst);
-                let fresh = mm.world.files[m as usize].set(OpenFile::new(os));
-                assert!(fresh.is_ok(), "mapping {m} has a file");
-                names.by_path.insert(path, m);
-                m
+                let mapping = inner.number(&mut table)?;
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+                let file = Arc::new(OpenFile::new(mapping, path, opened.file));
+                let m = &inner.mm.mappings[mapping as usize];
+                m.size.store(opened.len, SeqCst);
+                inner.mm.world.add_file(Arc::clone(&file));
+                table.insert(opened.id, Arc::clone(&file));
+                file
             }
         };
         Ok(File {
-            inner: Arc::clone(&self.inner),
-            mapping,
+            inner: Arc::clone(inner),
+            told: file.errors.sample(),
+            file,
         })
     }
 
@@ -364,6 +340,7 @@ impl Cache {
             direct_reclaims: mm.vm_event(VmEvent::AllocStall),
             kib_read: mm.vm_event(VmEvent::PgpgIn),
             kib_written: mm.vm_event(VmEvent::PgpgOut),
+            kept_pages: mm.world.kept_pages(),
             lost_pages: mm.world.lost_pages.load(SeqCst),
         }
     }
@@ -373,17 +350,42 @@ impl Cache {
         self.inner.mm.vmstat()
     }
 
-    /// The engine, to look at. What changes it goes through [`File`].
-    pub fn engine(&self) -> &LiveMm {
-        &self.inner.mm
+    /// The engine's state, to read.
+    pub fn view(&self) -> View<'_, LiveWorld> {
+        self.inner.mm.view()
     }
 
-    /// Lets calls end, refuses further ones, writes everything dirty and stops the threads.
-    /// Afterwards the engine is at rest and [`Mm::recount`] may be called. A second call reports
-    /// that nothing is left to do.
+    /// Recounts every list, index and counter of the engine, which must be at rest.
+    ///
+    /// # Errors
+    /// The first disagreement in words, or that the cache was not shut down before.
+    pub fn recount(&self) -> Result<(), String> {
+        // Held until the count ends; the threads are gone when it is `None`.
+        let daemons = self.daemons.lock();
+        match *daemons {
+            None => self.inner.mm.recount(),
+            Some(_) => Err("the cache was not shut down".to_owned()),
+        }
+    }
+
+    /// Lets calls end, refuses further ones, writes everything dirty and stops the threads. What
+    /// cannot be written now is lost, and the answer says so. A second call, which waits for the
+    /// first, reports that nothing is left to do.
     pub fn shutdown(&self) -> Shutdown {
+        // A thread that is ending has no place for the engine any more.
+        if cpu::thread_is_ending() {
+            return std::thread::scope(|s| {
+                let life = s.spawn(|| self.shut_down());
+                life.join().unwrap_or_else(|e| resume_unwind(e))
+            });
+        }
+        self.shut_down()
+    }
+
+    fn shut_down(&self) -> Shutdown {
         *self.inner.closed.write() = true;
-        let Some(daemons) = self.daemons.lock().take() else {
+        let mut running = self.daemons.lock();
+        let Some(daemons) = running.take() else {
             return Shutdown::default();
         };
         let failed = self.inner.sync_all();
@@ -395,11 +397,11 @@ impl Cache {
             if let Err(panic) = t.join()
                 && !std::thread::panicking()
             {
-                std::panic::resume_unwind(panic);
+                resume_unwind(panic);
             }
         }
         Shutdown {
-            lost_pages: mm.world.lost_pages.load(SeqCst),
+            lost_pages: mm.world.lost_pages.load(SeqCst) + mm.world.kept_pages(),
             failed,
         }
     }
@@ -407,63 +409,82 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.shutdown();
+        let end = self.shutdown();
+        if !end.is_clean() {
+            self.on_loss.tell(&end);
+        }
     }
 }
 
 impl File {
-    /// Reads at `pos` into `buf`; returns how many bytes the file had there.
+    /// Reads at `pos` into `buf`; returns how many bytes the file had there, 0 behind its end.
     ///
     /// # Errors
-    /// A read that failed, or no memory.
+    /// A read that failed, no memory, or a place beyond 16 TiB in a file that reaches there.
     pub fn read(&self, pos: u64, buf: &mut [u8]) -> Result<usize, Error> {
-        self.inner
-            .call(file::read(&self.inner.mm, self.mapping, pos, buf))
+        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
+        self.inner.call(file::read(mm, mapping, pos, buf))
     }
 
     /// Writes `buf` at `pos`. The thread is held back while too much is dirty.
     ///
     /// # Errors
-    /// No memory, a page that had to be read first and could not, or a file beyond 16 TiB. What
-    /// lies before the page that failed is written.
+    /// No memory, a page that had to be read first and could not, a file beyond 16 TiB, or
+    /// [`Error::Refused`] because of earlier data. What lies before the page that failed is written.
     pub fn write(&self, pos: u64, buf: &[u8]) -> Result<(), Error> {
-        self.inner
-            .call(file::write(&self.inner.mm, self.mapping, pos, buf))
+        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
+        self.inner.call(file::write(mm, mapping, pos, buf))
     }
 
-    /// Writes what is dirty and waits until the device has it.
+    /// Writes what is dirty, and what could not be written before, and waits until the device has
+    /// it. `Ok` means that everything which was written to the file before is on its device, but
+    /// for what an [`Error::Lost`] was told of.
     ///
     /// # Errors
-    /// [`Error::Lost`] if a page's write failed since the last call: that data is lost.
+    /// What went wrong since the last call for this handle, or since the file was opened: each
+    /// handle is told once. A file that is opened after an error which nobody was told of is told,
+    /// too. After [`Error::Io`] the data is still cached and the next call tries again; after
+    /// [`Error::Lost`] what was written since the last call that succeeded must be written again.
     pub fn fsync(&self) -> Result<(), Error> {
-        self.inner.call(file::fsync(&self.inner.mm, self.mapping))
+        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
+        self.inner.call(file::fsync(mm, mapping, &self.told))
     }
 
     /// Cuts or extends the file.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// What the operating system says; the file is then as long as it was.
     pub fn truncate(&self, len: u64) -> Result<(), Error> {
-        self.inner
-            .call(file::truncate(&self.inner.mm, self.mapping, len))
+        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
+        self.inner.call(file::truncate(mm, mapping, len))
     }
 
     /// Its length in bytes.
     pub fn size(&self) -> u64 {
-        self.inner.mm.mappings[self.mapping as usize]
-            .size
-            .load(SeqCst)
+        file::size(&self.inner.mm, self.file.mapping)
     }
 
     /// Its number in the engine.
     pub fn mapping(&self) -> u32 {
-        self.mapping
+        self.file.mapping
     }
 
     /// Lets the file's writes fail with EIO from now on, or work again; for tests.
     #[doc(hidden)]
     pub fn fail_writes(&self, fail: bool) {
-        let fault = if fail { Fault::Io } else { Fault::None };
-        self.inner.mm.world.file(self.mapping).set_fault(fault);
+        self.file.fail_writes(fail);
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let inner = &self.inner;
+        let closed = inner.closed.read();
+        let mut table = inner.table.lock();
+        // Nobody will find a file without a name again: its pages and its blocks come free now. If
+        // the thread has no number, whoever needs the file's will do it.
+        if table.close(self.file.mapping) && !*closed && !self.file.has_name() {
+            let _ = inner.forget(&mut table, &self.file);
+        }
     }
 }

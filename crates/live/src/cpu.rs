@@ -70,6 +70,11 @@ pub fn end_task() {
     THREAD.with(|t| t.ended.set(true));
 }
 
+/// Whether the thread has given up what it had of its own, on its way to its end.
+pub fn thread_is_ending() -> bool {
+    THREAD.try_with(|_| ()).is_err()
+}
+
 /// Runs `f`, which builds an engine that no other thread knows yet, as task 0 on slot 0.
 pub fn alone<R>(f: impl FnOnce() -> R) -> R {
     let before = set_current(Some(Current {

@@ -2,15 +2,15 @@
 
 use crate::LiveMm;
 use crate::arena::{Locked, OutOfMemory, PAGE};
-use crate::sync::AtomicU32;
+use crate::errseq::{Cursor, Fate};
+use crate::open_file::{Cut, OpenFile, Share};
 use crate::world::BATCH;
 use mm::alloc::Gfp;
 use mm::frame::flag;
 use mm::trace::TrackPath;
 use mm::vmstat::VmEvent;
 use mm::world::World;
-use rustix::io::{Errno, preadv};
-use std::fs::File as OsFile;
+use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -18,64 +18,37 @@ use std::sync::atomic::Ordering::SeqCst;
 const READ_AHEAD: u32 = BATCH;
 /// And at most this part of memory: pages that are being read are locked, and nobody reclaims them.
 const READ_AHEAD_SHARE: u32 = 64;
-/// Bit of a file's sharers: somebody cuts the file, or waits to; no new sharer comes in.
-const CUTTING: u32 = 1 << 31;
-
-/// A failure that tests put into a file's writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Fault {
-    /// Writes work.
-    None,
-    /// Writes fail with EIO.
-    Io,
-}
-
-/// A file of the operating system behind a mapping.
-pub struct OpenFile {
-    pub(crate) file: OsFile,
-    /// Writers at work on it, and [`CUTTING`].
-    sharers: AtomicU32,
-    fault: AtomicU32,
-}
-
-impl OpenFile {
-    pub(crate) fn new(file: OsFile) -> Self {
-        Self {
-            file,
-            sharers: AtomicU32::new(0),
-            fault: AtomicU32::new(Fault::None as u32),
-        }
-    }
-
-    pub(crate) fn set_fault(&self, fault: Fault) {
-        self.fault.store(fault as u32, SeqCst);
-    }
-
-    pub(crate) fn write_fault(&self) -> Option<Errno> {
-        (self.fault.load(SeqCst) == Fault::Io as u32).then_some(Errno::IO)
-    }
-}
+/// The longest file whose every page has a number: 2^32 - 1 pages.
+pub(crate) const MOST_BYTES: u64 = u32::MAX as u64 * PAGE as u64;
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The operating system said so.
+    /// The operating system said so. From [`crate::File::fsync`]: what was written before is still
+    /// in the cache, and the next sync tries again.
     #[error("{0}")]
     Io(Errno),
-    /// An earlier write of the file's pages failed: their data is lost.
-    #[error("data could not be written and is lost")]
-    Lost,
+    /// Data that was written since the last sync that succeeded may be lost: the device did not
+    /// confirm it, or too much of it could not be written. Write it again.
+    #[error("data could not be written and is lost: {0}")]
+    Lost(Errno),
+    /// Earlier data could not be written, for this reason: writes are refused until a sync of that
+    /// data succeeds.
+    #[error("writes are refused until earlier data is written, which failed: {0}")]
+    Refused(Errno),
     /// Nothing could be reclaimed.
     #[error("out of memory")]
     OutOfMemory,
     /// The range ends behind the largest file, 2^32 - 1 pages.
     #[error("the file would be larger than 16 TiB")]
     TooLarge,
+    /// It is something else, as named, or lies on a filesystem that makes files up.
+    #[error("not a regular file but {0}")]
+    NotRegular(&'static str),
     /// As many files are open as the cache was built for.
     #[error("too many files")]
     TooManyFiles,
-    /// As many threads use the cache as it was built for.
+    /// As many threads use the cache as it was built for, or the thread is about to end.
     #[error("too many threads")]
     TooManyThreads,
     /// The cache was shut down.
@@ -92,85 +65,36 @@ impl From<OutOfMemory> for Error {
     }
 }
 
-/// A task's right to change a file's contents.
-struct Share<'a> {
-    mm: &'a LiveMm,
-    mapping: u32,
-}
-
-/// A task's right to cut a file, while nobody has a [`Share`].
-struct Cut<'a> {
-    mm: &'a LiveMm,
-    mapping: u32,
-}
-
-/// Waits until `try_it` succeeds, which a change of the file's sharers may bring about.
-async fn until(mm: &LiveMm, mapping: u32, try_it: impl Fn(&AtomicU32) -> bool) {
-    let (w, q) = (&mm.world, mm.world.file_queue(mapping));
-    loop {
-        let ticket = w.ticket(q);
-        if try_it(&w.file(mapping).sharers) {
-            return;
-        }
-        w.wait(q, ticket, None).await;
-    }
-}
-
-impl<'a> Share<'a> {
-    async fn take(mm: &'a LiveMm, mapping: u32) -> Self {
-        until(mm, mapping, |sharers| {
-            let join = |n| (n & CUTTING == 0).then_some(n + 1);
-            sharers.fetch_update(SeqCst, SeqCst, join).is_ok()
-        })
-        .await;
-        Self { mm, mapping }
-    }
-}
-
-impl Drop for Share<'_> {
-    fn drop(&mut self) {
-        let w = &self.mm.world;
-        if w.file(self.mapping).sharers.fetch_sub(1, SeqCst) == CUTTING + 1 {
-            w.wake(w.file_queue(self.mapping));
-        }
-    }
-}
-
-impl<'a> Cut<'a> {
-    async fn take(mm: &'a LiveMm, mapping: u32) -> Self {
-        until(mm, mapping, |s| s.fetch_or(CUTTING, SeqCst) & CUTTING == 0).await;
-        until(mm, mapping, |s| s.load(SeqCst) == CUTTING).await;
-        Self { mm, mapping }
-    }
-}
-
-impl Drop for Cut<'_> {
-    fn drop(&mut self) {
-        let w = &self.mm.world;
-        w.file(self.mapping).sharers.fetch_and(!CUTTING, SeqCst);
-        w.wake(w.file_queue(self.mapping));
-    }
-}
-
-fn size(mm: &LiveMm, mapping: u32) -> u64 {
+pub(crate) fn size(mm: &LiveMm, mapping: u32) -> u64 {
     mm.mappings[mapping as usize].size.load(SeqCst)
 }
 
-/// The pages of a range: index, first byte and byte behind the last in the page.
+/// The pages of a range that [`check_range`] accepts: index, first byte and byte behind the last in
+/// the page.
 fn pages(pos: u64, len: u64) -> impl Iterator<Item = (u32, usize, usize)> {
     let end = pos + len;
-    (pos / PAGE as u64..end.div_ceil(PAGE as u64)).map(move |i| {
+    let first = pos / PAGE as u64;
+    let behind = if len == 0 {
+        first
+    } else {
+        end.div_ceil(PAGE as u64)
+    };
+    (first..behind).map(move |i| {
         let base = i * PAGE as u64;
         let from = pos.max(base) - base;
         let to = end.min(base + PAGE as u64) - base;
-        (i as u32, from as usize, to as usize)
+        (page_number(i), from as usize, to as usize)
     })
 }
 
+/// The number of a page of a range that [`check_range`] accepts.
+fn page_number(index: u64) -> u32 {
+    u32::try_from(index).expect("a range that was checked")
+}
+
 fn check_range(pos: u64, len: usize) -> Result<(), Error> {
-    let most = u64::from(u32::MAX) * PAGE as u64;
     match pos.checked_add(len as u64) {
-        Some(end) if end <= most => Ok(()),
+        Some(end) if end <= MOST_BYTES => Ok(()),
         _ => Err(Error::TooLarge),
     }
 }
@@ -178,6 +102,7 @@ fn check_range(pos: u64, len: usize) -> Result<(), Error> {
 /// Fills locked pages, contiguous from `first` on, from their file; what lies behind its end is
 /// zero. On failure none of them is valid.
 fn fill(mm: &LiveMm, mapping: u32, first: u32, pages: &mut [Locked<'_>]) -> Result<(), Error> {
+    let file = mm.world.file(mapping);
     let start = u64::from(first) * PAGE as u64;
     let valid = size(mm, mapping).saturating_sub(start);
     let valid = valid.min((pages.len() * PAGE) as u64) as usize;
@@ -194,8 +119,7 @@ fn fill(mm: &LiveMm, mapping: u32, first: u32, pages: &mut [Locked<'_>]) -> Resu
                     (from < to).then(|| IoSliceMut::new(&mut p[from..to]))
                 })
                 .collect();
-            let at = start + done as u64;
-            match preadv(&mm.world.file(mapping).file, &mut parts, at) {
+            match file.read(&mut parts, start + done as u64) {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(Errno::INTR) => {}
@@ -231,7 +155,7 @@ async fn page_to_read(
             return Ok(page);
         }
         let most = (mm.zones[0].size / READ_AHEAD_SHARE).clamp(1, READ_AHEAD);
-        let most = (last - index).saturating_add(1).min(most);
+        let most = last.saturating_sub(index).saturating_add(1).min(most);
         let mut fresh = Vec::with_capacity(most as usize);
         for i in 0..most {
             // Only the first page is needed; for the others nobody goes to the end of his means.
@@ -247,7 +171,14 @@ async fn page_to_read(
             }
         }
         if !fresh.is_empty() {
-            fill(mm, mapping, index, &mut fresh)?;
+            if let Err(e) = fill(mm, mapping, index, &mut fresh) {
+                if fresh.len() == 1 {
+                    return Err(e);
+                }
+                // It may be a page behind, for which nobody has asked.
+                fresh.truncate(1);
+                fill(mm, mapping, index, &mut fresh)?;
+            }
             return Ok(fresh.swap_remove(0));
         }
     }
@@ -260,28 +191,57 @@ pub(crate) async fn read(
     pos: u64,
     buf: &mut [u8],
 ) -> Result<usize, Error> {
-    let size = size(mm, mapping);
-    let len = (buf.len() as u64).min(size.saturating_sub(pos));
     let mut done = 0;
-    for (index, from, to) in pages(pos, len) {
-        let last = ((size - 1) / PAGE as u64) as u32;
+    while done < buf.len() {
+        // Where the file ends is asked for every page, and again when we have it: it may be cut.
+        let Some(end) = end_of(mm, mapping, pos, done) else {
+            break;
+        };
+        let at = pos + done as u64;
+        let (index, from) = (at / PAGE as u64, at as usize % PAGE);
+        let Some(index) = u32::try_from(index).ok().filter(|&i| i < u32::MAX) else {
+            return if done > 0 {
+                Ok(done)
+            } else {
+                Err(Error::TooLarge)
+            };
+        };
+        let last = ((end - 1) / PAGE as u64).min(u64::from(u32::MAX - 1)) as u32;
         let page = page_to_read(mm, mapping, index, last).await?;
-        buf[done..done + to - from].copy_from_slice(&page.bytes()[from..to]);
+        let Some(end) = end_of(mm, mapping, pos, done) else {
+            break;
+        };
+        let n = (PAGE - from).min(buf.len() - done);
+        let n = (end - at).min(n as u64) as usize;
+        buf[done..done + n].copy_from_slice(&page.bytes()[from..from + n]);
         mm.mark_page_accessed(page.pfn(), TrackPath::BufferedRead);
         drop(page);
-        done += to - from;
+        done += n;
         mm.world.relax().await;
     }
     Ok(done)
 }
 
+/// Where a file ends, if that is behind `pos + done`.
+fn end_of(mm: &LiveMm, mapping: u32, pos: u64, done: usize) -> Option<u64> {
+    let at = pos.checked_add(done as u64)?;
+    Some(size(mm, mapping)).filter(|&end| end > at)
+}
+
 /// Writes `buf` from `pos` on, page by page; the task is held to the dirty limits.
 pub(crate) async fn write(mm: &LiveMm, mapping: u32, pos: u64, buf: &[u8]) -> Result<(), Error> {
     check_range(pos, buf.len())?;
+    if buf.is_empty() {
+        return Ok(());
+    }
+    let file = mm.world.file(mapping);
+    if let Some(errno) = file.failing().or_else(|| mm.world.refuses_writes()) {
+        return Err(Error::Refused(errno));
+    }
     let mut done = 0;
     for (index, from, to) in pages(pos, buf.len() as u64) {
         {
-            let _share = Share::take(mm, mapping).await;
+            let _share = Share::take(mm, &file).await;
             write_page(mm, mapping, index, from, &buf[done..done + to - from]).await?;
         }
         done += to - from;
@@ -322,39 +282,77 @@ async fn write_page(
     Ok(())
 }
 
-/// Writes what is dirty and waits until the device has it.
-pub(crate) async fn fsync(mm: &LiveMm, mapping: u32) -> Result<(), Error> {
-    let written = mm.sync_mapping(mapping).await;
-    let file = &mm.world.file(mapping).file;
-    let synced = mm.world.cpus.off(|| rustix::fs::fsync(file));
-    synced.map_err(Error::Io)?;
-    if written { Ok(()) } else { Err(Error::Lost) }
+/// Pages whose write failed are dirty again.
+async fn retry(mm: &LiveMm, file: &OpenFile) {
+    for index in file.kept() {
+        if let Some(page) = Locked::find(mm, file.mapping, index).await {
+            mm.wait_on_page_writeback(page.pfn()).await;
+            if page.has(flag::ERROR) {
+                // First: a page with neither bit may leave its file.
+                mm.set_page_dirty(page.pfn(), TrackPath::BufferedWrite);
+                mm.frames.clear_flags(page.pfn(), flag::ERROR);
+                file.forget_kept(&mm.world, std::iter::once(index));
+            }
+        }
+        mm.world.relax().await;
+    }
 }
 
-/// Cuts or extends a file to `len` bytes.
+/// Hands what is dirty, and what could not be written before, to the system. What goes wrong stands
+/// in the file's errors.
+pub(crate) async fn write_back(mm: &LiveMm, file: &OpenFile) {
+    retry(mm, file).await;
+    mm.sync_mapping(file.mapping).await;
+    file.settle();
+}
+
+/// As [`write_back`], and waits until the device has it. Who has the cursor is told what went wrong.
+pub(crate) async fn fsync(mm: &LiveMm, mapping: u32, cursor: &Cursor) -> Result<(), Error> {
+    let file = mm.world.file(mapping);
+    write_back(mm, &file).await;
+    if let Err(e) = mm.world.cpus.off(|| file.sync()) {
+        // The system told us once; it holds the pages that it could not write for clean now.
+        file.errors.record(e, Fate::Lost);
+    }
+    file.errors.check(cursor)
+}
+
+/// Cuts or extends a file to `len` bytes. If the system refuses, nothing has changed.
 pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), Error> {
     check_range(len, 0)?;
-    let _cut = Cut::take(mm, mapping).await;
+    let file = mm.world.file(mapping);
+    let _cut = Cut::take(mm, &file).await;
     let m = &mm.mappings[mapping as usize];
-    let shorter = len < m.size.load(SeqCst);
-    m.size.store(len, SeqCst);
-    let first = len.div_ceil(PAGE as u64) as u32;
-    let (index, rest) = ((len / PAGE as u64) as u32, len as usize % PAGE);
-    if shorter && rest > 0 {
+    let cut = mm.world.cpus.off(|| {
+        // Writeback that knew the old end would bring back what is cut.
+        let _alone = file.end.write();
+        file.truncate(len)?;
+        let shorter = len < m.size.load(SeqCst);
+        m.size.store(len, SeqCst);
+        Ok(shorter)
+    });
+    if !cut.map_err(Error::Io)? {
+        return Ok(());
+    }
+    let first = page_number(len.div_ceil(PAGE as u64));
+    let (index, rest) = (page_number(len / PAGE as u64), len as usize % PAGE);
+    if rest > 0 {
         // What lies behind the new end must read as zero if the file grows again.
         if let Some(mut page) = Locked::find(mm, mapping, index).await {
             mm.wait_on_page_writeback(page.pfn()).await;
             page.bytes_mut()[rest..].fill(0);
         }
     }
-    if shorter {
-        mm.truncate_from(mapping, first).await;
-    }
-    let file = &mm.world.file(mapping).file;
-    let cut = mm.world.cpus.off(|| rustix::fs::ftruncate(file, len));
-    if shorter {
-        // A reader may have brought the old contents in before the file was cut.
-        mm.truncate_from(mapping, first).await;
-    }
-    cut.map_err(Error::Io)
+    // A page that a reader entered before the cut, he has locked until it is filled.
+    mm.truncate_from(mapping, first).await;
+    file.forget_kept_from(&mm.world, first);
+    Ok(())
+}
+
+/// Takes everything of a file that nobody has open out of the cache, dirty pages too.
+pub(crate) async fn forget(mm: &LiveMm, file: &OpenFile) {
+    mm.hold_inode(file.mapping).await;
+    mm.truncate_from(file.mapping, 0).await;
+    mm.release_inode(file.mapping);
+    file.forget_kept_from(&mm.world, 0);
 }

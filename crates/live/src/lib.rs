@@ -9,13 +9,44 @@
 //! A call runs the engine's future on the calling thread ([`cpu`]). While it executes it holds one of
 //! the CPU slots; where the engine waits, or a file is read or written, it gives the slot back. The
 //! engine's words are atomics with one order of all operations, its short locks are mutexes, its
-//! wait queues count their wakes ([`wait`]). Pages and the rule for their bytes: [`arena`].
+//! wait queues count their wakes (`wait`). Pages and the rule for their bytes: `arena`.
+//!
+//! # What becomes of data
+//!
+//! - A file is what it is, not what it is called: two links are the same pages, and a file that
+//!   replaced another under its name is another file.
+//! - A page whose write failed is kept, and the next [`File::fsync`] tries again. Until then further
+//!   writes to the file are refused ([`Error::Refused`]), so what is kept is bounded: by half of
+//!   memory, beyond which data is lost and [`Error::Lost`] says so.
+//! - Each handle is told of an error once, by its next [`File::fsync`], as on Linux since 4.13.
+//! - If the device does not confirm what was written (fsync(2) fails), the system holds its pages
+//!   for clean and a second fsync(2) proves nothing: that is [`Error::Lost`], too.
+//! - [`Cache::shutdown`] writes everything and says what it could not write; a cache that is merely
+//!   dropped does the same and tells [`Config::on_loss`].
 //!
 //! # Limits
 //!
-//! One node, one zone, one device; no swap, no mmap, no page tracker, no trace events. A file's
-//! number is never used again, so [`Config::max_files`] bounds the files ever opened. Readers of the
-//! same page take turns.
+//! One node, one zone, one device; no swap, no mmap, no page tracker, no trace events. Readers of
+//! the same page take turns. Regular files only, of which the first 16 TiB can be reached; nothing
+//! else may write to a file that the cache knows, another cache neither.
+//!
+//! # What stays inside
+//!
+//! The engine's page bits decide who may touch a page's bytes, so nobody outside gets at them: there
+//! is a [`Cache::view`] to read, and no way to the engine, its page locks or its threads.
+//!
+//! ```compile_fail,E0599
+//! # let cache = live::Cache::new(live::Config::default()).unwrap();
+//! cache.engine().unlock_page(0);
+//! ```
+//!
+//! ```compile_fail,E0603
+//! use live::arena::Locked;
+//! ```
+//!
+//! ```compile_fail,E0603
+//! use live::cpu::Cpus;
+//! ```
 //!
 //! ```
 //! let dir = std::env::temp_dir().join(format!("live-doc-{}", std::process::id()));
@@ -32,17 +63,26 @@
 //! ```
 #![deny(unsafe_code)]
 
-pub mod arena;
+mod arena;
 mod cache;
-pub mod cpu;
+mod config;
+mod cpu;
+mod errseq;
 mod file;
+mod open_file;
+pub mod storage;
 mod sync;
-pub mod wait;
+mod table;
+#[cfg(test)]
+mod tests;
+mod wait;
 mod world;
 
-pub use cache::{Cache, Config, File, Shutdown, Stats};
+pub use cache::{Cache, File, Shutdown, Stats};
+pub use config::{Config, OnLoss};
 pub use file::Error;
+pub use rustix::io::Errno;
 pub use world::{LiveLock, LiveWorld};
 
 /// The engine in the live world.
-pub type LiveMm = mm::Mm<LiveWorld>;
+type LiveMm = mm::Mm<LiveWorld>;

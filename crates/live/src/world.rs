@@ -1,21 +1,23 @@
 //! The live world: what the engine asks for, answered with threads, atomics and files.
 
-use crate::arena::{Arena, PAGE, Writeback};
+use crate::arena::{Arena, OutOfMemory, PAGE, Writeback};
 use crate::cpu::{self, Cpus};
-use crate::file::OpenFile;
-use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex};
+use crate::errseq::Fate;
+use crate::open_file::OpenFile;
+use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex, RwLock};
 use crate::wait::Queue;
 use crate::{LiveMm, arena::Locked};
+use mm::frame::flag;
 use mm::trace::Event;
 use mm::vmstat::VmEvent;
 use mm::world::{
     AllocPath, Class, Cost, ShortLock, TaskId, WaitQueue, World, WritebackControl, Writepage,
 };
 use mm::{Mm, Pfn, queue};
-use rustix::io::pwritev;
+use rustix::io::Errno;
 use std::future::poll_fn;
 use std::io::IoSlice;
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -51,17 +53,26 @@ pub struct LiveWorld {
     /// The queues on which daemons wait for work.
     idle: std::ops::Range<u32>,
     /// The files, by mapping.
-    pub(crate) files: Box<[OnceLock<OpenFile>]>,
+    files: RwLock<Vec<Option<Arc<OpenFile>>>>,
     /// Pages under asynchronous writeback.
     in_flight: AtomicU32,
     stopping: AtomicBool,
+    /// Pages whose data is given up.
     pub(crate) lost_pages: AtomicU64,
+    /// Pages whose write failed and that are kept ([`crate::open_file`]), how many may be, and the
+    /// number of the newest error.
+    kept_pages: AtomicU64,
+    most_kept: u64,
+    kept_why: AtomicU32,
     pub(crate) out_of_memory: Mutex<Option<String>>,
 }
 
 impl LiveWorld {
     /// A world for an engine of this configuration, which has one node.
-    pub fn new(config: &mm::Config) -> Self {
+    ///
+    /// # Errors
+    /// The system has no memory for the pages.
+    pub(crate) fn new(config: &mm::Config) -> Result<Self, OutOfMemory> {
         let block = 1 << (mm::buddy::ORDERS - 1);
         let frames: u64 = config
             .zones
@@ -70,8 +81,8 @@ impl LiveWorld {
             .sum();
         let idle = queue::kswapd(0).0..queue::flusher(1, config.max_bdis).0;
         let first_own = queue::emergency(1, config.max_bdis, 1).0;
-        Self {
-            arena: Arena::new(frames as usize),
+        Ok(Self {
+            arena: Arena::new(frames as usize)?,
             cpus: Cpus::new(config.cpus),
             start: sync::now(),
             queues: (0..first_own + FILE_QUEUES)
@@ -79,18 +90,59 @@ impl LiveWorld {
                 .collect(),
             first_own,
             idle,
-            files: (0..config.max_mappings).map(|_| OnceLock::new()).collect(),
+            files: RwLock::default(),
             in_flight: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             lost_pages: AtomicU64::new(0),
+            kept_pages: AtomicU64::new(0),
+            most_kept: frames / 2,
+            kept_why: AtomicU32::new(0),
             out_of_memory: Mutex::new(None),
-        }
+        })
     }
 
-    pub(crate) fn file(&self, mapping: u32) -> &OpenFile {
-        self.files[mapping as usize]
-            .get()
-            .expect("a mapping has a file")
+    /// The file of a mapping that has pages, or is open.
+    pub(crate) fn file(&self, mapping: u32) -> Arc<OpenFile> {
+        let files = self.files.read();
+        let file = files.get(mapping as usize).and_then(Option::as_ref);
+        Arc::clone(file.expect("a mapping has a file"))
+    }
+
+    /// A file gets its mapping.
+    pub(crate) fn add_file(&self, file: Arc<OpenFile>) {
+        let (mut files, at) = (self.files.write(), file.mapping as usize);
+        if files.len() <= at {
+            files.resize(at + 1, None);
+        }
+        assert!(files[at].is_none(), "mapping {at} has a file");
+        files[at] = Some(file);
+    }
+
+    /// A mapping that has no pages any more loses its file.
+    pub(crate) fn remove_file(&self, mapping: u32) {
+        self.files.write()[mapping as usize] = None;
+    }
+
+    /// Pages whose write failed and that are kept.
+    pub(crate) fn kept_pages(&self) -> u64 {
+        self.kept_pages.load(SeqCst)
+    }
+
+    /// Whether `n` more pages may be kept; then they are counted.
+    pub(crate) fn keep_pages(&self, n: u64) -> bool {
+        let more = |kept| Some(kept + n).filter(|&k| k <= self.most_kept);
+        self.kept_pages.fetch_update(SeqCst, SeqCst, more).is_ok()
+    }
+
+    /// `n` pages are no longer kept.
+    pub(crate) fn let_pages_go(&self, n: u64) {
+        self.kept_pages.fetch_sub(n, SeqCst);
+    }
+
+    /// Why no file may be written: so many pages are kept that what is dirty might find no room.
+    pub(crate) fn refuses_writes(&self) -> Option<Errno> {
+        let full = self.kept_pages.load(SeqCst) > self.most_kept / 2;
+        full.then(|| Errno::from_raw_os_error(self.kept_why.load(SeqCst) as i32))
     }
 
     /// The queue of a file's sharers.
@@ -149,12 +201,14 @@ impl LiveWorld {
         let w = &mm.world;
         let (mapping, n) = (pages.mapping(), pages.count());
         w.write_started(n);
+        let file = w.file(mapping);
         let start = u64::from(pages.first()) * PAGE as u64;
-        let size = mm.mappings[mapping as usize].size.load(SeqCst);
         let whole = u64::from(n) * PAGE as u64;
-        let bytes = size.saturating_sub(start).min(whole) as usize;
         let result = w.cpus.off(|| {
-            let file = w.file(mapping);
+            // The end does not move while we write what lies before it.
+            let _end = file.end.read();
+            let size = mm.mappings[mapping as usize].size.load(SeqCst);
+            let bytes = size.saturating_sub(start).min(whole) as usize;
             let mut done = 0;
             while done < bytes {
                 let parts: Vec<IoSlice<'_>> = pages
@@ -166,24 +220,47 @@ impl LiveWorld {
                         (from < to).then(|| IoSlice::new(&p[from..to]))
                     })
                     .collect();
-                match file.write_fault() {
-                    Some(e) => return Err(e),
-                    None => match pwritev(&file.file, &parts, start + done as u64) {
-                        Ok(0) => return Err(rustix::io::Errno::IO),
-                        Ok(n) => done += n,
-                        Err(rustix::io::Errno::INTR) => {}
-                        Err(e) => return Err(e),
-                    },
+                match file.write(&parts, start + done as u64) {
+                    Ok(0) => return Err(Errno::IO),
+                    Ok(n) => done += n,
+                    Err(Errno::INTR) => {}
+                    Err(e) => return Err(e),
                 }
             }
             Ok(())
         });
-        mm.count_event(VmEvent::PgpgOut, u64::from(n) * 4);
-        if result.is_err() {
-            w.lost_pages.fetch_add(u64::from(n), SeqCst);
+        match result {
+            Ok(()) => Self::written(mm, &file, pages),
+            Err(errno) => Self::not_written(mm, &file, pages, errno),
         }
-        pages.end(result.is_err());
         w.write_ended(n);
+    }
+
+    /// Ends the writeback of pages that were written.
+    fn written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>) {
+        mm.count_event(VmEvent::PgpgOut, u64::from(pages.count()) * 4);
+        // Only now may pages be reclaimed that were kept and written over.
+        if file.failing().is_some() {
+            pages.clear_flags(flag::ERROR);
+            file.forget_kept(&mm.world, pages.first()..pages.first() + pages.count());
+        }
+        pages.end(false);
+    }
+
+    /// Ends the writeback of pages that were not.
+    fn not_written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>, errno: Errno) {
+        let w = &mm.world;
+        w.kept_why.store(errno.raw_os_error() as u32, SeqCst);
+        // All this comes first: a page without its writeback bit may leave its file, and who waits
+        // for that bit wants to know the error.
+        match file.write_failed(w, pages.first(), pages.count(), errno) {
+            Fate::Kept => pages.end(true),
+            Fate::Lost => {
+                w.lost_pages.fetch_add(u64::from(pages.count()), SeqCst);
+                pages.clear_flags(flag::ERROR | flag::UPTODATE);
+                pages.end(false);
+            }
+        }
     }
 
     /// Walks a file's dirty pages in index order, a batch of contiguous ones at a time.
@@ -315,8 +392,9 @@ impl World for LiveWorld {
         unreachable!("the live world has no swap");
     }
 
-    fn release_page(&self, _: &LiveMm, _: Pfn) -> bool {
-        true
+    /// A page whose write failed stays.
+    fn release_page(&self, mm: &LiveMm, pfn: Pfn) -> bool {
+        !mm.frames.has(pfn, flag::ERROR)
     }
 
     fn bdi_congested(&self, _: u32, class: Class) -> bool {

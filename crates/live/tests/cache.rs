@@ -1,7 +1,8 @@
 //! What a program sees of the cache beside its data.
 
-use live::{Cache, Config, Error};
+use live::{Cache, Config, Errno, Error, OnLoss};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
 fn config() -> Config {
     Config {
@@ -13,8 +14,11 @@ fn config() -> Config {
     }
 }
 
+/// EIO, whose data is kept.
+const IO: Result<(), Error> = Err(Error::Io(Errno::IO));
+
 #[test]
-fn data_that_cannot_be_written_is_reported_as_lost() {
+fn what_is_never_written_is_reported_as_lost() {
     let dir = tempfile::tempdir().expect("a directory");
     let cache = Cache::new(config()).expect("a cache");
     let (good, bad) = (
@@ -27,19 +31,202 @@ fn data_that_cannot_be_written_is_reported_as_lost() {
         bad.write(pos, b"lost").expect("a write");
     }
     assert_eq!(good.fsync(), Ok(()));
-    assert_eq!(bad.fsync(), Err(Error::Lost));
-    assert_eq!(bad.fsync(), Ok(()), "an error is reported once");
-    assert_eq!(cache.stats().lost_pages, 3);
-    bad.write(0, b"lost again").expect("a write");
+    assert_eq!(bad.fsync(), IO);
+    assert_eq!(bad.fsync(), IO, "it was tried again");
+    assert_eq!(bad.write(0, b"more"), Err(Error::Refused(Errno::IO)));
+    assert_eq!(good.write(0, b"more"), Ok(()));
+    assert_eq!((cache.stats().kept_pages, cache.stats().lost_pages), (3, 0));
     let end = cache.shutdown();
-    assert_eq!(end.lost_pages, 4);
-    let path = dir.path().canonicalize().expect("a path").join("bad");
-    assert_eq!(end.failed, [(path, Error::Lost)]);
+    assert_eq!((end.lost_pages, end.is_clean()), (3, false));
+    assert_eq!(end.failed, [(dir.path().join("bad"), Error::Io(Errno::IO))]);
     assert_eq!(
         &std::fs::read(dir.path().join("good")).expect("the file")[5000..5004],
         b"kept"
     );
-    cache.engine().recount().expect("everything agrees");
+    cache.recount().expect("everything agrees");
+}
+
+#[test]
+fn a_page_that_could_not_be_written_stays_and_is_written_later() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file");
+    std::fs::write(&path, [b'.'; 10_000]).expect("a file");
+    let cache = Cache::new(config()).expect("a cache");
+    let file = cache.open(&path).expect("a file");
+    file.fail_writes(true);
+    file.write(5000, b"mine").expect("a write");
+    assert_eq!(file.fsync(), IO);
+    // More than memory holds passes by.
+    let other = cache.open(dir.path().join("other")).expect("a file");
+    for i in 0..3000 {
+        other.write(i * 4096, &[1; 4096]).expect("a write");
+    }
+    let mut back = [0; 6];
+    assert_eq!(file.read(4999, &mut back), Ok(6));
+    assert_eq!(&back, b".mine.");
+    file.fail_writes(false);
+    assert_eq!(file.fsync(), Ok(()));
+    assert_eq!(cache.stats().kept_pages, 0);
+    assert_eq!(
+        &std::fs::read(&path).expect("the file")[4999..5005],
+        b".mine."
+    );
+    file.write(0, b"again").expect("writes are welcome again");
+    assert!(cache.shutdown().is_clean());
+    cache.recount().expect("everything agrees");
+}
+
+#[test]
+fn pages_that_could_not_be_written_are_cut_away_with_the_file() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cache = Cache::new(config()).expect("a cache");
+    let file = cache.open(dir.path().join("file")).expect("a file");
+    file.fail_writes(true);
+    file.write(0, &[1; 20_000]).expect("a write");
+    assert_eq!(file.fsync(), IO);
+    file.truncate(5000).expect("a cut");
+    assert_eq!(cache.stats().kept_pages, 2);
+    assert_eq!(file.write(0, b"x"), Err(Error::Refused(Errno::IO)));
+    file.truncate(0).expect("a cut");
+    assert_eq!(cache.stats().kept_pages, 0);
+    file.fail_writes(false);
+    file.write(0, b"x").expect("nothing is left that failed");
+    assert!(cache.shutdown().is_clean());
+    cache.recount().expect("everything agrees");
+}
+
+#[test]
+fn an_error_reaches_every_handle_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file");
+    let cache = Cache::new(config()).expect("a cache");
+    let (f, g) = (
+        cache.open(&path).expect("a file"),
+        cache.open(&path).expect("the same"),
+    );
+    f.fail_writes(true);
+    f.write(0, b"mine").expect("a write");
+    g.write(8192, b"yours").expect("a write");
+    assert_eq!(f.fsync(), IO);
+    f.fail_writes(false);
+    assert_eq!(g.fsync(), IO, "the other handle's error");
+    assert_eq!((f.fsync(), g.fsync()), (Ok(()), Ok(())));
+    let late = cache.open(&path).expect("the same");
+    assert_eq!(late.fsync(), Ok(()), "others were told");
+    assert!(cache.shutdown().is_clean());
+}
+
+#[test]
+fn an_error_that_nobody_was_told_of_reaches_who_opens_next() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file");
+    let cache = Cache::new(config()).expect("a cache");
+    let hook = {
+        let file = cache.open(&path).expect("a file");
+        file.fail_writes(true);
+        // More than may be dirty, so that the flusher or reclaim writes it.
+        while file.write(file.size(), &[1; 4096]).is_ok() {}
+        file
+    };
+    hook.fail_writes(false);
+    drop(hook);
+    let file = cache.open(&path).expect("the same");
+    assert_eq!(file.fsync(), IO);
+    assert_eq!(file.fsync(), Ok(()));
+    let all = std::fs::read(&path).expect("the file");
+    assert_eq!(all.len() as u64, file.size());
+    assert!(all.iter().all(|&b| b == 1), "everything was kept");
+    assert!(cache.shutdown().is_clean());
+    cache.recount().expect("everything agrees");
+}
+
+/// Also where everything may be dirty, a device that takes nothing neither holds writers back for
+/// ever nor fills memory with what it did not take.
+#[test]
+fn a_device_that_takes_nothing_ends_in_refusals_and_not_in_waiting() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for dirty_ratio in [20, 100] {
+        let cache = Cache::new(Config {
+            dirty_ratio,
+            dirty_background_ratio: dirty_ratio / 2,
+            max_files: 64,
+            ..config()
+        })
+        .expect("a cache");
+        let mut taken = 0;
+        let files: Vec<_> = (0..40)
+            .map(|i| {
+                let file = cache.open(dir.path().join(format!("{dirty_ratio}-{i}")));
+                let file = file.expect("a file");
+                file.fail_writes(true);
+                for page in 0..100 {
+                    match file.write(page * 4096, &[1; 4096]) {
+                        Ok(()) => taken += 1,
+                        Err(Error::Refused(Errno::IO)) => break,
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+                file
+            })
+            .collect();
+        assert!(taken < 4000, "nothing was refused");
+        for f in &files {
+            let _ = f.fsync();
+        }
+        let stats = cache.stats();
+        assert!(stats.kept_pages > 0 && stats.kept_pages <= stats.pages / 2);
+        assert!(dirty_ratio == 100 || stats.lost_pages == 0, "{stats:?}");
+        assert_eq!(stats.kept_pages + stats.lost_pages, taken);
+        // There is memory to read others.
+        let other = dir.path().join("other");
+        std::fs::write(&other, vec![7; 8 << 20]).expect("a file");
+        let file = cache.open(&other).expect("a file");
+        let mut all = vec![0; 8 << 20];
+        assert_eq!(file.read(0, &mut all), Ok(8 << 20));
+        assert!(all.iter().all(|&b| b == 7));
+        let end = cache.shutdown();
+        assert_eq!(end.lost_pages, taken);
+        cache.recount().expect("everything agrees");
+    }
+}
+
+#[test]
+fn shutdown_writes_although_every_thread_number_is_taken_and_drop_tells_of_losses() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, bad) = (dir.path().join("file"), dir.path().join("bad"));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let cache = Cache::new(Config {
+        max_threads: 1,
+        on_loss: OnLoss::call(move |end| tell.lock().expect("a list").push(end.clone())),
+        ..config()
+    })
+    .expect("a cache");
+    let cache = Arc::new(cache);
+    let (done, wait) = std::sync::mpsc::channel::<()>();
+    let (ready, begin) = std::sync::mpsc::channel::<()>();
+    let user = {
+        let (cache, path, bad) = (Arc::clone(&cache), path.clone(), bad.clone());
+        std::thread::spawn(move || {
+            let file = cache.open(path).expect("a file");
+            file.write(0, b"acknowledged").expect("a write");
+            let file = cache.open(bad).expect("a file");
+            file.fail_writes(true);
+            file.write(0, b"never written").expect("a write");
+            drop((file, cache));
+            ready.send(()).expect("a listener");
+            wait.recv().ok();
+        })
+    };
+    begin.recv().expect("a user");
+    drop(Arc::into_inner(cache).expect("the last one"));
+    assert_eq!(std::fs::read(&path).expect("the file"), b"acknowledged");
+    let told = told.lock().expect("a list");
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].lost_pages, 1);
+    assert_eq!(told[0].failed, [(bad, Error::Io(Errno::IO))]);
+    drop(done);
+    user.join().expect("a user");
 }
 
 #[test]
@@ -86,7 +273,7 @@ fn a_cache_that_is_shut_down_under_load_keeps_what_it_took() {
             .open(dir.path().join("late"))
             .is_err_and(|e| e == Error::Closed)
     );
-    cache.engine().recount().expect("everything agrees");
+    cache.recount().expect("everything agrees");
 }
 
 #[test]
@@ -121,11 +308,15 @@ fn a_wrong_configuration_is_refused_in_words() {
             (|c: &mut Config| c.memory = 1 << 20) as fn(&mut Config),
             "memory",
         ),
+        (|c| c.memory = 3 << 40, "memory"),
+        (|c| c.memory = u64::MAX, "memory"),
         (|c| c.cpus = 0, "cpus"),
         (|c| c.cpus = 65, "cpus"),
         (|c| c.cpus = 9, "1 to 8"),
         (|c| c.max_threads = 0, "max_threads"),
+        (|c| c.max_threads = 65_537, "max_threads"),
         (|c| c.max_files = 0, "max_files"),
+        (|c| c.max_files = 1 << 24, "max_files"),
         (|c| c.dirty_ratio = 101, "dirty"),
     ] {
         let mut c = config();
@@ -181,6 +372,6 @@ fn a_page_is_read_as_one_write_left_it() {
             });
         }
     });
-    cache.shutdown();
-    cache.engine().recount().expect("everything agrees");
+    assert!(cache.shutdown().is_clean());
+    cache.recount().expect("everything agrees");
 }

@@ -1,7 +1,8 @@
 //! The laws in the live world: four threads, real files, every byte compared.
 
 use conformance::{Law, Machine, conclude};
-use live::{Cache, Config, File, LiveMm, LiveWorld};
+use live::{Cache, Config, File, LiveWorld};
+use mm::view::View;
 use std::cell::RefCell;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -28,8 +29,8 @@ impl Machine for Thread<'_> {
     type World = LiveWorld;
     const CONTENTS: bool = true;
 
-    fn mm(&self) -> &LiveMm {
-        self.cache.engine()
+    fn engine(&self) -> View<'_, LiveWorld> {
+        self.cache.view()
     }
 
     async fn open(&self, name: &str) -> u32 {
@@ -90,7 +91,7 @@ fn run<L: Law>(law: &L, cpus: usize) {
     let end = cache.shutdown();
     assert_eq!((end.lost_pages, end.failed.len()), (0, 0));
     assert_eq!(cache.stats().dirty + cache.stats().writeback, 0);
-    conclude(law, cache.engine());
+    conclude(law, cache.view(), cache.recount());
 }
 
 macro_rules! law {

@@ -12,8 +12,14 @@
 mod arena;
 #[path = "../src/cpu.rs"]
 mod cpu;
+#[path = "../src/errseq.rs"]
+mod errseq;
 #[path = "../src/file.rs"]
 mod file;
+#[path = "../src/open_file.rs"]
+mod open_file;
+#[path = "../src/storage.rs"]
+mod storage;
 #[path = "model/sync.rs"]
 mod sync;
 #[path = "../src/wait.rs"]
@@ -31,6 +37,8 @@ use mm::zone::{ZoneInfo, ZoneType};
 use mm::{Mm, Policy, Sysctl, queue};
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+use std::io::IoSliceMut;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -73,7 +81,7 @@ fn machine(pages: u64, files: u32) -> Arc<LiveMm> {
             ..Sysctl::KERNEL
         },
     };
-    let world = LiveWorld::new(&config);
+    let world = LiveWorld::new(&config).expect("memory");
     let mm = cpu::alone(|| Mm::new(world, config, Policy::linux_3_1(), false));
     mm.new_bdi(0, 100).expect("a device");
     mm.init_task(0, KSWAPD_FLAGS, 0);
@@ -84,11 +92,8 @@ fn machine(pages: u64, files: u32) -> Arc<LiveMm> {
     for _ in 0..files {
         let m = mm.new_mapping(MappingKind::File, 0).expect("a file");
         let os = tempfile::tempfile().expect("a temporary file");
-        assert!(
-            mm.world.files[m as usize]
-                .set(file::OpenFile::new(os))
-                .is_ok()
-        );
+        let file = open_file::OpenFile::new(m, "file".into(), Box::new(OwnedFd::from(os)));
+        mm.world.add_file(Arc::new(file));
     }
     Arc::new(mm)
 }
@@ -96,6 +101,11 @@ fn machine(pages: u64, files: u32) -> Arc<LiveMm> {
 fn task<T>(mm: &LiveMm, who: u32, future: impl Future<Output = T>) -> T {
     let done = mm.world.cpus.block_on(USER + who, future);
     done.expect("only daemons are ended")
+}
+
+fn sync(mm: &LiveMm, who: u32, mapping: u32) {
+    let cursor = mm.world.file(mapping).errors.sample();
+    task(mm, who, file::fsync(mm, mapping, &cursor)).expect("a sync");
 }
 
 /// Runs `user` on `users` threads beside the daemons, then brings the engine to rest.
@@ -126,7 +136,7 @@ fn run(mm: &Arc<LiveMm>, users: u32, user: impl Fn(&LiveMm, u32) + Send + Sync +
         t.join().expect("a user");
     }
     for m in 0..mm.mapping_count() {
-        task(mm, 0, file::fsync(mm, m)).expect("a sync");
+        sync(mm, 0, m);
         assert!(!mm.mapping_tagged(m, Tag::Dirty) && !mm.mapping_tagged(m, Tag::Writeback));
     }
     mm.world.stop_daemons();
@@ -169,16 +179,15 @@ fn pages_shared_by_writers_flusher_and_reclaim() {
             }
         });
         STOLEN.fetch_add(mm.zone_event(0, ZoneEvent::PgSteal), SeqCst);
-        use std::os::unix::fs::FileExt;
         for i in 0..PAGES {
             for who in 0..2 {
                 let mut found = [0; 2048];
                 let at = i * 4096 + u64::from(who) * 2048;
-                mm.world
+                let n = mm
+                    .world
                     .file(0)
-                    .file
-                    .read_exact_at(&mut found, at)
-                    .expect("the file");
+                    .read(&mut [IoSliceMut::new(&mut found)], at);
+                assert_eq!(n, Ok(2048));
                 assert!(
                     found == page(who, i, 2)[..2048],
                     "page {i} of {who} on its device"
@@ -201,7 +210,7 @@ fn pages_cut_away_under_a_writer() {
                         task(mm, who, file::write(mm, 0, i * 4096, &page(0, i, round)))
                             .expect("a write");
                     }
-                    task(mm, who, file::fsync(mm, 0)).expect("a sync");
+                    sync(mm, who, 0);
                 } else {
                     task(mm, who, file::truncate(mm, 0, 100)).expect("a truncation");
                 }
@@ -374,7 +383,7 @@ fn runs_under_writeback_beside_writer_and_reclaim() {
             t.join().expect("a thread");
         }
         mm.recount().expect("lists, indexes and counters agree");
-        task(&mm, 0, file::fsync(&mm, 0)).expect("a sync");
+        sync(&mm, 0, 0);
         assert!(!mm.mapping_tagged(0, Tag::Dirty) && !mm.mapping_tagged(0, Tag::Writeback));
         mm.recount().expect("lists, indexes and counters agree");
     });
@@ -403,7 +412,7 @@ fn pages_cut_away_beside_reclaim() {
                         let bytes = page(who, i, round);
                         task(mm, who, file::write(mm, 0, i * 4096, &bytes)).expect("a write");
                     }
-                    task(mm, who, file::fsync(mm, 0)).expect("a sync");
+                    sync(mm, who, 0);
                     task(mm, who, file::truncate(mm, 0, 100)).expect("a truncation");
                     task(mm, who, file::truncate(mm, 0, 0)).expect("a truncation");
                     assert!(mm.mapping_has_no_pages(0));

@@ -75,6 +75,7 @@ pub mod task;
 pub mod throttle;
 pub mod trace;
 pub mod tracker;
+pub mod view;
 pub mod vmstat;
 pub mod watermark;
 mod workingset;

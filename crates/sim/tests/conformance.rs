@@ -1,13 +1,15 @@
 //! The laws in the virtual world: the tasks of each law on xfs over NVMe, SSD and rotating disks, on machines
-//! of one, two and four CPUs, with a thousand seeds.
+//! of one, two and four CPUs, with a thousand seeds. And files drawn on paper beside those of every
+//! filesystem.
 
 mod common;
 
 use common::{bare, disk, spec};
+use conformance::model::{self, Failure, Files};
 use conformance::{Law, Machine, conclude};
-use mm::Mm;
 use mm::kswapd::KSWAPD_FLAGS;
 use mm::task::PF_SWAPWRITE;
+use mm::view::View;
 use mm::zone::ZoneType;
 use sim::fs::{self, SimMm};
 use sim::sched::Event;
@@ -30,8 +32,8 @@ impl Machine for Task<'_> {
     type World = SimWorld<false>;
     const CONTENTS: bool = false;
 
-    fn mm(&self) -> &Mm<Self::World> {
-        self.mm
+    fn engine(&self) -> View<'_, Self::World> {
+        self.mm.view()
     }
 
     async fn open(&self, name: &str) -> u32 {
@@ -65,45 +67,158 @@ impl Machine for Task<'_> {
     }
 }
 
+/// Files with names, which the virtual world's filesystems leave to who calls them.
+struct Paper<'a> {
+    mm: &'a SimMm<false>,
+    names: RefCell<BTreeMap<String, u32>>,
+    users: RefCell<BTreeMap<u32, u32>>,
+    /// Numbers of files that are gone.
+    free: RefCell<Vec<u32>>,
+}
+
+impl Paper<'_> {
+    /// A file may have lost its last name or its last user.
+    async fn put(&self, file: u32) {
+        let used = self.users.borrow().contains_key(&file);
+        let named = self.names.borrow().values().any(|&f| f == file);
+        if !used && !named {
+            fs::remove(self.mm, file).await;
+            self.mm.mappings[file as usize].size.set(0);
+            self.free.borrow_mut().push(file);
+        }
+    }
+}
+
+impl Files for Paper<'_> {
+    type Handle = u32;
+    const CONTENTS: bool = false;
+
+    async fn open(&self, name: &str) -> Result<u32, Failure> {
+        let known = self.names.borrow().get(name).copied();
+        let file = known.unwrap_or_else(|| {
+            let free = self.free.borrow_mut().pop();
+            free.unwrap_or_else(|| fs::create(self.mm).expect("a file"))
+        });
+        self.names.borrow_mut().insert(name.to_owned(), file);
+        *self.users.borrow_mut().entry(file).or_default() += 1;
+        fs::of(self.mm, file).opened(file);
+        Ok(file)
+    }
+
+    async fn close(&self, file: u32) {
+        fs::of(self.mm, file).closed(file, self.size(&file));
+        let left = {
+            let mut users = self.users.borrow_mut();
+            let n = users.get_mut(&file).expect("a user");
+            *n -= 1;
+            *n
+        };
+        if left == 0 {
+            self.users.borrow_mut().remove(&file);
+            self.put(file).await;
+        }
+    }
+
+    async fn read(&self, file: &u32, pos: u64, bytes: &mut [u8]) -> Result<usize, Failure> {
+        let n = fs::read(self.mm, *file, pos, bytes.len() as u64).await;
+        Ok(n.expect("a read") as usize)
+    }
+
+    async fn write(&self, file: &u32, pos: u64, bytes: &[u8]) -> Result<(), Failure> {
+        let written = fs::write(self.mm, *file, pos, bytes.len() as u64).await;
+        written.expect("a write");
+        Ok(())
+    }
+
+    async fn truncate(&self, file: &u32, len: u64) -> Result<(), Failure> {
+        fs::truncate(self.mm, *file, len).await;
+        Ok(())
+    }
+
+    async fn sync(&self, file: &u32) -> Result<(), Failure> {
+        assert!(fs::fsync(self.mm, *file).await, "a sync");
+        Ok(())
+    }
+
+    fn size(&self, file: &u32) -> u64 {
+        self.mm.mappings[*file as usize].size.get()
+    }
+
+    fn identity(&self, file: &u32) -> u64 {
+        u64::from(*file)
+    }
+
+    fn link(&self, from: &str, to: &str) {
+        let mut names = self.names.borrow_mut();
+        let file = names[from];
+        names.insert(to.to_owned(), file);
+    }
+
+    async fn rename(&self, from: &str, to: &str) {
+        let gone = {
+            let mut names = self.names.borrow_mut();
+            let file = names.remove(from).expect("a name");
+            names.insert(to.to_owned(), file)
+        };
+        if let Some(gone) = gone {
+            self.put(gone).await;
+        }
+    }
+
+    async fn remove(&self, name: &str) {
+        let gone = self.names.borrow_mut().remove(name).expect("a name");
+        self.put(gone).await;
+    }
+
+    fn quiet(&self, _: bool) {}
+}
+
 fn lab<L: Law>(seed: u64) -> RunSpec {
-    let mut m = bare(ZoneType::Normal, u64::from(L::MEMORY) * 4096);
+    machine(seed, L::MEMORY, FsKind::Xfs)
+}
+
+/// A machine with this many pages; its CPUs and its disk follow from the seed.
+fn machine(seed: u64, pages: u32, filesystem: FsKind) -> RunSpec {
+    let mut m = bare(ZoneType::Normal, u64::from(pages) * 4096);
     m.cpus = [1, 2, 4][seed as usize % 3];
     m.sysctl.dirty_ratio = 20;
     let kinds = [DiskKind::Nvme, DiskKind::Ssd, DiskKind::Disk];
     m.disk = disk(kinds[seed as usize / 3 % 3]);
-    let mut s = spec(m, FsKind::Xfs, "dd if=/dev/zero of=a count=1");
+    let mut s = spec(m, filesystem, "dd if=/dev/zero of=a count=1");
     s.seed = seed;
     s
 }
 
-fn run<L: Law>(law: &L, spec: &RunSpec) {
-    let mm: SimMm<false> = sim::run::build(spec);
+type Life<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+fn build(spec: &RunSpec) -> SimMm<false> {
+    let mm = sim::run::build(spec);
     fs::mount(&mm);
-    let names = RefCell::default();
-    let ended = Cell::new(0);
-    let life = async |who| {
-        let task = Task {
-            mm: &mm,
-            names: &names,
-        };
-        law.task(&task, who).await;
-        ended.set(ended.get() + 1);
-        if ended.get() == L::TASKS {
+    mm
+}
+
+/// Runs `users` beside the daemons until all of them have ended.
+fn live(mm: &SimMm<false>, seed: u64, users: Vec<Life<'_>>) {
+    let left = Cell::new(users.len());
+    let life = async |user: Life<'_>| {
+        user.await;
+        left.set(left.get() - 1);
+        if left.get() == 0 {
             mm.world.sched.stop();
         }
     };
-    let mut tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = vec![
+    let mut tasks: Vec<Life<'_>> = vec![
         Box::pin(async {}),
         Box::pin(mm.kswapd(0)),
         Box::pin(mm.flusher(0)),
     ];
     let mut flags = vec![0, KSWAPD_FLAGS, PF_SWAPWRITE];
-    for (_, daemon) in fs::daemons(&mm) {
+    for (_, daemon) in fs::daemons(mm) {
         tasks.push(daemon);
         flags.push(0);
     }
-    for who in 0..L::TASKS {
-        tasks.push(Box::pin(life(who)));
+    for user in users {
+        tasks.push(Box::pin(life(user)));
         flags.push(0);
     }
     for flags in flags {
@@ -112,17 +227,29 @@ fn run<L: Law>(law: &L, spec: &RunSpec) {
     }
     let end = mm.world.sched.run(&mut tasks, |_, event| {
         if let Event::Device(dev) = event {
-            SimWorld::device_event(&mm, dev);
+            SimWorld::device_event(mm, dev);
         }
     });
-    let seed = spec.seed;
     assert!(
         mm.world.oom.borrow().is_none(),
         "seed {seed}: out of memory"
     );
     assert!(end.is_some(), "seed {seed}: every task waits for ever");
-    drop(tasks);
-    conclude(law, &mm);
+}
+
+fn run<L: Law>(law: &L, spec: &RunSpec) {
+    let mm = build(spec);
+    let names = RefCell::default();
+    let life = async |who| {
+        let task = Task {
+            mm: &mm,
+            names: &names,
+        };
+        law.task(&task, who).await;
+    };
+    let users = (0..L::TASKS).map(|who| Box::pin(life(who)) as Life<'_>);
+    live(&mm, spec.seed, users.collect());
+    conclude(law, mm.view(), mm.recount());
 }
 
 /// Tries every seed, on as many threads as there are cores. `fresh` makes the law anew.
@@ -154,3 +281,27 @@ macro_rules! law {
 }
 
 conformance::for_each_law!(law);
+
+/// Lengths and names of every filesystem are those of files drawn on paper.
+#[test]
+fn files_are_as_drawn() {
+    use FsKind::{Btrfs, Ext3, Ext4, FuseNtfs, Xfs};
+    for filesystem in [Xfs, Ext4, Ext3, Btrfs, FuseNtfs] {
+        for seed in 0..20 {
+            let mm = build(&machine(seed, 1024, filesystem));
+            let paper = Paper {
+                mm: &mm,
+                names: RefCell::default(),
+                users: RefCell::default(),
+                free: RefCell::default(),
+            };
+            let life = async {
+                model::run(&paper, seed, 400).await;
+            };
+            live(&mm, seed, vec![Box::pin(life)]);
+            if let Err(e) = mm.recount() {
+                panic!("{filesystem:?}, seed {seed}: {e}");
+            }
+        }
+    }
+}

@@ -66,6 +66,23 @@ impl<T> DerefMut for Guard<'_, T> {
 }
 
 #[derive(Default)]
+pub struct RwLock<T>(shuttle::sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    pub fn new(t: T) -> Self {
+        Self(shuttle::sync::RwLock::new(t))
+    }
+
+    pub fn read(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
+        self.0.read().expect("no thread panicked")
+    }
+
+    pub fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
+        self.0.write().expect("no thread panicked")
+    }
+}
+
+#[derive(Default)]
 pub struct Condvar(shuttle::sync::Condvar);
 
 pub struct TimedOut;

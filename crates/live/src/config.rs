@@ -1,0 +1,194 @@
+//! What a cache is built for.
+
+use crate::arena::PAGE;
+use crate::cache::Shutdown;
+use crate::file::Error;
+use crate::world::LiveWorld;
+use mm::mapping::Mapping;
+use mm::task::Task;
+use mm::world::TaskId;
+use mm::zone::{ZoneInfo, ZoneType};
+use mm::{Policy, Sysctl};
+use std::fmt;
+use std::sync::Arc;
+
+/// Tasks of the cache itself: kswapd, the flusher, and whoever shuts it down, so that he does not
+/// depend on a free number.
+pub(crate) const KSWAPD: TaskId = 0;
+pub(crate) const FLUSHER: TaskId = 1;
+pub(crate) const LAST: TaskId = 2;
+pub(crate) const FIRST_USER: TaskId = 3;
+/// The least memory that watermarks and limits make sense for.
+const LEAST_MEMORY: u64 = 4 << 20;
+/// The most that a page-table entry of the engine can number, less a block that is not whole.
+const MOST_MEMORY: u64 = (2 << 40) - BLOCK * PAGE as u64;
+/// Pages of the largest block of the engine's allocator, to which it rounds up.
+const BLOCK: u64 = 1 << (mm::buddy::ORDERS - 1);
+/// Bytes of a node of the engine's page index: 69 words and two tag bitmaps.
+const NODE_BYTES: u64 = 69 * 4 + 16;
+/// Pages of memory a CPU slot needs: its lists and batches hold up to half of them back from reclaim.
+const PAGES_PER_CPU: u64 = 128;
+
+/// What a cache is built for.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Bytes of memory for pages: 4 MiB to what the machine has, 2 TiB at most. Never exceeded; the
+    /// tables beside them take up to a tenth more.
+    pub memory: u64,
+    /// CPU slots, 1..=64 and one for each 512 KiB of memory: how many threads are inside the engine
+    /// at once.
+    pub cpus: usize,
+    /// Threads that may use the cache at the same time, 1..=65536. A thread counts from its first
+    /// call to its end.
+    pub max_threads: u32,
+    /// Files that may be open at the same time, 1..=16777215. Closed ones stay cached as long as
+    /// their numbers are not needed.
+    pub max_files: u32,
+    /// Percent of memory at which background writeback starts.
+    pub dirty_background_ratio: u64,
+    /// Percent of memory at which writers are throttled.
+    pub dirty_ratio: u64,
+    /// How the engine behaves.
+    pub policy: Policy,
+    /// Who is told if a cache that is dropped loses data. Who calls [`crate::Cache::shutdown`] is
+    /// told by its answer instead.
+    pub on_loss: OnLoss,
+}
+
+/// Who is told that a cache lost data when it was dropped. By default that is whoever reads the
+/// program's standard error, as of a panic: data is never lost in silence.
+#[derive(Clone)]
+pub struct OnLoss(Arc<dyn Fn(&Shutdown) + Send + Sync>);
+
+impl OnLoss {
+    /// Tells `f`. It is called on the thread that drops the cache.
+    pub fn call(f: impl Fn(&Shutdown) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(f))
+    }
+
+    pub(crate) fn tell(&self, end: &Shutdown) {
+        (self.0)(end);
+    }
+}
+
+impl Default for OnLoss {
+    fn default() -> Self {
+        Self::call(|end| {
+            eprintln!("a page cache was dropped and lost {} pages", end.lost_pages);
+            for (path, error) in &end.failed {
+                eprintln!("  {}: {error}", path.display());
+            }
+        })
+    }
+}
+
+impl fmt::Debug for OnLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnLoss")
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            memory: 64 << 20,
+            cpus: std::thread::available_parallelism().map_or(4, |n| n.get().clamp(1, 64)),
+            max_threads: 64,
+            max_files: 1024,
+            dirty_background_ratio: 10,
+            dirty_ratio: 20,
+            policy: Policy::linux_3_1(),
+            on_loss: OnLoss::default(),
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn engine(&self) -> Result<mm::Config, Error> {
+        let refuse = |text: String| Err(Error::Config(text));
+        let pages = self.memory / PAGE as u64;
+        let info = rustix::system::sysinfo();
+        let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit));
+        if !(LEAST_MEMORY..=MOST_MEMORY.min(machine)).contains(&self.memory) {
+            return refuse(format!(
+                "memory = {}: accepted are 4 MiB to {} MiB, which is {}",
+                self.memory,
+                MOST_MEMORY.min(machine) >> 20,
+                match machine < MOST_MEMORY {
+                    true => "this machine's memory",
+                    false => "the most that page numbers reach",
+                }
+            ));
+        }
+        let most = (pages / PAGES_PER_CPU).min(64);
+        if !(1..=most as usize).contains(&self.cpus) {
+            return refuse(format!(
+                "cpus = {}: accepted are 1 to {most} with this memory",
+                self.cpus
+            ));
+        }
+        if !(1..=65_536).contains(&self.max_threads) {
+            return refuse(format!(
+                "max_threads = {}: accepted are 1 to 65536",
+                self.max_threads
+            ));
+        }
+        if !(1..1 << 24).contains(&self.max_files) {
+            return refuse(format!(
+                "max_files = {}: accepted are 1 to 16777215",
+                self.max_files
+            ));
+        }
+        if self.dirty_ratio > 100 || self.dirty_ratio == 0 || self.dirty_background_ratio > 100 {
+            return refuse("dirty ratios are percentages, and dirty_ratio is not 0".to_owned());
+        }
+        let config = mm::Config {
+            cpus: self.cpus,
+            cpu_nodes: vec![0; self.cpus],
+            hz: 1000,
+            zones: vec![ZoneInfo {
+                node: 0,
+                kind: ZoneType::Normal,
+                size: pages,
+            }],
+            max_tasks: FIRST_USER + self.max_threads,
+            max_mappings: self.max_files,
+            max_bdis: 1,
+            max_supers: 0,
+            max_ags: 0,
+            swap_slots: 0,
+            sysctl: Sysctl {
+                dirty_background_ratio: self.dirty_background_ratio,
+                dirty_ratio: self.dirty_ratio,
+                ..Sysctl::KERNEL
+            },
+        };
+        // The engine takes its tables for granted and would end the process without them.
+        let tables = table_bytes(&config);
+        let room = usize::try_from(tables)
+            .ok()
+            .and_then(|n| Vec::<u8>::new().try_reserve_exact(n).ok());
+        match room {
+            Some(()) => Ok(config),
+            None => refuse(format!(
+                "memory = {}, max_files = {}, max_threads = {}: the system has no {tables} bytes \
+                 for the tables of such a cache",
+                self.memory, self.max_files, self.max_threads
+            )),
+        }
+    }
+}
+
+/// Bytes of the engine's tables: frames, tree nodes, files, tasks.
+fn table_bytes(config: &mm::Config) -> u64 {
+    let frames: u64 = config.zones.iter().map(|z| z.size).sum::<u64>() + BLOCK;
+    let nodes = frames.min((frames / 4).max(4 << 20)) + 64;
+    let of = |n: u32, bytes: usize| u64::from(n) * bytes as u64;
+    frames * mm::frame::BYTES_PER_FRAME as u64
+        + nodes * NODE_BYTES
+        + of(config.max_mappings, size_of::<Mapping<LiveWorld>>())
+        + of(
+            config.max_tasks,
+            size_of::<Task<LiveWorld>>() + mm::frame::BYTES_PER_FRAME,
+        )
+}

@@ -1,0 +1,198 @@
+//! A file of a cache: its calls, who may change it, and what could not be written.
+//!
+//! **A page whose write failed is kept.** It is not dirty to the engine, so that neither the
+//! flusher goes round with it nor writers wait for it; but reclaim leaves it in its file
+//! (`ERROR`, `World::release_page`), and every sync makes it dirty and tries again. Until a sync has
+//! written all such pages, further writes to the file are refused. Kept pages take half of memory at
+//! most; beyond that data is lost, which is told as such, and the page is read anew.
+
+use crate::LiveMm;
+use crate::errseq::{ErrorSequence, Fate};
+use crate::storage::Backing;
+use crate::sync::{AtomicBool, AtomicU32, Mutex, RwLock};
+use crate::world::LiveWorld;
+use mm::world::World;
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::io::{IoSlice, IoSliceMut};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// Bit of a file's sharers: somebody cuts the file, or waits to; no new sharer comes in.
+const CUTTING: u32 = 1 << 31;
+
+/// A file behind a mapping.
+pub struct OpenFile {
+    /// Its number in the engine.
+    pub(crate) mapping: u32,
+    /// The path it was found by, for messages.
+    pub(crate) path: PathBuf,
+    backing: Box<dyn Backing>,
+    /// Writers at work on it, and [`CUTTING`].
+    sharers: AtomicU32,
+    /// Writeback holds it shared while it writes what lies before the file's end; who moves the
+    /// end has it alone, with the system's file and our size changing together.
+    pub(crate) end: RwLock<()>,
+    pub(crate) errors: ErrorSequence,
+    /// Pages whose write failed.
+    kept: Mutex<BTreeSet<u32>>,
+    /// Why writes are refused: the number of an error, or 0.
+    failing: AtomicU32,
+    fail_writes: AtomicBool,
+}
+
+impl OpenFile {
+    pub(crate) fn new(mapping: u32, path: PathBuf, backing: Box<dyn Backing>) -> Self {
+        Self {
+            mapping,
+            path,
+            backing,
+            sharers: AtomicU32::new(0),
+            end: RwLock::new(()),
+            errors: ErrorSequence::default(),
+            kept: Mutex::default(),
+            failing: AtomicU32::new(0),
+            fail_writes: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn fail_writes(&self, fail: bool) {
+        self.fail_writes.store(fail, SeqCst);
+    }
+
+    pub(crate) fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
+        self.backing.read(parts, at)
+    }
+
+    pub(crate) fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
+        if self.fail_writes.load(SeqCst) {
+            return Err(Errno::IO);
+        }
+        self.backing.write(parts, at)
+    }
+
+    pub(crate) fn truncate(&self, len: u64) -> Result<(), Errno> {
+        rustix::io::retry_on_intr(|| self.backing.truncate(len))
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), Errno> {
+        rustix::io::retry_on_intr(|| self.backing.sync())
+    }
+
+    /// Whether it has a name; `true` if nobody can say.
+    pub(crate) fn has_name(&self) -> bool {
+        rustix::io::retry_on_intr(|| self.backing.has_name()).unwrap_or(true)
+    }
+
+    /// Why a write is refused, if it is.
+    pub(crate) fn failing(&self) -> Option<Errno> {
+        match self.failing.load(SeqCst) {
+            0 => None,
+            e => Some(Errno::from_raw_os_error(e as i32)),
+        }
+    }
+
+    /// Pages whose write failed.
+    pub(crate) fn kept(&self) -> Vec<u32> {
+        self.kept.lock().iter().copied().collect()
+    }
+
+    /// The write of pages in a row failed. Whether they are kept, or lost for want of room.
+    pub(crate) fn write_failed(&self, w: &LiveWorld, first: u32, n: u32, errno: Errno) -> Fate {
+        let mut kept = self.kept.lock();
+        let new = (first..first + n).filter(|i| !kept.contains(i)).count();
+        let fate = if w.keep_pages(new as u64) {
+            kept.extend(first..first + n);
+            Fate::Kept
+        } else {
+            let before = kept.len();
+            kept.retain(|i| !(first..first + n).contains(i));
+            w.let_pages_go((before - kept.len()) as u64);
+            Fate::Lost
+        };
+        self.failing.store(errno.raw_os_error() as u32, SeqCst);
+        self.errors.record(errno, fate);
+        fate
+    }
+
+    /// Pages were written, or are to be written anew.
+    pub(crate) fn forget_kept(&self, w: &LiveWorld, pages: impl Iterator<Item = u32>) {
+        let mut kept = self.kept.lock();
+        w.let_pages_go(pages.filter(|i| kept.remove(i)).count() as u64);
+    }
+
+    /// The file was cut: no page from `first` on is left.
+    pub(crate) fn forget_kept_from(&self, w: &LiveWorld, first: u32) {
+        let gone = self.kept.lock().split_off(&first);
+        w.let_pages_go(gone.len() as u64);
+        self.settle();
+    }
+
+    /// Writes are welcome again if nothing of the file is left to be tried anew.
+    pub(crate) fn settle(&self) {
+        let kept = self.kept.lock();
+        if kept.is_empty() {
+            self.failing.store(0, SeqCst);
+        }
+    }
+}
+
+/// A task's right to change a file's contents.
+pub(crate) struct Share<'a> {
+    mm: &'a LiveMm,
+    file: &'a OpenFile,
+}
+
+/// A task's right to cut a file, while nobody has a [`Share`].
+pub(crate) struct Cut<'a> {
+    mm: &'a LiveMm,
+    file: &'a OpenFile,
+}
+
+/// Waits until `try_it` succeeds, which a change of the file's sharers may bring about.
+async fn until(mm: &LiveMm, file: &OpenFile, try_it: impl Fn(&AtomicU32) -> bool) {
+    let (w, q) = (&mm.world, mm.world.file_queue(file.mapping));
+    loop {
+        let ticket = w.ticket(q);
+        if try_it(&file.sharers) {
+            return;
+        }
+        w.wait(q, ticket, None).await;
+    }
+}
+
+impl<'a> Share<'a> {
+    pub async fn take(mm: &'a LiveMm, file: &'a OpenFile) -> Self {
+        until(mm, file, |sharers| {
+            let join = |n| (n & CUTTING == 0).then_some(n + 1);
+            sharers.fetch_update(SeqCst, SeqCst, join).is_ok()
+        })
+        .await;
+        Self { mm, file }
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let w = &self.mm.world;
+        if self.file.sharers.fetch_sub(1, SeqCst) == CUTTING + 1 {
+            w.wake(w.file_queue(self.file.mapping));
+        }
+    }
+}
+
+impl<'a> Cut<'a> {
+    pub async fn take(mm: &'a LiveMm, file: &'a OpenFile) -> Self {
+        until(mm, file, |s| s.fetch_or(CUTTING, SeqCst) & CUTTING == 0).await;
+        until(mm, file, |s| s.load(SeqCst) == CUTTING).await;
+        Self { mm, file }
+    }
+}
+
+impl Drop for Cut<'_> {
+    fn drop(&mut self) {
+        let w = &self.mm.world;
+        self.file.sharers.fetch_and(!CUTTING, SeqCst);
+        w.wake(w.file_queue(self.file.mapping));
+    }
+}

@@ -1,0 +1,260 @@
+//! Tests of what nobody outside can reach. They stand here and not in the files that they test,
+//! which `tests/model.rs` compiles a second time.
+
+use crate::LiveMm;
+use crate::arena::{Arena, Locked, OutOfMemory, PAGE, Writeback};
+use crate::cpu;
+use crate::errseq::{ErrorSequence, Fate};
+use crate::file::{self, Error};
+use crate::open_file::OpenFile;
+use crate::storage::Backing;
+use crate::world::LiveWorld;
+use mm::alloc::Gfp;
+use mm::frame::flag;
+use mm::mapping::MappingKind;
+use mm::trace::TrackPath;
+use mm::vmstat::ZoneEvent;
+use mm::zone::{ZoneInfo, ZoneType};
+use mm::{Mm, Policy, Sysctl};
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+const IO: Result<(), Error> = Err(Error::Io(Errno::IO));
+
+#[test]
+fn everybody_is_told_once() {
+    let s = ErrorSequence::default();
+    let (a, b) = (s.sample(), s.sample());
+    assert_eq!(s.check(&a), Ok(()));
+    s.record(Errno::IO, Fate::Kept);
+    assert_eq!((s.check(&a), s.check(&a)), (IO, Ok(())));
+    // The same error again is another one, as somebody was told of the first.
+    s.record(Errno::IO, Fate::Kept);
+    assert_eq!((s.check(&a), s.check(&a)), (IO, Ok(())));
+    assert_eq!((s.check(&b), s.check(&b)), (IO, Ok(())));
+}
+
+#[test]
+fn who_opens_later_is_told_what_nobody_was_told() {
+    let s = ErrorSequence::default();
+    s.record(Errno::NOSPC, Fate::Kept);
+    let late = s.sample();
+    assert_eq!(s.check(&late), Err(Error::Io(Errno::NOSPC)));
+    let later = s.sample();
+    assert_eq!(s.check(&later), Ok(()));
+}
+
+#[test]
+fn a_loss_is_not_forgotten_over_a_later_error() {
+    let s = ErrorSequence::default();
+    let (a, b, end) = (s.sample(), s.sample(), s.end());
+    s.record(Errno::IO, Fate::Lost);
+    s.record(Errno::NOSPC, Fate::Kept);
+    assert_eq!(s.check(&a), Err(Error::Lost(Errno::NOSPC)));
+    s.record(Errno::NOSPC, Fate::Kept);
+    assert_eq!(s.check(&a), Err(Error::Io(Errno::NOSPC)));
+    for late in [b, end] {
+        assert_eq!(s.check(&late), Err(Error::Lost(Errno::NOSPC)));
+        assert_eq!(s.check(&late), Ok(()));
+    }
+}
+
+/// A file in memory, so that Miri, which knows no preadv, can run what is around it.
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Backing for Memory {
+    fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
+        let bytes = self.0.lock();
+        let start = bytes.len().min(at as usize);
+        let mut from = start;
+        for p in parts {
+            let n = p.len().min(bytes.len() - from);
+            p[..n].copy_from_slice(&bytes[from..from + n]);
+            from += n;
+        }
+        Ok(from - start)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
+        let (mut bytes, mut to) = (self.0.lock(), at as usize);
+        for p in parts {
+            let len = bytes.len().max(to + p.len());
+            bytes.resize(len, 0);
+            bytes[to..to + p.len()].copy_from_slice(p);
+            to += p.len();
+        }
+        Ok(to - at as usize)
+    }
+
+    fn truncate(&self, len: u64) -> Result<(), Errno> {
+        self.0.lock().resize(len as usize, 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn has_name(&self) -> Result<bool, Errno> {
+        Ok(true)
+    }
+}
+
+/// A machine of `pages` pages without daemons, with one file of these bytes.
+fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
+    let config = mm::Config {
+        cpus: 2,
+        cpu_nodes: vec![0; 2],
+        hz: 1000,
+        zones: vec![ZoneInfo {
+            node: 0,
+            kind: ZoneType::Normal,
+            size: pages,
+        }],
+        max_tasks: 3,
+        max_mappings: 1,
+        max_bdis: 1,
+        max_supers: 0,
+        max_ags: 0,
+        swap_slots: 0,
+        sysctl: Sysctl {
+            dirty_ratio: 90,
+            dirty_background_ratio: 80,
+            min_free_kbytes: Some(16),
+            ..Sysctl::KERNEL
+        },
+    };
+    let world = LiveWorld::new(&config).expect("memory");
+    let mm = cpu::alone(|| Mm::new(world, config, Policy::linux_3_1(), false));
+    mm.new_bdi(0, 100).expect("a device");
+    for task in 0..3 {
+        mm.init_task(task, 0, 0);
+    }
+    let m = mm.new_mapping(MappingKind::File, 0).expect("a file");
+    mm.mappings[0].size.store(bytes.len() as u64, SeqCst);
+    let memory = Memory(Arc::new(Mutex::new(bytes)));
+    let file = OpenFile::new(m, "file".into(), Box::new(memory.clone()));
+    mm.world.add_file(Arc::new(file));
+    (mm, memory)
+}
+
+fn task<T>(mm: &LiveMm, who: u32, future: impl Future<Output = T>) -> T {
+    let done = mm.world.cpus.block_on(who, future);
+    done.expect("only daemons are ended")
+}
+
+#[test]
+fn an_arena_that_no_machine_has_is_an_error() {
+    for frames in [usize::MAX, usize::MAX / PAGE, isize::MAX as usize / PAGE] {
+        assert_eq!(Arena::new(frames).err(), Some(OutOfMemory));
+    }
+}
+
+/// Halves of the same pages belong to two threads; a third part of the work is syncs.
+#[test]
+fn threads_that_write_halves_of_pages_meet_in_the_file() {
+    const PAGES: usize = 4;
+    let (mm, memory) = machine(64, Vec::new());
+    std::thread::scope(|s| {
+        for who in 0..2u32 {
+            let mm = &mm;
+            s.spawn(move || {
+                let half = [who as u8 + 1; PAGE / 2];
+                for page in 0..PAGES {
+                    let at = (page * PAGE + who as usize * PAGE / 2) as u64;
+                    task(mm, who, file::write(mm, 0, at, &half)).expect("a write");
+                    let mut found = [0; PAGE / 2];
+                    let n = task(mm, who, file::read(mm, 0, at, &mut found));
+                    assert_eq!((n, found), (Ok(PAGE / 2), half));
+                }
+                let cursor = mm.world.file(0).errors.sample();
+                task(mm, who, file::fsync(mm, 0, &cursor)).expect("a sync");
+            });
+        }
+    });
+    let bytes = memory.0.lock();
+    assert_eq!(bytes.len(), PAGES * PAGE);
+    for (i, half) in bytes.chunks(PAGE / 2).enumerate() {
+        assert!(half.iter().all(|&b| b == (i % 2) as u8 + 1));
+    }
+    drop(bytes);
+    mm.recount().expect("everything agrees");
+}
+
+/// Frames go from one page of a file to another, by the hands of who needs them.
+#[test]
+fn frames_are_used_again_after_reclaim() {
+    const PAGES: usize = 100;
+    let bytes: Vec<u8> = (0..PAGES * PAGE).map(|i| (i / PAGE) as u8).collect();
+    let (mm, _) = machine(64, bytes);
+    let mut found = [0xff; 10];
+    for page in 0..PAGES {
+        let at = (page * PAGE) as u64;
+        let n = task(&mm, 0, file::read(&mm, 0, at, &mut found));
+        assert_eq!((n, found), (Ok(10), [page as u8; 10]));
+    }
+    assert!(mm.zone_event(0, ZoneEvent::PgSteal) > 0);
+    mm.recount().expect("everything agrees");
+}
+
+/// The holder of a page's lock may read it while the I/O does.
+#[test]
+fn a_page_under_writeback_is_read_by_both() {
+    let (mm, _) = machine(64, Vec::new());
+    task(&mm, 0, async {
+        let page = Locked::insert(&mm, 0, 3, Gfp::USER).await;
+        let mut page = page.expect("memory").expect("nobody is faster");
+        page.bytes_mut().fill(9);
+        mm.frames.set_flags(page.pfn(), flag::UPTODATE);
+        mm.set_page_dirty(page.pfn(), TrackPath::BufferedWrite);
+        assert!(Writeback::start(&mm, 0, 3, 1).is_none(), "it is locked");
+        let io = page.start_writeback().expect("a dirty page");
+        let page = Locked::find(&mm, 0, 3).await.expect("it is cached");
+        assert!(page.bytes() == io.bytes().next().expect("one page"));
+        io.end(false);
+        let mut page = page;
+        page.bytes_mut().fill(8);
+    });
+    task(&mm, 0, mm.truncate_from(0, 0));
+    mm.recount().expect("everything agrees");
+}
+
+#[test]
+#[should_panic(expected = "written under I/O")]
+fn a_page_under_writeback_is_not_written() {
+    let (mm, _) = machine(64, Vec::new());
+    task(&mm, 0, async {
+        put_under_io(&mm).await;
+        let mut page = Locked::find(&mm, 0, 0).await.expect("it is cached");
+        page.bytes_mut().fill(1);
+    });
+}
+
+async fn put_under_io(mm: &LiveMm) {
+    let page = Locked::insert(mm, 0, 0, Gfp::USER).await;
+    let page = page.expect("memory").expect("nobody is faster");
+    mm.set_page_dirty(page.pfn(), TrackPath::BufferedWrite);
+    let io = page.start_writeback().expect("a dirty page");
+    // Never ended.
+    std::mem::forget(io);
+}
+
+/// I/O whose end nobody tells may have written nothing.
+#[test]
+fn io_that_is_forgotten_counts_as_failed() {
+    let (mm, _) = machine(64, Vec::new());
+    task(&mm, 0, async {
+        let page = Locked::insert(&mm, 0, 0, Gfp::USER).await;
+        let page = page.expect("memory").expect("nobody is faster");
+        let pfn = page.pfn();
+        mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+        drop(page.start_writeback().expect("a dirty page"));
+        assert!(mm.frames.has(pfn, flag::ERROR) && !mm.frames.has(pfn, flag::WRITEBACK));
+    });
+    task(&mm, 0, mm.truncate_from(0, 0));
+    mm.recount().expect("everything agrees");
+}

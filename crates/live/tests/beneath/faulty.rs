@@ -1,0 +1,178 @@
+//! Calls that go wrong.
+
+use super::Random;
+use live::storage::{Backing, Opened, Storage};
+use live::{Errno, Error};
+use std::io::{IoSlice, IoSliceMut};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+/// How often calls go wrong: times in a thousand.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rates {
+    /// EINTR.
+    pub interrupted: u64,
+    /// A part of what was asked for.
+    pub short: u64,
+    /// Other threads go first.
+    pub late: u64,
+    /// EIO, or where a call needs space, ENOSPC.
+    pub failed: u64,
+    /// fsync(2) fails, and what was not on the device never gets there.
+    pub unconfirmed: u64,
+}
+
+/// Where faults come from.
+pub struct Faults {
+    rates: Rates,
+    random: Mutex<Random>,
+    quiet: AtomicBool,
+    /// Calls so far, and which of them fails whatever the rates are.
+    calls: AtomicU64,
+    nth: AtomicU64,
+    happened: [AtomicU64; 5],
+}
+
+impl Faults {
+    pub fn new(seed: u64, rates: Rates) -> Arc<Self> {
+        Arc::new(Self {
+            rates,
+            random: Mutex::new(Random::new(seed)),
+            quiet: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
+            nth: AtomicU64::new(u64::MAX),
+            happened: Default::default(),
+        })
+    }
+
+    /// Errors end, or come again. What is no error goes on: calls are short and interrupted.
+    pub fn quiet(&self, quiet: bool) {
+        self.quiet.store(quiet, SeqCst);
+    }
+
+    /// Call number `nth` fails, counted from 0.
+    pub fn fail_nth(&self, nth: u64) {
+        self.nth.store(nth, SeqCst);
+    }
+
+    /// How many calls there were.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(SeqCst)
+    }
+
+    /// How often each fault happened, in the order of [`Rates`].
+    pub fn happened(&self) -> [u64; 5] {
+        [0, 1, 2, 3, 4].map(|i: usize| self.happened[i].load(SeqCst))
+    }
+
+    fn hits(&self, which: usize, rate: u64) -> bool {
+        let hit = self.random.lock().expect("no panic").hits(rate);
+        if hit {
+            self.happened[which].fetch_add(1, SeqCst);
+        }
+        hit
+    }
+
+    /// Before any call: it is late, interrupted, or fails with `errno`.
+    fn before(&self, errno: Errno) -> Result<(), Errno> {
+        if self.calls.fetch_add(1, SeqCst) == self.nth.load(SeqCst) {
+            return Err(errno);
+        }
+        if self.hits(2, self.rates.late) {
+            for _ in 0..20 {
+                std::thread::yield_now();
+            }
+        }
+        if self.hits(0, self.rates.interrupted) {
+            return Err(Errno::INTR);
+        }
+        if !self.quiet.load(SeqCst) && self.hits(3, self.rates.failed) {
+            return Err(errno);
+        }
+        Ok(())
+    }
+
+    /// How much of `len` bytes a call is about.
+    fn part(&self, len: usize) -> usize {
+        if len > 1 && self.hits(1, self.rates.short) {
+            1 + self.random.lock().expect("no panic").below(len as u64 - 1) as usize
+        } else {
+            len
+        }
+    }
+
+    /// Whether an fsync fails.
+    pub fn unconfirmed(&self) -> bool {
+        !self.quiet.load(SeqCst) && self.hits(4, self.rates.unconfirmed)
+    }
+}
+
+/// A storage whose calls go wrong.
+pub struct Faulty<S> {
+    pub beneath: S,
+    pub faults: Arc<Faults>,
+}
+
+struct FaultyFile {
+    beneath: Box<dyn Backing>,
+    faults: Arc<Faults>,
+}
+
+impl<S: Storage> Storage for Faulty<S> {
+    fn open(&self, path: &Path) -> Result<Opened, Error> {
+        self.faults.before(Errno::IO).map_err(Error::Io)?;
+        let opened = self.beneath.open(path)?;
+        Ok(Opened {
+            file: Box::new(FaultyFile {
+                beneath: opened.file,
+                faults: Arc::clone(&self.faults),
+            }),
+            ..opened
+        })
+    }
+}
+
+impl Backing for FaultyFile {
+    fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
+        self.faults.before(Errno::IO)?;
+        let len = parts.iter().map(|p| p.len()).sum();
+        let mut left = self.faults.part(len);
+        let mut some = Vec::new();
+        for p in parts {
+            let n = left.min(p.len());
+            some.push(IoSliceMut::new(&mut p[..n]));
+            left -= n;
+        }
+        self.beneath.read(&mut some, at)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
+        let full = at % 3 == 0;
+        self.faults
+            .before(if full { Errno::NOSPC } else { Errno::IO })?;
+        let mut left = self.faults.part(parts.iter().map(|p| p.len()).sum());
+        let mut some = Vec::new();
+        for p in parts {
+            let n = left.min(p.len());
+            some.push(IoSlice::new(&p[..n]));
+            left -= n;
+        }
+        self.beneath.write(&some, at)
+    }
+
+    fn truncate(&self, len: u64) -> Result<(), Errno> {
+        self.faults.before(Errno::NOSPC)?;
+        self.beneath.truncate(len)
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        self.faults.before(Errno::IO)?;
+        self.beneath.sync()
+    }
+
+    fn has_name(&self) -> Result<bool, Errno> {
+        self.faults.before(Errno::IO)?;
+        self.beneath.has_name()
+    }
+}

@@ -1,0 +1,441 @@
+//! The cache over worlds that fail, beside files drawn on paper.
+
+mod beneath;
+
+use beneath::{Disk, Faults, Faulty, Rates};
+use conformance::model::{self, Drawing, Failure, Files};
+use live::storage::{Backing, FileId, Opened, Os, Storage};
+use live::{Cache, Config, Errno, Error, File, OnLoss};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+/// Interruptions, short answers and delays: nothing that a caller may notice.
+const NUISANCES: Rates = Rates {
+    interrupted: 100,
+    short: 200,
+    late: 50,
+    failed: 0,
+    unconfirmed: 0,
+};
+
+const FAILURES: Rates = Rates {
+    failed: 60,
+    unconfirmed: 150,
+    ..NUISANCES
+};
+
+fn config() -> Config {
+    Config {
+        memory: 4 << 20,
+        cpus: 2,
+        max_threads: 4,
+        // Fewer than the files that come by, so that numbers change hands.
+        max_files: 20,
+        ..Config::default()
+    }
+}
+
+/// Where names are: on a disk of ours or in a folder.
+enum Place {
+    Disk(Disk),
+    Folder(PathBuf),
+}
+
+struct Live {
+    cache: Cache,
+    place: Place,
+    faults: Arc<Faults>,
+}
+
+impl Live {
+    fn path(&self, name: &str) -> PathBuf {
+        match &self.place {
+            Place::Disk(_) => PathBuf::from(name),
+            Place::Folder(dir) => dir.join(name),
+        }
+    }
+
+    /// Calls block, so a future is ready when it is first asked.
+    fn run(&self, seed: u64, count: u32) -> Drawing<(File, u64)> {
+        let run = pin!(model::run::<Self>(self, seed, count));
+        match run.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(drawing) => drawing,
+            Poll::Pending => unreachable!("nothing waits"),
+        }
+    }
+}
+
+fn failure(e: Error) -> Failure {
+    match e {
+        Error::Lost(_) => Failure::Lost,
+        Error::Refused(_) => Failure::Refused,
+        Error::Io(Errno::IO | Errno::NOSPC) | Error::TooManyFiles => Failure::Failed,
+        other => panic!("{other}"),
+    }
+}
+
+impl Files for Live {
+    type Handle = (File, u64);
+    const CONTENTS: bool = true;
+
+    async fn open(&self, name: &str) -> Result<Self::Handle, Failure> {
+        let file = self.cache.open(self.path(name)).map_err(failure)?;
+        let identity = match &self.place {
+            Place::Disk(disk) => disk.inode_of(name),
+            Place::Folder(dir) => std::fs::metadata(dir.join(name)).expect("the file").ino(),
+        };
+        Ok((file, identity))
+    }
+
+    async fn close(&self, file: Self::Handle) {
+        drop(file);
+    }
+
+    async fn read(&self, f: &Self::Handle, pos: u64, bytes: &mut [u8]) -> Result<usize, Failure> {
+        f.0.read(pos, bytes).map_err(failure)
+    }
+
+    async fn write(&self, f: &Self::Handle, pos: u64, bytes: &[u8]) -> Result<(), Failure> {
+        f.0.write(pos, bytes).map_err(failure)
+    }
+
+    async fn truncate(&self, f: &Self::Handle, len: u64) -> Result<(), Failure> {
+        f.0.truncate(len).map_err(failure)
+    }
+
+    async fn sync(&self, f: &Self::Handle) -> Result<(), Failure> {
+        f.0.fsync().map_err(failure)
+    }
+
+    fn size(&self, f: &Self::Handle) -> u64 {
+        f.0.size()
+    }
+
+    fn identity(&self, f: &Self::Handle) -> u64 {
+        f.1
+    }
+
+    fn link(&self, from: &str, to: &str) {
+        match &self.place {
+            Place::Disk(disk) => disk.link(from, to),
+            Place::Folder(d) => std::fs::hard_link(d.join(from), d.join(to)).expect("a link"),
+        }
+    }
+
+    async fn rename(&self, from: &str, to: &str) {
+        match &self.place {
+            Place::Disk(disk) => disk.rename(from, to),
+            Place::Folder(d) => std::fs::rename(d.join(from), d.join(to)).expect("a rename"),
+        }
+    }
+
+    async fn remove(&self, name: &str) {
+        match &self.place {
+            Place::Disk(disk) => disk.remove(name),
+            Place::Folder(dir) => std::fs::remove_file(dir.join(name)).expect("a name"),
+        }
+    }
+
+    fn quiet(&self, quiet: bool) {
+        self.faults.quiet(quiet);
+    }
+
+    fn dead(&self) -> bool {
+        match &self.place {
+            Place::Disk(disk) => disk.is_dead(),
+            Place::Folder(_) => false,
+        }
+    }
+}
+
+/// Runs the model and compares everything with what is beneath the cache at the end. Returns how
+/// often each fault happened.
+fn all_is_well(seed: u64, rates: Rates, on_disk: bool) -> [u64; 5] {
+    let dir = tempfile::tempdir().expect("a directory");
+    let faults = Faults::new(seed, rates);
+    let disk = Disk::new(seed, Arc::clone(&faults), None);
+    let (storage, place): (Arc<dyn Storage>, Place) = if on_disk {
+        let faults = Arc::clone(&faults);
+        let beneath = disk.clone();
+        (
+            Arc::new(Faulty { beneath, faults }),
+            Place::Disk(disk.clone()),
+        )
+    } else {
+        let faults = Arc::clone(&faults);
+        let beneath = Os;
+        let place = Place::Folder(dir.path().to_owned());
+        (Arc::new(Faulty { beneath, faults }), place)
+    };
+    let live = Live {
+        cache: Cache::on(storage, config()).expect("a cache"),
+        place,
+        faults,
+    };
+    let drawing = live.run(seed, 600);
+    let end = live.cache.shutdown();
+    assert!(end.is_clean(), "seed {seed}: {end:?}");
+    live.cache.recount().expect("everything agrees");
+    for (name, identity, bytes) in drawing.named() {
+        let found = match &live.place {
+            Place::Disk(disk) => disk.bytes(identity),
+            Place::Folder(dir) => std::fs::read(dir.join(name)).expect("a file"),
+        };
+        assert!(found == bytes, "seed {seed}: {name} differs");
+    }
+    live.faults.happened()
+}
+
+/// How many seeds a test tries: `LOWMARK_SEEDS`, if that is set, for a longer search than CI's.
+fn seeds_to_try(usual: u64) -> u64 {
+    let asked = std::env::var("LOWMARK_SEEDS");
+    asked.map_or(usual, |n| n.parse().expect("LOWMARK_SEEDS is a number"))
+}
+
+/// Adds up what happened over seeds.
+fn seeds(n: u64, run: impl Fn(u64) -> [u64; 5]) -> [u64; 5] {
+    (0..seeds_to_try(n)).map(run).fold([0; 5], |mut sum, some| {
+        sum.iter_mut().zip(some).for_each(|(s, n)| *s += n);
+        sum
+    })
+}
+
+#[test]
+fn ordinary_files_are_as_drawn() {
+    let faults = seeds(20, |seed| all_is_well(seed, Rates::default(), false));
+    assert_eq!(faults, [0; 5]);
+}
+
+#[test]
+fn short_late_and_interrupted_calls_are_not_noticed() {
+    let files = seeds(10, |seed| all_is_well(seed, NUISANCES, false));
+    let disk = seeds(10, |seed| all_is_well(seed, NUISANCES, true));
+    for happened in [files, disk] {
+        assert!(happened[..3].iter().all(|&n| n > 100), "{happened:?}");
+    }
+}
+
+#[test]
+fn failures_are_told_and_mended() {
+    let files = seeds(15, |seed| all_is_well(seed, FAILURES, false));
+    let disk = seeds(30, |seed| all_is_well(seed, FAILURES, true));
+    assert!(files[..4].iter().all(|&n| n > 100), "{files:?}");
+    assert!(disk.iter().all(|&n| n > 20), "{disk:?}");
+}
+
+#[test]
+fn what_was_confirmed_outlives_a_power_cut() {
+    let mut compared = 0;
+    for seed in 0..seeds_to_try(120) {
+        let rates = if seed % 2 == 0 { NUISANCES } else { FAILURES };
+        let faults = Faults::new(seed, rates);
+        let disk = Disk::new(seed, Arc::clone(&faults), Some(20 + seed * 13 % 900));
+        let storage = Faulty {
+            beneath: disk.clone(),
+            faults: Arc::clone(&faults),
+        };
+        let told = Arc::new(AtomicU64::new(0));
+        let tell = Arc::clone(&told);
+        let config = Config {
+            on_loss: OnLoss::call(move |_| {
+                tell.fetch_add(1, SeqCst);
+            }),
+            ..config()
+        };
+        let live = Live {
+            cache: Cache::on(Arc::new(storage), config).expect("a cache"),
+            place: Place::Disk(disk.clone()),
+            faults,
+        };
+        let drawing = live.run(seed, 600);
+        let died = disk.is_dead();
+        let survivors = disk.survivors();
+        drop(live);
+        for (inode, bytes) in survivors {
+            if let Some(Err(e)) = drawing.survived(inode, &bytes) {
+                panic!("seed {seed}, inode {inode}: {e}");
+            }
+            compared += 1;
+        }
+        assert!(
+            !died || told.load(SeqCst) == 1,
+            "seed {seed}: nobody was told"
+        );
+    }
+    assert!(compared > 200, "{compared} files");
+}
+
+/// Every call of a small program fails once: afterwards a sync brings everything to the device, or
+/// has said what is lost.
+#[test]
+fn whichever_call_fails_everything_can_be_written_after_it() {
+    let mut nth = 0;
+    loop {
+        let faults = Faults::new(nth, Rates::default());
+        faults.fail_nth(nth);
+        let disk = Disk::new(nth, Arc::clone(&faults), None);
+        let storage = Faulty {
+            beneath: disk.clone(),
+            faults: Arc::clone(&faults),
+        };
+        let cache = Cache::on(Arc::new(storage), config()).expect("a cache");
+        let mut expected = Vec::new();
+        for round in 0..3u8 {
+            let open = cache.open("file").or_else(|_| cache.open("file"));
+            let file = open.expect("one call fails");
+            // Pages to read, to write as a whole, and in part.
+            for (pos, len) in [(0, 5000), (4096, 4096), (20_000, 3), (30_001, 9000)] {
+                let bytes = vec![round * 16 + 1; len];
+                while let Err(e) = file.write(pos as u64, &bytes) {
+                    assert!(matches!(e, Error::Io(_) | Error::Refused(_)), "{e}");
+                    let _ = file.fsync();
+                }
+                expected.resize(expected.len().max(pos + len), 0);
+                expected[pos..pos + len].copy_from_slice(&bytes);
+            }
+            let len = 33_000 - u64::from(round) * 1000;
+            if file.truncate(len).is_err() {
+                assert_eq!(file.size(), expected.len() as u64);
+                file.truncate(len).expect("one call fails");
+            }
+            expected.resize(len as usize, 0);
+            while let Err(e) = file.fsync() {
+                if let Error::Lost(_) = e {
+                    file.write(0, &expected).expect("one call fails");
+                }
+            }
+        }
+        let file = cache.open("file").or_else(|_| cache.open("file"));
+        let mut found = vec![0; expected.len() + 1];
+        let n = file.expect("one call fails").read(0, &mut found);
+        assert_eq!(n, Ok(expected.len()));
+        assert_eq!(found[..expected.len()], expected);
+        let before = faults.calls();
+        let end = cache.shutdown();
+        // The last call of all is the end's own fsync, and who ended it is told.
+        assert_eq!(end.is_clean(), nth < before || nth >= faults.calls());
+        let (_, there) = disk.survivors().remove(0);
+        assert!(there == expected, "call {nth}: the device differs");
+        cache.recount().expect("everything agrees");
+        if faults.calls() <= nth {
+            break;
+        }
+        nth += 1;
+    }
+    assert!(nth > 15, "{nth} calls");
+}
+
+/// A file of zeros; what a test writes is kept apart, reads of the bad byte fail.
+struct Special {
+    len: u64,
+    bad: Option<u64>,
+    written: Mutex<Vec<(u64, Vec<u8>)>>,
+}
+
+#[derive(Clone)]
+struct SpecialFile(Arc<Special>);
+
+impl Storage for SpecialFile {
+    fn open(&self, _: &Path) -> Result<Opened, Error> {
+        Ok(Opened {
+            id: FileId {
+                device: 1,
+                inode: 1,
+            },
+            len: self.0.len,
+            file: Box::new(self.clone()),
+        })
+    }
+}
+
+impl Backing for SpecialFile {
+    fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
+        let mut pos = at;
+        for p in parts {
+            let range = pos..pos + p.len() as u64;
+            if self.0.bad.is_some_and(|bad| range.contains(&bad)) {
+                return Err(Errno::IO);
+            }
+            // Each page says which it is.
+            p.fill((pos >> 12) as u8 | 1);
+            pos = range.end;
+        }
+        Ok((pos - at) as usize)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
+        let bytes: Vec<u8> = parts.iter().flat_map(|p| p.iter().copied()).collect();
+        let n = bytes.len();
+        self.0.written.lock().expect("no panic").push((at, bytes));
+        Ok(n)
+    }
+
+    fn truncate(&self, _: u64) -> Result<(), Errno> {
+        Err(Errno::FBIG)
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn has_name(&self) -> Result<bool, Errno> {
+        Ok(true)
+    }
+}
+
+fn special(len: u64, bad: Option<u64>) -> (Cache, SpecialFile) {
+    let file = SpecialFile(Arc::new(Special {
+        len,
+        bad,
+        written: Mutex::default(),
+    }));
+    let cache = Cache::on(Arc::new(file.clone()), config()).expect("a cache");
+    (cache, file)
+}
+
+#[test]
+fn a_bad_sector_fails_its_own_page_and_not_those_before() {
+    let (cache, _) = special(100_000, Some(40_000));
+    let file = cache.open("file").expect("a file");
+    let mut b = [0; 4096];
+    for page in 0..9 {
+        assert_eq!(file.read(page * 4096, &mut b), Ok(4096), "page {page}");
+        assert!(b.iter().all(|&b| b == page as u8 | 1));
+    }
+    assert_eq!(file.read(9 * 4096, &mut b), Err(Error::Io(Errno::IO)));
+    assert_eq!(file.write(40_000, b"x"), Err(Error::Io(Errno::IO)));
+    assert_eq!(file.write(9 * 4096, &[7; 4096]), Ok(()), "all of it");
+    assert_eq!(file.read(40_000, &mut b), Ok(4096));
+    assert!(cache.shutdown().is_clean());
+}
+
+#[test]
+fn a_file_beyond_the_last_page_number_is_reached_up_to_it() {
+    const LIMIT: u64 = ((1 << 32) - 1) * 4096;
+    let (cache, beneath) = special(LIMIT + 100_000, None);
+    let file = cache.open("file").expect("a file");
+    let mut b = [0; 10_000];
+    assert_eq!(file.size(), LIMIT + 100_000);
+    for pos in [LIMIT, LIMIT + 1, 1 << 44, (1 << 44) + 5] {
+        assert_eq!(file.read(pos, &mut b), Err(Error::TooLarge), "{pos}");
+        assert_eq!(file.write(pos, b"x"), Err(Error::TooLarge), "{pos}");
+    }
+    assert_eq!(file.read(LIMIT + 100_000, &mut b), Ok(0));
+    assert_eq!(file.read(LIMIT - 5000, &mut b), Ok(5000));
+    assert_eq!(file.truncate(LIMIT + 1), Err(Error::TooLarge));
+    assert_eq!(file.truncate(LIMIT), Err(Error::Io(Errno::FBIG)));
+    assert_eq!(file.size(), LIMIT + 100_000);
+    assert_eq!(file.write(LIMIT - 3, b"end"), Ok(()));
+    assert_eq!(file.fsync(), Ok(()));
+    let written = beneath.0.written.lock().expect("no panic");
+    let (at, bytes) = &written[0];
+    assert_eq!((*at, bytes.len()), (LIMIT - 4096, 4096));
+    assert_eq!(&bytes[4093..], b"end");
+    drop(written);
+    assert!(cache.shutdown().is_clean());
+}
