@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""docs/glossary.md from `lowmark explain --json` on standard input: the words are the program's."""
+
+import json
+import sys
+from collections import defaultdict
+
+HEAD = """# Glossary
+
+Every row, counter, figure and word that `lowmark explain` knows. This page is made from it:
+`lowmark explain --json | python3 docs/glossary.py > docs/glossary.md`.
+"""
+
+
+def cell(text):
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def main():
+    entries = defaultdict(list)
+    for entry in json.load(sys.stdin):
+        entries[entry["kind"]].append(entry)
+    out = [HEAD]
+    for kind, of_kind in entries.items():
+        out.append(f"## {kind}\n")
+        out.append("| name | unit | what | a high value |\n|---|---|---|---|")
+        for e in of_kind:
+            names = [e["name"].split(": ", 1)[-1], *e["also"]]
+            names = "<br>".join(f"`{cell(n)}`" for n in names)
+            out.append(f"| {names} | {cell(e['unit'])} | {cell(e['definition'])} | {cell(e['high'])} |")
+        out.append("")
+    print("\n".join(out).rstrip())
+
+
+main()
