@@ -472,7 +472,10 @@ impl Sched {
     fn look(&self, at: Option<&'static Location<'static>>) -> bool {
         let clocks = self.cpus.iter().map(|c| c.clock.get());
         let charged = self.time.get() - self.settled.get();
-        let sum = clocks.fold(self.last_event.get().wrapping_add(charged), u64::wrapping_add);
+        let sum = clocks.fold(
+            self.last_event.get().wrapping_add(charged),
+            u64::wrapping_add,
+        );
         let ends = self.watchdog.look(sum, at.map(|at| (self.task(), at)));
         if ends {
             self.stop();
@@ -774,7 +777,13 @@ impl Sched {
         (time.saturating_sub(phase)).div_ceil(tick) * tick + phase
     }
 
-    fn block(&self, on: Option<u32>, timer: Option<u64>, why: Waits, at: &'static Location<'static>) {
+    fn block(
+        &self,
+        on: Option<u32>,
+        timer: Option<u64>,
+        why: Waits,
+        at: &'static Location<'static>,
+    ) {
         let id = self.task();
         self.watchdog.leaves(id, at);
         let what = self.on.take();

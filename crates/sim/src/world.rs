@@ -347,7 +347,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
 
     /// The data of so many dirty pages is lost.
     pub fn note_lost(&self, pages: u32) {
-        self.lost_pages.set(self.lost_pages.get() + u64::from(pages));
+        self.lost_pages
+            .set(self.lost_pages.get() + u64::from(pages));
     }
 
     /// The largest bio of a volume, in blocks.

@@ -219,10 +219,7 @@ pub(super) async fn commit<const T: bool>(mm: &SimMm<T>, fs: &Fs, force: bool) -
     let length = fs.layout.length(JOURNAL_START, JOURNAL_LENGTH);
     let blocks = (u64::from(COMMIT_BLOCKS) + changed).min(length);
     let at = fs.layout.place(JOURNAL_START) + fs.journal.advance(blocks, length);
-    let ok = mm
-        .world
-        .write_raw(fs.volume, at, blocks as u32, true)
-        .await;
+    let ok = mm.world.write_raw(fs.volume, at, blocks as u32, true).await;
     fs.journal.busy.set(false);
     ok
 }

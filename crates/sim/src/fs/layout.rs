@@ -55,7 +55,10 @@ mod tests {
     fn large_disks_keep_their_places() {
         for capacity in [1 << 19, 1 << 22, 1 << 38] {
             let l = Layout::new(capacity);
-            assert_eq!((l.blocks(), l.place(1024), l.length(1024, 32_768)), (FRONT, 1024, 32_768));
+            assert_eq!(
+                (l.blocks(), l.place(1024), l.length(1024, 32_768)),
+                (FRONT, 1024, 32_768)
+            );
         }
     }
 
@@ -65,7 +68,10 @@ mod tests {
             let l = Layout::new(capacity);
             for (at, blocks) in [(16, 1), (64, 4), (1024, 32_768), (33_792, 31_744)] {
                 let (first, n) = (l.place(at), l.length(at, blocks));
-                assert!(n >= 1 && first + n <= capacity.max(1), "{capacity}: {first} {n}");
+                assert!(
+                    n >= 1 && first + n <= capacity.max(1),
+                    "{capacity}: {first} {n}"
+                );
             }
         }
     }
