@@ -322,7 +322,6 @@ impl<W: World> Mm<W> {
             true,
         );
         let home = self.zones[usize::from(zones[0])].lru_home as usize;
-        self.world.charge(Cost::ZoneWalk, asked().count() as u32);
         while sc.priority >= 1 && self.sleeping_prematurely(nid, order, classzone) {
             (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
             if self.inactive_anon_is_low(home) {
