@@ -276,7 +276,7 @@ impl<W: World> Mm<W> {
                 if self.zones[z].kind.index() > end_zone {
                     break;
                 }
-                if sc.priority != DEF_PRIORITY && !self.zone_reclaimable(z) {
+                if sc.priority != DEF_PRIORITY && self.zone_hopeless(z) {
                     continue;
                 }
                 self.world.charge(Cost::ZoneWalk, 1);
@@ -322,7 +322,6 @@ impl<W: World> Mm<W> {
             true,
         );
         let home = self.zones[usize::from(zones[0])].lru_home as usize;
-        self.world.charge(Cost::ZoneWalk, asked().count() as u32);
         while sc.priority >= 1 && self.sleeping_prematurely(nid, order, classzone) {
             (sc.nr_scanned, sc.nr_reclaimed) = (0, 0);
             if self.inactive_anon_is_low(home) {
@@ -361,6 +360,7 @@ impl<W: World> Mm<W> {
         self.shrink_zone(z, sc).await;
         self.kswapd_shrink_slab(z, end_zone, sc).await;
         self.world.relax().await;
+        self.mark_hopeless(z);
         zone.flags.fetch_and(!ZONE_WRITEBACK);
         let classzone = match self.policy.lower_zones {
             LowerZones::HighAlone => 0,
@@ -372,6 +372,18 @@ impl<W: World> Mm<W> {
             zone.flags.fetch_and(!(ZONE_CONGESTED | ZONE_TAIL_DIRTY));
         }
         sc.nr_scanned >= sc.nr_to_reclaim
+    }
+
+    /// kswapd gives a zone up whose pages were scanned often enough for nothing (both loops, up to
+    /// 3.11); otherwise it would go round over it until somebody frees pages.
+    fn mark_hopeless(&self, z: usize) {
+        let zone = &self.zones[z];
+        if self.policy.hopeless_zones == HopelessZones::Marked
+            && zone.all_unreclaimable.get() == 0
+            && !self.zone_reclaimable(z)
+        {
+            zone.all_unreclaimable.set(1);
+        }
     }
 
     /// Asks the shrinkers for their part of what was scanned of a zone.
@@ -436,12 +448,7 @@ impl<W: World> Mm<W> {
                     self.kswapd_shrink_slab(z, end_zone, sc).await;
                     self.world.relax().await;
                     total_scanned += sc.nr_scanned;
-                    if self.policy.hopeless_zones == HopelessZones::Marked
-                        && zone.all_unreclaimable.get() == 0
-                        && !self.zone_reclaimable(z)
-                    {
-                        zone.all_unreclaimable.set(1);
-                    }
+                    self.mark_hopeless(z);
                 }
                 if total_scanned > SWAP_CLUSTER_MAX * 2
                     && total_scanned > sc.nr_reclaimed + sc.nr_reclaimed / 2

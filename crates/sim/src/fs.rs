@@ -238,7 +238,8 @@ impl Fs {
             for mapping in 0..files {
                 self.drop_reserve(mapping, 0);
             }
-            take()
+            // The last rests are taken as they are.
+            take().or_else(|| self.space.take_rest(want.max(need)))
         })
     }
 
@@ -432,7 +433,7 @@ pub fn mount<const T: bool>(mm: &SimMm<T>) {
 pub(crate) fn group_count(capacity: u64, disk: &DiskSpec, p: &Params) -> u64 {
     match p.xfs_ags as u64 {
         0 => xfs::groups(capacity, disk.kind == DiskKind::Raid0),
-        n => n,
+        n => n.min((capacity / xfs::LEAST_GROUP).max(1)),
     }
 }
 

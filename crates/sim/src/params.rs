@@ -101,13 +101,13 @@ params! {
     idle_wakeup: "ns" = 5000.0, 0.0 => 1e7, "median time from wake-up to running on an idle CPU: C1 exit plus IPI";
     idle_wakeup_sigma: "ln" = 0.5, 0.0 => 3.0, "spread of the same (sigma of its logarithm)";
     // Filesystems.
-    fs_layout_spread: "blocks" = 65536.0, 1.0 => 1e9, "where a fresh filesystem's allocator begins differs between runs: up to 256 MiB";
+    fs_layout_spread: "blocks" = 65536.0, 1.0 => 1e9, "where a fresh filesystem's allocator begins differs between runs: up to 256 MiB, and an eighth of the disk at most";
     fs_look_ahead: "0 or 1" = 0.0, 0.0 => 1.0, "1: xfs converts a delayed extent as a whole and preallocates behind the end of an open file, ext4 takes aligned chunks, ext3 gives a page its block when it is written to, out of a reservation window (Linux 3.0 xfs_iomap_write_allocate, xfs_iomap_prealloc_size, ext4_mb_normalize_request, EXT3_MAX_RESERVE_BLOCKS); 0: blocks are taken in the order of writing";
     journal_commit_interval: "ns" = 5e9, 1e6 => 1e12, "jbd and jbd2: commit every 5 s";
     btrfs_commit_interval: "ns" = 3e10, 1e6 => 1e12, "btrfs: transaction commit every 30 s";
     xfs_log_interval: "ns" = 3e10, 1e6 => 1e12, "xfssyncd: every 30 s (reference 05 par. 4)";
     xfs_buffers: "buffers" = 4096.0, 1.0 => 1e7, "clusters of inodes and blocks of directories that an xfs keeps in buffers, the last used ones; memory pressure shrinks them too, which is not modelled: 32 MiB, what is left of them under pressure";
-    xfs_ags: "groups" = 0.0, 0.0 => 65536.0, "allocation groups of an xfs; 0: as mkfs makes them";
+    xfs_ags: "groups" = 0.0, 0.0 => 65536.0, "allocation groups of an xfs, as many as have 16 MiB each at most (mkfs.xfs, XFS_AG_MIN_BYTES); 0: as mkfs makes them";
     fuse_max_write: "bytes" = 4096.0, 4096.0 => 131072.0, "FUSE splits a write into pages unless the mount asks for big_writes (128 KiB), which ntfs-3g of 2011 did not by itself";
     read_ahead: "pages" = 32.0, 1.0 => 1024.0, "reference 07 par. 4: 128 KiB";
     read_ahead_on_demand: "0 or 1" = 0.0, 0.0 => 1.0, "1: windows that grow, and a marked page that has the next one read meanwhile (Linux 3.16 mm/readahead.c); 0: the whole window when a page is missing, which the machines of the older series were measured with";

@@ -56,6 +56,15 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
         if let Some(d) = &swap.disk {
             disk(d, &["swap", "disk"], &at)?;
         }
+        // Beside a filesystem it leaves that one the least disk.
+        let room = match &swap.disk {
+            Some(d) => d.capacity.0,
+            None => machine.disk.capacity.0.saturating_sub(MIB),
+        };
+        if swap.size.0 > room {
+            let accepted = format!("up to {}, what its disk has room for", size(room));
+            return Err(at.outside(&["swap", "size"], size(swap.size.0), accepted));
+        }
     }
     sysctl(machine, &["sysctl"], &at)?;
     if let Some(second) = &machine.second {

@@ -959,3 +959,21 @@ fn a_profile_may_be_the_name_of_a_file() {
         assert!(e.accepted.contains("accepted: "), "{}", e.accepted);
     }
 }
+
+/// Beside a filesystem it leaves room for one; on a disk of its own it may have all of it.
+#[test]
+fn swap_has_room_on_its_disk() {
+    let with = |swap: &str| MACHINE.replacen("[disk]", &format!("{swap}\n[disk]"), 1);
+    let shared = with("[swap]\nsize = \"1G\"");
+    let e = parse_with(EXPERIMENT, &shared, &Overrides::default()).expect_err("too large");
+    assert!(e.accepted.contains("up to 1023M"), "{e:?}");
+    let own = "[swap]\nsize = \"1G\"\n[swap.disk]\nkind = \"ssd\"\ncapacity = ";
+    let fits = with(&format!("{own}\"1G\""));
+    assert!(parse_with(EXPERIMENT, &fits, &Overrides::default()).is_ok());
+    let e = parse_with(
+        EXPERIMENT,
+        &with(&format!("{own}\"512M\"")),
+        &Overrides::default(),
+    );
+    assert!(e.expect_err("too large").accepted.contains("up to 512M"));
+}

@@ -155,6 +155,10 @@ impl Inode {
                 if number.is_multiple_of(CHUNK_INODES) {
                     let chunk = fs.take_blocks_near(group, 0, CHUNK_BLOCKS, CHUNK_BLOCKS);
                     let (block, blocks) = chunk.ok_or(FsError::NoSpace)?;
+                    if blocks < CHUNK_BLOCKS {
+                        fs.space.put_back(block, blocks);
+                        return Err(FsError::NoSpace);
+                    }
                     fs.space.used(blocks);
                     fs.names.inodes.borrow_mut()[group as usize].chunk = block;
                     if fresh {

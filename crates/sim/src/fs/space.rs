@@ -191,6 +191,12 @@ impl Space {
         Some(took)
     }
 
+    /// Sets aside up to `want` blocks of the longest run there is.
+    pub fn take_rest(&self, want: u32) -> Option<(u64, u32)> {
+        let (block, len) = self.longest(&(0..u64::MAX))?;
+        Some(self.took(block, len.min(u64::from(want))))
+    }
+
     fn took(&self, block: u64, len: u64) -> (u64, u32) {
         self.cut(block, len);
         (block, len as u32)

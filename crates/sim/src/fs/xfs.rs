@@ -16,6 +16,9 @@ const MAX_EXTENT: u32 = (1 << 21) - 1;
 /// The least preallocation behind the end of a file: 64 KiB.
 const LEAST_PREALLOCATION: u32 = 16;
 
+/// The least blocks of an allocation group: 16 MiB (`XFS_AG_MIN_BYTES`).
+pub(super) const LEAST_GROUP: u64 = 4096;
+
 /// Allocation groups that mkfs.xfs makes (`calc_default_ag_geometry`): at most 1 TiB each; of one
 /// disk four, of an array 8, 16 from 8 GiB and 32 from 512 GiB on.
 pub(super) fn groups(blocks: u64, array: bool) -> u64 {

@@ -1,0 +1,121 @@
+//! Every parameter at both ends of its range, from the table: nothing panics, nothing spins, every
+//! list and counter agrees, on each filesystem and each disk.
+
+mod common;
+
+use common::{ALL_FS, bare, disk};
+use mm::Policy;
+use mm::zone::ZoneType;
+use sim::params::{ParamInfo, Params};
+use sim::spec::{DiskKind, FsKind, RunSpec, Size};
+use sim::{Control, Outcome};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const DISKS: [DiskKind; 5] = [
+    DiskKind::UsbFlash,
+    DiskKind::Disk,
+    DiskKind::Raid0,
+    DiskKind::Ssd,
+    DiskKind::Nvme,
+];
+
+/// More polls than any of these runs may take: what 4 simulated seconds of four busy CPUs are.
+const POLLS: u64 = 40_000_000;
+
+/// A machine of 16 MiB that writes more than that, makes names, reads and swaps.
+fn tiny(fs: FsKind, kind: DiskKind, param: &ParamInfo, value: f64, nth: usize) -> RunSpec {
+    let mut m = bare(ZoneType::Normal, 16 << 20);
+    m.cpus = [1, 4][nth % 2];
+    m.disk = disk(kind);
+    m.disk.capacity = Size(96 << 20);
+    if kind == DiskKind::Raid0 {
+        m.disk.members = Some(2);
+    }
+    m.swap = Some(common::swap(8 << 20));
+    m.boot.anon = Size(2 << 20);
+    let command = "dd if=/dev/zero of=a bs=64k count=300; fs_mark -d b -n 150 -L 1 -s 5000 -S1 -k; \
+                   dd if=a of=/dev/null bs=16k";
+    let mut s = common::spec(m, fs, command);
+    s.policy = Policy::preset(Policy::PRESETS[nth % Policy::PRESETS.len()]).expect("a preset");
+    s.monitors = param.name.starts_with("monitor_") || param.name.starts_with("cost_trace");
+    s.params
+        .set(param.name, value)
+        .expect("an end of its range");
+    s.seed = nth as u64;
+    s.sample_ns = 0;
+    s.check_ns = 500_000_000;
+    s.time_limit_ns = 4_000_000_000;
+    s
+}
+
+/// Runs one; what is wrong with it.
+fn wrong(spec: &RunSpec) -> Option<String> {
+    let control = Control::default();
+    let run = std::panic::AssertUnwindSafe(|| sim::run(spec, &control));
+    let Ok(result) = std::panic::catch_unwind(run) else {
+        return Some("a panic".into());
+    };
+    let polls = control.polls.load(Relaxed);
+    match result.outcome {
+        Outcome::Failed { error } if !error.contains("space") => Some(error),
+        _ if polls > POLLS => Some(format!("{polls} polls")),
+        _ => None,
+    }
+}
+
+/// Tries them on all cores; tells all that is wrong.
+fn try_all(cases: &[(&ParamInfo, f64, FsKind, DiskKind)]) {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|s| {
+        for _ in 0..cores {
+            s.spawn(|| {
+                loop {
+                    let nth = next.fetch_add(1, Relaxed);
+                    let Some(&(param, value, fs, kind)) = cases.get(nth) else {
+                        break;
+                    };
+                    if let Some(what) = wrong(&tiny(fs, kind, param, value, nth)) {
+                        let name = param.name;
+                        let line = format!("{nth}: {name} = {value}, {fs:?}, {kind:?}: {what}");
+                        found.lock().expect("no panic here").push(line);
+                    }
+                }
+            });
+        }
+    });
+    let found = found.into_inner().expect("no panic here");
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// A disk's parameters on that disk, all others on the disks in turn; each on all filesystems.
+#[test]
+fn ends_of_every_parameter() {
+    let mut cases = Vec::new();
+    for (i, param) in Params::TABLE.iter().enumerate() {
+        let own: Vec<DiskKind> = DISKS.into_iter().filter(|d| d.takes(param)).collect();
+        let disks = if own.is_empty() { &DISKS[..] } else { &own[..] };
+        for (end, value) in [param.min, param.max].into_iter().enumerate() {
+            for (f, fs) in ALL_FS.into_iter().enumerate() {
+                cases.push((param, value, fs, disks[(i + end + f) % disks.len()]));
+            }
+        }
+    }
+    try_all(&cases);
+}
+
+/// Everything with everything: some minutes.
+#[test]
+#[ignore = "minutes; cargo test -p sim --test parameters -- --ignored"]
+fn ends_of_every_parameter_on_every_disk() {
+    let mut cases = Vec::new();
+    for param in Params::TABLE {
+        for value in [param.min, param.max] {
+            for fs in ALL_FS {
+                cases.extend(DISKS.map(|kind| (param, value, fs, kind)));
+            }
+        }
+    }
+    try_all(&cases);
+}
