@@ -90,6 +90,10 @@ impl Case {
             let memory = d.magnitude(4096, machine.memory / 8);
             params.insert("monitor_memory".into(), Value::Float(memory as f64));
         }
+        if d.one_in(4) {
+            // By default a stopped disk says so after longer than these runs last.
+            params.insert("disk_fail_timeout".into(), Value::Float(1e8));
+        }
         own_params_are_left_out(&mut params, &machine.table);
         if !params.is_empty() {
             table.insert("params".into(), Value::Table(params));

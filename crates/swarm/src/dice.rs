@@ -25,6 +25,15 @@ impl Dice {
         (drawn.round() as u64).clamp(lo, hi)
     }
 
+    /// As often between a quarter of `hi` and `hi` as by [`Dice::magnitude`]: enough to be felt.
+    pub fn amount(&mut self, lo: u64, hi: u64) -> u64 {
+        if self.one_in(2) {
+            self.between((hi / 4).max(lo), hi.max(lo))
+        } else {
+            self.magnitude(lo, hi)
+        }
+    }
+
     /// `true` once in `n`.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.0.below(n) == 0

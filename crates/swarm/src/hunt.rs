@@ -41,14 +41,20 @@ pub enum Tasks {
     Seeds(u64, u64),
     /// Parameters at their ends, from the first on, so many.
     Ends(u64, u64),
+    /// Seeds for the laws of medians alone, from the first on, so many.
+    Trends(u64, u64),
 }
 
 impl Tasks {
     fn nth(self, n: u64) -> Option<Task> {
-        match self {
-            Self::Seeds(first, count) => (n < count).then(|| Task::Seed(first.wrapping_add(n))),
-            Self::Ends(first, count) => (n < count).then(|| Task::End(first + n)),
-        }
+        let (Self::Seeds(first, count) | Self::Ends(first, count) | Self::Trends(first, count)) =
+            self;
+        let nth = first.wrapping_add(n);
+        (n < count).then(|| match self {
+            Self::Seeds(..) => Task::Seed(nth),
+            Self::Ends(..) => Task::End(nth),
+            Self::Trends(..) => Task::Trend(nth),
+        })
     }
 }
 
@@ -262,6 +268,7 @@ pub fn name(task: &Task) -> String {
     match task {
         Task::Seed(seed) => format!("seed-{seed}"),
         Task::End(nth) => format!("end-{nth}"),
+        Task::Trend(seed) => format!("trend-{seed}"),
         Task::Case(..) => "case".to_owned(),
         Task::Trouble(_) => "trouble".to_owned(),
     }

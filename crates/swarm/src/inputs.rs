@@ -27,7 +27,7 @@ pub fn job_file(seed: u64, machine: &Drawn) -> String {
 
 fn job(d: &mut Dice, nth: u64, machine: &Drawn, text: &mut String) {
     let size = (machine.memory * 2).min(machine.disk / 4).max(64 * KIB);
-    let size = d.magnitude(64 * KIB, size) / PAGE * PAGE;
+    let size = d.amount(64 * KIB, size) / PAGE * PAGE;
     let direct = d.one_in(4);
     let bs = match d.between(0, 2) {
         0 if !direct => d.magnitude(512, 64 * KIB),
@@ -90,8 +90,8 @@ pub fn trace_file(seed: u64, format: &str, machine: &Drawn) -> (String, Vec<u8>)
     let most = (machine.memory * 2).min(machine.disk / 4) / PAGE;
     let plan = Plan {
         pattern: *d.pick(&patterns),
-        objects: d.magnitude(1, most.max(1)) as u32,
-        requests: d.magnitude(1, 2000),
+        objects: d.amount(1, most.max(1)) as u32,
+        requests: d.amount(1, 4000),
         skew: d.unit() * 1.5,
         writes: *d.pick(&[0.0, 0.3, 1.0]),
         rate: d.magnitude(10, 100_000),

@@ -236,13 +236,13 @@ fn disk(d: &mut Dice, space: &Space) -> (Table, u64) {
     (table, capacity)
 }
 
-/// A fault: mostly after the second in which the machine boots.
+/// A fault: mostly soon after the second in which the machine boots.
 fn fault(d: &mut Dice, space: &Space) -> Value {
     let kind = d.pick(space.choices("machine.disk.faults.#.kind")).clone();
     let at_s = match d.between(0, 4) {
         0 => 0.0,
-        1 => d.unit() * 2.0,
-        _ => 1.0 + d.unit() * d.unit() * 3.0,
+        1 => d.unit() * 4.0,
+        _ => 1.0 + d.unit() * d.unit() * d.unit(),
     };
     let mut table = Table::new();
     if kind != "stop" {

@@ -39,6 +39,9 @@ struct HuntArgs {
     /// Every parameter at its ends on every filesystem and disk, in the place of random machines.
     #[arg(long)]
     ends: bool,
+    /// Only the laws of medians: more memory, a faster disk.
+    #[arg(long, conflicts_with = "ends")]
+    trends: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -144,6 +147,8 @@ fn hunt(args: &HuntArgs) -> io::Result<ExitCode> {
     let tasks = if args.ends {
         let all = ends::count(&Space::new());
         Tasks::Ends(0, args.count.unwrap_or(all).min(all))
+    } else if args.trends {
+        Tasks::Trends(args.seed, args.count.unwrap_or(u64::MAX))
     } else {
         Tasks::Seeds(args.seed, args.count.unwrap_or(u64::MAX))
     };
@@ -180,6 +185,7 @@ fn tell(bag: &Bag, tasks: Tasks) -> ExitCode {
     let what = match tasks {
         Tasks::Seeds(first, _) => format!("machines from seed {first} on"),
         Tasks::Ends(..) => "ends of parameters".to_owned(),
+        Tasks::Trends(first, _) => format!("medians of nine from seed {first} on"),
     };
     let cpu = bag.cpu.as_secs_f64();
     println!(

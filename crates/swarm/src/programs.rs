@@ -10,7 +10,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 /// Records and files of a program: a run is to cost milliseconds.
 const RECORDS: u64 = 4096;
-const FILES: u64 = 300;
+const FILES: u64 = 1200;
 
 /// What runs: a command line, and the files that it finds.
 #[derive(Debug, Clone)]
@@ -134,7 +134,7 @@ impl Programs<'_> {
         } else {
             most.min(self.machine.disk / 3)
         };
-        self.d.magnitude(least, most.max(least))
+        self.d.amount(least, most.max(least))
     }
 
     fn path(&mut self, name: &str) -> String {
@@ -220,7 +220,7 @@ impl Programs<'_> {
         let mut line = format!("fs_mark -d {dir}");
         let threads = d.magnitude(1, 6);
         let rounds = d.magnitude(1, 3);
-        let mut files = d.magnitude(1, FILES / threads / rounds);
+        let mut files = d.amount(1, FILES / threads / rounds);
         let size = match d.between(0, 2) {
             0 => 0,
             1 => d.magnitude(1, 4 * KIB),
@@ -291,7 +291,7 @@ impl Programs<'_> {
     fn burst(&mut self, endless: bool) -> String {
         let most = self.machine.memory / 4;
         let d = &mut self.d;
-        let mut line = format!("burst -s {}", d.magnitude(4 * KIB, most.max(4 * KIB)));
+        let mut line = format!("burst -s {}", d.amount(4 * KIB, most.max(4 * KIB)));
         if d.one_in(2) {
             let _ = write!(line, " -r {}", d.magnitude(MIB, 512 * MIB));
         }
@@ -328,8 +328,8 @@ impl Programs<'_> {
         let d = &mut self.d;
         let mut line = format!(
             "desktop -w {} -p {} -n {} -f {} -c {}us -i {}ms",
-            d.magnitude(4 * KIB, most),
-            d.magnitude(4 * KIB, most),
+            d.amount(4 * KIB, most),
+            d.amount(4 * KIB, most),
             d.magnitude(0, 100),
             d.magnitude(0, 100),
             d.magnitude(0, 5000),
@@ -356,8 +356,8 @@ impl Programs<'_> {
         let mut line = format!(
             "simoop -t {} -m {} -M {} -C {} -D {} -r {} -w {} -i 1 -f {} -n {} -T {} -R {} -W {} --keep {}",
             d.magnitude(1, 3),
-            d.magnitude(0, mib / 4),
-            d.magnitude(0, mib / 4),
+            d.amount(0, mib / 4),
+            d.amount(0, mib / 4),
             d.magnitude(0, 2),
             d.magnitude(0, 2),
             d.magnitude(1, 2),

@@ -4,6 +4,7 @@ use crate::case::Case;
 use crate::law::{Breach, Law};
 use crate::worker::{Answer, NOW, Task};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -148,6 +149,8 @@ impl Worker {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            // Ctrl-C is for the hunt, which ends its workers.
+            .process_group(0)
             .spawn()?;
         let tasks = child.stdin.take().expect("piped");
         let out = child.stdout.take().expect("piped");

@@ -32,6 +32,8 @@ pub enum Task {
     Seed(u64),
     /// A parameter at one of its ends.
     End(u64),
+    /// A seed's case for a law of medians.
+    Trend(u64),
     /// A given case under given laws.
     Case(Box<Case>, Vec<Law>),
     /// What a watchdog is for, to test it.
@@ -118,8 +120,7 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
         Task::Seed(seed) => {
             let d = &mut Dice::new(*seed, "law");
             if d.one_in(TREND) {
-                let law = *d.pick(&Law::TRENDS);
-                (trend::draw(law, *seed, space), vec![law])
+                of_medians(*seed, space)
             } else {
                 let law = *d.pick(&Law::ANY);
                 match Case::of_seed(*seed, space, folder)? {
@@ -134,6 +135,7 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
             }
         }
         Task::End(nth) => (ends::case(*nth, space), vec![Law::Recounts]),
+        Task::Trend(seed) => of_medians(*seed, space),
         Task::Case(case, laws) => (Case::clone(case), laws.clone()),
     };
     std::fs::write(folder.join(NOW), serde_json::to_vec(&case)?)?;
@@ -150,6 +152,11 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
     };
     let breach = under_laws(&case, &experiment, &laws, folder, &mut seen)?;
     Ok((breach, seen))
+}
+
+fn of_medians(seed: u64, space: &Space) -> (Case, Vec<Law>) {
+    let law = *Dice::new(seed, "law of medians").pick(&Law::TRENDS);
+    (trend::draw(law, seed, space), vec![law])
 }
 
 /// Checks an experiment, then holds it to each law.
