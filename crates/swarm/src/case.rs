@@ -31,7 +31,7 @@ pub struct Case {
 const FILE: &str = "case.toml";
 /// Draws of one seed until one is legal: ranges that depend on each other are not all drawn so that
 /// they fit.
-const TRIES: u64 = 64;
+pub(crate) const TRIES: u64 = 64;
 
 impl Case {
     /// The legal case of a seed, laid out in `folder`, with the experiment that `lab` reads from it and how

@@ -81,7 +81,7 @@ const RARE: [Rare; 6] = [
     },
     Rare {
         name: "a read that failed",
-        taken: |_, r| matches!(&r.outcome, Outcome::Failed { error } if error.contains("I/O")),
+        taken: |_, r| matches!(&r.outcome, Outcome::Failed { error } if error.contains("input/output")),
     },
 ];
 

@@ -98,13 +98,20 @@ impl Worker {
     pub fn ask(&mut self, task: &Task) -> io::Result<End> {
         // What the last task left is not what this one was at.
         let _ = std::fs::remove_file(self.folder.path().join(NOW));
-        let mut process = match self.process.take() {
-            Some(process) => process,
-            None => self.start()?,
+        let line = serde_json::to_string(task)? + "\n";
+        let mut give = |process: &mut Process| {
+            process.tasks.write_all(line.as_bytes())?;
+            process.tasks.flush()
         };
-        let line = serde_json::to_string(task)?;
-        writeln!(process.tasks, "{line}")?;
-        process.tasks.flush()?;
+        let mut process = match self.process.take() {
+            Some(mut process) if give(&mut process).is_ok() => process,
+            // None yet, or one that somebody ended meanwhile.
+            _ => {
+                let mut process = self.start()?;
+                give(&mut process)?;
+                process
+            }
+        };
         let begun = cpu_time(&process.child);
         let (mut used, mut moved) = (begun, Instant::now());
         loop {

@@ -3,7 +3,7 @@
 //! The one that asks watches its CPU time and ends it where it spins. What it was at then lies in its
 //! folder, [`NOW`].
 
-use crate::case::Case;
+use crate::case::{Case, TRIES};
 use crate::cover::Seen;
 use crate::dice::Dice;
 use crate::ends;
@@ -80,6 +80,9 @@ pub fn serve(folder: &Path, memory: u64) -> io::Result<()> {
         maximum: Some(memory),
     };
     setrlimit(Resource::As, limit)?;
+    // A worker that spins would outlive whoever was to end it.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     std::panic::set_hook(Box::new(|info| {
         let place = info
             .location()
@@ -120,7 +123,7 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
         Task::Seed(seed) => {
             let d = &mut Dice::new(*seed, "law");
             if d.one_in(TREND) {
-                of_medians(*seed, space)
+                of_medians(*seed, space, folder)?
             } else {
                 let law = *d.pick(&Law::ANY);
                 match Case::of_seed(*seed, space, folder)? {
@@ -135,7 +138,7 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
             }
         }
         Task::End(nth) => (ends::case(*nth, space), vec![Law::Recounts]),
-        Task::Trend(seed) => of_medians(*seed, space),
+        Task::Trend(seed) => of_medians(*seed, space, folder)?,
         Task::Case(case, laws) => (Case::clone(case), laws.clone()),
     };
     std::fs::write(folder.join(NOW), serde_json::to_vec(&case)?)?;
@@ -144,7 +147,7 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
         Ok(loaded) => match loaded? {
             Ok(experiment) => experiment,
             Err(refused) => {
-                let what = format!("{}; accepted: {}", refused.message, refused.accepted);
+                let what = format!("{}; {}", refused.message, refused.accepted);
                 return Ok((Some(Breach::new(Law::Legal, what)), seen));
             }
         },
@@ -154,9 +157,16 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
     Ok((breach, seen))
 }
 
-fn of_medians(seed: u64, space: &Space) -> (Case, Vec<Law>) {
+fn of_medians(seed: u64, space: &Space, folder: &Path) -> io::Result<(Case, Vec<Law>)> {
     let law = *Dice::new(seed, "law of medians").pick(&Law::TRENDS);
-    (trend::draw(law, seed, space), vec![law])
+    let mut case = trend::draw(law, seed, space);
+    for nth in 1..TRIES {
+        if case.load(folder)?.is_ok() {
+            break;
+        }
+        case = trend::draw(law, seed.wrapping_add(nth << 48), space);
+    }
+    Ok((case, vec![law]))
 }
 
 /// Checks an experiment, then holds it to each law.
