@@ -11,7 +11,7 @@ mod progress;
 #[cfg(test)]
 mod tests;
 
-pub use check::CheckFailure;
+pub use check::{CheckFailure, INTERVAL_NS as CHECK_INTERVAL_NS, difference};
 
 use crate::model::{Experiment, Outcomes};
 use mm::NoMemory;
@@ -211,7 +211,7 @@ impl Pool<'_> {
         }
         let second = pair.pop()?;
         let first = pair.pop()?;
-        match check::difference(&first, &second) {
+        match difference(&first, &second) {
             Some(difference) => fail(difference),
             None => Some(Ok(first)),
         }

@@ -234,7 +234,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A page's writeback ended; `failed`: its data is lost, which the file remembers.
+    /// A page's writeback ended; `failed`: a file's data is lost, which the file remembers, and a page
+    /// for swap stays in memory.
     pub fn end_page_writeback(&self, pfn: Pfn, failed: bool) {
         let page = self.frames.page(pfn);
         let m = (!page.has(flag::SWAPCACHE)).then(|| &self.mappings[page.mapping() as usize]);
@@ -243,6 +244,11 @@ impl<W: World> Mm<W> {
                 m.state.fetch_or(AS_EIO);
             }
             self.tag_clear(m, page.index(), Tag::Writeback);
+        } else if failed {
+            // Its memory stays the only copy (Linux end_swap_bio_write): dirty again, and no page to
+            // reclaim next.
+            page.set_flags(flag::DIRTY);
+            page.clear_flags(flag::RECLAIM);
         }
         let z = self.clear_page_writeback(pfn, failed);
         self.account_written(z, m, 1);

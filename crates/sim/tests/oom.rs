@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{disk, machine, run, spec};
+use common::{disk, machine, run, spec, swap};
 use mm::policy::{ReclaimThrottle, ReclaimWriteback};
-use sim::spec::{DiskKind, FsKind, RunSpec, Size};
+use sim::spec::{DiskKind, Fault, FsKind, RunSpec, Size};
 use sim::{Outcome, RunResult};
 
 /// Anonymous memory alone, without swap, so many times the machine's memory.
@@ -21,6 +21,31 @@ fn anonymous_memory_without_swap_runs_out() {
         Outcome::Oom { report } => assert!(report.contains("dirty 0 writeback 0"), "{report}"),
         other => panic!("expected OOM, got {other:?}"),
     }
+}
+
+/// A page whose way out failed is still the only copy: no memory comes from a swap area that takes
+/// nothing, and once it takes writes nothing is missing.
+#[test]
+fn what_could_not_be_swapped_out_stays() {
+    let with_errors = |for_s| {
+        let mut s = anonymous("1.2");
+        let mut swap = swap(256 << 20);
+        let fault = Fault::WriteError { at_s: 0.0, for_s };
+        swap.disk
+            .as_mut()
+            .expect("a disk of its own")
+            .faults
+            .push(fault);
+        s.machine.swap = Some(swap);
+        s.time_limit_ns = 120_000_000_000;
+        run(&s)
+    };
+    let r = with_errors(1e6);
+    assert!(r.counters["write_error"] > 0);
+    assert_ne!(r.outcome, Outcome::Completed);
+    let r = with_errors(1.3);
+    assert!(r.counters["write_error"] > 0);
+    assert_eq!(r.outcome, Outcome::Completed);
 }
 
 /// Eight processes dirty three times the memory through mappings, two others take half of it for

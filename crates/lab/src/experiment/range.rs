@@ -124,6 +124,14 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
             total = total.saturating_add(zone.size.0);
         }
     }
+    let movable = |z: &ZoneSpec| z.zone == mm::zone::ZoneType::Movable;
+    if machine.nodes.iter().flat_map(|n| &n.zones).all(movable) {
+        return Err(at.wrong(
+            &["node"],
+            "all memory is movable, and the kernel's own pages are not",
+            "a zone DMA, DMA32 or Normal on one of the nodes",
+        ));
+    }
     // Zones take whole blocks of 4 MiB in the frame table.
     let zones = machine.nodes.iter().flat_map(|n| &n.zones);
     let whole = zones

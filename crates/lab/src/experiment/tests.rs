@@ -213,6 +213,15 @@ fn a_workload_may_be_bound_to_a_node() {
     assert!(show(&e).contains("only movable memory"), "{}", show(&e));
 }
 
+/// Found by the swarm: the kernel's own pages had no zone, and the first request for one panicked.
+#[test]
+fn a_machine_is_not_all_movable() {
+    let normal = "{ zone = \"DMA\", size = \"15M\" }, { zone = \"Normal\", size = \"64M\" }";
+    let machine = MACHINE.replace(normal, "{ zone = \"Movable\", size = \"64M\" }");
+    let e = parse_with(EXPERIMENT, &machine, &Overrides::default()).unwrap_err();
+    assert!(show(&e).contains("all memory is movable"), "{}", show(&e));
+}
+
 #[test]
 fn any_scalar_may_be_a_list() {
     let e = good(

@@ -41,6 +41,11 @@ pub fn difference(a: &RunResult, b: &RunResult) -> Option<String> {
         .or_else(|| value("tracker report", &a.tracker, &b.tracker))
         .or_else(|| value("notes", &a.notes, &b.notes))
         .or_else(|| value("simulated time (ns)", &a.sim_ns, &b.sim_ns))
+        .or_else(|| value("bytes moved", &a.moved, &b.moved))
+        .or_else(|| value("time of tasks", &a.tasks, &b.tasks))
+        .or_else(|| value("sums over reclaim", &a.reclaim, &b.reclaim))
+        .or_else(|| value("waits", &a.waits, &b.waits))
+        .or_else(|| value("watermarks", &a.watermarks, &b.watermarks))
         .or_else(|| {
             let hex = |r: &RunResult| format!("{:016x}", r.digest);
             value("event digest", &hex(a), &hex(b))

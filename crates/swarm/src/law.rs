@@ -1,0 +1,388 @@
+//! The laws: what holds of every legal experiment, whatever its figures.
+
+use crate::case::Case;
+use crate::noop;
+use crate::trend;
+use lab::compare::Comparison;
+use lab::model::{Cell, Experiment, Outcomes};
+use lab::runner::{self, RunOptions, difference, iteration_seed};
+use mm::Policy;
+use serde::{Deserialize, Serialize};
+use sim::result::Series;
+use sim::{Control, Outcome, RunResult, RunSpec};
+use std::io;
+use std::path::Path;
+use toml::Value;
+
+/// A law.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Law {
+    /// What the generator draws is accepted.
+    Legal,
+    /// `lowmark run --check`: every iteration twice, the same result, every recount right, no task that
+    /// waits for ever.
+    Check,
+    /// Recounts change nothing, and are right every few milliseconds too.
+    Recounts,
+    /// The interval of samples changes nothing but the series.
+    Samples,
+    /// The page tracker changes nothing but its own report.
+    Tracker,
+    /// Recording trace events changes nothing.
+    Traced,
+    /// Any number of threads gives the same bytes.
+    Jobs,
+    /// Fewer iterations are the first of more.
+    Prefix,
+    /// A policy's results are the same alone and in a list, wherever it stands there.
+    Company,
+    /// What means nothing to an experiment changes nothing.
+    NoOp,
+    /// Every report of the same results is the same, and can be made.
+    Report,
+    /// In the median of nine seeds twice the memory never has more demand reads.
+    Memory,
+    /// In the median of nine seeds a faster disk never writes a file more slowly.
+    Disk,
+}
+
+impl Law {
+    /// Those that hold for any experiment and are not part of another one.
+    pub const ANY: [Self; 9] = [
+        Self::Recounts,
+        Self::Samples,
+        Self::Tracker,
+        Self::Traced,
+        Self::Jobs,
+        Self::Prefix,
+        Self::Company,
+        Self::NoOp,
+        Self::Report,
+    ];
+
+    /// Those of experiments made for them.
+    pub const TRENDS: [Self; 2] = [Self::Memory, Self::Disk];
+
+    /// Its name in options and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Legal => "legal",
+            Self::Check => "check",
+            Self::Recounts => "recounts",
+            Self::Samples => "samples",
+            Self::Tracker => "tracker",
+            Self::Traced => "traced",
+            Self::Jobs => "jobs",
+            Self::Prefix => "prefix",
+            Self::Company => "company",
+            Self::NoOp => "no-op",
+            Self::Report => "report",
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+/// A law that did not hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Breach {
+    /// Which.
+    pub law: Law,
+    /// What was seen.
+    pub what: String,
+}
+
+impl Breach {
+    /// A law with what was seen.
+    pub fn new(law: Law, what: impl Into<String>) -> Self {
+        let what = what.into();
+        Self { law, what }
+    }
+}
+
+/// How often the law of recounts has everything recounted, in simulated nanoseconds.
+const FINE_NS: u64 = 7_000_000;
+
+/// An experiment under the laws.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// The case.
+    pub case: &'a Case,
+    /// What `lab` reads from it.
+    pub experiment: &'a Experiment,
+    /// Where cases that laws derive are laid out.
+    pub folder: &'a Path,
+}
+
+impl Subject<'_> {
+    /// Runs the experiment as `lowmark run --check` does.
+    ///
+    /// # Errors
+    /// What was wrong.
+    pub fn check(&self) -> Result<Outcomes, Breach> {
+        let breach = |what: String| Breach::new(Law::Check, what);
+        let outcomes =
+            run(self.experiment, 1, true).map_err(|failure| breach(failure.difference))?;
+        for result in outcomes.results.iter().flatten().flatten() {
+            if let Some(what) = wrong(result) {
+                return Err(breach(what));
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Holds the experiment to a law, given what [`Subject::check`] found; `None`: it holds.
+    ///
+    /// # Errors
+    /// That a derived case can't be laid out.
+    pub fn holds(&self, law: Law, checked: &Outcomes) -> io::Result<Option<Breach>> {
+        let first = checked.results[0][0].as_ref();
+        let Some(first) = first.filter(|_| !checked.interrupted) else {
+            return Ok(None);
+        };
+        let what = match law {
+            Law::Legal | Law::Check => None,
+            Law::Recounts => self.recounts(first),
+            Law::Samples => self.samples(first),
+            Law::Tracker => self.tracker(first),
+            Law::Traced => self.traced(first),
+            Law::Jobs => self.jobs(),
+            Law::Prefix => self.prefix(),
+            Law::Company => self.company()?,
+            Law::NoOp => self.no_op()?,
+            Law::Report => report(checked),
+            Law::Memory | Law::Disk => trend::holds(law, self.case, self.folder)?,
+        };
+        Ok(what.map(|what| Breach::new(law, what)))
+    }
+
+    /// The first cell at its first iteration, recounted as often as by [`Subject::check`].
+    fn spec(&self) -> RunSpec {
+        RunSpec {
+            check_ns: runner::CHECK_INTERVAL_NS,
+            ..spec_of(self.experiment, 0)
+        }
+    }
+
+    fn recounts(&self, first: &RunResult) -> Option<String> {
+        let mut spec = self.spec();
+        spec.check_ns = 0;
+        if let Some(what) = same(first, &once(&spec), "with recounts", "without") {
+            return Some(what);
+        }
+        spec.check_ns = FINE_NS;
+        let fine = once(&spec);
+        wrong(&fine).or_else(|| same(first, &fine, "recounted each second", "each 7 ms"))
+    }
+
+    fn samples(&self, first: &RunResult) -> Option<String> {
+        let unsampled = |r: &RunResult| {
+            let mut r = r.clone();
+            r.series = Series::default();
+            // A figure of the series.
+            r.metrics.remove("inode_reclaim_lumpiness");
+            r
+        };
+        let first = unsampled(first);
+        [0, 10_000_000, 333_333_333].into_iter().find_map(|ns| {
+            let mut spec = self.spec();
+            spec.sample_ns = ns;
+            let what = format!("sampled every {ns} ns");
+            same(&first, &unsampled(&once(&spec)), "as it is", &what)
+        })
+    }
+
+    fn tracker(&self, first: &RunResult) -> Option<String> {
+        let mut spec = self.spec();
+        spec.track_pages = !spec.track_pages;
+        let mut tracked = once(&spec);
+        tracked.tracker.clone_from(&first.tracker);
+        same(first, &tracked, "without the tracker", "with it")
+    }
+
+    fn traced(&self, first: &RunResult) -> Option<String> {
+        let (traced, _) = sim::run::traced(&self.spec(), &Control::default());
+        let unread = sim::run::unread(&self.spec(), &Control::default());
+        same(first, &traced, "untraced", "traced").or_else(|| {
+            same(
+                first,
+                &unread,
+                "untraced",
+                "with tracepoints that nobody reads",
+            )
+        })
+    }
+
+    fn jobs(&self) -> Option<String> {
+        let mut experiment = self.experiment.clone();
+        experiment.iterations = 2;
+        let [one, three] = [1, 3].map(|jobs| run(&experiment, jobs, false).ok());
+        let (one, three) = (one?, three?);
+        differs(&one, &three, "one thread", "three").or_else(|| {
+            let json = |o: &Outcomes| lab::output::to_json(o);
+            (json(&one) != json(&three)).then(|| "results.json differs".to_owned())
+        })
+    }
+
+    fn prefix(&self) -> Option<String> {
+        let [two, three] = [2, 3].map(|iterations| {
+            let mut experiment = self.experiment.clone();
+            experiment.iterations = iterations;
+            run(&experiment, 1, false).ok()
+        });
+        differs(&two?, &three?, "of two iterations", "of three")
+    }
+
+    fn company(&self) -> io::Result<Option<String>> {
+        let name = &self.experiment.cells[0].policy;
+        let Some(other) = Policy::PRESETS.iter().find(|p| *p != name) else {
+            return Ok(None);
+        };
+        let with = |policy: Value| {
+            let mut case = self.case.clone();
+            case.table.insert("policy".into(), policy);
+            case.load(self.folder)
+        };
+        let Ok(single) = with(name.clone().into())? else {
+            return Ok(None);
+        };
+        let first = once(&spec_of(&single, 0));
+        for names in [[name, *other], [*other, name]] {
+            let list = names.iter().map(|n| (*n).into()).collect();
+            let Ok(list) = with(Value::Array(list))? else {
+                return Ok(None);
+            };
+            let at = list
+                .cells
+                .iter()
+                .position(|c| same_but_policy(c, &single.cells[0], name));
+            let Some(at) = at else { continue };
+            let listed = once(&spec_of(&list, at));
+            let what = format!("in the list {}", names.join(", "));
+            if let Some(what) = same(&first, &listed, "alone", &what) {
+                return Ok(Some(what));
+            }
+        }
+        Ok(None)
+    }
+
+    fn no_op(&self) -> io::Result<Option<String>> {
+        let spec = spec_of(self.experiment, 0);
+        let seed = spec.seed;
+        let first = once(&spec);
+        let run = |case: &Case| -> io::Result<Option<RunResult>> {
+            let Ok(experiment) = case.load(self.folder)? else {
+                return Ok(None);
+            };
+            let mut spec = experiment.cells[0].spec.clone();
+            spec.seed = seed;
+            Ok(Some(once(&spec)))
+        };
+        let all = noop::all(self.case, &spec);
+        let mut together = self.case.clone();
+        for change in &all {
+            change.apply(&mut together.table);
+        }
+        let Some(changed) = run(&together)? else {
+            return Ok(Some(format!(
+                "the changes {:?} together are refused",
+                all.iter().map(|c| c.about).collect::<Vec<_>>()
+            )));
+        };
+        let Some(what) = same(&first, &changed, "as it is", "changed") else {
+            return Ok(None);
+        };
+        for change in &all {
+            let mut case = self.case.clone();
+            change.apply(&mut case.table);
+            if let Some(result) = run(&case)?
+                && let Some(what) = same(&first, &result, "as it is", "changed")
+            {
+                return Ok(Some(format!("{}: {what}", change.about)));
+            }
+        }
+        Ok(Some(format!("all no-ops together: {what}")))
+    }
+}
+
+fn same_but_policy(cell: &Cell, like: &Cell, policy: &str) -> bool {
+    cell.policy == policy && cell.filesystem == like.filesystem && cell.machine == like.machine
+}
+
+/// What of a result is wrong by itself.
+fn wrong(result: &RunResult) -> Option<String> {
+    match &result.outcome {
+        Outcome::Failed { error }
+            if error.starts_with("recount") || error.contains("waits for ever") =>
+        {
+            Some(error.clone())
+        }
+        _ => None,
+    }
+}
+
+fn run(
+    experiment: &Experiment,
+    jobs: usize,
+    check: bool,
+) -> Result<Outcomes, runner::CheckFailure> {
+    let options = RunOptions {
+        jobs,
+        check,
+        progress: false,
+        stop: Default::default(),
+    };
+    runner::run(experiment, &options, &sim::run)
+}
+
+fn spec_of(experiment: &Experiment, cell: usize) -> RunSpec {
+    RunSpec {
+        seed: iteration_seed(experiment, 0),
+        ..experiment.cells[cell].spec.clone()
+    }
+}
+
+/// Runs a cell's iteration.
+pub fn once(spec: &RunSpec) -> RunResult {
+    sim::run(spec, &Control::default())
+}
+
+/// The first difference of two results, with names for both.
+fn same(a: &RunResult, b: &RunResult, this: &str, that: &str) -> Option<String> {
+    let text = difference(a, b)?;
+    Some(
+        text.replace("in the first run", this)
+            .replace("in the second", that),
+    )
+}
+
+/// The first difference of the iterations that both have.
+fn differs(a: &Outcomes, b: &Outcomes, this: &str, that: &str) -> Option<String> {
+    let pairs = a.results.iter().zip(&b.results);
+    pairs
+        .flat_map(|(x, y)| x.iter().zip(y))
+        .filter_map(|(x, y)| x.as_ref().zip(y.as_ref()))
+        .find_map(|(x, y)| same(x, y, this, that))
+}
+
+/// Makes every report twice.
+fn report(outcomes: &Outcomes) -> Option<String> {
+    let texts = || {
+        let comparison = Comparison::new(outcomes);
+        [
+            lab::output::to_json(outcomes),
+            comparison.to_text(),
+            lab::page::report(outcomes, &comparison),
+            lab::rows::to_text(outcomes),
+            lab::rows::time_text(outcomes),
+            lab::compare::figures_text(outcomes),
+            lab::compare::oom_text(outcomes),
+        ]
+    };
+    let (first, second) = (texts(), texts());
+    let at = first.iter().zip(&second).position(|(a, b)| a != b)?;
+    Some(format!(
+        "report {at} of the same results differs the second time"
+    ))
+}

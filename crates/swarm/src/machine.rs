@@ -1,0 +1,259 @@
+//! Random machines, from 8 MiB on.
+
+use crate::dice::Dice;
+use crate::numbers::{self, Memory, whole};
+use crate::space::Space;
+use sim::Params;
+use sim::spec::{DiskKind, Machine};
+use toml::{Table, Value};
+
+const MIB: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+/// The least memory of a machine, and the most: what is larger is slower to recount and shows the same.
+const LEAST: u64 = 8 * MIB;
+const MOST: u64 = 64 * MIB;
+/// The most nodes.
+const NODES: u64 = 8;
+
+/// A machine and what programs and policies must know of it.
+#[derive(Debug, Clone)]
+pub struct Drawn {
+    /// The table `[machine]`.
+    pub table: Table,
+    /// Its memory in bytes.
+    pub memory: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// CPUs.
+    pub cpus: u64,
+    /// Node, kind and bytes of each zone.
+    pub zones: Vec<(u64, String, u64)>,
+    /// Bytes of the smallest disk that has a filesystem.
+    pub disk: u64,
+    /// Whether a second filesystem is mounted on [`MOUNT`].
+    pub second: bool,
+}
+
+/// Where the second filesystem is mounted.
+pub const MOUNT: &str = "mnt2";
+
+/// A machine of this seed.
+pub fn machine(seed: u64, space: &Space) -> Drawn {
+    let d = &mut Dice::new(seed, "machine");
+    let memory = if d.one_in(8) {
+        d.magnitude(LEAST, MOST)
+    } else {
+        d.between(LEAST, 3 * LEAST)
+    };
+    let nodes = match d.between(0, 5) {
+        0..=2 => 1,
+        3 => 2,
+        _ => d.between(1, NODES),
+    };
+    let cpus = match d.between(0, 5) {
+        0 => 1,
+        1..=3 => d.between(1, 4),
+        4 => d.between(1, 16),
+        _ => d.between(1, 64),
+    };
+    let (list, zones) = zones(d, space, memory, nodes, cpus);
+    let memory = zones.iter().map(|z| z.2).sum();
+    let mut table = Table::new();
+    table.insert("name".into(), "m".into());
+    table.insert("cpus".into(), whole(cpus));
+    if d.one_in(3) {
+        table.insert("hz".into(), whole(*d.pick(&[100, 250, 300, 1000])));
+    }
+    table.insert("node".into(), Value::Array(list));
+    table.insert("boot".into(), Value::Table(boot(d, space, memory)));
+    if d.one_in(6) {
+        let known = Params::TABLE.iter().filter(|p| Machine::takes(p));
+        put(&mut table, "params", numbers::parameters(d, known, 6));
+    }
+    put(
+        &mut table,
+        "sysctl",
+        numbers::sysctls(d, space, Memory(memory)),
+    );
+    let (first, capacity) = disk(d, space);
+    table.insert("disk".into(), Value::Table(first));
+    let mut smallest = capacity;
+    if d.one_in(2) {
+        let (swap, taken) = swap(d, space, capacity);
+        table.insert("swap".into(), Value::Table(swap));
+        smallest -= taken;
+    }
+    let second = d.one_in(6);
+    if second {
+        let (disk, capacity) = disk(d, space);
+        let kind = d.pick(space.choices("machine.second.filesystem")).clone();
+        let mut second = Table::new();
+        second.insert("filesystem".into(), kind.into());
+        second.insert("mount".into(), MOUNT.into());
+        second.insert("disk".into(), Value::Table(disk));
+        table.insert("second".into(), Value::Table(second));
+        smallest = smallest.min(capacity);
+    }
+    Drawn {
+        table,
+        memory,
+        nodes,
+        cpus,
+        zones,
+        disk: smallest,
+        second,
+    }
+}
+
+fn put(table: &mut Table, key: &str, value: Table) {
+    if !value.is_empty() {
+        table.insert(key.to_owned(), Value::Table(value));
+    }
+}
+
+type Zones = Vec<(u64, String, u64)>;
+
+/// Nodes with zones, each zone of whole pages and a MiB at least.
+fn zones(d: &mut Dice, space: &Space, memory: u64, nodes: u64, cpus: u64) -> (Vec<Value>, Zones) {
+    let kinds = space.choices("machine.node.#.zones.#.zone");
+    let (mut list, mut all) = (Vec::new(), Vec::new());
+    let own_cpus = nodes > 1 && d.one_in(3);
+    for node in 0..nodes {
+        let mut names: Vec<&String> = kinds.iter().filter(|_| d.one_in(2)).collect();
+        if node > 0 || names.is_empty() {
+            // What is only movable, or only DMA, is a legal node, and a rare one.
+            if !d.one_in(12) || names.is_empty() {
+                names.retain(|n| *n != "DMA");
+                if !names.iter().any(|n| *n == "Normal" || *n == "DMA32") {
+                    names.extend(kinds.iter().filter(|k| *k == "Normal"));
+                }
+            }
+            names.sort_by_key(|n| kinds.iter().position(|k| k == *n));
+        }
+        let share = (memory / nodes).max(names.len() as u64 * MIB);
+        let mut left = share;
+        let mut zones = Vec::new();
+        for (i, name) in names.iter().enumerate() {
+            let others = (names.len() - i - 1) as u64 * MIB;
+            let most = (left - others).min(if *name == "DMA" { 16 * MIB } else { u64::MAX });
+            let bytes = match i + 1 == names.len() {
+                true => most.max(MIB),
+                false => d.magnitude(MIB, most.max(MIB)),
+            };
+            let bytes = bytes / PAGE * PAGE;
+            left = left.saturating_sub(bytes).max(others);
+            let mut zone = Table::new();
+            zone.insert("zone".into(), (*name).clone().into());
+            zone.insert("size".into(), whole(bytes));
+            zones.push(Value::Table(zone));
+            all.push((node, (*name).clone(), bytes));
+        }
+        let mut table = Table::new();
+        table.insert("zones".into(), Value::Array(zones));
+        if own_cpus {
+            let of_node =
+                (0..cpus).filter(|cpu| cpu % nodes == node || cpus < nodes && *cpu == node);
+            let cpus: Vec<Value> = of_node.map(whole).collect();
+            if !cpus.is_empty() && !d.one_in(4) {
+                table.insert("cpus".into(), Value::Array(cpus));
+            }
+        }
+        list.push(Value::Table(table));
+    }
+    (list, all)
+}
+
+/// What is in use at boot: nothing, or shares of memory that leave room.
+fn boot(d: &mut Dice, space: &Space, memory: u64) -> Table {
+    let mut table = Table::new();
+    let tight = d.one_in(12);
+    for (key, _) in space.below("machine.boot") {
+        let most = if tight { memory / 4 } else { memory / 10 };
+        let bytes = match (key, d.between(0, 2)) {
+            (_, 0) => 0,
+            ("dma", _) => d.magnitude(0, MIB),
+            _ => d.magnitude(0, most),
+        };
+        // Its defaults are for larger machines: every key is written.
+        table.insert(key.to_owned(), whole(bytes));
+    }
+    table
+}
+
+fn swap(d: &mut Dice, space: &Space, capacity: u64) -> (Table, u64) {
+    let mut swap = Table::new();
+    let mut size = d.magnitude(MIB, 64 * MIB);
+    let mut taken = 0;
+    if d.one_in(2) {
+        let (own, capacity) = disk(d, space);
+        size = size.min(capacity);
+        swap.insert("disk".into(), Value::Table(own));
+    } else {
+        size = size.min(capacity / 2).max(MIB);
+        taken = size.min(capacity);
+    }
+    swap.insert("size".into(), whole(size));
+    (swap, taken)
+}
+
+/// A disk and its capacity in bytes.
+fn disk(d: &mut Dice, space: &Space) -> (Table, u64) {
+    let path = "machine.disk";
+    let mut table = Table::new();
+    let word = d.pick(space.choices(&format!("{path}.kind"))).clone();
+    let kind: DiskKind = serde_json::from_value(word.clone().into()).expect("a kind of the schema");
+    let capacity = match d.between(0, 29) {
+        // Smaller than a filesystem's own structures.
+        0 => d.magnitude(MIB, 64 * MIB),
+        1 | 2 => d.magnitude(64 * MIB, 256 * MIB),
+        3..=12 => d.magnitude(256 * MIB, 4096 * MIB),
+        _ => d.magnitude(4096 * MIB, 1 << 40),
+    };
+    // A page's rest at the end is legal too.
+    let capacity = if d.one_in(4) {
+        capacity
+    } else {
+        capacity / MIB * MIB
+    };
+    if kind == DiskKind::Raid0 {
+        table.insert("members".into(), whole(d.magnitude(2, 16)));
+    }
+    table.insert("kind".into(), word.into());
+    table.insert("capacity".into(), whole(capacity));
+    if d.one_in(2) {
+        let schedulers = space.choices(&format!("{path}.scheduler"));
+        table.insert("scheduler".into(), d.pick(schedulers).clone().into());
+    }
+    if d.one_in(8) {
+        let known = Params::TABLE.iter().filter(|p| kind.takes(p));
+        put(&mut table, "params", numbers::parameters(d, known, 6));
+    }
+    let faults = if d.one_in(3) { d.between(1, 2) } else { 0 };
+    let faults: Vec<Value> = (0..faults).map(|_| fault(d, space)).collect();
+    if !faults.is_empty() {
+        table.insert("faults".into(), Value::Array(faults));
+    }
+    (table, capacity)
+}
+
+/// A fault: mostly soon after the second in which the machine boots.
+fn fault(d: &mut Dice, space: &Space) -> Value {
+    let kind = d.pick(space.choices("machine.disk.faults.#.kind")).clone();
+    let at_s = match d.between(0, 4) {
+        0 => 0.0,
+        1 => d.unit() * 4.0,
+        _ => 1.0 + d.unit() * d.unit() * d.unit(),
+    };
+    let mut table = Table::new();
+    if kind != "stop" {
+        let for_s = if d.one_in(4) {
+            1e7
+        } else {
+            d.unit() * 2.0 + 1e-9
+        };
+        table.insert("for_s".into(), Value::Float(for_s));
+    }
+    table.insert("kind".into(), kind.into());
+    table.insert("at_s".into(), Value::Float(at_s));
+    Value::Table(table)
+}

@@ -1,0 +1,296 @@
+//! Makes a find smaller while it stays the same find: keys and elements go, numbers shrink, command
+//! lines and files beside the experiment lose their parts.
+
+use crate::case::Case;
+use toml::{Table, Value};
+
+/// A step into a table or a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+type Way = Vec<Step>;
+
+/// The smallest case found for which `still` says that it shows the same, within so many questions.
+pub fn minimise(case: &Case, questions: u32, mut still: impl FnMut(&Case) -> bool) -> Case {
+    let mut best = case.clone();
+    let mut left = questions;
+    loop {
+        let before = best.clone();
+        let mut nth = 0;
+        // Edits are made anew after each success: paths have changed.
+        while let Some(smaller) = edit(&best, nth) {
+            if left == 0 {
+                return best;
+            }
+            nth += 1;
+            if smaller == best {
+                continue;
+            }
+            left -= 1;
+            if still(&smaller) {
+                best = smaller;
+                nth -= 1;
+            }
+        }
+        if best == before {
+            return best;
+        }
+    }
+}
+
+/// The `nth` edit of a case, large ones first; `None` behind the last.
+fn edit(case: &Case, nth: usize) -> Option<Case> {
+    let mut ways = Vec::new();
+    list(
+        &Value::Table(case.table.clone()),
+        &mut Vec::new(),
+        &mut ways,
+    );
+    // What lies higher holds more.
+    ways.sort_by_key(Vec::len);
+    if nth < ways.len() {
+        return Some(with(case, |root| remove(root, &ways[nth])));
+    }
+    let mut at = nth - ways.len();
+    for way in &ways {
+        let root = Value::Table(case.table.clone());
+        let Some(value) = get(&root, way) else {
+            continue;
+        };
+        let smaller = smaller(value);
+        if at < smaller.len() {
+            let value = smaller[at].clone();
+            return Some(with(case, |root| set(root, way, value.clone())));
+        }
+        at -= smaller.len();
+    }
+    for (name, bytes) in &case.beside {
+        let pieces = pieces(bytes);
+        if at < pieces.len() {
+            let mut case = case.clone();
+            case.beside.insert(name.clone(), pieces[at].clone());
+            return Some(case);
+        }
+        at -= pieces.len();
+    }
+    None
+}
+
+fn with(case: &Case, change: impl FnOnce(&mut Value)) -> Case {
+    let mut root = Value::Table(case.table.clone());
+    change(&mut root);
+    Case {
+        table: match root {
+            Value::Table(table) => table,
+            _ => Table::new(),
+        },
+        beside: case.beside.clone(),
+    }
+}
+
+/// Ways to everything below a value.
+fn list(value: &Value, way: &mut Way, ways: &mut Vec<Way>) {
+    let mut below = |step: Step, value: &Value| {
+        way.push(step);
+        ways.push(way.clone());
+        list(value, way, ways);
+        way.pop();
+    };
+    match value {
+        Value::Table(table) => {
+            for (key, value) in table {
+                below(Step::Key(key.clone()), value);
+            }
+        }
+        Value::Array(list) => {
+            for (i, value) in list.iter().enumerate() {
+                below(Step::Index(i), value);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn get<'a>(root: &'a Value, way: &[Step]) -> Option<&'a Value> {
+    way.iter().try_fold(root, |value, step| match step {
+        Step::Key(key) => value.get(key),
+        Step::Index(i) => value.get(*i),
+    })
+}
+
+fn get_mut<'a>(root: &'a mut Value, way: &[Step]) -> Option<&'a mut Value> {
+    way.iter().try_fold(root, |value, step| match step {
+        Step::Key(key) => value.get_mut(key),
+        Step::Index(i) => value.get_mut(*i),
+    })
+}
+
+fn remove(root: &mut Value, way: &[Step]) {
+    let Some((last, before)) = way.split_last() else {
+        return;
+    };
+    match (get_mut(root, before), last) {
+        (Some(Value::Table(table)), Step::Key(key)) => {
+            table.remove(key);
+        }
+        (Some(Value::Array(list)), Step::Index(i)) if *i < list.len() => {
+            list.remove(*i);
+        }
+        _ => {}
+    }
+}
+
+fn set(root: &mut Value, way: &[Step], value: Value) {
+    if let Some(place) = get_mut(root, way) {
+        *place = value;
+    }
+}
+
+/// Smaller values in the place of one, the smallest first.
+fn smaller(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Integer(n) => numbers(*n).into_iter().map(Value::Integer).collect(),
+        Value::Float(x) => {
+            let simple = [0.0, 1.0, x.trunc()];
+            let simple = simple
+                .into_iter()
+                .filter(|s| s.abs() < x.abs() || (*s != *x && x.fract() != 0.0));
+            simple.map(Value::Float).collect()
+        }
+        Value::String(text) if text.contains(' ') => {
+            lines(text).into_iter().map(Value::String).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn numbers(n: i64) -> Vec<i64> {
+    const MIB: i64 = 1 << 20;
+    let mut all: Vec<i64> = [0, 1, n / 4, n / 2, n / MIB * MIB, n - 1]
+        .into_iter()
+        .filter(|m| (0..n).contains(m))
+        .collect();
+    all.dedup();
+    all
+}
+
+/// Command lines with a command or an operand less, or a smaller number.
+fn lines(text: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for separator in [" & ", "; ", " && ", "\n"] {
+        let parts: Vec<&str> = text.split(separator).collect();
+        if parts.len() > 1 {
+            all.extend(without_each(&parts, separator));
+        }
+    }
+    let words: Vec<&str> = text.split(' ').collect();
+    all.extend(without_each(&words, " "));
+    for at in 0..words.len().saturating_sub(1) {
+        // An option and its value.
+        let rest: Vec<&str> = [&words[..at], &words[at + 2..]].concat();
+        all.push(rest.join(" "));
+    }
+    for (at, word) in words.iter().enumerate() {
+        let from = word.find(|c: char| c.is_ascii_digit());
+        let Some(from) = from else { continue };
+        let digits = word[from..]
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .count();
+        let Ok(n) = word[from..from + digits].parse::<i64>() else {
+            continue;
+        };
+        for less in numbers(n) {
+            let mut words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+            words[at] = format!("{}{less}{}", &word[..from], &word[from + digits..]);
+            all.push(words.join(" "));
+        }
+    }
+    all
+}
+
+fn without_each(parts: &[&str], separator: &str) -> Vec<String> {
+    (0..parts.len())
+        .map(|at| {
+            let rest: Vec<&str> = [&parts[..at], &parts[at + 1..]].concat();
+            rest.join(separator)
+        })
+        .collect()
+}
+
+/// A file beside the experiment without halves, quarters … of its lines (of its 24-byte records where it
+/// is no text).
+fn pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let records: Vec<&[u8]> = if std::str::from_utf8(bytes).is_ok() {
+        bytes.split_inclusive(|b| *b == b'\n').collect()
+    } else {
+        bytes.chunks(24).collect()
+    };
+    let mut all = Vec::new();
+    let mut size = records.len() / 2;
+    while size > 0 && all.len() < 64 {
+        let starts = (0..records.len()).step_by(size);
+        for start in starts {
+            let end = (start + size).min(records.len());
+            all.push([&records[..start], &records[end..]].concat().concat());
+        }
+        size /= 2;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn case(text: &str) -> Case {
+        Case {
+            table: toml::from_str(text).unwrap(),
+            beside: BTreeMap::from([("t".to_owned(), b"a\nb\nc\nd\ne\n".to_vec())]),
+        }
+    }
+
+    /// What matters stays, everything else goes.
+    #[test]
+    fn a_find_shrinks_to_what_makes_it() {
+        let found = case(
+            "name = \"x\"\nseed = 99\n[params]\na = 3.25\nb = 8\n[[node]]\nz = 1\n[[node]]\nz = 512\n\
+             [workload]\ncommand = \"dd bs=4k count=777 & sleep 9; rm -r x\"\n",
+        );
+        let mut asked = 0;
+        let small = minimise(&found, 10_000, |c| {
+            asked += 1;
+            let text = c.text();
+            let d = c.beside.get("t").is_some_and(|b| b.contains(&b'd'));
+            let count = text.split("count=").nth(1).and_then(|t| {
+                let digits: String = t.chars().take_while(char::is_ascii_digit).collect();
+                digits.parse::<u32>().ok()
+            });
+            text.contains("b = ") && count.is_some_and(|n| n >= 100) && d
+        });
+        assert_eq!(
+            small,
+            Case {
+                table: toml::from_str("[params]\nb = 0\n[workload]\ncommand = \"count=100\"")
+                    .unwrap(),
+                beside: BTreeMap::from([("t".to_owned(), b"d\n".to_vec())]),
+            },
+            "after {asked} questions"
+        );
+        assert!(asked < 1000, "{asked} questions");
+    }
+
+    #[test]
+    fn questions_are_bounded() {
+        let mut asked = 0;
+        minimise(&case("a = 1000\nb = 2000\n"), 3, |_| {
+            asked += 1;
+            false
+        });
+        assert_eq!(asked, 3);
+    }
+}

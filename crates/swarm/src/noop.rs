@@ -1,0 +1,252 @@
+//! Changes of an experiment that mean nothing to it, so that its results stay the same bytes.
+
+use crate::case::Case;
+use sim::spec::{DiskKind, DiskSpec, FsKind, Scheduler};
+use sim::{Params, RunSpec};
+use toml::{Table, Value};
+
+/// A change without effect.
+pub struct Change {
+    /// What it does, in a few words.
+    pub about: &'static str,
+    apply: Box<dyn Fn(&mut Table)>,
+}
+
+impl Change {
+    /// Makes the change in an experiment's keys.
+    pub fn apply(&self, table: &mut Table) {
+        (self.apply)(table);
+    }
+}
+
+/// The changes that mean nothing to a case, given what its first cell runs.
+pub fn all(case: &Case, spec: &RunSpec) -> Vec<Change> {
+    let mut changes = of_params(case, spec);
+    let mut add = |about, apply: Box<dyn Fn(&mut Table)>| changes.push(Change { about, apply });
+    add(
+        "a policy that nobody uses",
+        Box::new(|t| {
+            let unused = toml::toml! { base = "linux-3.0" };
+            sub(t, &["policies"]).insert("nobody".into(), Value::Table(unused));
+        }),
+    );
+    add(
+        "sysctls with their defaults written out",
+        Box::new(|t| {
+            let known = Value::try_from(sim::spec::Sysctl::default());
+            let Ok(Value::Table(known)) = known else {
+                return;
+            };
+            let sysctl = sub(t, &["machine", "sysctl"]);
+            for (key, value) in known {
+                sysctl.entry(key).or_insert(value);
+            }
+        }),
+    );
+    add(
+        "other names",
+        Box::new(|t| {
+            t.insert("name".into(), "other".into());
+            sub(t, &["workload"]).insert("name".into(), "other".into());
+        }),
+    );
+    add(
+        "a figure to compare by",
+        Box::new(|t| {
+            t.entry("compare")
+                .or_insert(Value::Array(vec!["elapsed".into()]));
+        }),
+    );
+    add(
+        "a later time limit than the end of time",
+        Box::new(|t| {
+            if t.get("time_limit_s").and_then(Value::as_integer) == Some(0) {
+                t.insert("time_limit_s".into(), Value::Integer(10_000_000));
+            }
+        }),
+    );
+    if spec.machine.nodes.iter().all(|n| n.cpus.is_empty()) && spec.machine.cpus < 64 {
+        add(
+            "a CPU of a node beyond the machine's",
+            Box::new(|t| {
+                let node = sub(t, &["machine"])
+                    .get_mut("node")
+                    .and_then(Value::as_array_mut);
+                let first = node
+                    .and_then(|n| n.first_mut())
+                    .and_then(Value::as_table_mut);
+                if let Some(first) = first {
+                    first.insert("cpus".into(), Value::Array(vec![Value::Integer(63)]));
+                }
+            }),
+        );
+    }
+    add(
+        "faults of the disk after the end",
+        Box::new(|t| {
+            let far = toml::toml! {
+                faults = [
+                    { kind = "stall", at_s = 9e6, for_s = 1.0 },
+                    { kind = "write-error", at_s = 9e6, for_s = 1.0 },
+                ]
+            };
+            let disk = sub(t, &["machine", "disk"]);
+            let faults = disk.entry("faults").or_insert(Value::Array(Vec::new()));
+            let more = far["faults"].as_array().expect("a list");
+            if let Value::Array(faults) = faults {
+                faults.extend(more.iter().cloned());
+            }
+        }),
+    );
+    of_policy(case, spec, &mut changes);
+    changes
+}
+
+/// Switches of the first cell's policy, where the experiment has a table of it.
+fn of_policy(case: &Case, spec: &RunSpec, changes: &mut Vec<Change>) {
+    use mm::policy::{Mobility, ReclaimWriteback, Watermarks};
+    let (policy, name) = (&spec.policy, spec.policy.name.clone());
+    let tables = case.table.get("policies").and_then(Value::as_table);
+    if !tables.is_some_and(|t| t.contains_key(&name)) {
+        return;
+    }
+    let mut set = |about, key: &'static str, value: Value| {
+        let name = name.clone();
+        changes.push(Change {
+            about,
+            apply: Box::new(move |t| {
+                sub(t, &["policies", &name]).insert(key.into(), value.clone());
+            }),
+        });
+    };
+    let in_trouble = [policy.direct_writeback, policy.kswapd_writeback];
+    if !in_trouble.contains(&ReclaimWriteback::InTrouble) {
+        let other = Value::Integer(i64::from(12 - policy.kswapd_writeback_priority));
+        set(
+            "a priority that nothing is written at",
+            "kswapd_writeback_priority",
+            other,
+        );
+    }
+    if policy.watermarks != Watermarks::Auto {
+        let auto = toml::toml! { cap = 2
+        step_percent = 7
+        raise_on_trouble = false };
+        set(
+            "rules of watermarks that do not adjust themselves",
+            "auto",
+            Value::Table(auto),
+        );
+    }
+    if policy.mobility == Mobility::None {
+        let sysctl = toml::toml! { watermark_boost_factor = 15000 };
+        if case.table["policies"][&name].get("sysctl").is_none() {
+            set("a boost without mobility", "sysctl", Value::Table(sysctl));
+        }
+    }
+    let on = |kind| {
+        let second = spec.machine.second.as_ref().map(|s| s.filesystem);
+        spec.filesystem == kind || second == Some(kind)
+    };
+    if !on(FsKind::Xfs) {
+        let other = match policy.inode_reclaim {
+            mm::policy::InodeReclaim::Blocking => "non-blocking",
+            mm::policy::InodeReclaim::NonBlocking => "blocking",
+        };
+        set(
+            "how xfs inodes are freed, without an xfs",
+            "inode_reclaim",
+            other.into(),
+        );
+    }
+}
+
+/// Parameters that nothing of the machine has use for, and defaults written out.
+fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
+    let machine = &spec.machine;
+    let second = machine.second.as_ref();
+    let swap = machine.swap.as_ref().and_then(|s| s.disk.as_ref());
+    let disks: Vec<&DiskSpec> = [Some(&machine.disk), second.map(|s| &s.disk), swap]
+        .into_iter()
+        .flatten()
+        .collect();
+    let filesystems = [Some(spec.filesystem), second.map(|s| s.filesystem)];
+    let has = |kinds: &[DiskKind]| disks.iter().any(|d| kinds.contains(&d.kind));
+    let on = |kinds: &[FsKind]| filesystems.iter().flatten().any(|f| kinds.contains(f));
+    let cfq = disks.iter().any(|d| d.scheduler == Scheduler::Cfq);
+    let used = |name: &str| {
+        let of = |prefix: &str| name.starts_with(prefix);
+        match () {
+            () if of("usb_") => has(&[DiskKind::UsbFlash]),
+            () if of("ssd_") => has(&[DiskKind::Ssd]),
+            () if of("nvme_") => has(&[DiskKind::Nvme]),
+            () if of("raid_") => has(&[DiskKind::Raid0]),
+            () if of("disk_") && !of("disk_fail") && !of("disk_offline") => {
+                has(&[DiskKind::Disk, DiskKind::Raid0])
+            }
+            () if of("cfq_") => cfq,
+            () if of("xfs_") => on(&[FsKind::Xfs]),
+            () if of("btrfs_") => on(&[FsKind::Btrfs]),
+            () if of("fuse_") => on(&[FsKind::FuseNtfs]),
+            () if of("journal_") => on(&[FsKind::Ext3, FsKind::Ext4]),
+            () if of("monitor_") || of("cost_trace_") => spec.monitors,
+            () => true,
+        }
+    };
+    let said = |name: &str| {
+        let table = |path: &[&str]| {
+            let mut table = Some(&case.table);
+            for key in path {
+                table = table.and_then(|t| t.get(*key)).and_then(Value::as_table);
+            }
+            table.is_some_and(|t| t.contains_key(name))
+        };
+        table(&["params"])
+            || table(&["machine", "params"])
+            || table(&["machine", "disk", "params"])
+            || table(&["machine", "swap", "disk", "params"])
+            || table(&["machine", "second", "disk", "params"])
+    };
+    let unused: Vec<(String, f64)> = Params::TABLE
+        .iter()
+        .filter(|p| !used(p.name) && !said(p.name))
+        .map(|p| {
+            (
+                p.name.to_owned(),
+                if p.value == p.max { p.min } else { p.max },
+            )
+        })
+        .collect();
+    let defaults: Vec<(String, f64)> = Params::TABLE
+        .iter()
+        .filter(|p| used(p.name) && !said(p.name))
+        .map(|p| (p.name.to_owned(), p.value))
+        .collect();
+    let put = |about, values: Vec<(String, f64)>| Change {
+        about,
+        apply: Box::new(move |t| {
+            let params = sub(t, &["params"]);
+            for (name, value) in &values {
+                params.insert(name.clone(), Value::Float(*value));
+            }
+        }),
+    };
+    vec![
+        put("parameters of what the machine does not have", unused),
+        put("parameters with their defaults written out", defaults),
+    ]
+}
+
+/// A table within tables, made where it is missing.
+fn sub<'a>(mut table: &'a mut Table, path: &[&str]) -> &'a mut Table {
+    for key in path {
+        let below = table
+            .entry(*key)
+            .or_insert_with(|| Value::Table(Table::new()));
+        let Value::Table(below) = below else {
+            unreachable!("{key} is a table wherever a case has it");
+        };
+        table = below;
+    }
+    table
+}

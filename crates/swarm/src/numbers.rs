@@ -1,0 +1,164 @@
+//! Model parameters, sysctls and the numbers of policies: where they are drawn from.
+
+use crate::dice::Dice;
+use crate::space::{Fits, Space};
+use sim::params::ParamInfo;
+use toml::{Table, Value};
+
+/// A value of a parameter: its ends as often as anything between them.
+pub fn parameter(d: &mut Dice, info: &ParamInfo) -> Value {
+    let (min, max) = (info.min, info.max);
+    let between = if min > 0.0 && max / min > 16.0 {
+        (min.ln() + (max.ln() - min.ln()) * d.unit()).exp()
+    } else {
+        min + (max - min) * d.unit()
+    };
+    let switch = info.unit == "0 or 1";
+    let value = match d.between(0, 4) {
+        0 => min,
+        1 => max,
+        2 if !switch => between.clamp(min, max),
+        2 => min,
+        // Near the default, which is where an engine's code paths differ most.
+        _ if !switch => (info.value * (0.5 + d.unit())).clamp(min, max),
+        _ => max,
+    };
+    Value::Float(value)
+}
+
+/// Some of these parameters, each with a value; none as often as not.
+pub fn parameters<'a>(
+    d: &mut Dice,
+    known: impl Iterator<Item = &'a ParamInfo>,
+    most: u64,
+) -> Table {
+    let known: Vec<&ParamInfo> = known.collect();
+    let n = if d.one_in(2) || known.is_empty() {
+        0
+    } else {
+        d.magnitude(1, most)
+    };
+    let mut table = Table::new();
+    for _ in 0..n {
+        let info = d.pick(&known);
+        table.insert(info.name.to_owned(), parameter(d, info));
+    }
+    table
+}
+
+/// What a machine's memory allows its sysctls, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory(pub u64);
+
+/// The sysctls' ranges, which `lab` checks in code: the least and the greatest value, and whether sizes
+/// are due. `None` where the swarm does not know the key.
+pub fn sysctl(key: &str, memory: Memory) -> Option<(u64, u64)> {
+    let kbytes = memory.0 / 1024;
+    Some(match key {
+        "dirty_background_ratio" | "dirty_ratio" | "swappiness" => (0, 100),
+        "dirty_background_bytes" | "dirty_bytes" => (0, memory.0),
+        "dirty_writeback_centisecs" | "dirty_expire_centisecs" => (0, 8_640_000),
+        "min_free_kbytes" | "wmark_min_kbytes" | "wmark_low_kbytes" | "wmark_high_kbytes" => {
+            (0, kbytes / 2)
+        }
+        "watermark_scale_factor" => (1, 3000),
+        "watermark_boost_factor" => (0, 100_000),
+        "lowmem_reserve_ratio.#" => (0, 4096),
+        _ => return None,
+    })
+}
+
+/// The ranges of a policy's whole numbers, by their key below the policy.
+pub fn of_policy(key: &str) -> Option<(u64, u64)> {
+    Some(match key {
+        "kswapd_writeback_priority" | "auto.trouble_priority" => (0, 12),
+        "oom_retries" => (0, 64),
+        "order_balance_percent" | "auto.lower_percent" => (1, 100),
+        "auto.quiet_events" => (1, 1_000_000),
+        "auto.step_percent" => (1, 10_000),
+        "auto.cap" => (1, 64),
+        "auto.remember_percent" => (0, 100),
+        "auto.quiet_direct" => (0, 1_000_000),
+        "auto.debounce_ms" | "auto.decay_ms" | "auto.forget_s" => (0, u64::from(u32::MAX)),
+        _ => return None,
+    })
+}
+
+/// Sysctls of a machine or a policy: none, some or all.
+pub fn sysctls(d: &mut Dice, space: &Space, memory: Memory) -> Table {
+    let mut table = Table::new();
+    if !d.one_in(3) {
+        return table;
+    }
+    let often = d.between(2, 8);
+    for (key, fits) in space.below("machine.sysctl") {
+        if !d.one_in(often) {
+            continue;
+        }
+        let Some((least, most)) = sysctl(key, memory) else {
+            panic!("the range of the sysctl {key} is to stand in numbers.rs");
+        };
+        let mut value = || match d.between(0, 7) {
+            0 => least,
+            1 => most,
+            _ => d.magnitude(least, most),
+        };
+        match (key.strip_suffix(".#"), fits) {
+            (Some(list), _) => {
+                let three = (0..3).map(|_| whole(value())).collect();
+                table.insert(list.to_owned(), Value::Array(three));
+            }
+            (None, _) => {
+                table.insert(key.to_owned(), whole(value()));
+            }
+        }
+    }
+    ascending(&mut table, memory, d);
+    table
+}
+
+/// Watermarks in their order: with one of them go all three, for what the kernel's formula would give the
+/// others is not known here. The minimum has two names, of which one is enough.
+fn ascending(table: &mut Table, memory: Memory, d: &mut Dice) {
+    const MARKS: [&str; 3] = ["wmark_min_kbytes", "wmark_low_kbytes", "wmark_high_kbytes"];
+    if !MARKS.iter().any(|key| table.contains_key(*key)) {
+        return;
+    }
+    let mut values: Vec<u64> = (0..3)
+        .map(|_| d.magnitude(0, memory.0 / 1024 / 2))
+        .collect();
+    values.sort_unstable();
+    if table.contains_key("min_free_kbytes") {
+        table.insert("min_free_kbytes".into(), whole(values[0]));
+    }
+    for (key, value) in MARKS.into_iter().zip(values) {
+        table.insert(key.to_owned(), whole(value));
+    }
+}
+
+/// A number as TOML has it.
+pub fn whole(n: u64) -> Value {
+    Value::Integer(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// A value for a policy's switch.
+///
+/// # Panics
+/// A key of the schema whose values the swarm does not know.
+pub fn switch(d: &mut Dice, key: &str, fits: &Fits) -> Value {
+    match fits {
+        Fits::Choice(words) => Value::String(d.pick(words).clone()),
+        Fits::Switch => Value::Boolean(d.one_in(2)),
+        Fits::Whole => {
+            let Some((least, most)) = of_policy(key) else {
+                panic!("the range of the policy's {key} is to stand in numbers.rs");
+            };
+            whole(match d.between(0, 3) {
+                0 => least,
+                1 => most,
+                _ => d.magnitude(least, most),
+            })
+        }
+        other => panic!("the policy's {key} is {other:?}, which the swarm can't draw"),
+    }
+}

@@ -1,0 +1,174 @@
+//! What holds in the median of nine seeds: more memory never has more demand reads, a faster disk never
+//! writes a file more slowly.
+
+use crate::case::Case;
+use crate::dice::Dice;
+use crate::law::{Law, once};
+use crate::machine;
+use crate::numbers::whole;
+use crate::policy;
+use crate::space::Space;
+use lab::model::Experiment;
+use lab::runner::iteration_seed;
+use sim::spec::DiskKind;
+use sim::{Outcome, Params, RunResult};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// Seeds of a median.
+const SEEDS: u32 = 9;
+/// How much the median may be on the wrong side: what a run's chance leaves of a median of nine.
+const TOLERANCE: f64 = 0.02;
+
+/// A case for a law: like any other, without faults and extremes of parameters, and with a workload
+/// that asks the law's question.
+pub fn draw(law: Law, seed: u64, space: &Space) -> Case {
+    let d = &mut Dice::new(seed, law.name());
+    let mut machine = machine::machine(seed, space);
+    let (policies, mut names) = policy::policies(seed, space, &machine);
+    names.truncate(1);
+    for key in ["params", "second", "sysctl", "swap"] {
+        machine.table.remove(key);
+    }
+    let mut disk = Table::new();
+    let kinds = space.choices("machine.disk.kind");
+    disk.insert("kind".into(), d.pick(kinds).clone().into());
+    disk.insert("capacity".into(), "64G".into());
+    if disk["kind"].as_str() == Some("raid0") {
+        disk.insert("members".into(), whole(2));
+    }
+    machine.table.insert("disk".into(), Value::Table(disk));
+    let filesystem = d.pick(space.choices("filesystem")).clone();
+    let mut table = Table::new();
+    table.insert("name".into(), format!("swarm-{}-{seed}", law.name()).into());
+    table.insert("iterations".into(), Value::Integer(1));
+    table.insert("policy".into(), names.remove(0).into());
+    table.insert("filesystem".into(), filesystem.into());
+    table.insert("time_limit_s".into(), Value::Integer(600));
+    table.insert("sample_s".into(), Value::Integer(0));
+    if !policies.is_empty() {
+        table.insert("policies".into(), Value::Table(policies));
+    }
+    let mut workload = Table::new();
+    let mut beside = BTreeMap::new();
+    if law == Law::Memory {
+        let size = machine.memory * d.between(1, 4) / 2 / 4096 * 4096;
+        let order = match d.between(0, 2) {
+            0 => "rw=randread\nrandom_distribution=zipf:0.9\n",
+            1 => "rw=randread\nnorandommap=1\n",
+            _ => "rw=randread\nrandom_distribution=pareto:0.2\n",
+        };
+        let text = format!("[job]\n{order}bs=4k\nsize={size}\nio_size={}\n", size * 2);
+        beside.insert("jobs.fio".into(), text.into_bytes());
+        workload.insert("fio".into(), "jobs.fio".into());
+    } else {
+        let bytes = machine.memory * d.between(1, 8) / 2;
+        let bs = d.between(1, 32) * 4096;
+        let command = format!(
+            "dd if=/dev/zero of=w bs={bs} count={} conv=fsync",
+            bytes / bs + 1
+        );
+        workload.insert("command".into(), command.into());
+    }
+    table.insert("machine".into(), Value::Table(machine.table));
+    table.insert("workload".into(), Value::Table(workload));
+    Case { table, beside }
+}
+
+/// Holds a case to a law of medians; `None`: it holds, or asks another question.
+///
+/// # Errors
+/// That a case can't be laid out.
+pub fn holds(law: Law, case: &Case, folder: &Path) -> io::Result<Option<String>> {
+    let mut better = case.clone();
+    let changed = match law {
+        Law::Memory => more_memory(&mut better.table),
+        _ => faster_disk(&mut better.table),
+    };
+    if !changed {
+        return Ok(None);
+    }
+    let (Ok(small), Ok(large)) = (case.load(folder)?, better.load(folder)?) else {
+        return Ok(None);
+    };
+    let figure: fn(&RunResult) -> Option<f64> = match law {
+        Law::Memory => |r| r.metrics.get("read_hit_ratio").map(|m| 1.0 - m.value),
+        _ => |r| r.metrics.get("elapsed").map(|m| m.value),
+    };
+    let (Some(before), Some(after)) = (median(&small, figure), median(&large, figure)) else {
+        return Ok(None);
+    };
+    if after <= before * (1.0 + TOLERANCE) {
+        return Ok(None);
+    }
+    Ok(Some(match law {
+        Law::Memory => format!(
+            "{:.4} of the reads ask the disk with twice the memory, {before:.4} before",
+            after
+        ),
+        _ => format!("{after:.4} s on a disk twice as fast, {before:.4} s before"),
+    }))
+}
+
+/// The median over seeds, if every run completed.
+fn median(experiment: &Experiment, figure: fn(&RunResult) -> Option<f64>) -> Option<f64> {
+    let cell = experiment.cells.first()?;
+    let mut values = Vec::new();
+    for nth in 0..SEEDS {
+        let mut spec = cell.spec.clone();
+        spec.seed = iteration_seed(experiment, nth);
+        let result = once(&spec);
+        if result.outcome != Outcome::Completed {
+            return None;
+        }
+        values.push(figure(&result)?);
+    }
+    values.sort_by(f64::total_cmp);
+    Some(values[values.len() / 2])
+}
+
+/// Twice the memory, in the same zones; a DMA zone has its limit.
+fn more_memory(table: &mut Table) -> bool {
+    let nodes = table.get_mut("machine").and_then(|m| m.get_mut("node"));
+    let mut changed = false;
+    for node in nodes.and_then(Value::as_array_mut).into_iter().flatten() {
+        let zones = node.get_mut("zones").and_then(Value::as_array_mut);
+        for zone in zones.into_iter().flatten().filter_map(Value::as_table_mut) {
+            let dma = zone.get("zone").and_then(Value::as_str) == Some("DMA");
+            let size = zone.get("size").and_then(Value::as_integer);
+            if let Some(size) = size.filter(|_| !dma) {
+                zone.insert("size".into(), Value::Integer(2 * size));
+                changed = true;
+            }
+        }
+    }
+    changed
+}
+
+/// The rates of the tested disk doubled, as far as their ranges go.
+fn faster_disk(table: &mut Table) -> bool {
+    let kind = table
+        .get("machine")
+        .and_then(|m| m.get("disk"))
+        .and_then(|d| d.get("kind"));
+    let kind = kind.and_then(|k| serde_json::to_value(k).ok());
+    let Some(kind) = kind.and_then(|k| serde_json::from_value::<DiskKind>(k).ok()) else {
+        return false;
+    };
+    let rates = Params::TABLE
+        .iter()
+        .filter(|p| kind.takes(p) && p.unit == "MB/s");
+    let params = table.entry("params").or_insert(Value::Table(Table::new()));
+    let Value::Table(params) = params else {
+        return false;
+    };
+    let mut changed = false;
+    for rate in rates {
+        let value = (rate.value * 2.0).min(rate.max);
+        params.insert(rate.name.to_owned(), Value::Float(value));
+        changed = true;
+    }
+    changed
+}

@@ -1,0 +1,182 @@
+//! Everything that the code's tables know is drawn: a new switch, parameter, filesystem, disk, fault or
+//! program that is not fails here.
+
+use mm::Policy;
+use std::collections::{BTreeMap, BTreeSet};
+use swarm::case::Case;
+use swarm::space::{Fits, Space};
+use swarm::{ends, machine, numbers, programs};
+use toml::Value;
+use workload::{Command, Step};
+
+/// Draws that have to show everything.
+const DRAWS: u64 = 6000;
+
+/// Keys that are not drawn, with the reason.
+const LEFT_OUT: [(&str, &str); 2] = [
+    (
+        "machine.base",
+        "a machine file: the shipped experiments have it",
+    ),
+    (
+        "policies.base",
+        "a file of policies: the shipped experiments have it",
+    ),
+];
+
+/// Notes what a case says: for each path of the schema the words, or that something stands there.
+fn note(value: &Value, path: &str, seen: &mut BTreeMap<String, BTreeSet<String>>) {
+    let entry = seen.entry(path.to_owned()).or_default();
+    let join = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path}.{key}")
+        }
+    };
+    match value {
+        Value::Table(table) => {
+            for (key, value) in table {
+                let any = ["policies", "workload.files"].contains(&path);
+                note(value, &join(if any { "*" } else { key }), seen);
+            }
+        }
+        Value::Array(list) => {
+            for value in list {
+                // A list where one value is due is an axis.
+                note(value, path, seen);
+                note(value, &join("#"), seen);
+            }
+        }
+        Value::String(word) => {
+            entry.insert(word.clone());
+        }
+        Value::Boolean(on) => {
+            entry.insert(on.to_string());
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_and_word_of_the_schema_is_drawn() {
+    let space = Space::new();
+    let mut seen = BTreeMap::new();
+    for seed in 0..DRAWS {
+        note(
+            &Value::Table(Case::draw(seed, seed, &space).table),
+            "",
+            &mut seen,
+        );
+    }
+    let mut missing = Vec::new();
+    for (path, fits) in &space.places {
+        if LEFT_OUT.iter().any(|(left, _)| left == path) {
+            continue;
+        }
+        let Some(words) = seen.get(path) else {
+            missing.push(path.clone());
+            continue;
+        };
+        let due: Vec<String> = match fits {
+            Fits::Choice(words) => words.clone(),
+            Fits::Switch => vec!["true".into(), "false".into()],
+            _ => continue,
+        };
+        let lacking = due.iter().filter(|w| !words.contains(*w));
+        missing.extend(lacking.map(|w| format!("{path} = {w}")));
+    }
+    let presets = Policy::PRESETS
+        .iter()
+        .filter(|p| !seen["policies.*.base"].contains(**p));
+    missing.extend(presets.map(|p| format!("preset {p}")));
+    assert!(missing.is_empty(), "never drawn: {missing:#?}");
+}
+
+#[test]
+fn every_program_is_drawn_as_the_parser_wants_it() {
+    let space = Space::new();
+    let mut seen = BTreeSet::new();
+    for seed in 0..200 {
+        let machine = machine::machine(seed, &space);
+        for name in Command::NAMES {
+            let line = programs::one(seed, name, &machine).command;
+            let script = workload::parse(&line).unwrap_or_else(|e| panic!("{line}: {e}"));
+            for step in &script.steps {
+                if let Step::Foreground(p) | Step::Background(p) = step {
+                    seen.extend(p.commands.iter().map(Command::name));
+                }
+            }
+        }
+    }
+    assert!(
+        Command::NAMES.iter().all(|name| seen.contains(name)),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn nearly_every_draw_is_legal() {
+    let space = Space::new();
+    let folder = tempfile::tempdir().unwrap();
+    let mut refused = Vec::new();
+    let n = 1500;
+    for seed in 0..n {
+        let case = Case::draw(seed, seed, &space);
+        if let Err(e) = case.load(folder.path()).unwrap() {
+            refused.push(e.message);
+        }
+    }
+    assert!(
+        refused.len() * 10 < n as usize,
+        "{} of {n}: {refused:#?}",
+        refused.len()
+    );
+    // A seed is legal whatever its first draw was.
+    for seed in 0..50 {
+        let (case, ..) = Case::of_seed(seed, &space, folder.path()).unwrap().unwrap();
+        let again = Case::of_seed(seed, &space, folder.path())
+            .unwrap()
+            .unwrap()
+            .0;
+        assert_eq!(case, again);
+        let read: toml::Table = toml::from_str(&case.text()).unwrap();
+        assert_eq!(read, case.table, "a case survives its file");
+    }
+}
+
+#[test]
+fn every_end_of_every_parameter_is_legal() {
+    let space = Space::new();
+    let folder = tempfile::tempdir().unwrap();
+    let mut ends = BTreeSet::new();
+    for nth in (0..ends::count(&space)).step_by(7) {
+        let case = ends::case(nth, &space);
+        let loaded = case.load(folder.path()).unwrap();
+        let experiment = loaded.unwrap_or_else(|e| panic!("{nth}: {e}\n{}", case.text()));
+        let params = &experiment.cells[0].spec.params;
+        for info in sim::Params::TABLE {
+            let value = params.get(info.name).unwrap();
+            let end = [info.min, info.max].iter().position(|end| *end == value);
+            if let Some(end) = end.filter(|_| case.table["params"].get(info.name).is_some()) {
+                ends.insert((info.name, end));
+            }
+        }
+    }
+    assert_eq!(ends.len(), 2 * sim::Params::TABLE.len());
+}
+
+/// Ranges stand beside the generator because `lab` checks them in code: what they say is accepted.
+#[test]
+fn ranges_of_sysctls_are_those_that_are_checked() {
+    let space = Space::new();
+    let memory = numbers::Memory(64 << 20);
+    for (key, _) in space.below("machine.sysctl") {
+        assert!(numbers::sysctl(key, memory).is_some(), "{key}");
+    }
+    for (key, fits) in space.below("policies.*") {
+        if *fits == Fits::Whole && !key.starts_with("sysctl.") && !key.starts_with("profile.") {
+            assert!(numbers::of_policy(key).is_some(), "{key}");
+        }
+    }
+}
