@@ -1,98 +1,287 @@
-//! A generational LRU after Linux's multi-generational one (mm/vmscan.c since 6.1, for pages used
-//! through read(2) and write(2)).
+//! Linux's multi-generational LRU (mm/vmscan.c and mm/workingset.c of 6.1, `CONFIG_LRU_GEN`), for
+//! file pages that are used through read(2) and write(2).
 //!
-//! There are four generations. New pages join the oldest one. A use is only counted; what it is
-//! worth is decided when the page comes up for eviction: pages that were used move to a younger
-//! generation, as many as their tier says, and the others leave. When the oldest generation is
-//! empty the next one is the oldest, and a new one is opened. Linux has two to four generations and
-//! decides by refaults which tiers are protected; here every tier above the lowest is.
+//! # Generations
+//!
+//! Pages are in generations, numbered from `min_seq`, the oldest, to `max_seq`, the youngest; there
+//! are two to four. Pages leave from the oldest end of the oldest one. When it is empty, `min_seq`
+//! moves on, which eviction must not do while there are only two: then, and when the oldest holds less
+//! than a quarter of all pages (or the youngest more than half), **aging** opens a new youngest one.
+//!
+//! A new page joins the *oldest* generation: a page that was read is no hot page, only one that was
+//! faulted in is (which takes mapped memory, and no hook tells of it). So a generation is a queue.
+//!
+//! # Tiers
+//!
+//! A use through a descriptor moves nothing: it is counted, as far as five bits of the page's flags
+//! can count it. The tier is the logarithm: 0 for one use, 1 for two, 2 for three or four, 3 for five
+//! or more. When a page comes up for eviction and its tier is **protected**, it joins the next
+//! generation at the oldest end and its uses are forgotten; otherwise it leaves.
+//!
+//! Which tiers are protected is decided by feedback: of each tier's pages it is known how many came up
+//! (evicted or protected) and how many of the evicted were read again (refaults), since `min_seq` last
+//! moved and, halved each time that it did, before. A tier is protected, and all above it, when the
+//! share of its pages that came back is more than twice the first tier's. Where nothing comes back
+//! nobody is protected: pages leave in the order in which they came.
+//!
+//! docs/eviction.md says where this differs from the kernel.
 
-use crate::{Dirty, Lists, Policy, Slot};
+use crate::{Dirty, Ghost, Lists, Policy, Slot};
 
-const GENERATIONS: u32 = 4;
-/// Uses that are counted.
-const USES: u8 = 7;
+/// Generations that there are at least: MIN_NR_GENS.
+const MIN_GENERATIONS: u64 = 2;
+/// Generations that there are at most: MAX_NR_GENS.
+const MAX_GENERATIONS: u64 = 4;
+/// Tiers: MAX_NR_TIERS.
+const TIERS: usize = 4;
+/// Uses that are counted: what PG_referenced, PG_workingset and two bits of LRU_REFS_MASK tell apart.
+const USES: u8 = 5;
+/// Refaults below which a tier's share of them means nothing: MIN_LRU_BATCH on 64 bits.
+const MIN_BATCH: u64 = 64;
 
-/// Evicts from the oldest generation what was not used; used pages move to younger ones.
+/// Two to four generations; feedback from refaults decides which often used pages stay.
 #[derive(Debug, Clone)]
 pub struct Generational {
-    /// Generation g is list g modulo [`GENERATIONS`].
+    /// Generation g is list g modulo [`MAX_GENERATIONS`].
     lists: Lists,
-    /// The oldest generation's number.
-    oldest: u64,
-    uses: Vec<u8>,
-    pages: u32,
+    /// Pages of each list.
+    sizes: [u32; MAX_GENERATIONS as usize],
+    min_seq: u64,
+    max_seq: u64,
+    slots: Vec<Page>,
+    objects: Vec<u64>,
+    tiers: [Tier; TIERS],
+    /// What was evicted, as Linux has it in shadow entries.
+    ghosts: Ghost,
+    /// By the ghost's place.
+    shadows: Vec<Shadow>,
+    /// The shadow of the page that is about to come in.
+    returns: Option<Shadow>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Page {
+    list: u8,
+    uses: u8,
+}
+
+/// What became of a tier's pages since `min_seq` last moved, and before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tier {
+    evicted: u64,
+    protected: u64,
+    refaulted: u64,
+    average_total: u64,
+    average_refaulted: u64,
+}
+
+/// `min_seq` when the page was evicted, and the uses beyond the first.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shadow {
+    seq: u64,
+    refs: u8,
+}
+
+impl Tier {
+    fn refaulted(&self) -> u64 {
+        self.average_refaulted + self.refaulted
+    }
+
+    fn total(&self) -> u64 {
+        self.average_total + self.evicted + self.protected
+    }
+}
+
+/// The tier of a page by its uses beyond the first: their logarithm, rounded up.
+#[inline]
+fn tier(refs: u8) -> usize {
+    u32::from(refs + 1).next_power_of_two().ilog2() as usize
 }
 
 impl Generational {
     #[inline]
-    fn list(generation: u64) -> u32 {
-        (generation % u64::from(GENERATIONS)) as u32
+    fn list(seq: u64) -> usize {
+        (seq % MAX_GENERATIONS) as usize
     }
 
     #[inline]
-    fn push(&mut self, generation: u64, slot: Slot) {
-        self.uses[slot as usize] = 0;
-        self.lists.push_newest(Self::list(generation), slot);
+    fn enter(&mut self, seq: u64, slot: Slot, uses: u8) {
+        let list = Self::list(seq);
+        self.sizes[list] += 1;
+        self.slots[slot as usize] = Page {
+            list: list as u8,
+            uses,
+        };
     }
 
-    /// Generations that uses carry a page by: 1 by one use, 2 by up to three, 3 by more.
     #[inline]
-    fn tier(uses: u8) -> u64 {
-        (uses + 1).ilog2().into()
+    fn leave(&mut self, slot: Slot) {
+        self.sizes[usize::from(self.slots[slot as usize].list)] -= 1;
+        self.lists.unlink(slot);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sizes == [0; MAX_GENERATIONS as usize]
+    }
+
+    /// Whether there should be another generation: should_run_aging().
+    fn should_age(&self) -> bool {
+        let generations = self.max_seq - self.min_seq + 1;
+        if generations <= MIN_GENERATIONS {
+            return true;
+        }
+        if generations > MIN_GENERATIONS + 1 {
+            return false;
+        }
+        let of = |seq| u64::from(self.sizes[Self::list(seq)]);
+        let total: u64 = self.sizes.iter().copied().map(u64::from).sum();
+        let (young, old) = (of(self.max_seq), of(self.max_seq - MIN_GENERATIONS));
+        young * MIN_GENERATIONS > total || old * (MIN_GENERATIONS + 2) < total
+    }
+
+    /// Moves `min_seq` to the oldest generation that has pages, as far as there are enough
+    /// generations, and lets the counts of before fade: try_to_inc_min_seq().
+    fn advance(&mut self) {
+        let before = self.min_seq;
+        while self.min_seq + MIN_GENERATIONS <= self.max_seq
+            && self.sizes[Self::list(self.min_seq)] == 0
+        {
+            self.min_seq += 1;
+        }
+        if self.min_seq == before {
+            return;
+        }
+        for t in &mut self.tiers {
+            *t = Tier {
+                average_total: t.total() / 2,
+                average_refaulted: t.refaulted() / 2,
+                ..Tier::default()
+            };
+        }
+    }
+
+    /// The highest tier that is not protected: get_tier_idx().
+    fn highest_evicted(&self) -> usize {
+        let first = &self.tiers[0];
+        let is_worth_no_more = |t: &Tier| {
+            t.refaulted() < MIN_BATCH
+                || t.refaulted() * (first.total() + MIN_BATCH)
+                    <= (first.refaulted() + 1) * t.total() * 2
+        };
+        let unprotected = self.tiers[1..].iter().take_while(|t| is_worth_no_more(t));
+        unprotected.count()
+    }
+
+    /// Notes that a page leaves, in the counts and for the case that it comes back.
+    fn remember(&mut self, slot: Slot) {
+        let refs = self.slots[slot as usize].uses.saturating_sub(1);
+        self.tiers[tier(refs)].evicted += 1;
+        if let Some(place) = self.ghosts.push(self.objects[slot as usize]) {
+            self.shadows[place as usize] = Shadow {
+                seq: self.min_seq,
+                refs,
+            };
+        }
+    }
+
+    /// A page that was to leave has not.
+    fn forget(&mut self, slot: Slot) {
+        let place = self.ghosts.take(self.objects[slot as usize]);
+        let shadow = place.map(|p| self.shadows[p as usize]);
+        if let Some(s) = shadow.filter(|s| s.seq == self.min_seq) {
+            self.tiers[tier(s.refs)].evicted -= 1;
+        }
     }
 }
 
 impl Policy for Generational {
     fn new(slots: u32) -> Self {
         Self {
-            lists: Lists::new(slots, GENERATIONS),
-            oldest: 0,
-            uses: vec![0; slots as usize],
-            pages: 0,
+            lists: Lists::new(slots, MAX_GENERATIONS as u32),
+            sizes: [0; MAX_GENERATIONS as usize],
+            min_seq: 0,
+            max_seq: MAX_GENERATIONS - 1,
+            slots: vec![Page::default(); slots as usize],
+            objects: vec![0; slots as usize],
+            tiers: [Tier::default(); TIERS],
+            ghosts: Ghost::new(slots),
+            shadows: vec![Shadow::default(); slots as usize],
+            returns: None,
         }
     }
 
     #[inline]
-    fn admit(&mut self, slot: Slot, _object: u64) {
-        self.pages += 1;
-        self.push(self.oldest, slot);
+    fn miss(&mut self, object: u64) {
+        let place = self.ghosts.take(object);
+        self.returns = place.map(|p| self.shadows[p as usize]);
+    }
+
+    #[inline]
+    fn admit(&mut self, slot: Slot, object: u64) {
+        self.objects[slot as usize] = object;
+        let mut uses = 1;
+        // What was evicted from another generation says nothing about this one.
+        if let Some(s) = self.returns.take().filter(|s| s.seq == self.min_seq) {
+            self.tiers[tier(s.refs)].refaulted += 1;
+            // Its uses may have been more than could be counted.
+            uses += u8::from(s.refs == USES - 1);
+        }
+        self.enter(self.min_seq, slot, uses);
+        self.lists
+            .push_newest(Self::list(self.min_seq) as u32, slot);
     }
 
     #[inline]
     fn access(&mut self, slot: Slot) {
-        let uses = &mut self.uses[slot as usize];
+        let uses = &mut self.slots[slot as usize].uses;
         *uses = (*uses + 1).min(USES);
     }
 
     fn evict(&mut self) -> Option<Slot> {
-        if self.pages == 0 {
+        if self.is_empty() {
             return None;
         }
         loop {
-            let Some(slot) = self.lists.oldest(Self::list(self.oldest)) else {
-                self.oldest += 1;
+            if self.should_age() {
+                self.max_seq += 1;
+            }
+            self.advance();
+            let Some(slot) = self.lists.oldest(Self::list(self.min_seq) as u32) else {
                 continue;
             };
-            self.lists.unlink(slot);
-            let tier = Self::tier(self.uses[slot as usize]);
-            if tier == 0 {
-                self.pages -= 1;
+            self.leave(slot);
+            let tier = tier(self.slots[slot as usize].uses.saturating_sub(1));
+            if tier <= self.highest_evicted() {
+                self.advance();
+                self.remember(slot);
                 return Some(slot);
             }
-            self.push(self.oldest + tier, slot);
+            self.tiers[tier].protected += 1;
+            let next = self.min_seq + 1;
+            self.enter(next, slot, 0);
+            self.lists.push_oldest(Self::list(next) as u32, slot);
         }
     }
 
     fn remove(&mut self, slot: Slot) {
-        self.pages -= 1;
-        self.lists.unlink(slot);
+        self.leave(slot);
     }
 
-    /// The page joins the next generation, as Linux does with pages that wait for the disk.
+    /// The page joins the next generation, at the newest end.
     fn dirty(&mut self, slot: Slot) -> Dirty {
-        self.pages += 1;
-        self.push(self.oldest + 1, slot);
+        self.forget(slot);
+        let next = self.min_seq + 1;
+        self.enter(next, slot, 0);
+        self.lists.push_newest(Self::list(next) as u32, slot);
         Dirty::WriteBehind
+    }
+
+    /// The page comes to the oldest end of all: it was due to leave when it was found dirty.
+    fn cleaned(&mut self, slot: Slot) {
+        let uses = self.slots[slot as usize].uses;
+        self.leave(slot);
+        self.enter(self.min_seq, slot, uses);
+        self.lists
+            .push_oldest(Self::list(self.min_seq) as u32, slot);
     }
 }

@@ -21,15 +21,14 @@ impl Ghost {
         }
     }
 
-    /// Remembers an object that is not remembered.
+    /// Remembers an object that is not remembered. Returns its place, below the most that are
+    /// remembered; `None` if that is none.
     #[inline]
-    pub fn push(&mut self, object: u64) {
+    pub fn push(&mut self, object: u64) -> Option<u32> {
         let place = match self.free.pop() {
             Some(place) => place,
             None => {
-                let Some(oldest) = self.order.oldest(0) else {
-                    return;
-                };
+                let oldest = self.order.oldest(0)?;
                 self.order.unlink(oldest);
                 self.index.remove(oldest);
                 oldest
@@ -37,17 +36,16 @@ impl Ghost {
         };
         self.index.insert(object, place);
         self.order.push_newest(0, place);
+        Some(place)
     }
 
-    /// Forgets an object; returns whether it was remembered.
+    /// Forgets an object; returns the place that it had if it was remembered.
     #[inline]
-    pub fn take(&mut self, object: u64) -> bool {
-        let Some(place) = self.index.find(object) else {
-            return false;
-        };
+    pub fn take(&mut self, object: u64) -> Option<u32> {
+        let place = self.index.find(object)?;
         self.index.remove(place);
         self.order.unlink(place);
         self.free.push(place);
-        true
+        Some(place)
     }
 }

@@ -43,7 +43,7 @@ policies! {
     "s3-fifo": S3Fifo, "A small queue before the main one, and ghosts of pages that were not used in it.";
     "sieve": Sieve, "A hand passes over used pages, which keep their places, and evicts the first other one.";
     "lfu-ageing": LfuAgeing, "Evicts the page with the fewest uses; counts are halved every eight turns of the cache.";
-    "generational": Generational, "Four generations after Linux's MGLRU: used pages move to younger ones by their tier.";
+    "generational": Generational, "Linux's multi-generational LRU: refaults decide which often used pages stay for another generation.";
 }
 
 /// The policy's line.

@@ -89,7 +89,7 @@ impl Policy for S3Fifo {
     }
 
     fn miss(&mut self, object: u64) {
-        self.returns = self.ghost.take(object);
+        self.returns = self.ghost.take(object).is_some();
     }
 
     #[inline]

@@ -14,7 +14,7 @@ enum Step {
     Clean,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     // Objects of low number are popular.
     let object = || prop_oneof![3 => 0_u64..8, 2 => 0_u64..40, 1 => 0_u64..200];
     prop::collection::vec(
@@ -24,7 +24,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             1 => object().prop_map(Step::Remove),
             1 => Just(Step::Clean),
         ],
-        0..600,
+        0..most,
     )
 }
 
@@ -474,47 +474,151 @@ impl Policy for LfuAgeing {
     }
 }
 
-/// The generations as queues, oldest first.
-struct Generational(VecDeque<VecDeque<(Slot, u32)>>);
+/// The generations as queues of pages with their uses, oldest first; the counts as sums over events.
+struct Generational {
+    generations: VecDeque<VecDeque<(Slot, u32)>>,
+    /// The oldest generation's number.
+    min_seq: u64,
+    object: HashMap<Slot, u64>,
+    /// What left: object, the oldest generation then, tier, whether its uses were too many to count.
+    shadows: VecDeque<(u64, u64, usize, bool)>,
+    returns: Option<(u64, u64, usize, bool)>,
+    /// By tier: refaulted and all that came up, in this oldest generation and before.
+    now: [(u64, u64); 4],
+    before: [(u64, u64); 4],
+    slots: usize,
+}
+
+impl Generational {
+    fn tier(uses: u32) -> usize {
+        match uses {
+            0..=1 => 0,
+            2 => 1,
+            3..=4 => 2,
+            _ => 3,
+        }
+    }
+    fn total(&self) -> usize {
+        self.generations.iter().map(VecDeque::len).sum()
+    }
+    fn drop_empty(&mut self) {
+        let mut moved = false;
+        while self.generations.len() > 2 && self.generations[0].is_empty() {
+            self.generations.pop_front();
+            self.min_seq += 1;
+            moved = true;
+        }
+        if moved {
+            for t in 0..4 {
+                let sum = |a: (u64, u64), b: (u64, u64)| ((a.0 + b.0) / 2, (a.1 + b.1) / 2);
+                self.before[t] = sum(self.before[t], self.now[t]);
+                self.now[t] = (0, 0);
+            }
+        }
+    }
+    fn is_protected(&self, tier: usize) -> bool {
+        let of = |t: usize| {
+            let (refaulted, all) = (
+                self.now[t].0 + self.before[t].0,
+                self.now[t].1 + self.before[t].1,
+            );
+            (refaulted, all)
+        };
+        let (first, first_all) = of(0);
+        // Any tier up to the page's own that comes back twice as often as the first.
+        (1..=tier).any(|t| {
+            let (refaulted, all) = of(t);
+            refaulted >= 64 && refaulted * (first_all + 64) > 2 * (first + 1) * all
+        })
+    }
+}
 
 impl Policy for Generational {
-    fn new(_: u32) -> Self {
-        Self(vec![VecDeque::new(); 4].into())
+    fn new(slots: u32) -> Self {
+        Self {
+            generations: vec![VecDeque::new(); 4].into(),
+            min_seq: 0,
+            object: HashMap::new(),
+            shadows: VecDeque::new(),
+            returns: None,
+            now: [(0, 0); 4],
+            before: [(0, 0); 4],
+            slots: slots as usize,
+        }
     }
-    fn admit(&mut self, slot: Slot, _: u64) {
-        self.0[0].push_back((slot, 0));
+    fn miss(&mut self, object: u64) {
+        let at = self.shadows.iter().position(|s| s.0 == object);
+        self.returns = at.and_then(|at| self.shadows.remove(at));
+    }
+    fn admit(&mut self, slot: Slot, object: u64) {
+        self.object.insert(slot, object);
+        let mut uses = 1;
+        if let Some((_, seq, tier, many)) = self.returns.take()
+            && seq == self.min_seq
+        {
+            self.now[tier].0 += 1;
+            uses = if many { 2 } else { 1 };
+        }
+        self.generations[0].push_back((slot, uses));
     }
     fn access(&mut self, slot: Slot) {
-        let mut all = self.0.iter_mut().flatten();
+        let mut all = self.generations.iter_mut().flatten();
         all.find(|p| p.0 == slot).unwrap().1 += 1;
     }
     fn evict(&mut self) -> Option<Slot> {
-        if self.0.iter().all(VecDeque::is_empty) {
+        if self.total() == 0 {
             return None;
         }
         loop {
-            let Some((slot, uses)) = self.0[0].pop_front() else {
-                self.0.pop_front();
-                self.0.push_back(VecDeque::new());
+            let few = self.generations.len() < 3;
+            let uneven = self.generations.len() == 3
+                && (2 * self.generations[2].len() > self.total()
+                    || 4 * self.generations[0].len() < self.total());
+            if few || uneven {
+                self.generations.push_back(VecDeque::new());
+            }
+            self.drop_empty();
+            let Some((slot, uses)) = self.generations[0].pop_front() else {
                 continue;
             };
-            let to = match uses {
-                0 => return Some(slot),
-                1..3 => 1,
-                3..7 => 2,
-                _ => 3,
-            };
-            self.0[to].push_back((slot, 0));
+            let tier = Self::tier(uses);
+            if self.is_protected(tier) {
+                self.now[tier].1 += 1;
+                self.generations[1].push_front((slot, 0));
+                continue;
+            }
+            self.drop_empty();
+            self.now[tier].1 += 1;
+            if self.shadows.len() == self.slots {
+                self.shadows.pop_front();
+            }
+            let object = self.object[&slot];
+            self.shadows
+                .push_back((object, self.min_seq, tier, uses >= 5));
+            return Some(slot);
         }
     }
     fn remove(&mut self, slot: Slot) {
-        for generation in &mut self.0 {
+        for generation in &mut self.generations {
             generation.retain(|p| p.0 != slot);
         }
     }
     fn dirty(&mut self, slot: Slot) -> Dirty {
-        self.0[1].push_back((slot, 0));
+        let object = self.object[&slot];
+        if let Some(at) = self.shadows.iter().position(|s| s.0 == object) {
+            let (_, seq, tier, _) = self.shadows.remove(at).unwrap();
+            if seq == self.min_seq {
+                self.now[tier].1 -= 1;
+            }
+        }
+        self.generations[1].push_back((slot, 0));
         Dirty::WriteBehind
+    }
+    fn cleaned(&mut self, slot: Slot) {
+        let mut all = self.generations.iter().flatten();
+        let page = *all.find(|p| p.0 == slot).unwrap();
+        self.remove(slot);
+        self.generations[0].push_front(page);
     }
 }
 
@@ -524,7 +628,7 @@ macro_rules! models {
             #![proptest_config(ProptestConfig::with_cases(400))]
             $(
                 #[test]
-                fn $test(slots in 1_u32..50, steps in steps()) {
+                fn $test(slots in 1_u32..50, steps in steps(600)) {
                     same::<evict::$policy, $policy>(slots, &steps);
                 }
             )+
@@ -541,6 +645,16 @@ models! {
     two_list: TwoList;
     lfu_ageing: LfuAgeing;
     generational: Generational;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    /// A tier has to come back 64 times before it is protected, which takes many requests.
+    #[test]
+    fn generational_with_protected_tiers(slots in 4_u32..40, steps in steps(12_000)) {
+        same::<evict::Generational, Generational>(slots, &steps);
+    }
 }
 
 struct Names;

@@ -13,5 +13,6 @@ pub mod report;
 pub mod reproduce;
 pub mod rows;
 pub mod runner;
+pub mod scores;
 pub mod stats;
 pub mod tune;

@@ -241,7 +241,8 @@ fn scan_and_hot_set() -> Vec<u8> {
 
 /// LRU and FIFO forget the hot set in the scan: between two uses of a hot page 3600 pages come that
 /// are not used again. S3-FIFO keeps them in its small queue, SIEVE's hand passes the hot pages
-/// because they were used, LFU counts, and the generational LRU has moved them on.
+/// because they were used, and LFU counts. (The generational LRU asks for more: a page used once a round
+/// is of the lowest tier, like the scan's; `evict/tests/generational.rs` has what it keeps.)
 #[test]
 fn a_scan_takes_the_hot_set_from_lru_and_fifo_only() {
     let trace = scan_and_hot_set();

@@ -303,6 +303,7 @@ fn a_published_row_is_measured_by_its_name() {
         filesystem: cell.filesystem.clone(),
         workload: "fsmark".into(),
         metric: metric.into(),
+        unit: String::new(),
         policy: cell.policy.clone(),
         value: 0.0,
         stddev: None,

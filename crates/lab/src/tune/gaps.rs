@@ -1,61 +1,79 @@
-//! How far the model is known to be off, from published results: measured again whenever settings are
-//! given, not remembered.
+//! How far the model is known to be off: the scores that README and docs state, from the same file.
 
-use super::trial::{Interrupted, TrialOptions};
-use crate::published::{self, Row, Tolerance};
-use crate::reproduce::{SERIES, Score, Scored, count, directions, experiments, score};
-use crate::runner::{self, RunOptions, Simulate};
+use crate::published::Tolerance;
+use crate::reproduce::{Score, Scored, count, directions};
+use crate::scores::Scores;
 
 /// The series that has allocation latencies under a burst.
 const OF: &str = "tunable-watermarks";
 
-/// Iterations of each of its cells.
-const ITERATIONS: u32 = 3;
-
 /// What the engine gives for the published machine and burst, beside what was published.
-///
-/// # Errors
-/// The user stopped it.
-pub fn known_gaps(
-    options: &TrialOptions,
-    simulate: Simulate<'_>,
-) -> Result<Vec<String>, Interrupted> {
-    let rows = published::load(None).unwrap_or_default();
-    let rows: Vec<Row> = rows.into_iter().filter(|r| r.series == OF).collect();
-    let Some(series) = SERIES.iter().find(|s| s.name == OF) else {
-        return Ok(Vec::new());
-    };
-    let run = RunOptions {
-        jobs: options.jobs,
-        check: false,
-        progress: options.progress,
-        stop: options.stop.clone(),
-    };
-    let mut outcomes = Vec::new();
-    for experiment in experiments(series, &rows, Some(ITERATIONS)).unwrap_or_default() {
-        let of = runner::run(&experiment, &run, simulate).map_err(|_| Interrupted)?;
-        if of.interrupted {
-            return Err(Interrupted);
-        }
-        outcomes.push(of);
-    }
-    Ok(lines(&score(&rows, series.baseline, &outcomes)))
+pub fn known_gaps() -> Vec<String> {
+    let scores =
+        Scores::embedded().expect("the file that comes with the program (scores.rs tests it)");
+    scores.of(OF).map_or_else(Vec::new, |measured| {
+        lines(&measured.iterations(), &measured.scored())
+    })
 }
 
-fn lines(scored: &[Scored]) -> Vec<String> {
+fn lines(iterations: &str, scored: &[Scored]) -> Vec<String> {
     let Score { cells, within } = count(scored, |_| true);
     let (checked, agree) = directions(scored);
     let mut out = vec![format!(
-        "Known gaps, where an allocation burst was published ({OF}, 2011): {within} of {cells} cells \
-         within their tolerance, {agree} of {checked} directions."
+        "Known gaps, where an allocation burst was published ({OF}, 2011; {iterations} iterations, \
+         `lowmark reproduce {OF}`): {within} of {cells} cells within their tolerance, {agree} of \
+         {checked} directions."
     )];
     let missed = |s: &&Scored| s.row.tolerance != Tolerance::None && !s.within;
     for s in scored.iter().filter(missed) {
         let measured = s.measured.map_or("nothing".into(), |x| format!("{x:.0}"));
+        let unit = if s.row.unit == "count" {
+            ""
+        } else {
+            &s.row.unit
+        };
+        out.push(
+            format!(
+                "  {} of {}: published {:.0} {unit}, here {measured} {unit}.",
+                s.row.metric, s.row.policy, s.row.value
+            )
+            .replace(" ,", ",")
+            .replace(" .", "."),
+        );
+    }
+    for s in scored.iter().filter(|s| s.agrees == Some(false)) {
         out.push(format!(
-            "  {} of {}: published {:.0}, here {measured}.",
-            s.row.metric, s.row.policy, s.row.value
+            "  {} of {}: does not change against the baseline as published.",
+            s.row.metric, s.row.policy
         ));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What tune says is what README and docs say: all three from one file.
+    #[test]
+    fn the_gaps_are_those_of_the_measured_scores() {
+        let scores = Scores::embedded().expect("a well-formed file");
+        let scored = scores.of(OF).expect("measured").scored();
+        let Score { cells, within } = count(&scored, |_| true);
+        let gaps = known_gaps();
+        assert!(
+            gaps[0].contains(&format!("{within} of {cells} cells")),
+            "{gaps:?}"
+        );
+        let (checked, agree) = directions(&scored);
+        assert!(
+            gaps[0].contains(&format!("{agree} of {checked} directions")),
+            "{gaps:?}"
+        );
+        assert_eq!(
+            gaps.len(),
+            1 + (cells - within) + (checked - agree),
+            "{gaps:?}"
+        );
+    }
 }

@@ -84,8 +84,8 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         *cell = with_profile(cell, &profile);
         question.knobs.clear();
     }
-    let answer = tune(&experiment, &question, options.clone(), &sim::run).map_err(failure)?;
-    let gaps = known_gaps(&options, &sim::run).map_err(|e| failure(e.into()))?;
+    let answer = tune(&experiment, &question, options, &sim::run).map_err(failure)?;
+    let gaps = known_gaps();
     let cell = &experiment.cells[0];
     let report = Report {
         answer: &answer,

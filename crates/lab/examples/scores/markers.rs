@@ -1,0 +1,452 @@
+//! Scores in prose: between `<!-- score:SERIES WHAT -->` and `<!-- /score -->` stands what
+//! `data/scores.json` and the published tables say, and nowhere else.
+//!
+//! | WHAT | what it becomes |
+//! |---|---|
+//! | `within [F]`, `directions [F]` | `5 of 8` |
+//! | `within-percent [F]`, `directions-percent [F]` | `62` |
+//! | `other-than-zero`, `not-fitted` | `4 of 7`: of scored cells with such a tolerance, or to which no parameter was fitted |
+//! | `iterations` | `10` |
+//! | `summary` | the last lines of `lowmark reproduce`, as a block |
+//! | `cell F`, `published F` | one figure, the engine's or the published one; `; million` and `; seconds` (of µs) scale it |
+//! | `misses [F]` | a list of the cells that are not within their tolerance and the directions that do not agree |
+//! | `cells [F]` | a table of the scored cells |
+//! | `pivot ROWS/COLUMNS [F]` | a table of figures, with the published ones in brackets, by two of machine, threads, filesystem, workload, metric, policy |
+//!
+//! A filter F is words with `/` between: each is the machine, threads, filesystem, workload, metric or
+//! policy of a row, or `monitors` or `unwatched`.
+
+use lab::published::{Row, Tolerance};
+use lab::reproduce::{Scored, count, directions, is_fitted};
+use lab::scores::{self, Measured, Scores};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+const BEGIN: &str = "<!-- score:";
+const CLOSE: &str = " -->";
+const END: &str = "<!-- /score -->";
+
+/// A text with its markers filled, and what is wrong with them.
+pub struct Filled {
+    /// The text.
+    pub text: String,
+    /// Markers that mean nothing, scores outside of markers; each with the file and line.
+    pub problems: Vec<String>,
+    /// Series whose markers were left as they are, for they were not measured yet.
+    pub unmeasured: Vec<String>,
+}
+
+/// Fills the markers of a file's text.
+pub fn fill(file: &str, text: &str, scores: &Scores) -> Filled {
+    let mut out = Filled {
+        text: String::new(),
+        problems: Vec::new(),
+        unmeasured: Vec::new(),
+    };
+    let (mut rest, mut prose) = (text, String::new());
+    while let Some(at) = rest.find(BEGIN) {
+        let line = 1 + text[..text.len() - rest.len() + at].matches('\n').count();
+        let problem = |what: String| format!("{file}:{line}: {what}");
+        let (before, marked) = rest.split_at(at);
+        prose.push_str(before);
+        out.text.push_str(before);
+        let parts = marked[BEGIN.len()..]
+            .split_once(CLOSE)
+            .and_then(|(spec, then)| then.split_once(END).map(|(old, then)| (spec, old, then)));
+        let Some((spec, old, then)) = parts.filter(|p| !p.1.contains(BEGIN)) else {
+            out.problems
+                .push(problem(format!("a marker that `{END}` does not end")));
+            out.text.push_str(marked);
+            return out;
+        };
+        // What stands between is no prose, but it parts words.
+        prose.push_str(" \u{2020} ");
+        // Lines stay countable.
+        prose.extend(old.matches('\n'));
+        let new = match rendered(spec, scores) {
+            Ok(Some(new)) => new,
+            Ok(None) => {
+                let series = spec.split_whitespace().next().unwrap_or_default();
+                out.unmeasured.push(series.to_owned());
+                old.to_owned()
+            }
+            Err(why) => {
+                out.problems.push(problem(why));
+                old.to_owned()
+            }
+        };
+        let _ = write!(out.text, "{BEGIN}{spec}{CLOSE}{new}{END}");
+        rest = then;
+    }
+    prose.push_str(rest);
+    out.text.push_str(rest);
+    if prose.contains(END) {
+        out.problems
+            .push(format!("{file}: `{END}` without a beginning"));
+    }
+    for (line, claim) in unmarked(&prose) {
+        out.problems.push(format!(
+            "{file}:{line}: a score outside of markers: \u{201c}{claim}\u{201d}"
+        ));
+    }
+    out
+}
+
+/// Scores that are stated by hand: `5 of 8 … cells`, `2 of 4 directions`.
+fn unmarked(prose: &str) -> Vec<(usize, String)> {
+    let numbered = prose.lines().enumerate();
+    let words: Vec<(usize, &str)> = numbered
+        .flat_map(|(n, line)| line.split_whitespace().map(move |w| (n + 1, w)))
+        .collect();
+    let is_number = |w: &str| w.parse::<u32>().is_ok();
+    let counted = |w: &str| {
+        let w = w.trim_matches(|c: char| !c.is_alphanumeric());
+        matches!(w, "cells" | "directions")
+    };
+    let at = |i: usize| {
+        let of = words.get(i..i + 3)?;
+        let is_score = is_number(of[0].1) && of[1].1 == "of" && is_number(of[2].1);
+        let end = (i + 6).min(words.len());
+        let what = (i + 3..end).find(|j| counted(words[*j].1))?;
+        is_score.then(|| {
+            let claim: Vec<&str> = words[i..=what].iter().map(|w| w.1).collect();
+            (of[0].0, claim.join(" "))
+        })
+    };
+    (0..words.len()).filter_map(at).collect()
+}
+
+/// What a marker becomes; `None`: its series was not measured yet.
+fn rendered(spec: &str, scores: &Scores) -> Result<Option<String>, String> {
+    let (series, what) = spec.split_once(' ').unwrap_or((spec, ""));
+    if scores::find(series).is_none() {
+        let known = lab::reproduce::SERIES.map(|s| s.name).join(", ");
+        return Err(format!("no series `{series}`; one of {known}"));
+    }
+    match scores.of(series) {
+        Some(measured) => render(what, measured).map(Some),
+        // The marker must mean something all the same.
+        None => {
+            let rows = scores::rows_of(series);
+            let values: Vec<_> = rows.iter().map(|_| Ok(1.0)).collect();
+            let any = Measured::new(series, &[], String::new(), &rows, &values);
+            render(what, &any).map(|_| None)
+        }
+    }
+}
+
+fn render(what: &str, measured: &Measured) -> Result<String, String> {
+    let scored = measured.scored();
+    let mut parts = what.split("; ");
+    let (verb, filter) = {
+        let first = parts.next().unwrap_or_default();
+        first.split_once(' ').unwrap_or((first, ""))
+    };
+    let options: Vec<&str> = parts.collect();
+    let allowed: &[&str] = match verb {
+        "cell" | "published" => &["million", "seconds"],
+        _ => &[],
+    };
+    if let Some(wrong) = options.iter().find(|o| !allowed.contains(o)) {
+        return Err(format!("`{verb}` has no option `{wrong}`"));
+    }
+    let (axes, filter) = match verb {
+        "pivot" => filter.split_once(' ').unwrap_or((filter, "")),
+        _ => ("", filter),
+    };
+    let of: Vec<Scored> = scored
+        .iter()
+        .filter(|s| is_of(&s.row, filter))
+        .cloned()
+        .collect();
+    if of.is_empty() {
+        return Err(format!("no published row is `{filter}`"));
+    }
+    let all = count(&of, |_| true);
+    let (checked, agree) = directions(&of);
+    let percent = |part: usize, whole: usize| (100.0 * part as f64 / whole.max(1) as f64).round();
+    Ok(match verb {
+        "within" => format!("{} of {}", all.within, all.cells),
+        "within-percent" => percent(all.within, all.cells).to_string(),
+        "directions" => format!("{agree} of {checked}"),
+        "directions-percent" => percent(agree, checked).to_string(),
+        "other-than-zero" | "not-fitted" => {
+            let part = count(&of, |s| match verb {
+                "not-fitted" => !is_fitted(&s.row),
+                _ => !matches!(s.row.tolerance, Tolerance::Zero(_)),
+            });
+            format!("{} of {}", part.within, part.cells)
+        }
+        "iterations" => measured.iterations(),
+        "summary" => format!("\n```\n{}```\n", lab::reproduce::summary(&of)),
+        "cell" | "published" => match &of[..] {
+            [one] => cell(one, verb == "published", &options)?,
+            more => return Err(format!("`{filter}` is {} rows", more.len())),
+        },
+        "misses" => misses(&of),
+        "cells" => cells(&of),
+        "pivot" => pivot(axes, &of)?,
+        _ => return Err(format!("`{verb}` is nothing that can be said of a series")),
+    })
+}
+
+fn is_of(row: &Row, filter: &str) -> bool {
+    let fields = [
+        &row.machine,
+        &row.threads,
+        &row.filesystem,
+        &row.workload,
+        &row.metric,
+        &row.policy,
+    ];
+    filter
+        .split('/')
+        .filter(|w| !w.is_empty())
+        .all(|w| match w {
+            "monitors" => row.monitors,
+            "unwatched" => !row.monitors,
+            _ => fields.contains(&&w.to_owned()),
+        })
+}
+
+/// A number with as many digits as one reads.
+pub fn figure(x: f64) -> String {
+    let digits = match x.abs() {
+        a if a == 0.0 || a >= 99.95 => 0,
+        a if a >= 9.995 => 1,
+        a if a >= 0.9995 => 2,
+        _ => 3,
+    };
+    // Above ten thousand three digits tell enough, in groups of three.
+    if x.abs() < 9999.5 {
+        let text = format!("{x:.digits$}");
+        return match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text,
+        };
+    }
+    let unit = 10_f64.powi(x.abs().log10().floor() as i32 - 2);
+    grouped((x / unit).round() * unit)
+}
+
+/// A published number: whole ones as they were published.
+fn exact(x: f64) -> String {
+    match x.fract() == 0.0 && x.abs() >= 9999.5 {
+        true => grouped(x),
+        false => figure(x),
+    }
+}
+
+/// A whole number in groups of three digits.
+fn grouped(x: f64) -> String {
+    let text = format!("{x:.0}");
+    let mut out = String::new();
+    for (i, c) in text.chars().enumerate() {
+        if i > 0 && (text.len() - i).is_multiple_of(3) && !out.ends_with('-') {
+            out.push(' ');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn cell(s: &Scored, published: bool, options: &[&str]) -> Result<String, String> {
+    let mut value = match published {
+        true => s.row.value,
+        false => s
+            .measured
+            .ok_or_else(|| s.unsupported.clone().unwrap_or_default())?,
+    };
+    for option in options {
+        if *option == "seconds" && s.row.unit != "us" {
+            return Err(format!("`seconds` of a figure in {}", s.row.unit));
+        }
+        value /= 1e6;
+    }
+    if options.contains(&"million") {
+        return Ok(format!("{value:.1}"));
+    }
+    Ok(match published {
+        true => exact(value),
+        false => figure(value),
+    })
+}
+
+/// The unit that a row's figures are shown in, with what they are divided by.
+fn unit(row: &Row, largest: f64) -> (String, f64) {
+    match &row.unit[..] {
+        "us" if largest >= 1e5 => ("s".into(), 1e6),
+        "count" => (String::new(), 1.0),
+        other => (other.into(), 1.0),
+    }
+}
+
+/// A row by the fields in which the rows differ.
+fn name(row: &Row, of: &[&Scored]) -> String {
+    let differ = |f: fn(&Row) -> &str| of.iter().any(|s| f(&s.row) != f(&of[0].row));
+    let fields = FIELDS
+        .iter()
+        .filter(|f| differ(f.1) && !f.1(row).is_empty());
+    let part = |(field, of): &(&str, fn(&Row) -> &str)| match *field {
+        "threads" if of(row) == "1" => "1 thread".to_owned(),
+        "threads" => format!("{} threads", of(row)),
+        _ => of(row).to_owned(),
+    };
+    let parts: Vec<String> = fields.map(part).collect();
+    parts.join(", ")
+}
+
+fn misses(of: &[Scored]) -> String {
+    let all: Vec<&Scored> = of.iter().collect();
+    let mut out = String::from("\n");
+    for s in of {
+        let is_off = s.row.tolerance != Tolerance::None && !s.within;
+        let what = match (is_off, s.agrees == Some(false)) {
+            (false, false) => continue,
+            (true, true) => " (the direction, too)",
+            (true, false) => "",
+            (false, true) => " (the direction alone)",
+        };
+        let (unit, by) = unit(&s.row, s.row.value);
+        let engine = s.measured.map_or("none".into(), |e| figure(e / by));
+        let published = format!("{} {unit}", exact(s.row.value / by));
+        let (name, published) = (name(&s.row, &all), published.trim_end());
+        let _ = writeln!(out, "- {name}: {engine}, published {published}{what}");
+    }
+    if out == "\n" {
+        out.push_str("- nothing\n");
+    }
+    out
+}
+
+/// Every scored cell.
+fn cells(of: &[Scored]) -> String {
+    let is_scored = |s: &&Scored| s.row.tolerance != Tolerance::None || s.agrees.is_some();
+    let of: Vec<&Scored> = of.iter().filter(is_scored).collect();
+    let mut out = String::from(
+        "\n| cell | published | engine | within | direction |\n|---|---|---|---|---|\n",
+    );
+    for s in &of {
+        let (unit, by) = unit(&s.row, s.row.value);
+        let is = match (s.row.tolerance, s.within) {
+            (Tolerance::None, _) => "not scored",
+            (_, false) => "no",
+            (_, true) if is_fitted(&s.row) => "yes (fitted)",
+            (_, true) => "yes",
+        };
+        let agrees = match s.agrees {
+            None => "",
+            Some(true) => "yes",
+            Some(false) => "no",
+        };
+        let engine = s.measured.map_or("none".into(), |e| figure(e / by));
+        let published = format!("{} {unit}", exact(s.row.value / by));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {engine} | {is} | {agrees} |",
+            name(&s.row, &of),
+            published.trim_end(),
+        );
+    }
+    out
+}
+
+/// What rows and columns of a table can be.
+const FIELDS: [(&str, fn(&Row) -> &str); 6] = [
+    ("machine", |r| &r.machine),
+    ("threads", |r| &r.threads),
+    ("filesystem", |r| &r.filesystem),
+    ("workload", |r| &r.workload),
+    ("metric", |r| &r.metric),
+    ("policy", |r| &r.policy),
+];
+
+/// Figures by two fields, the published one in brackets.
+fn pivot(axes: &str, of: &[Scored]) -> Result<String, String> {
+    let field = |name: &str| {
+        let found = FIELDS.iter().find(|f| f.0 == name);
+        found
+            .map(|f| f.1)
+            .ok_or_else(|| format!("no field `{name}` to make a table of"))
+    };
+    let (rows, columns) = axes.split_once('/').unwrap_or((axes, ""));
+    let (row, column) = (field(rows)?, field(columns)?);
+    let distinct = |f: fn(&Row) -> &str| {
+        let mut all: Vec<&str> = Vec::new();
+        for s in of {
+            if !all.contains(&f(&s.row)) {
+                all.push(f(&s.row));
+            }
+        }
+        all
+    };
+    let headings = distinct(column);
+    let mut out = format!("\n| {rows} | {} |\n|---|", headings.join(" | "));
+    out.push_str(&"---|".repeat(headings.len()));
+    out.push('\n');
+    for r in distinct(row) {
+        let line: Vec<&Scored> = of.iter().filter(|s| row(&s.row) == r).collect();
+        let largest = line.iter().map(|s| s.row.value).fold(0.0, f64::max);
+        let (unit, by) = unit(&line[0].row, largest);
+        // Rows of one unit have it in the text; rows of several say theirs.
+        let unit = match rows {
+            "metric" if !unit.is_empty() => format!(", {unit}"),
+            _ => String::new(),
+        };
+        let _ = write!(out, "| {r}{unit} |");
+        for c in &headings {
+            let mut found = line.iter().filter(|s| column(&s.row) == *c);
+            let text = found.next().map_or(String::new(), |s| {
+                let engine = s.measured.map_or("none".into(), |e| figure(e / by));
+                format!("{engine} ({})", exact(s.row.value / by))
+            });
+            if found.next().is_some() {
+                return Err(format!("`{r}`, `{c}` is more than one row"));
+            }
+            let _ = write!(out, " {text} |");
+        }
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+/// The files whose scores are between markers, by their names in messages.
+pub fn prose(root: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    let mut files = vec![("README.md".to_owned(), root.join("README.md"))];
+    let docs = root.join("docs");
+    let entries = std::fs::read_dir(&docs).map_err(|e| format!("docs: {e}"))?;
+    for path in entries.filter_map(Result::ok).map(|e| e.path()) {
+        if path.extension().is_some_and(|x| x == "md") {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            files.push((format!("docs/{name}"), path.clone()));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// In what prose, file, tables and experiments differ. Nothing is measured.
+pub fn problems(root: &Path, scores: &Scores) -> Result<Vec<String>, String> {
+    let mut out = Vec::new();
+    for (name, path) in prose(root)? {
+        let text = std::fs::read_to_string(&path).map_err(|e| format!("{name}: {e}"))?;
+        let filled = fill(&name, &text, scores);
+        out.extend(filled.problems);
+        let differs = text
+            .lines()
+            .zip(filled.text.lines())
+            .position(|(a, b)| a != b);
+        if let Some(line) = differs {
+            out.push(format!(
+                "{name}:{}: not what data/scores.json says; `just scores fill` writes it",
+                line + 1
+            ));
+        } else if text != filled.text {
+            out.push(format!("{name}: not what data/scores.json says"));
+        }
+    }
+    for m in &scores.series {
+        out.extend(m.stale().map_err(|e| e.to_string())?);
+    }
+    Ok(out)
+}

@@ -1,0 +1,195 @@
+//! README, docs and the file of measured figures say the same.
+
+#[path = "../examples/scores/markers.rs"]
+mod markers;
+
+use lab::scores::{self, Measured, Scores};
+use markers::{figure, fill};
+use std::path::Path;
+
+/// A series whose every figure is what was published, but for one.
+fn scores() -> Scores {
+    let rows = scores::rows_of("tunable-watermarks");
+    let value = |r: &lab::published::Row| match (&r.metric[..], &r.policy[..]) {
+        ("real", "default") => Ok(1234.5),
+        _ => Ok(r.value),
+    };
+    let values: Vec<_> = rows.iter().map(value).collect();
+    let mut out = Scores::default();
+    out.put(Measured::new(
+        "tunable-watermarks",
+        &[],
+        String::new(),
+        &rows,
+        &values,
+    ));
+    out
+}
+
+fn filled(text: &str) -> Result<String, Vec<String>> {
+    let filled = fill("f.md", text, &scores());
+    match filled.problems.is_empty() {
+        true => Ok(filled.text),
+        false => Err(filled.problems),
+    }
+}
+
+#[test]
+fn prose_says_what_the_file_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("data/scores.json")).expect("the file");
+    let scores = Scores::parse(&text).expect("its form");
+    let problems = markers::problems(&root, &scores).expect("readable prose");
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
+fn a_marker_is_filled_and_stays() {
+    let text = "a <!-- score:tunable-watermarks within -->?<!-- /score --> cells, \
+                <!-- score:tunable-watermarks cell real/default -->?<!-- /score --> ms\n";
+    let once = filled(text).expect("two markers");
+    assert_eq!(
+        once,
+        "a <!-- score:tunable-watermarks within -->7 of 8<!-- /score --> cells, \
+         <!-- score:tunable-watermarks cell real/default -->1234<!-- /score --> ms\n"
+    );
+    assert_eq!(filled(&once).expect("again"), once);
+}
+
+#[test]
+fn tables_have_engine_and_published_figures() {
+    let cells =
+        filled("<!-- score:tunable-watermarks cells -->\n<!-- /score -->").expect("a table");
+    assert!(
+        cells.contains("| real, default | 503 ms | 1234 | no |  |\n"),
+        "{cells}"
+    );
+    assert!(
+        cells.contains("| kswapd_wakeup, default | 1809 | 1809 | yes (fitted) |  |\n"),
+        "{cells}"
+    );
+    let pivot = filled("<!-- score:tunable-watermarks pivot metric/policy -->\n<!-- /score -->")
+        .expect("a table");
+    assert!(
+        pivot.contains("| real, ms | 1234 (503) | 364 (364) |  |\n"),
+        "{pivot}"
+    );
+    let summary =
+        filled("<!-- score:tunable-watermarks summary -->\n<!-- /score -->").expect("a block");
+    assert!(
+        summary.contains("```\nscored cells within tolerance: 7 of 8\n"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn what_a_marker_does_not_mean_is_told_with_its_line() {
+    for (marker, why) in [
+        (
+            "<!-- score:nonsense within -->x<!-- /score -->",
+            "no series `nonsense`",
+        ),
+        (
+            "<!-- score:tunable-watermarks best -->x<!-- /score -->",
+            "`best` is nothing",
+        ),
+        (
+            "<!-- score:tunable-watermarks cell real -->x<!-- /score -->",
+            "`real` is 2 rows",
+        ),
+        (
+            "<!-- score:tunable-watermarks cell reel/default -->x<!-- /score -->",
+            "no published row",
+        ),
+        (
+            "<!-- score:tunable-watermarks cell real/default; dozens -->x<!-- /score -->",
+            "no option `dozens`",
+        ),
+        ("<!-- score:tunable-watermarks within -->x", "does not end"),
+        ("x <!-- /score -->", "without a beginning"),
+        // Also where nothing was measured yet.
+        (
+            "<!-- score:sequential-read cell seqread -->x<!-- /score -->",
+            "no published row",
+        ),
+    ] {
+        let problems = filled(&format!("\n{marker}\n")).expect_err(marker);
+        assert!(problems[0].contains(why), "{problems:?}");
+        assert!(problems[0].starts_with("f.md"), "{problems:?}");
+    }
+}
+
+#[test]
+fn a_score_by_hand_is_told() {
+    for claim in [
+        "6 of 8 published cells are within",
+        "13 of 15\ncells",
+        "3 of 4 directions agree",
+    ] {
+        let problems = filled(&format!("one\ntwo {claim}\n")).expect_err(claim);
+        assert!(
+            problems[0].starts_with("f.md:2: a score outside"),
+            "{problems:?}"
+        );
+    }
+    for prose in ["2 of 6 runs, and some cells", "one of the 8 cells"] {
+        filled(prose).expect(prose);
+    }
+}
+
+#[test]
+fn a_series_that_was_not_measured_keeps_its_text() {
+    let text = "<!-- score:sequential-read within -->9 of 11<!-- /score --> cells";
+    let filled = fill("f.md", text, &scores());
+    assert_eq!(filled.text, text);
+    assert!(filled.problems.is_empty());
+    assert_eq!(filled.unmeasured, ["sequential-read"]);
+}
+
+#[test]
+fn published_numbers_stay_whole() {
+    let text = "<!-- score:per-zone-dirty-limits published btrfs/nr_vmscan_write median/vanilla -->?\
+                <!-- /score -->";
+    let rows = scores::rows_of("per-zone-dirty-limits");
+    let values: Vec<_> = rows.iter().map(|_| Ok(0.0)).collect();
+    let mut all = Scores::default();
+    all.put(Measured::new(
+        "per-zone-dirty-limits",
+        &[],
+        String::new(),
+        &rows,
+        &values,
+    ));
+    let filled = fill("f.md", text, &all);
+    assert!(filled.text.contains(">460 178<"), "{}", filled.text);
+}
+
+#[test]
+fn figures_are_read_with_three_digits_or_so() {
+    let of = [
+        0.0,
+        0.5,
+        1.25,
+        12.34,
+        123.4,
+        5752.4,
+        33_124.0,
+        4_147_217.0,
+        -12_345.0,
+    ]
+    .map(figure);
+    assert_eq!(
+        of,
+        [
+            "0",
+            "0.5",
+            "1.25",
+            "12.3",
+            "123",
+            "5752",
+            "33 100",
+            "4 150 000",
+            "-12 300"
+        ]
+    );
+}

@@ -1,0 +1,42 @@
+# What one does in this house. `.ci/run` is what a change must pass; the rest is for people.
+
+# Lists the recipes.
+default:
+    @just --list
+
+# The tests of the workspace, or of what is named: `just test -p evict`.
+test *ARGS="--workspace":
+    cargo test --locked {{ARGS}}
+
+# Everything a change must pass.
+ci:
+    .ci/run
+
+# Formatting, lints and documentation, as CI asks for them.
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+
+# Speed and size of the engine, the cache simulator, the live cache and the trace readers.
+bench:
+    cargo run --release --locked -- bench engine
+    cargo run --release --locked -- bench replay
+    cargo bench --locked -p live -p sim -p trace
+
+# N random machines through the engine with every recount on; `just swarm 0` goes on for ever.
+swarm N="1000":
+    cargo run --release --locked -p conformance --bin lowmark-swarm -- {{N}}
+
+# The long tests: those that are ignored elsewhere because of what they take.
+soak:
+    cargo test --release --locked --workspace -- --ignored
+
+# The two light series, those that are named, or `all`; `--check` only compares, `fill` only writes prose.
+# Measures published series anew and writes their scores into data/scores.json, README and docs.
+scores *SERIES:
+    cargo run --release --locked -p lab --example scores -- {{SERIES}}
+
+# What the tests would not notice, in a committed sample of changes to mm (tests/mutants).
+mutants *ARGS:
+    tests/mutants/run {{ARGS}}
