@@ -168,7 +168,9 @@ impl Inner {
     /// Takes a file that nobody has open out of the cache: the one that was closed longest ago, of
     /// those whose pages can be written.
     fn forget_closed(&self, table: &mut Table) -> Result<(), Error> {
-        for file in table.closed() {
+        let mut after = 0;
+        while let Some((closing, file)) = table.closed(after) {
+            after = closing;
             if file.has_name() {
                 self.block_on(file::write_back(&self.mm, &file))?;
                 if file.failing().is_some() {
@@ -234,6 +236,7 @@ impl Cache {
                 config.memory
             ))
         })?;
+        config.check_tables(&engine)?;
         let mm = cpu::alone(|| Mm::new(world, engine, config.policy, false));
         let bdi = mm.new_bdi(0, 100).expect("room for one device");
         mm.init_task(KSWAPD, KSWAPD_FLAGS, 0);

@@ -41,8 +41,8 @@ pub struct Config {
     /// Threads that may use the cache at the same time, 1..=65536. A thread counts from its first
     /// call to its end.
     pub max_threads: u32,
-    /// Files that may be open at the same time, 1..=16777215. Closed ones stay cached as long as
-    /// their numbers are not needed.
+    /// Files that may be open at the same time, 1..=16777215. Closed ones stay cached, each with a
+    /// descriptor of the process, as long as their numbers are not needed.
     pub max_files: u32,
     /// Percent of memory at which background writeback starts.
     pub dirty_background_ratio: u64,
@@ -142,7 +142,7 @@ impl Config {
         if self.dirty_ratio > 100 || self.dirty_ratio == 0 || self.dirty_background_ratio > 100 {
             return refuse("dirty ratios are percentages, and dirty_ratio is not 0".to_owned());
         }
-        let config = mm::Config {
+        Ok(mm::Config {
             cpus: self.cpus,
             cpu_nodes: vec![0; self.cpus],
             hz: 1000,
@@ -162,20 +162,23 @@ impl Config {
                 dirty_ratio: self.dirty_ratio,
                 ..Sysctl::KERNEL
             },
-        };
-        // The engine takes its tables for granted and would end the process without them.
-        let tables = table_bytes(&config);
+        })
+    }
+
+    /// Whether the system has memory for the engine's tables, which takes them for granted and would
+    /// end the process without them. To be asked last before it does.
+    pub(crate) fn check_tables(&self, engine: &mm::Config) -> Result<(), Error> {
+        let tables = table_bytes(engine);
         let room = usize::try_from(tables)
             .ok()
             .and_then(|n| Vec::<u8>::new().try_reserve_exact(n).ok());
-        match room {
-            Some(()) => Ok(config),
-            None => refuse(format!(
+        room.ok_or_else(|| {
+            Error::Config(format!(
                 "memory = {}, max_files = {}, max_threads = {}: the system has no {tables} bytes \
                  for the tables of such a cache",
                 self.memory, self.max_files, self.max_threads
-            )),
-        }
+            ))
+        })
     }
 }
 

@@ -28,7 +28,8 @@
 //!
 //! One node, one zone, one device; no swap, no mmap, no page tracker, no trace events. Readers of
 //! the same page take turns. Regular files only, of which the first 16 TiB can be reached; nothing
-//! else may write to a file that the cache knows, another cache neither.
+//! else may write to a file that the cache knows, another cache neither. A file that loses its last
+//! name after it was closed keeps its blocks until the cache needs its number or ends.
 //!
 //! # What stays inside
 //!

@@ -79,16 +79,20 @@ pub struct Os;
 
 /// Filesystems (`statfs(2)`, `f_type`) whose regular files are made up as they are read: their
 /// lengths say nothing, and to write them is to give an order.
-const MADE_UP: [(u64, &str); 9] = [
+const MADE_UP: [(u32, &str); 13] = [
     (0x9fa0, "procfs"),
     (0x6265_6572, "sysfs"),
     (0x6462_6720, "debugfs"),
     (0x7472_6163, "tracefs"),
     (0x7363_6673, "securityfs"),
-    (0x6267_6570, "configfs"),
+    (0x6265_6570, "configfs"),
     (0x0027_e0eb, "cgroup"),
     (0x6367_7270, "cgroup2"),
     (0xde5e_81e4, "efivarfs"),
+    (0xcafe_4a11, "bpf"),
+    (0xf97c_ff8c, "selinuxfs"),
+    (0x6165_676c, "pstore"),
+    (0x4249_4e4d, "binfmt_misc"),
 ];
 
 fn kind(t: FileType) -> &'static str {
@@ -119,7 +123,7 @@ impl Storage for Os {
             return Err(Error::NotRegular(kind(t)));
         }
         let f_type = fstatfs(&file).map_err(Error::Io)?.f_type as u32;
-        if let Some((_, name)) = MADE_UP.iter().find(|(t, _)| *t == u64::from(f_type)) {
+        if let Some((_, name)) = MADE_UP.iter().find(|(t, _)| *t == f_type) {
             return Err(Error::NotRegular(name));
         }
         let len = u64::try_from(stat.st_size).map_err(|_| Error::Io(Errno::OVERFLOW))?;

@@ -22,6 +22,8 @@ pub(crate) struct Table {
     by_id: BTreeMap<FileId, Entry>,
     /// By the file's number in the engine.
     ids: BTreeMap<u32, FileId>,
+    /// Files that nobody has open, by the count of closings at the last.
+    closed: BTreeMap<u64, FileId>,
     /// Numbers that files had.
     free: Vec<u32>,
     closings: u64,
@@ -31,6 +33,9 @@ impl Table {
     /// One more handle of a file, if it is known.
     pub fn open(&mut self, id: FileId) -> Option<Arc<OpenFile>> {
         let entry = self.by_id.get_mut(&id)?;
+        if entry.handles == 0 {
+            self.closed.remove(&entry.closed);
+        }
         entry.handles += 1;
         Some(Arc::clone(&entry.file))
     }
@@ -47,26 +52,25 @@ impl Table {
         self.by_id.insert(id, entry);
     }
 
-    fn entry(&mut self, mapping: u32) -> &mut Entry {
-        let id = self.ids.get(&mapping).expect("a handle's file is known");
-        self.by_id.get_mut(id).expect("a known file has an entry")
-    }
-
     /// A handle goes; returns whether it was the last.
     pub fn close(&mut self, mapping: u32) -> bool {
-        self.closings += 1;
-        let now = self.closings;
-        let entry = self.entry(mapping);
+        let id = *self.ids.get(&mapping).expect("a handle's file is known");
+        let entry = self.by_id.get_mut(&id).expect("a known file has an entry");
         entry.handles -= 1;
-        entry.closed = now;
-        entry.handles == 0
+        if entry.handles > 0 {
+            return false;
+        }
+        self.closings += 1;
+        entry.closed = self.closings;
+        self.closed.insert(self.closings, id);
+        true
     }
 
-    /// Files that nobody has open, the one that was closed longest ago first.
-    pub fn closed(&self) -> Vec<Arc<OpenFile>> {
-        let mut closed: Vec<&Entry> = self.by_id.values().filter(|e| e.handles == 0).collect();
-        closed.sort_by_key(|e| e.closed);
-        closed.iter().map(|e| Arc::clone(&e.file)).collect()
+    /// The file that was closed longest ago, of those that nobody has open and that were closed after
+    /// the `after`th closing; and by which it was.
+    pub fn closed(&self, after: u64) -> Option<(u64, Arc<OpenFile>)> {
+        let (&closing, id) = self.closed.range(after + 1..).next()?;
+        Some((closing, Arc::clone(&self.by_id.get(id)?.file)))
     }
 
     /// Every file.
@@ -77,7 +81,9 @@ impl Table {
     /// A file leaves; its number is free.
     pub fn remove(&mut self, mapping: u32) {
         let id = self.ids.remove(&mapping).expect("a known file");
-        self.by_id.remove(&id);
+        if let Some(entry) = self.by_id.remove(&id) {
+            self.closed.remove(&entry.closed);
+        }
         self.free.push(mapping);
     }
 

@@ -148,6 +148,7 @@ fn task<T>(mm: &LiveMm, who: u32, future: impl Future<Output = T>) -> T {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri ends where memory does")]
 fn an_arena_that_no_machine_has_is_an_error() {
     for frames in [usize::MAX, usize::MAX / PAGE, isize::MAX as usize / PAGE] {
         assert_eq!(Arena::new(frames).err(), Some(OutOfMemory));

@@ -492,3 +492,54 @@ fn a_waiter_for_a_page_that_is_cut_is_woken() {
     });
     assert!(GONE.load(SeqCst) > 0, "no reader came after the cut");
 }
+
+/// One thread writes a file whose writes fail, and syncs it once they work again; another one reads
+/// more than memory holds. What could not be written stays until it is.
+#[test]
+fn pages_whose_write_failed_stay_beside_reclaim() {
+    static FAILED: AtomicU64 = AtomicU64::new(0);
+    static STOLEN: AtomicU64 = AtomicU64::new(0);
+    schedules(60, 9, || {
+        let mm = machine(96, 2);
+        task(&mm, 0, file::truncate(&mm, 1, 120 * 4096)).expect("a longer file");
+        run(&mm, 2, |mm, who| {
+            if who == 0 {
+                let (file, mut written) = (mm.world.file(0), 0);
+                let cursor = file.errors.sample();
+                file.fail_writes(true);
+                while written < 20 {
+                    let bytes = page(who, written, 1);
+                    match task(mm, who, file::write(mm, 0, written * 4096, &bytes)) {
+                        Ok(()) => written += 1,
+                        Err(e) => {
+                            assert!(matches!(e, file::Error::Refused(_)), "{e}");
+                            break;
+                        }
+                    }
+                }
+                let told = task(mm, who, file::fsync(mm, 0, &cursor));
+                assert!(matches!(told, Err(file::Error::Io(_))), "{told:?}");
+                FAILED.fetch_add(mm.world.kept_pages(), SeqCst);
+                assert_eq!(mm.world.kept_pages(), written);
+                file.fail_writes(false);
+                task(mm, who, file::fsync(mm, 0, &cursor)).expect("a sync");
+                assert_eq!(mm.world.kept_pages(), 0);
+                for i in 0..written {
+                    let mut found = [0; 4096];
+                    let n = file.read(&mut [IoSliceMut::new(&mut found)], i * 4096);
+                    assert_eq!((n, found), (Ok(4096), page(who, i, 1)));
+                }
+            } else {
+                let mut found = [1; 100];
+                for i in 0..120 {
+                    let n = task(mm, who, file::read(mm, 1, i * 4096, &mut found));
+                    assert_eq!((n, found), (Ok(100), [0; 100]));
+                }
+            }
+        });
+        assert_eq!(mm.world.lost_pages.load(SeqCst), 0);
+        STOLEN.fetch_add(mm.zone_event(0, ZoneEvent::PgSteal), SeqCst);
+    });
+    assert!(FAILED.load(SeqCst) > 0, "nothing failed");
+    assert!(STOLEN.load(SeqCst) > 0, "nothing was reclaimed");
+}

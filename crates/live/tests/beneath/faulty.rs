@@ -148,7 +148,7 @@ impl Backing for FaultyFile {
     }
 
     fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
-        let full = at % 3 == 0;
+        let full = at.is_multiple_of(3);
         self.faults
             .before(if full { Errno::NOSPC } else { Errno::IO })?;
         let mut left = self.faults.part(parts.iter().map(|p| p.len()).sum());
