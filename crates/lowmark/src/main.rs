@@ -1,10 +1,20 @@
 //! The command line of Lowmark.
 #![forbid(unsafe_code)]
 
+/// Says something on standard error. Where that can't be written there is nobody to tell, and what was
+/// under way goes on; the standard macro of this name panics.
+macro_rules! eprintln {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 mod cli;
 mod commands;
 mod failure;
 mod interrupt;
+mod place;
 mod text;
 
 use clap::Parser;
@@ -14,6 +24,7 @@ fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let done = match &cli.command {
         cli::Command::Run(args) => commands::run::run(args),
+        cli::Command::Results(args) => commands::results::run(args),
         cli::Command::Reproduce(args) => commands::reproduce::run(args),
         cli::Command::Tune(args) => commands::tune::run(args),
         cli::Command::Explain(args) => commands::explain::run(args),
