@@ -1,21 +1,28 @@
 //! The results folder: what was run and what came out, for programs and spreadsheets.
 //!
-//! Equal outcomes give equal bytes: there are no times of day, host names or hash orders in it.
+//! Equal outcomes give equal bytes: there are no times of day, host names or hash orders in it. A list
+//! of its files ([`MANIFEST`]) says what may be replaced or removed: nothing else ever is.
 
 pub(crate) mod csv;
-mod folder;
 mod iterations;
 mod json;
 mod latency;
+pub mod log;
+mod manifest;
+mod place;
 mod series;
+mod single;
 mod slowest;
+pub mod stored;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod waits;
 
-pub use folder::{OutputError, check_target, write, write_files};
 pub use json::to_json;
+pub use manifest::{Kind, MANIFEST};
+pub use place::{Fill, OutputError, Place, Published, Resumption, Terms, sweep};
+pub use single::Single;
 pub(crate) use slowest::{sentence, slowest, time_parts};
 pub(crate) use waits::waits;
 pub use waits::{CrowdOf, Waits};
@@ -70,6 +77,21 @@ fn formats() -> [&'static dyn Format; 11] {
         &crate::rows::RowsJson,
         &crate::rows::TasksCsv,
     ]
+}
+
+/// Passes on the files of a results folder, and `extra` ones.
+///
+/// # Errors
+/// Those of `emit`, at once.
+pub fn files(
+    outcomes: &Outcomes,
+    extra: &[File],
+    emit: &mut dyn FnMut(File) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    for format in formats() {
+        format.files(outcomes, emit)?;
+    }
+    extra.iter().try_for_each(|file| emit(file.clone()))
 }
 
 /// Every iteration that finished, in matrix order.

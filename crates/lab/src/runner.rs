@@ -4,7 +4,7 @@
 //! second, so that an interrupted run has about as many samples of each policy. Results are put
 //! in place by index; nothing depends on which thread was faster.
 
-mod check;
+pub(crate) mod check;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod progress;
@@ -59,6 +59,27 @@ pub fn iteration_seed(experiment: &Experiment, iteration: u32) -> u64 {
     splitmix64(&mut fnv1a(&bytes))
 }
 
+/// Where iterations are kept as they finish, and come from if they finished in an earlier run.
+pub trait Journal {
+    /// Takes out what an earlier run left of an iteration.
+    fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult>;
+
+    /// Keeps an iteration. Called from the thread that called [`run_with`], in the order in which they
+    /// finish.
+    fn finished(&mut self, cell: u32, iteration: u32, result: &RunResult);
+}
+
+/// Keeps nothing.
+struct NoJournal;
+
+impl Journal for NoJournal {
+    fn earlier(&mut self, _: u32, _: u32) -> Option<RunResult> {
+        None
+    }
+
+    fn finished(&mut self, _: u32, _: u32, _: &RunResult) {}
+}
+
 /// Runs every cell as many times as the experiment says.
 ///
 /// # Errors
@@ -72,22 +93,46 @@ pub fn run(
     options: &RunOptions,
     simulate: Simulate<'_>,
 ) -> Result<Outcomes, CheckFailure> {
+    run_with(experiment, options, simulate, &mut NoJournal)
+}
+
+/// As [`run`], with a journal: what it has is not run again, what finishes is put into it.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As [`run`].
+pub fn run_with(
+    experiment: &Experiment,
+    options: &RunOptions,
+    simulate: Simulate<'_>,
+    journal: &mut dyn Journal,
+) -> Result<Outcomes, CheckFailure> {
     let cells = experiment.cells.len();
     let jobs = cells * experiment.iterations as usize;
     let workers = options.jobs.clamp(1, jobs.max(1));
     let mut results: Vec<Vec<Option<RunResult>>> = (0..cells)
         .map(|_| (0..experiment.iterations).map(|_| None).collect())
         .collect();
+    let mut known = vec![false; jobs];
+    for (index, known) in known.iter_mut().enumerate() {
+        let (cell, iteration) = (index % cells, index / cells);
+        let earlier = journal.earlier(cell as u32, iteration as u32);
+        *known = earlier.is_some();
+        results[cell][iteration] = earlier;
+    }
     let pool = Pool {
         experiment,
         options,
         simulate,
-        jobs,
+        known: &known,
         next: AtomicUsize::new(0),
         limit: AtomicUsize::new(jobs),
         running: (0..workers).map(|_| Mutex::new(None)).collect(),
     };
     let mut progress = Progress::new(options.progress, jobs as u64);
+    progress.known(known.iter().filter(|k| **k).count() as u64);
     let mut worst: Option<(usize, Bad)> = None;
     let mut no_worker = false;
     std::thread::scope(|scope| {
@@ -106,7 +151,9 @@ pub fn run(
             match rx.recv_timeout(Duration::from_millis(50)) {
                 Ok((index, Ok(result))) => {
                     progress.finished(result.sim_ns * if options.check { 2 } else { 1 });
-                    results[index % cells][index / cells] = Some(result);
+                    let (cell, iteration) = (index % cells, index / cells);
+                    journal.finished(cell as u32, iteration as u32, &result);
+                    results[cell][iteration] = Some(result);
                 }
                 Ok((index, Err(bad))) => {
                     pool.limit.fetch_min(index, Relaxed);
@@ -152,7 +199,8 @@ struct Pool<'a> {
     experiment: &'a Experiment,
     options: &'a RunOptions,
     simulate: Simulate<'a>,
-    jobs: usize,
+    /// Jobs in the order of work: those that an earlier run finished.
+    known: &'a [bool],
     next: AtomicUsize,
     /// Jobs from this index on are not wanted: an earlier one went wrong.
     limit: AtomicUsize,
@@ -164,8 +212,11 @@ impl Pool<'_> {
     fn work(&self, slot: usize, reports: &Sender<Report>) {
         while !self.options.stop.load(Relaxed) {
             let index = self.next.fetch_add(1, Relaxed);
-            if index >= self.limit.load(Relaxed).min(self.jobs) {
+            if index >= self.limit.load(Relaxed).min(self.known.len()) {
                 break;
+            }
+            if self.known[index] {
+                continue;
             }
             if let Some(report) = self.job(slot, index)
                 && reports.send((index, report)).is_err()

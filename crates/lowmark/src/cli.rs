@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Simulates Linux page reclaim and writeback, and compares policies on it.
 ///
-/// Exit codes: 0 done, 1 a check failed or results could not be written, 2 wrong input,
-/// 130 interrupted.
+/// Exit codes: 0 done, 1 an iteration or a check failed or results could not be written where they were
+/// wanted, 2 wrong input or nothing can be written there, 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "lowmark", version)]
 pub struct Cli {
@@ -22,6 +22,8 @@ pub struct Cli {
 pub enum Command {
     /// Run an experiment and compare its policies
     Run(Run),
+    /// List results folders, or remove old ones
+    Results(Results),
     /// Score the engine against published tables
     Reproduce(Reproduce),
     /// Find sysctls for a machine, a workload and goals, and say what they can bear
@@ -63,9 +65,16 @@ pub struct Run {
     /// Threads; the results are the same for any number [default: all cores]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// The results folder [default: results/NAME]
-    #[arg(long, value_name = "DIR")]
+    /// The results folder, a new one [default: results/NAME/TIME, and results/NAME/latest leads to it]
+    #[arg(long, value_name = "DIR", group = "place")]
     pub out: Option<PathBuf>,
+    /// Replace earlier results in the folder of `--out` or `--resume`, when the new ones are complete
+    #[arg(long, requires = "place")]
+    pub replace: bool,
+    /// Go on with a run that was interrupted or killed: its results folder, or the one beside it that
+    /// ends in `.partial`; everything else as it was begun
+    #[arg(long, value_name = "DIR", group = "place", conflicts_with = "list")]
+    pub resume: Option<PathBuf>,
     /// Run every iteration twice, compare, and recount all lists and counters on the way
     #[arg(long)]
     pub check: bool,
@@ -197,6 +206,9 @@ pub struct TraceGenerate {
     /// writes)
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub replace: bool,
     /// Number of objects, each a page of 4 KiB
     #[arg(long, value_name = "N", default_value = "1M", value_parser = count)]
     pub objects: u64,
@@ -233,6 +245,26 @@ fn count(text: &str) -> Result<u64, String> {
         .ok_or_else(|| {
             "accepted: a number from 1 on, with k, M or G for 1000, 1000² and 1000³".into()
         })
+}
+
+/// Arguments of `results`.
+#[derive(Debug, Args)]
+pub struct Results {
+    /// Where to look, three folders deep
+    #[arg(default_value = "results", value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Those that were written longer ago than this may go, such as 30d or 12h
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub older_than: Option<Duration>,
+    /// The oldest may go until the others together have no more than this, such as 2G
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub keep_below: Option<u64>,
+    /// Remove them; without this they are only named
+    #[arg(long)]
+    pub yes: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `reproduce`.
@@ -331,9 +363,13 @@ pub struct Tune {
     /// Threads; the answer is the same for any number [default: all cores]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// The results folder [default: results/tune-NAME]
+    /// The results folder, a new one [default: results/tune-NAME/TIME, and results/tune-NAME/latest leads
+    /// to it]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Replace earlier results in the folder of `--out`
+    #[arg(long, requires = "out")]
+    pub replace: bool,
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
@@ -432,9 +468,12 @@ pub struct Mrc {
     /// Threads; the results are the same for any number [default: all cores]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Also write results.json, curves.csv and report.html to this folder
+    /// Also write results.json, curves.csv and report.html to this folder, a new one
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Replace earlier results in the folder of `--out`
+    #[arg(long, requires = "out")]
+    pub replace: bool,
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
@@ -464,6 +503,9 @@ pub struct Bench {
     /// With `replay`: write the generated trace to this file, and measure nothing
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     pub write_trace: Option<PathBuf>,
+    /// Replace the file of `--write-trace` if it is there
+    #[arg(long, requires = "write_trace")]
+    pub replace: bool,
     /// Also build a machine of 1 TiB, fill its page cache and reclaim some (takes 10 GiB)
     #[arg(long)]
     pub tebibyte: bool,
@@ -478,6 +520,9 @@ pub struct Machine {
     /// The machine file to write, for `machine = "FILE"` in an experiment [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Replace the file of `--out`, if this command wrote it, or the folder of `--save`
+    #[arg(long)]
+    pub replace: bool,
     /// A saved tree of /proc and /sys to read instead of this computer's
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,

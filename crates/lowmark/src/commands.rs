@@ -7,6 +7,7 @@ pub mod mrc;
 pub mod params;
 pub mod policies;
 pub mod reproduce;
+pub mod results;
 pub mod run;
 pub mod schema;
 pub mod trace;

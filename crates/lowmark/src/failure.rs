@@ -15,6 +15,9 @@ pub enum Failure {
     System(miette::Report),
     /// The system has no memory left for something.
     Memory(mm::NoMemory),
+    /// Results are not what, or where, they were wanted. The text is printed as it is: it has paths that
+    /// somebody may copy, and lines of its own.
+    Results(String),
     /// The user stopped something that leaves nothing behind; the text says what.
     Stopped(String),
     /// The user interrupted the run.
@@ -23,7 +26,7 @@ pub enum Failure {
         finished: usize,
         /// Iterations that were wanted.
         wanted: usize,
-        /// Where the finished ones are, if there are any.
+        /// Where the finished ones are, if there are any; `--resume` with it goes on.
         kept: Option<std::path::PathBuf>,
     },
 }
@@ -49,6 +52,10 @@ impl Failure {
                 eprintln!("{report:?}");
                 ExitCode::from(1)
             }
+            Self::Results(text) => {
+                eprintln!("{text}");
+                ExitCode::from(1)
+            }
             Self::Stopped(text) => {
                 eprintln!("{text}");
                 ExitCode::from(130)
@@ -60,7 +67,10 @@ impl Failure {
             } => {
                 let kept = kept.map_or_else(
                     || "there is nothing to keep".to_owned(),
-                    |dir| format!("they are in {}", dir.display()),
+                    |dir| {
+                        let dir = dir.display();
+                        format!("they are in {dir}; the same command with `--resume {dir}` goes on")
+                    },
                 );
                 eprintln!("interrupted: {finished} of {wanted} iterations finished; {kept}");
                 ExitCode::from(130)
@@ -79,8 +89,9 @@ impl From<OutputError> for Failure {
     fn from(error: OutputError) -> Self {
         let report = miette::Report::msg(error.to_string());
         match error {
-            OutputError::Foreign { .. } | OutputError::Unnamed { .. } => Self::Input(report),
             OutputError::Io { .. } => Self::System(report),
+            // Found out before anything was computed.
+            _ => Self::Input(report),
         }
     }
 }

@@ -10,6 +10,15 @@ pub fn flag() -> Arc<AtomicBool> {
     flag_saying("stopping with the finished iterations; once more to stop at once")
 }
 
+/// Has the first Ctrl-C do something before the process ends with exit code 130, for what can't stop in
+/// the middle.
+pub fn before_exit(mut last: impl FnMut() + Send + 'static) {
+    let _ = ctrlc::set_handler(move || {
+        last();
+        std::process::exit(130);
+    });
+}
+
 /// As [`flag`], with other words for the first Ctrl-C.
 pub fn flag_saying(words: &'static str) -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));

@@ -2,10 +2,20 @@
 //! of theirs.
 #![forbid(unsafe_code)]
 
+/// Says something on standard error. Where that can't be written there is nobody to tell, and what was
+/// under way goes on; the standard macro of this name panics.
+macro_rules! eprintln {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 mod cli;
 mod commands;
 mod failure;
 mod interrupt;
+mod place;
 mod text;
 
 use clap::Parser;
@@ -50,6 +60,7 @@ pub fn main() -> ExitCode {
 fn run(cli: &cli::Cli) -> Result<(), Failure> {
     match &cli.command {
         cli::Command::Run(args) => commands::run::run(args),
+        cli::Command::Results(args) => commands::results::run(args),
         cli::Command::Reproduce(args) => commands::reproduce::run(args),
         cli::Command::Tune(args) => commands::tune::run(args),
         cli::Command::Explain(args) => commands::explain::run(args),

@@ -137,6 +137,14 @@ impl Root {
         names
     }
 
+    /// The files that were read so far: path below the root, and text.
+    pub fn files(&self) -> Vec<(String, String)> {
+        let read = self.read.borrow();
+        read.iter()
+            .map(|(file, text)| (file.to_string(), text.to_string()))
+            .collect()
+    }
+
     /// Writes the files that were read so far into a tree that [`Self::at`] can read.
     ///
     /// # Errors

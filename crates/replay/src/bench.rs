@@ -6,8 +6,7 @@ use crate::cache::Counts;
 use crate::curve::{self, Curves, Plan};
 use crate::requests::Unit;
 use serde::Serialize;
-use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 use trace::generate::{Pattern, Plan as TracePlan};
@@ -46,8 +45,8 @@ pub struct Replay {
 ///
 /// # Errors
 /// What the system says.
-pub fn write_trace(path: &Path) -> io::Result<()> {
-    trace::write::oracle_general(&TRACE, &mut File::create(path)?)
+pub fn write_trace(to: &mut impl Write) -> io::Result<()> {
+    trace::write::oracle_general(&TRACE, to)
 }
 
 /// Seconds, and what came out.

@@ -7,13 +7,13 @@
 
 use mm::trace::{Event, IsolateMode};
 use mm::world::{TaskId, Waits};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 
 const NEVER: u64 = u64::MAX;
 
 /// What kind of task it is, for sums over tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum TaskClass {
@@ -88,7 +88,7 @@ impl From<Waits> for Spent {
 }
 
 /// Nanoseconds by what they were spent on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Split {
     /// Executing.
     pub cpu: u64,
@@ -166,7 +166,7 @@ impl Split {
 
 /// Where the time of one task, or of all tasks of a class, went: `outside` and `in_reclaim`
 /// together are the lifetime. Nanoseconds since the workload began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskTime {
     /// The class.
     pub class: TaskClass,
@@ -213,7 +213,7 @@ impl TaskTime {
 }
 
 /// Pages that one class of reclaimers handed to their filesystem or to swap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Writes {
     /// File pages without waiting.
     pub file_async: u64,
@@ -238,7 +238,7 @@ impl Writes {
 }
 
 /// Waits of one kind by one class of tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CongestionWaits {
     /// Events, with those that did not sleep.
     pub number: u64,
@@ -249,7 +249,7 @@ pub struct CongestionWaits {
 }
 
 /// What one class of tasks did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ClassSums {
     /// Pages scanned on inactive lists.
     pub scanned: u64,
@@ -262,7 +262,7 @@ pub struct ClassSums {
 }
 
 /// The sums behind the trace-derived rows, from the workload's start to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReclaimSums {
     /// Every task but the kswapds. Throttled writers are in it.
     pub direct: ClassSums,

@@ -18,6 +18,7 @@ pub mod sample;
 pub mod sched;
 pub mod slowest;
 pub mod spec;
+pub mod stored;
 pub mod waiting;
 pub mod watchdog;
 pub mod world;

@@ -2,13 +2,14 @@
 
 use crate::account::{ReclaimSums, TaskTime};
 use crate::slowest::SlowAlloc;
+use crate::stored::{Name, histograms, name};
 use crate::waiting::WaitSums;
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Outcome {
     /// The workload finished.
@@ -30,16 +31,17 @@ pub enum Outcome {
 }
 
 /// A measured figure with its unit.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// "s", "MB/s", "pages", …
-    pub unit: &'static str,
+    #[serde(deserialize_with = "name")]
+    pub unit: Name,
     /// The value.
     pub value: f64,
 }
 
 /// One column of a time series.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Column {
     /// What it shows: `free`, `min`, `low`, `high`, `dirty`, `writeback`, `dirty_limit`,
     /// `inactive_file`, `active_file`, `inactive_anon`, `active_anon`, `kswapd_cpu`,
@@ -49,13 +51,14 @@ pub struct Column {
     /// The zone ("Normal", or "node1/Normal" with several nodes), device or `global`.
     pub scope: String,
     /// Unit of the values: `pages`, `MB/s`, `share`.
-    pub unit: &'static str,
+    #[serde(deserialize_with = "name")]
+    pub unit: Name,
     /// One value a sample.
     pub values: Vec<f64>,
 }
 
 /// Time series sampled at a fixed interval of simulated time.
-#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Default, Deserialize)]
 pub struct Series {
     /// Sample times in seconds since the start of the workload.
     pub t: Vec<f64>,
@@ -64,38 +67,42 @@ pub struct Series {
 }
 
 /// Allocation latency split by what the allocation went through (nanoseconds).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AllocLatency {
     /// Name ("fast", "kswapd-woken", "direct-reclaim", …) and histogram of each
     /// [`AllocClass`](crate::latency::AllocClass) that occurred.
-    pub paths: Vec<(&'static str, Histogram<u64>)>,
+    #[serde(with = "histograms")]
+    pub paths: Vec<(Name, Histogram<u64>)>,
     /// The slowest, with what the machine was doing meanwhile; slowest first. Only those that left
     /// the fast path are recorded.
     pub slowest: Vec<SlowAlloc>,
 }
 
 /// What the page tracker saw (reference 07 §2).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default, Deserialize)]
 pub struct TrackerReport {
     /// One row per (instantiating path, later path, what it did), in a fixed order.
     pub rows: Vec<TrackerRow>,
 }
 
 /// One row of the tracker's report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrackerRow {
     /// The path that instantiated the pages.
-    pub instantiated_by: &'static str,
+    #[serde(deserialize_with = "name")]
+    pub instantiated_by: Name,
     /// The later path.
-    pub path: &'static str,
+    #[serde(deserialize_with = "name")]
+    pub path: Name,
     /// `dirtied` or `activated`.
-    pub event: &'static str,
+    #[serde(deserialize_with = "name")]
+    pub event: Name,
     /// How often.
     pub count: u64,
 }
 
 /// Everything that one run produced.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunResult {
     /// How it ended.
     pub outcome: Outcome,

@@ -8,7 +8,7 @@
 use crate::account::Split;
 use mm::trace::Event;
 use mm::world::{AllocPath, TaskId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 
 /// How many allocations are kept.
@@ -20,7 +20,7 @@ const FIRST: usize = 16;
 const LAST: usize = 32;
 
 /// Who does something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Actor {
@@ -38,7 +38,7 @@ pub enum Actor {
 const ACTORS: usize = 4;
 
 /// What it does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Did {
     /// A wake-up of kswapd is traced.
@@ -64,7 +64,7 @@ pub enum Did {
 }
 
 /// One event of a timeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// Nanoseconds from the beginning of the allocation; negative: before it.
     pub at_ns: i64,
@@ -79,14 +79,15 @@ pub struct Step {
 }
 
 /// One of the slowest allocations.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowAlloc {
     /// Nanoseconds from the start of the workload to the beginning of the allocation.
     pub start_ns: u64,
     /// How long it took, in nanoseconds.
     pub ns: u64,
     /// What it did; see [`crate::latency::AllocClass`].
-    pub class: &'static str,
+    #[serde(deserialize_with = "crate::stored::name")]
+    pub class: crate::stored::Name,
     /// The task.
     pub task: TaskId,
     /// 2^order pages.

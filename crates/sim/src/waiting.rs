@@ -12,7 +12,7 @@
 //! [`World::holds`]: mm::world::World::holds
 
 use mm::world::{TaskId, Waited, WaitedKind};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -50,10 +50,11 @@ fn held_by_tasks(kind: WaitedKind) -> bool {
 type Object = (WaitedKind, u64);
 
 /// Waits of a kind, summed over tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KindSum {
     /// The kind.
-    pub kind: &'static str,
+    #[serde(deserialize_with = "crate::stored::name")]
+    pub kind: crate::stored::Name,
     /// How many waits began.
     pub count: u64,
     /// Nanoseconds of all of them.
@@ -63,7 +64,7 @@ pub struct KindSum {
 }
 
 /// A task in a crowd.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Its name and number.
     pub task: String,
@@ -76,7 +77,7 @@ pub struct Member {
 }
 
 /// All who waited on one object, directly or through others, without a break.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crowd {
     /// The object.
     pub object: String,
@@ -95,7 +96,7 @@ pub struct Crowd {
 }
 
 /// What is left of a run's waits.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitSums {
     /// Kinds that occurred.
     pub kinds: Vec<KindSum>,

@@ -1,11 +1,10 @@
-use super::folder::write_formats;
 use super::*;
 use crate::runner::{fixture, iteration_seed};
 use sim::Outcome;
 use sim::result::{TrackerReport, TrackerRow};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Two cells of two iterations: one ended early, one has nothing sampled.
 fn outcomes() -> Outcomes {
@@ -46,6 +45,27 @@ fn outcomes() -> Outcomes {
     }
 }
 
+fn terms(replace: bool) -> Terms<'static> {
+    Terms {
+        kind: Kind::Run,
+        title: "small",
+        replace,
+    }
+}
+
+/// Complete results at a place, or the complaint about it.
+fn write(
+    dir: &Path,
+    outcomes: &Outcomes,
+    extra: &[File],
+    replace: bool,
+) -> Result<PathBuf, OutputError> {
+    let place = Place::claim(dir, terms(replace))?;
+    let published = place.publish(&|emit| files(outcomes, extra, emit))?;
+    assert_eq!((published.trouble, published.notes), (None, Vec::new()));
+    Ok(published.dir)
+}
+
 fn contents(dir: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -72,8 +92,12 @@ fn files_are_what_they_were() {
         File::new("comparison.txt", "~"),
         File::new("more/report.html", "<p>"),
     ];
-    write(&place, &outcomes(), &extra).unwrap();
+    write(&place, &outcomes(), &extra, false).unwrap();
     let found = contents(dir.path());
+    let (lists, found): (Vec<_>, Vec<_>) = found
+        .into_iter()
+        .partition(|(name, _)| name.ends_with(MANIFEST));
+    assert!(lists.len() == 1 && lists[0].1.contains("\"path\": \"more/report.html\""));
     let text: String = found
         .iter()
         .map(|(name, text)| format!("==== {name}\n{text}\n"))
@@ -84,99 +108,39 @@ fn files_are_what_they_were() {
 }
 
 #[test]
-fn equal_outcomes_give_equal_bytes_and_replace_earlier_ones() {
+fn equal_outcomes_give_equal_bytes_and_replace_earlier_ones_where_that_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("results");
-    write(&place, &outcomes(), &[File::new("report.html", "old")]).unwrap();
+    let old = [File::new("report.html", "old")];
+    write(&place, &outcomes(), &old, false).unwrap();
     let first = contents(dir.path());
-    write(&place, &outcomes(), &[File::new("report.html", "old")]).unwrap();
+    let error = write(&place, &outcomes(), &old, false).unwrap_err();
+    assert!(error.to_string().contains("--replace"), "{error}");
     assert_eq!(contents(dir.path()), first);
-    write(&place, &outcomes(), &[]).unwrap();
+    write(&place, &outcomes(), &old, true).unwrap();
+    assert_eq!(contents(dir.path()), first);
+    write(&place, &outcomes(), &[], true).unwrap();
     assert!(!place.join("report.html").exists());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
-struct Broken;
-
-impl Format for Broken {
-    fn files(
-        &self,
-        _: &Outcomes,
-        emit: &mut dyn FnMut(File) -> std::io::Result<()>,
-    ) -> std::io::Result<()> {
-        emit(File::new("half.csv", "a,b\n1,"))?;
-        Err(std::io::Error::other("no space left"))
-    }
-}
-
 #[test]
-fn a_failed_writer_leaves_things_as_they_were() {
-    let dir = tempfile::tempdir().unwrap();
-    let place = dir.path().join("results");
-    let broken: [&dyn Format; 2] = [&json::ResultsJson, &Broken];
-    let error = write_formats(&place, &outcomes(), &[], &broken)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("half.csv") && error.contains("no space left"),
-        "{error}"
-    );
-    assert!(contents(dir.path()).is_empty());
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-
-    write(&place, &outcomes(), &[]).unwrap();
-    let before = contents(dir.path());
-    write_formats(&place, &outcomes(), &[], &broken).unwrap_err();
-    assert_eq!(contents(dir.path()), before);
-    let outside = File::new("../elsewhere.txt", "x");
-    write(&place, &outcomes(), &[outside]).unwrap_err();
-    assert_eq!(contents(dir.path()), before);
-}
-
-#[test]
-fn what_is_not_ours_stays() {
-    let dir = tempfile::tempdir().unwrap();
-    let foreign = |what: &str| {
-        let before = contents(dir.path());
-        for error in [
-            check_target(&dir.path().join("x")).unwrap_err(),
-            write(&dir.path().join("x"), &outcomes(), &[]).unwrap_err(),
-        ] {
-            assert!(matches!(error, OutputError::Foreign { .. }), "{error}");
-            assert!(error.to_string().contains(what), "{error}");
-        }
-        assert_eq!(contents(dir.path()), before);
-    };
-    fs::write(dir.path().join("x"), "a file").unwrap();
-    foreign("is not a folder");
-    fs::remove_file(dir.path().join("x")).unwrap();
-    fs::create_dir(dir.path().join("x")).unwrap();
-    check_target(&dir.path().join("x")).unwrap();
-    fs::write(dir.path().join("x/thesis.tex"), "years").unwrap();
-    foreign("has no results.json of ours");
-    fs::write(dir.path().join("x/results.json"), "{\"jest\": 1}").unwrap();
-    foreign("has a results.json that is not ours");
-    assert!(matches!(
-        check_target(Path::new("/")),
-        Err(OutputError::Foreign { .. })
-    ));
-    assert!(matches!(
-        check_target(Path::new("nothing/..")),
-        Err(OutputError::Unnamed { .. })
-    ));
-}
-
-#[test]
-fn an_interrupted_run_is_written_as_far_as_it_got() {
+fn an_interrupted_run_is_kept_beside_as_far_as_it_got() {
     let mut o = outcomes();
     o.results[0] = vec![None, None];
     o.results[1][0] = None;
     o.interrupted = true;
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("results");
-    write(&place, &o, &[]).unwrap();
-    let found = contents(&place);
+    write(&place, &outcomes(), &[], false).unwrap();
+    let complete = contents(&place);
+    let claimed = Place::claim(&place, terms(true)).unwrap();
+    let partial = claimed.keep_partial(&|emit| files(&o, &[], emit)).unwrap();
+    assert_eq!(partial, dir.path().join("results.partial"));
+    let found = contents(&partial);
     assert!(found["results.json"].contains("\"interrupted\": true"));
+    assert!(found[MANIFEST].contains("\"complete\": false"));
     assert_eq!(found["iterations.csv"].lines().count(), 2);
     assert!(!found.keys().any(|name| name.starts_with("series/")));
+    assert_eq!(contents(&place), complete);
 }

@@ -36,6 +36,11 @@ impl Progress {
         }
     }
 
+    /// Counts iterations that an earlier run finished.
+    pub fn known(&self, n: u64) {
+        self.bar.inc(n);
+    }
+
     /// Counts a finished iteration that simulated so much time.
     pub fn finished(&mut self, sim_ns: u64) {
         self.finished_ns += sim_ns;

@@ -97,10 +97,7 @@ fn any_number_of_threads_gives_the_same() {
             .flatten()
             .zip(many.results.iter().flatten())
         {
-            assert_eq!(
-                check::difference(a.as_ref().unwrap(), b.as_ref().unwrap()),
-                None
-            );
+            assert_eq!(difference(a.as_ref().unwrap(), b.as_ref().unwrap()), None);
         }
     }
 }
@@ -160,7 +157,7 @@ fn a_check_runs_twice_with_recounts_and_names_the_first_difference() {
 fn every_part_of_a_result_is_compared() {
     let e = fixture::experiment(1);
     let a = fixture::simulate(&e.cells[0].spec, &Control::default());
-    assert_eq!(check::difference(&a, &a.clone()), None);
+    assert_eq!(difference(&a, &a.clone()), None);
     type Change = fn(&mut RunResult);
     let changes: [(&str, Change); 8] = [
         ("outcome", |r| r.outcome = Outcome::TimeLimit),
@@ -181,7 +178,7 @@ fn every_part_of_a_result_is_compared() {
     for (what, change) in changes {
         let mut b = a.clone();
         change(&mut b);
-        let text = check::difference(&a, &b).unwrap();
+        let text = difference(&a, &b).unwrap();
         assert!(text.starts_with(what), "{text}");
     }
 }
@@ -237,5 +234,54 @@ fn an_interrupt_keeps_what_is_finished_and_stops_what_runs() {
                 .flatten()
                 .all(|r| r.outcome == Outcome::Completed)
         );
+    }
+}
+
+/// Some iterations by cell and iteration, and what was put in since.
+struct Beforehand {
+    earlier: std::collections::BTreeMap<(u32, u32), RunResult>,
+    finished: Vec<(u32, u32)>,
+}
+
+impl Journal for Beforehand {
+    fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult> {
+        self.earlier.remove(&(cell, iteration))
+    }
+
+    fn finished(&mut self, cell: u32, iteration: u32, _: &RunResult) {
+        self.finished.push((cell, iteration));
+    }
+}
+
+#[test]
+fn what_an_earlier_run_finished_is_not_run_again() {
+    let e = fixture::experiment(3);
+    let whole = run(&e, &options(2, false), &fixture::simulate).unwrap();
+    for known in 0..1_u32 << 12 {
+        // A few hundred of the subsets, the empty and the full one among them.
+        if known % 13 != 0 && known != (1 << 12) - 1 {
+            continue;
+        }
+        let places = (0..12_u32)
+            .filter(|n| known >> n & 1 == 1)
+            .map(|n| (n % 4, n / 4));
+        let earlier = places.map(|(cell, i)| {
+            let result = whole.results[cell as usize][i as usize].clone();
+            ((cell, i), result.unwrap())
+        });
+        let mut journal = Beforehand {
+            earlier: earlier.collect(),
+            finished: Vec::new(),
+        };
+        let calls = AtomicU64::new(0);
+        let counting = |spec: &RunSpec, control: &Control| {
+            calls.fetch_add(1, Relaxed);
+            fixture::simulate(spec, control)
+        };
+        let again = run_with(&e, &options(2, false), &counting, &mut journal).unwrap();
+        assert_eq!(digests(&again), digests(&whole));
+        assert!(!again.interrupted);
+        assert_eq!(calls.into_inner(), u64::from(12 - known.count_ones()));
+        assert_eq!(journal.finished.len() as u32, 12 - known.count_ones());
     }
 }

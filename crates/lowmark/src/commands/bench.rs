@@ -4,6 +4,7 @@ use super::mrc::unreadable;
 use crate::cli::Bench;
 use crate::failure::Failure;
 use crate::text;
+use lab::output::Single;
 use miette::miette;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -64,7 +65,9 @@ fn unwritten(path: &Path, e: &std::io::Error) -> Failure {
 /// The cache simulator on a trace of 10 million requests.
 fn replay(args: &Bench) -> Result<(), Failure> {
     if let Some(path) = &args.write_trace {
-        return replay::bench::write_trace(path).map_err(|e| unwritten(path, &e));
+        let mut file = Single::create(path, args.replace, |_| Ok(true))?;
+        replay::bench::write_trace(&mut file).map_err(|e| unwritten(path, &e))?;
+        return Ok(file.finish()?);
     }
     let dir;
     let path: PathBuf = match &args.trace {
@@ -73,7 +76,9 @@ fn replay(args: &Bench) -> Result<(), Failure> {
             let temporary = std::env::temp_dir();
             dir = tempfile::tempdir().map_err(|e| unwritten(&temporary, &e))?;
             let path = dir.path().join("zipf.oracleGeneral");
-            replay::bench::write_trace(&path).map_err(|e| unwritten(&path, &e))?;
+            std::fs::File::create(&path)
+                .and_then(|mut file| replay::bench::write_trace(&mut file))
+                .map_err(|e| unwritten(&path, &e))?;
             path
         }
     };

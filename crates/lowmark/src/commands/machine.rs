@@ -2,10 +2,11 @@
 
 use crate::cli;
 use crate::failure::Failure;
-use crate::text;
+use crate::{place, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::diagnostic::Source;
 use lab::experiment::Overrides;
+use lab::output::{File, Kind, Place, Single, Terms};
 use machine::capture::{Captured, Disk};
 use machine::describe::{self, Described, HEADER};
 use machine::probe::{self, Fit, Measurements, ProbeError};
@@ -13,6 +14,7 @@ use machine::verify::{self, Report};
 use machine::{ReadError, Root};
 use miette::miette;
 use serde_json::json;
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// How often the dirty limits of a running machine are looked at before they count as different:
@@ -24,21 +26,20 @@ pub fn run(args: &cli::Machine) -> Result<(), Failure> {
     let root = root(args)?;
     let captured = Captured::read(&root).map_err(unreadable)?;
     if let Some(dir) = &args.save {
-        let files = root
-            .save(dir)
-            .map_err(|e| Failure::System(miette!("{e}")))?;
-        eprintln!("{files} files saved in {}", dir.display());
+        save(args, &root, dir)?;
     }
     if args.verify {
         return verify(args, &root, captured);
     }
-    if let Some(out) = &args.out {
-        may_write(out)?;
-    }
+    // Before anything is measured, so that a place that can't be written is known at once.
+    let out = match &args.out {
+        Some(out) => Some(Single::create(out, args.replace, is_ours)?),
+        None => None,
+    };
     let disk = tested_disk(args, &captured)?.cloned();
     let described = described(args, &captured, disk.as_ref(), None)?;
     let Some(dir) = &args.probe else {
-        return deliver(args, &captured, &described, None);
+        return deliver(args, out, &captured, &described, None);
     };
     // Measured last: what is wrong is said before a minute has gone.
     let measurements = measure(args, dir)?;
@@ -48,7 +49,7 @@ pub fn run(args: &cli::Machine) -> Result<(), Failure> {
     };
     let fit = probe::fit(&measurements, &describe::likely_spec(&disk));
     let described = self::described(args, &captured, Some(&disk), Some(&fit))?;
-    deliver(args, &captured, &described, Some(&fit))
+    deliver(args, out, &captured, &described, Some(&fit))
 }
 
 /// The description, which an experiment can name.
@@ -159,12 +160,15 @@ fn check(described: &Described) -> Result<(), Failure> {
 
 fn deliver(
     args: &cli::Machine,
+    out: Option<Single>,
     captured: &Captured,
     described: &Described,
     fit: Option<&Fit>,
 ) -> Result<(), Failure> {
-    if let Some(out) = &args.out {
-        write(out, &described.text)?;
+    if let Some(mut out) = out {
+        out.write_all(described.text.as_bytes())
+            .map_err(|e| Failure::System(miette!("the machine file can't be written: {e}")))?;
+        out.finish()?;
     }
     for note in &described.notes {
         eprintln!("note: {note}");
@@ -190,30 +194,32 @@ fn deliver(
     }
 }
 
-/// Whether a file is to be had: a new one, or one that this command wrote.
-fn may_write(out: &Path) -> Result<(), Failure> {
-    match std::fs::read(out) {
-        Ok(there) if !there.starts_with(HEADER.as_bytes()) => Err(Failure::Input(miette!(
-            help = "accepted: a new file, or one that `lowmark machine` wrote",
-            "{} exists and is another's",
-            out.display()
-        ))),
-        _ => Ok(()),
-    }
+/// Whether a file is one that this command wrote.
+fn is_ours(out: &Path) -> std::io::Result<bool> {
+    let mut start = Vec::new();
+    let file = std::fs::File::open(out)?;
+    file.take(HEADER.len() as u64).read_to_end(&mut start)?;
+    Ok(start == HEADER.as_bytes())
 }
 
-/// Writes the file whole or not at all.
-fn write(out: &Path, contents: &str) -> Result<(), Failure> {
-    may_write(out)?;
-    let mut name = out.as_os_str().to_owned();
-    name.push(".part");
-    let part = Path::new(&name);
-    std::fs::write(part, contents)
-        .and_then(|()| std::fs::rename(part, out))
-        .map_err(|e| {
-            let _ = std::fs::remove_file(part);
-            Failure::System(miette!("{} can't be written: {e}", out.display()))
-        })
+/// Saves the files that were read as a tree.
+fn save(args: &cli::Machine, root: &Root, dir: &Path) -> Result<(), Failure> {
+    let terms = Terms {
+        kind: Kind::Machine,
+        title: args.name.as_deref().unwrap_or_default(),
+        replace: args.replace,
+    };
+    let files: Vec<File> = root
+        .files()
+        .into_iter()
+        .map(|(path, text)| File::new(path, text))
+        .collect();
+    let place = Place::claim(dir, terms)?;
+    place::say(place.notes());
+    let published = place.publish(&|emit| files.iter().try_for_each(|f| emit(f.clone())))?;
+    place::settled(&published)?;
+    eprintln!("{} files saved in {}", files.len(), dir.display());
+    Ok(())
 }
 
 fn verify(args: &cli::Machine, root: &Root, first: Captured) -> Result<(), Failure> {
@@ -313,8 +319,11 @@ mod tests {
         let out = dir.path().join("small.toml");
         let write = args(&["--name", "small", "--out", out.to_str().unwrap()]);
         run(&write).unwrap();
-        // Once more over its own file.
-        run(&write).unwrap();
+        // Over its own file only where that is said.
+        assert!(matches!(run(&write), Err(Failure::Input(_))));
+        let mut again = write;
+        again.replace = true;
+        run(&again).unwrap();
         let experiment = dir.path().join("e.toml");
         let text = "name = \"e\"\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
             machine = \"small.toml\"\n[workload]\ncommand = \"dd if=/dev/zero of=x bs=4k count=1\"\n";

@@ -3,29 +3,47 @@
 use crate::cli::Mrc;
 use crate::commands::run::jobs;
 use crate::failure::Failure;
-use crate::text;
+use crate::place::{claim, settled};
+use crate::{interrupt, text};
 use evict::registry;
 use lab::memory::Host;
-use lab::output::{self, File};
+use lab::output::{File, Kind, Place, Published, Terms};
 use lab::report::curves::{Line, Page, Panel, html};
 use miette::miette;
 use replay::curve::{self, Curves, Plan, Point};
 use replay::{Budget, Unit, WriteModel};
 use serde_json::json;
+use std::sync::{Arc, Mutex, PoisonError};
 use trace::{Format, Options, TraceError};
 
 /// Runs the trace through every policy at every size.
 pub fn run(args: &Mrc) -> Result<(), Failure> {
     let plan = plan(args)?;
-    if let Some(dir) = &args.out {
-        output::check_target(dir)?;
-    }
+    let title = args.trace.file_name().unwrap_or_default().to_string_lossy();
+    let place = match &args.out {
+        Some(dir) => {
+            let terms = Terms {
+                kind: Kind::Mrc,
+                title: &title,
+                replace: args.replace,
+            };
+            Some(guarded(claim(Some(dir), "", terms)?))
+        }
+        None => None,
+    };
     let curves = curve::run(&args.trace, &plan).map_err(unreadable)?;
-    if let Some(dir) = &args.out {
-        output::write_files(dir, &files(&curves))?;
-    }
+    let place = place.and_then(|place| lock(&place).take());
+    let published: Option<Published> = match place {
+        Some(place) => {
+            let files = files(&curves);
+            Some(place.publish(&|emit| files.iter().try_for_each(|f| emit(f.clone())))?)
+        }
+        None => None,
+    };
+    let written = published.as_ref().map_or(Ok(()), settled);
     if args.json {
-        return text::print_json(&document(&curves));
+        text::print_json(&document(&curves))?;
+        return written;
     }
     text::print(&tables(&curves))?;
     if curves.skipped > 0 {
@@ -34,10 +52,23 @@ pub fn run(args: &Mrc) -> Result<(), Failure> {
             curves.skipped
         );
     }
-    if let Some(dir) = &args.out {
-        eprintln!("results in {}", dir.display());
+    written?;
+    if let Some(published) = &published {
+        eprintln!("results in {}", published.dir.display());
     }
     Ok(())
+}
+
+/// A place that Ctrl-C lets go of: the simulator does not stop in the middle.
+fn guarded(place: Place) -> Arc<Mutex<Option<Place>>> {
+    let place = Arc::new(Mutex::new(Some(place)));
+    let held = Arc::clone(&place);
+    interrupt::before_exit(move || drop(lock(&held).take()));
+    place
+}
+
+fn lock(place: &Mutex<Option<Place>>) -> std::sync::MutexGuard<'_, Option<Place>> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A trace that can't be read, with what would be right.
@@ -382,11 +413,12 @@ mod tests {
             "--out",
             out.to_str().unwrap(),
         ];
-        for _ in 0..2 {
+        let again = [&all[..], &["--replace"]].concat();
+        for (all, done) in [(&all[..], true), (&all, false), (&again, true)] {
             let Command::Mrc(args) = Cli::parse_from(all).command else {
                 panic!("another command")
             };
-            run(&args).unwrap();
+            assert_eq!(run(&args).is_ok(), done);
         }
         let csv = std::fs::read_to_string(out.join("curves.csv")).unwrap();
         assert_eq!(csv.lines().count(), 1 + 8 * 3);

@@ -71,5 +71,8 @@ fn simulate(experiment: &Experiment, options: &RunOptions) -> Result<Outcomes, F
             kept: None,
         });
     }
+    if let Some(failed) = super::run::failures(&outcomes) {
+        eprintln!("{}: {failed}", experiment.name);
+    }
     Ok(outcomes)
 }

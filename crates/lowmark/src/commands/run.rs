@@ -2,17 +2,19 @@
 
 use crate::cli::Run;
 use crate::failure::Failure;
+use crate::place::{claim, say, settled};
 use crate::{interrupt, text};
 use lab::compare::Comparison;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
 use lab::memory::{self, Host, Need};
 use lab::model::{Experiment, Outcomes};
-use lab::output::{self, File};
-use lab::runner::{self, RunOptions};
-use sim::Outcome;
+use lab::output::log::{Header, build};
+use lab::output::{self, File, Kind, Place, Resumption, Terms};
+use lab::runner::{self, Journal, RunOptions};
+use sim::{Outcome, RunResult};
+use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::PathBuf;
 
 /// Runs an experiment and writes its results folder.
 pub fn run(args: &Run) -> Result<(), Failure> {
@@ -83,17 +85,35 @@ fn compare(outcomes: &Outcomes) -> (String, String, Vec<File>) {
     (text, rows, files)
 }
 
-/// A recount that disagreed, under `--check`.
-fn recount_failure(outcomes: &Outcomes) -> Option<String> {
-    outcomes
-        .results
-        .iter()
-        .flatten()
-        .flatten()
-        .find_map(|r| match &r.outcome {
-            Outcome::Failed { error } if error.starts_with("recount") => Some(error.clone()),
-            _ => None,
-        })
+/// What went wrong in iterations that failed: each reason once, with the first iteration that has it.
+/// `None` if none failed.
+pub fn failures(outcomes: &Outcomes) -> Option<String> {
+    let mut reasons: Vec<(&str, String, usize)> = Vec::new();
+    let mut failed = 0;
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        for (i, r) in results.iter().enumerate() {
+            let Some(Outcome::Failed { error }) = r.as_ref().map(|r| &r.outcome) else {
+                continue;
+            };
+            failed += 1;
+            match reasons.iter_mut().find(|(known, ..)| known == error) {
+                Some((_, _, n)) => *n += 1,
+                None => reasons.push((error, format!("cell {}, iteration {i}", cell.key()), 1)),
+            }
+        }
+    }
+    if failed == 0 {
+        return None;
+    }
+    let all = outcomes.results.iter().flatten().flatten().count();
+    let mut out = format!("{failed} of {all} iterations failed");
+    for (error, first, n) in reasons {
+        out += &match n {
+            1 => format!("\n  {first}: {error}"),
+            n => format!("\n  {first} and {} more: {error}", n - 1),
+        };
+    }
+    Some(out)
 }
 
 /// The options that stand above the file.
@@ -112,23 +132,79 @@ fn run_loaded(
     experiment: &Experiment,
     simulate: runner::Simulate<'_>,
 ) -> Result<(), Failure> {
-    let dir = args
-        .out
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("results").join(&experiment.name));
-    output::check_target(&dir)?;
+    let jobs = fitting_jobs(experiment, args.jobs)?;
+    let terms = Terms {
+        kind: Kind::Run,
+        title: &experiment.name,
+        replace: args.replace,
+    };
+    let mut place = match &args.resume {
+        None => claim(args.out.as_deref(), &experiment.name, terms)?,
+        Some(dir) => match Place::resume(dir, terms)? {
+            Resumption::Unfinished(place) => {
+                say(place.notes());
+                *place
+            }
+            Resumption::Complete(dir) => {
+                eprintln!("the results in {} are complete", dir.display());
+                return Ok(());
+            }
+        },
+    };
+    let earlier = place.begin(&Header::new(experiment, args.check, build()))?;
+    if args.resume.is_some() && !args.quiet {
+        eprintln!("{} iterations were finished before", earlier.len());
+    }
     let options = RunOptions {
-        jobs: fitting_jobs(experiment, args.jobs)?,
+        jobs,
         check: args.check,
         progress: !args.quiet,
         stop: interrupt::flag(),
     };
-    let outcomes = runner::run(experiment, &options, simulate)?;
-    finish(args, &outcomes, dir)
+    let mut kept = Kept {
+        place,
+        earlier,
+        lost: false,
+    };
+    let outcomes = runner::run_with(experiment, &options, simulate, &mut kept);
+    match outcomes {
+        Ok(outcomes) => finish(args, &outcomes, kept.place),
+        Err(failure) => {
+            kept.place.say_kept();
+            Err(failure.into())
+        }
+    }
+}
+
+/// Keeps finished iterations in the log of a place.
+struct Kept {
+    place: Place,
+    earlier: BTreeMap<(u32, u32), RunResult>,
+    /// Whether one could not be kept, and it was said.
+    lost: bool,
+}
+
+impl Journal for Kept {
+    fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult> {
+        self.earlier.remove(&(cell, iteration))
+    }
+
+    fn finished(&mut self, cell: u32, iteration: u32, result: &RunResult) {
+        // The results are still in memory: this costs the way back after a kill, not the run.
+        if let Err(e) = self.place.log().finished(cell, iteration, result)
+            && !std::mem::replace(&mut self.lost, true)
+        {
+            let log = self.place.partial();
+            eprintln!(
+                "finished iterations can't be kept in {}: {e}; the run goes on, but `--resume` would compute them anew",
+                log.display()
+            );
+        }
+    }
 }
 
 /// Writes and prints what there is.
-fn finish(args: &Run, outcomes: &Outcomes, dir: PathBuf) -> Result<(), Failure> {
+fn finish(args: &Run, outcomes: &Outcomes, place: Place) -> Result<(), Failure> {
     let wanted = outcomes.results.iter().flatten().count();
     let finished = outcomes.results.iter().flatten().flatten().count();
     if outcomes.interrupted && finished == 0 {
@@ -138,8 +214,15 @@ fn finish(args: &Run, outcomes: &Outcomes, dir: PathBuf) -> Result<(), Failure> 
             kept: None,
         });
     }
-    let (comparison, rows, files) = compare(outcomes);
-    output::write(&dir, outcomes, &files)?;
+    let (comparison, rows, extra) = compare(outcomes);
+    let fill: output::Fill<'_> = &|emit| output::files(outcomes, &extra, emit);
+    let (dir, written) = if outcomes.interrupted {
+        (place.keep_partial(fill)?, Ok(()))
+    } else {
+        let published = place.publish(fill)?;
+        let written = settled(&published);
+        (published.dir, written)
+    };
     if args.json && args.rows {
         text::print(&lab::rows::rows_json(outcomes))?;
     } else if args.json {
@@ -157,21 +240,26 @@ fn finish(args: &Run, outcomes: &Outcomes, dir: PathBuf) -> Result<(), Failure> 
             kept: Some(dir),
         });
     }
-    if let (true, Some(error)) = (args.check, recount_failure(outcomes)) {
-        return Err(Failure::System(miette::Report::msg(error)));
-    }
-    if !args.quiet {
-        let checked = if args.check {
-            ", each run twice with equal results"
-        } else {
-            ""
+    let failed = failures(outcomes);
+    if !args.quiet && written.is_ok() {
+        let checked = match (args.check, &failed) {
+            (true, None) => ", each run twice with equal results",
+            _ => "",
         };
         eprintln!(
             "{finished} iterations{checked}; results in {}",
             dir.display()
         );
     }
-    Ok(())
+    if let Some(failed) = failed {
+        let failure = Failure::Results(failed);
+        // Both are said; the exit code is the same.
+        if let Err(elsewhere) = written {
+            elsewhere.report();
+        }
+        return Err(failure);
+    }
+    written
 }
 
 /// Prints the matrix.

@@ -26,20 +26,29 @@ fn outcomes(results: usize, interrupted: bool) -> Outcomes {
     }
 }
 
+fn place(dir: &std::path::Path) -> Place {
+    let terms = Terms {
+        kind: Kind::Run,
+        title: "small",
+        replace: false,
+    };
+    Place::claim(dir, terms).unwrap()
+}
+
 #[test]
 fn an_experiment_of_no_cells_leaves_an_empty_results_folder() {
     let dir = tempfile::tempdir().unwrap();
-    let place = dir.path().join("results");
-    let args = args(&["--quiet", "--out", place.to_str().unwrap()]);
-    finish(&args, &outcomes(0, false), place.clone()).unwrap();
-    assert!(place.join("results.json").exists());
+    let out = dir.path().join("results");
+    let args = args(&["--quiet", "--out", out.to_str().unwrap()]);
+    finish(&args, &outcomes(0, false), place(&out)).unwrap();
+    assert!(out.join("results.json").exists());
 }
 
 #[test]
 fn an_interrupt_before_the_first_result_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let place = dir.path().join("results");
-    let failure = finish(&args(&[]), &outcomes(6, true), place.clone()).unwrap_err();
+    let out = dir.path().join("results");
+    let failure = finish(&args(&[]), &outcomes(6, true), place(&out)).unwrap_err();
     assert!(matches!(
         failure,
         Failure::Interrupted {
@@ -48,7 +57,80 @@ fn an_interrupt_before_the_first_result_writes_nothing() {
             kept: None
         }
     ));
-    assert!(!place.exists());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// A machine that is small and a workload that is short.
+fn tiny(dir: &std::path::Path, command: &str) -> Experiment {
+    let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/512M.toml");
+    let text = format!(
+        "name = \"tiny\"\niterations = 2\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
+         machine = \"{machine}\"\n[workload]\ncommand = \"{command}\"\n"
+    );
+    let file = dir.join("tiny.toml");
+    std::fs::write(&file, text).unwrap();
+    lab::experiment::load(&file, &Overrides::default()).unwrap()
+}
+
+/// Iterations that end so, by number.
+fn ending(
+    outcome: impl Fn(u32) -> Outcome + Sync,
+) -> impl Fn(&sim::RunSpec, &sim::Control) -> RunResult + Sync {
+    let n = std::sync::atomic::AtomicU32::new(0);
+    move |spec, control| {
+        let mut result = sim::run(spec, control);
+        result.outcome = outcome(n.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        result
+    }
+}
+
+#[test]
+fn iterations_that_failed_are_named_and_are_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let experiment = tiny(dir.path(), "dd if=/dev/zero of=x bs=4k count=1");
+    let out = dir.path().join("out");
+    let args = args(&["--quiet", "--jobs", "1", "--out", out.to_str().unwrap()]);
+    let failing = ending(|n| match n {
+        0 => Outcome::Completed,
+        _ => Outcome::Failed {
+            error: "no space left on the device".into(),
+        },
+    });
+    let failure = run_loaded(&args, &experiment, &failing).unwrap_err();
+    let Failure::Results(text) = failure else {
+        panic!("{failure:?}")
+    };
+    assert!(text.starts_with("1 of 2 iterations failed\n"), "{text}");
+    assert!(
+        text.contains("iteration 1: no space left on the device"),
+        "{text}"
+    );
+    // They are results all the same.
+    assert!(out.join("results.json").exists());
+}
+
+#[test]
+fn a_panic_leaves_what_was_finished() {
+    let dir = tempfile::tempdir().unwrap();
+    let experiment = tiny(dir.path(), "dd if=/dev/zero of=x bs=4k count=1");
+    let out = dir.path().join("out");
+    let with = |more: &[&str]| args(&[&["--quiet", "--jobs", "1"], more].concat());
+    let begun = with(&["--out", out.to_str().unwrap()]);
+    let panicking = ending(|n| match n {
+        0 => Outcome::Completed,
+        _ => panic!("a bug in the engine"),
+    });
+    let broken = std::panic::AssertUnwindSafe(|| run_loaded(&begun, &experiment, &panicking));
+    assert!(std::panic::catch_unwind(broken).is_err());
+    assert!(!out.exists());
+    let failure = run_loaded(&begun, &experiment, &sim::run).unwrap_err();
+    assert!(format!("{failure:?}").contains("1 finished iterations"));
+    let resumed = with(&["--resume", out.to_str().unwrap()]);
+    run_loaded(&resumed, &experiment, &ending(|_| Outcome::Completed)).unwrap();
+    assert!(out.join("results.json").exists());
+    // Once more says that there is nothing to do.
+    run_loaded(&resumed, &experiment, &sim::run).unwrap();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 
 #[test]

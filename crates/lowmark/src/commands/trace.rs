@@ -4,10 +4,12 @@ use crate::cli::{Trace, TraceGenerate, TraceInfo};
 use crate::failure::Failure;
 use crate::text;
 use lab::experiment::trace_error;
+use lab::output::Single;
 use serde_json::json;
-use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::generate::{Pattern, Plan};
 use trace::{Format, Options, Survey, Unit};
 
@@ -139,15 +141,37 @@ fn generate(args: &TraceGenerate) -> Result<(), Failure> {
         rate: args.rate,
         seed: args.seed,
     };
-    let failed = |e: std::io::Error| {
-        Failure::System(miette::miette!("can't write {}: {e}", args.out.display()))
-    };
-    let mut out = BufWriter::new(File::create(&args.out).map_err(failed)?);
-    if csv {
-        trace::write::csv(&plan, &mut out).map_err(failed)?;
+    let out = Single::create(&args.out, args.replace, |_| Ok(true))?;
+    let stop = crate::interrupt::flag_saying("stopping; once more to stop at once");
+    let mut out = Stoppable { out, stop };
+    let written = if csv {
+        trace::write::csv(&plan, &mut out)
     } else {
-        trace::write::oracle_general(&plan, &mut out).map_err(failed)?;
+        trace::write::oracle_general(&plan, &mut out)
+    };
+    if out.stop.load(Relaxed) {
+        return Err(Failure::Stopped("interrupted: nothing was written".into()));
     }
-    out.into_inner().map_err(|e| failed(e.into_error()))?;
-    Ok(())
+    written
+        .map_err(|e| Failure::System(miette::miette!("can't write {}: {e}", args.out.display())))?;
+    Ok(out.out.finish()?)
+}
+
+/// A file whose writing Ctrl-C ends.
+struct Stoppable {
+    out: Single,
+    stop: Arc<AtomicBool>,
+}
+
+impl Write for Stoppable {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.stop.load(Relaxed) {
+            return Err(io::Error::other("interrupted"));
+        }
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }

@@ -2,11 +2,12 @@
 
 use crate::cli::Tune;
 use crate::failure::Failure;
+use crate::place::{claim, settled};
 use crate::text;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::{Overrides, TraceRun, load_profile};
 use lab::model::Experiment;
-use lab::output;
+use lab::output::{File, Kind, Place, Terms};
 use lab::tune::adversary::{self, Worst};
 use lab::tune::gaps::known_gaps;
 use lab::tune::goals::Goals;
@@ -15,7 +16,7 @@ use lab::tune::space::Form;
 use lab::tune::text::Report;
 use lab::tune::trial::{TrialOptions, Trials};
 use lab::tune::{NoAnswer, Question, tune};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Searches settings that meet the goals, tries a profile against them, or learns one.
 pub fn run(args: &Tune) -> Result<(), Failure> {
@@ -40,23 +41,28 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
             "accepted: an experiment of one cell; `--set policy='\"linux-3.1\"'` and the like choose one",
         )));
     }
-    let dir = args
-        .out
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("results").join(format!("tune-{}", experiment.name)));
-    output::check_target(&dir)?;
     // As many trials at a time as there are threads, not as the file has iterations.
     let many = Experiment {
         iterations: 1000,
         ..experiment.clone()
     };
+    let terms = Terms {
+        kind: Kind::Tune,
+        title: &experiment.name,
+        replace: args.replace,
+    };
+    let place = claim(
+        args.out.as_deref(),
+        &format!("tune-{}", experiment.name),
+        terms,
+    )?;
     let options = TrialOptions {
         jobs: super::run::fitting_jobs(&many, args.jobs)?,
         progress: true,
         stop: crate::interrupt::flag(),
     };
     if args.learn {
-        return learn(args, &experiment, options, &dir);
+        return learn(args, &experiment, options, place);
     }
     if let Some(worst) = args.adversary {
         if let Some(file) = &args.profile {
@@ -64,7 +70,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
             let profile = load_profile(file, &cell.spec.machine).map_err(input)?;
             *cell = with_profile(cell, &profile);
         }
-        return adversary(args, worst, &experiment, options, &dir);
+        return adversary(args, worst, &experiment, options, place);
     }
     let mut question = Question {
         goals,
@@ -93,14 +99,26 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         cell,
         known_gaps: &gaps,
     };
-    output::write_files(&dir, &report.files())?;
-    if args.json {
-        text::print_json(&report.json())?;
-    } else {
-        text::print(&report.text())?;
-    }
-    say_where(&dir);
-    Ok(())
+    write(place, &report.files(), |dir| {
+        if args.json {
+            text::print_json(&report.json())?;
+        } else {
+            text::print(&report.text())?;
+        }
+        say_where(dir);
+        Ok(())
+    })
+}
+
+/// Puts the files in their place, then prints what there is to print with where they are.
+fn write(
+    place: Place,
+    files: &[File],
+    print: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let published = place.publish(&|emit| files.iter().try_for_each(|f| emit(f.clone())))?;
+    print(&published.dir)?;
+    settled(&published)
 }
 
 fn say_where(dir: &Path) {
@@ -115,25 +133,26 @@ fn learn(
     args: &Tune,
     experiment: &Experiment,
     options: TrialOptions,
-    dir: &Path,
+    place: Place,
 ) -> Result<(), Failure> {
     let runs = args.search_seeds.get();
     let trials = Trials::new(experiment, runs, options, &sim::run);
     let learned = lab::tune::learn::learn(&trials, runs).map_err(|e| failure(e.into()))?;
     let cell = &experiment.cells[0];
     let files = lab::tune::text::learned_files(&learned, cell, runs);
-    output::write_files(dir, &files)?;
-    if args.json {
-        text::print_json(&lab::tune::text::learned_json(&learned))?;
-    } else {
-        text::print(&lab::tune::text::learned_text(&learned))?;
-    }
-    eprintln!(
-        "the profile for --profile: {}",
-        dir.join("watermarks.toml").display()
-    );
-    say_where(dir);
-    Ok(())
+    write(place, &files, |dir| {
+        if args.json {
+            text::print_json(&lab::tune::text::learned_json(&learned))?;
+        } else {
+            text::print(&lab::tune::text::learned_text(&learned))?;
+        }
+        eprintln!(
+            "the profile for --profile: {}",
+            dir.join("watermarks.toml").display()
+        );
+        say_where(dir);
+        Ok(())
+    })
 }
 
 fn adversary(
@@ -141,7 +160,7 @@ fn adversary(
     worst: Worst,
     experiment: &Experiment,
     options: TrialOptions,
-    dir: &Path,
+    place: Place,
 ) -> Result<(), Failure> {
     let question = adversary::Question {
         worst,
@@ -157,17 +176,18 @@ fn adversary(
         let message = format!("the experiment can't be written: {e}");
         Failure::Input(Diagnostic::placeless(message, "").into())
     })?;
-    output::write_files(dir, &files)?;
-    if args.json {
-        text::print_json(&adversary::json(&found, &question))?;
-    } else {
-        text::print(&adversary::text(&found, &question))?;
-    }
-    eprintln!(
-        "the same runs again: lowmark run {}",
-        dir.join("adversary.toml").display()
-    );
-    Ok(())
+    write(place, &files, |dir| {
+        if args.json {
+            text::print_json(&adversary::json(&found, &question))?;
+        } else {
+            text::print(&adversary::text(&found, &question))?;
+        }
+        eprintln!(
+            "the same runs again: lowmark run {}",
+            dir.join("adversary.toml").display()
+        );
+        Ok(())
+    })
 }
 
 fn failure(why: NoAnswer) -> Failure {

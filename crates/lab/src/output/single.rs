@@ -1,0 +1,256 @@
+//! A single file that a command writes: beside its place, and renamed when it is whole.
+
+use super::place::{OutputError, sync_dir};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// A file that is being written. Dropped without an end it leaves nothing, and what was in its place.
+pub struct Single {
+    shown: PathBuf,
+    path: PathBuf,
+    replace: bool,
+    to: To,
+}
+
+enum To {
+    /// A file beside its place, locked so that its process is known to be alive.
+    Beside(BufWriter<tempfile::NamedTempFile>),
+    /// A pipe or device, which is written itself.
+    Itself(BufWriter<fs::File>),
+}
+
+fn unusable(path: &Path) -> impl FnOnce(io::Error) -> OutputError {
+    let path = path.to_owned();
+    move |source| OutputError::Unusable { path, source }
+}
+
+impl Single {
+    /// Begins a file. `ours` says of a file that is there whether it may be replaced at all.
+    ///
+    /// # Errors
+    /// There is something, and `replace` is not given or it is no file that may be replaced; or nothing
+    /// can be written there.
+    pub fn create(
+        given: &Path,
+        replace: bool,
+        ours: impl FnOnce(&Path) -> io::Result<bool>,
+    ) -> Result<Self, OutputError> {
+        let foreign = |what: &str, accepted| OutputError::Foreign {
+            path: given.into(),
+            what: what.into(),
+            accepted,
+        };
+        let path = match fs::metadata(given) {
+            Ok(meta) => {
+                let kind = meta.file_type();
+                if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
+                    let file = fs::OpenOptions::new().write(true).open(given);
+                    return Ok(Self {
+                        shown: given.into(),
+                        path: given.into(),
+                        replace,
+                        to: To::Itself(BufWriter::new(file.map_err(unusable(given))?)),
+                    });
+                }
+                if !kind.is_file() {
+                    return Err(foreign("is not a file", "a new file"));
+                }
+                if !ours(given).map_err(unusable(given))? {
+                    return Err(foreign(
+                        "exists and is another's",
+                        "a new file, or with `--replace` one that this command wrote",
+                    ));
+                }
+                if !replace {
+                    return Err(foreign("exists", "a new file, or `--replace`"));
+                }
+                fs::canonicalize(given).map_err(unusable(given))?
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                if fs::symlink_metadata(given).is_ok() {
+                    return Err(foreign("is a link to nothing", "a new file"));
+                }
+                given.to_owned()
+            }
+            Err(e) => return Err(unusable(given)(e)),
+        };
+        let Some(name) = path.file_name() else {
+            return Err(OutputError::Unnamed { path: given.into() });
+        };
+        let mut prefix = OsString::from(".");
+        prefix.push(name);
+        prefix.push(".lowmark-file-");
+        clear(above(&path), &prefix);
+        let beside = tempfile::Builder::new()
+            .prefix(&prefix)
+            .rand_bytes(8)
+            .permissions(fs::Permissions::from_mode(0o666))
+            .tempfile_in(above(&path))
+            .map_err(unusable(given))?;
+        let _ = beside.as_file().try_lock();
+        Ok(Self {
+            shown: given.into(),
+            path,
+            replace,
+            to: To::Beside(BufWriter::with_capacity(1 << 16, beside)),
+        })
+    }
+
+    /// Puts the file in its place.
+    ///
+    /// # Errors
+    /// What the system says; a file that came there meanwhile stays unless it was to be replaced.
+    pub fn finish(self) -> Result<(), OutputError> {
+        let path = self.shown;
+        let io = |source| OutputError::Io {
+            path: path.clone(),
+            source,
+        };
+        match self.to {
+            To::Itself(file) => {
+                file.into_inner().map_err(|e| io(e.into_error()))?;
+            }
+            To::Beside(file) => {
+                let file = file.into_inner().map_err(|e| io(e.into_error()))?;
+                file.as_file().sync_all().map_err(io)?;
+                if self.replace {
+                    file.persist(&self.path).map_err(|e| io(e.error))?;
+                } else {
+                    file.persist_noclobber(&self.path)
+                        .map_err(|e| io(e.error))?;
+                }
+                sync_dir(above(&self.path)).map_err(io)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Write for Single {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.to {
+            To::Beside(file) => file.write(bytes),
+            To::Itself(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.to {
+            To::Beside(file) => file.flush(),
+            To::Itself(file) => file.flush(),
+        }
+    }
+}
+
+fn above(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Removes what processes that were killed left beside the place: nobody holds its lock.
+fn clear(parent: &Path, prefix: &std::ffi::OsStr) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let ours = name.len() == prefix.len() + 8
+            && name.as_bytes().starts_with(prefix.as_bytes())
+            && entry.file_type().is_ok_and(|kind| kind.is_file());
+        if ours
+            && let Ok(file) = fs::File::open(entry.path())
+            && file.try_lock().is_ok()
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(path: &Path, replace: bool) -> Result<Single, OutputError> {
+        Single::create(path, replace, |_| Ok(true))
+    }
+
+    fn names(dir: &Path) -> usize {
+        fs::read_dir(dir).unwrap().count()
+    }
+
+    #[test]
+    fn a_file_is_there_whole_or_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        let mut file = begin(&path, false).unwrap();
+        file.write_all(b"half").unwrap();
+        assert!(!path.exists());
+        drop(file);
+        assert_eq!(names(dir.path()), 0);
+        let mut file = begin(&path, false).unwrap();
+        file.write_all(b"whole").unwrap();
+        file.finish().unwrap();
+        let error = begin(&path, false).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("`--replace`"), "{error}");
+        let anothers = Single::create(&path, true, |_| Ok(false)).map(|_| ());
+        assert!(anothers.unwrap_err().to_string().contains("another's"));
+        let mut file = begin(&path, true).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        file.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(names(dir.path()), 1);
+        assert!(begin(dir.path(), true).is_err());
+    }
+
+    #[test]
+    fn a_file_that_comes_meanwhile_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        let file = begin(&path, false).unwrap();
+        fs::write(&path, "mine").unwrap();
+        assert!(matches!(file.finish(), Err(OutputError::Io { .. })));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        assert_eq!(names(dir.path()), 1);
+    }
+
+    #[test]
+    fn what_killed_processes_left_goes_and_what_others_write_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        fs::write(dir.path().join(".t.csv.lowmark-file-aB3dE6gH"), "half").unwrap();
+        let one = begin(&path, false).unwrap();
+        assert_eq!(names(dir.path()), 1);
+        let two = begin(&path, false).unwrap();
+        assert_eq!(names(dir.path()), 2);
+        drop((one, two));
+        assert_eq!(names(dir.path()), 0);
+    }
+
+    #[test]
+    fn a_device_stays_one_and_a_link_leads_to_its_file() {
+        use std::os::unix::fs::symlink;
+        let mut null = begin(Path::new("/dev/null"), false).unwrap();
+        null.write_all(b"gone").unwrap();
+        null.finish().unwrap();
+        assert!(
+            fs::symlink_metadata("/dev/null")
+                .unwrap()
+                .file_type()
+                .is_char_device()
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        symlink("file", &link).unwrap();
+        assert!(begin(&link, true).is_err());
+        fs::write(&file, "old").unwrap();
+        let mut to = begin(&link, true).unwrap();
+        to.write_all(b"new").unwrap();
+        to.finish().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+    }
+}

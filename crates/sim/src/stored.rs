@@ -1,0 +1,81 @@
+//! Results that are stored and read again: names that are compiled in, and histograms.
+//!
+//! A result that was read back is equal to the one that was written, to the last bit of its floats.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// A name or unit that stands in the program's text.
+///
+/// An alias, because serde's derive takes a `&'static str` that it can see for a borrow from the input.
+pub type Name = &'static str;
+
+/// Reads a name. Each is kept once and for good; there are as many as the program has.
+pub(crate) fn name<'de, D: Deserializer<'de>>(d: D) -> Result<Name, D::Error> {
+    static KNOWN: Mutex<BTreeSet<Name>> = Mutex::new(BTreeSet::new());
+    let text = String::deserialize(d)?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = known.get(text.as_str()) {
+        return Ok(name);
+    }
+    let name: Name = Box::leak(text.into_boxed_str());
+    known.insert(name);
+    Ok(name)
+}
+
+/// A named histogram: its bounds and precision, then (value, count) of what is not empty.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    #[serde(deserialize_with = "name")]
+    name: Name,
+    low: u64,
+    high: u64,
+    digits: u8,
+    counts: Vec<(u64, u64)>,
+}
+
+impl Stored {
+    fn histogram(&self) -> Option<Histogram<u64>> {
+        let mut h = Histogram::new_with_bounds(self.low, self.high, self.digits).ok()?;
+        for &(value, count) in &self.counts {
+            h.record_n(value, count).ok()?;
+        }
+        Some(h)
+    }
+}
+
+/// Named histograms.
+pub(crate) mod histograms {
+    use super::{Deserialize, Deserializer, Histogram, Name, Serialize, Serializer, Stored};
+
+    pub(crate) fn serialize<S: Serializer>(
+        all: &[(Name, Histogram<u64>)],
+        s: S,
+    ) -> Result<S::Ok, S::Error> {
+        let stored = all.iter().map(|(name, h)| Stored {
+            name,
+            low: h.low(),
+            high: h.high(),
+            digits: h.sigfig(),
+            counts: h
+                .iter_recorded()
+                .map(|v| (v.value_iterated_to(), v.count_at_value()))
+                .collect(),
+        });
+        stored.collect::<Vec<_>>().serialize(s)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<Vec<(Name, Histogram<u64>)>, D::Error> {
+        let stored = Vec::<Stored>::deserialize(d)?;
+        let read = stored.iter().map(|s| {
+            let h = s.histogram();
+            let h = h.ok_or_else(|| serde::de::Error::custom("a histogram beyond its bounds"))?;
+            Ok((s.name, h))
+        });
+        read.collect()
+    }
+}

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Lets every system call of the tool that touches files fail, or be its last, one at a time.
+
+usage: faults.py LOWMARK [--every N] [--seed S]
+
+For each command that writes, each of its system calls and each n: ENOSPC and EIO at the n-th call, and
+SIGKILL right before it (strace's injection). Afterwards what was there must be there, or what was to
+come, whole; exit code 0 means the new; nothing panics; what a message says of a place is so; and the
+next start puts right what a killed process left. `--every N` takes each N-th case, for a test in
+minutes.
+"""
+
+import argparse
+import collections
+import os
+import random
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from results import TINY, fail, lowmark, tree
+
+CALLS = """mkdir mkdirat open openat creat write pwrite64 writev ftruncate fallocate fsync fdatasync
+fchmod chmod rename renameat renameat2 link linkat symlink symlinkat unlink unlinkat rmdir flock
+getdents64 statx newfstatat fstat lseek copy_file_range readlink getcwd""".split()
+HIDDEN = re.compile(r"\.(out|out\.csv)\.lowmark-(new|old|file)-\w{8}$")
+RUN = ["run", TINY, "--quiet", "--jobs", 1, "--set", "filesystem=xfs", "--set", 'policy="linux-3.1"']
+
+
+class Case:
+    """A command, what was at its place before, and what it puts there."""
+
+    def __init__(self, name, command, after, old=None, partial=None, always=()):
+        self.name, self.command, self.after = name, command, after
+        self.old, self.partial, self.always = old, partial, always
+
+
+def strace(injections, trace, log="/dev/null"):
+    calls = ",".join(f"?{c}" for c in trace)
+    return ["strace", "-f", "-qq", "-o", log, "-e", f"trace={calls}", *injections]
+
+
+def lay(case, home):
+    """What the command finds."""
+    shutil.rmtree(home, ignore_errors=True)
+    (home / "tmp").mkdir(parents=True)
+    (home / "work").mkdir()
+    (home / "work" / "notes.md").write_text("mine")
+    for source, name in ((case.old, case.after), (case.partial, "out.partial")):
+        if source and source.is_dir():
+            shutil.copytree(source, home / "work" / name)
+        elif source:
+            shutil.copy(source, home / "work" / name)
+
+
+def counts(case, binary, home, env):
+    """How often each call is made."""
+    lay(case, home)
+    log = home / "log"
+    code, said = lowmark(binary, *case.command, cwd=home, env=env,
+                         before=strace(case.always, CALLS, str(log)))
+    if code != 0:
+        fail(f"{case.name}: exit code {code} without a fault", said)
+    found = collections.Counter()
+    for line in log.read_text(errors="replace").splitlines():
+        if call := re.match(r"(?:\d+ +)?(\w+)\(", line):
+            found[call[1]] += 1
+    return found, tree(home / "work" / case.after)
+
+
+def check(case, binary, home, env, old, new, code, said, what):
+    """What is there after a fault."""
+    at = home / "work" / case.after
+    found = tree(at)
+    away = found is None and code < 0 and case.always
+    if found not in (old, new) and not away:
+        fail(f"{what}: {at.name} is neither old nor new", said)
+    if code == 0 and found != new:
+        fail(f"{what}: exit code 0 without the new results", said)
+    if "panicked" in said or code == 101:
+        fail(f"{what}: a panic", said)
+    if (home / "work" / "notes.md").read_text() != "mine":
+        fail(f"{what}: somebody else's file was touched")
+    if place := re.search(r"the results are in `([^`]+)`", said):
+        elsewhere = Path(place[1])
+        if tree(elsewhere if elsewhere.is_absolute() else home / elsewhere) != new:
+            fail(f"{what}: the results are not where it says", said)
+    for entry in (home / "work").iterdir():
+        known = entry.name in ("notes.md", "out.partial", case.after)
+        if not known and not HIDDEN.match(entry.name) and ".results-" not in entry.name:
+            fail(f"{what}: {entry.name} is left", said)
+
+
+def recover(case, binary, home, env, new, what):
+    """The next start, without a fault."""
+    command = [c for c in case.command if c not in ("--out", "--resume", "--replace", "work/out")]
+    if case.after == "out":
+        way = "--out"
+        if "run" in command and (home / "work" / "out.partial" / "iterations.log").exists():
+            code, said = lowmark(binary, *command, "--resume", "work/out", "--replace",
+                                 cwd=home, env=env)
+            if code == 0:
+                way = None
+            elif "nothing of a run" not in said:
+                fail(f"{what}: can't go on: exit code {code}", said)
+        command += ["--out", "work/out"]
+    else:
+        way, command = "--out", case.command
+    if way:
+        replace = [] if "--replace" in command else ["--replace"]
+        code, said = lowmark(binary, *command, *replace, cwd=home, env=env)
+        if code != 0:
+            fail(f"{what}: the next start ends with {code}", said)
+    if tree(home / "work" / case.after) != new:
+        fail(f"{what}: the next start has other results")
+    left = [e.name for e in (home / "work").iterdir()]
+    left = sorted(e for e in left if ".results-" not in e)
+    if left != sorted(["notes.md", case.after]):
+        fail(f"{what}: the next start leaves {left}")
+
+
+def cases(binary, store, env):
+    """The commands, after what they need was made."""
+    trace = store / "t.csv"
+    generate = ["trace", "generate", "zipf", "--objects", 500, "--requests", "2k"]
+    mrc = ["mrc", "--trace", trace, "--sizes", "10,100", "--jobs", 1]
+    for command in (
+        [*generate, "--out", trace],
+        [*generate, "--seed", 2, "--out", store / "old.csv"],
+        [*RUN, "--iterations", 1, "--out", store / "old"],
+        [*mrc, "--policy", "lru", "--out", store / "old-mrc"],
+    ):
+        code, said = lowmark(binary, *command, cwd=store, env=env)
+        if code != 0:
+            fail("what the tests need can't be made", said)
+    out = ["--out", "work/out"]
+    run = [*RUN, "--iterations", 3]
+    # A run that was killed right before it wrote its results.
+    (store / "work").mkdir()
+    kill = strace(["-e", "inject=renameat2:signal=KILL:when=1"], CALLS)
+    shutil.copytree(store / "old", store / "work" / "out")
+    lowmark(binary, *run, *out, "--replace", cwd=store, env=env, before=kill)
+    partial = store / "work" / "out.partial"
+    if not (partial / "iterations.log").exists():
+        fail("no log of a run that was killed")
+    no_exchange = ["-e", "inject=renameat2:error=EINVAL"]
+    return [
+        Case("run", [*run, *out], "out"),
+        Case("run over results", [*run, *out, "--replace"], "out", store / "old"),
+        Case("run without exchange", [*run, *out, "--replace"], "out", store / "old",
+             always=no_exchange),
+        Case("resumed run", [*run, "--resume", "work/out", "--replace"], "out", store / "old", partial),
+        Case("mrc over results", [*mrc, *out, "--replace"], "out", store / "old-mrc"),
+        Case("trace", [*generate, "--out", "work/out.csv", "--replace"], "out.csv", store / "old.csv"),
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("binary", type=lambda p: Path(p).resolve())
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    if not shutil.which("strace"):
+        fail("strace is missing: install it")
+    chance = random.Random(args.seed)
+    done = collections.Counter()
+    with tempfile.TemporaryDirectory(prefix="lowmark-faults-") as folder:
+        folder = Path(folder)
+        home, store = folder / "home", folder / "store"
+        store.mkdir()
+        env = {**os.environ, "TMPDIR": str(home / "tmp")}
+        (home / "tmp").mkdir(parents=True)
+        for case in cases(args.binary, store, env):
+            found, new = counts(case, args.binary, home, env)
+            lay(case, home)
+            old = tree(home / "work" / case.after)
+            all_cases = [
+                (call, n, fault)
+                for call in CALLS
+                for n in range(1, found[call] + 1)
+                for fault in ("error=ENOSPC", "error=EIO", "signal=KILL")
+                if not (case.always and call == "renameat2")
+            ]
+            taken = all_cases[chance.randrange(args.every) :: args.every]
+            for call, n, fault in taken:
+                what = f"{case.name}, {call} {n}, {fault}"
+                lay(case, home)
+                inject = [*case.always, "-e", f"inject={call}:{fault}:when={n}"]
+                traced = [call, "renameat2"] if case.always else [call]
+                code, said = lowmark(args.binary, *case.command, cwd=home, env=env,
+                                     before=strace(inject, traced))
+                check(case, args.binary, home, env, old, new, code, said, what)
+                recover(case, args.binary, home, env, new, what)
+                outcome = "killed" if code < 0 or code == 137 else f"exit code {code}"
+                done[outcome] += 1
+            print(f"{case.name}: {len(taken)} of {len(all_cases)} faults", flush=True)
+    print(", ".join(f"{n} {outcome}" for outcome, n in sorted(done.items())))
+
+
+main()
