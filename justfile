@@ -26,11 +26,33 @@ bench:
 
 # N random machines through the engine with every recount on; `just swarm 0` goes on for ever.
 swarm N="1000":
-    cargo run --release --locked -p conformance --bin lowmark-swarm -- {{N}}
+    cargo run --release --locked -p swarm -- {{ if N == "0" { "" } else { N } }}
 
-# The long tests: those that are ignored elsewhere because of what they take.
+# The long tests: what is ignored elsewhere because of what it takes, power cuts under the live cache, 200
+# kills with resumption, every system call of the tool failing in turn, every parameter at its ends.
 soak:
+    cargo build --release --locked --workspace
     cargo test --release --locked --workspace -- --ignored
+    LOWMARK_SEEDS=1500 cargo test --release --locked -p live --test faulty
+    tests/output/kill.py target/release/lowmark 200
+    tests/output/faults.py target/release/lowmark
+    cargo run --release --locked -p swarm -- --ends
+    cargo run --release --locked -p swarm -- --trends
+
+# The book, where mdbook is installed (`cargo install mdbook`), into target/book; its `ci` blocks are run.
+book: glossary
+    docs/blocks.py docs/tour.md target/release/lowmark
+    mdbook build docs
+
+# As `book`, with the blocks marked `long`.
+book-long: glossary
+    docs/blocks.py docs/tour.md target/release/lowmark long
+    mdbook build docs
+
+# The glossary page says what `lowmark explain` says.
+glossary:
+    cargo build --release --locked
+    target/release/lowmark explain --json | docs/glossary.py > docs/glossary.md
 
 # The two light series, those that are named, or `all`; `--check` only compares, `fill` only writes prose.
 # Measures published series anew and writes their scores into data/scores.json, README and docs.
