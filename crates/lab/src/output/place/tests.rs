@@ -186,7 +186,7 @@ fn what_comes_while_a_run_goes_on_is_not_lost() {
 fn new_places_differ_within_a_second_and_latest_leads_to_the_last() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("small");
-    let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_795_337_660);
+    let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_337_660);
     let new = || Place::claim_new(&root, at, terms(false)).unwrap();
     let (first, second) = (new(), new());
     let first = publish(first, "1").dir;
