@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Lets every system call of the tool that touches files fail, or be its last, one at a time.
 
-usage: faults.py LOWMARK [--every N] [--seed S]
+usage: faults.py LOWMARK [--every N] [--seed S] [--only CASE]
 
 For each command that writes, each of its system calls and each n: ENOSPC and EIO at the n-th call, and
 SIGKILL right before it (strace's injection). Afterwards what was there must be there, or what was to
 come, whole; exit code 0 means the new; nothing panics; what a message says of a place is so; and the
-next start puts right what a killed process left. `--every N` takes each N-th case, for a test in
-minutes.
+next start puts right what a killed process left. `--every N` takes one case in N by chance, for a
+test in minutes.
 """
 
 import argparse
@@ -162,6 +162,7 @@ def main():
     parser.add_argument("binary", type=lambda p: Path(p).resolve())
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", help="the case of this name, such as `run over results`")
     args = parser.parse_args()
     if not shutil.which("strace"):
         fail("strace is missing: install it")
@@ -174,6 +175,8 @@ def main():
         env = {**os.environ, "TMPDIR": str(home / "tmp")}
         (home / "tmp").mkdir(parents=True)
         for case in cases(args.binary, store, env):
+            if args.only not in (None, case.name):
+                continue
             found, new = counts(case, args.binary, home, env)
             lay(case, home)
             old = tree(home / "work" / case.after)
@@ -184,7 +187,7 @@ def main():
                 for fault in ("error=ENOSPC", "error=EIO", "signal=KILL")
                 if not (case.always and call == "renameat2")
             ]
-            taken = all_cases[chance.randrange(args.every) :: args.every]
+            taken = chance.sample(all_cases, -(-len(all_cases) // args.every))
             for call, n, fault in taken:
                 what = f"{case.name}, {call} {n}, {fault}"
                 lay(case, home)

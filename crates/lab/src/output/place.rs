@@ -395,11 +395,6 @@ impl Place {
         &self.notes
     }
 
-    /// The folder that results go to.
-    pub fn dir(&self) -> &Path {
-        &self.shown
-    }
-
     /// The folder with the log.
     pub fn partial(&self) -> PathBuf {
         let name = self.shown.file_name().unwrap_or(&self.name);

@@ -85,7 +85,7 @@ impl Place {
     pub fn keep_partial(mut self, fill: Fill<'_>) -> Result<PathBuf, OutputError> {
         self.ended = true;
         let kept = self.fresh(false, fill).and_then(|(scratch, _)| {
-            let moved = self.into_partial(&scratch);
+            let moved = self.move_beside_log(&scratch);
             let _ = fs::remove_dir_all(&scratch);
             moved.map_err(|e| (self.partial.clone(), e))
         });
@@ -97,7 +97,7 @@ impl Place {
 
     /// Moves files from beside into the folder of the log. The list comes first: whatever of it is
     /// there at any moment is known to be ours.
-    fn into_partial(&self, scratch: &Path) -> io::Result<()> {
+    fn move_beside_log(&self, scratch: &Path) -> io::Result<()> {
         let list = Manifest::read(scratch)?
             .ok_or_else(|| io::Error::other("the list of the files is gone"))?;
         // That of an earlier interrupt. What the user added or changed stays where it is.
