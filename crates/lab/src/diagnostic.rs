@@ -210,10 +210,13 @@ impl miette::Diagnostic for Diagnostic {
     }
 }
 
+/// Longer words are nobody's misspelling of a name; comparing them takes their length times the name's in
+/// time and memory.
+pub const LONGEST_NAME: usize = 80;
+
 /// The word of `known` that `word` was probably meant to be.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Nobody mistypes a word of that length, and comparing takes time and memory by its square.
-    if word.len() > 80 {
+    if word.len() > LONGEST_NAME {
         return None;
     }
     known

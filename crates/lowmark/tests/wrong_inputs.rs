@@ -346,6 +346,17 @@ fn inputs_that_took_memory_time_or_the_program() {
         let text = around("machines/512M.toml", DD);
         format!("{above}\n{text}")
     };
+    let many = |n: u32, text: &dyn Fn(u32) -> String| {
+        let all: Vec<String> = (0..n).map(text).collect();
+        all.join(", ")
+    };
+    let keys = many(80_000, &|i| format!("k{i} = 1"));
+    let names = many(80_000, &|i| format!("\"q{i}\""));
+    let above = around("", "");
+    let above = above
+        .split("machine")
+        .next()
+        .expect("lines above the machine");
     for (text, part) in [
         (with("sample_s = 1e-9"), "samples"),
         (with("sample_s = 1e-10"), "samples"),
@@ -376,6 +387,24 @@ fn inputs_that_took_memory_time_or_the_program() {
             "e.toml",
         ),
         (format!("{}a = 1", "a.".repeat(100_000)), "e.toml"),
+        (
+            format!(
+                "{above}machine = {{ base = \"machines/512M.toml\", {keys} }}\n[workload]\n{DD}\n"
+            ),
+            "unknown key",
+        ),
+        (
+            around("machines/512M.toml", DD).replace("\"linux-3.1\"", &format!("[{names}]")),
+            "unknown policy",
+        ),
+        (
+            format!(
+                "policies = {{ {} }}\n{}",
+                many(1001, &|i| format!("p{i} = {{ base = \"linux-3.0\" }}")),
+                around("machines/512M.toml", DD)
+            ),
+            "1001 policies",
+        ),
         (format!("#{}", "y".repeat(2 << 20)), "longer than 1 MiB"),
         (
             around(

@@ -100,18 +100,13 @@ fn expand_table_or_leaf(node: &Node, path: &str, of: &str) -> Result<Vec<Variant
                 .collect(),
             _ => expand_table_or_leaf(&entry.node, &path, "")?,
         };
-        let mut next = Vec::with_capacity(partial.len() * variants.len());
-        for (choices, entries) in partial {
-            for variant in &variants {
-                let mut entries = entries.clone();
-                entries.push(Entry {
-                    node: variant.node.clone(),
-                    ..entry.clone()
-                });
-                next.push(([&choices[..], &variant.choices].concat(), entries));
-            }
-        }
-        partial = next;
+        // Not the entry as a whole, which may be a list of ten thousand values.
+        let with = |node: Node| Entry {
+            key: entry.key.clone(),
+            place: entry.place.clone(),
+            node,
+        };
+        partial = product(partial, variants, with);
     }
     Ok(partial
         .into_iter()
@@ -125,6 +120,33 @@ fn expand_table_or_leaf(node: &Node, path: &str, of: &str) -> Result<Vec<Variant
         .collect())
 }
 
+/// Every beginning with every variant of what comes next.
+fn product<T: Clone>(
+    mut partial: Vec<(Choices, Vec<T>)>,
+    mut variants: Vec<Variant>,
+    as_next: impl Fn(Node) -> T,
+) -> Vec<(Choices, Vec<T>)> {
+    // Mostly there is one, and nothing is to be copied.
+    if variants.len() == 1
+        && let Some(only) = variants.pop()
+    {
+        for (choices, parts) in &mut partial {
+            choices.extend_from_slice(&only.choices);
+            parts.push(as_next(only.node.clone()));
+        }
+        return partial;
+    }
+    let mut next = Vec::with_capacity(partial.len() * variants.len());
+    for (choices, parts) in partial {
+        for variant in &variants {
+            let mut parts = parts.clone();
+            parts.push(as_next(variant.node.clone()));
+            next.push(([&choices[..], &variant.choices].concat(), parts));
+        }
+    }
+    next
+}
+
 /// The product of the variants of a list's elements.
 fn expand_elements(
     list: &Node,
@@ -135,15 +157,7 @@ fn expand_elements(
     let mut partial = vec![(Choices::new(), Vec::new())];
     for (i, element) in elements.iter().enumerate() {
         let variants = expand_table_or_leaf(element, &format!("{path}.{i}"), key)?;
-        let mut next = Vec::with_capacity(partial.len() * variants.len());
-        for (choices, nodes) in partial {
-            for variant in &variants {
-                let mut nodes: Vec<Node> = nodes.clone();
-                nodes.push(variant.node.clone());
-                next.push(([&choices[..], &variant.choices].concat(), nodes));
-            }
-        }
-        partial = next;
+        partial = product(partial, variants, |node| node);
     }
     Ok(partial
         .into_iter()

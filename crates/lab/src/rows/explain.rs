@@ -2,6 +2,7 @@
 
 use super::definition::{Block, Row, TABLE};
 use super::glossary::{Kind, WORDS, Word};
+use crate::diagnostic::LONGEST_NAME;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -199,6 +200,9 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
 /// Names that contain what was asked for, then names that are spelt like it.
 fn near(wanted: &str) -> Vec<&'static str> {
     const MOST: usize = 6;
+    if wanted.len() > LONGEST_NAME {
+        return Vec::new();
+    }
     let mut ranked: Vec<(f64, &'static str)> = entries()
         .flat_map(|e| names(e).map(move |n| (n, e.name())))
         .map(|(n, entry)| {
