@@ -37,7 +37,7 @@ pub struct Measured {
     pub name: String,
     /// Iterations of each cell, by the experiment's name.
     pub iterations: BTreeMap<String, u32>,
-    /// The sample's [fingerprint](fingerprint) with the engine that gave these figures.
+    /// The sample's [`fingerprint`] with the engine that gave these figures.
     pub engine: String,
     /// The figures, in the order of the published rows.
     pub figures: Vec<Figure>,
