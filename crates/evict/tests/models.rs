@@ -510,9 +510,9 @@ impl Generational {
         }
         if moved {
             for t in 0..4 {
-                let sum = |a: (u64, u64), b: (u64, u64)| ((a.0 + b.0) / 2, (a.1 + b.1) / 2);
-                self.before[t] = sum(self.before[t], self.now[t]);
-                self.now[t] = (0, 0);
+                let now = std::mem::take(&mut self.now[t]);
+                let (refaulted, evicted) = self.before[t];
+                self.before[t] = ((refaulted + now.0) / 2, (evicted + now.1) / 2);
             }
         }
     }

@@ -743,11 +743,11 @@ impl Sched {
             }
             let next_event = self.events.borrow().peek().map_or(NEVER, |e| e.0.0);
             let next = next_event.min(least);
-            if next != NEVER {
-                if let Some(time) = self.show(next, observer) {
-                    end = end.max(time);
-                    break;
-                }
+            if next != NEVER
+                && let Some(time) = self.show(next, observer)
+            {
+                end = end.max(time);
+                break;
             }
             if next_event <= least {
                 if next_event == NEVER {

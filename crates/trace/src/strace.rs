@@ -959,7 +959,7 @@ mod tests {
             );
             let open = format!("openat(AT_FDCWD, \"f{i}\", O_RDONLY) = 3 <0.000001>");
             line(format!("{} {at} {open}", 1_000_000 + i), &mut out);
-            let by_dir = format!("openat(3, \"x\", O_RDONLY) = 4 <0.000001>");
+            let by_dir = "openat(3, \"x\", O_RDONLY) = 4 <0.000001>".to_owned();
             line(format!("{} {at} {by_dir}", 1_000_000 + i), &mut out);
         }
         assert_eq!(tables.processes.len(), 200_000);
