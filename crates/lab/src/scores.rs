@@ -315,8 +315,8 @@ mod tests {
             measured("tunable-watermarks", 1.0),
             measured("tunable-watermarks", 1.5),
         );
-        assert_ne!(fingerprint(&[a.clone()]), fingerprint(&[b]));
-        assert_eq!(fingerprint(&[a.clone()]), fingerprint(&[a]));
+        assert_ne!(fingerprint(std::slice::from_ref(&a)), fingerprint(&[b]));
+        assert_eq!(fingerprint(std::slice::from_ref(&a)), fingerprint(&[a]));
     }
 
     #[test]
