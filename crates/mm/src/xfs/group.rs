@@ -118,9 +118,12 @@ impl<W: World> Part<W> {
     }
 }
 
+/// Places for all parts that a group may come to have.
+type Parts<W> = [OnceLock<Box<Part<W>>>; PARTS];
+
 /// An allocation group's inodes.
 pub(crate) struct Ag<W: World> {
-    parts: OnceLock<Box<[OnceLock<Box<Part<W>>>; PARTS]>>,
+    parts: OnceLock<Box<Parts<W>>>,
     /// How many inodes can be freed.
     pub reclaimable: W::U32,
     /// Where the next walk begins.
