@@ -351,8 +351,11 @@ fn cells(of: &[Scored]) -> String {
     out
 }
 
+/// A column of a published table by name, and how a row has it.
+type Field = (&'static str, fn(&Row) -> &str);
+
 /// What rows and columns of a table can be.
-const FIELDS: [(&str, fn(&Row) -> &str); 6] = [
+const FIELDS: [Field; 6] = [
     ("machine", |r| &r.machine),
     ("threads", |r| &r.threads),
     ("filesystem", |r| &r.filesystem),
