@@ -50,7 +50,7 @@ impl Tasks {
         let (Self::Seeds(first, count) | Self::Ends(first, count) | Self::Trends(first, count)) =
             self;
         let nth = first.wrapping_add(n);
-        (n < count).then(|| match self {
+        (n < count).then_some(match self {
             Self::Seeds(..) => Task::Seed(nth),
             Self::Ends(..) => Task::End(nth),
             Self::Trends(..) => Task::Trend(nth),
