@@ -3,7 +3,7 @@
 //! Every program is written once against [`Host`]; the virtual, live and kernel worlds implement
 //! it. Lengths and offsets are bytes; times are nanoseconds.
 
-use crate::command::{Command, Report};
+use crate::script::{Command, Report};
 use std::future::Future;
 
 /// A descriptor of an open file, meaningful only to the host that returned it.

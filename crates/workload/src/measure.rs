@@ -1,6 +1,6 @@
 //! Latencies and amounts over all processes of a run.
 
-use crate::command::Report;
+use crate::script::Report;
 use hdrhistogram::Histogram;
 
 /// Kinds of calls that are told apart.

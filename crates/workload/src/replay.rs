@@ -12,9 +12,9 @@
 //! kept instead: up to 50 µs of it as computing, more as sleep. With [`Timing::Fast`] there is no
 //! waiting.
 
-use crate::command::{Command, ExistingFile, Process, Report, Script, Step};
 use crate::host::{Fd, Host, HostError, HostResult, OpenFlags};
 use crate::measure::Kind;
+use crate::script::{Command, ExistingFile, Process, Report, Script, Step};
 use crate::session::{Session, Shared, lock};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
 //! What the processes of one run share.
 
-use crate::command::{Report, Script};
 use crate::fio;
 use crate::measure::{Events, Kind, Measure, Responses};
+use crate::programs::simoop;
 use crate::replay::{Feed, Replay};
-use crate::simoop;
+use crate::script::{Report, Script};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a script's programs share, as the script holds it: the same for every run.

@@ -1,7 +1,7 @@
 //! A host in memory for tests: real contents, no waiting, faults on request.
 
-use crate::command::{Command, Report, Script};
 use crate::host::{Advice, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
+use crate::script::{Command, Report, Script};
 use crate::session::Session;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 //! dd's operands: their names, numbers with suffixes, and what is refused.
 
 use super::{Dd, Extent, MAX_RECORD};
-use crate::command::CommandError;
 use crate::host::OpenFlags;
+use crate::script::CommandError;
 use crate::shell::Word;
 use std::ops::Range;
 
@@ -373,7 +373,7 @@ fn unknown_symbol(kind: &str, symbol: &str, span: Range<usize>, accepted: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dd::tests::dd;
+    use crate::programs::dd::tests::dd;
 
     #[test]
     fn numbers_are_those_of_gnu_dd() {

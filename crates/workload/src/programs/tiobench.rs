@@ -18,8 +18,8 @@
 //! accepted and change nothing; threads are processes; CPU percentages are left to the report of
 //! the run.
 
-use crate::command::{Command, CommandError, Report};
 use crate::host::{Host, HostError, HostResult, OpenFlags};
+use crate::script::{Command, CommandError, Report};
 use crate::session::Session;
 use crate::shell::Word;
 use std::ops::Range;
@@ -434,7 +434,7 @@ impl Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Step, parse};
+    use crate::script::{Step, parse};
     use crate::testing::{MemoryHost, block_on};
 
     fn program(line: &str) -> Tiobench {

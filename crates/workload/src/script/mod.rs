@@ -3,22 +3,22 @@
 //! The programs Lowmark knows stand in one table, `programs!` below. A new one is a module with a
 //! type that has `parse` and `run`, and one line in that table.
 
-use crate::bound;
-use crate::burst;
-use crate::dd;
-use crate::desktop;
 use crate::fio;
-use crate::fs_mark;
 use crate::host::{Cpus, Host, HostResult};
-use crate::mapped_file_stream;
-use crate::mmap_strm;
+use crate::programs::bound;
+use crate::programs::burst;
+use crate::programs::dd;
+use crate::programs::desktop;
+use crate::programs::fs_mark;
+use crate::programs::mapped_file_stream;
+use crate::programs::mmap_strm;
+use crate::programs::simoop;
+use crate::programs::sleep;
+use crate::programs::tiobench;
+use crate::programs::tree;
 use crate::replay;
 use crate::session::{Session, Shared};
 use crate::shell::{self, AndList, Word};
-use crate::simoop;
-use crate::sleep;
-use crate::tiobench;
-use crate::tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 

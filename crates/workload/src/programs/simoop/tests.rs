@@ -1,5 +1,5 @@
 use super::*;
-use crate::command::{Script, parse};
+use crate::script::{Script, parse};
 
 fn program(line: &str) -> Simoop {
     let script = parse(line).unwrap_or_else(|e| panic!("{line}: {e}"));

@@ -17,8 +17,8 @@
 
 mod operands;
 
-use crate::command::Report;
 use crate::host::{Fd, Host, HostError, HostResult, OpenFlags};
+use crate::script::Report;
 use crate::session::Session;
 
 /// The largest record, in bytes.
@@ -356,7 +356,7 @@ impl<H: Host> Writer<'_, H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Command, CommandError, Step};
+    use crate::script::{Command, CommandError, Step};
     use crate::testing::{MemoryHost, block_on};
     use proptest::prelude::*;
     use std::path::Path;

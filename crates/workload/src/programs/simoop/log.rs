@@ -1,7 +1,7 @@
 //! What the threads of a simoop measure together.
 
 use super::histogram::Histogram;
-use crate::command::Report;
+use crate::script::Report;
 
 /// What is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 //! before has left, while T others do the same in anonymous memory. The harness of 2011 sized all
 //! of it by the machine's memory; the defaults are its figures.
 
-use crate::command::{Command, CommandError, Report};
 use crate::host::{Advice, Host, HostResult, Map, OpenFlags, Word};
+use crate::script::{Command, CommandError, Report};
 use crate::session::Session;
 use crate::shell;
 
@@ -258,7 +258,7 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Script, Step, parse};
+    use crate::script::{Script, Step, parse};
     use crate::testing::{MemoryHost, block_on};
 
     fn first(script: &Script) -> &Command {

@@ -23,8 +23,8 @@
 //! - Files/s is not rounded to tenths, neither a process's nor the sum.
 //! - There is no look at the free space beforehand; a full filesystem fails the run.
 
-use crate::command::{Command, CommandError, Report};
 use crate::host::{Host, HostError, HostResult, OpenFlags};
+use crate::script::{Command, CommandError, Report};
 use crate::session::Session;
 use crate::shell::Word;
 use std::ops::Range;

@@ -12,8 +12,9 @@
 //! Reference: POSIX.1-2017, Shell & Utilities, 2.2 Quoting, 2.3 Token Recognition, 2.6.4
 //! Arithmetic Expansion, 2.7 Redirection, 2.9.3 Lists.
 
-use crate::arithmetic;
-use crate::command::CommandError;
+mod arithmetic;
+
+use crate::script::CommandError;
 use std::ops::Range;
 
 /// The longest line that is read, in bytes.

@@ -22,12 +22,12 @@
 //!
 //! Sizes are bytes with an optional K, M or G (powers of 1024), times whole numbers with us, ms, s
 //! or m. Which pages are touched follows from the wall clock at the start, as names do in
-//! [`fs_mark`](crate::fs_mark).
+//! [`fs_mark`](crate::programs::fs_mark).
 
-use crate::command::{CommandError, ExistingFile, Report};
 use crate::host::{Advice, Host, HostResult, Map, MapId, OpenFlags};
 use crate::measure::Events;
-use crate::mmap_strm;
+use crate::programs::mmap_strm;
+use crate::script::{CommandError, ExistingFile, Report};
 use crate::session::Session;
 use crate::shell;
 use trace::random::Rng;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::command::{Step, parse};
+use crate::script::{Step, parse};
 use crate::session::Session;
 use crate::testing::{MemoryHost, block_on};
 

@@ -1,8 +1,8 @@
 //! Programs that run another one bound to CPUs: `taskset -c LIST PROGRAM …` of util-linux and
 //! `numactl --cpunodebind=NODE PROGRAM …`.
 
-use crate::command::{Command, CommandError, Report};
 use crate::host::{Cpus, Host, HostResult};
+use crate::script::{Command, CommandError, Report};
 use crate::session::Session;
 use crate::shell::Word;
 
@@ -91,7 +91,7 @@ fn cpu_list(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Step, parse};
+    use crate::script::{Step, parse};
 
     fn cpus(line: &str) -> Result<(Cpus, &'static str), CommandError> {
         let script = parse(line)?;

@@ -4,8 +4,8 @@
 //! in it (stat(2); without `-noleaf` the original spares some calls on filesystems that count links),
 //! `rm -r` reads a directory, removes its files in the order of reading, then the directory.
 
-use crate::command::{CommandError, Report};
 use crate::host::{Host, HostError, HostResult};
+use crate::script::{CommandError, Report};
 use crate::session::Session;
 use crate::shell::Word;
 
@@ -149,7 +149,7 @@ fn gone(result: HostResult<()>) -> HostResult<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::parse;
+    use crate::script::parse;
 
     #[test]
     fn what_is_not_accepted_is_named_and_placed() {

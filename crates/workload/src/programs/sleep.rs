@@ -3,8 +3,8 @@
 //! Other than in coreutils, numbers are decimal and finite: at most 9 digits before the point and
 //! nine behind it.
 
-use crate::command::{CommandError, Report};
 use crate::host::{Host, HostResult};
+use crate::script::{CommandError, Report};
 use crate::session::Session;
 use crate::shell::Word;
 
@@ -63,7 +63,7 @@ fn nanoseconds(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::{Command, Step, parse};
+    use crate::script::{Command, Step, parse};
 
     fn ns(line: &str) -> u64 {
         match &parse(line).unwrap_or_else(|e| panic!("{line}: {e}")).steps[0] {

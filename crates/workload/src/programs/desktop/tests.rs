@@ -1,5 +1,5 @@
 use super::*;
-use crate::command::{Command, Script, Step, parse};
+use crate::script::{Command, Script, Step, parse};
 use crate::testing::{MemoryHost, block_on};
 
 fn desktop(line: &str) -> (Script, Desktop) {

@@ -9,8 +9,8 @@
 //! With one process the program itself streams; with more it forks them, and times are sums over the
 //! processes but `real` and the longest allocation, which are the largest.
 
-use crate::command::{Command, CommandError, Report};
 use crate::host::{Advice, Host, HostResult, Map, OpenFlags, Word};
+use crate::script::{Command, CommandError, Report};
 use crate::session::Session;
 use crate::shell;
 
@@ -180,7 +180,7 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::parse;
+    use crate::script::parse;
 
     #[test]
     fn operands() {

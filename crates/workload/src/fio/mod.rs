@@ -13,9 +13,9 @@
 //! asynchronous engine, which is what Linux does of libaio; files of jobs that read or write at
 //! random are there beforehand, files of sequential writers are new.
 
-use crate::command::{Command, ExistingFile, Process, Report, Script, Step};
 use crate::host::{Fd, Host, HostResult, OpenFlags};
 use crate::measure::Kind;
+use crate::script::{Command, ExistingFile, Process, Report, Script, Step};
 use crate::session::{Session, Shared, lock};
 use std::collections::BTreeMap;
 use std::ops::Range;

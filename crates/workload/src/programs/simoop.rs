@@ -52,8 +52,8 @@ mod log;
 
 pub(crate) use log::Log;
 
-use crate::command::{Command, CommandError, ExistingFile, Report};
 use crate::host::{Advice, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
+use crate::script::{Command, CommandError, ExistingFile, Report};
 use crate::session::Session;
 use crate::shell;
 use log::Kind;

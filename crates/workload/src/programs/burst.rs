@@ -17,12 +17,12 @@
 //! A burst that is due while the one before goes on begins when that ends. Each burst's pages are
 //! freed `-h` after its last allocation, at the beginning of a later burst if that is earlier work;
 //! with `-h 0us`, the default, before the next allocation is due. `-n` bursts, or bursts without end
-//! beside other commands. Sizes and times are as in [`desktop`](crate::desktop); chance follows from
+//! beside other commands. Sizes and times are as in [`desktop`](crate::programs::desktop); chance follows from
 //! the wall clock at the start.
 
-use crate::command::{CommandError, Report};
 use crate::host::{Host, HostError, HostResult, Pages};
-use crate::mmap_strm;
+use crate::programs::mmap_strm;
+use crate::script::{CommandError, Report};
 use crate::session::Session;
 use crate::shell;
 use hdrhistogram::Histogram;
@@ -118,7 +118,7 @@ impl Burst {
                 bytes.ok_or_else(refused)
             };
             let time = |least: u64| {
-                let ns = crate::desktop::nanoseconds(&value.text);
+                let ns = crate::programs::desktop::nanoseconds(&value.text);
                 ns.filter(|n| (least..=MAX_TIME).contains(n))
                     .ok_or_else(refused)
             };
@@ -292,7 +292,7 @@ async fn sleep_until<H: Host>(host: &H, time: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Command, Step, parse};
+    use crate::script::{Command, Step, parse};
 
     fn burst(line: &str) -> Burst {
         let script = parse(line).unwrap_or_else(|e| panic!("{line}: {e}"));

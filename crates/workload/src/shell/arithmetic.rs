@@ -10,7 +10,7 @@
 //! Reference: POSIX.1-2017, Shell & Utilities, 1.1.2.1 Arithmetic Precision and Operations and
 //! 2.6.4 Arithmetic Expansion.
 
-use crate::command::CommandError;
+use crate::script::CommandError;
 use crate::shell::Cursor;
 use std::ops::Range;
 
