@@ -1,161 +1,19 @@
-//! The small interface through which a workload program reaches its world.
+//! The seam between programs and worlds: [`Host`] is what a world offers to a task, [`Task`] what a
+//! world runs.
 //!
 //! Every program is written once against [`Host`]; the virtual, live and kernel worlds implement
 //! it. Lengths and offsets are bytes; times are nanoseconds.
 
-use crate::script::{Command, Report};
+mod types;
+
+pub use types::{
+    Advice, Cpus, Fd, HostError, HostResult, Map, MapId, OpenFlags, Pages, Stat, Usage, Word,
+};
+
+use crate::report::Report;
+use crate::session::Session;
 use std::future::Future;
-
-/// A descriptor of an open file, meaningful only to the host that returned it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fd(pub u32);
-
-/// How to open a file; the same meaning as the flags of open(2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OpenFlags {
-    /// Allow reads.
-    pub read: bool,
-    /// Allow writes.
-    pub write: bool,
-    /// Create the file if it is missing.
-    pub create: bool,
-    /// Cut an existing file to zero length.
-    pub truncate: bool,
-    /// Writes go to the end of the file.
-    pub append: bool,
-    /// O_DIRECT: pass the page cache by.
-    pub direct: bool,
-    /// O_SYNC: a write returns when it is on the device.
-    pub sync: bool,
-    /// O_DSYNC: as `sync` for the data alone.
-    pub dsync: bool,
-    /// O_EXCL: fail if the file exists.
-    pub exclusive: bool,
-}
-
-impl OpenFlags {
-    /// O_RDWR | O_CREAT | O_TRUNC: an empty file, to read and write.
-    pub const EMPTY_FILE: Self = Self {
-        read: true,
-        write: true,
-        create: true,
-        truncate: true,
-        append: false,
-        direct: false,
-        sync: false,
-        dsync: false,
-        exclusive: false,
-    };
-}
-
-/// CPUs that a process may run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cpus {
-    /// Those whose bits are set; CPU 0 is bit 0.
-    Mask(u64),
-    /// Those of a NUMA node.
-    OfNode(u32),
-}
-
-/// Why a host call failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HostError {
-    /// ENOENT.
-    #[error("{0}: no such file")]
-    NotFound(String),
-    /// EEXIST.
-    #[error("{0}: file exists")]
-    Exists(String),
-    /// ENOSPC.
-    #[error("{0}: no space left on device")]
-    NoSpace(String),
-    /// ENOMEM: the world could not give memory.
-    #[error("out of memory")]
-    OutOfMemory,
-    /// EIO: the device failed.
-    #[error("{0}: input/output error")]
-    Io(String),
-    /// The host does not offer this call (for example direct I/O on a filesystem without it).
-    #[error("not supported: {0}")]
-    Unsupported(String),
-}
-
-/// What a call returns.
-pub type HostResult<T> = Result<T, HostError>;
-
-/// A mapping that a program has made, meaningful only to the host that returned it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MapId(pub u32);
-
-/// What to map.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Map {
-    /// MAP_PRIVATE | MAP_ANONYMOUS.
-    Anon,
-    /// MAP_SHARED of a file from its start.
-    Shared(Fd),
-    /// MAP_PRIVATE of a file from its start.
-    Private(Fd),
-}
-
-/// madvise(2) for a whole mapping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Advice {
-    /// MADV_NORMAL.
-    #[default]
-    Normal,
-    /// MADV_SEQUENTIAL.
-    Sequential,
-    /// MADV_RANDOM.
-    Random,
-}
-
-/// What a program does to the first word of a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Word {
-    /// It must hold this before; another value is [`HostError::Io`].
-    pub expect: Option<u64>,
-    /// It is overwritten by this.
-    pub store: Option<u64>,
-}
-
-/// What stat(2) says of a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stat {
-    /// S_ISDIR.
-    pub directory: bool,
-    /// The length of a file in bytes; 0 for a directory.
-    pub len: u64,
-}
-
-/// Contiguous pages that a program took from the kernel, meaningful only to the host that gave them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Pages {
-    /// Which.
-    pub id: u32,
-    /// How many: 2^order.
-    pub order: u32,
-}
-
-/// What getrusage(2) says of the calling task, and what a tracer of the machine counts beside it. All
-/// are sums since some fixed time; programs take differences.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
-    /// CPU time of the program itself, in nanoseconds.
-    pub user_ns: u64,
-    /// CPU time of the kernel on its behalf, in nanoseconds.
-    pub sys_ns: u64,
-    /// Page faults of all tasks, minor and major.
-    pub page_faults: u64,
-    /// `mm_vmscan_wakeup_kswapd` events of all tasks.
-    pub kswapd_wakeups: u64,
-    /// `mm_vmscan_direct_reclaim_begin` events of all tasks.
-    pub direct_reclaims: u64,
-    /// Entries of all tasks to direct reclaim (`allocstall` of /proc/vmstat).
-    pub alloc_stalls: u64,
-    /// The longest page allocation of the calling task since it asked last, in nanoseconds. No sum.
-    pub longest_alloc_ns: u64,
-}
+use std::pin::Pin;
 
 /// One task's view of its world. All calls may wait.
 pub trait Host {
@@ -301,9 +159,10 @@ pub trait Host {
     }
     /// gettimeofday(2): microseconds since the epoch. Costs what the call costs.
     fn gettimeofday(&self) -> u64;
-    /// fork(2) of a process for each command, and wait(2) until all have ended. The reports are in
-    /// the order of the commands. A host has as many processes as [`Command::children`] says.
-    fn fork(&self, children: Vec<Command>) -> impl Future<Output = HostResult<Vec<Report>>>;
+    /// fork(2) of a process for each child, and wait(2) until all have ended. The reports are in
+    /// the order of the children. A host has as many processes as the programs of its script say
+    /// ([`Program::children`](crate::Program::children)).
+    fn fork<C: Task>(&self, children: Vec<C>) -> impl Future<Output = HostResult<Vec<Report>>>;
     /// sched_setaffinity(2) of the calling process and of those that it forks from then on. Returns
     /// what it was bound to, for binding it back.
     fn bind(&self, to: Cpus) -> impl Future<Output = HostResult<Cpus>> {
@@ -314,4 +173,48 @@ pub trait Host {
     fn compute(&self, ns: u64) -> impl Future<Output = ()>;
     /// Sleep for `ns`.
     fn sleep(&self, ns: u64) -> impl Future<Output = ()>;
+}
+
+/// What a process or a thread of a program does. A host runs it.
+pub trait Task: 'static {
+    /// The program's name, as a task list shows it and a command line has it.
+    const NAME: &'static str;
+
+    /// The name of this one's program; differs from [`Self::NAME`] where a type stands for several
+    /// programs.
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    /// Runs it to its end, and returns what it measured.
+    ///
+    /// # Errors
+    /// The first error of the host that the program does not expect.
+    fn run<H: Host>(&self, host: &H, session: &Session)
+    -> impl Future<Output = HostResult<Report>>;
+}
+
+/// A [`Task`] of any type, for a host whose processes wait in one queue until they run.
+pub trait AnyTask<H: Host> {
+    /// [`Task::name`].
+    fn task_name(&self) -> &'static str;
+
+    /// [`Task::run`].
+    ///
+    /// # Errors
+    /// The task's.
+    fn run_boxed<'a>(&'a self, host: &'a H, session: &'a Session) -> Running<'a>;
+}
+
+/// A task that runs.
+pub type Running<'a> = Pin<Box<dyn Future<Output = HostResult<Report>> + 'a>>;
+
+impl<H: Host, C: Task> AnyTask<H> for C {
+    fn task_name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn run_boxed<'a>(&'a self, host: &'a H, session: &'a Session) -> Running<'a> {
+        Box::pin(self.run(host, session))
+    }
 }

@@ -1,8 +1,10 @@
 //! Programs that run another one bound to CPUs: `taskset -c LIST PROGRAM …` of util-linux and
-//! `numactl --cpunodebind=NODE PROGRAM …`.
+//! `numactl --cpunodebind=NODE PROGRAM …`. What they are asked they ask that program.
 
-use crate::host::{Cpus, Host, HostResult};
-use crate::script::{Command, CommandError, Report};
+use crate::error::CommandError;
+use crate::host::{Cpus, Host, HostResult, Task};
+use crate::program::{ExistingFile, Program};
+use crate::report::Report;
 use crate::session::Session;
 use crate::shell::Word;
 
@@ -11,70 +13,130 @@ const NUMACTL: &str = "numactl --cpunodebind=NODE PROGRAM …, with one node";
 
 /// A program and the CPUs that it and its children may run on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bound {
+pub struct Bound<P> {
     /// The CPUs.
     pub cpus: Cpus,
     /// The program.
-    pub command: Box<Command>,
+    pub command: Box<P>,
 }
 
-impl Bound {
-    /// Reads the operands of either program.
-    pub(crate) fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
-        let (accepted, taskset) = match name.text.as_str() {
-            "taskset" => (TASKSET, true),
-            _ => (NUMACTL, false),
-        };
-        let missing = |what: &str| {
-            let end = operands.last().unwrap_or(name).span.end;
-            CommandError::new(name.span.start..end, what, accepted)
-        };
-        let (cpus, rest) = match operands {
-            [c, list, rest @ ..] if taskset && ["-c", "--cpu-list"].contains(&&*c.text) => {
-                let mask = cpu_list(&list.text).ok_or_else(|| {
-                    let what = format!("`{}` is no list of CPUs", list.text);
-                    CommandError::new(list.span.clone(), what, accepted)
-                })?;
-                (Cpus::Mask(mask), rest)
+/// `taskset`: runs a program on some CPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Taskset<P>(pub Bound<P>);
+
+/// `numactl`: runs a program on the CPUs of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Numactl<P>(pub Bound<P>);
+
+/// Both, by the name, the usage and how the operands begin: CPUs, and the words behind them.
+macro_rules! binds {
+    ($binder:ident, $name:literal, $usage:ident, $cpus:path) => {
+        impl<P: Program> Task for $binder<P> {
+            const NAME: &'static str = $name;
+
+            async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+                let Bound { cpus, command } = &self.0;
+                let before = host.bind(*cpus).await?;
+                // In a box: what it runs may be of its own type.
+                let result = Box::pin(command.run(host, session)).await;
+                host.bind(before).await?;
+                result
             }
-            [bind, rest @ ..] if !taskset => {
-                let mut names = ["--cpunodebind=", "-N"].into_iter();
-                let node = names.find_map(|n| bind.text.strip_prefix(n));
-                let node = node.and_then(|n| n.parse().ok()).ok_or_else(|| {
-                    let what = format!("`{}` binds to no node", bind.text);
-                    CommandError::new(bind.span.clone(), what, accepted)
-                })?;
-                (Cpus::OfNode(node), rest)
-            }
-            _ => return Err(missing("it is not said to which CPUs")),
-        };
-        let [program, rest @ ..] = rest else {
-            return Err(missing("there is no program to run"));
-        };
-        if ["taskset", "numactl"].contains(&program.text.as_str()) {
-            let what = format!("`{}` inside `{}`", program.text, name.text);
-            return Err(CommandError::new(program.span.clone(), what, accepted));
         }
-        let command = Box::new(Command::parse(program, rest)?);
-        Ok(Self { cpus, command })
-    }
 
-    /// The same with larger bursts, if it makes any.
-    pub(crate) fn with_bursts(&self, factor: f64) -> Option<Self> {
-        let command = Box::new(self.command.with_bursts(factor)?);
-        Some(Self {
-            command,
-            ..self.clone()
-        })
-    }
+        impl<P: Program> Program for $binder<P> {
+            const USAGE: &'static str = $usage;
 
-    /// Runs the program.
-    pub(crate) async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
-        let before = host.bind(self.cpus).await?;
-        let result = Box::pin(self.command.run(host, session)).await;
-        host.bind(before).await?;
-        result
+            fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+                let missing = |what: &str| {
+                    let end = operands.last().unwrap_or(name).span.end;
+                    CommandError::new(name.span.start..end, what, Self::USAGE)
+                };
+                let (cpus, rest) = $cpus(operands)
+                    .unwrap_or_else(|| Err(missing("it is not said to which CPUs")))?;
+                let Some((program, rest)) = rest.split_first() else {
+                    return Err(missing("there is no program to run"));
+                };
+                if [Taskset::<P>::NAME, Numactl::<P>::NAME].contains(&program.text.as_str()) {
+                    let what = format!("`{}` inside `{}`", program.text, name.text);
+                    return Err(CommandError::new(program.span.clone(), what, Self::USAGE));
+                }
+                let command = Box::new(P::parse(program, rest)?);
+                Ok(Self(Bound { cpus, command }))
+            }
+
+            fn children(&self) -> u64 {
+                self.0.command.children()
+            }
+
+            fn files(&self) -> u64 {
+                self.0.command.files()
+            }
+
+            fn existing_files(&self) -> Vec<ExistingFile> {
+                self.0.command.existing_files()
+            }
+
+            fn existing_directories(&self) -> Vec<String> {
+                self.0.command.existing_directories()
+            }
+
+            fn endless(&self) -> bool {
+                self.0.command.endless()
+            }
+
+            fn cpus(&self) -> Option<Cpus> {
+                Some(self.0.cpus)
+            }
+
+            fn with_bursts(&self, factor: f64) -> Option<Self> {
+                let command = Box::new(self.0.command.with_bursts(factor)?);
+                let cpus = self.0.cpus;
+                Some(Self(Bound { cpus, command }))
+            }
+
+            fn recorded_ns(&self) -> Option<u64> {
+                self.0.command.recorded_ns()
+            }
+
+            fn prepare(&self, session: &mut Session) {
+                self.0.command.prepare(session);
+            }
+        }
+    };
+}
+
+binds!(Taskset, "taskset", TASKSET, of_list);
+binds!(Numactl, "numactl", NUMACTL, of_node);
+
+/// The CPUs of the first operands and the operands behind them; `None` if they name no CPUs.
+type First<'a> = Option<Result<(Cpus, &'a [Word]), CommandError>>;
+
+/// `-c 0,2-3`.
+fn of_list(operands: &[Word]) -> First<'_> {
+    let [c, list, rest @ ..] = operands else {
+        return None;
+    };
+    if !["-c", "--cpu-list"].contains(&&*c.text) {
+        return None;
     }
+    let mask = cpu_list(&list.text).ok_or_else(|| {
+        let what = format!("`{}` is no list of CPUs", list.text);
+        CommandError::new(list.span.clone(), what, TASKSET)
+    });
+    Some(mask.map(|mask| (Cpus::Mask(mask), rest)))
+}
+
+/// `--cpunodebind=1`.
+fn of_node(operands: &[Word]) -> First<'_> {
+    let (bind, rest) = operands.split_first()?;
+    let mut names = ["--cpunodebind=", "-N"].into_iter();
+    let node = names.find_map(|n| bind.text.strip_prefix(n));
+    let node = node.and_then(|n| n.parse().ok()).ok_or_else(|| {
+        let what = format!("`{}` binds to no node", bind.text);
+        CommandError::new(bind.span.clone(), what, NUMACTL)
+    });
+    Some(node.map(|node| (Cpus::OfNode(node), rest)))
 }
 
 /// A list such as `0,2-3` as bits.
@@ -91,6 +153,7 @@ fn cpu_list(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::programs::Command;
     use crate::script::{Step, parse};
 
     fn cpus(line: &str) -> Result<(Cpus, &'static str), CommandError> {
@@ -99,7 +162,8 @@ mod tests {
             panic!("{script:?}")
         };
         match &p.commands[0] {
-            Command::Taskset(b) | Command::Numactl(b) => Ok((b.cpus, b.command.name())),
+            Command::Taskset(t) => Ok((t.0.cpus, t.0.command.name())),
+            Command::Numactl(n) => Ok((n.0.cpus, n.0.command.name())),
             other => panic!("{other:?}"),
         }
     }

@@ -20,11 +20,14 @@
 //! beside other commands. Sizes and times are as in [`desktop`](crate::programs::desktop); chance follows from
 //! the wall clock at the start.
 
-use crate::host::{Host, HostError, HostResult, Pages};
-use crate::programs::mmap_strm;
-use crate::script::{CommandError, Report};
+use crate::error::CommandError;
+use crate::host::{Host, HostError, HostResult, Pages, Task};
+use crate::options::{Style, Syntax};
+use crate::program::{Program, scaled};
+use crate::report::Report;
 use crate::session::Session;
-use crate::shell;
+use crate::shell::Word;
+use crate::units::{SIZES, TIMES};
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 use trace::random::Rng;
@@ -37,9 +40,26 @@ const SECOND: u64 = 1_000_000_000;
 /// Held blocks: more would not fit a machine.
 const MAX_REPEATS: u64 = 1_000_000;
 
-const ACCEPTED: &str = "burst -s SIZE [-r SIZE] [-o ORDER] [-a] [-A periodic|poisson|onoff] [-i TIME] \
+const USAGE: &str = "burst -s SIZE [-r SIZE] [-o ORDER] [-a] [-A periodic|poisson|onoff] [-i TIME] \
      [-j TIME] [-h TIME] [-n COUNT] [-d TIME]; SIZE is 4K to 16G (-r: a second), ORDER 0 to 3, TIME a \
      whole number of us, ms, s or m up to a day, COUNT up to 1000000";
+
+const OPTIONS: Syntax = Syntax {
+    values: &[
+        ("-s", "-s"),
+        ("-r", "-r"),
+        ("-o", "-o"),
+        ("-A", "-A"),
+        ("-i", "-i"),
+        ("-j", "-j"),
+        ("-h", "-h"),
+        ("-n", "-n"),
+        ("-d", "-d"),
+    ],
+    flags: &["-a"],
+    unknown: "`{option}` is no option of burst",
+    ..Syntax::new(Style::Words, USAGE)
+};
 
 /// When bursts come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +70,17 @@ pub enum Arrival {
     Poisson,
     /// By chance many, then none.
     OnOff,
+}
+
+impl Arrival {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "periodic" => Some(Self::Periodic),
+            "poisson" => Some(Self::Poisson),
+            "onoff" => Some(Self::OnOff),
+            _ => None,
+        }
+    }
 }
 
 /// A parsed command line.
@@ -77,92 +108,10 @@ pub struct Burst {
     pub delay_ns: u64,
 }
 
-impl Burst {
-    /// Reads a command line.
-    pub(crate) fn parse(
-        name: &shell::Word,
-        operands: &[shell::Word],
-    ) -> Result<Self, CommandError> {
-        let mut b = Self {
-            bytes: 0,
-            rate: None,
-            order: 0,
-            atomic: false,
-            arrival: Arrival::Periodic,
-            interval_ns: SECOND,
-            on_ns: SECOND,
-            hold_ns: 0,
-            repeats: None,
-            delay_ns: 0,
-        };
-        let mut words = operands.iter();
-        while let Some(option) = words.next() {
-            let flag = option.text.as_str();
-            let wrong = |what: String| CommandError::new(option.span.clone(), what, ACCEPTED);
-            if flag == "-a" {
-                b.atomic = true;
-                continue;
-            }
-            if !["-s", "-r", "-o", "-A", "-i", "-j", "-h", "-n", "-d"].contains(&flag) {
-                return Err(wrong(format!("`{flag}` is no option of burst")));
-            }
-            let value = words
-                .next()
-                .ok_or_else(|| wrong(format!("`{flag}` has no value")))?;
-            let refused = || {
-                let what = format!("`{}` is no value for `{flag}`", value.text);
-                CommandError::new(value.span.clone(), what, ACCEPTED)
-            };
-            let size = || {
-                let bytes = mmap_strm::bytes(&value.text).filter(|n| (PAGE..=MAX_SIZE).contains(n));
-                bytes.ok_or_else(refused)
-            };
-            let time = |least: u64| {
-                let ns = crate::programs::desktop::nanoseconds(&value.text);
-                ns.filter(|n| (least..=MAX_TIME).contains(n))
-                    .ok_or_else(refused)
-            };
-            let number = |most: u64| {
-                let n = value.text.parse::<u64>().ok().filter(|&n| n <= most);
-                n.ok_or_else(refused)
-            };
-            match flag {
-                "-s" => b.bytes = size()?,
-                "-r" => b.rate = Some(size()?),
-                "-o" => b.order = number(3)? as u32,
-                "-A" => {
-                    b.arrival = match value.text.as_str() {
-                        "periodic" => Arrival::Periodic,
-                        "poisson" => Arrival::Poisson,
-                        "onoff" => Arrival::OnOff,
-                        _ => return Err(refused()),
-                    }
-                }
-                "-i" => b.interval_ns = time(1000)?,
-                "-j" => b.on_ns = time(1000)?,
-                "-h" => b.hold_ns = time(0)?,
-                "-d" => b.delay_ns = time(0)?,
-                _ => {
-                    b.repeats = Some(number(MAX_REPEATS)?).filter(|&n| n > 0);
-                    if b.repeats.is_none() {
-                        return Err(refused());
-                    }
-                }
-            }
-        }
-        if b.bytes == 0 {
-            let what = "burst has no size (-s)";
-            return Err(CommandError::new(name.span.clone(), what, ACCEPTED));
-        }
-        b.bytes = b.bytes.next_multiple_of(PAGE << b.order);
-        Ok(b)
-    }
+impl Task for Burst {
+    const NAME: &'static str = "burst";
 
-    /// Runs its bursts.
-    ///
-    /// # Errors
-    /// A sleeping request that gets no memory; the host's first otherwise.
-    pub(crate) async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let before = host.usage()?;
         let mut run = Run {
             of: self,
@@ -217,6 +166,59 @@ impl Burst {
         }
         metrics.push(("burst_alloc_max".to_owned(), "us", us(h.max())));
         Ok(Report { metrics })
+    }
+}
+
+impl Program for Burst {
+    const USAGE: &'static str = USAGE;
+
+    fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+        let mut b = Self {
+            bytes: 0,
+            rate: None,
+            order: 0,
+            atomic: false,
+            arrival: Arrival::Periodic,
+            interval_ns: SECOND,
+            on_ns: SECOND,
+            hold_ns: 0,
+            repeats: None,
+            delay_ns: 0,
+        };
+        for value in OPTIONS.read(operands) {
+            let value = value?;
+            let size = || value.scaled(SIZES, PAGE..=MAX_SIZE);
+            let time = |least: u64| value.scaled(TIMES, least..=MAX_TIME);
+            match value.option {
+                "-a" => b.atomic = true,
+                "-s" => b.bytes = size()?,
+                "-r" => b.rate = Some(size()?),
+                "-o" => b.order = value.number(0..=3)? as u32,
+                "-A" => b.arrival = value.read(Arrival::named(value.text))?,
+                "-i" => b.interval_ns = time(1000)?,
+                "-j" => b.on_ns = time(1000)?,
+                "-h" => b.hold_ns = time(0)?,
+                "-d" => b.delay_ns = time(0)?,
+                _ => b.repeats = Some(value.number(1..=MAX_REPEATS)?),
+            }
+        }
+        if b.bytes == 0 {
+            let what = "burst has no size (-s)";
+            return Err(CommandError::new(name.span.clone(), what, USAGE));
+        }
+        b.bytes = b.bytes.next_multiple_of(PAGE << b.order);
+        Ok(b)
+    }
+
+    fn endless(&self) -> bool {
+        self.repeats.is_none()
+    }
+
+    fn with_bursts(&self, factor: f64) -> Option<Self> {
+        Some(Self {
+            bytes: scaled(self.bytes, factor, PAGE << self.order),
+            ..self.clone()
+        })
     }
 }
 
@@ -292,7 +294,8 @@ async fn sleep_until<H: Host>(host: &H, time: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::{Command, Step, parse};
+    use crate::programs::Command;
+    use crate::script::{Step, parse};
 
     fn burst(line: &str) -> Burst {
         let script = parse(line).unwrap_or_else(|e| panic!("{line}: {e}"));

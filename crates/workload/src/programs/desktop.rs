@@ -24,12 +24,15 @@
 //! or m. Which pages are touched follows from the wall clock at the start, as names do in
 //! [`fs_mark`](crate::programs::fs_mark).
 
-use crate::host::{Advice, Host, HostResult, Map, MapId, OpenFlags};
+use crate::error::CommandError;
+use crate::host::{Advice, Host, HostResult, Map, MapId, OpenFlags, Task};
 use crate::measure::Events;
-use crate::programs::mmap_strm;
-use crate::script::{CommandError, ExistingFile, Report};
+use crate::options::{Style, Syntax};
+use crate::program::{ExistingFile, Program};
+use crate::report::{Median, Medians, Metric, Report};
 use crate::session::Session;
 use crate::shell;
+use crate::units::{SIZES, TIMES};
 use trace::random::Rng;
 
 const PAGE: u64 = 4096;
@@ -41,9 +44,25 @@ const MAX_TIME: u64 = 86_400_000_000_000;
 const TEXT: &str = "desktop.text";
 const SECOND: u64 = 1_000_000_000;
 
-const ACCEPTED: &str = "desktop [-w SIZE] [-p SIZE] [-n PAGES] [-f PAGES] [-c TIME] [-i TIME] \
+const USAGE: &str = "desktop [-w SIZE] [-p SIZE] [-n PAGES] [-f PAGES] [-c TIME] [-i TIME] \
      [-l TIME] [-s TIME] [-t TIME]; SIZE is 4K to 64G, TIME a whole number of us, ms, s or m up to a day, PAGES \
      at most 1000000";
+
+const OPTIONS: Syntax = Syntax {
+    values: &[
+        ("-w", "-w"),
+        ("-p", "-p"),
+        ("-n", "-n"),
+        ("-f", "-f"),
+        ("-c", "-c"),
+        ("-i", "-i"),
+        ("-l", "-l"),
+        ("-s", "-s"),
+        ("-t", "-t"),
+    ],
+    unknown: "`{option}` is no option of desktop",
+    ..Syntax::new(Style::Words, USAGE)
+};
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,65 +104,10 @@ impl Default for Desktop {
     }
 }
 
-impl Desktop {
-    /// Reads a command line.
-    pub(crate) fn parse(_: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
-        let mut d = Self::default();
-        let mut words = operands.iter();
-        while let Some(option) = words.next() {
-            let name = option.text.as_str();
-            let known = ["-w", "-p", "-n", "-f", "-c", "-i", "-l", "-s", "-t"].contains(&name);
-            let wrong = |what: String| CommandError::new(option.span.clone(), what, ACCEPTED);
-            if !known {
-                return Err(wrong(format!("`{name}` is no option of desktop")));
-            }
-            let value = words
-                .next()
-                .ok_or_else(|| wrong(format!("`{name}` has no value")))?;
-            let refused = || {
-                let what = format!("`{}` is no value for `{name}`", value.text);
-                CommandError::new(value.span.clone(), what, ACCEPTED)
-            };
-            let size = || {
-                let bytes = mmap_strm::bytes(&value.text).filter(|&n| n <= MAX_SIZE);
-                bytes.map(|n| n.next_multiple_of(PAGE)).ok_or_else(refused)
-            };
-            let pages = || {
-                let n = value.text.parse::<u64>().ok().filter(|&n| n <= 1_000_000);
-                n.ok_or_else(refused)
-            };
-            let time = |least: u64| {
-                let ns = nanoseconds(&value.text).filter(|n| (least..=MAX_TIME).contains(n));
-                ns.ok_or_else(refused)
-            };
-            match name {
-                "-w" => d.working_set = size()?,
-                "-p" => d.text = size()?,
-                "-n" => d.touches = pages()?,
-                "-f" => d.fresh = pages()?,
-                "-c" => d.compute_ns = time(0)?,
-                "-i" => d.interval_ns = time(1000)?,
-                "-l" => d.late_ns = time(1000)?,
-                "-s" => d.settle_ns = time(0)?,
-                _ => d.runtime_ns = Some(time(1000)?),
-            }
-        }
-        Ok(d)
-    }
+impl Task for Desktop {
+    const NAME: &'static str = "desktop";
 
-    /// The file that it maps.
-    pub(crate) fn existing_file(&self) -> ExistingFile {
-        ExistingFile {
-            path: TEXT.to_owned(),
-            len: self.text,
-        }
-    }
-
-    /// Runs until its time is over; without `-t` for ever. What it measures is the session's.
-    ///
-    /// # Errors
-    /// The host's first.
-    pub(crate) async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+    async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
         let settled = host.now() + self.settle_ns;
         let read = OpenFlags {
             read: true,
@@ -205,6 +169,84 @@ impl Desktop {
         host.unmap(memory.own).await?;
         host.unmap(memory.text).await?;
         Ok(Report::default())
+    }
+}
+
+impl Program for Desktop {
+    const USAGE: &'static str = USAGE;
+
+    const METRICS: &'static [Metric] = &[
+        Metric::new(
+            "responses",
+            "responses",
+            "Events that desktop responded to, or that waited for its response at the end.",
+        ),
+        Metric::new(
+            "late_responses",
+            "responses",
+            "Responses of desktop that took longer than its limit (-l, 100 ms if not given).",
+        ),
+        Metric::new(
+            "response",
+            "us",
+            "Time from an event to desktop's response: response_mean, and p50, p90, p95, p99, p999 and max over all events.",
+        ),
+    ];
+
+    const MEDIANS: Option<Medians> = Some(Medians {
+        title: "Response time of the interactive task, ms",
+        of: "responses",
+        columns: &[
+            Median::new("p50", "response_p50", 1000.0, 2),
+            Median::new("p95", "response_p95", 1000.0, 2),
+            Median::new("p99", "response_p99", 1000.0, 2),
+            Median::new("max", "response_max", 1000.0, 1),
+            Median::new("late", "late_responses", 1.0, 0),
+            Median::new("of", "responses", 1.0, 0),
+        ],
+    });
+
+    fn parse(_: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
+        let mut d = Self::default();
+        for value in OPTIONS.read(operands) {
+            let value = value?;
+            let size = || {
+                let bytes = value.scaled(SIZES, PAGE..=MAX_SIZE)?;
+                Ok::<_, CommandError>(bytes.next_multiple_of(PAGE))
+            };
+            let pages = || value.number(0..=1_000_000);
+            let time = |least: u64| value.scaled(TIMES, least..=MAX_TIME);
+            match value.option {
+                "-w" => d.working_set = size()?,
+                "-p" => d.text = size()?,
+                "-n" => d.touches = pages()?,
+                "-f" => d.fresh = pages()?,
+                "-c" => d.compute_ns = time(0)?,
+                "-i" => d.interval_ns = time(1000)?,
+                "-l" => d.late_ns = time(1000)?,
+                "-s" => d.settle_ns = time(0)?,
+                _ => d.runtime_ns = Some(time(1000)?),
+            }
+        }
+        Ok(d)
+    }
+
+    fn existing_files(&self) -> Vec<ExistingFile> {
+        vec![self.existing_file()]
+    }
+
+    fn endless(&self) -> bool {
+        self.runtime_ns.is_none()
+    }
+}
+
+impl Desktop {
+    /// The file that it maps.
+    fn existing_file(&self) -> ExistingFile {
+        ExistingFile {
+            path: TEXT.to_owned(),
+            len: self.text,
+        }
     }
 }
 
@@ -280,19 +322,6 @@ impl Fresh {
             None => Ok(()),
         }
     }
-}
-
-/// A whole number with its unit, in nanoseconds.
-pub(crate) fn nanoseconds(text: &str) -> Option<u64> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let unit = match &text[digits..] {
-        "us" => 1000,
-        "ms" => 1_000_000,
-        "s" => SECOND,
-        "m" => 60 * SECOND,
-        _ => return None,
-    };
-    text[..digits].parse::<u64>().ok()?.checked_mul(unit)
 }
 
 #[cfg(test)]

@@ -23,8 +23,11 @@
 //! - Files/s is not rounded to tenths, neither a process's nor the sum.
 //! - There is no look at the free space beforehand; a full filesystem fails the run.
 
-use crate::host::{Host, HostError, HostResult, OpenFlags};
-use crate::script::{Command, CommandError, Report};
+use crate::error::CommandError;
+use crate::host::{Host, HostError, HostResult, OpenFlags, Task};
+use crate::options::{Style, Syntax, Value};
+use crate::program::{MOST_FILES, Program};
+use crate::report::Report;
 use crate::session::Session;
 use crate::shell::Word;
 use std::ops::Range;
@@ -35,8 +38,6 @@ use trace::random::Rng;
 pub const MAX_PROCESSES: u64 = 256;
 /// The most files of a process in an iteration, as in the original.
 pub const MAX_FILES: u64 = 1_000_000;
-/// The most files of a command: each is a file of the host until the run ends.
-pub const MAX_TOTAL_FILES: u64 = 4 << 20;
 /// The longest write, as in the original.
 const MAX_WRITE: u64 = 1 << 20;
 /// The longest file: the original counts bytes in an `int`.
@@ -51,7 +52,7 @@ const SECONDS_PER_DIRECTORY: u64 = 180;
 /// six sprintf: about 8000 cycles at 2.5 GHz.
 const NAME_NS: u64 = 3000;
 
-const OPTIONS: &str = "-d DIR, -D, -N, -n, -L, -S 0..6, -s, -w, -t, -k, -p, -r, -l FILE, -v";
+const USAGE: &str = "-d DIR, -D, -N, -n, -L, -S 0..6, -s, -w, -t, -k, -p, -r, -l FILE, -v";
 
 /// Where files go below a process's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,152 +170,122 @@ pub struct Child {
     nth: u64,
 }
 
-/// The argument of an option, behind its letter or the next word.
-struct Value<'a> {
-    option: char,
-    text: &'a str,
-    span: Range<usize>,
+const OPTIONS: Syntax = Syntax {
+    values: &[
+        ("d", "d"),
+        ("D", "D"),
+        ("l", "l"),
+        ("L", "L"),
+        ("n", "n"),
+        ("N", "N"),
+        ("p", "p"),
+        ("r", "r"),
+        ("s", "s"),
+        ("S", "S"),
+        ("t", "t"),
+        ("w", "w"),
+    ],
+    flags: &["k", "v"],
+    refused: &[
+        ("F", "-F fills the filesystem, which has no end here"),
+        ("h", "-h prints a text and runs nothing"),
+    ],
+    unknown: "fs_mark has no option `-{option}`",
+    operand: "fs_mark takes no operand, and `{word}` is none of its options",
+    no_value: ("-{option} needs a value", "-{option} and its value"),
+    wrong: "-{option}: `{value}` is not a number",
+    out_of_range: "-{option}: {value} is out of range",
+    ranges: true,
+    ..Syntax::new(Style::Bundled, USAGE)
+};
+
+/// What the options have given so far, with the places of those that must go together.
+struct Given {
+    job: Job,
+    iterations: u64,
+    processes: (u64, Range<usize>),
+    /// `-D`.
+    subdirs: Option<u64>,
+    /// `-N`.
+    per_subdir: Option<(u64, Range<usize>)>,
+    /// Where `-p` or `-r` stands, and `-n` or `-L`.
+    name_at: Range<usize>,
+    files_at: Range<usize>,
 }
 
-impl Value<'_> {
-    fn error(&self, message: impl std::fmt::Display, accepted: &str) -> CommandError {
-        let text = format!("-{}: {message}", self.option);
-        CommandError::new(self.span.clone(), text, accepted)
-    }
-
-    fn number(&self, range: std::ops::RangeInclusive<u64>) -> Result<u64, CommandError> {
-        let accepted = format!("a whole number from {} to {}", range.start(), range.end());
-        match self.text.parse::<u64>() {
-            Ok(n) if range.contains(&n) && !self.text.starts_with('+') => Ok(n),
-            Ok(n) => Err(self.error(format_args!("{n} is out of range"), &accepted)),
-            Err(_) => Err(self.error(format_args!("`{}` is not a number", self.text), &accepted)),
+impl Given {
+    fn new(name: &Word) -> Self {
+        Self {
+            job: Job {
+                dirs: Vec::new(),
+                placement: Placement::Flat,
+                files: 1000,
+                size: 50 * 1024,
+                write: 16 * 1024,
+                sync: SyncMethod::numbered(1).expect("the default method"),
+                keep: false,
+                name_len: 40,
+                random_len: 24,
+            },
+            iterations: 1,
+            processes: (1, name.span.clone()),
+            subdirs: None,
+            per_subdir: None,
+            name_at: name.span.clone(),
+            files_at: name.span.clone(),
         }
     }
-}
 
-/// The options of a command line by getopt(3)'s rules.
-fn options<'a>(operands: &'a [Word]) -> Result<Vec<Value<'a>>, CommandError> {
-    let mut found = Vec::new();
-    let mut words = operands.iter();
-    while let Some(word) = words.next() {
-        let text = word.text.as_str();
-        if !text.starts_with('-') || text.len() < 2 || text == "--" {
-            return Err(CommandError::new(
-                word.span.clone(),
-                format!("fs_mark takes no operand, and `{text}` is none of its options"),
-                OPTIONS,
-            ));
-        }
-        for (at, option) in text.char_indices().skip(1) {
-            let behind = at + option.len_utf8();
-            let span = word.source(at..behind);
-            match option {
-                'k' | 'v' => found.push(Value {
-                    option,
-                    text: "",
-                    span,
-                }),
-                'd' | 'D' | 'l' | 'L' | 'n' | 'N' | 'p' | 'r' | 's' | 'S' | 't' | 'w' => {
-                    let value = if behind < text.len() {
-                        Some((&text[behind..], word.source(behind..text.len())))
-                    } else {
-                        words.next().map(|w| (w.text.as_str(), w.span.clone()))
-                    };
-                    let Some((text, span)) = value else {
-                        return Err(CommandError::new(
-                            span,
-                            format!("-{option} needs a value"),
-                            format!("-{option} and its value"),
-                        ));
-                    };
-                    found.push(Value { option, text, span });
-                    break;
+    /// Takes an option.
+    fn set(&mut self, value: Value<'_>) -> Result<(), CommandError> {
+        let job = &mut self.job;
+        match value.option {
+            "d" => {
+                if value.text.is_empty() || value.text.len() >= MAX_PATH {
+                    let what = format!("-d: a path of {} bytes", value.text.len());
+                    return Err(value.error(what, "a directory of 1 to 39 bytes"));
                 }
-                'F' | 'h' => {
-                    let why = if option == 'F' {
-                        "-F fills the filesystem, which has no end here"
-                    } else {
-                        "-h prints a text and runs nothing"
-                    };
-                    return Err(CommandError::new(span, why, OPTIONS));
-                }
-                _ => {
-                    return Err(CommandError::new(
-                        span,
-                        format!("fs_mark has no option `-{option}`"),
-                        OPTIONS,
-                    ));
+                job.dirs.push(value.text.to_owned());
+                if job.dirs.len() as u64 > MAX_PROCESSES {
+                    let accepted = format!("at most {MAX_PROCESSES} directories");
+                    return Err(value.error("-d: too many directories", accepted));
                 }
             }
-        }
-    }
-    Ok(found)
-}
-
-impl FsMark {
-    /// Reads fs_mark's options.
-    ///
-    /// # Errors
-    /// An option that fs_mark would refuse or that the module documentation excludes.
-    pub(crate) fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
-        let mut job = Job {
-            dirs: Vec::new(),
-            placement: Placement::Flat,
-            files: 1000,
-            size: 50 * 1024,
-            write: 16 * 1024,
-            sync: SyncMethod::numbered(1).expect("the default method"),
-            keep: false,
-            name_len: 40,
-            random_len: 24,
-        };
-        let (mut iterations, mut threads) = (1, (1, name.span.clone()));
-        let mut subdirs = None;
-        let mut per_subdir: Option<(u64, Range<usize>)> = None;
-        let (mut name_at, mut files_at) = (name.span.clone(), name.span.clone());
-        for value in options(operands)? {
-            match value.option {
-                'd' => {
-                    if value.text.is_empty() || value.text.len() >= MAX_PATH {
-                        let what = format_args!("a path of {} bytes", value.text.len());
-                        return Err(value.error(what, "a directory of 1 to 39 bytes"));
-                    }
-                    job.dirs.push(value.text.to_owned());
-                    if job.dirs.len() as u64 > MAX_PROCESSES {
-                        let accepted = format!("at most {MAX_PROCESSES} directories");
-                        return Err(value.error("too many directories", &accepted));
-                    }
-                }
-                'D' => subdirs = Some(value.number(2..=MAX_FILES)?),
-                'N' => per_subdir = Some((value.number(0..=MAX_FILES)?, value.span)),
-                'n' => {
-                    job.files = value.number(1..=MAX_FILES)?;
-                    files_at = value.span;
-                }
-                'L' => {
-                    iterations = value.number(0..=MAX_FILES)?.max(1);
-                    job.keep = true;
-                    files_at = value.span;
-                }
-                'S' => {
-                    let n = value.number(0..=6)?;
-                    job.sync = SyncMethod::numbered(n).expect("0 to 6");
-                }
-                's' => job.size = value.number(0..=MAX_SIZE)?,
-                'w' => job.write = value.number(1..=MAX_WRITE)?,
-                't' => threads = (value.number(1..=MAX_PROCESSES)?, value.span),
-                'k' => job.keep = true,
-                'p' => {
-                    job.name_len = value.number(1..=MAX_NAME)?;
-                    name_at = value.span;
-                }
-                'r' => {
-                    job.random_len = value.number(0..=MAX_NAME)?;
-                    name_at = value.span;
-                }
-                _ => {}
+            "D" => self.subdirs = Some(value.number(2..=MAX_FILES)?),
+            "N" => self.per_subdir = Some((value.number(0..=MAX_FILES)?, value.span)),
+            "n" => {
+                job.files = value.number(1..=MAX_FILES)?;
+                self.files_at = value.span;
             }
+            "L" => {
+                self.iterations = value.number(0..=MAX_FILES)?.max(1);
+                job.keep = true;
+                self.files_at = value.span;
+            }
+            "S" => {
+                let n = value.number(0..=6)?;
+                job.sync = SyncMethod::numbered(n).expect("0 to 6");
+            }
+            "s" => job.size = value.number(0..=MAX_SIZE)?,
+            "w" => job.write = value.number(1..=MAX_WRITE)?,
+            "t" => self.processes = (value.number(1..=MAX_PROCESSES)?, value.span),
+            "k" => job.keep = true,
+            "p" => {
+                job.name_len = value.number(1..=MAX_NAME)?;
+                self.name_at = value.span;
+            }
+            "r" => {
+                job.random_len = value.number(0..=MAX_NAME)?;
+                self.name_at = value.span;
+            }
+            _ => {}
         }
+        Ok(())
+    }
+
+    /// The program, if the options go together.
+    fn finish(self, name: &Word) -> Result<FsMark, CommandError> {
+        let mut job = self.job;
         let dirs = job.dirs.len() as u64;
         if dirs == 0 {
             return Err(CommandError::new(
@@ -323,7 +294,7 @@ impl FsMark {
                 "-d DIR: at least one directory",
             ));
         }
-        job.placement = match (subdirs, per_subdir) {
+        job.placement = match (self.subdirs, self.per_subdir) {
             (None, None) => Placement::Flat,
             (Some(subdirs), None) => Placement::Time { subdirs },
             (None, Some((files, at))) if files > 0 => {
@@ -340,7 +311,7 @@ impl FsMark {
         };
         if job.random_len > job.name_len {
             return Err(CommandError::new(
-                name_at,
+                self.name_at,
                 format!(
                     "a name of {} characters (-p) with {} random ones (-r)",
                     job.name_len, job.random_len
@@ -348,47 +319,40 @@ impl FsMark {
                 "-r not above -p; without the options 24 of 40 are random",
             ));
         }
-        let processes = dirs.max(threads.0);
+        let processes = dirs.max(self.processes.0);
         if !processes.is_multiple_of(dirs) {
             return Err(CommandError::new(
-                threads.1,
+                self.processes.1,
                 format!("-t: {processes} processes in {dirs} directories (-d)"),
                 "a whole multiple of the number of directories",
             ));
         }
-        let total = processes * job.files * iterations;
-        if total > MAX_TOTAL_FILES {
+        let total = processes * job.files * self.iterations;
+        if total > MOST_FILES {
             return Err(CommandError::new(
-                files_at,
+                self.files_at,
                 format!("{processes} processes, -n and -L make {total} files"),
-                format!("at most {MAX_TOTAL_FILES} files"),
+                format!("at most {MOST_FILES} files"),
             ));
         }
-        Ok(Self {
+        Ok(FsMark {
             job: Arc::new(job),
             processes,
-            iterations,
+            iterations: self.iterations,
         })
     }
+}
 
-    /// Files that exist at most if none is made twice.
-    pub fn files(&self) -> u64 {
-        self.processes * self.job.files * self.iterations
-    }
+impl Task for FsMark {
+    const NAME: &'static str = "fs_mark";
 
-    /// Runs all iterations.
-    ///
-    /// # Errors
-    /// The host's first error.
-    pub async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let mut iterations = Vec::new();
         for _ in 0..self.iterations {
             let children = (0..self.processes)
-                .map(|nth| {
-                    Command::FsMarkProcess(Child {
-                        job: Arc::clone(&self.job),
-                        nth,
-                    })
+                .map(|nth| Child {
+                    job: Arc::clone(&self.job),
+                    nth,
                 })
                 .collect();
             let logs = host.fork(children).await?;
@@ -397,7 +361,31 @@ impl FsMark {
         }
         Ok(self.report(&iterations))
     }
+}
 
+impl Program for FsMark {
+    const USAGE: &'static str = USAGE;
+
+    fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+        let mut given = Given::new(name);
+        // All options are looked up before their values are read.
+        let values: Result<Vec<Value<'_>>, CommandError> = OPTIONS.read(operands).collect();
+        for value in values? {
+            given.set(value)?;
+        }
+        given.finish(name)
+    }
+
+    fn files(&self) -> u64 {
+        self.processes * self.job.files * self.iterations
+    }
+
+    fn children(&self) -> u64 {
+        self.processes
+    }
+}
+
+impl FsMark {
     fn report(&self, iterations: &[Iteration]) -> Report {
         let files: u64 = iterations.iter().map(|i| i.files).sum();
         let mut metrics = vec![
@@ -582,9 +570,11 @@ fn existing_is_fine(made: HostResult<()>) -> HostResult<()> {
     }
 }
 
-impl Child {
-    /// Runs one process of one iteration; its report is the line of its log.
-    pub(crate) async fn run<H: Host>(&self, host: &H) -> HostResult<Report> {
+/// One process of one iteration; its report is the line of its log.
+impl Task for Child {
+    const NAME: &'static str = FsMark::NAME;
+
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let job = &*self.job;
         let dir = &job.dirs[(self.nth % job.dirs.len() as u64) as usize];
         let buf = host.buffer(job.write);

@@ -9,10 +9,13 @@
 //! With one process the program itself streams; with more it forks them, and times are sums over the
 //! processes but `real` and the longest allocation, which are the largest.
 
-use crate::host::{Advice, Host, HostResult, Map, OpenFlags, Word};
-use crate::script::{Command, CommandError, Report};
+use crate::error::CommandError;
+use crate::host::{Advice, Host, HostResult, Map, OpenFlags, Task, Word};
+use crate::program::{Program, scaled};
+use crate::report::{Metric, Report};
 use crate::session::Session;
 use crate::shell;
+use crate::units;
 
 const PAGE: u64 = 4096;
 /// Pages touched by one call of the host.
@@ -40,57 +43,18 @@ pub struct Stream {
     bytes: u64,
 }
 
-impl MappedFileStream {
-    /// Reads a command line.
-    pub(crate) fn parse(
-        name: &shell::Word,
-        operands: &[shell::Word],
-    ) -> Result<Self, CommandError> {
-        let [processes, bytes] = operands else {
-            let at = operands.get(2).unwrap_or(name);
-            let what = format!("{} operands where two are due", operands.len());
-            return Err(CommandError::new(at.span.clone(), what, ACCEPTED));
-        };
-        let number = |word: &shell::Word, least: u64, most: u64| {
-            let n = word.text.parse::<u64>().ok();
-            n.filter(|n| (least..=most).contains(n)).ok_or_else(|| {
-                let what = format!("`{}` is out of range or no number", word.text);
-                CommandError::new(word.span.clone(), what, ACCEPTED)
-            })
-        };
-        Ok(Self {
-            processes: number(processes, 1, MAX_PROCESSES)?,
-            bytes: number(bytes, PAGE, MAX_SIZE)?.next_multiple_of(PAGE),
-        })
-    }
+impl Task for MappedFileStream {
+    const NAME: &'static str = "mapped-file-stream";
 
-    /// Processes that it forks.
-    pub(crate) fn children(&self) -> u64 {
-        if self.processes > 1 {
-            self.processes
-        } else {
-            0
-        }
-    }
-
-    /// Files that it makes.
-    pub(crate) fn files(&self) -> u64 {
-        self.processes
-    }
-
-    /// Runs all processes to their end.
-    ///
-    /// # Errors
-    /// The first error of a process.
-    pub(crate) async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+    async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
         let stream = |nth| Stream {
             nth,
             bytes: self.bytes,
         };
         if self.processes == 1 {
-            return stream(0).run(host).await;
+            return stream(0).run(host, session).await;
         }
-        let children = (0..self.processes).map(|nth| Command::Stream(stream(nth)));
+        let children = (0..self.processes).map(stream);
         let began = (host.now(), host.usage()?);
         let mut all = Report::default();
         let mut longest = 0.0_f64;
@@ -116,15 +80,57 @@ impl MappedFileStream {
     }
 }
 
+impl Program for MappedFileStream {
+    const USAGE: &'static str = ACCEPTED;
+
+    const METRICS: &'static [Metric] = &[Metric::new(LONGEST, "us", "").beside_watermarks()];
+
+    fn parse(name: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
+        let [processes, bytes] = operands else {
+            let at = operands.get(2).unwrap_or(name);
+            let what = format!("{} operands where two are due", operands.len());
+            return Err(CommandError::new(at.span.clone(), what, ACCEPTED));
+        };
+        let number = |word: &shell::Word, least: u64, most: u64| {
+            let n = units::whole(&word.text);
+            n.filter(|n| (least..=most).contains(n)).ok_or_else(|| {
+                let what = format!("`{}` is out of range or no number", word.text);
+                CommandError::new(word.span.clone(), what, ACCEPTED)
+            })
+        };
+        Ok(Self {
+            processes: number(processes, 1, MAX_PROCESSES)?,
+            bytes: number(bytes, PAGE, MAX_SIZE)?.next_multiple_of(PAGE),
+        })
+    }
+
+    fn children(&self) -> u64 {
+        if self.processes > 1 {
+            self.processes
+        } else {
+            0
+        }
+    }
+
+    fn files(&self) -> u64 {
+        self.processes
+    }
+
+    fn with_bursts(&self, factor: f64) -> Option<Self> {
+        Some(Self {
+            bytes: scaled(self.bytes, factor, PAGE),
+            ..self.clone()
+        })
+    }
+}
+
 const LONGEST: &str = "worst_page_allocation_latency";
 const MS: f64 = 1e6;
 
-impl Stream {
-    /// Runs the process to its end.
-    ///
-    /// # Errors
-    /// The host's first.
-    pub async fn run<H: Host>(&self, host: &H) -> HostResult<Report> {
+impl Task for Stream {
+    const NAME: &'static str = MappedFileStream::NAME;
+
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         // As time(1) has it: of the whole program.
         let before = host.usage()?;
         let began = host.now();

@@ -5,14 +5,21 @@
 //! before has left, while T others do the same in anonymous memory. The harness of 2011 sized all
 //! of it by the machine's memory; the defaults are its figures.
 
-use crate::host::{Advice, Host, HostResult, Map, OpenFlags, Word};
-use crate::script::{Command, CommandError, Report};
+use crate::error::CommandError;
+use crate::host::{Advice, Host, HostResult, Map, OpenFlags, Task, Word};
+use crate::options::{Style, Syntax};
+use crate::program::Program;
+use crate::report::Report;
 use crate::session::Session;
 use crate::shell;
+use crate::units;
+use std::ops::RangeInclusive;
 
 const PAGE: u64 = 4096;
 /// Pages touched by one call of the host.
 const CHUNK: u64 = 256;
+/// Memories to size by: more than 2^50 bytes fit no machine and would overflow the sums below.
+const MEMORY: RangeInclusive<u64> = PAGE..=1 << 50;
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,17 +55,46 @@ enum Kind {
     Anon,
 }
 
-const ACCEPTED: &str = "mmap-strm [-t PROCESSES] [-d DIR] [--stream MEMORIES] [--mixed MEMORIES] \
+const USAGE: &str = "mmap-strm [-t PROCESSES] [-d DIR] [--stream MEMORIES] [--mixed MEMORIES] \
      [--file-share PERCENT] [--file-passes N] [--anon-passes N] [--memory BYTES[K|M|G]]; MEMORIES is a \
      multiple of the machine's memory with at most one decimal";
 
-impl MmapStrm {
-    /// Reads a command line.
-    pub(crate) fn parse(
-        name: &shell::Word,
-        operands: &[shell::Word],
-    ) -> Result<Self, CommandError> {
-        let mut it = operands.iter();
+const OPTIONS: Syntax = Syntax {
+    values: &[
+        ("-t", "-t"),
+        ("-d", "-d"),
+        ("--stream", "--stream"),
+        ("--mixed", "--mixed"),
+        ("--file-share", "--file-share"),
+        ("--file-passes", "--file-passes"),
+        ("--anon-passes", "--anon-passes"),
+        ("--memory", "--memory"),
+    ],
+    unknown: "`{option}` is no option of mmap-strm",
+    no_value: ("`{option}` is unknown or has no value", ""),
+    ..Syntax::new(Style::Pairs, USAGE)
+};
+
+impl Task for MmapStrm {
+    const NAME: &'static str = "mmap-strm";
+
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+        let mut all = Report::default();
+        for kinds in self.stages() {
+            let worker = |kind| move |nth| self.worker(kind, nth);
+            let children = kinds.iter().flat_map(|&k| (0..self.threads).map(worker(k)));
+            for report in host.fork(children.collect()).await? {
+                all.add(report);
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Program for MmapStrm {
+    const USAGE: &'static str = USAGE;
+
+    fn parse(name: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
         let mut s = Self {
             threads: 4,
             dir: "mmap-strm".into(),
@@ -69,56 +105,39 @@ impl MmapStrm {
             anon_passes: 5,
             memory: None,
         };
-        while let Some(option) = it.next() {
-            let Some(value) = it.next() else {
-                return Err(CommandError::new(
-                    option.span.clone(),
-                    format!("`{}` is unknown or has no value", option.text),
-                    ACCEPTED,
-                ));
-            };
-            let wrong = || {
-                CommandError::new(
-                    value.span.clone(),
-                    format!("`{}` is no value for `{}`", value.text, option.text),
-                    ACCEPTED,
-                )
-            };
-            let number = |from: u64, to: u64| {
-                let n = value.text.parse::<u64>().ok();
-                n.filter(|n| (from..=to).contains(n)).ok_or_else(wrong)
-            };
-            match option.text.as_str() {
-                "-t" => s.threads = number(1, 128)? as u32,
-                "-d" => s.dir = value.text.clone(),
-                "--stream" => s.stream_tenths = tenths(&value.text).ok_or_else(wrong)?,
-                "--mixed" => s.mixed_tenths = tenths(&value.text).ok_or_else(wrong)?,
-                "--file-share" => s.file_percent = number(0, 100)?,
-                "--file-passes" => s.file_passes = number(1, 1000)?,
-                "--anon-passes" => s.anon_passes = number(1, 1000)?,
-                "--memory" => {
-                    let n = bytes(&value.text).ok_or_else(wrong)?;
-                    s.memory = Some(n);
-                }
-                _ => {
-                    return Err(CommandError::new(
-                        option.span.clone(),
-                        format!("`{}` is no option of mmap-strm", option.text),
-                        ACCEPTED,
-                    ));
-                }
+        for value in OPTIONS.read(operands) {
+            let value = value?;
+            match value.option {
+                "-t" => s.threads = value.number(1..=128)? as u32,
+                "-d" => s.dir = value.text.to_owned(),
+                "--stream" => s.stream_tenths = value.read(tenths(value.text))?,
+                "--mixed" => s.mixed_tenths = value.read(tenths(value.text))?,
+                "--file-share" => s.file_percent = value.number(0..=100)?,
+                "--file-passes" => s.file_passes = value.number(1..=1000)?,
+                "--anon-passes" => s.anon_passes = value.number(1..=1000)?,
+                _ => s.memory = Some(value.scaled(units::SIZES, MEMORY)?),
             }
         }
         if s.stream_tenths == 0 && s.mixed_tenths == 0 {
-            return Err(CommandError::new(
-                name.span.clone(),
-                "neither stage has anything to do",
-                ACCEPTED,
-            ));
+            let what = "neither stage has anything to do";
+            return Err(CommandError::new(name.span.clone(), what, USAGE));
         }
         Ok(s)
     }
 
+    fn children(&self) -> u64 {
+        let kinds = self.stages().iter().map(|kinds| kinds.len()).max();
+        kinds.unwrap_or(0) as u64 * u64::from(self.threads)
+    }
+
+    fn files(&self) -> u64 {
+        let stages = self.stages();
+        let with_file = stages.iter().filter(|kinds| kinds[0] != Kind::Anon);
+        with_file.count() as u64 * u64::from(self.threads)
+    }
+}
+
+impl MmapStrm {
     /// The kinds of processes in each stage.
     fn stages(&self) -> Vec<&'static [Kind]> {
         let mut stages: Vec<&[Kind]> = Vec::new();
@@ -135,72 +154,22 @@ impl MmapStrm {
         stages
     }
 
-    /// Processes of the larger stage.
-    pub(crate) fn children(&self) -> u64 {
-        let kinds = self.stages().iter().map(|kinds| kinds.len()).max();
-        kinds.unwrap_or(0) as u64 * u64::from(self.threads)
-    }
-
-    /// Files of both stages.
-    pub(crate) fn files(&self) -> u64 {
-        let stages = self.stages();
-        let with_file = stages.iter().filter(|kinds| kinds[0] != Kind::Anon);
-        with_file.count() as u64 * u64::from(self.threads)
-    }
-
-    /// Runs the stages: the processes of one at the same time, the next when all have ended.
-    ///
-    /// # Errors
-    /// The first error of a process.
-    pub(crate) async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
-        let mut all = Report::default();
-        for kinds in self.stages() {
-            let worker = |kind| move |nth| Command::MmapWorker(self.worker(kind, nth));
-            let children = kinds.iter().flat_map(|&k| (0..self.threads).map(worker(k)));
-            for report in host.fork(children.collect()).await? {
-                all.add(report);
-            }
-        }
-        Ok(all)
-    }
-
     fn worker(&self, kind: Kind, nth: u32) -> Worker {
         let of = self.clone();
         Worker { kind, nth, of }
     }
 }
 
-/// Bytes with an optional K, M or G.
-pub(crate) fn bytes(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.as_bytes().last()? {
-        b'K' => (&text[..text.len() - 1], 10),
-        b'M' => (&text[..text.len() - 1], 20),
-        b'G' => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let n = digits.parse::<u64>().ok()?;
-    // More than 2^50 bytes overflow nothing below and fit no machine.
-    n.checked_mul(1 << shift)
-        .filter(|n| (PAGE..=1 << 50).contains(n))
-}
-
 /// A multiple with at most one decimal, in tenths.
 fn tenths(text: &str) -> Option<u64> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-    if part.len() != 1 {
-        return None;
-    }
-    let whole = whole.parse::<u64>().ok()?.checked_mul(10)?;
-    let n = whole.checked_add(part.parse().ok()?)?;
-    (n <= 10_000).then_some(n)
+    let whole = !text.starts_with('.') && !text.ends_with('.');
+    units::decimal(text, 1).filter(|n| whole && *n <= 10_000)
 }
 
-impl Worker {
-    /// Runs the process to its end.
-    ///
-    /// # Errors
-    /// The host's first.
-    pub async fn run<H: Host>(&self, host: &H) -> HostResult<Report> {
+impl Task for Worker {
+    const NAME: &'static str = MmapStrm::NAME;
+
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let s = &self.of;
         let memory = match s.memory {
             Some(bytes) => bytes,
@@ -258,6 +227,7 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::programs::Command;
     use crate::script::{Script, Step, parse};
     use crate::testing::{MemoryHost, block_on};
 
@@ -277,7 +247,7 @@ mod tests {
         let script = parse(line).unwrap();
         assert_eq!((script.children(), script.files_made()), (4 + 1, 4 + 1 + 1));
         let host = MemoryHost::default();
-        let session = Session::new(&script);
+        let session = script.session();
         let report = block_on(first(&script).run(&host, &session)).unwrap();
         let forks: Vec<String> = {
             let calls = host.calls.borrow();

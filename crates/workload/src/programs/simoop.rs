@@ -49,14 +49,16 @@
 
 mod histogram;
 mod log;
+mod summary;
 
-pub(crate) use log::Log;
-
-use crate::host::{Advice, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
-use crate::script::{Command, CommandError, ExistingFile, Report};
+use crate::error::CommandError;
+use crate::host::{Advice, Host, HostError, HostResult, Map, MapId, OpenFlags, Task, Word};
+use crate::options::{Style, Syntax};
+use crate::program::{ExistingFile, Program};
+use crate::report::{Metric, Report};
 use crate::session::Session;
 use crate::shell;
-use log::Kind;
+use log::{Kind, Log, Logs};
 use std::sync::Arc;
 use trace::random::Rng;
 
@@ -82,26 +84,31 @@ const MAX_MB: u64 = 65_536;
 /// The longest time, in seconds: a year.
 const MAX_TIME: u64 = 31_536_000;
 
-/// Short option, long option, least and greatest value, default.
-const OPTIONS: [(&str, &str, u64, u64, u64); 14] = [
-    ("-t", "--threads", 1, MAX_THREADS, 16),
-    ("-m", "--memory", 0, MAX_MB, 64),
-    ("-M", "--mmapsize", 0, MAX_MB, 64),
-    ("-C", "--cputhreads", 0, MAX_THREADS, 0),
-    ("-D", "--duthreads", 0, MAX_THREADS, 0),
-    ("-r", "--runtime", 1, MAX_TIME, 60),
-    ("-w", "--warmuptime", 0, MAX_TIME, 0),
-    ("-i", "--interval", 1, MAX_TIME, 10),
-    ("-f", "--filesize", 1, MAX_MB, 2),
-    ("-n", "--numfiles", 1, MAX_FILES, 65_536),
-    ("-T", "--readthreads", 1, 256, 1),
-    ("-R", "--readsize", 0, MAX_MB, 1),
-    ("-W", "--writesize", 0, MAX_MB, 1),
-    ("--keep", "--keep", 0, 1, 0),
-];
-
-const ACCEPTED: &str = "simoop [-t THREADS] [-m MB] [-M MB] [-C THREADS] [-D THREADS] [-r SECONDS] \
+const USAGE: &str = "simoop [-t THREADS] [-m MB] [-M MB] [-C THREADS] [-D THREADS] [-r SECONDS] \
      [-w SECONDS] [-i SECONDS] [-f MB] [-n FILES] [-T THREADS] [-R MB] [-W MB] [--keep 0|1] PATH…";
+
+const OPTIONS: Syntax = Syntax {
+    values: &[
+        ("-t", "--threads"),
+        ("-m", "--memory"),
+        ("-M", "--mmapsize"),
+        ("-C", "--cputhreads"),
+        ("-D", "--duthreads"),
+        ("-r", "--runtime"),
+        ("-w", "--warmuptime"),
+        ("-i", "--interval"),
+        ("-f", "--filesize"),
+        ("-n", "--numfiles"),
+        ("-T", "--readthreads"),
+        ("-R", "--readsize"),
+        ("-W", "--writesize"),
+        ("--keep", "--keep"),
+    ],
+    unknown: "simoop has no option `{option}`",
+    operand: "",
+    ranges: true,
+    ..Syntax::new(Style::Inline, USAGE)
+};
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,117 +177,147 @@ enum Io {
     Write,
 }
 
-impl Simoop {
-    /// Reads a command line.
-    pub(crate) fn parse(
-        name: &shell::Word,
-        operands: &[shell::Word],
-    ) -> Result<Self, CommandError> {
-        let mut values = OPTIONS.map(|o| o.4);
+impl Task for Simoop {
+    const NAME: &'static str = "simoop";
+
+    async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+        let stalls = host.usage()?.alloc_stalls;
+        let log = session.shared::<Logs>(0).begin(host.now(), stalls);
+        let mut roles = vec![Role::Clock];
+        roles.extend((0..self.threads).map(Role::Worker));
+        roles.extend((0..self.cpu_threads).map(|_| Role::Cpu));
+        roles.extend((0..self.du_threads).map(|_| Role::Du));
+        let thread = |role| self.thread(role, log);
+        host.fork(roles.into_iter().map(thread).collect()).await?;
+        Ok(session.shared::<Logs>(0).with(log, |log| log.report()))
+    }
+}
+
+impl Program for Simoop {
+    const USAGE: &'static str = USAGE;
+
+    const METRICS: &'static [Metric] = &[
+        Metric::new(
+            "read_latency",
+            "us",
+            "of simoop, p50, p95 and p99 of a step in which all I/O threads of a worker read.",
+        ),
+        Metric::new(
+            "write_latency",
+            "us",
+            "of simoop, p50, p95 and p99 of a step in which all I/O threads of a worker write.",
+        ),
+        Metric::new(
+            "allocation_latency",
+            "us",
+            "Time in which a worker of simoop maps its memory and stores to every page of it: allocation_latency_mean, and p50, p95 and p99 since the end of the warm-up.",
+        ),
+        Metric::new(
+            "allocations",
+            "allocations",
+            "Allocations of simoop since the end of the warm-up.",
+        ),
+        Metric::new(
+            "work_units",
+            "units",
+            "Units of work of simoop since the end of the warm-up.",
+        ),
+        Metric::new(
+            "work_rate",
+            "1/s",
+            "Units of work of simoop a second: in the last report interval; work_rate_avg since the end of the warm-up, and p50, p95 and p99 of the intervals before the last.",
+        ),
+        Metric::new(
+            "alloc_stall_rate",
+            "1/s",
+            "Entries to direct reclaim a second, as simoop reports them: in the last report interval; alloc_stall_rate_avg since the end of the warm-up, and p50, p95 and p99 of the intervals before the last.",
+        )
+        .harmful(),
+        Metric::new(
+            "warm_up_work_rate",
+            "1/s",
+            "warm_up_work_rate_avg: units of work of simoop a second during the warm-up.",
+        ),
+        Metric::new(
+            "warm_up_alloc_stall_rate",
+            "1/s",
+            "warm_up_alloc_stall_rate_avg: entries to direct reclaim a second during simoop's warm-up.",
+        )
+        .harmful(),
+    ];
+
+    fn summary(figure: &dyn Fn(&str) -> Option<f64>) -> Option<String> {
+        summary::summary(figure)
+    }
+
+    fn parse(name: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
+        let mut s = Self {
+            threads: 16,
+            working_set: 64,
+            allocation: 64,
+            cpu_threads: 0,
+            du_threads: 0,
+            runtime: 60,
+            warm_up: 0,
+            interval: 10,
+            file_size: 2,
+            files_of_path: 65_536,
+            io_threads: 1,
+            read: 1,
+            write: 1,
+            keep: false,
+            paths: Arc::default(),
+        };
         let mut paths = Vec::new();
-        let mut words = operands.iter();
-        while let Some(word) = words.next() {
-            let text = word.text.as_str();
-            if !text.starts_with('-') || text == "-" {
-                if text.split('/').all(str::is_empty) {
-                    let what = "simoop needs a directory below the root";
-                    return Err(CommandError::new(word.span.clone(), what, ACCEPTED));
+        for value in OPTIONS.read(operands) {
+            let value = value?;
+            match value.option {
+                "-t" => s.threads = value.number(1..=MAX_THREADS)?,
+                "-m" => s.working_set = value.number(0..=MAX_MB)?,
+                "-M" => s.allocation = value.number(0..=MAX_MB)?,
+                "-C" => s.cpu_threads = value.number(0..=MAX_THREADS)?,
+                "-D" => s.du_threads = value.number(0..=MAX_THREADS)?,
+                "-r" => s.runtime = value.number(1..=MAX_TIME)?,
+                "-w" => s.warm_up = value.number(0..=MAX_TIME)?,
+                "-i" => s.interval = value.number(1..=MAX_TIME)?,
+                "-f" => s.file_size = value.number(1..=MAX_MB)?,
+                "-n" => s.files_of_path = value.number(1..=MAX_FILES)?,
+                "-T" => s.io_threads = value.number(1..=256)?,
+                "-R" => s.read = value.number(0..=MAX_MB)?,
+                "-W" => s.write = value.number(0..=MAX_MB)?,
+                "--keep" => s.keep = value.number(0..=1)? != 0,
+                _ if value.text.split('/').all(str::is_empty) => {
+                    return Err(value.error("simoop needs a directory below the root", USAGE));
                 }
-                paths.push(text.to_owned());
-                continue;
+                _ => paths.push(value.text.to_owned()),
             }
-            // `-t 4`, `-t4`, `--threads 4` or `--threads=4`.
-            let long = text.starts_with("--");
-            let inline = match text.find('=') {
-                Some(at) if long => Some((&text[..at], at + 1)),
-                _ if long => None,
-                _ => (text.chars().count() > 2).then(|| {
-                    let at = text.char_indices().nth(2).map_or(text.len(), |(i, _)| i);
-                    (&text[..at], at)
-                }),
-            };
-            let option = inline.map_or(text, |(option, _)| option);
-            let nth = OPTIONS
-                .iter()
-                .position(|o| o.0 == option || o.1 == option)
-                .ok_or_else(|| {
-                    let what = format!("simoop has no option `{option}`");
-                    CommandError::new(word.span.clone(), what, ACCEPTED)
-                })?;
-            let (value, span) = match inline {
-                Some((_, at)) => (&text[at..], word.source(at..text.len())),
-                None => {
-                    let value = words.next().ok_or_else(|| {
-                        let what = format!("`{option}` has no value");
-                        CommandError::new(word.span.clone(), what, ACCEPTED)
-                    })?;
-                    (value.text.as_str(), value.span.clone())
-                }
-            };
-            let (_, _, least, greatest, _) = OPTIONS[nth];
-            let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
-            let number = value.parse().ok().filter(|_| digits);
-            let number = number.filter(|n| (least..=greatest).contains(n));
-            values[nth] = number.ok_or_else(|| {
-                CommandError::new(
-                    span,
-                    format!("`{value}` is no value for `{option}`"),
-                    format!("a whole number from {least} to {greatest}"),
-                )
-            })?;
         }
         let whole = name.span.start..operands.last().unwrap_or(name).span.end;
         if paths.is_empty() {
             let what = "simoop needs a path to work in";
-            return Err(CommandError::new(whole, what, ACCEPTED));
+            return Err(CommandError::new(whole, what, USAGE));
         }
-        let [t, m, mmap, c, d, r, w, i, f, n, io, read, write, keep] = values;
-        if paths.len() as u64 * n > MAX_FILES {
+        let files = paths.len() as u64 * s.files_of_path;
+        if files > MAX_FILES {
             return Err(CommandError::new(
                 whole,
-                format!("simoop would have {} files", paths.len() as u64 * n),
+                format!("simoop would have {files} files"),
                 format!("at most {MAX_FILES}: fewer paths, or a smaller -n"),
             ));
         }
-        Ok(Self {
-            threads: t,
-            working_set: m,
-            allocation: mmap,
-            cpu_threads: c,
-            du_threads: d,
-            runtime: r,
-            warm_up: w,
-            interval: i,
-            file_size: f,
-            files_of_path: n,
-            io_threads: io,
-            read,
-            write,
-            keep: keep != 0,
-            paths: paths.into(),
-        })
+        s.paths = paths.into();
+        Ok(s)
     }
 
-    /// I/O threads beside a worker; 0: it does its one read and write itself.
-    fn io_children(&self) -> u64 {
-        match self.io_threads {
-            1 => 0,
-            n => n,
-        }
-    }
-
-    /// Threads at a time.
-    pub(crate) fn children(&self) -> u64 {
+    fn children(&self) -> u64 {
         1 + self.cpu_threads + self.du_threads + self.threads * (1 + self.io_children())
     }
 
-    /// Files that it makes: what workers write.
-    pub(crate) fn files(&self) -> u64 {
+    fn files(&self) -> u64 {
         self.threads * self.io_threads * if self.keep { 1 } else { 2 }
     }
 
-    /// The directories that it finds, parents first.
-    pub(crate) fn existing_directories(&self) -> Vec<String> {
+    fn existing_directories(&self) -> Vec<String> {
         let of = |path: &String| {
             let all = (0..self.files_of_path.div_ceil(DIRECTORY)).map(|n| directory(path, n));
             std::iter::once(path.clone())
@@ -290,8 +327,7 @@ impl Simoop {
         self.paths.iter().flat_map(of).collect()
     }
 
-    /// The files that it finds.
-    pub(crate) fn existing_files(&self) -> Vec<ExistingFile> {
+    fn existing_files(&self) -> Vec<ExistingFile> {
         let len = self.file_size * MB;
         let all = 0..self.paths.len() as u64 * self.files_of_path;
         all.map(|nth| ExistingFile {
@@ -301,27 +337,27 @@ impl Simoop {
         .collect()
     }
 
+    fn prepare(&self, session: &mut Session) {
+        if session.share(0, Logs::default) {
+            session.add_gauges(log::gauges);
+        }
+    }
+}
+
+impl Simoop {
+    /// I/O threads beside a worker; 0: it does its one read and write itself.
+    fn io_children(&self) -> u64 {
+        match self.io_threads {
+            1 => 0,
+            n => n,
+        }
+    }
+
     /// The path of a file.
     fn file(&self, nth: u64) -> String {
         let (path, nth) = (nth / self.files_of_path, nth % self.files_of_path);
         let directory = directory(&self.paths[path as usize], nth / DIRECTORY);
         format!("{directory}/file{:04}", nth % DIRECTORY)
-    }
-
-    /// Runs all threads to the end of the run time.
-    ///
-    /// # Errors
-    /// The first error of a thread.
-    pub(crate) async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
-        let stalls = host.usage()?.alloc_stalls;
-        let log = session.begin_log(Log::begin(host.now(), stalls));
-        let mut roles = vec![Role::Clock];
-        roles.extend((0..self.threads).map(Role::Worker));
-        roles.extend((0..self.cpu_threads).map(|_| Role::Cpu));
-        roles.extend((0..self.du_threads).map(|_| Role::Du));
-        let thread = |role| Command::SimoopThread(self.thread(role, log));
-        host.fork(roles.into_iter().map(thread).collect()).await?;
-        Ok(session.with_log(log, |log| log.report()))
     }
 
     fn thread(&self, role: Role, log: usize) -> Thread {
@@ -337,9 +373,10 @@ fn directory(path: &str, nth: u64) -> String {
 /// What a thread does after a step: the next one, or nothing more.
 type Step = HostResult<bool>;
 
-impl Thread {
-    /// Runs the thread to its end.
-    pub(crate) async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+impl Task for Thread {
+    const NAME: &'static str = Simoop::NAME;
+
+    async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
         match self.role {
             Role::Clock => self.clock(host, session).await?,
             Role::Worker(nth) => self.worker(host, session, nth).await?,
@@ -356,9 +393,16 @@ impl Thread {
         }
         Ok(Report::default())
     }
+}
+
+impl Thread {
+    /// Reads or changes the log of its simoop.
+    fn log<R>(&self, session: &Session, f: impl FnOnce(&mut Log) -> R) -> R {
+        session.shared::<Logs>(0).with(self.log, f)
+    }
 
     fn over(&self, session: &Session) -> bool {
-        session.with_log(self.log, |log| log.is_over())
+        self.log(session, |log| log.is_over())
     }
 
     fn own_file(&self, worker: u64) -> String {
@@ -378,14 +422,14 @@ impl Thread {
                 at = (at + self.of.interval * SECOND).min(end);
                 host.sleep(at.saturating_sub(host.now())).await;
                 let stalls = host.usage()?.alloc_stalls;
-                session.with_log(self.log, |log| log.report_interval(host.now(), stalls));
+                self.log(session, |log| log.report_interval(host.now(), stalls));
             }
             if warm_up && seconds > 0 {
                 let stalls = host.usage()?.alloc_stalls;
-                session.with_log(self.log, |log| log.restart(host.now(), stalls));
+                self.log(session, |log| log.restart(host.now(), stalls));
             }
         }
-        session.with_log(self.log, Log::end);
+        self.log(session, Log::end);
         Ok(())
     }
 
@@ -407,7 +451,7 @@ impl Thread {
                 go_on = self.touch(host, session, own, bytes, false).await?;
             }
             if go_on {
-                session.with_log(self.log, Log::note_unit);
+                self.log(session, Log::note_unit);
             }
         }
         match own {
@@ -437,7 +481,7 @@ impl Thread {
                         nth,
                         unit,
                     };
-                    Command::SimoopThread(s.thread(role, self.log))
+                    s.thread(role, self.log)
                 };
                 host.fork((0..s.io_threads).map(thread).collect()).await?;
             }
@@ -565,7 +609,7 @@ impl Thread {
     fn note<H: Host>(&self, host: &H, session: &Session, kind: Kind, began: u64) {
         // A thread that was moved may find another CPU's clock behind its own, by a quantum at most.
         let us = host.now().saturating_sub(began) / 1000;
-        session.with_log(self.log, |log| log.note(kind, us));
+        self.log(session, |log| log.note(kind, us));
     }
 
     async fn burn<H: Host>(&self, host: &H, session: &Session) {

@@ -3,10 +3,13 @@
 //! Other than in coreutils, numbers are decimal and finite: at most 9 digits before the point and
 //! nine behind it.
 
-use crate::host::{Host, HostResult};
-use crate::script::{CommandError, Report};
+use crate::error::CommandError;
+use crate::host::{Host, HostResult, Task};
+use crate::program::Program;
+use crate::report::Report;
 use crate::session::Session;
 use crate::shell::Word;
+use crate::units;
 
 const ACCEPTED: &str = "sleep NUMBER[s|m|h|d] …, with at most 9 digits before and behind the point";
 
@@ -17,9 +20,19 @@ pub struct Sleep {
     pub ns: u64,
 }
 
-impl Sleep {
-    /// Reads its operands.
-    pub(crate) fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+impl Task for Sleep {
+    const NAME: &'static str = "sleep";
+
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+        host.sleep(self.ns).await;
+        Ok(Report::default())
+    }
+}
+
+impl Program for Sleep {
+    const USAGE: &'static str = ACCEPTED;
+
+    fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         if operands.is_empty() {
             let what = "sleep has no operand";
             return Err(CommandError::new(name.span.clone(), what, ACCEPTED));
@@ -34,12 +47,6 @@ impl Sleep {
         }
         Ok(Self { ns })
     }
-
-    /// Sleeps.
-    pub(crate) async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
-        host.sleep(self.ns).await;
-        Ok(Report::default())
-    }
 }
 
 /// A number of seconds, minutes, hours or days, in nanoseconds.
@@ -51,19 +58,14 @@ fn nanoseconds(text: &str) -> Option<u64> {
         b'd' => (&text[..text.len() - 1], 86_400),
         _ => (text, 1),
     };
-    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-    let digits = |s: &str| s.len() <= 9 && s.bytes().all(|b| b.is_ascii_digit());
-    if !digits(whole) || !digits(part) || (whole.is_empty() && part.is_empty()) {
-        return None;
-    }
     // Nine digits behind the point are nanoseconds.
-    let ns: u64 = format!("{whole}{part:0<9}").parse().ok()?;
-    ns.checked_mul(unit)
+    units::decimal(number, 9)?.checked_mul(unit)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{Command, Step, parse};
+    use crate::programs::Command;
+    use crate::script::{Step, parse};
 
     fn ns(line: &str) -> u64 {
         match &parse(line).unwrap_or_else(|e| panic!("{line}: {e}")).steps[0] {

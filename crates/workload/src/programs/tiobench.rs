@@ -18,11 +18,13 @@
 //! accepted and change nothing; threads are processes; CPU percentages are left to the report of
 //! the run.
 
-use crate::host::{Host, HostError, HostResult, OpenFlags};
-use crate::script::{Command, CommandError, Report};
+use crate::error::CommandError;
+use crate::host::{Host, HostError, HostResult, OpenFlags, Task};
+use crate::options::{Style, Syntax};
+use crate::program::Program;
+use crate::report::Report;
 use crate::session::Session;
 use crate::shell::Word;
-use std::ops::Range;
 use trace::random::Rng;
 
 /// The most threads.
@@ -40,8 +42,28 @@ const BLOCK_NS: u64 = 3000;
 /// Latencies that are counted, in microseconds.
 const SLOW_US: [u64; 2] = [2_000_000, 10_000_000];
 
-const OPTIONS: &str = "--size MB, --threads N (more than once), --block BYTES, --random OPS, \
+const USAGE: &str = "--size MB, --threads N (more than once), --block BYTES, --random OPS, \
                        --numruns N, --dir DIR, --identifier TEXT, --nofrag";
+
+const OPTIONS: Syntax = Syntax {
+    values: &[
+        ("--size", "--size"),
+        ("--threads", "--threads"),
+        ("--block", "--block"),
+        ("--random", "--random"),
+        ("--numruns", "--numruns"),
+        ("--dir", "--dir"),
+        ("--identifier", "--identifier"),
+    ],
+    flags: &["--nofrag"],
+    unknown: "tiobench has no option `{word}`",
+    operand: "tiobench has no option `{word}`",
+    no_value: ("{option} needs a value", "{option} VALUE"),
+    wrong: "{option}: `{value}`",
+    out_of_range: "{option}: `{value}`",
+    ranges: true,
+    ..Syntax::new(Style::Inline, USAGE)
+};
 
 /// What a phase does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,44 +134,37 @@ pub struct Thread {
     operations: u64,
 }
 
-/// The value of an option: `--name value` or `--name=value`.
-fn value<'a>(
-    word: &'a Word,
-    inline: Option<usize>,
-    rest: &mut std::slice::Iter<'a, Word>,
-) -> Result<(&'a str, Range<usize>), CommandError> {
-    if let Some(at) = inline {
-        return Ok((&word.text[at..], word.source(at..word.text.len())));
-    }
-    let next = rest.next().ok_or_else(|| {
-        let what = format!("{} needs a value", word.text);
-        CommandError::new(word.span.clone(), what, format!("{} VALUE", word.text))
-    })?;
-    Ok((&next.text, next.span.clone()))
-}
+impl Task for Tiobench {
+    const NAME: &'static str = "tiobench";
 
-fn number(
-    name: &str,
-    (text, span): (&str, Range<usize>),
-    range: std::ops::RangeInclusive<u64>,
-) -> Result<u64, CommandError> {
-    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    match text.parse() {
-        Ok(n) if digits && range.contains(&n) => Ok(n),
-        _ => Err(CommandError::new(
-            span,
-            format!("--{name}: `{text}`"),
-            format!("a whole number from {} to {}", range.start(), range.end()),
-        )),
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+        match host.mkdir(&self.dir).await {
+            Err(HostError::Exists(_)) => {}
+            other => other?,
+        }
+        let mut report = Report::default();
+        for &threads in &self.threads {
+            let mut runs = Vec::new();
+            for _ in 0..self.runs {
+                runs.push(self.tiotest(host, threads).await?);
+            }
+            let behind = match self.threads.len() {
+                1 => String::new(),
+                _ => format!("-{threads}"),
+            };
+            for (i, phase) in Phase::ALL.into_iter().enumerate() {
+                let of_phase: Vec<Log> = runs.iter().map(|run| run[i]).collect();
+                figures(&mut report, phase.name(), &behind, &of_phase);
+            }
+        }
+        Ok(report)
     }
 }
 
-impl Tiobench {
-    /// Reads tiobench's options.
-    ///
-    /// # Errors
-    /// An option that is unknown or a value out of range.
-    pub(crate) fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+impl Program for Tiobench {
+    const USAGE: &'static str = USAGE;
+
+    fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let mut t = Self {
             dir: ".".to_owned(),
             size: 0,
@@ -159,37 +174,21 @@ impl Tiobench {
             runs: 1,
         };
         let mut threads_at = name.span.clone();
-        let mut rest = operands.iter();
-        while let Some(word) = rest.next() {
-            let unknown = || {
-                let what = format!("tiobench has no option `{}`", word.text);
-                CommandError::new(word.span.clone(), what, OPTIONS)
-            };
-            let option = word.text.strip_prefix("--").ok_or_else(unknown)?;
-            let (option, inline) = match option.split_once('=') {
-                Some((option, _)) => (option, Some(option.len() + 3)),
-                None => (option, None),
-            };
-            match option {
-                "nofrag" if inline.is_none() => continue,
-                "nofrag" => return Err(unknown()),
-                "dir" | "size" | "block" | "random" | "threads" | "numruns" | "identifier" => {}
-                _ => return Err(unknown()),
-            }
-            let found = value(word, inline, &mut rest)?;
-            match option {
-                "size" => t.size = number(option, found, 1..=MAX_SIZE)?,
-                "block" => t.block = number(option, found, 1..=1 << 24)?,
-                "random" => t.random = number(option, found, 0..=MAX_RANDOM)?,
-                "numruns" => t.runs = number(option, found, 1..=MAX_RUNS)?,
-                "threads" => {
-                    threads_at = found.1.clone();
-                    t.threads.push(number(option, found, 1..=MAX_THREADS)?);
+        for value in OPTIONS.read(operands) {
+            let value = value?;
+            match value.option {
+                "--size" => t.size = value.number(1..=MAX_SIZE)?,
+                "--block" => t.block = value.number(1..=1 << 24)?,
+                "--random" => t.random = value.number(0..=MAX_RANDOM)?,
+                "--numruns" => t.runs = value.number(1..=MAX_RUNS)?,
+                "--threads" => {
+                    threads_at = value.span.clone();
+                    t.threads.push(value.number(1..=MAX_THREADS)?);
                 }
-                "dir" if found.0.is_empty() => {
-                    return Err(CommandError::new(found.1, "--dir: no name", "a directory"));
+                "--dir" if value.text.is_empty() => {
+                    return Err(value.error("--dir: no name", "a directory"));
                 }
-                "dir" => t.dir = found.0.to_owned(),
+                "--dir" => t.dir = value.text.to_owned(),
                 _ => {}
             }
         }
@@ -215,16 +214,16 @@ impl Tiobench {
         Ok(t)
     }
 
-    /// Threads at a time, at most.
-    pub fn children(&self) -> u64 {
+    fn children(&self) -> u64 {
         self.threads.iter().copied().max().unwrap_or(0)
     }
 
-    /// Files that it makes, all runs together.
-    pub fn files(&self) -> u64 {
+    fn files(&self) -> u64 {
         self.threads.iter().sum::<u64>() * self.runs
     }
+}
 
+impl Tiobench {
     fn thread(&self, phase: Phase, threads: u64, nth: u64) -> Thread {
         let blocks = self.size / threads * (1 << 20) / self.block;
         Thread {
@@ -240,39 +239,12 @@ impl Tiobench {
         }
     }
 
-    /// Runs all runs.
-    ///
-    /// # Errors
-    /// The host's first error.
-    pub(crate) async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
-        match host.mkdir(&self.dir).await {
-            Err(HostError::Exists(_)) => {}
-            other => other?,
-        }
-        let mut report = Report::default();
-        for &threads in &self.threads {
-            let mut runs = Vec::new();
-            for _ in 0..self.runs {
-                runs.push(self.tiotest(host, threads).await?);
-            }
-            let behind = match self.threads.len() {
-                1 => String::new(),
-                _ => format!("-{threads}"),
-            };
-            for (i, phase) in Phase::ALL.into_iter().enumerate() {
-                let of_phase: Vec<Log> = runs.iter().map(|run| run[i]).collect();
-                figures(&mut report, phase.name(), &behind, &of_phase);
-            }
-        }
-        Ok(report)
-    }
-
     /// One tiotest: four phases, and the files are gone.
     async fn tiotest<H: Host>(&self, host: &H, threads: u64) -> HostResult<[Log; 4]> {
         let mut logs = [Log::default(); 4];
         for (log, phase) in logs.iter_mut().zip(Phase::ALL) {
             let children = (0..threads)
-                .map(|nth| Command::TiobenchThread(self.thread(phase, threads, nth)))
+                .map(|nth| self.thread(phase, threads, nth))
                 .collect();
             for report in host.fork(children).await? {
                 log.add(&Log::read(&report));
@@ -377,9 +349,10 @@ fn figures(report: &mut Report, name: &str, behind: &str, runs: &[Log]) {
     }
 }
 
-impl Thread {
-    /// Runs one thread of one phase.
-    pub(crate) async fn run<H: Host>(&self, host: &H) -> HostResult<Report> {
+impl Task for Thread {
+    const NAME: &'static str = Tiobench::NAME;
+
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let mut buf = host.buffer(self.block);
         let mut log = Log {
             began: host.gettimeofday(),
@@ -434,6 +407,7 @@ impl Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::programs::Command;
     use crate::script::{Step, parse};
     use crate::testing::{MemoryHost, block_on};
 
@@ -521,7 +495,7 @@ mod tests {
             panic!("{script:?}")
         };
         let host = MemoryHost::default();
-        let session = Session::new(&script);
+        let session = script.session();
         let report = block_on(p.commands[0].run(&host, &session)).unwrap();
         assert_eq!(report.metrics.len(), 24);
         assert!(report.metrics.iter().all(|(_, _, v)| v.is_finite()));

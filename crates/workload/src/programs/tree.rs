@@ -4,8 +4,10 @@
 //! in it (stat(2); without `-noleaf` the original spares some calls on filesystems that count links),
 //! `rm -r` reads a directory, removes its files in the order of reading, then the directory.
 
-use crate::host::{Host, HostError, HostResult};
-use crate::script::{CommandError, Report};
+use crate::error::CommandError;
+use crate::host::{Host, HostError, HostResult, Task};
+use crate::program::Program;
+use crate::report::{Metric, Report};
 use crate::session::Session;
 use crate::shell::Word;
 
@@ -46,24 +48,47 @@ fn paths(name: &Word, operands: &[Word], accepted: &str) -> Result<Vec<String>, 
     Ok(operands.iter().map(|w| w.text.clone()).collect())
 }
 
-impl Find {
-    /// Reads its operands.
-    pub(crate) fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+impl Task for Find {
+    const NAME: &'static str = "find";
+
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+        self.0.run(host).await
+    }
+}
+
+impl Program for Find {
+    const USAGE: &'static str = "find PATH …";
+
+    const METRICS: &'static [Metric] = &[
+        Metric::new("names_walked", "names", "Names that find looked at."),
+        Metric::new("walk_rate", "1/s", "Names that find looked at a second."),
+    ];
+
+    fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         Ok(Self(Tree {
             paths: paths(name, operands, "find PATH …")?,
             action: Action::Walk,
         }))
     }
+}
 
-    /// Walks its trees.
-    pub(crate) async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+impl Task for Rm {
+    const NAME: &'static str = "rm";
+
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         self.0.run(host).await
     }
 }
 
-impl Rm {
-    /// Reads its operands.
-    pub(crate) fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+impl Program for Rm {
+    const USAGE: &'static str = "rm -r PATH …";
+
+    const METRICS: &'static [Metric] = &[
+        Metric::new("names_removed", "names", "Names that rm -r removed."),
+        Metric::new("remove_rate", "1/s", "Names that rm -r removed a second."),
+    ];
+
+    fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let accepted = "rm -r PATH …";
         let Some((recursive, rest)) = operands.split_first() else {
             let what = "rm has no path";
@@ -77,11 +102,6 @@ impl Rm {
             paths: paths(name, rest, accepted)?,
             action: Action::Remove,
         }))
-    }
-
-    /// Removes its trees.
-    pub(crate) async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
-        self.0.run(host).await
     }
 }
 

@@ -1,10 +1,68 @@
 //! dd's operands: their names, numbers with suffixes, and what is refused.
 
-use super::{Dd, Extent, MAX_RECORD};
+use crate::error::CommandError;
 use crate::host::OpenFlags;
-use crate::script::CommandError;
 use crate::shell::Word;
 use std::ops::Range;
+
+/// The largest record, in bytes.
+pub const MAX_RECORD: u64 = 2 << 30;
+
+/// A length of a file: whole records, and bytes after them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extent {
+    /// Whole records.
+    pub records: u64,
+    /// Bytes after the last whole record; less than a record.
+    pub bytes: u64,
+}
+
+impl Extent {
+    pub(super) fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// In bytes; `None` if that does not fit a file offset.
+    pub(super) fn length(self, record: u64) -> Option<u64> {
+        let length = self.records.checked_mul(record)?.checked_add(self.bytes)?;
+        i64::try_from(length).ok().map(|_| length)
+    }
+}
+
+/// dd with its operands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dd {
+    /// `if=`: the file to read.
+    pub input: String,
+    /// `of=`: the file to write.
+    pub output: String,
+    /// Input record, in bytes: 1 to [`MAX_RECORD`].
+    pub ibs: u64,
+    /// Output record, in bytes: 1 to [`MAX_RECORD`].
+    pub obs: u64,
+    /// Gather input records into output records: `bs=` was not given.
+    pub reblock: bool,
+    /// How much to read, in input records; absent: to the end.
+    pub count: Option<Extent>,
+    /// Where to begin reading, in input records.
+    pub skip: Extent,
+    /// Where to begin writing, in output records.
+    pub seek: Extent,
+    /// `iflag=fullblock`: read again until a record is full.
+    pub fullblock: bool,
+    /// `conv=notrunc`: leave what the output file holds beyond what is written.
+    pub notrunc: bool,
+    /// `conv=nocreat`: fail if the output file is missing.
+    pub nocreat: bool,
+    /// `conv=fdatasync`: sync the data at the end.
+    pub fdatasync: bool,
+    /// `conv=fsync`: sync data and metadata at the end.
+    pub fsync: bool,
+    /// How the input is opened.
+    pub input_flags: OpenFlags,
+    /// How the output is opened.
+    pub output_flags: OpenFlags,
+}
 
 const OPERANDS: &str = "if= of= bs= ibs= obs= count= skip= (iseek=) seek= (oseek=) conv= iflag= \
      oflag= status=";
@@ -12,6 +70,11 @@ const NUMBERS: &str = "a whole number, with a suffix if need be: c=1 w=2 b=512 k
      MB M GB G TB T PB P EB E; products such as 2x512; for count, skip and seek a final B counts \
      bytes";
 const CONVERSIONS: &str = "notrunc, fsync, fdatasync, excl, nocreat";
+/// Conversions of GNU dd that are not supported: most look at the data.
+const UNSUPPORTED: [&str; 11] = [
+    "ascii", "ebcdic", "ibm", "block", "unblock", "lcase", "ucase", "sparse", "swab", "sync",
+    "noerror",
+];
 const INPUT_FLAGS: &str = "direct, dsync, sync, append, fullblock, count_bytes, skip_bytes";
 const OUTPUT_FLAGS: &str = "direct, dsync, sync, append, seek_bytes";
 const LEVELS: &str = "none, noxfer, progress";
@@ -167,178 +230,206 @@ fn suffix_value(suffix: &str) -> Option<(Option<u64>, bool)> {
     Some((base.checked_pow(power), in_bytes))
 }
 
-impl Dd {
-    /// Reads dd's operands.
-    ///
-    /// # Errors
-    /// An operand that GNU dd would refuse or that the module documentation excludes.
-    pub(crate) fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
-        let (mut input, mut output) = (None, None);
-        let (mut bs, mut ibs, mut obs) = (None, 512, 512);
-        let (mut count, mut skip, mut seek): (Option<Number>, Option<Number>, Option<Number>) =
-            (None, None, None);
-        let (mut count_bytes, mut skip_bytes, mut seek_bytes) = (false, false, false);
-        let mut nocreat_at = None;
-        let mut dd = Self {
-            input: String::new(),
-            output: String::new(),
-            ibs: 512,
-            obs: 512,
-            reblock: true,
-            count: None,
-            skip: Extent::default(),
-            seek: Extent::default(),
-            fullblock: false,
-            notrunc: false,
-            nocreat: false,
-            fdatasync: false,
-            fsync: false,
-            input_flags: OpenFlags {
-                read: true,
-                ..OpenFlags::default()
-            },
-            output_flags: OpenFlags {
-                write: true,
-                ..OpenFlags::default()
-            },
+/// Reads dd's operands.
+///
+/// # Errors
+/// An operand that GNU dd would refuse or that the module documentation excludes.
+pub(super) fn parse(name: &Word, operands: &[Word]) -> Result<Dd, CommandError> {
+    let mut given = Given::new();
+    for word in operands {
+        let Some(equals) = word.text.find('=') else {
+            return Err(unknown_operand(word, &word.text));
         };
-        for word in operands {
-            let Some(equals) = word.text.find('=') else {
-                return Err(unknown_operand(word, &word.text));
-            };
-            let value = Value {
-                word,
-                at: equals + 1,
-            };
-            match &word.text[..equals] {
-                "if" => input = Some(value.path()?),
-                "of" => output = Some(value.path()?),
-                "bs" => bs = Some(value.record()?),
-                "ibs" => ibs = value.record()?,
-                "obs" => obs = value.record()?,
-                "count" => count = Some(value.number()?),
-                "skip" | "iseek" => skip = Some(value.number()?),
-                "seek" | "oseek" => seek = Some(value.number()?),
-                "conv" => {
-                    for (symbol, span) in value.symbols() {
-                        match symbol {
-                            "notrunc" => dd.notrunc = true,
-                            "fsync" => dd.fsync = true,
-                            "fdatasync" => dd.fdatasync = true,
-                            "excl" => dd.output_flags.exclusive = true,
-                            "nocreat" => {
-                                dd.nocreat = true;
-                                nocreat_at = Some(span.clone());
-                            }
-                            "ascii" | "ebcdic" | "ibm" | "block" | "unblock" | "lcase"
-                            | "ucase" | "sparse" | "swab" | "sync" | "noerror" => {
-                                return Err(CommandError::new(
-                                    span,
-                                    format!("the conversion `{symbol}` isn't supported"),
-                                    CONVERSIONS,
-                                ));
-                            }
-                            _ => {
-                                return Err(unknown_symbol(
-                                    "conversion",
-                                    symbol,
-                                    span,
-                                    CONVERSIONS,
-                                ));
-                            }
-                        }
-                        if let (true, Some(span)) = (dd.output_flags.exclusive, &nocreat_at) {
-                            return Err(CommandError::new(
-                                span.clone(),
-                                "excl and nocreat can't be combined",
-                                "one of them",
-                            ));
-                        }
-                    }
-                }
-                "iflag" => {
-                    for (symbol, span) in value.symbols() {
-                        match symbol {
-                            "fullblock" => dd.fullblock = true,
-                            "count_bytes" => count_bytes = true,
-                            "skip_bytes" => skip_bytes = true,
-                            _ if open_flag(&mut dd.input_flags, symbol) => {}
-                            _ => {
-                                return Err(unknown_symbol(
-                                    "input flag",
-                                    symbol,
-                                    span,
-                                    INPUT_FLAGS,
-                                ));
-                            }
-                        }
-                    }
-                }
-                "oflag" => {
-                    for (symbol, span) in value.symbols() {
-                        match symbol {
-                            "seek_bytes" => seek_bytes = true,
-                            _ if open_flag(&mut dd.output_flags, symbol) => {}
-                            _ => {
-                                return Err(unknown_symbol(
-                                    "output flag",
-                                    symbol,
-                                    span,
-                                    OUTPUT_FLAGS,
-                                ));
-                            }
-                        }
-                    }
-                }
-                // What dd would print is in its report either way.
-                "status" => {
-                    if !matches!(value.text(), "none" | "noxfer" | "progress") {
-                        let message = format!("`{}` is not a status level", value.text());
-                        return Err(value.error(message, LEVELS));
-                    }
-                }
-                unknown => return Err(unknown_operand(word, unknown)),
-            }
+        let value = Value {
+            word,
+            at: equals + 1,
+        };
+        given.set(&word.text[..equals], &value)?;
+    }
+    given.finish(name)
+}
+
+/// What the operands have given so far.
+struct Given {
+    input: Option<String>,
+    output: Option<String>,
+    bs: Option<u64>,
+    count: Option<Number>,
+    skip: Option<Number>,
+    seek: Option<Number>,
+    /// `count_bytes`, `skip_bytes` and `seek_bytes` among the flags.
+    count_bytes: bool,
+    skip_bytes: bool,
+    seek_bytes: bool,
+    /// Where `conv=nocreat` stands.
+    nocreat_at: Option<Range<usize>>,
+    /// The fields that an operand sets by itself.
+    dd: Dd,
+}
+
+impl Given {
+    fn new() -> Self {
+        Self {
+            input: None,
+            output: None,
+            bs: None,
+            count: None,
+            skip: None,
+            seek: None,
+            count_bytes: false,
+            skip_bytes: false,
+            seek_bytes: false,
+            nocreat_at: None,
+            dd: Dd {
+                input: String::new(),
+                output: String::new(),
+                ibs: 512,
+                obs: 512,
+                reblock: true,
+                count: None,
+                skip: Extent::default(),
+                seek: Extent::default(),
+                fullblock: false,
+                notrunc: false,
+                nocreat: false,
+                fdatasync: false,
+                fsync: false,
+                input_flags: OpenFlags {
+                    read: true,
+                    ..OpenFlags::default()
+                },
+                output_flags: OpenFlags {
+                    write: true,
+                    ..OpenFlags::default()
+                },
+            },
         }
+    }
+
+    /// Takes an operand.
+    fn set(&mut self, operand: &str, value: &Value<'_>) -> Result<(), CommandError> {
+        match operand {
+            "if" => self.input = Some(value.path()?),
+            "of" => self.output = Some(value.path()?),
+            "bs" => self.bs = Some(value.record()?),
+            "ibs" => self.dd.ibs = value.record()?,
+            "obs" => self.dd.obs = value.record()?,
+            "count" => self.count = Some(value.number()?),
+            "skip" | "iseek" => self.skip = Some(value.number()?),
+            "seek" | "oseek" => self.seek = Some(value.number()?),
+            "conv" => {
+                for (symbol, span) in value.symbols() {
+                    self.convert(symbol, span)?;
+                }
+            }
+            "iflag" => {
+                for (symbol, span) in value.symbols() {
+                    match symbol {
+                        "fullblock" => self.dd.fullblock = true,
+                        "count_bytes" => self.count_bytes = true,
+                        "skip_bytes" => self.skip_bytes = true,
+                        _ if open_flag(&mut self.dd.input_flags, symbol) => {}
+                        _ => return Err(unknown_symbol("input flag", symbol, span, INPUT_FLAGS)),
+                    }
+                }
+            }
+            "oflag" => {
+                for (symbol, span) in value.symbols() {
+                    match symbol {
+                        "seek_bytes" => self.seek_bytes = true,
+                        _ if open_flag(&mut self.dd.output_flags, symbol) => {}
+                        _ => return Err(unknown_symbol("output flag", symbol, span, OUTPUT_FLAGS)),
+                    }
+                }
+            }
+            // What dd would print is in its report either way.
+            "status" => {
+                if !matches!(value.text(), "none" | "noxfer" | "progress") {
+                    let message = format!("`{}` is not a status level", value.text());
+                    return Err(value.error(message, LEVELS));
+                }
+            }
+            unknown => return Err(unknown_operand(value.word, unknown)),
+        }
+        Ok(())
+    }
+
+    /// Takes a symbol of `conv=`.
+    fn convert(&mut self, symbol: &str, span: Range<usize>) -> Result<(), CommandError> {
+        let dd = &mut self.dd;
+        match symbol {
+            "notrunc" => dd.notrunc = true,
+            "fsync" => dd.fsync = true,
+            "fdatasync" => dd.fdatasync = true,
+            "excl" => dd.output_flags.exclusive = true,
+            "nocreat" => {
+                dd.nocreat = true;
+                self.nocreat_at = Some(span);
+            }
+            _ if UNSUPPORTED.contains(&symbol) => {
+                return Err(CommandError::new(
+                    span,
+                    format!("the conversion `{symbol}` isn't supported"),
+                    CONVERSIONS,
+                ));
+            }
+            _ => return Err(unknown_symbol("conversion", symbol, span, CONVERSIONS)),
+        }
+        match &self.nocreat_at {
+            Some(span) if dd.output_flags.exclusive => Err(CommandError::new(
+                span.clone(),
+                "excl and nocreat can't be combined",
+                "one of them",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The program, if the operands go together.
+    fn finish(self, name: &Word) -> Result<Dd, CommandError> {
+        let mut dd = self.dd;
         let missing = |what: &str, accepted: &str| {
             CommandError::new(name.span.clone(), format!("dd without {what}"), accepted)
         };
-        dd.input = input.ok_or_else(|| {
+        dd.input = self.input.ok_or_else(|| {
             missing(
                 "if= would read standard input, of which there is none",
                 "if=FILE, such as if=/dev/zero",
             )
         })?;
-        dd.output = output.ok_or_else(|| {
+        dd.output = self.output.ok_or_else(|| {
             missing(
                 "of= would write standard output, of which there is none",
                 "of=FILE, such as of=/dev/null",
             )
         })?;
-        (dd.ibs, dd.obs) = bs.map_or((ibs, obs), |bs| (bs, bs));
-        dd.reblock = bs.is_none();
-        dd.count = count.map(|n| n.extent(count_bytes, dd.ibs));
-        let offset = |number: Option<Number>, in_bytes, record| {
-            let Some(number) = number else {
-                return Ok(Extent::default());
-            };
-            let extent = number.extent(in_bytes, record);
-            match extent.length(record) {
-                Some(_) => Ok(extent),
-                None => Err(CommandError::new(
-                    number.span,
-                    "an offset that no file can have",
-                    "less than 2^63 bytes",
-                )),
-            }
-        };
-        dd.skip = offset(skip, skip_bytes, dd.ibs)?;
-        dd.seek = offset(seek, seek_bytes, dd.obs)?;
+        if let Some(bs) = self.bs {
+            (dd.ibs, dd.obs, dd.reblock) = (bs, bs, false);
+        }
+        dd.count = self.count.map(|n| n.extent(self.count_bytes, dd.ibs));
+        dd.skip = offset(self.skip, self.skip_bytes, dd.ibs)?;
+        dd.seek = offset(self.seek, self.seek_bytes, dd.obs)?;
         dd.output_flags.create = !dd.nocreat;
         dd.output_flags.truncate = dd.seek.records == 0 && !dd.notrunc;
         // Only seeking may have to read; GNU dd opens for reading then.
         dd.output_flags.read = dd.seek.records != 0;
         Ok(dd)
+    }
+}
+
+/// Where in a file to begin: in records of so many bytes, or in bytes.
+fn offset(number: Option<Number>, in_bytes: bool, record: u64) -> Result<Extent, CommandError> {
+    let Some(number) = number else {
+        return Ok(Extent::default());
+    };
+    let extent = number.extent(in_bytes, record);
+    match extent.length(record) {
+        Some(_) => Ok(extent),
+        None => Err(CommandError::new(
+            number.span,
+            "an offset that no file can have",
+            "less than 2^63 bytes",
+        )),
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
-use crate::script::{Command, Script, Step, parse};
+use crate::programs::Command;
+use crate::script::{Script, Step, parse};
 use crate::testing::{MemoryHost, block_on};
 
 fn desktop(line: &str) -> (Script, Desktop) {
@@ -20,7 +21,7 @@ fn run(line: &str, touch_ns: u64) -> (MemoryHost, Report) {
     let host = MemoryHost::default();
     host.put(TEXT, &vec![0; d.text as usize]);
     host.touch_ns.set(touch_ns);
-    let session = Session::new(&script);
+    let session = script.session();
     block_on(d.run(&host, &session)).unwrap();
     let report = session.report(host.now()).unwrap();
     (host, report)

@@ -1,6 +1,6 @@
 use super::*;
+use crate::programs::Command;
 use crate::script::{Step, parse};
-use crate::session::Session;
 use crate::testing::{MemoryHost, block_on};
 
 fn fs_mark(line: &str) -> FsMark {
@@ -19,7 +19,7 @@ fn run_at(epoch: u64, line: &str) -> (MemoryHost, Report) {
     let host = MemoryHost::default();
     host.epoch.set(epoch);
     let script = parse(line).unwrap();
-    let session = Session::new(&script);
+    let session = script.session();
     let Step::Foreground(process) = &script.steps[0] else {
         panic!("{script:?}")
     };

@@ -1,7 +1,9 @@
 //! What the threads of a simoop measure together.
 
 use super::histogram::Histogram;
-use crate::script::Report;
+use crate::report::Report;
+use crate::session::{Gauge, Session, lock};
+use std::sync::Mutex;
 
 /// What is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +66,39 @@ impl Phase {
     }
 }
 
+/// The logs of a run's simoops, in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Logs(Mutex<Vec<Log>>);
+
+impl Logs {
+    /// A simoop that begins; returns the number of its log.
+    pub(super) fn begin(&self, now: u64, stalls: u64) -> usize {
+        let mut logs = lock(&self.0);
+        logs.push(Log::begin(now, stalls));
+        logs.len() - 1
+    }
+
+    /// Reads or changes a log.
+    pub(super) fn with<R>(&self, log: usize, f: impl FnOnce(&mut Log) -> R) -> R {
+        f(&mut lock(&self.0)[log])
+    }
+}
+
+/// What simoops say as they run: the sums of their last report intervals' rates.
+pub(super) fn gauges(session: &Session) -> Vec<Gauge> {
+    let logs = lock(&session.shared::<Logs>(0).0);
+    let [work, stalls] = logs.iter().fold([0.0, 0.0], |sum, log| {
+        [sum[0] + log.rates[0], sum[1] + log.rates[1]]
+    });
+    vec![
+        ("work_rate", "1/s", work),
+        ("alloc_stall_rate", "1/s", stalls),
+    ]
+}
+
 /// What is being measured; made when a simoop starts.
 #[derive(Debug, Clone)]
-pub(crate) struct Log {
+pub(super) struct Log {
     phase: Phase,
     warm_up: Option<Phase>,
     over: bool,
@@ -116,11 +148,6 @@ impl Log {
 
     pub(super) fn is_over(&self) -> bool {
         self.over
-    }
-
-    /// Units and entries a second of the last interval.
-    pub(crate) fn rates(&self) -> [f64; 2] {
-        self.rates
     }
 
     /// The figures, in the order of simoop's own lines.
@@ -179,7 +206,7 @@ mod tests {
         log.note(Kind::Read, 7);
         (0..8).for_each(|_| log.note_unit());
         log.report_interval(second(3), 1010);
-        assert_eq!(log.rates(), [4.0, 5.0]);
+        assert_eq!(log.rates, [4.0, 5.0]);
         log.restart(second(3), 1010);
         log.note(Kind::Read, 300);
         let mut stalls = 1010;

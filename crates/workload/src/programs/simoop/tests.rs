@@ -1,4 +1,5 @@
 use super::*;
+use crate::programs::Command;
 use crate::script::{Script, parse};
 
 fn program(line: &str) -> Simoop {
