@@ -7,7 +7,7 @@
 
 use crate::error::CommandError;
 use crate::host::{Cpus, Task};
-use crate::report::{Medians, Metric};
+use crate::report::{Figures, Medians, Metric};
 use crate::session::Session;
 use crate::shell::Word;
 use std::fmt::Debug;
@@ -38,7 +38,7 @@ pub trait Program: Task + Clone + PartialEq + Debug {
 
     /// What it says of a run in its own words, behind its name; `figure` gives the run's figures. None
     /// if there is nothing to say.
-    fn summary(figure: &dyn Fn(&str) -> Option<f64>) -> Option<String> {
+    fn summary(figure: Figures<'_>) -> Option<String> {
         let _ = figure;
         None
     }

@@ -63,6 +63,9 @@ impl Metric {
     }
 }
 
+/// The figures of a run, by name.
+pub type Figures<'a> = &'a dyn Fn(&str) -> Option<f64>;
+
 /// A table of a program's figures over iterations, as comparisons show it: medians, in a row a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Medians {

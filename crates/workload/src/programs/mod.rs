@@ -15,7 +15,7 @@ pub mod tree;
 use crate::error::CommandError;
 use crate::host::{Cpus, Host, HostResult, Task};
 use crate::program::{ExistingFile, Program};
-use crate::report::{Medians, Metric, Report};
+use crate::report::{Figures, Medians, Metric, Report};
 use crate::session::Session;
 use crate::shell::Word;
 
@@ -128,7 +128,7 @@ struct About {
     usage: &'static str,
     metrics: &'static [Metric],
     medians: Option<Medians>,
-    summary: fn(&dyn Fn(&str) -> Option<f64>) -> Option<String>,
+    summary: fn(Figures<'_>) -> Option<String>,
 }
 
 /// The names of the programs that a command line can hold, with commas.
@@ -150,9 +150,7 @@ pub fn medians() -> impl Iterator<Item = Medians> {
 
 /// What programs say of a run in their own words: each one's name, and what follows it. `figure` gives
 /// the run's figures.
-pub fn summaries(
-    figure: &dyn Fn(&str) -> Option<f64>,
-) -> impl Iterator<Item = (&'static str, String)> {
+pub fn summaries(figure: Figures<'_>) -> impl Iterator<Item = (&'static str, String)> {
     ALL.iter()
         .filter_map(move |about| Some((about.name, (about.summary)(figure)?)))
 }

@@ -55,7 +55,7 @@ use crate::error::CommandError;
 use crate::host::{Advice, Host, HostError, HostResult, Map, MapId, OpenFlags, Task, Word};
 use crate::options::{Style, Syntax};
 use crate::program::{ExistingFile, Program};
-use crate::report::{Metric, Report};
+use crate::report::{Figures, Metric, Report};
 use crate::session::Session;
 use crate::shell;
 use log::{Kind, Log, Logs};
@@ -246,7 +246,7 @@ impl Program for Simoop {
         .harmful(),
     ];
 
-    fn summary(figure: &dyn Fn(&str) -> Option<f64>) -> Option<String> {
+    fn summary(figure: Figures<'_>) -> Option<String> {
         summary::summary(figure)
     }
 

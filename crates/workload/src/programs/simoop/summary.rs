@@ -1,9 +1,10 @@
 //! The lines that simoop prints at its end, from the figures of its report.
 
+use crate::report::Figures;
 use std::fmt::Write as _;
 
 /// What follows the program's name; none if it did not come to its end.
-pub(super) fn summary(figure: &dyn Fn(&str) -> Option<f64>) -> Option<String> {
+pub(super) fn summary(figure: Figures<'_>) -> Option<String> {
     figure("alloc_stall_rate_avg")?;
     let get = |name: &str| figure(name).unwrap_or(f64::NAN);
     let mut out = String::new();
