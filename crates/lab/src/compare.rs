@@ -514,7 +514,6 @@ mod tests {
     use crate::rows;
     use crate::runner::{fixture, iteration_seed};
     use sim::result::Metric;
-    use std::collections::BTreeMap;
 
     /// Two cells of two iterations, the last of which ran out of memory.
     fn outcomes() -> Outcomes {
