@@ -116,12 +116,7 @@ pub struct Forks<const T: bool> {
 
 impl<const T: bool> Forks<T> {
     /// The life of a task that runs forked processes, one after the other.
-    pub async fn child(
-        &self,
-        host: &TaskHost<'_, T>,
-        session: &Session,
-        begin: impl Fn(),
-    ) {
+    pub async fn child(&self, host: &TaskHost<'_, T>, session: &Session, begin: impl Fn()) {
         let w = &host.mm.world;
         loop {
             let ticket = w.sched.ticket(w.queue_base + own_queue::FORK);

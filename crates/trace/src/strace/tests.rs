@@ -1,4 +1,3 @@
-
 use super::*;
 
 /// The records of a log, as text.
