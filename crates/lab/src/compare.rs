@@ -2,12 +2,12 @@
 
 use crate::model::{Cell, Outcomes};
 use crate::page;
-use crate::report::number::grouped;
 use crate::stats::{self, ALPHA, FEW, Summary};
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde::Serialize;
 use sim::{Outcome, RunResult};
 use std::fmt::Write as _;
+use workload::report::{Median, Medians};
 
 /// One cell of a comparison.
 #[derive(Debug, Clone, Serialize)]
@@ -260,27 +260,10 @@ fn baseline(cells: &[Cell], cell: &Cell) -> Option<usize> {
     cells.iter().position(|c| c.baseline && c.group() == group)
 }
 
-/// A column of a table of medians.
-struct Median {
-    header: &'static str,
-    metric: &'static str,
-    /// What one of the metric's units is divided by to get the column's.
-    unit: f64,
-    digits: usize,
-}
-
-const fn median(header: &'static str, metric: &'static str, unit: f64, digits: usize) -> Median {
-    Median {
-        header,
-        metric,
-        unit,
-        digits,
-    }
-}
-
 /// A row a cell that reports the metric `of`, with the number of its iterations that do; empty if
 /// there is none.
-fn medians(outcomes: &Outcomes, title: &str, of: &str, columns: &[Median]) -> String {
+fn medians(outcomes: &Outcomes, table: &Medians) -> String {
+    let Medians { title, of, columns } = *table;
     let mut t = Table::new();
     t.load_style(presets::UTF8_HORIZONTAL_ONLY);
     let headers = columns.iter().map(|c| c.header);
@@ -368,55 +351,19 @@ pub fn figures_text(outcomes: &Outcomes) -> String {
     out + "\n"
 }
 
-/// simoop's own lines, for the first iteration of each cell that completed; empty for other programs.
-pub fn simoop_text(outcomes: &Outcomes) -> String {
+/// What programs say of a run in their own words, for the first iteration of each cell of which they
+/// say anything.
+pub fn program_text(outcomes: &Outcomes) -> String {
     let mut out = String::new();
     for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
-        let Some(r) = completed(results).find(|r| r.metrics.contains_key("alloc_stall_rate_avg"))
-        else {
-            continue;
-        };
-        let get = |name: &str| r.metrics.get(name).map_or(f64::NAN, |m| m.value);
-        let run_time = get("work_units") / get("work_rate_avg");
-        let _ = write!(out, "simoop, {} {}", cell.group(), cell.policy);
-        let warm_up = ["work_rate", "alloc_stall_rate"].map(|n| get(&format!("warm_up_{n}_avg")));
-        if warm_up.iter().all(|x| x.is_finite()) {
-            let [work, stalls] = warm_up;
-            let _ = write!(
-                out,
-                ", after a warm-up with a work rate of {work:.2}/sec and an alloc stall rate of \
-                 {stalls:.2}/sec"
-            );
+        let told = completed(results).find_map(|r| {
+            let figure = |name: &str| r.metrics.get(name).map(|m| m.value);
+            let told: Vec<_> = workload::programs::summaries(&figure).collect();
+            (!told.is_empty()).then_some(told)
+        });
+        for (program, text) in told.into_iter().flatten() {
+            let _ = writeln!(out, "{program}, {} {}{text}", cell.group(), cell.policy);
         }
-        let _ = writeln!(out, ":");
-        if run_time.is_finite() {
-            let _ = writeln!(out, "Run time: {run_time:.0} seconds");
-        }
-        for kind in ["read", "write", "allocation"] {
-            let [a, b, c] = [50, 95, 99].map(|p| get(&format!("{kind}_latency_p{p}")));
-            if a.is_finite() {
-                let [a, b, c] = [a, b, c].map(|us| grouped(us, 0));
-                let (first, rest) = kind.split_at(1);
-                let kind = first.to_uppercase() + rest;
-                let _ = writeln!(out, "{kind} latency (p50: {a}) (p95: {b}) (p99: {c})");
-            }
-        }
-        for (name, title) in [
-            ("work_rate", "work rate"),
-            ("alloc_stall_rate", "alloc stall rate"),
-        ] {
-            let of = |end: &str| get(&format!("{name}{end}"));
-            let _ = writeln!(
-                out,
-                "{title} = {:.2}/sec (avg {:.2}/sec) (p50: {:.2}) (p95: {:.2}) (p99: {:.2})",
-                of(""),
-                of("_avg"),
-                of("_p50"),
-                of("_p95"),
-                of("_p99")
-            );
-        }
-        out.push('\n');
     }
     out
 }
@@ -436,22 +383,22 @@ fn short(x: f64) -> String {
 /// empty for others.
 pub fn cache_text(outcomes: &Outcomes) -> String {
     const MIB: f64 = (1 << 20) as f64;
-    medians(
-        outcomes,
-        "Page cache",
-        "read_again",
-        &[
-            median("hit ratio", "hit_ratio", 1.0, 4),
-            median("read p50 us", "read_latency_p50", 1.0, 1),
-            median("read p99 us", "read_latency_p99", 1.0, 1),
-            median("read max us", "read_latency_max", 1.0, 1),
-            median("write p50 us", "write_latency_p50", 1.0, 1),
-            median("write p99 us", "write_latency_p99", 1.0, 1),
-            median("write max us", "write_latency_max", 1.0, 1),
-            median("read from disk MiB", "read_from_disk", MIB, 1),
-            median("read again MiB", "read_again", MIB, 1),
+    const TABLE: Medians = Medians {
+        title: "Page cache",
+        of: "read_again",
+        columns: &[
+            Median::new("hit ratio", "hit_ratio", 1.0, 4),
+            Median::new("read p50 us", "read_latency_p50", 1.0, 1),
+            Median::new("read p99 us", "read_latency_p99", 1.0, 1),
+            Median::new("read max us", "read_latency_max", 1.0, 1),
+            Median::new("write p50 us", "write_latency_p50", 1.0, 1),
+            Median::new("write p99 us", "write_latency_p99", 1.0, 1),
+            Median::new("write max us", "write_latency_max", 1.0, 1),
+            Median::new("read from disk MiB", "read_from_disk", MIB, 1),
+            Median::new("read again MiB", "read_again", MIB, 1),
         ],
-    )
+    };
+    medians(outcomes, &TABLE)
 }
 
 /// The runs that ended for want of memory: how many of each cell, after how long, and what the
@@ -486,22 +433,10 @@ pub fn oom_text(outcomes: &Outcomes) -> String {
     out
 }
 
-/// How soon interactive tasks responded, for workloads that have one: medians over the iterations,
-/// in milliseconds; empty for others.
-pub fn response_text(outcomes: &Outcomes) -> String {
-    medians(
-        outcomes,
-        "Response time of the interactive task, ms",
-        "responses",
-        &[
-            median("p50", "response_p50", 1000.0, 2),
-            median("p95", "response_p95", 1000.0, 2),
-            median("p99", "response_p99", 1000.0, 2),
-            median("max", "response_max", 1000.0, 1),
-            median("late", "late_responses", 1.0, 0),
-            median("of", "responses", 1.0, 0),
-        ],
-    )
+/// The programs' tables of their figures, for workloads that have them: medians over the iterations.
+pub fn program_tables(outcomes: &Outcomes) -> String {
+    let tables = workload::programs::medians();
+    tables.map(|table| medians(outcomes, &table)).collect()
 }
 
 /// The page tracker's tables: activations a group, then the paths; empty when it was off.
@@ -579,7 +514,6 @@ mod tests {
     use crate::rows;
     use crate::runner::{fixture, iteration_seed};
     use sim::result::Metric;
-    use std::collections::BTreeMap;
 
     /// Two cells of two iterations, the last of which ran out of memory.
     fn outcomes() -> Outcomes {
@@ -676,51 +610,32 @@ mod tests {
     }
 
     #[test]
-    fn simoop_s_own_lines() {
+    fn programs_say_what_they_have_to_say() {
         let mut o = outcomes();
-        assert_eq!(simoop_text(&o), "");
-        let mut metrics = BTreeMap::from([("work_units".to_owned(), 1572.0)]);
-        for (rate, values) in [
-            ("work_rate", [4.75, 5.24, 5.79, 6.99, 6.99]),
-            ("alloc_stall_rate", [94.42, 51.63, 51.6, 59.12, 59.12]),
-        ] {
-            for (end, value) in ["", "_avg", "_p50", "_p95", "_p99"].iter().zip(values) {
-                metrics.insert(format!("{rate}{end}"), value);
-            }
-        }
-        for (end, value) in [
-            ("p50", 3_174_400.0),
-            ("p95", 4_530_176.0),
-            ("p99", 18_055_168.0),
-        ] {
-            metrics.insert(format!("read_latency_{end}"), value);
-        }
+        assert_eq!(program_text(&o), "");
         let r = o.results[0][0].as_mut().unwrap();
-        for (name, value) in metrics {
-            r.metrics.insert(name, Metric { unit: "", value });
+        for (name, value) in [("alloc_stall_rate_avg", 51.63), ("work_rate_avg", 5.24)] {
+            r.metrics.insert(name.into(), Metric { unit: "", value });
         }
-        let text = simoop_text(&o);
-        let lines: Vec<&str> = text.lines().skip(1).collect();
-        assert_eq!(
-            lines,
-            [
-                "Run time: 300 seconds",
-                "Read latency (p50: 3,174,400) (p95: 4,530,176) (p99: 18,055,168)",
-                "work rate = 4.75/sec (avg 5.24/sec) (p50: 5.79) (p95: 6.99) (p99: 6.99)",
-                "alloc stall rate = 94.42/sec (avg 51.63/sec) (p50: 51.60) (p95: 59.12) (p99: 59.12)",
-                ""
-            ]
+        let text = program_text(&o);
+        assert!(
+            text.starts_with("simoop, ") && text.ends_with("\n\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("alloc stall rate = NaN/sec (avg 51.63/sec)"),
+            "{text}"
         );
     }
 
     #[test]
     fn response_times_are_shown_where_there_are_any() {
         let mut o = outcomes();
-        assert_eq!(response_text(&o), "", "none completed with a response");
+        assert_eq!(program_tables(&o), "", "none completed with a response");
         for r in o.results[1].iter_mut().flatten() {
             r.outcome = Outcome::Completed;
         }
-        let text = response_text(&o);
+        let text = program_tables(&o);
         assert!(text.contains("1.50") && text.contains(" 50 "), "{text}");
         assert_eq!(text.matches("patched").count(), 1, "{text}");
     }

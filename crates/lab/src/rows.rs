@@ -272,18 +272,24 @@ fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<Line> {
         .collect()
 }
 
-/// Figures of workloads of which less is better, whatever their units say.
-const HARM: [&str; 2] = ["alloc_stall_rate", "inode_reclaim_lumpiness"];
+/// A figure of the world of which less is better, whatever its unit says. Programs say it of theirs.
+const HARM: &str = "inode_reclaim_lumpiness";
 
 /// Which way a workload's figure is good that no row is defined for.
 fn better(name: &str, unit: &str) -> Better {
     match unit {
-        _ if HARM.iter().any(|harm| name.contains(harm)) => Better::Lower,
+        _ if name.contains(HARM) || harms(name) => Better::Lower,
         "s" | "ms" | "us" | "ns" => Better::Lower,
         "share" => Better::Higher,
         _ if unit.ends_with("/s") => Better::Higher,
         _ => Better::Neither,
     }
+}
+
+/// Whether a program says that more of this figure is worse.
+fn harms(name: &str) -> bool {
+    let mut harmful = workload::programs::metrics().filter(|m| m.harmful);
+    harmful.any(|m| name.contains(m.name))
 }
 
 /// Fills in what follows from the values.

@@ -15,8 +15,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use workload::{
-    Advice, Command, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Report,
-    Session, Stat, Usage, Word,
+    Advice, AnyTask, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Report,
+    Session, Stat, Task, Usage, Word,
 };
 
 /// What getdents(2) copies of a name: 24 bytes and the name itself.
@@ -99,8 +99,8 @@ struct Family {
 }
 
 /// A process that was forked.
-struct Forked {
-    command: Command,
+struct Forked<const T: bool> {
+    task: Box<dyn for<'a> AnyTask<TaskHost<'a, T>>>,
     /// Its number in its family.
     nth: usize,
     /// The CPUs that its parent was bound to.
@@ -110,18 +110,13 @@ struct Forked {
 
 /// Forked processes that no task runs yet.
 #[derive(Default)]
-pub struct Forks {
-    waiting: RefCell<VecDeque<Forked>>,
+pub struct Forks<const T: bool> {
+    waiting: RefCell<VecDeque<Forked<T>>>,
 }
 
-impl Forks {
+impl<const T: bool> Forks<T> {
     /// The life of a task that runs forked processes, one after the other.
-    pub async fn child<const T: bool>(
-        &self,
-        host: &TaskHost<'_, T>,
-        session: &Session,
-        begin: impl Fn(),
-    ) {
+    pub async fn child(&self, host: &TaskHost<'_, T>, session: &Session, begin: impl Fn()) {
         let w = &host.mm.world;
         loop {
             let ticket = w.sched.ticket(w.queue_base + own_queue::FORK);
@@ -133,10 +128,10 @@ impl Forks {
                 continue;
             };
             begin();
-            let (task, name) = (w.sched.task(), forked.command.name());
+            let (task, name) = (w.sched.task(), forked.task.task_name());
             w.sched.waiting.set_name(task, name);
             w.sched.bind(forked.cpus).await;
-            let result = forked.command.run(host, session).await;
+            let result = forked.task.run_boxed(host, session).await;
             let family = forked.family;
             family.results.borrow_mut()[forked.nth] = Some(result);
             family.alive.set(family.alive.get() - 1);
@@ -152,13 +147,13 @@ impl Forks {
 pub struct TaskHost<'a, const T: bool> {
     mm: &'a SimMm<T>,
     names: &'a Namespace,
-    forks: &'a Forks,
+    forks: &'a Forks<T>,
     started: u64,
 }
 
 impl<'a, const T: bool> TaskHost<'a, T> {
     /// A host for the calling task; time counts from `started`.
-    pub fn new(mm: &'a SimMm<T>, names: &'a Namespace, forks: &'a Forks, started: u64) -> Self {
+    pub fn new(mm: &'a SimMm<T>, names: &'a Namespace, forks: &'a Forks<T>, started: u64) -> Self {
         Self {
             mm,
             names,
@@ -426,16 +421,16 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         (w.booted + w.now()) / 1000
     }
 
-    async fn fork(&self, children: Vec<Command>) -> HostResult<Vec<Report>> {
+    async fn fork<C: Task>(&self, children: Vec<C>) -> HostResult<Vec<Report>> {
         let w = &self.mm.world;
         let family = Rc::new(Family {
             alive: Cell::new(children.len()),
             results: RefCell::new(vec![None; children.len()]),
         });
-        for (nth, command) in children.into_iter().enumerate() {
+        for (nth, child) in children.into_iter().enumerate() {
             w.work(w.calls.fork).await;
             self.forks.waiting.borrow_mut().push_back(Forked {
-                command,
+                task: Box::new(child),
                 nth,
                 cpus: w.sched.affinity(),
                 family: Rc::clone(&family),

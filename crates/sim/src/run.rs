@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use workload::{HostError, Report, Session, Step};
+use workload::{HostError, Report, Session, Step, Task};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
 /// find and make and the processes that they are.
@@ -301,7 +301,7 @@ struct Stage<'a, const T: bool> {
     mm: &'a SimMm<T>,
     spec: &'a RunSpec,
     names: &'a Namespace,
-    forks: &'a Forks,
+    forks: &'a Forks<T>,
     session: &'a Session,
     progress: &'a Progress,
 }
@@ -540,8 +540,8 @@ fn run_in<const T: bool>(spec: &RunSpec, control: &Control, record: bool) -> (Ru
     fs::mount(&mm);
     let names = Namespace::new(spec.machine.second.as_ref().map(|s| &*s.mount));
     let forks = Forks::default();
-    let session = Session::new(&spec.workload);
-    if !spec.workload.shared.is_empty() {
+    let session = spec.workload.session();
+    if session.measures_calls() {
         mm.world.reuse.start();
     }
     if mm.world.fs[0].on_demand() {
@@ -829,7 +829,8 @@ fn gather<const T: bool>(
             metrics.insert(name.to_string(), Metric { unit: "s", value });
         }
     }
-    if metrics.contains_key("worst_page_allocation_latency") {
+    let mut figures = workload::programs::metrics();
+    if figures.any(|m| m.beside_watermarks && metrics.contains_key(m.name)) {
         let lowmem = watermark::lowmem_kbytes(&mm.config.zones);
         let sums = mm.config.sysctl.wmark_kbytes(lowmem);
         for (name, kb) in ["wmark_min", "wmark_low", "wmark_high"]

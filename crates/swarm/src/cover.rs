@@ -9,7 +9,7 @@ use sim::spec::{DiskSpec, Fault};
 use sim::{Outcome, RunResult, RunSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use workload::{Command, Step};
+use workload::{Step, Task};
 
 /// What one case tried.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ impl Seen {
             self.cells.push(CellSeen::of(spec));
             for step in &spec.workload.steps {
                 if let Step::Foreground(p) | Step::Background(p) = step {
-                    let names = p.commands.iter().map(|c| Command::name(c).to_owned());
+                    let names = p.commands.iter().map(|c| c.name().to_owned());
                     self.programs.extend(names);
                 }
             }

@@ -4,7 +4,6 @@ use crate::dice::Dice;
 use crate::machine::{Drawn, MOUNT};
 use std::fmt::Write;
 use toml::{Table, Value};
-use workload::Command;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -41,9 +40,10 @@ pub fn line(seed: u64, machine: &Drawn) -> Line {
     };
     let mut command = String::new();
     let mut waits = true;
+    let programs: Vec<&str> = workload::programs::named().collect();
     for nth in 0..n {
         let last = nth + 1 == n;
-        let name = *p.d.pick(Command::NAMES);
+        let name = *p.d.pick(&programs);
         let endless = ["desktop", "burst"].contains(&name) && p.d.one_in(3) && !last;
         let text = p.program(name, endless);
         command += &text;
@@ -226,8 +226,8 @@ impl Programs<'_> {
             1 => d.magnitude(1, 4 * KIB),
             _ => d.magnitude(1, 256 * KIB),
         };
-        if size > 0 {
-            files = files.min((16 * MIB / size).max(1));
+        if let Some(fitting) = (16 * MIB).checked_div(size) {
+            files = files.min(fitting.max(1));
         }
         let _ = write!(
             line,

@@ -7,7 +7,7 @@ use swarm::case::Case;
 use swarm::space::{Fits, Space};
 use swarm::{ends, machine, numbers, programs};
 use toml::Value;
-use workload::{Command, Step};
+use workload::{Step, Task};
 
 /// Draws that have to show everything.
 const DRAWS: u64 = 6000;
@@ -99,18 +99,18 @@ fn every_program_is_drawn_as_the_parser_wants_it() {
     let mut seen = BTreeSet::new();
     for seed in 0..200 {
         let machine = machine::machine(seed, &space);
-        for name in Command::NAMES {
+        for name in workload::programs::named() {
             let line = programs::one(seed, name, &machine).command;
             let script = workload::parse(&line).unwrap_or_else(|e| panic!("{line}: {e}"));
             for step in &script.steps {
                 if let Step::Foreground(p) | Step::Background(p) = step {
-                    seen.extend(p.commands.iter().map(Command::name));
+                    seen.extend(p.commands.iter().map(Task::name));
                 }
             }
         }
     }
     assert!(
-        Command::NAMES.iter().all(|name| seen.contains(name)),
+        workload::programs::named().all(|name| seen.contains(name)),
         "{seen:?}"
     );
 }

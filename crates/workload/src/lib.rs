@@ -2,35 +2,35 @@
 //!
 //! [`parse`] reads a shell command line such as
 //! `dd if=/dev/zero of=zeroes bs=32k count=$((10 << 15))` into a [`Script`]; whoever has a
-//! [`Host`] executes its steps with [`Command::run`]. A [`Replay`] makes a script of a recorded
-//! trace, [`fio::parse`] one of a fio job file. What the processes of one run share is its [`Session`].
+//! [`Host`] executes its steps with [`Task::run`]. A [`Replay`] makes a script of a recorded
+//! trace, [`fio::parse`] one of a fio job file. What the processes of one run share is its
+//! [`Session`]. [`program`] says how a program is added.
 #![forbid(unsafe_code)]
 
-mod arithmetic;
-pub mod bound;
-pub mod burst;
-pub mod command;
-pub mod dd;
-pub mod desktop;
+mod error;
 pub mod fio;
-pub mod fs_mark;
 pub mod host;
-pub mod mapped_file_stream;
 pub mod measure;
-pub mod mmap_strm;
+pub mod options;
+pub mod program;
+pub mod programs;
 pub mod replay;
+pub mod report;
+pub mod script;
 pub mod session;
 pub mod shell;
-pub mod simoop;
-pub mod sleep;
 #[cfg(test)]
 mod testing;
-pub mod tiobench;
-mod tree;
+pub mod units;
 
-pub use command::{Command, CommandError, ExistingFile, Process, Report, Script, Step, parse};
+pub use error::CommandError;
 pub use host::{
-    Advice, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Stat, Usage, Word,
+    Advice, AnyTask, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Stat,
+    Task, Usage, Word,
 };
+pub use program::{ExistingFile, Program};
+pub use programs::Command;
 pub use replay::{Replay, Timing};
+pub use report::{Metric, Report};
+pub use script::{Process, Script, Step, parse};
 pub use session::Session;

@@ -1,7 +1,50 @@
 //! Latencies and amounts over all processes of a run.
 
-use crate::command::Report;
+use crate::report::{Metric, Report};
 use hdrhistogram::Histogram;
+
+/// The figures of measured calls ([`Measure`]).
+pub const CALLS: &[Metric] = &[
+    Metric::new("reads", "calls", "Read calls of all processes."),
+    Metric::new("writes", "calls", "Write calls of all processes."),
+    Metric::new(
+        "syncs",
+        "calls",
+        "Calls of fsync and fdatasync of all processes.",
+    ),
+    Metric::new("read_bytes", "bytes", "Bytes that all read calls moved."),
+    Metric::new("write_bytes", "bytes", "Bytes that all write calls moved."),
+    Metric::new(
+        "read_rate",
+        "MB/s",
+        "Bytes read over the time from the first call to the last.",
+    ),
+    Metric::new(
+        "write_rate",
+        "MB/s",
+        "Bytes written over the time from the first call to the last.",
+    ),
+    Metric::new(
+        "read_latency",
+        "us",
+        "Time of a read call: read_latency_mean, and p50, p90, p99, p999 and max over all calls.",
+    ),
+    Metric::new(
+        "write_latency",
+        "us",
+        "Time of a write call: write_latency_mean, and p50, p90, p99, p999 and max over all calls.",
+    ),
+    Metric::new(
+        "sync_latency",
+        "us",
+        "Time of a sync call: sync_latency_mean, and p50, p90, p99, p999 and max over all calls.",
+    ),
+    Metric::new(
+        "short_calls",
+        "calls",
+        "Calls that moved fewer bytes than they were to.",
+    ),
+];
 
 /// Kinds of calls that are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

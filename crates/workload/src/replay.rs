@@ -12,10 +12,11 @@
 //! kept instead: up to 50 µs of it as computing, more as sleep. With [`Timing::Fast`] there is no
 //! waiting.
 
-use crate::command::{Command, ExistingFile, Process, Report, Script, Step};
-use crate::host::{Fd, Host, HostError, HostResult, OpenFlags};
-use crate::measure::Kind;
-use crate::session::{Session, Shared, lock};
+use crate::host::{Fd, Host, HostError, HostResult, OpenFlags, Task};
+use crate::measure::{CALLS, Kind};
+use crate::program::Program;
+use crate::report::{Metric, Report};
+use crate::session::{Session, lock};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -123,34 +124,8 @@ impl Replay {
         self.count
     }
 
-    /// The script that replays the trace.
-    pub fn script(self) -> Script {
-        let lane = |lane| {
-            Step::Background(Process {
-                commands: vec![Command::Replay(Lane { shared: 0, lane })],
-            })
-        };
-        let mut steps: Vec<Step> = (0..self.count).map(lane).collect();
-        steps.push(Step::Wait);
-        let files = (0..)
-            .zip(&self.survey.files)
-            .filter(|(_, f)| f.existed)
-            .map(|(id, f)| ExistingFile {
-                path: path_of(id),
-                len: f.reach,
-            })
-            .collect();
-        Script {
-            steps,
-            files,
-            notes: self.notes(),
-            directories: Vec::new(),
-            shared: vec![Shared::Trace(Arc::new(self))],
-            line: String::new(),
-        }
-    }
-
-    fn notes(&self) -> Vec<String> {
+    /// What a reader of the results must know, one sentence each.
+    pub(crate) fn notes(&self) -> Vec<String> {
         let s = &self.survey;
         let mut notes = Vec::new();
         if let Some(unit) = s.unit {
@@ -186,7 +161,7 @@ impl Replay {
 }
 
 /// Where a file of the trace lies here.
-fn path_of(file: u32) -> String {
+pub(crate) fn path_of(file: u32) -> String {
     format!("trace/{file}")
 }
 
@@ -261,23 +236,31 @@ impl Feed {
     }
 }
 
-/// One lane of a trace: some of its processes, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One lane of a trace: some of its processes, one after the other. A script has the lanes of one
+/// trace at most.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Lane {
-    /// The trace among what the script shares.
-    pub shared: usize,
-    /// The lane.
-    pub lane: u32,
+    replay: Arc<Replay>,
+    lane: u32,
 }
 
 impl Lane {
-    /// Replays the lane to its end.
-    pub(crate) async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
-        let (replay, feed) = session.trace(self.shared);
+    /// A lane of a trace.
+    pub(crate) fn new(replay: &Arc<Replay>, lane: u32) -> Self {
+        let replay = Arc::clone(replay);
+        Self { replay, lane }
+    }
+}
+
+impl Task for Lane {
+    const NAME: &'static str = "replay";
+
+    async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+        let feed: &Mutex<Feed> = session.shared(0);
         let mut player = Player {
             host,
             session,
-            replay,
+            replay: &self.replay,
             open: BTreeMap::new(),
             buffer: host.buffer(0),
             buffer_len: 0,
@@ -288,6 +271,20 @@ impl Lane {
         lock(feed).close(self.lane);
         player.close_all().await?;
         result.map(|()| Report::default())
+    }
+}
+
+impl Program for Lane {
+    const METRICS: &'static [Metric] = CALLS;
+
+    fn recorded_ns(&self) -> Option<u64> {
+        let recorded = self.replay.timing == Timing::Recorded;
+        recorded.then_some(self.replay.survey.span_ns)
+    }
+
+    fn prepare(&self, session: &mut Session) {
+        session.share(0, || Mutex::new(Feed::new(&self.replay)));
+        session.expect_calls();
     }
 }
 
@@ -456,6 +453,8 @@ impl<H: Host> Player<'_, H> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::ExistingFile;
+    use crate::script::{Script, Step};
     use crate::testing::{MemoryHost, block_on};
     use std::io::Write as _;
 
@@ -469,7 +468,7 @@ mod tests {
 
     /// Runs all lanes one after the other.
     fn run(script: &Script, host: &MemoryHost) -> Session {
-        let session = Session::new(script);
+        let session = script.session();
         for file in &script.files {
             host.put(&file.path, &vec![1; file.len as usize]);
         }
@@ -600,7 +599,7 @@ mod tests {
         let (file, replay) = replay("0,1,4096\n", ".csv", Timing::Fast);
         std::fs::write(file.path(), "0,1,4096\n0,x").unwrap();
         let script = replay.script();
-        let session = Session::new(&script);
+        let session = script.session();
         let Step::Background(process) = &script.steps[0] else {
             panic!("{:?}", script.steps)
         };

@@ -1,37 +1,26 @@
 //! What the processes of one run share.
 
-use crate::command::{Report, Script};
-use crate::fio;
 use crate::measure::{Events, Kind, Measure, Responses};
-use crate::replay::{Feed, Replay};
-use crate::simoop;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::report::Report;
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a script's programs share, as the script holds it: the same for every run.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Shared {
-    /// A trace.
-    Trace(Arc<Replay>),
-    /// One of a fio job's processes.
-    Fio(Arc<fio::Job>, u32),
-}
+/// A figure at some time of a run: name, unit and value.
+pub type Gauge = (&'static str, &'static str, f64);
 
-/// What the processes of one run share. Made anew for each run; no lock of it is ever held while
-/// a program waits.
+/// What the processes of one run share. Made anew for each run
+/// ([`Script::session`](crate::Script::session)); no lock of it is ever held while a program waits.
 #[derive(Default)]
 pub struct Session {
     measure: Mutex<Measure>,
+    /// Whether programs measure their calls in `measure`.
+    calls: bool,
     responses: Mutex<Responses>,
-    /// One of each simoop that has begun.
-    logs: Mutex<Vec<simoop::Log>>,
-    /// Whether there will be one.
-    logging: bool,
-    states: Vec<State>,
-}
-
-enum State {
-    Trace(Arc<Replay>, Box<Mutex<Feed>>),
-    Fio(Arc<fio::Job>, Mutex<fio::Progress>),
+    /// What programs have put here, by type and number.
+    states: BTreeMap<(TypeId, usize), Box<dyn Any>>,
+    /// Each says some figures as the run goes.
+    gauges: Vec<fn(&Self) -> Vec<Gauge>>,
 }
 
 /// A lock that nothing can poison for good: what it guards is plain data.
@@ -40,33 +29,54 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
-    /// The beginning of a run of `script`.
-    pub fn new(script: &Script) -> Self {
-        Self {
-            measure: Mutex::default(),
-            responses: Mutex::default(),
-            logs: Mutex::default(),
-            logging: script.has_simoop(),
-            states: script
-                .shared
-                .iter()
-                .map(|shared| match shared {
-                    Shared::Trace(replay) => {
-                        State::Trace(Arc::clone(replay), Box::new(Mutex::new(Feed::new(replay))))
-                    }
-                    Shared::Fio(job, nth) => {
-                        let progress = fio::Progress::new(job, *nth);
-                        State::Fio(Arc::clone(job), Mutex::new(progress))
-                    }
-                })
-                .collect(),
+    /// Puts a state here that processes share: the one of this type and number, unless it is here
+    /// already. Returns whether it is new.
+    pub fn share<S: Any>(&mut self, number: usize, make: impl FnOnce() -> S) -> bool {
+        let key = (TypeId::of::<S>(), number);
+        let new = !self.states.contains_key(&key);
+        if new {
+            self.states.insert(key, Box::new(make()));
         }
+        new
+    }
+
+    /// The state of a type and number.
+    ///
+    /// # Panics
+    /// If none was put here when the run began.
+    pub fn shared<S: Any>(&self, number: usize) -> &S {
+        let state = self.states.get(&(TypeId::of::<S>(), number));
+        let state = state.and_then(|state| state.downcast_ref());
+        state.expect("what a program shares is made when its run begins")
+    }
+
+    /// Lets a function say figures as the run goes. It says the same names in the same order at any
+    /// time.
+    pub fn add_gauges(&mut self, gauges: fn(&Self) -> Vec<Gauge>) {
+        self.gauges.push(gauges);
+    }
+
+    /// What the programs say of themselves as they run, for a run's time series. The same names in
+    /// the same order at any time of a run.
+    pub fn gauges(&self) -> Vec<Gauge> {
+        self.gauges.iter().flat_map(|of| of(self)).collect()
+    }
+
+    /// The calls of some programs are measured ([`Self::note`]), so they are reported even if there
+    /// are none.
+    pub fn expect_calls(&mut self) {
+        self.calls = true;
+    }
+
+    /// Whether [`Self::expect_calls`] was said.
+    pub fn measures_calls(&self) -> bool {
+        self.calls
     }
 
     /// What all programs measured together in a run that ended at `now`, in nanoseconds since its
-    /// start; absent if none of them shares or responds to anything.
+    /// start; absent if none of them measures its calls or responds to anything.
     pub fn report(&self, now: u64) -> Option<Report> {
-        let calls = (!self.states.is_empty()).then(|| lock(&self.measure).report());
+        let calls = self.calls.then(|| lock(&self.measure).report());
         let responses = lock(&self.responses).report(now);
         match (calls, responses) {
             (Some(mut calls), Some(responses)) => {
@@ -78,68 +88,23 @@ impl Session {
     }
 
     /// A task that responds to events; returns its number.
-    pub(crate) fn expect_responses(&self) -> usize {
+    pub fn expect_responses(&self) -> usize {
         lock(&self.responses).client()
     }
 
     /// The events that a task responds to next.
-    pub(crate) fn await_response(&self, client: usize, events: Option<Events>) {
+    pub fn await_response(&self, client: usize, events: Option<Events>) {
         lock(&self.responses).await_response(client, events);
     }
 
-    /// The first `n` of `events` had their response at `now`.
-    pub(crate) fn respond(&self, events: &Events, n: u64, now: u64) {
+    /// The first `n` of `events` had their response at `now`, in nanoseconds since the start.
+    pub fn respond(&self, events: &Events, n: u64, now: u64) {
         lock(&self.responses).note(events, n, now);
     }
 
-    pub(crate) fn note(&self, kind: Kind, span: (u64, u64), bytes: u64, wanted: u64) {
+    /// A call that began and ended at these times, in nanoseconds since the start, and moved `bytes`
+    /// of the `wanted` bytes.
+    pub fn note(&self, kind: Kind, span: (u64, u64), bytes: u64, wanted: u64) {
         lock(&self.measure).note(kind, span, bytes, wanted);
-    }
-
-    /// A simoop that begins; returns the number of its log.
-    pub(crate) fn begin_log(&self, log: simoop::Log) -> usize {
-        let mut logs = lock(&self.logs);
-        logs.push(log);
-        logs.len() - 1
-    }
-
-    /// Reads or changes a simoop's log.
-    pub(crate) fn with_log<R>(&self, log: usize, f: impl FnOnce(&mut simoop::Log) -> R) -> R {
-        f(&mut lock(&self.logs)[log])
-    }
-
-    /// What the programs say of themselves as they run, for a run's time series: name, unit and
-    /// value. The same names in the same order at any time of a run.
-    pub fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
-        if !self.logging {
-            return Vec::new();
-        }
-        let logs = lock(&self.logs);
-        let [work, stalls] = logs.iter().fold([0.0, 0.0], |sum, log| {
-            let rates = log.rates();
-            [sum[0] + rates[0], sum[1] + rates[1]]
-        });
-        vec![
-            ("work_rate", "1/s", work),
-            ("alloc_stall_rate", "1/s", stalls),
-        ]
-    }
-
-    /// # Panics
-    /// If what the script shares at this place is no trace.
-    pub(crate) fn trace(&self, at: usize) -> (&Replay, &Mutex<Feed>) {
-        match &self.states[at] {
-            State::Trace(replay, feed) => (replay, feed),
-            State::Fio(..) => panic!("{at} is a fio job and no trace"),
-        }
-    }
-
-    /// # Panics
-    /// If what the script shares at this place is no fio job.
-    pub(crate) fn fio(&self, at: usize) -> (&fio::Job, &Mutex<fio::Progress>) {
-        match &self.states[at] {
-            State::Fio(job, progress) => (job, progress),
-            State::Trace(..) => panic!("{at} is a trace and no fio job"),
-        }
     }
 }

@@ -1,11 +1,13 @@
 //! A host in memory for tests: real contents, no waiting, faults on request.
 
-use crate::command::{Command, Report, Script};
-use crate::host::{Advice, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Word};
+use crate::host::{
+    Advice, AnyTask, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Task, Word,
+};
+use crate::report::Report;
 use crate::session::Session;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 /// Runs a future that never waits for anything.
@@ -15,8 +17,6 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         Poll::Pending => panic!("the memory host never waits"),
     }
 }
-
-type Boxed<'a> = Pin<Box<dyn Future<Output = HostResult<Report>> + 'a>>;
 
 #[derive(Debug, Clone)]
 struct OpenFile {
@@ -285,11 +285,11 @@ impl Host for MemoryHost {
         self.epoch.get() + self.clock.get() / 1000
     }
 
-    /// One after the other; each in a box, as a program that forks runs inside a program.
-    async fn fork(&self, children: Vec<Command>) -> HostResult<Vec<Report>> {
+    /// One after the other, without what programs share.
+    async fn fork<C: Task>(&self, children: Vec<C>) -> HostResult<Vec<Report>> {
         self.note(format!("fork {}", children.len()));
-        let session = Session::new(&Script::default());
-        let run = |c: &Command| block_on(Box::pin(c.run(self, &session)) as Boxed<'_>);
+        let session = Session::default();
+        let run = |c: &C| block_on(c.run_boxed(self, &session));
         children.iter().map(run).collect()
     }
 

@@ -4,8 +4,6 @@ use super::{Overrides, files_near, parse};
 use crate::diagnostic::{Diagnostic, Source};
 use crate::model::Experiment;
 use std::path::Path;
-use workload::Timing;
-use workload::session::Shared;
 
 /// What the command line says of such an experiment.
 #[derive(Debug, Clone, Default)]
@@ -68,11 +66,7 @@ impl TraceRun {
         let source = Source::new("run --trace", self.text());
         let mut experiment = parse(&source, &files_near(Path::new("run --trace")), overrides)?;
         for cell in &mut experiment.cells {
-            let span = cell.spec.workload.shared.iter().map(|s| match s {
-                Shared::Trace(replay) if replay.timing == Timing::Recorded => replay.survey.span_ns,
-                _ => 0,
-            });
-            let span = span.max().unwrap_or(0);
+            let span = cell.spec.workload.recorded_ns();
             cell.spec.sample_ns = cell.spec.sample_ns.max(span / MOST_SAMPLES);
         }
         Ok(experiment)

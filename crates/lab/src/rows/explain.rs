@@ -1,7 +1,7 @@
 //! What a row, counter or word means: `lowmark explain`.
 
 use super::definition::{Block, Row, TABLE};
-use super::glossary::{Kind, WORDS, Word};
+use super::glossary::{self, Kind, Word};
 use crate::diagnostic::LONGEST_NAME;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -138,7 +138,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
     TABLE
         .iter()
         .map(Entry::Row)
-        .chain(WORDS.iter().map(Entry::Word))
+        .chain(glossary::words().iter().map(Entry::Word))
 }
 
 /// Letters, digits and per cent signs, so that case and punctuation do not matter.
@@ -247,7 +247,7 @@ pub fn list() -> String {
 
 fn words(out: &mut String, kind: Kind) {
     let _ = writeln!(out, "\n{}", kind.title());
-    for w in WORDS.iter().filter(|w| w.kind == kind) {
+    for w in glossary::words().iter().filter(|w| w.kind == kind) {
         let _ = writeln!(out, "  {}{}", w.name, unit(w.unit));
     }
 }

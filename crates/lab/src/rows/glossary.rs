@@ -1,6 +1,8 @@
 //! What is no row: counters, workload metrics, kinds of time, and the questions that reviewers of
 //! *writeback-from-reclaim* asked.
 
+use std::sync::LazyLock;
+
 /// A word with its definition.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
@@ -147,8 +149,28 @@ const fn time(
     }
 }
 
-/// Every word.
-pub const WORDS: &[Word] = &[
+/// Every word: those below, and the figures that programs say of themselves.
+pub fn words() -> &'static [Word] {
+    static ALL: LazyLock<Vec<Word>> = LazyLock::new(|| {
+        let mut all = WORDS.to_vec();
+        for of in workload::programs::metrics().filter(|m| !m.text.is_empty()) {
+            match all.iter_mut().find(|word| word.name == of.name) {
+                Some(word) if word.text.contains(of.text) => {}
+                // Several programs have a figure of this name. Leaked once, as the table stays.
+                Some(word) => {
+                    let text = word.text.trim_end_matches('.');
+                    word.text = format!("{text}; {}", of.text).leak();
+                }
+                None => all.push(metric(of.name, of.unit, of.text)),
+            }
+        }
+        all
+    });
+    &ALL
+}
+
+/// The words of the engine and of the virtual world.
+const WORDS: &[Word] = &[
     Word {
         name: "throttled",
         also: &["throttling", "nr_vmscan_throttled"],
@@ -295,120 +317,11 @@ pub const WORDS: &[Word] = &[
             "ftrace vmscan: Time stalled direct reclaim (seconds)",
         ],
     ),
-    metric("bytes", "bytes", "Bytes that dd wrote."),
-    metric(
-        "full_records_in",
-        "records",
-        "Reads of dd that filled a record.",
-    ),
-    metric(
-        "partial_records_in",
-        "records",
-        "Reads of dd that did not fill a record.",
-    ),
-    metric(
-        "full_records_out",
-        "records",
-        "Records of full size that dd wrote.",
-    ),
-    metric(
-        "partial_records_out",
-        "records",
-        "Shorter records that dd wrote.",
-    ),
-    metric("reads", "calls", "Read calls of all processes."),
-    metric("writes", "calls", "Write calls of all processes."),
-    metric(
-        "syncs",
-        "calls",
-        "Calls of fsync and fdatasync of all processes.",
-    ),
-    metric("read_bytes", "bytes", "Bytes that all read calls moved."),
-    metric("write_bytes", "bytes", "Bytes that all write calls moved."),
-    metric(
-        "read_rate",
-        "MB/s",
-        "Bytes read over the time from the first call to the last.",
-    ),
-    metric(
-        "write_rate",
-        "MB/s",
-        "Bytes written over the time from the first call to the last.",
-    ),
-    metric(
-        "read_latency",
-        "us",
-        "Time of a read call: read_latency_mean, and p50, p90, p99, p999 and max over all calls; of simoop, p50, p95 and p99 of a step in which all I/O threads of a worker read.",
-    ),
-    metric(
-        "write_latency",
-        "us",
-        "Time of a write call: write_latency_mean, and p50, p90, p99, p999 and max over all calls; of simoop, p50, p95 and p99 of a step in which all I/O threads of a worker write.",
-    ),
-    metric(
-        "sync_latency",
-        "us",
-        "Time of a sync call: sync_latency_mean, and p50, p90, p99, p999 and max over all calls.",
-    ),
-    metric(
-        "responses",
-        "responses",
-        "Events that desktop responded to, or that waited for its response at the end.",
-    ),
-    metric(
-        "late_responses",
-        "responses",
-        "Responses of desktop that took longer than its limit (-l, 100 ms if not given).",
-    ),
-    metric(
-        "response",
-        "us",
-        "Time from an event to desktop's response: response_mean, and p50, p90, p95, p99, p999 and max over all events.",
-    ),
     metric(
         "alloc_wait_max",
         "us",
         "The longest time that an allocation of a page took, reclaim included, among all tasks.",
     ),
-    metric(
-        "allocation_latency",
-        "us",
-        "Time in which a worker of simoop maps its memory and stores to every page of it: allocation_latency_mean, and p50, p95 and p99 since the end of the warm-up.",
-    ),
-    metric(
-        "allocations",
-        "allocations",
-        "Allocations of simoop since the end of the warm-up.",
-    ),
-    metric(
-        "work_units",
-        "units",
-        "Units of work of simoop since the end of the warm-up.",
-    ),
-    metric(
-        "work_rate",
-        "1/s",
-        "Units of work of simoop a second: in the last report interval; work_rate_avg since the end of the warm-up, and p50, p95 and p99 of the intervals before the last.",
-    ),
-    metric(
-        "alloc_stall_rate",
-        "1/s",
-        "Entries to direct reclaim a second, as simoop reports them: in the last report interval; alloc_stall_rate_avg since the end of the warm-up, and p50, p95 and p99 of the intervals before the last.",
-    ),
-    metric(
-        "warm_up_work_rate",
-        "1/s",
-        "warm_up_work_rate_avg: units of work of simoop a second during the warm-up.",
-    ),
-    metric(
-        "warm_up_alloc_stall_rate",
-        "1/s",
-        "warm_up_alloc_stall_rate_avg: entries to direct reclaim a second during simoop's warm-up.",
-    ),
-    metric("names_walked", "names", "Names that find looked at."),
-    metric("walk_rate", "1/s", "Names that find looked at a second."),
-    metric("names_removed", "names", "Names that rm -r removed."),
-    metric("remove_rate", "1/s", "Names that rm -r removed a second."),
     metric(
         "inode_reclaim_lumpiness",
         "1",
@@ -423,11 +336,6 @@ pub const WORDS: &[Word] = &[
         "second_inodes_freed",
         "inodes",
         "Inodes of the second filesystem whose memory was given back.",
-    ),
-    metric(
-        "short_calls",
-        "calls",
-        "Calls that moved fewer bytes than they were to.",
     ),
     metric(
         "hit_ratio",

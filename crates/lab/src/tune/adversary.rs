@@ -18,7 +18,7 @@ use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
-use workload::burst::Burst;
+use workload::programs::burst::Burst;
 use workload::shell;
 
 /// What bursts are to cost as much as possible of.

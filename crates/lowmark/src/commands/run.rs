@@ -69,10 +69,10 @@ pub fn fitting_jobs(
 fn compare(outcomes: &Outcomes) -> (String, String, Vec<File>) {
     let comparison = Comparison::new(outcomes);
     let text = lab::compare::figures_text(outcomes)
-        + &lab::compare::simoop_text(outcomes)
+        + &lab::compare::program_text(outcomes)
         + &comparison.to_text()
         + &lab::compare::oom_text(outcomes)
-        + &lab::compare::response_text(outcomes)
+        + &lab::compare::program_tables(outcomes)
         + &lab::compare::cache_text(outcomes)
         + &lab::compare::tracker_text(outcomes);
     let page = lab::page::report(outcomes, &comparison);

@@ -1,0 +1,118 @@
+//! fio job files as workloads.
+//!
+//! [`parse`] reads a job file: `[global]` sections, which may come again, and one section a job.
+//! Each of a job's `numjobs` is a process. Numbers have fio's suffixes (K, M, G, T are powers of
+//! 1024 and with an `i` powers of 1000, which is fio's odd default), times `us ms s m h d`.
+//!
+//! As in fio: random offsets hit every block once in a pass (`norandommap` and the other
+//! distributions do not), and are the same in every run. A job ends when it moved `size` bytes
+//! (`io_size`, if given) or after `runtime`; with `time_based` only then. Calls in `ramp_time` are
+//! made and not measured; counters of the engine include them.
+//!
+//! Other than in fio: more than one request of a job is in flight only with `direct=1` and an
+//! asynchronous engine, which is what Linux does of libaio; files of jobs that read or write at
+//! random are there beforehand, files of sequential writers are new.
+
+mod job;
+mod section;
+mod setting;
+mod worker;
+
+pub use job::{Distribution, Job, MOST_TASKS};
+pub use setting::FioError;
+pub use worker::Worker;
+
+use setting::Setting;
+
+/// The jobs of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Jobs {
+    /// The jobs, in the order of the file.
+    pub jobs: Vec<Job>,
+    /// What a reader of the results must know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Reads a job file.
+///
+/// # Errors
+/// What fio would refuse, a key that is not supported, and jobs that can't be run here.
+pub fn parse(text: &str) -> Result<Jobs, FioError> {
+    let mut global: Vec<Setting> = Vec::new();
+    let mut sections: Vec<(Setting, Vec<Setting>)> = Vec::new();
+    let mut in_global = None;
+    let mut at = 0;
+    for (number, raw) in text.split_inclusive('\n').enumerate() {
+        let start = at;
+        at += raw.len();
+        let line = raw.trim();
+        if line.is_empty() || line.starts_with([';', '#']) {
+            continue;
+        }
+        let from = start + raw.len() - raw.trim_start().len();
+        let span = from..from + line.len();
+        let mut setting = Setting {
+            key: line.to_owned(),
+            value: None,
+            span,
+            line: number + 1,
+        };
+        if let Some(name) = line.strip_prefix('[') {
+            let Some(name) = name.strip_suffix(']').filter(|n| !n.trim().is_empty()) else {
+                return Err(setting.error("is no section", "[global] or [NAME]"));
+            };
+            name.trim().clone_into(&mut setting.key);
+            in_global = Some(setting.key == "global");
+            if setting.key != "global" {
+                // A job has what the global sections before it say.
+                sections.push((setting, global.clone()));
+            }
+            continue;
+        }
+        if let Some((key, value)) = line.split_once('=') {
+            setting.key = key.trim().to_owned();
+            setting.value = Some(value.trim().to_owned());
+        }
+        if setting.value.as_deref().unwrap_or(line).contains("${") {
+            return Err(setting.error("variables are not expanded", "the value itself"));
+        }
+        match (in_global, sections.last_mut()) {
+            (Some(true), _) => global.push(setting),
+            (Some(false), Some((_, settings))) => settings.push(setting),
+            _ => return Err(setting.error("stands before any section", "[global] or [NAME]")),
+        }
+    }
+    if sections.is_empty() {
+        return Err(FioError {
+            span: 0..0,
+            line: 1,
+            message: "the file has no job".into(),
+            accepted: "a section [NAME] with keys such as rw=randread".into(),
+        });
+    }
+    let mut jobs = Vec::new();
+    let mut indifferent: Vec<String> = Vec::new();
+    let mut notes = Vec::new();
+    for (head, settings) in &sections {
+        let (job, note) = section::job(head, settings, &mut indifferent)?;
+        notes.extend(note);
+        jobs.push(job);
+        let tasks: u64 = jobs.iter().map(|j: &Job| j.numjobs * j.depth).sum();
+        if tasks > MOST_TASKS {
+            return Err(head.error(
+                format!("the jobs so far have {tasks} requests in flight"),
+                format!("at most {MOST_TASKS} of numjobs times iodepth over all jobs"),
+            ));
+        }
+    }
+    if !indifferent.is_empty() {
+        let list = indifferent.join(", ");
+        notes.push(format!(
+            "keys of the job file that change nothing here: {list}"
+        ));
+    }
+    Ok(Jobs { jobs, notes })
+}
+
+#[cfg(test)]
+mod tests;

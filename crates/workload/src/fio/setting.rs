@@ -1,0 +1,136 @@
+//! One line of a section: a key and its value.
+
+use crate::units::{self, Suffixes};
+use std::ops::Range;
+
+/// Powers of 1024, and with an `i` of 1000.
+const SIZES: Suffixes = &[
+    ("", 1),
+    ("k", 1 << 10),
+    ("m", 1 << 20),
+    ("g", 1 << 30),
+    ("t", 1 << 40),
+    ("p", 1 << 50),
+    ("ki", 1_000),
+    ("mi", 1_000_000),
+    ("gi", 1_000_000_000),
+    ("ti", 1_000_000_000_000),
+    ("pi", 1_000_000_000_000_000),
+];
+
+/// Nanoseconds.
+const TIMES: Suffixes = &[
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+];
+
+/// Why a job file can't be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}; accepted: {accepted}")]
+pub struct FioError {
+    /// The bytes of the file that are at fault.
+    pub span: Range<usize>,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong, with the key.
+    pub message: String,
+    /// What would be right.
+    pub accepted: String,
+}
+
+/// A `key=value` line.
+#[derive(Debug, Clone)]
+pub(super) struct Setting {
+    pub key: String,
+    pub value: Option<String>,
+    pub span: Range<usize>,
+    /// From 1.
+    pub line: usize,
+}
+
+impl Setting {
+    pub fn error(&self, message: impl Into<String>, accepted: impl Into<String>) -> FioError {
+        FioError {
+            span: self.span.clone(),
+            line: self.line,
+            message: format!("`{}`: {}", self.key, message.into()),
+            accepted: accepted.into(),
+        }
+    }
+
+    pub fn text(&self) -> Result<&str, FioError> {
+        match self.value.as_deref() {
+            Some(text) if !text.is_empty() => Ok(text),
+            _ => Err(self.error("a value is missing", format!("{}=…", self.key))),
+        }
+    }
+
+    /// fio's switches: alone they are on.
+    pub fn switch(&self) -> Result<bool, FioError> {
+        match self.value.as_deref() {
+            None | Some("1" | "true") => Ok(true),
+            Some("0" | "false") => Ok(false),
+            Some(other) => Err(self.error(format!("`{other}` is no switch"), "0 or 1")),
+        }
+    }
+
+    pub fn number(&self, range: std::ops::RangeInclusive<u64>) -> Result<u64, FioError> {
+        let text = self.text()?;
+        let (min, max) = (*range.start(), *range.end());
+        scaled(text).filter(|n| range.contains(n)).ok_or_else(|| {
+            let accepted = format!(
+                "a whole number from {min} to {max}, with a suffix if need be: k, m, g, t are \
+                 powers of 1024"
+            );
+            self.error(format!("`{text}` does not fit here"), accepted)
+        })
+    }
+
+    /// One number, or one for reads and one for writes.
+    pub fn pair(&self, range: &std::ops::RangeInclusive<u64>) -> Result<[u64; 2], FioError> {
+        let text = self.text()?;
+        let parts: Vec<&str> = text.split(',').collect();
+        let bad = || {
+            self.error(
+                format!("`{text}` does not fit here"),
+                format!(
+                    "a size from {} to {}, or two with a comma, for reads and writes",
+                    range.start(),
+                    range.end()
+                ),
+            )
+        };
+        let number = |t: &str| scaled(t).filter(|n| range.contains(n)).ok_or_else(bad);
+        match parts[..] {
+            [one] => number(one).map(|n| [n, n]),
+            [read, write] => Ok([number(read)?, number(write)?]),
+            [read, write, _trim] => Ok([number(read)?, number(write)?]),
+            _ => Err(bad()),
+        }
+    }
+
+    /// A time in nanoseconds; a number alone counts `unit` nanoseconds.
+    pub fn time(&self, unit: u64) -> Result<u64, FioError> {
+        let text = self.text()?;
+        let ns = match units::whole(text) {
+            Some(n) => n.checked_mul(unit),
+            None => units::scaled(text, TIMES),
+        };
+        ns.filter(|ns| *ns <= 1 << 60).ok_or_else(|| {
+            self.error(
+                format!("`{text}` is no time"),
+                "a whole number, with us, ms, s, m, h or d if need be",
+            )
+        })
+    }
+}
+
+/// A number with fio's suffixes, in which case and a final `b` mean nothing.
+pub(super) fn scaled(text: &str) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    units::scaled(text.strip_suffix('b').unwrap_or(&text), SIZES)
+}

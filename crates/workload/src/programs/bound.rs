@@ -1,0 +1,215 @@
+//! Programs that run another one bound to CPUs: `taskset -c LIST PROGRAM …` of util-linux and
+//! `numactl --cpunodebind=NODE PROGRAM …`. What they are asked they ask that program.
+
+use crate::error::CommandError;
+use crate::host::{Cpus, Host, HostResult, Task};
+use crate::program::{ExistingFile, Program};
+use crate::report::Report;
+use crate::session::Session;
+use crate::shell::Word;
+
+const TASKSET: &str = "taskset -c LIST PROGRAM …, where LIST is CPUs from 0 to 63 such as 0,2-3";
+const NUMACTL: &str = "numactl --cpunodebind=NODE PROGRAM …, with one node";
+
+/// A program and the CPUs that it and its children may run on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound<P> {
+    /// The CPUs.
+    pub cpus: Cpus,
+    /// The program.
+    pub command: Box<P>,
+}
+
+/// `taskset`: runs a program on some CPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Taskset<P>(pub Bound<P>);
+
+/// `numactl`: runs a program on the CPUs of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Numactl<P>(pub Bound<P>);
+
+/// Both, by the name, the usage and how the operands begin: CPUs, and the words behind them.
+macro_rules! binds {
+    ($binder:ident, $name:literal, $usage:ident, $cpus:path) => {
+        impl<P: Program> Task for $binder<P> {
+            const NAME: &'static str = $name;
+
+            async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+                let Bound { cpus, command } = &self.0;
+                let before = host.bind(*cpus).await?;
+                // In a box: what it runs may be of its own type.
+                let result = Box::pin(command.run(host, session)).await;
+                host.bind(before).await?;
+                result
+            }
+        }
+
+        impl<P: Program> Program for $binder<P> {
+            const USAGE: &'static str = $usage;
+
+            fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+                let missing = |what: &str| {
+                    let end = operands.last().unwrap_or(name).span.end;
+                    CommandError::new(name.span.start..end, what, Self::USAGE)
+                };
+                let (cpus, rest) = $cpus(operands)
+                    .unwrap_or_else(|| Err(missing("it is not said to which CPUs")))?;
+                let Some((program, rest)) = rest.split_first() else {
+                    return Err(missing("there is no program to run"));
+                };
+                if [Taskset::<P>::NAME, Numactl::<P>::NAME].contains(&program.text.as_str()) {
+                    let what = format!("`{}` inside `{}`", program.text, name.text);
+                    return Err(CommandError::new(program.span.clone(), what, Self::USAGE));
+                }
+                let command = Box::new(P::parse(program, rest)?);
+                Ok(Self(Bound { cpus, command }))
+            }
+
+            fn children(&self) -> u64 {
+                self.0.command.children()
+            }
+
+            fn files(&self) -> u64 {
+                self.0.command.files()
+            }
+
+            fn existing_files(&self) -> Vec<ExistingFile> {
+                self.0.command.existing_files()
+            }
+
+            fn existing_directories(&self) -> Vec<String> {
+                self.0.command.existing_directories()
+            }
+
+            fn endless(&self) -> bool {
+                self.0.command.endless()
+            }
+
+            fn cpus(&self) -> Option<Cpus> {
+                Some(self.0.cpus)
+            }
+
+            fn with_bursts(&self, factor: f64) -> Option<Self> {
+                let command = Box::new(self.0.command.with_bursts(factor)?);
+                let cpus = self.0.cpus;
+                Some(Self(Bound { cpus, command }))
+            }
+
+            fn recorded_ns(&self) -> Option<u64> {
+                self.0.command.recorded_ns()
+            }
+
+            fn prepare(&self, session: &mut Session) {
+                self.0.command.prepare(session);
+            }
+        }
+    };
+}
+
+binds!(Taskset, "taskset", TASKSET, of_list);
+binds!(Numactl, "numactl", NUMACTL, of_node);
+
+/// The CPUs of the first operands and the operands behind them; `None` if they name no CPUs.
+type First<'a> = Option<Result<(Cpus, &'a [Word]), CommandError>>;
+
+/// `-c 0,2-3`.
+fn of_list(operands: &[Word]) -> First<'_> {
+    let [c, list, rest @ ..] = operands else {
+        return None;
+    };
+    if !["-c", "--cpu-list"].contains(&&*c.text) {
+        return None;
+    }
+    let mask = cpu_list(&list.text).ok_or_else(|| {
+        let what = format!("`{}` is no list of CPUs", list.text);
+        CommandError::new(list.span.clone(), what, TASKSET)
+    });
+    Some(mask.map(|mask| (Cpus::Mask(mask), rest)))
+}
+
+/// `--cpunodebind=1`.
+fn of_node(operands: &[Word]) -> First<'_> {
+    let (bind, rest) = operands.split_first()?;
+    let mut names = ["--cpunodebind=", "-N"].into_iter();
+    let node = names.find_map(|n| bind.text.strip_prefix(n));
+    let node = node.and_then(|n| n.parse().ok()).ok_or_else(|| {
+        let what = format!("`{}` binds to no node", bind.text);
+        CommandError::new(bind.span.clone(), what, NUMACTL)
+    });
+    Some(node.map(|node| (Cpus::OfNode(node), rest)))
+}
+
+/// A list such as `0,2-3` as bits.
+fn cpu_list(text: &str) -> Option<u64> {
+    let cpu = |t: &str| t.parse::<u32>().ok().filter(|n| *n < 64);
+    text.split(',').try_fold(0, |mask, part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (cpu(first)?, cpu(last)?);
+        let bits = (first..=last).fold(0, |bits, n| bits | 1 << n);
+        (first <= last).then_some(mask | bits)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::programs::Command;
+    use crate::script::{Step, parse};
+
+    fn cpus(line: &str) -> Result<(Cpus, &'static str), CommandError> {
+        let script = parse(line)?;
+        let [Step::Foreground(p)] = &script.steps[..] else {
+            panic!("{script:?}")
+        };
+        match &p.commands[0] {
+            Command::Taskset(t) => Ok((t.0.cpus, t.0.command.name())),
+            Command::Numactl(n) => Ok((n.0.cpus, n.0.command.name())),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn both_forms_are_read() {
+        let mask = |line| match cpus(line).unwrap() {
+            (Cpus::Mask(m), "sleep") => m,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(mask("taskset -c 0 sleep 1"), 1);
+        assert_eq!(
+            mask("taskset --cpu-list 1,4-6,63 sleep 1"),
+            1 << 63 | 0b111_0010
+        );
+        let node = cpus("numactl --cpunodebind=3 sleep 1").unwrap();
+        assert_eq!(node, (Cpus::OfNode(3), "sleep"));
+        assert_eq!(cpus("numactl -N0 sleep 1").unwrap().0, Cpus::OfNode(0));
+    }
+
+    #[test]
+    fn what_it_runs_counts_as_its_own() {
+        let of = |line: &str| {
+            let s = parse(line).unwrap();
+            (s.children(), s.files_made())
+        };
+        let plain = "fs_mark -d1 -d2 -D 2 -n 3 -N 3 -L 2 -t 1 -S0 -s 4096";
+        assert_eq!(of(&format!("taskset -c 1 {plain}")), of(plain));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, place) in [
+            ("taskset", "taskset"),
+            ("taskset -c 0", "taskset -c 0"),
+            ("taskset -c 64 sleep 1", "64"),
+            ("taskset -c 3-1 sleep 1", "3-1"),
+            ("taskset -c , sleep 1", ","),
+            ("taskset 3 sleep 1", "taskset 3 sleep 1"),
+            ("numactl --cpunodebind=x sleep 1", "--cpunodebind=x"),
+            ("numactl --membind=0 sleep 1", "--membind=0"),
+            ("taskset -c 0 taskset -c 1 sleep 1", "taskset"),
+            ("taskset -c 0 sleep x", "x"),
+        ] {
+            let e = cpus(line).expect_err(line);
+            assert_eq!(&line[e.span.clone()], place, "{line}: {e}");
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! `desktop`: an interactive task, for the question whether a machine becomes jittery.
+//!
+//! `desktop [-w SIZE] [-p SIZE] [-n PAGES] [-f PAGES] [-c TIME] [-i TIME] [-l TIME] [-s TIME] [-t TIME]`
+//!
+//! The task has `-w` bytes of anonymous memory (its working set) and maps `-p` bytes of a file (its
+//! program text and data), which is there beforehand. It first touches all of both, stores to the
+//! one and loads from the other, and is not measured meanwhile. Then an event comes every `-i`. To
+//! respond, the task touches `-n` pages, each any page of the two by chance, and computes for `-c`.
+//! Once a second, in the first response of that second, it also touches `-f` pages that nobody has
+//! touched before. They come from a mapping of an eighth of the working set; when that is used up
+//! it is let go and made anew, as a window that closes and one that opens.
+//!
+//! A response time is that from when the event came until the response is done. Events that come
+//! while the task is busy are answered together by its next response, each with its own time: a
+//! stall of a second counts as all the events that fell into it, and not as one. A response is
+//! late if it took longer than `-l`. Events of the first `-s` after the program's start are
+//! responded to and not measured: `desktop -s 5s & sleep 5; dd …` measures beside dd alone.
+//!
+//! The task ends `-t` after its first event. Without `-t` it has to run beside other commands (`desktop & dd …`)
+//! and is stopped when the script ends, like every background process; an event that then waits
+//! for its response counts with the time that it has waited.
+//!
+//! Sizes are bytes with an optional K, M or G (powers of 1024), times whole numbers with us, ms, s
+//! or m. Which pages are touched follows from the wall clock at the start, as names do in
+//! [`fs_mark`](crate::programs::fs_mark).
+
+use crate::error::CommandError;
+use crate::host::{Advice, Host, HostResult, Map, MapId, OpenFlags, Task};
+use crate::measure::Events;
+use crate::options::{Style, Syntax};
+use crate::program::{ExistingFile, Program};
+use crate::report::{Median, Medians, Metric, Report};
+use crate::session::Session;
+use crate::shell;
+use crate::units::{SIZES, TIMES};
+use trace::random::Rng;
+
+const PAGE: u64 = 4096;
+/// The largest mapping: its page table takes 64 MiB of the world's own memory.
+const MAX_SIZE: u64 = 64 << 30;
+/// The longest time: a day.
+const MAX_TIME: u64 = 86_400_000_000_000;
+/// The file with its program text and data; all desktops of a run map the same one.
+const TEXT: &str = "desktop.text";
+const SECOND: u64 = 1_000_000_000;
+
+const USAGE: &str = "desktop [-w SIZE] [-p SIZE] [-n PAGES] [-f PAGES] [-c TIME] [-i TIME] \
+     [-l TIME] [-s TIME] [-t TIME]; SIZE is 4K to 64G, TIME a whole number of us, ms, s or m up to a day, PAGES \
+     at most 1000000";
+
+const OPTIONS: Syntax = Syntax {
+    values: &[
+        ("-w", "-w"),
+        ("-p", "-p"),
+        ("-n", "-n"),
+        ("-f", "-f"),
+        ("-c", "-c"),
+        ("-i", "-i"),
+        ("-l", "-l"),
+        ("-s", "-s"),
+        ("-t", "-t"),
+    ],
+    unknown: "`{option}` is no option of desktop",
+    ..Syntax::new(Style::Words, USAGE)
+};
+
+/// A parsed command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Desktop {
+    /// `-w`: bytes of anonymous memory, whole pages.
+    pub working_set: u64,
+    /// `-p`: bytes of the mapped file, whole pages.
+    pub text: u64,
+    /// `-n`: pages touched in a response.
+    pub touches: u64,
+    /// `-f`: new pages touched in a second.
+    pub fresh: u64,
+    /// `-c`: nanoseconds of computing in a response.
+    pub compute_ns: u64,
+    /// `-i`: nanoseconds from event to event.
+    pub interval_ns: u64,
+    /// `-l`: a response that takes more nanoseconds is late.
+    pub late_ns: u64,
+    /// `-s`: nanoseconds from the start of which no event is measured.
+    pub settle_ns: u64,
+    /// `-t`: nanoseconds that events come for; absent: until the script ends.
+    pub runtime_ns: Option<u64>,
+}
+
+impl Default for Desktop {
+    fn default() -> Self {
+        Self {
+            working_set: 100 << 20,
+            text: 32 << 20,
+            touches: 64,
+            fresh: 16,
+            compute_ns: 1_000_000,
+            interval_ns: 20_000_000,
+            // What a user still takes for at once (Miller 1968, Nielsen 1993).
+            late_ns: 100_000_000,
+            settle_ns: 0,
+            runtime_ns: None,
+        }
+    }
+}
+
+impl Task for Desktop {
+    const NAME: &'static str = "desktop";
+
+    async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+        let settled = host.now() + self.settle_ns;
+        let read = OpenFlags {
+            read: true,
+            ..OpenFlags::default()
+        };
+        let fd = host.open(TEXT, read).await?;
+        let text = host
+            .map(Map::Private(fd), self.text, Advice::Normal)
+            .await?;
+        host.close(fd).await?;
+        let own = host
+            .map(Map::Anon, self.working_set, Advice::Normal)
+            .await?;
+        let mut memory = Memory {
+            text,
+            own,
+            own_pages: self.working_set / PAGE,
+            all_pages: (self.working_set + self.text) / PAGE,
+            random: Rng::new(host.gettimeofday()),
+        };
+        for page in 0..memory.all_pages {
+            memory.touch(host, page).await?;
+        }
+        let mut fresh = Fresh::new(self);
+        let began = host.now();
+        let mut events = Events {
+            first: began,
+            interval: self.interval_ns,
+            end: self.runtime_ns.map(|t| began + t),
+            late: self.late_ns,
+        };
+        let client = session.expect_responses();
+        let mut second = None;
+        while events.end.is_none_or(|end| events.first < end) {
+            let measured = Some(events).filter(|e| e.first >= settled);
+            session.await_response(client, measured);
+            let now = host.now();
+            if now < events.first {
+                host.sleep(events.first - now).await;
+            }
+            let answered = events.until(host.now().max(events.first));
+            let this = (events.first - began) / SECOND;
+            if second.replace(this) != Some(this) {
+                fresh.touch(host, self.fresh).await?;
+            }
+            for _ in 0..self.touches {
+                let page = memory.random.below(memory.all_pages);
+                memory.touch(host, page).await?;
+            }
+            host.compute(self.compute_ns).await;
+            let before = settled.saturating_sub(events.first);
+            let skipped = before.div_ceil(events.interval).min(answered);
+            events.first += skipped * events.interval;
+            session.respond(&events, answered - skipped, host.now());
+            events.first += (answered - skipped) * events.interval;
+        }
+        session.await_response(client, None);
+        fresh.let_go(host).await?;
+        host.unmap(memory.own).await?;
+        host.unmap(memory.text).await?;
+        Ok(Report::default())
+    }
+}
+
+impl Program for Desktop {
+    const USAGE: &'static str = USAGE;
+
+    const METRICS: &'static [Metric] = &[
+        Metric::new(
+            "responses",
+            "responses",
+            "Events that desktop responded to, or that waited for its response at the end.",
+        ),
+        Metric::new(
+            "late_responses",
+            "responses",
+            "Responses of desktop that took longer than its limit (-l, 100 ms if not given).",
+        ),
+        Metric::new(
+            "response",
+            "us",
+            "Time from an event to desktop's response: response_mean, and p50, p90, p95, p99, p999 and max over all events.",
+        ),
+    ];
+
+    const MEDIANS: Option<Medians> = Some(Medians {
+        title: "Response time of the interactive task, ms",
+        of: "responses",
+        columns: &[
+            Median::new("p50", "response_p50", 1000.0, 2),
+            Median::new("p95", "response_p95", 1000.0, 2),
+            Median::new("p99", "response_p99", 1000.0, 2),
+            Median::new("max", "response_max", 1000.0, 1),
+            Median::new("late", "late_responses", 1.0, 0),
+            Median::new("of", "responses", 1.0, 0),
+        ],
+    });
+
+    fn parse(_: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
+        let mut d = Self::default();
+        for value in OPTIONS.read(operands) {
+            let value = value?;
+            let size = || {
+                let bytes = value.scaled(SIZES, PAGE..=MAX_SIZE)?;
+                Ok::<_, CommandError>(bytes.next_multiple_of(PAGE))
+            };
+            let pages = || value.number(0..=1_000_000);
+            let time = |least: u64| value.scaled(TIMES, least..=MAX_TIME);
+            match value.option {
+                "-w" => d.working_set = size()?,
+                "-p" => d.text = size()?,
+                "-n" => d.touches = pages()?,
+                "-f" => d.fresh = pages()?,
+                "-c" => d.compute_ns = time(0)?,
+                "-i" => d.interval_ns = time(1000)?,
+                "-l" => d.late_ns = time(1000)?,
+                "-s" => d.settle_ns = time(0)?,
+                _ => d.runtime_ns = Some(time(1000)?),
+            }
+        }
+        Ok(d)
+    }
+
+    fn existing_files(&self) -> Vec<ExistingFile> {
+        vec![self.existing_file()]
+    }
+
+    fn endless(&self) -> bool {
+        self.runtime_ns.is_none()
+    }
+}
+
+impl Desktop {
+    /// The file that it maps.
+    fn existing_file(&self) -> ExistingFile {
+        ExistingFile {
+            path: TEXT.to_owned(),
+            len: self.text,
+        }
+    }
+}
+
+/// The working set and the file.
+struct Memory {
+    text: MapId,
+    own: MapId,
+    own_pages: u64,
+    all_pages: u64,
+    random: Rng,
+}
+
+impl Memory {
+    /// A store to a page of the working set, or a load from a page of the file behind it.
+    async fn touch<H: Host>(&self, host: &H, page: u64) -> HostResult<()> {
+        let (map, page, store) = if page < self.own_pages {
+            (self.own, page, Some(1))
+        } else {
+            (self.text, page - self.own_pages, None)
+        };
+        let word = crate::host::Word {
+            expect: None,
+            store,
+        };
+        host.touch(map, page, 1, word).await
+    }
+}
+
+/// Memory that nobody has touched.
+struct Fresh {
+    map: Option<MapId>,
+    used: u64,
+    pages: u64,
+}
+
+impl Fresh {
+    fn new(d: &Desktop) -> Self {
+        Self {
+            map: None,
+            used: 0,
+            pages: (d.working_set / PAGE / 8).max(d.fresh).max(1),
+        }
+    }
+
+    /// Stores to the next `n` pages.
+    async fn touch<H: Host>(&mut self, host: &H, n: u64) -> HostResult<()> {
+        if n == 0 {
+            return Ok(());
+        }
+        if self.used + n > self.pages {
+            self.let_go(host).await?;
+        }
+        let map = match self.map {
+            Some(map) => map,
+            None => {
+                let made = host.map(Map::Anon, self.pages * PAGE, Advice::Normal);
+                *self.map.insert(made.await?)
+            }
+        };
+        let word = crate::host::Word {
+            expect: None,
+            store: Some(1),
+        };
+        host.touch(map, self.used, n, word).await?;
+        self.used += n;
+        Ok(())
+    }
+
+    async fn let_go<H: Host>(&mut self, host: &H) -> HostResult<()> {
+        self.used = 0;
+        match self.map.take() {
+            Some(map) => host.unmap(map).await,
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,649 @@
+//! fs_mark 3.3: processes that create files side by side, iteration after iteration.
+//!
+//! An iteration forks all processes. Each starts in sub-directory (seconds of the clock mod `-D`)
+//! and for each of its files makes up a name, makes the sub-directory (which may exist), opens the
+//! file (create, read and write, truncate), writes it in pieces of `-w` bytes, and closes it; `-S`
+//! says where fsync and sync stand. The iteration ends when all have ended. Two figures an
+//! iteration: *Files/s*, the sum over the processes of files / own loop time, and *App Overhead*,
+//! the sum of loop time − time inside open, write, fsync, sync and close. Both come from a clock
+//! of whole microseconds, read before and after each call as the original does. The results hold
+//! their least, mean, standard deviation (of the population) and greatest value over the
+//! iterations.
+//!
+//! As in the original: `-L` keeps the files; without `-L` and `-k` there is one iteration, and the
+//! files are removed after its loop. `-S 1` is the default. More than one `-d` gives one process
+//! each, or a whole multiple with `-t`. Names begin with the seconds of the clock, so with `-r 0`
+//! files of one second and directory are one file, written anew.
+//!
+//! Where this fs_mark differs:
+//! - `-F` (fill the filesystem) and `-h` are refused; so are operands and numbers that the
+//!   original would read as 0.
+//! - `-l` and `-v` are accepted and change nothing: the log lies outside the tested filesystem.
+//! - The limit of processes is [`MAX_PROCESSES`]; 3.3 is built for 64, and whoever ran 128 raised it.
+//! - Files/s is not rounded to tenths, neither a process's nor the sum.
+//! - There is no look at the free space beforehand; a full filesystem fails the run.
+
+use crate::error::CommandError;
+use crate::host::{Host, HostError, HostResult, OpenFlags, Task};
+use crate::options::{Style, Syntax, Value};
+use crate::program::{MOST_FILES, Program};
+use crate::report::Report;
+use crate::session::Session;
+use crate::shell::Word;
+use std::ops::Range;
+use std::sync::Arc;
+use trace::random::Rng;
+
+/// The most processes (and directories).
+pub const MAX_PROCESSES: u64 = 256;
+/// The most files of a process in an iteration, as in the original.
+pub const MAX_FILES: u64 = 1_000_000;
+/// The longest write, as in the original.
+const MAX_WRITE: u64 = 1 << 20;
+/// The longest file: the original counts bytes in an `int`.
+const MAX_SIZE: u64 = i32::MAX as u64;
+/// The longest file name, and what is less than the shortest too long path of a directory, as in
+/// the original.
+const MAX_NAME: u64 = 128;
+const MAX_PATH: usize = 40;
+/// Seconds in one sub-directory if `-D` is given without `-N`.
+const SECONDS_PER_DIRECTORY: u64 = 180;
+/// Making a name in user mode: random(3) about 85 times (a letter or digit is found in 3.6 tries),
+/// six sprintf: about 8000 cycles at 2.5 GHz.
+const NAME_NS: u64 = 3000;
+
+const USAGE: &str = "-d DIR, -D, -N, -n, -L, -S 0..6, -s, -w, -t, -k, -p, -r, -l FILE, -v";
+
+/// Where files go below a process's directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// No sub-directories.
+    Flat,
+    /// So many files in a sub-directory, then the next one; 0: always the first one.
+    RoundRobin {
+        /// Number of sub-directories.
+        subdirs: u64,
+        /// Files before the next one.
+        files: u64,
+    },
+    /// The next sub-directory every 180 s.
+    Time {
+        /// Number of sub-directories.
+        subdirs: u64,
+    },
+}
+
+impl Placement {
+    fn subdirs(self) -> u64 {
+        match self {
+            Self::Flat => 0,
+            Self::RoundRobin { subdirs, .. } | Self::Time { subdirs } => subdirs,
+        }
+    }
+}
+
+/// Where fsync and sync stand (`-S`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SyncMethod {
+    /// fsync of each file before its close.
+    pub before_close: bool,
+    /// sync once behind the last file.
+    pub sync: bool,
+    /// Afterwards open, fsync and close: which files.
+    pub afterwards: Afterwards,
+}
+
+/// Files that are opened again to be synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Afterwards {
+    /// None.
+    #[default]
+    None,
+    /// The first one.
+    First,
+    /// All, first to last.
+    InOrder,
+    /// All, last to first.
+    Reverse,
+}
+
+impl SyncMethod {
+    /// The method of a number of `-S`.
+    pub fn numbered(n: u64) -> Option<Self> {
+        use Afterwards::{First, InOrder, None as Not, Reverse};
+        let (before_close, sync, afterwards) = match n {
+            0 => (false, false, Not),
+            1 => (true, false, Not),
+            2 => (false, true, First),
+            3 => (false, false, Reverse),
+            4 => (false, true, Reverse),
+            5 => (false, false, InOrder),
+            6 => (false, true, InOrder),
+            _ => return None,
+        };
+        Some(Self {
+            before_close,
+            sync,
+            afterwards,
+        })
+    }
+}
+
+/// What each process of an fs_mark does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// `-d`: directories; the processes go round them.
+    pub dirs: Vec<String>,
+    /// `-D`, `-N`: where files go below them.
+    pub placement: Placement,
+    /// `-n`: files of a process in an iteration.
+    pub files: u64,
+    /// `-s`: bytes of a file.
+    pub size: u64,
+    /// `-w`: bytes of a write.
+    pub write: u64,
+    /// `-S`: when to sync.
+    pub sync: SyncMethod,
+    /// `-k` or `-L`: leave the files.
+    pub keep: bool,
+    /// `-p`: characters of a name.
+    pub name_len: u64,
+    /// `-r`: those of them that are random.
+    pub random_len: u64,
+}
+
+/// fs_mark with its options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FsMark {
+    /// What each process does.
+    pub job: Arc<Job>,
+    /// Processes at a time.
+    pub processes: u64,
+    /// `-L`: iterations, at least 1.
+    pub iterations: u64,
+}
+
+/// One process of one iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    job: Arc<Job>,
+    nth: u64,
+}
+
+const OPTIONS: Syntax = Syntax {
+    values: &[
+        ("d", "d"),
+        ("D", "D"),
+        ("l", "l"),
+        ("L", "L"),
+        ("n", "n"),
+        ("N", "N"),
+        ("p", "p"),
+        ("r", "r"),
+        ("s", "s"),
+        ("S", "S"),
+        ("t", "t"),
+        ("w", "w"),
+    ],
+    flags: &["k", "v"],
+    refused: &[
+        ("F", "-F fills the filesystem, which has no end here"),
+        ("h", "-h prints a text and runs nothing"),
+    ],
+    unknown: "fs_mark has no option `-{option}`",
+    operand: "fs_mark takes no operand, and `{word}` is none of its options",
+    no_value: ("-{option} needs a value", "-{option} and its value"),
+    wrong: "-{option}: `{value}` is not a number",
+    out_of_range: "-{option}: {value} is out of range",
+    ranges: true,
+    ..Syntax::new(Style::Bundled, USAGE)
+};
+
+/// What the options have given so far, with the places of those that must go together.
+struct Given {
+    job: Job,
+    iterations: u64,
+    processes: (u64, Range<usize>),
+    /// `-D`.
+    subdirs: Option<u64>,
+    /// `-N`.
+    per_subdir: Option<(u64, Range<usize>)>,
+    /// Where `-p` or `-r` stands, and `-n` or `-L`.
+    name_at: Range<usize>,
+    files_at: Range<usize>,
+}
+
+impl Given {
+    fn new(name: &Word) -> Self {
+        Self {
+            job: Job {
+                dirs: Vec::new(),
+                placement: Placement::Flat,
+                files: 1000,
+                size: 50 * 1024,
+                write: 16 * 1024,
+                sync: SyncMethod::numbered(1).expect("the default method"),
+                keep: false,
+                name_len: 40,
+                random_len: 24,
+            },
+            iterations: 1,
+            processes: (1, name.span.clone()),
+            subdirs: None,
+            per_subdir: None,
+            name_at: name.span.clone(),
+            files_at: name.span.clone(),
+        }
+    }
+
+    /// Takes an option.
+    fn set(&mut self, value: Value<'_>) -> Result<(), CommandError> {
+        let job = &mut self.job;
+        match value.option {
+            "d" => {
+                if value.text.is_empty() || value.text.len() >= MAX_PATH {
+                    let what = format!("-d: a path of {} bytes", value.text.len());
+                    return Err(value.error(what, "a directory of 1 to 39 bytes"));
+                }
+                job.dirs.push(value.text.to_owned());
+                if job.dirs.len() as u64 > MAX_PROCESSES {
+                    let accepted = format!("at most {MAX_PROCESSES} directories");
+                    return Err(value.error("-d: too many directories", accepted));
+                }
+            }
+            "D" => self.subdirs = Some(value.number(2..=MAX_FILES)?),
+            "N" => self.per_subdir = Some((value.number(0..=MAX_FILES)?, value.span)),
+            "n" => {
+                job.files = value.number(1..=MAX_FILES)?;
+                self.files_at = value.span;
+            }
+            "L" => {
+                self.iterations = value.number(0..=MAX_FILES)?.max(1);
+                job.keep = true;
+                self.files_at = value.span;
+            }
+            "S" => {
+                let n = value.number(0..=6)?;
+                job.sync = SyncMethod::numbered(n).expect("0 to 6");
+            }
+            "s" => job.size = value.number(0..=MAX_SIZE)?,
+            "w" => job.write = value.number(1..=MAX_WRITE)?,
+            "t" => self.processes = (value.number(1..=MAX_PROCESSES)?, value.span),
+            "k" => job.keep = true,
+            "p" => {
+                job.name_len = value.number(1..=MAX_NAME)?;
+                self.name_at = value.span;
+            }
+            "r" => {
+                job.random_len = value.number(0..=MAX_NAME)?;
+                self.name_at = value.span;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The program, if the options go together.
+    fn finish(self, name: &Word) -> Result<FsMark, CommandError> {
+        let mut job = self.job;
+        let dirs = job.dirs.len() as u64;
+        if dirs == 0 {
+            return Err(CommandError::new(
+                name.span.clone(),
+                "-d is missing",
+                "-d DIR: at least one directory",
+            ));
+        }
+        job.placement = match (self.subdirs, self.per_subdir) {
+            (None, None) => Placement::Flat,
+            (Some(subdirs), None) => Placement::Time { subdirs },
+            (None, Some((files, at))) if files > 0 => {
+                return Err(CommandError::new(
+                    at,
+                    "-N without -D",
+                    "-D with the number of sub-directories, at least 2",
+                ));
+            }
+            (subdirs, Some((files, _))) => Placement::RoundRobin {
+                subdirs: subdirs.unwrap_or(0),
+                files,
+            },
+        };
+        if job.random_len > job.name_len {
+            return Err(CommandError::new(
+                self.name_at,
+                format!(
+                    "a name of {} characters (-p) with {} random ones (-r)",
+                    job.name_len, job.random_len
+                ),
+                "-r not above -p; without the options 24 of 40 are random",
+            ));
+        }
+        let processes = dirs.max(self.processes.0);
+        if !processes.is_multiple_of(dirs) {
+            return Err(CommandError::new(
+                self.processes.1,
+                format!("-t: {processes} processes in {dirs} directories (-d)"),
+                "a whole multiple of the number of directories",
+            ));
+        }
+        let total = processes * job.files * self.iterations;
+        if total > MOST_FILES {
+            return Err(CommandError::new(
+                self.files_at,
+                format!("{processes} processes, -n and -L make {total} files"),
+                format!("at most {MOST_FILES} files"),
+            ));
+        }
+        Ok(FsMark {
+            job: Arc::new(job),
+            processes,
+            iterations: self.iterations,
+        })
+    }
+}
+
+impl Task for FsMark {
+    const NAME: &'static str = "fs_mark";
+
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+        let mut iterations = Vec::new();
+        for _ in 0..self.iterations {
+            let children = (0..self.processes)
+                .map(|nth| Child {
+                    job: Arc::clone(&self.job),
+                    nth,
+                })
+                .collect();
+            let logs = host.fork(children).await?;
+            let runs: Vec<ProcessRun> = logs.iter().map(ProcessRun::read).collect();
+            iterations.push(Iteration::of(&runs));
+        }
+        Ok(self.report(&iterations))
+    }
+}
+
+impl Program for FsMark {
+    const USAGE: &'static str = USAGE;
+
+    fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
+        let mut given = Given::new(name);
+        // All options are looked up before their values are read.
+        let values: Result<Vec<Value<'_>>, CommandError> = OPTIONS.read(operands).collect();
+        for value in values? {
+            given.set(value)?;
+        }
+        given.finish(name)
+    }
+
+    fn files(&self) -> u64 {
+        self.processes * self.job.files * self.iterations
+    }
+
+    fn children(&self) -> u64 {
+        self.processes
+    }
+}
+
+impl FsMark {
+    fn report(&self, iterations: &[Iteration]) -> Report {
+        let files: u64 = iterations.iter().map(|i| i.files).sum();
+        let mut metrics = vec![
+            (
+                "iterations".to_owned(),
+                "iterations",
+                iterations.len() as f64,
+            ),
+            ("files".to_owned(), "files", files as f64),
+            ("bytes".to_owned(), "bytes", (files * self.job.size) as f64),
+        ];
+        let rates: Vec<f64> = iterations.iter().map(|i| i.files_per_second).collect();
+        let overheads: Vec<f64> = iterations
+            .iter()
+            .map(|i| i.app_overhead_us as f64)
+            .collect();
+        for (name, unit, values) in [
+            ("files_per_second", "files/s", rates),
+            ("app_overhead", "us", overheads),
+        ] {
+            for (what, value) in ["min", "mean", "stddev", "max"].iter().zip(reduce(&values)) {
+                metrics.push((format!("{name}_{what}"), unit, value));
+            }
+        }
+        Report { metrics }
+    }
+}
+
+/// Least value, mean, standard deviation of the population, greatest value.
+fn reduce(values: &[f64]) -> [f64; 4] {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+    [
+        values.iter().copied().fold(f64::INFINITY, f64::min),
+        mean,
+        (squares / n).sqrt(),
+        values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    ]
+}
+
+/// What one process of an iteration measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ProcessRun {
+    files: u64,
+    /// From before the first name to behind the last sync, in microseconds.
+    loop_us: u64,
+    /// Of that, inside open, write, fsync, sync and close.
+    calls_us: u64,
+}
+
+impl ProcessRun {
+    /// The line that a process leaves in its log.
+    fn log(self) -> Report {
+        Report {
+            metrics: vec![
+                ("files".to_owned(), "files", self.files as f64),
+                ("loop".to_owned(), "us", self.loop_us as f64),
+                ("calls".to_owned(), "us", self.calls_us as f64),
+            ],
+        }
+    }
+
+    fn read(log: &Report) -> Self {
+        let get = |name: &str| {
+            let metric = log.metrics.iter().find(|(n, ..)| n == name);
+            metric.map_or(0, |(_, _, v)| *v as u64)
+        };
+        Self {
+            files: get("files"),
+            loop_us: get("loop"),
+            calls_us: get("calls"),
+        }
+    }
+}
+
+/// The two figures of an iteration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Iteration {
+    files: u64,
+    files_per_second: f64,
+    app_overhead_us: u64,
+}
+
+impl Iteration {
+    fn of(runs: &[ProcessRun]) -> Self {
+        let rate = |r: &ProcessRun| r.files as f64 / (r.loop_us.max(1) as f64 / 1e6);
+        Self {
+            files: runs.iter().map(|r| r.files).sum(),
+            files_per_second: runs.iter().map(rate).sum(),
+            app_overhead_us: runs
+                .iter()
+                .map(|r| r.loop_us.saturating_sub(r.calls_us))
+                .sum(),
+        }
+    }
+}
+
+/// A stopwatch of whole microseconds that adds up.
+struct Calls<'a, H: Host> {
+    host: &'a H,
+    us: u64,
+}
+
+impl<H: Host> Calls<'_, H> {
+    async fn time<T>(&mut self, call: impl Future<Output = HostResult<T>>) -> HostResult<T> {
+        let began = self.host.gettimeofday();
+        let result = call.await;
+        self.us += self.host.gettimeofday().saturating_sub(began);
+        result
+    }
+}
+
+/// Where a process puts its next file.
+struct Names {
+    random: Rng,
+    subdir: u64,
+    in_subdir: u64,
+    /// When it came into the sub-directory, in seconds; absent before the first file.
+    since: Option<u64>,
+}
+
+impl Names {
+    /// The state at the start of a process, at `us` microseconds.
+    fn new(us: u64, placement: Placement) -> Self {
+        let subdir = match placement.subdirs() {
+            0 => 0,
+            n => us / 1_000_000 % n,
+        };
+        Self {
+            random: Rng::new(us % 1_000_000),
+            subdir,
+            in_subdir: 0,
+            since: None,
+        }
+    }
+
+    /// Directory and name of the next file, made up at `us` microseconds.
+    fn next(&mut self, us: u64, job: &Job, dir: &str) -> (String, String) {
+        let seconds = us / 1_000_000;
+        let since = *self.since.get_or_insert(seconds);
+        let sub = match job.placement {
+            Placement::Flat => String::new(),
+            Placement::RoundRobin { subdirs, files } => {
+                if files > 0 {
+                    if self.in_subdir >= files {
+                        self.subdir += 1;
+                        self.in_subdir = 0;
+                    }
+                    self.subdir %= subdirs;
+                    self.in_subdir += 1;
+                }
+                format!("{:02x}", self.subdir)
+            }
+            Placement::Time { subdirs } => {
+                if seconds - since > SECONDS_PER_DIRECTORY {
+                    self.subdir = (self.subdir + 1) % subdirs;
+                    self.since = Some(seconds);
+                }
+                format!("{:02x}", self.subdir)
+            }
+        };
+        let stable = (job.name_len - job.random_len) as usize;
+        let time = format!("{seconds:x}");
+        let mut name = time[time.len().saturating_sub(stable)..].to_owned();
+        while name.len() < stable {
+            name.push('~');
+        }
+        for _ in 0..job.random_len {
+            let c = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[self.random.below(36) as usize];
+            name.push(char::from(c));
+        }
+        (format!("{dir}/{sub}"), name)
+    }
+}
+
+/// EEXIST is as good.
+fn existing_is_fine(made: HostResult<()>) -> HostResult<()> {
+    match made {
+        Err(HostError::Exists(_)) => Ok(()),
+        other => other,
+    }
+}
+
+/// One process of one iteration; its report is the line of its log.
+impl Task for Child {
+    const NAME: &'static str = FsMark::NAME;
+
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+        let job = &*self.job;
+        let dir = &job.dirs[(self.nth % job.dirs.len() as u64) as usize];
+        let buf = host.buffer(job.write);
+        let mut names = Names::new(host.gettimeofday(), job.placement);
+        existing_is_fine(host.mkdir(dir).await)?;
+
+        let mut calls = Calls { host, us: 0 };
+        let mut paths = Vec::with_capacity(job.files as usize);
+        let began = host.gettimeofday();
+        for _ in 0..job.files {
+            let (target, name) = names.next(host.gettimeofday(), job, dir);
+            host.compute(NAME_NS).await;
+            existing_is_fine(host.mkdir(&target).await)?;
+            let path = format!("{target}/{name}");
+            let fd = calls.time(host.open(&path, OpenFlags::EMPTY_FILE)).await?;
+            let mut left = job.size;
+            loop {
+                let len = job.write.min(left);
+                let written = calls.time(host.write(fd, &buf, len)).await?;
+                if written != len {
+                    return Err(HostError::NoSpace(path));
+                }
+                left -= len;
+                if left == 0 {
+                    break;
+                }
+            }
+            if job.sync.before_close {
+                calls.time(host.sync(fd, false)).await?;
+            }
+            calls.time(host.close(fd)).await?;
+            paths.push(path);
+        }
+        if job.sync.sync {
+            calls.time(host.sync_all()).await?;
+        }
+        let again: &mut dyn Iterator<Item = &String> = match job.sync.afterwards {
+            Afterwards::None => &mut [].iter(),
+            Afterwards::First => &mut paths.iter().take(1),
+            Afterwards::InOrder => &mut paths.iter(),
+            Afterwards::Reverse => &mut paths.iter().rev(),
+        };
+        for path in again {
+            // One time for the three calls, counted as fsync.
+            let read = OpenFlags {
+                read: true,
+                ..OpenFlags::default()
+            };
+            let three = async {
+                let fd = host.open(path, read).await?;
+                host.sync(fd, false).await?;
+                host.close(fd).await
+            };
+            calls.time(three).await?;
+        }
+        let loop_us = host.gettimeofday().saturating_sub(began);
+        if !job.keep {
+            for path in &paths {
+                host.unlink(path).await?;
+            }
+        }
+        let run = ProcessRun {
+            files: job.files,
+            loop_us,
+            calls_us: calls.us,
+        };
+        Ok(run.log())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! `mapped-file-stream PROCESSES BYTES`: a burst of page-cache allocations at memory speed
+//! (reference 07 §3).
+//!
+//! Each process makes a temporary file, unlinks it, extends it to the size (a hole), maps it shared
+//! for reading and writing with random-access advice, and, when all are ready, loads one byte of
+//! every page in order. Each load is a page fault that allocates one page; nothing is read from a
+//! disk and no page becomes dirty.
+//!
+//! With one process the program itself streams; with more it forks them, and times are sums over the
+//! processes but `real` and the longest allocation, which are the largest.
+
+use crate::error::CommandError;
+use crate::host::{Advice, Host, HostResult, Map, OpenFlags, Task, Word};
+use crate::program::{Program, scaled};
+use crate::report::{Metric, Report};
+use crate::session::Session;
+use crate::shell;
+use crate::units;
+
+const PAGE: u64 = 4096;
+/// Pages touched by one call of the host.
+const CHUNK: u64 = 256;
+/// The largest file: its page table takes 64 MiB of the world's own memory.
+const MAX_SIZE: u64 = 64 << 30;
+const MAX_PROCESSES: u64 = 128;
+
+const ACCEPTED: &str = "mapped-file-stream PROCESSES BYTES, such as `mapped-file-stream 1 $((1024*1024*128))`; \
+     1 to 128 processes of 4096 bytes to 64 GiB each";
+
+/// A parsed command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MappedFileStream {
+    /// Processes.
+    pub processes: u64,
+    /// Bytes of each one's file, whole pages.
+    pub bytes: u64,
+}
+
+/// What one process does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stream {
+    nth: u64,
+    bytes: u64,
+}
+
+impl Task for MappedFileStream {
+    const NAME: &'static str = "mapped-file-stream";
+
+    async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
+        let stream = |nth| Stream {
+            nth,
+            bytes: self.bytes,
+        };
+        if self.processes == 1 {
+            return stream(0).run(host, session).await;
+        }
+        let children = (0..self.processes).map(stream);
+        let began = (host.now(), host.usage()?);
+        let mut all = Report::default();
+        let mut longest = 0.0_f64;
+        for report in host.fork(children.collect()).await? {
+            let of = report.metrics.iter().find(|m| m.0 == LONGEST);
+            longest = of.map_or(longest, |m| longest.max(m.2));
+            all.add(report);
+        }
+        // What is counted over the machine was counted by each process.
+        let now = host.usage()?;
+        for (name, unit, value) in &mut all.metrics {
+            *value = match name.as_str() {
+                "real" => (host.now() - began.0) as f64 / MS,
+                "page_fault" => (now.page_faults - began.1.page_faults) as f64,
+                "kswapd_wakeup" => (now.kswapd_wakeups - began.1.kswapd_wakeups) as f64,
+                "direct_reclaim" => (now.direct_reclaims - began.1.direct_reclaims) as f64,
+                LONGEST => longest,
+                _ => *value,
+            };
+            debug_assert!(!unit.is_empty());
+        }
+        Ok(all)
+    }
+}
+
+impl Program for MappedFileStream {
+    const USAGE: &'static str = ACCEPTED;
+
+    const METRICS: &'static [Metric] = &[Metric::new(LONGEST, "us", "").beside_watermarks()];
+
+    fn parse(name: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
+        let [processes, bytes] = operands else {
+            let at = operands.get(2).unwrap_or(name);
+            let what = format!("{} operands where two are due", operands.len());
+            return Err(CommandError::new(at.span.clone(), what, ACCEPTED));
+        };
+        let number = |word: &shell::Word, least: u64, most: u64| {
+            let n = units::whole(&word.text);
+            n.filter(|n| (least..=most).contains(n)).ok_or_else(|| {
+                let what = format!("`{}` is out of range or no number", word.text);
+                CommandError::new(word.span.clone(), what, ACCEPTED)
+            })
+        };
+        Ok(Self {
+            processes: number(processes, 1, MAX_PROCESSES)?,
+            bytes: number(bytes, PAGE, MAX_SIZE)?.next_multiple_of(PAGE),
+        })
+    }
+
+    fn children(&self) -> u64 {
+        if self.processes > 1 {
+            self.processes
+        } else {
+            0
+        }
+    }
+
+    fn files(&self) -> u64 {
+        self.processes
+    }
+
+    fn with_bursts(&self, factor: f64) -> Option<Self> {
+        Some(Self {
+            bytes: scaled(self.bytes, factor, PAGE),
+            ..self.clone()
+        })
+    }
+}
+
+const LONGEST: &str = "worst_page_allocation_latency";
+const MS: f64 = 1e6;
+
+impl Task for Stream {
+    const NAME: &'static str = MappedFileStream::NAME;
+
+    async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
+        // As time(1) has it: of the whole program.
+        let before = host.usage()?;
+        let began = host.now();
+        let path = format!("mapped-file-stream.{}", self.nth);
+        let fd = host.open(&path, OpenFlags::EMPTY_FILE).await?;
+        host.unlink(&path).await?;
+        host.truncate(fd, self.bytes).await?;
+        let map = host
+            .map(Map::Shared(fd), self.bytes, Advice::Random)
+            .await?;
+        let pages = self.bytes / PAGE;
+        let load = Word {
+            expect: None,
+            store: None,
+        };
+        let mut at = 0;
+        while at < pages {
+            let n = CHUNK.min(pages - at);
+            host.touch(map, at, n, load).await?;
+            at += n;
+        }
+        host.unmap(map).await?;
+        host.close(fd).await?;
+        let real = host.now().saturating_sub(began);
+        let after = host.usage()?;
+        let count = |now: u64, then: u64| (now - then) as f64;
+        let ms = |now: u64, then: u64| (now - then) as f64 / MS;
+        Ok(Report {
+            metrics: vec![
+                ("real".into(), "ms", real as f64 / MS),
+                ("user".into(), "ms", ms(after.user_ns, before.user_ns)),
+                ("sys".into(), "ms", ms(after.sys_ns, before.sys_ns)),
+                (
+                    "page_fault".into(),
+                    "faults",
+                    count(after.page_faults, before.page_faults),
+                ),
+                (
+                    "kswapd_wakeup".into(),
+                    "events",
+                    count(after.kswapd_wakeups, before.kswapd_wakeups),
+                ),
+                (
+                    "direct_reclaim".into(),
+                    "events",
+                    count(after.direct_reclaims, before.direct_reclaims),
+                ),
+                (LONGEST.into(), "us", after.longest_alloc_ns as f64 / 1000.0),
+            ],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::parse;
+
+    #[test]
+    fn operands() {
+        let script = parse("mapped-file-stream 1 $((1024*1024*64))").unwrap();
+        assert_eq!((script.children(), script.files_made()), (0, 1));
+        let script = parse("mapped-file-stream 3 4097").unwrap();
+        assert_eq!((script.children(), script.files_made()), (3, 3));
+        for (line, place) in [
+            ("mapped-file-stream 1", "mapped-file-stream"),
+            ("mapped-file-stream 0 4096", "0"),
+            ("mapped-file-stream 129 4096", "129"),
+            ("mapped-file-stream 1 4095", "4095"),
+            ("mapped-file-stream 1 64M", "64M"),
+            ("mapped-file-stream 1 4096 x", "x"),
+        ] {
+            let e = parse(line).expect_err(line);
+            assert_eq!(&line[e.span.clone()], place, "{line}: {e}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What the threads of a simoop measure together.
+
+use super::histogram::Histogram;
+use crate::report::Report;
+use crate::session::{Gauge, Session, lock};
+use std::sync::Mutex;
+
+/// What is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    Allocation,
+}
+
+impl Kind {
+    const ALL: [(Self, &'static str); 3] = [
+        (Self::Read, "read"),
+        (Self::Write, "write"),
+        (Self::Allocation, "allocation"),
+    ];
+}
+
+/// What happened since some time: the warm-up's beginning, or its end.
+#[derive(Debug, Clone, Default)]
+struct Phase {
+    began_ns: u64,
+    /// Entries to direct reclaim that the kernel had counted at the beginning.
+    stalls_before: u64,
+    latencies: [Histogram; 3],
+    units: u64,
+    /// Units and entries a second of each report interval.
+    intervals: Vec<[f64; 2]>,
+    /// Time, units and entries at the last interval's end.
+    last: (u64, u64, u64),
+}
+
+impl Phase {
+    fn begin(now: u64, stalls: u64) -> Self {
+        Self {
+            began_ns: now,
+            stalls_before: stalls,
+            last: (now, 0, 0),
+            ..Self::default()
+        }
+    }
+
+    fn report_interval(&mut self, now: u64, stalls: u64) -> [f64; 2] {
+        let (then, units, before) = self.last;
+        let stalls = stalls - self.stalls_before;
+        let seconds = now.saturating_sub(then).max(1) as f64 / 1e9;
+        let rates = [
+            (self.units - units) as f64 / seconds,
+            (stalls - before) as f64 / seconds,
+        ];
+        self.intervals.push(rates);
+        self.last = (now, self.units, stalls);
+        rates
+    }
+
+    /// Units and entries a second from the beginning to the last interval's end.
+    fn averages(&self) -> [f64; 2] {
+        let (end, units, stalls) = self.last;
+        let seconds = end.saturating_sub(self.began_ns).max(1) as f64 / 1e9;
+        [units as f64 / seconds, stalls as f64 / seconds]
+    }
+}
+
+/// The logs of a run's simoops, in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Logs(Mutex<Vec<Log>>);
+
+impl Logs {
+    /// A simoop that begins; returns the number of its log.
+    pub(super) fn begin(&self, now: u64, stalls: u64) -> usize {
+        let mut logs = lock(&self.0);
+        logs.push(Log::begin(now, stalls));
+        logs.len() - 1
+    }
+
+    /// Reads or changes a log.
+    pub(super) fn with<R>(&self, log: usize, f: impl FnOnce(&mut Log) -> R) -> R {
+        f(&mut lock(&self.0)[log])
+    }
+}
+
+/// What simoops say as they run: the sums of their last report intervals' rates.
+pub(super) fn gauges(session: &Session) -> Vec<Gauge> {
+    let logs = lock(&session.shared::<Logs>(0).0);
+    let [work, stalls] = logs.iter().fold([0.0, 0.0], |sum, log| {
+        [sum[0] + log.rates[0], sum[1] + log.rates[1]]
+    });
+    vec![
+        ("work_rate", "1/s", work),
+        ("alloc_stall_rate", "1/s", stalls),
+    ]
+}
+
+/// What is being measured; made when a simoop starts.
+#[derive(Debug, Clone)]
+pub(super) struct Log {
+    phase: Phase,
+    warm_up: Option<Phase>,
+    over: bool,
+    /// Units and entries a second of the last interval, for the run's series.
+    rates: [f64; 2],
+}
+
+impl Log {
+    pub(super) fn begin(now: u64, stalls: u64) -> Self {
+        Self {
+            phase: Phase::begin(now, stalls),
+            warm_up: None,
+            over: false,
+            rates: [0.0; 2],
+        }
+    }
+
+    /// An operation took so long.
+    pub(super) fn note(&mut self, kind: Kind, us: u64) {
+        if !self.over {
+            self.phase.latencies[kind as usize].record(us);
+        }
+    }
+
+    /// A worker has done a unit.
+    pub(super) fn note_unit(&mut self) {
+        if !self.over {
+            self.phase.units += 1;
+        }
+    }
+
+    /// A report interval ends.
+    pub(super) fn report_interval(&mut self, now: u64, stalls: u64) {
+        self.rates = self.phase.report_interval(now, stalls);
+    }
+
+    /// The warm-up ends: all statistics begin anew.
+    pub(super) fn restart(&mut self, now: u64, stalls: u64) {
+        let phase = Phase::begin(now, stalls);
+        self.warm_up = Some(std::mem::replace(&mut self.phase, phase));
+    }
+
+    /// The run time is over: nothing counts from here on.
+    pub(super) fn end(&mut self) {
+        self.over = true;
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// The figures, in the order of simoop's own lines.
+    pub(super) fn report(&self) -> Report {
+        let mut metrics: Vec<(String, &'static str, f64)> = Vec::new();
+        let phase = &self.phase;
+        for (kind, name) in Kind::ALL {
+            let h = &phase.latencies[kind as usize];
+            for percent in [50, 95, 99] {
+                if let Some(us) = h.percentile(percent) {
+                    metrics.push((format!("{name}_latency_p{percent}"), "us", us));
+                }
+            }
+            if h.len() > 0 {
+                metrics.push((format!("{name}_latency_mean"), "us", h.mean()));
+            }
+        }
+        // All but the last: see the module's documentation.
+        let earlier = match &phase.intervals[..] {
+            [] => return Report { metrics },
+            [only] => std::slice::from_ref(only),
+            [earlier @ .., _] => earlier,
+        };
+        for (i, name) in ["work_rate", "alloc_stall_rate"].into_iter().enumerate() {
+            metrics.push((name.to_owned(), "1/s", self.rates[i]));
+            metrics.push((format!("{name}_avg"), "1/s", phase.averages()[i]));
+            let mut rates: Vec<f64> = earlier.iter().map(|r| r[i]).collect();
+            rates.sort_by(f64::total_cmp);
+            for percent in [50, 95, 99] {
+                let nth = (rates.len() * percent).div_ceil(100).max(1) - 1;
+                metrics.push((format!("{name}_p{percent}"), "1/s", rates[nth]));
+            }
+        }
+        if let Some(warm_up) = &self.warm_up {
+            let [work, stalls] = warm_up.averages();
+            metrics.push(("warm_up_work_rate_avg".to_owned(), "1/s", work));
+            metrics.push(("warm_up_alloc_stall_rate_avg".to_owned(), "1/s", stalls));
+        }
+        metrics.push(("work_units".to_owned(), "units", phase.units as f64));
+        for (kind, name) in Kind::ALL {
+            let n = phase.latencies[kind as usize].len() as f64;
+            metrics.push((format!("{name}s"), "calls", n));
+        }
+        Report { metrics }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_of_intervals_and_the_warm_up_stands_apart() {
+        let second = |s: u64| s * 1_000_000_000;
+        let mut log = Log::begin(second(1), 1000);
+        log.note(Kind::Read, 7);
+        (0..8).for_each(|_| log.note_unit());
+        log.report_interval(second(3), 1010);
+        assert_eq!(log.rates, [4.0, 5.0]);
+        log.restart(second(3), 1010);
+        log.note(Kind::Read, 300);
+        let mut stalls = 1010;
+        for (nth, units) in [2, 6, 4, 100].into_iter().enumerate() {
+            (0..units).for_each(|_| log.note_unit());
+            stalls += units;
+            log.report_interval(second(5 + 2 * nth as u64), stalls);
+        }
+        log.end();
+        log.note(Kind::Read, 1);
+        log.note_unit();
+        let report = log.report();
+        let get = |name: &str| {
+            let found = report.metrics.iter().find(|(n, ..)| n == name);
+            found.map(|(_, _, v)| *v)
+        };
+        assert_eq!((get("reads"), get("work_units")), (Some(1.0), Some(112.0)));
+        assert_eq!(get("read_latency_p99"), Some(300.5));
+        assert_eq!(get("write_latency_p50"), None);
+        for name in ["work_rate", "alloc_stall_rate"] {
+            let of = |what: &str| get(&format!("{name}{what}")).unwrap();
+            assert_eq!((of(""), of("_avg")), (50.0, 14.0));
+            assert_eq!([of("_p50"), of("_p95"), of("_p99")], [2.0, 3.0, 3.0]);
+        }
+        assert_eq!(get("warm_up_alloc_stall_rate_avg"), Some(5.0));
+        assert_eq!(get("warm_up_work_rate_avg"), Some(4.0));
+    }
+}

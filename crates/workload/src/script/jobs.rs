@@ -1,0 +1,45 @@
+//! From a fio job file to a script.
+
+use super::{Process, Script, Step};
+use crate::fio::{Jobs, Worker};
+use crate::program::ExistingFile;
+use crate::programs::Command;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Jobs {
+    /// The script that runs the jobs.
+    pub fn script(self) -> Script {
+        let mut script = Script {
+            notes: self.notes,
+            ..Script::default()
+        };
+        let mut processes = 0;
+        let mut files: BTreeMap<String, u64> = BTreeMap::new();
+        for job in self.jobs {
+            if job.stonewall && !script.steps.is_empty() {
+                script.steps.push(Step::Wait);
+            }
+            let job = Arc::new(job);
+            for nth in 0..job.numjobs as u32 {
+                if job.finds_files() {
+                    let len = files.entry(job.path(nth)).or_insert(0);
+                    *len = job.region.max(*len);
+                }
+                for _ in 0..job.depth {
+                    let worker = Worker::new(&job, nth, processes);
+                    script.steps.push(Step::Background(Process {
+                        commands: vec![Command::Fio(worker)],
+                    }));
+                }
+                processes += 1;
+            }
+        }
+        script.steps.push(Step::Wait);
+        script.files = files
+            .into_iter()
+            .map(|(path, len)| ExistingFile { path, len })
+            .collect();
+        script
+    }
+}

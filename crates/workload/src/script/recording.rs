@@ -1,0 +1,35 @@
+//! From a recorded trace to a script.
+
+use super::{Process, Script, Step};
+use crate::program::ExistingFile;
+use crate::programs::Command;
+use crate::replay::{Lane, Replay, path_of};
+use std::sync::Arc;
+
+impl Replay {
+    /// The script that replays the trace.
+    pub fn script(self) -> Script {
+        let replay = Arc::new(self);
+        let lane = |lane| {
+            Step::Background(Process {
+                commands: vec![Command::Replay(Lane::new(&replay, lane))],
+            })
+        };
+        let mut steps: Vec<Step> = (0..replay.lanes()).map(lane).collect();
+        steps.push(Step::Wait);
+        let files = (0..)
+            .zip(&replay.survey.files)
+            .filter(|(_, f)| f.existed)
+            .map(|(id, f)| ExistingFile {
+                path: path_of(id),
+                len: f.reach,
+            })
+            .collect();
+        Script {
+            steps,
+            files,
+            notes: replay.notes(),
+            ..Script::default()
+        }
+    }
+}

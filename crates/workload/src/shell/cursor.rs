@@ -1,0 +1,45 @@
+//! A place in a line.
+
+use std::ops::Range;
+
+/// Reads a line character by character; line continuations are not seen.
+pub(super) struct Cursor<'a> {
+    pub(super) line: &'a str,
+    /// The next byte; always on a character boundary.
+    pub(super) pos: usize,
+}
+
+impl Cursor<'_> {
+    /// The next character as it stands in the line.
+    pub(super) fn raw(&self) -> Option<char> {
+        self.line[self.pos..].chars().next()
+    }
+
+    /// The next character after any line continuation.
+    pub(super) fn peek(&mut self) -> Option<char> {
+        while self.line[self.pos..].starts_with("\\\n") {
+            self.pos += 2;
+        }
+        self.raw()
+    }
+
+    /// Moves past the next character.
+    pub(super) fn bump(&mut self) {
+        self.pos += self.raw().map_or(0, char::len_utf8);
+    }
+
+    /// Moves past `c` if it is next.
+    pub(super) fn eat(&mut self, c: char) -> bool {
+        let next = self.peek() == Some(c);
+        if next {
+            self.bump();
+        }
+        next
+    }
+
+    /// The next character's place; empty at the end of the line.
+    pub(super) fn here(&mut self) -> Range<usize> {
+        let len = self.peek().map_or(0, char::len_utf8);
+        self.pos..self.pos + len
+    }
+}

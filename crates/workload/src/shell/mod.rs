@@ -1,0 +1,554 @@
+//! Shell command lines, read as a POSIX shell reads what benchmark descriptions use.
+//!
+//! Accepted: words with single quotes, double quotes and backslash escapes; comments; line
+//! continuation; `$(( … ))`; bash's `{1..16}`, once a word; lists of commands joined by `;`, newline, `&&` and `&`; and the
+//! redirections `>/dev/null`, `2>/dev/null` and `2>&1`, which mean nothing here and are dropped.
+//! Everything else a shell knows (variables, command substitution, globs, pipes, files as input
+//! or output, control structures) is refused with its place in the line.
+//!
+//! A [`Word`] remembers where in the line each of its bytes came from, so that whoever reads an
+//! operand can point at the digit that is wrong even behind quotes or an arithmetic expansion.
+//!
+//! Reference: POSIX.1-2017, Shell & Utilities, 2.2 Quoting, 2.3 Token Recognition, 2.6.4
+//! Arithmetic Expansion, 2.7 Redirection, 2.9.3 Lists.
+
+mod arithmetic;
+mod cursor;
+mod word;
+
+pub use word::Word;
+
+use crate::error::CommandError;
+use cursor::Cursor;
+use std::ops::Range;
+
+/// The longest line that is read, in bytes.
+pub const MAX_LINE: usize = 64 << 10;
+
+/// One program with its arguments, none of them yet understood; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimpleCommand {
+    /// The program's name and its arguments.
+    pub words: Vec<Word>,
+}
+
+/// Commands joined by `&&`: each starts when the one before it has succeeded. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AndList {
+    /// The commands, in order.
+    pub commands: Vec<SimpleCommand>,
+    /// Whether `&` ended the list: what follows does not wait for it.
+    pub background: bool,
+}
+
+/// Splits a line into its lists of commands, in order.
+///
+/// # Errors
+/// Whatever a shell would call a syntax error, every construct that the module documentation does
+/// not list, and a line longer than [`MAX_LINE`].
+pub fn parse(line: &str) -> Result<Vec<AndList>, CommandError> {
+    if line.len() > MAX_LINE {
+        let mut start = MAX_LINE;
+        while !line.is_char_boundary(start) {
+            start -= 1;
+        }
+        return Err(CommandError::new(
+            start..line.len(),
+            format!("the line is {} bytes long", line.len()),
+            format!("at most {MAX_LINE} bytes"),
+        ));
+    }
+    Parser::new(line).lists()
+}
+
+const PLAIN_WORDS: &str =
+    "plain words, quotes, \\ escapes, $(( … )) arithmetic; quote the character to mean itself";
+const REDIRECTIONS: &str = ">/dev/null, 2>/dev/null and 2>&1 (output is not kept)";
+const SEPARATORS: &str = "commands separated by ;, newline, && or &";
+const RESERVED: [&str; 15] = [
+    "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for", "{",
+    "}", "!",
+];
+
+/// A sequence `{from..to}` of a word.
+struct Sequence {
+    from: i64,
+    to: i64,
+    /// Its place.
+    span: Range<usize>,
+}
+
+/// More words than this out of sequences are a mistake.
+const MOST_WORDS: u64 = 1000;
+
+struct Parser<'a> {
+    at: Cursor<'a>,
+    /// The sequence found in the word being read, and which of its numbers stands in for it.
+    sequence: Option<Sequence>,
+    number: Option<i64>,
+    /// Words that sequences have made.
+    made: u64,
+    lists: Vec<AndList>,
+    commands: Vec<SimpleCommand>,
+    words: Vec<Word>,
+    /// The place of an `&&` that still waits for its right-hand side.
+    and: Option<Range<usize>>,
+    /// The place of a redirection in the command being read.
+    redirection: Option<Range<usize>>,
+}
+
+impl<'a> Parser<'a> {
+    fn new(line: &'a str) -> Self {
+        Self {
+            at: Cursor { line, pos: 0 },
+            sequence: None,
+            number: None,
+            made: 0,
+            lists: Vec::new(),
+            commands: Vec::new(),
+            words: Vec::new(),
+            and: None,
+            redirection: None,
+        }
+    }
+
+    fn lists(mut self) -> Result<Vec<AndList>, CommandError> {
+        while let Some(c) = self.at.peek() {
+            let start = self.at.pos;
+            match c {
+                ' ' | '\t' => self.at.bump(),
+                '#' => {
+                    while self.at.raw().is_some_and(|c| c != '\n') {
+                        self.at.bump();
+                    }
+                }
+                '\n' => {
+                    self.at.bump();
+                    // A newline may follow `&&`, and blank lines mean nothing.
+                    if !self.words.is_empty() || self.redirection.is_some() {
+                        self.end_command()?;
+                        self.end_list(false);
+                    }
+                }
+                ';' => {
+                    self.at.bump();
+                    self.separator(start, ";")?;
+                    self.end_list(false);
+                }
+                '&' => {
+                    self.at.bump();
+                    if self.at.eat('&') {
+                        self.separator(start, "&&")?;
+                        self.and = Some(start..self.at.pos);
+                    } else if self.at.peek() == Some('>') {
+                        return Err(CommandError::new(
+                            start..self.at.here().end,
+                            "`&>` means background in one shell and a redirection in another",
+                            ">/dev/null 2>&1",
+                        ));
+                    } else {
+                        self.separator(start, "&")?;
+                        self.end_list(true);
+                    }
+                }
+                '|' => {
+                    self.at.bump();
+                    let what = if self.at.eat('|') {
+                        "`||` lists aren't"
+                    } else {
+                        "pipes aren't"
+                    };
+                    return Err(CommandError::new(
+                        start..self.at.pos,
+                        format!("{what} accepted"),
+                        SEPARATORS,
+                    ));
+                }
+                '(' | ')' => {
+                    return Err(CommandError::new(
+                        self.at.here(),
+                        "subshells and functions aren't accepted",
+                        SEPARATORS,
+                    ));
+                }
+                '<' | '>' => self.redirect(start, None)?,
+                _ => self.word_or_redirection()?,
+            }
+        }
+        if self.and.is_some() || !self.words.is_empty() || self.redirection.is_some() {
+            self.end_command()?;
+            self.end_list(false);
+        }
+        Ok(self.lists)
+    }
+
+    /// Ends a command at an operator that must have one before it.
+    fn separator(&mut self, start: usize, operator: &str) -> Result<(), CommandError> {
+        if self.words.is_empty() && self.redirection.is_none() {
+            return Err(CommandError::new(
+                start..self.at.pos,
+                format!("no command stands before this `{operator}`"),
+                SEPARATORS,
+            ));
+        }
+        self.end_command()
+    }
+
+    fn end_command(&mut self) -> Result<(), CommandError> {
+        let words = std::mem::take(&mut self.words);
+        let redirection = self.redirection.take();
+        if let Some(first) = words.first() {
+            refuse_shell_words(first)?;
+            self.and = None;
+            self.commands.push(SimpleCommand { words });
+            return Ok(());
+        }
+        match (redirection, self.and.take()) {
+            (Some(place), _) => Err(CommandError::new(
+                place,
+                "a redirection without a command",
+                "a command before or after it",
+            )),
+            (None, place) => Err(CommandError::new(
+                place.unwrap_or(self.at.pos..self.at.pos),
+                "no command follows this `&&`",
+                SEPARATORS,
+            )),
+        }
+    }
+
+    fn end_list(&mut self, background: bool) {
+        let commands = std::mem::take(&mut self.commands);
+        if !commands.is_empty() {
+            self.lists.push(AndList {
+                commands,
+                background,
+            });
+        }
+    }
+
+    fn word_or_redirection(&mut self) -> Result<(), CommandError> {
+        let start = self.at.pos;
+        let word = self.word()?;
+        if let Some(Sequence { from, to, span }) = self.sequence.take() {
+            self.made += from.abs_diff(to) + 1;
+            if self.made > MOST_WORDS {
+                return Err(CommandError::new(
+                    span,
+                    "the sequence makes too many words",
+                    format!("sequences such as {{1..16}}, at most {MOST_WORDS} words in all"),
+                ));
+            }
+            self.words.push(word);
+            let mut n = from;
+            while n != to {
+                n += if from < to { 1 } else { -1 };
+                // The word is read again with the next number in the sequence's place.
+                self.at.pos = start;
+                self.number = Some(n);
+                let word = self.word()?;
+                self.words.push(word);
+            }
+            (self.sequence, self.number) = (None, None);
+            return Ok(());
+        }
+        let descriptor = !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit());
+        if descriptor && matches!(self.at.peek(), Some('<' | '>')) {
+            return self.redirect(word.span.start, Some(&word));
+        }
+        self.words.push(word);
+        Ok(())
+    }
+
+    /// Reads a redirection that begins at `start`; the cursor stands at `<` or `>`.
+    fn redirect(&mut self, start: usize, descriptor: Option<&Word>) -> Result<(), CommandError> {
+        let refuse = |span: Range<usize>, what: String| CommandError::new(span, what, REDIRECTIONS);
+        let descriptor = descriptor.map_or("1", |w| w.text.as_str());
+        if self.at.eat('<') {
+            return Err(refuse(
+                start..self.at.pos,
+                "input redirections aren't accepted".into(),
+            ));
+        }
+        self.at.eat('>');
+        let duplicate = self.at.eat('&');
+        if !duplicate && matches!(self.at.peek(), Some('>' | '|')) {
+            self.at.bump();
+            return Err(refuse(
+                start..self.at.pos,
+                "this redirection isn't accepted".into(),
+            ));
+        }
+        while matches!(self.at.peek(), Some(' ' | '\t')) {
+            self.at.bump();
+        }
+        if matches!(
+            self.at.peek(),
+            None | Some('\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')')
+        ) {
+            return Err(refuse(
+                start..self.at.pos,
+                "a redirection to nothing".into(),
+            ));
+        }
+        let target = self.word()?;
+        if let Some(sequence) = self.sequence.take() {
+            return Err(refuse(sequence.span, "a sequence of targets".into()));
+        }
+        let accepted = match (descriptor, duplicate) {
+            ("1" | "2", false) => target.text == "/dev/null",
+            ("2", true) => target.text == "1",
+            _ => false,
+        };
+        if !accepted {
+            return Err(refuse(
+                start..target.span.end,
+                "this redirection isn't accepted".into(),
+            ));
+        }
+        self.redirection = Some(start..target.span.end);
+        Ok(())
+    }
+
+    /// Reads one word; the cursor stands at its first character.
+    fn word(&mut self) -> Result<Word, CommandError> {
+        let start = self.at.here().start;
+        let mut word = Word::new(start);
+        while let Some(c) = self.at.peek() {
+            let here = self.at.here();
+            match c {
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' => break,
+                '\'' => self.single_quoted(&mut word)?,
+                '"' => self.double_quoted(&mut word)?,
+                '\\' => {
+                    self.at.bump();
+                    let Some(escaped) = self.at.raw() else {
+                        return Err(CommandError::new(
+                            here,
+                            "nothing follows this backslash",
+                            "a character after it, or '\\' for a backslash",
+                        ));
+                    };
+                    self.at.bump();
+                    refuse_nul(escaped, here.end..self.at.pos)?;
+                    word.push(escaped, here.start..self.at.pos, false);
+                    word.quoted = true;
+                }
+                '$' => self.dollar(&mut word, false)?,
+                '{' if self.sequence_here().is_some() => self.sequence(&mut word)?,
+                '`' => {
+                    return Err(refuse_expansion(
+                        here,
+                        "command substitution isn't accepted",
+                    ));
+                }
+                '*' | '?' | '[' => {
+                    return Err(refuse_expansion(here, "file name patterns aren't accepted"));
+                }
+                '~' if word.span.start == self.at.pos => {
+                    return Err(refuse_expansion(here, "home directories aren't accepted"));
+                }
+                '\r' => return Err(refuse_expansion(here, "a carriage return in the line")),
+                _ => {
+                    refuse_nul(c, here.clone())?;
+                    self.at.bump();
+                    word.push(c, here, true);
+                }
+            }
+        }
+        word.span = start..self.at.pos;
+        Ok(word)
+    }
+
+    /// The sequence `{from..to}` that begins at the cursor, if one does.
+    fn sequence_here(&self) -> Option<Sequence> {
+        let start = self.at.pos;
+        let rest = &self.at.line[start..];
+        let body = rest.get(1..rest.find('}')?)?;
+        let (from, to) = body.split_once("..")?;
+        let number = |text: &str| text.parse::<i32>().ok().map(i64::from);
+        Some(Sequence {
+            from: number(from)?,
+            to: number(to)?,
+            span: start..start + body.len() + 2,
+        })
+    }
+
+    /// Puts a number in the place of the sequence at the cursor.
+    fn sequence(&mut self, word: &mut Word) -> Result<(), CommandError> {
+        let Some(sequence) = self.sequence_here() else {
+            unreachable!("a sequence begins here")
+        };
+        let span = sequence.span.clone();
+        let first = |s: &Sequence| s.span != span;
+        if self.sequence.as_ref().is_some_and(first) {
+            return Err(CommandError::new(
+                span,
+                "a second sequence in one word",
+                "one sequence a word",
+            ));
+        }
+        let number = self.number.unwrap_or(sequence.from);
+        word.push_expansion(&number.to_string(), span.clone());
+        self.at.pos = span.end;
+        self.sequence = Some(sequence);
+        Ok(())
+    }
+
+    fn single_quoted(&mut self, word: &mut Word) -> Result<(), CommandError> {
+        let open = self.at.pos;
+        self.at.bump();
+        word.quoted = true;
+        loop {
+            let start = self.at.pos;
+            let Some(c) = self.at.raw() else {
+                return Err(unterminated(open, "'"));
+            };
+            self.at.bump();
+            if c == '\'' {
+                return Ok(());
+            }
+            refuse_nul(c, start..self.at.pos)?;
+            word.push(c, start..self.at.pos, true);
+        }
+    }
+
+    fn double_quoted(&mut self, word: &mut Word) -> Result<(), CommandError> {
+        let open = self.at.pos;
+        self.at.bump();
+        word.quoted = true;
+        loop {
+            let Some(c) = self.at.peek() else {
+                return Err(unterminated(open, "\""));
+            };
+            let here = self.at.here();
+            match c {
+                '"' => {
+                    self.at.bump();
+                    return Ok(());
+                }
+                '$' => self.dollar(word, true)?,
+                '`' => {
+                    return Err(refuse_expansion(
+                        here,
+                        "command substitution isn't accepted",
+                    ));
+                }
+                '\\' => {
+                    self.at.bump();
+                    match self.at.raw() {
+                        Some(escaped @ ('$' | '`' | '"' | '\\')) => {
+                            self.at.bump();
+                            word.push(escaped, here.start..self.at.pos, false);
+                        }
+                        _ => word.push('\\', here, true),
+                    }
+                }
+                _ => {
+                    refuse_nul(c, here.clone())?;
+                    self.at.bump();
+                    word.push(c, here, true);
+                }
+            }
+        }
+    }
+
+    /// Reads what a `$` begins.
+    fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Result<(), CommandError> {
+        let here = self.at.here();
+        let start = here.start;
+        self.at.bump();
+        match self.at.peek() {
+            Some('(') => {
+                self.at.bump();
+                if !self.at.eat('(') {
+                    return Err(refuse_expansion(
+                        start..self.at.pos,
+                        "command substitution isn't accepted",
+                    ));
+                }
+                let value = arithmetic::expansion(&mut self.at, start)?;
+                word.push_expansion(&value.to_string(), start..self.at.pos);
+                word.quoted = true;
+                Ok(())
+            }
+            Some(c) if c == '_' || c.is_ascii_alphabetic() => {
+                let name = self.at.pos;
+                while matches!(self.at.peek(), Some(c) if c == '_' || c.is_ascii_alphanumeric()) {
+                    self.at.bump();
+                }
+                let name = &self.at.line[name..self.at.pos];
+                let what = format!("variables aren't accepted: ${name}");
+                Err(refuse_expansion(start..self.at.pos, what))
+            }
+            Some(c @ ('{' | '0'..='9' | '@' | '*' | '#' | '?' | '-' | '$' | '!')) => {
+                let what = format!("variables aren't accepted: ${c}");
+                Err(refuse_expansion(start..self.at.here().end, what))
+            }
+            Some('\'' | '"') if !in_quotes => Err(refuse_expansion(
+                start..self.at.here().end,
+                "`$` before a quote isn't accepted",
+            )),
+            Some('[') => Err(refuse_expansion(
+                start..self.at.here().end,
+                "`$[` isn't accepted",
+            )),
+            _ => {
+                word.push('$', here, true);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn refuse_expansion(span: Range<usize>, message: impl Into<String>) -> CommandError {
+    CommandError::new(span, message, PLAIN_WORDS)
+}
+
+fn refuse_nul(c: char, span: Range<usize>) -> Result<(), CommandError> {
+    if c == '\0' {
+        return Err(CommandError::new(
+            span,
+            "a NUL byte can't be in a word",
+            PLAIN_WORDS,
+        ));
+    }
+    Ok(())
+}
+
+fn unterminated(open: usize, quote: &str) -> CommandError {
+    CommandError::new(
+        open..open + quote.len(),
+        "this quote is never closed",
+        format!("a second {quote}"),
+    )
+}
+
+/// Refuses what the shell itself would take in the place of a program's name.
+fn refuse_shell_words(word: &Word) -> Result<(), CommandError> {
+    if !word.quoted && RESERVED.contains(&word.text.as_str()) {
+        return Err(CommandError::new(
+            word.span.clone(),
+            format!("`{}`: control structures aren't accepted", word.text),
+            SEPARATORS,
+        ));
+    }
+    // `NAME=value` assigns whether or not the value is quoted; the name must be plain.
+    let name = word.text.split_once('=').map_or("", |(name, _)| name);
+    let is_name = name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
+        && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
+    let plain = word.pieces.first().is_some_and(|p| {
+        p.verbatim && p.source.start == word.span.start && p.source.len() > name.len()
+    });
+    if is_name && plain {
+        return Err(CommandError::new(
+            word.source(0..name.len() + 1),
+            format!("assigning the variable `{name}` isn't accepted"),
+            "a command that begins with a program's name",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

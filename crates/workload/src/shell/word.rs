@@ -1,0 +1,85 @@
+//! Words that know where in the line each of their bytes came from.
+
+use std::ops::Range;
+
+/// A word after quote removal and expansion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// What a program gets as its argument.
+    pub text: String,
+    /// Where the word stands in the line, quotes included (bytes).
+    pub span: Range<usize>,
+    /// Whether any part was quoted, escaped or expanded.
+    pub quoted: bool,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// A run of bytes of a word with one kind of origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Where the run begins in the word's text.
+    start: usize,
+    /// The bytes of the line it came from.
+    pub source: Range<usize>,
+    /// Whether the line holds the very same bytes (no escape, no expansion).
+    pub verbatim: bool,
+}
+
+impl Word {
+    pub(super) fn new(start: usize) -> Self {
+        Self {
+            text: String::new(),
+            span: start..start,
+            quoted: false,
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Appends a character that stands as itself at `source`, or behind an escape.
+    pub(super) fn push(&mut self, c: char, source: Range<usize>, verbatim: bool) {
+        match self.pieces.last_mut() {
+            Some(last) if verbatim && last.verbatim && last.source.end == source.start => {
+                last.source.end = source.end;
+            }
+            _ => self.pieces.push(Piece {
+                start: self.text.len(),
+                source,
+                verbatim,
+            }),
+        }
+        self.text.push(c);
+    }
+
+    pub(super) fn push_expansion(&mut self, text: &str, source: Range<usize>) {
+        self.pieces.push(Piece {
+            start: self.text.len(),
+            source,
+            verbatim: false,
+        });
+        self.text.push_str(text);
+    }
+
+    /// The bytes of the line from which `range` of [`text`](Self::text) came; the whole word if
+    /// the range is empty. An escape or an expansion is one unit.
+    pub fn source(&self, range: Range<usize>) -> Range<usize> {
+        let piece = |at| self.pieces[..self.pieces.partition_point(|p| p.start <= at)].last();
+        if range.is_empty() {
+            return self.span.clone();
+        }
+        let (Some(first), Some(last)) = (piece(range.start), piece(range.end - 1)) else {
+            return self.span.clone();
+        };
+        let start = first.source.start
+            + if first.verbatim {
+                range.start - first.start
+            } else {
+                0
+            };
+        let end = if last.verbatim {
+            (last.source.start + range.end - last.start).min(last.source.end)
+        } else {
+            last.source.end
+        };
+        start..end
+    }
+}

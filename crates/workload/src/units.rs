@@ -1,0 +1,91 @@
+//! Numbers with units, as command lines and job files write them.
+
+/// Suffixes and what each multiplies by.
+pub type Suffixes = &'static [(&'static str, u64)];
+
+/// Bytes: a number alone, or with a power of 1024.
+pub const SIZES: Suffixes = &[("", 1), ("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];
+
+/// Nanoseconds: a number with its unit.
+pub const TIMES: Suffixes = &[
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+];
+
+/// Digits and nothing else; `None` for what is none, and for what 64 bits do not hold.
+pub fn whole(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
+}
+
+/// A whole number with one of the suffixes.
+pub fn scaled(text: &str, suffixes: Suffixes) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, suffix) = text.split_at(digits);
+    let (_, unit) = suffixes.iter().find(|(name, _)| *name == suffix)?;
+    whole(number)?.checked_mul(*unit)
+}
+
+/// A decimal number as a multiple of 10^-`places`: `1.5` with three places is 1500. At most that many
+/// digits stand behind the point, and at most nine before it; on one side there may be none.
+pub fn decimal(text: &str, places: usize) -> Option<u64> {
+    let (before, behind) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |s: &str, most: usize| s.len() <= most && s.bytes().all(|b| b.is_ascii_digit());
+    if !digits(before, 9) || !digits(behind, places) || (before.is_empty() && behind.is_empty()) {
+        return None;
+    }
+    format!("{before}{behind:0<places$}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_their_units() {
+        for (text, n) in [
+            ("0", Some(0)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("+1", None),
+            ("-1", None),
+            ("", None),
+            ("1K", None),
+        ] {
+            assert_eq!(whole(text), n, "{text}");
+        }
+        for (text, n) in [
+            ("7", Some(7)),
+            ("3K", Some(3072)),
+            ("1G", Some(1 << 30)),
+            ("1k", None),
+            ("K", None),
+            ("99999999999999999999K", None),
+            ("17179869184G", None),
+            ("1é", None),
+        ] {
+            assert_eq!(scaled(text, SIZES), n, "{text}");
+        }
+        assert_eq!(scaled("20ms", TIMES), Some(20_000_000));
+        assert_eq!(scaled("20", TIMES), None);
+    }
+
+    #[test]
+    fn decimals() {
+        for (text, n) in [
+            ("1", Some(1000)),
+            ("1.5", Some(1500)),
+            (".025", Some(25)),
+            ("2.", Some(2000)),
+            (".", None),
+            ("", None),
+            ("1.0001", None),
+            ("1234567890", None),
+            ("1e3", None),
+        ] {
+            assert_eq!(decimal(text, 3), n, "{text}");
+        }
+    }
+}
