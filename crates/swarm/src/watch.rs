@@ -99,18 +99,15 @@ impl Worker {
         // What the last task left is not what this one was at.
         let _ = std::fs::remove_file(self.folder.path().join(NOW));
         let line = serde_json::to_string(task)? + "\n";
-        let mut give = |process: &mut Process| {
+        let give = |mut process: Process| -> io::Result<Process> {
             process.tasks.write_all(line.as_bytes())?;
-            process.tasks.flush()
+            process.tasks.flush()?;
+            Ok(process)
         };
-        let mut process = match self.process.take() {
-            Some(mut process) if give(&mut process).is_ok() => process,
-            // None yet, or one that somebody ended meanwhile.
-            _ => {
-                let mut process = self.start()?;
-                give(&mut process)?;
-                process
-            }
+        // None yet, or one that somebody ended meanwhile.
+        let mut process = match self.process.take().map(give) {
+            Some(Ok(process)) => process,
+            _ => give(self.start()?)?,
         };
         let begun = cpu_time(&process.child);
         let (mut used, mut moved) = (begun, Instant::now());
