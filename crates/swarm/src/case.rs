@@ -236,8 +236,14 @@ fn workload(
         }
     }
     if d.one_in(8) {
-        let node = d.between(0, machine.nodes - 1);
-        table.insert("membind".into(), numbers::whole(node));
+        let zones = machine
+            .zones
+            .iter()
+            .filter(|(_, zone, _)| zone != "Movable");
+        let nodes: Vec<u64> = zones.map(|z| z.0).collect();
+        if !nodes.is_empty() {
+            table.insert("membind".into(), numbers::whole(*d.pick(&nodes)));
+        }
     }
     if d.one_in(12) {
         table.insert("name".into(), "swarm".into());

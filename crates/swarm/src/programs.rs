@@ -98,7 +98,9 @@ impl Programs<'_> {
             }
             "mmap-strm" => self.mmap_strm(),
             "numactl" => {
-                let node = self.d.between(0, self.machine.nodes - 1);
+                // CPUs go round the nodes, so that some have none.
+                let with_cpus = self.machine.nodes.min(self.machine.cpus);
+                let node = self.d.between(0, with_cpus - 1);
                 format!("numactl --cpunodebind={node} {}", self.simple())
             }
             "rm" => {
@@ -365,7 +367,8 @@ impl Programs<'_> {
             d.magnitude(1, 2),
             d.magnitude(1, 24),
             d.magnitude(1, 4),
-            d.magnitude(0, 2),
+            // Units of nothing are many: a second of them costs minutes.
+            d.magnitude(1, 2),
             d.magnitude(0, 2),
             d.between(0, 1)
         );

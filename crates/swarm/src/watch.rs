@@ -99,14 +99,14 @@ impl Worker {
         // What the last task left is not what this one was at.
         let _ = std::fs::remove_file(self.folder.path().join(NOW));
         let line = serde_json::to_string(task)? + "\n";
-        let give = |mut process: Process| {
+        let give = |mut process: Process| -> io::Result<Process> {
             process.tasks.write_all(line.as_bytes())?;
             process.tasks.flush()?;
-            io::Result::Ok(process)
+            Ok(process)
         };
+        // None yet, or one that somebody ended meanwhile.
         let mut process = match self.process.take().map(give) {
             Some(Ok(process)) => process,
-            // None yet, or one that somebody ended meanwhile.
             _ => give(self.start()?)?,
         };
         let begun = cpu_time(&process.child);

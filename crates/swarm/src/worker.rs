@@ -11,9 +11,11 @@ use crate::law::{Breach, Law, Subject};
 use crate::space::Space;
 use crate::trend;
 use lab::model::{Experiment, Outcomes};
+use mm::NoMemory;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::io::{self, BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -151,7 +153,10 @@ fn examine(task: &Task, space: &Space, folder: &Path) -> io::Result<(Option<Brea
                 return Ok((Some(Breach::new(Law::Legal, what)), seen));
             }
         },
-        Err(_) => return Ok((Some(Breach::new(Law::Legal, last_panic())), seen)),
+        Err(payload) => {
+            let what = told(payload.as_ref());
+            return Ok((Some(Breach::new(Law::Legal, what)), seen));
+        }
     };
     let breach = under_laws(&case, &experiment, &laws, folder, &mut seen)?;
     Ok((breach, seen))
@@ -182,12 +187,13 @@ fn under_laws(
         experiment,
         folder,
     };
-    let checked: Outcomes = match subject.check() {
-        Ok(outcomes) => outcomes,
-        Err(breach) if breach.what.contains("panicked") => {
+    let checked: Outcomes = match catch_unwind(AssertUnwindSafe(|| subject.check())) {
+        Ok(Ok(outcomes)) => outcomes,
+        Ok(Err(breach)) if breach.what.contains("panicked") => {
             return Ok(Some(Breach::new(Law::Check, last_panic())));
         }
-        Err(breach) => return Ok(Some(breach)),
+        Ok(Err(breach)) => return Ok(Some(breach)),
+        Err(payload) => return Ok(Some(Breach::new(Law::Check, told(payload.as_ref())))),
     };
     seen.note(&checked);
     for &law in laws {
@@ -199,10 +205,16 @@ fn under_laws(
                     return Ok(Some(breach));
                 }
             }
-            Err(_) => return Ok(Some(Breach::new(law, last_panic()))),
+            Err(payload) => return Ok(Some(Breach::new(law, told(payload.as_ref())))),
         }
     }
     Ok(None)
+}
+
+/// What an unwinding says: that there is no memory, or the panic.
+fn told(payload: &(dyn Any + Send)) -> String {
+    let none = payload.downcast_ref::<NoMemory>();
+    none.map_or_else(last_panic, |none| format!("memory: {none}"))
 }
 
 fn last_panic() -> String {
