@@ -89,6 +89,8 @@ impl Case {
             // The default is more than these machines have.
             let memory = d.magnitude(4096, machine.memory / 8);
             params.insert("monitor_memory".into(), Value::Float(memory as f64));
+        } else if d.one_in(12) {
+            table.insert("monitors".into(), Value::Boolean(false));
         }
         if d.one_in(4) {
             // By default a stopped disk says so after longer than these runs last.
@@ -99,7 +101,7 @@ impl Case {
             table.insert("params".into(), Value::Table(params));
         }
         if d.one_in(8) {
-            let figures = ["elapsed", "allocstall", "nr_vmscan_write"];
+            let figures = ["elapsed", "nr_vmscan_write"];
             let n = d.between(1, figures.len() as u64) as usize;
             let figures = figures[..n].iter().map(|f| (*f).into()).collect();
             table.insert("compare".into(), Value::Array(figures));

@@ -120,6 +120,10 @@ fn zones(d: &mut Dice, space: &Space, memory: u64, nodes: u64, cpus: u64) -> (Ve
     let own_cpus = nodes > 1 && d.one_in(3);
     for node in 0..nodes {
         let mut names: Vec<&String> = kinds.iter().filter(|_| d.one_in(2)).collect();
+        if nodes == 1 && names.iter().all(|n| *n == "Movable") {
+            // The kernel's own pages have to lie somewhere.
+            names.clear();
+        }
         if node > 0 || names.is_empty() {
             // What is only movable, or only DMA, is a legal node, and a rare one.
             if !d.one_in(12) || names.is_empty() {

@@ -28,7 +28,7 @@ struct Cli {
 
 #[derive(Args, Clone)]
 struct HuntArgs {
-    /// Machines; absent: until stopped.
+    /// Machines; absent: until stopped (300 with --trends, all with --ends).
     count: Option<u64>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
@@ -148,7 +148,7 @@ fn hunt(args: &HuntArgs) -> io::Result<ExitCode> {
         let all = ends::count(&Space::new());
         Tasks::Ends(0, args.count.unwrap_or(all).min(all))
     } else if args.trends {
-        Tasks::Trends(args.seed, args.count.unwrap_or(u64::MAX))
+        Tasks::Trends(args.seed, args.count.unwrap_or(TRENDS))
     } else {
         Tasks::Seeds(args.seed, args.count.unwrap_or(u64::MAX))
     };
@@ -159,6 +159,9 @@ fn hunt(args: &HuntArgs) -> io::Result<ExitCode> {
     let bag = hunt.run(&stop, &mut |text| eprintln!("{text}"))?;
     Ok(tell(&bag, tasks))
 }
+
+/// Cases of the laws of medians where no number is given: a quarter of a second of CPU time each.
+const TRENDS: u64 = 300;
 
 /// Cases from which on every rare path has to have been taken.
 const ENOUGH: u64 = 5000;
