@@ -107,20 +107,12 @@ pub fn likely_disk(captured: &Captured) -> Option<&Disk> {
 
 /// The kind of model that a disk's own words suggest.
 pub fn likely_kind(disk: &Disk) -> DiskKind {
-    match disk {
-        Disk {
-            raid0_members: Some(2..=16),
-            ..
-        } => DiskKind::Raid0,
-        Disk { name, .. } if name.starts_with("nvme") => DiskKind::Nvme,
-        Disk {
-            rotational: true, ..
-        } => DiskKind::Disk,
-        Disk {
-            removable: true, ..
-        } => DiskKind::UsbFlash,
-        _ => DiskKind::Ssd,
-    }
+    DiskKind::likely(&sim::disks::Described {
+        name: &disk.name,
+        rotational: disk.rotational,
+        removable: disk.removable,
+        raid0_members: disk.raid0_members,
+    })
 }
 
 /// A disk by the kernel's words alone.
@@ -415,7 +407,10 @@ fn disk_spec(disk: &Disk, kind: DiskKind) -> DiskSpec {
         scheduler: scheduler(disk).0,
         kind,
         capacity: Size((disk.bytes / PAGE * PAGE).max(1 << 20)),
-        members: (kind == DiskKind::Raid0).then(|| disk.raid0_members.map_or(2, |n| n as u32)),
+        members: (kind.about().array.as_ref()).map(|array| {
+            disk.raid0_members
+                .map_or(*array.members.start(), |n| n as u32)
+        }),
         params,
         faults: Vec::new(),
     }

@@ -30,7 +30,7 @@ pub use writeback::{writepage, writepages};
 
 use crate::params::Params;
 use crate::rng::Rng;
-use crate::spec::{DiskKind, DiskSpec, FsKind};
+use crate::spec::{DiskSpec, FsKind};
 use crate::world::{SimWorld, Tag};
 use layout::Layout;
 use mm::alloc::Gfp;
@@ -431,7 +431,7 @@ pub fn mount<const T: bool>(mm: &SimMm<T>) {
 /// Allocation groups of an xfs of `capacity` blocks.
 pub(crate) fn group_count(capacity: u64, disk: &DiskSpec, p: &Params) -> u64 {
     match p.xfs_ags as u64 {
-        0 => xfs::groups(capacity, disk.kind == DiskKind::Raid0),
+        0 => xfs::groups(capacity, disk.kind.about().array.is_some()),
         n => n,
     }
 }
@@ -810,19 +810,12 @@ async fn metadata_page<const T: bool>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Size;
+    use crate::spec::{DiskKind, Size};
 
     /// Two files of 2560 pages in different directories, written 32 pages each in turn, with an
     /// allocation that looks `want` pages ahead; then closed at their length. Returns the extents.
     fn side_by_side(kind: FsKind, want: u32) -> (Fs, [Vec<Extent>; 2]) {
-        let disk = DiskSpec {
-            scheduler: Default::default(),
-            kind: DiskKind::Raid0,
-            capacity: Size(64 << 30),
-            members: None,
-            params: Default::default(),
-            faults: Vec::new(),
-        };
+        let disk = DiskSpec::new(DiskKind::Raid0, Size(64 << 30));
         let mut rng = Rng::new(1, "filesystem layout");
         let fs = Fs::new(
             kind,

@@ -4,7 +4,7 @@
 pub mod account;
 pub mod bench;
 pub mod block;
-pub mod disk;
+pub mod disks;
 pub mod footprint;
 pub mod fs;
 pub mod host;

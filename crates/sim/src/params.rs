@@ -24,36 +24,86 @@ pub struct ParamInfo {
     pub fitted: &'static [&'static str],
 }
 
-macro_rules! params {
-    ($($name:ident: $unit:literal = $value:expr, $min:expr => $max:expr, $source:literal $(, fitted [$($cell:literal),*])?;)*) => {
-        /// The values of all model parameters for one run.
-        #[derive(Debug, Clone, PartialEq)]
-        pub struct Params { $(#[doc = concat!($source, " (", $unit, ")")] pub $name: f64,)* }
+/// What has model parameters, and their part of the table.
+pub trait Rows {
+    /// One row a parameter.
+    const ROWS: &'static [ParamInfo];
 
-        impl Default for Params {
-            fn default() -> Self { Self { $($name: $value,)* } }
+    /// Reads a parameter by name.
+    fn get(&self, name: &str) -> Option<f64>;
+
+    /// A parameter's place, by name.
+    fn slot(&mut self, name: &str) -> Option<&mut f64>;
+}
+
+/// Several parts of the table as one; `N` is the sum of their lengths.
+pub(crate) const fn join<const N: usize>(parts: &[&[ParamInfo]]) -> [ParamInfo; N] {
+    let mut all = [parts[0][0]; N];
+    let (mut part, mut n) = (0, 0);
+    while part < parts.len() {
+        let mut i = 0;
+        while i < parts[part].len() {
+            all[n] = parts[part][i];
+            i += 1;
+            n += 1;
+        }
+        part += 1;
+    }
+    assert!(n == N);
+    all
+}
+
+/// Makes a struct of model parameters and its rows of the table from one list. `part FIELD: TYPE;`
+/// takes another such struct in as a field.
+macro_rules! rows {
+    ($(#[$doc:meta])* pub struct $Struct:ident {
+        $($name:ident: $unit:literal = $value:expr, $min:expr => $max:expr, $source:literal $(, fitted [$($cell:literal),*])?;)*
+        $(#[$field_doc:meta] part $field:ident: $Part:ty;)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $Struct {
+            $(#[doc = concat!($source, " (", $unit, ")")] pub $name: f64,)*
+            $(#[$field_doc] pub $field: $Part,)*
         }
 
-        impl Params {
-            /// The table: one row a parameter.
-            pub const TABLE: &'static [ParamInfo] = &[$(ParamInfo {
-                name: stringify!($name), unit: $unit, value: $value, min: $min, max: $max,
-                source: $source, fitted: &[$($($cell),*)?],
-            },)*];
+        impl Default for $Struct {
+            fn default() -> Self {
+                Self { $($name: $value,)* $($field: <$Part>::default(),)* }
+            }
+        }
 
-            /// Reads a parameter by name.
-            pub fn get(&self, name: &str) -> Option<f64> {
-                match name { $(stringify!($name) => Some(self.$name),)* _ => None }
+        impl $crate::params::Rows for $Struct {
+            const ROWS: &'static [$crate::params::ParamInfo] = {
+                const OWN: &[$crate::params::ParamInfo] = &[$($crate::params::ParamInfo {
+                    name: stringify!($name), unit: $unit, value: $value, min: $min, max: $max,
+                    source: $source, fitted: &[$($($cell),*)?],
+                },)*];
+                const N: usize = OWN.len() $(+ <$Part as $crate::params::Rows>::ROWS.len())*;
+                &$crate::params::join::<N>(&[OWN $(, <$Part as $crate::params::Rows>::ROWS)*])
+            };
+
+            fn get(&self, name: &str) -> Option<f64> {
+                match name {
+                    $(stringify!($name) => Some(self.$name),)*
+                    _ => None$(.or_else(|| self.$field.get(name)))*,
+                }
             }
 
             fn slot(&mut self, name: &str) -> Option<&mut f64> {
-                match name { $(stringify!($name) => Some(&mut self.$name),)* _ => None }
+                match name {
+                    $(stringify!($name) => Some(&mut self.$name),)*
+                    _ => None$(.or_else(|| self.$field.slot(name)))*,
+                }
             }
         }
     };
 }
+pub(crate) use rows;
 
-params! {
+rows! {
+    /// The values of all model parameters for one run.
+    pub struct Params {
     // CPU costs of a machine of 2010-2011 (about 2.5 GHz).
     cost_scale: "times" = 1.0, 0.01 => 100.0, "how many times as long as the costs below a machine's CPUs take for all of them";
     cost_page_alloc: "ns" = 120.0, 1.0 => 1e5, "one order-0 allocation from a per-CPU list with its watermark test: about 300 cycles";
@@ -129,62 +179,21 @@ params! {
     disk_fail_timeout: "ns" = 3e10, 1e8 => 3e11, "time after which a command to a stopped disk is given up; Linux drivers/scsi/sd.h, SD_TIMEOUT";
     disk_offline_reply: "ns" = 10000.0, 1000.0 => 1e7, "time to refuse a request for a disk that was taken offline: no device is asked, software only";
 
-    usb_write_bandwidth: "MB/s" = 17.4, 0.5 => 30.0, "linear write rate of the stick; reference 07 §2 gives 17 to 19.5 MB/s", fitted ["per-zone-dirty-limits/3765M/1/xfs/dd-usb/elapsed/vanilla"];
-    usb_speed_sigma: "ln" = 0.006, 0.0 => 0.5, "spread between runs of the stick's flash speed (how full and worn it is); that of the published cell, 3.5 of 550 s", fitted ["per-zone-dirty-limits/3765M/1/xfs/dd-usb/elapsed/vanilla"];
-    usb_read_bandwidth: "MB/s" = 30.0, 1.0 => 40.0, "USB 2.0 high-speed bulk transfers carry 30 to 35 MB/s of payload";
-    usb_max_request: "bytes" = 122880.0, 4096.0 => 1048576.0, "largest request of usb-storage, max_sectors = 240; Linux 3.0 drivers/usb/storage/scsiglue.c";
-    usb_command: "ns" = 200000.0, 10000.0 => 5e6, "command and status phases of a bulk-only transfer: two or three 125 us microframes around the data";
-    usb_random_read: "ns" = 350000.0, 0.0 => 1e7, "translation lookup and page read before an unexpected read; flashbench finds 0.5 to 0.9 ms for a small read of such a stick";
-    usb_unit: "bytes" = 8388608.0, 131072.0 => 67108864.0, "allocation unit; Bergmann's flash card survey (LWN, Optimizing Linux with cheap flash drives, 2011) finds 4 MiB commonest and 8 MiB in media of 16 GB and more";
-    usb_open_units: "units" = 5.0, 1.0 => 64.0, "allocation units kept open for writing; mostly 1 to 10, typically 5, in the same survey";
-    usb_out_of_order: "0 or 1" = 1.0, 0.0 => 1.0, "1: an open unit takes pages in any order into a log block that is merged when closed (hybrid log translation: Kim et al. 2002; Lee et al. 2007); 0: it can only be written linearly (the cheapest sticks of Bergmann 2011)";
-    usb_flash_page: "bytes" = 16384.0, 4096.0 => 262144.0, "what one program operation writes: 8 KiB pages of 2011 MLC NAND on two planes";
-    usb_copy_bandwidth: "MB/s" = 8.0, 0.5 => 200.0, "copying inside the stick: reading at 30 and programming at 17.4 MB/s one after the other would give 11, without an erase or a mapping update; an 8 MiB unit then merges in 1 s", fitted ["per-zone-dirty-limits/3765M/1/fuse-ntfs/dd-usb/elapsed/vanilla"];
-    usb_erase: "ns" = 5e6, 0.0 => 1e8, "erasing one allocation unit: blocks of 2 to 3 ms, two rounds over the planes; MLC NAND data sheets";
-    usb_request_sigma: "ln" = 0.05, 0.0 => 1.0, "spread of the flash time of one request: program retries, bad-block detours; order of magnitude from flashbench scatter";
-    usb_merge_sigma: "ln" = 0.2, 0.0 => 1.0, "spread of one merge of an allocation unit: how many pages are valid and where they lie; order of magnitude from flashbench scatter";
 
-    disk_rpm: "1/min" = 7200.0, 3600.0 => 15000.0, "spindle speed of a desktop disk";
-    disk_track_seek: "ns" = 800000.0, 50000.0 => 5e6, "track-to-track seek; data sheets of 7200 rpm desktop disks around 2010";
-    disk_average_seek: "ns" = 8.5e6, 500000.0 => 2e7, "seek over a third of the stroke; the same data sheets";
-    disk_full_seek: "ns" = 1.8e7, 1e6 => 4e7, "full-stroke seek; the same data sheets";
-    disk_outer_bandwidth: "MB/s" = 130.0, 10.0 => 300.0, "media rate of the outermost zone; the same data sheets, and reference 07 §4 (120 to 140 MB/s single stream)";
-    disk_inner_bandwidth: "MB/s" = 65.0, 5.0 => 300.0, "media rate of the innermost zone, and so the inner radius at constant linear density: about 23 mm of 46 mm";
-    disk_command: "ns" = 100000.0, 1000.0 => 5e6, "controller overhead of one command";
-    disk_interface_bandwidth: "MB/s" = 280.0, 30.0 => 600.0, "SATA 3 Gbit/s less 8b/10b coding and framing";
-    disk_queue_depth: "requests" = 1.0, 1.0 => 31.0, "commands the drive is given at a time: 1 without NCQ, 31 with AHCI NCQ";
-    disk_reorder: "requests" = 32.0, 1.0 => 256.0, "commands or cached writes that a drive looks at to choose the next; the length of an NCQ queue";
-    disk_write_cache: "bytes" = 0.0, 0.0 => 67108864.0, "write-back cache of the drive; 0: a write completes on the platter, as with barriers after each; drives of 2011 have 8 to 32 MiB";
-    raid_chunk: "bytes" = 65536.0, 4096.0 => 1048576.0, "RAID-0 chunk; mdadm's default of the 0.90 metadata era";
-
-    ssd_dies: "dies" = 40.0, 1.0 => 512.0, "flash dies that work in parallel: 10 channels of 4, a SATA drive of 2011";
-    ssd_flash_page: "bytes" = 8192.0, 4096.0 => 65536.0, "page of 25 nm MLC NAND";
-    ssd_read: "ns" = 75000.0, 5000.0 => 1e6, "page read of 25 nm MLC NAND, data sheet";
-    ssd_program: "ns" = 1.3e6, 50000.0 => 1e7, "page program of 25 nm MLC NAND, data sheet";
-    ssd_erase: "ns" = 3e6, 100000.0 => 2e7, "block erase of 25 nm MLC NAND, data sheet";
-    ssd_block_pages: "pages" = 256.0, 16.0 => 4096.0, "pages in an erase block of 25 nm MLC NAND, data sheet";
-    ssd_command: "ns" = 20000.0, 1000.0 => 1e6, "controller overhead of one command";
-    ssd_bandwidth: "MB/s" = 270.0, 30.0 => 600.0, "SATA 3 Gbit/s payload; data sheets of 2011 drives give 270 MB/s of reads";
-    ssd_write_buffer: "bytes" = 2097152.0, 65536.0 => 1073741824.0, "writes acknowledged from the controller's buffer before they are programmed";
-    ssd_fill: "fraction" = 0.7, 0.0 => 0.97, "share of the flash that holds live data; with random writes it sets what garbage collection copies";
-    ssd_sigma: "ln" = 0.03, 0.0 => 1.0, "spread of the flash time of one request";
-    ssd_queue_depth: "requests" = 31.0, 1.0 => 32.0, "SATA NCQ as AHCI uses it";
-
-    nvme_dies: "dies" = 64.0, 1.0 => 1024.0, "flash dies that work in parallel: 8 channels of 8, a PCIe 3 drive";
-    nvme_flash_page: "bytes" = 16384.0, 4096.0 => 65536.0, "page of 3D TLC NAND";
-    nvme_read: "ns" = 65000.0, 5000.0 => 1e6, "page read of 3D TLC NAND, data sheet";
-    nvme_program: "ns" = 700000.0, 50000.0 => 1e7, "page program of 3D TLC NAND, data sheet";
-    nvme_erase: "ns" = 5e6, 100000.0 => 2e7, "block erase of 3D TLC NAND, data sheet";
-    nvme_block_pages: "pages" = 768.0, 16.0 => 4096.0, "pages in an erase block of 3D TLC NAND, data sheet";
-    nvme_command: "ns" = 5000.0, 500.0 => 1e6, "controller overhead of one command";
-    nvme_bandwidth: "MB/s" = 3200.0, 100.0 => 16000.0, "PCIe 3.0 with four lanes, payload";
-    nvme_write_buffer: "bytes" = 67108864.0, 65536.0 => 1073741824.0, "writes acknowledged from power-protected memory before they are programmed";
-    nvme_fill: "fraction" = 0.7, 0.0 => 0.97, "share of the flash that holds live data";
-    nvme_sigma: "ln" = 0.03, 0.0 => 1.0, "spread of the flash time of one request";
-    nvme_queue_depth: "requests" = 1024.0, 1.0 => 65535.0, "entries of one NVMe submission queue as Linux sizes it";
+    /// Those of every kind of disk.
+    part disks: crate::disks::Figures;
+    }
 }
 
 impl Params {
+    /// The table: one row a parameter.
+    pub const TABLE: &'static [ParamInfo] = Self::ROWS;
+
+    /// Reads a parameter by name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        Rows::get(self, name)
+    }
+
     /// With every other cost multiplied by `cost_scale`: what a world is built with.
     pub fn scaled(&self) -> Self {
         let mut scaled = self.clone();

@@ -99,11 +99,8 @@ pub fn watermarks(machine: &Machine) -> Vec<[u64; 3]> {
 /// keeps every member busy (Linux 3.0 drivers/md/raid0.c, `raid0_run`).
 fn read_ahead(disk: &DiskSpec, run: &Params) -> u32 {
     let p = disk.params(run);
-    let stripe = if disk.kind == crate::spec::DiskKind::Raid0 {
-        f64::from(disk.members.unwrap_or(crate::disk::DEFAULT_MEMBERS)) * p.raid_chunk / 4096.0
-    } else {
-        0.0
-    };
+    let array = disk.kind.about().array.as_ref();
+    let stripe = array.map_or(0.0, |a| f64::from(disk.members()) * (a.chunk)(&p) / 4096.0);
     p.read_ahead.max(2.0 * stripe) as u32
 }
 

@@ -239,42 +239,7 @@ impl Sysctl {
     }
 }
 
-/// The kind of block device; its figures stand in the parameter table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum DiskKind {
-    /// USB flash stick with large erase blocks, few of them open at a time.
-    UsbFlash,
-    /// One rotating disk.
-    Disk,
-    /// RAID-0 over `members` rotating disks.
-    Raid0,
-    /// SATA solid-state drive.
-    Ssd,
-    /// NVMe solid-state drive.
-    Nvme,
-}
-
-impl DiskKind {
-    /// Whether a disk of this kind has use for a parameter: one of its own model, or one of its
-    /// request queue.
-    pub fn takes(self, param: &ParamInfo) -> bool {
-        const QUEUE: [&str; 2] = ["nr_requests", "max_request"];
-        let own: &[&str] = match self {
-            Self::UsbFlash => &["usb_"],
-            Self::Disk => &["disk_"],
-            Self::Raid0 => &["disk_", "raid_"],
-            Self::Ssd => &["ssd_"],
-            Self::Nvme => &["nvme_"],
-        };
-        // A stick has the request size of its own driver.
-        let in_queue =
-            QUEUE.contains(&param.name) && !(self == Self::UsbFlash && param.name == "max_request");
-        // What a fault does is not a property of the disk.
-        let of_faults = ["disk_fail_timeout", "disk_offline_reply"].contains(&param.name);
-        in_queue || (!of_faults && own.iter().any(|prefix| param.name.starts_with(prefix)))
-    }
-}
+pub use crate::disks::DiskKind;
 
 /// A fault that a disk shows at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -342,6 +307,24 @@ pub enum Scheduler {
 impl Eq for DiskSpec {}
 
 impl DiskSpec {
+    /// A disk with everything else at its default.
+    pub fn new(kind: DiskKind, capacity: Size) -> Self {
+        Self {
+            kind,
+            capacity,
+            members: None,
+            scheduler: Scheduler::default(),
+            params: BTreeMap::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Disks of an array; 1 for a single disk.
+    pub fn members(&self) -> u32 {
+        let array = self.kind.about().array.as_ref();
+        array.map_or(1, |a| self.members.unwrap_or(a.default))
+    }
+
     /// The run's parameters with those of this disk put in.
     pub fn params(&self, run: &Params) -> Params {
         run.with(&self.params)

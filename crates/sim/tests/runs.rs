@@ -34,13 +34,7 @@ fn every_filesystem_writes_more_than_memory_and_every_list_recounts() {
 
 #[test]
 fn every_disk_kind_serves_a_run() {
-    for kind in [
-        DiskKind::UsbFlash,
-        DiskKind::Disk,
-        DiskKind::Raid0,
-        DiskKind::Ssd,
-        DiskKind::Nvme,
-    ] {
+    for &kind in DiskKind::ALL {
         let mut m = machine(64);
         m.disk = disk(kind);
         let r = run(&spec(m, FsKind::Xfs, DD));

@@ -151,19 +151,30 @@ fn node_cpus(machine: &Machine, at: &At<'_>) -> Result<(), Diagnostic> {
 fn disk(disk: &DiskSpec, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
     let under = |key| [path, &[key]].concat();
     at.size(&under("capacity"), disk.capacity, MIB, 1024 * TIB)?;
-    match (disk.kind, disk.members) {
-        (DiskKind::Raid0, Some(members)) => at.range(&under("members"), members.into(), 2, 16)?,
-        (DiskKind::Raid0, None) => {
-            return Err(at.wrong(path, "a raid0 needs `members`", "members = 2 to 16"));
+    let array = disk.kind.about().array.as_ref();
+    match (array.map(|a| &a.members), disk.members) {
+        (Some(range), Some(members)) => {
+            let (least, most) = (*range.start(), *range.end());
+            at.range(&under("members"), members.into(), least.into(), most.into())?;
         }
-        (_, Some(members)) => {
+        (Some(range), None) => {
+            let (least, most) = range.clone().into_inner();
+            return Err(at.wrong(
+                path,
+                format!("a {} needs `members`", disk.kind.name()),
+                format!("members = {least} to {most}"),
+            ));
+        }
+        (None, Some(members)) => {
+            let arrays = DiskKind::ALL.iter().filter(|k| k.about().array.is_some());
+            let arrays: Vec<_> = arrays.map(|k| format!("\"{}\"", k.name())).collect();
             return Err(at.wrong(
                 &under("members"),
                 format!("{members} members of a single disk"),
-                "this key only with kind = \"raid0\"",
+                format!("this key only with kind = {}", arrays.join(" or ")),
             ));
         }
-        (_, None) => {}
+        (None, None) => {}
     }
     let known = Params::TABLE.iter().filter(|p| disk.kind.takes(p));
     own_params(

@@ -790,7 +790,7 @@ fn a_disk_has_parameters_of_its_own() {
     let read = |i: usize| cells[i].spec.machine.disk.params(&cells[i].spec.params);
     let last = cells.len() - 1;
     assert_eq!(
-        (read(0).ssd_read, read(last).ssd_read),
+        (read(0).disks.ssd.ssd_read, read(last).disks.ssd.ssd_read),
         (50_000.0, 90_000.0)
     );
     assert_eq!(read(0).nr_requests, 256.0);

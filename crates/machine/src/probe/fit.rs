@@ -11,6 +11,7 @@ use super::measure::Measurements;
 use super::predict;
 use serde::Serialize;
 use sim::block::Dir;
+use sim::disks::{self, Knob, Seen};
 use sim::params::Params;
 use sim::spec::{DiskKind, DiskSpec};
 use std::fmt::Write;
@@ -67,79 +68,13 @@ pub struct Fit {
     pub direct: bool,
 }
 
-/// A parameter that the search moves.
-enum Knob {
-    /// By factors.
-    Scale(&'static str),
-    /// Among values.
-    OneOf(&'static str, &'static [f64]),
-}
-
-fn knobs(kind: DiskKind) -> &'static [Knob] {
-    use Knob::{OneOf, Scale};
-    match kind {
-        DiskKind::Ssd => &[
-            Scale("ssd_bandwidth"),
-            Scale("ssd_read"),
-            Scale("ssd_command"),
-            Scale("ssd_dies"),
-            Scale("ssd_program"),
-            Scale("ssd_write_buffer"),
-            OneOf("ssd_queue_depth", &[4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 31.0]),
-        ],
-        DiskKind::Nvme => &[
-            Scale("nvme_bandwidth"),
-            Scale("nvme_read"),
-            Scale("nvme_command"),
-            Scale("nvme_dies"),
-            Scale("nvme_program"),
-            Scale("nvme_write_buffer"),
-            OneOf(
-                "nvme_queue_depth",
-                &[2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 1024.0],
-            ),
-        ],
-        DiskKind::Disk | DiskKind::Raid0 => &[
-            OneOf(
-                "disk_write_cache",
-                &[0.0, 8_388_608.0, 33_554_432.0, 67_108_864.0],
-            ),
-            OneOf("disk_queue_depth", &[1.0, 31.0]),
-            Scale("disk_outer_bandwidth"),
-            Scale("disk_interface_bandwidth"),
-            Scale("disk_rpm"),
-            Scale("disk_track_seek"),
-            Scale("disk_command"),
-        ],
-        DiskKind::UsbFlash => &[
-            OneOf("usb_out_of_order", &[0.0, 1.0]),
-            Scale("usb_write_bandwidth"),
-            Scale("usb_read_bandwidth"),
-            Scale("usb_command"),
-            Scale("usb_random_read"),
-            Scale("usb_copy_bandwidth"),
-        ],
-    }
-}
-
-/// The kinds that may be behind a disk whose own words suggest `likely`.
-fn candidates(likely: DiskKind) -> Vec<DiskKind> {
-    match likely {
-        // An array is one: its members stand in the machine file.
-        DiskKind::Raid0 => vec![DiskKind::Raid0],
-        DiskKind::UsbFlash => vec![DiskKind::UsbFlash, DiskKind::Ssd],
-        // A virtual disk says it rotates whatever it is.
-        DiskKind::Disk => vec![DiskKind::Disk, DiskKind::Ssd, DiskKind::Nvme],
-        DiskKind::Ssd | DiskKind::Nvme => vec![DiskKind::Ssd, DiskKind::Nvme],
-    }
-}
-
 /// Fits a model to measurements of a disk. Its kind is the likely one: others are tried where the
 /// device may well be one of them. What the disk's own parameters say is kept.
 pub fn fit(measurements: &Measurements, likely: &DiskSpec) -> Fit {
-    let mut all: Vec<Fit> = candidates(likely.kind)
-        .into_iter()
-        .map(|kind| Search::new(measurements, likely, kind).run())
+    let others = likely.kind.about().fit.others;
+    let mut all: Vec<Fit> = std::iter::once(&likely.kind)
+        .chain(others)
+        .map(|kind| Search::new(measurements, likely, *kind).run())
         .collect();
     all.sort_by(|a, b| a.error.total_cmp(&b.error));
     let tried = all.iter().map(|f| (f.kind, f.error)).collect();
@@ -162,7 +97,7 @@ impl<'a> Search<'a> {
         // The loads are one task's: CFQ would see one reader where several threads read.
         disk.scheduler = Default::default();
         disk.faults.clear();
-        disk.members = likely.members.filter(|_| kind == DiskKind::Raid0);
+        disk.members = likely.members.filter(|_| kind.about().array.is_some());
         disk.params.retain(|name, _| {
             let info = Params::TABLE.iter().find(|p| p.name == *name);
             info.is_some_and(|p| kind.takes(p))
@@ -210,14 +145,20 @@ impl<'a> Search<'a> {
         params.set(name, value).is_ok() && before != Some(value)
     }
 
-    /// The disk's platters are as they are: the inner rate follows the outer one.
+    /// What keeps its ratio to another parameter follows it.
     fn settled(&self, mut params: Params) -> Params {
-        if matches!(self.disk.kind, DiskKind::Disk | DiskKind::Raid0) {
-            let ratio = self.base.disk_inner_bandwidth / self.base.disk_outer_bandwidth;
-            let inner = ratio * params.disk_outer_bandwidth;
-            Self::set(&mut params, "disk_inner_bandwidth", inner);
+        if let Some((name, leader, _)) = self.how().follows {
+            let of = |p: &Params, name| p.get(name).unwrap_or(0.0);
+            let ratio = of(&self.base, name) / of(&self.base, leader);
+            let value = ratio * of(&params, leader);
+            Self::set(&mut params, name, value);
         }
         params
+    }
+
+    /// How disks of this kind are fitted.
+    fn how(&self) -> &'static disks::Fit {
+        &self.disk.kind.about().fit
     }
 
     /// A start near the measurements spares most of the way.
@@ -240,36 +181,13 @@ impl<'a> Search<'a> {
             .iter()
             .find(|m| m.load == single)
             .map_or(1e5, |m| 1e9 / m.rate().max(1e-9));
-        let program = |dies: f64, page: f64| page * dies / (write.max(1e-3) * 1e6) * 1e9;
-        let mut set = |name, value| Self::set(&mut p, name, value);
-        match self.disk.kind {
-            DiskKind::Ssd => {
-                set("ssd_bandwidth", read.max(write));
-                set("ssd_read", latency * 0.7);
-                set("ssd_command", latency * 0.2);
-                set(
-                    "ssd_program",
-                    program(self.base.ssd_dies, self.base.ssd_flash_page),
-                );
-            }
-            DiskKind::Nvme => {
-                set("nvme_bandwidth", read.max(write));
-                set("nvme_read", latency * 0.8);
-                set("nvme_command", latency * 0.1);
-                set(
-                    "nvme_program",
-                    program(self.base.nvme_dies, self.base.nvme_flash_page),
-                );
-            }
-            DiskKind::Disk | DiskKind::Raid0 => {
-                set("disk_outer_bandwidth", read);
-                set("disk_interface_bandwidth", read.max(write) * 2.0);
-            }
-            DiskKind::UsbFlash => {
-                set("usb_write_bandwidth", write);
-                set("usb_read_bandwidth", read);
-                set("usb_random_read", latency * 0.6);
-            }
+        let seen = Seen {
+            read,
+            write,
+            latency_ns: latency,
+        };
+        for (name, value) in (self.how().start)(&seen, &self.base) {
+            Self::set(&mut p, name, value);
         }
         self.settled(p)
     }
@@ -293,7 +211,7 @@ impl<'a> Search<'a> {
         for factor in FACTORS {
             for _ in 0..ROUNDS {
                 let mut moved = false;
-                for knob in knobs(self.disk.kind) {
+                for knob in self.how().knobs {
                     match *knob {
                         Knob::Scale(name) => {
                             let value = best.get(name).unwrap_or(1.0);
@@ -316,25 +234,18 @@ impl<'a> Search<'a> {
     }
 
     fn result(&self, params: &Params, error: f64) -> Fit {
-        let mut names: Vec<&'static str> = knobs(self.disk.kind)
-            .iter()
-            .map(|k| match *k {
-                Knob::Scale(name) | Knob::OneOf(name, _) => name,
-            })
-            .collect();
-        if matches!(self.disk.kind, DiskKind::Disk | DiskKind::Raid0) {
-            names.push("disk_inner_bandwidth");
-        }
+        let how = self.how();
+        let follower = how.follows.map(|(name, ..)| name);
+        let names = how.knobs.iter().map(Knob::name).chain(follower);
         Fit {
             kind: self.disk.kind,
             params: names
-                .into_iter()
                 .map(|name| Fitted {
                     name,
                     value: params.get(name).unwrap_or(0.0),
-                    from: match name {
-                        "disk_inner_bandwidth" => {
-                            "not measured: keeps the model's ratio to the outer".into()
+                    from: match how.follows {
+                        Some((follower, _, leader)) if follower == name => {
+                            format!("not measured: keeps the model's ratio to the {leader}")
                         }
                         _ => "fitted".into(),
                     },
@@ -372,10 +283,7 @@ impl Fit {
     /// The measurements against the predictions, as lines of text.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
-        let name = |kind: DiskKind| match serde_json::to_value(kind) {
-            Ok(serde_json::Value::String(s)) => s,
-            _ => String::new(),
-        };
+        let name = DiskKind::name;
         let off = |error: f64| (error.exp() - 1.0) * 100.0;
         let _ = writeln!(
             out,
@@ -469,13 +377,13 @@ mod tests {
 
     #[test]
     fn a_modelled_drive_is_found_again() {
-        let params = Params {
-            ssd_bandwidth: 520.0,
-            ssd_read: 60_000.0,
-            ssd_command: 30_000.0,
-            ssd_program: 900_000.0,
-            ..Params::default()
-        };
+        let own = [
+            ("ssd_bandwidth", 520.0),
+            ("ssd_read", 60_000.0),
+            ("ssd_command", 30_000.0),
+            ("ssd_program", 900_000.0),
+        ];
+        let params = Params::default().with(&own.map(|(n, v)| (n.to_owned(), v)).into());
         let fit = fit(&measured(DiskKind::Ssd, &params), &disk(DiskKind::Ssd));
         assert!(fit.error < 0.05, "{}\n{:?}", fit.to_text(), fit.params);
         let bandwidth = fit.params.iter().find(|p| p.name.ends_with("_bandwidth"));
@@ -489,11 +397,11 @@ mod tests {
 
     #[test]
     fn a_rotating_disk_is_told_from_a_drive_without_parts_that_move() {
-        let params = Params {
-            disk_outer_bandwidth: 180.0,
-            disk_inner_bandwidth: 90.0,
-            ..Params::default()
-        };
+        let own = [
+            ("disk_outer_bandwidth", 180.0),
+            ("disk_inner_bandwidth", 90.0),
+        ];
+        let params = Params::default().with(&own.map(|(n, v)| (n.to_owned(), v)).into());
         let fit = fit(&measured(DiskKind::Disk, &params), &disk(DiskKind::Disk));
         assert_eq!(fit.kind, DiskKind::Disk, "{}", fit.to_text());
         assert!(fit.error < 0.05, "{}", fit.to_text());
@@ -505,14 +413,8 @@ mod tests {
 
     #[test]
     fn fitted_values_can_be_set() {
-        for kind in [
-            DiskKind::Ssd,
-            DiskKind::Nvme,
-            DiskKind::Disk,
-            DiskKind::Raid0,
-            DiskKind::UsbFlash,
-        ] {
-            for knob in knobs(kind) {
+        for kind in DiskKind::ALL {
+            for knob in kind.about().fit.knobs {
                 let (Knob::Scale(name) | Knob::OneOf(name, _)) = *knob;
                 let info = Params::TABLE.iter().find(|p| p.name == name).unwrap();
                 assert!(kind.takes(info), "{name}");

@@ -3,7 +3,7 @@
 use super::elevator::{Elevator, Next, Place, Slot};
 use super::faults::Faults;
 use super::{Admission, Bio, Class, Dir, Done, IoContext, IoError, Limits, RequestList, Wake};
-use crate::disk::{DiskModel, Transfer};
+use crate::disks::{DiskModel, Transfer};
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::spec::DiskSpec;

@@ -4,9 +4,9 @@
 //! So a full member holds up whoever wants to write to it while the others go on, and the congestion
 //! of one is the array's.
 
-use crate::disk::{raid0, whole_blocks};
+use crate::disks::whole_blocks;
 use crate::params::Params;
-use crate::spec::{DiskKind, DiskSpec, Size};
+use crate::spec::{DiskSpec, Size};
 
 /// One or several of the world's devices as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,19 +22,19 @@ pub struct Volume {
 impl Volume {
     /// The volume of a disk that is built on devices from `first` on, and the disk of each device.
     pub fn new(spec: &DiskSpec, params: &Params, first: u32) -> (Self, Vec<DiskSpec>) {
-        if spec.kind != DiskKind::Raid0 {
+        let Some(array) = &spec.kind.about().array else {
             let volume = Self {
                 first,
                 members: 1,
                 chunk: u64::MAX,
             };
             return (volume, vec![spec.clone()]);
-        }
-        let members = spec.members.unwrap_or(raid0::DEFAULT_MEMBERS).max(1);
-        let chunk = u64::from(whole_blocks(params.raid_chunk));
+        };
+        let members = spec.members().max(1);
+        let chunk = u64::from(whole_blocks((array.chunk)(params)));
         let rows = spec.capacity.pages().div_ceil(chunk * u64::from(members));
         let member = DiskSpec {
-            kind: DiskKind::Disk,
+            kind: array.of,
             capacity: Size(rows * chunk * 4096),
             members: None,
             ..spec.clone()
@@ -72,6 +72,7 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::DiskKind;
 
     fn spec(kind: DiskKind, members: Option<u32>) -> DiskSpec {
         DiskSpec {

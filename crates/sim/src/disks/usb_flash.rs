@@ -33,10 +33,57 @@
 //! inside the 0.8 to 1.3 ms of MLC data sheets. A 4 KiB write at the pointer then takes 1.08 ms
 //! (3.8 MB/s), one that merges a unit about 1 s (4 KB/s).
 
-use super::{Transfer, block_ns, whole_blocks};
+use super::{DiskKind, Fit, Kind, Knob, Model, Transfer, block_ns, whole_blocks};
 use crate::block::Dir;
-use crate::params::Params;
+use crate::params::{Params, rows};
 use crate::rng::Rng;
+use crate::spec::DiskSpec;
+
+rows! {
+    /// Model parameters of a USB stick.
+    pub struct Figures {
+        usb_write_bandwidth: "MB/s" = 17.4, 0.5 => 30.0, "linear write rate of the stick; reference 07 §2 gives 17 to 19.5 MB/s", fitted ["per-zone-dirty-limits/3765M/1/xfs/dd-usb/elapsed/vanilla"];
+        usb_speed_sigma: "ln" = 0.006, 0.0 => 0.5, "spread between runs of the stick's flash speed (how full and worn it is); that of the published cell, 3.5 of 550 s", fitted ["per-zone-dirty-limits/3765M/1/xfs/dd-usb/elapsed/vanilla"];
+        usb_read_bandwidth: "MB/s" = 30.0, 1.0 => 40.0, "USB 2.0 high-speed bulk transfers carry 30 to 35 MB/s of payload";
+        usb_max_request: "bytes" = 122880.0, 4096.0 => 1048576.0, "largest request of usb-storage, max_sectors = 240; Linux 3.0 drivers/usb/storage/scsiglue.c";
+        usb_command: "ns" = 200000.0, 10000.0 => 5e6, "command and status phases of a bulk-only transfer: two or three 125 us microframes around the data";
+        usb_random_read: "ns" = 350000.0, 0.0 => 1e7, "translation lookup and page read before an unexpected read; flashbench finds 0.5 to 0.9 ms for a small read of such a stick";
+        usb_unit: "bytes" = 8388608.0, 131072.0 => 67108864.0, "allocation unit; Bergmann's flash card survey (LWN, Optimizing Linux with cheap flash drives, 2011) finds 4 MiB commonest and 8 MiB in media of 16 GB and more";
+        usb_open_units: "units" = 5.0, 1.0 => 64.0, "allocation units kept open for writing; mostly 1 to 10, typically 5, in the same survey";
+        usb_out_of_order: "0 or 1" = 1.0, 0.0 => 1.0, "1: an open unit takes pages in any order into a log block that is merged when closed (hybrid log translation: Kim et al. 2002; Lee et al. 2007); 0: it can only be written linearly (the cheapest sticks of Bergmann 2011)";
+        usb_flash_page: "bytes" = 16384.0, 4096.0 => 262144.0, "what one program operation writes: 8 KiB pages of 2011 MLC NAND on two planes";
+        usb_copy_bandwidth: "MB/s" = 8.0, 0.5 => 200.0, "copying inside the stick: reading at 30 and programming at 17.4 MB/s one after the other would give 11, without an erase or a mapping update; an 8 MiB unit then merges in 1 s", fitted ["per-zone-dirty-limits/3765M/1/fuse-ntfs/dd-usb/elapsed/vanilla"];
+        usb_erase: "ns" = 5e6, 0.0 => 1e8, "erasing one allocation unit: blocks of 2 to 3 ms, two rounds over the planes; MLC NAND data sheets";
+        usb_request_sigma: "ln" = 0.05, 0.0 => 1.0, "spread of the flash time of one request: program retries, bad-block detours; order of magnitude from flashbench scatter";
+        usb_merge_sigma: "ln" = 0.2, 0.0 => 1.0, "spread of one merge of an allocation unit: how many pages are valid and where they lie; order of magnitude from flashbench scatter";
+    }
+}
+
+/// A USB stick among the kinds of disk. It has the request size of its own driver.
+pub(super) const KIND: Kind = Kind {
+    max_request: false,
+    suits: |disk| disk.one_device() && disk.removable && !disk.rotational && !disk.nvme(),
+    fit: Fit {
+        others: &[DiskKind::Ssd],
+        knobs: &[
+            Knob::OneOf("usb_out_of_order", &[0.0, 1.0]),
+            Knob::Scale("usb_write_bandwidth"),
+            Knob::Scale("usb_read_bandwidth"),
+            Knob::Scale("usb_command"),
+            Knob::Scale("usb_random_read"),
+            Knob::Scale("usb_copy_bandwidth"),
+        ],
+        start: |m, _| {
+            vec![
+                ("usb_write_bandwidth", m.write),
+                ("usb_read_bandwidth", m.read),
+                ("usb_random_read", m.latency_ns * 0.6),
+            ]
+        },
+        follows: None,
+    },
+    ..Kind::SINGLE
+};
 
 /// An allocation unit that is open for writing.
 #[derive(Debug, Clone, Copy)]
@@ -95,9 +142,23 @@ pub struct UsbFlash {
     read_ahead: u64,
 }
 
+impl Model for UsbFlash {
+    fn new(_: &DiskSpec, params: &Params, rng: &mut Rng) -> Self {
+        Self::of(&params.disks.usb_flash, rng)
+    }
+
+    fn service(&mut self, _: u64, t: &Transfer, _: u32, rng: &mut Rng) -> u64 {
+        self.take(t, rng)
+    }
+
+    fn max_request_blocks(&self) -> u32 {
+        self.max_request_blocks
+    }
+}
+
 impl UsbFlash {
     /// A stick in the state in which this run finds it.
-    pub fn new(params: &Params, rng: &mut Rng) -> Self {
+    fn of(params: &Figures, rng: &mut Rng) -> Self {
         let slots = params.usb_open_units as usize;
         let mut stick = Self {
             unit_blocks: whole_blocks(params.usb_unit),
@@ -153,13 +214,8 @@ impl UsbFlash {
         (flash_ns / f64::from(work.programs)).max(0.0)
     }
 
-    /// The most blocks in a request.
-    pub fn max_request_blocks(&self) -> u32 {
-        self.max_request_blocks
-    }
-
     /// Nanoseconds that a request takes.
-    pub fn service(&mut self, t: &Transfer, rng: &mut Rng) -> u64 {
+    fn take(&mut self, t: &Transfer, rng: &mut Rng) -> u64 {
         let flash_ns = match t.dir {
             Dir::Read => {
                 let expected = std::mem::replace(&mut self.read_ahead, t.end()) == t.block;
@@ -278,20 +334,20 @@ mod tests {
     use super::*;
 
     /// A stick without noise that writes its units linearly.
-    fn quiet() -> Params {
-        Params {
+    fn quiet() -> Figures {
+        Figures {
             usb_unit: 4.0 * 1024.0 * 1024.0,
             usb_out_of_order: 0.0,
             usb_copy_bandwidth: 20.0,
             usb_request_sigma: 0.0,
             usb_merge_sigma: 0.0,
             usb_speed_sigma: 0.0,
-            ..Params::default()
+            ..Figures::default()
         }
     }
 
-    fn stick(params: &Params) -> UsbFlash {
-        UsbFlash::new(params, &mut Rng::new(1, "test"))
+    fn stick(params: &Figures) -> UsbFlash {
+        UsbFlash::of(params, &mut Rng::new(1, "test"))
     }
 
     /// Seconds for writes of `blocks` blocks each at the given places.
@@ -303,7 +359,7 @@ mod tests {
             blocks,
         });
         writes
-            .map(|t| stick.service(&t, &mut rng) as f64)
+            .map(|t| stick.take(&t, &mut rng) as f64)
             .sum::<f64>()
             / 1e9
     }
@@ -316,7 +372,7 @@ mod tests {
     fn a_linear_stream_runs_at_the_parameters_rate() {
         for rate in [5.0, 17.0, 25.0] {
             for out_of_order in [0.0, 1.0] {
-                let params = Params {
+                let params = Figures {
                     usb_write_bandwidth: rate,
                     usb_out_of_order: out_of_order,
                     ..quiet()
@@ -362,7 +418,7 @@ mod tests {
         // Going on at the pointer is cheap again.
         assert!(seconds(&mut s, [30], 30) < 0.01);
         // A log block takes the second version as it comes.
-        let mut log = stick(&Params {
+        let mut log = stick(&Figures {
             usb_out_of_order: 1.0,
             ..params
         });
@@ -382,7 +438,7 @@ mod tests {
     #[test]
     fn two_streams_need_two_open_units() {
         let alternate = |open| {
-            let mut s = stick(&Params {
+            let mut s = stick(&Figures {
                 usb_open_units: open,
                 ..quiet()
             });
@@ -398,7 +454,7 @@ mod tests {
 
     #[test]
     fn the_slot_used_longest_ago_is_closed() {
-        let mut s = stick(&Params {
+        let mut s = stick(&Figures {
             usb_open_units: 2.0,
             ..quiet()
         });
@@ -409,7 +465,7 @@ mod tests {
 
     #[test]
     fn a_log_block_written_out_of_order_costs_one_merge() {
-        let mut s = stick(&Params {
+        let mut s = stick(&Figures {
             usb_out_of_order: 1.0,
             ..quiet()
         });
@@ -423,14 +479,14 @@ mod tests {
     #[test]
     fn runs_differ_by_the_state_of_the_stick() {
         let rate = |seed| {
-            let mut s = UsbFlash::new(&Params::default(), &mut Rng::new(seed, "test"));
+            let mut s = UsbFlash::of(&Figures::default(), &mut Rng::new(seed, "test"));
             mb_per_s(30_000, seconds(&mut s, (0..1000).map(|i| i * 30), 30))
         };
         let rates: Vec<f64> = (0..40).map(rate).collect();
         let mean = rates.iter().sum::<f64>() / 40.0;
         let sd = (rates.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / 39.0).sqrt();
         assert!(
-            (mean / Params::default().usb_write_bandwidth - 1.0).abs() < 0.01
+            (mean / Figures::default().usb_write_bandwidth - 1.0).abs() < 0.01
                 && (0.003..0.01).contains(&(sd / mean))
         );
     }
@@ -440,7 +496,7 @@ mod tests {
         let mut s = stick(&quiet());
         let mut rng = Rng::new(1, "test");
         let mut read = |block| {
-            s.service(
+            s.take(
                 &Transfer {
                     dir: Dir::Read,
                     block,

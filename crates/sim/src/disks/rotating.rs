@@ -17,11 +17,64 @@
 //!   drive writes back in order of arrival; each write's positioning is that of the best of those it
 //!   holds. A read goes next, in front of what waits to be written back.
 
-use super::{BLOCK, Transfer, block_ns, whole_blocks};
+use super::{BLOCK, DiskKind, Fit, Kind, Knob, Model, Transfer, block_ns, whole_blocks};
 use crate::block::Dir;
-use crate::params::Params;
+use crate::params::{Params, rows};
 use crate::rng::Rng;
+use crate::spec::DiskSpec;
 use std::collections::VecDeque;
+
+rows! {
+    /// Model parameters of a rotating disk.
+    pub struct Figures {
+        disk_rpm: "1/min" = 7200.0, 3600.0 => 15000.0, "spindle speed of a desktop disk";
+        disk_track_seek: "ns" = 800000.0, 50000.0 => 5e6, "track-to-track seek; data sheets of 7200 rpm desktop disks around 2010";
+        disk_average_seek: "ns" = 8.5e6, 500000.0 => 2e7, "seek over a third of the stroke; the same data sheets";
+        disk_full_seek: "ns" = 1.8e7, 1e6 => 4e7, "full-stroke seek; the same data sheets";
+        disk_outer_bandwidth: "MB/s" = 130.0, 10.0 => 300.0, "media rate of the outermost zone; the same data sheets, and reference 07 §4 (120 to 140 MB/s single stream)";
+        disk_inner_bandwidth: "MB/s" = 65.0, 5.0 => 300.0, "media rate of the innermost zone, and so the inner radius at constant linear density: about 23 mm of 46 mm";
+        disk_command: "ns" = 100000.0, 1000.0 => 5e6, "controller overhead of one command";
+        disk_interface_bandwidth: "MB/s" = 280.0, 30.0 => 600.0, "SATA 3 Gbit/s less 8b/10b coding and framing";
+        disk_queue_depth: "requests" = 1.0, 1.0 => 31.0, "commands the drive is given at a time: 1 without NCQ, 31 with AHCI NCQ";
+        disk_reorder: "requests" = 32.0, 1.0 => 256.0, "commands or cached writes that a drive looks at to choose the next; the length of an NCQ queue";
+        disk_write_cache: "bytes" = 0.0, 0.0 => 67108864.0, "write-back cache of the drive; 0: a write completes on the platter, as with barriers after each; drives of 2011 have 8 to 32 MiB";
+    }
+}
+
+/// A rotating disk among the kinds of disk. A virtual disk says that it rotates, whatever it is.
+pub(super) const KIND: Kind = Kind {
+    suits: |disk| disk.one_device() && disk.rotational && !disk.nvme(),
+    fit: Fit {
+        others: &[DiskKind::Ssd, DiskKind::Nvme],
+        ..FIT
+    },
+    ..Kind::SINGLE
+};
+
+/// How rotating disks are fitted, alone and in an array. The platters are as they are: the inner rate
+/// follows the outer one.
+pub(super) const FIT: Fit = Fit {
+    others: &[],
+    knobs: &[
+        Knob::OneOf(
+            "disk_write_cache",
+            &[0.0, 8_388_608.0, 33_554_432.0, 67_108_864.0],
+        ),
+        Knob::OneOf("disk_queue_depth", &[1.0, 31.0]),
+        Knob::Scale("disk_outer_bandwidth"),
+        Knob::Scale("disk_interface_bandwidth"),
+        Knob::Scale("disk_rpm"),
+        Knob::Scale("disk_track_seek"),
+        Knob::Scale("disk_command"),
+    ],
+    start: |m, _| {
+        vec![
+            ("disk_outer_bandwidth", m.read),
+            ("disk_interface_bandwidth", m.read.max(m.write) * 2.0),
+        ]
+    },
+    follows: Some(("disk_inner_bandwidth", "disk_outer_bandwidth", "outer")),
+};
 
 /// A write in the drive's cache.
 #[derive(Debug, Clone, Copy)]
@@ -61,9 +114,28 @@ pub struct Rotating {
     read_until: u64,
 }
 
+impl Model for Rotating {
+    fn new(spec: &DiskSpec, params: &Params, _: &mut Rng) -> Self {
+        Self::of(spec.capacity.pages(), params)
+    }
+
+    fn service(&mut self, now: u64, t: &Transfer, in_service: u32, rng: &mut Rng) -> u64 {
+        self.take(now, t, in_service, rng)
+    }
+
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    fn max_request_blocks(&self) -> u32 {
+        self.max_request_blocks
+    }
+}
+
 impl Rotating {
     /// A disk of this many blocks with its head at block 0.
-    pub fn new(capacity: u64, params: &Params) -> Self {
+    pub(super) fn of(capacity: u64, run: &Params) -> Self {
+        let params = &run.disks.rotating;
         let cruise = params.disk_full_seek - params.disk_track_seek;
         let average = params.disk_average_seek - params.disk_track_seek;
         let third: f64 = 1.0 / 3.0;
@@ -84,7 +156,7 @@ impl Rotating {
             interface_block_ns: block_ns(params.disk_interface_bandwidth),
             depth: params.disk_queue_depth as u32,
             reorder: params.disk_reorder as u32,
-            max_request_blocks: whole_blocks(params.max_request),
+            max_request_blocks: whole_blocks(run.max_request),
             cache_blocks,
             head: 0,
             free_at: 0,
@@ -93,16 +165,6 @@ impl Rotating {
             pushed: 0,
             read_until: 0,
         }
-    }
-
-    /// How many commands it takes at a time.
-    pub fn depth(&self) -> u32 {
-        self.depth
-    }
-
-    /// The most blocks in a request.
-    pub fn max_request_blocks(&self) -> u32 {
-        self.max_request_blocks
     }
 
     fn radius(&self, block: u64) -> f64 {
@@ -151,7 +213,7 @@ impl Rotating {
     }
 
     /// Nanoseconds until a request started now is complete.
-    pub fn service(&mut self, now: u64, t: &Transfer, in_service: u32, rng: &mut Rng) -> u64 {
+    fn take(&mut self, now: u64, t: &Transfer, in_service: u32, rng: &mut Rng) -> u64 {
         if self.cache_blocks == 0 {
             let start = now.max(self.free_at) as f64;
             let finish = start + self.command_ns + self.mechanical_ns(t, in_service, rng);
@@ -230,7 +292,7 @@ mod tests {
     use super::*;
 
     fn disk() -> Rotating {
-        Rotating::new(250_000_000, &Params::default())
+        Rotating::of(250_000_000, &Params::default())
     }
 
     #[test]
@@ -285,11 +347,9 @@ mod tests {
 
     #[test]
     fn a_write_cache_hides_seeks_until_it_is_full() {
-        let params = Params {
-            disk_write_cache: 2048.0 * BLOCK,
-            ..Params::default()
-        };
-        let (mut d, mut rng) = (Rotating::new(250_000_000, &params), Rng::new(1, "test"));
+        let mut params = Params::default();
+        params.disks.rotating.disk_write_cache = 2048.0 * BLOCK;
+        let (mut d, mut rng) = (Rotating::of(250_000_000, &params), Rng::new(1, "test"));
         let mut now = 0;
         let mut write = |now: &mut u64| {
             let t = Transfer {

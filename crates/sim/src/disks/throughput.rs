@@ -44,14 +44,7 @@ impl Load {
 
     /// Completion times of all bios, and seconds in total.
     fn run(&self, params: &Params, seed: u64) -> (Vec<u64>, f64) {
-        let spec = DiskSpec {
-            scheduler: Default::default(),
-            kind: self.kind,
-            capacity: Size(self.capacity),
-            members: (self.kind == DiskKind::Raid0).then_some(4),
-            params: Default::default(),
-            faults: vec![],
-        };
+        let spec = DiskSpec::new(self.kind, Size(self.capacity));
         let mut rng = Rng::new(seed, "disk");
         let mut load = Rng::new(seed, "load");
         let mut queue = Queue::new(&spec, params, &mut rng);
@@ -181,13 +174,7 @@ fn random_4k_rates() {
 
 #[test]
 fn the_same_seed_gives_the_same_times() {
-    for kind in [
-        DiskKind::UsbFlash,
-        DiskKind::Disk,
-        DiskKind::Raid0,
-        DiskKind::Ssd,
-        DiskKind::Nvme,
-    ] {
+    for &kind in DiskKind::ALL {
         let load = Load::random(kind, Dir::Read, 64, 500);
         let times = |seed| load.run(&Params::default(), seed).0;
         assert!(

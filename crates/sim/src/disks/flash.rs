@@ -1,5 +1,5 @@
-//! A solid-state drive: flash dies that work in parallel behind one interface. Serves both SATA
-//! drives ([`new`]) and, with other figures, NVMe drives (`nvme.rs`).
+//! A solid-state drive: flash dies that work in parallel behind one interface. SATA drives (`ssd.rs`)
+//! and NVMe drives (`nvme.rs`) are this with figures of their own.
 //!
 //! - **Mapping** by page, log-structured: writes fill a flash page, and each full page goes to the
 //!   next die in turn. Reads find a page on the die that its address hashes to, so consecutive pages
@@ -19,12 +19,11 @@
 
 use super::{Transfer, block_ns, whole_blocks};
 use crate::block::Dir;
-use crate::params::Params;
 use crate::rng::Rng;
 
 /// The figures of a drive, as parameter rows give them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Figures {
+pub(super) struct FlashFigures {
     pub dies: f64,
     pub flash_page: f64,
     pub read_ns: f64,
@@ -38,25 +37,6 @@ pub(super) struct Figures {
     pub noise: f64,
     pub queue_depth: f64,
     pub max_request: f64,
-}
-
-/// A SATA drive.
-pub(super) fn new(params: &Params) -> FlashDrive {
-    FlashDrive::new(&Figures {
-        dies: params.ssd_dies,
-        flash_page: params.ssd_flash_page,
-        read_ns: params.ssd_read,
-        program_ns: params.ssd_program,
-        erase_ns: params.ssd_erase,
-        block_pages: params.ssd_block_pages,
-        command_ns: params.ssd_command,
-        interface_mb_s: params.ssd_bandwidth,
-        write_buffer: params.ssd_write_buffer,
-        fill: params.ssd_fill,
-        noise: params.ssd_sigma,
-        queue_depth: params.ssd_queue_depth,
-        max_request: params.max_request,
-    })
 }
 
 /// One flash die.
@@ -74,7 +54,7 @@ struct Die {
 
 /// A drive.
 #[derive(Debug, Clone)]
-pub struct FlashDrive {
+pub(super) struct FlashDrive {
     dies: Vec<Die>,
     page_blocks: u32,
     block_pages: u32,
@@ -98,7 +78,7 @@ pub struct FlashDrive {
 }
 
 impl FlashDrive {
-    pub(super) fn new(f: &Figures) -> Self {
+    pub(super) fn new(f: &FlashFigures) -> Self {
         let page_blocks = whole_blocks(f.flash_page);
         let buffer_pages = f.write_buffer / f.flash_page;
         let valid_share = if f.fill > 0.0 {
@@ -130,17 +110,17 @@ impl FlashDrive {
     }
 
     /// How many commands it takes at a time.
-    pub fn depth(&self) -> u32 {
+    pub(super) fn depth(&self) -> u32 {
         self.depth
     }
 
     /// The most blocks in a request.
-    pub fn max_request_blocks(&self) -> u32 {
+    pub(super) fn max_request_blocks(&self) -> u32 {
         self.max_request_blocks
     }
 
     /// Nanoseconds until a request started now is complete.
-    pub fn service(&mut self, now: u64, t: &Transfer, rng: &mut Rng) -> u64 {
+    pub(super) fn service(&mut self, now: u64, t: &Transfer, rng: &mut Rng) -> u64 {
         let noise = rng.noise(self.noise);
         let finish = match t.dir {
             Dir::Read => self.read(now, t, noise),
@@ -212,87 +192,5 @@ impl FlashDrive {
             die.scattered = 0;
         }
         die.free_at
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(block: u64) -> Transfer {
-        Transfer {
-            dir: Dir::Read,
-            block,
-            blocks: 1,
-        }
-    }
-
-    fn write(block: u64) -> Transfer {
-        Transfer {
-            dir: Dir::Write,
-            block,
-            blocks: 128,
-        }
-    }
-
-    fn drive(params: Params) -> (FlashDrive, Rng) {
-        (
-            new(&Params {
-                ssd_sigma: 0.0,
-                ..params
-            }),
-            Rng::new(1, "test"),
-        )
-    }
-
-    #[test]
-    fn an_idle_read_takes_command_sense_and_transfer() {
-        let (mut d, mut rng) = drive(Params::default());
-        let ns = d.service(0, &read(5), &mut rng);
-        assert_eq!(ns, 20_000 + 75_000 + 15_170);
-    }
-
-    #[test]
-    fn a_read_waits_for_one_program_at_most() {
-        let (mut d, mut rng) = drive(Params::default());
-        let mut now = 0;
-        for i in 0..40 {
-            now += d.service(now, &write(i * 128), &mut rng);
-        }
-        let ns = d.service(now, &read(9_999_999), &mut rng);
-        assert!((200_000..1_500_000).contains(&ns), "{ns}");
-    }
-
-    #[test]
-    fn a_write_is_acknowledged_from_the_buffer() {
-        let (mut d, mut rng) = drive(Params::default());
-        let t = Transfer {
-            dir: Dir::Write,
-            block: 7,
-            blocks: 1,
-        };
-        assert!(d.service(0, &t, &mut rng) < 50_000);
-    }
-
-    #[test]
-    fn a_fuller_drive_collects_more_garbage() {
-        let random_write_seconds = |fill| {
-            let (mut d, mut rng) = drive(Params {
-                ssd_fill: fill,
-                ..Params::default()
-            });
-            let mut now = 0;
-            for _ in 0..200_000 {
-                let t = Transfer {
-                    dir: Dir::Write,
-                    block: rng.below(1 << 25),
-                    blocks: 1,
-                };
-                now += d.service(now, &t, &mut rng);
-            }
-            now as f64 / 1e9
-        };
-        let (empty, full) = (random_write_seconds(0.3), random_write_seconds(0.9));
-        assert!(full > 2.0 * empty, "{empty} {full}");
     }
 }

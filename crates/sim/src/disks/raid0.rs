@@ -10,14 +10,36 @@
 //! What a request has on one member is consecutive there, so it is one piece a member; the request
 //! ends with the last of them.
 
-use super::rotating::Rotating;
-use super::{Transfer, whole_blocks};
-use crate::params::Params;
+use super::rotating::{self, Rotating};
+use super::{Array, DiskKind, Fit, Kind, Model, Transfer, whole_blocks};
+use crate::params::{Params, rows};
 use crate::rng::Rng;
 use crate::spec::DiskSpec;
 
-/// Members of an array whose specification gives no number: as in reference 07 §1.
-pub const DEFAULT_MEMBERS: u32 = 4;
+rows! {
+    /// Model parameters of a RAID-0, beside those of its disks.
+    pub struct Figures {
+        raid_chunk: "bytes" = 65536.0, 4096.0 => 1048576.0, "RAID-0 chunk; mdadm's default of the 0.90 metadata era";
+    }
+}
+
+/// A RAID-0 among the kinds of disk. An array is one: its members stand in the machine file.
+pub(super) const KIND: Kind = Kind {
+    uses: &[<rotating::Figures as crate::params::Rows>::ROWS],
+    array: Some(Array {
+        members: 2..=16,
+        // As in reference 07 §1.
+        default: 4,
+        of: DiskKind::Disk,
+        chunk: |params| params.disks.raid0.raid_chunk,
+    }),
+    suits: |disk| !disk.one_device(),
+    fit: Fit {
+        others: &[],
+        ..rotating::FIT
+    },
+    ..Kind::SINGLE
+};
 
 /// An array.
 #[derive(Debug, Clone)]
@@ -26,32 +48,42 @@ pub struct Raid0 {
     chunk_blocks: u64,
 }
 
-impl Raid0 {
+impl Model for Raid0 {
     /// An array of `spec.capacity` in total.
-    pub fn new(spec: &DiskSpec, params: &Params) -> Self {
-        let members = spec.members.unwrap_or(DEFAULT_MEMBERS).max(1);
+    fn new(spec: &DiskSpec, params: &Params, _: &mut Rng) -> Self {
+        let members = spec.members().max(1);
         let each = spec.capacity.pages().div_ceil(u64::from(members));
         Self {
-            disks: (0..members).map(|_| Rotating::new(each, params)).collect(),
-            chunk_blocks: u64::from(whole_blocks(params.raid_chunk)),
+            disks: (0..members).map(|_| Rotating::of(each, params)).collect(),
+            chunk_blocks: u64::from(whole_blocks(params.disks.raid0.raid_chunk)),
         }
     }
 
-    /// Number of disks.
-    pub fn members(&self) -> u32 {
-        self.disks.len() as u32
+    fn service(&mut self, now: u64, t: &Transfer, in_service: u32, rng: &mut Rng) -> u64 {
+        let each = in_service.div_ceil(self.members());
+        (0..self.disks.len())
+            .filter_map(|m| {
+                let piece = self.piece(m as u64, t)?;
+                Some(self.disks[m].service(now, &piece, each, rng))
+            })
+            .max()
+            .expect("a request lies on at least one member")
     }
 
-    /// How many requests the array takes at a time.
-    pub fn depth(&self) -> u32 {
+    fn depth(&self) -> u32 {
         self.disks.iter().map(Rotating::depth).sum()
     }
 
-    /// The most blocks in a request.
-    pub fn max_request_blocks(&self) -> u32 {
+    fn max_request_blocks(&self) -> u32 {
         self.disks[0].max_request_blocks()
     }
 
+    fn members(&self) -> u32 {
+        self.disks.len() as u32
+    }
+}
+
+impl Raid0 {
     /// The part of an array request that lies on one member, in the member's blocks.
     fn piece(&self, member: u64, t: &Transfer) -> Option<Transfer> {
         let members = self.disks.len() as u64;
@@ -72,25 +104,13 @@ impl Raid0 {
             blocks: (to - from) as u32,
         })
     }
-
-    /// Nanoseconds until a request started now is complete.
-    pub fn service(&mut self, now: u64, t: &Transfer, in_service: u32, rng: &mut Rng) -> u64 {
-        let each = in_service.div_ceil(self.members());
-        (0..self.disks.len())
-            .filter_map(|m| {
-                let piece = self.piece(m as u64, t)?;
-                Some(self.disks[m].service(now, &piece, each, rng))
-            })
-            .max()
-            .expect("a request lies on at least one member")
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::block::Dir;
-    use crate::spec::{DiskKind, Size};
+    use crate::spec::Size;
 
     fn array(members: u32) -> Raid0 {
         let spec = DiskSpec {
@@ -101,7 +121,7 @@ mod tests {
             params: Default::default(),
             faults: vec![],
         };
-        Raid0::new(&spec, &Params::default())
+        Raid0::new(&spec, &Params::default(), &mut Rng::new(1, "test"))
     }
 
     #[test]

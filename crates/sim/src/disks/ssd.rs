@@ -1,0 +1,170 @@
+//! A SATA solid-state drive: the flash drive of `flash.rs` with the figures of 2011.
+
+use super::flash::{FlashDrive, FlashFigures};
+use super::{DiskKind, Fit, Kind, Knob, Model, Transfer};
+use crate::params::{Params, rows};
+use crate::rng::Rng;
+use crate::spec::DiskSpec;
+
+rows! {
+    /// Model parameters of a SATA solid-state drive.
+    pub struct Figures {
+        ssd_dies: "dies" = 40.0, 1.0 => 512.0, "flash dies that work in parallel: 10 channels of 4, a SATA drive of 2011";
+        ssd_flash_page: "bytes" = 8192.0, 4096.0 => 65536.0, "page of 25 nm MLC NAND";
+        ssd_read: "ns" = 75000.0, 5000.0 => 1e6, "page read of 25 nm MLC NAND, data sheet";
+        ssd_program: "ns" = 1.3e6, 50000.0 => 1e7, "page program of 25 nm MLC NAND, data sheet";
+        ssd_erase: "ns" = 3e6, 100000.0 => 2e7, "block erase of 25 nm MLC NAND, data sheet";
+        ssd_block_pages: "pages" = 256.0, 16.0 => 4096.0, "pages in an erase block of 25 nm MLC NAND, data sheet";
+        ssd_command: "ns" = 20000.0, 1000.0 => 1e6, "controller overhead of one command";
+        ssd_bandwidth: "MB/s" = 270.0, 30.0 => 600.0, "SATA 3 Gbit/s payload; data sheets of 2011 drives give 270 MB/s of reads";
+        ssd_write_buffer: "bytes" = 2097152.0, 65536.0 => 1073741824.0, "writes acknowledged from the controller's buffer before they are programmed";
+        ssd_fill: "fraction" = 0.7, 0.0 => 0.97, "share of the flash that holds live data; with random writes it sets what garbage collection copies";
+        ssd_sigma: "ln" = 0.03, 0.0 => 1.0, "spread of the flash time of one request";
+        ssd_queue_depth: "requests" = 31.0, 1.0 => 32.0, "SATA NCQ as AHCI uses it";
+    }
+}
+
+/// A SATA drive among the kinds of disk: what says nothing of itself is one.
+pub(super) const KIND: Kind = Kind {
+    suits: |disk| disk.one_device() && !disk.rotational && !disk.removable && !disk.nvme(),
+    fit: Fit {
+        others: &[DiskKind::Nvme],
+        knobs: &[
+            Knob::Scale("ssd_bandwidth"),
+            Knob::Scale("ssd_read"),
+            Knob::Scale("ssd_command"),
+            Knob::Scale("ssd_dies"),
+            Knob::Scale("ssd_program"),
+            Knob::Scale("ssd_write_buffer"),
+            Knob::OneOf("ssd_queue_depth", &[4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 31.0]),
+        ],
+        start: |m, p| {
+            let p = &p.disks.ssd;
+            vec![
+                ("ssd_bandwidth", m.read.max(m.write)),
+                ("ssd_read", m.latency_ns * 0.7),
+                ("ssd_command", m.latency_ns * 0.2),
+                ("ssd_program", m.program_ns(p.ssd_dies, p.ssd_flash_page)),
+            ]
+        },
+        follows: None,
+    },
+    ..Kind::SINGLE
+};
+
+/// A drive.
+#[derive(Debug, Clone)]
+pub struct Ssd(FlashDrive);
+
+impl Model for Ssd {
+    fn new(_: &DiskSpec, params: &Params, _: &mut Rng) -> Self {
+        let p = &params.disks.ssd;
+        Self(FlashDrive::new(&FlashFigures {
+            dies: p.ssd_dies,
+            flash_page: p.ssd_flash_page,
+            read_ns: p.ssd_read,
+            program_ns: p.ssd_program,
+            erase_ns: p.ssd_erase,
+            block_pages: p.ssd_block_pages,
+            command_ns: p.ssd_command,
+            interface_mb_s: p.ssd_bandwidth,
+            write_buffer: p.ssd_write_buffer,
+            fill: p.ssd_fill,
+            noise: p.ssd_sigma,
+            queue_depth: p.ssd_queue_depth,
+            max_request: params.max_request,
+        }))
+    }
+
+    fn service(&mut self, now: u64, t: &Transfer, _: u32, rng: &mut Rng) -> u64 {
+        self.0.service(now, t, rng)
+    }
+
+    fn depth(&self) -> u32 {
+        self.0.depth()
+    }
+
+    fn max_request_blocks(&self) -> u32 {
+        self.0.max_request_blocks()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Dir;
+
+    fn read(block: u64) -> Transfer {
+        Transfer {
+            dir: Dir::Read,
+            block,
+            blocks: 1,
+        }
+    }
+
+    fn write(block: u64) -> Transfer {
+        Transfer {
+            dir: Dir::Write,
+            block,
+            blocks: 128,
+        }
+    }
+
+    fn drive(fill: Option<f64>) -> (Ssd, Rng) {
+        let mut params = Params::default();
+        let own = &mut params.disks.ssd;
+        own.ssd_sigma = 0.0;
+        own.ssd_fill = fill.unwrap_or(own.ssd_fill);
+        let spec = DiskSpec::new(DiskKind::Ssd, crate::spec::Size(1 << 37));
+        let mut rng = Rng::new(1, "test");
+        (Ssd::new(&spec, &params, &mut rng), rng)
+    }
+
+    #[test]
+    fn an_idle_read_takes_command_sense_and_transfer() {
+        let (mut d, mut rng) = drive(None);
+        let ns = d.service(0, &read(5), 1, &mut rng);
+        assert_eq!(ns, 20_000 + 75_000 + 15_170);
+    }
+
+    #[test]
+    fn a_read_waits_for_one_program_at_most() {
+        let (mut d, mut rng) = drive(None);
+        let mut now = 0;
+        for i in 0..40 {
+            now += d.service(now, &write(i * 128), 1, &mut rng);
+        }
+        let ns = d.service(now, &read(9_999_999), 1, &mut rng);
+        assert!((200_000..1_500_000).contains(&ns), "{ns}");
+    }
+
+    #[test]
+    fn a_write_is_acknowledged_from_the_buffer() {
+        let (mut d, mut rng) = drive(None);
+        let t = Transfer {
+            dir: Dir::Write,
+            block: 7,
+            blocks: 1,
+        };
+        assert!(d.service(0, &t, 1, &mut rng) < 50_000);
+    }
+
+    #[test]
+    fn a_fuller_drive_collects_more_garbage() {
+        let random_write_seconds = |fill| {
+            let (mut d, mut rng) = drive(Some(fill));
+            let mut now = 0;
+            for _ in 0..200_000 {
+                let t = Transfer {
+                    dir: Dir::Write,
+                    block: rng.below(1 << 25),
+                    blocks: 1,
+                };
+                now += d.service(now, &t, 1, &mut rng);
+            }
+            now as f64 / 1e9
+        };
+        let (empty, full) = (random_write_seconds(0.3), random_write_seconds(0.9));
+        assert!(full > 2.0 * empty, "{empty} {full}");
+    }
+}
