@@ -4,7 +4,7 @@ use crate::Control;
 use crate::Params;
 use crate::account::{TaskClass, TaskTime};
 use crate::block::{Queue, Volume};
-use crate::fs::{self, DEVICE, Fs, SimMm};
+use crate::filesystems::{self as fs, DEVICE, Fs, SimMm};
 use crate::host::{Forks, Namespace, TaskHost};
 use crate::latency::AllocClass;
 use crate::monitors::Monitor;

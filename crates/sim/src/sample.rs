@@ -1,7 +1,7 @@
 //! Time series of a run.
 
 use crate::block::{Class, Dir, Volume};
-use crate::fs::{DEVICE, SimMm};
+use crate::filesystems::{DEVICE, SimMm};
 use crate::result::{Column, Series};
 use crate::spec::FsKind;
 use crate::world::Device;

@@ -11,7 +11,7 @@ use mm::kswapd::KSWAPD_FLAGS;
 use mm::task::PF_SWAPWRITE;
 use mm::view::View;
 use mm::zone::ZoneType;
-use sim::fs::{self, SimMm};
+use sim::filesystems::{self as fs, SimMm};
 use sim::sched::Event;
 use sim::spec::{DiskKind, FsKind, RunSpec};
 use sim::world::SimWorld;

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use mm::zone::ZoneType;
-use sim::fs::SimMm;
+use sim::filesystems::SimMm;
 use sim::sched;
 use sim::spec::{
     Boot, DiskKind, DiskSpec, Fault, FsKind, Machine, NodeSpec, RunSpec, Size, SwapSpec, Sysctl,

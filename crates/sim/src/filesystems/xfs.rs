@@ -1,6 +1,6 @@
 //! XFS: delayed allocation, refuses direct reclaim, clusters around a page that kswapd asks for.
 
-use super::writeback::write_run;
+use super::walk::write_run;
 use super::{Ahead, BATCH, Fs, SimMm, names};
 use mm::pagecache::Tag;
 use mm::world::WritebackControl;

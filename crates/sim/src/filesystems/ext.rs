@@ -8,7 +8,7 @@
 //! after each commit the flusher chases the end of the file, and what lies before waits until
 //! nothing new is found there.
 
-use super::writeback::{Walk, write_cache_pages};
+use super::walk::{Walk, write_cache_pages};
 use super::{Ahead, Fs, FsError, Layout, SimMm, metadata_page};
 use crate::params::Params;
 use crate::spec::FsKind;

@@ -5,7 +5,7 @@
 //! every node it reads is marked accessed; the first change to a node in a transaction copies it
 //! to a new block. Tree pages are written at the commit only. Reclaim is always refused.
 
-use super::writeback::{Walk, write_cache_pages};
+use super::walk::{Walk, write_cache_pages};
 use super::{BATCH, Extent, Fs, Layout, SimMm, metadata_page};
 use crate::params::Params;
 use mm::mapping::MappingKind;

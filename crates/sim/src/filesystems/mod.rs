@@ -2,9 +2,9 @@
 //! (reference 04 §7).
 //!
 //! Common here: files and their extents, the buffered write path. Beside: reading (`read`), the walk
-//! over a file's dirty pages (`writeback`), and one file a filesystem: what it refuses, what else it
+//! over a file's dirty pages (`walk`), and one file a filesystem: what it refuses, what else it
 //! dirties, what its daemons do. A new filesystem is one file, one variant of [`FsKind`] and one arm
-//! in each of the dispatching functions here and in `writeback`.
+//! in each of the dispatching functions here and in `walk`.
 //!
 //! A machine has one filesystem, or two on disks of their own. Files of all have one row of numbers; a
 //! file's filesystem is found from its bdi ([`of`]). Everything else belongs to one filesystem.
@@ -20,13 +20,13 @@ mod read;
 mod readahead;
 mod reuse;
 mod space;
-mod writeback;
+mod walk;
 mod xfs;
 
 pub use read::{read, read_with};
 pub use readahead::{Dropped, Window};
 pub use reuse::Reuse;
-pub use writeback::{writepage, writepages};
+pub use walk::{writepage, writepages};
 
 use crate::params::Params;
 use crate::rng::Rng;
