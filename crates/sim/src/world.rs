@@ -176,18 +176,18 @@ pub mod own_queue {
     pub fn request(device: u32, class: u32) -> u32 {
         device * 2 + class
     }
-    /// FUSE requests for the daemon.
-    pub const FUSE_REQUEST: u32 = 2 * MAX_DEVICES;
+    /// Requests to the daemons of filesystems.
+    pub const DAEMON: u32 = 2 * MAX_DEVICES;
     /// Completion of the workload's processes.
-    pub const PROCESS_DONE: u32 = FUSE_REQUEST + 1;
+    pub const PROCESS_DONE: u32 = DAEMON + 1;
     /// Metadata writes that nobody waits for.
-    pub const JOURNAL: u32 = FUSE_REQUEST + 2;
+    pub const JOURNAL: u32 = DAEMON + 2;
     /// A process was forked.
-    pub const FORK: u32 = FUSE_REQUEST + 3;
+    pub const FORK: u32 = DAEMON + 3;
     /// A forked process ended.
-    pub const EXIT: u32 = FUSE_REQUEST + 4;
-    /// Per-task raw I/O and FUSE replies start here.
-    pub const TASK: u32 = FUSE_REQUEST + 5;
+    pub const EXIT: u32 = DAEMON + 4;
+    /// Per-task raw I/O and answers of daemons start here.
+    pub const TASK: u32 = DAEMON + 5;
 }
 
 /// What calls cost beside entry and exit, in nanoseconds.

@@ -4,9 +4,17 @@
 //! back reference, and the checksums (4 bytes a block). An insertion searches from the root, and
 //! every node it reads is marked accessed; the first change to a node in a transaction copies it
 //! to a new block. Tree pages are written at the commit only. Reclaim is always refused.
+//!
+//! A new name puts an inode item, its back reference and two directory entries into the tree; inodes
+//! are found there without I/O.
 
+use super::files::Extent;
+use super::layout::Layout;
+use super::model::{Kind, Life, Model};
+use super::names::NameChange;
 use super::walk::{Walk, write_cache_pages};
-use super::{BATCH, Extent, Fs, Layout, SimMm, metadata_page};
+use super::write::metadata_page;
+use super::{BATCH, Fs, FsError, SimMm};
 use crate::params::Params;
 use mm::mapping::MappingKind;
 use mm::trace::TrackPath;
@@ -21,6 +29,8 @@ const ITEM: u32 = 25;
 const FILE_EXTENT: u32 = 53;
 const EXTENT_ITEM: u32 = 24 + 29;
 const CHECKSUM: u32 = 4;
+/// Bytes of tree items of a new file or directory.
+const NAME_ITEMS: u32 = (160 + 25) + (10 + 40 + 25) + 2 * (30 + 40 + 25);
 /// Keys of an inner node.
 const FANOUT: u32 = LEAF_BYTES / 33;
 /// Inner nodes above the leaves: root and one level, enough for 10^4 leaves.
@@ -60,8 +70,13 @@ pub(super) struct Btrfs {
     committing: Cell<bool>,
 }
 
-impl Btrfs {
-    pub fn new(p: &Params, front: Layout) -> Self {
+impl Model for Btrfs {
+    const KIND: Kind = Kind {
+        warns_of_direct_reclaim: true,
+        ..Kind::plain(1100)
+    };
+
+    fn new(p: &Params, front: Layout) -> Self {
         Self {
             trees: Default::default(),
             transaction: Cell::new(1),
@@ -75,18 +90,184 @@ impl Btrfs {
             committing: Cell::new(false),
         }
     }
+
+    fn mount<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        let mapping = mm
+            .new_mapping(MappingKind::Meta, fs.bdi.get())
+            .expect("room for the tree inode");
+        self.mapping.set(mapping);
+    }
+
+    fn daemons<'a, const T: bool>(
+        &'a self,
+        mm: &'a SimMm<T>,
+        fs: &'a Fs,
+    ) -> Vec<(&'static str, Life<'a>)> {
+        vec![(
+            "btrfs-transaction",
+            Box::pin(self.transaction_thread(mm, fs)),
+        )]
+    }
+
+    fn place_run<const T: bool>(
+        &self,
+        _mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        first: u32,
+        len: u32,
+    ) -> Option<(u64, u32)> {
+        copy_on_write(fs, mapping, first, len)
+    }
+
+    async fn writepages<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        _fs: &Fs,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) {
+        if mm.mappings[mapping as usize].is_meta() {
+            tree_writepages(mm, mapping, wbc).await;
+        } else {
+            write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
+        }
+    }
+
+    /// The items of one written extent of `pages` pages go into the trees.
+    async fn run_written<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32, pages: u32) {
+        if mm.mappings[mapping as usize].is_meta() {
+            return;
+        }
+        self.insert(mm, 0, FILE_EXTENT + ITEM).await;
+        self.insert(mm, 1, EXTENT_ITEM + ITEM).await;
+        self.insert(mm, 2, CHECKSUM * pages).await;
+    }
+
+    fn refuses_reclaim(&self, _fs: &Fs, _mapping: u32, _index: u32, _direct: bool) -> bool {
+        true
+    }
+
+    async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        self.commit_transaction(mm, fs).await
+    }
+
+    async fn names_changed<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        _fs: &Fs,
+        _change: NameChange,
+    ) -> Result<(), FsError> {
+        self.insert(mm, 0, NAME_ITEMS).await;
+        Ok(())
+    }
 }
 
-pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
-    let mapping = mm
-        .new_mapping(MappingKind::Meta, fs.bdi.get())
-        .expect("room for the tree inode");
-    fs.btrfs.mapping.set(mapping);
+impl Btrfs {
+    /// Searches to the rightmost leaf of a tree and adds `bytes` there.
+    async fn insert<const T: bool>(&self, mm: &SimMm<T>, tree: usize, bytes: u32) {
+        let t = &self.trees[tree];
+        // A full leaf splits; so does a full node above it.
+        let mut fresh = [false; LEVELS];
+        if t.path[0].get() == 0 {
+            fresh = [true; LEVELS];
+        } else if t.used[0].get() + bytes > LEAF_BYTES {
+            fresh[0] = true;
+            for (level, fresh) in fresh.iter_mut().enumerate().take(LEVELS - 1).skip(1) {
+                if t.used[level].get() < FANOUT {
+                    t.used[level].set(t.used[level].get() + 1);
+                    break;
+                }
+                *fresh = true;
+            }
+        }
+        for level in (0..LEVELS).rev() {
+            if fresh[level] {
+                t.used[level].set(u32::from(level > 0));
+                t.path[level].set(0);
+            }
+            self.touch(mm, tree, level).await;
+        }
+        t.used[0].set(t.used[0].get() + bytes);
+    }
+
+    /// The next block of the chunk; behind its end, the first one, whose node was copied elsewhere long
+    /// since.
+    fn new_tree_block(&self) -> u32 {
+        let (first, length) = self.chunk;
+        let n = self.made.get();
+        self.made.set((n + 1) % length);
+        first + n
+    }
+
+    /// Reads a node on the way down (marking it accessed), copies it if this transaction has not yet,
+    /// and changes it.
+    async fn touch<const T: bool>(&self, mm: &SimMm<T>, tree: usize, level: usize) {
+        let t = &self.trees[tree];
+        let mapping = self.mapping.get();
+        let old = t.path[level].get();
+        if old != 0
+            && let Some(pfn) = metadata_page(mm, mapping, old, false, TrackPath::TreeSearch).await
+        {
+            mm.mark_page_accessed(pfn, TrackPath::TreeSearch);
+        }
+        let now = self.transaction.get();
+        if old == 0 || t.made_in[level].get() != now {
+            let block = self.new_tree_block();
+            t.path[level].set(block);
+            t.made_in[level].set(now);
+        }
+        let block = t.path[level].get();
+        if let Some(pfn) = metadata_page(mm, mapping, block, true, TrackPath::TreeUpdate).await {
+            mm.mark_page_accessed(pfn, TrackPath::TreeUpdate);
+            mm.set_page_dirty(pfn, TrackPath::TreeUpdate);
+        }
+    }
+
+    /// Commits every interval.
+    async fn transaction_thread<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        loop {
+            mm.world.sched.sleep_ticks(self.interval).await;
+            self.commit_transaction(mm, fs).await;
+        }
+    }
+
+    /// Writes all dirty tree pages, twice (DUP), then the superblock. Returns whether it succeeded.
+    async fn commit_transaction<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        if self.committing.replace(true) {
+            return true;
+        }
+        self.transaction.set(self.transaction.get() + 1);
+        let mapping = self.mapping.get();
+        let before = mm.mappings[mapping as usize].nrpages.get();
+        let ok = mm.sync_mapping(mapping).await;
+        // The mirror of what was just written, in its own chunk.
+        let mut left = mm
+            .tagged_count(mapping, mm::pagecache::Tag::Writeback, before)
+            .max(1);
+        let (mirror, length) = (
+            fs.layout.place(META_MIRROR),
+            fs.layout.length(META_MIRROR, META_END - META_MIRROR),
+        );
+        let mut at = self.transaction.get() % 64 * 128 % length;
+        let mut mirrored = true;
+        while left > 0 {
+            let n = left.min(BATCH).min((length - at) as u32);
+            mirrored &= mm.world.write_raw(fs.volume, mirror + at, n, true).await;
+            at = (at + u64::from(n)) % length;
+            left -= n;
+        }
+        let superblock = fs.layout.place(SUPER);
+        let superblock = mm.world.write_raw(fs.volume, superblock, 1, true).await;
+        self.committing.set(false);
+        mm.world.relax().await;
+        ok & mirrored & superblock
+    }
 }
 
 /// New blocks for a run of dirty pages, whatever they had.
-pub(super) fn copy_on_write(fs: &Fs, mapping: u32, index: u32, len: u32) -> Option<(u64, u32)> {
-    let (block, len) = fs.take_blocks(len)?;
+fn copy_on_write(fs: &Fs, mapping: u32, index: u32, len: u32) -> Option<(u64, u32)> {
+    let (block, len) = fs.take_blocks(0, len)?;
     fs.with_extents(mapping, |list| {
         // Cut what is overwritten out of the old extents.
         let (from, to) = (u64::from(index), u64::from(index) + u64::from(len));
@@ -118,77 +299,8 @@ pub(super) fn copy_on_write(fs: &Fs, mapping: u32, index: u32, len: u32) -> Opti
     Some((block, len))
 }
 
-/// The items of one written extent of `pages` pages go into the trees.
-pub(super) async fn extent_written<const T: bool>(mm: &SimMm<T>, fs: &Fs, pages: u32) {
-    insert(mm, fs, 0, FILE_EXTENT + ITEM).await;
-    insert(mm, fs, 1, EXTENT_ITEM + ITEM).await;
-    insert(mm, fs, 2, CHECKSUM * pages).await;
-}
-
-/// Searches to the rightmost leaf of a tree and adds `bytes` there.
-pub(super) async fn insert<const T: bool>(mm: &SimMm<T>, fs: &Fs, tree: usize, bytes: u32) {
-    let state = &fs.btrfs;
-    let t = &state.trees[tree];
-    // A full leaf splits; so does a full node above it.
-    let mut fresh = [false; LEVELS];
-    if t.path[0].get() == 0 {
-        fresh = [true; LEVELS];
-    } else if t.used[0].get() + bytes > LEAF_BYTES {
-        fresh[0] = true;
-        for (level, fresh) in fresh.iter_mut().enumerate().take(LEVELS - 1).skip(1) {
-            if t.used[level].get() < FANOUT {
-                t.used[level].set(t.used[level].get() + 1);
-                break;
-            }
-            *fresh = true;
-        }
-    }
-    for level in (0..LEVELS).rev() {
-        if fresh[level] {
-            t.used[level].set(u32::from(level > 0));
-            t.path[level].set(0);
-        }
-        touch(mm, fs, tree, level).await;
-    }
-    t.used[0].set(t.used[0].get() + bytes);
-}
-
-/// The next block of the chunk; behind its end, the first one, whose node was copied elsewhere long
-/// since.
-fn new_tree_block(state: &Btrfs) -> u32 {
-    let (first, length) = state.chunk;
-    let n = state.made.get();
-    state.made.set((n + 1) % length);
-    first + n
-}
-
-/// Reads a node on the way down (marking it accessed), copies it if this transaction has not yet,
-/// and changes it.
-async fn touch<const T: bool>(mm: &SimMm<T>, fs: &Fs, tree: usize, level: usize) {
-    let state = &fs.btrfs;
-    let t = &state.trees[tree];
-    let mapping = state.mapping.get();
-    let old = t.path[level].get();
-    if old != 0
-        && let Some(pfn) = metadata_page(mm, mapping, old, false, TrackPath::TreeSearch).await
-    {
-        mm.mark_page_accessed(pfn, TrackPath::TreeSearch);
-    }
-    let now = state.transaction.get();
-    if old == 0 || t.made_in[level].get() != now {
-        let block = new_tree_block(state);
-        t.path[level].set(block);
-        t.made_in[level].set(now);
-    }
-    let block = t.path[level].get();
-    if let Some(pfn) = metadata_page(mm, mapping, block, true, TrackPath::TreeUpdate).await {
-        mm.mark_page_accessed(pfn, TrackPath::TreeUpdate);
-        mm.set_page_dirty(pfn, TrackPath::TreeUpdate);
-    }
-}
-
 /// The flusher's visit to the tree inode: little metadata waits for the commit.
-pub(super) async fn tree_writepages<const T: bool>(
+async fn tree_writepages<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     wbc: &mut WritebackControl,
@@ -201,54 +313,5 @@ pub(super) async fn tree_writepages<const T: bool>(
         wbc.pages_skipped += 1;
         return;
     }
-    write_cache_pages(
-        mm,
-        mapping,
-        wbc,
-        Walk {
-            wrap_only_if_nothing_written: false,
-        },
-    )
-    .await;
-}
-
-/// Commits every interval.
-pub(super) async fn transaction_thread<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
-    loop {
-        mm.world.sched.sleep_ticks(fs.btrfs.interval).await;
-        commit(mm, fs).await;
-    }
-}
-
-/// Writes all dirty tree pages, twice (DUP), then the superblock. Returns whether it succeeded.
-pub(super) async fn commit<const T: bool>(mm: &SimMm<T>, fs: &Fs) -> bool {
-    let state = &fs.btrfs;
-    if state.committing.replace(true) {
-        return true;
-    }
-    state.transaction.set(state.transaction.get() + 1);
-    let mapping = state.mapping.get();
-    let before = mm.mappings[mapping as usize].nrpages.get();
-    let ok = mm.sync_mapping(mapping).await;
-    // The mirror of what was just written, in its own chunk.
-    let mut left = mm
-        .tagged_count(mapping, mm::pagecache::Tag::Writeback, before)
-        .max(1);
-    let (mirror, length) = (
-        fs.layout.place(META_MIRROR),
-        fs.layout.length(META_MIRROR, META_END - META_MIRROR),
-    );
-    let mut at = state.transaction.get() % 64 * 128 % length;
-    let mut mirrored = true;
-    while left > 0 {
-        let n = left.min(BATCH).min((length - at) as u32);
-        mirrored &= mm.world.write_raw(fs.volume, mirror + at, n, true).await;
-        at = (at + u64::from(n)) % length;
-        left -= n;
-    }
-    let superblock = fs.layout.place(SUPER);
-    let superblock = mm.world.write_raw(fs.volume, superblock, 1, true).await;
-    state.committing.set(false);
-    mm.world.relax().await;
-    ok & mirrored & superblock
+    write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
 }

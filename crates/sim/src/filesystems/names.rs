@@ -1,36 +1,17 @@
-//! What making and removing names costs a filesystem beside CPU time: inodes, directory blocks and
-//! free-inode maps that become dirty, and how they reach the disk.
-//!
-//! - **xfs**: changes are logged in memory and written by the log's next force. Inodes are then the
-//!   engine's business ([`mm::xfs`]); directory blocks and group headers are written in place every
-//!   30 s. Inodes come in chunks of 64 from their directory's group.
-//! - **ext3, ext4**: inode table, inode bitmap and directory blocks are pages of the block device.
-//!   They become dirty with the change (the kernel waits for the commit, at most 5 s later), so
-//!   reclaim and the flusher meet them; a commit writes them to the journal too.
-//! - **btrfs**: an inode item, its back reference and two directory entries go into the tree.
-//! - **fuse-ntfs**: the daemon writes a file record and an index block to the device's pages.
+//! Directories and the numbers of inodes. What making and removing names costs beside CPU time (inodes,
+//! directory blocks and free-inode maps that become dirty, and how they reach the disk) is each
+//! filesystem's: [`Model::names_changed`].
 
-use super::inode::CLUSTER_BLOCKS;
-use super::{Fs, FsError, Layout, Place, SimMm, btrfs, ext, fuse_ntfs, inode};
-use crate::spec::FsKind;
-use crate::world::{Tag, own_queue};
-use std::cell::{Cell, RefCell};
+use super::calls::create_on;
+use super::files::Place;
+use super::layout::Layout;
+use super::model::Model;
+use super::{Fs, FsError, SimMm, of};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 /// Entries of a 4 KiB directory block: 40 characters and 16 bytes around them.
 const ENTRIES_OF_BLOCK: u32 = 4096 / 56;
-/// Entries that fit an xfs inode (`XFS_DINODE_FMT_LOCAL`): 156 bytes of 256.
-const ENTRIES_IN_INODE: u32 = 156 / 56;
-/// xfs inodes of a chunk, and its blocks.
-const CHUNK_INODES: u64 = 64;
-const CHUNK_BLOCKS: u32 = 4;
-/// Where the root directory's inodes and block are on a large disk, made by mkfs.
-const ROOT_CHUNK: u64 = 64;
-const ROOT_BLOCK: u64 = 96;
-/// Bytes that a change of a directory block or group header puts into the log.
-const LOG_BLOCK: u64 = 640;
-/// Bytes of tree items of a new file or directory.
-const BTRFS_ITEMS: u32 = (160 + 25) + (10 + 40 + 25) + 2 * (30 + 40 + 25);
 
 /// A directory's number in its filesystem; 0 is the root.
 pub(super) type DirNumber = u32;
@@ -46,23 +27,29 @@ struct Dir {
     full: Vec<u64>,
 }
 
-/// Inodes of a group.
-#[derive(Debug, Clone, Copy)]
-struct Inodes {
-    made: u64,
-    chunk: u64,
-}
-
-/// Directories, inodes, and what of them is not in place.
+/// Directories and inodes.
 #[derive(Debug)]
 pub(super) struct Names {
     dirs: RefCell<Vec<Dir>>,
-    inodes: RefCell<Vec<Inodes>>,
-    /// Inodes that were a file's and are free, by group: the number there, and the file's.
+    /// Numbers of inodes that were given out, by group.
+    numbers: RefCell<Vec<u64>>,
+    /// Inodes that were a file's and are free, by group: the place, and the file's number.
     free: RefCell<BTreeSet<(u32, u64, u32)>>,
-    /// Changed blocks that are in the log alone, with their lengths (xfs).
-    unwritten: RefCell<BTreeSet<(u64, u32)>>,
-    log_bytes: Cell<u64>,
+}
+
+/// A name that was made or removed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NameChange {
+    /// The directory.
+    pub dir: DirNumber,
+    /// The block of its last entries; 0: none.
+    pub block: u64,
+    /// Whether that block is new and holds nothing else.
+    pub new_block: bool,
+    /// The inode that the name is of, its group and place.
+    pub ino: u32,
+    pub group: u32,
+    pub place: u64,
 }
 
 impl Names {
@@ -71,20 +58,19 @@ impl Names {
             ino: 0,
             group: 0,
             entries: 0,
-            block: front.place(ROOT_BLOCK),
+            block: front.root_block(),
             full: Vec::new(),
-        };
-        let inodes = Inodes {
-            made: 3, // root, and two that mkfs makes
-            chunk: front.place(ROOT_CHUNK),
         };
         Self {
             dirs: RefCell::new(vec![root]),
-            inodes: RefCell::new(vec![inodes]),
+            numbers: RefCell::new(vec![3]), // root, and two that mkfs makes
             free: RefCell::default(),
-            unwritten: RefCell::default(),
-            log_bytes: Cell::new(0),
         }
+    }
+
+    /// How many directories there are.
+    pub fn directories(&self) -> u32 {
+        self.dirs.borrow().len() as u32
     }
 
     /// The group of a directory.
@@ -97,43 +83,27 @@ impl Names {
         self.dirs.borrow()[dir as usize].ino
     }
 
-    /// What the next force of the log writes beside its own blocks.
-    pub fn take_log_bytes(&self) -> u64 {
-        self.log_bytes.replace(0)
-    }
-
-    fn log(&self, block: u64, blocks: u32) {
-        if self.unwritten.borrow_mut().insert((block, blocks)) {
-            self.log_bytes.set(self.log_bytes.get() + LOG_BLOCK);
-        }
-    }
-
     /// A number for a new inode of a group.
     fn number(&self, group: u32) -> u64 {
-        let mut all = self.inodes.borrow_mut();
-        let none = Inodes { made: 0, chunk: 0 };
+        let mut all = self.numbers.borrow_mut();
         if all.len() <= group as usize {
-            all.resize(group as usize + 1, none);
+            all.resize(group as usize + 1, 0);
         }
-        let i = &mut all[group as usize];
-        i.made += 1;
-        i.made - 1
+        let given = &mut all[group as usize];
+        *given += 1;
+        *given - 1
     }
 }
 
 /// The root directory's inode; at mount.
 pub(super) fn make_root<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
-    let ino = super::create_on(mm, fs).expect("room for the root");
+    let ino = create_on(mm, fs).expect("room for the root");
     fs.names.dirs.borrow_mut()[0].ino = ino;
     let root = Inode {
         group: 0,
         agino: 2,
-        place: match fs.kind {
-            FsKind::Ext3 | FsKind::Ext4 => ext::table_block(fs.layout, 0, 2),
-            _ => fs.layout.place(ROOT_CHUNK),
-        },
+        place: ask!(fs, model => model.read_root(fs)),
     };
-    fs.inodes.buffered(root.place); // read at mount
     root.placed(mm, fs, ino, None);
 }
 
@@ -150,31 +120,10 @@ impl Inode {
     /// A number and a place in a group. `fresh`: made now, not before the run.
     fn take(fs: &Fs, group: u32, fresh: bool) -> Result<Self, FsError> {
         let number = fs.names.number(group);
-        let place = match fs.kind {
-            FsKind::Xfs => {
-                if number.is_multiple_of(CHUNK_INODES) {
-                    let chunk = fs.take_blocks_near(group, 0, CHUNK_BLOCKS, CHUNK_BLOCKS);
-                    let (block, blocks) = chunk.ok_or(FsError::NoSpace)?;
-                    fs.space.used(blocks);
-                    fs.names.inodes.borrow_mut()[group as usize].chunk = block;
-                    if fresh {
-                        // A new chunk's buffers are made, not read.
-                        for at in (0..CHUNK_BLOCKS).step_by(CLUSTER_BLOCKS as usize) {
-                            fs.inodes.buffered(block + u64::from(at));
-                        }
-                    }
-                }
-                let chunk = fs.names.inodes.borrow()[group as usize].chunk;
-                let cluster = number % CHUNK_INODES / u64::from(mm::xfs::CLUSTER_INODES);
-                chunk + cluster * u64::from(CLUSTER_BLOCKS)
-            }
-            FsKind::Ext3 | FsKind::Ext4 => ext::table_block(fs.layout, group, number),
-            FsKind::Btrfs | FsKind::FuseNtfs => number,
-        };
         Ok(Self {
             group,
             agino: number as u32,
-            place,
+            place: ask!(fs, model => model.inode_place(fs, group, number, fresh))?,
         })
     }
 
@@ -183,8 +132,7 @@ impl Inode {
         let place = Place::of(self.group, dir.unwrap_or(0), self.place);
         fs.with_place(ino, |p| *p = place);
         let parent = dir.map(|d| fs.names.inode_of(d));
-        let sb = fs.inodes.sb.get();
-        mm.place_inode(ino, sb, parent, self.group, self.agino);
+        mm.place_inode(ino, fs.sb.get(), parent, self.group, self.agino);
     }
 }
 
@@ -209,16 +157,11 @@ fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
     let mut dirs = fs.names.dirs.borrow_mut();
     let d = &mut dirs[dir as usize];
     d.entries += 1;
-    let inline = if fs.kind == FsKind::Xfs {
-        ENTRIES_IN_INODE
-    } else {
-        0
-    };
+    let inline = fs.kind().about().entries_in_inode;
     let full = d.entries > inline && (d.entries - inline) % ENTRIES_OF_BLOCK == 1;
     // The root's first block is there.
     if full && (dir != 0 || d.entries > ENTRIES_OF_BLOCK) {
-        if let Some((block, _)) = fs.take_blocks_near(d.group, 0, 1, 1) {
-            fs.space.used(1);
+        if let Some((block, _)) = fs.take_blocks(d.group, 1) {
             if d.block != 0 {
                 d.full.push(d.block);
             }
@@ -227,14 +170,6 @@ fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
         return (d.block, true);
     }
     (d.block, false)
-}
-
-/// The group for a new directory.
-fn dir_group(fs: &Fs) -> u32 {
-    match fs.kind {
-        FsKind::Xfs => fs.space.next_group(),
-        _ => fs.names.dirs.borrow().len() as u32 % ext::table_groups(fs.layout),
-    }
 }
 
 /// A number for a new directory of a group, whose inode is `ino`.
@@ -252,7 +187,7 @@ fn add_dir(fs: &Fs, group: u32, ino: u32) -> DirNumber {
 
 /// An inode of a group for a new file or directory: the lowest free one, or another. `None`: too many.
 pub(super) fn take_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, group: u32) -> Option<u32> {
-    free_inode(fs, group).or_else(|| super::create_on(mm, fs))
+    free_inode(fs, group).or_else(|| create_on(mm, fs))
 }
 
 /// A new directory below `parent`. Returns its number.
@@ -261,7 +196,7 @@ pub(super) async fn make_dir<const T: bool>(
     fs: &Fs,
     parent: DirNumber,
 ) -> Result<DirNumber, FsError> {
-    let group = dir_group(fs);
+    let group = ask!(fs, model => model.directory_group(fs));
     let ino = take_inode(mm, fs, group).ok_or(FsError::NoSpace)?;
     let id = add_dir(fs, group, ino);
     make_inode(mm, fs, parent, group, ino).await?;
@@ -275,7 +210,7 @@ pub(super) fn lay_out_dir<const T: bool>(
     fs: &Fs,
     parent: DirNumber,
 ) -> Option<DirNumber> {
-    let group = dir_group(fs);
+    let group = ask!(fs, model => model.directory_group(fs));
     let ino = lay_out_inode(mm, fs, parent, group)?;
     Some(add_dir(fs, group, ino))
 }
@@ -287,7 +222,7 @@ pub(super) fn lay_out_file<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber
 
 /// An inode of a group that is there before the run, with an entry in a directory.
 fn lay_out_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber, group: u32) -> Option<u32> {
-    let ino = super::create_on(mm, fs)?;
+    let ino = create_on(mm, fs)?;
     let inode = Inode::take(fs, group, false).ok()?;
     inode.placed(mm, fs, ino, Some(dir));
     entry_added(fs, dir);
@@ -303,7 +238,7 @@ pub(super) async fn read_dir<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumb
         d.full.iter().copied().chain(last).collect::<Vec<_>>()
     };
     for block in blocks {
-        inode::read_metadata(mm, fs, block, 1).await;
+        ask!(fs, model => model.read_names(mm, fs, block).await);
     }
     mm.file_accessed(fs.names.inode_of(dir));
 }
@@ -326,13 +261,7 @@ pub(super) async fn make_inode<const T: bool>(
     if !mm.new_inode(ino).await {
         return Err(FsError::OutOfMemory);
     }
-    let done = async {
-        if fresh && matches!(fs.kind, FsKind::Ext3 | FsKind::Ext4) {
-            ext::change_block(mm, fs, dir_block, true).await?;
-        }
-        changed(mm, fs, dir, dir_block, ino).await
-    };
-    let done = done.await;
+    let done = changed(mm, fs, (dir, dir_block, fresh), ino).await;
     if done.is_err() {
         mm.unlink_inode(ino);
         mm.iput(ino);
@@ -342,53 +271,27 @@ pub(super) async fn make_inode<const T: bool>(
 
 /// A name went away, and its inode, which is held.
 pub(super) async fn remove_inode<const T: bool>(mm: &SimMm<T>, ino: u32) -> Result<(), FsError> {
-    let fs = super::of(mm, ino);
+    let fs = of(mm, ino);
     let dir = fs.with_place(ino, |p| p.dir);
     let block = fs.names.dirs.borrow()[dir as usize].block;
-    changed(mm, fs, dir, block, ino).await
+    changed(mm, fs, (dir, block, false), ino).await
 }
 
+/// An inode's entry in a directory's block was made or removed.
 async fn changed<const T: bool>(
     mm: &SimMm<T>,
     fs: &Fs,
-    dir: DirNumber,
-    dir_block: u64,
+    (dir, block, new_block): (DirNumber, u64, bool),
     ino: u32,
 ) -> Result<(), FsError> {
     let (group, place) = fs.with_place(ino, |p| (p.group, p.inode));
-    match fs.kind {
-        FsKind::Xfs => {
-            mm.log_inode(ino);
-            mm.file_changed(fs.names.inode_of(dir));
-            if dir_block != 0 {
-                fs.names.log(dir_block, 1);
-            }
-            // Free inodes and their tree.
-            fs.names.log(fs.space.first_block(group), 1);
-            Ok(())
-        }
-        FsKind::Ext3 | FsKind::Ext4 => {
-            for block in [dir_block, ext::bitmap_block(fs.layout, group), place] {
-                ext::change_block(mm, fs, block, false).await?;
-            }
-            Ok(())
-        }
-        FsKind::Btrfs => {
-            btrfs::insert(mm, fs, 0, BTRFS_ITEMS).await;
-            Ok(())
-        }
-        FsKind::FuseNtfs => fuse_ntfs::change_names(mm, fs, u64::from(dir), place).await,
-    }
-}
-
-/// Writes what is only in the log to its place (xfs).
-pub(super) async fn write_in_place<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
-    let blocks = std::mem::take(&mut *fs.names.unwritten.borrow_mut());
-    let queue = mm.world.queue_base + own_queue::JOURNAL;
-    for (block, len) in blocks {
-        mm.world
-            .submit(fs.volume, Tag::Raw { queue }, true, false, block, len)
-            .await;
-        mm.world.sched.relax().await;
-    }
+    let change = NameChange {
+        dir,
+        block,
+        new_block,
+        ino,
+        group,
+        place,
+    };
+    ask!(fs, model => model.names_changed(mm, fs, change).await)
 }
