@@ -352,8 +352,8 @@ mod edges {
                 let command = "fs_mark -d a -n 2000 -L 2 -s 0 -S0 -k";
                 let mut s = tiny(fs, kind, 4 << 30, command);
                 s.params.max_request = 4096.0;
-                s.params.usb_max_request = 4096.0;
-                s.params.raid_chunk = 4096.0;
+                s.params.disks.usb_flash.usb_max_request = 4096.0;
+                s.params.disks.raid0.raid_chunk = 4096.0;
                 let (result, _) = polls(&s);
                 assert_eq!(result.outcome, Outcome::Completed, "{kind:?} {fs:?}");
             }
