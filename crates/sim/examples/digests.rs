@@ -59,17 +59,6 @@ const LOADS: [(&str, u64, &str); 6] = [
 /// How often every filesystem meets every load, each time with another policy, disk and parameters.
 const TIMES: usize = 3;
 
-fn disk(kind: DiskKind, capacity: u64) -> DiskSpec {
-    DiskSpec {
-        scheduler: Default::default(),
-        kind,
-        capacity: Size(capacity),
-        members: None,
-        params: Default::default(),
-        faults: Vec::new(),
-    }
-}
-
 fn machine(mib: u64, disk: DiskSpec) -> Machine {
     let zone = |zone, mib: u64| ZoneSpec {
         zone,
@@ -114,11 +103,11 @@ fn spec(filesystem: FsKind, load: usize, nth: usize) -> RunSpec {
     let kinds = [DiskKind::Disk, DiskKind::Ssd, DiskKind::Raid0];
     let capacity = if nth % 4 == 1 { 320 << 20 } else { 8 << 30 };
     let capacity = if name == "simoop" { 16 << 30 } else { capacity };
-    let mut m = machine(mib, disk(kinds[nth % kinds.len()], capacity));
+    let mut m = machine(mib, DiskSpec::new(kinds[nth % kinds.len()], Size(capacity)));
     if name == "two" {
         m.second = Some(SecondSpec {
             filesystem: FsKind::ALL[nth * 2 % FsKind::ALL.len()],
-            disk: disk(kinds[(nth + 1) % kinds.len()], 4 << 30),
+            disk: DiskSpec::new(kinds[(nth + 1) % kinds.len()], Size(4 << 30)),
             mount: "mnt2".into(),
         });
     }

@@ -164,3 +164,36 @@ pub fn daemons<const T: bool>(mm: &SimMm<T>) -> Vec<(&'static str, Life<'_>)> {
     all.flat_map(|fs| ask!(fs, model => model.daemons(mm, fs)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Experiment files call a filesystem by the name that tables have, and no two have one name.
+    #[test]
+    fn a_filesystem_has_one_name() {
+        for &kind in FsKind::ALL {
+            let name = toml::Value::String(kind.name().to_owned());
+            assert_eq!(toml::Value::try_from(kind).as_ref(), Ok(&name));
+            assert_eq!(name.try_into(), Ok(kind));
+        }
+    }
+
+    /// Groups of the XFS inode cache are an XFS's alone, and every filesystem has a group.
+    #[test]
+    fn groups_are_those_of_the_kind() {
+        use crate::spec::{DiskKind, DiskSpec, Size};
+        let disk = DiskSpec::new(DiskKind::Disk, Size(64 << 30));
+        for &kind in FsKind::ALL {
+            let about = kind.about();
+            let groups = (about.groups)(1 << 24, &disk, &Params::default());
+            let in_cache = about.inode_groups(1 << 24, &disk, &Params::default());
+            assert!(groups >= 1 && about.inode_bytes > 0, "{kind:?}");
+            assert_eq!(
+                u64::from(in_cache),
+                groups * u64::from(about.xfs_inodes),
+                "{kind:?}"
+            );
+        }
+    }
+}
