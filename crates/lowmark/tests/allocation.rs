@@ -87,7 +87,9 @@ fn subject(how: &str) -> ExitCode {
 
 /// Runs the subject; its exit code and what it said.
 fn run(dir: &Path, args: &str, how: &str) -> (Option<i32>, String) {
-    let _ = fs::remove_dir_all(dir.join("out"));
+    for left in ["out", "out.partial"] {
+        let _ = fs::remove_dir_all(dir.join(left));
+    }
     let stderr = fs::File::create(dir.join("stderr")).expect("space");
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(args.split_whitespace())

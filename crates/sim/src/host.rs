@@ -3,7 +3,7 @@
 mod map;
 mod names;
 
-use crate::fs::{self, DirId, FsError, SimMm};
+use crate::filesystems::{self as fs, DirId, FsError, SimMm};
 use crate::world::own_queue;
 use mm::alloc::Gfp;
 use mm::inode::NoInode;

@@ -6,7 +6,7 @@
 //! more where it is read and formatted. Reference 07 §1: every configuration ran with and without
 //! monitors; one of them differed by 7.5 % in elapsed time.
 
-use crate::fs::SimMm;
+use crate::filesystems::SimMm;
 use crate::params::Params;
 use crate::rng::Rng;
 use mm::mmap::{Advice, Backing, Touched};

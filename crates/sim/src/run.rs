@@ -4,7 +4,7 @@ use crate::Control;
 use crate::Params;
 use crate::account::{TaskClass, TaskTime};
 use crate::block::{Queue, Volume};
-use crate::fs::{self, DEVICE, Fs, SimMm};
+use crate::filesystems::{self as fs, DEVICE, Fs, SimMm};
 use crate::host::{Forks, Namespace, TaskHost};
 use crate::latency::AllocClass;
 use crate::monitors::Monitor;
@@ -112,9 +112,7 @@ pub(crate) fn config_of(spec: &RunSpec, p: &Params) -> Config {
     config.max_mappings += workload.files_made() as u32 + given as u32;
     config.max_tasks += workload.processes_at_a_time() as u32;
     for (kind, disk, capacity) in filesystems(spec) {
-        if kind == FsKind::Xfs {
-            config.max_ags += fs::group_count(capacity, disk, p) as u32;
-        }
+        config.max_ags += kind.about().inode_groups(capacity, disk, p);
     }
     config
 }

@@ -1,9 +1,8 @@
 //! Time series of a run.
 
 use crate::block::{Class, Dir, Volume};
-use crate::fs::{DEVICE, SimMm};
+use crate::filesystems::{DEVICE, SimMm};
 use crate::result::{Column, Series};
-use crate::spec::FsKind;
 use crate::world::Device;
 use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 
@@ -242,7 +241,7 @@ impl Sampler {
             "share",
             (now.flusher - before.flusher) as f64 / 1e9 / seconds,
         );
-        if w.fs.iter().any(|fs| fs.kind == FsKind::Xfs) {
+        if w.fs.iter().any(|fs| fs.kind().about().xfs_inodes) {
             let freed = now.inodes - before.inodes;
             put(INODES_RECLAIMED, "1/s", freed as f64 / seconds);
         }

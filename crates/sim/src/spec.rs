@@ -240,6 +240,7 @@ impl Sysctl {
 }
 
 pub use crate::disks::DiskKind;
+pub use crate::filesystems::FsKind;
 
 /// A fault that a disk shows at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -399,35 +400,6 @@ pub fn is_below(mount: &str, path: &str) -> bool {
 
 fn default_hz() -> u32 {
     250
-}
-
-/// The filesystem models.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FsKind {
-    /// XFS.
-    Xfs,
-    /// ext4, ordered mode with delayed allocation.
-    Ext4,
-    /// ext3, ordered mode.
-    Ext3,
-    /// btrfs.
-    Btrfs,
-    /// NTFS by ntfs-3g over FUSE.
-    FuseNtfs,
-}
-
-impl FsKind {
-    /// The name that tables and experiment files use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Xfs => "xfs",
-            Self::Ext4 => "ext4",
-            Self::Ext3 => "ext3",
-            Self::Btrfs => "btrfs",
-            Self::FuseNtfs => "fuse-ntfs",
-        }
-    }
 }
 
 /// One cell of an experiment at one iteration.

@@ -2,7 +2,7 @@
 
 use crate::account::Reclaim;
 use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Volume, Wake};
-use crate::fs::{Dropped, Fs, Reuse};
+use crate::filesystems::{Dropped, Fs, Reuse};
 use crate::latency::{AllocClass, AllocLatencies};
 use crate::params::Params;
 use crate::rng::Rng;
@@ -176,18 +176,18 @@ pub mod own_queue {
     pub fn request(device: u32, class: u32) -> u32 {
         device * 2 + class
     }
-    /// FUSE requests for the daemon.
-    pub const FUSE_REQUEST: u32 = 2 * MAX_DEVICES;
+    /// Requests to the daemons of filesystems.
+    pub const DAEMON: u32 = 2 * MAX_DEVICES;
     /// Completion of the workload's processes.
-    pub const PROCESS_DONE: u32 = FUSE_REQUEST + 1;
+    pub const PROCESS_DONE: u32 = DAEMON + 1;
     /// Metadata writes that nobody waits for.
-    pub const JOURNAL: u32 = FUSE_REQUEST + 2;
+    pub const JOURNAL: u32 = DAEMON + 2;
     /// A process was forked.
-    pub const FORK: u32 = FUSE_REQUEST + 3;
+    pub const FORK: u32 = DAEMON + 3;
     /// A forked process ended.
-    pub const EXIT: u32 = FUSE_REQUEST + 4;
-    /// Per-task raw I/O and FUSE replies start here.
-    pub const TASK: u32 = FUSE_REQUEST + 5;
+    pub const EXIT: u32 = DAEMON + 4;
+    /// Per-task raw I/O and answers of daemons start here.
+    pub const TASK: u32 = DAEMON + 5;
 }
 
 /// What calls cost beside entry and exit, in nanoseconds.
@@ -604,15 +604,15 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     }
 
     fn read_inode(&self, mm: &Mm<Self>, ino: u32) -> impl Future<Output = ()> {
-        crate::fs::inode::read_inode(mm, ino)
+        crate::filesystems::inode::read_inode(mm, ino)
     }
 
     fn write_inode(&self, mm: &Mm<Self>, ino: u32, sync: bool) -> impl Future<Output = ()> {
-        crate::fs::inode::write_inode(mm, ino, sync)
+        crate::filesystems::inode::write_inode(mm, ino, sync)
     }
 
     fn write_log(&self, mm: &Mm<Self>, sb: u32, n: u32) -> impl Future<Output = bool> {
-        crate::fs::inode::write_log(mm, sb, n)
+        crate::filesystems::inode::write_log(mm, sb, n)
     }
 
     fn writepage(
@@ -621,7 +621,7 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         pfn: Pfn,
         wbc: &mut WritebackControl,
     ) -> impl Future<Output = Writepage> {
-        crate::fs::writepage(mm, pfn, wbc)
+        crate::filesystems::writepage(mm, pfn, wbc)
     }
 
     fn writepages(
@@ -630,7 +630,7 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         mapping: u32,
         wbc: &mut WritebackControl,
     ) -> impl Future<Output = ()> {
-        crate::fs::writepages(mm, mapping, wbc)
+        crate::filesystems::writepages(mm, mapping, wbc)
     }
 
     async fn swap_writepage(&self, _mm: &Mm<Self>, pfn: Pfn, slot: u32) {
@@ -666,11 +666,11 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         index: u32,
         around: ReadAround,
     ) -> impl Future<Output = Result<(), Touched>> {
-        crate::fs::mapped::fault_page(mm, mapping, index, around)
+        crate::filesystems::mapped::fault_page(mm, mapping, index, around)
     }
 
     async fn page_mkwrite(&self, mm: &Mm<Self>, mapping: u32, index: u32) -> bool {
-        crate::fs::mapped::page_mkwrite(mm, mapping, index)
+        crate::filesystems::mapped::page_mkwrite(mm, mapping, index)
     }
 
     fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool {

@@ -11,7 +11,7 @@ use mm::kswapd::KSWAPD_FLAGS;
 use mm::task::PF_SWAPWRITE;
 use mm::view::View;
 use mm::zone::ZoneType;
-use sim::fs::{self, SimMm};
+use sim::filesystems::{self as fs, SimMm};
 use sim::sched::Event;
 use sim::spec::{DiskKind, FsKind, RunSpec};
 use sim::world::SimWorld;
@@ -285,8 +285,7 @@ conformance::for_each_law!(law);
 /// Lengths and names of every filesystem are those of files drawn on paper.
 #[test]
 fn files_are_as_drawn() {
-    use FsKind::{Btrfs, Ext3, Ext4, FuseNtfs, Xfs};
-    for filesystem in [Xfs, Ext4, Ext3, Btrfs, FuseNtfs] {
+    for &filesystem in FsKind::ALL {
         for seed in 0..20 {
             let mm = build(&machine(seed, 1024, filesystem));
             let paper = Paper {

@@ -12,7 +12,7 @@ use mm::task::PF_SWAPWRITE;
 use mm::vmstat::VmEvent;
 use mm::world::World;
 use mm::zone::ZoneType;
-use sim::fs::{self, SimMm};
+use sim::filesystems::{self as fs, SimMm};
 use sim::spec::{DiskKind, Fault, FsKind, RunSpec};
 use sim::{Outcome, RunResult};
 use std::cell::Cell;

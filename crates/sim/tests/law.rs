@@ -12,7 +12,7 @@ use mm::mapping::MappingKind;
 use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use mm::world::World;
 use mm::zone::{Mark, ZoneType};
-use sim::fs::SimMm;
+use sim::filesystems::SimMm;
 use sim::sched::Event;
 use sim::spec::{FsKind, RunSpec};
 use std::cell::RefCell;

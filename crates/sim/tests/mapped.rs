@@ -7,7 +7,7 @@ use common::{disk, machine, run, spec, swap};
 use mm::frame::flag;
 use mm::mmap::{Advice, Backing, Touched};
 use mm::vmstat::VmEvent;
-use sim::fs::{self, SimMm};
+use sim::filesystems::{self as fs, SimMm};
 use sim::spec::{DiskKind, FsKind, Scheduler};
 use sim::{Outcome, RunResult};
 use std::future::Future;

@@ -14,7 +14,7 @@ use mm::vmstat::{VmEvent, ZoneStat};
 use mm::world::World;
 use mm::zone::{Mark, ZoneType};
 use sim::Outcome;
-use sim::fs::{self, SimMm};
+use sim::filesystems::{self as fs, SimMm};
 use sim::spec::{DiskKind, FsKind, RunSpec};
 
 fn grouped() -> Policy {

@@ -15,7 +15,7 @@ use mm::vmstat::{VmEvent, ZoneStat};
 use mm::world::World;
 use mm::zone::ZoneType;
 use mm::{Pfn, Policy};
-use sim::fs::{self, SimMm};
+use sim::filesystems::{self as fs, SimMm};
 use sim::spec::{FsKind, NodeSpec, RunSpec, Size, ZoneSpec};
 use sim::{Outcome, RunResult};
 

@@ -20,7 +20,7 @@ use mm::world::World;
 use mm::zone::ZoneType;
 use mm::{Pfn, Policy};
 use proptest::prelude::*;
-use sim::fs::{self, SimMm};
+use sim::filesystems::{self as fs, SimMm};
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size, ZoneSpec};
 use sim::{Outcome, RunResult};
 

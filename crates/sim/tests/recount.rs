@@ -8,7 +8,7 @@ use mm::frame::flag;
 use mm::mapping::MappingKind;
 use mm::trace::TrackPath;
 use mm::{Pfn, Recount};
-use sim::fs::SimMm;
+use sim::filesystems::SimMm;
 use sim::spec::FsKind;
 use std::cell::RefCell;
 use std::pin::Pin;

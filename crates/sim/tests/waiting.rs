@@ -4,7 +4,7 @@ mod common;
 
 use common::{Life, drive, machine, run, spec};
 use mm::world::{Waited, WaitedKind, World};
-use sim::fs;
+use sim::filesystems as fs;
 use sim::spec::FsKind;
 
 /// A task holds a page's lock and writes to the disk; three others wait for the page.

@@ -15,7 +15,7 @@ use mm::vmstat::{VmEvent, ZoneEvent};
 use mm::world::World;
 use mm::zone::{Mark, ZoneType};
 use proptest::prelude::*;
-use sim::fs::{self, SimMm};
+use sim::filesystems::{self as fs, SimMm};
 use sim::run::Recorded;
 use sim::spec::{DiskKind, FsKind, RunSpec, Size, ZoneSpec};
 use sim::{Control, Outcome, RunResult};

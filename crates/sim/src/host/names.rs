@@ -1,6 +1,6 @@
 //! The names that tasks see: directories and what lies in them.
 
-use crate::fs::DirId;
+use crate::filesystems::DirId;
 use crate::spec::is_below;
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use mm::zone::ZoneType;
-use sim::fs::SimMm;
+use sim::filesystems::SimMm;
 use sim::sched;
 use sim::spec::{
     Boot, DiskKind, DiskSpec, Fault, FsKind, Machine, NodeSpec, RunSpec, Size, SwapSpec, Sysctl,
@@ -134,10 +134,7 @@ pub fn drive<'a>(
     mm.recount().expect("every list, counter and order agrees");
 }
 
-pub const ALL_FS: [FsKind; 5] = [
-    FsKind::Xfs,
-    FsKind::Ext4,
-    FsKind::Ext3,
-    FsKind::Btrfs,
-    FsKind::FuseNtfs,
-];
+pub const ALL_FS: [FsKind; FsKind::ALL.len()] = match FsKind::ALL.first_chunk() {
+    Some(all) => *all,
+    None => panic!("an array of its own length"),
+};

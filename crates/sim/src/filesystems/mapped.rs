@@ -1,9 +1,9 @@
 //! Faults on mapped files: what the page cache brings in, and what a filesystem says to a first
 //! store (reference 04 §2; `filemap_fault` and `page_mkwrite` of 3.0).
 
+use super::model::Model as _;
 use super::read::read_window;
 use super::{FsError, SimMm, of};
-use crate::spec::FsKind;
 use mm::mmap::{ReadAround, Touched};
 
 /// Brings in a missing page and, as asked, those around it. A hole is zeroes, without I/O.
@@ -61,12 +61,8 @@ fn touched(e: FsError) -> Touched {
     }
 }
 
-/// Whether a page may become writable: one without a block gets its place when it is written back
-/// (delayed allocation), if there is any left.
+/// Whether a page may become writable.
 pub fn page_mkwrite<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> bool {
     let fs = of(mm, mapping);
-    match fs.kind {
-        FsKind::FuseNtfs => false,
-        _ => fs.mapped(mapping, index).is_some() || fs.free_blocks() > 0,
-    }
+    ask!(fs, model => model.page_mkwrite(fs, mapping, index))
 }

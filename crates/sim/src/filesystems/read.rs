@@ -1,7 +1,8 @@
 //! Reading through the page cache, and the window that is read ahead.
 
 use super::readahead::{self, Window};
-use super::{BATCH, FsError, SimMm, enter_new_page, of};
+use super::write::enter_new_page;
+use super::{BATCH, FsError, SimMm, of};
 use crate::world::Tag;
 use mm::alloc::Gfp;
 use mm::frame::flag;
@@ -46,7 +47,7 @@ pub async fn read_with<const T: bool>(
         let mut hit = true;
         let pfn = loop {
             match mm.find_page(mapping, index) {
-                None if fs.on_demand => {
+                None if fs.on_demand() => {
                     hit = false;
                     let wanted = (index, last_wanted - index + 1);
                     readahead::on_demand(mm, mapping, window, wanted, last_page, false).await?;
@@ -55,7 +56,7 @@ pub async fn read_with<const T: bool>(
                     }
                 }
                 None => read_window(mm, mapping, index, last_page).await?,
-                Some(pfn) if fs.on_demand && mm.frames.has(pfn, flag::READAHEAD) => {
+                Some(pfn) if fs.on_demand() && mm.frames.has(pfn, flag::READAHEAD) => {
                     let wanted = (index, last_wanted - index + 1);
                     readahead::met(mm, mapping, window, wanted, last_page, pfn).await?;
                 }
@@ -69,7 +70,7 @@ pub async fn read_with<const T: bool>(
                 Some(pfn) => break pfn,
             }
         };
-        if fs.on_demand {
+        if fs.on_demand() {
             window.passed(index);
             let before = mm.frames.clear_flags(pfn, flag::UNUSED);
             if hit && before & flag::UNUSED == 0 {

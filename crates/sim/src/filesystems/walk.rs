@@ -1,8 +1,8 @@
 //! Writing dirty pages back: the walk over a file's dirty pages, where they go on the device, and
 //! what page reclaim may write.
 
-use super::{Ahead, BATCH, SimMm, btrfs, ext, of, xfs};
-use crate::spec::FsKind;
+use super::model::{Ahead, Model as _};
+use super::{BATCH, Fs, SimMm, of};
 use crate::world::Tag;
 use mm::Pfn;
 use mm::frame::flag;
@@ -17,6 +17,13 @@ use mm::world::{World, WritebackControl, Writepage};
 pub(super) struct Walk {
     /// A cyclic walk does not wrap if it wrote something (ext4).
     pub wrap_only_if_nothing_written: bool,
+}
+
+impl Walk {
+    /// As `generic_writepages` walks.
+    pub const PLAIN: Self = Self {
+        wrap_only_if_nothing_written: false,
+    };
 }
 
 /// Writes a file's dirty pages in index order (the kernel's `write_cache_pages`).
@@ -48,8 +55,8 @@ pub(super) async fn write_cache_pages<const T: bool>(
             let quota = wbc.nr_to_write.clamp(1, i64::from(most)) as u32;
             let run = mm.tagged_run(mapping, PageTag::Dirty, first, quota.min(most));
             let written = write_run(mm, mapping, first, run, wbc).await;
-            if fs.kind == FsKind::Btrfs && written.pages > 0 && !m.is_meta() {
-                btrfs::extent_written(mm, fs, written.pages).await;
+            if written.pages > 0 {
+                ask!(fs, model => model.run_written(mm, fs, mapping, written.pages).await);
             }
             index = match first.checked_add(written.advanced) {
                 Some(next) => next,
@@ -99,7 +106,7 @@ pub(super) async fn write_run<const T: bool>(
     debug_assert!(run > 0 && run <= BATCH);
     let volume = of(mm, mapping).volume;
     let most = run.min(mm.world.max_bio(volume));
-    let Some((block, len)) = block_of_run(mm, mapping, first, most).await else {
+    let Some((block, len)) = block_of_run(mm, mapping, first, most) else {
         return lose_run(mm, mapping, first, run, wbc).await;
     };
     let n = mm.start_writeback(mapping, first, len, |_| ());
@@ -166,7 +173,7 @@ async fn first_refused<const T: bool>(
 }
 
 /// Where a run of dirty pages goes.
-async fn block_of_run<const T: bool>(
+fn block_of_run<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     first: u32,
@@ -177,16 +184,9 @@ async fn block_of_run<const T: bool>(
         MappingKind::BlockDevice | MappingKind::Meta => Some((u64::from(first), len)),
         _ => {
             let fresh = fs.mapped(mapping, first).is_none();
-            let at = if fs.kind == FsKind::Btrfs {
-                btrfs::copy_on_write(fs, mapping, first, len)
-            } else {
-                allocate(mm, mapping, first, len)
-            };
-            if fresh && fs.kind == FsKind::Xfs {
-                mm.log_inode(mapping);
-            }
-            if fresh && matches!(fs.kind, FsKind::Ext3 | FsKind::Ext4) {
-                ext::note_allocation(fs, mapping);
+            let at = ask!(fs, model => model.place_run(mm, fs, mapping, first, len));
+            if fresh {
+                ask!(fs, model => model.run_placed(mm, fs, mapping));
             }
             at
         }
@@ -194,32 +194,25 @@ async fn block_of_run<const T: bool>(
 }
 
 /// The blocks of dirty pages, with those around them that the filesystem allocates together.
-fn allocate<const T: bool>(
+pub(super) fn allocate<const T: bool>(
     mm: &SimMm<T>,
+    fs: &Fs,
     mapping: u32,
     first: u32,
     len: u32,
 ) -> Option<(u64, u32)> {
-    let fs = of(mm, mapping);
-    let open = || fs.with_place(mapping, |p| p.writers > 0);
-    fs.map_ahead(mapping, first, len, || match fs.kind {
-        _ if !fs.look_ahead => Ahead::none(len),
-        FsKind::Xfs => xfs::ahead(mm, mapping, first, open()),
-        FsKind::Ext4 => ext::ahead(mm, mapping, first, open()),
-        _ => Ahead::none(len),
+    fs.map_ahead(mapping, first, len, || {
+        if !fs.look_ahead {
+            return Ahead::none(len);
+        }
+        ask!(fs, model => model.look_ahead(mm, fs, mapping, first, len))
     })
 }
 
 /// The filesystem's `writepages`.
 pub async fn writepages<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &mut WritebackControl) {
-    let plain = Walk {
-        wrap_only_if_nothing_written: false,
-    };
-    match (of(mm, mapping).kind, mm.mappings[mapping as usize].kind()) {
-        (FsKind::Ext4, MappingKind::File) => ext::da_writepages(mm, mapping, wbc).await,
-        (FsKind::Btrfs, MappingKind::Meta) => btrfs::tree_writepages(mm, mapping, wbc).await,
-        _ => write_cache_pages(mm, mapping, wbc, plain).await,
-    }
+    let fs = of(mm, mapping);
+    ask!(fs, model => model.writepages(mm, fs, mapping, wbc).await);
 }
 
 /// The filesystem's `writepage`, as page reclaim calls it. The page is locked and its dirty bit
@@ -235,24 +228,18 @@ pub async fn writepage<const T: bool>(
     let flags = mm.tasks[mm.world.task() as usize].flags();
     let kswapd = flags & PF_KSWAPD != 0;
     let direct = flags & PF_MEMALLOC != 0 && !kswapd;
-    let warns = matches!(fs.kind, FsKind::Xfs | FsKind::Ext4 | FsKind::Btrfs);
-    if direct && warns && kind == MappingKind::File {
+    if direct && fs.kind().about().warns_of_direct_reclaim && kind == MappingKind::File {
         mm.count_event(VmEvent::DirectWritepageWarning, 1);
     }
-    let refuse = match (fs.kind, kind) {
-        (_, MappingKind::BlockDevice) => false,
-        (FsKind::Xfs, _) => direct,
-        (FsKind::Ext4, _) => fs.mapped(mapping, index).is_none(),
-        (FsKind::Btrfs, _) => true,
-        _ => false,
-    };
+    let refuse = kind != MappingKind::BlockDevice
+        && ask!(fs, model => model.refuses_reclaim(fs, mapping, index, direct));
     if refuse {
         mm.redirty_page_for_writepage(pfn, wbc);
         return Writepage::Redirtied;
     }
     let place = match kind {
         MappingKind::BlockDevice => Some((u64::from(index), 1)),
-        _ => allocate(mm, mapping, index, 1),
+        _ => allocate(mm, fs, mapping, index, 1),
     };
     mm.set_page_writeback(pfn);
     let Some((block, _)) = place else {
@@ -264,8 +251,6 @@ pub async fn writepage<const T: bool>(
     let tag = Tag::Pages { mapping, index };
     mm.world.submit(fs.volume, tag, true, false, block, 1).await;
     wbc.nr_to_write -= 1;
-    if fs.kind == FsKind::Xfs && kswapd {
-        xfs::cluster_write(mm, mapping, index, wbc).await;
-    }
+    ask!(fs, model => model.after_writepage(mm, mapping, index, wbc, kswapd).await);
     Writepage::Started
 }

@@ -9,6 +9,14 @@
 const FRONT: u64 = 65_536;
 /// On a smaller disk: one part in so many of it.
 const PART: u64 = 8;
+/// Where the root directory's inodes and block are, made by mkfs.
+const ROOT_INODES: u64 = 64;
+const ROOT_BLOCK: u64 = 96;
+/// Inode tables, one a group: a bitmap, then inodes.
+const TABLES: u64 = 33_792;
+const TABLE_BLOCKS: u64 = 512;
+/// Groups whose tables fit.
+const GROUPS: u64 = 62;
 
 /// The front of one disk; places and lengths are given as on a large one.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +47,32 @@ impl Layout {
     pub fn length(self, at: u64, blocks: u64) -> u64 {
         let end = (at + blocks) * self.blocks / FRONT;
         end.min(self.blocks).saturating_sub(self.place(at)).max(1)
+    }
+
+    /// The block of the root directory's inode.
+    pub fn root_inode(self) -> u64 {
+        self.place(ROOT_INODES)
+    }
+
+    /// The block of the root directory's entries.
+    pub fn root_block(self) -> u64 {
+        self.place(ROOT_BLOCK)
+    }
+
+    /// Blocks of a group's inode table; a table has its bitmap and at least one block of inodes.
+    pub fn table_blocks(self) -> u64 {
+        (self.length(TABLES, GROUPS * TABLE_BLOCKS) / GROUPS).max(2)
+    }
+
+    /// Groups whose inode tables fit.
+    pub fn groups(self) -> u32 {
+        let area = self.length(TABLES, GROUPS * TABLE_BLOCKS);
+        (area / self.table_blocks()).clamp(1, GROUPS) as u32
+    }
+
+    /// The first block of a group's inode table: its bitmap.
+    pub fn table(self, group: u32) -> u64 {
+        self.place(TABLES) + u64::from(group % self.groups()) * self.table_blocks()
     }
 
     /// Where data begins at the latest: a disk keeps most of itself for it.

@@ -1,0 +1,317 @@
+//! btrfs: copy-on-write data, metadata in trees whose pages live in the page cache.
+//!
+//! Every written extent inserts items into three trees: the file's extent item, the extent tree's
+//! back reference, and the checksums (4 bytes a block). An insertion searches from the root, and
+//! every node it reads is marked accessed; the first change to a node in a transaction copies it
+//! to a new block. Tree pages are written at the commit only. Reclaim is always refused.
+//!
+//! A new name puts an inode item, its back reference and two directory entries into the tree; inodes
+//! are found there without I/O.
+
+use super::files::Extent;
+use super::layout::Layout;
+use super::model::{Kind, Life, Model};
+use super::names::NameChange;
+use super::walk::{Walk, write_cache_pages};
+use super::write::metadata_page;
+use super::{BATCH, Fs, FsError, SimMm};
+use crate::params::Params;
+use mm::mapping::MappingKind;
+use mm::trace::TrackPath;
+use mm::world::{World, WritebackControl};
+use std::cell::Cell;
+
+/// A tree block of 2011: 4 KiB, 101 bytes of header.
+const LEAF_BYTES: u32 = 4096 - 101;
+/// Bytes of an item's key and place in a leaf.
+const ITEM: u32 = 25;
+/// Bytes of a file extent item, an extent item with its back reference, a checksum.
+const FILE_EXTENT: u32 = 53;
+const EXTENT_ITEM: u32 = 24 + 29;
+const CHECKSUM: u32 = 4;
+/// Bytes of tree items of a new file or directory.
+const NAME_ITEMS: u32 = (160 + 25) + (10 + 40 + 25) + 2 * (30 + 40 + 25);
+/// Keys of an inner node.
+const FANOUT: u32 = LEAF_BYTES / 33;
+/// Inner nodes above the leaves: root and one level, enough for 10^4 leaves.
+const LEVELS: usize = 3;
+/// Dirty tree bytes below which the flusher leaves them to the commit.
+const TREE_THRESHOLD: u64 = 32 << 20;
+/// Where the chunk for metadata begins, where its mirror (DUP) begins, and where that ends, in blocks of
+/// a large disk.
+const META_START: u64 = 1 << 14;
+const META_MIRROR: u64 = 1 << 15;
+const META_END: u64 = 1 << 16;
+/// The superblock's place.
+const SUPER: u64 = 16;
+
+/// The rightmost path of one tree: where a streaming write inserts.
+#[derive(Debug, Default)]
+struct Tree {
+    /// Block of the node on each level, leaf first; 0: none yet.
+    path: [Cell<u32>; LEVELS],
+    /// The transaction that made it.
+    made_in: [Cell<u64>; LEVELS],
+    /// Bytes used in the leaf, keys used in the inner nodes.
+    used: [Cell<u32>; LEVELS],
+}
+
+/// The filesystem's state.
+#[derive(Debug)]
+pub(super) struct Btrfs {
+    trees: [Tree; 3],
+    transaction: Cell<u64>,
+    interval: u64,
+    mapping: Cell<u32>,
+    /// The chunk for metadata: first block and length.
+    chunk: (u32, u32),
+    /// Tree blocks that were made.
+    made: Cell<u32>,
+    committing: Cell<bool>,
+}
+
+impl Model for Btrfs {
+    const KIND: Kind = Kind {
+        warns_of_direct_reclaim: true,
+        ..Kind::plain(1100)
+    };
+
+    fn new(p: &Params, front: Layout) -> Self {
+        Self {
+            trees: Default::default(),
+            transaction: Cell::new(1),
+            interval: p.btrfs_commit_interval as u64,
+            mapping: Cell::new(0),
+            chunk: (
+                front.place(META_START) as u32,
+                front.length(META_START, META_MIRROR - META_START) as u32,
+            ),
+            made: Cell::new(0),
+            committing: Cell::new(false),
+        }
+    }
+
+    fn mount<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        let mapping = mm
+            .new_mapping(MappingKind::Meta, fs.bdi.get())
+            .expect("room for the tree inode");
+        self.mapping.set(mapping);
+    }
+
+    fn daemons<'a, const T: bool>(
+        &'a self,
+        mm: &'a SimMm<T>,
+        fs: &'a Fs,
+    ) -> Vec<(&'static str, Life<'a>)> {
+        vec![(
+            "btrfs-transaction",
+            Box::pin(self.transaction_thread(mm, fs)),
+        )]
+    }
+
+    fn place_run<const T: bool>(
+        &self,
+        _mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        first: u32,
+        len: u32,
+    ) -> Option<(u64, u32)> {
+        copy_on_write(fs, mapping, first, len)
+    }
+
+    async fn writepages<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        _fs: &Fs,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) {
+        if mm.mappings[mapping as usize].is_meta() {
+            tree_writepages(mm, mapping, wbc).await;
+        } else {
+            write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
+        }
+    }
+
+    /// The items of one written extent of `pages` pages go into the trees.
+    async fn run_written<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32, pages: u32) {
+        if mm.mappings[mapping as usize].is_meta() {
+            return;
+        }
+        self.insert(mm, 0, FILE_EXTENT + ITEM).await;
+        self.insert(mm, 1, EXTENT_ITEM + ITEM).await;
+        self.insert(mm, 2, CHECKSUM * pages).await;
+    }
+
+    fn refuses_reclaim(&self, _fs: &Fs, _mapping: u32, _index: u32, _direct: bool) -> bool {
+        true
+    }
+
+    async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        self.commit_transaction(mm, fs).await
+    }
+
+    async fn names_changed<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        _fs: &Fs,
+        _change: NameChange,
+    ) -> Result<(), FsError> {
+        self.insert(mm, 0, NAME_ITEMS).await;
+        Ok(())
+    }
+}
+
+impl Btrfs {
+    /// Searches to the rightmost leaf of a tree and adds `bytes` there.
+    async fn insert<const T: bool>(&self, mm: &SimMm<T>, tree: usize, bytes: u32) {
+        let t = &self.trees[tree];
+        // A full leaf splits; so does a full node above it.
+        let mut fresh = [false; LEVELS];
+        if t.path[0].get() == 0 {
+            fresh = [true; LEVELS];
+        } else if t.used[0].get() + bytes > LEAF_BYTES {
+            fresh[0] = true;
+            for (level, fresh) in fresh.iter_mut().enumerate().take(LEVELS - 1).skip(1) {
+                if t.used[level].get() < FANOUT {
+                    t.used[level].set(t.used[level].get() + 1);
+                    break;
+                }
+                *fresh = true;
+            }
+        }
+        for level in (0..LEVELS).rev() {
+            if fresh[level] {
+                t.used[level].set(u32::from(level > 0));
+                t.path[level].set(0);
+            }
+            self.touch(mm, tree, level).await;
+        }
+        t.used[0].set(t.used[0].get() + bytes);
+    }
+
+    /// The next block of the chunk; behind its end, the first one, whose node was copied elsewhere long
+    /// since.
+    fn new_tree_block(&self) -> u32 {
+        let (first, length) = self.chunk;
+        let n = self.made.get();
+        self.made.set((n + 1) % length);
+        first + n
+    }
+
+    /// Reads a node on the way down (marking it accessed), copies it if this transaction has not yet,
+    /// and changes it.
+    async fn touch<const T: bool>(&self, mm: &SimMm<T>, tree: usize, level: usize) {
+        let t = &self.trees[tree];
+        let mapping = self.mapping.get();
+        let old = t.path[level].get();
+        if old != 0
+            && let Some(pfn) = metadata_page(mm, mapping, old, false, TrackPath::TreeSearch).await
+        {
+            mm.mark_page_accessed(pfn, TrackPath::TreeSearch);
+        }
+        let now = self.transaction.get();
+        if old == 0 || t.made_in[level].get() != now {
+            let block = self.new_tree_block();
+            t.path[level].set(block);
+            t.made_in[level].set(now);
+        }
+        let block = t.path[level].get();
+        if let Some(pfn) = metadata_page(mm, mapping, block, true, TrackPath::TreeUpdate).await {
+            mm.mark_page_accessed(pfn, TrackPath::TreeUpdate);
+            mm.set_page_dirty(pfn, TrackPath::TreeUpdate);
+        }
+    }
+
+    /// Commits every interval.
+    async fn transaction_thread<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        loop {
+            mm.world.sched.sleep_ticks(self.interval).await;
+            self.commit_transaction(mm, fs).await;
+        }
+    }
+
+    /// Writes all dirty tree pages, twice (DUP), then the superblock. Returns whether it succeeded.
+    async fn commit_transaction<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        if self.committing.replace(true) {
+            return true;
+        }
+        self.transaction.set(self.transaction.get() + 1);
+        let mapping = self.mapping.get();
+        let before = mm.mappings[mapping as usize].nrpages.get();
+        let ok = mm.sync_mapping(mapping).await;
+        // The mirror of what was just written, in its own chunk.
+        let mut left = mm
+            .tagged_count(mapping, mm::pagecache::Tag::Writeback, before)
+            .max(1);
+        let (mirror, length) = (
+            fs.layout.place(META_MIRROR),
+            fs.layout.length(META_MIRROR, META_END - META_MIRROR),
+        );
+        let mut at = self.transaction.get() % 64 * 128 % length;
+        let mut mirrored = true;
+        while left > 0 {
+            let n = left.min(BATCH).min((length - at) as u32);
+            mirrored &= mm.world.write_raw(fs.volume, mirror + at, n, true).await;
+            at = (at + u64::from(n)) % length;
+            left -= n;
+        }
+        let superblock = fs.layout.place(SUPER);
+        let superblock = mm.world.write_raw(fs.volume, superblock, 1, true).await;
+        self.committing.set(false);
+        mm.world.relax().await;
+        ok & mirrored & superblock
+    }
+}
+
+/// New blocks for a run of dirty pages, whatever they had.
+fn copy_on_write(fs: &Fs, mapping: u32, index: u32, len: u32) -> Option<(u64, u32)> {
+    let (block, len) = fs.take_blocks(0, len)?;
+    fs.with_extents(mapping, |list| {
+        // Cut what is overwritten out of the old extents.
+        let (from, to) = (u64::from(index), u64::from(index) + u64::from(len));
+        let mut kept = Vec::with_capacity(list.len() + 1);
+        for e in list.drain(..) {
+            let (a, b) = (u64::from(e.index), u64::from(e.index) + u64::from(e.len));
+            if b <= from || a >= to {
+                kept.push(e);
+                continue;
+            }
+            if a < from {
+                kept.push(Extent {
+                    len: (from - a) as u32,
+                    ..e
+                });
+            }
+            if b > to {
+                let cut = (to - a) as u32;
+                kept.push(Extent {
+                    index: e.index + cut,
+                    len: e.len - cut,
+                    block: e.block + u64::from(cut),
+                });
+            }
+        }
+        *list = kept;
+    });
+    fs.add_extent(mapping, Extent { index, len, block });
+    Some((block, len))
+}
+
+/// The flusher's visit to the tree inode: little metadata waits for the commit.
+async fn tree_writepages<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    wbc: &mut WritebackControl,
+) {
+    let dirty = {
+        let pages = mm.mappings[mapping as usize].nrpages.get();
+        u64::from(mm.tagged_count(mapping, mm::pagecache::Tag::Dirty, pages)) * 4096
+    };
+    if !wbc.sync_all && (wbc.for_kupdate || dirty < TREE_THRESHOLD) {
+        wbc.pages_skipped += 1;
+        return;
+    }
+    write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
+}

@@ -1,0 +1,122 @@
+//! What programs' calls do to files and names, other than reading and writing.
+
+use super::model::Model as _;
+use super::{DirId, Fs, FsError, SimMm, names, of, of_dir};
+
+/// Creates a file without a name on the first filesystem; `None`: too many files.
+pub fn create<const T: bool>(mm: &SimMm<T>) -> Option<u32> {
+    create_on(mm, &mm.world.fs[0])
+}
+
+/// Creates a file without a name.
+pub(super) fn create_on<const T: bool>(mm: &SimMm<T>, fs: &Fs) -> Option<u32> {
+    ask!(fs, model => model.new_file(mm, fs))
+}
+
+/// Makes a file with its entry in a directory. `None`: too many files.
+pub async fn create_in<const T: bool>(mm: &SimMm<T>, dir: DirId) -> Result<Option<u32>, FsError> {
+    let fs = of_dir(mm, dir);
+    let group = fs.names.group(dir.number);
+    let Some(id) = names::take_inode(mm, fs, group) else {
+        return Ok(None);
+    };
+    names::make_inode(mm, fs, dir.number, group, id).await?;
+    Ok(Some(id))
+}
+
+/// Nobody holds a file any more that has lost its name: its inode is free for another one.
+pub fn inode_gone<const T: bool>(mm: &SimMm<T>, mapping: u32) {
+    names::inode_gone(of(mm, mapping), mapping);
+}
+
+/// The inode of a directory.
+pub fn inode_of_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) -> u32 {
+    of_dir(mm, dir).names.inode_of(dir.number)
+}
+
+/// A directory that is there before the run. `None`: too many files.
+pub fn lay_out_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Option<DirId> {
+    let number = names::lay_out_dir(mm, of_dir(mm, parent), parent.number)?;
+    Some(DirId { number, ..parent })
+}
+
+/// A file that was in a directory before the run, without data yet. `None`: it does not fit.
+pub fn lay_out_in<const T: bool>(mm: &SimMm<T>, dir: DirId) -> Option<u32> {
+    names::lay_out_file(mm, of_dir(mm, dir), dir.number)
+}
+
+/// Reads a directory.
+pub async fn read_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) {
+    names::read_dir(mm, of_dir(mm, dir), dir.number).await;
+}
+
+/// Makes a directory in another one.
+pub async fn make_dir<const T: bool>(mm: &SimMm<T>, parent: DirId) -> Result<DirId, FsError> {
+    let number = names::make_dir(mm, of_dir(mm, parent), parent.number).await?;
+    Ok(DirId { number, ..parent })
+}
+
+/// A file's name is removed.
+pub async fn unlink<const T: bool>(mm: &SimMm<T>, mapping: u32) -> Result<(), FsError> {
+    mm.unlink_inode(mapping);
+    names::remove_inode(mm, mapping).await
+}
+
+/// Gives a new file `len` bytes that are on the device and not cached. Takes no time: it is how
+/// the world was before the run. Returns whether they fit.
+pub fn lay_out<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) -> bool {
+    let pages = len.div_ceil(4096);
+    let mut index = 0;
+    while index < pages {
+        let most = (pages - index).min(1 << 30) as u32;
+        match of(mm, mapping).map_run(mapping, index as u32, most) {
+            Some((_, n)) => index += u64::from(n),
+            None => return false,
+        }
+    }
+    mm.mappings[mapping as usize].size.set(len);
+    true
+}
+
+/// Removes a file's pages and blocks.
+pub async fn remove<const T: bool>(mm: &SimMm<T>, mapping: u32) {
+    mm.hold_inode(mapping).await;
+    mm.truncate_from(mapping, 0).await;
+    mm.release_inode(mapping);
+    of(mm, mapping).forget(mapping);
+    mm.world.reuse.forget(mapping);
+    mm.world.dropped.forget(mapping);
+}
+
+/// Cuts a file, or extends it by a hole.
+pub async fn truncate<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) {
+    let m = &mm.mappings[mapping as usize];
+    if len < m.size.get() {
+        mm.hold_inode(mapping).await;
+        let first = len.div_ceil(4096).min(u64::from(u32::MAX)) as u32;
+        mm.truncate_from(mapping, first).await;
+        mm.release_inode(mapping);
+    }
+    m.size.set(len);
+    mm.file_changed(mapping);
+}
+
+/// The blocks of a direct transfer, allocated where missing: runs by their first block and length.
+pub fn map_direct<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    blocks: u32,
+) -> Option<Vec<(u64, u32)>> {
+    let fs = of(mm, mapping);
+    let (mut runs, mut done) = (Vec::<(u64, u32)>::new(), 0);
+    while done < blocks {
+        let (block, n) = fs.map_run(mapping, index + done, blocks - done)?;
+        match runs.last_mut() {
+            Some((first, len)) if *first + u64::from(*len) == block => *len += n,
+            _ => runs.push((block, n)),
+        }
+        done += n;
+    }
+    Some(runs)
+}

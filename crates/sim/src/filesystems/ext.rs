@@ -1,0 +1,373 @@
+//! ext3 and ext4 in ordered mode, with their journal (jbd, jbd2).
+//!
+//! Inode tables, inode bitmaps and directories are blocks of the block device's own mapping. They become
+//! dirty with the change (the kernel waits for the commit, at most 5 s later), so reclaim and the flusher
+//! meet them; a commit writes them to the journal too.
+//!
+//! ext4 delays allocation: reclaim and the journal thread are refused until the flusher has
+//! allocated. Its flusher path writes one extent's worth a call: it raises its quota to the run of
+//! contiguous dirty pages, and it wraps to the start of the file only when it found nothing from
+//! the saved index on. A commit walks the files with newly allocated blocks; over delayed pages
+//! the walk writes nothing, yet it moves the saved index past them (reference 04 §7). Together:
+//! after each commit the flusher chases the end of the file, and what lies before waits until
+//! nothing new is found there.
+//!
+//! ext3 gives a page its block in the write call, out of the file's reservation window (with
+//! `fs_look_ahead`; else when it is written back). It writes whatever it is asked to.
+
+use super::layout::Layout;
+use super::model::{Ahead, Kind, Life, Model};
+use super::names::NameChange;
+use super::ring::Ring;
+use super::walk::{Walk, write_cache_pages};
+use super::write::metadata_page;
+use super::{Fs, FsError, SimMm};
+use crate::params::Params;
+use mm::mapping::MappingKind;
+use mm::pagecache::Tag;
+use mm::trace::TrackPath;
+use mm::world::{Cost, World, WritebackControl};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+/// The journal's place and length in blocks (128 MiB, mke2fs's choice) on a large disk.
+const JOURNAL_START: u64 = 1024;
+const JOURNAL_LENGTH: u64 = 32_768;
+/// Blocks of one commit of a streaming write: descriptor, inode, bitmap, group descriptor,
+/// superblock, extent block, commit record, rounded up.
+const COMMIT_BLOCKS: u32 = 8;
+/// ext4's `max_writeback_mb_bump`: 128 MiB in pages.
+const MAX_BUMP: u32 = 32_768;
+/// Inodes of a table's block, 256 bytes each.
+const INODES_OF_BLOCK: u64 = 16;
+/// The longest reservation window of ext3 in blocks (`EXT3_MAX_RESERVE_BLOCKS`). It begins with 8
+/// and doubles each time half of it was used, so that a file of some MiB has the longest one.
+const RESERVATION: u32 = 1027;
+
+/// ext4.
+pub(super) type Ext4 = Ext<true>;
+/// ext3.
+pub(super) type Ext3 = Ext<false>;
+
+/// The filesystem's state; with delayed allocation it is an ext4.
+#[derive(Debug)]
+pub(super) struct Ext<const DELAYED: bool> {
+    journal: Ring,
+    /// Pause between commits, in nanoseconds.
+    interval: u64,
+    /// Files with blocks allocated in the running transaction.
+    files: RefCell<Vec<u32>>,
+    /// Metadata blocks changed in the running transaction.
+    blocks: RefCell<BTreeSet<u64>>,
+    /// Metadata blocks that were ever in use: they must be read when they are not cached.
+    known: RefCell<BTreeSet<u64>>,
+    /// The block device's own mapping.
+    device_file: Cell<u32>,
+    /// Whether a commit is under way.
+    committing: Cell<bool>,
+}
+
+/// The block of an inode.
+fn table_block(front: Layout, group: u32, number: u64) -> u64 {
+    front.table(group) + 1 + number / INODES_OF_BLOCK % (front.table_blocks() - 1)
+}
+
+impl<const DELAYED: bool> Model for Ext<DELAYED> {
+    const KIND: Kind = if DELAYED {
+        Kind {
+            warns_of_direct_reclaim: true,
+            ..Kind::plain(1000)
+        }
+    } else {
+        Kind::plain(760)
+    };
+
+    fn new(p: &Params, front: Layout) -> Self {
+        Self {
+            journal: Ring::new(front, JOURNAL_START, JOURNAL_LENGTH),
+            interval: p.journal_commit_interval as u64,
+            files: RefCell::new(Vec::new()),
+            blocks: RefCell::default(),
+            known: RefCell::default(),
+            device_file: Cell::new(0),
+            committing: Cell::new(false),
+        }
+    }
+
+    fn mount<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        let device = mm.new_mapping(MappingKind::BlockDevice, fs.bdi.get());
+        self.device_file
+            .set(device.expect("room for the device's file"));
+    }
+
+    fn read_root(&self, fs: &Fs) -> u64 {
+        table_block(fs.layout, 0, 2)
+    }
+
+    fn daemons<'a, const T: bool>(
+        &'a self,
+        mm: &'a SimMm<T>,
+        fs: &'a Fs,
+    ) -> Vec<(&'static str, Life<'a>)> {
+        vec![("jbd2", Box::pin(self.journal_thread(mm, fs)))]
+    }
+
+    /// ext4: the dirty run from a page on, at most 8 MiB, and, while the file is open for writing, the
+    /// rest of an aligned chunk: 2 MiB of a file of up to 4 MiB, 4 of one of up to 8, 8 of a longer
+    /// one (`ext4_mb_normalize_request`). A file of up to 1 MiB gets a power of two.
+    fn look_ahead<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        first: u32,
+        len: u32,
+    ) -> Ahead {
+        const MIB: u64 = 256;
+        if !DELAYED {
+            return Ahead::none(len);
+        }
+        let run = mm.tagged_run(mapping, Tag::Dirty, first, (8 * MIB) as u32);
+        let need = run.max(1);
+        if !fs.open_for_writing(mapping) {
+            return Ahead::none(need);
+        }
+        let size = mm.mappings[mapping as usize].size.get().div_ceil(4096);
+        let end = u64::from(first) + u64::from(need);
+        let chunk = match size.max(end) {
+            size if size <= MIB => size.next_power_of_two().max(4),
+            size if size <= 4 * MIB => 2 * MIB,
+            size if size <= 8 * MIB => 4 * MIB,
+            _ => 8 * MIB,
+        };
+        let want = end.next_multiple_of(chunk) - u64::from(first);
+        Ahead {
+            need,
+            want: want.min(u64::from(u32::MAX)) as u32,
+        }
+    }
+
+    /// ext3 has no delayed allocation: a page gets its block in the write call, out of the file's
+    /// reservation window. Files that are written side by side interleave by windows.
+    fn allocate_at_write<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        index: u32,
+    ) -> bool {
+        let file = mm.mappings[mapping as usize].kind() == MappingKind::File;
+        if DELAYED || !fs.look_ahead || !file || fs.mapped(mapping, index).is_some() {
+            return true;
+        }
+        self.note_allocation(mapping);
+        let window = || Ahead {
+            need: 1,
+            want: RESERVATION,
+        };
+        fs.map_ahead(mapping, index, 1, window).is_some()
+    }
+
+    fn run_placed<const T: bool>(&self, _mm: &SimMm<T>, _fs: &Fs, mapping: u32) {
+        self.note_allocation(mapping);
+    }
+
+    async fn writepages<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        _fs: &Fs,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) {
+        if DELAYED && mm.mappings[mapping as usize].kind() == MappingKind::File {
+            da_writepages(mm, mapping, wbc).await;
+        } else {
+            write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
+        }
+    }
+
+    /// ext4 is refused pages whose allocation is delayed.
+    fn refuses_reclaim(&self, fs: &Fs, mapping: u32, index: u32, _direct: bool) -> bool {
+        DELAYED && fs.mapped(mapping, index).is_none()
+    }
+
+    async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        self.commit_transaction(mm, fs, true).await
+    }
+
+    fn inode_place(
+        &self,
+        fs: &Fs,
+        group: u32,
+        number: u64,
+        _fresh: bool,
+    ) -> Result<u64, FsError> {
+        Ok(table_block(fs.layout, group, number))
+    }
+
+    async fn names_changed<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        change: NameChange,
+    ) -> Result<(), FsError> {
+        if change.new_block {
+            self.change_block(mm, change.block, true).await?;
+        }
+        for block in [change.block, fs.layout.table(change.group), change.place] {
+            self.change_block(mm, block, false).await?;
+        }
+        Ok(())
+    }
+
+    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, place: u64) {
+        self.read_block(mm, place).await;
+    }
+
+    async fn read_names<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, block: u64) {
+        self.read_block(mm, block).await;
+    }
+}
+
+impl<const DELAYED: bool> Ext<DELAYED> {
+    /// Brings a block of the inode table or of a directory into memory, if there is any for it.
+    async fn read_block<const T: bool>(&self, mm: &SimMm<T>, block: u64) {
+        self.known.borrow_mut().insert(block);
+        let (device, path) = (self.device_file.get(), TrackPath::FsMetadata);
+        if let Some(pfn) = metadata_page(mm, device, block as u32, false, path).await {
+            mm.mark_page_accessed(pfn, path);
+        }
+    }
+
+    /// A metadata block changes: its page of the block device is dirty and accessed, and the running
+    /// transaction has it. A `fresh` block holds nothing yet.
+    async fn change_block<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        block: u64,
+        fresh: bool,
+    ) -> Result<(), FsError> {
+        let first = self.known.borrow_mut().insert(block);
+        let path = TrackPath::FsMetadata;
+        let device = self.device_file.get();
+        let page = metadata_page(mm, device, block as u32, fresh || first, path).await;
+        let pfn = page.ok_or(FsError::OutOfMemory)?;
+        mm.mark_page_accessed(pfn, path);
+        mm.set_page_dirty(pfn, path);
+        self.blocks.borrow_mut().insert(block);
+        mm.world.relax().await;
+        Ok(())
+    }
+
+    /// A file got new blocks: ordered mode ties it to the transaction.
+    fn note_allocation(&self, mapping: u32) {
+        let mut files = self.files.borrow_mut();
+        if !files.contains(&mapping) {
+            files.push(mapping);
+        }
+    }
+
+    /// Commits every interval what the running transaction holds.
+    async fn journal_thread<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        loop {
+            mm.world.sched.sleep_ticks(self.interval).await;
+            self.commit_transaction(mm, fs, false).await;
+        }
+    }
+
+    /// Commits the running transaction, if it holds anything or `force` says so. Returns whether the
+    /// journal's writes succeeded.
+    async fn commit_transaction<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        force: bool,
+    ) -> bool {
+        if self.committing.replace(true) {
+            return true; // the commit under way takes this one's changes along
+        }
+        let files = self.files.take();
+        let changed = self.blocks.take().len() as u64;
+        if files.is_empty() && changed == 0 && !force {
+            self.committing.set(false);
+            return true;
+        }
+        for file in files {
+            submit_data::<DELAYED, T>(mm, fs, file).await;
+        }
+        let (at, blocks) = self.journal.take(u64::from(COMMIT_BLOCKS) + changed);
+        let ok = mm.world.write_raw(fs.volume, at, blocks, true).await;
+        self.committing.set(false);
+        ok
+    }
+}
+
+/// Ordered data of one file.
+async fn submit_data<const DELAYED: bool, const T: bool>(mm: &SimMm<T>, fs: &Fs, mapping: u32) {
+    let m = &mm.mappings[mapping as usize];
+    if !DELAYED {
+        // Every dirty page is mapped: it is written now.
+        let mut wbc = WritebackControl {
+            range_cyclic: false,
+            ..WritebackControl::pages(i64::MAX)
+        };
+        write_cache_pages(mm, mapping, &mut wbc, Walk::PLAIN).await;
+        return;
+    }
+    // ext4: pages that have blocks are written, delayed ones are passed over.
+    let end = m.size.get().div_ceil(4096).min(u64::from(u32::MAX)) as u32;
+    let mut index = 0;
+    while let Some(first) = mm.next_tagged(mapping, Tag::Dirty, index) {
+        if first >= end {
+            break;
+        }
+        let run = mm.tagged_run(mapping, Tag::Dirty, first, 32.min(end - first));
+        if let Some((_, mapped)) = fs.mapped(mapping, first) {
+            let mut wbc = WritebackControl {
+                range_cyclic: false,
+                range_start: first,
+                range_end: first + run.min(mapped) - 1,
+                ..WritebackControl::pages(i64::from(run))
+            };
+            write_cache_pages(mm, mapping, &mut wbc, Walk::PLAIN).await;
+        } else {
+            mm.world.charge(Cost::Refuse, run);
+        }
+        index = first + run;
+        mm.world.relax().await;
+    }
+    m.writeback_index.set(end);
+}
+
+/// ext4's flusher path.
+async fn da_writepages<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    wbc: &mut WritebackControl,
+) {
+    let m = &mm.mappings[mapping as usize];
+    let desired = if wbc.sync_all {
+        wbc.nr_to_write
+    } else if wbc.range_cyclic {
+        let run = mm
+            .next_tagged(mapping, Tag::Dirty, m.writeback_index.get())
+            .map_or(0, |first| {
+                mm.tagged_run(mapping, Tag::Dirty, first, MAX_BUMP)
+            });
+        i64::from(run)
+    } else {
+        wbc.nr_to_write.saturating_mul(8).min(i64::from(MAX_BUMP))
+    };
+    let bump = (desired - wbc.nr_to_write).max(0);
+    wbc.nr_to_write += bump;
+    write_cache_pages(
+        mm,
+        mapping,
+        wbc,
+        Walk {
+            wrap_only_if_nothing_written: true,
+        },
+    )
+    .await;
+    wbc.nr_to_write -= bump;
+}

@@ -1,0 +1,404 @@
+//! Files and their extents: which blocks a file has, which are set aside for it, and how a run of its
+//! pages gets more.
+
+use super::layout::Layout;
+use super::model::{Ahead, Model as _};
+use super::names::Names;
+use super::space::Space;
+use super::{FsKind, State};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::spec::DiskSpec;
+use std::cell::{Cell, RefCell};
+
+/// A run of a file's pages on disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    pub index: u32,
+    pub len: u32,
+    pub block: u64,
+}
+
+/// A file's place on disk.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    extents: Vec<Extent>,
+    /// Blocks set aside for what follows.
+    reserve: Option<Extent>,
+    /// Pages in front of this index keep their part of the reserve for good.
+    promised: u32,
+    /// Its directory's group.
+    pub group: u32,
+    /// Its directory.
+    pub dir: u32,
+    /// Where its inode is.
+    pub inode: u64,
+    /// Descriptors open for writing.
+    writers: u32,
+}
+
+impl Place {
+    /// That of an empty file.
+    pub fn of(group: u32, dir: u32, inode: u64) -> Self {
+        Self {
+            group,
+            dir,
+            inode,
+            ..Self::default()
+        }
+    }
+}
+
+/// A directory; number 0 is its filesystem's root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirId {
+    /// The filesystem, in the order of mounting.
+    pub fs: u32,
+    /// Its number there.
+    pub number: u32,
+}
+
+impl DirId {
+    /// The root of a filesystem.
+    pub fn root(fs: u32) -> Self {
+        Self { fs, number: 0 }
+    }
+}
+
+/// A filesystem and its state.
+pub struct Fs {
+    /// The volume that it is on.
+    pub volume: u32,
+    /// Its volume's bdi.
+    pub bdi: Cell<u32>,
+    kind: FsKind,
+    /// Its own state, and what it does otherwise than others.
+    pub(super) state: State,
+    /// Its number in the engine.
+    pub(super) sb: Cell<u32>,
+    files: RefCell<Vec<Place>>,
+    pub(super) layout: Layout,
+    pub(super) space: Space,
+    pub(super) names: Names,
+    /// Whether allocations look ahead.
+    pub(super) look_ahead: bool,
+    /// The most pages of a read-ahead window.
+    pub(super) read_ahead: u32,
+    on_demand: bool,
+}
+
+impl Fs {
+    /// An empty filesystem on a disk, `volume`, of which it has `capacity` blocks.
+    pub fn new(
+        kind: FsKind,
+        disk: &DiskSpec,
+        volume: u32,
+        capacity: u64,
+        read_ahead: u32,
+        p: &Params,
+        rng: &mut Rng,
+    ) -> Self {
+        // Where the allocator begins differs from one mkfs to the next, by whole MiB: partitions
+        // and allocation groups are aligned.
+        let layout = Layout::new(capacity);
+        let spread = layout.spread(capacity, p.fs_layout_spread as u64);
+        let start = layout.blocks() + rng.below(spread.div_ceil(256).max(1)) * 256;
+        let groups = (kind.about().groups)(capacity, disk, p);
+        Self {
+            volume,
+            bdi: Cell::new(0),
+            kind,
+            state: State::new(kind, p, layout),
+            sb: Cell::new(0),
+            files: RefCell::new(Vec::new()),
+            layout,
+            space: Space::new(start, capacity, groups),
+            names: Names::new(layout),
+            look_ahead: p.fs_look_ahead >= 0.5,
+            read_ahead,
+            on_demand: p.read_ahead_on_demand >= 0.5,
+        }
+    }
+
+    /// Which one.
+    pub fn kind(&self) -> FsKind {
+        self.kind
+    }
+
+    /// Whether reads open windows on demand.
+    pub fn on_demand(&self) -> bool {
+        self.on_demand
+    }
+
+    pub(super) fn with_place<R>(&self, mapping: u32, f: impl FnOnce(&mut Place) -> R) -> R {
+        let mut all = self.files.borrow_mut();
+        if all.len() <= mapping as usize {
+            all.resize_with(mapping as usize + 1, Place::default);
+        }
+        f(&mut all[mapping as usize])
+    }
+
+    pub(super) fn with_extents<R>(&self, mapping: u32, f: impl FnOnce(&mut Vec<Extent>) -> R) -> R {
+        self.with_place(mapping, |p| f(&mut p.extents))
+    }
+
+    /// The block of a page and how many pages from there on are contiguous; `None`: a hole.
+    pub(super) fn mapped(&self, mapping: u32, index: u32) -> Option<(u64, u32)> {
+        self.with_extents(mapping, |list| {
+            let i = list.partition_point(|e| e.index <= index);
+            let e = list[..i].last()?;
+            let skip = index - e.index;
+            (skip < e.len).then(|| (e.block + u64::from(skip), e.len - skip))
+        })
+    }
+
+    /// Pages from `index` on that no extent holds, up to `len`.
+    fn hole(&self, mapping: u32, index: u32, len: u32) -> u32 {
+        self.with_extents(mapping, |list| {
+            let i = list.partition_point(|e| e.index <= index);
+            list.get(i).map_or(len, |next| len.min(next.index - index))
+        })
+    }
+
+    /// Sets aside blocks where the filesystem looks for them, `want` if so many lie together.
+    pub(super) fn take_blocks_near(
+        &self,
+        group: u32,
+        goal: u64,
+        want: u32,
+        need: u32,
+    ) -> Option<(u64, u32)> {
+        if self.free_blocks() == 0 {
+            return None;
+        }
+        let space = &self.space;
+        let take = || ask!(self, model => model.take_blocks(space, group, goal, want, need));
+        take().or_else(|| {
+            // What is set aside for other files is all there is.
+            let files = self.files.borrow().len() as u32;
+            for mapping in 0..files {
+                self.drop_reserve(mapping, 0);
+            }
+            // The last rests are taken as they are.
+            take().or_else(|| space.take_rest(want.max(need)))
+        })
+    }
+
+    /// Takes `len` blocks, or as many as lie together, for good; of a group, where there are groups.
+    pub(super) fn take_blocks(&self, group: u32, len: u32) -> Option<(u64, u32)> {
+        let (block, n) = self.take_blocks_near(group, 0, len, len)?;
+        self.space.used(n);
+        Some((block, n))
+    }
+
+    /// Gives back what is set aside for a file from page `keep` on.
+    fn drop_reserve(&self, mapping: u32, keep: u32) {
+        let dropped = self.with_place(mapping, |p| {
+            let r = p.reserve.take()?;
+            let kept = keep.saturating_sub(r.index).min(r.len);
+            p.reserve = (kept > 0).then_some(Extent { len: kept, ..r });
+            Some((r.block + u64::from(kept), r.len - kept))
+        });
+        if let Some((block, len)) = dropped {
+            self.space.put_back(block, len);
+        }
+    }
+
+    pub(super) fn add_extent(&self, mapping: u32, new: Extent) {
+        self.with_extents(mapping, |list| {
+            let i = list.partition_point(|e| e.index <= new.index);
+            if let Some(last) = i.checked_sub(1).map(|i| &mut list[i])
+                && last.index + last.len == new.index
+                && last.block + u64::from(last.len) == new.block
+            {
+                last.len += new.len;
+                return;
+            }
+            list.insert(i, new);
+        });
+    }
+
+    /// The blocks of a run of pages, allocating holes. Returns block and length of the first
+    /// contiguous piece; `None`: the device is full.
+    pub(super) fn map_run(&self, mapping: u32, index: u32, len: u32) -> Option<(u64, u32)> {
+        self.map_ahead(mapping, index, len, || Ahead::none(len))
+    }
+
+    /// As [`Fs::map_run`]; a hole gets as many blocks as `ahead` says, and what is not used now is
+    /// set aside for the pages that follow.
+    pub(super) fn map_ahead(
+        &self,
+        mapping: u32,
+        index: u32,
+        len: u32,
+        ahead: impl FnOnce() -> Ahead,
+    ) -> Option<(u64, u32)> {
+        if let Some((block, n)) = self.mapped(mapping, index) {
+            return Some((block, n.min(len)));
+        }
+        let len = self.hole(mapping, index, len);
+        let reserve = self.with_place(mapping, |p| p.reserve);
+        let reserve = match reserve {
+            // A page in the middle: those before it get their blocks too.
+            Some(r) if r.index <= index && index - r.index < r.len => {
+                let skipped = index - r.index;
+                if skipped > 0 {
+                    self.space.used(skipped);
+                    self.add_extent(mapping, Extent { len: skipped, ..r });
+                }
+                Extent {
+                    index,
+                    len: r.len - skipped,
+                    block: r.block + u64::from(skipped),
+                }
+            }
+            _ => {
+                if self.free_blocks() == 0 {
+                    return None;
+                }
+                self.drop_reserve(mapping, 0);
+                let ahead = ahead();
+                let (group, goal) = self.with_place(mapping, |p| {
+                    let before = p.extents.partition_point(|e| e.index < index);
+                    let last = p.extents[..before].last();
+                    (p.group, last.map_or(0, |e| e.block + u64::from(e.len)))
+                });
+                let need = ahead.need.max(len);
+                let (block, n) = self.take_blocks_near(group, goal, ahead.want, need)?;
+                self.with_place(mapping, |p| p.promised = index.saturating_add(need));
+                Extent {
+                    index,
+                    len: n,
+                    block,
+                }
+            }
+        };
+        let n = len.min(reserve.len);
+        let block = reserve.block;
+        let left = Extent {
+            index: index.saturating_add(n),
+            len: reserve.len - n,
+            block: block + u64::from(n),
+        };
+        self.with_place(mapping, |p| p.reserve = (left.len > 0).then_some(left));
+        self.space.used(n);
+        self.add_extent(
+            mapping,
+            Extent {
+                index,
+                len: n,
+                block,
+            },
+        );
+        Some((block, n))
+    }
+
+    /// Whether a descriptor of a file is open for writing.
+    pub(super) fn open_for_writing(&self, mapping: u32) -> bool {
+        self.with_place(mapping, |p| p.writers > 0)
+    }
+
+    /// A descriptor of a file is open for writing.
+    pub fn opened(&self, mapping: u32) {
+        self.with_place(mapping, |p| p.writers += 1);
+    }
+
+    /// One was closed; the last one gives back what lies behind the file's end (xfs) or was not
+    /// asked for yet (ext4). `size`: the file's length.
+    pub fn closed(&self, mapping: u32, size: u64) {
+        let (last, promised) = self.with_place(mapping, |p| {
+            p.writers = p.writers.saturating_sub(1);
+            (p.writers == 0, p.promised)
+        });
+        if last {
+            let end = size.div_ceil(4096).min(u64::from(u32::MAX)) as u32;
+            let keep = ask!(self, model => model.kept_at_close(end, promised));
+            self.drop_reserve(mapping, keep);
+        }
+    }
+
+    pub(super) fn forget(&self, mapping: u32) {
+        self.drop_reserve(mapping, 0);
+        self.with_extents(mapping, Vec::clear);
+    }
+
+    /// Free blocks left.
+    pub fn free_blocks(&self) -> u64 {
+        self.space.unused()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DEVICE;
+    use super::*;
+    use crate::spec::{DiskKind, Size};
+
+    /// Two files of 2560 pages in different directories, written 32 pages each in turn, with an
+    /// allocation that looks `want` pages ahead; then closed at their length. Returns the extents.
+    fn side_by_side(kind: FsKind, want: u32) -> (Fs, [Vec<Extent>; 2]) {
+        let disk = DiskSpec::new(DiskKind::Raid0, Size(64 << 30));
+        let mut rng = Rng::new(1, "filesystem layout");
+        let fs = Fs::new(
+            kind,
+            &disk,
+            DEVICE,
+            1 << 24,
+            32,
+            &Params::default(),
+            &mut rng,
+        );
+        for file in 0..2 {
+            fs.opened(file);
+            let group = fs.space.next_group(); // always 0 where there is one
+            fs.with_place(file, |p| p.group = group);
+        }
+        for index in (0..2560).step_by(32) {
+            for file in 0..2 {
+                let ahead = || Ahead { need: 32, want };
+                let (_, n) = fs.map_ahead(file, index, 32, ahead).expect("room");
+                assert_eq!(n, 32);
+            }
+        }
+        let extents = [0, 1].map(|file| {
+            fs.closed(file, 2560 * 4096);
+            fs.with_extents(file, |e| e.clone())
+        });
+        (fs, extents)
+    }
+
+    #[test]
+    fn directories_of_xfs_keep_files_apart() {
+        let (fs, [a, b]) = side_by_side(FsKind::Xfs, 32);
+        assert_eq!((a.len(), b.len()), (1, 1));
+        assert!(a[0].block < 1 << 20 && b[0].block == 1 << 20, "{a:?} {b:?}");
+        let before = fs.free_blocks();
+        let (ahead, again) = side_by_side(FsKind::Xfs, 4096);
+        assert_eq!((again[0].len(), ahead.free_blocks()), (1, before));
+        // What was preallocated behind the end is free for the next file.
+        let next = ahead.map_run(1, 2560, 1).expect("room");
+        assert_eq!(next.0, again[1][0].block + 2560);
+    }
+
+    #[test]
+    fn chunks_of_ext4_decide_how_finely_files_interleave() {
+        for (want, extents) in [(32, 80), (512, 5), (2560, 1)] {
+            let (_, [a, b]) = side_by_side(FsKind::Ext4, want);
+            assert_eq!((a.len(), b.len()), (extents, extents), "{want} pages ahead");
+            assert_eq!(a[0].block + u64::from(want), b[0].block);
+            assert_eq!(a.iter().map(|e| e.len).sum::<u32>(), 2560);
+        }
+    }
+
+    /// A page in the middle of what is set aside: those before it keep their place.
+    #[test]
+    fn a_page_in_the_middle_of_a_delayed_extent() {
+        let (fs, _) = side_by_side(FsKind::Xfs, 32);
+        let ahead = |need, want| move || Ahead { need, want };
+        let (first, _) = fs.map_ahead(5, 0, 8, ahead(100, 100)).expect("room");
+        let middle = fs.map_ahead(5, 50, 1, ahead(1, 1)).expect("room");
+        assert_eq!(middle, (first + 50, 1));
+        assert_eq!(fs.map_run(5, 8, 32), Some((first + 8, 32)));
+        assert_eq!(fs.map_run(5, 51, 32), Some((first + 51, 32)));
+    }
+}

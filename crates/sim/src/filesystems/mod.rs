@@ -1,0 +1,199 @@
+//! Filesystem models: the questions that reclaim and writeback ask of a real filesystem
+//! (`docs/reference/writeback.md#filesystems`).
+//!
+//! To add one: a file here and a line in [`filesystems!`]. The file has a type of the line's name that
+//! holds the filesystem's own state, and its `impl Model`: what differs from a filesystem that takes
+//! blocks in the order of writing, writes whatever it is asked to and has no metadata. Names, schema,
+//! experiment files, places in the engine's tables and the tests that walk all filesystems follow
+//! from the line.
+//!
+//! Common to all: files and their extents (`files`), free blocks (`space`), what calls do (`calls`,
+//! `read`, `write`), the walk over a file's dirty pages (`walk`), names (`names`), inodes (`inode`).
+//!
+//! A machine has one filesystem, or two on disks of their own. Files of all have one row of numbers; a
+//! file's filesystem is found from its bdi ([`of`]). Everything else belongs to one filesystem.
+
+use crate::params::Params;
+use crate::world::SimWorld;
+use layout::Layout;
+use mm::Mm;
+use model::{Kind, Model};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Makes the filesystems from their list: files with the filesystems that each has, by name and type.
+/// `$` stands in front because the macro makes another one, `ask!`.
+macro_rules! filesystems {
+    ($d:tt $($module:ident { $($(#[$doc:meta])* $name:literal $Kind:ident)* })*) => {
+        /// Asks the model of a filesystem: `ask!(fs, model => model.commit(mm, fs).await)`.
+        macro_rules! ask {
+            ($d fs:expr, $d model:ident => $d answer:expr) => {
+                match &$d fs.state {
+                    $($($crate::filesystems::State::$Kind($d model) => $d answer,)*)*
+                }
+            };
+        }
+
+        $(mod $module;)*
+
+        /// The filesystem models.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        pub enum FsKind { $($($(#[$doc])* #[serde(rename = $name)] $Kind,)*)* }
+
+        impl FsKind {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$($(Self::$Kind,)*)*];
+
+            /// The name that tables and experiment files use.
+            pub fn name(self) -> &'static str {
+                match self { $($(Self::$Kind => $name,)*)* }
+            }
+
+            /// What the rest of the house asks about it.
+            pub(crate) fn about(self) -> &'static Kind {
+                match self { $($(Self::$Kind => const { &<$module::$Kind as Model>::KIND },)*)* }
+            }
+        }
+
+        /// A filesystem's model with its own state.
+        enum State { $($($Kind($module::$Kind),)*)* }
+
+        impl State {
+            fn new(kind: FsKind, p: &Params, front: Layout) -> Self {
+                match kind { $($(FsKind::$Kind => Self::$Kind(Model::new(p, front)),)*)* }
+            }
+        }
+    };
+}
+
+filesystems! { $
+    xfs {
+        /// XFS.
+        "xfs" Xfs
+    }
+    ext {
+        /// ext4, ordered mode with delayed allocation.
+        "ext4" Ext4
+        /// ext3, ordered mode.
+        "ext3" Ext3
+    }
+    btrfs {
+        /// btrfs.
+        "btrfs" Btrfs
+    }
+    fuse_ntfs {
+        /// NTFS by ntfs-3g over FUSE.
+        "fuse-ntfs" FuseNtfs
+    }
+}
+
+mod calls;
+mod files;
+pub mod inode;
+mod layout;
+pub mod mapped;
+mod model;
+mod names;
+mod read;
+mod readahead;
+mod reuse;
+mod ring;
+mod space;
+mod walk;
+mod write;
+
+pub use calls::{
+    create, create_in, inode_gone, inode_of_dir, lay_out, lay_out_dir, lay_out_in, make_dir,
+    map_direct, read_dir, remove, truncate, unlink,
+};
+pub use files::{DirId, Fs};
+pub use model::Life;
+pub use read::{read, read_with};
+pub use readahead::{Dropped, Window};
+pub use reuse::Reuse;
+pub use walk::{writepage, writepages};
+pub use write::{fsync, sync_all, write};
+
+/// The engine in the virtual world.
+pub type SimMm<const T: bool> = Mm<SimWorld<T>>;
+
+/// The volume of the first filesystem: the tested disk.
+pub const DEVICE: u32 = 0;
+/// Pages handled between two relax points.
+const BATCH: u32 = 32;
+
+/// Why a filesystem call failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FsError {
+    /// No memory.
+    OutOfMemory,
+    /// The device failed.
+    Io,
+    /// The device is full.
+    NoSpace,
+}
+
+/// The filesystem that a file is on. Its bdis were made when it was mounted, so that each has a range
+/// of numbers.
+#[inline]
+pub fn of<const T: bool>(mm: &SimMm<T>, mapping: u32) -> &Fs {
+    let bdi = mm.mappings[mapping as usize].bdi();
+    let mut all = mm.world.fs.iter().rev();
+    all.find(|fs| fs.bdi.get() <= bdi)
+        .expect("a file is on a filesystem")
+}
+
+/// The filesystem of a directory.
+fn of_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) -> &Fs {
+    &mm.world.fs[dir.fs as usize]
+}
+
+/// Creates the bdis and metadata files of all filesystems; at start.
+pub fn mount<const T: bool>(mm: &SimMm<T>) {
+    for fs in &mm.world.fs {
+        fs.bdi.set(mm.new_bdi(0, 100).expect("room for a bdi"));
+        inode::mount(mm, fs);
+        ask!(fs, model => model.mount(mm, fs));
+        names::make_root(mm, fs);
+    }
+}
+
+/// The daemons of all filesystems: name and life.
+pub fn daemons<const T: bool>(mm: &SimMm<T>) -> Vec<(&'static str, Life<'_>)> {
+    let all = mm.world.fs.iter();
+    all.flat_map(|fs| ask!(fs, model => model.daemons(mm, fs)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Experiment files call a filesystem by the name that tables have, and no two have one name.
+    #[test]
+    fn a_filesystem_has_one_name() {
+        for &kind in FsKind::ALL {
+            let name = toml::Value::String(kind.name().to_owned());
+            assert_eq!(toml::Value::try_from(kind).as_ref(), Ok(&name));
+            assert_eq!(name.try_into(), Ok(kind));
+        }
+    }
+
+    /// Groups of the XFS inode cache are an XFS's alone, and every filesystem has a group.
+    #[test]
+    fn groups_are_those_of_the_kind() {
+        use crate::spec::{DiskKind, DiskSpec, Size};
+        let disk = DiskSpec::new(DiskKind::Disk, Size(64 << 30));
+        for &kind in FsKind::ALL {
+            let about = kind.about();
+            let groups = (about.groups)(1 << 24, &disk, &Params::default());
+            let in_cache = about.inode_groups(1 << 24, &disk, &Params::default());
+            assert!(groups >= 1 && about.inode_bytes > 0, "{kind:?}");
+            assert_eq!(
+                u64::from(in_cache),
+                groups * u64::from(about.xfs_inodes),
+                "{kind:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! What filesystems differ in. A method's default is the answer of one that has no opinion: blocks in
+//! the order of writing, one group, every page written when it is asked for, no journal, metadata
+//! that is always at hand.
+
+use super::layout::Layout;
+use super::names::NameChange;
+use super::space::Space;
+use super::walk::{self, Walk};
+use super::{Fs, FsError, SimMm, write};
+use crate::params::Params;
+use crate::spec::DiskSpec;
+use mm::inode::SuperInfo;
+use mm::mapping::MappingKind;
+use mm::world::WritebackControl;
+
+/// What a daemon does until the run ends.
+pub type Life<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// What the rest of the house asks about a filesystem.
+pub(crate) struct Kind {
+    /// Bytes that an inode takes in memory (slab object sizes of 64-bit kernels).
+    pub inode_bytes: u32,
+    /// Entries of a directory that its inode has room for: so many need no block.
+    pub entries_in_inode: u32,
+    /// Allocation groups of a filesystem of so many blocks on a disk, at least 1.
+    pub groups: fn(u64, &DiskSpec, &Params) -> u64,
+    /// Whether its inodes are in the engine's XFS inode cache, by allocation groups.
+    pub xfs_inodes: bool,
+    /// Whether it complains (`DirectWritepageWarning`) when direct reclaim asks it to write a page of a
+    /// file.
+    pub warns_of_direct_reclaim: bool,
+}
+
+impl Kind {
+    /// One without peculiarities, but for its inodes' size.
+    pub const fn plain(inode_bytes: u32) -> Self {
+        Self {
+            inode_bytes,
+            entries_in_inode: 0,
+            groups: |_, _, _| 1,
+            xfs_inodes: false,
+            warns_of_direct_reclaim: false,
+        }
+    }
+
+    /// Groups of the engine's XFS inode cache that a filesystem of so many blocks takes.
+    pub fn inode_groups(&self, capacity: u64, disk: &DiskSpec, p: &Params) -> u32 {
+        if self.xfs_inodes {
+            (self.groups)(capacity, disk, p) as u32
+        } else {
+            0
+        }
+    }
+}
+
+/// How far an allocation looks ahead, in pages from the first one on.
+pub(super) struct Ahead {
+    /// Pages that are dirty: they get their blocks now.
+    pub need: u32,
+    /// Pages to set blocks aside for, at least `need`.
+    pub want: u32,
+}
+
+impl Ahead {
+    pub fn none(len: u32) -> Self {
+        Self {
+            need: len,
+            want: len,
+        }
+    }
+}
+
+/// A filesystem: its own state, and what it does otherwise than others. `fs` is always the one that it
+/// is part of, `mapping` a file of it.
+#[expect(
+    unused_variables,
+    reason = "defaults have no use for most of what they are given"
+)]
+pub(super) trait Model: Sized {
+    /// What is true of all filesystems of its kind.
+    const KIND: Kind;
+
+    /// That of an empty filesystem; its fixed metadata lie in `front`.
+    fn new(p: &Params, front: Layout) -> Self;
+
+    // When it is mounted.
+
+    /// What the engine has to know.
+    fn super_info(&self, fs: &Fs) -> SuperInfo {
+        SuperInfo {
+            inode_bytes: Self::KIND.inode_bytes,
+            ags: 0,
+            sync_interval: 0,
+        }
+    }
+
+    /// Creates its metadata files and further bdis.
+    fn mount<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {}
+
+    /// Reads the root directory's inode; returns its block.
+    fn read_root(&self, fs: &Fs) -> u64 {
+        fs.layout.root_inode()
+    }
+
+    /// Its daemons: name and life.
+    fn daemons<'a, const T: bool>(
+        &'a self,
+        mm: &'a SimMm<T>,
+        fs: &'a Fs,
+    ) -> Vec<(&'static str, Life<'a>)> {
+        Vec::new()
+    }
+
+    // Blocks.
+
+    /// Sets aside up to `want` blocks, at least `need` if so many lie together; `goal` is the block
+    /// behind the file's last one, `group` its directory's. Returns the first and how many.
+    fn take_blocks(
+        &self,
+        space: &Space,
+        group: u32,
+        goal: u64,
+        want: u32,
+        need: u32,
+    ) -> Option<(u64, u32)> {
+        space.take_in_stream(want, need)
+    }
+
+    /// The page from which on blocks that are set aside come back when the last writer closes a file
+    /// of `end` pages. `promised`: those in front of it were dirty when their blocks were taken.
+    fn kept_at_close(&self, end: u32, promised: u32) -> u32 {
+        promised
+    }
+
+    /// How far to look ahead where `len` pages from `first` on need blocks; asked with
+    /// `fs_look_ahead` only.
+    fn look_ahead<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        first: u32,
+        len: u32,
+    ) -> Ahead {
+        Ahead::none(len)
+    }
+
+    /// A page is written to, before it gets dirty: takes its block if that is done now, not when it is
+    /// written back. `false`: there is none.
+    fn allocate_at_write<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        index: u32,
+    ) -> bool {
+        true
+    }
+
+    /// The place of a run of dirty pages that are written back: first block and length. `None`: the
+    /// device is full.
+    fn place_run<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        first: u32,
+        len: u32,
+    ) -> Option<(u64, u32)> {
+        walk::allocate(mm, fs, mapping, first, len)
+    }
+
+    /// The walk asked for the place of pages that had none.
+    fn run_placed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {}
+
+    // Data.
+
+    /// A new file's mapping, on its bdi. `None`: too many files.
+    fn new_file<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> Option<u32> {
+        mm.new_mapping(MappingKind::File, fs.bdi.get())
+    }
+
+    /// write(2) of at least one byte.
+    async fn write<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        pos: u64,
+        len: u64,
+    ) -> Result<(), FsError> {
+        write::buffered(mm, fs, mapping, pos, len).await
+    }
+
+    /// Whether a mapped page may become writable. One without a block gets its place when it is written
+    /// back (delayed allocation), if there is any left.
+    fn page_mkwrite(&self, fs: &Fs, mapping: u32, index: u32) -> bool {
+        fs.mapped(mapping, index).is_some() || fs.free_blocks() > 0
+    }
+
+    /// The mapping whose dirty pages hold a file's data.
+    fn data_of(&self, mapping: u32) -> u32 {
+        mapping
+    }
+
+    /// The flusher's `writepages`.
+    async fn writepages<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) {
+        walk::write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
+    }
+
+    /// A walk started I/O on a run of so many pages.
+    async fn run_written<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, pages: u32) {}
+
+    /// Whether page reclaim (`direct`: not kswapd) is refused a page, which is not the block device's.
+    fn refuses_reclaim(&self, fs: &Fs, mapping: u32, index: u32, direct: bool) -> bool {
+        false
+    }
+
+    /// A page was written for reclaim (`kswapd`, or whoever allocates).
+    async fn after_writepage<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        mapping: u32,
+        index: u32,
+        wbc: &mut WritebackControl,
+        kswapd: bool,
+    ) {
+    }
+
+    /// Brings what is logged to the device. Returns whether it got there.
+    async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        true
+    }
+
+    // Names and inodes.
+
+    /// The group for a new directory.
+    fn directory_group(&self, fs: &Fs) -> u32 {
+        fs.names.directories() % fs.layout.groups()
+    }
+
+    /// The place of the `number`th inode of a group: its block, or what else the filesystem finds it
+    /// by. `fresh`: it is made now, and was not there before the run.
+    fn inode_place(&self, fs: &Fs, group: u32, number: u64, fresh: bool) -> Result<u64, FsError> {
+        Ok(number)
+    }
+
+    /// A name was made or removed: what of it becomes dirty.
+    async fn names_changed<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        change: NameChange,
+    ) -> Result<(), FsError> {
+        Ok(())
+    }
+
+    /// Reads the inode that is at a place, with those beside it, unless they are in memory.
+    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, place: u64) {}
+
+    /// Reads a directory's block, unless it is in memory. The names are the caller's to know, so a block
+    /// that can't be read is read again the next time, and nothing else happens.
+    async fn read_names<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, block: u64) {}
+
+    /// Starts to write an inode of the engine's XFS inode cache to its place.
+    async fn write_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, sync: bool) {
+        mm.inode_written(ino, false);
+    }
+
+    /// Writes `n` changed inodes of the engine's XFS inode cache to the log. Returns whether it
+    /// succeeded.
+    async fn write_log<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
+        true
+    }
+}

@@ -1,0 +1,48 @@
+//! A journal or log on the device: a ring of blocks that is written at its head.
+
+use super::layout::Layout;
+use std::cell::Cell;
+
+/// Where it is and how far it was written.
+#[derive(Debug)]
+pub(super) struct Ring {
+    start: u64,
+    length: u64,
+    head: Cell<u64>,
+}
+
+impl Ring {
+    /// An empty one whose place and length are given as on a large disk.
+    pub fn new(front: Layout, start: u64, length: u64) -> Self {
+        Self {
+            start: front.place(start),
+            length: front.length(start, length),
+            head: Cell::new(0),
+        }
+    }
+
+    /// The next blocks at its head, `n` or as many as it has: the first one and how many. They lie
+    /// together; a rest at the end that is too short is passed.
+    pub fn take(&self, n: u64) -> (u64, u32) {
+        let n = n.min(self.length);
+        let head = self.head.get();
+        let at = if head + n > self.length { 0 } else { head };
+        self.head.set(at + n);
+        (self.start + at, n as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_lies_together_and_stays_in_the_ring() {
+        let ring = Ring::new(Layout::new(1 << 22), 1024, 10);
+        let taken = [4, 4, 4, 6, 100].map(|n| ring.take(n));
+        assert_eq!(
+            taken,
+            [(1024, 4), (1028, 4), (1024, 4), (1028, 6), (1024, 10)]
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! The buffered write path, fsync and sync.
+
+use super::model::Model as _;
+use super::read::read_page;
+use super::{Fs, FsError, SimMm, of};
+use crate::world::Tag;
+use mm::Pfn;
+use mm::alloc::Gfp;
+use mm::bdi::BdiStat;
+use mm::frame::flag;
+use mm::mapping::{AS_EIO, MappingKind};
+use mm::pagecache::Tag as PageTag;
+use mm::trace::TrackPath;
+use mm::world::{Cost, World};
+
+/// write(2): `len` bytes at `pos`.
+pub async fn write<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    pos: u64,
+    len: u64,
+) -> Result<(), FsError> {
+    if len == 0 {
+        return Ok(());
+    }
+    let fs = of(mm, mapping);
+    ask!(fs, model => model.write(mm, fs, mapping, pos, len).await)
+}
+
+/// Writes through the page cache, page by page.
+pub(super) async fn buffered<const T: bool>(
+    mm: &SimMm<T>,
+    fs: &Fs,
+    mapping: u32,
+    pos: u64,
+    len: u64,
+) -> Result<(), FsError> {
+    mm.file_changed(mapping);
+    let m = &mm.mappings[mapping as usize];
+    let held = m.size.get();
+    if held < pos + len {
+        let grows = (pos + len - held).div_ceil(4096);
+        if !room_for(mm, fs, grows).await {
+            return Err(FsError::NoSpace);
+        }
+        m.size.set(m.size.get().max(pos + len));
+    }
+    for index in pos / 4096..=(pos + len - 1) / 4096 {
+        let from = pos.max(index * 4096);
+        let to = (pos + len).min((index + 1) * 4096);
+        if to - from < 4096 {
+            // What the page holds beside the written part must come from the device first.
+            let kept = held.min((index + 1) * 4096);
+            if kept > index * 4096 && (from > index * 4096 || to < kept) {
+                read_page(mm, mapping, index as u32).await?;
+            }
+        }
+        write_one(mm, fs, mapping, index as u32, to - from).await?;
+        if mm.note_dirtied(mapping) {
+            mm.balance_now(mapping).await;
+        }
+        mm.world.relax().await;
+    }
+    Ok(())
+}
+
+/// Whether files may become longer by so many pages.
+///
+/// Dirty pages may have no blocks yet. Where they might not all find some, they are written first,
+/// as xfs does when it runs out of space (`xfs_flush_inodes`); ext4 stops to delay then
+/// (`ext4_nonda_switch`).
+async fn room_for<const T: bool>(mm: &SimMm<T>, fs: &Fs, pages: u64) -> bool {
+    let delayed = mm.bdi_stat(fs.bdi.get(), BdiStat::Reclaimable);
+    if pages + delayed > fs.free_blocks() && pages <= fs.free_blocks() {
+        for mapping in 0..mm.mapping_count() {
+            if std::ptr::eq(of(mm, mapping), fs) && mm.mapping_tagged(mapping, PageTag::Dirty) {
+                // A failure is the next fsync's to tell.
+                if !mm.sync_mapping(mapping).await {
+                    let state = &mm.mappings[mapping as usize].state;
+                    state.set(state.get() | AS_EIO);
+                }
+            }
+            mm.world.relax().await;
+        }
+    }
+    pages <= fs.free_blocks()
+}
+
+/// One page of a buffered write: find or make it, copy, dirty, mark accessed (3.0 order).
+async fn write_one<const T: bool>(
+    mm: &SimMm<T>,
+    fs: &Fs,
+    mapping: u32,
+    index: u32,
+    bytes: u64,
+) -> Result<Pfn, FsError> {
+    let path = TrackPath::BufferedWrite;
+    let reuse = &mm.world.reuse;
+    if reuse.on() {
+        let found = mm.find_page(mapping, index).is_some();
+        reuse.written(mapping, index, found);
+    }
+    let pfn = loop {
+        let pfn = page_or_new(mm, mapping, index, Gfp::USER_WRITE, path).await?;
+        if !mm.frames.has(pfn, flag::LOCKED) {
+            break pfn;
+        }
+        // It may leave the file while we wait.
+        mm.wait_on_page_locked(pfn).await;
+    };
+    if !ask!(fs, model => model.allocate_at_write(mm, fs, mapping, index)) {
+        return Err(FsError::NoSpace);
+    }
+    fill_page(mm, pfn, bytes, path);
+    Ok(pfn)
+}
+
+/// The page at an index of a file: the cached one, or a fresh one entered into the cache.
+pub(super) async fn page_or_new<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    gfp: Gfp,
+    path: TrackPath,
+) -> Result<Pfn, FsError> {
+    loop {
+        if let Some(pfn) = mm.find_page(mapping, index) {
+            return Ok(pfn);
+        }
+        mm.note_path(path);
+        if let Some(pfn) = enter_new_page(mm, mapping, index, mm.bound(gfp), false).await? {
+            return Ok(pfn);
+        }
+    }
+}
+
+/// Allocates a page and enters it into a file's cache, locked if its data is still to come. `None`:
+/// somebody entered one there while we waited for memory.
+pub(super) async fn enter_new_page<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    gfp: Gfp,
+    locked: bool,
+) -> Result<Option<Pfn>, FsError> {
+    let pfn = mm.alloc_page(gfp).await.ok_or(FsError::OutOfMemory)?;
+    if mm.find_page(mapping, index).is_some() {
+        mm.free_page(pfn, false);
+        return Ok(None);
+    }
+    if locked {
+        mm.frames.set_flags(pfn, flag::LOCKED);
+    }
+    if !mm.add_to_page_cache_lru(pfn, mapping, index) {
+        mm.frames.clear_flags(pfn, flag::LOCKED);
+        mm.free_page(pfn, false);
+        return Err(FsError::OutOfMemory);
+    }
+    Ok(Some(pfn))
+}
+
+/// Copies `bytes` into a cached page: it is up to date, dirty and accessed once more.
+pub(super) fn fill_page<const T: bool>(mm: &SimMm<T>, pfn: Pfn, bytes: u64, path: TrackPath) {
+    mm.world.charge_part(Cost::Copy, bytes, 4096);
+    mm.frames.set_flags(pfn, flag::UPTODATE);
+    mm.set_page_dirty(pfn, path);
+    mm.mark_page_accessed(pfn, path);
+}
+
+/// fsync(2). Returns whether all data reached the device.
+pub async fn fsync<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
+    let fs = of(mm, mapping);
+    let pages = ask!(fs, model => model.data_of(mapping));
+    mm.sync_mapping(pages).await & ask!(fs, model => model.commit(mm, fs).await)
+}
+
+/// sync(2). Returns whether all data reached the device.
+pub async fn sync_all<const T: bool>(mm: &SimMm<T>) -> bool {
+    mm.wakeup_flusher_threads(0);
+    let mut ok = true;
+    for mapping in 0..mm.mapping_count() {
+        let tagged = |tag| mm.mapping_tagged(mapping, tag);
+        let kind = mm.mappings[mapping as usize].kind();
+        // Metadata is the commit's to write.
+        if kind != MappingKind::Meta && (tagged(PageTag::Dirty) || tagged(PageTag::Writeback)) {
+            ok &= mm.sync_mapping(mapping).await;
+        }
+        mm.world.relax().await;
+    }
+    for fs in &mm.world.fs {
+        ok &= ask!(fs, model => model.commit(mm, fs).await);
+    }
+    ok
+}
+
+/// Memory for filesystem structures: a metadata page found, read or made.
+pub(super) async fn metadata_page<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    fresh: bool,
+    path: TrackPath,
+) -> Option<Pfn> {
+    loop {
+        if let Some(pfn) = mm.find_page(mapping, index) {
+            if mm.frames.has(pfn, flag::LOCKED) {
+                mm.wait_on_page_locked(pfn).await;
+                continue;
+            }
+            return Some(pfn);
+        }
+        mm.note_path(path);
+        let made = enter_new_page(mm, mapping, index, Gfp::NOFS, !fresh).await;
+        let Some(pfn) = made.ok()? else {
+            continue;
+        };
+        if fresh {
+            mm.frames.set_flags(pfn, flag::UPTODATE);
+            return Some(pfn);
+        }
+        let tag = Tag::Pages { mapping, index };
+        let volume = of(mm, mapping).volume;
+        mm.world
+            .submit(volume, tag, false, true, u64::from(index), 1)
+            .await;
+    }
+}

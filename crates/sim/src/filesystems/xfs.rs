@@ -1,0 +1,411 @@
+//! XFS: delayed allocation, refuses direct reclaim, clusters around a page that kswapd asks for.
+//!
+//! - The disk is cut into allocation groups. Directories go round over them, a file's blocks and inodes
+//!   come from its directory's group, inodes in chunks of 64.
+//! - Inodes are read and written by clusters of 32. Buffers of the clusters used last stay in memory, so
+//!   that who reads a directory's inodes in order asks the device once for 32 of them. What is in memory
+//!   of an inode is the engine's business ([`mm::xfs`]).
+//! - Changes of names are logged in memory and written by the log's next force. Directory blocks and group
+//!   headers are written in place every 30 s, inodes by the engine's pusher.
+
+use super::layout::Layout;
+use super::model::{Ahead, Kind, Life, Model};
+use super::names::NameChange;
+use super::ring::Ring;
+use super::space::Space;
+use super::walk::write_run;
+use super::{BATCH, Fs, FsError, SimMm};
+use crate::params::Params;
+use crate::spec::DiskSpec;
+use crate::world::{Tag, own_queue};
+use mm::inode::SuperInfo;
+use mm::pagecache::Tag as PageTag;
+use mm::world::WritebackControl;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Blocks of one log write: inode and allocation group headers.
+const LOG_BLOCKS: u32 = 8;
+/// The log's place and length on a large disk.
+const LOG_START: u64 = 1024;
+const LOG_LENGTH: u64 = 32_768;
+/// Bytes that a change of an inode puts into the log.
+const LOG_INODE: u64 = 400;
+/// Bytes that a change of a directory block or group header puts into the log.
+const LOG_BLOCK: u64 = 640;
+
+/// Inodes of a chunk, and its blocks.
+const CHUNK_INODES: u64 = 64;
+const CHUNK_BLOCKS: u32 = 4;
+/// Blocks of a cluster: 32 inodes of 256 bytes.
+const CLUSTER_BLOCKS: u32 = 2;
+/// Directory entries that fit an inode (`XFS_DINODE_FMT_LOCAL`): 156 bytes of 256.
+const ENTRIES_IN_INODE: u32 = 156 / 56;
+
+/// The longest extent (`MAXEXTLEN`).
+const MAX_EXTENT: u32 = (1 << 21) - 1;
+/// The least preallocation behind the end of a file: 64 KiB.
+const LEAST_PREALLOCATION: u32 = 16;
+
+/// The least blocks of an allocation group: 16 MiB (`XFS_AG_MIN_BYTES`).
+const LEAST_GROUP: u64 = 4096;
+
+/// The filesystem's state.
+#[derive(Debug)]
+pub(super) struct Xfs {
+    log: Ring,
+    /// How often it is forced and what names changed is written in place, in nanoseconds.
+    interval: u64,
+    /// What the next force writes beside its own blocks and inodes.
+    log_bytes: Cell<u64>,
+    /// Changed blocks of directories and group headers that are in the log alone.
+    unwritten: RefCell<BTreeSet<u64>>,
+    /// The chunk of each group that inodes come from now.
+    chunks: RefCell<Vec<u64>>,
+    /// Buffers that are in memory, in the order of their last use.
+    buffers: RefCell<Buffers>,
+    most_buffers: usize,
+}
+
+impl Model for Xfs {
+    const KIND: Kind = Kind {
+        entries_in_inode: ENTRIES_IN_INODE,
+        groups: group_count,
+        xfs_inodes: true,
+        warns_of_direct_reclaim: true,
+        ..Kind::plain(960)
+    };
+
+    fn new(p: &Params, front: Layout) -> Self {
+        Self {
+            log: Ring::new(front, LOG_START, LOG_LENGTH),
+            interval: p.xfs_log_interval as u64,
+            log_bytes: Cell::new(0),
+            unwritten: RefCell::default(),
+            chunks: RefCell::new(vec![front.root_inode()]),
+            buffers: RefCell::default(),
+            most_buffers: p.xfs_buffers as usize,
+        }
+    }
+
+    fn super_info(&self, fs: &Fs) -> SuperInfo {
+        SuperInfo {
+            inode_bytes: Self::KIND.inode_bytes,
+            ags: fs.space.group_count() as u32,
+            sync_interval: self.interval,
+        }
+    }
+
+    fn read_root(&self, fs: &Fs) -> u64 {
+        let block = fs.layout.root_inode();
+        self.buffered(block);
+        block
+    }
+
+    fn daemons<'a, const T: bool>(
+        &'a self,
+        mm: &'a SimMm<T>,
+        fs: &'a Fs,
+    ) -> Vec<(&'static str, Life<'a>)> {
+        let sb = fs.sb.get();
+        vec![
+            ("xfssyncd", Box::pin(mm.xfs_log_worker(sb)) as Life<'_>),
+            ("xfsbufd", Box::pin(self.buffer_daemon(mm, fs))),
+            ("xfsaild", Box::pin(mm.xfsaild(sb))),
+            ("xfs-reclaim", Box::pin(mm.xfs_reclaim_worker(sb))),
+        ]
+    }
+
+    fn take_blocks(
+        &self,
+        space: &Space,
+        group: u32,
+        goal: u64,
+        want: u32,
+        need: u32,
+    ) -> Option<(u64, u32)> {
+        space.take_in_group(group, goal, want, need)
+    }
+
+    /// What lies behind the file's end comes back.
+    fn kept_at_close(&self, end: u32, _promised: u32) -> u32 {
+        end
+    }
+
+    /// The delayed extent from a page on, which is converted as a whole; if it reaches the end of a
+    /// file that is open for writing, with preallocation of the file's size rounded down to a power
+    /// of two (`xfs_iomap_prealloc_size`), while a twentieth of the disk is free.
+    fn look_ahead<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        first: u32,
+        _len: u32,
+    ) -> Ahead {
+        let need = mm
+            .tagged_run(mapping, PageTag::Dirty, first, MAX_EXTENT)
+            .max(1);
+        let size = mm.mappings[mapping as usize].size.get().div_ceil(4096);
+        let mut want = need;
+        if fs.open_for_writing(mapping) && u64::from(first) + u64::from(need) >= size {
+            let size = size.clamp(1, u64::from(MAX_EXTENT)) as u32;
+            let behind = (1u32 << size.ilog2()).max(LEAST_PREALLOCATION);
+            if u64::from(behind) < fs.free_blocks() / 20 {
+                want = need.saturating_add(behind).min(MAX_EXTENT);
+            }
+        }
+        Ahead { need, want }
+    }
+
+    fn run_placed<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32) {
+        mm.log_inode(mapping);
+    }
+
+    fn refuses_reclaim(&self, _fs: &Fs, _mapping: u32, _index: u32, direct: bool) -> bool {
+        direct
+    }
+
+    /// The dirty pages behind the one that kswapd asked for (`xfs_cluster_write`).
+    async fn after_writepage<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        mapping: u32,
+        index: u32,
+        wbc: &mut WritebackControl,
+        kswapd: bool,
+    ) {
+        if kswapd {
+            cluster_write(mm, mapping, index, wbc).await;
+        }
+    }
+
+    async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        mm.log_force(fs.sb.get()).await;
+        true
+    }
+
+    fn directory_group(&self, fs: &Fs) -> u32 {
+        fs.space.next_group()
+    }
+
+    fn inode_place(
+        &self,
+        fs: &Fs,
+        group: u32,
+        number: u64,
+        fresh: bool,
+    ) -> Result<u64, FsError> {
+        if number.is_multiple_of(CHUNK_INODES) {
+            self.new_chunk(fs, group, fresh)?;
+        }
+        let chunk = self.chunks.borrow().get(group as usize).copied();
+        let cluster = number % CHUNK_INODES / u64::from(mm::xfs::CLUSTER_INODES);
+        Ok(chunk.unwrap_or(0) + cluster * u64::from(CLUSTER_BLOCKS))
+    }
+
+    async fn names_changed<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        change: NameChange,
+    ) -> Result<(), FsError> {
+        mm.log_inode(change.ino);
+        mm.file_changed(fs.names.inode_of(change.dir));
+        if change.block != 0 {
+            self.log_block(change.block);
+        }
+        // Free inodes and their tree.
+        self.log_block(fs.space.first_block(change.group));
+        Ok(())
+    }
+
+    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, place: u64) {
+        self.read_buffer(mm, fs, place, CLUSTER_BLOCKS).await;
+    }
+
+    async fn read_names<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, block: u64) {
+        self.read_buffer(mm, fs, block, 1).await;
+    }
+
+    /// Starts to write the inode's cluster.
+    async fn write_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, sync: bool) {
+        let block = fs.with_place(ino, |p| p.inode);
+        self.read_buffer(mm, fs, block, CLUSTER_BLOCKS).await;
+        let (_, _, room) = mm.world.volumes[fs.volume as usize].place(block);
+        let most = CLUSTER_BLOCKS.min(mm.world.max_bio(fs.volume));
+        let first = u64::from(most).min(room) as u32;
+        if first < CLUSTER_BLOCKS {
+            // The part on an array's next member, or beyond the longest request, is a request that
+            // nobody waits for.
+            let queue = mm.world.queue_base + own_queue::JOURNAL;
+            let (at, n) = (block + u64::from(first), CLUSTER_BLOCKS - first);
+            mm.world
+                .submit(fs.volume, Tag::Raw { queue }, true, sync, at, n)
+                .await;
+        }
+        mm.world
+            .submit(fs.volume, Tag::Inode { ino }, true, sync, block, first)
+            .await;
+    }
+
+    /// Changed inodes, and what names changed beside them.
+    async fn write_log<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, n: u32) -> bool {
+        let bytes = self.log_bytes.replace(0) + u64::from(n) * LOG_INODE;
+        let (at, blocks) = self
+            .log
+            .take(u64::from(LOG_BLOCKS) + bytes.div_ceil(4096));
+        mm.world.write_raw(fs.volume, at, blocks, true).await
+    }
+}
+
+impl Xfs {
+    /// A new chunk of inodes for a group. `fresh`: its buffers are made, not read.
+    fn new_chunk(&self, fs: &Fs, group: u32, fresh: bool) -> Result<(), FsError> {
+        let taken = fs.take_blocks_near(group, 0, CHUNK_BLOCKS, CHUNK_BLOCKS);
+        let (block, blocks) = taken.ok_or(FsError::NoSpace)?;
+        if blocks < CHUNK_BLOCKS {
+            fs.space.put_back(block, blocks);
+            return Err(FsError::NoSpace);
+        }
+        fs.space.used(blocks);
+        let mut chunks = self.chunks.borrow_mut();
+        if chunks.len() <= group as usize {
+            chunks.resize(group as usize + 1, 0);
+        }
+        chunks[group as usize] = block;
+        if fresh {
+            for at in (0..CHUNK_BLOCKS).step_by(CLUSTER_BLOCKS as usize) {
+                self.buffered(block + u64::from(at));
+            }
+        }
+        Ok(())
+    }
+
+    /// A block is changed in the log.
+    fn log_block(&self, block: u64) {
+        if self.unwritten.borrow_mut().insert(block) {
+            self.log_bytes.set(self.log_bytes.get() + LOG_BLOCK);
+        }
+    }
+
+    /// Every interval the directory blocks and group headers that names changed are written in place.
+    async fn buffer_daemon<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        loop {
+            mm.world.sched.sleep_ticks(self.interval).await;
+            let blocks = self.unwritten.take();
+            let queue = mm.world.queue_base + own_queue::JOURNAL;
+            for block in blocks {
+                mm.world
+                    .submit(fs.volume, Tag::Raw { queue }, true, false, block, 1)
+                    .await;
+                mm.world.sched.relax().await;
+            }
+        }
+    }
+
+    /// Whether a buffer is in memory. It is from now on, among those used last.
+    fn buffered(&self, block: u64) -> bool {
+        self.buffers.borrow_mut().used(block, self.most_buffers)
+    }
+
+    /// Reads blocks, unless their buffer is in memory.
+    async fn read_buffer<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, block: u64, n: u32) {
+        if !self.buffered(block) {
+            mm.world.write_raw(fs.volume, block, n, false).await;
+        }
+    }
+}
+
+/// After the page that kswapd asked for, the dirty pages that follow it.
+async fn cluster_write<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    index: u32,
+    wbc: &mut WritebackControl,
+) {
+    let Some(next) = index.checked_add(1) else {
+        return;
+    };
+    let quota = wbc.nr_to_write.clamp(0, i64::from(BATCH - 1)) as u32;
+    let run = mm.tagged_run(mapping, PageTag::Dirty, next, quota);
+    if run > 0 {
+        wbc.nr_to_write -= i64::from(write_run(mm, mapping, next, run, wbc).await.pages);
+    }
+}
+
+/// Allocation groups: as many as `xfs_ags` says, or as mkfs makes.
+fn group_count(blocks: u64, disk: &DiskSpec, p: &Params) -> u64 {
+    match p.xfs_ags as u64 {
+        0 => mkfs_groups(blocks, disk.kind.about().array.is_some()),
+        n => n.min((blocks / LEAST_GROUP).max(1)),
+    }
+}
+
+/// Allocation groups that mkfs.xfs makes (`calc_default_ag_geometry`): at most 1 TiB each; of one
+/// disk four, of an array 8, 16 from 8 GiB and 32 from 512 GiB on.
+fn mkfs_groups(blocks: u64, array: bool) -> u64 {
+    const GIB: u64 = 1 << 18;
+    let groups = match blocks {
+        _ if !array => 4,
+        0..0x20_0000 => 8,
+        0x20_0000..0x800_0000 => 16,
+        _ => 32,
+    };
+    groups.max(blocks.div_ceil(1024 * GIB))
+}
+
+/// Blocks by the number of their last use, and the other way round.
+#[derive(Debug, Default)]
+struct Buffers {
+    uses: u64,
+    by_use: BTreeMap<u64, u64>,
+    by_block: BTreeMap<u64, u64>,
+}
+
+impl Buffers {
+    /// A block is used; beyond `most` the one whose last use is longest ago goes. Returns whether it was
+    /// there.
+    fn used(&mut self, block: u64, most: usize) -> bool {
+        self.uses += 1;
+        let before = self.by_block.insert(block, self.uses);
+        self.by_use.insert(self.uses, block);
+        if let Some(last) = before {
+            self.by_use.remove(&last);
+        } else if self.by_block.len() > most
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.by_block.remove(&oldest);
+        }
+        before.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever was used last stays, however often it was used before.
+    #[test]
+    fn the_buffers_used_last_stay() {
+        let mut buffers = Buffers::default();
+        let mut used = |block| buffers.used(block, 3);
+        assert_eq!([1, 2, 3, 1].map(&mut used), [false, false, false, true]);
+        assert!((0..100).all(|_| used(2)));
+        // 3 was used longest ago, then 1.
+        assert!(!used(4) && !used(3) && !used(1));
+        assert!(used(3) && used(4));
+    }
+
+    #[test]
+    fn allocation_groups_are_those_of_mkfs() {
+        const GIB: u64 = 1 << 18;
+        let groups = |gib: u64, array| mkfs_groups(gib * GIB, array);
+        assert_eq!([groups(16, false), groups(4096, false)], [4, 4]);
+        assert_eq!(
+            [groups(4, true), groups(64, true), groups(600, true)],
+            [8, 16, 32]
+        );
+        assert_eq!(groups(8192, false), 8);
+    }
+}
