@@ -87,8 +87,11 @@ fn subject(how: &str) -> ExitCode {
 
 /// Runs the subject; its exit code and what it said.
 fn run(dir: &Path, args: &str, how: &str) -> (Option<i32>, String) {
-    for left in ["out", "out.partial"] {
-        let _ = fs::remove_dir_all(dir.join(left));
+    // Results, partial ones, and what the next start would recover.
+    for left in fs::read_dir(dir).expect("a folder").flatten() {
+        if left.path().is_dir() {
+            fs::remove_dir_all(left.path()).expect("a folder of ours");
+        }
     }
     let stderr = fs::File::create(dir.join("stderr")).expect("space");
     let mut child = Command::new(std::env::current_exe().expect("this program"))
