@@ -421,7 +421,6 @@ fn every_page_is_in_the_book() {
 
 /// Comments once cited documents that are not in the project, by chapter and paragraph.
 #[test]
-#[ignore = "until the citations of the old form are rewritten"]
 fn nothing_outside_of_the_project_is_cited() {
     let project = Project::read();
     // Written in two halves, so that this file is no offender.

@@ -79,8 +79,8 @@ pub struct Group {
 const WORKLOAD: &str = "Workload";
 
 /// `100 (new - base) / new`, with the sign flipped where lower is better, so that a gain is
-/// positive (reference 06 §6). The denominator is the new value: absent where that is 0 and the
-/// base is not.
+/// positive (docs/reference/counters-and-traces.md#percentages). The denominator is the new value: absent
+/// where that is 0 and the base is not.
 pub fn change_2011(base: f64, new: f64, better: Better) -> Option<f64> {
     let sign = if better == Better::Lower { -1.0 } else { 1.0 };
     if new == base {

@@ -1,7 +1,7 @@
 //! Which kernels' formulas hold, by release.
 //!
 //! Sources: kernel 2.6.37 to 6.18 (`mm/page_alloc.c`, `mm/page-writeback.c`, `mm/khugepaged.c`);
-//! reference 01 and 04.
+//! docs/reference/memory-model.md and docs/reference/writeback.md.
 
 use mm::watermark::MarkFormula;
 

@@ -1,4 +1,4 @@
-//! Page allocation: free-list walk, fast path, slow path (reference 02; the 3.0 sequence).
+//! Page allocation: free-list walk, fast path, slow path (docs/reference/allocation.md; the 3.0 sequence).
 
 use crate::fair::Skipped;
 use crate::frame::flag;
@@ -13,7 +13,7 @@ use crate::world::{AllocPath, Class, Cost, Waits, Word32, World};
 use crate::zone::{Mark, ZONE_OOM_LOCKED, ZONE_TYPES};
 use crate::{Mm, Pfn};
 
-/// What a request may do and want (reference 02 §1).
+/// What a request may do and want (docs/reference/allocation.md#requests).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gfp(pub u32);
 
@@ -96,7 +96,7 @@ impl<W: World> Mm<W> {
             .expect("a request names a populated zone")
     }
 
-    /// One walk over the free lists (reference 02 §2).
+    /// One walk over the free lists (docs/reference/allocation.md#free-list-walk).
     fn get_page_from_freelist(
         &self,
         node: u32,
@@ -170,8 +170,8 @@ impl<W: World> Mm<W> {
         None
     }
 
-    /// Allocates one page (reference 02 §3). `None`: the request gave up, or the run ended in OOM.
-    /// The fast path is taken at the call; only the slow path is left to the future.
+    /// Allocates one page (docs/reference/allocation.md#slow-path). `None`: the request gave up, or the run
+    /// ended in OOM. The fast path is taken at the call; only the slow path is left to the future.
     #[inline(always)]
     pub fn alloc_page(&self, gfp: Gfp) -> impl Future<Output = Option<Pfn>> {
         let start = self.world.now();

@@ -1,5 +1,5 @@
 //! Watermarks that adjust themselves (`watermarks = "auto"`): what the review of *tunable-watermarks*
-//! asked for instead of more sysctls (reference 01 §8).
+//! asked for instead of more sysctls (docs/reference/memory-model.md#tunable-watermarks).
 //!
 //! Each zone has an amount by which its low watermark is above the default one; the high watermark
 //! grows in proportion. Direct reclaim and a kswapd with trouble raise it, a kswapd that frees

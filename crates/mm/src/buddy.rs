@@ -1,4 +1,4 @@
-//! The buddy allocator: free blocks of orders 0..=10 per zone (reference 01 §3).
+//! The buddy allocator: free blocks of orders 0..=10 per zone (docs/reference/memory-model.md#free-lists).
 //!
 //! A policy may keep the lists by what pages are used for ([`mobility`](crate::mobility)); a list's
 //! number is 0 where it does not.

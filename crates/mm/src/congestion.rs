@@ -1,4 +1,4 @@
-//! Waiting for congested devices (reference 03 §9, "wait primitives").
+//! Waiting for congested devices (docs/reference/reclaim.md#waiting).
 
 use crate::Mm;
 use crate::queue;

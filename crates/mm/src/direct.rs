@@ -1,4 +1,4 @@
-//! Direct reclaim (reference 03 §7): the task that needs a page frees some.
+//! Direct reclaim (docs/reference/reclaim.md#direct-reclaim): the task that needs a page frees some.
 
 use crate::Mm;
 use crate::alloc::Gfp;

@@ -1,5 +1,6 @@
-//! Dirty limits and the throttling of those who dirty (reference 04 §§3-4, 02 §5; the
-//! throttling of 3.0 — that of 3.2 is in `throttle`).
+//! Dirty limits and the throttling of those who dirty (docs/reference/writeback.md#limits,
+//! docs/reference/writeback.md#throttling and docs/reference/allocation.md#zone-dirty-limits; the throttling
+//! of 3.0 — that of 3.2 is in `throttle`).
 
 use crate::Mm;
 use crate::alloc::Gfp;
@@ -25,7 +26,7 @@ impl Limits {
     }
 }
 
-/// Limits for an amount of dirtyable memory (reference 04 §3).
+/// Limits for an amount of dirtyable memory (docs/reference/writeback.md#limits).
 pub fn limits(sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
     let pick = |bytes: u64, ratio: u64| {
         if bytes > 0 {
@@ -220,7 +221,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A device's share of a limit (reference 04 §3).
+    /// A device's share of a limit (docs/reference/writeback.md#limits).
     pub fn bdi_dirty_limit(&self, bdi: u32, dirty: u64) -> u64 {
         let b = &self.bdis[bdi as usize];
         let used = self.bdi_count() as usize;
@@ -279,7 +280,8 @@ impl<W: World> Mm<W> {
             .await;
     }
 
-    /// The 3.0 loop (reference 04 §4): write a chunk oneself, or sleep 1, 2, 4 … ticks.
+    /// The 3.0 loop (docs/reference/writeback.md#throttling): write a chunk oneself, or sleep 1, 2, 4 …
+    /// ticks.
     async fn balance_dirty_pages(&self, bdi: u32, chunk: u64) {
         let b = &self.bdis[bdi as usize];
         let most = self.tick_fraction(10);
@@ -344,7 +346,8 @@ impl<W: World> Mm<W> {
         })
     }
 
-    /// Holds a reclaimer back while far too much is under writeback (reference 04 §4).
+    /// Holds a reclaimer back while far too much is under writeback
+    /// (docs/reference/writeback.md#waiting-for-writeback).
     pub(crate) async fn throttle_vm_writeout(&self, gfp: Gfp) {
         loop {
             let dirty = self.dirty_limits().dirty;
@@ -369,7 +372,7 @@ mod tests {
         ..crate::Sysctl::KERNEL
     };
 
-    /// Reference 04 §9: 512 MiB, ratio 40, mostly file cache.
+    /// docs/reference/writeback.md#scales: 512 MiB, ratio 40, mostly file cache.
     #[test]
     fn limits_of_the_512m_machine() {
         let l = limits(&SYSCTL, 125_000, false);

@@ -1,5 +1,6 @@
-//! Fair zone allocation (reference 02 §§6-7): a node's zones give pages in proportion to their size,
-//! so that pages age at one pace wherever they lie.
+//! Fair zone allocation (docs/reference/allocation.md#fair-zones and
+//! docs/reference/allocation.md#sequential-read): a node's zones give pages in proportion to their size, so
+//! that pages age at one pace wherever they lie.
 //!
 //! A zone's batch is `high - low`, a quarter of its min watermark and so proportional to its size.
 //! Each page taken is taken off the batch, an ordinary zone counter: it reaches the zone's value in

@@ -1,5 +1,5 @@
-//! Page state transitions of the page cache: dirtying, writeback, locking (reference 01 §10,
-//! 04 §2).
+//! Page state transitions of the page cache: dirtying, writeback, locking
+//! (docs/reference/memory-model.md#page-states and docs/reference/writeback.md#accounting).
 
 use crate::bdi::BdiStat;
 use crate::frame::{Page, flag, zone_of};

@@ -1,4 +1,4 @@
-//! The flusher: one task a backing device that writes dirty inodes (reference 04 §5).
+//! The flusher: one task a backing device that writes dirty inodes (docs/reference/writeback.md#flusher).
 //!
 //! Inodes wait in three lists: `dirty` by the time they were dirtied, `io` while they are being
 //! serviced, `more_io` when their slice ran out. Throttled dirtiers of the 3.0 era walk the same
@@ -871,7 +871,7 @@ impl<W: World> Mm<W> {
     }
 
     /// The device's write bandwidth: pages completed, averaged over about three seconds and
-    /// smoothed (reference 04 §4), updated at most every 200 ms.
+    /// smoothed (docs/reference/writeback.md#sleeping-dirtiers), updated at most every 200 ms.
     pub(crate) fn update_bandwidth(&self, bdi: u32) {
         let s = self.flusher_state(bdi);
         s.lock.with(|| self.measure_bandwidth(s));

@@ -5,13 +5,12 @@
 //!           flags  prev  next  mapping  index  private  mapcount  track
 //! ```
 //!
-//! `flags` holds the page bits of reference 01 §10 and, in its top byte, the zone. `prev` and
-//! `next` link the page into exactly one list: a buddy list, an LRU list or a task's isolated
-//! list. `mapping` and `index` say which page of which file it is (for anonymous pages: which page
-//! of which region). `private` is the buddy order of a free block, the swap slot, or for a file page
-//! of a watched machine the millisecond in which it entered the cache. `mapcount`
-//! counts the page-table entries that map it (low half) and those with the accessed bit set (high
-//! half). `track` belongs to the page tracker.
+//! `flags` holds the page bits of docs/reference/memory-model.md#page-states and, in its top byte, the zone.
+//! `prev` and `next` link the page into exactly one list: a buddy list, an LRU list or a task's isolated
+//! list. `mapping` and `index` say which page of which file it is (for anonymous pages: which page of which
+//! region). `private` is the buddy order of a free block, the swap slot, or for a file page of a watched
+//! machine the millisecond in which it entered the cache. `mapcount` counts the page-table entries that map
+//! it (low half) and those with the accessed bit set (high half). `track` belongs to the page tracker.
 //!
 //! Behind the last frame stand the sentinels of all lists, so that an insertion or removal never
 //! branches on an empty list.
@@ -37,7 +36,7 @@ const PRIVATE: usize = 5;
 const MAPCOUNT: usize = 6;
 const TRACK: usize = 7;
 
-/// Page bits (reference 01 §10).
+/// Page bits (docs/reference/memory-model.md#page-states).
 pub mod flag {
     /// Held by one task; reclaim only tries it.
     pub const LOCKED: u32 = 1 << 0;

@@ -1,5 +1,5 @@
 //! Dentries and inodes in memory: who uses them, the lists of those nobody uses, and what the
-//! superblock shrinker does with them (reference 05 §2).
+//! superblock shrinker does with them (docs/reference/shrinkers-and-xfs.md#superblocks).
 //!
 //! A file that lies on disk has a row for as long as it exists, under its mapping's number; the row
 //! says what of it is in memory. An inode with one name has at most one dentry, so both share the row.

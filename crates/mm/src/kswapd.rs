@@ -1,4 +1,4 @@
-//! kswapd: one background reclaimer a node (reference 03 §8).
+//! kswapd: one background reclaimer a node (docs/reference/reclaim.md#kswapd).
 
 use crate::Mm;
 use crate::alloc::Gfp;

@@ -132,7 +132,7 @@ impl Config {
     }
 }
 
-/// The vm sysctls (reference 04 §1, 01 §5).
+/// The vm sysctls (docs/reference/writeback.md#sysctls and docs/reference/memory-model.md#watermarks).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sysctl {
     /// Percent of dirtyable memory at which background writeback starts.

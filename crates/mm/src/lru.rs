@@ -1,4 +1,5 @@
-//! LRU lists, pagevecs and page activation (reference 01 §§9-10).
+//! LRU lists, pagevecs and page activation (docs/reference/memory-model.md#lru-lists and
+//! docs/reference/memory-model.md#page-states).
 //!
 //! Pages join, move on and rotate in the lists through per-CPU batches of 14 (pagevecs), so the
 //! list lock is taken once per batch. A page that waits in a batch is on no list and cannot be
@@ -335,8 +336,8 @@ impl<W: World> Mm<W> {
         });
     }
 
-    /// One software access (reference 01 §10): the second one activates. Whether a page that still
-    /// waits in an add batch is activated is `mark_accessed`.
+    /// One software access (docs/reference/memory-model.md#page-states): the second one activates. Whether a
+    /// page that still waits in an add batch is activated is `mark_accessed`.
     pub fn mark_page_accessed(&self, pfn: Pfn, path: TrackPath) {
         if self.orders.is_some() && self.use_ordered(pfn) {
             return;

@@ -1,5 +1,6 @@
-//! Mapped memory: page tables of anonymous and file mappings, faults, reverse maps (references
-//! 01 §6, 03 §§4-5 and 04 §§2, 8).
+//! Mapped memory: page tables of anonymous and file mappings, faults, reverse maps
+//! (docs/reference/memory-model.md#page-states, docs/reference/writeback.md#mapped-faults and
+//! docs/reference/writeback.md#swap).
 //!
 //! A region is one mapping of one process: an array of page-table entries. An entry is 0 (never
 //! touched, or unmapped), `pfn << 3 | bits` with `PRESENT`, or `(slot + 1) << 3` (swapped out).

@@ -1,4 +1,4 @@
-//! Per-CPU lists of single pages (reference 01 §3).
+//! Per-CPU lists of single pages (docs/reference/memory-model.md#free-lists).
 //!
 //! A ring per zone and CPU: hot pages are pushed and taken at the front, cold ones (freed by
 //! reclaim) queue at the back. Pages here are not in `nr_free_pages`. Where free lists are kept by

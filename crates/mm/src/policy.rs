@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 
-/// Who limits dirty pages, and at which granularity (reference 02 §5).
+/// Who limits dirty pages, and at which granularity (docs/reference/allocation.md#zone-dirty-limits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirtyLimits {
@@ -24,7 +24,7 @@ pub enum DirtyLimits {
     PerZoneStall,
 }
 
-/// When page reclaim writes a dirty *file* page itself (reference 03 §9).
+/// When page reclaim writes a dirty *file* page itself (docs/reference/reclaim.md#dirty-pages).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReclaimWriteback {
@@ -39,7 +39,7 @@ pub enum ReclaimWriteback {
     TailDirty,
 }
 
-/// What throttles a reclaimer after a batch (reference 03 §9, patch 6).
+/// What throttles a reclaimer after a batch (docs/reference/reclaim.md#dirty-pages).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReclaimThrottle {
@@ -57,7 +57,7 @@ pub enum ReclaimThrottle {
 
 /// Experimental: whose pages reclaim asks the flusher for when it meets a dirty file page that it may
 /// not write. No kernel of the series has it; the discussion names it as the condition for never
-/// writing from kswapd (reference 03 §9, "author's evidence").
+/// writing from kswapd (docs/reference/reclaim.md#dirty-pages).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReclaimFlush {
@@ -70,7 +70,7 @@ pub enum ReclaimFlush {
     Node,
 }
 
-/// How a flusher divides its work over the inodes it visits (reference 04 §5).
+/// How a flusher divides its work over the inodes it visits (docs/reference/writeback.md#flusher).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlusherSlice {
@@ -81,7 +81,7 @@ pub enum FlusherSlice {
 }
 
 /// When a device stops being marked as over its limit, which makes dirtiers look at the limits every
-/// 8 pages and not every `ratelimit` pages (reference 04 §4 leaves the clearing open).
+/// 8 pages and not every `ratelimit` pages (docs/reference/writeback.md#throttling).
 ///
 /// It decides whether a lone writer that has hit its limit goes on in small steps or in bursts, and
 /// with that how evenly allocations come while kswapd looks away.
@@ -95,7 +95,7 @@ pub enum DirtyExceeded {
     LowestLimit,
 }
 
-/// When a wake-up of kswapd is traced (reference 02 §3).
+/// When a wake-up of kswapd is traced (docs/reference/allocation.md#slow-path).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WakeupTrace {
@@ -106,8 +106,8 @@ pub enum WakeupTrace {
     Always,
 }
 
-/// How far above its high watermark kswapd shrinks a zone while it works for another one (reference
-/// 03 §8).
+/// How far above its high watermark kswapd shrinks a zone while it works for another one
+/// (docs/reference/reclaim.md#balance-gap).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BalanceGap {
@@ -117,7 +117,7 @@ pub enum BalanceGap {
     EightTimesHigh,
 }
 
-/// For which zones of a pass kswapd calls the shrinkers (reference 03 §8).
+/// For which zones of a pass kswapd calls the shrinkers (docs/reference/reclaim.md#balance-gap).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KswapdSlab {
@@ -139,7 +139,8 @@ pub enum SmallScan {
     Save,
 }
 
-/// Which watermark tests add up the per-CPU differences of the free count (reference 01 §4).
+/// Which watermark tests add up the per-CPU differences of the free count
+/// (docs/reference/memory-model.md#counters).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FreeSnapshot {
@@ -150,7 +151,7 @@ pub enum FreeSnapshot {
     WhileAwake,
 }
 
-/// What a task does that dirties pages over the limits (reference 04 §4).
+/// What a task does that dirties pages over the limits (docs/reference/writeback.md#throttling).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirtyThrottle {
@@ -160,7 +161,7 @@ pub enum DirtyThrottle {
     Sleep,
 }
 
-/// What of memory can be dirtied (reference 02 §5).
+/// What of memory can be dirtied (docs/reference/allocation.md#zone-dirty-limits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dirtyable {
@@ -170,7 +171,7 @@ pub enum Dirtyable {
     FreeAndFile,
 }
 
-/// How many pages of each list a scan takes (reference 03 §2).
+/// How many pages of each list a scan takes (docs/reference/reclaim.md#scan-counts).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScanBalance {
@@ -181,7 +182,7 @@ pub enum ScanBalance {
     FileFirst,
 }
 
-/// What a zone's scan does once it has reclaimed enough (reference 03 §3).
+/// What a zone's scan does once it has reclaimed enough (docs/reference/reclaim.md#zone-scan).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScanStop {
@@ -192,7 +193,7 @@ pub enum ScanStop {
     Proportional,
 }
 
-/// When accesses through page tables activate a file page (reference 03 §5, step 6).
+/// When accesses through page tables activate a file page (docs/reference/reclaim.md#page-decisions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum References {
@@ -202,7 +203,8 @@ pub enum References {
     TwiceOrShared,
 }
 
-/// What a second access does to a page that waits in an add batch (reference 01 §§9-10).
+/// What a second access does to a page that waits in an add batch (docs/reference/memory-model.md#lru-lists
+/// and docs/reference/memory-model.md#page-states).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarkAccessed {
@@ -212,7 +214,8 @@ pub enum MarkAccessed {
     InBatch,
 }
 
-/// Whether allocations spread over a node's zones by their size (reference 02 §§6-7).
+/// Whether allocations spread over a node's zones by their size (docs/reference/allocation.md#fair-zones and
+/// docs/reference/allocation.md#sequential-read).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FairZones {
@@ -228,7 +231,8 @@ pub enum FairZones {
     FlagMerged,
 }
 
-/// What the dirty check of an allocation costs (*sequential-read* 5, reference 02 §7).
+/// What the dirty check of an allocation costs (*sequential-read* 5,
+/// docs/reference/allocation.md#sequential-read).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirtyCheck {
@@ -239,7 +243,7 @@ pub enum DirtyCheck {
     Cached,
 }
 
-/// How kswapd goes down the priorities (reference 03 §8).
+/// How kswapd goes down the priorities (docs/reference/reclaim.md#kswapd).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KswapdLoop {
@@ -259,7 +263,7 @@ pub enum KswapdWake {
     High,
 }
 
-/// Which lower zones kswapd reclaims because a higher one needs it (reference 03 §8,
+/// Which lower zones kswapd reclaims because a higher one needs it (docs/reference/reclaim.md#lower-zones,
 /// *sequential-read* 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -296,7 +300,7 @@ pub enum Mobility {
     Grouped,
 }
 
-/// When reclaim gives a zone up (reference 03 §7).
+/// When reclaim gives a zone up (docs/reference/reclaim.md#direct-reclaim).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HopelessZones {
@@ -306,7 +310,7 @@ pub enum HopelessZones {
     Computed,
 }
 
-/// How shrinkers divide what is asked of them (reference 05 §1).
+/// How shrinkers divide what is asked of them (docs/reference/shrinkers-and-xfs.md#shrinkers).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShrinkerCore {
@@ -323,7 +327,8 @@ pub enum ShrinkerCore {
     ByPriority,
 }
 
-/// How reclaim frees XFS inodes (*xfs-inode-reclaim*, reference 05 §§5-6).
+/// How reclaim frees XFS inodes (*xfs-inode-reclaim*, docs/reference/shrinkers-and-xfs.md#walk-before and
+/// docs/reference/shrinkers-and-xfs.md#walk-after).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InodeReclaim {
@@ -439,7 +444,7 @@ pub struct Policy {
     /// What a second access does to a page in an add batch (3.0 or 3.11 form).
     pub mark_accessed: MarkAccessed,
     /// 3.15: a file page that comes back no later than as many evictions as there are active pages
-    /// is activated at once (reference 03 §10).
+    /// is activated at once (docs/reference/reclaim.md#refaults).
     pub workingset: bool,
     /// Allocations spread over the zones of a node (3.12; *sequential-read* 4).
     pub fair_zones: FairZones,
@@ -456,9 +461,9 @@ pub struct Policy {
     /// What has the LRU lists: each zone, or each node (4.8).
     pub lru: LruScope,
     /// 3.6: direct reclaimers wait for kswapd while less than half of the min watermarks is free
-    /// (reference 02 §3).
+    /// (docs/reference/allocation.md#slow-path).
     pub emergency_throttle: bool,
-    /// 3.0's watermark test counts two free pages too few (reference 01 §7).
+    /// 3.0's watermark test counts two free pages too few (docs/reference/memory-model.md#watermark-test).
     pub watermark_slip: bool,
     /// How shrinkers divide what is asked of them (3.0, 3.1, 3.12 or 4.17 form).
     pub shrinker_core: ShrinkerCore,

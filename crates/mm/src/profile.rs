@@ -1,7 +1,8 @@
 //! Watermark profiles: what a stress run has found to be enough, for the next boot.
 //!
 //! The answer of *tunable-watermarks*' author to watermarks that adjust themselves: feedback cannot
-//! rule out the first stall, so test once and keep the result (reference 01 §8).
+//! rule out the first stall, so test once and keep the result
+//! (docs/reference/memory-model.md#tunable-watermarks).
 
 use crate::zone::{ZoneInfo, ZoneType};
 use schemars::JsonSchema;

@@ -1,5 +1,5 @@
 //! Floating proportions: the share of one member in a stream of events, with a fading memory
-//! (reference 04 §3; the 3.0 form).
+//! (docs/reference/writeback.md#limits; the 3.0 form).
 //!
 //! A period is `2^(shift-1)` events of all members. Whenever a period passes, every member's count
 //! is halved, lazily when it is next looked at.

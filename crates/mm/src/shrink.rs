@@ -1,5 +1,4 @@
-//! Scanning LRU lists: how much, in which order, and what becomes of each page (reference 03
-//! §§1-6, 9).
+//! Scanning LRU lists: how much, in which order, and what becomes of each page (docs/reference/reclaim.md).
 
 use crate::alloc::Gfp;
 use crate::frame::{Page, flag};
@@ -203,7 +202,7 @@ impl<W: World> Mm<W> {
         self.lru_size(z, Lru::ActiveFile) > self.lru_size(z, Lru::InactiveFile)
     }
 
-    /// How many pages of each list to scan (reference 03 §2), in [`SCAN_ORDER`].
+    /// How many pages of each list to scan (docs/reference/reclaim.md#scan-counts), in [`SCAN_ORDER`].
     pub(crate) fn get_scan_count(&self, z: usize, sc: &ScanControl) -> [u64; 4] {
         if self.policy.scan_balance == ScanBalance::FileFirst {
             return self.get_scan_count_file_first(z, sc);
@@ -322,7 +321,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Scans a zone (reference 03 §3).
+    /// Scans a zone (docs/reference/reclaim.md#zone-scan).
     pub(crate) async fn shrink_zone(&self, z: usize, sc: &mut ScanControl) {
         let reclaimed_before = sc.nr_reclaimed;
         let mut nr = self.get_scan_count(z, sc);
@@ -498,7 +497,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Scans an active list (reference 03 §6).
+    /// Scans an active list (docs/reference/reclaim.md#active-lists).
     pub(crate) fn shrink_active_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         self.lru_add_drain();
         let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Active, sc);
@@ -647,7 +646,8 @@ impl<W: World> Mm<W> {
         self.world.relax().await;
     }
 
-    /// Marks the zone for what a whole batch was, and waits accordingly (3.12, reference 03 §9).
+    /// Marks the zone for what a whole batch was, and waits accordingly (3.12,
+    /// docs/reference/reclaim.md#zone-flags).
     async fn throttle_by_flags(&self, z: usize, taken: u32, batch: &Batch, sc: &ScanControl) {
         let (flags, taken) = (&self.zones[z].flags, u64::from(taken));
         if batch.writeback == taken {
@@ -804,7 +804,8 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The decisions of reference 03 §5 up to the point where a dirty page would be written.
+    /// The decisions of docs/reference/reclaim.md#page-decisions up to the point where a dirty page would be
+    /// written.
     #[inline]
     fn examine(
         &self,
@@ -941,8 +942,8 @@ impl<W: World> Mm<W> {
         batch.congested += u64::from(congested || again);
     }
 
-    /// Hands a dirty page to its filesystem or to swap (reference 03 §5 step 9). The page is
-    /// locked on entry, and on exit unless the answer is `Success`.
+    /// Hands a dirty page to its filesystem or to swap (docs/reference/reclaim.md#page-decisions). The page
+    /// is locked on entry, and on exit unless the answer is `Success`.
     async fn pageout(&self, pfn: Pfn, sc: &ScanControl, batch: &mut Batch) -> Pageout {
         let f = self.frames.flags(pfn);
         if f & flag::PINNED != 0 || f & (flag::CACHED | flag::SWAPCACHE) == 0 {

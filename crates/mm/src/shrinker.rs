@@ -1,5 +1,6 @@
-//! Shrinkers (reference 05 §§1-2): reclaim asks every cache of objects for a share of its objects
-//! that fits the share of the LRU lists it scanned.
+//! Shrinkers (docs/reference/shrinkers-and-xfs.md#shrinkers and
+//! docs/reference/shrinkers-and-xfs.md#superblocks): reclaim asks every cache of objects for a share of its
+//! objects that fits the share of the LRU lists it scanned.
 //!
 //! There is one text for all eras; what differs is one switch, [`ShrinkerCore`]. Registrations happen
 //! before tasks run, so the list's lock is never busy, and neither is a superblock's.
@@ -77,7 +78,7 @@ pub(crate) struct SlabPressure {
 }
 
 /// The objects to scan, at the beginning of a call: what was left before and what is asked for now
-/// (reference 05 §1.1 steps 2 to 5, §1.3).
+/// (docs/reference/shrinkers-and-xfs.md#shrinkers and docs/reference/shrinkers-and-xfs.md#eras).
 fn total_scan(
     core: ShrinkerCore,
     deferred: u64,
@@ -289,7 +290,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The superblock's shrinker (reference 05 §2).
+    /// The superblock's shrinker (docs/reference/shrinkers-and-xfs.md#superblocks).
     async fn super_cache_scan(&self, sb: u32, nid: u32, n: u64) -> Shrunk {
         let dentries = self.unused_dentries(sb, nid);
         let inodes = self.unused_inodes(sb, nid);

@@ -1,5 +1,5 @@
-//! Slab caches: objects that share pages, so that freeing objects frees pages late (reference 05
-//! §1.2).
+//! Slab caches: objects that share pages, so that freeing objects frees pages late
+//! (docs/reference/shrinkers-and-xfs.md#callers).
 //!
 //! A slab is one page of kernel memory. Which of its objects are in use stands in its frame: `mapping`
 //! is the cache, `index` a bit an object. A cache takes objects from the slabs that have room, the one

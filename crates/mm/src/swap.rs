@@ -1,4 +1,4 @@
-//! Swap slots and the swap cache (reference 04 §8).
+//! Swap slots and the swap cache (docs/reference/writeback.md#swap).
 //!
 //! A swap slot counts the page-table entries that name it and knows the frame that caches it.
 

@@ -1,4 +1,5 @@
-//! Dirtiers that only sleep (`dirty_throttle = "sleep"`; Linux 3.2, reference 04 §4).
+//! Dirtiers that only sleep (`dirty_throttle = "sleep"`; Linux 3.2,
+//! docs/reference/writeback.md#sleeping-dirtiers).
 //!
 //! A task that dirties pages over the free-run ceiling sleeps so long that it keeps to a rate: the
 //! device's base rate times how far the dirty pages are from where they should be. The base rate is

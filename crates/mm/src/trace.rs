@@ -1,4 +1,4 @@
-//! Typed trace events, by the kernel's names (reference 06 §4).
+//! Typed trace events, by the kernel's names (docs/reference/counters-and-traces.md#trace-events).
 //!
 //! An event is built only when somebody reads it: every tracepoint is a closure handed to
 //! the engine, and a world with `TRACE = false` compiles it away.
@@ -79,7 +79,7 @@ impl TrackPath {
 
 /// A trace event. Every one carries the time and task that the world adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // the fields are the kernel's; reference 06 §4 defines them
+#[allow(missing_docs)] // the fields are the kernel's; docs/reference/counters-and-traces.md#trace-events defines them
 pub enum Event {
     /// kswapd really goes to sleep.
     KswapdSleep { nid: u32 },

@@ -1,4 +1,4 @@
-//! The page tracker of the per-zone-dirty-limits series (reference 07 §2).
+//! The page tracker of the per-zone-dirty-limits series (docs/reference/workloads.md#page-tracker).
 //!
 //! For each page: which path instantiated it. For each instantiating path: how often which later
 //! path dirtied or activated such pages. Absent unless asked for; then it costs one word a frame

@@ -1,4 +1,5 @@
-//! Counters: levels with per-CPU drift, and cumulative events (references 01 §4 and 06 §1).
+//! Counters: levels with per-CPU drift, and cumulative events (docs/reference/memory-model.md#counters and
+//! docs/reference/counters-and-traces.md#counters).
 //!
 //! A zone level has a global value and a small signed difference per CPU. A difference is folded
 //! into the global value when it passes the CPU's threshold, so a cheap read can be off by
@@ -10,7 +11,7 @@ use crate::world::{Word32, Word64, World};
 /// Levels and page counters kept per zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-#[allow(missing_docs)] // the kernel's names; reference 06 §1 defines them
+#[allow(missing_docs)] // the kernel's names; docs/reference/counters-and-traces.md#counters defines them
 pub enum ZoneStat {
     NrFreePages,
     NrInactiveAnon,

@@ -1,4 +1,5 @@
-//! Watermarks, lowmem reserves, counter thresholds: the formulas of reference 01 §§3-7.
+//! Watermarks, lowmem reserves, counter thresholds: the formulas of
+//! docs/reference/memory-model.md#watermarks.
 //!
 //! Pure functions of sizes, so that they can be tested against real machines' numbers; the engine
 //! stores their results in its zones at start and whenever a setting changes.
@@ -148,7 +149,8 @@ pub fn total_reserve(sizes: &[u64; 4], ratios: &[u64; 3], z: usize, high: u64) -
     (largest.unwrap_or(0) + high).min(sizes[z])
 }
 
-/// Per-CPU list batch (reference 01 §3); `cap_pages` is 128 up to 4.x and 256 in 6.1.
+/// Per-CPU list batch (docs/reference/memory-model.md#free-lists); `cap_pages` is 128 up to 4.x and 256 in
+/// 6.1.
 pub fn pcp_batch(size: u64, cap_pages: u64) -> u32 {
     let b = ((size / 1024).min(cap_pages) / 4).max(1);
     let b = b + b / 2;
@@ -178,7 +180,7 @@ pub fn percpu_drift_mark(cpus: u64, normal_threshold: u32, marks: [u64; 3]) -> u
 }
 
 /// The slip in 3.0's watermark test (`watermark_slip`): it takes two pages more off the free count
-/// than other kernels do (reference 01 §7).
+/// than other kernels do (docs/reference/memory-model.md#watermark-test).
 const ORDER_SLIP: i64 = 1;
 
 /// Test flag: may go down to half of the mark.
@@ -277,7 +279,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The watermark test on a given free count (reference 01 §7, 3.0 form).
+    /// The watermark test on a given free count (docs/reference/memory-model.md#watermark-test, 3.0 form).
     #[inline]
     pub(crate) fn watermark_ok_on(
         &self,
@@ -402,7 +404,7 @@ mod tests {
         assert_eq!(min_free_kbytes(1 << 40, 65_536), 65_536);
     }
 
-    /// Reference 01 §5: the machine of sequential-read.
+    /// docs/reference/memory-model.md#watermarks: the machine of sequential-read.
     #[test]
     fn watermarks_of_the_sequential_read_machine() {
         let sizes = [3976u64, 755_409, 1_281_601];
@@ -420,7 +422,8 @@ mod tests {
         assert_eq!(lowmem_reserve(&by_type, &LOWMEM_RESERVE_RATIO, 2, 1), 0);
     }
 
-    /// Reference 01 §§5-6: the machine of per-zone-dirty-limits.
+    /// docs/reference/memory-model.md#watermarks and docs/reference/memory-model.md#lowmem-reserves: the
+    /// machine of per-zone-dirty-limits.
     #[test]
     fn watermarks_of_the_usb_stick_machine() {
         let sizes = [15 * 256u64, 3246 * 256, 504 * 256];
@@ -433,8 +436,8 @@ mod tests {
         assert_eq!(lowmem_reserve(&by_type, &LOWMEM_RESERVE_RATIO, 0, 2), 3750);
     }
 
-    /// Reference 01 §8: the settings of tunable-watermarks on its 2 GB machine; zones share them by
-    /// size.
+    /// docs/reference/memory-model.md#tunable-watermarks: the settings of tunable-watermarks on its 2 GB
+    /// machine; zones share them by size.
     #[test]
     fn sums_of_watermarks_are_shared_by_size() {
         let zones =

@@ -351,7 +351,8 @@ impl Waited {
     }
 }
 
-/// Read/synchronous or asynchronous-write traffic of a block device (reference 04 §6).
+/// Read/synchronous or asynchronous-write traffic of a block device
+/// (docs/reference/writeback.md#request-queue).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// All reads and synchronous writes.

@@ -1,10 +1,11 @@
-//! Zones, nodes and fallback lists (reference 01 §§1-2).
+//! Zones, nodes and fallback lists (docs/reference/memory-model.md#zones and
+//! docs/reference/memory-model.md#zonelists).
 
 use crate::world::{ShortLock, Word32, Word64, World};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The kinds of zones, low to high (reference 01 §1).
+/// The kinds of zones, low to high (docs/reference/memory-model.md#zones).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -42,7 +43,7 @@ impl ZoneType {
     }
 }
 
-/// A watermark (reference 01 §5).
+/// A watermark (docs/reference/memory-model.md#watermarks).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mark {
@@ -102,9 +103,11 @@ macro_rules! zone {
             /// Pages at which a per-CPU list returns a batch.
             pub(crate) pcp_high: u32,
             pub(crate) watermark: [W::U32; 3],
-            /// Extra free pages for a request whose classzone is the index (reference 01 §6).
+            /// Extra free pages for a request whose classzone is the index
+            /// (docs/reference/memory-model.md#lowmem-reserves).
             pub(crate) lowmem_reserve: [W::U32; ZONE_TYPES],
-            /// What the zone keeps for its reserves: not dirtyable (reference 01 §6).
+            /// What the zone keeps for its reserves: not dirtyable
+            /// (docs/reference/memory-model.md#lowmem-reserves).
             pub(crate) dirty_balance_reserve: W::U32,
             /// The zone's dirty limit as of the last check that failed (*sequential-read* 5).
             pub(crate) dirty_limit_cached: W::U32,
@@ -129,7 +132,7 @@ macro_rules! zone {
             pub(crate) recent_rotated: [W::U64; 2],
             /// Shares of a scan that were too small to begin with (`small_scan = "save"`), by list.
             pub(crate) saved_scan: [W::U32; crate::lru::LRU_LISTS],
-            /// Evictions and activations of file pages, ever (reference 03 §10).
+            /// Evictions and activations of file pages, ever (docs/reference/reclaim.md#refaults).
             pub(crate) inactive_age: W::U64,
 
             _statistics: $line,
@@ -263,7 +266,7 @@ impl<W: World> Zone<W> {
     }
 }
 
-/// The order in which a node's allocations fall back (reference 01 §2).
+/// The order in which a node's allocations fall back (docs/reference/memory-model.md#zonelists).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZonelistOrder {
     /// For each node, nearest first: its zones high to low.

@@ -1,5 +1,5 @@
-//! What the rows of mm reports are made of (reference 06 §5): sums over reclaim's events, kept as
-//! they happen, and where the time of tasks went.
+//! What the rows of mm reports are made of (docs/reference/counters-and-traces.md#rows-from-traces): sums
+//! over reclaim's events, kept as they happen, and where the time of tasks went.
 //!
 //! No event is stored. An event costs a few additions, and the engine makes one of these for every
 //! 32 pages scanned at most, so a run without tracing has the same figures as a traced one.

@@ -3,8 +3,8 @@
 //!
 //! Each sampler has memory of its own that it uses at every sample, in no particular order, and
 //! which is swapped like any other's. A recorded event costs its CPU time where it happens, and
-//! more where it is read and formatted. Reference 07 §1: every configuration ran with and without
-//! monitors; one of them differed by 7.5 % in elapsed time.
+//! more where it is read and formatted. docs/reference/workloads.md#writeback-from-reclaim: every
+//! configuration ran with and without monitors; one of them differed by 7.5 % in elapsed time.
 
 use crate::filesystems::SimMm;
 use crate::params::Params;

@@ -111,7 +111,7 @@ rows! {
     cost_page_free: "ns" = 80.0, 1.0 => 1e5, "one free_hot_cold_page: about 200 cycles";
     cost_page_index: "ns" = 150.0, 1.0 => 1e5, "one radix tree insertion or deletion under its lock: about 400 cycles";
     cost_lru: "ns" = 50.0, 1.0 => 1e5, "one page through a pagevec: about 120 cycles";
-    cost_page_scan: "ns" = 200.0, 1.0 => 1e5, "one page isolated, tested and put back or freed: 125 000 pages/s were seen with writes, CPU alone about 500 cycles (reference 07 par. 1.3)";
+    cost_page_scan: "ns" = 200.0, 1.0 => 1e5, "one page isolated, tested and put back or freed: 125 000 pages/s were seen with writes, CPU alone about 500 cycles (docs/reference/workloads.md#writeback-from-reclaim)";
     cost_unmap: "ns" = 500.0, 1.0 => 1e5, "one try_to_unmap with its TLB flush";
     cost_page_dirty: "ns" = 150.0, 1.0 => 1e5, "set_page_dirty with accounting and radix tag";
     cost_writeback_start: "ns" = 200.0, 1.0 => 1e5, "one page prepared for I/O, tags and counters";
@@ -155,17 +155,17 @@ rows! {
     fs_look_ahead: "0 or 1" = 0.0, 0.0 => 1.0, "1: xfs converts a delayed extent as a whole and preallocates behind the end of an open file, ext4 takes aligned chunks, ext3 gives a page its block when it is written to, out of a reservation window (Linux 3.0 xfs_iomap_write_allocate, xfs_iomap_prealloc_size, ext4_mb_normalize_request, EXT3_MAX_RESERVE_BLOCKS); 0: blocks are taken in the order of writing";
     journal_commit_interval: "ns" = 5e9, 1e6 => 1e12, "jbd and jbd2: commit every 5 s";
     btrfs_commit_interval: "ns" = 3e10, 1e6 => 1e12, "btrfs: transaction commit every 30 s";
-    xfs_log_interval: "ns" = 3e10, 1e6 => 1e12, "xfssyncd: every 30 s (reference 05 par. 4)";
+    xfs_log_interval: "ns" = 3e10, 1e6 => 1e12, "xfssyncd: every 30 s (docs/reference/shrinkers-and-xfs.md#log-and-pusher)";
     xfs_buffers: "buffers" = 4096.0, 1.0 => 1e7, "clusters of inodes and blocks of directories that an xfs keeps in buffers, the last used ones; memory pressure shrinks them too, which is not modelled: 32 MiB, what is left of them under pressure";
     xfs_ags: "groups" = 0.0, 0.0 => 65536.0, "allocation groups of an xfs, as many as have 16 MiB each at most (mkfs.xfs, XFS_AG_MIN_BYTES); 0: as mkfs makes them";
     fuse_max_write: "bytes" = 4096.0, 4096.0 => 131072.0, "FUSE splits a write into pages unless the mount asks for big_writes (128 KiB), which ntfs-3g of 2011 did not by itself";
-    read_ahead: "pages" = 32.0, 1.0 => 1024.0, "reference 07 par. 4: 128 KiB";
+    read_ahead: "pages" = 32.0, 1.0 => 1024.0, "docs/reference/workloads.md#sequential-read: 128 KiB";
     read_ahead_on_demand: "0 or 1" = 0.0, 0.0 => 1.0, "1: windows that grow, and a marked page that has the next one read meanwhile (Linux 3.16 mm/readahead.c); 0: the whole window when a page is missing, which the machines of the older series were measured with";
 
-    nr_requests: "requests" = 128.0, 16.0 => 8192.0, "requests of one class a queue holds before it is full; reference 04 §6 (BLKDEV_MAX_RQ); a RAID-0 has this many per member";
+    nr_requests: "requests" = 128.0, 16.0 => 8192.0, "requests of one class a queue holds before it is full; docs/reference/writeback.md#request-queue (BLKDEV_MAX_RQ); a RAID-0 has this many per member";
     batch_requests: "requests" = 32.0, 1.0 => 1024.0, "requests a batching task may allocate beyond a full queue; Linux 3.0 block/blk-core.c, BLK_BATCH_REQ";
     batch_time: "ns" = 2e7, 1e6 => 1e9, "how long a batching task keeps that right; Linux 3.0, BLK_BATCH_TIME = HZ/50";
-    max_request: "bytes" = 524288.0, 4096.0 => 1310720.0, "largest request of a disk, 1024 sectors and 128 segments; reference 04 §6";
+    max_request: "bytes" = 524288.0, 4096.0 => 1310720.0, "largest request of a disk, 1024 sectors and 128 segments; docs/reference/writeback.md#request-queue";
     plug_requests: "requests" = 16.0, 1.0 => 128.0, "queued requests that start the device although it is plugged; Linux 3.1, BLK_MAX_REQUEST_COUNT";
     read_expire: "ns" = 5e8, 1e6 => 6e10, "age at which a queued synchronous request goes first; Linux block/deadline-iosched.c, read_expire = HZ/2";
     write_expire: "ns" = 5e9, 1e6 => 6e10, "age at which a queued asynchronous write goes first; Linux block/deadline-iosched.c, write_expire = 5 HZ";

@@ -78,7 +78,7 @@ pub struct AllocLatency {
     pub slowest: Vec<SlowAlloc>,
 }
 
-/// What the page tracker saw (reference 07 §2).
+/// What the page tracker saw (docs/reference/workloads.md#page-tracker).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default, Deserialize)]
 pub struct TrackerReport {
     /// One row per (instantiating path, later path, what it did), in a fixed order.
@@ -109,7 +109,7 @@ pub struct RunResult {
     /// Workload metrics: `elapsed` (s), and those of the program itself.
     pub metrics: BTreeMap<String, Metric>,
     /// vmstat counters at the end minus those at the start of the workload, by the names of
-    /// reference 06. A name that is absent is one that the engine does not produce.
+    /// docs/reference/counters-and-traces.md. A name that is absent is one that the engine does not produce.
     pub counters: BTreeMap<String, u64>,
     /// Sums over reclaim's trace events, kept whether or not anybody traced.
     pub reclaim: ReclaimSums,

@@ -1,5 +1,5 @@
-//! The executor: one clock per CPU, a scheduler, an event queue (design.md, "Simulated time, CPUs
-//! and preemption").
+//! The executor: one clock per CPU, a scheduler, an event queue
+//! (docs/decisions/virtual-world.md#charge-and-relax).
 //!
 //! The CPU whose clock is smallest runs next; no CPU leads another by more than a quantum. A task
 //! is a future; it gives way at [`Sched::relax`] and blocks in [`Sched::wait`] and

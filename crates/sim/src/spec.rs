@@ -140,7 +140,8 @@ pub struct SwapSpec {
     pub disk: Option<DiskSpec>,
 }
 
-/// The vm sysctls, by their names (reference 04 §1, 01 §5). Absent: the kernel's default.
+/// The vm sysctls, by their names (docs/reference/writeback.md#sysctls and
+/// docs/reference/memory-model.md#watermarks). Absent: the kernel's default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sysctl {
@@ -426,7 +427,8 @@ pub struct RunSpec {
     pub sample_ns: u64,
     /// Recount every list and counter at this interval of simulated nanoseconds; 0: never.
     pub check_ns: u64,
-    /// Record which path instantiated, dirtied and activated each page (07 §2).
+    /// Record which path instantiated, dirtied and activated each page
+    /// (docs/reference/workloads.md#page-tracker).
     pub track_pages: bool,
     /// Give up after this much simulated time; 0: never.
     pub time_limit_ns: u64,

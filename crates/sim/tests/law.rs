@@ -1,4 +1,4 @@
-//! The law of design.md ("Simulated time, CPUs and preemption"): with two CPUs, free memory during
+//! The law of docs/decisions/worlds.md#laws-are-tested-first: with two CPUs, free memory during
 //! a burst follows burst rate minus reclaim rate within one quantum, and direct reclaim happens if
 //! and only if the gap between the watermarks is exhausted before kswapd's wake-up latency plus
 //! its first batch.

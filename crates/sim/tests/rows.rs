@@ -1,4 +1,6 @@
-//! Counters, running sums and the recorded events tell the same story (reference 06 §§5 and 8).
+//! Counters, running sums and the recorded events tell the same story
+//! (docs/reference/counters-and-traces.md#rows-from-traces and
+//! docs/reference/counters-and-traces.md#identities).
 
 mod common;
 
@@ -29,8 +31,8 @@ fn traced(spec: &RunSpec) -> (RunResult, Recorded) {
     (result, recorded)
 }
 
-/// The definitions of reference 06 §5, event by event. A kswapd is one by its name; the rest of
-/// what the running sums know is found out anew.
+/// The definitions of docs/reference/counters-and-traces.md#rows-from-traces, event by event. A kswapd is one
+/// by its name; the rest of what the running sums know is found out anew.
 fn recount(r: &Recorded) -> ReclaimSums {
     let (start, end) = r.span;
     let mut out = ReclaimSums::default();

@@ -159,7 +159,7 @@ fn a_policy_may_bring_its_own_sysctls() {
     );
 }
 
-/// As where it is written on a running kernel (reference 01 §8).
+/// As where it is written on a running kernel (docs/reference/memory-model.md#tunable-watermarks).
 #[test]
 fn a_policys_min_free_kbytes_resets_the_machines_watermarks() {
     let machine = MACHINE.replace(

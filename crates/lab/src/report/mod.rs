@@ -130,7 +130,7 @@ pub struct ClassTime {
 /// A counter or metric with its value in every iteration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// The name of reference 06, such as `pgscan_direct_normal`.
+    /// The name of docs/reference/counters-and-traces.md, such as `pgscan_direct_normal`.
     pub name: String,
     /// The unit; empty for plain counts of events.
     pub unit: String,

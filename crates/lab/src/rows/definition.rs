@@ -1,5 +1,5 @@
 //! The rows of mm reports: one table of what each is, how it is computed and what it says
-//! (reference 06 §§2-7).
+//! (docs/reference/counters-and-traces.md).
 //!
 //! A row's name is the `metric` of the published tables where they have it. What the engine does
 //! not produce is [`Value::Unsupported`] with the reason and never 0.

@@ -1,8 +1,9 @@
 //! The learning mode: stress the machine with watermarks that adjust themselves until a phase passes
 //! without direct reclaim, and keep what they came to.
 //!
-//! Feedback can't rule out the first stall (the author's reply in *tunable-watermarks*, reference 01
-//! §8): so it is had here, and the next boot begins with the result.
+//! Feedback can't rule out the first stall (the author's reply in *tunable-watermarks*,
+//! docs/reference/memory-model.md#tunable-watermarks): so it is had here, and the next boot begins with the
+//! result.
 
 use super::trial::{Interrupted, Trials, figures};
 use crate::model::Cell;

@@ -283,7 +283,7 @@ impl Space {
 
 /// The least `watermark_scale_factor` that sets low at least so far above min on a machine with so
 /// much memory in zones up to Normal: gap = managed · factor / 10 000, so
-/// factor = ⌈10 000 · gap / managed⌉ (reference 01 §5).
+/// factor = ⌈10 000 · gap / managed⌉ (docs/reference/memory-model.md#watermarks).
 pub fn scale_factor(gap_kbytes: u64, lowmem_kbytes: u64) -> u32 {
     let factor = (gap_kbytes * 10_000).div_ceil(lowmem_kbytes.max(1));
     factor.clamp(1, u64::from(MOST_SCALE_FACTOR)) as u32

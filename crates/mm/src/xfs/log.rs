@@ -1,5 +1,5 @@
-//! How a change of an inode gets from memory into the log, and from there into its place (reference
-//! 05 §4).
+//! How a change of an inode gets from memory into the log, and from there into its place
+//! (docs/reference/shrinkers-and-xfs.md#log-and-pusher).
 //!
 //! ```text
 //!   log_inode           log_force                pusher, or a reclaimer       I/O ends

@@ -1,6 +1,6 @@
-//! The XFS inode cache (reference 05 §§3-7): allocation groups with the inodes that can be freed, the
-//! log that pins changed inodes, the list of items to be written back with its pusher, and the walk
-//! that frees inodes.
+//! The XFS inode cache (docs/reference/shrinkers-and-xfs.md): allocation groups with the inodes that can be
+//! freed, the log that pins changed inodes, the list of items to be written back with its pusher, and the
+//! walk that frees inodes.
 //!
 //! An inode that the VFS has evicted stays, tagged, in its group until the walk frees it or somebody
 //! looks it up again. What a walk needs of an inode, and waits for, is in `reclaim`; how a change gets

@@ -1,4 +1,4 @@
-//! The walk that frees inodes, before and after *xfs-inode-reclaim* (reference 05 §§5-7).
+//! The walk that frees inodes, before and after *xfs-inode-reclaim* (docs/reference/shrinkers-and-xfs.md).
 
 use super::CLUSTER_INODES;
 use crate::Mm;

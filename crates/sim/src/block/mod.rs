@@ -1,4 +1,4 @@
-//! The block layer of a 2011 Linux: one request queue a device (reference 04 §6).
+//! The block layer of a 2011 Linux: one request queue a device (docs/reference/writeback.md#request-queue).
 //!
 //! ```text
 //!  task ── submit(bio) ──► merge into a queued request            (needs no request)

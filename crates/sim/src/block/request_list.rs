@@ -1,5 +1,6 @@
-//! Who may have a request: Linux 3.0's `get_request` and `freed_request` (reference 04 §6), or, on a
-//! device without a scheduler, blk-mq's tags: as many as the device takes, for both classes together.
+//! Who may have a request: Linux 3.0's `get_request` and `freed_request`
+//! (docs/reference/writeback.md#request-queue), or, on a device without a scheduler, blk-mq's tags: as many
+//! as the device takes, for both classes together.
 
 use super::Class;
 use crate::params::Params;

@@ -31,7 +31,7 @@ rows! {
         disk_track_seek: "ns" = 800000.0, 50000.0 => 5e6, "track-to-track seek; data sheets of 7200 rpm desktop disks around 2010";
         disk_average_seek: "ns" = 8.5e6, 500000.0 => 2e7, "seek over a third of the stroke; the same data sheets";
         disk_full_seek: "ns" = 1.8e7, 1e6 => 4e7, "full-stroke seek; the same data sheets";
-        disk_outer_bandwidth: "MB/s" = 130.0, 10.0 => 300.0, "media rate of the outermost zone; the same data sheets, and reference 07 §4 (120 to 140 MB/s single stream)";
+        disk_outer_bandwidth: "MB/s" = 130.0, 10.0 => 300.0, "media rate of the outermost zone; the same data sheets, and docs/reference/workloads.md#sequential-read (120 to 140 MB/s single stream)";
         disk_inner_bandwidth: "MB/s" = 65.0, 5.0 => 300.0, "media rate of the innermost zone, and so the inner radius at constant linear density: about 23 mm of 46 mm";
         disk_command: "ns" = 100000.0, 1000.0 => 5e6, "controller overhead of one command";
         disk_interface_bandwidth: "MB/s" = 280.0, 30.0 => 600.0, "SATA 3 Gbit/s less 8b/10b coding and framing";

@@ -42,7 +42,7 @@ use crate::spec::DiskSpec;
 rows! {
     /// Model parameters of a USB stick.
     pub struct Figures {
-        usb_write_bandwidth: "MB/s" = 17.4, 0.5 => 30.0, "linear write rate of the stick; reference 07 §2 gives 17 to 19.5 MB/s", fitted ["per-zone-dirty-limits/3765M/1/xfs/dd-usb/elapsed/vanilla"];
+        usb_write_bandwidth: "MB/s" = 17.4, 0.5 => 30.0, "linear write rate of the stick; docs/reference/workloads.md#per-zone-dirty-limits gives 17 to 19.5 MB/s", fitted ["per-zone-dirty-limits/3765M/1/xfs/dd-usb/elapsed/vanilla"];
         usb_speed_sigma: "ln" = 0.006, 0.0 => 0.5, "spread between runs of the stick's flash speed (how full and worn it is); that of the published cell, 3.5 of 550 s", fitted ["per-zone-dirty-limits/3765M/1/xfs/dd-usb/elapsed/vanilla"];
         usb_read_bandwidth: "MB/s" = 30.0, 1.0 => 40.0, "USB 2.0 high-speed bulk transfers carry 30 to 35 MB/s of payload";
         usb_max_request: "bytes" = 122880.0, 4096.0 => 1048576.0, "largest request of usb-storage, max_sectors = 240; Linux 3.0 drivers/usb/storage/scsiglue.c";

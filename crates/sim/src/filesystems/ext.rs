@@ -8,8 +8,8 @@
 //! allocated. Its flusher path writes one extent's worth a call: it raises its quota to the run of
 //! contiguous dirty pages, and it wraps to the start of the file only when it found nothing from
 //! the saved index on. A commit walks the files with newly allocated blocks; over delayed pages
-//! the walk writes nothing, yet it moves the saved index past them (reference 04 §7). Together:
-//! after each commit the flusher chases the end of the file, and what lies before waits until
+//! the walk writes nothing, yet it moves the saved index past them (docs/reference/writeback.md#filesystems).
+//! Together: after each commit the flusher chases the end of the file, and what lies before waits until
 //! nothing new is found there.
 //!
 //! ext3 gives a page its block in the write call, out of the file's reservation window (with

@@ -2,8 +2,9 @@
 //!
 //! A write goes through the FUSE file's page cache straight to the daemon; those pages are clean.
 //! The daemon writes the data into the block device's own page cache, which becomes dirty, and
-//! updates the cluster bitmap there. Reclaim may write device pages, one at a time (reference 04
-//! §7). So every page of data takes two frames, and half of what the LRU holds is clean.
+//! updates the cluster bitmap there. Reclaim may write device pages, one at a time
+//! (docs/reference/writeback.md#filesystems). So every page of data takes two frames, and half of what the
+//! LRU holds is clean.
 
 use super::layout::Layout;
 use super::model::{Kind, Life, Model};
@@ -20,7 +21,7 @@ use mm::world::{Cost, Waited, WaitedKind, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// FUSE limits its bdi to 1 % (reference 04 §1).
+/// FUSE limits its bdi to 1 % (docs/reference/writeback.md#sysctls).
 const FUSE_MAX_RATIO: u32 = 1;
 /// The first block of the cluster bitmap; one page of it covers 32768 clusters.
 const BITMAP_START: u64 = 512;

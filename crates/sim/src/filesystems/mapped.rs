@@ -1,5 +1,5 @@
 //! Faults on mapped files: what the page cache brings in, and what a filesystem says to a first
-//! store (reference 04 §2; `filemap_fault` and `page_mkwrite` of 3.0).
+//! store (docs/reference/writeback.md#mapped-faults; `filemap_fault` and `page_mkwrite` of 3.0).
 
 use super::model::Model as _;
 use super::read::read_window;

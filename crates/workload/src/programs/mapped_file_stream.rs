@@ -1,5 +1,5 @@
 //! `mapped-file-stream PROCESSES BYTES`: a burst of page-cache allocations at memory speed
-//! (reference 07 §3).
+//! (docs/reference/workloads.md#tunable-watermarks).
 //!
 //! Each process makes a temporary file, unlinks it, extends it to the size (a hole), maps it shared
 //! for reading and writing with random-access advice, and, when all are ready, loads one byte of

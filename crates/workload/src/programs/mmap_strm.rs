@@ -1,4 +1,4 @@
-//! `mmap-strm`: streaming stores to mapped memory, in two stages (reference 07 §1.2).
+//! `mmap-strm`: streaming stores to mapped memory, in two stages (docs/reference/workloads.md#mmap-strm).
 //!
 //! Stage 1: each of T processes maps a sparse file and stores a word into every page, once. Stage
 //! 2: T processes store in several passes through a mapped file each, checking what the pass

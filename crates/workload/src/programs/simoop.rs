@@ -1,11 +1,12 @@
-//! `simoop`: the memory pressure of jobs like Hadoop's, after Chris Mason's program (reference 07 §5).
+//! `simoop`: the memory pressure of jobs like Hadoop's, after Chris Mason's program
+//! (docs/reference/workloads.md#simoop).
 //!
 //! `simoop [-t N] [-m MB] [-M MB] [-C N] [-D N] [-r S] [-w S] [-i S] [-f MB] [-n N] [-T N] [-R MB]
 //! [-W MB] [--keep 0|1] PATH…`
 //!
 //! The source of the original was not at hand. The short options and their meanings are those of
-//! reference 07 §5; what is marked so below is a recollection or an inference. MB are 2^20 bytes, times
-//! are seconds.
+//! docs/reference/workloads.md#simoop; what is marked so below is a recollection or an inference. MB are 2^20
+//! bytes, times are seconds.
 //!
 //! - **Files**: below each path lie `-n` files of `-f` MB, in directories of at most 1024
 //!   (`PATH/dir0003/file0017`). They are there before the run, on the device and not cached; the
@@ -40,12 +41,12 @@
 //! published figures were read at 300 s. Latencies are cumulative since the end of the warm-up. What
 //! is still under way at the end counts nowhere: threads give up at their next step.
 //!
-//! **Figures** (reference 06 §7): p50, p95 and p99 of each kind's latency, as the middle of a bin of the
-//! histogram there is for it; rates a second of finished units (`work_rate`) and of entries to direct
-//! reclaim (`alloc_stall_rate`): the last report interval's (`-i`), the average since the warm-up, and
-//! percentiles of the intervals before the last one. The published p99 of the stall rate, 59.12, lies
-//! below the last value, 94.42, so the last interval can't be among them. The warm-up's averages stand
-//! apart (`warm_up_…`).
+//! **Figures** (docs/reference/counters-and-traces.md#workload-figures): p50, p95 and p99 of each kind's
+//! latency, as the middle of a bin of the histogram there is for it; rates a second of finished units
+//! (`work_rate`) and of entries to direct reclaim (`alloc_stall_rate`): the last report interval's (`-i`),
+//! the average since the warm-up, and percentiles of the intervals before the last one. The published p99 of
+//! the stall rate, 59.12, lies below the last value, 94.42, so the last interval can't be among them. The
+//! warm-up's averages stand apart (`warm_up_…`).
 
 mod histogram;
 mod log;

@@ -1,4 +1,4 @@
-//! Latencies as simoop's own histogram has them (reference 06 §7).
+//! Latencies as simoop's own histogram has them (docs/reference/counters-and-traces.md#workload-figures).
 
 /// Bins between two powers of two, as a power of two.
 const BITS: u32 = 8;
