@@ -6,7 +6,7 @@
 //!
 //! # How a thread is a task
 //!
-//! A call runs the engine's future on the calling thread ([`cpu`]). While it executes it holds one of
+//! A call runs the engine's future on the calling thread (`cpu`). While it executes it holds one of
 //! the CPU slots; where the engine waits, or a file is read or written, it gives the slot back. The
 //! engine's words are atomics with one order of all operations, its short locks are mutexes, its
 //! wait queues count their wakes (`wait`). Pages and the rule for their bytes: `arena`.

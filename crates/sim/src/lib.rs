@@ -38,6 +38,6 @@ pub struct Control {
     pub stop: Arc<AtomicBool>,
     /// Simulated nanoseconds so far, for progress displays only.
     pub sim_ns: AtomicU64,
-    /// Polls that the run took, at its end; see the [watchdog](watchdog).
+    /// Polls that the run took, at its end; see [`watchdog`].
     pub polls: AtomicU64,
 }

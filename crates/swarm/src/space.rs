@@ -1,7 +1,7 @@
 //! Everything that an experiment may say, read from the code's own tables: the JSON schema of
 //! experiment files, the parameter table, the list of programs.
 //!
-//! A [`Place`] is a key of an experiment with what fits there; its path has `*` for any name and `#`
+//! A place (`Draw`) is a key of an experiment with what fits there; its path has `*` for any name and `#`
 //! for any element of a list: `policies.*.dirty_limits`, `machine.node.#.zones.#.size`. What the
 //! generator draws from comes from here, so that a new switch, filesystem or kind of disk is drawn
 //! as soon as the schema has it. What the schema can't say (the range of a number that is checked

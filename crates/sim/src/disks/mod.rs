@@ -1,7 +1,7 @@
 //! Disk models: how long a device takes for a request, given where its head is, which erase blocks
 //! are open, how deep its queue is.
 //!
-//! To add a kind: a file here and a line in [`kinds!`]. The file has the rows of its parameters
+//! To add a kind: a file here and a line in `kinds!`. The file has the rows of its parameters
 //! (`Figures`), what the rest of the house asks about the kind (`KIND`: request size, members, how a
 //! probe recognises and fits it) and the model (`impl Model`). Names, parameter table, schema, machine
 //! files, probe and the tests that walk all kinds follow from the line.

@@ -1,7 +1,7 @@
 //! Filesystem models: the questions that reclaim and writeback ask of a real filesystem
 //! (`docs/reference/writeback.md#filesystems`).
 //!
-//! To add one: a file here and a line in [`filesystems!`]. The file has a type of the line's name that
+//! To add one: a file here and a line in `filesystems!`. The file has a type of the line's name that
 //! holds the filesystem's own state, and its `impl Model`: what differs from a filesystem that takes
 //! blocks in the order of writing, writes whatever it is asked to and has no metadata. Names, schema,
 //! experiment files, places in the engine's tables and the tests that walk all filesystems follow
