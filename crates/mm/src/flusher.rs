@@ -19,7 +19,7 @@ use crate::shrink::DEF_PRIORITY;
 use crate::trace::Event;
 use crate::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Waited, WaitedKind, Word32, Word64, World, WritebackControl};
-use crate::{Mm, Pfn};
+use crate::{CENTISECOND, Mm, Pfn};
 
 const NONE: u32 = u32::MAX;
 /// Pages of one slice (3.0), and the least slice of one inode (3.1).
@@ -493,7 +493,7 @@ impl<W: World> Mm<W> {
     /// it is halved for every step of the priority of the kswapd in the deepest trouble, as each step
     /// doubles what a scan takes from a list.
     fn expire_age(&self) -> (u64, bool) {
-        let age = self.config.sysctl.dirty_expire_centisecs * 10_000_000;
+        let age = u64::from(self.sysctl.dirty_expire_centisecs()) * CENTISECOND;
         if !self.policy.pressure_expiry {
             return (age, false);
         }
@@ -515,8 +515,8 @@ impl<W: World> Mm<W> {
     /// The life of a flusher. Never returns.
     pub async fn flusher(&self, bdi: u32) {
         let s = self.flusher_state(bdi);
-        let interval = self.config.sysctl.dirty_writeback_centisecs * 10_000_000;
         loop {
+            let interval = u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND;
             let ticket = self.world.ticket(self.flusher_queue(bdi));
             s.busy.set(1);
             let wrote = self.do_writeback(bdi, interval).await;
@@ -527,6 +527,7 @@ impl<W: World> Mm<W> {
             {
                 continue;
             }
+            let interval = u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND;
             let timeout = (interval > 0 && self.has_dirty_io(bdi)).then_some(interval);
             self.world
                 .wait(self.flusher_queue(bdi), ticket, timeout)

@@ -1,6 +1,10 @@
 use super::*;
 use proptest::prelude::*;
 
+mod changes;
+mod disks;
+mod docs;
+
 const MACHINE: &str = "\
 name = \"tiny\"
 cpus = 2
@@ -289,8 +293,9 @@ fn a_machine_may_have_a_second_filesystem() {
     let machine = MACHINE.to_owned() + second;
     let read = |text: &str| parse_with(text, &machine, &Overrides::default());
     let e = read(EXPERIMENT).unwrap();
-    let second = e.cells[0].spec.machine.second.as_ref().unwrap();
-    assert_eq!((&*second.mount, second.filesystem), ("mnt2", FsKind::Ext4));
+    let second = &e.cells[0].spec.machine.mounts[0];
+    let said = (&*second.mount, second.filesystem, second.is_second);
+    assert_eq!(said, ("mnt2", Some(FsKind::Ext4), true));
     // Files count for the disk that they are on.
     let files = |path: &str| {
         let command = "[workload]\n";

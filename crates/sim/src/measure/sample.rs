@@ -1,9 +1,8 @@
 //! Time series of a run.
 
-use crate::block::{Class, Dir, Volume};
 use crate::filesystems::{DEVICE, SimMm};
 use crate::result::{Column, Series};
-use crate::world::Device;
+use crate::spec::Machine;
 use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 
 use mm::zone::Mark;
@@ -15,15 +14,62 @@ pub const WAITING: &str = "waiting";
 
 /// The name of the column of XFS inodes that reclaim freed.
 pub const INODES_RECLAIMED: &str = "inodes_reclaimed";
-/// The names of the inodes freed of the first and of the second filesystem, as columns and as metrics,
-/// where there are two.
-pub const FREED: [&str; 2] = ["first_inodes_freed", "second_inodes_freed"];
+/// What results call the filesystems of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Names {
+    /// There is one, and no need for a name.
+    One,
+    /// One beside it was said by `second`: they are `first` and `second`.
+    Second,
+    /// By their mount points, with a slash in front.
+    ByMount(Vec<String>),
+}
+
+impl Names {
+    /// Those of a machine's filesystems.
+    pub fn of(machine: &Machine) -> Self {
+        match &machine.mounts[..] {
+            [] => Self::One,
+            [one] if one.is_second => Self::Second,
+            _ => Self::ByMount(
+                machine
+                    .mount_points()
+                    .iter()
+                    .map(|m| format!("/{m}"))
+                    .collect(),
+            ),
+        }
+    }
+
+    /// The metric of inodes freed of a filesystem, where there are several.
+    pub fn freed(&self, fs: usize) -> String {
+        match self {
+            Self::One => INODES_FREED.to_owned(),
+            Self::Second => SECOND_FREED[fs].to_owned(),
+            Self::ByMount(_) => self.of_mount(INODES_FREED, fs),
+        }
+    }
+
+    /// The metric of something of a filesystem that has its mount point's name: `disk_read:/mnt/data`.
+    pub fn of_mount(&self, what: &str, fs: usize) -> String {
+        match self {
+            Self::ByMount(mounts) => format!("{what}:{}", mounts[fs]),
+            Self::One | Self::Second => what.to_owned(),
+        }
+    }
+}
+
+/// What metrics and columns of a filesystem's inodes freed are called.
+pub const INODES_FREED: &str = "inodes_freed";
+/// The same where results call two filesystems the first and the second.
+const SECOND_FREED: [&str; 2] = ["first_inodes_freed", "second_inodes_freed"];
 
 /// Gathers samples.
 pub struct Sampler {
     series: Series,
     kswapds: Vec<u32>,
     flushers: Vec<u32>,
+    names: Names,
     last: Option<Last>,
     /// What had happened in each zone at the last sample, where pages are watched.
     flows: Vec<Flow>,
@@ -34,6 +80,32 @@ pub struct Sampler {
 /// A sample: name, scope, unit and value of each column.
 type Row = Vec<(&'static str, String, &'static str, f64)>;
 
+/// The scope of what belongs to no zone and no mount point.
+const GLOBAL: &str = "global";
+
+/// Dirty pages of the machine, and their limits.
+fn dirty_pages<const T: bool>(mm: &SimMm<T>, row: &mut Row) {
+    let limits = mm.dirty_limits();
+    let mut put = |what, v: f64| row.push((what, GLOBAL.to_owned(), "pages", v));
+    put("dirty", mm.global_stat(ZoneStat::NrFileDirty) as f64);
+    put("writeback", mm.global_stat(ZoneStat::NrWriteback) as f64);
+    put("background_limit", limits.background as f64);
+    put("dirty_limit", limits.dirty as f64);
+}
+
+/// Blocks written and read as megabytes a second.
+fn megabytes(now: (u64, u64), before: (u64, u64), seconds: f64) -> [f64; 2] {
+    let mb = |blocks: u64| blocks as f64 * 4096.0 / 1e6 / seconds;
+    [mb(now.0 - before.0), mb(now.1 - before.1)]
+}
+
+impl Last {
+    /// Seconds since an earlier one.
+    fn since(&self, before: &Self) -> f64 {
+        ((self.time - before.time) as f64 / 1e9).max(1e-9)
+    }
+}
+
 #[derive(Clone)]
 struct Flow {
     time: u64,
@@ -43,15 +115,13 @@ struct Flow {
     aged: u64,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Last {
     time: u64,
-    written: u64,
-    read: u64,
-    /// Blocks written to and read from a swap disk of its own.
+    /// Blocks written to and read from the disk of each filesystem.
+    disks: Vec<(u64, u64)>,
+    /// The same of a swap disk of its own.
     swap: Option<(u64, u64)>,
-    /// The same of the second filesystem's disk.
-    second: Option<(u64, u64)>,
     /// Inodes freed of each filesystem.
     freed: Vec<u64>,
     kswapd: u64,
@@ -92,11 +162,12 @@ impl Lumpiness {
 
 impl Sampler {
     /// A sampler for a machine.
-    pub fn new<const T: bool>(_mm: &SimMm<T>, kswapds: Vec<u32>, flushers: Vec<u32>) -> Self {
+    pub fn new(machine: &Machine, kswapds: Vec<u32>, flushers: Vec<u32>) -> Self {
         Self {
             series: Series::default(),
             kswapds,
             flushers,
+            names: Names::of(machine),
             last: None,
             flows: Vec::new(),
             skip: 1,
@@ -154,93 +225,79 @@ impl Sampler {
         if !self.phase.is_multiple_of(self.skip) {
             return;
         }
-        let w = &mm.world;
         let mut row: Row = Vec::new();
-        let level = |z: usize, s: ZoneStat| mm.zone_stat(z, s) as f64;
         for z in 0..mm.zones.len() {
-            let name = mm.zone_name(z);
-            let mut put = |what, v: f64| row.push((what, name.clone(), "pages", v));
-            put("free", level(z, ZoneStat::NrFreePages));
-            put("min", mm.zones[z].mark(Mark::Min) as f64);
-            put("low", mm.zones[z].mark(Mark::Low) as f64);
-            put("high", mm.zones[z].mark(Mark::High) as f64);
-            put("dirty", level(z, ZoneStat::NrFileDirty));
-            put("writeback", level(z, ZoneStat::NrWriteback));
-            put("dirty_limit", mm.zone_dirty_limit(z) as f64);
-            put("inactive_file", level(z, ZoneStat::NrInactiveFile));
-            if mm.has_active_file() {
-                put("active_file", level(z, ZoneStat::NrActiveFile));
-            }
-            put("inactive_anon", level(z, ZoneStat::NrInactiveAnon));
-            put("active_anon", level(z, ZoneStat::NrActiveAnon));
-            if mm.watches_pages() {
-                self.flows(mm, z, time, &mut row);
-            }
+            self.zone(mm, z, time, &mut row);
         }
-        let limits = mm.dirty_limits();
-        let mut put = |what, unit, v: f64| row.push((what, "global".to_string(), unit, v));
-        put(
-            "dirty",
-            "pages",
-            mm.global_stat(ZoneStat::NrFileDirty) as f64,
-        );
-        put(
-            "writeback",
-            "pages",
-            mm.global_stat(ZoneStat::NrWriteback) as f64,
-        );
-        put("background_limit", "pages", limits.background as f64);
-        put("dirty_limit", "pages", limits.dirty as f64);
+        dirty_pages(mm, &mut row);
+        let now = self.counts(mm, time);
+        let before = self.last.take().unwrap_or_else(|| Last {
+            time: 0,
+            disks: vec![(0, 0); now.disks.len()],
+            swap: now.swap.map(|_| (0, 0)),
+            freed: vec![0; now.freed.len()],
+            ..now.clone()
+        });
+        self.rates(mm, &now, &before, &mut row);
+        self.other_filesystems(mm, &now, &before, &mut row);
+        for &(name, unit, value) in gauges {
+            row.push((name, GLOBAL.to_owned(), unit, value));
+        }
+        for (kind, tasks) in mm.world.sched.waiting.now() {
+            row.push((WAITING, kind.to_owned(), "tasks", f64::from(tasks)));
+        }
+        self.last = Some(now);
+        self.put(time, row);
+    }
+
+    /// A zone's pages and marks.
+    fn zone<const T: bool>(&mut self, mm: &SimMm<T>, z: usize, time: u64, row: &mut Row) {
+        let level = |s: ZoneStat| mm.zone_stat(z, s) as f64;
+        let name = mm.zone_name(z);
+        let mut put = |what, v: f64| row.push((what, name.clone(), "pages", v));
+        put("free", level(ZoneStat::NrFreePages));
+        put("min", mm.zones[z].mark(Mark::Min) as f64);
+        put("low", mm.zones[z].mark(Mark::Low) as f64);
+        put("high", mm.zones[z].mark(Mark::High) as f64);
+        put("dirty", level(ZoneStat::NrFileDirty));
+        put("writeback", level(ZoneStat::NrWriteback));
+        put("dirty_limit", mm.zone_dirty_limit(z) as f64);
+        put("inactive_file", level(ZoneStat::NrInactiveFile));
+        if mm.has_active_file() {
+            put("active_file", level(ZoneStat::NrActiveFile));
+        }
+        put("inactive_anon", level(ZoneStat::NrInactiveAnon));
+        put("active_anon", level(ZoneStat::NrActiveAnon));
+        if mm.watches_pages() {
+            self.flows(mm, z, time, row);
+        }
+    }
+
+    /// What has been counted so far.
+    fn counts<const T: bool>(&self, mm: &SimMm<T>, time: u64) -> Last {
+        let w = &mm.world;
         let cpu = |tasks: &[u32]| tasks.iter().map(|&t| w.sched.task_cpu_ns(t)).sum::<u64>();
-        let devices = w.devices.borrow();
-        let members = |v: &Volume| &devices[v.first as usize..(v.first + v.members) as usize];
-        // Written, read.
-        let blocks = |v: &Volume| {
-            let sum = |dir: Dir| {
-                let of = |d: &Device| d.queue.stats().blocks[dir.index()];
-                members(v).iter().map(of).sum::<u64>()
-            };
-            (sum(Dir::Write), sum(Dir::Read))
-        };
-        let tested = &w.volumes[DEVICE as usize];
         let (swap, _) = w.swap_area;
-        let swap = (swap != DEVICE).then(|| &w.volumes[swap as usize]);
-        let second = w.fs.get(1).map(|fs| &w.volumes[fs.volume as usize]);
-        let (written, read) = blocks(tested);
-        let now = Last {
+        let all = 0..w.fs.len() as u32;
+        Last {
             time,
-            written,
-            read,
-            swap: swap.map(blocks),
-            second: second.map(blocks),
-            freed: (0..w.fs.len() as u32)
-                .map(|sb| mm.inodes_freed(sb))
-                .collect(),
+            disks: w.fs.iter().map(|fs| w.blocks(fs.volume)).collect(),
+            swap: (swap != DEVICE).then(|| w.blocks(swap)),
+            freed: all.map(|sb| mm.inodes_freed(sb)).collect(),
             kswapd: cpu(&self.kswapds),
             flusher: cpu(&self.flushers),
             inodes: mm.vm_event(VmEvent::XfsInodesReclaimed),
-        };
-        let before = self.last.clone().unwrap_or(Last {
-            time: 0,
-            written: 0,
-            read: 0,
-            swap: now.swap.map(|_| (0, 0)),
-            second: now.second.map(|_| (0, 0)),
-            freed: vec![0; now.freed.len()],
-            ..now
-        });
-        let seconds = ((now.time - before.time) as f64 / 1e9).max(1e-9);
-        let mb = |blocks: u64| blocks as f64 * 4096.0 / 1e6 / seconds;
-        put(
-            "kswapd_cpu",
-            "share",
-            (now.kswapd - before.kswapd) as f64 / 1e9 / seconds,
-        );
-        put(
-            "flusher_cpu",
-            "share",
-            (now.flusher - before.flusher) as f64 / 1e9 / seconds,
-        );
+        }
+    }
+
+    /// What kswapd, the flushers, the tested disk and the swap disk did since the last sample.
+    fn rates<const T: bool>(&self, mm: &SimMm<T>, now: &Last, before: &Last, row: &mut Row) {
+        let w = &mm.world;
+        let mut put = |what, unit, v: f64| row.push((what, GLOBAL.to_owned(), unit, v));
+        let seconds = now.since(before);
+        let share = |now: u64, before: u64| (now - before) as f64 / 1e9 / seconds;
+        put("kswapd_cpu", "share", share(now.kswapd, before.kswapd));
+        put("flusher_cpu", "share", share(now.flusher, before.flusher));
         if w.fs.iter().any(|fs| fs.kind().about().xfs_inodes) {
             let freed = now.inodes - before.inodes;
             put(INODES_RECLAIMED, "1/s", freed as f64 / seconds);
@@ -249,36 +306,61 @@ impl Sampler {
         put("flusher_active", "share", f64::from(u8::from(busy)));
         let awake = (0..mm.nodes.len() as u32).any(|n| !mm.kswapd_sleeps(n));
         put("kswapd_awake", "share", f64::from(u8::from(awake)));
-        put("write_throughput", "MB/s", mb(now.written - before.written));
-        put("read_throughput", "MB/s", mb(now.read - before.read));
+        let mb = |now, before| megabytes(now, before, seconds);
+        let [written, read] = mb(now.disks[0], before.disks[0]);
+        put("write_throughput", "MB/s", written);
+        put("read_throughput", "MB/s", read);
         if let Some((now, before)) = now.swap.zip(before.swap) {
-            put("swap_write_throughput", "MB/s", mb(now.0 - before.0));
-            put("swap_read_throughput", "MB/s", mb(now.1 - before.1));
+            let [written, read] = mb(now, before);
+            put("swap_write_throughput", "MB/s", written);
+            put("swap_read_throughput", "MB/s", read);
         }
-        let in_flight =
-            |d: &Device| d.queue.in_flight(Class::Async) + d.queue.in_flight(Class::Sync);
-        let queued: u32 = members(tested).iter().map(in_flight).sum();
-        put("queue", "requests", f64::from(queued));
-        if let Some((now, before)) = now.second.zip(before.second) {
-            put("second_write_throughput", "MB/s", mb(now.0 - before.0));
-            put("second_read_throughput", "MB/s", mb(now.1 - before.1));
+        put("queue", "requests", f64::from(w.in_flight(DEVICE)));
+    }
+
+    /// The disks beside the tested one, and the inodes freed of each filesystem.
+    fn other_filesystems<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        now: &Last,
+        before: &Last,
+        row: &mut Row,
+    ) {
+        let w = &mm.world;
+        let seconds = now.since(before);
+        let names: [&'static str; 3] = match self.names {
+            Names::One => return,
+            Names::Second => [
+                "second_write_throughput",
+                "second_read_throughput",
+                "second_queue",
+            ],
+            Names::ByMount(_) => ["write_throughput", "read_throughput", "queue"],
+        };
+        let scope = |fs: usize| match &self.names {
+            Names::ByMount(mounts) => mounts[fs].clone(),
+            Names::One | Names::Second => GLOBAL.to_owned(),
+        };
+        for (i, fs) in w.fs.iter().enumerate().skip(1) {
+            let [written, read] = megabytes(now.disks[i], before.disks[i], seconds);
+            row.push((names[0], scope(i), "MB/s", written));
+            row.push((names[1], scope(i), "MB/s", read));
+            let queued = f64::from(w.in_flight(fs.volume));
+            row.push((names[2], scope(i), "requests", queued));
         }
-        if let Some(second) = second {
-            let queued: u32 = members(second).iter().map(in_flight).sum();
-            put("second_queue", "requests", f64::from(queued));
-            let rates = now.freed.iter().zip(&before.freed);
-            for (name, (now, before)) in FREED.into_iter().zip(rates) {
-                put(name, "inodes/s", (now - before) as f64 / seconds);
-            }
+        let rates = now.freed.iter().zip(&before.freed);
+        for (i, (now, before)) in rates.enumerate() {
+            let name = match self.names {
+                Names::Second => SECOND_FREED[i],
+                _ => INODES_FREED,
+            };
+            let rate = (now - before) as f64 / seconds;
+            row.push((name, scope(i), "inodes/s", rate));
         }
-        for &(name, unit, value) in gauges {
-            put(name, unit, value);
-        }
-        for (kind, tasks) in w.sched.waiting.now() {
-            row.push((WAITING, kind.to_owned(), "tasks", f64::from(tasks)));
-        }
-        drop(devices);
-        self.last = Some(now);
+    }
+
+    /// Enters a sample.
+    fn put(&mut self, time: u64, row: Row) {
         self.series.t.push(time as f64 / 1e9);
         if self.series.columns.is_empty() {
             self.series.columns = row

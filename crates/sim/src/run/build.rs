@@ -8,13 +8,13 @@ use crate::sched::{Sched, SchedParams};
 use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
 use mm::zone::ZoneInfo;
-use mm::{Config, Mm, NoMemory, SECOND, watermark};
+use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND, watermark};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
 /// find and make and the processes that they are.
 const MAX_MAPPINGS: u32 = 65_536;
 const OWN_TASKS: u32 = 112;
-const MAX_BDIS: u32 = 4;
+const MIN_BDIS: u32 = 4;
 
 /// The node of each CPU: as the machine says, else one node after the other (what Linux does with
 /// `numa=fake` where firmware names no CPUs, `numa_init_array`).
@@ -53,11 +53,12 @@ pub fn engine_config(machine: &Machine) -> Config {
         cpu_nodes: cpu_nodes(machine),
         max_tasks: OWN_TASKS,
         max_mappings: MAX_MAPPINGS,
-        max_bdis: MAX_BDIS,
-        max_supers: 1 + machine.second.iter().len() as u32,
+        // A filesystem has one bdi or two.
+        max_bdis: MIN_BDIS.max(2 + 2 * machine.mounts.len() as u32),
+        max_supers: 1 + machine.mounts.len() as u32,
         max_ags: 0,
         swap_slots: machine.swap.as_ref().map_or(0, |s| s.size.pages() as u32),
-        sysctl: machine.sysctl.engine(),
+        sysctl: machine.sysctl.clone(),
     }
 }
 
@@ -91,18 +92,47 @@ pub(crate) fn config_of(spec: &RunSpec, p: &Params) -> Config {
     config
 }
 
-/// A run's filesystems: which one, on which disk, how many pages it has of it.
-pub(super) fn filesystems(spec: &RunSpec) -> Vec<(FsKind, &DiskSpec, u64)> {
+/// A run's filesystems: which one, on which disk, how many pages it has of it; that on `/` first.
+fn filesystems(spec: &RunSpec) -> Vec<(FsKind, &DiskSpec, u64)> {
     let m = &spec.machine;
     let mut capacity = m.disk.capacity.pages();
     if let Some(swap) = m.swap.as_ref().filter(|s| s.disk.is_none()) {
         capacity = capacity.saturating_sub(swap.size.pages());
     }
-    let mut all = vec![(spec.filesystem, &m.disk, capacity)];
-    if let Some(s) = &m.second {
-        all.push((s.filesystem, &s.disk, s.disk.capacity.pages()));
-    }
+    let mut all: Vec<_> = m
+        .mounted()
+        .map(|on| {
+            let kind = on.filesystem.unwrap_or(spec.filesystem);
+            (kind, on.disk, on.disk.capacity.pages())
+        })
+        .collect();
+    all[0].2 = capacity;
     all
+}
+
+/// Block devices of a machine: every member of an array is one.
+fn devices_of(m: &Machine) -> u32 {
+    let swap = m.swap.as_ref().and_then(|s| s.disk.as_ref());
+    let disks = m.mounted().map(|on| on.disk).chain(swap);
+    disks.map(DiskSpec::members).sum()
+}
+
+/// The name of a disk's and its filesystem's streams of random numbers.
+fn nth(i: usize) -> String {
+    match i {
+        0 => String::new(),
+        1 => "second ".into(),
+        _ => format!("filesystem {i} "),
+    }
+}
+
+/// The parameters of a run on its machine, with what a sysctl says in the place of one.
+pub(crate) fn params(spec: &RunSpec) -> Params {
+    let mut p = spec.machine.params(&spec.params).scaled();
+    if let Some(centisecs) = spec.machine.sysctl.xfssyncd_centisecs {
+        p.xfs_log_interval = f64::from(centisecs) * CENTISECOND as f64;
+    }
+    p
 }
 
 /// Builds the world of a run: an engine with all memory free, no task yet. Where the host has no
@@ -117,7 +147,7 @@ pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
 /// The host has no memory for one of the engine's tables.
 pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     let m = &spec.machine;
-    let p = &m.params(&spec.params).scaled();
+    let p = &params(spec);
     let config = config_of(spec, p);
     let filesystems = filesystems(spec);
     let capacity = filesystems[0].2;
@@ -136,7 +166,7 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         tick,
         tick_phase: timers.below(tick),
     };
-    let queues = queue_base + own_queue::TASK + config.max_tasks;
+    let queues = queue_base + own_queue::count(config.max_tasks, devices_of(m));
     let sched = Sched::new(
         config.cpus,
         params,
@@ -171,16 +201,15 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         }
     }
     let mut on = vec![DEVICE];
-    if let Some(s) = &m.second {
-        on.push(attach(&s.disk, "second disk service"));
+    for (i, mount) in (1..).zip(&m.mounts) {
+        on.push(attach(&mount.disk, &(nth(i) + "disk service")));
     }
-    let labels = ["filesystem layout", "second filesystem layout"];
     let fs = filesystems
         .into_iter()
         .zip(on)
-        .zip(labels)
-        .map(|(((kind, disk, capacity), volume), label)| {
-            let mut layout = Rng::new(spec.seed, label);
+        .enumerate()
+        .map(|(i, ((kind, disk, capacity), volume))| {
+            let mut layout = Rng::new(spec.seed, &(nth(i) + "filesystem layout"));
             let ahead = read_ahead(disk, p);
             Fs::new(kind, disk, volume, capacity, ahead, p, &mut layout)
         })

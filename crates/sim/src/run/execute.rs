@@ -25,6 +25,8 @@ use workload::Step;
 
 /// The periodic duty of the engine: `vmstat_update`.
 const REFRESH: u32 = 0;
+/// Sysctls are written: the number of the change is counted from here.
+pub(super) const FIRST_CHANGE: u32 = 1;
 
 /// What a traced run recorded.
 #[derive(Debug, Clone, Default)]
@@ -139,7 +141,7 @@ pub(super) fn run_in<const T: bool>(
     let mm = build::<T>(spec);
     mm.world.recording.set(record);
     fs::mount(&mm);
-    let names = Namespace::new(spec.machine.second.as_ref().map(|s| &*s.mount));
+    let names = Namespace::new(&spec.machine.mount_points());
     let forks = Forks::default();
     let session = spec.workload.session();
     if session.measures_calls() {
@@ -204,11 +206,16 @@ fn until_it_ends<'a, const T: bool>(
             SimWorld::device_event(mm, dev);
             w.alloc.interrupted(time, w.sched.now() - time);
         }
-        Event::Periodic(_) => {
+        Event::Periodic(REFRESH) => {
             w.sched.at(time + SECOND, Event::Periodic(REFRESH));
             for cpu in 0..mm.config.cpus {
                 mm.refresh_cpu_vm_stats(cpu);
             }
+        }
+        Event::Periodic(nth) => {
+            let nth = nth - FIRST_CHANGE;
+            mm.write_sysctls(&stage.spec.changes[nth as usize].sysctl);
+            stage.progress.changes.set(nth + 1);
         }
         Event::Timer(..) => {}
     };

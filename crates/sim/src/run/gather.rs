@@ -5,8 +5,8 @@ use crate::account::{TaskClass, TaskTime};
 use crate::filesystems::{self as fs, SimMm};
 use crate::latency::AllocClass;
 use crate::result::{AllocLatency, Metric, Outcome, RunResult, Series, TrackerReport, TrackerRow};
-use crate::sample::FREED;
-use crate::spec::RunSpec;
+use crate::sample::Names;
+use crate::spec::{Machine, RunSpec};
 use hdrhistogram::Histogram;
 use mm::vmstat::ZoneStat;
 use mm::{SECOND, watermark};
@@ -57,7 +57,7 @@ pub(super) fn gather<const T: bool>(
     let mut metrics = of_programs(progress, end);
     of_the_world(mm, &tasks, &mut metrics);
     metrics.extend(reuse(&w.reuse));
-    freed(mm, progress, &mut metrics);
+    of_each_filesystem(mm, &spec.machine, progress, &mut metrics);
     if let Some(value) = lumpiness {
         let name = "inode_reclaim_lumpiness".to_owned();
         metrics.insert(name, Metric { unit: "1", value });
@@ -75,7 +75,7 @@ pub(super) fn gather<const T: bool>(
         watermarks: mm.learned_watermarks(&spec.machine.name),
         tracker: tracker(mm),
         sim_ns: end,
-        notes: notes(mm, spec),
+        notes: notes(mm, spec, progress),
         digest: w.sched.digest() ^ spec.seed,
     }
 }
@@ -158,7 +158,7 @@ fn of_the_world<const T: bool>(mm: &SimMm<T>, tasks: &[TaskTime], metrics: &mut 
     let mut figures = workload::programs::metrics();
     if figures.any(|m| m.beside_watermarks && metrics.contains_key(m.name)) {
         let lowmem = watermark::lowmem_kbytes(&mm.config.zones);
-        let sums = mm.config.sysctl.wmark_kbytes(lowmem);
+        let sums = mm.sysctls().wmark_kbytes(lowmem);
         let names = ["wmark_min", "wmark_low", "wmark_high"];
         for (name, kb) in names.into_iter().zip(sums) {
             put(metrics, name, "kB", kb as f64);
@@ -166,15 +166,32 @@ fn of_the_world<const T: bool>(mm: &SimMm<T>, tasks: &[TaskTime], metrics: &mut 
     }
 }
 
-/// Inodes freed since the start, of each filesystem where there are several.
-fn freed<const T: bool>(mm: &SimMm<T>, progress: &Progress, metrics: &mut Metrics) {
-    if mm.world.fs.len() > 1 {
-        let freed = inodes_freed(mm);
-        let before = progress.freed.borrow();
-        for (i, name) in FREED.into_iter().enumerate() {
-            let value = (freed[i] - before.get(i).unwrap_or(&freed[i])) as f64;
-            let unit = "inodes";
-            metrics.insert(name.to_string(), Metric { unit, value });
+/// What is known of each filesystem, where there are several: inodes freed since the start, and in a list
+/// of disks what its disk wrote and read since boot.
+fn of_each_filesystem<const T: bool>(
+    mm: &SimMm<T>,
+    machine: &Machine,
+    progress: &Progress,
+    metrics: &mut Metrics,
+) {
+    if machine.mounts.is_empty() {
+        return;
+    }
+    let freed = inodes_freed(mm);
+    let before = progress.freed.borrow();
+    let names = Names::of(machine);
+    for (i, freed) in freed.iter().enumerate() {
+        let value = (freed - before.get(i).unwrap_or(freed)) as f64;
+        let unit = "inodes";
+        metrics.insert(names.freed(i), Metric { unit, value });
+    }
+    if let Names::ByMount(_) = names {
+        for (i, fs) in mm.world.fs.iter().enumerate() {
+            let blocks = mm.world.blocks(fs.volume);
+            for (what, blocks) in [("disk_written", blocks.0), ("disk_read", blocks.1)] {
+                let (unit, value) = ("bytes", blocks as f64 * 4096.0);
+                metrics.insert(names.of_mount(what, i), Metric { unit, value });
+            }
         }
     }
 }
@@ -209,9 +226,14 @@ fn latencies<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> AllocLatency 
     }
 }
 
-/// What the workload noted, and what was lost.
-fn notes<const T: bool>(mm: &SimMm<T>, spec: &RunSpec) -> Vec<String> {
+/// What the workload noted, what was written in mid-run, and what was lost.
+fn notes<const T: bool>(mm: &SimMm<T>, spec: &RunSpec, progress: &Progress) -> Vec<String> {
     let mut notes = spec.workload.notes.clone();
+    for (nth, change) in spec.changes.iter().enumerate() {
+        let made = (nth as u32) < progress.changes.get();
+        let not = if made { "" } else { " (the run had ended)" };
+        notes.push(change.text() + not);
+    }
     let lost = mm.world.lost_pages.get();
     if lost > 0 {
         notes.push(format!(

@@ -7,8 +7,8 @@ mod gather;
 mod shell;
 mod watch;
 
-pub(crate) use build::config_of;
 pub use build::{build, cpus_of_node, engine_config, try_build, watermarks};
+pub(crate) use build::{config_of, params};
 pub use execute::Recorded;
 
 use crate::Control;

@@ -1,9 +1,11 @@
 //! The script's shell and the processes that it starts.
 
 use super::boot::boot;
+use super::execute::FIRST_CHANGE;
 use super::gather::inodes_freed;
 use crate::filesystems::SimMm;
 use crate::host::{Forks, Namespace, TaskHost};
+use crate::sched::Event;
 use crate::spec::RunSpec;
 use crate::world::own_queue;
 use mm::SECOND;
@@ -24,6 +26,8 @@ pub(super) struct Progress {
     pub(super) freed: RefCell<Vec<u64>>,
     pub(super) reports: RefCell<Vec<Report>>,
     pub(super) error: RefCell<Option<HostError>>,
+    /// Changes in mid-run that were made.
+    pub(super) changes: Cell<u32>,
     pub(super) background: Cell<usize>,
     pub(super) foreground: Cell<usize>,
 }
@@ -84,6 +88,11 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     *progress.baseline.borrow_mut() = mm.vmstat();
     *progress.freed.borrow_mut() = inodes_freed(mm);
     progress.started.set(Some(start));
+    for (nth, change) in (FIRST_CHANGE..).zip(&spec.changes) {
+        mm.world
+            .sched
+            .at(start + change.at_ns, Event::Periodic(nth));
+    }
     let go = mm.world.queue_base + own_queue::PROCESS_DONE;
     for step in &spec.workload.steps {
         match step {

@@ -45,7 +45,7 @@ impl<'a, const T: bool> Watch<'a, T> {
         Self {
             stage,
             control,
-            sampler: Sampler::new(stage.mm, kswapds, flushers),
+            sampler: Sampler::new(&spec.machine, kswapds, flushers),
             lumpiness: Lumpiness::default(),
             recount: Recount::default(),
             sample_at: next_look(0, spec.sample_ns),
