@@ -149,7 +149,7 @@ fn a_policy_may_bring_its_own_sysctls() {
         .iter()
         .map(|c| {
             let s = &c.spec.machine.sysctl;
-            let marks = s.engine().wmark_kbytes(79 * 1024);
+            let marks = s.wmark_kbytes(79 * 1024);
             (&c.policy[..], marks, s.swappiness, s.dirty_ratio)
         })
         .collect();
@@ -177,7 +177,7 @@ fn a_policys_min_free_kbytes_resets_the_machines_watermarks() {
     let e = parse_with(&text, &machine, &Overrides::default()).unwrap_or_else(|e| panic!("{e}"));
     let marks = |n: usize| {
         let sysctl = &e.cells[n].spec.machine.sysctl;
-        sysctl.engine().wmark_kbytes(79 * 1024)
+        sysctl.wmark_kbytes(79 * 1024)
     };
     assert_eq!(marks(0), [1137, 4000, 5000]);
     assert_eq!(marks(1), [1000, 1250, 1500]);
