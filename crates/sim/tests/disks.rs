@@ -74,14 +74,14 @@ fn all_are_synced_and_read() {
     assert!(read.iter().all(|&b| b >= 4e6 && b < 8e6), "{read:?}");
     assert!(written(&r).iter().all(|&mb| mb > 4.9), "{:?}", written(&r));
     assert!(r.metrics["names_walked"].value >= 300.0);
-    let freed = POINTS.map(|p| r.metrics[&format!("inodes_freed:{p}")].unit);
+    let freed = POINTS.map(|p| r.metrics[&format!("inodes_freed_on:{p}")].unit);
     assert_eq!(freed, ["inodes"; 3]);
     for point in &POINTS[1..] {
         for name in [
             "write_throughput",
             "read_throughput",
             "queue",
-            "inodes_freed",
+            "inodes_freed_on",
         ] {
             let mut columns = r.series.columns.iter();
             assert!(

@@ -338,9 +338,9 @@ const WORDS: &[Word] = &[
         "Inodes of the second filesystem whose memory was given back.",
     ),
     metric(
-        "inodes_freed",
+        "inodes_freed_on",
         "inodes",
-        "Inodes whose memory was given back, of each filesystem of a list of disks: `inodes_freed:/` is that on `/`.",
+        "Inodes whose memory was given back, of each filesystem of a list of disks: `inodes_freed_on:/` is that on `/`.",
     ),
     metric(
         "disk_written",

@@ -60,7 +60,7 @@ impl Names {
 }
 
 /// What metrics and columns of a filesystem's inodes freed are called.
-pub const INODES_FREED: &str = "inodes_freed";
+pub const INODES_FREED: &str = "inodes_freed_on";
 /// The same where results call two filesystems the first and the second.
 const SECOND_FREED: [&str; 2] = ["first_inodes_freed", "second_inodes_freed"];
 
