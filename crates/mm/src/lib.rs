@@ -252,7 +252,6 @@ impl<W: World> Mm<W> {
         const { Zone::<W>::LAYOUT };
         assert!((1..=64).contains(&config.cpus) && !config.zones.is_empty());
         assert!(config.zones.len() < 256 && config.zones.iter().all(|z| z.size > 0));
-        let block = 1u64 << (buddy::ORDERS - 1);
         let total = footprint::frames(&config);
         assert!(
             total <= u64::from(mmap::MAX_FRAMES),
@@ -267,29 +266,7 @@ impl<W: World> Mm<W> {
         let slab_lists = task_lists + config.max_tasks;
         let sentinels = slab_lists + table::caches(config.max_supers) - zone_lists;
         let order = zone::default_order(&config.zones, nodes);
-        let mut start = 0u32;
-        let mut zones: Box<[Zone<W>]> = config
-            .zones
-            .iter()
-            .enumerate()
-            .map(|(i, z)| {
-                let batch = watermark::pcp_batch(z.size, 128);
-                let first = zone_lists + i as u32 * per_zone;
-                let zone = Zone::new(z, start, [first, first + free_lists], batch);
-                start += (z.size.next_multiple_of(block)) as u32;
-                zone
-            })
-            .collect();
-        let node_lru =
-            policy.lru == policy::LruScope::Node && policy.eviction == policy::Eviction::Linux;
-        for z in 0..zones.len() {
-            let of_node = |other: &Zone<W>| other.node == zones[z].node;
-            let home = match node_lru {
-                true => zones.iter().position(of_node).unwrap_or(z),
-                false => z,
-            };
-            (zones[z].lru_home, zones[z].lru) = (home as u32, zones[home].lru);
-        }
+        let zones = Self::zones_of(&config, &policy, [zone_lists, per_zone, free_lists]);
         let frames = total as u32;
         let pool = footprint::tree_pool(frames);
         let reclaim_groups = match policy.reclaim_flush {
@@ -351,6 +328,37 @@ impl<W: World> Mm<W> {
         }
         mm.update_completion_period();
         Ok(mm)
+    }
+
+    /// The zones, whose lists begin at `lists[0]`, `lists[1]` for each, the first `lists[2]` of them of free
+    /// pages.
+    fn zones_of(config: &Config, policy: &Policy, lists: [u32; 3]) -> Box<[Zone<W>]> {
+        let [zone_lists, per_zone, free_lists] = lists;
+        let block = 1u64 << (buddy::ORDERS - 1);
+        let mut start = 0u32;
+        let mut zones: Box<[Zone<W>]> = config
+            .zones
+            .iter()
+            .enumerate()
+            .map(|(i, z)| {
+                let batch = watermark::pcp_batch(z.size, 128);
+                let first = zone_lists + i as u32 * per_zone;
+                let zone = Zone::new(z, start, [first, first + free_lists], batch);
+                start += (z.size.next_multiple_of(block)) as u32;
+                zone
+            })
+            .collect();
+        let node_lru =
+            policy.lru == policy::LruScope::Node && policy.eviction == policy::Eviction::Linux;
+        for z in 0..zones.len() {
+            let of_node = |other: &Zone<W>| other.node == zones[z].node;
+            let home = match node_lru {
+                true => zones.iter().position(of_node).unwrap_or(z),
+                false => z,
+            };
+            (zones[z].lru_home, zones[z].lru) = (home as u32, zones[home].lru);
+        }
+        zones
     }
 
     /// One timer tick in nanoseconds.
