@@ -68,7 +68,10 @@ fn modules() -> Vec<Module> {
         let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
         let (krate, place) = (parts[1], &parts[2..]);
         let mut path: Vec<String> = place[1..].iter().map(|p| p.to_string()).collect();
-        if path.last().is_some_and(|p| ["lib", "main", "mod"].contains(&p.as_str())) {
+        if path
+            .last()
+            .is_some_and(|p| ["lib", "main", "mod"].contains(&p.as_str()))
+        {
             path.pop();
         }
         let tests = path.iter().any(|p| p == "tests" || p.ends_with("_tests"));
@@ -177,8 +180,10 @@ fn rooms(all: &[Module], krate: &str) -> BTreeMap<String, BTreeSet<String>> {
             .filter(|m| m.krate == krate && m.production && !m.path.is_empty())
     };
     let names: BTreeSet<&str> = ours().map(|m| m.path[0].as_str()).collect();
-    let mut out: BTreeMap<String, BTreeSet<String>> =
-        names.iter().map(|n| (n.to_string(), BTreeSet::new())).collect();
+    let mut out: BTreeMap<String, BTreeSet<String>> = names
+        .iter()
+        .map(|n| (n.to_string(), BTreeSet::new()))
+        .collect();
     for m in ours() {
         let mut imports = Imports {
             from: &m.path,
@@ -202,7 +207,9 @@ fn rooms(all: &[Module], krate: &str) -> BTreeMap<String, BTreeSet<String>> {
 ///
 /// # Errors
 /// The rooms that are left when no more can be put down: some import each other in a circle.
-fn storeys(mut rooms: BTreeMap<String, BTreeSet<String>>) -> Result<Vec<(String, Vec<String>)>, String> {
+fn storeys(
+    mut rooms: BTreeMap<String, BTreeSet<String>>,
+) -> Result<Vec<(String, Vec<String>)>, String> {
     let imports = rooms.clone();
     let mut upwards = Vec::new();
     while !rooms.is_empty() {
@@ -216,8 +223,11 @@ fn storeys(mut rooms: BTreeMap<String, BTreeSet<String>>) -> Result<Vec<(String,
             return Err(rooms
                 .iter()
                 .map(|(name, to)| {
-                    let open: Vec<&str> =
-                        to.iter().filter(|r| !down.contains(r)).map(String::as_str).collect();
+                    let open: Vec<&str> = to
+                        .iter()
+                        .filter(|r| !down.contains(r))
+                        .map(String::as_str)
+                        .collect();
                     format!("{name} → {}", open.join(", "))
                 })
                 .collect::<Vec<_>>()
@@ -257,13 +267,20 @@ fn rooms_import_one_way_and_are_drawn() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
     let map = root().join("ARCHITECTURE.md");
     let text = fs::read_to_string(&map).expect("the map");
-    let begin = text.find(BEGIN).expect("the map has a place for the drawing") + BEGIN.len();
+    let begin = text
+        .find(BEGIN)
+        .expect("the map has a place for the drawing")
+        + BEGIN.len();
     let end = begin + text[begin..].find(END).expect("the drawing ends");
     if std::env::var_os("LOWMARK_WRITE").is_some() {
         fs::write(&map, format!("{}{drawing}{}", &text[..begin], &text[end..])).expect("the map");
         return;
     }
-    assert_eq!(&text[begin..end], drawing, "ARCHITECTURE.md: `just rooms` draws the rooms anew");
+    assert_eq!(
+        &text[begin..end],
+        drawing,
+        "ARCHITECTURE.md: `just rooms` draws the rooms anew"
+    );
 }
 
 #[test]
