@@ -3,7 +3,7 @@
 #[path = "../examples/scores/markers.rs"]
 mod markers;
 
-use lab::scores::{self, Measured, Scores};
+use lab::published::scores::{self, Measured, Scores};
 use markers::{figure, fill};
 use std::path::Path;
 

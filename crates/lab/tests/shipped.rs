@@ -31,12 +31,14 @@ fn every_shipped_experiment_lays_out() {
 #[test]
 fn reproduction_needs_no_file() {
     let files = |name: &str| {
-        let found = lab::reproduce::FILES.iter().find(|(path, _)| *path == name);
+        let found = lab::published::reproduce::FILES
+            .iter()
+            .find(|(path, _)| *path == name);
         found
             .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
             .ok_or_else(|| format!("no file {name}"))
     };
-    for series in lab::reproduce::SERIES {
+    for series in lab::published::reproduce::SERIES {
         for (path, text) in series.experiments {
             let source = lab::diagnostic::Source::new(*path, *text);
             let e = lab::experiment::parse(&source, &files, &Overrides::default())

@@ -1,7 +1,7 @@
 //! Claiming a place for results, and saying where they went.
 
 use crate::failure::Failure;
-use lab::output::{Place, Published, Terms};
+use lab::results::{Place, Published, Terms};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 

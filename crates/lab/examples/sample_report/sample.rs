@@ -5,7 +5,7 @@
 
 use hdrhistogram::Histogram;
 use lab::report::{
-    Better, Cell, Center, ClassTime, Comparison, Figure, Latency, Report, RowValue, SummaryRow,
+    Better, Cell, Center, Claim, ClassTime, Figure, Latency, Report, RowValue, SummaryRow,
     SummaryTable, Verdict,
 };
 use lab::rows::TIME_COLUMNS;
@@ -145,7 +145,7 @@ fn row(case: &Case, side: usize, samples: Vec<f64>, p: f64) -> SummaryRow {
             _ => Verdict::More,
         };
         let interval = is_seconds.then_some((change - 0.021, change + 0.022));
-        Comparison {
+        Claim {
             change,
             interval,
             p: Some(p),

@@ -11,9 +11,9 @@
 
 mod markers;
 
-use lab::reproduce::{SERIES, experiments, measure};
+use lab::published::reproduce::{SERIES, experiments, measure};
+use lab::published::scores::{self, Measured, SAMPLE, Scores, fingerprint};
 use lab::runner::{self, RunOptions};
-use lab::scores::{self, Measured, SAMPLE, Scores, fingerprint};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;

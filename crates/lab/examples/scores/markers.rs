@@ -16,9 +16,9 @@
 //! A filter F is words with `/` between: each is the machine, threads, filesystem, workload, metric or
 //! policy of a row, or `monitors` or `unwatched`.
 
+use lab::published::reproduce::{Scored, count, directions, is_fitted};
+use lab::published::scores::{self, Measured, Scores};
 use lab::published::{Row, Tolerance};
-use lab::reproduce::{Scored, count, directions, is_fitted};
-use lab::scores::{self, Measured, Scores};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -120,7 +120,7 @@ fn unmarked(prose: &str) -> Vec<(usize, String)> {
 fn rendered(spec: &str, scores: &Scores) -> Result<Option<String>, String> {
     let (series, what) = spec.split_once(' ').unwrap_or((spec, ""));
     if scores::find(series).is_none() {
-        let known = lab::reproduce::SERIES.map(|s| s.name).join(", ");
+        let known = lab::published::reproduce::SERIES.map(|s| s.name).join(", ");
         return Err(format!("no series `{series}`; one of {known}"));
     }
     match scores.of(series) {
@@ -178,7 +178,7 @@ fn render(what: &str, measured: &Measured) -> Result<String, String> {
             format!("{} of {}", part.within, part.cells)
         }
         "iterations" => measured.iterations(),
-        "summary" => format!("\n```\n{}```\n", lab::reproduce::summary(&of)),
+        "summary" => format!("\n```\n{}```\n", lab::published::reproduce::summary(&of)),
         "cell" | "published" => match &of[..] {
             [one] => cell(one, verb == "published", &options)?,
             more => return Err(format!("`{filter}` is {} rows", more.len())),

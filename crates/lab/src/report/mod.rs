@@ -12,16 +12,18 @@
 //! asks for are drawn by name at the end.
 
 mod answer;
+pub mod compare;
 pub mod curves;
 pub(crate) mod escape;
-mod latency;
 pub(crate) mod number;
+pub mod page;
 mod payload;
 mod summary;
 
-pub use crate::output::{CrowdOf, Waits};
-pub use latency::Latency;
-pub use summary::{Better, Center, Comparison, SummaryRow, SummaryTable, Verdict};
+pub use crate::figures::claim::{Center, Claim, SummaryRow, SummaryTable, Verdict};
+pub use crate::figures::latency::Latency;
+pub use crate::figures::waits::{CrowdOf, Waits};
+pub use crate::model::Better;
 
 use sim::result::{Outcome, Series, TrackerReport};
 

@@ -1,6 +1,7 @@
 //! The data that the page's script draws, as JSON.
 
 use super::{Cell, ClassTime, Figure, Labels, Latency, Report, RowValue, number};
+use crate::figures::stats;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use sim::result::Column;
@@ -270,7 +271,7 @@ fn figure(f: &Figure) -> FigureData<'_> {
         name: &f.name,
         unit: &f.unit,
         min: range.map(|r| r.0),
-        median: number::median(&f.values),
+        median: stats::median(&f.values),
         max: range.map(|r| r.1),
     }
 }

@@ -107,7 +107,7 @@ fn cell(filesystem: &str, policy: &str, baseline: bool) -> Cell {
 }
 
 fn report() -> Report {
-    let row = |policy: &str, mean: f64, comparison: Option<Comparison>| SummaryRow {
+    let row = |policy: &str, mean: f64, comparison: Option<Claim>| SummaryRow {
         axes: axes("ext4"),
         policy: policy.into(),
         baseline: comparison.is_none(),
@@ -133,7 +133,7 @@ fn report() -> Report {
                 row(
                     "limits",
                     50.0,
-                    Some(Comparison {
+                    Some(Claim {
                         change: -0.5,
                         interval: Some((-0.55, -0.45)),
                         p: Some(0.001),

@@ -4,20 +4,9 @@
 //! A row's name is the `metric` of the published tables where they have it. What the engine does
 //! not produce is [`Value::Unsupported`] with the reason and never 0.
 
+use crate::model::Better;
 use sim::RunResult;
 use sim::account::{ClassSums, CongestionWaits};
-
-/// Which way a row is good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Better {
-    /// Less is better.
-    Lower,
-    /// More is better.
-    Higher,
-    /// It says what happened, and neither is better in itself.
-    Neither,
-}
 
 /// The block of a report that a row stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

@@ -25,7 +25,7 @@ pub struct Parts {
     pub definition: &'static str,
     pub unit: &'static str,
     pub kernels: &'static str,
-    pub better: Option<super::Better>,
+    pub better: Option<crate::model::Better>,
     pub high: &'static str,
     pub related: &'static [&'static str],
 }
@@ -97,9 +97,9 @@ impl Entry {
         line(
             "better",
             match p.better {
-                Some(super::Better::Lower) => "lower",
-                Some(super::Better::Higher) => "higher",
-                Some(super::Better::Neither) => "neither: it says what happened",
+                Some(crate::model::Better::Lower) => "lower",
+                Some(crate::model::Better::Higher) => "higher",
+                Some(crate::model::Better::Neither) => "neither: it says what happened",
                 None => "",
             },
         );

@@ -310,7 +310,8 @@ fn a_published_row_is_measured_by_its_name() {
         tolerance: published::Tolerance::None,
         direction: None,
     };
-    let measure = |metric: &str| crate::reproduce::measure(&row(metric), std::slice::from_ref(&o));
+    let measure =
+        |metric: &str| published::reproduce::measure(&row(metric), std::slice::from_ref(&o));
     assert_eq!(measure("fsmark: Files/s mean"), Ok(40.5));
     assert_eq!(measure("files_per_second_mean"), Ok(40.5));
     assert_eq!(measure("ftrace vmscan: Direct reclaims"), Ok(30.5));

@@ -1,9 +1,9 @@
 //! Rows for a terminal, as MMTests prints them: the answer first, stars where a difference can be
 //! claimed.
 
-use super::{Better, Group, Line, RowCell, groups};
-use crate::model::Outcomes;
-use crate::stats::{ALPHA, FEW};
+use super::{Group, Line, RowCell, groups};
+use crate::figures::stats::{ALPHA, FEW};
+use crate::model::{Better, Outcomes};
 use std::fmt::Write as _;
 
 /// The rows that answer whether a policy is better; the headline names those that differ.

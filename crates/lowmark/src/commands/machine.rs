@@ -6,7 +6,7 @@ use crate::{place, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::diagnostic::Source;
 use lab::experiment::Overrides;
-use lab::output::{File, Kind, Place, Single, Terms};
+use lab::results::{File, Kind, Place, Single, Terms};
 use machine::capture::{Captured, Disk};
 use machine::describe::{self, Described, HEADER};
 use machine::probe::{self, Fit, Measurements, ProbeError};

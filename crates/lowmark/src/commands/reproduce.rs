@@ -4,8 +4,8 @@ use crate::cli::Reproduce;
 use crate::failure::Failure;
 use crate::text;
 use lab::model::{Experiment, Outcomes};
+use lab::published::reproduce::{SERIES, Scored, experiments, score, to_json, to_text};
 use lab::published::{self, Row};
-use lab::reproduce::{SERIES, Scored, experiments, score, to_json, to_text};
 use lab::runner::{self, RunOptions};
 use std::num::NonZeroU32;
 

@@ -3,7 +3,7 @@
 use crate::cli::Results;
 use crate::failure::Failure;
 use crate::text;
-use lab::output::stored::{self, Limits, State, Stored};
+use lab::results::stored::{self, Limits, State, Stored};
 use miette::miette;
 use serde_json::json;
 use std::time::SystemTime;
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use clap::Parser;
-    use lab::output::{File, Kind, Place, Terms};
+    use lab::results::{File, Kind, Place, Terms};
     use std::fs;
     use std::path::Path;
 

@@ -7,7 +7,7 @@ use crate::text;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::{Overrides, TraceRun, load_profile};
 use lab::model::Experiment;
-use lab::output::{File, Kind, Place, Terms};
+use lab::results::{File, Kind, Place, Terms};
 use lab::tune::adversary::{self, Worst};
 use lab::tune::gaps::known_gaps;
 use lab::tune::goals::Goals;

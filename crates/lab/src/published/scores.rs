@@ -6,13 +6,13 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::model::Experiment;
+use crate::published::reproduce::{SERIES, Scored, Series, experiments, score_values};
 use crate::published::{self, Row};
-use crate::reproduce::{SERIES, Scored, Series, experiments, score_values};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The file that comes with the program.
-const EMBEDDED: &str = include_str!("../../../data/scores.json");
+const EMBEDDED: &str = include_str!("../../../../data/scores.json");
 
 /// What is measured anew by whoever wants to know in seconds whether the engine still gives what it
 /// gave: series with the iterations of each cell.
@@ -283,9 +283,9 @@ mod tests {
         let rows = rows_of("tunable-watermarks");
         let m = Measured::new("tunable-watermarks", &[], "0".into(), &rows, &exact);
         let scored = m.scored();
-        let all = crate::reproduce::count(&scored, |_| true);
+        let all = published::reproduce::count(&scored, |_| true);
         assert!(all.cells > 0 && all.cells == all.within);
-        let (checked, agree) = crate::reproduce::directions(&scored);
+        let (checked, agree) = published::reproduce::directions(&scored);
         assert!(checked > 0 && checked == agree);
     }
 

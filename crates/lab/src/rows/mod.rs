@@ -6,18 +6,16 @@
 
 pub mod definition;
 pub mod explain;
-mod files;
 pub mod glossary;
 mod text;
 mod time;
 
-pub use definition::{Better, Block, Row, Value};
-pub use files::{RowsCsv, RowsJson, TasksCsv, rows_json};
-pub use time::{COLUMNS as TIME_COLUMNS, mean_columns, time_text};
+pub use definition::{Block, Row, Value};
+pub use time::{COLUMNS as TIME_COLUMNS, columns as time_columns, mean_columns, time_text};
 
-use crate::compare;
-use crate::model::{Cell, Figure, Outcomes};
-use crate::stats::{self, ALPHA};
+use crate::figures::stats::{self, ALPHA};
+use crate::figures::values;
+use crate::model::{Better, Cell, Figure, Outcomes};
 use serde::Serialize;
 use sim::RunResult;
 use std::collections::BTreeMap;
@@ -94,7 +92,7 @@ pub fn change_2011(base: f64, new: f64, better: Better) -> Option<f64> {
 
 /// The completed iterations of a cell.
 pub fn completed(results: &[Option<RunResult>]) -> Vec<&RunResult> {
-    compare::completed(results).collect()
+    values::completed(results).collect()
 }
 
 /// The value of a row, by any of its names, in each completed iteration.
@@ -134,12 +132,10 @@ pub fn figure(name: &str) -> Result<Figure, String> {
                 explain::Entry::Word(w) => Some((w.unit, better(name, w.unit))),
             }),
     };
-    let (unit, way) = known.ok_or_else(|| format!("`{name}` is no single figure"))?;
-    let better = match way {
-        Better::Lower => crate::report::Better::Lower,
-        Better::Higher => crate::report::Better::Higher,
-        Better::Neither => return Err(format!("neither less nor more of `{name}` is better")),
-    };
+    let (unit, better) = known.ok_or_else(|| format!("`{name}` is no single figure"))?;
+    if better == Better::Neither {
+        return Err(format!("neither less nor more of `{name}` is better"));
+    }
     Ok(Figure {
         name: name.to_owned(),
         unit,
@@ -152,9 +148,9 @@ pub fn figure_values(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
     if definition::row(name).is_some() {
         return values(results, name).unwrap_or_default();
     }
-    let found = compare::metric(results, name);
+    let found = values::metric(results, name);
     if found.is_empty() {
-        return compare::counter(results, name);
+        return values::counter(results, name);
     }
     found
 }

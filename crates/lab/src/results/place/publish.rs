@@ -305,7 +305,7 @@ fn exchange(place: &Place, scratch: &Path) -> io::Result<PathBuf> {
 }
 
 /// Flushes a folder's names, where the filesystem has such a thing.
-pub(in crate::output) fn sync_dir(dir: &Path) -> io::Result<()> {
+pub(in crate::results) fn sync_dir(dir: &Path) -> io::Result<()> {
     match fs::File::open(dir)?.sync_all() {
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
         done => done,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::output::File;
+use crate::results::File;
 use crate::runner::fixture;
 use std::collections::BTreeMap;
 

@@ -1,36 +1,39 @@
 //! Published tables: `data/published/*.csv`, by the columns of their README.
 
+pub mod reproduce;
+pub mod scores;
+
 use std::path::Path;
 
 /// The tables that come with the project.
 const EMBEDDED: [(&str, &str); 7] = [
     (
         "writeback-from-reclaim.csv",
-        include_str!("../../../data/published/writeback-from-reclaim.csv"),
+        include_str!("../../../../data/published/writeback-from-reclaim.csv"),
     ),
     (
         "writeback-from-reclaim-detail.csv",
-        include_str!("../../../data/published/writeback-from-reclaim-detail.csv"),
+        include_str!("../../../../data/published/writeback-from-reclaim-detail.csv"),
     ),
     (
         "writeback-from-reclaim-detail-micro.csv",
-        include_str!("../../../data/published/writeback-from-reclaim-detail-micro.csv"),
+        include_str!("../../../../data/published/writeback-from-reclaim-detail-micro.csv"),
     ),
     (
         "per-zone-dirty-limits.csv",
-        include_str!("../../../data/published/per-zone-dirty-limits.csv"),
+        include_str!("../../../../data/published/per-zone-dirty-limits.csv"),
     ),
     (
         "tunable-watermarks.csv",
-        include_str!("../../../data/published/tunable-watermarks.csv"),
+        include_str!("../../../../data/published/tunable-watermarks.csv"),
     ),
     (
         "sequential-read.csv",
-        include_str!("../../../data/published/sequential-read.csv"),
+        include_str!("../../../../data/published/sequential-read.csv"),
     ),
     (
         "xfs-inode-reclaim.csv",
-        include_str!("../../../data/published/xfs-inode-reclaim.csv"),
+        include_str!("../../../../data/published/xfs-inode-reclaim.csv"),
     ),
 ];
 

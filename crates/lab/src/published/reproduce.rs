@@ -1,12 +1,12 @@
 //! Reproduction: published cells against the engine's, scored by the rules of
 //! `data/published/README.md`.
 
-use crate::compare::{counter, metric};
 use crate::diagnostic::{Diagnostic, Source};
 use crate::experiment::{self, Overrides};
+use crate::figures::stats;
+use crate::figures::values::{counter, metric};
 use crate::model::{Cell, Experiment, Outcomes};
 use crate::published::{Direction, Row, Tolerance};
-use crate::stats;
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use sim::RunResult;
@@ -26,7 +26,7 @@ pub struct Series {
 
 macro_rules! file {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../", $name)))
+        ($name, include_str!(concat!("../../../../", $name)))
     };
 }
 

@@ -10,6 +10,7 @@ mod latency;
 pub mod log;
 mod manifest;
 mod place;
+mod rows;
 mod series;
 mod single;
 mod slowest;
@@ -22,10 +23,8 @@ mod waits;
 pub use json::to_json;
 pub use manifest::{Kind, MANIFEST};
 pub use place::{Fill, OutputError, Place, Published, Resumption, Terms, sweep};
+pub use rows::rows_json;
 pub use single::Single;
-pub(crate) use slowest::{sentence, slowest, time_parts};
-pub(crate) use waits::waits;
-pub use waits::{CrowdOf, Waits};
 
 use crate::model::{Cell, Outcomes};
 use sim::RunResult;
@@ -73,9 +72,9 @@ fn formats() -> [&'static dyn Format; 11] {
         &slowest::AllocLatencyText,
         &waits::WaitsJson,
         &waits::WaitsText,
-        &crate::rows::RowsCsv,
-        &crate::rows::RowsJson,
-        &crate::rows::TasksCsv,
+        &rows::RowsCsv,
+        &rows::RowsJson,
+        &rows::TasksCsv,
     ]
 }
 

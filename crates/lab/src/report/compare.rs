@@ -1,17 +1,19 @@
 //! Comparison of policies: the answer first, then the table, then what to be careful about.
 
-use crate::model::{Cell, Outcomes};
-use crate::page;
-use crate::stats::{self, ALPHA, FEW, Summary};
+use super::page;
+use crate::figures::claim::{SummaryTable, baseline};
+use crate::figures::stats::{self, ALPHA, FEW, Summary};
+use crate::figures::values::{completed, counter, metric};
+use crate::model::Outcomes;
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde::Serialize;
-use sim::{Outcome, RunResult};
+use sim::Outcome;
 use std::fmt::Write as _;
 use workload::report::{Median, Medians};
 
 /// One cell of a comparison.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct ComparedCell {
     /// The group: every axis but the policy.
     pub group: String,
     /// The policy.
@@ -40,31 +42,9 @@ pub struct Row {
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     /// Rows in matrix order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedCell>,
     /// Iterations asked for.
     pub iterations: u32,
-}
-
-/// The completed iterations' values of a metric.
-pub fn metric(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
-    completed(results)
-        .filter_map(|r| r.metrics.get(name).map(|m| m.value))
-        .collect()
-}
-
-/// The completed iterations' values of a counter.
-pub fn counter(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
-    completed(results)
-        .filter_map(|r| r.counters.get(name).map(|&v| v as f64))
-        .collect()
-}
-
-/// The iterations that completed.
-pub(crate) fn completed(results: &[Option<RunResult>]) -> impl Iterator<Item = &RunResult> {
-    results
-        .iter()
-        .flatten()
-        .filter(|r| r.outcome == Outcome::Completed)
 }
 
 fn ending(o: &Outcome) -> Option<&'static str> {
@@ -77,7 +57,7 @@ fn ending(o: &Outcome) -> Option<&'static str> {
     }
 }
 
-impl Row {
+impl ComparedCell {
     /// Why no iteration completed: `: POLICY ended with 3 out of memory`; empty if none ran.
     fn endings(&self) -> String {
         let all: Vec<String> = self
@@ -95,16 +75,10 @@ impl Row {
 impl Comparison {
     /// Compares what was run.
     pub fn new(outcomes: &Outcomes) -> Self {
-        let cells = &outcomes.experiment.cells;
+        let cells = outcomes.experiment.cells.iter().zip(&outcomes.results);
         let rows = cells
-            .iter()
-            .zip(&outcomes.results)
-            .map(|(cell, results)| {
-                let elapsed = metric(results, "elapsed");
-                let base = baseline(cells, cell).map(|i| metric(&outcomes.results[i], "elapsed"));
-                let summary = stats::summary(&elapsed);
-                let against =
-                    base.filter(|b| !cell.baseline && !b.is_empty() && !elapsed.is_empty());
+            .zip(SummaryTable::elapsed(outcomes).rows)
+            .map(|((cell, results), elapsed)| {
                 let mut other_endings: Vec<(String, usize)> = Vec::new();
                 for e in results.iter().flatten().filter_map(|r| ending(&r.outcome)) {
                     match other_endings.iter_mut().find(|x| x.0 == e) {
@@ -112,21 +86,18 @@ impl Comparison {
                         None => other_endings.push((e.into(), 1)),
                     }
                 }
-                Row {
+                ComparedCell {
                     group: cell.group(),
                     policy: cell.policy.clone(),
                     baseline: cell.baseline,
-                    completed: elapsed.len(),
+                    completed: elapsed.samples.len(),
                     other_endings,
-                    change: against.as_ref().and_then(|b| {
-                        let mean = b.iter().sum::<f64>() / b.len() as f64;
-                        summary.as_ref().map(|s| s.mean / mean - 1.0)
-                    }),
-                    p: against.as_ref().map(|b| stats::mann_whitney(&elapsed, b)),
+                    change: elapsed.comparison.map(|c| c.change),
+                    p: elapsed.comparison.and_then(|c| c.p),
                     nr_vmscan_write: stats::summary(&counter(results, "nr_vmscan_write")),
                     pgactivate: stats::summary(&counter(results, "pgactivate")),
-                    outliers: stats::outliers(&elapsed),
-                    elapsed: summary,
+                    outliers: stats::outliers(&elapsed.samples),
+                    elapsed: stats::summary(&elapsed.samples),
                 }
             })
             .collect();
@@ -147,7 +118,7 @@ impl Comparison {
                 let (Some(b), Some(e), Some(p), Some(change)) = (b, &r.elapsed, r.p, r.change)
                 else {
                     let of = if r.completed == 0 { Some(r) } else { b };
-                    let why = of.map_or(String::new(), Row::endings);
+                    let why = of.map_or(String::new(), ComparedCell::endings);
                     return format!("{}: {} can't be compared{why}", r.group, r.policy);
                 };
                 let be = b.elapsed.as_ref().map_or(f64::NAN, |s| s.mean);
@@ -253,11 +224,6 @@ impl Comparison {
         }
         out
     }
-}
-
-fn baseline(cells: &[Cell], cell: &Cell) -> Option<usize> {
-    let group = cell.group();
-    cells.iter().position(|c| c.baseline && c.group() == group)
 }
 
 /// A row a cell that reports the metric `of`, with the number of its iterations that do; empty if
@@ -511,8 +477,10 @@ pub fn tracker_text(outcomes: &Outcomes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Cell;
     use crate::rows;
     use crate::runner::{fixture, iteration_seed};
+    use sim::RunResult;
     use sim::result::Metric;
 
     /// Two cells of two iterations, the last of which ran out of memory.

@@ -7,6 +7,7 @@
 pub(crate) mod check;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod memory;
 mod progress;
 #[cfg(test)]
 mod tests;

@@ -61,6 +61,14 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     })
 }
 
+/// Middle of the values (mean of the two middle ones), ignoring what is not a number; `None` without
+/// any.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut v: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
+    v.sort_by(f64::total_cmp);
+    (!v.is_empty()).then(|| median_sorted(&v))
+}
+
 fn variance(v: &[f64], mean: f64) -> f64 {
     if v.len() < 2 {
         return 0.0;
@@ -244,5 +252,12 @@ mod tests {
     fn an_outlier_is_named_and_ties_are_not() {
         assert_eq!(outliers(&[1.0, 1.1, 0.9, 1.05, 0.95, 9.0]), [5]);
         assert!(outliers(&[1.0, 1.0, 1.0, 50.0]).is_empty());
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, f64::NAN, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
     }
 }

@@ -138,6 +138,6 @@ fn is_empty_log(partial: &Path) -> bool {
 }
 
 /// The list of what a folder of results has, if it is one.
-pub(in crate::output) fn listed(dir: &Path) -> Option<Manifest> {
+pub(in crate::results) fn listed(dir: &Path) -> Option<Manifest> {
     Manifest::read(dir).ok().flatten()
 }

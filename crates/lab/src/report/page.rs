@@ -1,13 +1,15 @@
 //! The HTML report of what was run.
 
-use crate::compare::{Comparison, counter, metric};
-use crate::model::{Cell, Figure, Outcomes};
-use crate::report::{
-    Better, Cell as Panel, Center, ClassTime, Comparison as Claim, Figure as PanelFigure, Latency,
-    Report, RowValue, SummaryRow, SummaryTable, Verdict, html,
+use super::compare::Comparison;
+use super::{
+    Better, Cell as Panel, Center, ClassTime, Figure as PanelFigure, Latency, Report, RowValue,
+    SummaryTable, html,
 };
+use crate::figures::slowest::{sentence, slowest, time_parts};
+use crate::figures::values::{counter, metric};
+use crate::figures::waits::waits;
+use crate::model::{Cell, Figure, Outcomes};
 use crate::rows;
-use crate::stats::{self, ALPHA, CONFIDENCE, FEW};
 use std::collections::BTreeSet;
 
 /// Builds the page.
@@ -43,103 +45,22 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
     })
 }
 
-/// The axes other than the policy.
-fn axes(cell: &Cell) -> Vec<(String, String)> {
-    cell.axes
-        .iter()
-        .filter(|(k, _)| k != "policy")
-        .cloned()
-        .collect()
-}
-
 /// The tables of what policies are compared by.
 pub(crate) fn summary(outcomes: &Outcomes) -> Vec<SummaryTable> {
     let figures = &outcomes.experiment.figures;
     if figures.is_empty() {
-        let lower = |name: &str, unit| Figure {
-            name: name.into(),
-            unit,
+        let written = Figure {
+            name: "nr_vmscan_write".into(),
+            unit: "pages",
             better: Better::Lower,
         };
-        let written = lower("nr_vmscan_write", "pages");
         return vec![
-            table(outcomes, &lower("elapsed", "s"), Center::Mean, &metric),
-            table(outcomes, &written, Center::Median, &counter),
+            SummaryTable::elapsed(outcomes),
+            SummaryTable::new(outcomes, &written, Center::Median, &counter),
         ];
     }
-    let of = |f| table(outcomes, f, Center::Mean, &rows::figure_values);
+    let of = |f| SummaryTable::new(outcomes, f, Center::Mean, &rows::figure_values);
     figures.iter().map(of).collect()
-}
-
-type Values<'a> = &'a dyn Fn(&[Option<sim::RunResult>], &str) -> Vec<f64>;
-
-fn table(outcomes: &Outcomes, figure: &Figure, center: Center, values: Values<'_>) -> SummaryTable {
-    let name = &figure.name;
-    let cells = &outcomes.experiment.cells;
-    let rows = cells
-        .iter()
-        .zip(&outcomes.results)
-        .map(|(cell, results)| {
-            let samples = values(results, name);
-            let s = stats::summary(&samples);
-            let group = cell.group();
-            let base = cells.iter().position(|c| c.baseline && c.group() == group);
-            let against = base
-                .map(|i| values(&outcomes.results[i], name))
-                .unwrap_or_default();
-            let comparison = (!cell.baseline && !against.is_empty() && !samples.is_empty())
-                .then(|| claim(&samples, &against, center));
-            SummaryRow {
-                axes: axes(cell),
-                policy: cell.policy.clone(),
-                baseline: cell.baseline,
-                mean: s.as_ref().map_or(f64::NAN, |s| s.mean),
-                sd: s.as_ref().map_or(f64::NAN, |s| s.sd),
-                interval: s.as_ref().and_then(|s| match center {
-                    Center::Mean => s.mean_interval,
-                    Center::Median => s.median_interval,
-                }),
-                samples,
-                comparison,
-            }
-        })
-        .collect();
-    SummaryTable {
-        metric: name.clone(),
-        unit: figure.unit.into(),
-        better: figure.better,
-        center,
-        confidence: CONFIDENCE,
-        test: "Mann–Whitney U, two-sided".into(),
-        rows,
-    }
-}
-
-fn claim(samples: &[f64], base: &[f64], center: Center) -> Claim {
-    let middle = |v: &[f64]| {
-        let s = stats::summary(v).expect("a sample");
-        match center {
-            Center::Mean => s.mean,
-            Center::Median => s.median,
-        }
-    };
-    let (new, old) = (middle(samples), middle(base));
-    let p = stats::mann_whitney(samples, base);
-    let verdict = if samples.len().min(base.len()) < FEW && p >= ALPHA {
-        Verdict::TooFew
-    } else if p >= ALPHA {
-        Verdict::Unclear
-    } else if new < old {
-        Verdict::Less
-    } else {
-        Verdict::More
-    };
-    Claim {
-        change: new / old - 1.0,
-        interval: None,
-        p: Some(p),
-        verdict,
-    }
 }
 
 /// The cell's rows as its group has them.
@@ -155,9 +76,9 @@ fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<RowValue> {
             let definition = rows::definition::row(&line.name);
             let base = &line.cells[0];
             let better = match line.better {
-                rows::Better::Lower => Some(c.mean < base.mean),
-                rows::Better::Higher => Some(c.mean > base.mean),
-                rows::Better::Neither => None,
+                Better::Lower => Some(c.mean < base.mean),
+                Better::Higher => Some(c.mean > base.mean),
+                Better::Neither => None,
             };
             Some(RowValue {
                 block: line.block.into(),
@@ -219,7 +140,7 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
         });
     }
     Panel {
-        axes: axes(cell),
+        axes: cell.axes_but_policy(),
         policy: cell.policy.clone(),
         baseline: cell.baseline,
         outcomes: finished.iter().map(|r| r.outcome.clone()).collect(),
@@ -231,7 +152,7 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
         slowest: slow(results),
         waits: {
             let all = (0u32..).zip(results);
-            crate::output::waits(all.filter_map(|(i, r)| Some((i, r.as_ref()?))))
+            waits(all.filter_map(|(i, r)| Some((i, r.as_ref()?))))
         },
         figures,
         rows: row_values(cell, groups),
@@ -245,15 +166,15 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
 }
 
 /// The slowest allocations of a cell.
-fn slow(results: &[Option<sim::RunResult>]) -> Vec<crate::report::Slow> {
+fn slow(results: &[Option<sim::RunResult>]) -> Vec<super::Slow> {
     let runs = (0u32..)
         .zip(results)
         .filter_map(|(i, r)| Some((i, r.as_ref()?)));
-    crate::output::slowest(runs)
+    slowest(runs)
         .into_iter()
         .map(|(iteration, s)| {
-            let step = |t: &sim::slowest::Step| (t.at_ns, crate::output::sentence(t));
-            crate::report::Slow {
+            let step = |t: &sim::slowest::Step| (t.at_ns, sentence(t));
+            super::Slow {
                 ns: s.ns,
                 what: format!(
                     "{}, order {}, task {}, iteration {iteration} at {:.6} s, free pages {} to {}; time in us: {}",
@@ -263,7 +184,7 @@ fn slow(results: &[Option<sim::RunResult>]) -> Vec<crate::report::Slow> {
                     s.start_ns as f64 / 1e9,
                     s.free[0],
                     s.free[1],
-                    crate::output::time_parts(s)
+                    time_parts(s)
                 ),
                 timeline: s.timeline.iter().map(step).collect(),
             }

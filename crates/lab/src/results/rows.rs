@@ -1,11 +1,10 @@
 //! `rows.csv`, `rows.json` and `tasks.csv` of a results folder.
 
-use super::time::{COLUMNS, columns};
-use super::{Better, Group, groups};
-use crate::model::Outcomes;
-use crate::output::csv::{Csv, cell_fields, number};
-use crate::output::{File, Format, finished};
-use crate::stats::summary;
+use super::csv::{Csv, cell_fields, number};
+use super::{File, Format, finished};
+use crate::figures::stats::summary;
+use crate::model::{Better, Outcomes};
+use crate::rows::{Group, TIME_COLUMNS, groups, time_columns};
 use serde::Serialize;
 
 /// `rows.csv`: one line a cell of the matrix and row.
@@ -130,14 +129,14 @@ impl Format for TasksCsv {
         let seconds = |name: &str| format!("{} [s]", name.replace(' ', "_"));
         let parts = sim::account::Split::default().parts();
         let mut header = Vec::from(["iteration", "class", "tasks"].map(String::from));
-        header.extend(COLUMNS.map(seconds));
+        header.extend(TIME_COLUMNS.map(seconds));
         header.extend(parts.map(|(name, _)| format!("reclaim_{}", seconds(name))));
         let mut csv = Csv::of_cells(&outcomes.experiment, header);
         for (cell, i, result) in finished(outcomes) {
             for t in &result.tasks {
                 let mut row = cell_fields(&outcomes.experiment, cell);
                 row.extend([i.to_string(), t.class.name().into(), t.tasks.to_string()]);
-                row.extend(columns(t).map(number));
+                row.extend(time_columns(t).map(number));
                 row.extend(t.in_reclaim.parts().map(|(_, ns)| number(ns as f64 / 1e9)));
                 csv.row(row);
             }
