@@ -17,6 +17,7 @@ mod range;
 mod read;
 mod schema;
 mod text;
+mod threads;
 mod trace_run;
 mod workload;
 
@@ -24,6 +25,7 @@ pub use machine::{Files, files_near};
 pub use of_command::of_command;
 pub use profile::load_profile;
 pub use schema::schema;
+pub use threads::{Threads, counts_threads};
 pub use trace_run::TraceRun;
 pub use workload::trace_error;
 
@@ -38,6 +40,7 @@ use sim::spec::FsKind;
 use sim::{Params, RunSpec};
 use std::path::Path;
 pub use text::read_text;
+use threads::OnMachines;
 
 /// What the command line says on top of the file.
 #[derive(Debug, Clone, Default)]
@@ -137,18 +140,19 @@ pub fn parse(
     policy::check_all(tables)?;
     let runs = required(&root, table, "workload", "a table with `command`")?;
     let folder = Path::new(source.name()).parent().unwrap_or(Path::new(""));
+    let machines = machine::machines(
+        required(&root, table, "machine", "\"machines/3765M.toml\"")?,
+        files,
+    )?;
     let parts = Parts {
-        machines: machine::machines(
-            required(&root, table, "machine", "\"machines/3765M.toml\"")?,
-            files,
-        )?,
-        workloads: workload::workloads(runs, folder)?,
+        workloads: OnMachines::new(runs, folder, machines.iter().map(|m| &m.1))?,
+        machines,
         params: watched(params(table.get("params"))?, table.get("monitors"))?,
         filesystems: filesystems(required(&root, table, "filesystem", "\"ext4\"")?)?,
         policies: named_policies(required(&root, table, "policy", "\"linux-3.1\"")?, tables)?,
     };
     for (_, machine) in &parts.machines {
-        for (_, workload) in &parts.workloads {
+        for (_, workload) in parts.workloads.on(machine) {
             workload::fits(runs, workload, machine)?;
         }
     }
@@ -273,7 +277,7 @@ fn figures(node: Option<&Node>) -> Result<Vec<Figure>, Diagnostic> {
 /// What the matrix is the product of; choices are empty where there is nothing to choose.
 struct Parts {
     machines: Vec<(Choices, sim::spec::Machine)>,
-    workloads: Vec<(Choices, workload::Workload)>,
+    workloads: OnMachines,
     params: Vec<(Choices, Params, bool)>,
     filesystems: Vec<FsKind>,
     policies: Vec<policy::Named>,
@@ -289,7 +293,7 @@ impl Parts {
     fn count(&self) -> usize {
         [
             self.machines.len(),
-            self.workloads.len(),
+            self.workloads.count(),
             self.params.len(),
             self.filesystems.len(),
             self.policies.len(),
@@ -301,7 +305,7 @@ impl Parts {
     fn product(&self, settings: &RunSettings) -> Result<Vec<Cell>, Diagnostic> {
         let mut cells = Vec::with_capacity(self.count());
         for (machine_choices, machine) in &self.machines {
-            for (workload_choices, workload) in &self.workloads {
+            for (workload_choices, workload) in self.workloads.on(machine) {
                 for (param_choices, params, monitors) in &self.params {
                     for &filesystem in &self.filesystems {
                         for (i, named) in self.policies.iter().enumerate() {

@@ -2,8 +2,8 @@
 
 use super::expand::{Choices, alternatives};
 use super::node::{Node, Value};
-use super::workload::{Workload, bound, named, scripts_of};
-use crate::diagnostic::Diagnostic;
+use super::workload::{Workload, bound, scripts, workloads};
+use crate::diagnostic::{Diagnostic, Source};
 use sim::spec::Machine;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,7 +65,7 @@ impl OnMachines {
         let mut by_cpus = BTreeMap::new();
         match formula(node) {
             None => {
-                by_cpus.insert(0, super::workload::workloads(node, folder)?);
+                by_cpus.insert(0, workloads(node, folder)?);
             }
             Some(command) => {
                 for machine in machines {
@@ -92,10 +92,19 @@ impl OnMachines {
 }
 
 /// The command line that takes the number of threads, if it does.
-pub fn formula(workload: &Node) -> Option<&Node> {
+fn formula(workload: &Node) -> Option<&Node> {
     let command = workload.table()?.get("command")?;
     command.text().filter(|t| t.contains(VARIABLE))?;
     Some(command)
+}
+
+/// Whether the command line of an experiment file takes the number of threads.
+///
+/// # Errors
+/// A text that is not TOML.
+pub fn counts_threads(experiment: &Source) -> Result<bool, Diagnostic> {
+    let root = Node::parse(experiment)?;
+    Ok(root.at(&["workload"]).and_then(formula).is_some())
 }
 
 /// The workloads of one command line for every label of `workload.threads`.
@@ -113,7 +122,6 @@ fn counted(
             format!("{}; one label or a list", Threads::ACCEPTED),
         ));
     };
-    let name = named(node)?;
     let labels = alternatives(labels, path)?;
     let several = labels.len() > 1;
     let mut all = Vec::new();
@@ -129,13 +137,13 @@ fn counted(
             place: command.place.clone(),
             value: Value::Text(line),
         };
-        for (sizes, script) in scripts_of(node, &command, folder)? {
+        for (sizes, script) in scripts(node, folder, Some(&command))? {
             let own = several.then(|| (path.to_owned(), label.clone()));
             let choices: Choices = own.into_iter().chain(sizes).collect();
             all.push((choices, script, label.clone()));
         }
     }
-    bound(node, &name, all)
+    bound(node, all)
 }
 
 #[cfg(test)]
