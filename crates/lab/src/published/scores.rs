@@ -4,27 +4,32 @@
 //! whenever somebody asks, so a score can't differ from the figures and the tables that it is of.
 //! README, docs and `tune` all say what this file says; `just scores` measures it anew.
 
+use super::score::{Scored, score_values};
+use super::series::{Series, find, shipped};
+use super::table::PublishedRow;
+use super::{Plan, plan};
 use crate::diagnostic::Diagnostic;
 use crate::model::Experiment;
-use crate::published::reproduce::{SERIES, Scored, Series, experiments, score_values};
-use crate::published::{self, Row};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The file that comes with the program.
 const EMBEDDED: &str = include_str!("../../../../data/scores.json");
 
-/// What is measured anew by whoever wants to know in seconds whether the engine still gives what it
-/// gave: series with the iterations of each cell.
-pub const SAMPLE: [(&str, u32); 2] = [("tunable-watermarks", 1), ("per-zone-dirty-limits", 1)];
+/// The series that are measured anew by whoever wants to know in seconds whether the engine still
+/// gives what it gave, each with the iterations of each cell.
+pub fn sample() -> impl Iterator<Item = (&'static Series, u32)> {
+    let all = shipped().iter().map(|s| (s, s.about.sample));
+    all.filter(|(_, iterations)| *iterations > 0)
+}
 
 /// What the engine gave.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scores {
-    /// A few iterations of the series of [`SAMPLE`], in its order.
+    /// A few iterations of the series of [`sample()`], in its order.
     pub sample: Vec<Measured>,
-    /// Every series as `lowmark reproduce` runs it, in the order of [`SERIES`]; those that were not
+    /// Every series as `lowmark reproduce` runs it, in the order of [`shipped`]; those that were not
     /// measured yet are left out.
     pub series: Vec<Measured>,
 }
@@ -40,13 +45,13 @@ pub struct Measured {
     /// The sample's [`fingerprint`] with the engine that gave these figures.
     pub engine: String,
     /// The figures, in the order of the published rows.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<MeasuredRow>,
 }
 
 /// The engine's value of one published row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Figure {
+pub struct MeasuredRow {
     /// The row, by [`key`].
     pub cell: String,
     /// In the row's unit.
@@ -58,30 +63,16 @@ pub struct Figure {
 }
 
 /// A row's name within its series: what tells it from the others, with `/` between.
-pub fn key(row: &Row) -> String {
-    let mut parts = vec![
-        &row.machine[..],
-        &row.threads,
-        &row.filesystem,
-        &row.workload,
-        &row.metric,
-        &row.policy,
-    ];
-    if row.monitors {
-        parts.push("monitors");
+pub fn key(row: &PublishedRow) -> String {
+    match row.monitors {
+        true => row.key() + "/monitors",
+        false => row.key(),
     }
-    parts.join("/")
 }
 
-/// The published rows of a series.
-pub fn rows_of(series: &str) -> Vec<Row> {
-    let rows = published::load(None).expect("the project's tables parse (published.rs tests it)");
-    rows.into_iter().filter(|r| r.series == series).collect()
-}
-
-/// The series of that name.
-pub fn find(name: &str) -> Option<&'static Series> {
-    SERIES.iter().find(|s| s.name == name)
+/// The published rows of a shipped series; empty for one that does not exist.
+pub fn rows_of(series: &str) -> &'static [PublishedRow] {
+    find(series).map_or(&[], |s| &s.rows)
 }
 
 impl Scores {
@@ -106,12 +97,12 @@ impl Scores {
         self.series.iter().find(|m| m.name == series)
     }
 
-    /// Puts a series in the place that it had, or where [`SERIES`] has it.
+    /// Puts a series in the place that it had, or where [`shipped`] has it.
     pub fn put(&mut self, measured: Measured) {
         self.series.retain(|m| m.name != measured.name);
         self.series.push(measured);
         self.series
-            .sort_by_key(|m| SERIES.iter().position(|s| s.name == m.name));
+            .sort_by_key(|m| shipped().iter().position(|s| s.name == m.name));
     }
 
     /// The file's text: one line a figure, so that a change is read figure by figure.
@@ -129,40 +120,39 @@ impl Scores {
 }
 
 impl Measured {
-    /// What was just measured: `values` of the series' `rows`, from these experiments.
+    /// What was just measured: `values` of the series' rows, from these experiments.
     pub fn new(
-        series: &str,
-        of: &[Experiment],
+        series: &Series,
+        of: &[&Experiment],
         engine: String,
-        rows: &[Row],
         values: &[Result<f64, String>],
     ) -> Self {
-        let figure = |(row, value): (&Row, &Result<f64, String>)| Figure {
+        let figure = |(row, value): (&PublishedRow, &Result<f64, String>)| MeasuredRow {
             cell: key(row),
             value: value.as_ref().ok().copied(),
             unsupported: value.as_ref().err().cloned(),
         };
         Self {
-            name: series.to_owned(),
+            name: series.name.clone(),
             iterations: of.iter().map(|e| (e.name.clone(), e.iterations)).collect(),
             engine,
-            figures: rows.iter().zip(values).map(figure).collect(),
+            figures: series.rows.iter().zip(values).map(figure).collect(),
         }
     }
 
     /// The series' rows with their scores. A row that the tables gained since has none.
     pub fn scored(&self) -> Vec<Scored> {
-        let known: BTreeMap<&str, &Figure> =
+        let known: BTreeMap<&str, &MeasuredRow> =
             self.figures.iter().map(|f| (&f.cell[..], f)).collect();
         let rows = rows_of(&self.name);
-        let value = |row: &Row| match known.get(&key(row)[..]) {
-            Some(Figure { value: Some(v), .. }) => Ok(*v),
+        let value = |row: &PublishedRow| match known.get(&key(row)[..]) {
+            Some(MeasuredRow { value: Some(v), .. }) => Ok(*v),
             Some(f) => Err(f.unsupported.clone().unwrap_or_default()),
             None => Err(format!("not measured yet: `just scores {}`", self.name)),
         };
         let values: Vec<_> = rows.iter().map(value).collect();
-        let baseline = find(&self.name).map_or("", |s| s.baseline);
-        score_values(&rows, baseline, &values)
+        let baseline = find(&self.name).map_or("", |s| &s.about.baseline);
+        score_values(rows, baseline, &values)
     }
 
     /// Iterations of each cell as words: one number, or the least and the most.
@@ -191,7 +181,8 @@ impl Measured {
             out.push(format!("{}: the published table has other rows", self.name));
         }
         if let Some(series) = find(&self.name) {
-            for e in experiments(series, &rows, None)? {
+            let Plan { runs, .. } = plan(series, None)?;
+            for e in runs.iter().map(|r| &r.experiment) {
                 let measured = self.iterations.get(&e.name).copied().unwrap_or(0);
                 if measured != e.iterations {
                     out.push(format!(
@@ -241,9 +232,9 @@ mod tests {
     use super::*;
 
     fn measured(series: &str, value: f64) -> Measured {
-        let rows = rows_of(series);
-        let values: Vec<_> = rows.iter().map(|_| Ok(value)).collect();
-        Measured::new(series, &[], "0".into(), &rows, &values)
+        let series = find(series).expect("a shipped series");
+        let values: Vec<_> = series.rows.iter().map(|_| Ok(value)).collect();
+        Measured::new(series, &[], "0".into(), &values)
     }
 
     #[test]
@@ -255,7 +246,7 @@ mod tests {
         scores.series[0].figures[1].unsupported = Some("why \"not\"".into());
         assert_eq!(
             scores.series[0].name, "tunable-watermarks",
-            "the order of SERIES"
+            "the order of the shipped series"
         );
         let text = scores.to_text();
         let again = Scores::parse(&text).expect("its own text");
@@ -276,16 +267,13 @@ mod tests {
 
     #[test]
     fn a_score_is_worked_out_from_the_tables() {
-        let exact: Vec<_> = rows_of("tunable-watermarks")
-            .iter()
-            .map(|r| Ok(r.value))
-            .collect();
-        let rows = rows_of("tunable-watermarks");
-        let m = Measured::new("tunable-watermarks", &[], "0".into(), &rows, &exact);
+        let series = find("tunable-watermarks").expect("a shipped series");
+        let exact: Vec<_> = series.rows.iter().map(|r| Ok(r.value)).collect();
+        let m = Measured::new(series, &[], "0".into(), &exact);
         let scored = m.scored();
-        let all = published::reproduce::count(&scored, |_| true);
+        let all = crate::published::count(&scored, |_| true);
         assert!(all.cells > 0 && all.cells == all.within);
-        let (checked, agree) = published::reproduce::directions(&scored);
+        let (checked, agree) = crate::published::directions(&scored);
         assert!(checked > 0 && checked == agree);
     }
 
@@ -321,8 +309,8 @@ mod tests {
 
     #[test]
     fn keys_tell_rows_apart() {
-        for series in SERIES {
-            let rows = rows_of(series.name);
+        for series in shipped() {
+            let rows = &series.rows;
             let mut keys: Vec<_> = rows.iter().map(key).collect();
             keys.sort_unstable();
             keys.dedup();

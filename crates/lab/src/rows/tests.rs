@@ -1,5 +1,5 @@
 use super::*;
-use crate::published::{self, Row as Published};
+use crate::published::{self, PublishedRow};
 use crate::runner::{fixture, iteration_seed};
 use sim::account::{ClassSums, ReclaimSums, Writes};
 use sim::result::Metric;
@@ -29,9 +29,9 @@ fn value(r: &RunResult, name: &str) -> Value {
 
 /// The two detail tables give counters and what the report scripts derived from them.
 fn details() -> Vec<BTreeMap<String, f64>> {
-    let rows: Vec<Published> = published::load(None).unwrap();
+    let rows = published::shipped().iter().flat_map(|s| &s.rows);
     let mut columns: BTreeMap<(String, String), BTreeMap<String, f64>> = BTreeMap::new();
-    for r in rows.iter().filter(|r| r.metric.contains(": ")) {
+    for r in rows.filter(|r| r.metric.contains(": ")) {
         columns
             .entry((r.workload.clone(), r.policy.clone()))
             .or_default()
@@ -42,8 +42,8 @@ fn details() -> Vec<BTreeMap<String, f64>> {
 
 #[test]
 fn every_published_row_is_defined() {
-    let rows = published::load(None).unwrap();
-    let of_series = rows.iter().filter(|r| r.series == "writeback-from-reclaim");
+    let rows = published::shipped().iter().flat_map(|s| &s.rows);
+    let of_series = rows.filter(|r| r.series == "writeback-from-reclaim");
     let mut n = 0;
     for r in of_series {
         assert!(definition::row(&r.metric).is_some(), "{}", r.metric);
@@ -267,8 +267,9 @@ fn the_blocks_are_what_they_were() {
 #[test]
 fn stars_need_iterations_and_a_difference() {
     let lines = |n| groups(&outcomes(n)).remove(0).rows;
-    let find =
-        |rows: &[Line], name: &str| rows.iter().find(|l| l.name == name).unwrap().cells[1].clone();
+    let find = |rows: &[Line], name: &str| {
+        rows.iter().find(|l| l.name == name).unwrap().cells[1].clone()
+    };
     let (few, many) = (lines(3), lines(8));
     let elapsed = "duration: Total Elapsed Time (seconds)";
     assert!(
@@ -295,23 +296,17 @@ fn stars_need_iterations_and_a_difference() {
 fn a_published_row_is_measured_by_its_name() {
     let o = outcomes(2);
     let cell = &o.experiment.cells[0];
-    let row = |metric: &str| Published {
-        monitors: false,
+    let row = |metric: &str| PublishedRow {
         series: "writeback-from-reclaim".into(),
         machine: cell.machine.clone(),
         threads: "1X".into(),
         filesystem: cell.filesystem.clone(),
         workload: "fsmark".into(),
         metric: metric.into(),
-        unit: String::new(),
         policy: cell.policy.clone(),
-        value: 0.0,
-        stddev: None,
-        tolerance: published::Tolerance::None,
-        direction: None,
+        ..published::table::fixture()
     };
-    let measure =
-        |metric: &str| published::reproduce::measure(&row(metric), std::slice::from_ref(&o));
+    let measure = |metric: &str| published::plan::measure(&row(metric), &o, &[]);
     assert_eq!(measure("fsmark: Files/s mean"), Ok(40.5));
     assert_eq!(measure("files_per_second_mean"), Ok(40.5));
     assert_eq!(measure("ftrace vmscan: Direct reclaims"), Ok(30.5));
