@@ -1,6 +1,6 @@
 //! The answer first: which policy is better, where, by how much, how sure.
 
-use super::{Axes, Better, Center, Labels, Report, SummaryRow, SummaryTable, Verdict};
+use super::{Axes, Better, Center, HtmlReport, Labels, SummaryRow, SummaryTable, Verdict};
 use super::{escape, number, summary};
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ struct Finding {
 }
 
 /// The headline of the page.
-pub(super) fn section(report: &Report, labels: &Labels) -> String {
+pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     let Some(question) = report.summary.first() else {
         return "<p class=\"answer\">Nothing was measured that could be compared.</p>".into();
     };
@@ -133,7 +133,7 @@ fn baseline<'a>(table: &'a SummaryTable, axes: &Axes) -> Option<&'a SummaryRow> 
     table.rows.iter().find(|r| r.baseline && r.axes == *axes)
 }
 
-fn findings(report: &Report, table: &SummaryTable, labels: &Labels) -> Vec<Finding> {
+fn findings(report: &HtmlReport, table: &SummaryTable, labels: &Labels) -> Vec<Finding> {
     let mut out = Vec::new();
     for (axes, label) in &labels.groups {
         let base = baseline(table, axes);
@@ -321,7 +321,7 @@ mod tests {
         })
     }
 
-    fn report() -> Report {
+    fn report() -> HtmlReport {
         let elapsed = SummaryTable {
             metric: "elapsed".into(),
             unit: "s".into(),
@@ -371,7 +371,7 @@ mod tests {
             ],
             ..Default::default()
         };
-        Report {
+        HtmlReport {
             summary: vec![elapsed, written],
             ..Default::default()
         }

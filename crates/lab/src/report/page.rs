@@ -2,8 +2,8 @@
 
 use super::compare::Comparison;
 use super::{
-    Better, Cell as Panel, Center, ClassTime, Figure as PanelFigure, Latency, Report, RowValue,
-    SummaryTable, html,
+    Better, Center, ClassTime, HtmlReport, Latency, PageCell, PageFigure, PageRow, SummaryTable,
+    html,
 };
 use crate::figures::slowest::{sentence, slowest, time_parts};
 use crate::figures::values::{counter, metric};
@@ -28,7 +28,7 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
             format!("{fitted} of {}", sim::Params::TABLE.len()),
         ),
     ];
-    html(&Report {
+    html(&HtmlReport {
         title: e.name.clone(),
         experiment_toml: e.text.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -64,7 +64,7 @@ pub(crate) fn summary(outcomes: &Outcomes) -> Vec<SummaryTable> {
 }
 
 /// The cell's rows as its group has them.
-fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<RowValue> {
+fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
     let label = cell.group();
     let lines = groups
         .iter()
@@ -80,7 +80,7 @@ fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<RowValue> {
                 Better::Higher => Some(c.mean > base.mean),
                 Better::Neither => None,
             };
-            Some(RowValue {
+            Some(PageRow {
                 block: line.block.into(),
                 label: line.label.clone(),
                 formula: definition.map_or(String::new(), |d| d.formula.into()),
@@ -115,7 +115,7 @@ fn class_times(results: &[Option<sim::RunResult>]) -> Vec<ClassTime> {
         .collect()
 }
 
-fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]) -> Panel {
+fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]) -> PageCell {
     let finished: Vec<_> = results.iter().flatten().collect();
     let mut figures = Vec::new();
     let names: BTreeSet<&String> = finished.iter().flat_map(|r| r.metrics.keys()).collect();
@@ -124,7 +124,7 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
             .iter()
             .find_map(|r| r.metrics.get(name))
             .map_or("", |m| m.unit);
-        figures.push(PanelFigure {
+        figures.push(PageFigure {
             name: name.clone(),
             unit: unit.into(),
             values: metric(results, name),
@@ -133,13 +133,13 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
     let names: BTreeSet<&String> = finished.iter().flat_map(|r| r.counters.keys()).collect();
     for name in names {
         let unit = if name.starts_with("pgpg") { "kB" } else { "" };
-        figures.push(PanelFigure {
+        figures.push(PageFigure {
             name: name.clone(),
             unit: unit.into(),
             values: counter(results, name),
         });
     }
-    Panel {
+    PageCell {
         axes: cell.axes_but_policy(),
         policy: cell.policy.clone(),
         baseline: cell.baseline,

@@ -1,6 +1,6 @@
 //! The comparison tables: policy against policy on every combination of axes.
 
-use super::{Labels, Report, escape, number};
+use super::{HtmlReport, Labels, escape, number};
 use crate::figures::claim::{Center, Claim, SummaryRow, SummaryTable, Verdict};
 use crate::model::Better;
 use std::fmt::Write;
@@ -22,7 +22,7 @@ pub(super) fn level(table: &SummaryTable) -> String {
 }
 
 /// All comparison tables.
-pub(super) fn section(report: &Report, labels: &Labels) -> String {
+pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     if report.summary.is_empty() {
         return "<p class=\"missing\">Nothing was compared.</p>".into();
     }

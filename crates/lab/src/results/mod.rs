@@ -22,7 +22,7 @@ mod waits;
 
 pub use json::to_json;
 pub use manifest::{Kind, MANIFEST};
-pub use place::{Fill, OutputError, Place, Published, Resumption, Terms, sweep};
+pub use place::{ClaimedFolder, Fill, OutputError, Published, Resumption, Terms, sweep};
 pub use rows::rows_json;
 pub use single::Single;
 

@@ -134,7 +134,7 @@ enum Way {
 /// A claimed results folder.
 ///
 /// Dropped without an end it leaves the log, if any iteration is in it, and nothing else.
-pub struct Place {
+pub struct ClaimedFolder {
     /// As the user knows it.
     shown: PathBuf,
     /// Through links.
@@ -160,7 +160,7 @@ pub struct Place {
 /// What came of asking for a place to go on at.
 pub enum Resumption {
     /// Go on.
-    Unfinished(Box<Place>),
+    Unfinished(Box<ClaimedFolder>),
     /// The results are complete: the process ended after they were put in place.
     Complete(PathBuf),
 }
@@ -185,7 +185,7 @@ fn with(name: &OsStr, suffix: &str) -> OsString {
     all
 }
 
-impl Place {
+impl ClaimedFolder {
     /// Claims a folder for results and finds out whether they can be written there.
     ///
     /// # Errors
@@ -448,7 +448,7 @@ impl Place {
     }
 }
 
-impl Place {
+impl ClaimedFolder {
     /// Says on standard error where finished iterations are, if there are any.
     pub fn say_kept(&self) {
         let n = self.log.records();
@@ -464,7 +464,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ClaimedFolder {
     fn drop(&mut self) {
         if !self.ended && std::thread::panicking() {
             self.say_kept();
@@ -534,7 +534,7 @@ fn make_above(parent: &Path) -> Result<Vec<PathBuf>, OutputError> {
     }
 }
 
-/// Whether a folder is named as [`Place::claim_new`] names them, beside a link `latest` or the first.
+/// Whether a folder is named as [`ClaimedFolder::claim_new`] names them, beside a link `latest` or the first.
 fn is_timed(parent: &Path, name: &OsStr) -> bool {
     let latest = fs::symlink_metadata(parent.join("latest"));
     let free = latest.map_or(true, |m| m.is_symlink());

@@ -15,7 +15,7 @@ const DEPTH: u32 = 3;
 
 /// How far a folder's results are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum Completeness {
     /// All that was asked for.
     Complete,
     /// Those of an interrupted run, or the log of one that was killed: finished iterations.
@@ -36,7 +36,7 @@ pub struct Stored {
     /// What was run; empty where it is not known.
     pub title: String,
     /// How far it is.
-    pub state: State,
+    pub state: Completeness,
     /// Bytes of everything in it.
     pub bytes: u64,
     /// When it was last written.
@@ -65,7 +65,7 @@ pub fn list(root: &Path) -> io::Result<Vec<Stored>> {
 
 fn look(dir: &Path, depth: u32, found: &mut Vec<Stored>) -> io::Result<()> {
     if let Some(stored) = stored(dir)? {
-        let descend = stored.state == State::Unlisted;
+        let descend = stored.state == Completeness::Unlisted;
         found.push(stored);
         if !descend {
             return Ok(());
@@ -99,13 +99,13 @@ fn stored(dir: &Path) -> io::Result<Option<Stored>> {
     };
     let state = match (&list, log) {
         (_, Some((log, n))) => match log.try_lock() {
-            Err(TryLockError::WouldBlock) => State::InUse,
-            _ => State::Unfinished(n),
+            Err(TryLockError::WouldBlock) => Completeness::InUse,
+            _ => Completeness::Unfinished(n),
         },
-        (Some(m), None) if m.complete => State::Complete,
+        (Some(m), None) if m.complete => Completeness::Complete,
         // The log of a broken run is gone; what is left of it can't be gone on with.
-        (Some(_), None) => State::Unfinished(0),
-        (None, None) => State::Unlisted,
+        (Some(_), None) => Completeness::Unfinished(0),
+        (None, None) => Completeness::Unlisted,
     };
     Ok(Some(Stored {
         when: fs::metadata(dir.join(mark))?.modified()?,
@@ -123,7 +123,7 @@ pub fn beyond<'a>(all: &'a [Stored], limits: &Limits, now: SystemTime) -> Vec<&'
     let mut left: u64 = all.iter().map(|s| s.bytes).sum();
     let mut taken = Vec::new();
     for s in all {
-        if matches!(s.state, State::InUse | State::Unlisted) {
+        if matches!(s.state, Completeness::InUse | Completeness::Unlisted) {
             continue;
         }
         // One from the future is new.

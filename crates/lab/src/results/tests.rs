@@ -60,7 +60,7 @@ fn write(
     extra: &[File],
     replace: bool,
 ) -> Result<PathBuf, OutputError> {
-    let place = Place::claim(dir, terms(replace))?;
+    let place = ClaimedFolder::claim(dir, terms(replace))?;
     let published = place.publish(&|emit| files(outcomes, extra, emit))?;
     assert_eq!((published.trouble, published.notes), (None, Vec::new()));
     Ok(published.dir)
@@ -134,7 +134,7 @@ fn an_interrupted_run_is_kept_beside_as_far_as_it_got() {
     let place = dir.path().join("results");
     write(&place, &outcomes(), &[], false).unwrap();
     let complete = contents(&place);
-    let claimed = Place::claim(&place, terms(true)).unwrap();
+    let claimed = ClaimedFolder::claim(&place, terms(true)).unwrap();
     let partial = claimed.keep_partial(&|emit| files(&o, &[], emit)).unwrap();
     assert_eq!(partial, dir.path().join("results.partial"));
     let found = contents(&partial);

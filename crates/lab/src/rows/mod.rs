@@ -1,8 +1,8 @@
 //! Reports in the rows that mm developers quote to each other: MMTests' blocks of workload, vmstat,
 //! vmscan trace events and congestion waits, policy against policy.
 //!
-//! [`definition::TABLE`] says what each row is; nothing else here knows a row. To add one, add its
-//! entry there.
+//! [`definition`] says what each row is; nothing else here knows a row. To add one, add its entry to
+//! the table of its block.
 
 pub mod definition;
 pub mod explain;
@@ -10,7 +10,7 @@ pub mod glossary;
 mod text;
 mod time;
 
-pub use definition::{Block, Row, Value};
+pub use definition::{Block, Reading, ReportRow};
 pub use time::{COLUMNS as TIME_COLUMNS, columns as time_columns, mean_columns, time_text};
 
 use crate::figures::stats::{self, ALPHA};
@@ -46,7 +46,7 @@ pub struct RowCell {
 
 /// One row of a group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Line {
+pub struct ComparedRow {
     /// The row's name; the metric's for a figure of the workload that no row is defined for.
     pub name: String,
     /// The name without its block.
@@ -70,7 +70,7 @@ pub struct Group {
     /// The combination.
     pub group: String,
     /// Its rows, block by block.
-    pub rows: Vec<Line>,
+    pub rows: Vec<ComparedRow>,
 }
 
 /// The heading of the workload's other figures.
@@ -104,9 +104,9 @@ pub fn values(results: &[Option<RunResult>], name: &str) -> Result<Vec<f64>, Str
     let mut out = Vec::new();
     for r in completed(results) {
         match (row.value)(r) {
-            Value::Is(x) => out.push(x),
-            Value::Unsupported(why) => return Err(why.into()),
-            Value::Absent => return Err(format!("the workload does not report `{name}`")),
+            Reading::Is(x) => out.push(x),
+            Reading::Unsupported(why) => return Err(why.into()),
+            Reading::Absent => return Err(format!("the workload does not report `{name}`")),
         }
     }
     Ok(out)
@@ -182,14 +182,13 @@ pub fn groups(outcomes: &Outcomes) -> Vec<Group> {
         .collect()
 }
 
-fn lines(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<Line> {
+fn lines(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
     let of_block = |block: Block| {
-        definition::TABLE
-            .iter()
+        definition::rows()
             .filter(move |r| r.block == block)
             .filter_map(|row| defined(row, members))
     };
-    let mut out: Vec<Line> = of_block(Block::FsMark).collect();
+    let mut out: Vec<ComparedRow> = of_block(Block::FsMark).collect();
     out.extend(workload(members));
     for block in &Block::ALL[1..] {
         out.extend(of_block(*block));
@@ -198,7 +197,7 @@ fn lines(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<Line> {
 }
 
 /// A defined row; absent if no run has it.
-fn defined(row: &'static Row, members: &[(&Cell, Vec<&RunResult>)]) -> Option<Line> {
+fn defined(row: &'static ReportRow, members: &[(&Cell, Vec<&RunResult>)]) -> Option<ComparedRow> {
     let mut any = false;
     let cells = members
         .iter()
@@ -209,9 +208,9 @@ fn defined(row: &'static Row, members: &[(&Cell, Vec<&RunResult>)]) -> Option<Li
             };
             for r in runs {
                 match (row.value)(r) {
-                    Value::Is(x) => out.values.push(x),
-                    Value::Unsupported(why) => out.unsupported = Some(why),
-                    Value::Absent => {}
+                    Reading::Is(x) => out.values.push(x),
+                    Reading::Unsupported(why) => out.unsupported = Some(why),
+                    Reading::Absent => {}
                 }
             }
             any |= !out.values.is_empty() || out.unsupported.is_some();
@@ -219,7 +218,7 @@ fn defined(row: &'static Row, members: &[(&Cell, Vec<&RunResult>)]) -> Option<Li
         })
         .collect();
     any.then(|| {
-        let line = Line {
+        let line = ComparedRow {
             name: row.name.into(),
             label: row.label().into(),
             block: row.block.title(),
@@ -233,7 +232,7 @@ fn defined(row: &'static Row, members: &[(&Cell, Vec<&RunResult>)]) -> Option<Li
 }
 
 /// The workload's figures that no row is defined for, by name.
-fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<Line> {
+fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, m) in members.iter().flat_map(|m| &m.1).flat_map(|r| &r.metrics) {
         if definition::row(name).is_none() {
@@ -254,7 +253,7 @@ fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<Line> {
                     ..RowCell::default()
                 })
                 .collect();
-            let line = Line {
+            let line = ComparedRow {
                 name: name.into(),
                 label: name.into(),
                 block: WORKLOAD,
@@ -289,7 +288,7 @@ fn harms(name: &str) -> bool {
 }
 
 /// Fills in what follows from the values.
-fn compared(mut line: Line, members: &[(&Cell, Vec<&RunResult>)]) -> Line {
+fn compared(mut line: ComparedRow, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
     for cell in &mut line.cells {
         let Some(s) = stats::summary(&cell.values) else {
             continue;

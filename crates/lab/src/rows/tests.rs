@@ -21,7 +21,7 @@ fn run(metrics: &[(&str, f64)], counters: &[(&str, f64)], reclaim: ReclaimSums) 
     r
 }
 
-fn value(r: &RunResult, name: &str) -> Value {
+fn value(r: &RunResult, name: &str) -> Reading {
     (definition::row(name)
         .unwrap_or_else(|| panic!("no row {name}"))
         .value)(r)
@@ -117,7 +117,7 @@ fn the_formulas_are_those_of_the_published_reports() {
             if !derived {
                 continue;
             }
-            let Value::Is(x) = value(&r, name) else {
+            let Reading::Is(x) = value(&r, name) else {
                 panic!("{name} has no value");
             };
             let digits = definition::row(name).unwrap().decimals;
@@ -169,10 +169,10 @@ fn what_the_engine_does_not_produce_is_never_a_number() {
         "vmstat: Direct velocity",
         "ftrace vmscan: Total pages scanned",
     ] {
-        assert!(matches!(value(&r, name), Value::Unsupported(_)), "{name}");
+        assert!(matches!(value(&r, name), Reading::Unsupported(_)), "{name}");
     }
-    assert_eq!(value(&r, "fsmark: Files/s mean"), Value::Absent);
-    assert_eq!(value(&r, "vmstat: Movable allocs"), Value::Absent);
+    assert_eq!(value(&r, "fsmark: Files/s mean"), Reading::Absent);
+    assert_eq!(value(&r, "vmstat: Movable allocs"), Reading::Absent);
 }
 
 #[test]
@@ -188,21 +188,21 @@ fn edges_of_the_formulas() {
         &zero,
         ReclaimSums::default(),
     );
-    assert_eq!(value(&r, "vmstat: Kswapd efficiency"), Value::Is(100.0));
+    assert_eq!(value(&r, "vmstat: Kswapd efficiency"), Reading::Is(100.0));
     assert_eq!(
         value(&r, "vmstat: Direct efficiency"),
-        Value::Is(28.0),
+        Reading::Is(28.0),
         "floored"
     );
     assert_eq!(
         value(&r, "vmstat: Percentage direct scans"),
-        Value::Is(0.0),
+        Reading::Is(0.0),
         "kswapd scanned none"
     );
-    assert_eq!(value(&r, "vmstat: Direct velocity"), Value::Is(0.0));
+    assert_eq!(value(&r, "vmstat: Direct velocity"), Reading::Is(0.0));
     assert_eq!(
         value(&r, "ftrace vmscan: Percentage Time Spent Direct Reclaim"),
-        Value::Is(0.0)
+        Reading::Is(0.0)
     );
 }
 
@@ -267,7 +267,7 @@ fn the_blocks_are_what_they_were() {
 #[test]
 fn stars_need_iterations_and_a_difference() {
     let lines = |n| groups(&outcomes(n)).remove(0).rows;
-    let find = |rows: &[Line], name: &str| {
+    let find = |rows: &[ComparedRow], name: &str| {
         rows.iter().find(|l| l.name == name).unwrap().cells[1].clone()
     };
     let (few, many) = (lines(3), lines(8));

@@ -14,7 +14,7 @@ use sim::spec::Machine;
 use std::fmt::Write as _;
 
 /// An answer and what it is to be understood by.
-pub struct Report<'a> {
+pub struct AnswerReport<'a> {
     /// The answer.
     pub answer: &'a Answer,
     /// What was asked.
@@ -219,7 +219,7 @@ fn figures_json(f: &Figures) -> Value {
     })
 }
 
-impl Report<'_> {
+impl AnswerReport<'_> {
     /// The answer in words and tables.
     pub fn text(&self) -> String {
         let Self {

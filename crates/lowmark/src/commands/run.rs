@@ -9,7 +9,7 @@ use lab::experiment::Overrides;
 use lab::model::{Experiment, Outcomes};
 use lab::report::compare::Comparison;
 use lab::results::log::{Header, build};
-use lab::results::{self, File, Kind, Place, Resumption, Terms};
+use lab::results::{self, ClaimedFolder, File, Kind, Resumption, Terms};
 use lab::runner::memory::{self, Host, Need};
 use lab::runner::{self, Journal, RunOptions};
 use sim::{Outcome, RunResult};
@@ -140,7 +140,7 @@ fn run_loaded(
     };
     let mut place = match &args.resume {
         None => claim(args.out.as_deref(), &experiment.name, terms)?,
-        Some(dir) => match Place::resume(dir, terms)? {
+        Some(dir) => match ClaimedFolder::resume(dir, terms)? {
             Resumption::Unfinished(place) => {
                 say(place.notes());
                 *place
@@ -178,7 +178,7 @@ fn run_loaded(
 
 /// Keeps finished iterations in the log of a place.
 struct Kept {
-    place: Place,
+    place: ClaimedFolder,
     earlier: BTreeMap<(u32, u32), RunResult>,
     /// Whether one could not be kept, and it was said.
     lost: bool,
@@ -204,7 +204,7 @@ impl Journal for Kept {
 }
 
 /// Writes and prints what there is.
-fn finish(args: &Run, outcomes: &Outcomes, place: Place) -> Result<(), Failure> {
+fn finish(args: &Run, outcomes: &Outcomes, place: ClaimedFolder) -> Result<(), Failure> {
     let wanted = outcomes.results.iter().flatten().count();
     let finished = outcomes.results.iter().flatten().flatten().count();
     if outcomes.interrupted && finished == 0 {

@@ -3,7 +3,7 @@
 use super::super::File;
 use super::super::log::LOG;
 use super::super::manifest::{self, Contents, Listed, MANIFEST, Manifest};
-use super::{OutputError, PARTIAL, Place, with};
+use super::{ClaimedFolder, OutputError, PARTIAL, with};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub struct Published {
 /// A place that went wrong.
 type Failed = (PathBuf, io::Error);
 
-impl Place {
+impl ClaimedFolder {
     /// Puts complete results into their place; where that can't be written any more, into a new folder
     /// among the temporary ones.
     ///
@@ -288,7 +288,7 @@ pub fn point_latest(parent: &Path, name: &std::ffi::OsStr) -> io::Result<()> {
 }
 
 /// Exchanges a written folder with the one in its place; where the old one is then.
-fn exchange(place: &Place, scratch: &Path) -> io::Result<PathBuf> {
+fn exchange(place: &ClaimedFolder, scratch: &Path) -> io::Result<PathBuf> {
     match renameat_with(CWD, scratch, CWD, &place.dir, RenameFlags::EXCHANGE) {
         Ok(()) => return Ok(scratch.to_owned()),
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}

@@ -3,7 +3,7 @@
 use super::super::log::{self, LOG};
 use super::super::manifest::{self, Contents, Manifest};
 use super::publish::is_partial;
-use super::{PARTIAL, Place, Terms, with};
+use super::{ClaimedFolder, PARTIAL, Terms, with};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -48,7 +48,7 @@ fn leftovers(parent: &Path, name: &OsStr) -> io::Result<Leftovers> {
     Ok(found)
 }
 
-impl Place {
+impl ClaimedFolder {
     /// Ends what a process of this place left half done: puts results that it had written in place if
     /// there are none, brings replaced ones back, and takes away what it had begun to write.
     ///
@@ -120,7 +120,7 @@ pub fn sweep(parent: &Path) -> Vec<String> {
         } else {
             super::Way::Given
         };
-        if let Ok(place) = Place::come_to(&parent.join(&name), terms, way) {
+        if let Ok(place) = ClaimedFolder::come_to(&parent.join(&name), terms, way) {
             notes.extend(place.notes.iter().cloned());
         }
     }

@@ -11,11 +11,11 @@ fn terms(replace: bool) -> Terms<'static> {
     }
 }
 
-fn claim(dir: &Path, replace: bool) -> Result<Place, OutputError> {
-    Place::claim(dir, terms(replace))
+fn claim(dir: &Path, replace: bool) -> Result<ClaimedFolder, OutputError> {
+    ClaimedFolder::claim(dir, terms(replace))
 }
 
-fn publish(place: Place, text: &str) -> Published {
+fn publish(place: ClaimedFolder, text: &str) -> Published {
     place
         .publish(&|emit| {
             emit(File::new("results.json", text))?;
@@ -65,8 +65,8 @@ fn killed_after(dir: &Path, n: u32) {
     place.ended = true;
 }
 
-fn resumed(dir: &Path) -> Place {
-    match Place::resume(dir, terms(false)).unwrap() {
+fn resumed(dir: &Path) -> ClaimedFolder {
+    match ClaimedFolder::resume(dir, terms(false)).unwrap() {
         Resumption::Unfinished(place) => *place,
         Resumption::Complete(dir) => panic!("{} is complete", dir.display()),
     }
@@ -187,7 +187,7 @@ fn new_places_differ_within_a_second_and_latest_leads_to_the_last() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("small");
     let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_337_660);
-    let new = || Place::claim_new(&root, at, terms(false)).unwrap();
+    let new = || ClaimedFolder::claim_new(&root, at, terms(false)).unwrap();
     let (first, second) = (new(), new());
     let first = publish(first, "1").dir;
     assert_eq!(first, root.join("2026-11-22T08-54-20Z"));
@@ -238,12 +238,14 @@ fn a_killed_run_is_gone_on_with_or_begun_anew() {
     publish(place, "1");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     assert!(matches!(
-        Place::resume(&x, terms(false)),
+        ClaimedFolder::resume(&x, terms(false)),
         Ok(Resumption::Complete(_))
     ));
     fs::remove_dir_all(&x).unwrap();
     assert!(matches!(
-        Place::resume(&x, terms(false)).map(|_| ()).unwrap_err(),
+        ClaimedFolder::resume(&x, terms(false))
+            .map(|_| ())
+            .unwrap_err(),
         OutputError::NothingToResume { .. }
     ));
     // One without a finished iteration holds nobody up.
@@ -259,7 +261,7 @@ fn a_partial_result_is_gone_on_with_and_notes_in_it_stay() {
     let dir = tempfile::tempdir().unwrap();
     let x = dir.path().join("x");
     killed_after(&x, 1);
-    let keep = |place: Place, text: &'static str| {
+    let keep = |place: ClaimedFolder, text: &'static str| {
         place.keep_partial(&|emit| emit(File::new("series/a.csv", text)))
     };
     let partial = keep(resumed(&x), "1").unwrap();
@@ -351,7 +353,7 @@ fn what_a_killed_process_left_is_put_right() {
     log.publishes(&sum).unwrap();
     drop(log);
     assert!(matches!(
-        Place::resume(&x, terms(false)),
+        ClaimedFolder::resume(&x, terms(false)),
         Ok(Resumption::Complete(_))
     ));
     assert_eq!(
@@ -369,7 +371,7 @@ fn a_new_place_sweeps_what_is_beside_it() {
     fs::create_dir(dir.path().join("mine.partial")).unwrap();
     let busy = claim(&dir.path().join("d"), false).unwrap();
     let now = SystemTime::now();
-    drop(Place::claim_new(dir.path(), now, terms(false)).unwrap());
+    drop(ClaimedFolder::claim_new(dir.path(), now, terms(false)).unwrap());
     let left = |n: &str| dir.path().join(n).exists();
     assert!(!left("a.partial") && left("b.partial") && left("mine.partial") && left("d.partial"));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
@@ -386,14 +388,16 @@ fn results_that_were_to_be_replaced_do_not_end_a_resumption() {
     place.ended = true;
     drop(place);
     for _ in 0..2 {
-        let error = Place::resume(&x, terms(true)).map(|_| ()).unwrap_err();
+        let error = ClaimedFolder::resume(&x, terms(true))
+            .map(|_| ())
+            .unwrap_err();
         assert!(matches!(error, OutputError::NothingToResume { .. }));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
     // Without the word they are: the log may have gone right before the process did.
     fs::create_dir(dir.path().join("x.partial")).unwrap();
     for _ in 0..2 {
-        let complete = Place::resume(&x, terms(false)).unwrap();
+        let complete = ClaimedFolder::resume(&x, terms(false)).unwrap();
         assert!(matches!(complete, Resumption::Complete(_)));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
