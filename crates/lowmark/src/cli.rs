@@ -272,6 +272,10 @@ pub struct Results {
 pub struct Reproduce {
     /// The published series; all of them if absent
     pub series: Option<String>,
+    /// A folder of series, a folder each with series.toml and tables, beside those that come with the
+    /// program
+    #[arg(long, value_name = "DIR")]
+    pub published: Option<PathBuf>,
     /// Tables of the same format to score against, instead of the published ones
     #[arg(long, value_name = "DIR")]
     pub tables: Option<PathBuf>,

@@ -78,7 +78,8 @@ struct WorkloadTable {
     /// What published tables call the workload.
     #[serde(default)]
     name: Option<String>,
-    /// What they call its number of threads; as many names as there are command lines.
+    /// What they call its number of threads: as many names as there are command lines. A command with
+    /// `$threads` runs once for each: `4X` is 4 for each CPU, `4P` or `4` is 4.
     #[serde(default)]
     threads: Option<String>,
     /// A shell command line, such as `dd if=/dev/zero of=disk/zeroes bs=32k count=$((10 << 15))`.
