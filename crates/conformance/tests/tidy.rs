@@ -20,7 +20,7 @@ const FUNCTION: usize = 100;
 /// Lines of a file.
 const FILE: usize = 800;
 /// The crates whose rooms are drawn.
-const DRAWN: [&str; 1] = ["mm"];
+const DRAWN: [&str; 4] = ["mm", "sim", "workload", "lab"];
 /// Where the drawing stands.
 const BEGIN: &str = "<!-- rooms: `just rooms` writes what follows -->\n```text\n";
 const END: &str = "```\n<!-- end of rooms -->";
@@ -61,30 +61,49 @@ fn modules() -> Vec<Module> {
     let mut files = Vec::new();
     rust_files(&root.join("crates"), &mut files);
     files.sort();
-    let parsed = files.iter().map(|path| {
-        let text = fs::read_to_string(path).expect("a source file");
-        let file = path.strip_prefix(&root).expect("below the root");
-        let file = file.to_str().expect("names are UTF-8").replace('\\', "/");
-        let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
-        let (krate, place) = (parts[1], &parts[2..]);
-        let mut path: Vec<String> = place[1..].iter().map(|p| p.to_string()).collect();
-        if path
-            .last()
-            .is_some_and(|p| ["lib", "main", "mod"].contains(&p.as_str()))
-        {
-            path.pop();
+    let mut parsed: Vec<Module> = files
+        .iter()
+        .map(|path| {
+            let text = fs::read_to_string(path).expect("a source file");
+            let file = path.strip_prefix(&root).expect("below the root");
+            let file = file.to_str().expect("names are UTF-8").replace('\\', "/");
+            let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
+            let (krate, place) = (parts[1], &parts[2..]);
+            let mut path: Vec<String> = place[1..].iter().map(|p| p.to_string()).collect();
+            if path
+                .last()
+                .is_some_and(|p| ["lib", "main", "mod"].contains(&p.as_str()))
+            {
+                path.pop();
+            }
+            let tests = path.iter().any(|p| p == "tests" || p.ends_with("_tests"));
+            Module {
+                krate: krate.into(),
+                production: place[0] == "src" && !tests,
+                path,
+                lines: text.lines().count(),
+                ast: syn::parse_file(&text).unwrap_or_else(|e| panic!("{file}: {e}")),
+                file,
+            }
+        })
+        .collect();
+    // Files that their parent has for tests alone.
+    let mut tests = BTreeSet::new();
+    for m in &parsed {
+        for item in &m.ast.items {
+            if let syn::Item::Mod(item) = item
+                && only_for_tests(&item.attrs)
+            {
+                let mut path = m.path.clone();
+                path.push(item.ident.to_string());
+                tests.insert((m.krate.clone(), path));
+            }
         }
-        let tests = path.iter().any(|p| p == "tests" || p.ends_with("_tests"));
-        Module {
-            krate: krate.into(),
-            production: place[0] == "src" && !tests,
-            path,
-            lines: text.lines().count(),
-            ast: syn::parse_file(&text).unwrap_or_else(|e| panic!("{file}: {e}")),
-            file,
-        }
-    });
-    parsed.collect()
+    }
+    for m in &mut parsed {
+        m.production &= !tests.contains(&(m.krate.clone(), m.path.clone()));
+    }
+    parsed
 }
 
 fn only_for_tests(attrs: &[syn::Attribute]) -> bool {
@@ -293,14 +312,11 @@ fn the_map_names_every_module() {
         .flat_map(|quoted| quoted.split(['/', ':', ' ', ',']))
         .map(|part| part.trim_end_matches(".rs"))
         .collect();
-    let missing: Vec<&str> = modules()
-        .iter()
-        .filter(|m| m.production && m.path.last().is_some_and(|p| !named.contains(p.as_str())))
-        .map(|m| m.file.clone())
-        .collect::<Vec<_>>()
-        .leak()
-        .iter()
-        .map(String::as_str)
+    let unnamed = |m: &Module| m.path.last().is_some_and(|p| !named.contains(p.as_str()));
+    let missing: Vec<String> = modules()
+        .into_iter()
+        .filter(|m| m.production && unnamed(m))
+        .map(|m| m.file)
         .collect();
     assert!(
         missing.is_empty(),

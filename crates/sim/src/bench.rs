@@ -6,7 +6,7 @@
 //! is the kernel's high-water mark of resident pages: the engine's tables are large and zeroed, and
 //! only what is touched is ever there, which a counting allocator would not see.
 
-use crate::filesystems::SimMm;
+use crate::SimMm;
 use crate::spec::{
     Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, Size, Sysctl, ZoneSpec,
 };

@@ -3,7 +3,8 @@
 mod map;
 mod names;
 
-use crate::filesystems::{self as fs, DirId, FsError, SimMm};
+use crate::SimMm;
+use crate::filesystems::{self as fs, DirId, FsError};
 use crate::world::own_queue;
 use mm::inodes::inode::NoInode;
 use mm::memory::gfp::Gfp;

@@ -67,8 +67,7 @@ pub struct SwapSpec {
     pub disk: Option<DiskSpec>,
 }
 
-pub use crate::disks::DiskKind;
-pub use crate::filesystems::FsKind;
+pub use crate::{DiskKind, FsKind};
 pub use mm::size::Size;
 pub use mm::sysctl::Sysctl;
 

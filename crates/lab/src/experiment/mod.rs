@@ -89,6 +89,32 @@ pub fn load(path: &Path, overrides: &Overrides) -> Result<Experiment, Diagnostic
     parse(&Source::new(name, text), &files_near(path), overrides)
 }
 
+/// How many iterations of each cell are wanted.
+fn iterations(at: &At<'_>, table: &Table, overrides: &Overrides) -> Result<u32, Diagnostic> {
+    let most = MOST_ITERATIONS;
+    let own: u32 = optional(table, "iterations")?.unwrap_or(10);
+    at.range(&["iterations"], own.into(), 1, most.into())?;
+    match overrides.iterations {
+        Some(n) if !(1..=most).contains(&n) => Err(Diagnostic::placeless(
+            format!("`--iterations {n}` is out of range"),
+            format!("accepted: 1 to {most}"),
+        )),
+        other => Ok(other.unwrap_or(own)),
+    }
+}
+
+/// The keys in which cells differ, in the order of reports.
+fn axes_of(cells: &[Cell]) -> Vec<String> {
+    let mut axes: Vec<String> = Vec::new();
+    for (key, _) in cells.iter().flat_map(|c| &c.axes) {
+        if !axes.contains(key) {
+            axes.push(key.clone());
+        }
+    }
+    axes.sort_by_key(|k| rank(k));
+    axes
+}
+
 /// As [`load`], from a text.
 ///
 /// # Errors
@@ -116,22 +142,7 @@ pub fn parse(
     };
     let name: String = read(required(&root, table, "name", "\"usb-stick\"")?, "name")?;
     at.name(&["name"], &name)?;
-    let mut iterations: u32 = optional(table, "iterations")?.unwrap_or(10);
-    at.range(
-        &["iterations"],
-        iterations.into(),
-        1,
-        MOST_ITERATIONS.into(),
-    )?;
-    if let Some(n) = overrides.iterations {
-        if !(1..=MOST_ITERATIONS).contains(&n) {
-            return Err(Diagnostic::placeless(
-                format!("`--iterations {n}` is out of range"),
-                format!("accepted: 1 to {MOST_ITERATIONS}"),
-            ));
-        }
-        iterations = n;
-    }
+    let iterations = iterations(&at, table, overrides)?;
     let seed: u64 = optional(table, "seed")?.unwrap_or(1);
     let sample: f64 = optional(table, "sample_s")?.unwrap_or(1.0);
     at.seconds(&["sample_s"], sample, 3600.0)?;
@@ -185,13 +196,7 @@ pub fn parse(
         track_pages: overrides.track_pages,
     };
     let cells = parts.product(&base)?;
-    let mut axes: Vec<String> = Vec::new();
-    for (key, _) in cells.iter().flat_map(|c| &c.axes) {
-        if !axes.contains(key) {
-            axes.push(key.clone());
-        }
-    }
-    axes.sort_by_key(|k| rank(k));
+    let axes = axes_of(&cells);
     Ok(Experiment {
         name,
         iterations,

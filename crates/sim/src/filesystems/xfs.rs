@@ -17,7 +17,7 @@ use super::walk::write_run;
 use super::{BATCH, Fs, FsError, SimMm};
 use crate::params::Params;
 use crate::spec::DiskSpec;
-use crate::world::{Tag, own_queue};
+use crate::{Tag, own_queue};
 use mm::inodes::inode::SuperInfo;
 use mm::cache::tree::Tag as PageTag;
 use mm::world::WritebackControl;

@@ -6,7 +6,7 @@
 //! more where it is read and formatted. docs/reference/workloads.md#writeback-from-reclaim: every
 //! configuration ran with and without monitors; one of them differed by 7.5 % in elapsed time.
 
-use crate::filesystems::SimMm;
+use crate::SimMm;
 use crate::params::Params;
 use crate::rng::Rng;
 use mm::cache::mmap::{Advice, Backing};

@@ -1,6 +1,7 @@
 //! Time series of a run.
 
-use crate::filesystems::{DEVICE, SimMm};
+use crate::SimMm;
+use crate::filesystems::DEVICE;
 use crate::result::{Column, Series};
 use crate::spec::Machine;
 use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};

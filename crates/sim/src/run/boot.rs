@@ -1,11 +1,11 @@
 //! What a booted machine has in memory.
 
-use mm::world::{Tasks};
-use crate::filesystems::SimMm;
+use crate::SimMm;
 use crate::spec::Machine;
 use mm::cache::mapping::MappingKind;
 use mm::cache::mmap::{Advice, Backing};
 use mm::memory::gfp::Gfp;
+use mm::world::Tasks;
 use mm::world::Touched;
 use mm::world::event::TrackPath;
 

@@ -1,8 +1,9 @@
 //! The world of a run: the engine's configuration, devices, filesystems.
 
 use crate::Params;
+use crate::SimMm;
 use crate::block::{Queue, Volume};
-use crate::filesystems::{DEVICE, Fs, SimMm};
+use crate::filesystems::{DEVICE, Fs};
 use crate::rng::Rng;
 use crate::sched::{Sched, SchedParams};
 use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};

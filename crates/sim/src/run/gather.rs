@@ -1,8 +1,9 @@
 //! What a run leaves: its result.
 
 use super::shell::Progress;
+use crate::SimMm;
 use crate::account::{TaskClass, TaskTime};
-use crate::filesystems::{self as fs, SimMm};
+use crate::filesystems::{self as fs};
 use crate::latency::AllocClass;
 use crate::result::{AllocLatency, Metric, Outcome, RunResult, Series, TrackerReport, TrackerRow};
 use crate::sample::Names;

@@ -60,6 +60,9 @@ pub struct Device {
     scheduled: u64,
 }
 
+/// The engine in the virtual world.
+pub type SimMm<const T: bool> = Mm<SimWorld<T>>;
+
 /// The virtual world.
 pub struct SimWorld<const TRACE: bool> {
     /// Time and tasks.

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use mm::ZoneType;
-use sim::filesystems::SimMm;
+use sim::SimMm;
 use sim::sched;
 use sim::spec::{
     Boot, DiskKind, DiskSpec, Fault, FsKind, Machine, NodeSpec, RunSpec, Size, SwapSpec, Sysctl,
