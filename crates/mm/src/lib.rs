@@ -83,6 +83,10 @@ pub mod world;
 pub mod xfs;
 pub mod zone;
 
+#[cfg(test)]
+#[path = "../tests/inside/mod.rs"]
+mod inside;
+
 pub use check::Recount;
 pub use frame::{NO_PFN, Pfn};
 pub use heap::NoMemory;
