@@ -51,6 +51,15 @@ fn three_zones() -> Vec<ZoneInfo> {
     ]
 }
 
+/// 10 MiB in three zones.
+fn small_zones() -> Vec<ZoneInfo> {
+    vec![
+        zone(0, ZoneType::Dma, 200),
+        zone(0, ZoneType::Dma32, 1300),
+        zone(0, ZoneType::Normal, 1060),
+    ]
+}
+
 /// Two nodes: the first one as [`three_zones`], the second of 6 MiB.
 fn two_nodes() -> Vec<ZoneInfo> {
     let mut zones = three_zones();
@@ -66,7 +75,10 @@ impl Scenario {
             policy,
             zones: three_zones(),
             cpus: 2,
-            sysctl: Sysctl { min_free_kbytes: Some(512), ..Sysctl::KERNEL },
+            sysctl: Sysctl {
+                min_free_kbytes: Some(512),
+                ..Sysctl::KERNEL
+            },
             swap: 1024,
             devices: vec![DeviceSpec::DISK; 2],
             manners: Manners::default(),
@@ -86,7 +98,7 @@ impl Scenario {
             cpu_nodes: (0..self.cpus as u32).map(|c| c % nodes).collect(),
             zones: self.zones.clone(),
             max_tasks: 40,
-            max_mappings: 700,
+            max_mappings: 3200,
             max_bdis: self.devices.len() as u32 - 1,
             max_supers: self.supers.len() as u32,
             max_ags: self.supers.iter().map(|s| s.ags).sum(),
@@ -107,8 +119,11 @@ impl Scenario {
         if self.watch {
             mm.watch_pages();
         }
-        let supers: Vec<u32> =
-            self.supers.iter().map(|info| mm.new_super(info).expect("room")).collect();
+        let supers: Vec<u32> = self
+            .supers
+            .iter()
+            .map(|info| mm.new_super(info).expect("room"))
+            .collect();
         let mut jobs = programs(&mm);
         let n = jobs.len();
         for task in 0..mm.config.max_tasks {
@@ -126,7 +141,10 @@ impl Scenario {
             mm.init_task(jobs.len() as u32, PF_SWAPWRITE, 0);
             jobs.push(Box::pin(mm.flusher(bdi)));
         }
-        for sb in supers.into_iter().filter(|&sb| self.supers[sb as usize].ags > 0) {
+        for sb in supers
+            .into_iter()
+            .filter(|&sb| self.supers[sb as usize].ags > 0)
+        {
             jobs.push(Box::pin(mm.xfs_log_worker(sb)));
             jobs.push(Box::pin(mm.xfsaild(sb)));
             jobs.push(Box::pin(mm.xfs_reclaim_worker(sb)));
@@ -143,7 +161,12 @@ impl Scenario {
                 panic!("{}: {e} at {} ns", self.name, mm.world.now());
             }
         });
-        assert_eq!(mm.world.oom.borrow().is_some(), self.oom, "{}: memory exhausted", self.name);
+        assert_eq!(
+            mm.world.oom.borrow().is_some(),
+            self.oom,
+            "{}: memory exhausted",
+            self.name
+        );
         insta::with_settings!({ snapshot_path => "snapshots", prepend_module_to_snapshot => false,
             omit_expression => true }, {
             insta::assert_snapshot!(self.name, told(&mm, ended, n));
@@ -154,7 +177,12 @@ impl Scenario {
 /// What a run left.
 fn told(mm: &Engine, ended: usize, of: usize) -> String {
     let (mut s, w) = (String::new(), &mm.world);
-    let _ = writeln!(s, "{ended} of {of} programs, {} ns, digest {:016x}", w.now(), w.digest());
+    let _ = writeln!(
+        s,
+        "{ended} of {of} programs, {} ns, digest {:016x}",
+        w.now(),
+        w.digest()
+    );
     if let Some(report) = &*w.oom.borrow() {
         let _ = writeln!(s, "out of memory: {report}");
     }
@@ -164,8 +192,14 @@ fn told(mm: &Engine, ended: usize, of: usize) -> String {
     for z in 0..mm.zones.len() {
         let zone = &mm.zones[z];
         let marks = [Mark::Min, Mark::Low, Mark::High].map(|m| zone.mark(m));
-        let levels: Vec<u64> = ZoneStat::ALL.iter().map(|&item| mm.zone_stat(z, item)).collect();
-        let sums: Vec<u64> = ZoneEvent::ALL.iter().map(|&event| mm.zone_event(z, event)).collect();
+        let levels: Vec<u64> = ZoneStat::ALL
+            .iter()
+            .map(|&item| mm.zone_stat(z, item))
+            .collect();
+        let sums: Vec<u64> = ZoneEvent::ALL
+            .iter()
+            .map(|&event| mm.zone_event(z, event))
+            .collect();
         let _ = writeln!(
             s,
             "{}: marks {marks:?} pcp {} boost {} auto {:?} age {:?} dirty limit {}\n  {levels:?}\n  {sums:?}",
@@ -181,7 +215,12 @@ fn told(mm: &Engine, ended: usize, of: usize) -> String {
     let _ = writeln!(s, "waits {:?}", w.waits.borrow());
     let _ = writeln!(s, "allocations {:?}", w.latencies.borrow());
     let _ = writeln!(s, "charged {:?}", w.charged.each_ref().map(|c| c.get()));
-    let _ = writeln!(s, "tree nodes {} free swap {}", mm.tree_nodes(), mm.free_swap());
+    let _ = writeln!(
+        s,
+        "tree nodes {} free swap {}",
+        mm.tree_nodes(),
+        mm.free_swap()
+    );
     for sb in 0..mm.config.max_supers {
         let (dentries, inodes) = mm.cached_objects(sb);
         let _ = writeln!(

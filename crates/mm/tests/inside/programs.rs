@@ -10,7 +10,10 @@ pub struct Lcg(pub u64);
 impl Lcg {
     /// A number below `n`.
     pub fn below(&mut self, n: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % u64::from(n)) as u32
     }
 }
@@ -82,7 +85,11 @@ pub async fn bring_in(mm: &Engine, file: u32, index: u32, n: u32) -> bool {
     }
     if run > 0 {
         let bdi = mm.mappings[file as usize].bdi();
-        let what = Done::Read { mapping: file, first: index, n: run };
+        let what = Done::Read {
+            mapping: file,
+            first: index,
+            n: run,
+        };
         mm.world.submit(bdi, false, run, what).await;
     }
     run > 0 || mm.find_page(file, index).is_some() || mm.world.oom.borrow().is_none()
@@ -139,7 +146,11 @@ pub async fn read_all(mm: &Engine, file: u32, from: u32, to: u32) {
 pub async fn mix(mm: &Engine, file: u32, pages: u32, times: u32, seed: u64) {
     let mut chance = Lcg(seed);
     for _ in 0..times {
-        let part = if chance.below(4) == 0 { pages } else { pages / 4 };
+        let part = if chance.below(4) == 0 {
+            pages
+        } else {
+            pages / 4
+        };
         let index = chance.below(part);
         let ok = match chance.below(3) {
             0 => write(mm, file, index).await,
@@ -155,7 +166,11 @@ pub async fn mix(mm: &Engine, file: u32, pages: u32, times: u32, seed: u64) {
 pub async fn touch(mm: &Engine, region: u32, pages: u32, times: u32, seed: u64) {
     let mut chance = Lcg(seed);
     for _ in 0..times {
-        let part = if chance.below(4) == 0 { pages } else { pages / 4 };
+        let part = if chance.below(4) == 0 {
+            pages
+        } else {
+            pages / 4
+        };
         let store = chance.below(3) == 0;
         let touched = mm.touch(region, chance.below(part), store).await;
         mm.world.mix(touched as u64);
@@ -169,7 +184,9 @@ pub async fn touch(mm: &Engine, region: u32, pages: u32, times: u32, seed: u64) 
 
 /// Anonymous memory of so many pages: all stored to, then touched by chance, then given back.
 pub async fn anonymous(mm: &Engine, pages: u32, times: u32, seed: u64) {
-    let region = mm.new_region(Backing::Anon, pages, Advice::Normal).expect("room for a region");
+    let region = mm
+        .new_region(Backing::Anon, pages, Advice::Normal)
+        .expect("room for a region");
     for index in 0..pages {
         if mm.touch(region, index, true).await != Touched::Ok {
             return;
@@ -215,7 +232,11 @@ pub async fn bursts(mm: &Engine, times: u32, pages: u32) {
     for i in 0..times {
         let mut held = Vec::new();
         for n in 0..pages {
-            let gfp = if (i + n) % 7 == 0 { Gfp::NOFS } else { Gfp::KERNEL };
+            let gfp = if (i + n) % 7 == 0 {
+                Gfp::NOFS
+            } else {
+                Gfp::KERNEL
+            };
             held.extend(mm.alloc_kernel_page(gfp).await);
         }
         mm.world.sleep(8_000_000).await;
@@ -281,13 +302,20 @@ pub async fn write_back(mm: &Engine, file: u32, wbc: &mut WritebackControl) {
     };
     let mut wrapped = !wbc.range_cyclic || saved == 0;
     loop {
-        while let Some(first) = mm.next_tagged(file, Tag::Dirty, index).filter(|&i| i <= end) {
+        while let Some(first) = mm
+            .next_tagged(file, Tag::Dirty, index)
+            .filter(|&i| i <= end)
+        {
             let most = (end - first).saturating_add(1).min(64);
             let most = (wbc.nr_to_write.clamp(1, 64) as u32).min(most);
             let run = mm.tagged_run(file, Tag::Dirty, first, most);
             let n = mm.start_writeback(file, first, run, |_| ());
             if n > 0 {
-                let what = Done::Written { mapping: file, first, n };
+                let what = Done::Written {
+                    mapping: file,
+                    first,
+                    n,
+                };
                 mm.world.submit(m.bdi(), true, n, what).await;
                 index = first + n;
             } else {

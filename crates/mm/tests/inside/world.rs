@@ -62,8 +62,16 @@ pub enum Done {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    Timer { task: u32, turn: u64 },
-    Done { device: u32, pages: u32, failed: bool, what: Done },
+    Timer {
+        task: u32,
+        turn: u64,
+    },
+    Done {
+        device: u32,
+        pages: u32,
+        failed: bool,
+        what: Done,
+    },
 }
 
 struct Device {
@@ -120,6 +128,9 @@ pub struct TestWorld {
     pub oom: RefCell<Option<String>>,
 }
 
+/// A run that takes more turns goes round for ever.
+const MOST_TURNS: u64 = 2_000_000;
+
 /// What a kind of cost takes, in nanoseconds.
 fn nanoseconds(what: Cost) -> u64 {
     150 + 37 * what as u64
@@ -143,7 +154,13 @@ impl TestWorld {
             devices: RefCell::new(
                 devices
                     .iter()
-                    .map(|&spec| Device { spec, free_at: 0, waiting: 0, congested: false, writes: 0 })
+                    .map(|&spec| Device {
+                        spec,
+                        free_at: 0,
+                        waiting: 0,
+                        congested: false,
+                        writes: 0,
+                    })
                     .collect(),
             ),
             manners: Cell::default(),
@@ -189,7 +206,9 @@ impl TestWorld {
 
     fn at(&self, time: u64, due: Due) {
         self.seq.set(self.seq.get() + 1);
-        self.due.borrow_mut().push(Reverse((time, self.seq.get(), due)));
+        self.due
+            .borrow_mut()
+            .push(Reverse((time, self.seq.get(), due)));
     }
 
     fn make_ready(&self, task: u32) {
@@ -235,11 +254,20 @@ impl TestWorld {
             d.waiting += pages;
             d.congested |= d.waiting >= spec.congested_at;
             d.writes += u32::from(write);
-            d.free_at = d.free_at.max(self.now.get()) + spec.request_ns + u64::from(pages) * spec.page_ns;
+            d.free_at =
+                d.free_at.max(self.now.get()) + spec.request_ns + u64::from(pages) * spec.page_ns;
             let failed = write && spec.fails_every > 0 && d.writes.is_multiple_of(spec.fails_every);
             (d.free_at, failed)
         };
-        self.at(time, Due::Done { device, pages, failed, what });
+        self.at(
+            time,
+            Due::Done {
+                device,
+                pages,
+                failed,
+                what,
+            },
+        );
     }
 
     /// I/O of a task that belongs to no page, and its end.
@@ -300,7 +328,12 @@ impl TestWorld {
                         self.make_ready(task);
                     }
                 }
-                Due::Done { device, pages, failed, what } => self.ended(mm, device, pages, failed, what),
+                Due::Done {
+                    device,
+                    pages,
+                    failed,
+                    what,
+                } => self.ended(mm, device, pages, failed, what),
             }
         }
     }
@@ -322,7 +355,9 @@ impl Future for Wait<'_> {
         let leave = || {
             if let Some((q, _)) = self.queue {
                 let me = w.task.get();
-                w.queues.borrow_mut()[q as usize].waiters.retain(|&t| t != me);
+                w.queues.borrow_mut()[q as usize]
+                    .waiters
+                    .retain(|&t| t != me);
             }
         };
         if let Some((q, ticket)) = self.queue
@@ -341,7 +376,13 @@ impl Future for Wait<'_> {
                 w.queues.borrow_mut()[q as usize].waiters.push_back(turn.0);
             }
             if let Some(t) = self.until {
-                w.at(t, Due::Timer { task: turn.0, turn: turn.1 });
+                w.at(
+                    t,
+                    Due::Timer {
+                        task: turn.0,
+                        turn: turn.1,
+                    },
+                );
             }
             self.begun = true;
         }
@@ -400,7 +441,13 @@ impl World for TestWorld {
     }
     async fn sleep(&self, ns: u64) {
         let until = Some(self.now.get() + ns);
-        Wait { world: self, queue: None, until, begun: false }.await;
+        Wait {
+            world: self,
+            queue: None,
+            until,
+            begun: false,
+        }
+        .await;
     }
     fn ticket(&self, q: WaitQueue) -> u64 {
         self.queues.borrow()[q.0 as usize].wakes
@@ -408,7 +455,12 @@ impl World for TestWorld {
     fn wait(&self, q: WaitQueue, ticket: u64, timeout: Option<u64>) -> impl Future<Output = bool> {
         self.mix(u64::from(q.0));
         let until = timeout.map(|ns| self.now.get() + ns);
-        Wait { world: self, queue: Some((q.0, ticket)), until, begun: false }
+        Wait {
+            world: self,
+            queue: Some((q.0, ticket)),
+            until,
+            begun: false,
+        }
     }
     fn wake(&self, q: WaitQueue) {
         let waiters = {
@@ -431,7 +483,11 @@ impl World for TestWorld {
         }
         mm.set_page_writeback(pfn);
         let bdi = mm.mappings[mapping as usize].bdi();
-        let what = Done::Written { mapping, first: index, n: 1 };
+        let what = Done::Written {
+            mapping,
+            first: index,
+            n: 1,
+        };
         self.submit(bdi, true, 1, what).await;
         Writepage::Started
     }
@@ -440,11 +496,13 @@ impl World for TestWorld {
     }
     async fn swap_writepage(&self, _: &Mm<Self>, pfn: Pfn, slot: u32) {
         self.mix(u64::from(slot));
-        self.submit(self.swap_device(), true, 1, Done::SwapWritten { pfn }).await;
+        self.submit(self.swap_device(), true, 1, Done::SwapWritten { pfn })
+            .await;
     }
     async fn swap_readpage(&self, _: &Mm<Self>, pfn: Pfn, slot: u32) {
         self.mix(u64::from(slot));
-        self.submit(self.swap_device(), false, 1, Done::SwapRead { pfn }).await;
+        self.submit(self.swap_device(), false, 1, Done::SwapRead { pfn })
+            .await;
     }
     async fn fault_page(
         &self,
@@ -507,10 +565,18 @@ impl World for TestWorld {
         self.mix(self.now.get());
         match event {
             Event::PageAlloc { pfn, order, gfp } => {
-                [pfn, order, gfp].into_iter().for_each(|w| self.mix(u64::from(w)));
+                [pfn, order, gfp]
+                    .into_iter()
+                    .for_each(|w| self.mix(u64::from(w)));
             }
-            Event::PageDirtied { pfn, mapping, index } => {
-                [pfn, mapping, index].into_iter().for_each(|w| self.mix(u64::from(w)));
+            Event::PageDirtied {
+                pfn,
+                mapping,
+                index,
+            } => {
+                [pfn, mapping, index]
+                    .into_iter()
+                    .for_each(|w| self.mix(u64::from(w)));
             }
             _ => {
                 let mut text = String::new();
@@ -546,7 +612,7 @@ pub fn run<'a>(
     let w = &mm.world;
     let mut over = vec![false; jobs.len()];
     w.ready.borrow_mut().extend(0..jobs.len() as u32);
-    let mut next_look = 0;
+    let (mut next_look, mut turns) = (0, 0);
     let mut context = Context::from_waker(Waker::noop());
     loop {
         w.serve(mm);
@@ -562,10 +628,16 @@ pub fn run<'a>(
         let task = w.ready.borrow_mut().pop_front();
         let Some(task) = task else {
             let next = w.due.borrow().peek().map(|Reverse((t, _, _))| *t);
-            w.now.set(next.expect("every task waits and nothing is due"));
+            w.now
+                .set(next.expect("every task waits and nothing is due"));
             continue;
         };
         w.task.set(task);
+        turns += 1;
+        assert!(
+            turns < MOST_TURNS,
+            "task {task} and others take turns for ever"
+        );
         if jobs[task as usize].as_mut().poll(&mut context).is_ready() {
             over[task as usize] = true;
         }

@@ -50,9 +50,15 @@ fn zone_limits_on_two_nodes() {
 /// A node of its own for the writer, too small to reach the global limit.
 #[test]
 fn stalls_on_a_small_node() {
-    let policy = Policy { dirty_limits: DirtyLimits::PerZoneStall, ..Policy::linux_3_0() };
+    let policy = Policy {
+        dirty_limits: DirtyLimits::PerZoneStall,
+        ..Policy::linux_3_0()
+    };
     let mut s = Scenario::new("zone-stalls", policy);
-    s.zones = vec![zone(0, ZoneType::Normal, 3500), zone(1, ZoneType::Normal, 600)];
+    s.zones = vec![
+        zone(0, ZoneType::Normal, 3500),
+        zone(1, ZoneType::Normal, 600),
+    ];
     s.flags = vec![(0, PF_MEMBIND, 1), (2, PF_LESS_THROTTLE, 0)];
     s.play(busy);
 }
@@ -95,9 +101,18 @@ fn limits_in_bytes_and_a_device_that_fails() {
     let mut s = Scenario::new("bytes-and-errors", Policy::linux_3_0());
     s.sysctl.dirty_bytes = 2 << 20;
     s.sysctl.dirty_background_bytes = 512 << 10;
-    let slow = DeviceSpec { request_ns: 3_000_000, congested_at: 64, fails_every: 7, ..DeviceSpec::DISK };
+    let slow = DeviceSpec {
+        request_ns: 3_000_000,
+        congested_at: 64,
+        fails_every: 7,
+        ..DeviceSpec::DISK
+    };
     s.devices = vec![DeviceSpec::DISK, slow, DeviceSpec::DISK];
-    s.manners = Manners { refuses_every: 2, keeps_every: 50, ..Manners::default() };
+    s.manners = Manners {
+        refuses_every: 2,
+        keeps_every: 50,
+        ..Manners::default()
+    };
     s.play(two_devices);
 }
 
@@ -105,9 +120,17 @@ fn limits_in_bytes_and_a_device_that_fails() {
 #[test]
 fn sleeping_dirtiers_of_two_devices() {
     let mut s = Scenario::new("two-devices-sleep", Policy::linux_3_16());
-    let slow = DeviceSpec { request_ns: 2_000_000, page_ns: 600_000, fails_every: 9, ..DeviceSpec::DISK };
+    let slow = DeviceSpec {
+        request_ns: 2_000_000,
+        page_ns: 600_000,
+        fails_every: 9,
+        ..DeviceSpec::DISK
+    };
     s.devices = vec![DeviceSpec::DISK, slow, DeviceSpec::DISK];
-    s.manners = Manners { activates_every: 3, ..Manners::default() };
+    s.manners = Manners {
+        activates_every: 3,
+        ..Manners::default()
+    };
     s.flags = vec![(0, PF_LESS_THROTTLE, 0)];
     s.play(two_devices);
 }

@@ -47,7 +47,10 @@ fn node_lists_on_two_nodes() {
         jobs.push(Box::pin(async move {
             let mut held = Vec::new();
             for _ in 0..120 {
-                held.extend(mm.alloc_kernel_page(Gfp::WAIT.or(Gfp::IO).or(Gfp::zone(1))).await);
+                held.extend(
+                    mm.alloc_kernel_page(Gfp::WAIT.or(Gfp::IO).or(Gfp::zone(1)))
+                        .await,
+                );
                 mm.world.relax().await;
             }
             held.into_iter().for_each(|pfn| mm.free_kernel_page(pfn));
@@ -127,11 +130,18 @@ fn watermarks_of_a_profile() {
 /// Free lists by mobility; a pageblock that is mixed boosts the watermarks.
 #[test]
 fn mobility_boosts_watermarks() {
-    let policy = Policy { mobility: Mobility::Grouped, ..Policy::linux_4_9() };
+    let policy = Policy {
+        mobility: Mobility::Grouped,
+        ..Policy::linux_4_9()
+    };
     let mut s = Scenario::new("mobility-boost", policy);
     s.sysctl.watermark_boost_factor = 15_000;
     s.sysctl.watermark_scale_factor = Some(100);
-    s.supers = vec![SuperInfo { inode_bytes: 592, ags: 0, sync_interval: 0 }];
+    s.supers = vec![SuperInfo {
+        inode_bytes: 592,
+        ags: 0,
+        sync_interval: 0,
+    }];
     s.play(|mm| {
         let mut jobs = busy(mm);
         jobs.push(Box::pin(p::kernel(mm, 800, 13)));
@@ -142,7 +152,10 @@ fn mobility_boosts_watermarks() {
 
 #[test]
 fn mobility_of_an_old_kernel() {
-    let policy = Policy { mobility: Mobility::Grouped, ..Policy::linux_3_0() };
+    let policy = Policy {
+        mobility: Mobility::Grouped,
+        ..Policy::linux_3_0()
+    };
     let mut s = Scenario::new("mobility", policy);
     s.zones.push(zone(0, ZoneType::Movable, 1024));
     s.play(|mm| {
@@ -155,7 +168,10 @@ fn mobility_of_an_old_kernel() {
 /// More anonymous memory than there is memory and swap.
 #[test]
 fn memory_is_exhausted() {
-    for (name, policy) in [("oom-3.0", Policy::linux_3_0()), ("oom-4.9", Policy::linux_4_9())] {
+    for (name, policy) in [
+        ("oom-3.0", Policy::linux_3_0()),
+        ("oom-4.9", Policy::linux_4_9()),
+    ] {
         let mut s = Scenario::new(name, policy);
         s.swap = 600;
         s.oom = true;
@@ -171,7 +187,11 @@ fn memory_is_exhausted() {
 /// Many direct reclaimers at once use half of the reserves up and wait for kswapd.
 #[test]
 fn reclaimers_wait_for_reserves() {
-    let policy = Policy { watermark_slip: true, scan_stop: ScanStop::AtOnce, ..Policy::linux_3_16() };
+    let policy = Policy {
+        watermark_slip: true,
+        scan_stop: ScanStop::AtOnce,
+        ..Policy::linux_3_16()
+    };
     let mut s = Scenario::new("reserves", policy);
     s.zones = vec![zone(0, ZoneType::Dma32, 3000)];
     s.cpus = 4;
