@@ -8,6 +8,8 @@
 //!
 //! [`world`] is the world that they run in, [`programs`] what tasks do in it.
 
+mod bare;
+mod formulas;
 mod golden;
 mod programs;
 mod world;

@@ -18,6 +18,14 @@ impl Lcg {
     }
 }
 
+impl Lcg {
+    /// A number of so many bits at most, small ones as often as large ones.
+    pub fn size(&mut self, bits: u32) -> u32 {
+        let most = 2 << self.below(bits);
+        self.below(most)
+    }
+}
+
 /// A file of so many pages on a device; nothing of it is cached.
 pub fn file(mm: &Engine, kind: MappingKind, bdi: u32, pages: u32) -> u32 {
     let file = mm.new_mapping(kind, bdi).expect("room for a file");
