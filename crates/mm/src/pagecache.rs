@@ -622,7 +622,11 @@ impl<W: World> Mm<W> {
             };
             let run = self.tagged_run(mapping, tag, first, most - n);
             n += run;
-            from = first + run;
+            // The last place that an index can be has none behind it.
+            let Some(next) = first.checked_add(run) else {
+                break;
+            };
+            from = next;
         }
         n
     }
