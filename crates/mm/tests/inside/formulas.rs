@@ -512,7 +512,9 @@ fn counters_drift_by_their_thresholds() {
             VmStat::<TestWorld>::new(2, 3),
             VmStat::<TestWorld>::new(2, 3),
         );
-        [&one, &many].map(|s| (0..2).for_each(|z| s.set_threshold(z, threshold)));
+        for s in [&one, &many] {
+            (0..2).for_each(|z| s.set_threshold(z, threshold));
+        }
         let mut exact = [0i64; 2];
         for _ in 0..2000 {
             let (cpu, z) = (chance.below(3) as usize, chance.below(2) as usize);
@@ -529,7 +531,9 @@ fn counters_drift_by_their_thresholds() {
                     exact[z] -= i64::from(n);
                 }
                 _ => {
-                    [&one, &many].map(|s| s.add(cpu, z, item, n as i32 - 150));
+                    for s in [&one, &many] {
+                        s.add(cpu, z, item, n as i32 - 150);
+                    }
                     exact[z] += i64::from(n) - 150;
                 }
             }

@@ -11,6 +11,8 @@
 mod bare;
 mod formulas;
 mod golden;
+mod index;
+mod memory;
 mod programs;
 mod world;
 
