@@ -9,10 +9,12 @@
 //! [`world`] is the world that they run in, [`programs`] what tasks do in it.
 
 mod bare;
+mod feedback;
 mod formulas;
 mod golden;
 mod index;
 mod memory;
+mod names;
 mod programs;
 mod world;
 
