@@ -2,8 +2,10 @@
 
 use crate::capture::Captured;
 use crate::parse::Zone;
-use mm::watermark::{khugepaged_min_free_kbytes, lowmem_reserve, min_free_kbytes, total_reserve};
-use mm::zone::{ZoneInfo, ZoneType};
+use mm::memory::watermark::{
+    khugepaged_min_free_kbytes, lowmem_reserve, min_free_kbytes, total_reserve,
+};
+use mm::{ZoneInfo, ZoneType};
 use serde::Serialize;
 
 /// A figure, computed and as the kernel has it.
@@ -237,7 +239,7 @@ pub fn min_free(machine: &Captured, zones: &[(&Zone, ZoneInfo)]) -> MinFree {
 }
 
 /// The limits of dirty memory by the formulas, for the counters of the capture: background, dirty.
-pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::dirty::Limits {
+pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::writeback::dirty::Limits {
     let era = machine.era();
     let free = machine.pages("nr_free_pages") + machine.unmanaged_free();
     let file = machine.pages("nr_inactive_file") + machine.pages("nr_active_file");
@@ -246,7 +248,7 @@ pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::dirty::Limits {
     } else {
         0
     };
-    let dirtyable = mm::dirty::dirtyable_pages(free, kept, file);
+    let dirtyable = mm::writeback::dirty::dirtyable_pages(free, kept, file);
     let s = &machine.settings;
     let sysctl = mm::Sysctl {
         dirty_background_ratio: s.dirty_background_ratio,
@@ -265,9 +267,9 @@ pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::dirty::Limits {
         swappiness: s.swappiness,
     };
     if era.limits_in_4096ths() {
-        mm::dirty::limits_in_4096ths(&sysctl, dirtyable)
+        mm::writeback::dirty::limits_in_4096ths(&sysctl, dirtyable)
     } else {
-        mm::dirty::limits(&sysctl, dirtyable, false)
+        mm::writeback::dirty::limits(&sysctl, dirtyable, false)
     }
 }
 

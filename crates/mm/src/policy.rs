@@ -3,8 +3,12 @@
 //! A preset names a kernel version and is nothing but a set of switches. The engine never asks for
 //! a version; it asks for a switch.
 
-pub use crate::auto::{AutoWatermarks, Watermarks};
-pub use crate::profile::{ProfileZone, WatermarkProfile};
+mod profile;
+mod watermarks;
+
+pub use profile::{ProfileZone, WatermarkProfile};
+pub use watermarks::{AutoWatermarks, Watermarks};
+
 use evict::registry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use mm::Policy;
-use mm::zone::ZoneType;
+use mm::ZoneType;
 use sim::spec::{
     Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, SecondSpec, Size, SwapSpec,
     Sysctl, ZoneSpec,

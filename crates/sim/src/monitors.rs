@@ -9,8 +9,9 @@
 use crate::filesystems::SimMm;
 use crate::params::Params;
 use crate::rng::Rng;
-use mm::mmap::{Advice, Backing, Touched};
-use mm::world::World;
+use mm::cache::mmap::{Advice, Backing};
+use mm::world::Tasks;
+use mm::world::Touched;
 
 /// Pages that are used one after the other: an arena or a table of the sampler's.
 const RUN: u32 = 64;

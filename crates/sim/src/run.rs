@@ -16,16 +16,19 @@ use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::watchdog::{Ending, MOST_POLLS};
 use crate::world::{SimWorld, own_queue};
 use hdrhistogram::Histogram;
-use mm::alloc::Gfp;
-use mm::kswapd::KSWAPD_FLAGS;
-use mm::mapping::MappingKind;
-use mm::mmap::{Advice, Backing, Touched};
-use mm::task::{PF_MEMBIND, PF_SWAPWRITE};
-use mm::trace::{self, TrackPath};
-use mm::vmstat::ZoneStat;
-use mm::world::{TaskId, World};
-use mm::zone::ZoneInfo;
-use mm::{Config, Mm, NoMemory, Recount, SECOND, watermark};
+use mm::ZoneInfo;
+use mm::cache::mapping::MappingKind;
+use mm::cache::mmap::{Advice, Backing};
+use mm::memory::gfp::Gfp;
+use mm::memory::task::{PF_MEMBIND, PF_SWAPWRITE};
+use mm::memory::watermark;
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::ZoneStat;
+use mm::world::TaskId;
+use mm::world::Touched;
+use mm::world::event::{self, TrackPath};
+use mm::world::{Tasks, Watch as _};
+use mm::{Config, Mm, NoMemory, Recount, SECOND};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -255,7 +258,7 @@ async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
     }
     for _ in 0..m.boot.dma.pages() {
         // A machine without a DMA zone, or with a smaller one, has nothing of it to hold.
-        if mm.config.zones[0].kind != mm::zone::ZoneType::Dma
+        if mm.config.zones[0].kind != mm::ZoneType::Dma
             || mm.alloc_kernel_page(Gfp::zone(0)).await.is_none()
         {
             break;
@@ -504,7 +507,7 @@ pub fn run(spec: &RunSpec, control: &Control) -> RunResult {
 #[derive(Debug, Clone, Default)]
 pub struct Recorded {
     /// Events from boot on, with time in nanoseconds and the task that emitted them.
-    pub events: Vec<(u64, TaskId, trace::Event)>,
+    pub events: Vec<(u64, TaskId, event::Event)>,
     /// How often the ring of events was full and was emptied: 0 for a complete record.
     pub rings_lost: u64,
     /// The first event of the workload.

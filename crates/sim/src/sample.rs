@@ -4,9 +4,9 @@ use crate::block::{Class, Dir, Volume};
 use crate::filesystems::{DEVICE, SimMm};
 use crate::result::{Column, Series};
 use crate::world::Device;
-use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 
-use mm::zone::Mark;
+use mm::memory::zone::Mark;
 
 /// Most samples kept; beyond, every second one is dropped and the interval doubles.
 const MOST: usize = 2000;

@@ -86,7 +86,7 @@ impl Serialize for Size {
 #[serde(deny_unknown_fields)]
 pub struct ZoneSpec {
     /// DMA, DMA32, Normal or Movable.
-    pub zone: mm::zone::ZoneType,
+    pub zone: mm::ZoneType,
     /// Size of the zone.
     pub size: Size,
 }

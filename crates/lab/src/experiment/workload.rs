@@ -6,7 +6,7 @@ use super::machine::find_near;
 use super::node::{Node, Table};
 use super::read::read;
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
-use mm::zone::ZoneType;
+use mm::ZoneType;
 use sim::spec::{Machine, Size, is_below};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

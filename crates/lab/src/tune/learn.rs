@@ -7,7 +7,7 @@
 
 use super::trial::{Interrupted, Trials, figures};
 use crate::model::Cell;
-use mm::auto::Watermarks;
+use mm::policy::Watermarks;
 use mm::policy::{ProfileZone, WatermarkProfile};
 
 /// Phases at most. Each begins with what the one before has learned, so the cap of `auto`, a

@@ -275,7 +275,7 @@ fn learning(spec: &RunSpec, control: &Control) -> RunResult {
     };
     r.watermarks.zones = vec![mm::policy::ProfileZone {
         node: 0,
-        zone: mm::zone::ZoneType::Normal,
+        zone: mm::ZoneType::Normal,
         min_kbytes: min,
         low_kbytes: low + more,
         high_kbytes: high + more,

@@ -3,8 +3,8 @@
 use super::bare::Bare;
 use super::prelude::*;
 use super::world::{Engine, block_on};
-use crate::profile::{ProfileZone, WatermarkProfile};
-use crate::shrink::ScanControl;
+use crate::policy::{ProfileZone, WatermarkProfile};
+use crate::reclaim::scan::ScanControl;
 
 const MS: u64 = 1_000_000;
 
@@ -23,7 +23,11 @@ fn machine(change: impl FnOnce(&mut AutoWatermarks)) -> Engine {
         ..AutoWatermarks::default()
     };
     change(&mut auto);
-    let policy = Policy { watermarks: Watermarks::Auto, auto, ..Policy::linux_3_0() };
+    let policy = Policy {
+        watermarks: Watermarks::Auto,
+        auto,
+        ..Policy::linux_3_0()
+    };
     let mut bare = Bare::new(policy, 30_000);
     bare.sysctl.min_free_kbytes = Some(8000);
     let mm = bare.build();
@@ -55,7 +59,10 @@ fn direct_reclaim_raises() {
     assert_eq!(mm.auto_extra(0), (0, 0), "the zone is above min");
     leave_free(&mm, 1000);
     direct(&mm);
-    assert_eq!((mm.auto_extra(0), marks(&mm)), ((1000, 500), [2000, 3500, 4200]));
+    assert_eq!(
+        (mm.auto_extra(0), marks(&mm)),
+        ((1000, 500), [2000, 3500, 4200])
+    );
     mm.world.advance(49 * MS);
     direct(&mm);
     assert_eq!(mm.auto_extra(0), (1000, 500));
@@ -67,7 +74,10 @@ fn direct_reclaim_raises() {
     ] {
         mm.world.advance(50 * MS);
         direct(&mm);
-        assert_eq!((mm.auto_extra(0), marks(&mm)), ((extra, extra / 2), marks_now));
+        assert_eq!(
+            (mm.auto_extra(0), marks(&mm)),
+            ((extra, extra / 2), marks_now)
+        );
     }
     // The emergency reserve follows the high mark.
     assert!(mm.zones[0].dirty_balance_reserve() >= 9000);
@@ -90,7 +100,11 @@ fn trouble_raises() {
         mm.auto_extra(0)
     };
     assert_eq!(seen(8, 0, 100), (0, 0), "not that low yet");
-    assert_eq!(seen(7, 50, 100), (0, 0), "half of what it scanned was freed");
+    assert_eq!(
+        seen(7, 50, 100),
+        (0, 0),
+        "half of what it scanned was freed"
+    );
     assert_eq!(seen(7, 49, 100), (1000, 0));
     assert_eq!(seen(2, 0, 100), (2000, 0), "a step, not twice as much");
 }
@@ -131,7 +145,11 @@ fn quiet_lowers() {
         (directs..9).for_each(|_| runs());
         assert_eq!(mm.auto_extra(0), (1000, 500), "nine events");
         runs();
-        assert_eq!(mm.auto_extra(0), (expected, 500), "{directs} direct reclaims");
+        assert_eq!(
+            mm.auto_extra(0),
+            (expected, 500),
+            "{directs} direct reclaims"
+        );
         // Then they are counted anew.
         (0..9).for_each(|_| runs());
         assert_eq!(mm.auto_extra(0), (expected, 500));
@@ -160,7 +178,11 @@ fn time_lowers() {
         mm.decay_marks(0);
         let left = (500 * (16 - part)).div_ceil(16);
         // From the tenth second on the floor sinks too, and what lies on it.
-        let floor = if part < 10 { 500 } else { (500u32 * 15).div_ceil(16) };
+        let floor = if part < 10 {
+            500
+        } else {
+            (500u32 * 15).div_ceil(16)
+        };
         assert_eq!(mm.auto_extra(0), (floor + left, floor), "part {part}");
     }
     mm.world.advance(SECOND);
@@ -224,10 +246,20 @@ fn failures_raise_min() {
 /// Profiles that do not fit a machine, at the edges of what does.
 #[test]
 fn profiles_that_fit() {
-    let zones = vec![ZoneInfo { node: 1, kind: ZoneType::Normal, size: 4000 }];
+    let zones = vec![ZoneInfo {
+        node: 1,
+        kind: ZoneType::Normal,
+        size: 4000,
+    }];
     let of = |min_kbytes, low_kbytes, high_kbytes| WatermarkProfile {
         machine: String::new(),
-        zones: vec![ProfileZone { node: 1, zone: ZoneType::Normal, min_kbytes, low_kbytes, high_kbytes }],
+        zones: vec![ProfileZone {
+            node: 1,
+            zone: ZoneType::Normal,
+            min_kbytes,
+            low_kbytes,
+            high_kbytes,
+        }],
     };
     assert_eq!(of(100, 100, 100).fault(&zones), None, "equal marks ascend");
     assert_eq!(of(100, 200, 300).fault(&zones), None);
@@ -250,7 +282,10 @@ fn profiles_that_fit() {
 #[test]
 fn retries_before_exhaustion() {
     use super::programs::file;
-    let policy = Policy { oom_retries: 4, ..Policy::linux_4_9() };
+    let policy = Policy {
+        oom_retries: 4,
+        ..Policy::linux_4_9()
+    };
     let mut bare = Bare::new(policy, 8000);
     bare.sysctl.min_free_kbytes = Some(4000);
     let mm = bare.build();
@@ -268,9 +303,15 @@ fn retries_before_exhaustion() {
     mm.refresh_cpu_vm_stats(0);
     assert_eq!(mm.zone_reclaimable_pages(0), 700);
     assert!(mm.worth_another_try(0, Gfp::USER, 0));
-    assert!(!mm.worth_another_try(0, Gfp::USER, 1), "1333 less 334 is 999");
+    assert!(
+        !mm.worth_another_try(0, Gfp::USER, 1),
+        "1333 less 334 is 999"
+    );
     leave_free(&mm, 634);
-    assert!(!mm.worth_another_try(0, Gfp::USER, 1), "1334 less 334 is 1000: not above");
+    assert!(
+        !mm.worth_another_try(0, Gfp::USER, 1),
+        "1334 less 334 is 1000: not above"
+    );
     leave_free(&mm, 635);
     assert!(mm.worth_another_try(0, Gfp::USER, 1));
     assert!(!mm.worth_another_try(0, Gfp::USER, 4));

@@ -4,12 +4,12 @@ use super::bare::Bare;
 use super::prelude::*;
 use super::programs::Lcg;
 use super::world::TestWorld;
-use crate::bdi::BdiStat;
-use crate::dirty::{dirtyable_pages, limits, limits_in_4096ths, ratelimit_pages};
-use crate::proportion::{Global, Local};
-use crate::throttle::{Pauses, Position, pauses};
-use crate::vmstat::VmStat;
-use crate::watermark::*;
+use crate::memory::watermark::*;
+use crate::watch::vmstat::VmStat;
+use crate::writeback::bdi::BdiStat;
+use crate::writeback::dirty::{dirtyable_pages, limits, limits_in_4096ths, ratelimit_pages};
+use crate::writeback::pace::{Pauses, Position, pauses};
+use crate::writeback::proportion::{Global, Local};
 
 /// docs/reference/memory-model.md#watermarks on machines that nobody sells.
 #[test]
@@ -610,7 +610,7 @@ fn device_counts_drift_by_their_batch() {
 /// A congestion wait always sleeps; the other kind only where zone and device are congested.
 #[test]
 fn congestion_waits() {
-    use crate::zone::ZONE_CONGESTED;
+    use crate::memory::zone::ZONE_CONGESTED;
     let mm = Bare::new(Policy::linux_3_0(), 4096).build();
     // A tenth of a second in whole ticks; a tick at least.
     assert_eq!(

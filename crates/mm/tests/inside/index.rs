@@ -4,8 +4,9 @@ use super::bare::{Bare, recount};
 use super::prelude::*;
 use super::programs::{Lcg, file};
 use super::world::{Engine, block_on};
-use crate::lru::{Lru, PAGEVEC_SIZE};
-use crate::shrink::ScanControl;
+use crate::memory::zone::Lru;
+use crate::reclaim::lru::PAGEVEC_SIZE;
+use crate::reclaim::scan::ScanControl;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Clone, Copy)]
@@ -211,7 +212,10 @@ fn runs_under_writeback() {
     mm.end_writeback(f, 301, 400, true);
     assert_eq!(mm.vm_event(VmEvent::WriteError), 400);
     assert!(mm.frames.has(pages[301], flag::ERROR) && !mm.frames.has(pages[0], flag::ERROR));
-    assert_eq!(mm.bdi_stat_sum(0, crate::bdi::BdiStat::Writeback), 99 + 299);
+    assert_eq!(
+        mm.bdi_stat_sum(0, crate::writeback::bdi::BdiStat::Writeback),
+        99 + 299
+    );
     recount(&mm);
     mm.end_writeback(f, 201, 99, false);
     mm.end_writeback(f, 701, 299, false);

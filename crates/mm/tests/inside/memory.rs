@@ -5,7 +5,7 @@ use super::bare::{Bare, recount};
 use super::prelude::*;
 use super::programs::Lcg;
 use super::world::{Engine, block_on};
-use crate::mobility::{MigrateType, PAGEBLOCK_PAGES};
+use crate::memory::mobility::{MigrateType, PAGEBLOCK_PAGES};
 use std::collections::{BTreeSet, VecDeque};
 
 /// The free blocks of a zone that joins whatever can be joined: a block is free if all its frames are and it

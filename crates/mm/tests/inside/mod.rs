@@ -13,25 +13,29 @@ mod feedback;
 mod formulas;
 mod golden;
 mod index;
+mod mapped;
 mod memory;
 mod names;
+mod objects;
 mod programs;
+mod recounts;
 mod world;
 
 /// What the tests need of the engine, named in one place.
 mod prelude {
-    pub use crate::alloc::Gfp;
-    pub use crate::frame::flag;
-    pub use crate::inode::{NoInode, SuperInfo};
-    pub use crate::kswapd::KSWAPD_FLAGS;
-    pub use crate::mapping::MappingKind;
-    pub use crate::mmap::{Advice, Backing, ReadAround, Touched};
-    pub use crate::pagecache::{Entered, Tag};
+    pub use crate::cache::mapping::MappingKind;
+    pub use crate::cache::mmap::{Advice, Backing};
+    pub use crate::cache::pagecache::Entered;
+    pub use crate::cache::tree::Tag;
+    pub use crate::inodes::inode::{NoInode, SuperInfo};
+    pub use crate::memory::frame::flag;
+    pub use crate::memory::gfp::Gfp;
+    pub use crate::memory::task::*;
+    pub use crate::memory::zone::Mark;
     pub use crate::policy::*;
-    pub use crate::task::*;
-    pub use crate::trace::{Event, TrackPath};
-    pub use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+    pub use crate::reclaim::kswapd::KSWAPD_FLAGS;
+    pub use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+    pub use crate::world::event::{Event, TrackPath};
     pub use crate::world::*;
-    pub use crate::zone::{Mark, ZoneInfo, ZoneType};
-    pub use crate::{Config, Mm, Pfn, Policy, Recount, SECOND, Sysctl, queue};
+    pub use crate::{Config, Mm, Pfn, Policy, Recount, SECOND, Sysctl, ZoneInfo, ZoneType, queue};
 }

@@ -420,8 +420,9 @@ impl World for TestWorld {
     type U32 = Cell<u32>;
     type U64 = Cell<u64>;
     type Lock = NoLock;
-    const TRACE: bool = true;
+}
 
+impl Tasks for TestWorld {
     fn now(&self) -> u64 {
         self.now.get()
     }
@@ -470,6 +471,13 @@ impl World for TestWorld {
         };
         waiters.into_iter().for_each(|t| self.make_ready(t));
     }
+    fn waits_on(&self, what: Waited) {
+        self.mix(what.object ^ u64::from(what.holder.unwrap_or(99)) << 40);
+        *self.waits.borrow_mut().entry(what.kind.name()).or_default() += 1;
+    }
+}
+
+impl Storage<Self> for TestWorld {
     async fn writepage(&self, mm: &Mm<Self>, pfn: Pfn, wbc: &mut WritebackControl) -> Writepage {
         let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
         let manners = self.manners.get();
@@ -556,14 +564,19 @@ impl World for TestWorld {
         let n = self.devices.borrow().iter().filter(|d| d.congested).count() as u32;
         if class == Class::Async { n } else { 0 }
     }
+}
+
+impl Watch for TestWorld {
+    const TRACE: bool = true;
+
     fn alloc_latency(&self, path: AllocPath, ns: u64) {
         let mut all = self.latencies.borrow_mut();
         let of = all.entry(path).or_default();
         *of = (of.0 + 1, of.1 + ns);
     }
-    fn trace(&self, event: Event) {
+    fn event(&self, _: Audience, event: &Event) {
         self.mix(self.now.get());
-        match event {
+        match *event {
             Event::PageAlloc { pfn, order, gfp } => {
                 [pfn, order, gfp]
                     .into_iter()
@@ -589,10 +602,6 @@ impl World for TestWorld {
     }
     fn tracing(&self) -> bool {
         true
-    }
-    fn waits_on(&self, what: Waited) {
-        self.mix(what.object ^ u64::from(what.holder.unwrap_or(99)) << 40);
-        *self.waits.borrow_mut().entry(what.kind.name()).or_default() += 1;
     }
     fn out_of_memory(&self, report: String) {
         self.oom.borrow_mut().get_or_insert(report);

@@ -1,7 +1,7 @@
 //! Machines and runs that the tests share.
 #![allow(dead_code)]
 
-use mm::zone::ZoneType;
+use mm::ZoneType;
 use sim::filesystems::SimMm;
 use sim::sched;
 use sim::spec::{
