@@ -199,6 +199,10 @@ pub const ALLOC_FAIR: u32 = 16;
 impl<W: World> Mm<W> {
     /// Recomputes every zone's watermarks, reserves, thresholds and the dirty reserves.
     pub fn setup_per_zone_wmarks(&self, min_free_kbytes: u64) {
+        debug_assert!(
+            u32::try_from(min_free_kbytes).is_ok(),
+            "{min_free_kbytes} kB are more than all memory"
+        );
         let mut all =
             MarkFormula::of(&self.config.sysctl).marks(min_free_kbytes, &self.config.zones);
         if let Some(profile) = &self.policy.profile
