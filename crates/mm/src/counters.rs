@@ -34,6 +34,7 @@ impl<W: World> Mm<W> {
 
     /// A zone's name in reports: its type, with the node in front where there are several.
     pub fn zone_name(&self, z: usize) -> String {
+        debug_assert!(z < self.zones.len(), "zone {z} does not exist");
         let zone = &self.zones[z];
         if self.nodes.len() == 1 {
             zone.kind.name().into()
@@ -94,6 +95,7 @@ impl<W: World> Mm<W> {
     /// A zone's file pages that were reclaimed while pages were watched: milliseconds that they had
     /// been in the cache, all together, and how many they were.
     pub fn reclaimed_age(&self, z: usize) -> (u64, u64) {
+        debug_assert!(z < self.zones.len(), "zone {z} does not exist");
         let zone = &self.zones[z];
         (zone.reclaimed_age.get(), zone.reclaimed_aged.get())
     }

@@ -56,6 +56,10 @@ pub mod watch;
 pub mod world;
 pub mod writeback;
 
+#[cfg(test)]
+#[path = "../tests/inside/mod.rs"]
+mod inside;
+
 pub use check::Recount;
 pub use heap::NoMemory;
 pub use machine::{ZONE_TYPES, ZoneInfo, ZoneType};

@@ -33,6 +33,7 @@ impl<'a, W: World> View<'a, W> {
 
     /// Pages of a zone; zones are numbered as in [`Config::zones`].
     pub fn zone_pages(self, zone: usize) -> u64 {
+        debug_assert!(zone < self.0.zones.len(), "zone {zone} does not exist");
         u64::from(self.0.zones[zone].size)
     }
 

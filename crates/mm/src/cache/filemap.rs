@@ -103,6 +103,10 @@ impl<W: World> Mm<W> {
 
     /// Whether nothing of a file is cached.
     pub fn mapping_has_no_pages(&self, mapping: u32) -> bool {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         self.mappings[mapping as usize].nrpages.get() == 0
     }
 
@@ -156,6 +160,10 @@ impl<W: World> Mm<W> {
     /// and reclaim. New pages may enter meanwhile unless the caller keeps them out. If dirty pages
     /// stay in front of it, the inode is dirty again.
     pub async fn truncate_from(&self, mapping: u32, first: u32) {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let mut from = first;
         while let Some((index, _)) = self.first_page_from(mapping, from) {
             from = index;

@@ -113,6 +113,10 @@ impl<W: World> Mapping<W> {
 impl<W: World> Mm<W> {
     /// Creates a file on a backing device; `None` when [`crate::Config::max_mappings`] exist.
     pub fn new_mapping(&self, kind: MappingKind, bdi: u32) -> Option<u32> {
+        debug_assert!(
+            bdi < self.config.max_bdis,
+            "device {bdi} is none of the machine's"
+        );
         let id = self.mappings_used.fetch_add(1);
         if id >= self.config.max_mappings {
             self.mappings_used.fetch_sub(1);

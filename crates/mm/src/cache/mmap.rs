@@ -236,6 +236,10 @@ impl<W: World> Mm<W> {
     /// Whether an access finds its entry present and allowed; notes the access.
     #[inline(always)]
     pub fn touch_mapped(&self, region: u32, index: u32, write: bool) -> bool {
+        debug_assert!(
+            self.regions.region(region).backing().is_some(),
+            "region {region} has ended"
+        );
         let pte = self.pte(region, index);
         let v = pte.get();
         let need = if write { PRESENT | WRITE } else { PRESENT };

@@ -69,6 +69,10 @@ impl<W: World> Mm<W> {
     /// The page at an index of a file.
     #[inline]
     pub fn find_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let m = &self.mappings[mapping as usize];
         m.tree_lock.with(|| self.page_at(mapping, index))
     }
@@ -258,6 +262,10 @@ impl<W: World> Mm<W> {
 
     /// The first index at or after `from` whose page carries the tag.
     pub fn next_tagged(&self, mapping: u32, tag: Tag, from: u32) -> Option<u32> {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let m = &self.mappings[mapping as usize];
         m.tree_lock.with(|| self.tagged_from(mapping, tag, from))
     }
@@ -280,6 +288,10 @@ impl<W: World> Mm<W> {
 
     /// How many pages from `from` on carry the tag without a gap, up to `max`.
     pub fn tagged_run(&self, mapping: u32, tag: Tag, from: u32, max: u32) -> u32 {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let m = &self.mappings[mapping as usize];
         m.tree_lock.with(|| self.run_from(mapping, tag, from, max))
     }
@@ -310,13 +322,21 @@ impl<W: World> Mm<W> {
             };
             let run = self.tagged_run(mapping, tag, first, most - n);
             n += run;
-            from = first + run;
+            // The last place that an index can be has none behind it.
+            let Some(next) = first.checked_add(run) else {
+                break;
+            };
+            from = next;
         }
         n
     }
 
     /// Whether any page of a file carries the tag.
     pub fn mapping_tagged(&self, mapping: u32, tag: Tag) -> bool {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let m = &self.mappings[mapping as usize];
         m.tree_lock.with(|| {
             let root = m.root.get();

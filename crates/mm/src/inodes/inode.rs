@@ -115,6 +115,10 @@ impl<W: World> Mm<W> {
     /// # Errors
     /// There is no memory, or the file lost its name before it was held.
     pub async fn iget(&self, ino: u32) -> Result<(), NoInode> {
+        debug_assert!(
+            self.inode(ino).has(PLACED),
+            "file {ino} has no place on a filesystem"
+        );
         loop {
             let row = self.inode(ino);
             if row.has(DENTRY) {

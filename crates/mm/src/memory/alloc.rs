@@ -317,7 +317,7 @@ impl<W: World> Mm<W> {
 
     /// Whether what the lists hold, the less of it the more often it was tried, would lift some zone
     /// above its min watermark (`should_reclaim_retry`, 4.7).
-    fn worth_another_try(&self, node: u32, gfp: Gfp, tried: u8) -> bool {
+    pub(crate) fn worth_another_try(&self, node: u32, gfp: Gfp, tried: u8) -> bool {
         let most = u64::from(self.policy.oom_retries);
         self.eligible(node, gfp).any(|z| {
             let free = self.stat.zone(z, ZoneStat::NrFreePages);

@@ -199,6 +199,10 @@ pub const ALLOC_FAIR: u32 = 16;
 impl<W: World> Mm<W> {
     /// Computes every zone's watermarks, reserves, thresholds and the dirty reserves; at boot.
     pub fn setup_per_zone_wmarks(&self, min_free_kbytes: u64) {
+        debug_assert!(
+            u32::try_from(min_free_kbytes).is_ok(),
+            "{min_free_kbytes} kB are more than all memory"
+        );
         let all = self.marks_asked_for(min_free_kbytes);
         for (z, marks) in all.iter().enumerate() {
             self.set_marks(z, *marks);

@@ -83,11 +83,19 @@ impl<W: World> Mm<W> {
 
     /// Whether a node's kswapd sleeps.
     pub fn kswapd_sleeps(&self, node: u32) -> bool {
+        debug_assert!(
+            (node as usize) < self.nodes.len(),
+            "node {node} does not exist"
+        );
         self.nodes[node as usize].kswapd_sleeping.get() != 0
     }
 
     /// The life of a kswapd. Never returns.
     pub async fn kswapd(&self, nid: u32) {
+        debug_assert!(
+            (nid as usize) < self.nodes.len(),
+            "node {nid} does not exist"
+        );
         let node = &self.nodes[nid as usize];
         let (mut order, mut classzone) = (0, ALL_ZONES as usize);
         loop {

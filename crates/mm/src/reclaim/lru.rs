@@ -226,6 +226,7 @@ impl<W: World> Mm<W> {
 
     /// Empties the batches of one CPU.
     pub fn lru_add_drain_cpu(&self, cpu: usize) {
+        debug_assert!(cpu < self.config.cpus, "CPU {cpu} does not exist");
         let pv = &self.pagevecs[cpu];
         pv.lock.with(|| {
             for lru in Lru::ALL {

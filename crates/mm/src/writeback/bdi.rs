@@ -58,6 +58,10 @@ pub(crate) fn stat_batch(cpus: usize) -> i32 {
 impl<W: World> Mm<W> {
     /// Creates a backing device; `None` when [`crate::Config::max_bdis`] exist.
     pub fn new_bdi(&self, min_ratio: u32, max_ratio: u32) -> Option<u32> {
+        debug_assert!(
+            min_ratio <= max_ratio && max_ratio <= 100,
+            "{min_ratio} to {max_ratio} percent"
+        );
         let id = self.bdis_used.fetch_add(1);
         if id >= self.config.max_bdis {
             self.bdis_used.fetch_sub(1);
@@ -103,11 +107,13 @@ impl<W: World> Mm<W> {
     /// Cheap read; negative reads 0.
     #[inline(always)]
     pub fn bdi_stat(&self, bdi: u32, stat: BdiStat) -> u64 {
+        debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         (self.bdis[bdi as usize].global[stat as usize].get() as i64).max(0) as u64
     }
 
     /// Exact read.
     pub fn bdi_stat_sum(&self, bdi: u32, stat: BdiStat) -> u64 {
+        debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let b = &self.bdis[bdi as usize];
         let drift: i64 = b
             .diff

@@ -121,6 +121,7 @@ impl<W: World> Mm<W> {
 
     /// Pages of a zone that may be dirty (*per-zone-dirty-limits*).
     pub fn zone_dirtyable(&self, z: usize) -> u64 {
+        debug_assert!(z < self.zones.len(), "zone {z} does not exist");
         if self.policy.dirtyable == Dirtyable::FreeAndFile {
             let free = self.stat.zone(z, ZoneStat::NrFreePages);
             return free.saturating_sub(self.zones[z].dirty_balance_reserve())
@@ -225,6 +226,7 @@ impl<W: World> Mm<W> {
 
     /// A device's share of a limit (docs/reference/writeback.md#limits).
     pub fn bdi_dirty_limit(&self, bdi: u32, dirty: u64) -> u64 {
+        debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let b = &self.bdis[bdi as usize];
         let used = self.bdi_count() as usize;
         let all_min: u64 = self.bdis[..used]
@@ -254,6 +256,10 @@ impl<W: World> Mm<W> {
     /// Counts a dirtied page on this CPU; whether the task must look at the limits now.
     #[inline(always)]
     pub fn note_dirtied(&self, mapping: u32) -> bool {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let bdi = self.mappings[mapping as usize].bdi();
         let count = &self.writeback.dirtied_on_cpu[self.world.cpu()];
         if self.policy.dirty_throttle == DirtyThrottle::Sleep {
@@ -271,6 +277,10 @@ impl<W: World> Mm<W> {
 
     /// Holds the task to the limits (after [`Mm::note_dirtied`] said so).
     pub async fn balance_now(&self, mapping: u32) {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let bdi = self.mappings[mapping as usize].bdi();
         if self.policy.dirty_throttle == DirtyThrottle::Sleep {
             return self.throttle_dirtier(bdi).await;

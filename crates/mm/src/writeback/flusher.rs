@@ -119,6 +119,7 @@ impl<W: World> Mm<W> {
 
     /// The life of a flusher. Never returns.
     pub async fn flusher(&self, bdi: u32) {
+        debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let s = self.flusher_state(bdi);
         loop {
             let interval = u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND;

@@ -34,6 +34,10 @@ impl<W: World> Mm<W> {
     /// Writes every dirty page of one file and waits for it (fsync). Returns whether all its
     /// pages reached the device.
     pub async fn sync_mapping(&self, mapping: u32) -> bool {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let m = &self.mappings[mapping as usize];
         while m.state.fetch_or(I_SYNC) & I_SYNC != 0 {
             self.wait_for_inode(mapping).await;
@@ -60,6 +64,10 @@ impl<W: World> Mm<W> {
     /// Keeps the flusher from an inode whose file is about to be cut, and waits until none of it is
     /// under writeback. The inode stays on its list; [`Mm::release_inode`] follows.
     pub async fn hold_inode(&self, mapping: u32) {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let m = &self.mappings[mapping as usize];
         while m.state.fetch_or(I_SYNC) & I_SYNC != 0 {
             self.wait_for_inode(mapping).await;
@@ -75,6 +83,10 @@ impl<W: World> Mm<W> {
     /// After [`Mm::hold_inode`] and the cut: the inode is off the flusher's lists, unless dirty
     /// pages are left.
     pub fn release_inode(&self, mapping: u32) {
+        debug_assert!(
+            self.mappings[mapping as usize].state.get() & I_SYNC != 0,
+            "inode {mapping} is held"
+        );
         let m = &self.mappings[mapping as usize];
         self.flusher_state(m.bdi())
             .lock

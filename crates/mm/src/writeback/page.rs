@@ -82,6 +82,10 @@ impl<W: World> Mm<W> {
     /// Takes the dirty bit for I/O. Returns whether the page was dirty. The tag stays until
     /// writeback starts, so a refusal leaves the page where writeback finds it.
     pub fn clear_page_dirty_for_io(&self, pfn: Pfn) -> bool {
+        debug_assert!(
+            self.frames.any(pfn, flag::CACHED | flag::SWAPCACHE),
+            "frame {pfn} is no page of a file or of swap"
+        );
         let page = self.frames.page(pfn);
         let before = page.clear_flags(flag::DIRTY);
         if before & flag::DIRTY == 0 {
@@ -109,6 +113,10 @@ impl<W: World> Mm<W> {
 
     /// A filesystem refuses to write a page whose dirty bit was taken: it is dirty again.
     pub fn redirty_page_for_writepage(&self, pfn: Pfn, wbc: &mut crate::world::WritebackControl) {
+        debug_assert!(
+            self.frames.has(pfn, flag::CACHED),
+            "frame {pfn} is no page of a file"
+        );
         wbc.pages_skipped += 1;
         self.frames.clear_flags(pfn, flag::RECLAIM);
         if !self.frames.test_and_set(pfn, flag::DIRTY) {
@@ -164,6 +172,10 @@ impl<W: World> Mm<W> {
         most: u32,
         mut started: impl FnMut(Pfn),
     ) -> u32 {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let m = &self.mappings[mapping as usize];
         let mut done = 0;
         while done < most {
@@ -236,6 +248,10 @@ impl<W: World> Mm<W> {
     /// A page's writeback ended; `failed`: a file's data is lost, which the file remembers, and a page
     /// for swap stays in memory.
     pub fn end_page_writeback(&self, pfn: Pfn, failed: bool) {
+        debug_assert!(
+            self.frames.has(pfn, flag::WRITEBACK),
+            "frame {pfn} was not under writeback"
+        );
         let page = self.frames.page(pfn);
         let m = (!page.has(flag::SWAPCACHE)).then(|| &self.mappings[page.mapping() as usize]);
         if let Some(m) = m {

@@ -103,6 +103,7 @@ impl<W: World> Mm<W> {
 
     /// A file was read: its access time changes with the first reading after a change (`relatime`).
     pub fn file_accessed(&self, ino: u32) {
+        debug_assert!(ino < self.mapping_count(), "file {ino} does not exist");
         if self.on_xfs(ino) && !self.inode(ino).set(READ) {
             self.log_inode(ino);
         }
@@ -110,6 +111,7 @@ impl<W: World> Mm<W> {
 
     /// Writes all changes made so far to the log and waits for it.
     pub async fn log_force(&self, sb: u32) {
+        debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let log = &self.sb(sb).log;
         let mut wanted = log.begun.get() + u64::from(log.waiting.get() > 0);
         let q = self.log_queue(sb);
@@ -181,6 +183,7 @@ impl<W: World> Mm<W> {
 
     /// Everything that is in the log now is to be written to its place.
     pub fn ail_push_all(&self, sb: u32) {
+        debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let log = &self.sb(sb).log;
         let target = log.head.get();
         if target > log.target.get() {
@@ -201,6 +204,7 @@ impl<W: World> Mm<W> {
 
     /// The life of the pusher (`xfsaild`). Never returns.
     pub async fn xfsaild(&self, sb: u32) {
+        debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
         let (log, q) = (&self.sb(sb).log, self.ail_queue(sb));
         let mut pause = 0;
         loop {

@@ -314,6 +314,7 @@ impl<W: World> Mm<W> {
     /// The life of the background reclaimer: frees what is clean, while there is something. Never
     /// returns.
     pub async fn xfs_reclaim_worker(&self, sb: u32) {
+        debug_assert!(self.is_xfs(sb), "filesystem {sb} has no inodes to reclaim");
         let log = &self.sb(sb).log;
         let q = self.worker_queue(sb);
         loop {
