@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Exit codes: 0 done, 1 an iteration or a check failed or results could not be written where they were
 /// wanted, 2 wrong input or nothing can be written there, 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "lowmark", version)]
+#[command(name = "lowmark", version = env!("LOWMARK_VERSION"))]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

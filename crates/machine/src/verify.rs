@@ -250,21 +250,14 @@ pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::writeback::dirty::
     };
     let dirtyable = mm::writeback::dirty::dirtyable_pages(free, kept, file);
     let s = &machine.settings;
+    // A ratio is at most 100.
+    let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let sysctl = mm::Sysctl {
-        dirty_background_ratio: s.dirty_background_ratio,
-        dirty_ratio: s.dirty_ratio,
-        dirty_background_bytes: s.dirty_background_bytes,
-        dirty_bytes: s.dirty_bytes,
-        dirty_writeback_centisecs: s.dirty_writeback_centisecs,
-        dirty_expire_centisecs: s.dirty_expire_centisecs,
-        min_free_kbytes: Some(s.min_free_kbytes),
-        wmark_min_kbytes: None,
-        wmark_low_kbytes: None,
-        wmark_high_kbytes: None,
-        watermark_scale_factor: Some(s.watermark_scale_factor),
-        watermark_boost_factor: 0,
-        lowmem_reserve_ratio: reserve_ratios(machine),
-        swappiness: s.swappiness,
+        dirty_background_ratio: small(s.dirty_background_ratio),
+        dirty_ratio: small(s.dirty_ratio),
+        dirty_background_bytes: mm::size::Size(s.dirty_background_bytes),
+        dirty_bytes: mm::size::Size(s.dirty_bytes),
+        ..mm::Sysctl::KERNEL
     };
     if era.limits_in_4096ths() {
         mm::writeback::dirty::limits_in_4096ths(&sysctl, dirtyable)

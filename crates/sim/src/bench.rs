@@ -91,7 +91,8 @@ fn spec(mib: u64) -> RunSpec {
                 cache: Size(0),
             },
             swap: None,
-            second: None,
+            filesystem: None,
+            mounts: Vec::new(),
             sysctl: Sysctl::default(),
             disk: DiskSpec {
                 scheduler: Default::default(),
@@ -105,6 +106,7 @@ fn spec(mib: u64) -> RunSpec {
         filesystem: FsKind::Xfs,
         policy: mm::Policy::linux_3_1(),
         workload: workload::Script::default(),
+        changes: Vec::new(),
         membind: None,
         monitors: false,
         params: crate::Params::default(),

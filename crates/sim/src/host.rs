@@ -52,9 +52,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The names of a machine whose second filesystem, if any, is mounted at `mount`.
-    pub fn new(mount: Option<&str>) -> Self {
-        let names = RefCell::new(Names::new(mount));
+    /// The names of a machine with these mount points, in the order of its filesystems; that of the first
+    /// is empty.
+    pub fn new(mounts: &[&str]) -> Self {
+        let names = RefCell::new(Names::new(mounts));
         Self {
             names,
             ..Self::default()

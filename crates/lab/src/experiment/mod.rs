@@ -5,7 +5,9 @@
 //! own lists in the order of its text), then command lines and their binding, then `[params]`, then filesystems;
 //! policies are innermost, so that what is compared stands side by side.
 
+mod changes;
 mod command;
+mod disks;
 mod expand;
 mod machine;
 pub mod node;
@@ -16,6 +18,7 @@ mod profile;
 mod range;
 mod read;
 mod schema;
+mod sysctls;
 mod text;
 mod threads;
 mod trace_run;
@@ -32,6 +35,7 @@ pub use workload::trace_error;
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
 use crate::model::{Cell, Experiment, Figure};
 use crate::rows;
+use changes::Changes;
 use expand::{Choices, alternatives, expand};
 use node::{Node, Table};
 use range::At;
@@ -53,7 +57,7 @@ pub struct Overrides {
     pub track_pages: bool,
 }
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "name",
     "iterations",
     "seed",
@@ -63,6 +67,7 @@ const KEYS: [&str; 13] = [
     "workload",
     "policies",
     "params",
+    "at",
     "sample_s",
     "time_limit_s",
     "monitors",
@@ -94,6 +99,7 @@ pub fn parse(
     overrides: &Overrides,
 ) -> Result<Experiment, Diagnostic> {
     let mut root = Node::parse(source)?;
+    sysctls::last_parts(&mut root)?;
     for setting in &overrides.set {
         overrides::set(&mut root, setting)?;
     }
@@ -148,8 +154,13 @@ pub fn parse(
         workloads: OnMachines::new(runs, folder, machines.iter().map(|m| &m.1))?,
         machines,
         params: watched(params(table.get("params"))?, table.get("monitors"))?,
-        filesystems: filesystems(required(&root, table, "filesystem", "\"ext4\"")?)?,
+        changes: changes::changes(table.get("at"), time_limit)?,
+        filesystems: Vec::new(),
         policies: named_policies(required(&root, table, "policy", "\"linux-3.1\"")?, tables)?,
+    };
+    let parts = Parts {
+        filesystems: filesystems_of(&root, table, &parts.machines)?,
+        ..parts
     };
     for (_, machine) in &parts.machines {
         for (_, workload) in parts.workloads.on(machine) {
@@ -200,7 +211,7 @@ fn rank(key: &str) -> usize {
     match key {
         "policy" => 4,
         "filesystem" => 3,
-        k if k.starts_with("params") || k == "monitors" => 2,
+        k if k.starts_with("params") || k.starts_with("at.") || k == "monitors" => 2,
         k if k.starts_with("workload") => 1,
         _ => 0,
     }
@@ -279,6 +290,7 @@ struct Parts {
     machines: Vec<(Choices, sim::spec::Machine)>,
     workloads: OnMachines,
     params: Vec<(Choices, Params, bool)>,
+    changes: Vec<(Choices, Changes)>,
     filesystems: Vec<FsKind>,
     policies: Vec<policy::Named>,
 }
@@ -295,6 +307,7 @@ impl Parts {
             self.machines.len(),
             self.workloads.count(),
             self.params.len(),
+            self.changes.len(),
             self.filesystems.len(),
             self.policies.len(),
         ]
@@ -304,49 +317,126 @@ impl Parts {
 
     fn product(&self, settings: &RunSettings) -> Result<Vec<Cell>, Diagnostic> {
         let mut cells = Vec::with_capacity(self.count());
-        for (machine_choices, machine) in &self.machines {
-            for (workload_choices, workload) in self.workloads.on(machine) {
-                for (param_choices, params, monitors) in &self.params {
-                    for &filesystem in &self.filesystems {
-                        for (i, named) in self.policies.iter().enumerate() {
-                            let policy = &named.policy;
-                            let mut axes =
-                                [&machine_choices[..], workload_choices, param_choices].concat();
-                            if self.filesystems.len() > 1 {
-                                axes.push(("filesystem".into(), filesystem.name().into()));
+        for machine in &self.machines {
+            for workload in self.workloads.on(&machine.1) {
+                for params in &self.params {
+                    for changes in &self.changes {
+                        let outer = Outer {
+                            machine,
+                            workload,
+                            params,
+                            changes,
+                        };
+                        for &filesystem in &self.filesystems {
+                            for named in &self.policies {
+                                cells.push(self.cell(&outer, filesystem, named, settings)?);
                             }
-                            if self.policies.len() > 1 {
-                                axes.push(("policy".into(), policy.name.clone()));
-                            }
-                            cells.push(Cell {
-                                axes,
-                                machine: machine.name.clone(),
-                                workload: workload.name.clone(),
-                                threads: workload.threads.clone(),
-                                filesystem: filesystem.name().into(),
-                                policy: policy.name.clone(),
-                                baseline: i == 0,
-                                spec: RunSpec {
-                                    machine: named.on(machine)?,
-                                    filesystem,
-                                    policy: policy.clone(),
-                                    workload: workload.script.clone(),
-                                    membind: workload.membind.as_ref().map(|b| b.0),
-                                    monitors: *monitors,
-                                    params: params.clone(),
-                                    seed: 0,
-                                    sample_ns: settings.sample_ns,
-                                    check_ns: 0,
-                                    track_pages: settings.track_pages,
-                                    time_limit_ns: settings.time_limit_ns,
-                                },
-                            });
                         }
                     }
                 }
             }
         }
         Ok(cells)
+    }
+
+    fn cell(
+        &self,
+        outer: &Outer<'_>,
+        filesystem: FsKind,
+        named: &policy::Named,
+        settings: &RunSettings,
+    ) -> Result<Cell, Diagnostic> {
+        let (machine_choices, machine) = outer.machine;
+        let (workload_choices, workload) = outer.workload;
+        let (param_choices, params, monitors) = outer.params;
+        let (change_choices, changes) = outer.changes;
+        let choices = [
+            machine_choices,
+            workload_choices,
+            param_choices,
+            change_choices,
+        ];
+        let mut axes = choices.map(|c| &c[..]).concat();
+        if self.filesystems.len() > 1 {
+            axes.push(("filesystem".into(), filesystem.name().into()));
+        }
+        let policy = &named.policy;
+        if self.policies.len() > 1 {
+            axes.push(("policy".into(), policy.name.clone()));
+        }
+        let own = named.on(machine)?;
+        Ok(Cell {
+            axes,
+            machine: machine.name.clone(),
+            workload: workload.name.clone(),
+            threads: workload.threads.clone(),
+            filesystem: filesystem.name().into(),
+            policy: policy.name.clone(),
+            baseline: std::ptr::eq(named, &self.policies[0]),
+            spec: RunSpec {
+                changes: changes.on(&own)?,
+                machine: own,
+                filesystem,
+                policy: policy.clone(),
+                workload: workload.script.clone(),
+                membind: workload.membind.as_ref().map(|b| b.0),
+                monitors: *monitors,
+                params: params.clone(),
+                seed: 0,
+                sample_ns: settings.sample_ns,
+                check_ns: 0,
+                track_pages: settings.track_pages,
+                time_limit_ns: settings.time_limit_ns,
+            },
+        })
+    }
+}
+
+/// A choice of everything but filesystem and policy.
+struct Outer<'a> {
+    machine: &'a (Choices, sim::spec::Machine),
+    workload: &'a (Choices, workload::Workload),
+    params: &'a (Choices, Params, bool),
+    changes: &'a (Choices, Changes),
+}
+
+/// The filesystems under test: the experiment's, or what the machines say is on `/`.
+fn filesystems_of(
+    root: &Node,
+    table: &Table,
+    machines: &[(Choices, sim::spec::Machine)],
+) -> Result<Vec<FsKind>, Diagnostic> {
+    let said = machines.iter().find_map(|(_, m)| Some((m, m.filesystem?)));
+    let Some((machine, kind)) = said else {
+        return filesystems(required(root, table, "filesystem", "\"ext4\"")?);
+    };
+    if let Some(other) = machines.iter().find(|(_, m)| m.filesystem != Some(kind)) {
+        return Err(Diagnostic::at(
+            &table.get("machine").unwrap_or(root).place,
+            format!(
+                "`machine`: {} says that {} is on `/`, and {} does not",
+                machine.name,
+                kind.name(),
+                other.1.name
+            ),
+            "accepted: machines that say the same, or none and `filesystem` in the experiment",
+        ));
+    }
+    match table.get("filesystem") {
+        None => Ok(vec![kind]),
+        Some(node) if filesystems(node)? == [kind] => Ok(vec![kind]),
+        Some(node) => Err(Diagnostic::at(
+            &node.place,
+            format!(
+                "`filesystem`: the machine {} says that {} is on `/`",
+                machine.name,
+                kind.name()
+            ),
+            format!(
+                "accepted: \"{}\", no such key, or a machine that does not say it",
+                kind.name()
+            ),
+        )),
     }
 }
 
@@ -431,7 +521,9 @@ fn no_parameter_twice(
     for entry in &table.0 {
         let key = &entry.key;
         let owner = machines.iter().find_map(|(_, m)| {
-            let of_disk = m.disk.params.contains_key(key);
+            let named = m.mounts.iter().filter(|m| !m.is_second);
+            let mut disks = std::iter::once(&m.disk).chain(named.map(|m| &m.disk));
+            let of_disk = disks.any(|d| d.params.contains_key(key));
             let own = of_disk || m.params.contains_key(key);
             let (whose, path) = if of_disk {
                 ("the disk of machine", "machine.disk.params")

@@ -1,6 +1,9 @@
 use super::*;
 use proptest::prelude::*;
 
+mod changes;
+mod disks;
+mod docs;
 mod wrong_input;
 
 const MACHINE: &str = "\
@@ -147,7 +150,7 @@ fn a_policy_may_bring_its_own_sysctls() {
         .iter()
         .map(|c| {
             let s = &c.spec.machine.sysctl;
-            let marks = s.engine().wmark_kbytes(79 * 1024);
+            let marks = s.wmark_kbytes(79 * 1024);
             (&c.policy[..], marks, s.swappiness, s.dirty_ratio)
         })
         .collect();
@@ -175,7 +178,7 @@ fn a_policys_min_free_kbytes_resets_the_machines_watermarks() {
     let e = parse_with(&text, &machine, &Overrides::default()).unwrap_or_else(|e| panic!("{e}"));
     let marks = |n: usize| {
         let sysctl = &e.cells[n].spec.machine.sysctl;
-        sysctl.engine().wmark_kbytes(79 * 1024)
+        sysctl.wmark_kbytes(79 * 1024)
     };
     assert_eq!(marks(0), [1137, 4000, 5000]);
     assert_eq!(marks(1), [1000, 1250, 1500]);
@@ -340,8 +343,9 @@ fn a_machine_may_have_a_second_filesystem() {
     let machine = MACHINE.to_owned() + second;
     let read = |text: &str| parse_with(text, &machine, &Overrides::default());
     let e = read(EXPERIMENT).unwrap();
-    let second = e.cells[0].spec.machine.second.as_ref().unwrap();
-    assert_eq!((&*second.mount, second.filesystem), ("mnt2", FsKind::Ext4));
+    let second = &e.cells[0].spec.machine.mounts[0];
+    let said = (&*second.mount, second.filesystem, second.is_second);
+    assert_eq!(said, ("mnt2", Some(FsKind::Ext4), true));
     // Files count for the disk that they are on.
     let files = |path: &str| {
         let command = "[workload]\n";

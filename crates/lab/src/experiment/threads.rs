@@ -6,6 +6,7 @@ use super::workload::{Workload, bound, scripts, workloads};
 use crate::diagnostic::{Diagnostic, Source};
 use sim::spec::Machine;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 
 /// What stands for the number in a command line.
@@ -69,9 +70,8 @@ impl OnMachines {
             }
             Some(command) => {
                 for machine in machines {
-                    if !by_cpus.contains_key(&machine.cpus) {
-                        let of = counted(node, command, folder, machine)?;
-                        by_cpus.insert(machine.cpus, of);
+                    if let Entry::Vacant(place) = by_cpus.entry(machine.cpus) {
+                        place.insert(counted(node, command, folder, machine)?);
                     }
                 }
             }

@@ -7,7 +7,7 @@ use super::node::{Node, Table};
 use super::read::read;
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
 use mm::ZoneType;
-use sim::spec::{Machine, Size, is_below};
+use sim::spec::{Machine, Size, mount_of};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use trace::{Format, Options, Survey, TraceError, Unit};
@@ -423,34 +423,30 @@ pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), D
         has_cpu(cpus, node, machine)?;
     }
     let script = &workload.script;
-    let mount = machine.second.as_ref().map(|s| &*s.mount);
-    let on_second = |path: &str| mount.is_some_and(|mount| is_below(mount, path));
-    let disks = [
-        (false, Some(&machine.disk), "disk"),
-        (
-            true,
-            machine.second.as_ref().map(|s| &s.disk),
-            "second.disk",
-        ),
-    ];
-    for (second, disk, key) in disks {
-        let files = script.files.iter().filter(|f| on_second(&f.path) == second);
+    let points = machine.mount_points();
+    for (i, on) in machine.mounted().enumerate() {
+        let files = script.files.iter();
+        let files = files.filter(|f| mount_of(&points, &f.path) == i);
         let pages: u64 = files.map(|f| f.len.div_ceil(4096)).sum();
-        let capacity = disk.map_or(0, |d| d.capacity.0);
+        let capacity = on.disk.capacity.0;
         if pages.saturating_mul(4096) <= capacity {
             continue;
         }
+        let (called, key) = match i.checked_sub(1).map(|i| &machine.mounts[i]) {
+            None => ("disk".to_owned(), "disk.capacity"),
+            Some(m) if m.is_second => ("second disk".to_owned(), "second.disk.capacity"),
+            Some(m) => (format!("disk on /{}", m.mount), "capacity"),
+        };
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         return Err(Diagnostic::at(
             &node.place,
             format!(
-                "`workload`: its files take {:.1} GiB, and the {} of machine {} holds {:.1} GiB",
+                "`workload`: its files take {:.1} GiB, and the {called} of machine {} holds {:.1} GiB",
                 gib(pages.saturating_mul(4096)),
-                key.replace('.', " "),
                 machine.name,
                 gib(capacity)
             ),
-            format!("accepted: a machine with a larger `{key}.capacity`"),
+            format!("accepted: a machine with a larger `{key}`"),
         ));
     }
     Ok(())

@@ -117,9 +117,11 @@ pub fn values(results: &[Option<RunResult>], name: &str) -> Result<Vec<f64>, Str
 /// # Errors
 /// Why that is nothing.
 pub fn figure(name: &str) -> Result<Figure, String> {
+    // What belongs to one of several filesystems has its mount point behind it.
+    let word = name.split_once(":/").map_or(name, |(word, _)| word);
     let known = match definition::row(name) {
         Some(row) => Some((row.unit, row.better)),
-        None => explain::explain(name)
+        None => explain::explain(word)
             .map_err(|near| {
                 let near = near
                     .first()
@@ -129,7 +131,7 @@ pub fn figure(name: &str) -> Result<Figure, String> {
             .into_iter()
             .find_map(|e| match e {
                 explain::Entry::Row(_) => None,
-                explain::Entry::Word(w) => Some((w.unit, better(name, w.unit))),
+                explain::Entry::Word(w) => Some((w.unit, better(word, w.unit))),
             }),
     };
     let (unit, better) = known.ok_or_else(|| format!("`{name}` is no single figure"))?;

@@ -262,6 +262,18 @@ fn finish(args: &Run, outcomes: &Outcomes, place: ClaimedFolder) -> Result<(), F
     written
 }
 
+/// What is written in mid-run, a line each; where changes vary, the axes say which are whose.
+fn changes(experiment: &Experiment) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for change in experiment.cells.iter().flat_map(|c| &c.spec.changes) {
+        let line = format!("in mid-run, {}\n", change.text());
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.concat()
+}
+
 /// Prints the matrix.
 fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
     if json {
@@ -294,8 +306,9 @@ fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
     }
     let (cells, n) = (experiment.cells.len(), experiment.iterations);
     text::print(&format!(
-        "{table}\n{cells} cells, {n} iterations each: {} runs\n{}\n",
+        "{table}\n{cells} cells, {n} iterations each: {} runs\n{}{}\n",
         cells * n as usize,
+        changes(experiment),
         memory::summary(experiment, &Host::here())
     ))
 }

@@ -273,14 +273,9 @@ impl<W: World> Mm<W> {
                 if progress > 0 {
                     pages_reclaimed += progress;
                     no_progress = 0;
-                    for attempt in 0..2 {
-                        let page = self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
-                        if page.is_some() {
-                            return (page, path);
-                        }
-                        if attempt == 0 {
-                            self.drain_all_pages();
-                        }
+                    let page = self.take_reclaimed(node, gfp, order, flags);
+                    if page.is_some() {
+                        return (page, path);
                     }
                 } else if no_progress < self.policy.oom_retries
                     && self.worth_another_try(node, gfp, no_progress)
@@ -308,6 +303,16 @@ impl<W: World> Mm<W> {
                     .await;
             }
         }
+    }
+
+    /// A page of what this task has reclaimed, if nobody was faster: pages may lie in CPUs' lists.
+    fn take_reclaimed(&self, node: u32, gfp: Gfp, order: u32, flags: u32) -> Option<Pfn> {
+        let page = self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
+        if page.is_some() {
+            return page;
+        }
+        self.drain_all_pages();
+        self.get_page_from_freelist(node, gfp, order, Mark::Min, flags)
     }
 
     /// Whether what the lists hold, the less of it the more often it was tried, would lift some zone

@@ -302,17 +302,7 @@ impl<W: World> Mm<W> {
                 only_if_clean = self.ask_ordered(pfn) == evict::Dirty::Skip;
             }
             if file && !self.may_write_file(page.zone(), sc) {
-                // writeback-from-reclaim 1, 5, 7, 8
-                let (item, marked) = if self.policy.immediate_reclaim {
-                    (ZoneStat::NrVmscanImmediateReclaim, flag::RECLAIM)
-                } else {
-                    (ZoneStat::NrVmscanWriteSkip, 0)
-                };
-                self.stat.inc(self.world.cpu(), self.frames.zone(pfn), item);
-                if !self.is_ordered(f) {
-                    self.frames.set_flags(pfn, marked);
-                }
-                self.ask_flusher_for(pfn);
+                self.leave_to_flusher(pfn, f);
                 return Verdict::Keep;
             }
             if only_if_clean || !may_enter_fs || !sc.may_writepage {
@@ -321,6 +311,21 @@ impl<W: World> Mm<W> {
             return Verdict::Pageout;
         }
         Verdict::Free
+    }
+
+    /// A dirty file page that this reclaimer may not write (*writeback-from-reclaim* 1, 5, 7, 8).
+    #[inline]
+    fn leave_to_flusher(&self, pfn: Pfn, flags: u32) {
+        let (item, marked) = if self.policy.immediate_reclaim {
+            (ZoneStat::NrVmscanImmediateReclaim, flag::RECLAIM)
+        } else {
+            (ZoneStat::NrVmscanWriteSkip, 0)
+        };
+        self.stat.inc(self.world.cpu(), self.frames.zone(pfn), item);
+        if !self.is_ordered(flags) {
+            self.frames.set_flags(pfn, marked);
+        }
+        self.ask_flusher_for(pfn);
     }
 
     /// Whether the policy lets this reclaimer write dirty file pages now.

@@ -1,5 +1,13 @@
 //! The virtual world: what the engine asks for, answered with simulated time and plain cells.
 
+mod costs;
+pub mod own_queue;
+mod tag;
+
+pub use costs::CallCosts;
+use costs::cost_table;
+pub use tag::Tag;
+
 use crate::account::Reclaim;
 use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Volume, Wake};
 use crate::filesystems::{Dropped, Fs, Reuse};
@@ -28,72 +36,6 @@ impl ShortLock for NoLock {
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce() -> R) -> R {
         f()
-    }
-}
-
-/// What a bio's tag says about its pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tag {
-    /// Pages of a file from an index on.
-    Pages {
-        /// The file.
-        mapping: u32,
-        /// First page.
-        index: u32,
-    },
-    /// A page of the swap area.
-    Swap {
-        /// Its slot.
-        pfn: Pfn,
-    },
-    /// The cluster of an XFS inode.
-    Inode {
-        /// The inode for which it is written.
-        ino: u32,
-    },
-    /// No page: whoever waits on the queue is told.
-    Raw {
-        /// Wait queue.
-        queue: u32,
-    },
-}
-
-impl Tag {
-    fn pack(self) -> u64 {
-        match self {
-            Self::Pages { mapping, index } => u64::from(mapping) << 32 | u64::from(index),
-            Self::Inode { ino } => 0xffff_fffd << 32 | u64::from(ino),
-            Self::Swap { pfn } => 0xffff_fffe << 32 | u64::from(pfn),
-            Self::Raw { queue } => 0xffff_ffff << 32 | u64::from(queue),
-        }
-    }
-
-    /// Whether it is of a file's pages.
-    fn pages(self) -> bool {
-        matches!(self, Self::Pages { .. })
-    }
-
-    /// The tag of what follows the first `blocks` blocks.
-    fn after(self, blocks: u32) -> Self {
-        match self {
-            Self::Pages { mapping, index } => Self::Pages {
-                mapping,
-                index: index + blocks,
-            },
-            whole => whole,
-        }
-    }
-
-    fn unpack(v: u64) -> Self {
-        match (v >> 32) as u32 {
-            0xffff_ffff => Self::Raw { queue: v as u32 },
-            0xffff_fffd => Self::Inode { ino: v as u32 },
-            0xffff_fffe => Self::Swap { pfn: v as u32 },
-            mapping => Self::Pages {
-                mapping,
-                index: v as u32,
-            },
-        }
     }
 }
 
@@ -137,7 +79,7 @@ pub struct SimWorld<const TRACE: bool> {
     pub devices: RefCell<Vec<Device>>,
     /// What filesystems and swap see of them; volume 0 is the tested one.
     pub volumes: Vec<Volume>,
-    /// The filesystem under test, and a second one where the machine has it.
+    /// The filesystems in the order of mounting: that on `/`, the tested one, first.
     pub fs: Vec<Fs>,
     /// Volume and first block of the swap area.
     pub swap_area: (u32, u64),
@@ -147,6 +89,10 @@ pub struct SimWorld<const TRACE: bool> {
     pub reuse: Reuse,
     /// First wait queue that belongs to the world.
     pub queue_base: u32,
+    /// Tasks that it has room for.
+    tasks: u32,
+    /// The filesystem of each bdi, by its number.
+    fs_of_bdi: RefCell<Vec<u32>>,
     done: RefCell<Vec<Done>>,
     /// Latency of every allocation since the workload began, by path.
     pub alloc: AllocLatencies,
@@ -166,94 +112,6 @@ pub struct SimWorld<const TRACE: bool> {
     pub rings_lost: Cell<u64>,
     /// Whether events are recorded now.
     pub recording: Cell<bool>,
-}
-
-/// Wait queues of the world, counted from [`SimWorld::queue_base`].
-pub mod own_queue {
-    /// Devices at most: three arrays of 16 members.
-    const MAX_DEVICES: u32 = 48;
-    /// Waiters for a request of a device's class.
-    pub fn request(device: u32, class: u32) -> u32 {
-        device * 2 + class
-    }
-    /// Requests to the daemons of filesystems.
-    pub const DAEMON: u32 = 2 * MAX_DEVICES;
-    /// Completion of the workload's processes.
-    pub const PROCESS_DONE: u32 = DAEMON + 1;
-    /// Metadata writes that nobody waits for.
-    pub const JOURNAL: u32 = DAEMON + 2;
-    /// A process was forked.
-    pub const FORK: u32 = DAEMON + 3;
-    /// A forked process ended.
-    pub const EXIT: u32 = DAEMON + 4;
-    /// Per-task raw I/O and answers of daemons start here.
-    pub const TASK: u32 = DAEMON + 5;
-}
-
-/// What calls cost beside entry and exit, in nanoseconds.
-#[derive(Debug, Clone, Copy)]
-pub struct CallCosts {
-    /// Looking up a path.
-    pub lookup: u64,
-    /// Making a file or directory.
-    pub create: u64,
-    /// Removing a file.
-    pub unlink: u64,
-    /// close(2).
-    pub close: u64,
-    /// fork, exit and wait together.
-    pub fork: u64,
-    /// gettimeofday(2), in user mode.
-    pub gettimeofday: u64,
-}
-
-impl CallCosts {
-    fn new(p: &Params) -> Self {
-        Self {
-            lookup: whole(p.cost_lookup),
-            create: whole(p.cost_create),
-            unlink: whole(p.cost_unlink),
-            close: whole(p.cost_close),
-            fork: whole(p.cost_fork),
-            gettimeofday: whole(p.cost_gettimeofday),
-        }
-    }
-}
-
-/// A cost in whole nanoseconds. What costs anything costs one at least: work that takes no time would
-/// let a loop go round without end.
-fn whole(ns: f64) -> u64 {
-    (ns as u64).max(u64::from(ns > 0.0))
-}
-
-fn cost_table(p: &Params) -> [u64; COSTS] {
-    let mut t = [0; COSTS];
-    for (kind, ns) in [
-        (Cost::PageAlloc, p.cost_page_alloc),
-        (Cost::PageBulk, p.cost_page_bulk),
-        (Cost::PageFree, p.cost_page_free),
-        (Cost::PageIndex, p.cost_page_index),
-        (Cost::Lru, p.cost_lru),
-        (Cost::PageScan, p.cost_page_scan),
-        (Cost::Unmap, p.cost_unmap),
-        (Cost::PageDirty, p.cost_page_dirty),
-        (Cost::WritebackStart, p.cost_writeback_start),
-        (Cost::WritebackEnd, p.cost_writeback_end),
-        (Cost::ZoneWalk, p.cost_zone_walk),
-        (Cost::ShrinkSlab, p.cost_shrink_slab),
-        (Cost::Copy, p.cost_copy),
-        (Cost::Fault, p.cost_fault),
-        (Cost::Touch, p.cost_touch),
-        (Cost::Syscall, p.cost_syscall),
-        (Cost::Submit, p.cost_submit),
-        (Cost::Refuse, p.cost_refuse),
-        (Cost::WritebackRound, p.cost_writeback_round),
-        (Cost::DirtyLimit, p.cost_dirty_limit),
-        (Cost::SlabObject, p.cost_slab_object),
-    ] {
-        t[kind as usize] = whole(ns);
-    }
-    t
 }
 
 impl<const TRACE: bool> SimWorld<TRACE> {
@@ -292,6 +150,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             dropped: Dropped::default(),
             reuse: Reuse::default(),
             queue_base,
+            tasks,
+            fs_of_bdi: RefCell::default(),
             done: RefCell::new(Vec::with_capacity(256)),
             alloc: AllocLatencies::new(tasks as usize),
             slowest: Slowest::new(tasks as usize),
@@ -303,6 +163,43 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             rings_lost: Cell::new(0),
             recording: Cell::new(false),
         }
+    }
+
+    /// A filesystem made its bdis, and another one's follow.
+    pub(crate) fn bdis_made(&self, fs: u32, bdis: u32) {
+        self.fs_of_bdi.borrow_mut().resize(bdis as usize, fs);
+    }
+
+    /// The number of the filesystem that a bdi is of; the first where none was mounted.
+    #[inline]
+    pub(crate) fn fs_of(&self, bdi: u32) -> usize {
+        let fs = self.fs_of_bdi.borrow().get(bdi as usize).copied();
+        fs.unwrap_or(0) as usize
+    }
+
+    /// Blocks that a volume's devices wrote and read since boot.
+    pub fn blocks(&self, volume: u32) -> (u64, u64) {
+        let devices = self.devices.borrow();
+        let members = self.volumes[volume as usize].devices();
+        members.fold((0, 0), |(written, read), d| {
+            let blocks = devices[d as usize].queue.stats().blocks;
+            let of = |dir: Dir| blocks[dir.index()];
+            (written + of(Dir::Write), read + of(Dir::Read))
+        })
+    }
+
+    /// Requests that a volume's devices have now.
+    pub fn in_flight(&self, volume: u32) -> u32 {
+        let devices = self.devices.borrow();
+        let members = self.volumes[volume as usize].devices();
+        let of = |d: u32| {
+            let queue = &devices[d as usize].queue;
+            block::Class::ALL
+                .map(|class| queue.in_flight(class))
+                .iter()
+                .sum::<u32>()
+        };
+        members.map(of).sum()
     }
 
     /// Starts what can start and schedules the device's next completion.
@@ -395,7 +292,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         let class = self.devices.borrow()[dev as usize]
             .queue
             .sleeps_as(bio.class());
-        let q = self.queue_base + own_queue::request(dev, class.index() as u32);
+        let q = self.queue_base + own_queue::request(self.tasks, dev, class.index() as u32);
         self.charge(Cost::Submit, 1);
         loop {
             let ticket = self.sched.ticket(q);
@@ -436,8 +333,8 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         for class in [block::Class::Sync, block::Class::Async] {
             let c = class.index();
             for _ in 0..wake.requests[c] {
-                self.sched
-                    .wake_one(self.queue_base + own_queue::request(dev, c as u32));
+                let q = own_queue::request(self.tasks, dev, c as u32);
+                self.sched.wake_one(self.queue_base + q);
             }
             if wake.uncongested[c] {
                 let ours = if c == 0 { Class::Sync } else { Class::Async };
@@ -705,9 +602,10 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
     }
 
     fn bdi_congested(&self, bdi: u32, class: Class) -> bool {
-        let Some(fs) = self.fs.iter().find(|fs| fs.bdi.get() == bdi) else {
+        let fs = &self.fs[self.fs_of(bdi)];
+        if fs.bdi.get() != bdi {
             return false;
-        };
+        }
         let devices = self.devices.borrow();
         let mut members = self.volumes[fs.volume as usize].devices();
         members.any(|d| devices[d as usize].queue.congested(theirs(class)))
