@@ -279,6 +279,9 @@ pub struct Reproduce {
     /// Tables of the same format to score against, instead of the published ones
     #[arg(long, value_name = "DIR")]
     pub tables: Option<PathBuf>,
+    /// Only say what would be run, and which rows have no run
+    #[arg(long, conflicts_with = "json")]
+    pub plan: bool,
     /// Iterations of each cell, instead of the series' own
     #[arg(long, value_name = "N")]
     pub iterations: Option<NonZeroU32>,

@@ -103,17 +103,24 @@ impl PublishedRow {
 
 /// A wrong table.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
-#[error("{file}:{line}: {message}")]
+#[error("{}: {message}", place(file, *line))]
 pub struct TableError {
     /// The file.
     pub file: String,
-    /// Line, from 1.
+    /// Line, from 1; 0 where it is not one line's matter.
     pub line: u64,
     /// What is wrong with which column.
     pub message: String,
     /// What would be accepted.
     #[help]
     pub accepted: String,
+}
+
+fn place(file: &str, line: u64) -> String {
+    match line {
+        0 => file.to_owned(),
+        line => format!("{file}:{line}"),
+    }
 }
 
 fn tolerance(text: &str) -> Option<Tolerance> {

@@ -6,8 +6,9 @@ use crate::text;
 use lab::model::{Experiment, Outcomes};
 use lab::published::score::{Scored, score_values};
 use lab::published::text::{to_json, to_text};
-use lab::published::{self, plan};
+use lab::published::{self, Plan, Series, plan};
 use lab::runner::{self, RunOptions};
+use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
 /// Runs the experiments behind published tables and scores them.
@@ -34,13 +35,17 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
             "no series `{wanted}`"
         )));
     }
-    let mut scored = Vec::new();
+    let (mut scored, mut planned) = (Vec::new(), String::new());
     for series in &all {
         if args.series.as_deref().is_some_and(|s| s != series.name) {
             continue;
         }
         let plan = plan(series, args.iterations.map(NonZeroU32::get));
         let plan = plan.map_err(|e| Failure::Input(e.into()))?;
+        if args.plan {
+            planned.push_str(&plan_text(series, &plan));
+            continue;
+        }
         let mut outcomes = Vec::new();
         for run in &plan.runs {
             let jobs = super::run::fitting_jobs(&run.experiment, args.jobs)?;
@@ -54,7 +59,40 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         let rows = score_values(&series.rows, &series.about.baseline, &values);
         scored.push((series.name.clone(), rows));
     }
-    print(&scored, args.json)
+    match args.plan {
+        true => text::print(&planned),
+        false => print(&scored, args.json),
+    }
+}
+
+/// What would be run for a series, and the rows that have no run.
+fn plan_text(series: &Series, plan: &Plan) -> String {
+    let mut out = format!("{}: {} rows\n", series.name, series.rows.len());
+    for run in &plan.runs {
+        let e = &run.experiment;
+        let (cells, iterations) = (e.cells.len(), e.iterations);
+        let _ = writeln!(
+            out,
+            "  {}: cells: {cells}, iterations: {iterations}",
+            e.name
+        );
+        for cell in &e.cells {
+            let parts = [
+                &cell.machine,
+                &cell.threads,
+                &cell.filesystem,
+                &cell.workload,
+                &cell.policy,
+            ];
+            let _ = writeln!(out, "    {}", parts.map(String::as_str).join(" "));
+        }
+    }
+    for (row, run) in series.rows.iter().zip(&plan.rows) {
+        if let Err(why) = run {
+            let _ = writeln!(out, "  unsupported: {}: {why}", row.key());
+        }
+    }
+    out
 }
 
 fn print(scored: &[(String, Vec<Scored>)], json: bool) -> Result<(), Failure> {
