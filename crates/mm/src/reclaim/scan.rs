@@ -273,6 +273,10 @@ mod tests {
         let mut nr = [968, 500, 0, 8];
         assert!(scan_in_proportion(&mut nr, &[1000, 500, 32, 40]));
         assert_eq!(nr, [1000 * 90 / 100 - 32, 450, 0, 0]);
+        // Where both are equal the file pages stop: the kernel asks for more of them.
+        let mut nr = [50, 0, 50, 0];
+        assert!(scan_in_proportion(&mut nr, &[100, 0, 100, 0]));
+        assert_eq!(nr, [51 - 50, 0, 0, 0]);
         // With one kind alone there is nothing to divide.
         assert!(!scan_in_proportion(&mut [0, 0, 936, 0], &targets));
     }

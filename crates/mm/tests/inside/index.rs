@@ -41,6 +41,31 @@ fn nodes(pages: &BTreeMap<u32, Cached>, level: u32) -> usize {
         .sum()
 }
 
+/// Looks for pages, and for tagged ones, from some place on.
+fn look_around(mm: &Engine, f: u32, model: &BTreeMap<u32, Cached>, chance: &mut Lcg, when: &str) {
+    let from = place(chance);
+    assert_eq!(mm.find_page(f, from), model.get(&from).map(|p| p.pfn));
+    let first = model.range(from..).next().map(|(&i, p)| (i, p.pfn));
+    assert_eq!(mm.first_page_from(f, from), first, "{when}");
+    for (tag, has) in [
+        (Tag::Dirty, (|p: &Cached| p.dirty) as fn(&Cached) -> bool),
+        (Tag::Writeback, |p| p.writeback),
+    ] {
+        let tagged = |i: u32| model.get(&i).is_some_and(has);
+        let next = model.range(from..).find(|(_, p)| has(p)).map(|(&i, _)| i);
+        assert_eq!(mm.next_tagged(f, tag, from), next, "{when} from {from}");
+        let most = 1 + chance.below(130);
+        let start = next.unwrap_or(from);
+        let run = (0..most)
+            .take_while(|&n| start.checked_add(n).is_some_and(tagged))
+            .count();
+        assert_eq!(mm.tagged_run(f, tag, start, most), run as u32);
+        let all = model.values().filter(|p| has(p)).count() as u32;
+        assert_eq!(mm.mapping_tagged(f, tag), all > 0);
+        assert_eq!(mm.tagged_count(f, tag, most), all.min(most));
+    }
+}
+
 /// docs/reference/memory-model.md: an index finds what was entered, and tags find the dirty and those under
 /// writeback, wherever they are.
 #[test]
@@ -110,35 +135,8 @@ fn an_index_is_a_map() {
                     assert_eq!(mm.find_page(f, index), Some(page.pfn));
                 }
             }
-            let from = place(&mut chance);
-            assert_eq!(mm.find_page(f, from), model.get(&from).map(|p| p.pfn));
-            let first = model.range(from..).next().map(|(&i, p)| (i, p.pfn));
-            assert_eq!(
-                mm.first_page_from(f, from),
-                first,
-                "seed {seed} step {step}"
-            );
-            for (tag, has) in [
-                (Tag::Dirty, (|p: &Cached| p.dirty) as fn(&Cached) -> bool),
-                (Tag::Writeback, |p| p.writeback),
-            ] {
-                let tagged = |i: u32| model.get(&i).is_some_and(has);
-                let next = model.range(from..).find(|(_, p)| has(p)).map(|(&i, _)| i);
-                assert_eq!(
-                    mm.next_tagged(f, tag, from),
-                    next,
-                    "seed {seed} step {step} from {from}"
-                );
-                let most = 1 + chance.below(130);
-                let start = next.unwrap_or(from);
-                let run = (0..most)
-                    .take_while(|&n| start.checked_add(n).is_some_and(tagged))
-                    .count();
-                assert_eq!(mm.tagged_run(f, tag, start, most), run as u32);
-                let all = model.values().filter(|p| has(p)).count() as u32;
-                assert_eq!(mm.mapping_tagged(f, tag), all > 0);
-                assert_eq!(mm.tagged_count(f, tag, most), all.min(most));
-            }
+            let when = format!("seed {seed} step {step}");
+            look_around(&mm, f, &model, &mut chance, &when);
             assert_eq!(mm.mappings[f as usize].nrpages.get() as usize, model.len());
             assert_eq!(mm.mapping_has_no_pages(f), model.is_empty());
             assert_eq!(

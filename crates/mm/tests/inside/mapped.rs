@@ -121,6 +121,12 @@ fn shared_mappings() {
     assert!(mm.frames.has(pfn, flag::REFERENCED) && mm.frames.mapcount(pfn) == 1);
     mm.frames.clear_flags(pfn, flag::REFERENCED);
     assert_eq!(mm.take_young(pfn), 0);
+    assert!(mm.touch_mapped(other, 5, false));
+    assert_eq!(
+        mm.take_young(pfn),
+        1,
+        "the other one is still known to the file"
+    );
     mm.free_region(other);
     assert!(!mm.frames.has(pfn, flag::REFERENCED), "not used since");
     assert_eq!(mm.global_stat(ZoneStat::NrFileMapped), 0);

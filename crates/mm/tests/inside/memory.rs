@@ -398,6 +398,23 @@ fn mixing_boosts_up_to_the_factor() {
     assert_eq!(none.watermark_boost(0), 0);
 }
 
+/// A zone without watermarks is none whose boost is missing.
+#[test]
+fn a_zone_without_watermarks() {
+    let policy = Policy {
+        mobility: Mobility::Grouped,
+        ..Policy::linux_3_0()
+    };
+    let mut bare = Bare::new(policy, 2000);
+    bare.sysctl.watermark_boost_factor = 15_000;
+    bare.sysctl.min_free_kbytes = Some(0);
+    let mm = bare.build();
+    assert_eq!(mm.zones[0].mark(Mark::High), 0);
+    mm.boost_watermark(0);
+    assert_eq!(mm.watermark_boost(0), 0);
+    recount(&mm);
+}
+
 fn recount_kinds(mm: &Engine) {
     mm.check_mobility(0).unwrap();
     assert_eq!(

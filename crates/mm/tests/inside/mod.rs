@@ -19,6 +19,7 @@ mod names;
 mod objects;
 mod programs;
 mod recounts;
+mod scans;
 mod world;
 
 /// What the tests need of the engine, named in one place.

@@ -97,6 +97,10 @@ fn slabs_fill_one_after_the_other() {
 fn dentries_and_inodes() {
     let mm = machine(Policy::linux_3_0(), vec![PLAIN]);
     tree(&mm, 10);
+    assert!(
+        !mm.inode_gone(5),
+        "it is not in memory, but it has its name"
+    );
     (2..12).for_each(|ino| look_up(&mm, ino));
     assert_eq!(mm.cached_objects(0), (12, 12));
     assert_eq!((mm.unused_dentries(0, 0), mm.unused_inodes(0, 0)), (0, 0));
@@ -176,6 +180,33 @@ fn dirty_inodes_wait() {
     recount(&mm);
 }
 
+/// What a shrinker is asked for now, and with what was left before: twice the part of the lists that was
+/// scanned, or by priority alone.
+fn asked(
+    core: ShrinkerCore,
+    freeable: u64,
+    deferred: u64,
+    [scanned, lru]: [u64; 2],
+    priority: u8,
+) -> (u64, u64) {
+    // What is asked for: twice the lists' part, or by priority alone.
+    let pages = if scanned == 0 { 32 } else { scanned };
+    let (delta, mut total) = match core {
+        ShrinkerCore::ByPriority => {
+            let delta = 2 * (freeable >> priority);
+            (delta, (deferred >> priority) + delta)
+        }
+        _ => {
+            let delta = 2 * pages * freeable / (lru + 1);
+            (delta, deferred + delta)
+        }
+    };
+    if [ShrinkerCore::Batched, ShrinkerCore::PerNode].contains(&core) && delta < freeable / 4 {
+        total = total.min(freeable / 2);
+    }
+    (delta, total.min(2 * freeable))
+}
+
 /// docs/reference/shrinkers-and-xfs.md#shrinkers: a cache is scanned in batches for its part of what reclaim
 /// scanned of the lists; what is less than a batch is left for the next time.
 #[test]
@@ -213,24 +244,7 @@ fn shrinkers_defer() {
             } else {
                 sizes[0] + sizes[1]
             };
-            // What is asked for: twice the lists' part, or by priority alone.
-            let pages = if scanned == 0 { 32 } else { scanned };
-            let (delta, mut total) = match core {
-                ShrinkerCore::ByPriority => {
-                    let delta = 2 * (freeable >> priority);
-                    (delta, (deferred >> priority) + delta)
-                }
-                _ => {
-                    let delta = 2 * pages * freeable / (lru + 1);
-                    (delta, deferred + delta)
-                }
-            };
-            if [ShrinkerCore::Batched, ShrinkerCore::PerNode].contains(&core)
-                && delta < freeable / 4
-            {
-                total = total.min(freeable / 2);
-            }
-            total = total.min(2 * freeable);
+            let (delta, total) = asked(core, freeable, deferred, [scanned, lru], priority);
             let mut left = total;
             // Since 3.12 (here since 3.1) a cache of less than a batch is scanned as a whole.
             while left >= batch || (core != ShrinkerCore::Global && left > 0 && left >= freeable) {
@@ -392,4 +406,73 @@ fn xfs_reclaim() {
             recount(&mm);
         }
     }
+}
+
+/// A filesystem is mounted where there is room for it and for its groups.
+#[test]
+fn room_for_filesystems() {
+    let xfs = |ags| SuperInfo { ags, ..XFS };
+    let mut bare = Bare::new(Policy::linux_3_0(), 1000);
+    bare.supers = vec![xfs(3), PLAIN, xfs(2)];
+    let mm = bare.build();
+    assert_eq!(mm.new_super(&PLAIN), None, "all three are mounted");
+    // The same machine with nothing mounted yet.
+    let world = super::world::TestWorld::new(&mm.config, &[]);
+    let empty = Mm::new(world, mm.config.clone(), mm.policy.clone(), false);
+    assert_eq!(empty.new_super(&xfs(6)), None);
+    assert_eq!(empty.new_super(&xfs(5)), Some(0));
+    assert_eq!(empty.new_super(&xfs(1)), None);
+    assert_eq!(empty.new_super(&PLAIN), Some(1));
+}
+
+/// 3.0: with some of what was asked for left over XFS's shrinker ends the core's loop.
+#[test]
+fn xfs_shrinker_of_3_0() {
+    use crate::reclaim::shrinker::Shrunk;
+    for (asked, expected) in [
+        (10, Shrunk::Freed(0)),
+        (64, Shrunk::Freed(0)),
+        (65, Shrunk::Stop),
+    ] {
+        let mm = machine(Policy::linux_3_0(), vec![XFS]);
+        tree(&mm, 6);
+        (2..8).for_each(|ino| look_up(&mm, ino));
+        (2..8).for_each(|ino| mm.iput(ino));
+        for _ in 0..2 {
+            block_on(&mm, mm.prune_dentries(0, 0, 20));
+        }
+        for _ in 0..3 {
+            block_on(&mm, mm.prune_inodes(0, 0, 20));
+        }
+        // Some in each of the two groups, each of which takes 32 of what is asked for.
+        assert!(mm.reclaimable_inodes(0) >= 6);
+        let answer = block_on(&mm, mm.xfs_reclaim_inodes_3_0(0, asked));
+        assert_eq!(answer, expected, "{asked}");
+    }
+}
+
+/// The pusher collects 128 clusters, pauses 10 ms, and goes on where it stopped.
+#[test]
+fn the_pusher_pauses() {
+    let mm = machine(Policy::linux_3_0(), vec![SuperInfo { ags: 1, ..XFS }]);
+    for ino in 0..200 {
+        assert_eq!(file(&mm, MappingKind::File, 0, 1), ino);
+        // Each in a cluster of its own.
+        mm.place_inode(ino, 0, (ino > 0).then_some(0), 0, 32 * ino);
+    }
+    (0..200).for_each(|ino| look_up(&mm, ino));
+    (0..200).for_each(|ino| mm.log_inode(ino));
+    block_on(&mm, mm.log_force(0));
+    mm.ail_push_all(0);
+    let flushed = || mm.vm_event(VmEvent::XfsInodesFlushed);
+    let jobs: Vec<super::world::Job<'_>> = vec![
+        Box::pin(async {
+            mm.world.sleep(5_000_000).await;
+            assert_eq!(flushed(), 128);
+            mm.world.sleep(10_000_000).await;
+            assert_eq!(flushed(), 200);
+        }),
+        Box::pin(mm.xfsaild(0)),
+    ];
+    assert_eq!(run(&mm, jobs, 1, u64::MAX, recount), 1);
 }

@@ -14,11 +14,12 @@ fn lived_in() -> Engine {
         ..Policy::linux_3_16()
     };
     let mut bare = Bare::new(policy, 3000);
-    bare.supers = vec![SuperInfo {
+    let xfs = SuperInfo {
         inode_bytes: 960,
         ags: 2,
         sync_interval: SECOND,
-    }];
+    };
+    bare.supers = vec![xfs, SuperInfo { ags: 0, ..xfs }];
     bare.swap = 64;
     let mm = bare.build();
     for ino in 0..4 {
@@ -27,6 +28,8 @@ fn lived_in() -> Engine {
     }
     let f = file(&mm, MappingKind::File, 0, 500);
     mm.place_inode(f, 0, Some(0), 1, 0);
+    // File 5 is on another filesystem, and not in memory.
+    mm.place_inode(file(&mm, MappingKind::File, 0, 4), 1, None, 0, 0);
     block_on(&mm, async {
         for ino in 0..5 {
             mm.iget(ino).await.expect("memory");
@@ -204,6 +207,38 @@ fn inodes_that_are_wrong() {
         "of filesystem 0: inode 1",
         clear(1, state::ON_AIL | state::DIRTY),
     );
+    for bits in [
+        state::RECLAIMABLE,
+        state::CLAIMED,
+        state::LOCKED,
+        state::DIRTY,
+        state::PINNED,
+        state::FLUSHING,
+        state::ON_AIL,
+    ] {
+        let text = said(set(5, bits));
+        // Those that would be a change lost are told as that.
+        let lost = "not in memory and not in its place";
+        assert!(
+            text.contains("not on an XFS") || text.contains(lost),
+            "{text}"
+        );
+    }
+    noticed("not on an XFS", set(5, state::CLAIMED));
+    noticed("not on an XFS", set(5, state::LOCKED));
+    for bits in [
+        state::DIRTY,
+        state::PINNED,
+        state::RECLAIMABLE,
+        state::FLUSHING,
+        state::ON_AIL,
+    ] {
+        // In memory, where nothing else is wrong with it.
+        noticed("not on an XFS", |mm| {
+            block_on(mm, mm.iget(5)).expect("memory");
+            mm.inode(5).set(bits);
+        });
+    }
     noticed("is astray", clear(3, state::ON_DENTRIES));
     noticed("say they are unused", set(1, state::ON_DENTRIES));
     noticed("of filesystem 0: inode 1", |mm| {
