@@ -105,10 +105,7 @@ fn a_slow_and_a_fast_disk() {
     let (fast, slow) = (elapsed(&write("x")), elapsed(&write("slow/x")));
     assert!(fast * 5.0 < slow, "{fast} and {slow} s");
     let both = elapsed(&format!("{} & {}; wait", write("slow/x"), write("x")));
-    assert!(
-        both < 1.3 * slow && both > 0.9 * slow,
-        "{both} and {slow} s"
-    );
+    assert!(both < 1.3 * slow, "{both} and {slow} s");
 }
 
 /// More devices than any three arrays have.

@@ -529,19 +529,29 @@ fn no_parameter_twice(
             let named = m.mounts.iter().filter(|m| !m.is_second);
             let mut disks = std::iter::once(&m.disk).chain(named.map(|m| &m.disk));
             let of_disk = disks.any(|d| d.params.contains_key(key));
-            let own = of_disk || m.params.contains_key(key);
-            let (whose, path) = if of_disk {
-                ("the disk of machine", "machine.disk.params")
-            } else {
-                ("machine", "machine.params")
-            };
-            own.then_some((whose, &m.name, path))
+            let of_sysctl = key == "xfs_log_interval" && m.sysctl.xfssyncd_centisecs.is_some();
+            let of_machine = m.params.contains_key(key);
+            let owners = [
+                (
+                    of_disk,
+                    "the disk of machine",
+                    format!("machine.disk.params.{key}"),
+                ),
+                (of_machine, "machine", format!("machine.params.{key}")),
+                (
+                    of_sysctl,
+                    "machine",
+                    "machine.sysctl.xfssyncd_centisecs".into(),
+                ),
+            ];
+            let mut owners = owners.into_iter().filter(|(own, ..)| *own);
+            owners.next().map(|(_, whose, path)| (whose, &m.name, path))
         });
         if let Some((whose, machine, path)) = owner {
             return Err(Diagnostic::at(
                 &entry.place,
                 format!("`params.{key}` has no effect: {whose} `{machine}` has its own"),
-                format!("accepted: the value in one place, such as `{path}.{key}`"),
+                format!("accepted: the value in one place, such as `{path}`"),
             ));
         }
     }

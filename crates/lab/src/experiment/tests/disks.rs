@@ -27,7 +27,7 @@ capacity = \"1G\"
 mount = \"mnt\"
 kind = \"disk\"
 capacity = \"4G\"
-params = { disk_seek_average = 9000000 }
+params = { disk_average_seek = 9000000 }
 ";
 
 /// One disk is the same in both forms.
@@ -55,7 +55,7 @@ fn a_list_of_disks_is_a_tree_of_filesystems() {
     assert_eq!(m.disk.capacity.0, 1 << 30);
     let kinds: Vec<_> = m.mounted().map(|on| on.filesystem).collect();
     assert_eq!(kinds, [None, Some(FsKind::Btrfs), None]);
-    assert!(m.mounts[1].disk.params.contains_key("disk_seek_average"));
+    assert!(m.mounts[1].disk.params.contains_key("disk_average_seek"));
     // A machine survives its own form, whichever it was read from.
     for machine in [
         m.clone(),
