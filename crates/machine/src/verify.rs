@@ -264,11 +264,7 @@ pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::dirty::Limits {
         lowmem_reserve_ratio: reserve_ratios(machine),
         swappiness: s.swappiness,
     };
-    if era.limits_in_4096ths() {
-        mm::dirty::limits_in_4096ths(&sysctl, dirtyable)
-    } else {
-        mm::dirty::limits(&sysctl, dirtyable, false)
-    }
+    mm::dirty::limits(era.dirty_ratios(), &sysctl, dirtyable, false)
 }
 
 /// Compares every watermark, every reserve and the dirty limits.

@@ -4,7 +4,7 @@
 //! Pure functions of sizes, so that they can be tested against real machines' numbers; the engine
 //! stores their results in its zones at start and whenever a setting changes.
 
-use crate::policy::{FreeSnapshot, Watermarks};
+use crate::policy::{FreeSnapshot, WatermarkFormula, Watermarks};
 use crate::vmstat::ZoneStat;
 use crate::world::{ShortLock, Word32, World};
 use crate::zone::{Mark, Zone, ZoneInfo, ZoneType};
@@ -107,6 +107,19 @@ impl MarkFormula {
 }
 
 impl crate::Sysctl {
+    /// `watermark_scale_factor` where a kernel that has it is told nothing.
+    pub const SCALE_FACTOR: u64 = 10;
+
+    /// These settings on a kernel with this formula: one that has `watermark_scale_factor` gives it a
+    /// default.
+    pub fn under(mut self, formula: WatermarkFormula) -> Self {
+        if formula == WatermarkFormula::ScaleFactor {
+            self.watermark_scale_factor
+                .get_or_insert(Self::SCALE_FACTOR);
+        }
+        self
+    }
+
     /// The sum of the min watermarks in kB that these settings ask for on a machine with so much
     /// memory in zones up to Normal.
     pub fn min_kbytes(&self, lowmem_kbytes: u64) -> u64 {

@@ -12,7 +12,7 @@ use crate::diagnostic::Diagnostic;
 use crate::model::{Cell, Experiment};
 use crate::output::File;
 use crate::output::csv::Csv;
-use mm::auto::Watermarks;
+use mm::policy::Watermarks;
 use serde_json::{Value, json};
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;

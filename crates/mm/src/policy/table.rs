@@ -104,10 +104,18 @@ macro_rules! form {
 
 /// A default: a word of the type, or a literal.
 macro_rules! setting {
-    (bool $value:tt) => { $value };
-    (u8 $value:tt) => { $value };
-    (u32 $value:tt) => { $value };
-    ($Type:ident $Value:ident) => { $Type::$Value };
+    (bool $value:tt) => {
+        $value
+    };
+    (u8 $value:tt) => {
+        $value
+    };
+    (u32 $value:tt) => {
+        $value
+    };
+    ($Type:ident $Value:ident) => {
+        $Type::$Value
+    };
 }
 
 pub(super) use {choice, form, setting, switches};
