@@ -64,3 +64,7 @@ scores *SERIES:
 # What the tests would not notice, in a committed sample of changes to mm (tests/mutants).
 mutants *ARGS:
     tests/mutants/run {{ARGS}}
+
+# The drawing of the rooms in ARCHITECTURE.md.
+rooms:
+    LOWMARK_WRITE=1 cargo test --locked -q -p conformance --test tidy rooms_import_one_way_and_are_drawn

@@ -3,8 +3,8 @@
 //! Sources: kernel 2.6.37 to 6.18 (`mm/page_alloc.c`, `mm/page-writeback.c`, `mm/khugepaged.c`);
 //! docs/reference/memory-model.md and docs/reference/writeback.md.
 
+use mm::memory::watermark::MarkFormula;
 use mm::policy::{DirtyRatios, WatermarkFormula};
-use mm::watermark::MarkFormula;
 
 /// The forms of the formulas in one kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

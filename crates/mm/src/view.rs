@@ -3,8 +3,8 @@
 //! In the live world page bits decide who may touch a page's bytes, so whoever gets an [`Mm`] could
 //! break what its tasks rely on. A view has figures only.
 
-use crate::pagecache::Tag;
-use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use crate::cache::tree::Tag;
+use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::{Config, Mm, World};
 
 /// An engine, to read.

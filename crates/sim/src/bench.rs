@@ -11,13 +11,13 @@ use crate::spec::{
     Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, Size, Sysctl, ZoneSpec,
 };
 use crate::world::SimWorld;
-use mm::alloc::Gfp;
-use mm::kswapd::KSWAPD_FLAGS;
-use mm::mapping::MappingKind;
-use mm::trace::TrackPath;
-use mm::vmstat::VmEvent;
-use mm::world::World;
-use mm::zone::ZoneType;
+use mm::ZoneType;
+use mm::cache::mapping::MappingKind;
+use mm::memory::gfp::Gfp;
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::VmEvent;
+use mm::world::Tasks;
+use mm::world::event::TrackPath;
 use std::cell::Cell;
 use std::pin::Pin;
 use std::time::Instant;
@@ -91,7 +91,8 @@ fn spec(mib: u64) -> RunSpec {
                 cache: Size(0),
             },
             swap: None,
-            second: None,
+            filesystem: None,
+            mounts: Vec::new(),
             sysctl: Sysctl::default(),
             disk: DiskSpec {
                 scheduler: Default::default(),
@@ -105,6 +106,7 @@ fn spec(mib: u64) -> RunSpec {
         filesystem: FsKind::Xfs,
         policy: mm::Policy::linux_3_1(),
         workload: workload::Script::default(),
+        changes: Vec::new(),
         membind: None,
         monitors: false,
         params: crate::Params::default(),
@@ -338,7 +340,7 @@ pub fn engine(rounds: usize) -> EngineBench {
             recording.iter().copied().fold(0.0, f64::max),
         ],
         tracepoints_recording_ratio: median(recording),
-        bytes_per_frame: mm::frame::BYTES_PER_FRAME,
+        bytes_per_frame: mm::memory::frame::BYTES_PER_FRAME,
         peak_bytes_per_frame,
     }
 }

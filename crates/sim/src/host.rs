@@ -5,10 +5,11 @@ mod names;
 
 use crate::filesystems::{self as fs, DirId, FsError, SimMm};
 use crate::world::own_queue;
-use mm::alloc::Gfp;
-use mm::inode::NoInode;
-use mm::vmstat::VmEvent;
-use mm::world::{Cost, World};
+use mm::inodes::inode::NoInode;
+use mm::memory::gfp::Gfp;
+use mm::watch::vmstat::VmEvent;
+use mm::world::Cost;
+use mm::world::Tasks;
 use names::{Named, Names, plain};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -51,9 +52,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The names of a machine whose second filesystem, if any, is mounted at `mount`.
-    pub fn new(mount: Option<&str>) -> Self {
-        let names = RefCell::new(Names::new(mount));
+    /// The names of a machine with these mount points, in the order of its filesystems; that of the first
+    /// is empty.
+    pub fn new(mounts: &[&str]) -> Self {
+        let names = RefCell::new(Names::new(mounts));
         Self {
             names,
             ..Self::default()

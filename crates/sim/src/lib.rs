@@ -1,28 +1,23 @@
 //! The virtual world.
 #![forbid(unsafe_code)]
 
-pub mod account;
 pub mod bench;
 pub mod block;
 pub mod disks;
+pub mod executor;
 pub mod filesystems;
 pub mod footprint;
 pub mod host;
-pub mod latency;
-mod monitors;
+pub mod measure;
 pub mod params;
-pub mod result;
 pub mod rng;
 pub mod run;
-pub mod sample;
-pub mod sched;
-pub mod slowest;
 pub mod spec;
-pub mod stored;
-pub mod waiting;
-pub mod watchdog;
 pub mod world;
 
+pub use executor::{sched, watchdog};
+pub(crate) use measure::monitors;
+pub use measure::{account, latency, result, sample, slowest, stored, waiting};
 pub use params::Params;
 pub use result::{Outcome, RunResult};
 pub use run::run;

@@ -6,12 +6,13 @@
 mod common;
 
 use common::{bare, spec};
-use mm::alloc::Gfp;
-use mm::kswapd::KSWAPD_FLAGS;
-use mm::mapping::MappingKind;
-use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
-use mm::world::World;
-use mm::zone::{Mark, ZoneType};
+use mm::ZoneType;
+use mm::cache::mapping::MappingKind;
+use mm::memory::gfp::Gfp;
+use mm::memory::zone::Mark;
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use mm::world::Tasks;
 use sim::filesystems::SimMm;
 use sim::sched::Event;
 use sim::spec::{FsKind, RunSpec};

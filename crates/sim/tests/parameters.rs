@@ -5,7 +5,7 @@ mod common;
 
 use common::{ALL_FS, bare, disk};
 use mm::Policy;
-use mm::zone::ZoneType;
+use mm::ZoneType;
 use sim::params::{ParamInfo, Params};
 use sim::spec::{DiskKind, FsKind, RunSpec, Size};
 use sim::{Control, Outcome};

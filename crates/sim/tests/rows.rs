@@ -5,7 +5,7 @@
 mod common;
 
 use common::{ALL_FS, machine, spec, swap};
-use mm::trace::{Event, IsolateMode};
+use mm::world::event::{Event, IsolateMode};
 use sim::account::{ReclaimSums, TaskClass};
 use sim::run::Recorded;
 use sim::spec::{FsKind, RunSpec, Size};

@@ -4,17 +4,18 @@ mod common;
 
 use common::{Life, bare, disk, machine, run, spec};
 use mm::Policy;
-use mm::alloc::Gfp;
-use mm::frame::flag;
-use mm::kswapd::KSWAPD_FLAGS;
+use mm::ZoneType;
+use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
+use mm::memory::zone::Mark;
 use mm::policy::{
     BalanceGap, DirtyRatios, FreeSnapshot, KswapdSlab, SmallScan, WakeupTrace, WatermarkFormula,
     WatermarkProfile, Watermarks,
 };
-use mm::trace::Event;
-use mm::vmstat::{VmEvent, ZoneEvent};
-use mm::world::World;
-use mm::zone::{Mark, ZoneType};
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::{VmEvent, ZoneEvent};
+use mm::world::Tasks;
+use mm::world::event::Event;
 use proptest::prelude::*;
 use sim::filesystems::{self as fs, SimMm};
 use sim::run::Recorded;
@@ -174,7 +175,7 @@ fn the_slip_keeps_two_pages_more() {
             mm.world.sched.stop();
         };
         common::drive(&mm, vec![(0, Box::pin(taker))], 1_000_000_000, || {});
-        mm.global_stat(mm::vmstat::ZoneStat::NrFreePages)
+        mm.global_stat(mm::watch::vmstat::ZoneStat::NrFreePages)
     };
     let (slip, none) = (lowest(true), lowest(false));
     assert!(slip >= none + 2, "{slip} and {none} pages are kept");
@@ -213,7 +214,7 @@ fn the_allocator_of_2_6_37_sees_exact_counts_while_kswapd_is_awake() {
         let of = |z: usize| {
             let min = mm.zones[z].mark(Mark::Min);
             let least = min - min / 4 - u64::from(mm.zones[z].pcp_batch());
-            least.saturating_sub(mm.zone_stat(z, mm::vmstat::ZoneStat::NrFreePages))
+            least.saturating_sub(mm.zone_stat(z, mm::watch::vmstat::ZoneStat::NrFreePages))
         };
         (0..mm.zones.len()).map(of).sum::<u64>()
     };

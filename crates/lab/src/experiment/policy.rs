@@ -39,8 +39,7 @@ impl Named {
     pub fn on(&self, machine: &Machine) -> Result<Machine, Diagnostic> {
         self.profile_fits(machine)?;
         let mut machine = machine.clone();
-        let sysctl = machine.sysctl.engine().under(self.policy.watermark_formula);
-        machine.sysctl.watermark_scale_factor = sysctl.watermark_scale_factor.map(|f| f as u32);
+        machine.sysctl = machine.sysctl.under(self.policy.watermark_formula);
         let Some(over) = &self.sysctl else {
             return Ok(machine);
         };

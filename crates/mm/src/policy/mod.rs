@@ -8,11 +8,12 @@
 //! and `docs/switches.md` follow from the entry. To add a preset: an entry in `presets.rs`.
 
 mod presets;
+mod profile;
 mod switches;
 mod table;
 
-pub use crate::profile::{ProfileZone, WatermarkProfile};
 pub use presets::{Change, PRESETS, Preset};
+pub use profile::{ProfileZone, WatermarkProfile};
 pub use switches::*;
 
 use evict::registry;

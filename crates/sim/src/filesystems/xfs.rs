@@ -18,8 +18,8 @@ use super::{BATCH, Fs, FsError, SimMm};
 use crate::params::Params;
 use crate::spec::DiskSpec;
 use crate::world::{Tag, own_queue};
-use mm::inode::SuperInfo;
-use mm::pagecache::Tag as PageTag;
+use mm::inodes::inode::SuperInfo;
+use mm::cache::tree::Tag as PageTag;
 use mm::world::WritebackControl;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -200,7 +200,7 @@ impl Model for Xfs {
             self.new_chunk(fs, group, fresh)?;
         }
         let chunk = self.chunks.borrow().get(group as usize).copied();
-        let cluster = number % CHUNK_INODES / u64::from(mm::xfs::CLUSTER_INODES);
+        let cluster = number % CHUNK_INODES / u64::from(mm::inodes::xfs::CLUSTER_INODES);
         Ok(chunk.unwrap_or(0) + cluster * u64::from(CLUSTER_BLOCKS))
     }
 
@@ -292,7 +292,8 @@ impl Xfs {
     /// Every interval the directory blocks and group headers that names changed are written in place.
     async fn buffer_daemon<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         loop {
-            mm.world.sched.sleep_ticks(self.interval).await;
+            let interval = mm.sync_interval(fs.sb.get());
+            mm.world.sched.sleep_ticks(interval).await;
             let blocks = self.unwritten.take();
             let queue = mm.world.queue_base + own_queue::JOURNAL;
             for block in blocks {

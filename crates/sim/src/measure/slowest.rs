@@ -1,0 +1,384 @@
+//! The slowest page allocations of a run with what the machine did meanwhile.
+//!
+//! A ring keeps the last events of kswapd, of direct reclaim, of the flushers and of the disks; when
+//! an allocation that left the fast path ends among the slowest so far, the part of the ring that
+//! falls into it is copied to its record. Ring and records are of fixed size: nothing is allocated
+//! while the run goes on.
+
+use crate::account::Split;
+use mm::world::event::Event;
+use mm::world::{AllocPath, TaskId};
+use serde::{Deserialize, Serialize};
+use std::cell::{Cell, RefCell};
+
+/// How many allocations are kept.
+pub const SLOWEST: usize = 10;
+/// Events the ring holds.
+const RING: usize = 4096;
+/// Events a record holds: the first, then the last ones.
+const FIRST: usize = 16;
+const LAST: usize = 32;
+
+/// Who does something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Actor {
+    /// A task that allocates.
+    Allocator,
+    /// A kswapd.
+    Kswapd,
+    /// A flusher.
+    Flusher,
+    /// A disk.
+    Disk,
+}
+
+/// Number of [`Actor`]s.
+const ACTORS: usize = 4;
+
+/// What it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Did {
+    /// A wake-up of kswapd is traced.
+    WakesKswapd,
+    /// kswapd starts a run.
+    StartsRun,
+    /// kswapd goes to sleep.
+    Sleeps,
+    /// A task enters direct reclaim.
+    EntersReclaim,
+    /// … and leaves it with so many pages.
+    LeavesReclaim,
+    /// A batch of an inactive list is done: pages scanned, pages freed.
+    Shrinks,
+    /// It waited for congestion to end: microseconds.
+    Waited,
+    /// A flusher begins a piece of work: pages asked for.
+    StartsWriteback,
+    /// A flusher ends a slice: pages written.
+    Writes,
+    /// A disk ends requests: kB, and how many requests it still holds.
+    Completes,
+}
+
+/// One event of a timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Nanoseconds from the beginning of the allocation; negative: before it.
+    pub at_ns: i64,
+    /// Who.
+    pub actor: Actor,
+    /// The task; 0 for a disk.
+    pub task: TaskId,
+    /// What.
+    pub did: Did,
+    /// Its amounts, in the order in which [`Did`] names them.
+    pub amounts: [u64; 2],
+}
+
+/// One of the slowest allocations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowAlloc {
+    /// Nanoseconds from the start of the workload to the beginning of the allocation.
+    pub start_ns: u64,
+    /// How long it took, in nanoseconds.
+    pub ns: u64,
+    /// What it did; see [`crate::latency::AllocClass`].
+    #[serde(deserialize_with = "crate::stored::name")]
+    pub class: crate::stored::Name,
+    /// The task.
+    pub task: TaskId,
+    /// 2^order pages.
+    pub order: u32,
+    /// The machine's free pages when it began and when it ended.
+    pub free: [u64; 2],
+    /// Where its time went.
+    pub time: Split,
+    /// What the others were doing: for each the last thing that it did before, then everything
+    /// meanwhile, in order.
+    pub timeline: Vec<Step>,
+    /// Events in the middle that the record has no room for.
+    pub left_out: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    at: u64,
+    actor: Actor,
+    did: Did,
+    task: TaskId,
+    amounts: [u64; 2],
+}
+
+/// An allocation that is under way.
+#[derive(Clone, Copy)]
+struct Begun {
+    start: u64,
+    order: u32,
+    free: u64,
+    free_end: u64,
+    /// Number of the first event that falls into it.
+    from: u64,
+    /// What each actor did last.
+    last: [Option<Entry>; ACTORS],
+    /// Its task's time so far.
+    time: Split,
+}
+
+struct Record {
+    begun: Begun,
+    ns: u64,
+    class: &'static str,
+    task: TaskId,
+    time: Split,
+    entries: [Option<Entry>; FIRST + LAST],
+    left_out: u64,
+}
+
+/// See the module.
+pub struct Slowest {
+    ring: Box<[Cell<Option<Entry>>]>,
+    events: Cell<u64>,
+    last: Cell<[Option<Entry>; ACTORS]>,
+    begun: Box<[Cell<Option<Begun>>]>,
+    records: RefCell<Vec<Record>>,
+}
+
+impl Slowest {
+    /// Nothing yet, for so many tasks.
+    pub fn new(tasks: usize) -> Self {
+        Self {
+            ring: (0..RING).map(|_| Cell::new(None)).collect(),
+            events: Cell::new(0),
+            last: Cell::new([None; ACTORS]),
+            begun: (0..tasks).map(|_| Cell::new(None)).collect(),
+            records: RefCell::new(Vec::with_capacity(SLOWEST + 1)),
+        }
+    }
+
+    /// An actor did something.
+    pub fn note(&self, at: u64, actor: Actor, task: TaskId, did: Did, amounts: [u64; 2]) {
+        let entry = Entry {
+            at,
+            actor,
+            did,
+            task,
+            amounts,
+        };
+        let n = self.events.get();
+        self.ring[n as usize % RING].set(Some(entry));
+        self.events.set(n + 1);
+        let mut last = self.last.get();
+        last[actor as usize] = Some(entry);
+        self.last.set(last);
+    }
+
+    /// Notes an event of the engine, if it is one of a timeline.
+    pub fn observe(&self, at: u64, task: TaskId, kswapd: bool, event: &Event) {
+        let who = if kswapd {
+            Actor::Kswapd
+        } else {
+            Actor::Allocator
+        };
+        let (actor, did, amounts) = match *event {
+            Event::WakeupKswapd { .. } => (who, Did::WakesKswapd, [0; 2]),
+            Event::KswapdWake { .. } => (who, Did::StartsRun, [0; 2]),
+            Event::KswapdSleep { .. } => (who, Did::Sleeps, [0; 2]),
+            Event::DirectReclaimBegin { .. } => (who, Did::EntersReclaim, [0; 2]),
+            Event::DirectReclaimEnd { nr_reclaimed } => {
+                (who, Did::LeavesReclaim, [nr_reclaimed, 0])
+            }
+            Event::ShrinkInactive {
+                nr_scanned,
+                nr_reclaimed,
+                ..
+            } => {
+                let amounts = [u64::from(nr_scanned), u64::from(nr_reclaimed)];
+                (who, Did::Shrinks, amounts)
+            }
+            Event::CongestionWait { usec_delayed, .. }
+            | Event::WaitIffCongested { usec_delayed, .. } => (who, Did::Waited, [usec_delayed, 0]),
+            Event::WritebackStart { nr_pages, .. } => {
+                let pages = nr_pages.max(0) as u64;
+                (Actor::Flusher, Did::StartsWriteback, [pages, 0])
+            }
+            Event::WritebackWritten { nr_pages, .. } => {
+                (Actor::Flusher, Did::Writes, [nr_pages.max(0) as u64, 0])
+            }
+            _ => return,
+        };
+        self.note(at, actor, task, did, amounts);
+    }
+
+    /// A task's allocation leaves the fast path.
+    pub fn begin(&self, task: TaskId, start: u64, order: u32, free: u64, time: Split) {
+        self.begun[task as usize].set(Some(Begun {
+            start,
+            order,
+            free,
+            free_end: free,
+            from: self.events.get(),
+            last: self.last.get(),
+            time,
+        }));
+    }
+
+    /// It ends with so many free pages.
+    pub fn end(&self, task: TaskId, free: u64) {
+        let cell = &self.begun[task as usize];
+        if let Some(begun) = cell.get() {
+            let free_end = free;
+            cell.set(Some(Begun { free_end, ..begun }));
+        }
+    }
+
+    /// Where its task's time went since it began, given the task's time now.
+    pub fn spent(&self, task: TaskId, now: Split) -> Split {
+        let begun = self.begun[task as usize].get();
+        begun.map_or_else(Split::default, |b| now.since(&b.time))
+    }
+
+    /// It took so long; kept if it is among the slowest.
+    pub fn record(&self, task: TaskId, ns: u64, class: &'static str, time: Split) {
+        let Some(begun) = self.begun[task as usize].take() else {
+            return;
+        };
+        let mut records = self.records.borrow_mut();
+        if records.len() == SLOWEST && records[SLOWEST - 1].ns >= ns {
+            return;
+        }
+        let until = self.events.get();
+        let kept = until.saturating_sub(RING as u64).max(begun.from);
+        let many = (until - kept) as usize;
+        let mut entries = [None; FIRST + LAST];
+        let at = |n: u64| self.ring[n as usize % RING].get();
+        for (i, slot) in entries.iter_mut().take(many).enumerate() {
+            *slot = if many <= FIRST + LAST || i < FIRST {
+                at(kept + i as u64)
+            } else {
+                at(until - (FIRST + LAST - i) as u64)
+            };
+        }
+        let left_out = (until - begun.from).saturating_sub((FIRST + LAST) as u64);
+        // Equal ones stay in the order of their end.
+        let place = records.partition_point(|r| r.ns >= ns);
+        records.truncate(SLOWEST - 1);
+        let record = Record {
+            begun,
+            ns,
+            class,
+            task,
+            time,
+            entries,
+            left_out,
+        };
+        records.insert(place, record);
+    }
+
+    /// Begins anew: what is under way is forgotten.
+    pub fn reset(&self) {
+        self.records.borrow_mut().clear();
+        self.begun.iter().for_each(|b| b.set(None));
+    }
+
+    /// The slowest, slowest first; times count from `start`.
+    pub fn list(&self, start: u64) -> Vec<SlowAlloc> {
+        let records = self.records.borrow();
+        records
+            .iter()
+            .map(|r| {
+                let step = |e: &Entry| Step {
+                    at_ns: e.at as i64 - r.begun.start as i64,
+                    actor: e.actor,
+                    task: e.task,
+                    did: e.did,
+                    amounts: e.amounts,
+                };
+                let mut before: Vec<Step> = r.begun.last.iter().flatten().map(step).collect();
+                before.sort_by_key(|s| s.at_ns);
+                // CPUs execute up to a quantum ahead of each other.
+                let mut meanwhile: Vec<Step> = r.entries.iter().flatten().map(step).collect();
+                meanwhile.sort_by_key(|s| s.at_ns);
+                before.extend(meanwhile);
+                SlowAlloc {
+                    start_ns: r.begun.start.saturating_sub(start),
+                    ns: r.ns,
+                    class: r.class,
+                    task: r.task,
+                    order: r.begun.order,
+                    free: [r.begun.free, r.begun.free_end],
+                    time: r.time,
+                    timeline: before,
+                    left_out: r.left_out,
+                }
+            })
+            .collect()
+    }
+}
+
+/// What an allocation did, by what most of its time went to.
+pub fn class(path: AllocPath, ns: u64, time: &Split) -> crate::latency::AllocClass {
+    use crate::latency::AllocClass as C;
+    match path {
+        AllocPath::Fast => C::Fast,
+        AllocPath::Failed => C::Failed,
+        _ if 2 * time.run_queue > ns => C::CpuWait,
+        AllocPath::DirtyStall => C::DirtyStall,
+        _ if 2 * time.throttle > ns => C::Throttled,
+        AllocPath::KswapdWoken => C::KswapdWoken,
+        AllocPath::DirectReclaim => C::DirectReclaim,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ten_slowest_stay_in_order_with_what_happened_meanwhile() {
+        let s = Slowest::new(4);
+        s.note(5, Actor::Kswapd, 2, Did::StartsRun, [0; 2]);
+        for n in 0..30u64 {
+            let begin = 1000 * n;
+            s.begin(1, begin, 0, 50, Split::default());
+            for i in 0..n * 4 {
+                s.note(begin + i, Actor::Disk, 0, Did::Completes, [i, 0]);
+            }
+            s.end(1, 40);
+            s.record(1, (n * 7) % 30, "kswapd-woken", Split::default());
+        }
+        // Without a beginning there is nothing to keep.
+        s.record(1, 1_000_000, "fast", Split::default());
+        let list = s.list(0);
+        let times: Vec<u64> = list.iter().map(|a| a.ns).collect();
+        assert_eq!(times, (20..30).rev().collect::<Vec<_>>());
+        for a in &list {
+            let n = a.start_ns / 1000;
+            assert_eq!(a.ns, (n * 7) % 30);
+            assert_eq!((a.free, a.left_out), ([50, 40], (n * 4).saturating_sub(48)));
+            let inside = a.timeline.iter().filter(|t| t.at_ns >= 0).count() as u64;
+            assert_eq!(inside, (n * 4).min(48));
+            assert!(a.timeline.is_sorted_by_key(|t| t.at_ns));
+            assert!(a.timeline.iter().any(|t| t.actor == Actor::Kswapd));
+        }
+        s.reset();
+        assert!(s.list(0).is_empty());
+    }
+
+    #[test]
+    fn most_of_the_time_decides_the_class() {
+        use crate::latency::AllocClass as C;
+        let time = |run_queue, throttle| Split {
+            run_queue,
+            throttle,
+            ..Split::default()
+        };
+        let path = AllocPath::DirectReclaim;
+        assert_eq!(class(path, 100, &time(60, 0)), C::CpuWait);
+        assert_eq!(class(path, 100, &time(10, 60)), C::Throttled);
+        assert_eq!(class(path, 100, &time(10, 10)), C::DirectReclaim);
+        assert_eq!(class(AllocPath::Fast, 100, &time(0, 0)), C::Fast);
+    }
+}
