@@ -199,8 +199,8 @@ impl Lists {
             ZoneStat::NrActiveFile,
         ];
         let zone = &mm.zones[0];
-        for i in 0..4 {
-            mm.stat.add_exact(0, items[i], self.sizes[i] as i64);
+        for (i, item) in items.into_iter().enumerate() {
+            mm.stat.add_exact(0, item, self.sizes[i] as i64);
             zone.saved_scan[i].set(self.saved[i] as u32);
         }
         for t in 0..2 {
