@@ -223,12 +223,14 @@ fn dirty_limits_by_ratio_and_by_bytes() {
         assert_eq!(lifted.background, plain.background + plain.background / 4);
     }
     assert_eq!(
-        limits_in_4096ths(
+        limits(
+            DirtyRatios::In4096ths,
             &Sysctl {
                 dirty_ratio: 100,
                 ..Sysctl::KERNEL
             },
-            1 << 33
+            1 << 33,
+            false,
         )
         .dirty,
         u64::from(u32::MAX)
