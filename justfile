@@ -49,10 +49,12 @@ book-long: glossary
     docs/blocks.py docs/tour.md target/release/lowmark long
     mdbook build docs
 
-# The glossary page says what `lowmark explain` says.
+# The pages of words, switches and kernels say what `lowmark explain` says.
 glossary:
     cargo build --release --locked
     target/release/lowmark explain --json | docs/glossary.py > docs/glossary.md
+    target/release/lowmark explain --json | docs/policies.py switches > docs/switches.md
+    target/release/lowmark explain --json | docs/policies.py kernels > docs/kernels.md
 
 # The two light series, those that are named, or `all`; `--check` only compares, `fill` only writes prose.
 # Measures published series anew and writes their scores into data/scores.json, README and docs.
@@ -62,3 +64,7 @@ scores *SERIES:
 # What the tests would not notice, in a committed sample of changes to mm (tests/mutants).
 mutants *ARGS:
     tests/mutants/run {{ARGS}}
+
+# The drawing of the rooms in ARCHITECTURE.md.
+rooms:
+    LOWMARK_WRITE=1 cargo test --locked -q -p conformance --test tidy rooms_import_one_way_and_are_drawn

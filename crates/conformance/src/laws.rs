@@ -3,9 +3,10 @@
 
 use crate::{Law, Machine};
 use mm::World;
-use mm::pagecache::Tag;
+use mm::cache::tree::Tag;
+use mm::policy::DirtyRatios;
 use mm::view::View;
-use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const PAGE: u64 = 4096;
@@ -298,9 +299,10 @@ impl Law for Throttle {
         let engine = m.engine();
         let cpus = engine.config().cpus as u64;
         let size = engine.zone_pages(0);
+        let sysctl = &engine.config().sysctl;
         // All of memory is dirtyable at most.
-        let limit = mm::dirty::limits(&engine.config().sysctl, size, false).dirty;
-        let step = mm::dirty::ratelimit_pages(size, cpus);
+        let limit = mm::writeback::dirty::limits(DirtyRatios::Percent, sysctl, size, false).dirty;
+        let step = mm::writeback::dirty::ratelimit_pages(size, cpus);
         let bound = limit + cpus * (step + step / 2) + cpus * 125;
         assert!(bound < size * 3 / 4, "the law says something");
         for i in 0..size / 2 {

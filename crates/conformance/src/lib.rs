@@ -11,7 +11,7 @@ pub mod model;
 
 use mm::World;
 use mm::view::View;
-use mm::vmstat::ZoneStat;
+use mm::watch::vmstat::ZoneStat;
 use std::future::Future;
 
 /// One task's view of a world. A file's number is its mapping.

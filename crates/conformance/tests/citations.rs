@@ -4,7 +4,7 @@
 //! - `docs/…/page.md#heading` in any source, TOML file or document: the page is there, and has the
 //!   heading.
 //! - A link of a document leads to a file of the project, and to a heading of it.
-//! - `` `mm::kswapd::balance_pass` `` in a document: below `crates/mm/src` a file whose path has the
+//! - `` `mm::reclaim::kswapd::balance_pass` `` in a document: below `crates/mm/src` a file whose path has the
 //!   module in it defines the item. Folders in between may be left out, so a page stays true when
 //!   modules move into rooms; a test that fails says where the item is now.
 //! - Every page is in the book's table of contents.

@@ -5,7 +5,8 @@
 //! turn. With one CPU there is nothing to see.
 
 use live::LiveWorld;
-use mm::zone::{PackedZone, Zone, ZoneInfo, ZoneType};
+use mm::memory::zone::{PackedZone, Zone};
+use mm::{ZoneInfo, ZoneType};
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

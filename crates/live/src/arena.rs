@@ -16,9 +16,9 @@
 
 use crate::LiveMm;
 use mm::Pfn;
-use mm::alloc::Gfp;
-use mm::frame::flag;
-use mm::pagecache::Entered;
+use mm::cache::pagecache::Entered;
+use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 

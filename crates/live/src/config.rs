@@ -4,11 +4,11 @@ use crate::arena::PAGE;
 use crate::cache::Shutdown;
 use crate::file::Error;
 use crate::world::LiveWorld;
-use mm::mapping::Mapping;
-use mm::task::Task;
+use mm::cache::mapping::Mapping;
+use mm::memory::task::Task;
 use mm::world::TaskId;
-use mm::zone::{ZoneInfo, ZoneType};
 use mm::{Policy, Sysctl};
+use mm::{ZoneInfo, ZoneType};
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const LEAST_MEMORY: u64 = 4 << 20;
 /// The most that a page-table entry of the engine can number, less a block that is not whole.
 const MOST_MEMORY: u64 = (2 << 40) - BLOCK * PAGE as u64;
 /// Pages of the largest block of the engine's allocator, to which it rounds up.
-const BLOCK: u64 = 1 << (mm::buddy::ORDERS - 1);
+const BLOCK: u64 = 1 << (mm::memory::buddy::ORDERS - 1);
 /// Bytes of a node of the engine's page index: 69 words and two tag bitmaps.
 const NODE_BYTES: u64 = 69 * 4 + 16;
 /// Pages of memory a CPU slot needs: its lists and batches hold up to half of them back from reclaim.
@@ -187,11 +187,11 @@ fn table_bytes(config: &mm::Config) -> u64 {
     let frames: u64 = config.zones.iter().map(|z| z.size).sum::<u64>() + BLOCK;
     let nodes = frames.min((frames / 4).max(4 << 20)) + 64;
     let of = |n: u32, bytes: usize| u64::from(n) * bytes as u64;
-    frames * mm::frame::BYTES_PER_FRAME as u64
+    frames * mm::memory::frame::BYTES_PER_FRAME as u64
         + nodes * NODE_BYTES
         + of(config.max_mappings, size_of::<Mapping<LiveWorld>>())
         + of(
             config.max_tasks,
-            size_of::<Task<LiveWorld>>() + mm::frame::BYTES_PER_FRAME,
+            size_of::<Task<LiveWorld>>() + mm::memory::frame::BYTES_PER_FRAME,
         )
 }

@@ -11,7 +11,7 @@ use crate::errseq::{ErrorSequence, Fate};
 use crate::storage::Backing;
 use crate::sync::{AtomicBool, AtomicU32, Mutex, RwLock};
 use crate::world::LiveWorld;
-use mm::world::World;
+use mm::world::Tasks;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::io::{IoSlice, IoSliceMut};

@@ -126,12 +126,17 @@ impl Storage for Os {
         if let Some((_, name)) = MADE_UP.iter().find(|(t, _)| *t == f_type) {
             return Err(Error::NotRegular(name));
         }
-        let len = u64::try_from(stat.st_size).map_err(|_| Error::Io(Errno::OVERFLOW))?;
-        // The list above is not everything that there is.
+        let length = |size| u64::try_from(size).map_err(|_| Error::Io(Errno::OVERFLOW));
+        let mut len = length(stat.st_size)?;
+        // The list above is not everything that there is. A file that somebody makes longer meanwhile
+        // says so when it is asked again.
         let mut byte = [0];
         let more = || preadv(&file, &mut [IoSliceMut::new(&mut byte)], 0);
         if len == 0 && retry_on_intr(more).map_err(Error::Io)? > 0 {
-            return Err(Error::NotRegular("longer than it says"));
+            len = length(fstat(&file).map_err(Error::Io)?.st_size)?;
+            if len == 0 {
+                return Err(Error::NotRegular("longer than it says"));
+            }
         }
         Ok(Opened {
             id: FileId {

@@ -7,11 +7,12 @@ use crate::open_file::OpenFile;
 use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex, RwLock};
 use crate::wait::Queue;
 use crate::{LiveMm, arena::Locked};
-use mm::frame::flag;
-use mm::trace::Event;
-use mm::vmstat::VmEvent;
+use mm::memory::frame::flag;
+use mm::watch::vmstat::VmEvent;
+use mm::world::event::Event;
 use mm::world::{
-    AllocPath, Class, Cost, ShortLock, TaskId, WaitQueue, World, WritebackControl, Writepage,
+    AllocPath, Audience, Class, Cost, ShortLock, Storage, TaskId, Tasks, WaitQueue, Watch, World,
+    WritebackControl, Writepage,
 };
 use mm::{Mm, Pfn, queue};
 use rustix::io::Errno;
@@ -73,7 +74,7 @@ impl LiveWorld {
     /// # Errors
     /// The system has no memory for the pages.
     pub(crate) fn new(config: &mm::Config) -> Result<Self, OutOfMemory> {
-        let block = 1 << (mm::buddy::ORDERS - 1);
+        let block = 1 << (mm::memory::buddy::ORDERS - 1);
         let frames: u64 = config
             .zones
             .iter()
@@ -274,7 +275,7 @@ impl LiveWorld {
         };
         let mut wrapped = !wbc.range_cyclic || saved == 0;
         loop {
-            while let Some(first) = mm.next_tagged(mapping, mm::pagecache::Tag::Dirty, index) {
+            while let Some(first) = mm.next_tagged(mapping, mm::cache::tree::Tag::Dirty, index) {
                 if first > end {
                     break;
                 }
@@ -335,8 +336,9 @@ impl World for LiveWorld {
     type U32 = AtomicU32;
     type U64 = AtomicU64;
     type Lock = LiveLock;
-    const TRACE: bool = false;
+}
 
+impl Tasks for LiveWorld {
     fn now(&self) -> u64 {
         sync::now().duration_since(self.start).as_nanos() as u64
     }
@@ -373,7 +375,9 @@ impl World for LiveWorld {
     fn wake(&self, q: WaitQueue) {
         self.queues[q.0 as usize].wake();
     }
+}
 
+impl Storage<Self> for LiveWorld {
     async fn writepage(&self, mm: &LiveMm, pfn: Pfn, wbc: &mut WritebackControl) -> Writepage {
         Self::write_out(mm, Writeback::for_reclaim(mm, pfn));
         wbc.nr_to_write -= 1;
@@ -404,14 +408,19 @@ impl World for LiveWorld {
     fn congested_bdis(&self, class: Class) -> u32 {
         u32::from(self.bdi_congested(0, class))
     }
+}
 
-    fn alloc_latency(&self, _: AllocPath, _: u64) {}
-
-    fn trace(&self, _: Event) {}
+impl Watch for LiveWorld {
+    const TRACE: bool = false;
 
     fn tracing(&self) -> bool {
         false
     }
+
+    #[inline(always)]
+    fn event(&self, _: Audience, _: &Event) {}
+
+    fn alloc_latency(&self, _: AllocPath, _: u64) {}
 
     fn out_of_memory(&self, report: String) {
         self.out_of_memory.lock().get_or_insert(report);

@@ -27,14 +27,14 @@ mod wait;
 #[path = "../src/world.rs"]
 mod world;
 
-use mm::kswapd::KSWAPD_FLAGS;
-use mm::mapping::MappingKind;
-use mm::pagecache::Tag;
-use mm::task::PF_SWAPWRITE;
-use mm::vmstat::{VmEvent, ZoneEvent};
-use mm::world::World;
-use mm::zone::{ZoneInfo, ZoneType};
+use mm::cache::mapping::MappingKind;
+use mm::cache::tree::Tag;
+use mm::memory::task::PF_SWAPWRITE;
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::{VmEvent, ZoneEvent};
+use mm::world::Tasks;
 use mm::{Mm, Policy, Sysctl, queue};
+use mm::{ZoneInfo, ZoneType};
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use std::io::IoSliceMut;
@@ -275,7 +275,7 @@ fn lock_dirty_and_writeback_exclude() {
                             if let Some(p) = arena::Locked::find(mm, 0, 9).await {
                                 break p;
                             }
-                            let gfp = mm::alloc::Gfp::USER;
+                            let gfp = mm::memory::gfp::Gfp::USER;
                             match arena::Locked::insert(mm, 0, 9, gfp).await {
                                 Ok(Some(p)) => break p,
                                 Ok(None) => {}
@@ -287,8 +287,9 @@ fn lock_dirty_and_writeback_exclude() {
                         page.bytes_mut().fill(who as u8 + 1);
                         shuttle::thread::yield_now();
                         assert!(page.bytes().iter().all(|&b| b == who as u8 + 1));
-                        mm.frames.set_flags(page.pfn(), mm::frame::flag::UPTODATE);
-                        mm.set_page_dirty(page.pfn(), mm::trace::TrackPath::BufferedWrite);
+                        mm.frames
+                            .set_flags(page.pfn(), mm::memory::frame::flag::UPTODATE);
+                        mm.set_page_dirty(page.pfn(), mm::world::event::TrackPath::BufferedWrite);
                         assert_eq!(inside.fetch_sub(1, SeqCst), 1);
                         let io = page.start_writeback().expect("a dirty page");
                         let seen = io.bytes().next().expect("one page")[0];
@@ -364,7 +365,8 @@ fn runs_under_writeback_beside_writer_and_reclaim() {
                                     if !mm.try_lock_page(pfn) {
                                         continue;
                                     }
-                                    let busy = mm.frames.has(pfn, mm::frame::flag::WRITEBACK);
+                                    let busy =
+                                        mm.frames.has(pfn, mm::memory::frame::flag::WRITEBACK);
                                     let io = (!busy && mm.clear_page_dirty_for_io(pfn))
                                         .then(|| arena::Writeback::for_reclaim(mm, pfn));
                                     mm.unlock_page(pfn);
@@ -445,7 +447,7 @@ fn a_page_goes_under_writeback_once() {
                 if !mm.try_lock_page(pfn) {
                     return;
                 }
-                let busy = mm.frames.has(pfn, mm::frame::flag::WRITEBACK);
+                let busy = mm.frames.has(pfn, mm::memory::frame::flag::WRITEBACK);
                 let io = (!busy && mm.clear_page_dirty_for_io(pfn))
                     .then(|| arena::Writeback::for_reclaim(mm, pfn));
                 mm.unlock_page(pfn);

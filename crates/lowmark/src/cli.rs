@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Exit codes: 0 done, 1 an iteration or a check failed or results could not be written where they were
 /// wanted, 2 wrong input or nothing can be written there, 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "lowmark", version)]
+#[command(name = "lowmark", version = env!("LOWMARK_VERSION"))]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -272,9 +272,16 @@ pub struct Results {
 pub struct Reproduce {
     /// The published series; all of them if absent
     pub series: Option<String>,
+    /// A folder of series, a folder each with series.toml and tables, beside those that come with the
+    /// program
+    #[arg(long, value_name = "DIR")]
+    pub published: Option<PathBuf>,
     /// Tables of the same format to score against, instead of the published ones
     #[arg(long, value_name = "DIR")]
     pub tables: Option<PathBuf>,
+    /// Only say what would be run, and which rows have no run
+    #[arg(long, conflicts_with = "json")]
+    pub plan: bool,
     /// Iterations of each cell, instead of the series' own
     #[arg(long, value_name = "N")]
     pub iterations: Option<NonZeroU32>,

@@ -140,7 +140,7 @@ fn an_engine_built_from_the_file_has_the_kernel_s_marks() {
         let captured = captured(name);
         let described = describe::describe(&captured, &describe::Options::default()).unwrap();
         let config = sim::run::engine_config(&described.machine);
-        let marks = mm::watermark::MarkFormula::of(&config.sysctl)
+        let marks = mm::memory::watermark::MarkFormula::of(&config.sysctl)
             .marks(config.sysctl.min_free_kbytes.unwrap(), &config.zones);
         let kernel: Vec<[u64; 3]> = captured.populated().map(|z| z.marks).collect();
         assert_eq!(marks, kernel, "{name}");

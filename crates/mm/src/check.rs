@@ -4,12 +4,13 @@
 //! its file's index. Then the index needs no look at the frames: if every cached frame is in the
 //! slot that it names, and there are as many slots as cached frames, both agree.
 
-use crate::frame::flag;
-use crate::lru::Lru;
-use crate::pagecache::LeafView;
-use crate::vmstat::ZoneStat;
+use crate::cache::check::LeafView;
+use crate::memory::buddy;
+use crate::memory::frame::flag;
+use crate::memory::zone::Lru;
+use crate::watch::vmstat::ZoneStat;
 use crate::world::{Word32, World};
-use crate::{Mm, Pfn, buddy};
+use crate::{Mm, Pfn};
 use std::ops::Range;
 
 /// Where the checker found a frame.
@@ -185,7 +186,7 @@ impl Recount {
                 }
                 n += 1;
             }
-            mm.expect(z, ZoneStat::of_lru(lru), n)?;
+            mm.expect(z, lru.size_item(), n)?;
         }
         mm.check_order(z)?;
         self.tally[z].add(&counter.tally);
@@ -211,7 +212,7 @@ impl Recount {
                 }
                 n += 1;
             }
-            mm.expect(z, ZoneStat::of_lru(lru), n)?;
+            mm.expect(z, lru.size_item(), n)?;
         }
         Ok(())
     }

@@ -1,9 +1,13 @@
 //! What an engine's tables take of the host's memory, known before they are made.
 
+use crate::cache::{mapping, tree};
+use crate::inodes::{table, xfs};
+use crate::memory::zone::LRU_LISTS;
+use crate::memory::{buddy, frame, mobility, task};
+use crate::policy;
 use crate::world::World;
-use crate::{
-    Config, Mm, Policy, buddy, frame, inode, lru, mapping, mobility, pagecache, policy, task,
-};
+use crate::writeback::shared::Dirtier;
+use crate::{Config, Mm, Policy};
 
 /// One thing that memory of the host is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +54,9 @@ impl<W: World> Mm<W> {
         let frames = frames(config);
         let lists = mobility::lists(policy.mobility) as u64;
         let zones = config.zones.len() as u64;
-        let sentinels = zones * (lists * buddy::ORDERS as u64 + lru::LRU_LISTS as u64)
+        let sentinels = zones * (lists * buddy::ORDERS as u64 + LRU_LISTS as u64)
             + u64::from(config.max_tasks)
-            + u64::from(inode::caches(config.max_supers));
+            + u64::from(table::caches(config.max_supers));
         let table = frame::BYTES_PER_FRAME as u64;
         let pool = u64::from(tree_pool(u32::try_from(frames).unwrap_or(u32::MAX)));
         // A leaf of 64 pages for every 64 frames, as many again above them and of shadows, and one
@@ -64,24 +68,25 @@ impl<W: World> Mm<W> {
             Use::whole("the frame table", (frames + sentinels) * table),
             Use {
                 what: "the files' trees",
-                reserved: pool * pagecache::BYTES_PER_NODE as u64,
-                touched: nodes * pagecache::BYTES_PER_NODE as u64,
+                reserved: pool * tree::BYTES_PER_NODE as u64,
+                touched: nodes * tree::BYTES_PER_NODE as u64,
             },
             Use::whole(
                 "files and inodes",
                 files * size_of::<mapping::Mapping<W>>() as u64
-                    + inodes * size_of::<inode::Inode<W>>() as u64,
+                    + inodes * size_of::<table::Inode<W>>() as u64,
             ),
             Use::whole(
                 "tasks of the engine",
-                u64::from(config.max_tasks) * size_of::<task::Task<W>>() as u64,
+                u64::from(config.max_tasks)
+                    * (size_of::<task::Task<W>>() + size_of::<Dirtier<W>>()) as u64,
             ),
         ];
         if config.max_ags > 0 {
             // Twice the inodes, for parts that are half full, and the first part of each group in use.
             let groups = u64::from(config.max_ags);
-            let used = groups.min(files) * crate::xfs::BYTES_PER_USED_GROUP as u64;
-            let bytes = groups * size_of::<crate::xfs::Ag<W>>() as u64 + used + 2 * 5 * inodes;
+            let used = groups.min(files) * xfs::BYTES_PER_USED_GROUP as u64;
+            let bytes = groups * size_of::<xfs::Ag<W>>() as u64 + used + 2 * 5 * inodes;
             uses.push(Use {
                 what: "allocation groups",
                 reserved: bytes,

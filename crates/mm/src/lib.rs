@@ -39,62 +39,49 @@
 //! **Time.** Every span between two [`World::relax`] calls handles at most 32 pages.
 #![forbid(unsafe_code)]
 
-pub mod alloc;
-pub mod auto;
-pub mod bdi;
-pub mod boost;
-pub mod buddy;
+pub mod cache;
 mod check;
-pub mod congestion;
-pub mod direct;
-pub mod dirty;
-mod eviction;
-mod fair;
-pub mod filemap;
-pub mod flusher;
+mod counters;
 pub mod footprint;
-pub mod frame;
-pub mod inode;
-pub mod kswapd;
-pub mod lru;
-pub mod mapping;
-pub mod mmap;
-pub mod mobility;
-pub mod node;
-pub mod pagecache;
-pub mod pcp;
+pub mod inodes;
+mod machine;
+pub mod memory;
 pub mod policy;
-pub mod profile;
-mod proportion;
-pub mod shrink;
-mod shrinker;
+pub mod queue;
+pub mod reclaim;
 pub mod size;
-mod slab;
-mod sleep_lock;
-pub mod swap;
 pub mod sysctl;
-pub mod task;
-pub mod throttle;
-pub mod trace;
-pub mod tracker;
 pub mod view;
-pub mod vmstat;
-pub mod watermark;
-mod workingset;
+pub mod watch;
 pub mod world;
-pub mod xfs;
-pub mod zone;
+pub mod writeback;
+
+#[cfg(test)]
+#[path = "../tests/inside/mod.rs"]
+mod inside;
 
 pub use check::Recount;
-pub use frame::{NO_PFN, Pfn};
 pub use heap::NoMemory;
+pub use machine::{ZONE_TYPES, ZoneInfo, ZoneType};
+pub use memory::frame::{NO_PFN, Pfn};
 pub use policy::Policy;
 pub use sysctl::Sysctl;
 pub use world::World;
 
-use vmstat::{VmEvent, ZoneEvent, ZoneStat};
-use world::{WaitQueue, Word32, Word64};
-use zone::{Zone, ZoneInfo, ZoneType};
+use cache::{mapping, mmap};
+use cache::{swap, tree};
+use inodes::table;
+use memory::zone::{LRU_LISTS, Zone};
+use memory::{buddy, frame, mobility, task, watermark};
+use memory::{node, pcp, slab, zone};
+use reclaim::auto;
+use reclaim::{boost, eviction, lru};
+use watch::tracker;
+use watch::vmstat;
+use world::event::Event;
+use world::{Audience, WaitQueue, Word32};
+use writeback::bdi;
+use writeback::shared;
 
 /// What an engine is built for. Sizes are pages unless named otherwise.
 #[derive(Debug, Clone)]
@@ -159,7 +146,7 @@ pub struct Mm<W: World> {
     pub(crate) stat: vmstat::VmStat<W>,
     pub(crate) pcp: Box<[pcp::Pcp<W>]>,
     pub(crate) pagevecs: Box<[lru::Pagevecs<W>]>,
-    pub(crate) nodes_pool: pagecache::Nodes<W>,
+    pub(crate) nodes_pool: tree::Nodes<W>,
     pub(crate) mappings_used: W::U32,
     watched: W::U32,
     pub(crate) bdis_used: W::U32,
@@ -167,10 +154,10 @@ pub struct Mm<W: World> {
     pub(crate) swap: swap::Swap<W>,
     pub(crate) regions: mmap::Regions<W>,
     pub(crate) caches: Box<[slab::Cache<W>]>,
-    pub(crate) inodes: inode::Inodes<W>,
+    pub(crate) inodes: table::Inodes<W>,
     /// Objects that shrinkers left over, by shrinker and node.
     pub(crate) nr_deferred: Box<[W::U64]>,
-    pub(crate) writeback: flusher::Shared<W>,
+    pub(crate) writeback: shared::Shared<W>,
     pub(crate) tracker: Option<Box<tracker::Tracker<W>>>,
     /// The order of file pages, if it is not the two lists'.
     pub(crate) orders: Option<Box<eviction::Orders>>,
@@ -190,49 +177,6 @@ pub struct Mm<W: World> {
 pub const SECOND: u64 = 1_000_000_000;
 /// A hundredth of it: the unit of several sysctls.
 pub const CENTISECOND: u64 = SECOND / 100;
-
-/// The queues that engine tasks wait on, in the world's numbering.
-pub mod queue {
-    use crate::world::{Class, WaitQueue};
-
-    /// Waiters of congestion, one queue a class.
-    pub fn congestion(class: Class) -> WaitQueue {
-        WaitQueue(class as u32)
-    }
-    /// Waiters for any page's writeback or lock: 64 hashed queues.
-    pub fn page(pfn: u32) -> WaitQueue {
-        WaitQueue(2 + pfn % 64)
-    }
-    /// A node's kswapd.
-    pub fn kswapd(node: u32) -> WaitQueue {
-        WaitQueue(66 + node)
-    }
-    /// A bdi's flusher; `nodes` as in the engine.
-    pub fn flusher(nodes: u32, bdi: u32) -> WaitQueue {
-        WaitQueue(66 + nodes + bdi)
-    }
-    /// Those who wait until a node's kswapd has freed part of the emergency reserves; `nodes` and
-    /// `bdis` as in the engine.
-    pub fn emergency(nodes: u32, bdis: u32, node: u32) -> WaitQueue {
-        WaitQueue(66 + nodes + bdis + node)
-    }
-    /// The first queue about inodes.
-    fn inodes(config: &crate::Config, nodes: u32) -> u32 {
-        66 + 2 * nodes + config.max_bdis
-    }
-    /// Waiters for an inode's state: 64 hashed queues.
-    pub fn inode(config: &crate::Config, nodes: u32, ino: u32) -> WaitQueue {
-        WaitQueue(inodes(config, nodes) + ino % 64)
-    }
-    /// Waiters for an XFS's log (0), its pusher (1) and its background reclaimer (2).
-    pub fn xfs(config: &crate::Config, nodes: u32, sb: u32, nth: u32) -> WaitQueue {
-        WaitQueue(inodes(config, nodes) + 64 + 3 * sb + nth)
-    }
-    /// Waiters for the inodes of an allocation group.
-    pub fn ag(config: &crate::Config, nodes: u32, ag: u32) -> WaitQueue {
-        WaitQueue(inodes(config, nodes) + 64 + 3 * config.max_supers + ag)
-    }
-}
 
 impl<W: World> Mm<W> {
     /// As [`Mm::try_new`], for who knows that the host has the memory.
@@ -258,9 +202,12 @@ impl<W: World> Mm<W> {
         track_pages: bool,
     ) -> Result<Self, NoMemory> {
         const { Zone::<W>::LAYOUT };
+        let config = Config {
+            sysctl: config.sysctl.under(policy.watermark_formula),
+            ..config
+        };
         assert!((1..=64).contains(&config.cpus) && !config.zones.is_empty());
         assert!(config.zones.len() < 256 && config.zones.iter().all(|z| z.size > 0));
-        let block = 1u64 << (buddy::ORDERS - 1);
         let total = footprint::frames(&config);
         assert!(
             total <= u64::from(mmap::MAX_FRAMES),
@@ -269,35 +216,13 @@ impl<W: World> Mm<W> {
         let nodes = config.nodes();
         let lists = mobility::lists(policy.mobility);
         let free_lists = (lists * buddy::ORDERS) as u32;
-        let per_zone = free_lists + lru::LRU_LISTS as u32;
+        let per_zone = free_lists + LRU_LISTS as u32;
         let zone_lists = total as u32;
         let task_lists = zone_lists + per_zone * config.zones.len() as u32;
         let slab_lists = task_lists + config.max_tasks;
-        let sentinels = slab_lists + inode::caches(config.max_supers) - zone_lists;
+        let sentinels = slab_lists + table::caches(config.max_supers) - zone_lists;
         let order = zone::default_order(&config.zones, nodes);
-        let mut start = 0u32;
-        let mut zones: Box<[Zone<W>]> = config
-            .zones
-            .iter()
-            .enumerate()
-            .map(|(i, z)| {
-                let batch = watermark::pcp_batch(z.size, 128);
-                let first = zone_lists + i as u32 * per_zone;
-                let zone = Zone::new(z, start, [first, first + free_lists], batch);
-                start += (z.size.next_multiple_of(block)) as u32;
-                zone
-            })
-            .collect();
-        let node_lru =
-            policy.lru == policy::LruScope::Node && policy.eviction == policy::Eviction::Linux;
-        for z in 0..zones.len() {
-            let of_node = |other: &Zone<W>| other.node == zones[z].node;
-            let home = match node_lru {
-                true => zones.iter().position(of_node).unwrap_or(z),
-                false => z,
-            };
-            (zones[z].lru_home, zones[z].lru) = (home as u32, zones[home].lru);
-        }
+        let zones = Self::zones_of(&config, &policy, [zone_lists, per_zone, free_lists]);
         let frames = total as u32;
         let pool = footprint::tree_pool(frames);
         let reclaim_groups = match policy.reclaim_flush {
@@ -327,19 +252,19 @@ impl<W: World> Mm<W> {
                 })
                 .collect(),
             pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
-            nodes_pool: pagecache::Nodes::new(pool)?,
+            nodes_pool: tree::Nodes::new(pool)?,
             mappings_used: bytemuck::Zeroable::zeroed(),
             watched: bytemuck::Zeroable::zeroed(),
             bdis_used: bytemuck::Zeroable::zeroed(),
             bdi_stat_batch: bdi::stat_batch(config.cpus),
             swap: swap::Swap::new(config.swap_slots)?,
             regions: mmap::Regions::new(),
-            caches: inode::new_caches(config.max_supers, slab_lists),
-            inodes: inode::Inodes::new(&config, nodes)?,
+            caches: table::new_caches(config.max_supers, slab_lists),
+            inodes: table::Inodes::new(&config, nodes)?,
             nr_deferred: bytemuck::zeroed_slice_box(
                 Self::shrinker_slots(config.max_supers) * nodes as usize,
             ),
-            writeback: flusher::Shared::new(config.cpus),
+            writeback: shared::Shared::new(config.cpus, config.max_tasks)?,
             tracker: track_pages.then(|| Box::new(tracker::Tracker::new())),
             orders: eviction::Orders::new(policy.eviction, &zones),
             auto: auto::zones(&policy, zones.len()),
@@ -360,6 +285,37 @@ impl<W: World> Mm<W> {
         }
         mm.update_completion_period();
         Ok(mm)
+    }
+
+    /// The zones, whose lists begin at `lists[0]`, `lists[1]` for each, the first `lists[2]` of them of free
+    /// pages.
+    fn zones_of(config: &Config, policy: &Policy, lists: [u32; 3]) -> Box<[Zone<W>]> {
+        let [zone_lists, per_zone, free_lists] = lists;
+        let block = 1u64 << (buddy::ORDERS - 1);
+        let mut start = 0u32;
+        let mut zones: Box<[Zone<W>]> = config
+            .zones
+            .iter()
+            .enumerate()
+            .map(|(i, z)| {
+                let batch = watermark::pcp_batch(z.size, 128);
+                let first = zone_lists + i as u32 * per_zone;
+                let zone = Zone::new(z, start, [first, first + free_lists], batch);
+                start += (z.size.next_multiple_of(block)) as u32;
+                zone
+            })
+            .collect();
+        let node_lru =
+            policy.lru == policy::LruScope::Node && policy.eviction == policy::Eviction::Linux;
+        for z in 0..zones.len() {
+            let of_node = |other: &Zone<W>| other.node == zones[z].node;
+            let home = match node_lru {
+                true => zones.iter().position(of_node).unwrap_or(z),
+                false => z,
+            };
+            (zones[z].lru_home, zones[z].lru) = (home as u32, zones[home].lru);
+        }
+        zones
     }
 
     /// One timer tick in nanoseconds.
@@ -383,163 +339,12 @@ impl<W: World> Mm<W> {
         self.task_lists + task
     }
 
-    /// Hands an event to the world, if anybody reads it.
+    /// Tells of an event: the one way to do so. [`world::Watch`] says where it goes.
     #[inline(always)]
-    pub(crate) fn trace(&self, event: impl FnOnce() -> trace::Event) {
-        if W::TRACE && self.world.tracing() {
-            self.world.trace(event());
+    pub(crate) fn emit(&self, to: Audience, event: impl FnOnce() -> Event) {
+        if to != Audience::Traces || W::TRACE && self.world.tracing() {
+            self.world.event(to, &event());
         }
-    }
-
-    /// As [`Mm::trace`] for an event that the record of the slowest allocations tells too.
-    #[inline(always)]
-    pub(crate) fn observe(&self, event: trace::Event) {
-        self.world.observe(&event);
-        self.trace(|| event);
-    }
-
-    /// As [`Mm::trace`] for an event that the world also sums up.
-    #[inline(always)]
-    pub(crate) fn note(&self, event: trace::Event) {
-        self.world.count(&event);
-        self.trace(|| event);
-    }
-
-    /// The exact level of a counter over all zones (negative differences read 0).
-    pub fn global_stat(&self, item: ZoneStat) -> u64 {
-        self.stat.exact_global(item).max(0) as u64
-    }
-
-    /// The exact level of a counter in one zone.
-    pub fn zone_stat(&self, z: usize, item: ZoneStat) -> u64 {
-        self.stat.snapshot(z, item)
-    }
-
-    /// A cumulative event.
-    pub fn vm_event(&self, event: VmEvent) -> u64 {
-        self.stat.events(event)
-    }
-
-    /// Counts an event that happens outside the engine (kB moved by a block device).
-    pub fn count_event(&self, event: VmEvent, n: u64) {
-        self.stat.event(event, n);
-    }
-
-    /// A cumulative event of a zone.
-    pub fn zone_event(&self, z: usize, event: ZoneEvent) -> u64 {
-        self.stat.zone_events(z, event)
-    }
-
-    /// A zone's name in reports: its type, with the node in front where there are several.
-    pub fn zone_name(&self, z: usize) -> String {
-        let zone = &self.zones[z];
-        if self.nodes.len() == 1 {
-            zone.kind.name().into()
-        } else {
-            format!("node{}/{}", zone.node, zone.kind.name())
-        }
-    }
-
-    fn produces_level(&self, level: ZoneStat) -> bool {
-        match level {
-            ZoneStat::NrActiveFile => self.has_active_file(),
-            ZoneStat::NrSlabReclaimable => self.keeps_inodes(),
-            ZoneStat::NrAllocBatch => self.policy.fair_zones != policy::FairZones::Off,
-            _ => true,
-        }
-    }
-
-    fn produces_event(&self, event: VmEvent) -> bool {
-        match event {
-            VmEvent::WorkingsetRefault
-            | VmEvent::WorkingsetActivate
-            | VmEvent::WorkingsetNodereclaim => self.policy.workingset,
-            VmEvent::XfsInodesReclaimed
-            | VmEvent::XfsInodesRecycled
-            | VmEvent::XfsInodesFlushed
-            | VmEvent::XfsInodeWrites
-            | VmEvent::XfsReclaimWait
-            | VmEvent::KswapdInodeWait => (0..self.super_count()).any(|sb| self.is_xfs(sb)),
-            VmEvent::SlabsScanned
-            | VmEvent::PgInodeSteal
-            | VmEvent::KswapdInodeSteal
-            | VmEvent::InodesFreed => self.keeps_inodes(),
-            VmEvent::PgScanDirectThrottle => self.policy.emergency_throttle,
-            VmEvent::FairReset => self.policy.fair_zones != policy::FairZones::Off,
-            _ => true,
-        }
-    }
-
-    fn produces_zone_event(&self, event: ZoneEvent) -> bool {
-        match event {
-            ZoneEvent::ReadAheadReclaimed | ZoneEvent::PgHit => self.watches_pages(),
-            _ => true,
-        }
-    }
-
-    /// From now on: how long file pages had been in the cache when they were reclaimed, pages read
-    /// ahead and reclaimed unused, hits by zone. It changes nothing else.
-    pub fn watch_pages(&self) {
-        self.watched.set(1);
-    }
-
-    /// Whether [`Mm::watch_pages`] was called.
-    #[inline(always)]
-    pub fn watches_pages(&self) -> bool {
-        self.watched.get() != 0
-    }
-
-    /// A zone's file pages that were reclaimed while pages were watched: milliseconds that they had
-    /// been in the cache, all together, and how many they were.
-    pub fn reclaimed_age(&self, z: usize) -> (u64, u64) {
-        let zone = &self.zones[z];
-        (zone.reclaimed_age.get(), zone.reclaimed_aged.get())
-    }
-
-    /// A read found a page in the cache that it had not brought in.
-    #[inline]
-    pub fn note_hit(&self, pfn: Pfn) {
-        self.stat
-            .zone_event(self.frames.zone(pfn), ZoneEvent::PgHit, 1);
-    }
-
-    /// Every vmstat counter, by its name: levels and sums.
-    pub fn vmstat(&self) -> Vec<(String, u64)> {
-        let mut out: Vec<(String, u64)> = ZoneStat::ALL
-            .iter()
-            .filter(|&&s| self.produces_level(s))
-            .map(|&s| (s.name().to_string(), self.global_stat(s)))
-            .collect();
-        out.extend(
-            VmEvent::ALL
-                .iter()
-                .filter(|&&e| self.produces_event(e))
-                .map(|&e| (e.name().to_string(), self.vm_event(e))),
-        );
-        for kind in [
-            ZoneType::Dma,
-            ZoneType::Dma32,
-            ZoneType::Normal,
-            ZoneType::Movable,
-        ] {
-            let of_kind = || (0..self.zones.len()).filter(|&z| self.zones[z].kind == kind);
-            if of_kind().next().is_none() {
-                continue;
-            }
-            for e in ZoneEvent::ALL {
-                if !self.produces_zone_event(e) {
-                    continue;
-                }
-                let sum = of_kind().map(|z| self.zone_event(z, e)).sum();
-                out.push((format!("{}_{}", e.name(), kind.name().to_lowercase()), sum));
-            }
-        }
-        out
-    }
-
-    /// The once-a-second fold of a CPU's counter differences.
-    pub fn refresh_cpu_vm_stats(&self, cpu: usize) {
-        self.stat.refresh_cpu(cpu);
     }
 
     /// Tree nodes in use.

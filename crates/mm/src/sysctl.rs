@@ -7,8 +7,8 @@
 //! ([`Mm::write_sysctls`]).
 
 use crate::Mm;
+use crate::memory::watermark::lowmem_kbytes;
 use crate::size::Size;
-use crate::watermark::lowmem_kbytes;
 use crate::world::{Word64, World};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,8 @@
 //! In the live world page bits decide who may touch a page's bytes, so whoever gets an [`Mm`] could
 //! break what its tasks rely on. A view has figures only.
 
-use crate::pagecache::Tag;
-use crate::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use crate::cache::tree::Tag;
+use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::{Config, Mm, World};
 
 /// An engine, to read.
@@ -33,6 +33,7 @@ impl<'a, W: World> View<'a, W> {
 
     /// Pages of a zone; zones are numbered as in [`Config::zones`].
     pub fn zone_pages(self, zone: usize) -> u64 {
+        debug_assert!(zone < self.0.zones.len(), "zone {zone} does not exist");
         u64::from(self.0.zones[zone].size)
     }
 

@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p sim --bench stop`
 
-use mm::zone::ZoneType;
+use mm::ZoneType;
 use sim::spec::{Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, Size, ZoneSpec};
 use sim::{Control, Params};
 use std::time::{Duration, Instant};

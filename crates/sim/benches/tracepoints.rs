@@ -3,7 +3,7 @@
 //!
 //! divan shows the runs' times; the last line shows the ratios, from runs in turn.
 
-use mm::zone::ZoneType;
+use mm::ZoneType;
 use sim::spec::{Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, Size, ZoneSpec};
 use sim::{Control, Params};
 use std::time::Instant;

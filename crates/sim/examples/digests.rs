@@ -7,10 +7,10 @@
 #![forbid(unsafe_code)]
 
 use mm::Policy;
-use mm::zone::ZoneType;
+use mm::ZoneType;
 use sim::spec::{
-    Boot, DiskKind, DiskSpec, FsKind, Machine, Mount, NodeSpec, RunSpec, SecondSpec, Size, SwapSpec,
-    Sysctl, ZoneSpec,
+    Boot, DiskKind, DiskSpec, FsKind, Machine, Mount, NodeSpec, RunSpec, SecondSpec, Size,
+    SwapSpec, Sysctl, ZoneSpec,
 };
 use sim::{Control, Params, RunResult};
 use std::io::Write as _;

@@ -6,18 +6,18 @@
 //! is the kernel's high-water mark of resident pages: the engine's tables are large and zeroed, and
 //! only what is touched is ever there, which a counting allocator would not see.
 
-use crate::filesystems::SimMm;
+use crate::SimMm;
 use crate::spec::{
     Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, Size, Sysctl, ZoneSpec,
 };
 use crate::world::SimWorld;
-use mm::alloc::Gfp;
-use mm::kswapd::KSWAPD_FLAGS;
-use mm::mapping::MappingKind;
-use mm::trace::TrackPath;
-use mm::vmstat::VmEvent;
-use mm::world::World;
-use mm::zone::ZoneType;
+use mm::ZoneType;
+use mm::cache::mapping::MappingKind;
+use mm::memory::gfp::Gfp;
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::VmEvent;
+use mm::world::Tasks;
+use mm::world::event::TrackPath;
 use std::cell::Cell;
 use std::pin::Pin;
 use std::time::Instant;
@@ -340,7 +340,7 @@ pub fn engine(rounds: usize) -> EngineBench {
             recording.iter().copied().fold(0.0, f64::max),
         ],
         tracepoints_recording_ratio: median(recording),
-        bytes_per_frame: mm::frame::BYTES_PER_FRAME,
+        bytes_per_frame: mm::memory::frame::BYTES_PER_FRAME,
         peak_bytes_per_frame,
     }
 }

@@ -3,12 +3,14 @@
 mod map;
 mod names;
 
-use crate::filesystems::{self as fs, DirId, FsError, SimMm};
+use crate::SimMm;
+use crate::filesystems::{self as fs, DirId, FsError};
 use crate::world::own_queue;
-use mm::alloc::Gfp;
-use mm::inode::NoInode;
-use mm::vmstat::VmEvent;
-use mm::world::{Cost, World};
+use mm::inodes::inode::NoInode;
+use mm::memory::gfp::Gfp;
+use mm::watch::vmstat::VmEvent;
+use mm::world::Cost;
+use mm::world::Tasks;
 use names::{Named, Names, plain};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};

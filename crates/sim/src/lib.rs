@@ -15,13 +15,18 @@ pub mod run;
 pub mod spec;
 pub mod world;
 
+pub use disks::DiskKind;
 pub use executor::{sched, watchdog};
+pub use filesystems::FsKind;
 pub(crate) use measure::monitors;
 pub use measure::{account, latency, result, sample, slowest, stored, waiting};
 pub use params::Params;
 pub use result::{Outcome, RunResult};
 pub use run::run;
 pub use spec::RunSpec;
+// What every room meets: the world, as the engine is what every room of `mm` meets.
+pub use world::{SimMm, SimWorld};
+pub(crate) use world::{Tag, own_queue};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};

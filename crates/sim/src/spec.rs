@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields)]
 pub struct ZoneSpec {
     /// DMA, DMA32, Normal or Movable.
-    pub zone: mm::zone::ZoneType,
+    pub zone: mm::ZoneType,
     /// Size of the zone.
     pub size: Size,
 }
@@ -67,8 +67,7 @@ pub struct SwapSpec {
     pub disk: Option<DiskSpec>,
 }
 
-pub use crate::disks::DiskKind;
-pub use crate::filesystems::FsKind;
+pub use crate::{DiskKind, FsKind};
 pub use mm::size::Size;
 pub use mm::sysctl::Sysctl;
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{machine, run, spec};
-use mm::zone::ZoneType;
+use mm::ZoneType;
 use sim::spec::{FsKind, Machine, NodeSpec, Size, ZoneSpec};
 use sim::{Outcome, RunResult};
 

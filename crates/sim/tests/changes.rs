@@ -4,8 +4,8 @@
 mod common;
 
 use common::{machine, run, spec, swap};
+use mm::memory::zone::Mark;
 use mm::sysctl::{Sysctl, TABLE};
-use mm::zone::Mark;
 use proptest::prelude::*;
 use sim::spec::{Change, FsKind, Machine, RunSpec, Size};
 use sim::{Outcome, RunResult};

@@ -1,17 +1,19 @@
 //! The laws in the virtual world: the tasks of each law on xfs over NVMe, SSD and rotating disks, on machines
 //! of one, two and four CPUs, with a thousand seeds. And files drawn on paper beside those of every
 //! filesystem.
+#![recursion_limit = "256"]
 
 mod common;
 
 use common::{bare, disk, spec};
 use conformance::model::{self, Failure, Files};
 use conformance::{Law, Machine, conclude};
-use mm::kswapd::KSWAPD_FLAGS;
-use mm::task::PF_SWAPWRITE;
+use mm::ZoneType;
+use mm::memory::task::PF_SWAPWRITE;
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::view::View;
-use mm::zone::ZoneType;
-use sim::filesystems::{self as fs, SimMm};
+use sim::SimMm;
+use sim::filesystems as fs;
 use sim::sched::Event;
 use sim::spec::{DiskKind, FsKind, RunSpec};
 use sim::world::SimWorld;

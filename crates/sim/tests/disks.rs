@@ -71,7 +71,7 @@ fn all_are_synced_and_read() {
     }
     let r = completed(&s);
     let read = POINTS.map(|p| r.metrics[&format!("disk_read:{p}")].value);
-    assert!(read.iter().all(|&b| b >= 4e6 && b < 8e6), "{read:?}");
+    assert!(read.iter().all(|b| (4e6..8e6).contains(b)), "{read:?}");
     assert!(written(&r).iter().all(|&mb| mb > 4.9), "{:?}", written(&r));
     assert!(r.metrics["names_walked"].value >= 300.0);
     let freed = POINTS.map(|p| r.metrics[&format!("inodes_freed_on:{p}")].unit);

@@ -5,14 +5,15 @@ mod common;
 
 use common::{ALL_FS, Life, bare, disk, faulty, machine, run, spec, swap};
 use evict::{AnyPolicy, Dirty, Policy, Slot, registry};
-use mm::frame::flag;
-use mm::kswapd::KSWAPD_FLAGS;
+use mm::ZoneType;
+use mm::memory::frame::flag;
+use mm::memory::task::PF_SWAPWRITE;
 use mm::policy::{Eviction, ReclaimWriteback};
-use mm::task::PF_SWAPWRITE;
-use mm::vmstat::VmEvent;
-use mm::world::World;
-use mm::zone::ZoneType;
-use sim::filesystems::{self as fs, SimMm};
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::VmEvent;
+use mm::world::Tasks;
+use sim::SimMm;
+use sim::filesystems as fs;
 use sim::spec::{DiskKind, Fault, FsKind, RunSpec};
 use sim::{Outcome, RunResult};
 use std::cell::Cell;
@@ -457,7 +458,10 @@ fn a_policy_that_lies_is_caught() {
     let task = async {
         let file = fs::create(&mm).expect("a file");
         for index in 0..4000 {
-            let pfn = mm.alloc_page(mm::alloc::Gfp::USER).await.expect("memory");
+            let pfn = mm
+                .alloc_page(mm::memory::gfp::Gfp::USER)
+                .await
+                .expect("memory");
             mm.frames.set_flags(pfn, flag::UPTODATE);
             assert!(mm.add_to_page_cache_lru(pfn, file, index));
         }
@@ -479,7 +483,10 @@ fn the_recount_finds_a_page_that_the_policy_lost() {
         let task = async {
             let file = fs::create(&mm).expect("a file");
             for index in 0..100 {
-                let pfn = mm.alloc_page(mm::alloc::Gfp::USER).await.expect("memory");
+                let pfn = mm
+                    .alloc_page(mm::memory::gfp::Gfp::USER)
+                    .await
+                    .expect("memory");
                 assert!(mm.add_to_page_cache_lru(pfn, file, index));
                 page.set(pfn);
             }

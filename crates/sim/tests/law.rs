@@ -6,13 +6,14 @@
 mod common;
 
 use common::{bare, spec};
-use mm::alloc::Gfp;
-use mm::kswapd::KSWAPD_FLAGS;
-use mm::mapping::MappingKind;
-use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
-use mm::world::World;
-use mm::zone::{Mark, ZoneType};
-use sim::filesystems::SimMm;
+use mm::ZoneType;
+use mm::cache::mapping::MappingKind;
+use mm::memory::gfp::Gfp;
+use mm::memory::zone::Mark;
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use mm::world::Tasks;
+use sim::SimMm;
 use sim::sched::Event;
 use sim::spec::{FsKind, RunSpec};
 use std::cell::RefCell;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{disk, machine, spec};
-use mm::zone::{Mark, Zone};
+use mm::memory::zone::{Mark, Zone};
 use sim::spec::{DiskKind, FsKind, Machine};
 
 const DD: &str = "dd if=/dev/zero of=disk/x bs=64k count=64";

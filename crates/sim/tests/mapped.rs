@@ -4,10 +4,12 @@
 mod common;
 
 use common::{disk, machine, run, spec, swap};
-use mm::frame::flag;
-use mm::mmap::{Advice, Backing, Touched};
-use mm::vmstat::VmEvent;
-use sim::filesystems::{self as fs, SimMm};
+use mm::cache::mmap::{Advice, Backing};
+use mm::memory::frame::flag;
+use mm::watch::vmstat::VmEvent;
+use mm::world::Touched;
+use sim::SimMm;
+use sim::filesystems as fs;
 use sim::spec::{DiskKind, FsKind, Scheduler};
 use sim::{Outcome, RunResult};
 use std::future::Future;
@@ -133,7 +135,7 @@ fn a_private_store_copies() {
                 first: 0,
             };
             let region = mm.new_region(backing, 4, Advice::Random).expect("room");
-            let anon = mm.global_stat(mm::vmstat::ZoneStat::NrAnonPages);
+            let anon = mm.global_stat(mm::watch::vmstat::ZoneStat::NrAnonPages);
             assert_eq!(mm.touch(region, 1, false).await, Touched::Ok);
             let pfn = mm.find_page(file, 1).expect("read in");
             assert_eq!(mm.frames.mapcount(pfn), 1);
@@ -146,7 +148,10 @@ fn a_private_store_copies() {
             mm.world.sched.sleep(10_000_000).await;
             mm.refresh_cpu_vm_stats(0);
             mm.refresh_cpu_vm_stats(1);
-            assert_eq!(mm.global_stat(mm::vmstat::ZoneStat::NrAnonPages), anon);
+            assert_eq!(
+                mm.global_stat(mm::watch::vmstat::ZoneStat::NrAnonPages),
+                anon
+            );
         })
     });
 }

@@ -4,17 +4,19 @@ mod common;
 
 use common::{Life, bare, disk, machine, run, spec, swap};
 use mm::Policy;
-use mm::alloc::Gfp;
-use mm::frame::flag;
-use mm::kswapd::KSWAPD_FLAGS;
-use mm::mobility::{MigrateType, PAGEBLOCK_PAGES};
+use mm::ZoneType;
+use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
+use mm::memory::mobility::{MigrateType, PAGEBLOCK_PAGES};
+use mm::memory::zone::Mark;
 use mm::policy::{LruScope, Mobility};
-use mm::trace::TrackPath;
-use mm::vmstat::{VmEvent, ZoneStat};
-use mm::world::World;
-use mm::zone::{Mark, ZoneType};
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::{VmEvent, ZoneStat};
+use mm::world::Tasks;
+use mm::world::event::TrackPath;
 use sim::Outcome;
-use sim::filesystems::{self as fs, SimMm};
+use sim::SimMm;
+use sim::filesystems as fs;
 use sim::spec::{DiskKind, FsKind, RunSpec};
 
 fn grouped() -> Policy {

@@ -3,19 +3,20 @@
 mod common;
 
 use common::{Life, bare, machine, run, spec};
-use mm::alloc::Gfp;
-use mm::frame::flag;
-use mm::kswapd::KSWAPD_FLAGS;
-use mm::mapping::MappingKind;
-use mm::pagecache::Tag;
+use mm::ZoneType;
+use mm::cache::mapping::MappingKind;
+use mm::cache::tree::Tag;
+use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
+use mm::memory::task::{PF_MEMBIND, PF_SWAPWRITE};
 use mm::policy::{DirtyLimits, FlusherSlice, ReclaimFlush, ReclaimThrottle, ReclaimWriteback};
-use mm::task::{PF_MEMBIND, PF_SWAPWRITE};
-use mm::trace::{Event, TrackPath};
-use mm::vmstat::{VmEvent, ZoneStat};
-use mm::world::World;
-use mm::zone::ZoneType;
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::{VmEvent, ZoneStat};
+use mm::world::Tasks;
+use mm::world::event::{Event, TrackPath};
 use mm::{Pfn, Policy};
-use sim::filesystems::{self as fs, SimMm};
+use sim::SimMm;
+use sim::filesystems as fs;
 use sim::spec::{FsKind, NodeSpec, RunSpec, Size, ZoneSpec};
 use sim::{Outcome, RunResult};
 

@@ -4,23 +4,25 @@
 mod common;
 
 use common::{Life, bare, disk, machine, run, spec, swap};
-use mm::alloc::Gfp;
-use mm::frame::flag;
-use mm::kswapd::KSWAPD_FLAGS;
-use mm::mapping::MappingKind;
-use mm::mmap::{Advice, Backing, Touched};
+use mm::ZoneType;
+use mm::cache::mapping::MappingKind;
+use mm::cache::mmap::{Advice, Backing};
+use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
 use mm::policy::{
     DirtyCheck, DirtyLimits, DirtyThrottle, Dirtyable, FairZones, HopelessZones, KswapdLoop,
     KswapdWake, LowerZones, LruScope, MarkAccessed, ReclaimThrottle, ReclaimWriteback, References,
     ScanBalance, ScanStop,
 };
-use mm::trace::{Event, TrackPath};
-use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
-use mm::world::World;
-use mm::zone::ZoneType;
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use mm::world::Tasks;
+use mm::world::Touched;
+use mm::world::event::{Event, TrackPath};
 use mm::{Pfn, Policy};
 use proptest::prelude::*;
-use sim::filesystems::{self as fs, SimMm};
+use sim::SimMm;
+use sim::filesystems as fs;
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size, ZoneSpec};
 use sim::{Outcome, RunResult};
 
@@ -148,7 +150,7 @@ fn write_over_the_limit(policy: Policy) -> usize {
         let file = new_file(&mm);
         let mut index = 0;
         let free = || mm.zone_stat(0, ZoneStat::NrFreePages);
-        let high = mm.zones[0].mark(mm::zone::Mark::High);
+        let high = mm.zones[0].mark(mm::memory::zone::Mark::High);
         while free() + mm.pcp_pages(0) > high {
             let pfn = enter(&mm, file, index).await;
             mm.set_page_dirty(pfn, TrackPath::BufferedWrite);

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{bare, disk, machine, spec};
+use mm::ZoneType;
 use mm::policy::{FreeSnapshot, LruScope, Policy};
-use mm::zone::ZoneType;
 use sim::rng::Rng;
 use sim::sched::{Sched, SchedParams};
 use sim::spec::{Boot, DiskKind, FsKind, NodeSpec, RunSpec, Size, ZoneSpec};

@@ -3,12 +3,12 @@
 mod common;
 
 use common::{machine, spec};
-use mm::alloc::Gfp;
-use mm::frame::flag;
-use mm::mapping::MappingKind;
-use mm::trace::TrackPath;
+use mm::cache::mapping::MappingKind;
+use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
+use mm::world::event::TrackPath;
 use mm::{Pfn, Recount};
-use sim::filesystems::SimMm;
+use sim::SimMm;
 use sim::spec::FsKind;
 use std::cell::RefCell;
 use std::pin::Pin;

@@ -202,7 +202,7 @@ fn a_disk_that_stops_ends_the_run_with_its_data_reported_lost() {
 fn lopsided() -> sim::spec::Machine {
     let mut m = machine(256);
     m.nodes[0].zones.push(sim::spec::ZoneSpec {
-        zone: mm::zone::ZoneType::Normal,
+        zone: mm::ZoneType::Normal,
         size: Size(32 << 20),
     });
     // Nothing but page cache: what the boot holds would come out of the small zone.

@@ -1,9 +1,11 @@
 //! Who waits for whom, in a scripted situation and in whole runs.
+#![recursion_limit = "256"]
 
 mod common;
 
 use common::{Life, drive, machine, run, spec};
-use mm::world::{Waited, WaitedKind, World};
+use mm::world::Tasks;
+use mm::world::{Waited, WaitedKind};
 use sim::filesystems as fs;
 use sim::spec::FsKind;
 

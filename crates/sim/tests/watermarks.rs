@@ -4,18 +4,21 @@ mod common;
 
 use common::{Life, bare, disk, machine, run, spec};
 use mm::Policy;
-use mm::alloc::Gfp;
-use mm::frame::flag;
-use mm::kswapd::KSWAPD_FLAGS;
+use mm::ZoneType;
+use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
+use mm::memory::zone::Mark;
 use mm::policy::{
-    BalanceGap, FreeSnapshot, KswapdSlab, SmallScan, WakeupTrace, WatermarkProfile, Watermarks,
+    BalanceGap, DirtyRatios, FreeSnapshot, KswapdSlab, SmallScan, WakeupTrace, WatermarkFormula,
+    WatermarkProfile, Watermarks,
 };
-use mm::trace::Event;
-use mm::vmstat::{VmEvent, ZoneEvent};
-use mm::world::World;
-use mm::zone::{Mark, ZoneType};
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::watch::vmstat::{VmEvent, ZoneEvent};
+use mm::world::Tasks;
+use mm::world::event::Event;
 use proptest::prelude::*;
-use sim::filesystems::{self as fs, SimMm};
+use sim::SimMm;
+use sim::filesystems as fs;
 use sim::run::Recorded;
 use sim::spec::{DiskKind, FsKind, RunSpec, Size, ZoneSpec};
 use sim::{Control, Outcome, RunResult};
@@ -173,7 +176,7 @@ fn the_slip_keeps_two_pages_more() {
             mm.world.sched.stop();
         };
         common::drive(&mm, vec![(0, Box::pin(taker))], 1_000_000_000, || {});
-        mm.global_stat(mm::vmstat::ZoneStat::NrFreePages)
+        mm.global_stat(mm::watch::vmstat::ZoneStat::NrFreePages)
     };
     let (slip, none) = (lowest(true), lowest(false));
     assert!(slip >= none + 2, "{slip} and {none} pages are kept");
@@ -212,7 +215,7 @@ fn the_allocator_of_2_6_37_sees_exact_counts_while_kswapd_is_awake() {
         let of = |z: usize| {
             let min = mm.zones[z].mark(Mark::Min);
             let least = min - min / 4 - u64::from(mm.zones[z].pcp_batch());
-            least.saturating_sub(mm.zone_stat(z, mm::vmstat::ZoneStat::NrFreePages))
+            least.saturating_sub(mm.zone_stat(z, mm::watch::vmstat::ZoneStat::NrFreePages))
         };
         (0..mm.zones.len()).map(of).sum::<u64>()
     };
@@ -525,4 +528,38 @@ proptest! {
             }
         }
     }
+}
+
+/// 4.6's watermarks are a thousandth of each zone apart where a quarter of min is less, and a machine's
+/// `watermark_scale_factor` stands above that; 4.2 rounds dirty ratios down to 4096ths.
+#[test]
+fn formulas_of_an_era_are_switches() {
+    let marks = |watermark_formula, factor| {
+        let mut s = two_zones(Policy {
+            watermark_formula,
+            ..Policy::linux_3_0()
+        });
+        s.machine.nodes[0].zones[1].size = Size(256 << 20);
+        s.machine.sysctl.min_free_kbytes = Some(1024);
+        s.machine.sysctl.watermark_scale_factor = factor;
+        let mm = build(&s);
+        let [min, low, high] = [Mark::Min, Mark::Low, Mark::High].map(|m| mm.zones[1].mark(m));
+        [low - min, high - low]
+    };
+    use WatermarkFormula::{Quarter, ScaleFactor};
+    let (old, new) = (marks(Quarter, None), marks(ScaleFactor, None));
+    assert!(old[0] < new[0] && new == [65, 65], "{old:?} {new:?}");
+    assert_eq!(marks(Quarter, Some(100)), marks(ScaleFactor, Some(100)));
+    assert_eq!(marks(ScaleFactor, Some(100)), [655, 655]);
+
+    let dirty = |dirty_ratios| {
+        let mm = build(&two_zones(Policy {
+            dirty_ratios,
+            ..Policy::linux_3_0()
+        }));
+        (mm.dirtyable(), mm.dirty_limits().dirty)
+    };
+    let (all, percent) = dirty(DirtyRatios::Percent);
+    assert_eq!(percent, all * 20 / 100);
+    assert_eq!(dirty(DirtyRatios::In4096ths), (all, 819 * all / 4096));
 }

@@ -3,7 +3,7 @@
 
 use crate::space::{Fits, Space};
 use lab::model::Outcomes;
-use mm::vmstat::VmEvent;
+use mm::watch::vmstat::VmEvent;
 use serde::{Deserialize, Serialize};
 use sim::spec::{DiskSpec, Fault};
 use sim::{Outcome, RunResult, RunSpec};

@@ -19,7 +19,7 @@ const LEAST_SAMPLE: f64 = 1e-4;
 /// The shortest time that a run is cut into.
 const LEAST_SECONDS: f64 = 1e-6;
 /// What the engine's page-table entries can name.
-const MOST_MEMORY: u64 = (mm::mmap::MAX_FRAMES as u64) << 12;
+const MOST_MEMORY: u64 = (mm::cache::mmap::MAX_FRAMES as u64) << 12;
 
 /// Says no to a machine that can't be.
 ///
@@ -102,8 +102,8 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
         }
         for (z, zone) in node.zones.iter().enumerate() {
             let most = match zone.zone {
-                mm::zone::ZoneType::Dma => 16 * MIB,
-                mm::zone::ZoneType::Dma32 => 4 * GIB,
+                mm::ZoneType::Dma => 16 * MIB,
+                mm::ZoneType::Dma32 => 4 * GIB,
                 _ => 16 * TIB,
             };
             let index = z.to_string();
@@ -131,7 +131,7 @@ fn memory(machine: &Machine, at: &At<'_>) -> Result<u64, Diagnostic> {
             total = total.saturating_add(zone.size.0);
         }
     }
-    let movable = |z: &ZoneSpec| z.zone == mm::zone::ZoneType::Movable;
+    let movable = |z: &ZoneSpec| z.zone == mm::ZoneType::Movable;
     if machine.nodes.iter().flat_map(|n| &n.zones).all(movable) {
         return Err(at.wrong(
             &["node"],
@@ -422,7 +422,7 @@ fn wmarks(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagnosti
         return Err(at.wrong(&under("wmark_min_kbytes"), shown, accepted));
     }
     let zones = || machine.nodes.iter().flat_map(|n| &n.zones);
-    let lowmem = |z: &&ZoneSpec| z.zone <= mm::zone::ZoneType::Normal;
+    let lowmem = |z: &&ZoneSpec| z.zone <= mm::ZoneType::Normal;
     let lowmem: u64 = zones().filter(lowmem).map(|z| z.size.0 / 1024).sum();
     let [min, low, high] = sysctl.wmark_kbytes(lowmem);
     if sysctl.wmark_low_kbytes.is_some() && low < min {

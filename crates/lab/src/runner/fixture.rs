@@ -40,7 +40,7 @@ pub fn experiment(iterations: u32) -> Experiment {
 
 fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
     let zone = ZoneSpec {
-        zone: mm::zone::ZoneType::Normal,
+        zone: mm::ZoneType::Normal,
         size: Size(64 << 20),
     };
     RunSpec {

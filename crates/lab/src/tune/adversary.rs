@@ -10,9 +10,9 @@ use super::space::{mirrored, rounded};
 use super::trial::{Interrupted, Trials};
 use crate::diagnostic::Diagnostic;
 use crate::model::{Cell, Experiment};
-use crate::output::File;
-use crate::output::csv::Csv;
-use mm::auto::Watermarks;
+use crate::results::File;
+use crate::results::csv::Csv;
+use mm::policy::Watermarks;
 use serde_json::{Value, json};
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
@@ -258,7 +258,7 @@ pub fn search(
         )));
     };
     let zones = sim::run::engine_config(&cell.spec.machine).zones;
-    let largest = mm::watermark::lowmem_kbytes(&zones) / 4;
+    let largest = mm::memory::watermark::lowmem_kbytes(&zones) / 4;
     let known: Mutex<BTreeMap<Pattern, Cost>> = Mutex::default();
     let table = || known.lock().unwrap_or_else(PoisonError::into_inner);
     let cost = |pattern: &Pattern| -> Result<Cost, Interrupted> {

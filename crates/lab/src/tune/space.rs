@@ -127,7 +127,7 @@ impl Space {
     /// What can be tried on a machine that may keep so many bytes free.
     pub fn new(machine: &Machine, knobs: &[Knob], form: Form, max_free: Option<u64>) -> Self {
         let zones = sim::run::engine_config(machine).zones;
-        let lowmem_kbytes = mm::watermark::lowmem_kbytes(&zones);
+        let lowmem_kbytes = mm::memory::watermark::lowmem_kbytes(&zones);
         let memory = lowmem_kbytes * 1024;
         let own = sums(machine);
         let most = max_free.unwrap_or(memory / 4).min(memory / 4) as f64 / 1024.0;

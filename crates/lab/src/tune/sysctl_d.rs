@@ -3,7 +3,7 @@
 
 use super::goals::mib;
 use super::space::{MOST_SCALE_FACTOR, Setting, scale_factor, sums};
-use mm::watermark::{khugepaged_min_free_kbytes, lowmem_kbytes};
+use mm::memory::watermark::{khugepaged_min_free_kbytes, lowmem_kbytes};
 use sim::spec::Machine;
 use std::fmt::Write as _;
 

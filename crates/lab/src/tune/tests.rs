@@ -74,8 +74,8 @@ fn report<'a>(
     question: &'a Question,
     answer: &'a Answer,
     known_gaps: &'a [String],
-) -> text::Report<'a> {
-    text::Report {
+) -> text::AnswerReport<'a> {
+    text::AnswerReport {
         answer,
         question,
         cell: &e.cells[0],
@@ -275,7 +275,7 @@ fn learning(spec: &RunSpec, control: &Control) -> RunResult {
     };
     r.watermarks.zones = vec![mm::policy::ProfileZone {
         node: 0,
-        zone: mm::zone::ZoneType::Normal,
+        zone: mm::ZoneType::Normal,
         min_kbytes: min,
         low_kbytes: low + more,
         high_kbytes: high + more,

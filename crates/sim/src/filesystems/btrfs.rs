@@ -15,10 +15,11 @@ use super::names::NameChange;
 use super::walk::{Walk, write_cache_pages};
 use super::write::metadata_page;
 use super::{BATCH, Fs, FsError, SimMm};
+use mm::world::{Tasks};
 use crate::params::Params;
-use mm::mapping::MappingKind;
-use mm::trace::TrackPath;
-use mm::world::{World, WritebackControl};
+use mm::cache::mapping::MappingKind;
+use mm::world::event::TrackPath;
+use mm::world::WritebackControl;
 use std::cell::Cell;
 
 /// A tree block of 2011: 4 KiB, 101 bytes of header.
@@ -243,7 +244,7 @@ impl Btrfs {
         let ok = mm.sync_mapping(mapping).await;
         // The mirror of what was just written, in its own chunk.
         let mut left = mm
-            .tagged_count(mapping, mm::pagecache::Tag::Writeback, before)
+            .tagged_count(mapping, mm::cache::tree::Tag::Writeback, before)
             .max(1);
         let (mirror, length) = (
             fs.layout.place(META_MIRROR),
@@ -307,7 +308,7 @@ async fn tree_writepages<const T: bool>(
 ) {
     let dirty = {
         let pages = mm.mappings[mapping as usize].nrpages.get();
-        u64::from(mm.tagged_count(mapping, mm::pagecache::Tag::Dirty, pages)) * 4096
+        u64::from(mm.tagged_count(mapping, mm::cache::tree::Tag::Dirty, pages)) * 4096
     };
     if !wbc.sync_all && (wbc.for_kupdate || dirty < TREE_THRESHOLD) {
         wbc.pages_skipped += 1;

@@ -22,11 +22,12 @@ use super::ring::Ring;
 use super::walk::{Walk, write_cache_pages};
 use super::write::metadata_page;
 use super::{Fs, FsError, SimMm};
+use mm::world::{Tasks};
 use crate::params::Params;
-use mm::mapping::MappingKind;
-use mm::pagecache::Tag;
-use mm::trace::TrackPath;
-use mm::world::{Cost, World, WritebackControl};
+use mm::cache::mapping::MappingKind;
+use mm::cache::tree::Tag;
+use mm::world::event::TrackPath;
+use mm::world::{Cost, WritebackControl};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 

@@ -4,7 +4,7 @@
 use super::model::Model as _;
 use super::read::read_window;
 use super::{FsError, SimMm, of};
-use mm::mmap::{ReadAround, Touched};
+use mm::world::{ReadAround, Touched};
 
 /// Brings in a missing page and, as asked, those around it. A hole is zeroes, without I/O.
 pub async fn fault_page<const T: bool>(

@@ -13,10 +13,9 @@
 //! A machine has one filesystem, or several on disks of their own. Files of all have one row of numbers; a
 //! file's filesystem is found from its bdi ([`of`]), whose numbers each takes in a row when it is mounted. Everything else belongs to one filesystem.
 
+use crate::SimMm;
 use crate::params::Params;
-use crate::world::SimWorld;
 use layout::Layout;
-use mm::Mm;
 use model::{Kind, Model};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,9 +112,6 @@ pub use readahead::{Dropped, Window};
 pub use reuse::Reuse;
 pub use walk::{writepage, writepages};
 pub use write::{fsync, sync_all, write};
-
-/// The engine in the virtual world.
-pub type SimMm<const T: bool> = Mm<SimWorld<T>>;
 
 /// The volume of the first filesystem: the tested disk.
 pub const DEVICE: u32 = 0;

@@ -9,8 +9,8 @@ use super::walk::{self, Walk};
 use super::{Fs, FsError, SimMm, write};
 use crate::params::Params;
 use crate::spec::DiskSpec;
-use mm::inode::SuperInfo;
-use mm::mapping::MappingKind;
+use mm::cache::mapping::MappingKind;
+use mm::inodes::inode::SuperInfo;
 use mm::world::WritebackControl;
 
 /// What a daemon does until the run ends.

@@ -3,11 +3,12 @@
 use super::readahead::{self, Window};
 use super::write::enter_new_page;
 use super::{BATCH, FsError, SimMm, of};
-use crate::world::Tag;
-use mm::alloc::Gfp;
-use mm::frame::flag;
-use mm::trace::TrackPath;
-use mm::world::{Cost, World};
+use crate::Tag;
+use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
+use mm::world::Cost;
+use mm::world::Tasks;
+use mm::world::event::TrackPath;
 
 /// read(2) through the page cache on a descriptor that nobody has read from. Returns bytes read.
 pub async fn read<const T: bool>(

@@ -8,8 +8,9 @@
 use super::reuse::PageSet;
 use super::{BATCH, FsError, SimMm, read};
 use mm::Pfn;
-use mm::frame::flag;
-use mm::world::{Class, World};
+use mm::memory::frame::flag;
+use mm::world::Class;
+use mm::world::{Storage, Tasks};
 use std::cell::{Cell, RefCell};
 
 /// The window of an open file, in pages (`struct file_ra_state`).

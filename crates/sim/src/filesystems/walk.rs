@@ -3,14 +3,15 @@
 
 use super::model::{Ahead, Model as _};
 use super::{BATCH, Fs, SimMm, of};
-use crate::world::Tag;
+use crate::Tag;
 use mm::Pfn;
-use mm::frame::flag;
-use mm::mapping::MappingKind;
-use mm::pagecache::Tag as PageTag;
-use mm::task::{PF_KSWAPD, PF_MEMALLOC};
-use mm::vmstat::VmEvent;
-use mm::world::{World, WritebackControl, Writepage};
+use mm::cache::mapping::MappingKind;
+use mm::cache::tree::Tag as PageTag;
+use mm::memory::frame::flag;
+use mm::memory::task::{PF_KSWAPD, PF_MEMALLOC};
+use mm::watch::vmstat::VmEvent;
+use mm::world::Tasks;
+use mm::world::{WritebackControl, Writepage};
 
 /// How a filesystem walks a file's dirty pages.
 #[derive(Debug, Clone, Copy)]

@@ -3,15 +3,16 @@
 use super::model::Model as _;
 use super::read::read_page;
 use super::{Fs, FsError, SimMm, of};
-use crate::world::Tag;
+use crate::Tag;
 use mm::Pfn;
-use mm::alloc::Gfp;
-use mm::bdi::BdiStat;
-use mm::frame::flag;
-use mm::mapping::{AS_EIO, MappingKind};
-use mm::pagecache::Tag as PageTag;
-use mm::trace::TrackPath;
-use mm::world::{Cost, World};
+use mm::cache::mapping::{AS_EIO, MappingKind};
+use mm::cache::tree::Tag as PageTag;
+use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
+use mm::world::Cost;
+use mm::world::Tasks;
+use mm::world::event::TrackPath;
+use mm::writeback::bdi::BdiStat;
 
 /// write(2): `len` bytes at `pos`.
 pub async fn write<const T: bool>(

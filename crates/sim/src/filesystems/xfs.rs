@@ -17,9 +17,9 @@ use super::walk::write_run;
 use super::{BATCH, Fs, FsError, SimMm};
 use crate::params::Params;
 use crate::spec::DiskSpec;
-use crate::world::{Tag, own_queue};
-use mm::inode::SuperInfo;
-use mm::pagecache::Tag as PageTag;
+use crate::{Tag, own_queue};
+use mm::inodes::inode::SuperInfo;
+use mm::cache::tree::Tag as PageTag;
 use mm::world::WritebackControl;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -200,7 +200,7 @@ impl Model for Xfs {
             self.new_chunk(fs, group, fresh)?;
         }
         let chunk = self.chunks.borrow().get(group as usize).copied();
-        let cluster = number % CHUNK_INODES / u64::from(mm::xfs::CLUSTER_INODES);
+        let cluster = number % CHUNK_INODES / u64::from(mm::inodes::xfs::CLUSTER_INODES);
         Ok(chunk.unwrap_or(0) + cluster * u64::from(CLUSTER_BLOCKS))
     }
 

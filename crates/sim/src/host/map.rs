@@ -1,8 +1,10 @@
 //! Mapped memory as a workload sees it.
 
 use super::{Object, TaskHost};
-use mm::mmap::{self, Backing, Touched};
-use mm::world::{Cost, World};
+use mm::cache::mmap::{self, Backing};
+use mm::world::Cost;
+use mm::world::Tasks;
+use mm::world::Touched;
 use workload::{Advice, HostError, HostResult, Map, MapId, Word};
 
 /// Pages touched between two relax points.

@@ -5,7 +5,7 @@
 //! 32 pages scanned at most, so a run without tracing has the same figures as a traced one.
 //! `tests/rows.rs` recounts them from the recorded events.
 
-use mm::trace::{Event, IsolateMode};
+use mm::world::event::{Event, IsolateMode};
 use mm::world::{TaskId, Waits};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;

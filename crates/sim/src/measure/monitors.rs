@@ -6,11 +6,12 @@
 //! more where it is read and formatted. docs/reference/workloads.md#writeback-from-reclaim: every
 //! configuration ran with and without monitors; one of them differed by 7.5 % in elapsed time.
 
-use crate::filesystems::SimMm;
+use crate::SimMm;
 use crate::params::Params;
 use crate::rng::Rng;
-use mm::mmap::{Advice, Backing, Touched};
-use mm::world::World;
+use mm::cache::mmap::{Advice, Backing};
+use mm::world::Tasks;
+use mm::world::Touched;
 
 /// Pages that are used one after the other: an arena or a table of the sampler's.
 const RUN: u32 = 64;

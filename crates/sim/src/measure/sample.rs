@@ -1,11 +1,12 @@
 //! Time series of a run.
 
-use crate::filesystems::{DEVICE, SimMm};
+use crate::SimMm;
+use crate::filesystems::DEVICE;
 use crate::result::{Column, Series};
 use crate::spec::Machine;
-use mm::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 
-use mm::zone::Mark;
+use mm::memory::zone::Mark;
 
 /// Most samples kept; beyond, every second one is dropped and the interval doubles.
 const MOST: usize = 2000;

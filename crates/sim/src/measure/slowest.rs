@@ -6,7 +6,7 @@
 //! while the run goes on.
 
 use crate::account::Split;
-use mm::trace::Event;
+use mm::world::event::Event;
 use mm::world::{AllocPath, TaskId};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};

@@ -1,12 +1,13 @@
 //! What a booted machine has in memory.
 
-use crate::filesystems::SimMm;
+use crate::SimMm;
 use crate::spec::Machine;
-use mm::alloc::Gfp;
-use mm::mapping::MappingKind;
-use mm::mmap::{Advice, Backing, Touched};
-use mm::trace::TrackPath;
-use mm::world::World;
+use mm::cache::mapping::MappingKind;
+use mm::cache::mmap::{Advice, Backing};
+use mm::memory::gfp::Gfp;
+use mm::world::Tasks;
+use mm::world::Touched;
+use mm::world::event::TrackPath;
 
 /// Memory that a booted machine has in use. `false`: it does not fit.
 pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
@@ -19,7 +20,7 @@ pub(super) async fn boot<const T: bool>(mm: &SimMm<T>, m: &Machine) -> bool {
     }
     for _ in 0..m.boot.dma.pages() {
         // A machine without a DMA zone, or with a smaller one, has nothing of it to hold.
-        if mm.config.zones[0].kind != mm::zone::ZoneType::Dma
+        if mm.config.zones[0].kind != mm::ZoneType::Dma
             || mm.alloc_kernel_page(Gfp::zone(0)).await.is_none()
         {
             break;

@@ -1,14 +1,16 @@
 //! The world of a run: the engine's configuration, devices, filesystems.
 
 use crate::Params;
+use crate::SimMm;
 use crate::block::{Queue, Volume};
-use crate::filesystems::{DEVICE, Fs, SimMm};
+use crate::filesystems::{DEVICE, Fs};
 use crate::rng::Rng;
 use crate::sched::{Sched, SchedParams};
 use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
-use mm::zone::ZoneInfo;
-use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND, watermark};
+use mm::ZoneInfo;
+use mm::memory::watermark;
+use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
 /// find and make and the processes that they are.

@@ -1,15 +1,17 @@
 //! What a run leaves: its result.
 
 use super::shell::Progress;
+use crate::SimMm;
 use crate::account::{TaskClass, TaskTime};
-use crate::filesystems::{self as fs, SimMm};
+use crate::filesystems::{self as fs};
 use crate::latency::AllocClass;
 use crate::result::{AllocLatency, Metric, Outcome, RunResult, Series, TrackerReport, TrackerRow};
 use crate::sample::Names;
 use crate::spec::{Machine, RunSpec};
 use hdrhistogram::Histogram;
-use mm::vmstat::ZoneStat;
-use mm::{SECOND, watermark};
+use mm::SECOND;
+use mm::memory::watermark;
+use mm::watch::vmstat::ZoneStat;
 use std::collections::BTreeMap;
 
 /// Inodes whose memory was given back since the mount, of each filesystem.

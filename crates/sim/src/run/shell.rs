@@ -3,14 +3,14 @@
 use super::boot::boot;
 use super::execute::FIRST_CHANGE;
 use super::gather::inodes_freed;
-use crate::filesystems::SimMm;
+use crate::SimMm;
 use crate::host::{Forks, Namespace, TaskHost};
 use crate::sched::Event;
 use crate::spec::RunSpec;
 use crate::world::own_queue;
 use mm::SECOND;
-use mm::task::PF_MEMBIND;
-use mm::world::World;
+use mm::memory::task::PF_MEMBIND;
+use mm::world::{Tasks, Watch};
 use std::cell::{Cell, RefCell};
 use workload::{HostError, Report, Session, Step, Task};
 

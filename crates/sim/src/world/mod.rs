@@ -16,14 +16,14 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::sched::{Event as SchedEvent, Sched};
 use crate::slowest::{self, Actor, Did, Slowest};
-use mm::frame::flag;
-use mm::mmap::{ReadAround, Touched};
-use mm::trace::Event;
-use mm::vmstat::VmEvent;
+use mm::memory::frame::flag;
+use mm::watch::vmstat::VmEvent;
+use mm::world::event::Event;
 use mm::world::{
-    AllocPath, COSTS, Class, Cost, ShortLock, TaskId, WaitQueue, Waited, WaitedKind, Waits, World,
-    WritebackControl, Writepage,
+    AllocPath, Audience, COSTS, Class, Cost, ShortLock, Storage, TaskId, Tasks, WaitQueue, Waited,
+    WaitedKind, Waits, Watch, World, WritebackControl, Writepage,
 };
+use mm::world::{ReadAround, Touched};
 use mm::{Mm, Pfn, queue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -59,6 +59,9 @@ pub struct Device {
     contexts: Vec<IoContext>,
     scheduled: u64,
 }
+
+/// The engine in the virtual world.
+pub type SimMm<const T: bool> = Mm<SimWorld<T>>;
 
 /// The virtual world.
 pub struct SimWorld<const TRACE: bool> {
@@ -449,8 +452,9 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
     type U32 = Cell<u32>;
     type U64 = Cell<u64>;
     type Lock = NoLock;
-    const TRACE: bool = TRACE;
+}
 
+impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
     #[inline(always)]
     fn now(&self) -> u64 {
         self.sched.now()
@@ -500,18 +504,28 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         self.sched.wake_one(q.0);
     }
 
-    fn read_inode(&self, mm: &Mm<Self>, ino: u32) -> impl Future<Output = ()> {
-        crate::filesystems::inode::read_inode(mm, ino)
+    #[inline(always)]
+    fn waits_for(&self, why: Waits) {
+        self.sched.waits_for(why);
     }
 
-    fn write_inode(&self, mm: &Mm<Self>, ino: u32, sync: bool) -> impl Future<Output = ()> {
-        crate::filesystems::inode::write_inode(mm, ino, sync)
+    #[inline(always)]
+    fn waits_on(&self, what: Waited) {
+        self.sched.waits_on(what);
     }
 
-    fn write_log(&self, mm: &Mm<Self>, sb: u32, n: u32) -> impl Future<Output = bool> {
-        crate::filesystems::inode::write_log(mm, sb, n)
+    fn holds(&self, kind: WaitedKind, object: u64) {
+        let (task, now) = (self.sched.task(), self.sched.now());
+        self.sched.waiting.holds(kind, object, Some(task), now);
     }
 
+    fn lets_go(&self, kind: WaitedKind, object: u64) {
+        let now = self.sched.now();
+        self.sched.waiting.holds(kind, object, None, now);
+    }
+}
+
+impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
     fn writepage(
         &self,
         mm: &Mm<Self>,
@@ -570,6 +584,18 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         crate::filesystems::mapped::page_mkwrite(mm, mapping, index)
     }
 
+    fn read_inode(&self, mm: &Mm<Self>, ino: u32) -> impl Future<Output = ()> {
+        crate::filesystems::inode::read_inode(mm, ino)
+    }
+
+    fn write_inode(&self, mm: &Mm<Self>, ino: u32, sync: bool) -> impl Future<Output = ()> {
+        crate::filesystems::inode::write_inode(mm, ino, sync)
+    }
+
+    fn write_log(&self, mm: &Mm<Self>, sb: u32, n: u32) -> impl Future<Output = bool> {
+        crate::filesystems::inode::write_log(mm, sb, n)
+    }
+
     fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool {
         if mm.frames.has(pfn, flag::UNUSED) {
             let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
@@ -594,6 +620,27 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
             .iter()
             .filter(|d| d.queue.congested(theirs(class)))
             .count() as u32
+    }
+}
+
+impl<const TRACE: bool> Watch for SimWorld<TRACE> {
+    const TRACE: bool = TRACE;
+
+    #[inline(always)]
+    fn tracing(&self) -> bool {
+        self.recording.get()
+    }
+
+    #[inline(always)]
+    fn event(&self, to: Audience, event: &Event) {
+        match to {
+            Audience::Traces => {}
+            Audience::Slowest => self.observe(event),
+            Audience::Sums => self.count(event),
+        }
+        if TRACE && self.recording.get() {
+            self.trace(event);
+        }
     }
 
     #[inline]
@@ -621,35 +668,21 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         self.slowest.end(self.sched.task(), free);
     }
 
+    fn out_of_memory(&self, report: String) {
+        self.oom.borrow_mut().get_or_insert(report);
+        self.sched.stop();
+    }
+}
+
+impl<const TRACE: bool> SimWorld<TRACE> {
+    /// Into the record of the slowest allocations.
     fn observe(&self, event: &Event) {
         let task = self.sched.task();
         let kswapd = self.reclaim.of_kswapd(task);
         self.slowest.observe(self.sched.now(), task, kswapd, event);
     }
 
-    fn trace(&self, event: Event) {
-        let wanted = match event {
-            // A page-by-page event is recorded only on request.
-            Event::PageAlloc { .. } | Event::PageDirtied { .. } | Event::PageActivated { .. } => {
-                false
-            }
-            _ => true,
-        };
-        if wanted {
-            let mut events = self.events.borrow_mut();
-            if events.len() == TRACE_RING {
-                events.clear();
-                self.rings_lost.set(self.rings_lost.get() + 1);
-            }
-            events.push((self.sched.now(), self.sched.task(), event));
-        }
-    }
-
-    #[inline(always)]
-    fn tracing(&self) -> bool {
-        self.recording.get()
-    }
-
+    /// Into the sums over reclaim's events.
     #[inline(always)]
     fn count(&self, event: &Event) {
         match event {
@@ -668,28 +701,20 @@ impl<const TRACE: bool> World for SimWorld<TRACE> {
         }
     }
 
-    #[inline(always)]
-    fn waits_for(&self, why: Waits) {
-        self.sched.waits_for(why);
-    }
-
-    #[inline(always)]
-    fn waits_on(&self, what: Waited) {
-        self.sched.waits_on(what);
-    }
-
-    fn holds(&self, kind: WaitedKind, object: u64) {
-        let (task, now) = (self.sched.task(), self.sched.now());
-        self.sched.waiting.holds(kind, object, Some(task), now);
-    }
-
-    fn lets_go(&self, kind: WaitedKind, object: u64) {
-        let now = self.sched.now();
-        self.sched.waiting.holds(kind, object, None, now);
-    }
-
-    fn out_of_memory(&self, report: String) {
-        self.oom.borrow_mut().get_or_insert(report);
-        self.sched.stop();
+    /// Into the trace. A page-by-page event is recorded only on request.
+    fn trace(&self, event: &Event) {
+        let by_page = matches!(
+            event,
+            Event::PageAlloc { .. } | Event::PageDirtied { .. } | Event::PageActivated { .. }
+        );
+        if by_page {
+            return;
+        }
+        let mut events = self.events.borrow_mut();
+        if events.len() == TRACE_RING {
+            events.clear();
+            self.rings_lost.set(self.rings_lost.get() + 1);
+        }
+        events.push((self.sched.now(), self.sched.task(), *event));
     }
 }

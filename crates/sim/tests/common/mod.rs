@@ -1,8 +1,8 @@
 //! Machines and runs that the tests share.
 #![allow(dead_code)]
 
-use mm::zone::ZoneType;
-use sim::filesystems::SimMm;
+use mm::ZoneType;
+use sim::SimMm;
 use sim::sched;
 use sim::spec::{
     Boot, DiskKind, DiskSpec, Fault, FsKind, Machine, NodeSpec, RunSpec, Size, SwapSpec, Sysctl,

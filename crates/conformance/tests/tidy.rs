@@ -1,0 +1,389 @@
+//! The house is as its map says, and stays readable.
+//!
+//! - Rooms (the folders of a crate's `src`, and the files beside them) import one way: no circle.
+//!   `ARCHITECTURE.md` has the drawing; `just rooms` writes it anew (this test with `LOWMARK_WRITE=1`).
+//! - `ARCHITECTURE.md` names every module.
+//! - No function has more than [`FUNCTION`] lines and no file more than [`FILE`], but for those that
+//!   `tidy/long.txt` names with the length that they had. That list only shrinks: what has become
+//!   shorter must be written there.
+
+use proc_macro2::Span;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use syn::spanned::Spanned as _;
+use syn::visit::{self, Visit};
+
+/// Lines of a function, docs not counted.
+const FUNCTION: usize = 100;
+/// Lines of a file.
+const FILE: usize = 800;
+/// The crates whose rooms are drawn.
+const DRAWN: [&str; 4] = ["mm", "sim", "workload", "lab"];
+/// Where the drawing stands.
+const BEGIN: &str = "<!-- rooms: `just rooms` writes what follows -->\n```text\n";
+const END: &str = "```\n<!-- end of rooms -->";
+
+/// A source file of a crate.
+struct Module {
+    /// From the project's root, with `/`.
+    file: String,
+    /// `crates/<this>`.
+    krate: String,
+    /// Its module's path in the crate; empty for the root.
+    path: Vec<String>,
+    /// Whether it is below `src` and no test.
+    production: bool,
+    lines: usize,
+    ast: syn::File,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the project") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|n| n != "target") {
+                rust_files(&path, out);
+            }
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+fn modules() -> Vec<Module> {
+    let root = root();
+    let mut files = Vec::new();
+    rust_files(&root.join("crates"), &mut files);
+    files.sort();
+    let mut parsed: Vec<Module> = files
+        .iter()
+        .map(|path| {
+            let text = fs::read_to_string(path).expect("a source file");
+            let file = path.strip_prefix(&root).expect("below the root");
+            let file = file.to_str().expect("names are UTF-8").replace('\\', "/");
+            let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
+            let (krate, place) = (parts[1], &parts[2..]);
+            let mut path: Vec<String> = place[1..].iter().map(|p| p.to_string()).collect();
+            if path
+                .last()
+                .is_some_and(|p| ["lib", "main", "mod"].contains(&p.as_str()))
+            {
+                path.pop();
+            }
+            let tests = path.iter().any(|p| p == "tests" || p.ends_with("_tests"));
+            Module {
+                krate: krate.into(),
+                production: place[0] == "src" && !tests,
+                path,
+                lines: text.lines().count(),
+                ast: syn::parse_file(&text).unwrap_or_else(|e| panic!("{file}: {e}")),
+                file,
+            }
+        })
+        .collect();
+    // Files that their parent has for tests alone.
+    let mut tests = BTreeSet::new();
+    for m in &parsed {
+        for item in &m.ast.items {
+            if let syn::Item::Mod(item) = item
+                && only_for_tests(&item.attrs)
+            {
+                let mut path = m.path.clone();
+                path.push(item.ident.to_string());
+                tests.insert((m.krate.clone(), path));
+            }
+        }
+    }
+    for m in &mut parsed {
+        m.production &= !tests.contains(&(m.krate.clone(), m.path.clone()));
+    }
+    parsed
+}
+
+fn only_for_tests(attrs: &[syn::Attribute]) -> bool {
+    attrs.iter().any(|a| {
+        a.path().is_ident("test")
+            || a.path().is_ident("cfg")
+                && matches!(&a.meta, syn::Meta::List(l) if l.tokens.to_string() == "test")
+    })
+}
+
+/// What a module imports of its own crate, as paths from the crate's root.
+struct Imports<'a> {
+    from: &'a [String],
+    found: BTreeSet<Vec<String>>,
+}
+
+impl Imports<'_> {
+    fn resolve(&mut self, path: &[String]) {
+        let mut base = self.from.to_vec();
+        let mut rest = path;
+        match path.first().map(String::as_str) {
+            Some("crate") => {
+                base.clear();
+                rest = &path[1..];
+            }
+            Some("self") => rest = &path[1..],
+            Some("super") => {}
+            _ => return,
+        }
+        while rest.first().is_some_and(|p| p == "super") {
+            base.pop();
+            rest = &rest[1..];
+        }
+        base.extend(rest.iter().cloned());
+        self.found.insert(base);
+    }
+
+    fn tree(&mut self, tree: &syn::UseTree, mut above: Vec<String>) {
+        match tree {
+            syn::UseTree::Path(p) => {
+                above.push(p.ident.to_string());
+                self.tree(&p.tree, above);
+            }
+            syn::UseTree::Group(g) => {
+                for t in &g.items {
+                    self.tree(t, above.clone());
+                }
+            }
+            syn::UseTree::Name(n) => {
+                above.push(n.ident.to_string());
+                self.resolve(&above);
+            }
+            syn::UseTree::Rename(n) => {
+                above.push(n.ident.to_string());
+                self.resolve(&above);
+            }
+            syn::UseTree::Glob(_) => self.resolve(&above),
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Imports<'_> {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !only_for_tests(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        if !only_for_tests(&item.attrs) {
+            visit::visit_item_fn(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        if !only_for_tests(&item.attrs) {
+            self.tree(&item.tree, Vec::new());
+        }
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let path_of: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
+        self.resolve(&path_of);
+        visit::visit_path(self, path);
+    }
+}
+
+/// A crate's rooms, and the rooms that each imports from. The root's own items are no room: whoever uses
+/// those goes through the front door.
+fn rooms(all: &[Module], krate: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let ours = || {
+        all.iter()
+            .filter(|m| m.krate == krate && m.production && !m.path.is_empty())
+    };
+    let names: BTreeSet<&str> = ours().map(|m| m.path[0].as_str()).collect();
+    let mut out: BTreeMap<String, BTreeSet<String>> = names
+        .iter()
+        .map(|n| (n.to_string(), BTreeSet::new()))
+        .collect();
+    for m in ours() {
+        let mut imports = Imports {
+            from: &m.path,
+            found: BTreeSet::new(),
+        };
+        imports.visit_file(&m.ast);
+        let to = out.get_mut(&m.path[0]).expect("a room");
+        for path in imports.found {
+            match path.first() {
+                Some(room) if *room != m.path[0] && names.contains(room.as_str()) => {
+                    to.insert(room.clone());
+                }
+                _ => {}
+            }
+        }
+    }
+    out
+}
+
+/// The rooms from top to bottom: each above those it imports from.
+///
+/// # Errors
+/// The rooms that are left when no more can be put down: some import each other in a circle.
+fn storeys(
+    mut rooms: BTreeMap<String, BTreeSet<String>>,
+) -> Result<Vec<(String, Vec<String>)>, String> {
+    let imports = rooms.clone();
+    let mut upwards = Vec::new();
+    while !rooms.is_empty() {
+        let down: BTreeSet<&String> = upwards.iter().collect();
+        let next = rooms
+            .iter()
+            .filter(|(_, to)| to.iter().all(|r| down.contains(r)))
+            .map(|(name, _)| name.clone())
+            .next();
+        let Some(next) = next else {
+            return Err(rooms
+                .iter()
+                .map(|(name, to)| {
+                    let open: Vec<&str> = to
+                        .iter()
+                        .filter(|r| !down.contains(r))
+                        .map(String::as_str)
+                        .collect();
+                    format!("{name} → {}", open.join(", "))
+                })
+                .collect::<Vec<_>>()
+                .join("; "));
+        };
+        rooms.remove(&next);
+        upwards.push(next);
+    }
+    let rank: BTreeMap<&String, usize> = upwards.iter().zip(0..).collect();
+    let mut out: Vec<(String, Vec<String>)> = Vec::new();
+    for name in upwards.iter().rev() {
+        let mut to: Vec<String> = imports[name].iter().cloned().collect();
+        to.sort_by_key(|r| std::cmp::Reverse(rank[r]));
+        out.push((name.clone(), to));
+    }
+    Ok(out)
+}
+
+#[test]
+fn rooms_import_one_way_and_are_drawn() {
+    let all = modules();
+    let (mut drawing, mut complaints) = (String::new(), Vec::new());
+    for krate in DRAWN {
+        match storeys(rooms(&all, krate)) {
+            Err(circle) => complaints.push(format!("{krate}: a circle of imports: {circle}")),
+            Ok(storeys) => {
+                let wide = storeys.iter().map(|(n, _)| n.len()).max().unwrap_or(0);
+                writeln!(drawing, "{krate}").expect("a string");
+                for (name, to) in storeys {
+                    let line = format!("  {name:wide$} → {}", to.join(" "));
+                    let line = line.trim_end_matches(" → ").trim_end();
+                    writeln!(drawing, "{line}").expect("a string");
+                }
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    let map = root().join("ARCHITECTURE.md");
+    let text = fs::read_to_string(&map).expect("the map");
+    let begin = text
+        .find(BEGIN)
+        .expect("the map has a place for the drawing")
+        + BEGIN.len();
+    let end = begin + text[begin..].find(END).expect("the drawing ends");
+    if std::env::var_os("LOWMARK_WRITE").is_some() {
+        fs::write(&map, format!("{}{drawing}{}", &text[..begin], &text[end..])).expect("the map");
+        return;
+    }
+    assert_eq!(
+        &text[begin..end],
+        drawing,
+        "ARCHITECTURE.md: `just rooms` draws the rooms anew"
+    );
+}
+
+#[test]
+fn the_map_names_every_module() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
+    let named: BTreeSet<&str> = text
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .flat_map(|quoted| quoted.split(['/', ':', ' ', ',']))
+        .map(|part| part.trim_end_matches(".rs"))
+        .collect();
+    let unnamed = |m: &Module| m.path.last().is_some_and(|p| !named.contains(p.as_str()));
+    let missing: Vec<String> = modules()
+        .into_iter()
+        .filter(|m| m.production && unnamed(m))
+        .map(|m| m.file)
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "ARCHITECTURE.md does not name {}",
+        missing.join(", ")
+    );
+}
+
+/// Functions and their lengths.
+#[derive(Default)]
+struct Functions {
+    found: Vec<(String, usize)>,
+}
+
+impl Functions {
+    fn note(&mut self, name: &syn::Ident, from: Span, to: Span) {
+        let lines = to.end().line + 1 - from.start().line;
+        self.found.push((name.to_string(), lines));
+    }
+}
+
+impl<'ast> Visit<'ast> for Functions {
+    fn visit_item_fn(&mut self, f: &'ast syn::ItemFn) {
+        self.note(&f.sig.ident, f.sig.span(), f.block.span());
+        visit::visit_item_fn(self, f);
+    }
+
+    fn visit_impl_item_fn(&mut self, f: &'ast syn::ImplItemFn) {
+        self.note(&f.sig.ident, f.sig.span(), f.block.span());
+        visit::visit_impl_item_fn(self, f);
+    }
+
+    fn visit_trait_item_fn(&mut self, f: &'ast syn::TraitItemFn) {
+        if let Some(body) = &f.default {
+            self.note(&f.sig.ident, f.sig.span(), body.span());
+        }
+        visit::visit_trait_item_fn(self, f);
+    }
+}
+
+#[test]
+fn functions_and_files_are_short() {
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tidy/long.txt");
+    let allowed = fs::read_to_string(&list).expect("the list");
+    let allowed: BTreeSet<&str> = allowed
+        .lines()
+        .filter(|l| !l.is_empty() && !l.starts_with('#'))
+        .collect();
+    let mut long = BTreeSet::new();
+    for m in modules() {
+        if m.lines > FILE {
+            long.insert(format!("{} {}", m.lines, m.file));
+        }
+        let mut functions = Functions::default();
+        functions.visit_file(&m.ast);
+        for (name, lines) in functions.found {
+            if lines > FUNCTION {
+                long.insert(format!("{lines} {} {name}", m.file));
+            }
+        }
+    }
+    let long: BTreeSet<&str> = long.iter().map(String::as_str).collect();
+    let new: Vec<&&str> = long.difference(&allowed).collect();
+    let gone: Vec<&&str> = allowed.difference(&long).collect();
+    assert!(
+        new.is_empty() && gone.is_empty(),
+        "more than {FUNCTION} lines in a function, or {FILE} in a file, and not in tidy/long.txt: {new:#?}\n\
+         in tidy/long.txt, and not of that length any more: {gone:#?}"
+    );
+}

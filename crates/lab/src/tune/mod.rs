@@ -1,0 +1,336 @@
+//! `tune`: settings for a machine, a workload and goals, tried in the virtual world.
+//!
+//! A search (CMA-ES) finds settings that meet the goals on a few seeds; the one that keeps least
+//! memory free is then tried under other seeds and with every cost parameter half as large again and
+//! half as large. If it misses a goal there, its watermarks are widened until it does not: so the
+//! answer says at which memory price the goals hold, and why not below.
+
+pub mod adversary;
+pub mod gaps;
+pub mod goals;
+pub mod learn;
+pub mod margin;
+pub mod page;
+pub mod search;
+pub mod space;
+pub mod sysctl_d;
+pub mod text;
+pub mod trial;
+
+use crate::model::Experiment;
+use crate::runner::Simulate;
+use goals::{Figures, Goal, Goals, mib, time};
+use margin::{Borne, Margin, Refused, try_cases};
+use search::{best_for, front, search};
+use space::{Form, Knob, Setting, Space, kept_free};
+use trial::{Interrupted, TrialOptions, Trials};
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// What settings are to reach.
+    pub goals: Goals,
+    /// What may be changed; nothing: the machine's own settings, or the profile that it runs under, are
+    /// tried and not searched for others.
+    pub knobs: Vec<Knob>,
+    /// How distances between watermarks are set.
+    pub form: Form,
+    /// Settings that are tried at most.
+    pub budget: usize,
+    /// Runs of each while searching.
+    pub search_seeds: u32,
+    /// Runs of the chosen one under other seeds.
+    pub seeds: u32,
+    /// The search's own seed.
+    pub seed: u64,
+}
+
+/// A step of the way to the chosen setting.
+#[derive(Debug, Clone)]
+pub struct Rung {
+    /// The setting.
+    pub setting: Setting,
+    /// What it keeps free, in bytes.
+    pub kept_free: u64,
+    /// Why it was not taken; `None` for the one that was.
+    pub refused: Option<Refused>,
+}
+
+/// The chosen setting.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// Its values.
+    pub setting: Setting,
+    /// What it gave with the search's seeds.
+    pub figures: Figures,
+    /// What it can bear.
+    pub margins: Vec<Margin>,
+    /// Whether every case that must hold does.
+    pub holds: bool,
+    /// What its nearest form for a current Linux gives, where that is another one.
+    pub modern: Option<Figures>,
+}
+
+/// What came out.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The knobs that do something on this machine.
+    pub knobs: Vec<Knob>,
+    /// Settings that were tried.
+    pub tried: usize,
+    /// What the machine's own settings give, with the search's seeds.
+    pub own: Figures,
+    /// Everything that was tried with the search's seeds.
+    pub all: Vec<(Setting, Figures)>,
+    /// Settings that no other beats in everything.
+    pub front: Vec<(Setting, Figures)>,
+    /// The way to the chosen one, cheapest first.
+    pub rungs: Vec<Rung>,
+    /// The chosen one.
+    pub chosen: Chosen,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum NoAnswer {
+    /// The user stopped it.
+    Interrupted,
+    /// The goals can't be met: why, and what is nearest.
+    Impossible {
+        /// Which goal, and by what it is missed.
+        reason: String,
+        /// What could be asked instead.
+        nearest: String,
+    },
+}
+
+impl From<Interrupted> for NoAnswer {
+    fn from(_: Interrupted) -> Self {
+        Self::Interrupted
+    }
+}
+
+/// Steps by which watermarks are widened, and how often.
+const WIDER: f64 = 1.25;
+const RUNGS: usize = 16;
+
+/// Answers a question about an experiment of one cell; `simulate` runs one.
+///
+/// # Errors
+/// Goals that can't be met; an interruption.
+pub fn tune(
+    experiment: &Experiment,
+    question: &Question,
+    options: TrialOptions,
+    simulate: Simulate<'_>,
+) -> Result<Answer, NoAnswer> {
+    let goals = &question.goals;
+    let trials = Trials::new(experiment, question.search_seeds, options, simulate);
+    let machine = &trials.cell().spec.machine;
+    let space = Space::new(machine, &question.knobs, question.form, goals.max_free);
+    refuse_at_once(&trials, &space, goals)?;
+    let answer = answer(&trials, &space, question);
+    trials.done();
+    answer
+}
+
+/// What can be told without a run.
+fn refuse_at_once(trials: &Trials<'_>, space: &Space, goals: &Goals) -> Result<(), NoAnswer> {
+    let cell = trials.cell();
+    let machine = &cell.spec.machine;
+    if let Some(most) = goals.max_free {
+        let least = kept_free(&space.setting(&vec![0.0; space.dimensions()]).on(machine));
+        if least > most {
+            return Err(NoAnswer::Impossible {
+                reason: format!(
+                    "the least that can be kept free on this machine is {}, more than {}",
+                    mib(least),
+                    mib(most)
+                ),
+                nearest: format!("--max-free {}K", least.div_ceil(1024)),
+            });
+        }
+    }
+    if let Some(most) = goals.alloc_latency_ns {
+        let p = machine.params(&cell.spec.params);
+        let zones = sim::run::engine_config(machine).zones;
+        let largest = zones.iter().map(|z| z.size).max().unwrap_or(0);
+        let batch = mm::memory::watermark::pcp_batch(largest, 128);
+        let refill = p.cost_page_alloc + f64::from(batch) * p.cost_page_bulk;
+        if (most as f64) < refill {
+            return Err(NoAnswer::Impossible {
+                reason: format!(
+                    "an allocation that has to refill its CPU's list takes {} with nothing in its \
+                     way (cost_page_alloc + {batch} x cost_page_bulk), longer than {}",
+                    time(refill as u64),
+                    time(most)
+                ),
+                nearest: format!("--alloc-latency {}ns", refill.ceil() as u64),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Answer, NoAnswer> {
+    let goals = &question.goals;
+    // Without a knob, what there is is all that is tried.
+    let budget = if space.knobs().is_empty() {
+        1
+    } else {
+        question.budget
+    };
+    let runs = budget as u64 * u64::from(question.search_seeds);
+    trials.phase("searching", runs);
+    let found = search(trials, space, goals, budget, question.seed)?;
+    let meets = |f: &Figures| goals.missed(f, found.own.throughput).is_empty();
+    let best = found.by_cost.iter().find(|(_, f)| meets(f));
+    let Some((first, _)) = best.cloned() else {
+        return Err(impossible(trials, question, &found)?);
+    };
+    let (rungs, chosen) = climb(trials, space, question, first, &found.own)?;
+    Ok(Answer {
+        knobs: space.knobs().to_vec(),
+        tried: trials.count(),
+        own: found.own,
+        front: front(&trials.tried()),
+        all: trials.tried(),
+        rungs,
+        chosen,
+    })
+}
+
+/// Widens the watermarks of a setting until it bears every case that must hold, or memory ends.
+fn climb(
+    trials: &Trials<'_>,
+    space: &Space,
+    question: &Question,
+    first: Setting,
+    own: &Figures,
+) -> Result<(Vec<Rung>, Chosen), NoAnswer> {
+    let goals = &question.goals;
+    let machine = &trials.cell().spec.machine;
+    let whole = u64::from(question.seeds)
+        + margin::cost_parameters().len() as u64 * if goals.throughput.is_some() { 8 } else { 4 };
+    let mut rungs: Vec<Rung> = Vec::new();
+    let mut borne = Borne::default();
+    let mut next = Some(first);
+    while let Some(setting) = next {
+        let kept_free = kept_free(&setting.on(machine));
+        if rungs.len() == RUNGS || goals.max_free.is_some_and(|most| kept_free > most) {
+            break;
+        }
+        trials.phase(&format!("trying {}", mib(kept_free)), whole);
+        borne = Borne::default();
+        let refused = try_cases(trials, &setting, question, own, &mut borne, false)?;
+        let taken = refused.is_none();
+        let fixed = space.knobs().is_empty();
+        next = if fixed {
+            None
+        } else {
+            space.wider(&setting, WIDER)
+        };
+        rungs.push(Rung {
+            setting,
+            kept_free,
+            refused,
+        });
+        if taken {
+            break;
+        }
+    }
+    let last = rungs.last().ok_or(NoAnswer::Interrupted)?;
+    let (setting, holds) = (last.setting.clone(), last.refused.is_none());
+    // What the last rung did not come to.
+    trials.phase("margins", whole + 2);
+    try_cases(trials, &setting, question, own, &mut borne, true)?;
+    let modern = sysctl_d::modern(&setting, machine);
+    let modern = if modern == setting {
+        None
+    } else {
+        Some(trials.figures(&modern)?)
+    };
+    let chosen = Chosen {
+        figures: trials.figures(&setting)?,
+        margins: borne.margins(),
+        setting,
+        holds,
+        modern,
+    };
+    Ok((rungs, chosen))
+}
+
+/// Why no setting meets the goals, and which goals are nearest that one does.
+fn impossible(
+    trials: &Trials<'_>,
+    question: &Question,
+    found: &search::Found,
+) -> Result<NoAnswer, Interrupted> {
+    let goals = &question.goals;
+    let (setting, nearest) = &found.by_cost[0];
+    let missed = goals.missed(nearest, found.own.throughput);
+    let say = |f: &Figures| {
+        format!(
+            "longest allocation {}, {} direct reclaims, {} kept free, {:.0} MB/s{}",
+            time(f.worst_ns),
+            f.direct,
+            mib(f.kept_free),
+            f.throughput,
+            f.failed
+                .as_ref()
+                .map_or(String::new(), |w| format!(", {w}"))
+        )
+    };
+    let n = found.by_cost.len();
+    let reason = format!(
+        "{} all goals: {goals}. The nearest gives {} ({})",
+        if n == 1 {
+            "the setting misses some of".into()
+        } else {
+            format!("none of {n} settings meets")
+        },
+        say(nearest),
+        text::values(setting, &trials.cell().spec.machine)
+    );
+    let mut ways = Vec::new();
+    for (goal, _) in &missed {
+        let alone = best_for(*goal, goals, &found.by_cost, &found.own);
+        let Some((_, f)) = alone else { continue };
+        ways.push(match goal {
+            Goal::AllocLatency => format!("--alloc-latency {}us", f.worst_ns.div_ceil(1000)),
+            Goal::DirectReclaim => format!("--direct-reclaim {}", f.direct),
+            Goal::MaxFree => format!("--max-free {}K", f.kept_free.div_ceil(1024)),
+            Goal::Throughput => format!("--throughput {:.1}MB/s", f.throughput * 0.999),
+            Goal::Completes => continue,
+        });
+    }
+    // With a limit of memory, the price at which the other goals hold.
+    if goals.max_free.is_some() && n > 1 {
+        let free = Goals {
+            max_free: None,
+            ..*goals
+        };
+        let machine = &trials.cell().spec.machine;
+        let space = Space::new(machine, &question.knobs, question.form, None);
+        trials.phase(
+            "searching without a limit of memory",
+            question.budget as u64 * u64::from(question.search_seeds),
+        );
+        let budget = trials.count() + question.budget;
+        let wider = search(trials, &space, &free, budget, question.seed)?;
+        let meets = |f: &Figures| free.missed(f, wider.own.throughput).is_empty();
+        if let Some((_, f)) = wider.by_cost.iter().find(|(_, f)| meets(f)) {
+            ways.push(format!("--max-free {}K", f.kept_free.div_ceil(1024)));
+        }
+    }
+    ways.dedup();
+    let nearest = if ways.is_empty() {
+        "no goal alone stands in the way: several have to be eased".into()
+    } else {
+        format!("one of these instead would be met: {}", ways.join(", "))
+    };
+    Ok(NoAnswer::Impossible { reason, nearest })
+}
+
+#[cfg(test)]
+mod tests;

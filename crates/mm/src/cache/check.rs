@@ -1,0 +1,122 @@
+//! The recount of files' trees.
+
+use super::tree::*;
+use crate::world::{Word32, Word64, World};
+use crate::{Mm, Pfn};
+
+/// A leaf as a check sees it: 64 neighbouring pages of a file and their tags.
+pub(crate) struct LeafView<'a, W: World> {
+    base: u32,
+    words: &'a [W::U32; NODE_WORDS],
+    tags: [u64; 2],
+}
+
+impl<W: World> LeafView<'_, W> {
+    /// Whether an index of the same file is in this leaf.
+    #[inline]
+    pub fn covers(&self, index: u32) -> bool {
+        self.base == index >> BITS
+    }
+
+    /// The page at an index.
+    #[inline]
+    pub fn page(&self, index: u32) -> Option<Pfn> {
+        page_in(self.words[(index & (SLOTS - 1)) as usize].get())
+    }
+
+    /// Whether an index carries the dirty and the writeback tag.
+    #[inline]
+    pub fn tags(&self, index: u32) -> [bool; 2] {
+        self.tags.map(|t| t >> (index & (SLOTS - 1)) & 1 == 1)
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Recounts a file's tree: slots, counts, parents, tags above the leaves, no tag without a
+    /// page. Returns its pages and its nodes. That pages are
+    /// in their slots and carry their tags is seen from the frames.
+    pub(crate) fn check_tree(&self, mapping: u32) -> Result<(u32, u32), String> {
+        let m = &self.mappings[mapping as usize];
+        // The remembered leaf must be the one that a walk finds, for look-ups trust it.
+        let remembered = m.last_leaf.get();
+        if remembered != NO_NODE {
+            m.last_leaf.set(NO_NODE);
+            if self.leaf_walk(m, m.last_base.get() << BITS) != Some(remembered) {
+                return Err(format!(
+                    "mapping {mapping}: leaf {remembered} is remembered wrongly"
+                ));
+            }
+        }
+        match m.root.get() {
+            NO_NODE => Ok((0, 0)),
+            root => self.check_node(mapping, root, 0),
+        }
+    }
+
+    fn check_node(&self, mapping: u32, node: u32, base: u64) -> Result<(u32, u32), String> {
+        let pool = &self.nodes_pool;
+        let level = pool.level(node);
+        let (mut used, mut shadows) = (0u64, 0);
+        for (slot, word) in pool.words[node as usize][..SLOTS as usize]
+            .iter()
+            .enumerate()
+        {
+            let shadow = level == 0 && word.get() & SHADOW != 0;
+            shadows += u32::from(shadow);
+            used |= u64::from(word.get() != 0 && !shadow) << slot;
+        }
+        if shadows != pool.node(node).shadows() {
+            return Err(format!(
+                "mapping {mapping} at {base}: {shadows} shadows, count differs"
+            ));
+        }
+        let (mut pages, mut nodes) = (used.count_ones(), 1);
+        let found = [Tag::Dirty, Tag::Writeback].map(|tag| pool.tag(node, tag).get());
+        let mut tags = found.map(|t| t & used);
+        if level > 0 {
+            (pages, tags) = (0, [0; 2]);
+            for slot in (0..SLOTS).filter(|slot| used >> slot & 1 != 0) {
+                let child = pool.word(node, slot as usize).get() - 1;
+                if pool.word(child, PARENT).get() != node
+                    || pool.slot_in_parent(child) != slot
+                    || pool.level(child) + 1 != level
+                {
+                    return Err(format!(
+                        "mapping {mapping}: node {child} has another parent"
+                    ));
+                }
+                let below = base + (u64::from(slot) << (BITS * level));
+                let (p, n) = self.check_node(mapping, child, below)?;
+                pages += p;
+                nodes += n;
+                for tag in [Tag::Dirty, Tag::Writeback] {
+                    let any = pool.tag(child, tag).get() != 0;
+                    tags[tag as usize] |= u64::from(any) << slot;
+                }
+            }
+        }
+        if found != tags {
+            return Err(format!(
+                "mapping {mapping} at {base}: tags {found:x?}, slots {tags:x?}"
+            ));
+        }
+        if used.count_ones() != pool.count(node) {
+            return Err(format!(
+                "mapping {mapping} at {base}: {} slots, count differs",
+                used.count_ones()
+            ));
+        }
+        Ok((pages, nodes))
+    }
+
+    /// The leaf that holds `index`, for checks.
+    pub(crate) fn leaf_view(&self, mapping: u32, index: u32) -> Option<LeafView<'_, W>> {
+        let leaf = self.leaf(mapping, index)? as usize;
+        Some(LeafView {
+            base: index >> BITS,
+            words: &self.nodes_pool.words[leaf],
+            tags: [Tag::Dirty, Tag::Writeback]
+                .map(|tag| self.nodes_pool.tag(leaf as u32, tag).get()),
+        })
+    }
+}

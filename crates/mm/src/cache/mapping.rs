@@ -1,0 +1,130 @@
+//! Files as the engine sees them: an inode with its page index and its place on a flusher's lists.
+
+use super::tree;
+use crate::Mm;
+use crate::world::{Word32, World};
+
+/// What a mapping is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MappingKind {
+    /// A regular file whose device accounts dirty pages.
+    File,
+    /// Filesystem metadata (trees, bitmaps, inode tables) cached as pages.
+    Meta,
+    /// A block device's own page cache.
+    BlockDevice,
+    /// A file whose filesystem keeps no dirty page here (FUSE without writeback cache).
+    WriteThrough,
+    /// The swap cache.
+    Swap,
+}
+
+/// Inode state: has dirty pages.
+pub const I_DIRTY_PAGES: u32 = 1;
+/// Inode state: metadata is dirty.
+pub const I_DIRTY_META: u32 = 2;
+/// Inode state: being written by some task.
+pub const I_SYNC: u32 = 4;
+/// Mapping state: a page's write failed since the last check.
+pub const AS_EIO: u32 = 8;
+
+/// One file.
+pub struct Mapping<W: World> {
+    pub(crate) root: W::U32,
+    pub(crate) last_leaf: W::U32,
+    pub(crate) last_base: W::U32,
+    /// Cached pages.
+    pub nrpages: W::U32,
+    pub(crate) kind: W::U32,
+    pub(crate) bdi: W::U32,
+    /// Inode state bits.
+    pub state: W::U32,
+    /// Where cyclic writeback goes on.
+    pub writeback_index: W::U32,
+    /// When it first became dirty since it was clean, in nanoseconds.
+    pub(crate) dirtied_when: W::U64,
+    /// Links of the flusher's list it is on, and which list.
+    pub(crate) prev: W::U32,
+    pub(crate) next: W::U32,
+    pub(crate) on_list: W::U32,
+    /// Length in bytes.
+    pub size: W::U64,
+    /// The first region that maps it, plus 1 ([`crate::cache::mmap`]).
+    pub(crate) regions: W::U32,
+    pub(crate) tree_lock: W::Lock,
+}
+
+impl<W: World> Mapping<W> {
+    pub(crate) fn new() -> Self {
+        let m = Self {
+            root: bytemuck::Zeroable::zeroed(),
+            last_leaf: bytemuck::Zeroable::zeroed(),
+            last_base: bytemuck::Zeroable::zeroed(),
+            nrpages: bytemuck::Zeroable::zeroed(),
+            kind: bytemuck::Zeroable::zeroed(),
+            bdi: bytemuck::Zeroable::zeroed(),
+            state: bytemuck::Zeroable::zeroed(),
+            writeback_index: bytemuck::Zeroable::zeroed(),
+            dirtied_when: bytemuck::Zeroable::zeroed(),
+            prev: bytemuck::Zeroable::zeroed(),
+            next: bytemuck::Zeroable::zeroed(),
+            on_list: bytemuck::Zeroable::zeroed(),
+            size: bytemuck::Zeroable::zeroed(),
+            regions: bytemuck::Zeroable::zeroed(),
+            tree_lock: W::Lock::default(),
+        };
+        m.root.set(tree::EMPTY);
+        m.last_leaf.set(tree::EMPTY);
+        m
+    }
+
+    /// What it is.
+    #[inline(always)]
+    pub fn kind(&self) -> MappingKind {
+        match self.kind.get() {
+            0 => MappingKind::File,
+            1 => MappingKind::Meta,
+            2 => MappingKind::BlockDevice,
+            3 => MappingKind::WriteThrough,
+            _ => MappingKind::Swap,
+        }
+    }
+
+    /// Whether its pages are filesystem metadata.
+    #[inline(always)]
+    pub fn is_meta(&self) -> bool {
+        self.kind.get() == MappingKind::Meta as u32
+    }
+
+    /// Whether its device accounts dirty pages.
+    #[inline(always)]
+    pub fn accounts_dirty(&self) -> bool {
+        !matches!(self.kind(), MappingKind::WriteThrough | MappingKind::Swap)
+    }
+
+    /// Its backing device.
+    #[inline(always)]
+    pub fn bdi(&self) -> u32 {
+        self.bdi.get()
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Creates a file on a backing device; `None` when [`crate::Config::max_mappings`] exist.
+    pub fn new_mapping(&self, kind: MappingKind, bdi: u32) -> Option<u32> {
+        debug_assert!(
+            bdi < self.config.max_bdis,
+            "device {bdi} is none of the machine's"
+        );
+        let id = self.mappings_used.fetch_add(1);
+        if id >= self.config.max_mappings {
+            self.mappings_used.fetch_sub(1);
+            return None;
+        }
+        let m = &self.mappings[id as usize];
+        m.kind.set(kind as u32);
+        m.bdi.set(bdi);
+        Some(id)
+    }
+}

@@ -1,0 +1,610 @@
+//! Mapped memory: page tables of anonymous and file mappings, faults, reverse maps
+//! (docs/reference/memory-model.md#page-states, docs/reference/writeback.md#mapped-faults and
+//! docs/reference/writeback.md#swap).
+//!
+//! A region is one mapping of one process: an array of page-table entries. An entry is 0 (never
+//! touched, or unmapped), `pfn << 3 | bits` with `PRESENT`, or `(slot + 1) << 3` (swapped out).
+//! Entries of anonymous pages are found by the page's own place (region, index); those of file
+//! pages by walking the regions of the file.
+//!
+//! A store through an entry that is not writable faults: in a shared mapping of a file that is
+//! where the page becomes dirty. Taking the page's dirty bit for I/O makes its entries read-only
+//! again. So a writable entry says that its page is dirty, and unmapping has nothing to pass on.
+
+use crate::cache::mapping::MappingKind;
+use crate::memory::frame::flag;
+use crate::memory::gfp::Gfp;
+use crate::memory::zone::Lru;
+use crate::watch::vmstat::{VmEvent, ZoneStat};
+use crate::world::event::TrackPath;
+use crate::world::{Cost, ReadAround, ShortLock, Touched, Word32, World};
+use crate::{Mm, Pfn};
+use std::sync::OnceLock;
+
+/// The entry maps a page.
+const PRESENT: u32 = 1;
+/// The accessed bit.
+const YOUNG: u32 = 2;
+/// Stores do not fault.
+const WRITE: u32 = 4;
+/// Where the frame or slot number begins.
+const SHIFT: u32 = 3;
+/// Regions that may exist at a time, ended ones of other lengths included.
+pub const MAX_REGIONS: usize = 8192;
+/// The most frames an entry can name: 2 TiB.
+pub const MAX_FRAMES: u32 = 1 << (32 - SHIFT);
+
+/// What a region maps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backing {
+    /// Private memory that begins as zeroes.
+    Anon,
+    /// A file from a page index on; stores reach the file.
+    Shared {
+        /// The file.
+        mapping: u32,
+        /// Its page at the region's begin.
+        first: u32,
+    },
+    /// A file from a page index on; a store makes a private copy of its page.
+    Private {
+        /// The file.
+        mapping: u32,
+        /// Its page at the region's begin.
+        first: u32,
+    },
+}
+
+/// What a program said of its accesses to a mapping (madvise(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum Advice {
+    /// Nothing.
+    #[default]
+    Normal,
+    /// In order.
+    Sequential,
+    /// Anywhere: reading around is no use.
+    Random,
+}
+
+/// One mapping of one process.
+struct Region<W: World> {
+    ptes: Box<[W::U32]>,
+    /// 0 ended, 1 anonymous, 2 shared, 3 private.
+    kind: W::U32,
+    mapping: W::U32,
+    first: W::U32,
+    advice: W::U32,
+    /// The file's page of the last fault, plus 1.
+    last_fault: W::U32,
+    /// The next region of the same file, plus 1.
+    next: W::U32,
+}
+
+impl<W: World> Region<W> {
+    fn backing(&self) -> Option<Backing> {
+        let (mapping, first) = (self.mapping.get(), self.first.get());
+        match self.kind.get() {
+            1 => Some(Backing::Anon),
+            2 => Some(Backing::Shared { mapping, first }),
+            3 => Some(Backing::Private { mapping, first }),
+            _ => None,
+        }
+    }
+}
+
+/// Every region.
+pub(crate) struct Regions<W: World> {
+    slots: Box<[OnceLock<Region<W>>]>,
+    used: W::U32,
+    lock: W::Lock,
+}
+
+impl<W: World> Regions<W> {
+    pub fn new() -> Self {
+        Self {
+            slots: (0..MAX_REGIONS).map(|_| OnceLock::new()).collect(),
+            used: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
+        }
+    }
+
+    fn region(&self, id: u32) -> &Region<W> {
+        self.slots[id as usize].get().expect("an open region")
+    }
+}
+
+impl<W: World> Mm<W> {
+    #[inline(always)]
+    fn pte(&self, region: u32, index: u32) -> &W::U32 {
+        &self.regions.region(region).ptes[index as usize]
+    }
+
+    /// mmap(2): a region of `pages` untouched pages; `None` when too many exist. Where the host has
+    /// no memory for its page table this unwinds with [`heap::NoMemory`].
+    pub fn new_region(&self, backing: Backing, pages: u32, advice: Advice) -> Option<u32> {
+        let rs = &self.regions;
+        rs.lock.with(|| {
+            let used = rs.used.get();
+            let fits = |&id: &u32| {
+                let r = rs.region(id);
+                r.kind.get() == 0 && r.ptes.len() == pages as usize
+            };
+            let id = (0..used).find(fits).or_else(|| {
+                let room = (used as usize) < MAX_REGIONS;
+                room.then(|| {
+                    let made = rs.slots[used as usize].set(Region {
+                        ptes: heap::zeroed("a mapping's page table", pages as usize)
+                            .unwrap_or_else(|e| e.raise()),
+                        kind: bytemuck::Zeroable::zeroed(),
+                        mapping: bytemuck::Zeroable::zeroed(),
+                        first: bytemuck::Zeroable::zeroed(),
+                        advice: bytemuck::Zeroable::zeroed(),
+                        last_fault: bytemuck::Zeroable::zeroed(),
+                        next: bytemuck::Zeroable::zeroed(),
+                    });
+                    assert!(made.is_ok(), "region {used} exists");
+                    rs.used.set(used + 1);
+                    used
+                })
+            })?;
+            let r = rs.region(id);
+            let (kind, file) = match backing {
+                Backing::Anon => (1, None),
+                Backing::Shared { mapping, first } => (2, Some((mapping, first))),
+                Backing::Private { mapping, first } => (3, Some((mapping, first))),
+            };
+            r.kind.set(kind);
+            r.advice.set(advice as u32);
+            r.last_fault.set(0);
+            if let Some((mapping, first)) = file {
+                r.mapping.set(mapping);
+                r.first.set(first);
+                let head = &self.mappings[mapping as usize].regions;
+                r.next.set(head.get());
+                head.set(id + 1);
+            }
+            Some(id)
+        })
+    }
+
+    /// munmap(2) of a whole region. Anonymous pages are freed; those that reclaim or swap hold at
+    /// the moment are nobody's then, and reclaim frees them. File pages with the accessed bit are
+    /// marked accessed.
+    pub fn free_region(&self, region: u32) {
+        let r = self.regions.region(region);
+        let backing = r.backing().expect("an open region");
+        for (index, pte) in r.ptes.iter().enumerate() {
+            let v = pte.get();
+            if v & PRESENT != 0 {
+                let pfn = v >> SHIFT;
+                pte.set(0);
+                if self.frames.has(pfn, flag::ANON) {
+                    debug_assert!(self.frames.index(pfn) == index as u32);
+                    self.frames.set_mapcount(pfn, 0);
+                    self.free_unmapped_anon(pfn);
+                } else {
+                    self.page_remove_rmap(pfn);
+                    if v & YOUNG != 0 {
+                        self.mark_page_accessed(pfn, TrackPath::Fault);
+                    }
+                }
+            } else if v != 0 {
+                pte.set(0);
+                self.swap_forget((v >> SHIFT) - 1);
+            }
+        }
+        if let Backing::Shared { mapping, .. } | Backing::Private { mapping, .. } = backing {
+            self.regions.lock.with(|| {
+                let mut at = &self.mappings[mapping as usize].regions;
+                while at.get() != region + 1 {
+                    at = &self.regions.region(at.get() - 1).next;
+                }
+                at.set(r.next.get());
+            });
+        }
+        r.kind.set(0);
+    }
+
+    /// Frees an anonymous page that no entry names any more, if nobody holds it.
+    pub(crate) fn free_unmapped_anon(&self, pfn: Pfn) {
+        if self.frames.has(pfn, flag::SWAPCACHE) {
+            self.try_to_free_swap(pfn);
+        }
+        if self
+            .frames
+            .any(pfn, flag::SWAPCACHE | flag::LOCKED | flag::WRITEBACK)
+        {
+            return;
+        }
+        if self.try_delete_from_lru(pfn) {
+            self.forget_anon(pfn);
+            self.free_page(pfn, false);
+        }
+    }
+
+    /// An anonymous page leaves its region for good.
+    pub(crate) fn forget_anon(&self, pfn: Pfn) {
+        debug_assert!(self.frames.mapcount(pfn) == 0);
+        let before = self.frames.clear_flags(pfn, flag::ANON | flag::DIRTY);
+        debug_assert!(before & (flag::ANON | flag::SWAPCACHE) == flag::ANON);
+        let z = self.frames.zone(pfn);
+        self.stat.dec(self.world.cpu(), z, ZoneStat::NrAnonPages);
+    }
+
+    /// Whether an access finds its entry present and allowed; notes the access.
+    #[inline(always)]
+    pub fn touch_mapped(&self, region: u32, index: u32, write: bool) -> bool {
+        debug_assert!(
+            self.regions.region(region).backing().is_some(),
+            "region {region} has ended"
+        );
+        let pte = self.pte(region, index);
+        let v = pte.get();
+        let need = if write { PRESENT | WRITE } else { PRESENT };
+        if v & need != need {
+            return false;
+        }
+        pte.set(v | YOUNG);
+        true
+    }
+
+    /// A program loads from or stores to a page of a region.
+    pub async fn touch(&self, region: u32, index: u32, write: bool) -> Touched {
+        while !self.touch_mapped(region, index, write) {
+            let done = self.handle_mm_fault(region, index, write).await;
+            if done != Touched::Ok {
+                return done;
+            }
+        }
+        Touched::Ok
+    }
+
+    /// Makes progress towards an entry that allows the access.
+    async fn handle_mm_fault(&self, region: u32, index: u32, write: bool) -> Touched {
+        self.world.charge(Cost::Fault, 1);
+        self.stat.event(VmEvent::PgFault, 1);
+        let v = self.pte(region, index).get();
+        let backing = self.regions.region(region).backing();
+        let done = match (backing.expect("an open region"), v) {
+            (Backing::Anon, 0) => self.do_anonymous_page(region, index).await,
+            (Backing::Shared { mapping, first }, 0) => {
+                let place = (mapping, first + index);
+                self.do_file_fault(region, index, place, write, true).await
+            }
+            (Backing::Private { mapping, first }, 0) => {
+                let place = (mapping, first + index);
+                self.do_file_fault(region, index, place, write, false).await
+            }
+            (_, v) if v & PRESENT == 0 => {
+                if self.swap_in(region, index, (v >> SHIFT) - 1, write).await {
+                    Touched::Ok
+                } else {
+                    Touched::OutOfMemory
+                }
+            }
+            (backing, v) => self.do_wp_page(region, index, backing, v >> SHIFT).await,
+        };
+        self.world.relax().await;
+        done
+    }
+
+    /// The first touch of anonymous memory: a page of zeroes.
+    async fn do_anonymous_page(&self, region: u32, index: u32) -> Touched {
+        let Some(pfn) = self.alloc_page(self.bound(Gfp::USER)).await else {
+            return Touched::OutOfMemory;
+        };
+        if self.pte(region, index).get() == 0 {
+            self.new_anon_page(pfn, region, index);
+        } else {
+            self.free_page(pfn, false);
+        }
+        Touched::Ok
+    }
+
+    fn new_anon_page(&self, pfn: Pfn, region: u32, index: u32) {
+        self.frames
+            .set_flags(pfn, flag::ANON | flag::SWAPBACKED | flag::UPTODATE);
+        self.stat.inc(
+            self.world.cpu(),
+            self.frames.zone(pfn),
+            ZoneStat::NrAnonPages,
+        );
+        self.map_anon(pfn, region, index, true);
+        self.lru_cache_add(pfn, Lru::ActiveAnon);
+    }
+
+    /// Enters an anonymous page into its region's table.
+    pub(crate) fn map_anon(&self, pfn: Pfn, region: u32, index: u32, write: bool) {
+        self.frames.set_mapping(pfn, region, index);
+        self.frames.set_mapcount(pfn, 1);
+        let bits = PRESENT | YOUNG | if write { WRITE } else { 0 };
+        self.pte(region, index).set(pfn << SHIFT | bits);
+    }
+
+    /// A page of a file, cached and up to date, for a fault. One that is not cached makes the fault
+    /// a major one, also where a hole needs no device.
+    async fn filemap_fault(
+        &self,
+        region: u32,
+        (mapping, index): (u32, u32),
+    ) -> Result<Pfn, Touched> {
+        let r = self.regions.region(region);
+        let around = match r.advice.get() {
+            a if a == Advice::Random as u32 => ReadAround::None,
+            a if a == Advice::Sequential as u32 => ReadAround::Ahead,
+            _ if r.last_fault.get() == index => ReadAround::Ahead,
+            _ => ReadAround::Around,
+        };
+        r.last_fault.set(index + 1);
+        let mut major = false;
+        loop {
+            match self.find_page(mapping, index) {
+                None => {
+                    self.note_path(TrackPath::Fault);
+                    self.world.fault_page(self, mapping, index, around).await?;
+                    if !major {
+                        major = true;
+                        self.stat.event(VmEvent::PgMajFault, 1);
+                    }
+                }
+                Some(pfn) if self.frames.has(pfn, flag::LOCKED) => {
+                    self.wait_on_page_locked(pfn).await;
+                }
+                Some(pfn) if self.frames.has(pfn, flag::UPTODATE) => return Ok(pfn),
+                Some(_) => return Err(Touched::BusError),
+            }
+        }
+    }
+
+    /// The first touch of a page of a file. A load maps the cached page; a store makes it dirty in a
+    /// shared mapping, and copies it in a private one.
+    async fn do_file_fault(
+        &self,
+        region: u32,
+        index: u32,
+        place: (u32, u32),
+        write: bool,
+        shared: bool,
+    ) -> Touched {
+        let pfn = match self.filemap_fault(region, place).await {
+            Ok(pfn) => pfn,
+            Err(e) => return e,
+        };
+        if write && shared {
+            return self.page_mkwrite(region, index, place).await;
+        }
+        if write {
+            return self.copy_page(region, index, place).await;
+        }
+        if self.pte(region, index).get() == 0 {
+            self.page_add_file_rmap(pfn);
+            self.pte(region, index).set(pfn << SHIFT | PRESENT | YOUNG);
+        }
+        Touched::Ok
+    }
+
+    /// A store to a page of a shared mapping: the filesystem may refuse it; then the page is dirty
+    /// and the entry writable, and the task is held to the dirty limits.
+    async fn page_mkwrite(&self, region: u32, index: u32, (mapping, at): (u32, u32)) -> Touched {
+        if !self.world.page_mkwrite(self, mapping, at).await {
+            return Touched::BusError;
+        }
+        // The page may have left while the filesystem made room; the store faults again then.
+        let Some(pfn) = self.find_page(mapping, at) else {
+            return Touched::Ok;
+        };
+        if self.frames.has(pfn, flag::LOCKED) {
+            self.wait_on_page_locked(pfn).await;
+            return Touched::Ok;
+        }
+        let pte = self.pte(region, index);
+        if pte.get() == 0 {
+            self.page_add_file_rmap(pfn);
+        } else if pte.get() >> SHIFT != pfn {
+            return Touched::Ok;
+        }
+        pte.set(pfn << SHIFT | PRESENT | YOUNG | WRITE);
+        self.set_page_dirty(pfn, TrackPath::Fault);
+        // A region never spans more than the file: the store itself follows before anybody runs.
+        if self.note_dirtied(mapping) {
+            self.balance_now(mapping).await;
+        }
+        Touched::Ok
+    }
+
+    /// A store to a page that is present and read-only.
+    async fn do_wp_page(&self, region: u32, index: u32, backing: Backing, pfn: Pfn) -> Touched {
+        if self.frames.has(pfn, flag::ANON) {
+            // It came back from swap for a read. The slot's copy is stale from now on.
+            self.reuse_swap_page(pfn);
+            let pte = self.pte(region, index);
+            pte.set(pte.get() | WRITE | YOUNG);
+            return Touched::Ok;
+        }
+        match backing {
+            Backing::Shared { mapping, first } => {
+                self.page_mkwrite(region, index, (mapping, first + index))
+                    .await
+            }
+            Backing::Private { mapping, first } => {
+                self.copy_page(region, index, (mapping, first + index))
+                    .await
+            }
+            Backing::Anon => unreachable!("a file page in anonymous memory"),
+        }
+    }
+
+    /// Copy on write: the region gets a page of its own.
+    async fn copy_page(&self, region: u32, index: u32, place: (u32, u32)) -> Touched {
+        let Some(new) = self.alloc_page(self.bound(Gfp::USER)).await else {
+            return Touched::OutOfMemory;
+        };
+        let pte = self.pte(region, index);
+        let v = pte.get();
+        let old = if v & PRESENT != 0 {
+            Some(v >> SHIFT)
+        } else {
+            self.find_page(place.0, place.1)
+        };
+        let usable = old.filter(|&pfn| {
+            !self.frames.has(pfn, flag::ANON)
+                && self.frames.has(pfn, flag::UPTODATE)
+                && !self.frames.has(pfn, flag::LOCKED)
+        });
+        if usable.is_none() || (v & PRESENT == 0 && v != 0) {
+            // It changed while we waited for memory: the store faults again.
+            self.free_page(new, false);
+            return Touched::Ok;
+        }
+        self.world.charge(Cost::Copy, 1);
+        if v & PRESENT != 0 {
+            pte.set(0);
+            self.page_remove_rmap(v >> SHIFT);
+        }
+        self.new_anon_page(new, region, index);
+        Touched::Ok
+    }
+
+    fn page_add_file_rmap(&self, pfn: Pfn) {
+        let n = self.frames.mapcount(pfn);
+        self.frames.set_mapcount(pfn, n + 1);
+        if n == 0 {
+            let z = self.frames.zone(pfn);
+            self.stat.inc(self.world.cpu(), z, ZoneStat::NrFileMapped);
+        }
+    }
+
+    fn page_remove_rmap(&self, pfn: Pfn) {
+        let n = self.frames.mapcount(pfn);
+        assert!(n > 0, "frame {pfn} is not mapped");
+        self.frames.set_mapcount(pfn, n - 1);
+        if n == 1 {
+            let z = self.frames.zone(pfn);
+            self.stat.dec(self.world.cpu(), z, ZoneStat::NrFileMapped);
+        }
+    }
+
+    /// The entries that map a page.
+    fn for_each_pte(&self, pfn: Pfn, mut f: impl FnMut(&W::U32)) {
+        if self.frames.has(pfn, flag::ANON) {
+            f(self.pte(self.frames.mapping(pfn), self.frames.index(pfn)));
+            return;
+        }
+        let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));
+        let mut at = self.mappings[mapping as usize].regions.get();
+        while at != 0 {
+            let r = self.regions.region(at - 1);
+            let pte = index
+                .checked_sub(r.first.get())
+                .and_then(|i| r.ptes.get(i as usize));
+            if let Some(pte) = pte
+                && pte.get() & PRESENT != 0
+                && pte.get() >> SHIFT == pfn
+            {
+                f(pte);
+            }
+            at = r.next.get();
+        }
+    }
+
+    /// Takes the accessed bits of a mapped page; returns how many were set (`page_referenced`).
+    #[inline(never)]
+    pub(crate) fn take_young(&self, pfn: Pfn) -> u32 {
+        let mut young = 0;
+        self.for_each_pte(pfn, |pte| {
+            young += u32::from(pte.fetch_and(!YOUNG) & YOUNG != 0);
+        });
+        young
+    }
+
+    /// Makes every entry of a page read-only, for its dirty bit is being taken (`page_mkclean`).
+    #[inline(never)]
+    pub(crate) fn page_mkclean(&self, pfn: Pfn) {
+        self.for_each_pte(pfn, |pte| {
+            pte.fetch_and(!WRITE);
+        });
+    }
+
+    /// Removes every entry of a page: an anonymous one leaves its swap slot there.
+    pub(crate) fn try_to_unmap(&self, pfn: Pfn) {
+        self.world.charge(Cost::Unmap, self.frames.mapcount(pfn));
+        if self.frames.has(pfn, flag::ANON) {
+            let slot = self.frames.private(pfn);
+            debug_assert!(self.frames.has(pfn, flag::SWAPCACHE));
+            self.for_each_pte(pfn, |pte| {
+                debug_assert!(pte.get() >> SHIFT == pfn);
+                pte.set((slot + 1) << SHIFT);
+                self.swap_duplicate(slot);
+            });
+            self.frames.set_mapcount(pfn, 0);
+        } else {
+            self.for_each_pte(pfn, |pte| {
+                pte.set(0);
+                self.page_remove_rmap(pfn);
+            });
+        }
+        debug_assert!(self.frames.mapcount(pfn) == 0);
+    }
+
+    /// Recounts entries: what maps which frame, and how many entries name each swap slot (added to
+    /// `named`).
+    pub(crate) fn check_regions(
+        &self,
+        maps: &mut Vec<u32>,
+        named: &mut [u32],
+    ) -> Result<(), String> {
+        maps.clear();
+        maps.resize(self.frames.len() as usize, 0);
+        for id in 0..self.regions.used.get() {
+            let r = self.regions.region(id);
+            let backing = r.backing();
+            for (index, v) in r.ptes.iter().map(Word32::get).enumerate() {
+                if v == 0 {
+                    continue;
+                }
+                let wrong = |what: &str| Err(format!("entry {index} of region {id} {what}"));
+                if backing.is_none() {
+                    return wrong("is set in an ended region");
+                }
+                if v & PRESENT == 0 {
+                    let Some(n) = named.get_mut((v >> SHIFT) as usize - 1) else {
+                        return wrong("names no swap slot");
+                    };
+                    *n += 1;
+                    continue;
+                }
+                let pfn = v >> SHIFT;
+                let Some(n) = maps.get_mut(pfn as usize) else {
+                    return wrong("names no frame");
+                };
+                *n += 1;
+                let f = self.frames.flags(pfn);
+                let place = (self.frames.mapping(pfn), self.frames.index(pfn));
+                let right = if f & flag::ANON != 0 {
+                    place == (id, index as u32) && !matches!(backing, Some(Backing::Shared { .. }))
+                } else {
+                    let at = r.first.get() + index as u32;
+                    f & flag::CACHED != 0 && place == (r.mapping.get(), at)
+                };
+                if !right {
+                    return wrong("maps a page of another place");
+                }
+                let dirty = f & (flag::DIRTY | flag::ANON) != 0
+                    || self.mappings[place.0 as usize].kind() == MappingKind::WriteThrough;
+                if v & WRITE != 0 && !dirty {
+                    return wrong("lets a clean page be written");
+                }
+            }
+        }
+        let counted = |(pfn, &n): (usize, &u32)| self.frames.mapcount(pfn as Pfn) != n;
+        match maps.iter().enumerate().find(|&m| counted(m)) {
+            // A free frame keeps its last count.
+            Some((pfn, n)) if self.frames.any(pfn as Pfn, flag::CACHED | flag::ANON) => Err(
+                format!("frame {pfn} is mapped {n} times, counted otherwise"),
+            ),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The page cache: files' trees, locks of pages, mappings, swap, refaults.
+
+pub(crate) mod check;
+pub(crate) mod filemap;
+pub mod mapping;
+pub mod mmap;
+pub mod pagecache;
+pub mod swap;
+pub mod tree;
+pub(crate) mod workingset;

@@ -1,0 +1,450 @@
+//! The page index of a file: a 64-way tree with dirty and writeback tags.
+//!
+//! Nodes come from one preallocated pool. Each holds 64 slots (frames in a leaf, nodes above), a
+//! count, its parent, and two tag bitmaps; a tag on an inner node says that some page below it
+//! carries the tag, so the next dirty page of a large file is found in a few steps. The last leaf
+//! used is remembered per file: sequential access walks the tree once in 64 pages.
+//!
+//! A file's tree, its tags and the remembered leaf belong to the file's tree lock; the chain of free
+//! nodes, which all files share, belongs to the pool's.
+
+use crate::cache::mapping::Mapping;
+use crate::cache::tree::{
+    BITS, Leaf, NO_NODE, ONE_SHADOW, PARENT, SHADOW, SHAPE, SLOTS, Tag, capacity, page_in,
+};
+use crate::memory::frame::{Page, flag, zone_of};
+use crate::watch::vmstat::{ZoneEvent, ZoneStat};
+use crate::world::{Cost, ShortLock, Word32, Word64, World};
+use crate::{Mm, Pfn};
+
+/// What became of a page that was to enter a file's index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entered {
+    /// It is there.
+    Added,
+    /// Another page is there.
+    Exists,
+    /// The pool of tree nodes is exhausted.
+    NoMemory,
+}
+
+impl<W: World> Mm<W> {
+    /// The leaf that holds `index`, if the tree has it; the caller holds the tree lock. So do the
+    /// callers of everything here that takes no lock itself.
+    #[inline(always)]
+    pub(super) fn leaf(&self, mapping: u32, index: u32) -> Option<u32> {
+        let m = &self.mappings[mapping as usize];
+        self.leaf_of(m, index)
+    }
+
+    #[inline(always)]
+    fn leaf_of(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
+        if m.last_base.get() == index >> BITS && m.last_leaf.get() != NO_NODE {
+            return Some(m.last_leaf.get());
+        }
+        self.leaf_walk(m, index)
+    }
+
+    #[inline(never)]
+    pub(super) fn leaf_walk(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
+        let mut node = m.root.get();
+        if node == NO_NODE || u64::from(index) >= capacity(self.nodes_pool.level(node)) {
+            return None;
+        }
+        let mut level = self.nodes_pool.level(node);
+        while level > 0 {
+            let slot = index >> (BITS * level) & (SLOTS - 1);
+            let child = self.nodes_pool.word(node, slot as usize).get();
+            if child == 0 {
+                return None;
+            }
+            node = child - 1;
+            level -= 1;
+        }
+        m.last_base.set(index >> BITS);
+        m.last_leaf.set(node);
+        Some(node)
+    }
+
+    /// The page at an index of a file.
+    #[inline]
+    pub fn find_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.page_at(mapping, index))
+    }
+
+    /// The page at an index of a file, and whether the caller has its lock now. No page can leave
+    /// the file between the look and the lock.
+    pub(crate) fn find_trylock_page(&self, mapping: u32, index: u32) -> Option<(Pfn, bool)> {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| {
+            let pfn = self.page_at(mapping, index)?;
+            Some((pfn, self.lock_or_mark(pfn)))
+        })
+    }
+
+    #[inline]
+    fn page_at(&self, mapping: u32, index: u32) -> Option<Pfn> {
+        let leaf = self.leaf(mapping, index)?;
+        page_in(self.nodes_pool.node(leaf).slot(index).get())
+    }
+
+    /// Makes the leaf for `index`; the caller holds the tree lock. `None`: the node pool is
+    /// exhausted.
+    #[inline(never)]
+    fn create_leaf(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
+        self.nodes_pool.lock.with(|| self.grow_tree(m, index))
+    }
+
+    fn grow_tree(&self, m: &Mapping<W>, index: u32) -> Option<u32> {
+        let pool = &self.nodes_pool;
+        if pool.available() < 12 {
+            return None;
+        }
+        if m.root.get() == NO_NODE {
+            let mut level = 0;
+            while u64::from(index) >= capacity(level) {
+                level += 1;
+            }
+            m.root.set(pool.alloc(NO_NODE, 0, level));
+        }
+        while u64::from(index) >= capacity(pool.level(m.root.get())) {
+            let old = m.root.get();
+            let root = pool.alloc(NO_NODE, 0, pool.level(old) + 1);
+            pool.word(root, 0).set(old + 1);
+            pool.word(root, SHAPE).fetch_add(1);
+            for tag in [Tag::Dirty, Tag::Writeback] {
+                pool.tag(root, tag)
+                    .set(u64::from(pool.tag(old, tag).get() != 0));
+            }
+            pool.word(old, PARENT).set(root);
+            m.root.set(root);
+        }
+        let mut node = m.root.get();
+        for level in (1..=pool.level(node)).rev() {
+            let slot = index >> (BITS * level) & (SLOTS - 1);
+            node = match pool.word(node, slot as usize).get() {
+                0 => {
+                    let child = pool.alloc(node, slot, level - 1);
+                    pool.word(node, slot as usize).set(child + 1);
+                    pool.word(node, SHAPE).fetch_add(1);
+                    child
+                }
+                v => v - 1,
+            };
+        }
+        m.last_base.set(index >> BITS);
+        m.last_leaf.set(node);
+        Some(node)
+    }
+
+    /// Enters a page into a file's index. It belongs to the file before anybody can find it there.
+    /// With it the shadow that lay in its place, or 0.
+    #[inline(always)]
+    fn index_insert(&self, m: &Mapping<W>, mapping: u32, index: u32, pfn: Pfn) -> (Entered, u32) {
+        self.world.charge(Cost::PageIndex, 1);
+        m.tree_lock.with(|| {
+            let leaf = self
+                .leaf_of(m, index)
+                .or_else(|| self.create_leaf(m, index));
+            let Some(at) = leaf else {
+                return (Entered::NoMemory, 0);
+            };
+            let leaf = self.nodes_pool.node(at);
+            let before = leaf.slot(index).get();
+            if before != 0 && before & SHADOW == 0 {
+                return (Entered::Exists, 0);
+            }
+            // Whichever slot the page takes, the leaf holds shadows alone no longer.
+            if leaf.count() == 0 && leaf.shadows() > 0 {
+                self.nodes_pool.unlink_shadows(at);
+            }
+            if before != 0 {
+                leaf.0[SHAPE].fetch_sub(ONE_SHADOW);
+            }
+            let page = self.frames.page(pfn);
+            page.set_mapping(mapping, index);
+            page.set_flags(flag::CACHED);
+            leaf.slot(index).set(pfn + 1);
+            leaf.0[SHAPE].fetch_add(1);
+            m.nrpages.fetch_add(1);
+            (Entered::Added, before)
+        })
+    }
+
+    /// Takes a page out of its file's index, where its shadow (or 0) stays. It carries no tag any
+    /// more.
+    #[inline(always)]
+    fn index_remove(&self, page: Page<'_, W>, pfn: Pfn, shadow: u32) {
+        let (mapping, index) = (page.mapping(), page.index());
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| {
+            let at = self.leaf_of(m, index).expect("a cached page has a leaf");
+            let leaf = self.nodes_pool.node(at);
+            assert!(
+                leaf.slot(index).get() == pfn + 1,
+                "index holds another page"
+            );
+            debug_assert!(
+                [Tag::Dirty, Tag::Writeback].iter().all(|&t| {
+                    self.nodes_pool.tag(at, t).get() >> (index & (SLOTS - 1)) & 1 == 0
+                })
+            );
+            leaf.slot(index).set(shadow);
+            m.nrpages.fetch_sub(1);
+            if shadow != 0 {
+                leaf.0[SHAPE].fetch_add(ONE_SHADOW);
+            }
+            if leaf.0[SHAPE].fetch_sub(1) & 0xff == 1 {
+                if leaf.shadows() > 0 {
+                    self.nodes_pool.link_shadows(at, mapping);
+                } else {
+                    self.release_empty(m, at);
+                }
+            }
+        });
+    }
+
+    /// Releases a node that became empty, and those above it that do so with it; the caller holds
+    /// the tree lock.
+    #[inline(never)]
+    pub(super) fn release_empty(&self, m: &Mapping<W>, mut node: u32) {
+        let pool = &self.nodes_pool;
+        while pool.node(node).is_empty() {
+            if m.last_leaf.get() == node {
+                m.last_leaf.set(NO_NODE);
+            }
+            let parent = pool.word(node, PARENT).get();
+            let at = pool.slot_in_parent(node);
+            pool.lock.with(|| pool.release(node));
+            if parent == NO_NODE {
+                m.root.set(NO_NODE);
+                break;
+            }
+            pool.word(parent, at as usize).set(0);
+            pool.word(parent, SHAPE).fetch_sub(1);
+            node = parent;
+        }
+    }
+
+    /// Sets a tag on a cached page.
+    #[inline(always)]
+    pub(crate) fn tag_set(&self, m: &Mapping<W>, index: u32, tag: Tag) {
+        m.tree_lock.with(|| {
+            let leaf = self.leaf_at(m, index).expect("a tagged page is cached");
+            leaf.set_tags(tag, 1);
+        });
+    }
+
+    /// Clears a tag on a cached page.
+    #[inline(always)]
+    pub(crate) fn tag_clear(&self, m: &Mapping<W>, index: u32, tag: Tag) {
+        m.tree_lock.with(|| {
+            let leaf = self.leaf_at(m, index).expect("a tagged page is cached");
+            leaf.clear_tags(tag, 1);
+        });
+    }
+
+    /// The leaf of a cached page, to handle the pages beside it together; see [`Leaf`]. The caller
+    /// holds the tree lock.
+    #[inline(always)]
+    pub(crate) fn leaf_at(&self, m: &Mapping<W>, index: u32) -> Option<Leaf<'_, W>> {
+        Some(Leaf {
+            pool: &self.nodes_pool,
+            node: self.leaf_of(m, index)?,
+            from: index & (SLOTS - 1),
+        })
+    }
+
+    /// The first index at or after `from` whose page carries the tag.
+    pub fn next_tagged(&self, mapping: u32, tag: Tag, from: u32) -> Option<u32> {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.tagged_from(mapping, tag, from))
+    }
+
+    fn tagged_from(&self, mapping: u32, tag: Tag, from: u32) -> Option<u32> {
+        let pool = &self.nodes_pool;
+        if let Some(leaf) = self.leaf(mapping, from) {
+            let bits = pool.tag(leaf, tag).get() >> (from & (SLOTS - 1));
+            if bits != 0 {
+                return Some(from + bits.trailing_zeros());
+            }
+        }
+        let find = |node: u32, _: u32, slot: u32| {
+            let bits: u64 = pool.tag(node, tag).get() >> slot;
+            (bits != 0).then(|| slot + bits.trailing_zeros())
+        };
+        let root = self.mappings[mapping as usize].root.get();
+        pool.next_slot(root, from, find).map(|(index, _)| index)
+    }
+
+    /// How many pages from `from` on carry the tag without a gap, up to `max`.
+    pub fn tagged_run(&self, mapping: u32, tag: Tag, from: u32, max: u32) -> u32 {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.run_from(mapping, tag, from, max))
+    }
+
+    fn run_from(&self, mapping: u32, tag: Tag, from: u32, max: u32) -> u32 {
+        let mut n = 0;
+        while n < max {
+            let at = from + n;
+            let Some(leaf) = self.leaf(mapping, at) else {
+                break;
+            };
+            let slot = at & (SLOTS - 1);
+            let ones = (self.nodes_pool.tag(leaf, tag).get() >> slot).trailing_ones();
+            n += ones;
+            if ones < SLOTS - slot || at.checked_add(ones).is_none() {
+                break;
+            }
+        }
+        n.min(max)
+    }
+
+    /// How many pages of a file carry the tag, counting no further than `most`.
+    pub fn tagged_count(&self, mapping: u32, tag: Tag, most: u32) -> u32 {
+        let (mut n, mut from) = (0, 0);
+        while n < most {
+            let Some(first) = self.next_tagged(mapping, tag, from) else {
+                break;
+            };
+            let run = self.tagged_run(mapping, tag, first, most - n);
+            n += run;
+            // The last place that an index can be has none behind it.
+            let Some(next) = first.checked_add(run) else {
+                break;
+            };
+            from = next;
+        }
+        n
+    }
+
+    /// Whether any page of a file carries the tag.
+    pub fn mapping_tagged(&self, mapping: u32, tag: Tag) -> bool {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| {
+            let root = m.root.get();
+            root != NO_NODE && self.nodes_pool.tag(root, tag).get() != 0
+        })
+    }
+
+    /// Enters a fresh page into a file's cache and hands it to the inactive list. `false`: the
+    /// node pool is exhausted.
+    ///
+    /// # Panics
+    /// If the file has a page there; where other tasks run meanwhile, use
+    /// [`Mm::enter_page_cache_lru`].
+    #[inline]
+    pub fn add_to_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> bool {
+        match self.enter_page_cache_lru(pfn, mapping, index) {
+            Entered::Added => true,
+            Entered::NoMemory => false,
+            Entered::Exists => panic!("page {index} of mapping {mapping} is cached already"),
+        }
+    }
+
+    /// Enters a fresh page into a file's cache, unless somebody was faster, and hands it to the
+    /// inactive list. A page that others must not see unfilled is locked before.
+    #[inline]
+    pub fn enter_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> Entered {
+        let before = self.frames.flags(pfn);
+        debug_assert!(before & (flag::CACHED | flag::ANON) == 0);
+        let m = &self.mappings[mapping as usize];
+        let (mut entered, mut shadow) = self.index_insert(m, mapping, index, pfn);
+        // Shadows give their nodes back before a page goes without one.
+        while entered == Entered::NoMemory && self.drop_oldest_shadows() {
+            (entered, shadow) = self.index_insert(m, mapping, index, pfn);
+        }
+        if entered != Entered::Added {
+            return entered;
+        }
+        self.stat
+            .inc(self.world.cpu(), zone_of(before), ZoneStat::NrFilePages);
+        if self.watches_pages() {
+            self.frames.page(pfn).set_private(self.milliseconds());
+        }
+        if shadow != 0 && self.refault(shadow) {
+            self.workingset_activation(pfn);
+            self.lru_cache_add(pfn, crate::memory::zone::Lru::ActiveFile);
+        } else {
+            self.lru_cache_add(pfn, crate::memory::zone::Lru::InactiveFile);
+        }
+        Entered::Added
+    }
+
+    fn milliseconds(&self) -> u32 {
+        (self.world.now() / 1_000_000) as u32
+    }
+
+    /// Reclaim takes a file page while pages are watched.
+    pub(crate) fn note_reclaimed(&self, page: Page<'_, W>) {
+        let z = page.zone();
+        let age = self.milliseconds().wrapping_sub(page.private());
+        self.zones[z].reclaimed_age.fetch_add(u64::from(age));
+        self.zones[z].reclaimed_aged.fetch_add(1);
+        if page.has(flag::UNUSED) {
+            self.stat.zone_event(z, ZoneEvent::ReadAheadReclaimed, 1);
+        }
+    }
+
+    /// Takes a clean page out of its file's cache.
+    pub(crate) fn remove_from_page_cache(&self, pfn: Pfn) {
+        let page = self.frames.page(pfn);
+        self.leave_page_cache(page, pfn, 0);
+        self.count_removed(page.zone(), 1);
+    }
+
+    /// Takes a clean page out of its file's cache, where its shadow stays if it is not 0;
+    /// [`Mm::count_removed`] must follow.
+    #[inline(always)]
+    pub(crate) fn leave_page_cache(&self, page: Page<'_, W>, pfn: Pfn, shadow: u32) {
+        debug_assert!(page.flags() & (flag::DIRTY | flag::WRITEBACK) == 0);
+        self.index_remove(page, pfn, shadow);
+        page.clear_flags(flag::CACHED);
+        page.set_mapping(u32::MAX, 0);
+    }
+
+    /// Counts pages of a zone that left the page cache.
+    #[inline(always)]
+    pub(crate) fn count_removed(&self, z: usize, n: u32) {
+        let stat = self.stat.on(self.world.cpu(), z);
+        stat.dec_by(ZoneStat::NrFilePages, n);
+        self.world.charge(Cost::PageIndex, n);
+    }
+
+    /// Every cached page of a file in index order; for checks and truncation.
+    pub(crate) fn first_page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| self.page_from(mapping, from))
+    }
+
+    fn page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
+        let pool = &self.nodes_pool;
+        let find = |node, level, slot| {
+            (slot..SLOTS).find(|&s| match pool.word(node, s as usize).get() {
+                v if level == 0 => page_in(v).is_some(),
+                v => v != 0,
+            })
+        };
+        let root = self.mappings[mapping as usize].root.get();
+        let (index, leaf) = pool.next_slot(root, from, find)?;
+        let slot = pool.word(leaf, (index & (SLOTS - 1)) as usize);
+        Some((index, page_in(slot.get())?))
+    }
+}

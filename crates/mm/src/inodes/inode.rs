@@ -1,0 +1,372 @@
+//! Dentries and inodes in memory: who uses them, the lists of those nobody uses, and what the
+//! superblock shrinker does with them (docs/reference/shrinkers-and-xfs.md#superblocks).
+//!
+//! A file that lies on disk has a row for as long as it exists, under its mapping's number; the row
+//! says what of it is in memory. An inode with one name has at most one dentry, so both share the row.
+//! A cached dentry holds the inode and the dentry of its directory.
+//!
+//! Lists are intrusive and keep oldest entries first. An entry leaves its list when the shrinker finds
+//! it in use, as in the kernel, not when it is used.
+
+use super::state::InodeList;
+use crate::Mm;
+use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC};
+use crate::inodes::state::{
+    CACHED, CLAIMED, DENTRY, DENTRY_REF, DIRTY, IN_WRITE, INODE_REF, LOADING, LOGGING, ON_AIL,
+    ON_INODES, PINNED, PLACED, READ, RECLAIMABLE, UNLINKED,
+};
+use crate::inodes::table::DENTRY_CACHE;
+use crate::memory::gfp::Gfp;
+use crate::watch::vmstat::VmEvent;
+use crate::world::{WaitedKind, Word32, Word64, World};
+
+/// Why a file could not be looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoInode {
+    /// There is no memory for its dentry or inode.
+    NoMemory,
+    /// It has lost its name.
+    Gone,
+}
+
+/// What a filesystem says of itself when it is mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SuperInfo {
+    /// Bytes that an inode of it takes in memory (its slab cache's object size).
+    pub inode_bytes: u32,
+    /// Allocation groups, if it is an XFS; 0: another filesystem.
+    pub ags: u32,
+    /// XFS: how often the log is forced and everything pushed, in nanoseconds
+    /// (`fs.xfs.xfssyncd_centisecs`). A sixth of it is the background reclaimer's period.
+    pub sync_interval: u64,
+}
+
+impl<W: World> Mm<W> {
+    /// Mounts a filesystem; `None` when [`crate::Config::max_supers`] are, or its groups exceed
+    /// [`crate::Config::max_ags`].
+    pub fn new_super(&self, info: &SuperInfo) -> Option<u32> {
+        let all = &self.inodes;
+        let sb = all.used.get();
+        let first = all.ags_used.get();
+        let s = all.supers.get(sb as usize)?;
+        if first + info.ags > all.ags.len() as u32 {
+            return None;
+        }
+        s.inode_bytes.set(info.inode_bytes);
+        s.first_ag.set(first);
+        s.ags.set(info.ags);
+        s.sync_interval.set(info.sync_interval);
+        self.caches[1 + sb as usize].holds(info.inode_bytes);
+        all.ags_used.set(first + info.ags);
+        all.used.set(sb + 1);
+        Some(sb)
+    }
+
+    /// How often an XFS's log is forced and everything pushed, in nanoseconds; 0: it is no XFS.
+    pub fn sync_interval(&self, sb: u32) -> u64 {
+        self.sb(sb).sync_interval.get()
+    }
+
+    /// Gives every XFS another such period; its workers take it when they have slept.
+    pub(crate) fn set_sync_interval(&self, ns: u64) {
+        for sb in (0..self.super_count()).map(|sb| self.sb(sb)) {
+            if sb.ags.get() > 0 {
+                sb.sync_interval.set(ns);
+            }
+        }
+    }
+
+    /// A file exists on a filesystem from now on: its directory (`None`: the root), and on an XFS
+    /// its allocation group there and its inode's number in it. Nothing of it is in memory.
+    pub fn place_inode(&self, ino: u32, sb: u32, parent: Option<u32>, ag: u32, agino: u32) {
+        let row = self.inode(ino);
+        assert!(row.state.get() == 0 && row.users.get() == 0, "a new file");
+        row.set(PLACED);
+        row.sb.set(sb);
+        row.parent.set(parent.map_or(0, |p| p + 1));
+        let s = self.sb(sb);
+        if s.ags.get() > 0 {
+            let ag = s.first_ag.get() + ag % s.ags.get();
+            row.ag.set(ag);
+            row.agino.set(agino);
+            self.inodes.ags[ag as usize].place(agino, ino);
+        }
+    }
+
+    /// Whether filesystems tell the engine of their inodes.
+    #[inline(always)]
+    pub(crate) fn keeps_inodes(&self) -> bool {
+        self.inodes.used.get() > 0
+    }
+
+    /// Objects in memory: dentries, and inodes of a filesystem.
+    pub fn cached_objects(&self, sb: u32) -> (u64, u64) {
+        (self.slab_usage(DENTRY_CACHE).0, self.slab_usage(1 + sb).0)
+    }
+
+    /// Inodes of a filesystem whose memory was given back since it was mounted.
+    pub fn inodes_freed(&self, sb: u32) -> u64 {
+        self.sb(sb).freed.get()
+    }
+
+    /// Looks a file up: brings its dentry and its inode into memory and holds them until
+    /// [`Mm::iput`].
+    ///
+    /// # Errors
+    /// There is no memory, or the file lost its name before it was held.
+    pub async fn iget(&self, ino: u32) -> Result<(), NoInode> {
+        debug_assert!(
+            self.inode(ino).has(PLACED),
+            "file {ino} has no place on a filesystem"
+        );
+        loop {
+            let row = self.inode(ino);
+            if row.has(DENTRY) {
+                row.users.fetch_add(1);
+                return Ok(());
+            }
+            if row.has(UNLINKED) {
+                return Err(NoInode::Gone);
+            }
+            let parent = row.parent.get().checked_sub(1);
+            if let Some(dir) = parent {
+                Box::pin(self.iget(dir)).await?;
+            }
+            let found = self.bring_in(ino).await;
+            let dentry = if found && !row.any(DENTRY | UNLINKED) {
+                self.slab_alloc(DENTRY_CACHE, Gfp::KERNEL).await
+            } else {
+                None
+            };
+            match dentry {
+                Some(object) if !row.any(DENTRY | UNLINKED) => {
+                    // The directory's hold becomes the dentry's.
+                    row.set_dentry(object);
+                    row.set(DENTRY);
+                    self.unused_del(ino, InodeList::Inodes);
+                    row.users.fetch_add(1);
+                    return Ok(());
+                }
+                other => {
+                    // Somebody else was faster, or there is no memory.
+                    if let Some(object) = other {
+                        self.slab_free(DENTRY_CACHE, object);
+                    }
+                    if let Some(dir) = parent {
+                        self.iput(dir);
+                    }
+                    if !row.has(DENTRY) {
+                        if row.has(CACHED) && !row.any(RECLAIMABLE | LOADING) {
+                            self.no_dentry_left(ino);
+                        }
+                        if row.has(UNLINKED) {
+                            return Err(NoInode::Gone);
+                        }
+                        return Err(NoInode::NoMemory);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a file is gone: it has no name and nobody holds it, so that its inode can be another
+    /// file's.
+    pub fn inode_gone(&self, ino: u32) -> bool {
+        let row = self.inode(ino);
+        row.has(PLACED | UNLINKED) && !row.any(DENTRY | LOADING) && row.users.get() == 0
+    }
+
+    /// A new file takes the inode of one that is gone, below another directory perhaps.
+    pub fn reuse_inode(&self, ino: u32, parent: Option<u32>) {
+        assert!(self.inode_gone(ino), "inode {ino} is free");
+        let row = self.inode(ino);
+        row.parent.set(parent.map_or(0, |p| p + 1));
+        row.clear(UNLINKED | READ);
+        self.mappings[ino as usize].writeback_index.set(0);
+    }
+
+    /// A new file's dentry and inode, held until [`Mm::iput`]; its directory is held by the caller.
+    /// An XFS inode that was evicted and not freed yet is used again. `false`: there is no memory.
+    pub async fn new_inode(&self, ino: u32) -> bool {
+        let row = self.inode(ino);
+        let sb = row.sb.get();
+        let q = self.inode_queue(ino);
+        // Nobody else brings it in meanwhile.
+        let taken = row.set(LOADING);
+        assert!(!taken, "a new file's inode");
+        while row.has(CLAIMED) {
+            self.inode_wait(WaitedKind::InodeLock, ino, None);
+            self.world.sleep(self.tick()).await;
+        }
+        let inode = if row.has(RECLAIMABLE) {
+            self.xfs_recycle(ino);
+            Some(row.inode())
+        } else {
+            debug_assert!(!row.has(CACHED));
+            self.slab_alloc(1 + sb, Gfp::NOFS).await
+        };
+        let dentry = match inode {
+            Some(object) => {
+                row.set_inode(object);
+                row.set(CACHED);
+                self.slab_alloc(DENTRY_CACHE, Gfp::KERNEL).await
+            }
+            None => None,
+        };
+        row.clear(LOADING);
+        self.world.wake(q);
+        let Some(dentry) = dentry else {
+            row.set(UNLINKED);
+            if inode.is_some() {
+                self.evict_inode(ino);
+            }
+            return false;
+        };
+        row.set_dentry(dentry);
+        row.set(DENTRY);
+        row.users.fetch_add(1);
+        if let Some(dir) = row.parent.get().checked_sub(1) {
+            self.inode(dir).users.fetch_add(1);
+        }
+        true
+    }
+
+    /// Brings an inode into memory, off the list of unused ones, for a caller that gives it a dentry.
+    async fn bring_in(&self, ino: u32) -> bool {
+        let row = self.inode(ino);
+        loop {
+            if row.has(CACHED) {
+                if row.has(CLAIMED) {
+                    // A reclaimer is at it: it will be gone, or left.
+                    self.inode_wait(WaitedKind::InodeLock, ino, None);
+                    self.world.sleep(self.tick()).await;
+                    continue;
+                }
+                if row.has(RECLAIMABLE) {
+                    self.xfs_recycle(ino);
+                }
+                self.unused_del(ino, InodeList::Inodes);
+                return true;
+            }
+            let q = self.inode_queue(ino);
+            let ticket = self.world.ticket(q);
+            if row.set(LOADING) {
+                self.inode_wait(WaitedKind::InodeLock, ino, None);
+                self.world.wait(q, ticket, None).await;
+                continue;
+            }
+            let cache = 1 + row.sb.get();
+            let object = self.slab_alloc(cache, Gfp::KERNEL).await;
+            if let Some(object) = object {
+                self.world.read_inode(self, ino).await;
+                row.set_inode(object);
+                row.set(CACHED);
+            }
+            row.clear(LOADING);
+            self.world.wake(q);
+            if object.is_none() {
+                return false;
+            }
+            return true;
+        }
+    }
+
+    /// Ends what [`Mm::iget`] began.
+    pub fn iput(&self, ino: u32) {
+        let row = self.inode(ino);
+        let before = row.users.fetch_sub(1);
+        assert!(before > 0, "file {ino} is not held");
+        if before > 1 {
+            return;
+        }
+        if row.has(UNLINKED) {
+            self.drop_dentry(ino);
+            return;
+        }
+        row.set(DENTRY_REF);
+        self.unused_add(ino, InodeList::Dentries);
+    }
+
+    /// A held file has lost its name: with the last hold it goes.
+    pub fn unlink_inode(&self, ino: u32) {
+        assert!(self.inode(ino).users.get() > 0, "a held file");
+        self.inode(ino).set(UNLINKED);
+    }
+
+    /// Frees an unused dentry, and what it held.
+    pub(super) fn drop_dentry(&self, ino: u32) {
+        let row = self.inode(ino);
+        debug_assert!(row.users.get() == 0 && row.has(DENTRY));
+        self.unused_del(ino, InodeList::Dentries);
+        row.clear(DENTRY | DENTRY_REF);
+        self.slab_free(DENTRY_CACHE, row.dentry());
+        if let Some(dir) = row.parent.get().checked_sub(1) {
+            self.iput(dir);
+        }
+        self.no_dentry_left(ino);
+    }
+
+    /// Nobody holds an inode any more (`iput_final`).
+    fn no_dentry_left(&self, ino: u32) {
+        let row = self.inode(ino);
+        if row.has(UNLINKED) {
+            self.evict_inode(ino);
+        } else {
+            row.set(INODE_REF);
+            self.inode_cleaned(ino);
+        }
+    }
+
+    /// An inode is clean: if nobody uses it, it belongs on the list.
+    pub(crate) fn inode_cleaned(&self, ino: u32) {
+        let row = self.inode(ino);
+        let unused = row.has(CACHED) && !row.any(DENTRY | LOADING | RECLAIMABLE | ON_INODES);
+        if unused && !self.vfs_dirty(ino) && !row.has(UNLINKED) {
+            self.unused_add(ino, InodeList::Inodes);
+        }
+    }
+
+    /// As [`Mm::inode_cleaned`], for files of which the engine may not know inodes.
+    #[inline]
+    pub(crate) fn inode_cleaned_by_flusher(&self, ino: u32) {
+        if self.keeps_inodes() {
+            self.inode_cleaned(ino);
+        }
+    }
+
+    pub(super) fn vfs_dirty(&self, ino: u32) -> bool {
+        let dirty = I_DIRTY_PAGES | I_DIRTY_META | I_SYNC;
+        self.mappings[ino as usize].state.get() & dirty != 0
+    }
+
+    /// The VFS lets an inode go. An XFS keeps it until it is reclaimed.
+    pub(super) fn evict_inode(&self, ino: u32) {
+        let row = self.inode(ino);
+        self.unused_del(ino, InodeList::Inodes);
+        row.clear(INODE_REF);
+        if self.is_xfs(row.sb.get()) {
+            if row.has(UNLINKED) {
+                self.log_inode(ino); // freeing it on disk is a change
+            }
+            self.xfs_evicted(ino);
+        } else {
+            self.free_inode(ino);
+        }
+    }
+
+    /// Gives an inode's memory back.
+    pub(crate) fn free_inode(&self, ino: u32) {
+        let row = self.inode(ino);
+        assert!(
+            !row.any(
+                DIRTY | PINNED | LOGGING | IN_WRITE | ON_AIL | DENTRY | ON_INODES | RECLAIMABLE
+            ),
+            "inode {ino} is freed with state {:#x}",
+            row.state.get()
+        );
+        row.clear(CACHED);
+        self.slab_free(1 + row.sb.get(), row.inode());
+        self.stat.event(VmEvent::InodesFreed, 1);
+        self.sb(row.sb.get()).freed.fetch_add(1);
+    }
+}

@@ -1,0 +1,9 @@
+//! Dentries and inodes in memory, and those of XFS.
+
+pub(crate) mod check;
+pub mod inode;
+pub(crate) mod prune;
+pub(crate) mod sleep_lock;
+pub(crate) mod state;
+pub(crate) mod table;
+pub mod xfs;

@@ -1,0 +1,145 @@
+//! Unused dentries and inodes: their lists, and what the shrinker takes from them.
+
+use super::state::InodeList;
+use super::state::*;
+use super::table::Inode;
+use crate::Mm;
+use crate::memory::slab::Object;
+use crate::watch::vmstat::VmEvent;
+use crate::world::{Cost, ShortLock, Word32, Word64, World};
+
+impl<W: World> Mm<W> {
+    /// The node whose list an object is on: that of its page, where lists are by node.
+    fn node_of_object(&self, o: Object) -> u32 {
+        match self.shrinkers_by_node() {
+            true => self.zones[self.frames.zone(o.page)].node,
+            false => 0,
+        }
+    }
+
+    /// Where a row belongs on a list of unused entries: the bit that says it is there, the filesystem
+    /// and the node.
+    fn unused_place(&self, row: &Inode<W>, list: InodeList) -> (u32, u32, u32) {
+        let (bit, object) = match list {
+            InodeList::Dentries => (ON_DENTRIES, row.dentry()),
+            _ => (ON_INODES, row.inode()),
+        };
+        (bit, row.sb.get(), self.node_of_object(object))
+    }
+
+    pub(super) fn unused_add(&self, ino: u32, list: InodeList) {
+        let row = self.inode(ino);
+        let (bit, sb, nid) = self.unused_place(row, list);
+        self.inodes.lock.with(|| {
+            if row.set(bit) {
+                return;
+            }
+            self.inodes.add_tail(list, self.lru_head(sb, nid), ino);
+            self.sb(sb).unused[nid as usize][list as usize].fetch_add(1);
+        });
+    }
+
+    pub(super) fn unused_del(&self, ino: u32, list: InodeList) {
+        let row = self.inode(ino);
+        let (bit, sb, nid) = self.unused_place(row, list);
+        self.inodes.lock.with(|| {
+            if row.clear(bit) {
+                self.inodes.del(list, ino);
+                self.sb(sb).unused[nid as usize][list as usize].fetch_sub(1);
+            }
+        });
+    }
+
+    /// The oldest entry of a list goes to its end.
+    fn unused_rotate(&self, ino: u32, list: InodeList, head: u32) {
+        self.inodes.lock.with(|| {
+            self.inodes.del(list, ino);
+            self.inodes.add_tail(list, head, ino);
+        });
+    }
+
+    /// Looks at up to `n` unused dentries, the oldest first; returns how many it freed.
+    pub(crate) async fn prune_dentries(&self, sb: u32, nid: u32, n: u64) -> u64 {
+        let head = self.lru_head(sb, nid);
+        let mut freed = 0;
+        for i in 0..n.min(self.unused_dentries(sb, nid)) {
+            let Some(ino) = self.inodes.first(InodeList::Dentries, head) else {
+                break;
+            };
+            let row = self.inode(ino);
+            self.world.charge(Cost::SlabObject, 1);
+            if row.users.get() > 0 {
+                self.unused_del(ino, InodeList::Dentries);
+            } else if row.clear(DENTRY_REF) {
+                self.unused_rotate(ino, InodeList::Dentries, head);
+            } else {
+                self.drop_dentry(ino);
+                freed += 1;
+            }
+            if i % 32 == 31 {
+                self.world.relax().await;
+            }
+        }
+        freed
+    }
+
+    /// Looks at up to `n` unused inodes, the oldest first; returns how many it evicted.
+    pub(crate) async fn prune_inodes(&self, sb: u32, nid: u32, n: u64) -> u64 {
+        let head = self.lru_head(sb, nid);
+        let mut freed = 0;
+        for i in 0..n.min(self.unused_inodes(sb, nid)) {
+            let Some(ino) = self.inodes.first(InodeList::Inodes, head) else {
+                break;
+            };
+            let row = self.inode(ino);
+            self.world.charge(Cost::SlabObject, 1);
+            if row.any(DENTRY | LOADING) || self.vfs_dirty(ino) {
+                self.unused_del(ino, InodeList::Inodes);
+            } else if row.clear(INODE_REF) {
+                self.unused_rotate(ino, InodeList::Inodes, head);
+            } else if self.mappings[ino as usize].nrpages.get() > 0 {
+                // It is looked at again, with what is left.
+                self.unused_rotate(ino, InodeList::Inodes, head);
+                self.steal_pages(ino).await;
+            } else {
+                self.forget_shadows(ino);
+                self.evict_inode(ino);
+                freed += 1;
+            }
+            if i % 32 == 31 {
+                self.world.relax().await;
+            }
+        }
+        freed
+    }
+
+    /// Drops an unused inode's page cache: pages that are clean and not mapped.
+    async fn steal_pages(&self, ino: u32) {
+        let stolen = self.invalidate_mapping_pages(ino).await;
+        let kswapd = self.current().flags() & crate::memory::task::PF_KSWAPD != 0;
+        let event = match kswapd {
+            true => VmEvent::KswapdInodeSteal,
+            false => VmEvent::PgInodeSteal,
+        };
+        self.stat.event(event, stolen);
+        self.current().reclaimed_slab.fetch_add(stolen as u32);
+    }
+
+    /// An evicted inode leaves no shadow behind.
+    fn forget_shadows(&self, ino: u32) {
+        let mut from = self.keeps_shadows().then_some(0);
+        while let Some(at) = from {
+            from = self.drop_shadows_from(ino, at);
+        }
+    }
+
+    /// Dentries that nobody uses, of a node's list.
+    pub(crate) fn unused_dentries(&self, sb: u32, nid: u32) -> u64 {
+        self.sb(sb).unused[nid as usize][0].get()
+    }
+
+    /// VFS inodes that nobody uses, of a node's list.
+    pub(crate) fn unused_inodes(&self, sb: u32, nid: u32) -> u64 {
+        self.sb(sb).unused[nid as usize][1].get()
+    }
+}

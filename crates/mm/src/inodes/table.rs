@@ -1,0 +1,268 @@
+//! The tables: a row a file, the lists a row can be on, mounted filesystems.
+
+use super::state::{InodeList, LISTS};
+use super::xfs::{Ag, Log};
+use crate::memory::slab::{Cache, Object};
+use crate::world::{ShortLock, WaitQueue, Word32, World};
+use crate::{Mm, NoMemory, Pfn, queue};
+
+/// A file's row.
+pub(crate) struct Inode<W: World> {
+    pub state: W::U32,
+    /// Open files, tasks that look at it, and cached dentries below it.
+    pub users: W::U32,
+    pub sb: W::U32,
+    /// Its directory's row plus 1; 0: the root.
+    pub parent: W::U32,
+    /// Its allocation group's number in the machine, and its number in it.
+    pub ag: W::U32,
+    pub agino: W::U32,
+    /// Its place in log order.
+    pub lsn: W::U64,
+    dentry_page: W::U32,
+    inode_page: W::U32,
+    /// Slots in those pages: the dentry's in the low half.
+    slots: W::U32,
+    links: [[W::U32; 2]; LISTS],
+}
+
+impl<W: World> Inode<W> {
+    fn new() -> Self {
+        Self {
+            state: bytemuck::Zeroable::zeroed(),
+            users: bytemuck::Zeroable::zeroed(),
+            sb: bytemuck::Zeroable::zeroed(),
+            parent: bytemuck::Zeroable::zeroed(),
+            ag: bytemuck::Zeroable::zeroed(),
+            agino: bytemuck::Zeroable::zeroed(),
+            lsn: bytemuck::Zeroable::zeroed(),
+            dentry_page: bytemuck::Zeroable::zeroed(),
+            inode_page: bytemuck::Zeroable::zeroed(),
+            slots: bytemuck::Zeroable::zeroed(),
+            links: bytemuck::Zeroable::zeroed(),
+        }
+    }
+
+    #[inline(always)]
+    pub fn has(&self, bits: u32) -> bool {
+        self.state.get() & bits == bits
+    }
+
+    #[inline(always)]
+    pub fn any(&self, bits: u32) -> bool {
+        self.state.get() & bits != 0
+    }
+
+    /// Sets bits; returns whether any of them was set.
+    #[inline(always)]
+    pub fn set(&self, bits: u32) -> bool {
+        self.state.fetch_or(bits) & bits != 0
+    }
+
+    /// Clears bits; returns whether any of them was set.
+    #[inline(always)]
+    pub fn clear(&self, bits: u32) -> bool {
+        self.state.fetch_and(!bits) & bits != 0
+    }
+
+    pub(super) fn dentry(&self) -> Object {
+        Object {
+            page: self.dentry_page.get(),
+            slot: self.slots.get() & 0xffff,
+        }
+    }
+
+    pub fn inode(&self) -> Object {
+        Object {
+            page: self.inode_page.get(),
+            slot: self.slots.get() >> 16,
+        }
+    }
+
+    pub(super) fn set_dentry(&self, o: Object) {
+        self.dentry_page.set(o.page);
+        self.slots.fetch_and(0xffff << 16);
+        self.slots.fetch_or(o.slot);
+    }
+
+    pub(super) fn set_inode(&self, o: Object) {
+        self.inode_page.set(o.page);
+        self.slots.fetch_and(0xffff);
+        self.slots.fetch_or(o.slot << 16);
+    }
+}
+
+/// A mounted filesystem.
+pub(crate) struct Super<W: World> {
+    pub inode_bytes: W::U32,
+    pub first_ag: W::U32,
+    pub ags: W::U32,
+    pub sync_interval: W::U64,
+    /// Inodes whose memory was given back.
+    pub(super) freed: W::U64,
+    /// Unused dentries and inodes, by node.
+    pub(super) unused: Box<[[W::U64; 2]]>,
+    pub log: Log<W>,
+}
+
+/// Everything about inodes.
+pub(crate) struct Inodes<W: World> {
+    /// A row a file, then the heads of all lists: for each filesystem one a node, and one more for
+    /// what is being written to the log.
+    rows: Box<[Inode<W>]>,
+    pub(super) files: u32,
+    pub supers: Box<[Super<W>]>,
+    pub ags: Box<[Ag<W>]>,
+    pub(super) used: W::U32,
+    pub(super) ags_used: W::U32,
+    pub(super) lock: W::Lock,
+}
+
+/// The caches: dentries, and one of inodes for each filesystem.
+pub(super) const DENTRY_CACHE: u32 = 0;
+/// Bytes of a dentry (`struct dentry`, 64 bit): 21 a page.
+const DENTRY_BYTES: u32 = 192;
+
+/// How many slab caches `supers` filesystems have.
+pub(crate) fn caches(supers: u32) -> u32 {
+    if supers == 0 { 0 } else { supers + 1 }
+}
+
+/// Slab caches whose lists begin at `first_list`.
+pub(crate) fn new_caches<W: World>(supers: u32, first_list: Pfn) -> Box<[Cache<W>]> {
+    let all: Box<[Cache<W>]> = (0..caches(supers))
+        .map(|i| Cache::new(first_list + i))
+        .collect();
+    if let Some(dentries) = all.first() {
+        dentries.holds(DENTRY_BYTES);
+    }
+    all
+}
+
+impl<W: World> Inodes<W> {
+    pub fn new(config: &crate::Config, nodes: u32) -> Result<Self, NoMemory> {
+        let files = if config.max_supers == 0 {
+            0
+        } else {
+            config.max_mappings
+        };
+        let heads = config.max_supers * (nodes + 1);
+        let rows: Box<[Inode<W>]> =
+            heap::filled("the inodes", (files + heads) as usize, |_| Inode::new())?;
+        for head in files..files + heads {
+            for links in &rows[head as usize].links {
+                links[0].set(head);
+                links[1].set(head);
+            }
+        }
+        Ok(Self {
+            rows,
+            files,
+            supers: (0..config.max_supers)
+                .map(|_| Super {
+                    inode_bytes: bytemuck::Zeroable::zeroed(),
+                    first_ag: bytemuck::Zeroable::zeroed(),
+                    ags: bytemuck::Zeroable::zeroed(),
+                    sync_interval: bytemuck::Zeroable::zeroed(),
+                    freed: bytemuck::Zeroable::zeroed(),
+                    unused: bytemuck::zeroed_slice_box(nodes as usize),
+                    log: Log::new(),
+                })
+                .collect(),
+            ags: heap::filled("the allocation groups", config.max_ags as usize, |_| {
+                Ag::new()
+            })?,
+            used: bytemuck::Zeroable::zeroed(),
+            ags_used: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
+        })
+    }
+
+    #[inline(always)]
+    pub fn row(&self, ino: u32) -> &Inode<W> {
+        &self.rows[ino as usize]
+    }
+
+    /// The head of a list. `nth`: the node, or the number of nodes for what is being logged.
+    fn head(&self, nodes: u32, sb: u32, nth: u32) -> u32 {
+        self.files + sb * (nodes + 1) + nth
+    }
+
+    pub(super) fn add_tail(&self, list: InodeList, head: u32, ino: u32) {
+        let (i, l) = (ino as usize, list as usize);
+        let last = self.rows[head as usize].links[l][0].get();
+        self.rows[i].links[l][0].set(last);
+        self.rows[i].links[l][1].set(head);
+        self.rows[last as usize].links[l][1].set(ino);
+        self.rows[head as usize].links[l][0].set(ino);
+    }
+
+    pub(super) fn del(&self, list: InodeList, ino: u32) {
+        let l = list as usize;
+        let [prev, next] = [0, 1].map(|i| self.rows[ino as usize].links[l][i].get());
+        self.rows[prev as usize].links[l][1].set(next);
+        self.rows[next as usize].links[l][0].set(prev);
+    }
+
+    /// The first entry of a list; `None`: it is empty.
+    pub(super) fn first(&self, list: InodeList, head: u32) -> Option<u32> {
+        self.after(list, head, head)
+    }
+
+    /// The entry behind another one.
+    pub(super) fn after(&self, list: InodeList, head: u32, ino: u32) -> Option<u32> {
+        let next = self.rows[ino as usize].links[list as usize][1].get();
+        (next != head).then_some(next)
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Mounted filesystems.
+    #[inline(always)]
+    pub(crate) fn super_count(&self) -> u32 {
+        self.inodes.used.get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn sb(&self, sb: u32) -> &Super<W> {
+        &self.inodes.supers[sb as usize]
+    }
+
+    #[inline(always)]
+    pub(crate) fn inode(&self, ino: u32) -> &Inode<W> {
+        self.inodes.row(ino)
+    }
+
+    pub(super) fn lru_head(&self, sb: u32, nid: u32) -> u32 {
+        self.inodes.head(self.nodes.len() as u32, sb, nid)
+    }
+
+    /// The head of a filesystem's log list or item list; of changes that are being logged.
+    pub(crate) fn log_head(&self, sb: u32, logging: bool) -> u32 {
+        let nth = if logging { self.nodes.len() as u32 } else { 0 };
+        self.lru_head(sb, nth)
+    }
+
+    pub(crate) fn list_add_tail(&self, list: InodeList, head: u32, ino: u32) {
+        self.inodes
+            .lock
+            .with(|| self.inodes.add_tail(list, head, ino));
+    }
+
+    pub(crate) fn list_remove(&self, list: InodeList, ino: u32) {
+        self.inodes.lock.with(|| self.inodes.del(list, ino));
+    }
+
+    pub(crate) fn list_first(&self, list: InodeList, head: u32) -> Option<u32> {
+        self.inodes.first(list, head)
+    }
+
+    pub(crate) fn list_after(&self, list: InodeList, head: u32, ino: u32) -> Option<u32> {
+        self.inodes.after(list, head, ino)
+    }
+
+    /// Waiters for an inode's state: 64 hashed queues.
+    pub(crate) fn inode_queue(&self, ino: u32) -> WaitQueue {
+        queue::inode(&self.config, self.nodes.len() as u32, ino)
+    }
+}

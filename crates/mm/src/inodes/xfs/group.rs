@@ -1,0 +1,252 @@
+//! An allocation group's inodes: which file has which number, which of them can be freed, which
+//! clusters are being written.
+//!
+//! An XFS may have 65,536 groups and a machine millions of files, all of which one group could hold.
+//! Numbers are given in a row, so a group's table grows by parts, each as long as all before it
+//! together: all groups together take as much as there are inodes, at most twice.
+
+use super::CLUSTER_INODES;
+use crate::inodes::sleep_lock::SleepLock;
+use crate::world::{Word32, Word64, World};
+use std::sync::OnceLock;
+
+/// No inode.
+pub(super) const NONE: u32 = 0;
+/// Inodes of the first part: whole clusters, and whole words of bits.
+const FIRST_PART: u32 = 64;
+/// Parts of a group: enough for any number of 32 bits.
+const PARTS: usize = 27;
+
+/// A set of small numbers with a quick search for the next: bits, and bits that say where bits are.
+struct Bits<U> {
+    levels: [Box<[U]>; 3],
+}
+
+impl<U: Word64 + bytemuck::Zeroable> Bits<U> {
+    fn new(capacity: u32) -> Self {
+        let level = |shift: u32| zeroed((capacity >> shift) as usize + 1);
+        Self {
+            levels: [level(6), level(12), level(18)],
+        }
+    }
+
+    fn has(&self, n: u32) -> bool {
+        self.levels[0][n as usize / 64].get() >> (n % 64) & 1 != 0
+    }
+
+    fn set(&self, n: u32) {
+        let mut n = n as usize;
+        for level in &self.levels {
+            level[n / 64].fetch_or(1 << (n % 64));
+            n /= 64;
+        }
+    }
+
+    fn clear(&self, n: u32) {
+        let mut n = n as usize;
+        for level in &self.levels {
+            let bit = 1 << (n % 64);
+            if level[n / 64].fetch_and(!bit) & !bit != 0 {
+                return;
+            }
+            n /= 64;
+        }
+    }
+
+    /// The first number at `from` or above.
+    fn next(&self, from: u32) -> Option<u32> {
+        let mut at = from as usize;
+        for (height, level) in self.levels.iter().enumerate() {
+            let word = level.get(at / 64).map_or(0, |w| w.get() >> (at % 64));
+            if word != 0 {
+                at += word.trailing_zeros() as usize;
+                // Down again to the lowest bit below it.
+                for below in self.levels[..height].iter().rev() {
+                    at = at * 64 + below[at].get().trailing_zeros() as usize;
+                }
+                return u32::try_from(at).ok();
+            }
+            // Nothing in the rest of this word: the next word's bit, one level up.
+            at = at / 64 + 1;
+        }
+        // More than 64^3 numbers: the highest level is walked.
+        let top = self.levels.len() - 1;
+        let word = (at..self.levels[top].len()).find(|&w| self.levels[top][w].get() != 0)?;
+        self.next((word << 18) as u32)
+    }
+}
+
+/// A zeroed table; where the host has no memory for it, unwinds with [`heap::NoMemory`].
+fn zeroed<T: bytemuck::Zeroable>(n: usize) -> Box<[T]> {
+    heap::zeroed("an allocation group's inodes", n).unwrap_or_else(|e| e.raise())
+}
+
+/// What a group's first part and the list of its parts take, about.
+pub(crate) const BYTES_PER_USED_GROUP: usize = PARTS * 16 + 576;
+
+/// Inodes whose numbers follow each other.
+struct Part<W: World> {
+    /// The number of the first.
+    first: u32,
+    /// The row of each inode, plus 1.
+    rows: Box<[W::U32]>,
+    /// Inodes that can be freed.
+    tagged: Bits<W::U64>,
+    /// Clusters whose buffers are locked for a write.
+    busy: Bits<W::U64>,
+}
+
+impl<W: World> Part<W> {
+    /// The part of a group that holds a number.
+    fn of(agino: u32) -> usize {
+        (agino / FIRST_PART).checked_ilog2().map_or(0, |n| n + 1) as usize
+    }
+
+    fn new(nth: usize) -> Self {
+        let first = if nth == 0 { 0 } else { FIRST_PART << (nth - 1) };
+        let len = first.max(FIRST_PART);
+        Self {
+            first,
+            rows: zeroed(len as usize),
+            tagged: Bits::new(len),
+            busy: Bits::new(len / CLUSTER_INODES),
+        }
+    }
+
+    fn slot(&self, agino: u32) -> &W::U32 {
+        &self.rows[(agino - self.first) as usize]
+    }
+}
+
+/// The parts of a group: each is made when the first inode is placed in it.
+type Parts<W> = [OnceLock<Box<Part<W>>>; PARTS];
+
+/// An allocation group's inodes.
+pub(crate) struct Ag<W: World> {
+    parts: OnceLock<Box<Parts<W>>>,
+    /// How many inodes can be freed.
+    pub reclaimable: W::U32,
+    /// Where the next walk begins.
+    pub(super) cursor: W::U32,
+    /// Held by a walk (`pag_ici_reclaim_lock`).
+    pub(super) lock: SleepLock<W>,
+}
+
+impl<W: World> Ag<W> {
+    pub fn new() -> Self {
+        Self {
+            parts: OnceLock::new(),
+            reclaimable: bytemuck::Zeroable::zeroed(),
+            cursor: bytemuck::Zeroable::zeroed(),
+            lock: SleepLock::new(),
+        }
+    }
+
+    pub fn place(&self, agino: u32, ino: u32) {
+        let parts = self
+            .parts
+            .get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
+        let nth = Part::<W>::of(agino);
+        let known = parts[nth]
+            .get_or_init(|| Box::new(Part::new(nth)))
+            .slot(agino);
+        assert!(known.get() == NONE, "number {agino} is taken");
+        known.set(ino + 1);
+    }
+
+    fn find(&self, agino: u32) -> Option<&Part<W>> {
+        let part = self.parts.get()?[Part::<W>::of(agino)].get();
+        part.map(|part| &**part)
+    }
+
+    /// The part of an inode that was placed.
+    fn part(&self, agino: u32) -> &Part<W> {
+        self.find(agino).expect("a placed inode has a part")
+    }
+
+    /// The file that has a number.
+    pub(super) fn row(&self, agino: u32) -> Option<u32> {
+        self.find(agino)?.slot(agino).get().checked_sub(1)
+    }
+
+    /// An inode can be freed from now on.
+    pub(super) fn tag(&self, agino: u32) {
+        let part = self.part(agino);
+        part.tagged.set(agino - part.first);
+    }
+
+    /// It can't any more.
+    pub(super) fn untag(&self, agino: u32) {
+        let part = self.part(agino);
+        part.tagged.clear(agino - part.first);
+    }
+
+    pub(super) fn is_tagged(&self, agino: u32) -> bool {
+        self.find(agino)
+            .is_some_and(|part| part.tagged.has(agino - part.first))
+    }
+
+    /// The first number at `from` or above whose inode can be freed.
+    pub(super) fn next_tagged(&self, from: u32) -> Option<u32> {
+        let parts = self.parts.get()?;
+        parts[Part::<W>::of(from)..].iter().find_map(|part| {
+            let part = part.get()?;
+            let at = part.tagged.next(from.saturating_sub(part.first))?;
+            Some(part.first + at)
+        })
+    }
+
+    /// The part of a cluster of placed inodes, and the cluster's number there.
+    fn cluster(&self, cluster: u32) -> (&Part<W>, u32) {
+        let part = self.part(cluster * CLUSTER_INODES);
+        (part, cluster - part.first / CLUSTER_INODES)
+    }
+
+    /// A cluster's buffer is locked for a write from now on.
+    pub(super) fn set_busy(&self, cluster: u32) {
+        let (part, at) = self.cluster(cluster);
+        part.busy.set(at);
+    }
+
+    /// It isn't any more.
+    pub(super) fn set_idle(&self, cluster: u32) {
+        let (part, at) = self.cluster(cluster);
+        part.busy.clear(at);
+    }
+
+    pub(super) fn is_busy(&self, cluster: u32) -> bool {
+        let (part, at) = self.cluster(cluster);
+        part.busy.has(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::cell::Cell;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// The three levels find what a sorted set finds, also beyond 64^3 numbers.
+        #[test]
+        fn bits_are_a_set(
+            capacity in prop_oneof![1u32..200, 4000u32..300_000, 520_000u32..800_000],
+            ops in proptest::collection::vec((0u8..3, any::<u32>()), 1..200),
+        ) {
+            let bits = Bits::<Cell<u64>>::new(capacity);
+            let mut model = BTreeSet::new();
+            for (op, n) in ops {
+                let n = n % capacity;
+                match op {
+                    0 => { bits.set(n); model.insert(n); }
+                    1 => { bits.clear(n); model.remove(&n); }
+                    _ => {}
+                }
+                prop_assert_eq!(bits.has(n), model.contains(&n));
+                prop_assert_eq!(bits.next(n), model.range(n..).next().copied());
+            }
+            prop_assert_eq!(bits.next(0), model.first().copied());
+        }
+    }
+}

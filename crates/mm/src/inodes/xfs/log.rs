@@ -1,0 +1,384 @@
+//! How a change of an inode gets from memory into the log, and from there into its place
+//! (docs/reference/shrinkers-and-xfs.md#log-and-pusher).
+//!
+//! ```text
+//!   log_inode           log_force                pusher, or a reclaimer       I/O ends
+//! ------------> PINNED -----------> LOGGING ----> DIRTY ------------> FLUSHING ---------> clean
+//!              (log list)        (being logged)   (item list, in log order)
+//! ```
+//!
+//! An inode that is changed again while one of its changes is further along is in both lists; it
+//! moves to the end of the item list when the newer change is in the log.
+
+use super::CLUSTER_INODES;
+use crate::Mm;
+use crate::inodes::state::InodeList;
+use crate::inodes::state::*;
+use crate::queue;
+use crate::watch::vmstat::VmEvent;
+use crate::world::{Cost, WaitQueue, WaitedKind, Word32, Word64, World};
+
+/// The pusher stops after so many items that it can't push.
+const MOST_STUCK: u32 = 100;
+/// Clusters it collects before it hands them to the device.
+const WRITE_LIST: usize = 128;
+const MS: u64 = 1_000_000;
+
+/// A filesystem's log and what runs beside it.
+pub(crate) struct Log<W: World> {
+    /// Batches of changes that were begun, and those that are on the device.
+    begun: W::U64,
+    done: W::U64,
+    /// The task that writes the log, plus 1.
+    writing: W::U32,
+    /// Changes that wait for the next write.
+    waiting: W::U32,
+    /// The log position given last.
+    head: W::U64,
+    /// The pusher's target, and where it goes on.
+    target: W::U64,
+    pushed: W::U64,
+    /// It met pinned items in its last pass.
+    force: W::U32,
+    pub(super) worker_queued: W::U32,
+    pub(super) worker_due: W::U64,
+}
+
+impl<W: World> Log<W> {
+    pub fn new() -> Self {
+        Self {
+            begun: bytemuck::Zeroable::zeroed(),
+            done: bytemuck::Zeroable::zeroed(),
+            writing: bytemuck::Zeroable::zeroed(),
+            waiting: bytemuck::Zeroable::zeroed(),
+            head: bytemuck::Zeroable::zeroed(),
+            target: bytemuck::Zeroable::zeroed(),
+            pushed: bytemuck::Zeroable::zeroed(),
+            force: bytemuck::Zeroable::zeroed(),
+            worker_queued: bytemuck::Zeroable::zeroed(),
+            worker_due: bytemuck::Zeroable::zeroed(),
+        }
+    }
+}
+
+impl<W: World> Mm<W> {
+    fn log_queue(&self, sb: u32) -> WaitQueue {
+        queue::xfs(&self.config, self.nodes.len() as u32, sb, 0)
+    }
+
+    fn ail_queue(&self, sb: u32) -> WaitQueue {
+        queue::xfs(&self.config, self.nodes.len() as u32, sb, 1)
+    }
+
+    pub(super) fn worker_queue(&self, sb: u32) -> WaitQueue {
+        queue::xfs(&self.config, self.nodes.len() as u32, sb, 2)
+    }
+
+    /// An inode in memory was changed by a transaction. On other filesystems nothing happens.
+    pub fn log_inode(&self, ino: u32) {
+        if !self.on_xfs(ino) {
+            return;
+        }
+        let row = self.inode(ino);
+        debug_assert!(row.has(CACHED), "a change of an inode in memory");
+        let sb = row.sb.get();
+        let before = row.state.fetch_or(PINNED);
+        if before & PINNED != 0 {
+            return;
+        }
+        self.sb(sb).log.waiting.fetch_add(1);
+        // While an older change is being logged it is on that list, and joins this one afterwards.
+        if before & LOGGING == 0 {
+            self.list_add_tail(InodeList::Log, self.log_head(sb, false), ino);
+        }
+    }
+
+    /// A file's data or attributes were changed: the next reading touches its access time.
+    pub fn file_changed(&self, ino: u32) {
+        if self.on_xfs(ino) {
+            self.inode(ino).clear(READ);
+            self.log_inode(ino);
+        }
+    }
+
+    /// A file was read: its access time changes with the first reading after a change (`relatime`).
+    pub fn file_accessed(&self, ino: u32) {
+        debug_assert!(ino < self.mapping_count(), "file {ino} does not exist");
+        if self.on_xfs(ino) && !self.inode(ino).set(READ) {
+            self.log_inode(ino);
+        }
+    }
+
+    /// Writes all changes made so far to the log and waits for it.
+    pub async fn log_force(&self, sb: u32) {
+        debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
+        let log = &self.sb(sb).log;
+        let mut wanted = log.begun.get() + u64::from(log.waiting.get() > 0);
+        let q = self.log_queue(sb);
+        while log.done.get() < wanted {
+            let ticket = self.world.ticket(q);
+            if !log.writing.replace(0, self.world.task() + 1) {
+                let writer = log.writing.get().checked_sub(1);
+                self.inode_wait(WaitedKind::LogForce, sb, writer);
+                self.world.wait(q, ticket, None).await;
+                continue;
+            }
+            if log.waiting.get() == 0 {
+                // What was wanted went with somebody else's write.
+                wanted = wanted.min(log.begun.get());
+            } else {
+                self.write_log(sb).await;
+            }
+            log.writing.set(0);
+            self.world.wake(q);
+        }
+    }
+
+    /// Writes the changes that wait. The caller alone writes.
+    async fn write_log(&self, sb: u32) {
+        let log = &self.sb(sb).log;
+        let (from, to) = (self.log_head(sb, false), self.log_head(sb, true));
+        let n = log.waiting.get();
+        log.waiting.fetch_sub(n);
+        log.begun.fetch_add(1);
+        while let Some(ino) = self.list_first(InodeList::Log, from) {
+            let row = self.inode(ino);
+            self.list_remove(InodeList::Log, ino);
+            self.list_add_tail(InodeList::Log, to, ino);
+            row.set(LOGGING);
+            row.clear(PINNED);
+        }
+        while !self.world.write_log(self, sb, n).await {
+            // A log that can't be written is tried again: changes are not forgotten.
+            self.world.sleep(crate::SECOND).await;
+        }
+        let mut left = 0;
+        while let Some(ino) = self.list_first(InodeList::Log, to) {
+            self.list_remove(InodeList::Log, ino);
+            self.logged(sb, ino);
+            left += 1;
+        }
+        debug_assert!(left == n, "{left} changes were logged, {n} waited");
+        self.world.charge(Cost::SlabObject, n);
+        log.done.fetch_add(1);
+    }
+
+    /// A change is in the log: the inode is the newest item.
+    fn logged(&self, sb: u32, ino: u32) {
+        let row = self.inode(ino);
+        let log = &self.sb(sb).log;
+        if row.set(ON_AIL) {
+            self.list_remove(InodeList::Ail, ino);
+        }
+        row.lsn.set(log.head.fetch_add(1) + 1);
+        self.list_add_tail(InodeList::Ail, self.log_head(sb, false), ino);
+        row.set(DIRTY);
+        row.clear(LOGGING);
+        if row.has(PINNED) {
+            // Changed again meanwhile.
+            self.list_add_tail(InodeList::Log, self.log_head(sb, false), ino);
+        }
+        self.world.wake(self.inode_queue(ino));
+    }
+
+    /// Everything that is in the log now is to be written to its place.
+    pub fn ail_push_all(&self, sb: u32) {
+        debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
+        let log = &self.sb(sb).log;
+        let target = log.head.get();
+        if target > log.target.get() {
+            log.target.set(target);
+            self.world.wake(self.ail_queue(sb));
+        }
+    }
+
+    /// The life of the log worker: now and then forces the log and has everything pushed. Never
+    /// returns.
+    pub async fn xfs_log_worker(&self, sb: u32) {
+        loop {
+            self.world.sleep(self.sb(sb).sync_interval.get()).await;
+            self.log_force(sb).await;
+            self.ail_push_all(sb);
+        }
+    }
+
+    /// The life of the pusher (`xfsaild`). Never returns.
+    pub async fn xfsaild(&self, sb: u32) {
+        debug_assert!(self.is_xfs(sb), "filesystem {sb} has no log");
+        let (log, q) = (&self.sb(sb).log, self.ail_queue(sb));
+        let mut pause = 0;
+        loop {
+            let ticket = self.world.ticket(q);
+            let idle = self
+                .list_first(InodeList::Ail, self.log_head(sb, false))
+                .is_none();
+            if idle || pause > 0 {
+                let timeout = (!idle).then_some(pause);
+                self.world.wait(q, ticket, timeout).await;
+                if idle {
+                    pause = 0;
+                    continue;
+                }
+            }
+            if log.pushed.get() == 0 && log.force.get() != 0 {
+                log.force.set(0);
+                self.log_force(sb).await;
+            }
+            pause = self.xfsaild_push(sb).await;
+        }
+    }
+
+    /// One pass over the items; returns how long to pause, in nanoseconds.
+    async fn xfsaild_push(&self, sb: u32) -> u64 {
+        let log = &self.sb(sb).log;
+        let head = self.log_head(sb, false);
+        let (target, from) = (log.target.get(), log.pushed.get());
+        let mut at = self.list_first(InodeList::Ail, head);
+        while let Some(ino) = at
+            && self.inode(ino).lsn.get() < from
+        {
+            at = self.list_after(InodeList::Ail, head, ino);
+        }
+        let mut writes = [0; WRITE_LIST];
+        let (mut n, mut count, mut stuck, mut flushing, mut reached) = (0, 0, 0, 0, true);
+        let mut last = from;
+        while let Some(ino) = at {
+            let row = self.inode(ino);
+            if row.lsn.get() > target {
+                break;
+            }
+            if stuck > MOST_STUCK || n == WRITE_LIST {
+                reached = false;
+                break;
+            }
+            at = self.list_after(InodeList::Ail, head, ino);
+            last = row.lsn.get();
+            count += 1;
+            if row.any(PINNED | LOGGING) {
+                stuck += 1;
+                log.force.set(1);
+            } else if row.has(LOCKED) {
+                stuck += 1;
+            } else if row.has(FLUSHING) || !self.try_lock_buffer(ino) {
+                flushing += 1;
+            } else {
+                row.set(FLUSHING);
+                self.flush_cluster(ino);
+                writes[n] = ino;
+                n += 1;
+            }
+        }
+        self.world.charge(Cost::SlabObject, count);
+        self.world.relax().await;
+        for &ino in &writes[..n] {
+            self.world.write_inode(self, ino, false).await;
+            self.world.relax().await;
+        }
+        if reached || count == 0 {
+            log.pushed.set(0);
+            50 * MS
+        } else if (stuck + flushing) * 100 / count > 90 {
+            log.pushed.set(0);
+            20 * MS
+        } else {
+            log.pushed.set(last + 1);
+            10 * MS
+        }
+    }
+
+    /// Collects the changed inodes of a cluster for one write. The caller holds `ino`'s flush lock
+    /// and the cluster's buffer.
+    pub(super) fn flush_cluster(&self, ino: u32) {
+        let ag = self.ag_of(ino);
+        debug_assert!(self.inode(ino).has(FLUSHING | DIRTY | ON_AIL));
+        let first = self.cluster_of(ino) * CLUSTER_INODES;
+        for agino in first..first + CLUSTER_INODES {
+            let Some(other) = ag.row(agino) else {
+                continue;
+            };
+            let row = self.inode(other);
+            let busy = PINNED | LOGGING | LOCKED | FLUSHING;
+            let joins = other == ino || (row.has(DIRTY) && !row.any(busy));
+            if joins {
+                let twice = row.set(IN_WRITE);
+                assert!(!twice, "inode {other} is flushed twice at once");
+                row.set(FLUSHING);
+                row.clear(DIRTY);
+                self.stat.event(VmEvent::XfsInodesFlushed, 1);
+            }
+        }
+    }
+
+    /// The world has written the cluster of an inode to its place, or failed to.
+    pub fn inode_written(&self, ino: u32, failed: bool) {
+        let ag = self.ag_of(ino);
+        let cluster = self.cluster_of(ino);
+        assert!(ag.is_busy(cluster), "a write ends once");
+        for agino in cluster * CLUSTER_INODES..(cluster + 1) * CLUSTER_INODES {
+            let Some(other) = ag.row(agino) else {
+                continue;
+            };
+            let row = self.inode(other);
+            if !row.has(IN_WRITE) {
+                continue;
+            }
+            row.clear(IN_WRITE);
+            if failed {
+                row.set(DIRTY);
+            } else if !row.has(DIRTY) {
+                row.clear(ON_AIL);
+                self.list_remove(InodeList::Ail, other);
+            }
+            row.clear(FLUSHING);
+            self.world.wake(self.inode_queue(other));
+        }
+        ag.set_idle(cluster);
+    }
+
+    /// Recounts the lists of a filesystem's log.
+    pub(crate) fn check_log(&self, sb: u32) -> Result<(), String> {
+        let mut lists = [0u32; 3];
+        let heads = [
+            (InodeList::Log, self.log_head(sb, false)),
+            (InodeList::Log, self.log_head(sb, true)),
+            (InodeList::Ail, self.log_head(sb, false)),
+        ];
+        for (i, (list, head)) in heads.into_iter().enumerate() {
+            let (mut at, mut lsn) = (self.list_first(list, head), 0);
+            while let Some(ino) = at {
+                let row = self.inode(ino);
+                let s = row.state.get();
+                let right = match i {
+                    0 => s & (PINNED | LOGGING) == PINNED,
+                    1 => s & LOGGING != 0,
+                    _ => s & ON_AIL != 0 && row.lsn.get() > lsn,
+                };
+                lists[i] += 1;
+                if !right || row.sb.get() != sb || lists[i] > self.mapping_count() {
+                    return Err(format!(
+                        "{list:?} {i} of filesystem {sb}: inode {ino} ({s:#x})"
+                    ));
+                }
+                lsn = if i == 2 { row.lsn.get() } else { 0 };
+                at = self.list_after(list, head, ino);
+            }
+        }
+        let mut found = [0u32; 3];
+        for ino in 0..self.mapping_count() {
+            if !self.on_xfs(ino) || self.inode(ino).sb.get() != sb {
+                continue;
+            }
+            let s = self.inode(ino).state.get();
+            found[0] += u32::from(s & (PINNED | LOGGING) == PINNED);
+            found[1] += u32::from(s & LOGGING != 0);
+            found[2] += u32::from(s & ON_AIL != 0);
+        }
+        if lists == found {
+            Ok(())
+        } else {
+            Err(format!(
+                "filesystem {sb}: {lists:?} in the log lists, {found:?} say so"
+            ))
+        }
+    }
+}

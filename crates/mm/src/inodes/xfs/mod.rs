@@ -1,0 +1,156 @@
+//! The XFS inode cache (docs/reference/shrinkers-and-xfs.md): allocation groups with the inodes that can be
+//! freed, the log that pins changed inodes, the list of items to be written back with its pusher, and the
+//! walk that frees inodes.
+//!
+//! An inode that the VFS has evicted stays, tagged, in its group until the walk frees it or somebody
+//! looks it up again. What a walk needs of an inode, and waits for, is in `reclaim`; how a change gets
+//! from memory into the log and from there into its place is in `log`.
+
+mod group;
+mod log;
+mod reclaim;
+
+pub(crate) use group::{Ag, BYTES_PER_USED_GROUP};
+pub(crate) use log::Log;
+
+use crate::inodes::state::*;
+use crate::watch::vmstat::VmEvent;
+use crate::world::{TaskId, WaitQueue, Waited, WaitedKind, Word32, World};
+use crate::{Mm, queue};
+
+/// Inodes of a cluster: what is read and written at a time.
+pub const CLUSTER_INODES: u32 = 32;
+
+impl<W: World> Mm<W> {
+    #[inline(always)]
+    fn ag(&self, ag: u32) -> &Ag<W> {
+        &self.inodes.ags[ag as usize]
+    }
+
+    fn ag_of(&self, ino: u32) -> &Ag<W> {
+        self.ag(self.inode(ino).ag.get())
+    }
+
+    /// The groups of a filesystem, in the machine's numbers.
+    fn groups(&self, sb: u32) -> std::ops::Range<u32> {
+        let s = self.sb(sb);
+        s.first_ag.get()..s.first_ag.get() + s.ags.get()
+    }
+
+    /// Whether a filesystem is an XFS.
+    pub(crate) fn is_xfs(&self, sb: u32) -> bool {
+        self.sb(sb).ags.get() > 0
+    }
+
+    /// Whether a file is on an XFS.
+    #[inline(always)]
+    pub(crate) fn on_xfs(&self, ino: u32) -> bool {
+        self.keeps_inodes() && self.inode(ino).has(PLACED) && self.is_xfs(self.inode(ino).sb.get())
+    }
+
+    /// Inodes of a filesystem that can be freed.
+    pub fn reclaimable_inodes(&self, sb: u32) -> u64 {
+        self.groups(sb)
+            .map(|ag| u64::from(self.ag(ag).reclaimable.get()))
+            .sum()
+    }
+
+    fn ag_queue(&self, ag: u32) -> WaitQueue {
+        queue::ag(&self.config, self.nodes.len() as u32, ag)
+    }
+
+    /// The VFS has evicted an inode: it can be freed.
+    pub(crate) fn xfs_evicted(&self, ino: u32) {
+        let row = self.inode(ino);
+        let was = row.set(RECLAIMABLE);
+        assert!(!was && row.has(CACHED), "evicted once");
+        let ag = self.ag_of(ino);
+        ag.tag(row.agino.get());
+        if ag.reclaimable.fetch_add(1) == 0 {
+            self.queue_reclaim_worker(row.sb.get());
+        }
+    }
+
+    /// An inode that can be freed is looked up again.
+    pub(crate) fn xfs_recycle(&self, ino: u32) {
+        let was = self.inode(ino).clear(RECLAIMABLE);
+        assert!(was, "tagged");
+        self.untag(ino);
+        self.stat.event(VmEvent::XfsInodesRecycled, 1);
+    }
+
+    fn untag(&self, ino: u32) {
+        let ag = self.ag_of(ino);
+        ag.untag(self.inode(ino).agino.get());
+        let before = ag.reclaimable.fetch_sub(1);
+        assert!(before > 0, "a tagged inode was counted");
+    }
+
+    /// The calling task is about to wait at an inode cache.
+    pub(crate) fn inode_wait(&self, kind: WaitedKind, object: u32, holder: Option<TaskId>) {
+        self.world.waits_on(Waited {
+            kind,
+            object: u64::from(object),
+            holder,
+        });
+    }
+
+    /// As [`Mm::check_inodes`], what XFS adds to a row.
+    pub(crate) fn check_xfs_inode(&self, ino: u32) -> Result<(), String> {
+        let row = self.inode(ino);
+        let s = row.state.get();
+        let fail = |what: &str| Err(format!("xfs inode {ino} ({s:#x}): {what}"));
+        if !self.on_xfs(ino) {
+            let any = s & (RECLAIMABLE | CLAIMED | LOCKED | DIRTY | PINNED | FLUSHING | ON_AIL);
+            return if any == 0 {
+                Ok(())
+            } else {
+                fail("not on an XFS")
+            };
+        }
+        let (ag, agino) = (self.ag_of(ino), row.agino.get());
+        if ag.row(agino) != Some(ino) {
+            return fail("its group has another one under its number");
+        }
+        if ag.is_tagged(agino) != (s & RECLAIMABLE != 0) {
+            return fail("tag and state disagree");
+        }
+        if s & RECLAIMABLE != 0 && s & DENTRY != 0 {
+            return fail("tagged and in use");
+        }
+        if s & CLAIMED != 0 && s & RECLAIMABLE == 0 {
+            return fail("claimed, but not to be freed");
+        }
+        if s & IN_WRITE != 0
+            && (s & FLUSHING == 0 || s & ON_AIL == 0 || !ag.is_busy(agino / CLUSTER_INODES))
+        {
+            return fail("being written without its locks");
+        }
+        // A change is in the log list, in the list of items, or both; never in neither.
+        if s & DIRTY != 0 && s & ON_AIL == 0 {
+            return fail("dirty and forgotten");
+        }
+        Ok(())
+    }
+
+    /// As [`Mm::check_inodes`], what XFS adds to the whole.
+    pub(crate) fn check_xfs(&self) -> Result<(), String> {
+        for sb in 0..self.super_count() {
+            for ag in self.groups(sb) {
+                let (a, mut n, mut at) = (self.ag(ag), 0, 0);
+                while let Some(agino) = a.next_tagged(at) {
+                    n += 1;
+                    at = agino + 1;
+                }
+                if n != a.reclaimable.get() {
+                    return Err(format!(
+                        "group {ag}: {n} tags, counted {}",
+                        a.reclaimable.get()
+                    ));
+                }
+            }
+            self.check_log(sb)?;
+        }
+        Ok(())
+    }
+}

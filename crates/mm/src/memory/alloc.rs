@@ -1,0 +1,451 @@
+//! Page allocation: free-list walk, fast path, slow path (docs/reference/allocation.md; the 3.0 sequence).
+
+use crate::memory::fair::Skipped;
+use crate::memory::frame::flag;
+use crate::memory::gfp::Gfp;
+use crate::memory::task::{PF_DYING, PF_MEMALLOC, PF_REALTIME};
+use crate::memory::watermark::{
+    ALLOC_DIRTY_LIMIT, ALLOC_FAIR, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS,
+};
+use crate::memory::zone::{Mark, ZONE_OOM_LOCKED};
+use crate::policy::{DirtyCheck, DirtyLimits, FairZones};
+use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use crate::world::event::Event;
+use crate::world::{AllocPath, Audience, Class, Cost, Waits, Word32, World};
+use crate::{Mm, Pfn};
+
+/// Orders above this are costly: not retried for ever.
+pub const PAGE_ALLOC_COSTLY_ORDER: u32 = 3;
+
+impl<W: World> Mm<W> {
+    /// The zones a request may use, in order.
+    #[inline(always)]
+    pub(crate) fn eligible(&self, node: u32, gfp: Gfp) -> impl Iterator<Item = usize> + '_ {
+        let only = gfp.has(Gfp::THISNODE);
+        self.nodes[node as usize].zonelists[gfp.high_zoneidx()]
+            .iter()
+            .map(|&z| usize::from(z))
+            .filter(move |&z| !only || self.zones[z].node == node)
+    }
+
+    /// The first usable zone: its index is the classzone.
+    #[inline(always)]
+    fn preferred_zone(&self, node: u32, gfp: Gfp) -> usize {
+        self.eligible(node, gfp)
+            .next()
+            .expect("a request names a populated zone")
+    }
+
+    /// One walk over the free lists (docs/reference/allocation.md#free-list-walk).
+    fn get_page_from_freelist(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        order: u32,
+        mark: Mark,
+        flags: u32,
+    ) -> Option<Pfn> {
+        self.walk_freelists(node, gfp, order, mark, flags, &mut Skipped::default())
+    }
+
+    /// [`Self::get_page_from_freelist`], for the fast path to specialize.
+    #[inline(always)]
+    fn walk_freelists(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        order: u32,
+        mark: Mark,
+        flags: u32,
+        skipped: &mut Skipped,
+    ) -> Option<Pfn> {
+        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        let list = self.list_of_request(gfp);
+        for z in self.eligible(node, gfp) {
+            if flags & ALLOC_FAIR != 0 {
+                if self.zones[z].node != node {
+                    if self.policy.fair_zones == FairZones::Batch {
+                        continue;
+                    }
+                    break;
+                }
+                if self.batch_used_up(z) {
+                    skipped.fair += 1;
+                    self.world.charge(Cost::ZoneWalk, 1);
+                    continue;
+                }
+            }
+            if flags & ALLOC_DIRTY_LIMIT != 0 && gfp.has(Gfp::WRITE) && !self.zone_dirty_ok(z) {
+                skipped.dirty += 1;
+                self.world.charge(Cost::ZoneWalk, 1);
+                continue;
+            }
+            if flags & ALLOC_NO_WATERMARKS == 0
+                && !self.watermark_ok(z, order, self.zones[z].mark(mark), classzone, flags)
+            {
+                self.world.charge(Cost::ZoneWalk, 1);
+                continue;
+            }
+            let pfn = if order == 0 {
+                self.rmqueue_pcp(z, list)
+            } else {
+                self.rmqueue_order(z, order, list)
+            };
+            if let Some(pfn) = pfn {
+                let page = self.frames.page(pfn);
+                debug_assert!(page.flags() & (flag::CHECK_AT_FREE | flag::USED) == 0);
+                page.reset_flags(z, flag::USED);
+                page.set_mapcount(0);
+                self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
+                self.charge_batch(z, node, gfp, order);
+                self.world.charge(Cost::PageAlloc, 1);
+                self.emit(Audience::Traces, || Event::PageAlloc {
+                    pfn,
+                    order,
+                    gfp: gfp.0,
+                });
+                return Some(pfn);
+            }
+        }
+        None
+    }
+
+    /// Allocates one page (docs/reference/allocation.md#slow-path). `None`: the request gave up, or the run
+    /// ended in OOM. The fast path is taken at the call; only the slow path is left to the future.
+    #[inline(always)]
+    pub fn alloc_page(&self, gfp: Gfp) -> impl Future<Output = Option<Pfn>> {
+        let start = self.world.now();
+        let fast = self.alloc_pages_fast(gfp, 0, start);
+        async move {
+            match fast {
+                Some(pfn) => Some(pfn),
+                None => self.alloc_pages_slow(gfp, 0, start).await,
+            }
+        }
+    }
+
+    /// Allocates 2^order contiguous pages.
+    pub async fn alloc_pages(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
+        let start = self.world.now();
+        match self.alloc_pages_fast(gfp, order, start) {
+            Some(pfn) => Some(pfn),
+            None => self.alloc_pages_slow(gfp, order, start).await,
+        }
+    }
+
+    /// The part of an allocation that never waits: a walk at the low watermark.
+    #[inline(always)]
+    fn alloc_pages_fast(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
+        let node = self.local_node();
+        let pfn = if self.policy.fair_zones == FairZones::Off
+            && self.policy.dirty_check == DirtyCheck::Fresh
+        {
+            let fast = self.fast_path_flags();
+            self.walk_freelists(node, gfp, order, Mark::Low, fast, &mut Skipped::default())?
+        } else {
+            self.walks_at_low(node, gfp, order)?
+        };
+        self.world
+            .alloc_latency(AllocPath::Fast, self.world.now().saturating_sub(start));
+        self.track_instantiated(pfn, self.noted_path());
+        Some(pfn)
+    }
+
+    /// The walks at the low watermark where the first one may leave out zones: at most three.
+    fn walks_at_low(&self, node: u32, gfp: Gfp, order: u32) -> Option<Pfn> {
+        let mut flags = self.first_walk(node, gfp);
+        loop {
+            let mut skipped = Skipped::default();
+            let found = self.walk_freelists(node, gfp, order, Mark::Low, flags, &mut skipped);
+            if found.is_some() {
+                return found;
+            }
+            flags = self.next_walk(node, gfp, flags, skipped)?;
+        }
+    }
+
+    /// The rest of an allocation that began at `start`.
+    #[cold]
+    async fn alloc_pages_slow(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
+        let noted = self.noted_path();
+        let free = || self.stat.global(ZoneStat::NrFreePages);
+        self.world.alloc_slow(start, order, free());
+        let (pfn, path) = self.alloc_pages_slowpath(gfp, order).await;
+        self.world.alloc_slow_ends(free());
+        self.world
+            .alloc_latency(path, self.world.now().saturating_sub(start));
+        if let Some(pfn) = pfn {
+            self.track_instantiated(pfn, noted);
+        }
+        pfn
+    }
+
+    #[inline(always)]
+    fn fast_path_flags(&self) -> u32 {
+        match self.policy.dirty_limits {
+            DirtyLimits::Global => 0,
+            DirtyLimits::PerZone | DirtyLimits::PerZoneStall => ALLOC_DIRTY_LIMIT,
+        }
+    }
+
+    fn slow_path_flags(&self, gfp: Gfp) -> u32 {
+        let task = self.current().flags();
+        let mut flags = 0;
+        if gfp.has(Gfp::HIGH) {
+            flags |= ALLOC_HIGH;
+        }
+        if !gfp.has(Gfp::WAIT) || task & PF_REALTIME != 0 {
+            flags |= ALLOC_HARDER;
+        }
+        if task & (PF_MEMALLOC | PF_DYING) != 0 {
+            flags |= ALLOC_NO_WATERMARKS;
+        }
+        flags
+    }
+
+    #[cold]
+    async fn alloc_pages_slowpath(&self, gfp: Gfp, order: u32) -> (Option<Pfn>, AllocPath) {
+        let node = self.local_node();
+        let mut path = AllocPath::KswapdWoken;
+        let mut again = false;
+        'restart: loop {
+            for z in self.eligible(node, gfp) {
+                self.wakeup_kswapd(
+                    z,
+                    order,
+                    self.zones[self.preferred_zone(node, gfp)].kind.index(),
+                );
+            }
+            if self.policy.dirty_limits == DirtyLimits::PerZoneStall
+                && gfp.has(Gfp::WRITE)
+                && self.stall_on_dirty_zones(node, gfp).await
+            {
+                path = AllocPath::DirtyStall;
+            }
+            let flags = self.slow_path_flags(gfp);
+            let mut pages_reclaimed = 0;
+            let mut no_progress = 0;
+            loop {
+                // Kernels of the series preempt voluntarily: between waking kswapd and the walk at
+                // the min watermark nobody takes the CPU.
+                if again {
+                    self.world.relax().await;
+                }
+                again = true;
+                let checked = flags & !ALLOC_NO_WATERMARKS;
+                if let Some(p) = self.get_page_from_freelist(node, gfp, order, Mark::Min, checked) {
+                    return (Some(p), path);
+                }
+                if flags & ALLOC_NO_WATERMARKS != 0 {
+                    let page = self.get_page_from_freelist(
+                        node,
+                        gfp,
+                        order,
+                        Mark::Min,
+                        ALLOC_NO_WATERMARKS,
+                    );
+                    if page.is_some() {
+                        return (page, path);
+                    }
+                    if gfp.has(Gfp::NOFAIL) {
+                        let z = self.preferred_zone(node, gfp);
+                        self.wait_iff_congested(z, Class::Async, self.tick_fraction(50))
+                            .await;
+                        continue;
+                    }
+                }
+                let task = self.current().flags();
+                if !gfp.has(Gfp::WAIT)
+                    || task & PF_MEMALLOC != 0
+                    || (task & PF_DYING != 0 && !gfp.has(Gfp::NOFAIL))
+                {
+                    if !gfp.has(Gfp::WAIT) && task & PF_MEMALLOC == 0 {
+                        self.atomic_allocation_failed(node, gfp);
+                    }
+                    return (None, AllocPath::Failed);
+                }
+                if self.throttle_direct_reclaim(node, gfp).await {
+                    continue; // it was to die meanwhile
+                }
+                path = AllocPath::DirectReclaim;
+                self.direct_reclaim_seen(node, gfp, order);
+                let progress = self.try_to_free_pages(node, gfp, order).await;
+                if progress > 0 {
+                    pages_reclaimed += progress;
+                    no_progress = 0;
+                    let page = self.take_reclaimed(node, gfp, order, flags);
+                    if page.is_some() {
+                        return (page, path);
+                    }
+                } else if no_progress < self.policy.oom_retries
+                    && self.worth_another_try(node, gfp, no_progress)
+                {
+                    no_progress += 1;
+                    self.world.relax().await;
+                } else if gfp.has(Gfp::FS) && !gfp.has(Gfp::NORETRY) {
+                    if self.oom_stage(node, gfp, order).await {
+                        return (None, AllocPath::Failed);
+                    }
+                    if let Some(p) = self.get_page_from_freelist(node, gfp, order, Mark::High, 0) {
+                        return (Some(p), path);
+                    }
+                    continue 'restart;
+                }
+                let retry = gfp.has(Gfp::NOFAIL)
+                    || (!gfp.has(Gfp::NORETRY)
+                        && (order <= PAGE_ALLOC_COSTLY_ORDER
+                            || (gfp.has(Gfp::REPEAT) && pages_reclaimed < 1 << order)));
+                if !retry {
+                    return (None, AllocPath::Failed);
+                }
+                let z = self.preferred_zone(node, gfp);
+                self.wait_iff_congested(z, Class::Async, self.tick_fraction(50))
+                    .await;
+            }
+        }
+    }
+
+    /// A page of what this task has reclaimed, if nobody was faster: pages may lie in CPUs' lists.
+    fn take_reclaimed(&self, node: u32, gfp: Gfp, order: u32, flags: u32) -> Option<Pfn> {
+        let page = self.get_page_from_freelist(node, gfp, order, Mark::Min, flags);
+        if page.is_some() {
+            return page;
+        }
+        self.drain_all_pages();
+        self.get_page_from_freelist(node, gfp, order, Mark::Min, flags)
+    }
+
+    /// Whether what the lists hold, the less of it the more often it was tried, would lift some zone
+    /// above its min watermark (`should_reclaim_retry`, 4.7).
+    pub(crate) fn worth_another_try(&self, node: u32, gfp: Gfp, tried: u8) -> bool {
+        let most = u64::from(self.policy.oom_retries);
+        self.eligible(node, gfp).any(|z| {
+            let free = self.stat.zone(z, ZoneStat::NrFreePages);
+            let all = free + self.zone_reclaimable_pages(z);
+            let counted = all - (u64::from(tried) * all).div_ceil(most);
+            counted > self.zones[z].mark(Mark::Min)
+        })
+    }
+
+    /// The OOM stage. `true`: nothing is left and the run ends; where Linux would kill a task,
+    /// the engine reports and stops, for a killed workload has no result.
+    async fn oom_stage(&self, node: u32, gfp: Gfp, order: u32) -> bool {
+        let zones: Vec<usize> = self.eligible(node, gfp).collect();
+        if zones
+            .iter()
+            .any(|&z| self.zones[z].flags.get() & ZONE_OOM_LOCKED != 0)
+        {
+            self.world.waits_for(Waits::Lock);
+            self.world.sleep(self.tick()).await;
+            return false;
+        }
+        for &z in &zones {
+            self.zones[z].flags.fetch_or(ZONE_OOM_LOCKED);
+        }
+        let classzone = self.zones[zones[0]].kind.index();
+        let last_look = zones
+            .iter()
+            .any(|&z| self.watermark_ok(z, order, self.zones[z].mark(Mark::High), classzone, 0));
+        for &z in &zones {
+            self.zones[z].flags.fetch_and(!ZONE_OOM_LOCKED);
+        }
+        if last_look {
+            return false;
+        }
+        let task = self.world.task();
+        self.emit(Audience::Traces, || Event::OutOfMemory { task, order });
+        self.world.out_of_memory(self.oom_report(order));
+        true
+    }
+
+    fn oom_report(&self, order: u32) -> String {
+        use std::fmt::Write as _;
+        let mut s = format!("task {} asked for 2^{order} pages", self.world.task());
+        for z in 0..self.zones.len() {
+            let _ = write!(
+                s,
+                "; {}: free {} min {} inactive_anon {} active_anon {} inactive_file {} \
+                 active_file {} dirty {} writeback {} kernel {}",
+                self.zone_name(z),
+                self.zone_stat(z, ZoneStat::NrFreePages),
+                self.zones[z].mark(Mark::Min),
+                self.zone_stat(z, ZoneStat::NrInactiveAnon),
+                self.zone_stat(z, ZoneStat::NrActiveAnon),
+                self.zone_stat(z, ZoneStat::NrInactiveFile),
+                self.zone_stat(z, ZoneStat::NrActiveFile),
+                self.zone_stat(z, ZoneStat::NrFileDirty),
+                self.zone_stat(z, ZoneStat::NrWriteback),
+                self.zone_stat(z, ZoneStat::NrKernel),
+            );
+        }
+        s
+    }
+
+    /// The earlier form of per-zone dirty limits: where every zone a write may use is over its
+    /// share, and those zones together are too small to reach the global limit, wake the flushers
+    /// and wait for writeback to make progress. Returns whether it waited.
+    async fn stall_on_dirty_zones(&self, node: u32, gfp: Gfp) -> bool {
+        if self.current().flags() & PF_MEMALLOC != 0 || !gfp.has(Gfp::WAIT) {
+            return false;
+        }
+        let highest = gfp.high_zoneidx();
+        let over: u64 = self
+            .eligible(node, gfp)
+            .filter(|&z| self.zones[z].kind.index() <= highest)
+            .map(|z| self.zone_dirty_limit(z))
+            .sum();
+        let limits = self.dirty_limits();
+        if over >= limits.background || self.eligible(node, gfp).any(|z| self.zone_dirty_ok(z)) {
+            return false;
+        }
+        self.stat.event(VmEvent::DirtyStall, 1);
+        self.wakeup_flusher_threads(0);
+        self.congestion_wait(Class::Async, self.tick_fraction(10))
+            .await;
+        true
+    }
+
+    /// Takes unmovable memory for the kernel: it stays until [`Mm::free_kernel_page`].
+    pub async fn alloc_kernel_page(&self, gfp: Gfp) -> Option<Pfn> {
+        let pfn = self.alloc_page(gfp).await?;
+        self.stat
+            .inc(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrKernel);
+        Some(pfn)
+    }
+
+    /// As [`Mm::alloc_kernel_page`], 2^order contiguous pages.
+    pub async fn alloc_kernel_pages(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
+        let pfn = self.alloc_pages(gfp, order).await?;
+        let z = self.frames.zone(pfn);
+        // Only the first frame of a block is marked by the allocator.
+        for tail in pfn + 1..pfn + (1 << order) {
+            self.frames.page(tail).reset_flags(z, flag::USED);
+        }
+        let pages = i32::try_from(1u32 << order).expect("a buddy order");
+        self.stat
+            .add(self.world.cpu(), z, ZoneStat::NrKernel, pages);
+        Some(pfn)
+    }
+
+    /// Returns 2^order contiguous kernel pages.
+    pub fn free_kernel_pages(&self, pfn: Pfn, order: u32) {
+        if order == 0 {
+            return self.free_kernel_page(pfn);
+        }
+        let z = self.frames.zone(pfn);
+        for tail in pfn + 1..pfn + (1 << order) {
+            self.frames.page(tail).reset_flags(z, 0);
+        }
+        let pages = i32::try_from(1u32 << order).expect("a buddy order");
+        self.stat
+            .add(self.world.cpu(), z, ZoneStat::NrKernel, -pages);
+        self.free_pages_order(pfn, order);
+    }
+
+    /// Returns a kernel page.
+    pub fn free_kernel_page(&self, pfn: Pfn) {
+        self.stat
+            .dec(self.world.cpu(), self.frames.zone(pfn), ZoneStat::NrKernel);
+        self.free_page(pfn, false);
+    }
+}

@@ -1,0 +1,264 @@
+//! The buddy allocator: free blocks of orders 0..=10 per zone (docs/reference/memory-model.md#free-lists).
+//!
+//! A policy may keep the lists by what pages are used for ([`mobility`](crate::mobility)); a list's
+//! number is 0 where it does not.
+//!
+//! A free block's head frame carries the BUDDY bit and its order; the other frames of the block
+//! are untouched, so building a machine touches one frame in 1024.
+
+use crate::memory::frame::{NO_PFN, flag};
+use crate::watch::vmstat::{VmEvent, ZoneStat};
+use crate::world::{Cost, ShortLock, Word32, Word64, World};
+use crate::{Mm, Pfn};
+
+/// Number of orders.
+pub const ORDERS: usize = 11;
+
+/// Neighbouring pages in the order in which they are freed.
+#[derive(Default, Clone, Copy)]
+struct Run {
+    first: Pfn,
+    last: Pfn,
+    pages: u32,
+    /// From one page to the next: 1 up, -1 (wrapped) down; 0 while there is but one.
+    step: u32,
+}
+
+impl Run {
+    fn of(pfn: Pfn) -> Self {
+        Self {
+            first: pfn,
+            last: pfn,
+            pages: 1,
+            step: 0,
+        }
+    }
+
+    /// Adds a page if it goes on where the run ends, in the run's direction.
+    #[inline(always)]
+    fn extend(&mut self, pfn: Pfn) -> bool {
+        let step = pfn.wrapping_sub(self.last);
+        if step != self.step || step == 0 {
+            if self.pages != 1 || (step != 1 && step != u32::MAX) {
+                return false;
+            }
+            self.step = step;
+        }
+        self.last = pfn;
+        self.pages += 1;
+        true
+    }
+
+    /// Cuts the run into the largest blocks that its pages, taken in order, complete.
+    #[inline(always)]
+    fn blocks(self, mut free: impl FnMut(Pfn, u32)) {
+        let up = self.first <= self.last;
+        let (mut at, mut left) = (self.first, self.pages);
+        while left > 0 {
+            // Where a block that begins with this page is aligned.
+            let edge = if up { at } else { at + 1 };
+            let order = edge
+                .trailing_zeros()
+                .min(left.ilog2())
+                .min(ORDERS as u32 - 1);
+            let size = 1 << order;
+            if up {
+                free(at, order);
+                at += size;
+            } else {
+                free(at + 1 - size, order);
+                at = (at + 1).wrapping_sub(size).wrapping_sub(1);
+            }
+            left -= size;
+        }
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Puts every frame of a zone on the free lists; at start only.
+    pub(crate) fn free_all_of_zone(&self, z: usize) {
+        let zone = &self.zones[z];
+        let (mut at, end) = (zone.start, zone.start + zone.size);
+        while at < end {
+            let aligned = if at == 0 {
+                10
+            } else {
+                at.trailing_zeros().min(10)
+            };
+            let mut order = aligned;
+            while at + (1 << order) > end {
+                order -= 1;
+            }
+            self.frames.page(at).reset_flags(z, flag::BUDDY);
+            self.frames.set_private(at, order);
+            let list = self.list_of_page(at);
+            self.frames
+                .add_tail(self.free_list(z, order as usize, list), at);
+            zone.nr_free[order as usize].fetch_add(1);
+            at += 1 << order;
+        }
+        self.stat
+            .add_exact(z, ZoneStat::NrFreePages, i64::from(zone.size));
+    }
+
+    /// Puts a block on a free list of its order; the caller holds the zone's lock.
+    #[inline(always)]
+    fn add_block(&self, z: usize, pfn: Pfn, order: usize, list: usize) {
+        let page = self.frames.page(pfn);
+        page.reset_flags(z, flag::BUDDY);
+        page.set_private(order as u32);
+        self.frames.add(self.free_list(z, order, list), pfn);
+        self.zones[z].nr_free[order].fetch_add(1);
+    }
+
+    /// Takes a block off its free list; the caller holds the zone's lock.
+    #[inline(always)]
+    fn del_block(&self, z: usize, pfn: Pfn, order: usize) {
+        self.frames.del(pfn);
+        self.frames.clear_flags(pfn, flag::BUDDY);
+        self.zones[z].nr_free[order].fetch_sub(1);
+    }
+
+    /// Takes the first block of the smallest order from `order` on that has any, whole. Returns
+    /// the block and its order.
+    #[inline(always)]
+    fn take_block(&self, z: usize, order: usize, list: usize) -> Option<(Pfn, usize)> {
+        let nr_free = &self.zones[z].nr_free;
+        let found = if self.grouped() {
+            self.smallest_of_type(z, order, list)?
+        } else {
+            (order..ORDERS).find(|&o| nr_free[o].get() != 0)?
+        };
+        let pfn = self.frames.first(self.free_list(z, found, list));
+        self.del_block(z, pfn, found);
+        Some((pfn, found))
+    }
+
+    /// Takes a block; the caller holds the zone's lock and has charged the counters.
+    #[inline]
+    fn rmqueue_smallest(&self, z: usize, order: u32, list: usize) -> Pfn {
+        let Some((pfn, found)) = self.take_block(z, order as usize, list) else {
+            return NO_PFN;
+        };
+        // Give the upper halves back, largest first.
+        for o in (order as usize..found).rev() {
+            self.add_block(z, pfn + (1 << o), o, list);
+        }
+        pfn
+    }
+
+    /// Frees a block, joining it with its free buddies; the caller holds the zone's lock. What it
+    /// becomes is of the kind of the pages that were freed.
+    #[inline]
+    fn free_one(&self, z: usize, mut pfn: Pfn, mut order: u32) {
+        let (zone, list) = (&self.zones[z], self.list_of_page(pfn));
+        let (start, end) = (zone.start, zone.start + zone.size);
+        while (order as usize) < ORDERS - 1 {
+            let buddy = pfn ^ (1 << order);
+            if buddy < start || buddy + (1 << order) > end {
+                break;
+            }
+            let page = self.frames.page(buddy);
+            if !page.has(flag::BUDDY) || page.private() != order {
+                break;
+            }
+            self.del_block(z, buddy, order as usize);
+            pfn &= !(1 << order);
+            order += 1;
+        }
+        self.add_block(z, pfn, order as usize, list);
+    }
+
+    /// Moves up to `count` single pages from the buddy lists of a kind into `out`, which is given the
+    /// first page of every run and its length; returns how many.
+    ///
+    /// Pages come from the smallest block there is, lower addresses first, so a block's pages
+    /// leave one after the other and at most the last block is split.
+    pub(crate) fn rmqueue_bulk(
+        &self,
+        z: usize,
+        count: u32,
+        list: usize,
+        out: impl Fn(Pfn, u32),
+    ) -> u32 {
+        let n = self.zones[z].lock.with(|| {
+            let mut n = 0;
+            while n < count {
+                let Some((block, order)) = self.take_block(z, 0, list) else {
+                    break;
+                };
+                let (end, taken) = (block + (1 << order), (count - n).min(1 << order));
+                out(block, taken);
+                n += taken;
+                // What is left lies between the pages taken and the end: one block for each bit
+                // of its size, smaller ones first.
+                let mut rest = block + taken;
+                while rest < end {
+                    let o = rest.trailing_zeros().min((end - rest).ilog2());
+                    self.add_block(z, rest, o as usize, list);
+                    rest += 1 << o;
+                }
+            }
+            n
+        });
+        self.stat
+            .add(self.world.cpu(), z, ZoneStat::NrFreePages, -(n as i32));
+        self.world.charge(Cost::PageBulk, n);
+        self.wake_if_boosted(z);
+        n
+    }
+
+    /// Returns single pages to the buddy lists. Any bulk return clears the zone's scan count.
+    ///
+    /// Neighbours that come one after the other and make up a block are freed as that block: its
+    /// pages would join in it anyway.
+    pub(crate) fn free_bulk(&self, z: usize, pages: impl Iterator<Item = Pfn>) {
+        let zone = &self.zones[z];
+        let n = zone.lock.with(|| {
+            self.lru_home(z).pages_scanned.set(0);
+            zone.all_unreclaimable.set(0);
+            let (mut n, mut run) = (0, Run::default());
+            for pfn in pages {
+                n += 1;
+                if !run.extend(pfn) {
+                    run.blocks(|block, order| self.free_one(z, block, order));
+                    run = Run::of(pfn);
+                }
+            }
+            run.blocks(|block, order| self.free_one(z, block, order));
+            n
+        });
+        self.stat.add(self.world.cpu(), z, ZoneStat::NrFreePages, n);
+        self.world.charge(Cost::PageBulk, n as u32);
+    }
+
+    /// Takes a block of a higher order straight from the buddy lists.
+    pub(crate) fn rmqueue_order(&self, z: usize, order: u32, list: usize) -> Option<Pfn> {
+        let pfn = self.zones[z]
+            .lock
+            .with(|| self.rmqueue_smallest(z, order, list));
+        self.world.charge(Cost::PageBulk, 1);
+        if pfn == NO_PFN {
+            return None;
+        }
+        self.stat.add_exact(z, ZoneStat::NrFreePages, -(1 << order));
+        self.wake_if_boosted(z);
+        Some(pfn)
+    }
+
+    /// Frees a block of a higher order.
+    pub fn free_pages_order(&self, pfn: Pfn, order: u32) {
+        let z = self.frames.zone(pfn);
+        assert!(self.frames.has(pfn, flag::USED) && !self.frames.any(pfn, flag::CHECK_AT_FREE));
+        self.frames.page(pfn).reset_flags(z, 0);
+        let zone = &self.zones[z];
+        zone.lock.with(|| {
+            self.lru_home(z).pages_scanned.set(0);
+            zone.all_unreclaimable.set(0);
+            self.free_one(z, pfn, order);
+        });
+        self.stat.add_exact(z, ZoneStat::NrFreePages, 1 << order);
+        self.stat.event(VmEvent::PgFree, 1 << order);
+        self.world.charge(Cost::PageBulk, 1);
+    }
+}

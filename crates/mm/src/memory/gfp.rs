@@ -1,0 +1,63 @@
+//! What an allocation asks for and may do.
+
+use crate::machine::ZONE_TYPES;
+/// What a request may do and want (docs/reference/allocation.md#requests).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gfp(pub u32);
+
+impl Gfp {
+    /// May run direct reclaim.
+    pub const WAIT: Self = Self(1);
+    /// Reclaim may start I/O.
+    pub const IO: Self = Self(2);
+    /// Reclaim may call filesystems.
+    pub const FS: Self = Self(4);
+    /// May dip into half of min.
+    pub const HIGH: Self = Self(8);
+    /// Gives up after one round.
+    pub const NORETRY: Self = Self(16);
+    /// Never gives up.
+    pub const NOFAIL: Self = Self(32);
+    /// The page will be dirtied soon (*per-zone-dirty-limits*).
+    pub const WRITE: Self = Self(64);
+    /// Tries harder for high orders.
+    pub const REPEAT: Self = Self(128);
+    /// Only the local node.
+    pub const THISNODE: Self = Self(256);
+    /// For a cache of the kernel's that reclaim can free (`mobility = "grouped"`).
+    pub const RECLAIMABLE: Self = Self(512);
+    const ZONE_SHIFT: u32 = 16;
+
+    /// A request for zones up to `zone`.
+    pub const fn zone(zone: u32) -> Self {
+        Self(zone << Self::ZONE_SHIFT)
+    }
+
+    /// Page cache and anonymous pages: any zone, may wait.
+    pub const USER: Self = Self(1 | 2 | 4 | 3 << Self::ZONE_SHIFT);
+    /// Page cache pages that will be written.
+    pub const USER_WRITE: Self = Self(1 | 2 | 4 | 64 | 3 << Self::ZONE_SHIFT);
+    /// Filesystems' metadata: may wait, may not enter filesystems, up to Normal.
+    pub const NOFS: Self = Self(1 | 2 | 512 | 2 << Self::ZONE_SHIFT);
+    /// Kernel data: may wait, up to Normal.
+    pub const KERNEL: Self = Self(1 | 2 | 4 | 2 << Self::ZONE_SHIFT);
+    /// From interrupts: may not wait, may dip into the reserves.
+    pub const ATOMIC: Self = Self(8 | 2 << Self::ZONE_SHIFT);
+
+    /// Both sets of flags.
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `flags` are set.
+    #[inline(always)]
+    pub const fn has(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// The highest zone index it may use.
+    #[inline(always)]
+    pub const fn high_zoneidx(self) -> usize {
+        (self.0 >> Self::ZONE_SHIFT) as usize & (ZONE_TYPES - 1)
+    }
+}

@@ -1,0 +1,269 @@
+//! Free lists by mobility (`mobility = "grouped"`): requests of one kind take pages from pageblocks
+//! of that kind, so that what can't be moved or reclaimed stays together (Linux 2.6.24 and later,
+//! mm/page_alloc.c; the form here is that of 5.0).
+//!
+//! ```text
+//! free_area:  unmovable 0..=10 | movable 0..=10 | reclaimable 0..=10     (sentinels of one zone)
+//! ```
+//!
+//! A pageblock is 512 pages, a word each; all begin as movable. When the lists of a kind are empty,
+//! the largest block of another kind is taken: with the rest of its pageblock where that helps, and
+//! the pageblock itself changes its kind if half of it is free or of the new kind. Each such fallback
+//! mixes kinds, which [`boost`](crate::boost) answers with more free memory.
+//!
+//! Where lists are not kept by mobility there is one kind: no word a pageblock, the first eleven lists
+//! and one per-CPU list. A single page then pays for one load and branch when it is taken or freed.
+//!
+//! Not modelled: `ALLOC_NOFRAGMENT` (a lower zone is used before kinds are mixed) and the reserve
+//! for atomic requests of high orders.
+
+use crate::memory::buddy::ORDERS;
+use crate::memory::frame::flag;
+use crate::memory::gfp::Gfp;
+use crate::memory::zone::Mark;
+use crate::policy::Mobility;
+use crate::world::{Cost, Word32, World};
+use crate::{Mm, Pfn};
+use heap::NoMemory;
+
+/// The order of a pageblock: a huge page of x86-64 (2 MiB).
+pub const PAGEBLOCK_ORDER: u32 = 9;
+/// Pages of a pageblock.
+pub const PAGEBLOCK_PAGES: u32 = 1 << PAGEBLOCK_ORDER;
+
+/// What can be done to a page that is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum MigrateType {
+    /// Nothing: the kernel's own data.
+    Unmovable,
+    /// It can be moved: page cache and anonymous memory.
+    Movable,
+    /// It can be freed but not moved: the kernel's caches.
+    Reclaimable,
+}
+
+/// Number of migrate types, and of lists where they are kept apart.
+pub(crate) const MIGRATE_TYPES: usize = 3;
+
+/// From whom each type takes when it has nothing left, in order.
+const FALLBACKS: [[usize; 2]; MIGRATE_TYPES] = [
+    [
+        MigrateType::Reclaimable as usize,
+        MigrateType::Movable as usize,
+    ],
+    [
+        MigrateType::Reclaimable as usize,
+        MigrateType::Unmovable as usize,
+    ],
+    [
+        MigrateType::Unmovable as usize,
+        MigrateType::Movable as usize,
+    ],
+];
+
+impl MigrateType {
+    /// The type of what a request allocates. Only movable requests may use the Movable zone.
+    #[inline(always)]
+    pub const fn of(gfp: Gfp) -> Self {
+        if gfp.high_zoneidx() == crate::ZoneType::Movable as usize {
+            Self::Movable
+        } else if gfp.has(Gfp::RECLAIMABLE) {
+            Self::Reclaimable
+        } else {
+            Self::Unmovable
+        }
+    }
+}
+
+/// The kinds of lists that a policy keeps apart.
+pub(crate) fn lists(mobility: Mobility) -> usize {
+    match mobility {
+        Mobility::None => 1,
+        Mobility::Grouped => MIGRATE_TYPES,
+    }
+}
+
+/// The pageblocks of so many frames: none where lists are not kept by mobility.
+pub(crate) fn pageblocks<W: World>(
+    mobility: Mobility,
+    frames: u32,
+) -> Result<Box<[W::U32]>, NoMemory> {
+    let n = match mobility {
+        Mobility::None => 0,
+        Mobility::Grouped => frames.div_ceil(PAGEBLOCK_PAGES) as usize,
+    };
+    let blocks: Box<[W::U32]> = heap::zeroed("the pageblocks", n)?;
+    blocks
+        .iter()
+        .for_each(|b| b.set(MigrateType::Movable as u32));
+    Ok(blocks)
+}
+
+/// Whether a request takes the rest of a pageblock along with a block of this order: small blocks are
+/// left alone by movable requests, which other kinds do not mind for long.
+fn can_steal_fallback(order: usize, start: usize) -> bool {
+    order >= PAGEBLOCK_ORDER as usize / 2 || start != MigrateType::Movable as usize
+}
+
+impl<W: World> Mm<W> {
+    /// Whether free lists are kept by mobility.
+    #[inline(always)]
+    pub(crate) fn grouped(&self) -> bool {
+        !self.pageblocks.is_empty()
+    }
+
+    /// The number of the lists from which a request takes pages.
+    #[inline(always)]
+    pub(crate) fn list_of_request(&self, gfp: Gfp) -> usize {
+        if self.grouped() {
+            MigrateType::of(gfp) as usize
+        } else {
+            0
+        }
+    }
+
+    /// The number of the lists to which a page goes when it is freed: its pageblock's.
+    #[inline(always)]
+    pub(crate) fn list_of_page(&self, pfn: Pfn) -> usize {
+        let block = self.pageblocks.get((pfn >> PAGEBLOCK_ORDER) as usize);
+        block.map_or(0, |b| b.get() as usize)
+    }
+
+    /// The sentinel of a zone's free blocks of one order and kind.
+    #[inline(always)]
+    pub(crate) fn free_list(&self, z: usize, order: usize, list: usize) -> Pfn {
+        self.zones[z].free_area + (list * ORDERS + order) as u32
+    }
+
+    /// The smallest order from `order` on of which a kind has a free block, after a fallback if it has
+    /// none; the caller holds the zone's lock.
+    #[inline(never)]
+    pub(crate) fn smallest_of_type(&self, z: usize, order: usize, list: usize) -> Option<usize> {
+        loop {
+            let has = |&o: &usize| !self.frames.list_empty(self.free_list(z, o, list));
+            let found = (order..ORDERS).find(has);
+            if found.is_some() || !self.rmqueue_fallback(z, order, list) {
+                return found;
+            }
+        }
+    }
+
+    /// The first kind that has free blocks of an order, for a kind that has none.
+    fn find_suitable_fallback(&self, z: usize, order: usize, start: usize) -> Option<usize> {
+        let has = |list: &usize| !self.frames.list_empty(self.free_list(z, order, *list));
+        FALLBACKS[start].into_iter().find(has)
+    }
+
+    /// Moves a free block of another kind, of at least an order, to the lists of `start`. Returns
+    /// whether there was one. The largest blocks first: their pageblocks have most to give.
+    fn rmqueue_fallback(&self, z: usize, order: usize, start: usize) -> bool {
+        let find = |o: usize| Some((o, self.find_suitable_fallback(z, o, start)?));
+        let Some((largest, list)) = (order..ORDERS).rev().find_map(find) else {
+            return false;
+        };
+        // A movable page that can't have the whole pageblock does no lasting harm: the smallest block
+        // will do.
+        let (found, list) = if can_steal_fallback(largest, start) {
+            (largest, list)
+        } else {
+            (order..ORDERS).find_map(find).unwrap_or((largest, list))
+        };
+        let pfn = self.frames.first(self.free_list(z, found, list));
+        self.steal_suitable_fallback(z, pfn, found, start);
+        true
+    }
+
+    /// Gives `start` a free block, and of its pageblock what it can get.
+    fn steal_suitable_fallback(&self, z: usize, pfn: Pfn, order: usize, start: usize) {
+        if order >= PAGEBLOCK_ORDER as usize {
+            for at in (pfn..pfn + (1 << order)).step_by(PAGEBLOCK_PAGES as usize) {
+                self.set_pageblock(at, start);
+            }
+        } else {
+            self.boost_watermark(z);
+            if can_steal_fallback(order, start) && self.steal_pageblock(z, pfn, start) {
+                return;
+            }
+        }
+        self.move_block(z, pfn, order, start);
+    }
+
+    fn set_pageblock(&self, pfn: Pfn, list: usize) {
+        self.pageblocks[(pfn >> PAGEBLOCK_ORDER) as usize].set(list as u32);
+    }
+
+    fn move_block(&self, z: usize, pfn: Pfn, order: usize, list: usize) {
+        self.frames.del(pfn);
+        self.frames.add(self.free_list(z, order, list), pfn);
+    }
+
+    /// Moves the free blocks of a pageblock to the lists of `start`, and makes the pageblock one of
+    /// that kind if at least half of it is free or in use by the kind. `false`: it is cut by the zone's
+    /// end and nothing was moved.
+    fn steal_pageblock(&self, z: usize, pfn: Pfn, start: usize) -> bool {
+        let zone = &self.zones[z];
+        let first = pfn & !(PAGEBLOCK_PAGES - 1);
+        let end = first + PAGEBLOCK_PAGES;
+        if end > zone.start + zone.size {
+            return false;
+        }
+        let was = self.list_of_page(pfn);
+        let (mut free, mut movable, mut blocks) = (0, 0, 0);
+        let mut at = first;
+        while at < end {
+            let page = self.frames.page(at);
+            if page.has(flag::BUDDY) {
+                let order = page.private();
+                self.move_block(z, at, order as usize, start);
+                free += 1 << order;
+                blocks += 1;
+                at += 1 << order;
+            } else {
+                movable += u32::from(page.has(flag::LRU));
+                at += 1;
+            }
+        }
+        let alike = if start == MigrateType::Movable as usize {
+            movable
+        } else if was == MigrateType::Movable as usize {
+            PAGEBLOCK_PAGES - free - movable
+        } else {
+            // Nobody can tell unmovable pages from reclaimable ones.
+            0
+        };
+        if free + alike >= PAGEBLOCK_PAGES / 2 {
+            self.set_pageblock(first, start);
+        }
+        self.world.charge(Cost::PageBulk, blocks);
+        true
+    }
+
+    /// The kind of a page's pageblock; `None` where lists are not kept by mobility.
+    pub fn pageblock_type(&self, pfn: Pfn) -> Option<MigrateType> {
+        if !self.grouped() {
+            return None;
+        }
+        Some(match self.list_of_page(pfn) {
+            0 => MigrateType::Unmovable,
+            1 => MigrateType::Movable,
+            _ => MigrateType::Reclaimable,
+        })
+    }
+
+    /// Pageblocks are of a known kind, and a zone's watermarks contain its boost.
+    pub(crate) fn check_mobility(&self, z: usize) -> Result<(), String> {
+        let zone = &self.zones[z];
+        let known = |pfn: &Pfn| self.list_of_page(*pfn) < self.lists;
+        let mut starts = (zone.start..zone.start + zone.size).step_by(PAGEBLOCK_PAGES as usize);
+        if let Some(pfn) = starts.find(|pfn| !known(pfn)) {
+            return Err(format!("the pageblock of frame {pfn} is of no kind"));
+        }
+        let boost = self.watermark_boost(z);
+        let min = zone.mark(Mark::Min);
+        if min < u64::from(boost) {
+            return Err(format!("zone {z}: boosted by {boost}, but min is {min}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,14 @@
+//! Memory: frames, zones, nodes, free lists, watermarks, the allocator, slabs.
+
+pub mod alloc;
+pub mod buddy;
+pub(crate) mod fair;
+pub mod frame;
+pub mod gfp;
+pub mod mobility;
+pub mod node;
+pub mod pcp;
+pub mod slab;
+pub mod task;
+pub mod watermark;
+pub mod zone;

@@ -1,0 +1,79 @@
+//! Nodes: a bank of zones with its own kswapd.
+
+use crate::memory::zone::{ZonelistOrder, zonelist};
+use crate::world::{ShortLock, Word32, World};
+use crate::{ZONE_TYPES, ZoneInfo};
+
+/// One node.
+pub struct Node<W: World> {
+    /// Its zones' numbers, low to high.
+    pub zones: Vec<u16>,
+    /// The fallback lists of allocations that start here, by the highest zone type allowed.
+    pub zonelists: [Vec<u16>; ZONE_TYPES],
+    /// Whether allocations from each of those lists are fair (*sequential-read* 4 as posted).
+    pub(crate) fair: [bool; ZONE_TYPES],
+    /// Its size in pages.
+    pub size: u64,
+    /// kswapd sleeps (1) or works (0).
+    pub(crate) kswapd_sleeping: W::U32,
+    /// How far kswapd's priority fell over dirty file pages (`pressure_expiry`); 0: no pressure.
+    pub(crate) dirty_pressure: W::U32,
+    /// The largest order asked for since kswapd last took the request.
+    pub(crate) kswapd_order: W::U32,
+    /// The lowest classzone asked for since then.
+    pub(crate) kswapd_classzone: W::U32,
+    /// Guards the request (order and classzone).
+    lock: W::Lock,
+}
+
+impl<W: World> Node<W> {
+    pub(crate) fn new(zones: &[ZoneInfo], nodes: u32, n: u32, order: ZonelistOrder) -> Self {
+        let own: Vec<u16> = (0..zones.len())
+            .filter(|&z| zones[z].node == n)
+            .map(|z| z as u16)
+            .collect();
+        let zonelist = zonelist(zones, nodes, n, order);
+        let zonelists: [Vec<u16>; ZONE_TYPES] = std::array::from_fn(|highest| {
+            let mut list = zonelist.clone();
+            list.retain(|&z| zones[usize::from(z)].kind.index() <= highest);
+            list
+        });
+        let node = Self {
+            fair: std::array::from_fn(|i| {
+                crate::memory::fair::fair_list(&zonelists[i], zones, nodes, order)
+            }),
+            size: own.iter().map(|&z| zones[z as usize].size).sum(),
+            zonelists,
+            zones: own,
+            kswapd_sleeping: bytemuck::Zeroable::zeroed(),
+            dirty_pressure: bytemuck::Zeroable::zeroed(),
+            kswapd_order: bytemuck::Zeroable::zeroed(),
+            kswapd_classzone: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
+        };
+        node.kswapd_classzone.set(3);
+        node
+    }
+
+    /// Adds to what is asked of kswapd.
+    pub(crate) fn ask_kswapd(&self, order: u32, classzone: u32) {
+        self.lock.with(|| {
+            self.kswapd_order.set(self.kswapd_order.get().max(order));
+            self.kswapd_classzone
+                .set(self.kswapd_classzone.get().min(classzone));
+        });
+    }
+
+    /// Takes what was asked of kswapd: order and classzone.
+    pub(crate) fn take_request(&self) -> (u32, usize) {
+        self.lock.with(|| {
+            let asked = (
+                self.kswapd_order.get(),
+                self.kswapd_classzone.get() as usize,
+            );
+            self.kswapd_order.set(0);
+            self.kswapd_classzone.set(3);
+            asked
+        })
+    }
+}

@@ -1,0 +1,231 @@
+//! Per-CPU lists of single pages (docs/reference/memory-model.md#free-lists).
+//!
+//! A ring per zone and CPU: hot pages are pushed and taken at the front, cold ones (freed by
+//! reclaim) queue at the back. Pages here are not in `nr_free_pages`. Where free lists are kept by
+//! mobility there is a ring for each kind; together they hold as much as one does otherwise.
+
+use crate::memory::frame::{NO_PFN, flag, zone_of};
+use crate::watch::vmstat::VmEvent;
+use crate::world::{Cost, ShortLock, Word32, World};
+use crate::{Mm, Pfn};
+
+/// One zone's list on one CPU.
+pub(crate) struct Pcp<W: World> {
+    ring: Box<[W::U32]>,
+    front: W::U32,
+    count: W::U32,
+    /// A drain of all CPUs' lists takes pages from lists that are not its CPU's.
+    lock: W::Lock,
+}
+
+impl<W: World> Pcp<W> {
+    pub fn new(most: u32) -> Self {
+        Self {
+            ring: bytemuck::zeroed_slice_box((most + 1).next_power_of_two() as usize),
+            front: bytemuck::Zeroable::zeroed(),
+            count: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, i: u32) -> &W::U32 {
+        &self.ring[i as usize & (self.ring.len() - 1)]
+    }
+
+    #[inline(always)]
+    fn push_front(&self, pfn: Pfn) {
+        let at = self.front.get().wrapping_sub(1);
+        self.slot(at).set(pfn);
+        self.front.set(at);
+        self.count.fetch_add(1);
+    }
+
+    /// Queues pages at the back.
+    #[inline(always)]
+    fn push_back(&self, pages: impl ExactSizeIterator<Item = Pfn>) {
+        let ring = &*self.ring;
+        let mut at = self.front.get().wrapping_add(self.count.get());
+        self.count.fetch_add(pages.len() as u32);
+        for pfn in pages {
+            ring[at as usize & (ring.len() - 1)].set(pfn);
+            at = at.wrapping_add(1);
+        }
+    }
+
+    #[inline(always)]
+    fn pop_front(&self) -> Option<Pfn> {
+        let n = self.count.get();
+        if n == 0 {
+            return None;
+        }
+        let at = self.front.get();
+        self.front.set(at.wrapping_add(1));
+        self.count.set(n - 1);
+        Some(self.slot(at).get())
+    }
+
+    /// Takes up to `n` pages from the back, the last one first.
+    #[inline(always)]
+    fn take_back(&self, n: u32) -> impl Iterator<Item = Pfn> {
+        let ring = &*self.ring;
+        let left = self.count.get().saturating_sub(n);
+        let first = self.front.get().wrapping_add(left);
+        let n = self.count.get() - left;
+        self.count.set(left);
+        (0..n)
+            .rev()
+            .map(move |i| ring[first.wrapping_add(i) as usize & (ring.len() - 1)].get())
+    }
+
+    pub fn count(&self) -> u32 {
+        self.count.get()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Pfn> + '_ {
+        (0..self.count.get()).map(|i| self.slot(self.front.get().wrapping_add(i)).get())
+    }
+}
+
+impl<W: World> Mm<W> {
+    #[inline(always)]
+    pub(crate) fn pcp(&self, z: usize, cpu: usize, list: usize) -> &Pcp<W> {
+        &self.pcp[(z * self.config.cpus + cpu) * self.lists + list]
+    }
+
+    /// All lists of a zone, CPU by CPU.
+    #[inline(always)]
+    pub(crate) fn pcps(&self, z: usize) -> &[Pcp<W>] {
+        let n = self.config.cpus * self.lists;
+        &self.pcp[z * n..(z + 1) * n]
+    }
+
+    /// Takes a page from this CPU's list, refilling it from the buddy lists when empty.
+    #[inline(always)]
+    pub(crate) fn rmqueue_pcp(&self, z: usize, list: usize) -> Option<Pfn> {
+        let pcp = self.pcp(z, self.world.cpu(), list);
+        pcp.lock
+            .with(|| pcp.pop_front().or_else(|| self.refill_pcp(z, list, pcp)))
+    }
+
+    /// The caller holds the list's lock.
+    #[inline(never)]
+    fn refill_pcp(&self, z: usize, list: usize, pcp: &Pcp<W>) -> Option<Pfn> {
+        self.rmqueue_bulk(z, self.zones[z].pcp_batch, list, |first, n| {
+            pcp.push_back((0..n).map(|i| first + i));
+        });
+        pcp.pop_front()
+    }
+
+    /// Frees a single page to this CPU's list; over `high`, a batch goes back to the buddy lists.
+    #[inline]
+    pub fn free_page(&self, pfn: Pfn, cold: bool) {
+        let z = self.free_page_prepare(pfn);
+        self.stat.event(VmEvent::PgFree, 1);
+        self.world.charge(Cost::PageFree, 1);
+        if self.grouped() {
+            return self.free_to_own_kind(z, pfn, cold);
+        }
+        let pcp = self.pcp(z, self.world.cpu(), 0);
+        pcp.lock.with(|| {
+            if cold {
+                pcp.push_back(std::iter::once(pfn));
+            } else {
+                pcp.push_front(pfn);
+            }
+            self.free_over_high(z, pcp);
+        });
+    }
+
+    /// Frees cold pages of one zone, one after the other.
+    pub(crate) fn free_cold_pages(&self, z: usize, pages: &[Pfn]) {
+        self.stat.event(VmEvent::PgFree, pages.len() as u64);
+        self.world.charge(Cost::PageFree, pages.len() as u32);
+        for &pfn in pages {
+            let of = self.free_page_prepare(pfn);
+            debug_assert!(of == z);
+        }
+        if self.grouped() {
+            for &pfn in pages {
+                self.free_to_own_kind(z, pfn, true);
+            }
+            return;
+        }
+        let pcp = self.pcp(z, self.world.cpu(), 0);
+        pcp.lock.with(|| {
+            let mut rest = pages;
+            while !rest.is_empty() {
+                let room = self.zones[z].pcp_high - pcp.count();
+                let (now, later) = rest.split_at(rest.len().min(room as usize));
+                pcp.push_back(now.iter().copied());
+                self.free_over_high(z, pcp);
+                rest = later;
+            }
+        });
+    }
+
+    /// Checks a page that is to be freed and takes all its bits. Returns its zone.
+    #[inline(always)]
+    fn free_page_prepare(&self, pfn: Pfn) -> usize {
+        let page = self.frames.page(pfn);
+        let f = page.flags();
+        assert!(
+            f & (flag::USED | flag::CHECK_AT_FREE) == flag::USED,
+            "frame {pfn} freed with flags {f:#x}"
+        );
+        page.reset_flags(zone_of(f), 0);
+        zone_of(f)
+    }
+
+    /// The caller holds the list's lock.
+    #[inline(always)]
+    fn free_over_high(&self, z: usize, pcp: &Pcp<W>) {
+        let zone = &self.zones[z];
+        if pcp.count() >= zone.pcp_high {
+            // The coldest pages go back first.
+            self.free_bulk(z, pcp.take_back(zone.pcp_batch));
+        }
+    }
+
+    /// Puts a page on this CPU's list of its pageblock's kind. Where its lists together are over
+    /// `high`, the longest returns a batch.
+    #[inline(never)]
+    fn free_to_own_kind(&self, z: usize, pfn: Pfn, cold: bool) {
+        let (zone, cpu) = (&self.zones[z], self.world.cpu());
+        let pcp = self.pcp(z, cpu, self.list_of_page(pfn));
+        pcp.lock.with(|| {
+            if cold {
+                pcp.push_back(std::iter::once(pfn));
+            } else {
+                pcp.push_front(pfn);
+            }
+        });
+        let own = (0..self.lists).map(|list| self.pcp(z, cpu, list));
+        if own.clone().map(Pcp::count).sum::<u32>() >= zone.pcp_high
+            && let Some(longest) = own.max_by_key(|pcp| pcp.count())
+        {
+            longest
+                .lock
+                .with(|| self.free_bulk(z, longest.take_back(zone.pcp_batch)));
+        }
+    }
+
+    /// Returns every page of every CPU's lists to the buddy lists.
+    pub fn drain_all_pages(&self) {
+        for z in 0..self.zones.len() {
+            for pcp in self.pcps(z) {
+                if pcp.count() > 0 {
+                    pcp.lock
+                        .with(|| self.free_bulk(z, pcp.take_back(pcp.count())));
+                }
+            }
+        }
+    }
+
+    /// Pages on all per-CPU lists of a zone.
+    pub fn pcp_pages(&self, z: usize) -> u64 {
+        self.pcps(z).iter().map(|pcp| u64::from(pcp.count())).sum()
+    }
+}
+
+const _: () = assert!(NO_PFN == u32::MAX);

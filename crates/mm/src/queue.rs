@@ -1,0 +1,41 @@
+//! The queues that engine tasks wait on, in the world's numbering.
+
+use crate::world::{Class, WaitQueue};
+
+/// Waiters of congestion, one queue a class.
+pub fn congestion(class: Class) -> WaitQueue {
+    WaitQueue(class as u32)
+}
+/// Waiters for any page's writeback or lock: 64 hashed queues.
+pub fn page(pfn: u32) -> WaitQueue {
+    WaitQueue(2 + pfn % 64)
+}
+/// A node's kswapd.
+pub fn kswapd(node: u32) -> WaitQueue {
+    WaitQueue(66 + node)
+}
+/// A bdi's flusher; `nodes` as in the engine.
+pub fn flusher(nodes: u32, bdi: u32) -> WaitQueue {
+    WaitQueue(66 + nodes + bdi)
+}
+/// Those who wait until a node's kswapd has freed part of the emergency reserves; `nodes` and
+/// `bdis` as in the engine.
+pub fn emergency(nodes: u32, bdis: u32, node: u32) -> WaitQueue {
+    WaitQueue(66 + nodes + bdis + node)
+}
+/// The first queue about inodes.
+fn inodes(config: &crate::Config, nodes: u32) -> u32 {
+    66 + 2 * nodes + config.max_bdis
+}
+/// Waiters for an inode's state: 64 hashed queues.
+pub fn inode(config: &crate::Config, nodes: u32, ino: u32) -> WaitQueue {
+    WaitQueue(inodes(config, nodes) + ino % 64)
+}
+/// Waiters for an XFS's log (0), its pusher (1) and its background reclaimer (2).
+pub fn xfs(config: &crate::Config, nodes: u32, sb: u32, nth: u32) -> WaitQueue {
+    WaitQueue(inodes(config, nodes) + 64 + 3 * sb + nth)
+}
+/// Waiters for the inodes of an allocation group.
+pub fn ag(config: &crate::Config, nodes: u32, ag: u32) -> WaitQueue {
+    WaitQueue(inodes(config, nodes) + 64 + 3 * config.max_supers + ag)
+}

@@ -1,0 +1,380 @@
+//! Watermarks that adjust themselves (`watermarks = "auto"`): what the review of *tunable-watermarks*
+//! asked for instead of more sysctls (docs/reference/memory-model.md#tunable-watermarks).
+//!
+//! Each zone has an amount by which its low watermark is above the default one; the high watermark
+//! grows in proportion. Direct reclaim and a kswapd with trouble raise it, a kswapd that frees
+//! enough at its first priority and long spells with next to no direct reclaim lower it, and so
+//! does time, down to a floor: the amount that direct reclaim has taught, which is forgotten much
+//! more slowly. No amount exceeds what the cap leaves. The minimum stays the default one unless
+//! allocations that cannot wait fail.
+
+use crate::Mm;
+use crate::memory::gfp::Gfp;
+use crate::memory::zone::Mark;
+use crate::policy::{Policy, Watermarks};
+use crate::policy::{ProfileZone, WatermarkProfile};
+use crate::reclaim::scan::{DEF_PRIORITY, ScanControl};
+use crate::world::{ShortLock, Word32, Word64, World};
+
+/// Decay takes place in so many equal parts.
+const PARTS: u64 = 16;
+
+/// The sizes of what a zone has above its default, in pages, and what they were when time began to
+/// take from them.
+pub(crate) struct ZoneAuto<W: World> {
+    /// The default watermarks.
+    default: [W::U32; 3],
+    /// Above the default low watermark.
+    extra: W::U32,
+    /// What of `extra` time leaves.
+    floor: W::U32,
+    /// Above the default min watermark.
+    extra_min: W::U32,
+    /// `extra` less `floor`, and `extra_min`, when decay began.
+    peak: W::U32,
+    peak_min: W::U32,
+    peak_floor: W::U32,
+    /// The largest `extra` and `extra_min` so far: what a profile keeps.
+    learned: W::U32,
+    learned_min: W::U32,
+    /// When the last raise took place, and how many parts of its decay have passed.
+    raised_at: W::U64,
+    parts: W::U32,
+    /// The same for the floor.
+    taught_at: W::U64,
+    floor_parts: W::U32,
+    /// Reclaim events since the last look, and direct reclaims among them.
+    events: W::U32,
+    direct: W::U32,
+    lock: W::Lock,
+}
+
+/// The state of a policy's zones; none unless it is `auto`.
+pub(crate) fn zones<W: World>(policy: &Policy, zones: usize) -> Box<[ZoneAuto<W>]> {
+    use bytemuck::Zeroable;
+    let n = match policy.watermarks {
+        Watermarks::Auto => zones,
+        Watermarks::Sysctl | Watermarks::Learned => 0,
+    };
+    (0..n)
+        .map(|_| ZoneAuto {
+            default: Zeroable::zeroed(),
+            extra: Zeroable::zeroed(),
+            floor: Zeroable::zeroed(),
+            extra_min: Zeroable::zeroed(),
+            peak: Zeroable::zeroed(),
+            peak_min: Zeroable::zeroed(),
+            peak_floor: Zeroable::zeroed(),
+            learned: Zeroable::zeroed(),
+            learned_min: Zeroable::zeroed(),
+            raised_at: Zeroable::zeroed(),
+            parts: Zeroable::zeroed(),
+            taught_at: Zeroable::zeroed(),
+            floor_parts: Zeroable::zeroed(),
+            events: Zeroable::zeroed(),
+            direct: Zeroable::zeroed(),
+            lock: W::Lock::default(),
+        })
+        .collect()
+}
+
+impl<W: World> ZoneAuto<W> {
+    fn default_mark(&self, mark: Mark) -> u32 {
+        self.default[mark as usize].get()
+    }
+
+    /// The most that the cap lets a zone have above a default.
+    fn room(&self, mark: Mark, cap: u32) -> u32 {
+        self.default_mark(mark).saturating_mul(cap - 1)
+    }
+
+    /// The marks in pages that so much above the defaults makes. The cap holds for each.
+    fn marks(&self, extra: u32, extra_min: u32, cap: u32) -> [u64; 3] {
+        let [min, low, high] =
+            [Mark::Min, Mark::Low, Mark::High].map(|m| u64::from(self.default_mark(m)));
+        let most = u64::from(cap);
+        let new_min = (min + u64::from(extra_min)).min(min * most);
+        let new_low = (low + u64::from(extra) + u64::from(extra_min))
+            .min(low * most)
+            .max(new_min);
+        let new_high = match low {
+            0 => high,
+            _ => (high * new_low / low).min(high * most),
+        };
+        [new_min, new_low, new_high.max(new_low)]
+    }
+}
+
+/// `percent` of a number of pages, at least one.
+fn part(pages: u32, percent: u32) -> u32 {
+    ((u64::from(pages) * u64::from(percent)).div_ceil(100) as u32).max(1)
+}
+
+impl<W: World> Mm<W> {
+    /// Takes what the sysctls give for the defaults.
+    pub(crate) fn setup_auto(&self, marks: &[[u64; 3]]) {
+        for (zone, marks) in self.auto.iter().zip(marks) {
+            for (word, mark) in zone.default.iter().zip(marks) {
+                word.set(*mark as u32);
+            }
+        }
+    }
+
+    /// Puts the marks in force that a zone's amounts make.
+    pub(crate) fn apply_auto(&self, z: usize) {
+        let a = &self.auto[z];
+        let marks = a.marks(a.extra.get(), a.extra_min.get(), self.policy.auto.cap);
+        self.change_marks(z, marks);
+    }
+
+    /// Gives a zone more above its low watermark, at most once in `debounce_ms`. `taught`: by direct
+    /// reclaim, so that it is remembered.
+    fn raise(&self, z: usize, taught: bool) {
+        let rules = &self.policy.auto;
+        let now = self.world.now();
+        let a = &self.auto[z];
+        a.lock.with(|| {
+            let (last, extra) = (a.raised_at.get(), a.extra.get());
+            let debounce = u64::from(rules.debounce_ms) * 1_000_000;
+            if last != 0 && now.saturating_sub(last) < debounce {
+                return;
+            }
+            let step = part(a.default_mark(Mark::Low), rules.step_percent);
+            let more = if taught { extra.max(step) } else { step };
+            let room = a.room(Mark::Low, rules.cap);
+            let extra = extra.saturating_add(more).min(room);
+            a.extra.set(extra);
+            a.learned.set(a.learned.get().max(extra));
+            if taught {
+                let kept = u64::from(extra) * u64::from(rules.remember_percent) / 100;
+                let floor = a.floor.get().max(kept as u32);
+                a.floor.set(floor);
+                a.peak_floor.set(floor);
+                a.taught_at.set(now.max(1));
+                a.floor_parts.set(0);
+            }
+            self.begin_decay(z, now);
+        });
+        self.apply_auto(z);
+    }
+
+    /// Time takes from a zone's amounts from `now` on.
+    fn begin_decay(&self, z: usize, now: u64) {
+        let a = &self.auto[z];
+        a.raised_at.set(now.max(1));
+        a.parts.set(0);
+        a.peak.set(a.extra.get().saturating_sub(a.floor.get()));
+        a.peak_min.set(a.extra_min.get());
+    }
+
+    /// Takes a part of what a zone has above its floor.
+    fn lower(&self, z: usize) {
+        let a = &self.auto[z];
+        let changed = a.lock.with(|| {
+            let above = a.extra.get().saturating_sub(a.floor.get());
+            if above == 0 {
+                return false;
+            }
+            let less = part(above, self.policy.auto.lower_percent).min(above);
+            a.extra.set(a.extra.get() - less);
+            true
+        });
+        if changed {
+            self.apply_auto(z);
+        }
+    }
+
+    /// A task enters direct reclaim.
+    pub(crate) fn direct_reclaim_seen(&self, node: u32, gfp: Gfp, order: u32) {
+        if self.auto.is_empty() {
+            return;
+        }
+        for z in self.eligible(node, gfp) {
+            let min = self.zones[z].mark(Mark::Min);
+            if self.policy.auto.raise_on_direct_reclaim && !self.watermark_ok_safe(z, order, min, 0)
+            {
+                self.raise(z, true);
+            }
+            self.auto[z].direct.fetch_add(1);
+            self.reclaim_event(z);
+        }
+    }
+
+    /// kswapd has left a zone unbalanced, after so many pages scanned in the run. On small zones low
+    /// priorities are no trouble by themselves: a pass frees all it scans, but that is little.
+    pub(crate) fn kswapd_has_trouble(&self, z: usize, sc: &ScanControl, scanned: u64) {
+        let rules = &self.policy.auto;
+        if !self.auto.is_empty()
+            && rules.raise_on_trouble
+            && sc.priority <= rules.trouble_priority
+            && 2 * sc.nr_reclaimed < scanned
+        {
+            self.raise(z, false);
+        }
+    }
+
+    /// kswapd has ended a run.
+    pub(crate) fn kswapd_ran(&self, nid: u32, balanced: bool, sc: &ScanControl) {
+        if self.auto.is_empty() {
+            return;
+        }
+        let first = balanced && sc.nr_reclaimed > 0 && sc.priority + 1 >= DEF_PRIORITY;
+        for &z in &self.nodes[nid as usize].zones {
+            let z = usize::from(z);
+            if first && self.policy.auto.lower_on_first_priority {
+                self.lower(z);
+            }
+            self.reclaim_event(z);
+        }
+        self.decay_marks(nid);
+    }
+
+    /// Counts a reclaim event of a zone; after enough of them looks how many were direct reclaims.
+    fn reclaim_event(&self, z: usize) {
+        let (a, rules) = (&self.auto[z], &self.policy.auto);
+        if a.events.fetch_add(1) + 1 < rules.quiet_events.max(1) {
+            return;
+        }
+        a.events.set(0);
+        let direct = a.direct.get();
+        a.direct.set(0);
+        if rules.lower_on_quiet && direct <= rules.quiet_direct {
+            self.lower(z);
+        }
+    }
+
+    /// An allocation that may not wait has failed.
+    pub(crate) fn atomic_allocation_failed(&self, node: u32, gfp: Gfp) {
+        let rules = &self.policy.auto;
+        if self.auto.is_empty() || !rules.raise_min_on_failure {
+            return;
+        }
+        let now = self.world.now();
+        for z in self.eligible(node, gfp) {
+            let a = &self.auto[z];
+            a.lock.with(|| {
+                let last = a.raised_at.get();
+                if last != 0 && now.saturating_sub(last) < u64::from(rules.debounce_ms) * 1_000_000
+                {
+                    return;
+                }
+                let step = part(a.default_mark(Mark::Min), rules.step_percent);
+                let most = a.room(Mark::Min, rules.cap);
+                a.extra_min
+                    .set(a.extra_min.get().saturating_add(step).min(most));
+                a.learned_min
+                    .set(a.learned_min.get().max(a.extra_min.get()));
+                self.begin_decay(z, now);
+            });
+            self.apply_auto(z);
+        }
+    }
+
+    /// How long a kswapd that sleeps leaves its zones' watermarks alone, in nanoseconds; `None`: until
+    /// it is woken.
+    pub(crate) fn until_decay(&self, nid: u32) -> Option<u64> {
+        let rules = &self.policy.auto;
+        if self.auto.is_empty() {
+            return None;
+        }
+        let of = |z: &u16| {
+            let a = &self.auto[usize::from(*z)];
+            let above = a.extra.get() > a.floor.get() || a.extra_min.get() > 0;
+            let decay = (above && rules.decay_ms > 0)
+                .then(|| u64::from(rules.decay_ms) * 1_000_000 / PARTS);
+            let forget = (a.floor.get() > 0 && rules.forget_s > 0)
+                .then(|| u64::from(rules.forget_s) * crate::SECOND / PARTS);
+            [decay, forget].into_iter().flatten().min()
+        };
+        let zones = &self.nodes[nid as usize].zones;
+        // At least a tick: a wait of less would not end.
+        zones
+            .iter()
+            .filter_map(of)
+            .min()
+            .map(|ns| ns.max(self.tick()))
+    }
+
+    /// Takes from a node's zones what the time since their last raise takes.
+    pub(crate) fn decay_marks(&self, nid: u32) {
+        let rules = &self.policy.auto;
+        if self.auto.is_empty() {
+            return;
+        }
+        let now = self.world.now();
+        for &z in &self.nodes[nid as usize].zones {
+            let z = usize::from(z);
+            let a = &self.auto[z];
+            let changed = a.lock.with(|| {
+                let passed = |since: u64, whole: u64| match whole {
+                    0 => 0,
+                    _ => (now.saturating_sub(since) * PARTS / whole).min(PARTS),
+                };
+                let left = |peak: u32, parts: u64| {
+                    (u64::from(peak) * (PARTS - parts)).div_ceil(PARTS) as u32
+                };
+                let mut changed = false;
+                let parts = passed(a.taught_at.get(), u64::from(rules.forget_s) * crate::SECOND);
+                if parts > u64::from(a.floor_parts.get()) {
+                    a.floor_parts.set(parts as u32);
+                    let floor = a.floor.get().min(left(a.peak_floor.get(), parts));
+                    // What lay on the floor goes down with it.
+                    let above = a.extra.get().saturating_sub(a.floor.get());
+                    a.floor.set(floor);
+                    a.extra.set(floor + above);
+                    changed = true;
+                }
+                let parts = passed(a.raised_at.get(), u64::from(rules.decay_ms) * 1_000_000);
+                if parts > u64::from(a.parts.get()) {
+                    a.parts.set(parts as u32);
+                    let most = a.floor.get().saturating_add(left(a.peak.get(), parts));
+                    a.extra.set(a.extra.get().min(most));
+                    let most = left(a.peak_min.get(), parts);
+                    a.extra_min.set(a.extra_min.get().min(most));
+                    changed = true;
+                }
+                changed
+            });
+            if changed {
+                self.apply_auto(z);
+            }
+        }
+    }
+
+    /// The watermarks to start with next time: under `auto` the highest that anything has raised them
+    /// to; otherwise those in force.
+    pub fn learned_watermarks(&self, machine: &str) -> WatermarkProfile {
+        let zones = (0..self.zones.len()).map(|z| {
+            let zone = &self.zones[z];
+            let marks = match self.auto.get(z) {
+                Some(a) => {
+                    let cap = self.policy.auto.cap;
+                    a.marks(a.learned.get(), a.learned_min.get(), cap)
+                }
+                None => {
+                    let boost = u64::from(self.watermark_boost(z));
+                    [Mark::Min, Mark::Low, Mark::High].map(|m| zone.mark(m) - boost)
+                }
+            };
+            let [min_kbytes, low_kbytes, high_kbytes] = marks.map(|pages| pages * 4);
+            ProfileZone {
+                node: zone.node,
+                zone: zone.kind,
+                min_kbytes,
+                low_kbytes,
+                high_kbytes,
+            }
+        });
+        WatermarkProfile {
+            machine: machine.into(),
+            zones: zones.collect(),
+        }
+    }
+
+    /// Pages that a zone's low watermark has above its default under `auto`, and how many of them
+    /// are its floor; 0 otherwise.
+    pub fn auto_extra(&self, z: usize) -> (u32, u32) {
+        let of = |a: &ZoneAuto<W>| (a.extra.get(), a.floor.get());
+        self.auto.get(z).map_or((0, 0), of)
+    }
+}

@@ -1,0 +1,152 @@
+//! Boosted watermarks (`watermark_boost_factor`, Linux 5.0: "mm: reclaim small amounts of memory when
+//! an external fragmentation event occurs").
+//!
+//! Each fallback to a pageblock of another kind ([`mobility`](crate::mobility)) raises the three
+//! watermarks of its zone by a pageblock, up to the factor's share of the high watermark, and wakes
+//! kswapd. Where the node is balanced even so, kswapd frees as many pages as the boost is large without
+//! writing, swapping or calling shrinkers, and not below priority 10; where it is not, kswapd does what
+//! it always does, up to the boosted high watermark. What the boost was when its run began is then
+//! taken back.
+//!
+//! The boost is contained in the zone's watermarks, so that no test has to add it.
+
+use crate::ZONE_TYPES;
+use crate::memory::gfp::Gfp;
+use crate::memory::mobility::PAGEBLOCK_PAGES;
+use crate::memory::zone::{Mark, ZONE_BOOSTED_WATERMARK};
+use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
+use crate::world::{ShortLock, Word32, World};
+use crate::{Config, Mm};
+
+/// Boosted reclaim does not scan harder than this: from here on kswapd writes.
+const LEAST_PRIORITY: u8 = DEF_PRIORITY - 2;
+
+/// What each zone's watermarks contain: no words where nothing can be boosted.
+pub(crate) fn zones<W: World>(config: &Config, grouped: bool) -> Box<[W::U32]> {
+    let boosts = grouped && config.sysctl.watermark_boost_factor.is_some();
+    bytemuck::zeroed_slice_box(if boosts { config.zones.len() } else { 0 })
+}
+
+impl<W: World> Mm<W> {
+    /// Pages by which a zone's watermarks are boosted.
+    pub fn watermark_boost(&self, z: usize) -> u32 {
+        self.boost.get(z).map_or(0, |b| b.get())
+    }
+
+    /// Boosts a zone's watermarks by a pageblock; the caller holds the zone's lock.
+    pub(crate) fn boost_watermark(&self, z: usize) {
+        let Some(boost) = self.boost.get(z) else {
+            return;
+        };
+        let (zone, now) = (&self.zones[z], boost.get());
+        let high = zone.mark(Mark::High) - u64::from(now);
+        let factor = self.sysctl.watermark_boost_factor().unwrap_or(0);
+        let share = high * u64::from(factor) / 10_000;
+        // Without a high watermark there is nothing to boost yet.
+        if share == 0 {
+            return;
+        }
+        let most = share.max(u64::from(PAGEBLOCK_PAGES)) as u32;
+        let more = PAGEBLOCK_PAGES.min(most.saturating_sub(now));
+        boost.fetch_add(more);
+        for mark in &zone.watermark {
+            mark.fetch_add(more);
+        }
+        zone.flags.fetch_or(ZONE_BOOSTED_WATERMARK);
+    }
+
+    /// Takes back so much of a zone's boost.
+    pub(crate) fn unboost(&self, z: usize, pages: u32) {
+        let zone = &self.zones[z];
+        zone.lock.with(|| {
+            let less = pages.min(self.boost[z].get());
+            self.boost[z].fetch_sub(less);
+            for mark in &zone.watermark {
+                mark.fetch_sub(less);
+            }
+        });
+    }
+
+    /// Wakes kswapd for a zone that was just boosted: its node may be balanced, and nobody else would.
+    #[inline(always)]
+    pub(crate) fn wake_if_boosted(&self, z: usize) {
+        let zone = &self.zones[z];
+        if !self.boost.is_empty() && zone.flags.get() & ZONE_BOOSTED_WATERMARK != 0 {
+            zone.flags.fetch_and(!ZONE_BOOSTED_WATERMARK);
+            self.wakeup_kswapd(z, 0, zone.kind.index());
+        }
+    }
+
+    /// The boosts of a node's zones up to a classzone.
+    fn boosts(&self, nid: u32, classzone: usize) -> [u32; ZONE_TYPES] {
+        let mut boosts = [0; ZONE_TYPES];
+        if !self.boost.is_empty() {
+            let zones = self.nodes[nid as usize].zones.iter();
+            for z in zones.map(|&z| usize::from(z)) {
+                let kind = self.zones[z].kind.index();
+                if kind <= classzone {
+                    boosts[kind] = self.boost[z].get();
+                }
+            }
+        }
+        boosts
+    }
+
+    /// Whether some zone up to a classzone is boosted.
+    pub(crate) fn node_boosted(&self, nid: u32, classzone: usize) -> bool {
+        self.boosts(nid, classzone) != [0; ZONE_TYPES]
+    }
+
+    /// The first part of a run of kswapd: frees as much as the boosts are, as long as the node is
+    /// balanced. Returns them, for [`Self::boosts_answered`].
+    pub(crate) async fn reclaim_boosts(
+        &self,
+        nid: u32,
+        order: u32,
+        classzone: usize,
+    ) -> [u32; ZONE_TYPES] {
+        let boosts = self.boosts(nid, classzone);
+        let mut left: u64 = boosts.iter().map(|&b| u64::from(b)).sum();
+        if left == 0 {
+            return boosts;
+        }
+        let mut sc = ScanControl::new(left, order, Gfp::KERNEL, classzone, true);
+        (sc.may_writepage, sc.may_swap) = (false, false);
+        while left > 0 && !self.sleeping_prematurely(nid, order, classzone) {
+            let before = sc.nr_reclaimed;
+            let mut enough = false;
+            for i in 0..self.nodes[nid as usize].zones.len() {
+                let z = usize::from(self.nodes[nid as usize].zones[i]);
+                if boosts[self.zones[z].kind.index()] == 0 {
+                    continue;
+                }
+                sc.nr_scanned = 0;
+                sc.nr_to_reclaim = self.zones[z].mark(Mark::High).max(SWAP_CLUSTER_MAX);
+                self.shrink_zone(z, &mut sc).await;
+                self.world.relax().await;
+                enough |= sc.nr_scanned >= sc.nr_to_reclaim;
+            }
+            let reclaimed = sc.nr_reclaimed - before;
+            // What is left takes I/O.
+            if reclaimed == 0 {
+                break;
+            }
+            left = left.saturating_sub(reclaimed);
+            if !enough && sc.priority > LEAST_PRIORITY {
+                sc.priority -= 1;
+            }
+        }
+        boosts
+    }
+
+    /// The end of a run of kswapd: what the boosts were when it began is taken back.
+    pub(crate) fn boosts_answered(&self, nid: u32, boosts: [u32; ZONE_TYPES]) {
+        for &z in &self.nodes[nid as usize].zones {
+            let z = usize::from(z);
+            let boost = boosts[self.zones[z].kind.index()];
+            if boost > 0 {
+                self.unboost(z, boost);
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Waiting for congested devices (docs/reference/reclaim.md#waiting).
+
+use crate::Mm;
+use crate::memory::zone::ZONE_CONGESTED;
+use crate::queue;
+use crate::world::event::Event;
+use crate::world::{Audience, Class, Waited, WaitedKind, Word32, World};
+
+impl<W: World> Mm<W> {
+    /// A wait of HZ/`n` ticks, in nanoseconds, truncated to whole ticks (at least one).
+    pub(crate) fn tick_fraction(&self, n: u64) -> u64 {
+        (self.config.hz / n).max(1) * self.tick()
+    }
+
+    async fn wait_for_congestion(&self, class: Class, timeout: u64) {
+        let q = queue::congestion(class);
+        let ticket = self.world.ticket(q);
+        self.world
+            .waits_on(Waited::on(WaitedKind::Congestion, class as u64));
+        self.world.wait(q, ticket, Some(timeout)).await;
+    }
+
+    /// Always sleeps: until a device's queue of that class is seen below its "off" threshold at a
+    /// completion, at most `timeout` nanoseconds.
+    pub async fn congestion_wait(&self, class: Class, timeout: u64) {
+        let start = self.world.now();
+        self.wait_for_congestion(class, timeout).await;
+        let delayed = self.world.now().saturating_sub(start);
+        self.emit(Audience::Sums, || Event::CongestionWait {
+            usec_timeout: timeout / 1000,
+            usec_delayed: delayed / 1000,
+        });
+    }
+
+    /// Sleeps the same way only if some device is congested and so is the zone; otherwise yields.
+    pub async fn wait_iff_congested(&self, z: usize, class: Class, timeout: u64) {
+        let start = self.world.now();
+        let congested = self.lru_home(z).flags.get() & ZONE_CONGESTED != 0;
+        if self.world.congested_bdis(class) > 0 && congested {
+            self.wait_for_congestion(class, timeout).await;
+        } else {
+            self.world.relax().await;
+        }
+        let delayed = self.world.now().saturating_sub(start);
+        self.emit(Audience::Sums, || Event::WaitIffCongested {
+            usec_timeout: timeout / 1000,
+            usec_delayed: delayed / 1000,
+        });
+    }
+}

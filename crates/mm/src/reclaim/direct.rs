@@ -1,0 +1,166 @@
+//! Direct reclaim (docs/reference/reclaim.md#direct-reclaim): the task that needs a page frees some.
+
+use crate::Mm;
+use crate::ZoneType;
+use crate::memory::gfp::Gfp;
+use crate::memory::task::{PF_DYING, PF_KSWAPD, PF_MEMALLOC};
+use crate::memory::zone::Mark;
+use crate::policy::{HopelessZones, ReclaimThrottle};
+use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
+use crate::reclaim::shrinker::SlabPressure;
+use crate::watch::vmstat::{VmEvent, ZoneStat};
+use crate::world::event::Event;
+use crate::world::{Audience, Class, Cost, Waited, WaitedKind, Word32, World};
+
+impl<W: World> Mm<W> {
+    /// Frees at least 32 pages if it can. Returns the pages freed; 1 if none were but some zone
+    /// is not hopeless; 0 if all are (the caller goes to the OOM stage).
+    pub(crate) async fn try_to_free_pages(&self, node: u32, gfp: Gfp, order: u32) -> u64 {
+        let mut sc = ScanControl::new(SWAP_CLUSTER_MAX, order, gfp, gfp.high_zoneidx(), false);
+        let task = self.current();
+        task.flags.fetch_or(PF_MEMALLOC);
+        self.stat.event(VmEvent::AllocStall, 1);
+        self.emit(Audience::Sums, || Event::DirectReclaimBegin {
+            order,
+            may_writepage: true,
+            gfp: gfp.0,
+        });
+        let progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
+        self.emit(Audience::Sums, || Event::DirectReclaimEnd {
+            nr_reclaimed: sc.nr_reclaimed,
+        });
+        task.flags.fetch_and(!PF_MEMALLOC);
+        progress
+    }
+
+    async fn direct_reclaim_loop(&self, node: u32, gfp: Gfp, sc: &mut ScanControl) -> u64 {
+        let mut total_scanned = 0;
+        for priority in (0..=DEF_PRIORITY).rev() {
+            sc.priority = priority;
+            sc.nr_scanned = 0;
+            let mut lru = 0;
+            for &z in &self.nodes[node as usize].zonelists[gfp.high_zoneidx()] {
+                let z = usize::from(z);
+                let hopeless = self.zone_hopeless(z);
+                if (gfp.has(Gfp::THISNODE) && self.zones[z].node != node)
+                    || (hopeless && priority != DEF_PRIORITY)
+                {
+                    continue;
+                }
+                lru += self.zone_reclaimable_pages(z);
+                self.world.charge(Cost::ZoneWalk, 1);
+                let home = self.zones[z].lru_home as usize;
+                if self.node_lru() && self.first_of_node(node, gfp, self.zones[z].node) != Some(z) {
+                    continue; // its node was scanned as a whole
+                }
+                let scanned = sc.nr_scanned;
+                self.shrink_zone(home, sc).await;
+                if self.node_lru() {
+                    // 4.8: the shrinkers' part comes after each node.
+                    let pressure = SlabPressure {
+                        nid: self.zones[z].node,
+                        scanned: sc.nr_scanned - scanned,
+                        lru: self.node_lru_pages(self.zones[z].node),
+                    };
+                    self.shrink_slab(pressure, sc).await;
+                }
+            }
+            if !self.node_lru() {
+                self.shrink_slab_for(node, gfp, lru, sc).await;
+            }
+            self.world.relax().await;
+            total_scanned += sc.nr_scanned;
+            if sc.nr_reclaimed >= SWAP_CLUSTER_MAX {
+                return sc.nr_reclaimed;
+            }
+            if total_scanned > SWAP_CLUSTER_MAX * 3 / 2 {
+                self.wakeup_flusher_threads(total_scanned);
+                sc.may_writepage = true;
+            }
+            // Since 3.12 each batch waits for itself.
+            if self.policy.reclaim_throttle != ReclaimThrottle::ZoneFlags
+                && sc.nr_scanned > 0
+                && priority < DEF_PRIORITY - 2
+            {
+                let z = self.eligible(node, gfp).next().expect("a populated zone");
+                self.wait_iff_congested(z, Class::Async, self.tick_fraction(10))
+                    .await;
+            }
+        }
+        if sc.nr_reclaimed > 0 {
+            return sc.nr_reclaimed;
+        }
+        let hope = self.eligible(node, gfp).any(|z| !self.zone_hopeless(z));
+        u64::from(hope)
+    }
+
+    /// The first zone of a node in a fallback list.
+    fn first_of_node(&self, list: u32, gfp: Gfp, node: u32) -> Option<usize> {
+        let mut zones = self.nodes[list as usize].zonelists[gfp.high_zoneidx()].iter();
+        zones
+            .find(|&&z| self.zones[usize::from(z)].node == node)
+            .map(|&z| usize::from(z))
+    }
+
+    /// Whether reclaim has given a zone up for now.
+    #[inline]
+    pub(crate) fn zone_hopeless(&self, z: usize) -> bool {
+        match self.policy.hopeless_zones {
+            HopelessZones::Marked => self.zones[z].all_unreclaimable.get() != 0,
+            HopelessZones::Computed => !self.zone_reclaimable(z),
+        }
+    }
+
+    /// Whether more than half of the emergency reserves of a node's zones up to Normal is free.
+    pub(crate) fn reserves_ok(&self, node: u32) -> bool {
+        let zones = self.nodes[node as usize].zones.iter();
+        let low = zones
+            .map(|&z| usize::from(z))
+            .filter(|&z| self.zones[z].kind <= ZoneType::Normal);
+        let (mut reserve, mut free) = (0, 0);
+        for z in low {
+            reserve += self.zones[z].mark(Mark::Min);
+            free += self.stat.zone(z, ZoneStat::NrFreePages);
+        }
+        reserve == 0 || free > reserve / 2
+    }
+
+    /// Makes a task that is about to reclaim wait while the emergency reserves of the node are half
+    /// used (`throttle_direct_reclaim`, 3.6); who may not enter filesystems waits a second at most.
+    /// Returns whether the task was chosen to die meanwhile.
+    pub(crate) async fn throttle_direct_reclaim(&self, node: u32, gfp: Gfp) -> bool {
+        if !self.policy.emergency_throttle || self.current().flags() & PF_KSWAPD != 0 {
+            return false;
+        }
+        let z = self.eligible(node, gfp).next().expect("a populated zone");
+        let nid = self.zones[z].node;
+        if self.reserves_ok(nid) {
+            return false;
+        }
+        self.stat.event(VmEvent::PgScanDirectThrottle, 1);
+        let q = self.emergency_queue(nid);
+        loop {
+            let ticket = self.world.ticket(q);
+            if self.reserves_ok(nid) {
+                break;
+            }
+            self.wake_kswapd_for_reserves(nid);
+            self.world
+                .waits_on(Waited::on(WaitedKind::ReclaimThrottle, u64::from(nid)));
+            if gfp.has(Gfp::FS) {
+                // kswapd gives up at some time, with the reserves as they are: look again.
+                let woken = self.world.wait(q, ticket, Some(crate::SECOND)).await;
+                if !woken && self.kswapd_sleeps(nid) {
+                    break;
+                }
+            } else {
+                self.world.wait(q, ticket, Some(crate::SECOND)).await;
+                break;
+            }
+            if self.current().flags() & PF_DYING != 0 {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,189 @@
+//! Pages taken off their lists by reclaim, and what counts them meanwhile.
+
+use super::scan::ScanControl;
+use crate::memory::frame::flag;
+use crate::memory::gfp::Gfp;
+use crate::memory::zone::Lru;
+use crate::policy::HopelessZones;
+use crate::reclaim::scan::SWAP_CLUSTER_MAX;
+use crate::watch::vmstat::{ZoneEvent, ZoneStat};
+use crate::world::event::{Event, IsolateMode};
+use crate::world::{Audience, Cost, ShortLock, Word64, World};
+use crate::{Mm, Pfn};
+
+impl<W: World> Mm<W> {
+    /// Takes up to `n` pages from a list's tail onto the calling task's isolated list, which keeps
+    /// their order: its tail is to be looked at first. Returns scanned and taken.
+    pub(super) fn isolate(
+        &self,
+        z: usize,
+        lru: Lru,
+        n: u32,
+        mode: IsolateMode,
+        sc: &ScanControl,
+    ) -> (u32, u32) {
+        let order = sc.order;
+        debug_assert!(n as u64 <= SWAP_CLUSTER_MAX);
+        let list = self.lru_list(z, lru);
+        let mine = self.isolated_list(self.world.task());
+        debug_assert!(self.frames.list_empty(mine));
+        let (mut scanned, mut taken) = (0, 0);
+        self.lru_home(z).lru_lock.with(|| {
+            if self.node_lru() {
+                (scanned, taken) = self.isolate_of_node(list, n, mine, sc.classzone);
+                let file = usize::from(lru.is_file());
+                self.lru_home(z).recent_scanned[file].fetch_add(u64::from(taken));
+                return;
+            }
+            if let Some(orders) = self.ordering(lru) {
+                (scanned, taken) = self.isolate_ordered(orders, z, n, mine);
+                self.zones[z].recent_scanned[1].fetch_add(u64::from(taken));
+                return;
+            }
+            let frames = self.frames.table();
+            let (mut first, mut at) = (list, frames.before(list));
+            while taken < n && at != list {
+                let before = frames.page(at).clear_flags(flag::LRU);
+                debug_assert!(before & flag::LRU != 0);
+                first = at;
+                at = frames.before(at);
+                taken += 1;
+            }
+            if taken > 0 {
+                frames.cut_tail(list, first, mine);
+            }
+            scanned = taken;
+            let file = usize::from(lru.is_file());
+            self.zones[z].recent_scanned[file].fetch_add(u64::from(taken));
+        });
+        let cpu = self.world.cpu();
+        let isolated = Self::isolated_item(lru.is_file());
+        if self.node_lru() {
+            let event = match (mode, sc.kswapd) {
+                (IsolateMode::Active, _) => ZoneEvent::PgRefill,
+                (IsolateMode::Inactive, true) => ZoneEvent::PgScanKswapd,
+                (IsolateMode::Inactive, false) => ZoneEvent::PgScanDirect,
+            };
+            for pfn in self.frames.iter(mine) {
+                let of = self.frames.zone(pfn);
+                self.stat.dec(cpu, of, lru.size_item());
+                self.stat.inc(cpu, of, isolated);
+                self.stat.zone_event(of, event, 1);
+            }
+        } else {
+            self.stat.add(cpu, z, lru.size_item(), -(taken as i32));
+            self.stat.add(cpu, z, isolated, taken as i32);
+        }
+        self.lru_home(z).pages_scanned.fetch_add(u64::from(scanned));
+        self.world.charge(Cost::Lru, taken);
+        self.emit(Audience::Sums, || Event::LruIsolate {
+            mode,
+            order,
+            nr_requested: n,
+            nr_scanned: scanned,
+            nr_taken: taken,
+        });
+        (scanned, taken)
+    }
+
+    /// [`Self::isolate`] from a node's list; the list lock is held. Pages of zones that the request
+    /// cannot use go to the head, and a quarter of them counts as scanned (4.9, which looks on without
+    /// bound; here at most as many are set aside as are asked for, so that a span stays short).
+    fn isolate_of_node(&self, list: Pfn, n: u32, mine: Pfn, classzone: usize) -> (u32, u32) {
+        let frames = self.frames.table();
+        let (mut taken, mut aside) = (0, 0);
+        while taken < n && aside < n {
+            let pfn = frames.before(list);
+            if pfn == list {
+                break;
+            }
+            frames.del(pfn);
+            let page = frames.page(pfn);
+            if self.zones[page.zone()].kind.index() > classzone {
+                frames.add(list, pfn);
+                aside += 1;
+            } else {
+                page.clear_flags(flag::LRU);
+                frames.add(mine, pfn);
+                taken += 1;
+            }
+        }
+        (taken + aside / 4, taken)
+    }
+
+    fn isolated_item(file: bool) -> ZoneStat {
+        if file {
+            ZoneStat::NrIsolatedFile
+        } else {
+            ZoneStat::NrIsolatedAnon
+        }
+    }
+
+    /// A page of a node's lists is isolated no longer.
+    #[inline]
+    pub(super) fn count_returned(&self, pfn: Pfn, file: bool) {
+        if self.node_lru() {
+            let z = self.frames.zone(pfn);
+            self.stat
+                .dec(self.world.cpu(), z, Self::isolated_item(file));
+        }
+    }
+
+    pub(super) fn count_isolated(&self, z: usize, file: bool, n: i32) {
+        if !self.node_lru() {
+            let item = Self::isolated_item(file);
+            self.stat.add(self.world.cpu(), z, item, n);
+        }
+    }
+
+    pub(super) fn too_many_isolated(&self, z: usize, file: bool, sc: &ScanControl) -> bool {
+        if sc.kswapd {
+            return false;
+        }
+        let (inactive, isolated) = if file {
+            (
+                self.lru_size(z, Lru::InactiveFile),
+                ZoneStat::NrIsolatedFile,
+            )
+        } else {
+            (
+                self.lru_size(z, Lru::InactiveAnon),
+                ZoneStat::NrIsolatedAnon,
+            )
+        };
+        // Since 3.8 those who may enter filesystems leave room for those who may not.
+        let inactive = match self.policy.hopeless_zones {
+            HopelessZones::Computed if sc.gfp.has(Gfp::IO.or(Gfp::FS)) => inactive >> 3,
+            _ => inactive,
+        };
+        self.lru_stat(z, isolated) > inactive
+    }
+
+    /// Takes a page off its LRU list for good. `false`: a reclaimer has isolated it and will put
+    /// it back.
+    pub(crate) fn try_delete_from_lru(&self, pfn: Pfn) -> bool {
+        if !self.frames.has(pfn, flag::LRU) || self.frames.has(pfn, flag::PINNED) {
+            for cpu in 0..self.config.cpus {
+                self.lru_add_drain_cpu(cpu);
+            }
+        }
+        let z = self.frames.zone(pfn);
+        let listed = self.lru_home(z).lru_lock.with(|| {
+            let f = self.frames.clear_flags(pfn, flag::LRU);
+            (f & flag::LRU != 0).then(|| {
+                let lru = Lru::of(f);
+                self.frames.del(pfn);
+                self.remove_ordered(z, lru, pfn);
+                lru
+            })
+        });
+        let Some(lru) = listed else {
+            return false;
+        };
+        self.stat.add(self.world.cpu(), z, lru.size_item(), -1);
+        self.frames
+            .clear_flags(pfn, flag::ACTIVE | flag::REFERENCED | flag::RECLAIM);
+        self.world.charge(Cost::Lru, 1);
+        true
+    }
+}

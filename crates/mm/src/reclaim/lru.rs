@@ -1,0 +1,359 @@
+//! LRU lists, pagevecs and page activation (docs/reference/memory-model.md#lru-lists and
+//! docs/reference/memory-model.md#page-states).
+//!
+//! Pages join, move on and rotate in the lists through per-CPU batches of 14 (pagevecs), so the
+//! list lock is taken once per batch. A page that waits in a batch is on no list and cannot be
+//! isolated; every shrink drains the batches of its CPU first.
+
+use crate::memory::frame::flag;
+use crate::memory::zone::Zone;
+use crate::memory::zone::{LRU_LISTS, Lru};
+use crate::policy::{LruScope, MarkAccessed};
+use crate::watch::vmstat::{VmEvent, ZoneStat};
+use crate::world::event::{Event, TrackPath};
+use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
+use crate::{Mm, Pfn, queue};
+
+/// Pages a batch holds.
+pub const PAGEVEC_SIZE: usize = 14;
+
+/// A per-CPU batch.
+pub(crate) struct Pagevec<W: World> {
+    n: W::U32,
+    pages: [W::U32; PAGEVEC_SIZE],
+}
+
+impl<W: World> Pagevec<W> {
+    pub fn new() -> Self {
+        Self {
+            n: bytemuck::Zeroable::zeroed(),
+            pages: bytemuck::Zeroable::zeroed(),
+        }
+    }
+
+    /// Adds a page; returns whether the batch is full now.
+    #[inline(always)]
+    fn push(&self, pfn: Pfn) -> bool {
+        let n = self.n.get() as usize;
+        self.pages[n].set(pfn);
+        self.n.set(n as u32 + 1);
+        n + 1 == PAGEVEC_SIZE
+    }
+
+    /// Takes a page out of the batch, which keeps its order; returns whether it was there.
+    fn take(&self, pfn: Pfn) -> bool {
+        let n = self.n.get() as usize;
+        let Some(at) = self.pages[..n].iter().position(|p| p.get() == pfn) else {
+            return false;
+        };
+        for i in at + 1..n {
+            self.pages[i - 1].set(self.pages[i].get());
+        }
+        self.n.set(n as u32 - 1);
+        true
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Pfn> + '_ {
+        self.pages[..self.n.get() as usize].iter().map(Word32::get)
+    }
+}
+
+/// The batches of one CPU.
+pub(crate) struct Pagevecs<W: World> {
+    /// New pages, one batch a list.
+    pub add: [Pagevec<W>; LRU_LISTS],
+    /// Pages whose writeback ended: to the inactive tail.
+    pub rotate: Pagevec<W>,
+    /// Pages to activate.
+    pub activate: Pagevec<W>,
+    /// In the live world another thread may use the slot.
+    pub lock: W::Lock,
+}
+
+impl<W: World> Pagevecs<W> {
+    pub fn new() -> Self {
+        Self {
+            add: std::array::from_fn(|_| Pagevec::new()),
+            rotate: Pagevec::new(),
+            activate: Pagevec::new(),
+            lock: W::Lock::default(),
+        }
+    }
+}
+
+impl<W: World> Mm<W> {
+    #[inline(always)]
+    pub(crate) fn lru_list(&self, z: usize, lru: Lru) -> Pfn {
+        self.zones[z].lru + lru as u32
+    }
+
+    /// Pages on a list, by the cheap counter.
+    #[inline(always)]
+    pub(crate) fn lru_size(&self, z: usize, lru: Lru) -> u64 {
+        self.lru_stat(z, lru.size_item())
+    }
+
+    /// A counter of what has the zone's LRU lists: the zone's, or that of its whole node.
+    #[inline(always)]
+    pub(crate) fn lru_stat(&self, z: usize, item: ZoneStat) -> u64 {
+        if !self.node_lru() {
+            return self.stat.zone(z, item);
+        }
+        let zones = self.nodes[self.zones[z].node as usize].zones.iter();
+        zones.map(|&z| self.stat.zone(usize::from(z), item)).sum()
+    }
+
+    /// Whether nodes have the LRU lists and not zones.
+    #[inline(always)]
+    pub(crate) fn node_lru(&self) -> bool {
+        self.policy.lru == LruScope::Node && self.orders.is_none()
+    }
+
+    /// The zone whose words hold the lock and the statistics of a zone's LRU lists.
+    #[inline(always)]
+    pub(crate) fn lru_home(&self, z: usize) -> &Zone<W> {
+        &self.zones[self.zones[z].lru_home as usize]
+    }
+
+    #[inline(always)]
+    fn count_lru(&self, z: usize, lru: Lru, n: i32) {
+        self.stat.add(self.world.cpu(), z, lru.size_item(), n);
+    }
+
+    /// Hands a new page to its list's add batch.
+    #[inline(always)]
+    pub(crate) fn lru_cache_add(&self, pfn: Pfn, lru: Lru) {
+        debug_assert!(!self.frames.has(pfn, flag::LRU));
+        if lru.is_active() {
+            self.frames.set_flags(pfn, flag::ACTIVE);
+        }
+        let pv = &self.pagevecs[self.world.cpu()];
+        pv.lock.with(|| {
+            if pv.add[lru as usize].push(pfn) {
+                self.drain_add(&pv.add[lru as usize], lru);
+            }
+        });
+        self.world.charge(Cost::Lru, 1);
+    }
+
+    /// Moves a batch's pages to the head of their list, zone by zone as they come.
+    fn drain_add(&self, pv: &Pagevec<W>, lru: Lru) {
+        let n = pv.n.get() as usize;
+        let mut i = 0;
+        while i < n {
+            let z = self.frames.zone(pv.pages[i].get());
+            let zone = self.lru_home(z);
+            let mut moved = 0;
+            zone.lru_lock.with(|| {
+                let frames = self.frames.table();
+                let pages = pv.pages[i..n].iter().map_while(|pfn| {
+                    let page = frames.page(pfn.get());
+                    if page.zone() != z {
+                        return None;
+                    }
+                    let before = page.set_flags(flag::LRU);
+                    debug_assert!(before & flag::LRU == 0 && Lru::of(before) == lru);
+                    moved += 1;
+                    Some(pfn.get())
+                });
+                frames.add_many(self.lru_list(z, lru), pages);
+                self.admit_ordered(z, lru, &pv.pages[i..i + moved as usize]);
+                i += moved as usize;
+                let t = usize::from(lru.is_file());
+                zone.recent_scanned[t].fetch_add(moved as u64);
+                if lru.is_active() {
+                    zone.recent_rotated[t].fetch_add(moved as u64);
+                }
+            });
+            self.count_lru(z, lru, moved);
+        }
+        pv.n.set(0);
+    }
+
+    fn drain_rotate(&self, pv: &Pagevec<W>) {
+        let mut moved = 0;
+        for pfn in pv.iter() {
+            let z = self.frames.zone(pfn);
+            self.lru_home(z).lru_lock.with(|| {
+                // Only under the lock do the flags say on which list the page is.
+                let f = self.frames.flags(pfn);
+                if f & flag::LRU != 0 && f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 {
+                    self.frames.del(pfn);
+                    self.frames.add_tail(self.lru_list(z, Lru::of(f)), pfn);
+                    moved += 1;
+                }
+            });
+            self.frames.clear_flags(pfn, flag::PINNED);
+        }
+        pv.n.set(0);
+        self.stat.event(VmEvent::PgRotated, moved);
+    }
+
+    fn drain_activate(&self, pv: &Pagevec<W>) {
+        for pfn in pv.iter() {
+            let z = self.frames.zone(pfn);
+            let zone = self.lru_home(z);
+            let moved = zone.lru_lock.with(|| {
+                // Only under the lock do the flags say on which list the page is.
+                let f = self.frames.flags(pfn);
+                if f & flag::LRU == 0 || f & (flag::ACTIVE | flag::UNEVICTABLE) != 0 {
+                    return None;
+                }
+                let (from, to) = (Lru::of(f), Lru::of(f | flag::ACTIVE));
+                self.frames.del(pfn);
+                self.frames.set_flags(pfn, flag::ACTIVE);
+                self.frames.add(self.lru_list(z, to), pfn);
+                let t = usize::from(to.is_file());
+                zone.recent_scanned[t].fetch_add(1);
+                zone.recent_rotated[t].fetch_add(1);
+                Some((from, to))
+            });
+            if let Some((from, to)) = moved {
+                self.count_lru(z, from, -1);
+                self.count_lru(z, to, 1);
+                self.stat.event(VmEvent::PgActivate, 1);
+                self.emit(Audience::Traces, || Event::PageActivated { pfn });
+            }
+            self.frames.clear_flags(pfn, flag::PINNED);
+        }
+        pv.n.set(0);
+    }
+
+    /// Empties the batches of the calling task's CPU.
+    pub fn lru_add_drain(&self) {
+        self.lru_add_drain_cpu(self.world.cpu());
+    }
+
+    /// Empties the batches of one CPU.
+    pub fn lru_add_drain_cpu(&self, cpu: usize) {
+        debug_assert!(cpu < self.config.cpus, "CPU {cpu} does not exist");
+        let pv = &self.pagevecs[cpu];
+        pv.lock.with(|| {
+            for lru in Lru::ALL {
+                if pv.add[lru as usize].n.get() != 0 {
+                    self.drain_add(&pv.add[lru as usize], lru);
+                }
+            }
+            if pv.rotate.n.get() != 0 {
+                self.drain_rotate(&pv.rotate);
+            }
+            if pv.activate.n.get() != 0 {
+                self.drain_activate(&pv.activate);
+            }
+        });
+    }
+
+    /// A page whose writeback ended and that reclaim had marked: to the tail of its inactive list.
+    pub(crate) fn rotate_reclaimable_page(&self, pfn: Pfn) {
+        if self.orders.is_some() && self.cleaned_ordered(pfn) {
+            return;
+        }
+        let f = self.frames.flags(pfn);
+        let bad = flag::LOCKED | flag::DIRTY | flag::ACTIVE | flag::UNEVICTABLE;
+        // The batch holds a reference: nobody frees the page meanwhile.
+        if f & flag::LRU == 0
+            || f & (bad | flag::PINNED) != 0
+            || self.frames.test_and_set(pfn, flag::PINNED)
+        {
+            return;
+        }
+        let pv = &self.pagevecs[self.world.cpu()];
+        pv.lock.with(|| {
+            if pv.rotate.push(pfn) {
+                self.drain_rotate(&pv.rotate);
+            }
+        });
+    }
+
+    fn activate_page(&self, pfn: Pfn) {
+        let f = self.frames.flags(pfn);
+        if f & flag::LRU == 0
+            || f & (flag::ACTIVE | flag::UNEVICTABLE | flag::PINNED) != 0
+            || self.frames.test_and_set(pfn, flag::PINNED)
+        {
+            return;
+        }
+        let pv = &self.pagevecs[self.world.cpu()];
+        pv.lock.with(|| {
+            if pv.activate.push(pfn) {
+                self.drain_activate(&pv.activate);
+            }
+        });
+    }
+
+    /// One software access (docs/reference/memory-model.md#page-states): the second one activates. Whether a
+    /// page that still waits in an add batch is activated is `mark_accessed`.
+    pub fn mark_page_accessed(&self, pfn: Pfn, path: TrackPath) {
+        if self.orders.is_some() && self.use_ordered(pfn) {
+            return;
+        }
+        let f = self.frames.flags(pfn);
+        if f & flag::REFERENCED == 0 {
+            self.frames.set_flags(pfn, flag::REFERENCED);
+        } else if f & (flag::ACTIVE | flag::UNEVICTABLE) == 0
+            && f & flag::LRU == 0
+            && self.policy.mark_accessed == MarkAccessed::InBatch
+        {
+            self.activate_in_batch(pfn, path);
+            self.frames.clear_flags(pfn, flag::REFERENCED);
+            self.workingset_activation(pfn);
+        } else if f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 && f & flag::LRU != 0 {
+            if f & flag::PINNED == 0 {
+                self.note_path(path);
+                self.track_activated(pfn);
+            }
+            self.activate_page(pfn);
+            self.frames.clear_flags(pfn, flag::REFERENCED);
+            self.workingset_activation(pfn);
+        }
+    }
+
+    /// A page that waits in an add batch of this CPU becomes one for the active list; in another
+    /// CPU's it stays what it is.
+    fn activate_in_batch(&self, pfn: Pfn, path: TrackPath) {
+        let pv = &self.pagevecs[self.world.cpu()];
+        pv.lock.with(|| {
+            let from = Lru::of(self.frames.flags(pfn));
+            let to = match from {
+                Lru::InactiveFile => Lru::ActiveFile,
+                Lru::InactiveAnon => Lru::ActiveAnon,
+                _ => return,
+            };
+            if !pv.add[from as usize].take(pfn) {
+                return;
+            }
+            self.frames.set_flags(pfn, flag::ACTIVE);
+            self.note_path(path);
+            self.track_activated(pfn);
+            if pv.add[to as usize].push(pfn) {
+                self.drain_add(&pv.add[to as usize], to);
+            }
+        });
+    }
+
+    /// Takes an isolated page off the calling task's list and puts it at the head of the list its
+    /// flags name.
+    #[inline(always)]
+    pub(crate) fn putback_lru_page(&self, z: usize, pfn: Pfn) -> Lru {
+        let z = if self.node_lru() {
+            self.frames.zone(pfn)
+        } else {
+            z
+        };
+        self.frames.del(pfn);
+        let (lru, wanted) = self.lru_home(z).lru_lock.with(|| {
+            let f = self.frames.set_flags(pfn, flag::LRU);
+            debug_assert!(f & flag::LRU == 0);
+            let lru = Lru::of(f);
+            self.frames.add(self.lru_list(z, lru), pfn);
+            self.keep_ordered(z, lru, pfn);
+            (lru, f & flag::WAITERS != 0)
+        });
+        if wanted {
+            // Somebody who cuts the file holds its lock and waits for it.
+            self.world.wake(queue::page(pfn));
+        }
+        self.count_lru(z, lru, 1);
+        lru
+    }
+}

@@ -1,0 +1,14 @@
+//! Reclaim: LRU lists, scanning, kswapd, direct reclaim, shrinkers.
+
+pub mod auto;
+pub mod boost;
+pub mod congestion;
+pub mod direct;
+pub(crate) mod eviction;
+pub(crate) mod isolate;
+pub mod kswapd;
+pub mod lru;
+pub(crate) mod page_list;
+pub mod scan;
+pub mod shrink;
+pub(crate) mod shrinker;

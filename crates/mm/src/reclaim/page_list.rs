@@ -1,0 +1,459 @@
+//! What becomes of each isolated page: kept, activated, freed or written.
+
+use super::scan::{SWAP_CLUSTER_MAX, ScanControl};
+use crate::memory::frame::{Page, flag};
+use crate::memory::gfp::Gfp;
+use crate::memory::task::{PF_KSWAPD, PF_SWAPWRITE};
+use crate::memory::zone::{Lru, ZONE_CONGESTED, ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
+use crate::policy::{ReclaimThrottle, ReclaimWriteback, References};
+use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use crate::world::event::{Event, TrackPath};
+use crate::world::{Audience, Class, Cost, Word32, World, WritebackControl, Writepage};
+use crate::{Mm, Pfn, queue};
+
+/// What one page's examination decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Keep,
+    Activate,
+    /// Clean and unused: free it.
+    Free,
+    /// Dirty: hand it to its filesystem or swap.
+    Pageout,
+}
+
+/// What a batch saw.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Batch {
+    pub(super) reclaimed: u64,
+    pub(super) dirty: u64,
+    congested: u64,
+    pub(super) writeback: u64,
+    /// Dirty and not under writeback.
+    pub(super) unqueued: u64,
+    /// Under writeback, met before, in a zone full of such pages.
+    pub(super) immediate: u64,
+}
+
+/// The pages that one call of `shrink_page_list` has isolated.
+pub(super) struct PageList {
+    /// The task's isolated list.
+    mine: Pfn,
+    /// The next page to look at.
+    next: Pfn,
+    /// Pages not looked at yet.
+    left: u32,
+    /// The last page that stays, or the list's sentinel.
+    kept: Pfn,
+    /// Where the pages come from.
+    zone: usize,
+    lru: Lru,
+    /// Pages that left the page cache and are not counted yet.
+    uncached: u32,
+    freed: [Pfn; SWAP_CLUSTER_MAX as usize],
+    batch: Batch,
+}
+
+impl PageList {
+    /// A locked page that is nobody's any more is to be freed.
+    #[inline(always)]
+    fn free<W: World>(&mut self, mm: &Mm<W>, page: Page<'_, W>, pfn: Pfn) {
+        mm.unlock_and_clear(page, pfn, flag::REFERENCED | flag::ACTIVE | flag::RECLAIM);
+        self.freed[self.batch.reclaimed as usize] = pfn;
+        self.batch.reclaimed += 1;
+    }
+}
+
+pub(super) enum Pageout {
+    Keep,
+    Activate,
+    Success,
+    Clean,
+}
+
+impl<W: World> Mm<W> {
+    /// Decides on every isolated page, from the tail of the task's list on. Pages that stay are
+    /// left there.
+    pub(super) async fn shrink_page_list(
+        &self,
+        z: usize,
+        lru: Lru,
+        n: u32,
+        sc: &mut ScanControl,
+    ) -> Batch {
+        let mine = self.isolated_list(self.world.task());
+        self.world.charge(Cost::PageScan, n);
+        let mut list = PageList {
+            mine,
+            next: self.frames.last(mine),
+            left: n,
+            kept: mine,
+            zone: z,
+            lru,
+            uncached: 0,
+            freed: [0; SWAP_CLUSTER_MAX as usize],
+            batch: Batch::default(),
+        };
+        while let Some(pfn) = self.shrink_without_io(&mut list, sc) {
+            let verdict = match self.pageout(pfn, sc, &mut list.batch).await {
+                Pageout::Keep => Verdict::Keep,
+                Pageout::Activate => Verdict::Activate,
+                Pageout::Clean => Verdict::Free,
+                Pageout::Success => {
+                    let f = self.frames.flags(pfn);
+                    // Completed synchronously and clean: go on with it.
+                    if f & (flag::WRITEBACK | flag::DIRTY) != 0 || !self.try_lock_page(pfn) {
+                        continue;
+                    }
+                    Verdict::Free
+                }
+            };
+            let page = self.frames.page(pfn);
+            if verdict == Verdict::Free && self.remove_mapping(page, pfn, &mut list.uncached) {
+                self.forget_returned(z, pfn);
+                self.count_removed(z, std::mem::take(&mut list.uncached));
+                list.kept = self.frames.table().after(pfn);
+                self.frames.del(pfn);
+                list.free(self, page, pfn);
+            } else {
+                self.keep_isolated(pfn, verdict);
+            }
+        }
+        let batch = list.batch;
+        if batch.dirty > 0 && batch.dirty == batch.congested {
+            self.zones[z].flags.fetch_or(ZONE_CONGESTED);
+        }
+        let freed = &list.freed[..batch.reclaimed as usize];
+        if self.node_lru() {
+            for &pfn in freed {
+                self.count_returned(pfn, lru.is_file());
+                self.count_stolen(self.frames.zone(pfn), sc.kswapd, 1);
+                self.free_page(pfn, true);
+            }
+        } else {
+            self.free_cold_pages(z, freed);
+        }
+        batch
+    }
+
+    pub(super) fn count_stolen(&self, z: usize, kswapd: bool, n: u64) {
+        let by = if kswapd {
+            ZoneEvent::PgStealKswapd
+        } else {
+            ZoneEvent::PgStealDirect
+        };
+        self.stat.zone_event(z, ZoneEvent::PgSteal, n);
+        self.stat.zone_event(z, by, n);
+    }
+
+    /// Decides on isolated pages until one is dirty and to be written: that page, locked.
+    ///
+    /// Links of pages that leave are not mended one by one: the pages that stay are joined to each
+    /// other, and the list is whole again on return.
+    fn shrink_without_io(&self, list: &mut PageList, sc: &mut ScanControl) -> Option<Pfn> {
+        let frames = self.frames.table();
+        let (mut next, mut kept) = (list.next, list.kept);
+        let mut write = None;
+        // Walks the pages that the next batch will isolate, so that they are in the cache by then
+        // (the kernel's `prefetchw_prev_lru_page`). It reads links without the list's lock: beside
+        // other tasks it may end up on another list, which only makes it useless.
+        let mut ahead = self.lru_list(list.zone, list.lru);
+        while list.left > 0 && write.is_none() {
+            let pfn = next;
+            debug_assert!(pfn != list.mine);
+            list.left -= 1;
+            next = frames.before(pfn);
+            ahead = frames.before(ahead);
+            let page = frames.page(pfn);
+            if !page.test_and_set(flag::LOCKED) {
+                match self.examine(page, pfn, sc, &mut list.batch) {
+                    Verdict::Pageout => write = Some(pfn),
+                    Verdict::Free if self.remove_mapping(page, pfn, &mut list.uncached) => {
+                        list.free(self, page, pfn);
+                        continue;
+                    }
+                    verdict => self.keep_isolated(pfn, verdict),
+                }
+            }
+            frames.join(pfn, kept);
+            kept = pfn;
+        }
+        std::hint::black_box(ahead);
+        frames.join(next, kept);
+        (list.next, list.kept) = (next, kept);
+        self.count_removed(list.zone, std::mem::take(&mut list.uncached));
+        write
+    }
+
+    /// Unlocks an isolated page that stays; the verdict may be to activate it.
+    fn keep_isolated(&self, pfn: Pfn, verdict: Verdict) {
+        if verdict == Verdict::Activate && !self.is_ordered(self.frames.flags(pfn)) {
+            if self.frames.has(pfn, flag::SWAPCACHE) && self.swap_is_half_full() {
+                self.try_to_free_swap(pfn);
+            }
+            if !self.frames.test_and_set(pfn, flag::ACTIVE) {
+                self.stat.event(VmEvent::PgActivate, 1);
+                self.note_path(TrackPath::Reclaim);
+                self.track_activated(pfn);
+                self.emit(Audience::Traces, || Event::PageActivated { pfn });
+            }
+        }
+        self.unlock_isolated(pfn);
+    }
+
+    /// Releases the lock that reclaim tried. Few pages have waiters, so only those are woken for.
+    #[inline(always)]
+    pub(crate) fn unlock_isolated(&self, pfn: Pfn) {
+        self.unlock_and_clear(self.frames.page(pfn), pfn, 0);
+    }
+
+    /// As [`Mm::unlock_isolated`]; `bits` go with the lock.
+    #[inline(always)]
+    pub(crate) fn unlock_and_clear(&self, page: Page<'_, W>, pfn: Pfn, bits: u32) {
+        let before = page.clear_flags(flag::LOCKED | flag::WAITERS | bits);
+        debug_assert!(before & flag::LOCKED != 0);
+        if before & flag::WAITERS != 0 {
+            self.world.wake(queue::page(pfn));
+        }
+    }
+
+    /// The decisions of docs/reference/reclaim.md#page-decisions up to the point where a dirty page would be
+    /// written.
+    #[inline]
+    fn examine(
+        &self,
+        page: Page<'_, W>,
+        pfn: Pfn,
+        sc: &mut ScanControl,
+        batch: &mut Batch,
+    ) -> Verdict {
+        let mut f = page.flags();
+        let mapped = page.mapcount() > 0;
+        sc.nr_scanned += 1 + u64::from(mapped || f & flag::SWAPCACHE != 0);
+        if f & flag::UNEVICTABLE != 0 {
+            return Verdict::Keep; // put back on the unevictable list by its flag
+        }
+        let mut may_enter_fs =
+            sc.gfp.has(Gfp::FS) || (f & flag::SWAPCACHE != 0 && sc.gfp.has(Gfp::IO));
+        let file = f & flag::SWAPBACKED == 0;
+        let by_flags = self.policy.reclaim_throttle == ReclaimThrottle::ZoneFlags;
+        if by_flags && f & (flag::DIRTY | flag::WRITEBACK) != 0 {
+            self.count_for_flags(page, f, batch);
+        }
+        if f & flag::WRITEBACK != 0 {
+            if !by_flags {
+                batch.writeback += 1;
+            } else if sc.kswapd
+                && f & flag::RECLAIM != 0
+                && self.lru_home(page.zone()).flags.get() & ZONE_WRITEBACK != 0
+            {
+                batch.immediate += 1;
+            } else {
+                page.set_flags(flag::RECLAIM);
+                batch.writeback += 1;
+            }
+            return Verdict::Keep;
+        }
+        let young = if mapped { self.take_young(pfn) } else { 0 };
+        let referenced = f & flag::REFERENCED != 0;
+        if referenced {
+            if self.is_ordered(f) {
+                return Verdict::Keep; // used since the policy chose it
+            }
+            page.clear_flags(flag::REFERENCED);
+        }
+        let mut only_if_clean = false;
+        if young > 0 {
+            if !file {
+                return Verdict::Activate;
+            }
+            self.frames.set_flags(pfn, flag::REFERENCED);
+            let shared = self.policy.references == References::TwiceOrShared
+                && (young > 1 || f & flag::EXEC != 0);
+            return if referenced || shared {
+                Verdict::Activate
+            } else {
+                Verdict::Keep
+            };
+        } else if referenced && file {
+            only_if_clean = true;
+        }
+        if f & flag::ANON != 0 && f & flag::SWAPCACHE == 0 {
+            if !mapped {
+                return Verdict::Free; // its region ended while a reclaimer held it
+            }
+            if !sc.gfp.has(Gfp::IO) {
+                return Verdict::Keep;
+            }
+            if !self.add_to_swap(pfn) {
+                return Verdict::Activate;
+            }
+            may_enter_fs = true;
+            f = self.frames.flags(pfn);
+        }
+        if mapped {
+            self.try_to_unmap(pfn);
+            f = self.frames.flags(pfn);
+        }
+        if f & flag::DIRTY != 0 {
+            batch.dirty += u64::from(!by_flags);
+            sc.nr_dirty_file += u64::from(file);
+            if self.is_ordered(f) {
+                only_if_clean = self.ask_ordered(pfn) == evict::Dirty::Skip;
+            }
+            if file && !self.may_write_file(page.zone(), sc) {
+                self.leave_to_flusher(pfn, f);
+                return Verdict::Keep;
+            }
+            if only_if_clean || !may_enter_fs || !sc.may_writepage {
+                return Verdict::Keep;
+            }
+            return Verdict::Pageout;
+        }
+        Verdict::Free
+    }
+
+    /// A dirty file page that this reclaimer may not write (*writeback-from-reclaim* 1, 5, 7, 8).
+    #[inline]
+    fn leave_to_flusher(&self, pfn: Pfn, flags: u32) {
+        let (item, marked) = if self.policy.immediate_reclaim {
+            (ZoneStat::NrVmscanImmediateReclaim, flag::RECLAIM)
+        } else {
+            (ZoneStat::NrVmscanWriteSkip, 0)
+        };
+        self.stat.inc(self.world.cpu(), self.frames.zone(pfn), item);
+        if !self.is_ordered(flags) {
+            self.frames.set_flags(pfn, marked);
+        }
+        self.ask_flusher_for(pfn);
+    }
+
+    /// Whether the policy lets this reclaimer write dirty file pages now.
+    #[inline]
+    fn may_write_file(&self, z: usize, sc: &ScanControl) -> bool {
+        let rule = if sc.kswapd {
+            self.policy.kswapd_writeback
+        } else {
+            self.policy.direct_writeback
+        };
+        match rule {
+            ReclaimWriteback::Always => true,
+            ReclaimWriteback::Never => false,
+            ReclaimWriteback::InTrouble => sc.priority <= self.policy.kswapd_writeback_priority,
+            ReclaimWriteback::TailDirty => self.lru_home(z).flags.get() & ZONE_TAIL_DIRTY != 0,
+        }
+    }
+
+    /// Counts a dirty page or one under writeback for the zone's flags; anonymous ones are neither,
+    /// but may be congested (`page_check_dirty_writeback`).
+    #[inline(never)]
+    fn count_for_flags(&self, page: Page<'_, W>, f: u32, batch: &mut Batch) {
+        let again = f & flag::WRITEBACK != 0 && f & flag::RECLAIM != 0;
+        let file = f & flag::SWAPBACKED == 0;
+        if file {
+            batch.dirty += 1;
+            batch.unqueued += u64::from(f & flag::WRITEBACK == 0);
+        }
+        let bdi = || self.mappings[page.mapping() as usize].bdi();
+        let congested =
+            file && f & flag::CACHED != 0 && self.world.bdi_congested(bdi(), Class::Async);
+        batch.congested += u64::from(congested || again);
+    }
+
+    /// Hands a dirty page to its filesystem or to swap (docs/reference/reclaim.md#page-decisions). The page
+    /// is locked on entry, and on exit unless the answer is `Success`.
+    async fn pageout(&self, pfn: Pfn, sc: &ScanControl, batch: &mut Batch) -> Pageout {
+        let f = self.frames.flags(pfn);
+        if f & flag::PINNED != 0 || f & (flag::CACHED | flag::SWAPCACHE) == 0 {
+            return Pageout::Keep;
+        }
+        let swap = f & flag::SWAPCACHE != 0;
+        if !swap && !self.may_write_to_queue(pfn, sc) {
+            batch.congested +=
+                u64::from(self.policy.reclaim_throttle != ReclaimThrottle::ZoneFlags);
+            return Pageout::Keep;
+        }
+        if !self.clear_page_dirty_for_io(pfn) {
+            return Pageout::Clean;
+        }
+        let z = self.frames.zone(pfn);
+        let mut wbc = WritebackControl {
+            for_reclaim: true,
+            range_cyclic: false,
+            ..WritebackControl::pages(SWAP_CLUSTER_MAX as i64)
+        };
+        self.frames.set_flags(pfn, flag::RECLAIM);
+        let answer = if swap {
+            self.swap_writepage(pfn).await
+        } else {
+            self.world.writepage(self, pfn, &mut wbc).await
+        };
+        match answer {
+            Writepage::Activate | Writepage::NoOperation => {
+                self.frames.clear_flags(pfn, flag::RECLAIM);
+                if !self.frames.test_and_set(pfn, flag::DIRTY) && !swap {
+                    self.reaccount_dirty(pfn);
+                }
+                return Pageout::Activate;
+            }
+            Writepage::Started | Writepage::Redirtied => {}
+        }
+        if !self.frames.has(pfn, flag::WRITEBACK) {
+            self.frames.clear_flags(pfn, flag::RECLAIM);
+        }
+        self.stat.inc(self.world.cpu(), z, ZoneStat::NrVmscanWrite);
+        self.emit(Audience::Sums, || Event::Writepage {
+            pfn,
+            file: !swap,
+            sync: wbc.sync_all,
+        });
+        self.unlock_isolated(pfn);
+        self.world.relax().await;
+        Pageout::Success
+    }
+
+    /// A congested queue holds back everybody but kswapd, the flusher, the queue's own writer and
+    /// high orders.
+    fn may_write_to_queue(&self, pfn: Pfn, sc: &ScanControl) -> bool {
+        let task = self.current();
+        if task.flags() & (PF_SWAPWRITE | PF_KSWAPD) != 0 || sc.order > 3 {
+            return true;
+        }
+        let bdi = self.mappings[self.frames.mapping(pfn) as usize].bdi();
+        !self.world.bdi_congested(bdi, Class::Async) || task.writing_to.get() == bdi + 1
+    }
+
+    /// Takes a clean, unmapped page out of its file or of the swap cache; pages that left the page
+    /// cache are added to `uncached`.
+    #[inline]
+    fn remove_mapping(&self, page: Page<'_, W>, pfn: Pfn, uncached: &mut u32) -> bool {
+        let f = page.flags();
+        if f & (flag::DIRTY | flag::WRITEBACK | flag::PINNED) != 0 || page.mapcount() > 0 {
+            return false;
+        }
+        if f & flag::CACHED != 0 {
+            if !self.world.release_page(self, pfn) {
+                return false;
+            }
+            if self.watches_pages() {
+                self.note_reclaimed(page);
+            }
+            let shadow = self.eviction_shadow(page);
+            self.leave_page_cache(page, pfn, shadow);
+            if self.node_lru() {
+                self.count_removed(page.zone(), 1);
+            } else {
+                *uncached += 1;
+            }
+            true
+        } else if f & flag::SWAPCACHE != 0 {
+            self.delete_from_swap_cache(pfn);
+            true
+        } else if f & flag::ANON != 0 {
+            self.forget_anon(pfn);
+            true
+        } else {
+            false
+        }
+    }
+}

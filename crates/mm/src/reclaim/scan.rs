@@ -1,0 +1,283 @@
+//! How much of each list to scan (docs/reference/reclaim.md).
+
+use crate::Mm;
+use crate::memory::gfp::Gfp;
+use crate::memory::zone::{Lru, Mark};
+use crate::policy::ScanBalance;
+use crate::policy::SmallScan;
+use crate::watch::vmstat::ZoneStat;
+use crate::world::{ShortLock, Word32, Word64, World};
+
+/// Pages scanned and reclaimed at a time.
+pub const SWAP_CLUSTER_MAX: u64 = 32;
+/// The first, gentlest priority; every step down doubles the share of a list that is scanned.
+pub const DEF_PRIORITY: u8 = 12;
+
+/// One invocation of reclaim.
+#[derive(Debug, Clone, Copy)]
+pub struct ScanControl {
+    /// Stop after this many pages.
+    pub nr_to_reclaim: u64,
+    /// Pages examined by the page loop; a mapped or swap-cache page counts twice.
+    pub nr_scanned: u64,
+    /// Pages freed.
+    pub nr_reclaimed: u64,
+    /// Dirty file pages met.
+    pub nr_dirty_file: u64,
+    /// May write pages.
+    pub may_writepage: bool,
+    /// May swap.
+    pub may_swap: bool,
+    /// Order of the request.
+    pub order: u32,
+    /// The request's flags.
+    pub gfp: Gfp,
+    /// Current priority.
+    pub priority: u8,
+    /// Runs in kswapd.
+    pub kswapd: bool,
+    /// The highest zone type whose pages help; of a node's lists, others are set aside.
+    pub classzone: usize,
+}
+
+impl ScanControl {
+    /// The beginning of a reclaimer's work: nothing scanned yet, at the first priority, with the right
+    /// to write and to swap.
+    pub(crate) fn new(
+        nr_to_reclaim: u64,
+        order: u32,
+        gfp: Gfp,
+        classzone: usize,
+        kswapd: bool,
+    ) -> Self {
+        Self {
+            nr_to_reclaim,
+            nr_scanned: 0,
+            nr_reclaimed: 0,
+            nr_dirty_file: 0,
+            may_writepage: true,
+            may_swap: true,
+            order,
+            gfp,
+            priority: DEF_PRIORITY,
+            kswapd,
+            classzone,
+        }
+    }
+}
+
+/// The four evictable lists in scanning order.
+pub(super) const SCAN_ORDER: [Lru; 4] = [
+    Lru::InactiveAnon,
+    Lru::ActiveAnon,
+    Lru::InactiveFile,
+    Lru::ActiveFile,
+];
+
+/// Once enough is reclaimed: leaves the smaller of anonymous and file memory alone, and gives the
+/// other what is left of the same share of its target. `false`: there is only one kind left.
+pub(super) fn scan_in_proportion(nr: &mut [u64; 4], targets: &[u64; 4]) -> bool {
+    let left = [nr[0] + nr[1], nr[2] + nr[3]];
+    if left.contains(&0) {
+        return false;
+    }
+    // The kernel compares file > anon; the smaller one stops.
+    let (stop, go) = if left[1] > left[0] { (0, 2) } else { (2, 0) };
+    let target = targets[stop] + targets[stop + 1] + 1;
+    let percentage = left[stop / 2] * 100 / target;
+    for i in 0..2 {
+        nr[stop + i] = 0;
+        let scanned = targets[go + i] - nr[go + i];
+        let share = targets[go + i] * (100 - percentage) / 100;
+        nr[go + i] = share.saturating_sub(scanned);
+    }
+    true
+}
+
+impl<W: World> Mm<W> {
+    fn size_of_type(&self, z: usize, file: bool) -> u64 {
+        if file {
+            self.lru_size(z, Lru::ActiveFile) + self.lru_size(z, Lru::InactiveFile)
+        } else {
+            self.lru_size(z, Lru::ActiveAnon) + self.lru_size(z, Lru::InactiveAnon)
+        }
+    }
+
+    /// Pages of a zone that reclaim could get at.
+    pub fn zone_reclaimable_pages(&self, z: usize) -> u64 {
+        let anon = if self.free_swap() > 0 {
+            self.size_of_type(z, false)
+        } else {
+            0
+        };
+        self.size_of_type(z, true) + anon
+    }
+
+    /// Whether scanning the zone still makes sense.
+    pub(crate) fn zone_reclaimable(&self, z: usize) -> bool {
+        self.lru_home(z).pages_scanned.get() < self.zone_reclaimable_pages(z) * 6
+    }
+
+    /// Whether the inactive anon list is too short for its active list.
+    pub(crate) fn inactive_anon_is_low(&self, z: usize) -> bool {
+        if self.config.swap_slots == 0 {
+            return false;
+        }
+        let pages = if self.node_lru() {
+            self.nodes[self.zones[z].node as usize].size
+        } else {
+            u64::from(self.zones[z].size)
+        };
+        let gib = pages >> (30 - 12);
+        let ratio = if gib > 0 { (10 * gib).isqrt() } else { 1 };
+        self.lru_size(z, Lru::InactiveAnon) * ratio < self.lru_size(z, Lru::ActiveAnon)
+    }
+
+    pub(super) fn inactive_file_is_low(&self, z: usize) -> bool {
+        self.lru_size(z, Lru::ActiveFile) > self.lru_size(z, Lru::InactiveFile)
+    }
+
+    /// How many pages of each list to scan (docs/reference/reclaim.md#scan-counts), in [`SCAN_ORDER`].
+    pub(crate) fn get_scan_count(&self, z: usize, sc: &ScanControl) -> [u64; 4] {
+        if self.policy.scan_balance == ScanBalance::FileFirst {
+            return self.get_scan_count_file_first(z, sc);
+        }
+        let anon = self.size_of_type(z, false);
+        let file = self.size_of_type(z, true);
+        let swap = sc.may_swap && self.free_swap() > 0;
+        let save = self.policy.small_scan == SmallScan::Save;
+        let force = !save && sc.kswapd && (anon + file) >> sc.priority < SWAP_CLUSTER_MAX;
+        let free = self.lru_stat(z, ZoneStat::NrFreePages);
+        let (fraction, denominator) = if !swap {
+            ([0, 1], 1)
+        } else if file + free <= self.lru_high(z) {
+            ([1, 0], 1)
+        } else {
+            let s = u64::from(self.sysctl.swappiness());
+            let decayed = self.decayed_rotations(z, [anon, file]);
+            let ap = (s + 1) * (decayed[0].0 + 1) / (decayed[0].1 + 1);
+            let fp = (201 - s) * (decayed[1].0 + 1) / (decayed[1].1 + 1);
+            ([ap, fp], ap + fp + 1)
+        };
+        SCAN_ORDER.map(|lru| {
+            let t = usize::from(lru.is_file());
+            let size = self.lru_size(z, lru);
+            if sc.priority == 0 && swap {
+                return size;
+            }
+            if save {
+                let share = (size >> sc.priority) * fraction[t] / denominator;
+                let saved = &self.zones[z].saved_scan[lru as usize];
+                let n = u64::from(saved.get()) + share;
+                let batch = n >= SWAP_CLUSTER_MAX;
+                saved.set(if batch { 0 } else { n as u32 });
+                return if batch { n } else { 0 };
+            }
+            let n = (size >> sc.priority) * fraction[t] / denominator;
+            if n == 0 && force && (lru.is_file() || swap) {
+                SWAP_CLUSTER_MAX
+            } else {
+                n
+            }
+        })
+    }
+
+    /// The high watermark of a zone, or of all zones of its node together.
+    fn lru_high(&self, z: usize) -> u64 {
+        if !self.node_lru() {
+            return self.zones[z].mark(Mark::High);
+        }
+        let zones = self.nodes[self.zones[z].node as usize].zones.iter();
+        zones
+            .map(|&z| self.zones[usize::from(z)].mark(Mark::High))
+            .sum()
+    }
+
+    /// Scanned and rotated pages of anonymous and file memory, halved where they are old.
+    fn decayed_rotations(&self, z: usize, sizes: [u64; 2]) -> [(u64, u64); 2] {
+        let zone = self.lru_home(z);
+        zone.lru_lock.with(|| {
+            for (t, size) in sizes.into_iter().enumerate() {
+                if zone.recent_scanned[t].get() > size / 4 {
+                    zone.recent_scanned[t].set(zone.recent_scanned[t].get() / 2);
+                    zone.recent_rotated[t].set(zone.recent_rotated[t].get() / 2);
+                }
+            }
+            [0, 1].map(|t| (zone.recent_scanned[t].get(), zone.recent_rotated[t].get()))
+        })
+    }
+
+    /// The form of 3.16: the first of its rules that applies.
+    fn get_scan_count_file_first(&self, z: usize, sc: &ScanControl) -> [u64; 4] {
+        let high = self.lru_high(z);
+        let sizes = [false, true].map(|file| self.size_of_type(z, file));
+        let free = self.lru_stat(z, ZoneStat::NrFreePages);
+        let swap = sc.may_swap && self.free_swap() > 0;
+        let s = u64::from(self.sysctl.swappiness());
+        let fraction = if !swap {
+            Some([0, 1])
+        } else if sc.priority == 0 && s > 0 {
+            None
+        } else if sizes[1] + free <= high {
+            Some([1, 0])
+        } else if !self.inactive_file_is_low(z) {
+            Some([0, 1])
+        } else {
+            let decayed = self.decayed_rotations(z, sizes);
+            let part = |weight, (scanned, rotated)| weight * (scanned + 1) / (rotated + 1);
+            Some([part(s, decayed[0]), part(200 - s, decayed[1])])
+        };
+        let force = sc.kswapd && !self.zone_reclaimable(z);
+        let count = |forced: bool| {
+            SCAN_ORDER.map(|lru| {
+                let size = self.lru_size(z, lru);
+                let mut n = size >> sc.priority;
+                if n == 0 && forced {
+                    n = size.min(SWAP_CLUSTER_MAX);
+                }
+                match fraction {
+                    None => n,
+                    // One kind alone is not divided.
+                    Some([0, 1] | [1, 0])
+                        if fraction.is_some_and(|f| f[usize::from(lru.is_file())] == 0) =>
+                    {
+                        0
+                    }
+                    Some([0, 1] | [1, 0]) => n,
+                    Some(f) => n * f[usize::from(lru.is_file())] / (f[0] + f[1] + 1),
+                }
+            })
+        };
+        let plain = count(false);
+        if force && plain == [0; 4] {
+            count(true)
+        } else {
+            plain
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Targets of 100 anonymous and 1000 file pages; 64 of the one and 64 of the other are scanned.
+    #[test]
+    fn what_is_left_of_a_scan_is_in_proportion() {
+        let targets = [100, 0, 1000, 0];
+        let mut nr = [36, 0, 936, 0];
+        assert!(scan_in_proportion(&mut nr, &targets));
+        // 36 of 101 were left of the smaller one, so 65 % of the other's target is scanned in all.
+        assert_eq!(nr, [0, 0, 650 - 64, 0]);
+        // The smaller one may be the file pages.
+        let mut nr = [968, 500, 0, 8];
+        assert!(scan_in_proportion(&mut nr, &[1000, 500, 32, 40]));
+        assert_eq!(nr, [1000 * 90 / 100 - 32, 450, 0, 0]);
+        // Where both are equal the file pages stop: the kernel asks for more of them.
+        let mut nr = [50, 0, 50, 0];
+        assert!(scan_in_proportion(&mut nr, &[100, 0, 100, 0]));
+        assert_eq!(nr, [51 - 50, 0, 0, 0]);
+        // With one kind alone there is nothing to divide.
+        assert!(!scan_in_proportion(&mut [0, 0, 936, 0], &targets));
+    }
+}

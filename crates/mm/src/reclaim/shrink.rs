@@ -1,0 +1,212 @@
+//! Scanning LRU lists: how much, in which order, and what becomes of each page (docs/reference/reclaim.md).
+
+use crate::Mm;
+use crate::memory::frame::flag;
+use crate::memory::zone::Lru;
+use crate::memory::zone::{ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
+use crate::policy::{ReclaimThrottle, ScanStop};
+use crate::reclaim::page_list::Batch;
+use crate::reclaim::scan::{
+    DEF_PRIORITY, SCAN_ORDER, SWAP_CLUSTER_MAX, ScanControl, scan_in_proportion,
+};
+use crate::watch::vmstat::{VmEvent, ZoneEvent};
+use crate::world::event::{Event, IsolateMode, TrackPath};
+use crate::world::{Audience, Class, Cost, ShortLock, Word32, Word64, World};
+
+impl<W: World> Mm<W> {
+    /// Scans a zone (docs/reference/reclaim.md#zone-scan).
+    pub(crate) async fn shrink_zone(&self, z: usize, sc: &mut ScanControl) {
+        let reclaimed_before = sc.nr_reclaimed;
+        let mut nr = self.get_scan_count(z, sc);
+        let targets = nr;
+        // Direct reclaim at the first priority finishes what it set out to scan.
+        let mut adjusted = !sc.kswapd && sc.priority == DEF_PRIORITY;
+        // Inactive anon, active file, inactive file drive the loop; active anon rides along.
+        while nr[0] + nr[2] + nr[3] > 0 {
+            for (i, lru) in SCAN_ORDER.into_iter().enumerate() {
+                let n = nr[i].min(SWAP_CLUSTER_MAX);
+                nr[i] -= n;
+                if n > 0 {
+                    self.shrink_list(z, lru, n as u32, sc).await;
+                }
+            }
+            let reclaimed = sc.nr_reclaimed - reclaimed_before;
+            match self.policy.scan_stop {
+                ScanStop::AtOnce => {
+                    if reclaimed >= sc.nr_to_reclaim && sc.priority < DEF_PRIORITY {
+                        break;
+                    }
+                }
+                ScanStop::Proportional => {
+                    if reclaimed < sc.nr_to_reclaim || adjusted {
+                        continue;
+                    }
+                    adjusted = true;
+                    if !scan_in_proportion(&mut nr, &targets) {
+                        break;
+                    }
+                }
+            }
+        }
+        if self.inactive_anon_is_low(z) {
+            self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
+            self.world.relax().await;
+        }
+        self.throttle_vm_writeout(sc.gfp).await;
+    }
+
+    async fn shrink_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
+        match lru {
+            Lru::ActiveAnon | Lru::ActiveFile => {
+                let low = if lru.is_file() {
+                    self.inactive_file_is_low(z)
+                } else {
+                    self.inactive_anon_is_low(z)
+                };
+                if low {
+                    self.shrink_active_list(z, lru, n, sc);
+                    self.world.relax().await;
+                }
+            }
+            _ => self.shrink_inactive_list(z, lru, n, sc).await,
+        }
+    }
+
+    /// Scans an active list (docs/reference/reclaim.md#active-lists).
+    pub(crate) fn shrink_active_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
+        self.lru_add_drain();
+        let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Active, sc);
+        if !self.node_lru() {
+            self.stat
+                .zone_event(z, ZoneEvent::PgRefill, u64::from(scanned));
+        }
+        let mine = self.isolated_list(self.world.task());
+        let (mut rotated, mut deactivated) = (0, 0);
+        for _ in 0..taken {
+            let pfn = self.frames.last(mine);
+            let f = self.frames.flags(pfn);
+            let young = if self.frames.mapcount(pfn) > 0 {
+                self.take_young(pfn)
+            } else {
+                0
+            };
+            if f & flag::UNEVICTABLE == 0 {
+                if young > 0 {
+                    rotated += 1;
+                }
+                if !(young > 0 && f & flag::EXEC != 0 && lru.is_file()) {
+                    self.frames.clear_flags(pfn, flag::ACTIVE);
+                    deactivated += 1;
+                }
+            }
+            self.count_returned(pfn, lru.is_file());
+            self.putback_lru_page(z, pfn);
+        }
+        self.count_rotated(z, lru.is_file(), rotated);
+        self.stat.event(VmEvent::PgDeactivate, deactivated);
+        self.count_isolated(z, lru.is_file(), -(taken as i32));
+        self.world.charge(Cost::PageScan, taken);
+    }
+
+    /// The balance statistics belong to the list lock, under which they are halved.
+    fn count_rotated(&self, z: usize, file: bool, n: u64) {
+        let zone = self.lru_home(z);
+        zone.lru_lock.with(|| {
+            zone.recent_rotated[usize::from(file)].fetch_add(n);
+        });
+    }
+
+    /// Scans one batch of an inactive list.
+    async fn shrink_inactive_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
+        let file = lru.is_file();
+        while self.too_many_isolated(z, file, sc) {
+            self.congestion_wait(Class::Async, self.tick_fraction(10))
+                .await;
+            if self.current().flags() & crate::memory::task::PF_DYING != 0 {
+                sc.nr_reclaimed += SWAP_CLUSTER_MAX;
+                return;
+            }
+        }
+        self.note_path(TrackPath::Reclaim);
+        self.lru_add_drain();
+        let (scanned, taken) = self.isolate(z, lru, n, IsolateMode::Inactive, sc);
+        let event = if sc.kswapd {
+            ZoneEvent::PgScanKswapd
+        } else {
+            ZoneEvent::PgScanDirect
+        };
+        if !self.node_lru() {
+            self.stat.zone_event(z, event, u64::from(scanned));
+        }
+        if taken == 0 {
+            if scanned > 0 {
+                // An eviction policy chose pages that others hold, or a node's are of other zones.
+                self.world.relax().await;
+            }
+            return;
+        }
+        let batch = self.shrink_page_list(z, lru, taken, sc).await;
+        let mine = self.isolated_list(self.world.task());
+        let mut rotated = 0;
+        loop {
+            let pfn = self.frames.last(mine);
+            if pfn == mine {
+                break;
+            }
+            self.count_returned(pfn, file);
+            if self.putback_lru_page(z, pfn).is_active() {
+                rotated += 1;
+            }
+        }
+        self.count_rotated(z, file, rotated);
+        self.count_isolated(z, file, -(taken as i32));
+        if sc.kswapd {
+            self.stat.event(VmEvent::KswapdSteal, batch.reclaimed);
+        }
+        if !self.node_lru() {
+            self.count_stolen(z, sc.kswapd, batch.reclaimed);
+        }
+        sc.nr_reclaimed += batch.reclaimed;
+        self.emit(Audience::Slowest, || Event::ShrinkInactive {
+            nid: self.zones[z].node,
+            zid: self.zones[z].kind.index() as u32,
+            nr_scanned: scanned,
+            nr_reclaimed: batch.reclaimed as u32,
+            priority: u32::from(sc.priority),
+        });
+        // writeback-from-reclaim 6: the lower the priority, the fewer such pages it takes.
+        let found = match self.policy.reclaim_throttle {
+            ReclaimThrottle::None => 0,
+            ReclaimThrottle::ZoneFlags => {
+                self.throttle_by_flags(z, taken, &batch, sc).await;
+                0
+            }
+            ReclaimThrottle::Dirty => batch.dirty,
+            ReclaimThrottle::Writeback => batch.writeback,
+        };
+        if found > 0 && found >= u64::from(taken) >> (DEF_PRIORITY - sc.priority) {
+            self.wait_iff_congested(z, Class::Async, self.tick_fraction(10))
+                .await;
+        }
+        self.world.relax().await;
+    }
+
+    /// Marks the zone for what a whole batch was, and waits accordingly (3.12,
+    /// docs/reference/reclaim.md#zone-flags).
+    async fn throttle_by_flags(&self, z: usize, taken: u32, batch: &Batch, sc: &ScanControl) {
+        let (flags, taken) = (&self.zones[z].flags, u64::from(taken));
+        if batch.writeback == taken {
+            flags.fetch_or(ZONE_WRITEBACK);
+        }
+        if batch.unqueued == taken {
+            flags.fetch_or(ZONE_TAIL_DIRTY);
+        }
+        let timeout = self.tick_fraction(10);
+        if batch.immediate > 0 {
+            self.congestion_wait(Class::Async, timeout).await;
+        }
+        if !sc.kswapd {
+            self.wait_iff_congested(z, Class::Async, timeout).await;
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! Shrinkers (docs/reference/shrinkers-and-xfs.md#shrinkers and
+//! docs/reference/shrinkers-and-xfs.md#superblocks): reclaim asks every cache of objects for a share of its
+//! objects that fits the share of the LRU lists it scanned.
+//!
+//! There is one text for all eras; what differs is one switch, [`ShrinkerCore`]. Registrations happen
+//! before tasks run, so the list's lock is never busy, and neither is a superblock's.
+
+use crate::Mm;
+use crate::memory::gfp::Gfp;
+use crate::memory::zone::Lru;
+use crate::policy::ShrinkerCore;
+use crate::reclaim::scan::{SWAP_CLUSTER_MAX, ScanControl};
+use crate::watch::vmstat::VmEvent;
+use crate::world::event::Event;
+use crate::world::{Audience, Cost, Word32, Word64, World};
+
+/// The kernel's `DEFAULT_SEEKS`: what making an object again costs, in disk seeks.
+const DEFAULT_SEEKS: u64 = 2;
+/// Objects scanned at a time, unless a shrinker has its own batch.
+const SHRINK_BATCH: u64 = 128;
+/// The batch of superblocks.
+const SUPER_BATCH: u64 = 1024;
+/// `vfs_cache_pressure`, in percent.
+const CACHE_PRESSURE: u64 = 100;
+
+/// What a shrinker answers: objects freed, or that it can't go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shrunk {
+    Freed(u64),
+    /// `SHRINK_STOP`; 3.0: -1.
+    Stop,
+}
+
+/// A registered cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shrinker {
+    /// Tree nodes that hold shadows alone.
+    Shadows,
+    /// 3.0: the dentries of all filesystems.
+    Dentries,
+    /// 3.0: the VFS inodes of all filesystems.
+    Inodes,
+    /// 3.0: the reclaimable inodes of an XFS.
+    XfsInodes(u32),
+    /// 3.1: dentries, VFS inodes and the filesystem's own objects of a superblock.
+    Super(u32),
+}
+
+impl Shrinker {
+    /// The kernel's name of its function.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shadows => "scan_shadow_nodes",
+            Self::Dentries => "shrink_dcache_memory",
+            Self::Inodes => "shrink_icache_memory",
+            Self::XfsInodes(_) => "xfs_reclaim_inode_shrink",
+            Self::Super(_) => "super_cache_scan",
+        }
+    }
+
+    fn batch(self, core: ShrinkerCore) -> u64 {
+        match self {
+            Self::Super(_) if core != ShrinkerCore::Global => SUPER_BATCH,
+            _ => SHRINK_BATCH,
+        }
+    }
+}
+
+/// How much a call of every shrinker asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SlabPressure {
+    /// The node whose objects are wanted.
+    pub nid: u32,
+    /// LRU pages scanned by this step of reclaim.
+    pub scanned: u64,
+    /// LRU pages that it could have scanned.
+    pub lru: u64,
+}
+
+/// The objects to scan, at the beginning of a call: what was left before and what is asked for now
+/// (docs/reference/shrinkers-and-xfs.md#shrinkers and docs/reference/shrinkers-and-xfs.md#eras).
+fn total_scan(
+    core: ShrinkerCore,
+    deferred: u64,
+    freeable: u64,
+    pressure: &SlabPressure,
+    priority: u8,
+) -> (u64, u64) {
+    if core == ShrinkerCore::ByPriority {
+        let delta = 4 * (freeable >> priority) / DEFAULT_SEEKS;
+        let total = (deferred >> priority) + delta;
+        return (delta, total.min(2 * freeable));
+    }
+    let scanned = match pressure.scanned {
+        0 => SWAP_CLUSTER_MAX,
+        n => n,
+    };
+    let delta = 4 * scanned / DEFAULT_SEEKS * freeable / (pressure.lru + 1);
+    let mut total = deferred.saturating_add(delta);
+    if core != ShrinkerCore::Global && delta < freeable / 4 {
+        total = total.min(freeable / 2);
+    }
+    (delta, total.min(2 * freeable))
+}
+
+impl<W: World> Mm<W> {
+    fn shrinker_at(&self, i: usize) -> Option<Shrinker> {
+        let supers = self.super_count();
+        if i == 0 {
+            return Some(Shrinker::Shadows);
+        }
+        let i = i as u32 - 1;
+        if self.policy.shrinker_core != ShrinkerCore::Global {
+            return (i < supers).then_some(Shrinker::Super(i));
+        }
+        match i {
+            _ if supers == 0 => None,
+            0 => Some(Shrinker::Dentries),
+            1 => Some(Shrinker::Inodes),
+            i => (i - 2 < supers).then_some(Shrinker::XfsInodes(i - 2)),
+        }
+    }
+
+    /// The most shrinkers that `supers` filesystems register.
+    pub(crate) fn shrinker_slots(supers: u32) -> usize {
+        3 + supers as usize
+    }
+
+    /// Whether objects and what is deferred are counted by node.
+    pub(crate) fn shrinkers_by_node(&self) -> bool {
+        matches!(
+            self.policy.shrinker_core,
+            ShrinkerCore::PerNode | ShrinkerCore::ByPriority
+        )
+    }
+
+    /// Asks every cache for objects of the nodes of a direct reclaimer's zones.
+    pub(crate) async fn shrink_slab_for(
+        &self,
+        node: u32,
+        gfp: Gfp,
+        lru: u64,
+        sc: &mut ScanControl,
+    ) {
+        let scanned = sc.nr_scanned;
+        if !self.shrinkers_by_node() {
+            let pressure = SlabPressure {
+                nid: 0,
+                scanned,
+                lru,
+            };
+            return self.shrink_slab(pressure, sc).await;
+        }
+        for nid in 0..self.nodes.len() as u32 {
+            let zone = self
+                .eligible(node, gfp)
+                .find(|&z| self.zones[z].node == nid);
+            if zone.is_some() {
+                let pressure = SlabPressure { nid, scanned, lru };
+                self.shrink_slab(pressure, sc).await;
+            }
+        }
+    }
+
+    /// Asks every cache for objects. Pages that become free count as reclaimed.
+    pub(crate) async fn shrink_slab(&self, pressure: SlabPressure, sc: &mut ScanControl) {
+        self.world.charge(Cost::ShrinkSlab, 1);
+        let mine = &self.current().reclaimed_slab;
+        mine.set(0);
+        let mut i = 0;
+        while let Some(shrinker) = self.shrinker_at(i) {
+            self.run_shrinker(shrinker, i, &pressure, sc).await;
+            i += 1;
+        }
+        sc.nr_reclaimed += u64::from(mine.get());
+        mine.set(0);
+    }
+
+    async fn run_shrinker(
+        &self,
+        shrinker: Shrinker,
+        slot: usize,
+        pressure: &SlabPressure,
+        sc: &ScanControl,
+    ) {
+        let core = self.policy.shrinker_core;
+        let nid = if self.shrinkers_by_node() {
+            pressure.nid
+        } else {
+            0
+        };
+        let freeable = self.count_objects(shrinker, nid);
+        if freeable == 0 {
+            return;
+        }
+        let deferred = &self.nr_deferred[slot * self.nodes.len() + nid as usize];
+        let before = deferred.get();
+        deferred.fetch_sub(before);
+        let (delta, total) = total_scan(core, before, freeable, pressure, sc.priority);
+        let batch = shrinker.batch(core);
+        self.emit(Audience::Traces, || Event::ShrinkSlabStart {
+            shrinker: shrinker.name(),
+            nid,
+            deferred: before,
+            pgs_scanned: pressure.scanned,
+            lru_pgs: pressure.lru,
+            cache_items: freeable,
+            delta,
+            total_scan: total,
+        });
+        let (mut left, mut freed) = (total, 0);
+        let tiny_too = core != ShrinkerCore::Global;
+        while left >= batch || (tiny_too && left > 0 && left >= freeable) {
+            let n = left.min(batch);
+            let answer = self.scan_objects(shrinker, nid, n, sc).await;
+            let Shrunk::Freed(objects) = answer else {
+                break;
+            };
+            freed += objects;
+            self.stat.event(VmEvent::SlabsScanned, n);
+            left -= n;
+            self.world.relax().await;
+        }
+        let unused = match core {
+            ShrinkerCore::ByPriority => {
+                let done = total - left;
+                (before + delta).saturating_sub(done).min(2 * freeable)
+            }
+            _ => left,
+        };
+        deferred.fetch_add(unused);
+        self.emit(Audience::Traces, || Event::ShrinkSlabEnd {
+            shrinker: shrinker.name(),
+            nid,
+            unused_scan: before,
+            new_scan: unused,
+            total_scan: left,
+            freed,
+        });
+    }
+
+    fn count_objects(&self, shrinker: Shrinker, nid: u32) -> u64 {
+        let all = |of: &dyn Fn(u32) -> u64| (0..self.super_count()).map(of).sum::<u64>();
+        let under_pressure = |n: u64| n * CACHE_PRESSURE / 100;
+        match shrinker {
+            Shrinker::Shadows => self.count_shadow_nodes(),
+            Shrinker::Dentries => under_pressure(all(&|sb| self.unused_dentries(sb, nid))),
+            Shrinker::Inodes => under_pressure(all(&|sb| self.unused_inodes(sb, nid))),
+            Shrinker::XfsInodes(sb) => self.reclaimable_inodes(sb),
+            Shrinker::Super(sb) => under_pressure(
+                self.unused_dentries(sb, nid)
+                    + self.unused_inodes(sb, nid)
+                    + self.reclaimable_inodes(sb),
+            ),
+        }
+    }
+
+    async fn scan_objects(&self, shrinker: Shrinker, nid: u32, n: u64, sc: &ScanControl) -> Shrunk {
+        let may_enter_fs = sc.gfp.has(Gfp::FS);
+        match shrinker {
+            Shrinker::Shadows => Shrunk::Freed(self.drop_shadow_nodes(n).await),
+            _ if !may_enter_fs => Shrunk::Stop,
+            Shrinker::Dentries => {
+                self.prune_everywhere(n, false).await;
+                Shrunk::Freed(0)
+            }
+            Shrinker::Inodes => {
+                self.prune_everywhere(n, true).await;
+                Shrunk::Freed(0)
+            }
+            Shrinker::XfsInodes(sb) => self.xfs_reclaim_inodes_3_0(sb, n).await,
+            Shrinker::Super(sb) => self.super_cache_scan(sb, nid, n).await,
+        }
+    }
+
+    /// 3.0: each superblock in turn is asked for its part.
+    async fn prune_everywhere(&self, n: u64, inodes: bool) {
+        let count = |sb| match inodes {
+            true => self.unused_inodes(sb, 0),
+            false => self.unused_dentries(sb, 0),
+        };
+        let all: u64 = (0..self.super_count()).map(count).sum();
+        for sb in 0..self.super_count() {
+            let part = n * count(sb) / (all + 1) + 1;
+            if inodes {
+                self.prune_inodes(sb, 0, part).await;
+            } else {
+                self.prune_dentries(sb, 0, part).await;
+            }
+        }
+    }
+
+    /// The superblock's shrinker (docs/reference/shrinkers-and-xfs.md#superblocks).
+    async fn super_cache_scan(&self, sb: u32, nid: u32, n: u64) -> Shrunk {
+        let dentries = self.unused_dentries(sb, nid);
+        let inodes = self.unused_inodes(sb, nid);
+        let objects = self.reclaimable_inodes(sb);
+        let total = dentries + inodes + objects + 1;
+        let share = |own: u64| n * own / total;
+        let mut freed = self.prune_dentries(sb, nid, share(dentries) + 1).await;
+        freed += self.prune_inodes(sb, nid, share(inodes) + 1).await;
+        if share(objects) > 0 {
+            match self.xfs_free_cached_objects(sb, share(objects) + 1).await {
+                Shrunk::Freed(n) => freed += n,
+                Shrunk::Stop => return Shrunk::Stop,
+            }
+        }
+        Shrunk::Freed(freed)
+    }
+
+    /// Reclaimable LRU pages of a node's zones up to a type.
+    pub(crate) fn lru_pages_of_node(&self, nid: u32, end_zone: usize) -> u64 {
+        let zones = self.nodes[nid as usize].zones.iter();
+        zones
+            .map(|&z| usize::from(z))
+            .filter(|&z| self.zones[z].kind.index() <= end_zone)
+            .map(|z| self.zone_reclaimable_pages(z))
+            .sum()
+    }
+
+    /// The pages on a node's lists.
+    pub(crate) fn node_lru_pages(&self, nid: u32) -> u64 {
+        let home = usize::from(self.nodes[nid as usize].zones[0]);
+        let evictable = Lru::ALL.iter().filter(|&&lru| lru != Lru::Unevictable);
+        evictable.map(|&lru| self.lru_size(home, lru)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(core: ShrinkerCore, deferred: u64, freeable: u64, scanned: u64, lru: u64) -> u64 {
+        let pressure = SlabPressure {
+            nid: 0,
+            scanned,
+            lru,
+        };
+        total_scan(core, deferred, freeable, &pressure, 12).1
+    }
+
+    /// With two seeks the fraction p of the lists asks for 2p of each cache.
+    #[test]
+    fn a_share_of_the_lists_asks_for_twice_that_share_of_the_objects() {
+        for core in [
+            ShrinkerCore::Global,
+            ShrinkerCore::Batched,
+            ShrinkerCore::PerNode,
+        ] {
+            assert_eq!(scan(core, 0, 10_000, 1000, 99_999), 200, "{core:?}");
+            // No page scanned counts as 32.
+            assert_eq!(scan(core, 0, 10_000, 0, 6399), 100, "{core:?}");
+            // Never more than twice what there is.
+            assert_eq!(scan(core, 0, 10_000, 99_999, 99_999), 19_999, "{core:?}");
+            assert_eq!(scan(core, 50_000, 10_000, 99_999, 9), 20_000, "{core:?}");
+        }
+    }
+
+    /// 3.0 lets what was deferred through; 3.1 holds it to half of the cache while little is asked.
+    #[test]
+    fn what_was_deferred_is_limited_since_3_1() {
+        let light = (50_000, 10_000, 1000, 99_999);
+        let of = |core| scan(core, light.0, light.1, light.2, light.3);
+        assert_eq!(of(ShrinkerCore::Global), 20_000);
+        assert_eq!(of(ShrinkerCore::Batched), 5000);
+        assert_eq!(of(ShrinkerCore::PerNode), 5000);
+    }
+
+    #[test]
+    fn by_priority_the_lists_do_not_matter() {
+        let pressure = SlabPressure {
+            nid: 0,
+            scanned: 1,
+            lru: 1,
+        };
+        let at = |priority, deferred| {
+            total_scan(
+                ShrinkerCore::ByPriority,
+                deferred,
+                8192,
+                &pressure,
+                priority,
+            )
+            .1
+        };
+        assert_eq!(at(12, 0), 4);
+        assert_eq!(at(10, 4096), 4 + 16);
+        assert_eq!(at(0, 0), 16_384);
+        assert_eq!(at(0, 100_000), 16_384);
+    }
+}

@@ -1,0 +1,4 @@
+//! What is counted and recorded.
+
+pub mod tracker;
+pub mod vmstat;

@@ -1,0 +1,518 @@
+//! Counters: levels with per-CPU drift, and cumulative events (docs/reference/memory-model.md#counters and
+//! docs/reference/counters-and-traces.md#counters).
+//!
+//! A zone level has a global value and a small signed difference per CPU. A difference is folded
+//! into the global value when it passes the CPU's threshold, so a cheap read can be off by
+//! threshold x CPUs; a snapshot adds the differences. That error is part of the behaviour: it is
+//! why the kernel keeps a `percpu_drift_mark`.
+
+use crate::world::{Word32, Word64, World};
+
+/// Levels and page counters kept per zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)] // the kernel's names; docs/reference/counters-and-traces.md#counters defines them
+pub enum ZoneStat {
+    NrFreePages,
+    NrInactiveAnon,
+    NrActiveAnon,
+    NrInactiveFile,
+    NrActiveFile,
+    NrUnevictable,
+    NrFilePages,
+    NrAnonPages,
+    NrFileMapped,
+    NrFileDirty,
+    NrWriteback,
+    NrIsolatedAnon,
+    NrIsolatedFile,
+    NrKernel,
+    NrSlabReclaimable,
+    NrAllocBatch,
+    NrDirtied,
+    NrWritten,
+    NrVmscanWrite,
+    NrVmscanImmediateReclaim,
+    NrVmscanWriteSkip,
+}
+
+/// Number of [`ZoneStat`] items.
+pub const ZONE_STATS: usize = ZoneStat::NrVmscanWriteSkip as usize + 1;
+
+impl ZoneStat {
+    /// Every item.
+    pub const ALL: [Self; ZONE_STATS] = [
+        Self::NrFreePages,
+        Self::NrInactiveAnon,
+        Self::NrActiveAnon,
+        Self::NrInactiveFile,
+        Self::NrActiveFile,
+        Self::NrUnevictable,
+        Self::NrFilePages,
+        Self::NrAnonPages,
+        Self::NrFileMapped,
+        Self::NrFileDirty,
+        Self::NrWriteback,
+        Self::NrIsolatedAnon,
+        Self::NrIsolatedFile,
+        Self::NrKernel,
+        Self::NrSlabReclaimable,
+        Self::NrAllocBatch,
+        Self::NrDirtied,
+        Self::NrWritten,
+        Self::NrVmscanWrite,
+        Self::NrVmscanImmediateReclaim,
+        Self::NrVmscanWriteSkip,
+    ];
+
+    /// The name in /proc/vmstat.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NrFreePages => "nr_free_pages",
+            Self::NrInactiveAnon => "nr_inactive_anon",
+            Self::NrActiveAnon => "nr_active_anon",
+            Self::NrInactiveFile => "nr_inactive_file",
+            Self::NrActiveFile => "nr_active_file",
+            Self::NrUnevictable => "nr_unevictable",
+            Self::NrFilePages => "nr_file_pages",
+            Self::NrAnonPages => "nr_anon_pages",
+            Self::NrFileMapped => "nr_mapped",
+            Self::NrFileDirty => "nr_dirty",
+            Self::NrWriteback => "nr_writeback",
+            Self::NrIsolatedAnon => "nr_isolated_anon",
+            Self::NrIsolatedFile => "nr_isolated_file",
+            Self::NrKernel => "nr_kernel",
+            Self::NrSlabReclaimable => "nr_slab_reclaimable",
+            Self::NrAllocBatch => "nr_alloc_batch",
+            Self::NrDirtied => "nr_dirtied",
+            Self::NrWritten => "nr_written",
+            Self::NrVmscanWrite => "nr_vmscan_write",
+            Self::NrVmscanImmediateReclaim => "nr_vmscan_immediate_reclaim",
+            Self::NrVmscanWriteSkip => "nr_vmscan_write_skip",
+        }
+    }
+
+    /// Whether the item only grows (a report takes end minus start) or is a level.
+    pub fn cumulative(self) -> bool {
+        self as usize >= Self::NrDirtied as usize
+    }
+}
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// Cumulative events of the whole machine.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum VmEvent { $($(#[$doc])* $variant,)* }
+
+        impl VmEvent {
+            /// Every event.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The name in /proc/vmstat.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+events! {
+    /// Pages freed.
+    PgFree = "pgfree",
+    /// Pages moved to an active list.
+    PgActivate = "pgactivate",
+    /// Pages moved from an active list.
+    PgDeactivate = "pgdeactivate",
+    /// Pages moved to the inactive tail when their writeback ended.
+    PgRotated = "pgrotated",
+    /// Page faults.
+    PgFault = "pgfault",
+    /// Page faults that needed I/O.
+    PgMajFault = "pgmajfault",
+    /// Pages read from swap.
+    PswpIn = "pswpin",
+    /// Pages written to swap.
+    PswpOut = "pswpout",
+    /// kB read by block devices.
+    PgpgIn = "pgpgin",
+    /// kB written by block devices.
+    PgpgOut = "pgpgout",
+    /// Entries into direct reclaim.
+    AllocStall = "allocstall",
+    /// Balance runs of kswapd.
+    PageOutRun = "pageoutrun",
+    /// Pages reclaimed by kswapd.
+    KswapdSteal = "kswapd_steal",
+    /// kswapd woken during its first nap.
+    KswapdLowWmarkHitQuickly = "kswapd_low_wmark_hit_quickly",
+    /// kswapd's nap completed, but the high watermark was broken again.
+    KswapdHighWmarkHitQuickly = "kswapd_high_wmark_hit_quickly",
+    /// kswapd left out its congestion wait because a zone was under min.
+    KswapdSkipCongestionWait = "kswapd_skip_congestion_wait",
+    /// Allocations stalled on a small node's dirty pages (`per-zone-stall`).
+    DirtyStall = "dirty_stall",
+    /// Requests of reclaim for pages of its zone or node (`reclaim_flush`).
+    ReclaimFlush = "reclaim_flush",
+    /// Such requests for which the queue had no room.
+    ReclaimFlushDropped = "reclaim_flush_dropped",
+    /// Pages that flushers wrote for such requests.
+    ReclaimFlushWritten = "reclaim_flush_written",
+    /// Pages that flushers wrote because memory pressure made them old (`pressure_expiry`).
+    PressureExpired = "pressure_expired",
+    /// Pages that direct reclaim handed to a filesystem that refuses it and warns
+    /// (*writeback-from-reclaim* 2 to 4; the kernel warns once).
+    DirectWritepageWarning = "direct_writepage_warning",
+    /// Pages whose write failed.
+    WriteError = "write_error",
+    /// Evicted file pages that came back while their shadow was kept (3.15).
+    WorkingsetRefault = "workingset_refault",
+    /// Those of them that were activated at once (3.15).
+    WorkingsetActivate = "workingset_activate",
+    /// Shadows given up because they were too many (3.15).
+    WorkingsetNodereclaim = "workingset_nodereclaim",
+    /// Tasks that waited for kswapd in front of direct reclaim (3.6).
+    PgScanDirectThrottle = "pgscan_direct_throttle",
+    /// Times that fair batches were reset (3.12; the kernel does not count them).
+    FairReset = "fair_reset",
+    /// Objects that shrinkers were asked to scan.
+    SlabsScanned = "slabs_scanned",
+    /// Page-cache pages dropped with unused inodes by processes.
+    PgInodeSteal = "pginodesteal",
+    /// Page-cache pages dropped with unused inodes by kswapd.
+    KswapdInodeSteal = "kswapd_inodesteal",
+    /// Inodes whose memory was given back (not a kernel counter).
+    InodesFreed = "inodes_freed",
+    /// XFS: inodes that a walk freed (`xs_ig_reclaims`).
+    XfsInodesReclaimed = "xfs_inodes_reclaimed",
+    /// XFS: evicted inodes that were looked up again (`xs_ig_frecycle`).
+    XfsInodesRecycled = "xfs_inodes_recycled",
+    /// XFS: changed inodes that went into a cluster's write (`xs_iflush_count`).
+    XfsInodesFlushed = "xfs_inodes_flushed",
+    /// XFS: cluster writes that a reclaimer waited for (not a kernel counter).
+    XfsInodeWrites = "xfs_inode_writes",
+    /// XFS: waits of reclaimers for inodes, their groups and their I/O (not a kernel counter).
+    XfsReclaimWait = "xfs_reclaim_wait",
+    /// XFS: those of kswapd.
+    KswapdInodeWait = "kswapd_inode_wait",
+}
+
+/// Number of [`VmEvent`] items.
+pub const VM_EVENTS: usize = VmEvent::ALL.len();
+
+/// Cumulative events counted per zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ZoneEvent {
+    /// Pages allocated.
+    PgAlloc,
+    /// Pages scanned on active lists.
+    PgRefill,
+    /// Pages reclaimed by anyone.
+    PgSteal,
+    /// Pages scanned on inactive lists by kswapd.
+    PgScanKswapd,
+    /// Pages scanned on inactive lists by direct reclaim.
+    PgScanDirect,
+    /// Pages reclaimed by kswapd (a counter of 3.4; 3.0 has the sum and `kswapd_steal`).
+    PgStealKswapd,
+    /// Pages reclaimed by direct reclaim (3.4).
+    PgStealDirect,
+    /// Pages read ahead that reclaim took before anybody used them. No kernel counts them.
+    ReadAheadReclaimed,
+    /// Pages found in the cache by reads that had not brought them in. No kernel counts them.
+    PgHit,
+}
+
+/// Number of [`ZoneEvent`] items.
+pub const ZONE_EVENTS: usize = ZoneEvent::PgHit as usize + 1;
+
+impl ZoneEvent {
+    /// Every event.
+    pub const ALL: [Self; ZONE_EVENTS] = [
+        Self::PgAlloc,
+        Self::PgRefill,
+        Self::PgSteal,
+        Self::PgScanKswapd,
+        Self::PgScanDirect,
+        Self::PgStealKswapd,
+        Self::PgStealDirect,
+        Self::ReadAheadReclaimed,
+        Self::PgHit,
+    ];
+
+    /// The name without the zone's suffix.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PgAlloc => "pgalloc",
+            Self::PgRefill => "pgrefill",
+            Self::PgSteal => "pgsteal",
+            Self::PgScanKswapd => "pgscan_kswapd",
+            Self::PgScanDirect => "pgscan_direct",
+            Self::PgStealKswapd => "pgsteal_kswapd",
+            Self::PgStealDirect => "pgsteal_direct",
+            Self::ReadAheadReclaimed => "readahead_reclaimed",
+            Self::PgHit => "pghit",
+        }
+    }
+}
+
+/// Word of a pageset: the stat threshold the zone uses now. The differences stand before it.
+const THRESHOLD: usize = ZONE_STATS;
+
+/// All counters of a machine.
+pub(crate) struct VmStat<W: World> {
+    zones: usize,
+    cpus: usize,
+    global: [W::U64; ZONE_STATS],
+    zone: Box<[[W::U64; ZONE_STATS]]>,
+    /// A row a CPU and zone: its differences and its threshold.
+    pagesets: Box<[[W::U32; ZONE_STATS + 1]]>,
+    events: [W::U64; VM_EVENTS],
+    zone_events: Box<[[W::U64; ZONE_EVENTS]]>,
+}
+
+impl<W: World> VmStat<W> {
+    pub fn new(zones: usize, cpus: usize) -> Self {
+        Self {
+            zones,
+            cpus,
+            global: bytemuck::Zeroable::zeroed(),
+            zone: bytemuck::zeroed_slice_box(zones),
+            pagesets: bytemuck::zeroed_slice_box(zones * cpus),
+            events: bytemuck::Zeroable::zeroed(),
+            zone_events: bytemuck::zeroed_slice_box(zones),
+        }
+    }
+
+    pub fn set_threshold(&self, zone: usize, threshold: u32) {
+        assert!((1..=125).contains(&threshold), "stat threshold {threshold}");
+        for cpu in 0..self.cpus {
+            self.pageset(cpu, zone)[THRESHOLD].set(threshold);
+        }
+    }
+
+    #[inline(always)]
+    fn pageset(&self, cpu: usize, zone: usize) -> &[W::U32; ZONE_STATS + 1] {
+        &self.pagesets[cpu * self.zones + zone]
+    }
+
+    #[cold]
+    fn fold(&self, zone: usize, item: ZoneStat, n: i64) {
+        self.zone[zone][item as usize].fetch_add(n as u64);
+        self.global[item as usize].fetch_add(n as u64);
+    }
+
+    /// Adds `n` to the global value at once; for blocks larger than a per-CPU difference.
+    pub fn add_exact(&self, zone: usize, item: ZoneStat, n: i64) {
+        self.fold(zone, item, n);
+    }
+
+    /// A zone's counters as one CPU changes them. Whoever changes several looks them up once.
+    #[inline(always)]
+    pub fn on(&self, cpu: usize, zone: usize) -> ZoneCounters<'_, W> {
+        ZoneCounters {
+            stat: self,
+            pageset: self.pageset(cpu, zone),
+            zone,
+        }
+    }
+
+    /// [`ZoneCounters::add`] of one item.
+    #[inline(always)]
+    pub fn add(&self, cpu: usize, zone: usize, item: ZoneStat, n: i32) {
+        self.on(cpu, zone).add(item, n);
+    }
+
+    /// [`ZoneCounters::inc`] of one item.
+    #[inline(always)]
+    pub fn inc(&self, cpu: usize, zone: usize, item: ZoneStat) {
+        self.on(cpu, zone).inc(item);
+    }
+
+    /// [`ZoneCounters::dec`] of one item.
+    #[inline(always)]
+    pub fn dec(&self, cpu: usize, zone: usize, item: ZoneStat) {
+        self.on(cpu, zone).dec(item);
+    }
+
+    /// Cheap read of a zone's level; negative reads 0.
+    #[inline(always)]
+    pub fn zone(&self, zone: usize, item: ZoneStat) -> u64 {
+        (self.zone[zone][item as usize].get() as i64).max(0) as u64
+    }
+
+    /// Cheap read of a zone's level as it stands.
+    pub fn zone_raw(&self, zone: usize, item: ZoneStat) -> i64 {
+        self.zone[zone][item as usize].get() as i64
+    }
+
+    /// Cheap read of the machine's level; negative reads 0.
+    #[inline(always)]
+    pub fn global(&self, item: ZoneStat) -> u64 {
+        (self.global[item as usize].get() as i64).max(0) as u64
+    }
+
+    /// The level with every CPU's difference added; negative reads 0.
+    pub fn snapshot(&self, zone: usize, item: ZoneStat) -> u64 {
+        self.exact(zone, item).max(0) as u64
+    }
+
+    /// The exact value.
+    pub fn exact(&self, zone: usize, item: ZoneStat) -> i64 {
+        let drift: i64 = (0..self.cpus)
+            .map(|c| i64::from(self.pageset(c, zone)[item as usize].get() as i32))
+            .sum();
+        self.zone[zone][item as usize].get() as i64 + drift
+    }
+
+    /// The exact value over all zones.
+    pub fn exact_global(&self, item: ZoneStat) -> i64 {
+        (0..self.zones).map(|z| self.exact(z, item)).sum()
+    }
+
+    /// Folds every difference of a CPU (the kernel's once-a-second vmstat update).
+    pub fn refresh_cpu(&self, cpu: usize) {
+        for zone in 0..self.zones {
+            for item in ZoneStat::ALL {
+                let diff = &self.pageset(cpu, zone)[item as usize];
+                let v = diff.get() as i32;
+                if v != 0 {
+                    self.fold(zone, item, i64::from(v));
+                    diff.set(0);
+                }
+            }
+        }
+    }
+
+    /// Checks that no difference exceeds its bound and that the machine's values are the sums of
+    /// the zones'. A difference may exceed a threshold that was lowered after it was counted, so
+    /// the bound is the format's: a signed byte.
+    pub fn check(&self) -> Result<(), String> {
+        for item in ZoneStat::ALL {
+            let sum: i64 = self
+                .zone
+                .iter()
+                .map(|z| z[item as usize].get() as i64)
+                .sum();
+            if sum != self.global[item as usize].get() as i64 {
+                return Err(format!("{}: zones sum to {sum}", item.name()));
+            }
+            for d in &self.pagesets {
+                let v = d[item as usize].get() as i32;
+                if v.abs() > 127 {
+                    return Err(format!("{}: per-CPU difference {v}", item.name()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub fn event(&self, event: VmEvent, n: u64) {
+        self.events[event as usize].fetch_add(n);
+    }
+
+    pub fn events(&self, event: VmEvent) -> u64 {
+        self.events[event as usize].get()
+    }
+
+    #[inline(always)]
+    pub fn zone_event(&self, zone: usize, event: ZoneEvent, n: u64) {
+        self.zone_events[zone][event as usize].fetch_add(n);
+    }
+
+    pub fn zone_events(&self, zone: usize, event: ZoneEvent) -> u64 {
+        self.zone_events[zone][event as usize].get()
+    }
+}
+
+/// See [`VmStat::on`].
+pub(crate) struct ZoneCounters<'a, W: World> {
+    stat: &'a VmStat<W>,
+    pageset: &'a [W::U32; ZONE_STATS + 1],
+    zone: usize,
+}
+
+impl<W: World> ZoneCounters<'_, W> {
+    /// `mod_zone_page_state`: adds `n`, folding when the threshold is passed.
+    #[inline(always)]
+    pub fn add(&self, item: ZoneStat, n: i32) {
+        let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
+        let x = (diff.get() as i32).wrapping_add(n);
+        if x > t || x < -t {
+            self.stat.fold(self.zone, item, i64::from(x));
+            diff.set(0);
+        } else {
+            diff.set(x as u32);
+        }
+    }
+
+    /// `inc_zone_state`: a single step folds half a threshold more than it must, so that a
+    /// counter moving one way folds half as often.
+    #[inline(always)]
+    pub fn inc(&self, item: ZoneStat) {
+        let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
+        let x = (diff.get() as i32).wrapping_add(1);
+        if x > t {
+            let over = t >> 1;
+            self.stat.fold(self.zone, item, i64::from(x + over));
+            diff.set(-over as u32);
+        } else {
+            diff.set(x as u32);
+        }
+    }
+
+    /// `dec_zone_state`.
+    #[inline(always)]
+    pub fn dec(&self, item: ZoneStat) {
+        let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
+        let x = (diff.get() as i32).wrapping_sub(1);
+        if x < -t {
+            let over = t >> 1;
+            self.stat.fold(self.zone, item, i64::from(x - over));
+            diff.set(over as u32);
+        } else {
+            diff.set(x as u32);
+        }
+    }
+
+    /// What `n` calls of [`Self::inc`] do.
+    #[inline]
+    pub fn inc_by(&self, item: ZoneStat, mut n: u32) {
+        let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
+        loop {
+            let x = diff.get() as i32;
+            let steps = (t + 1 - x).max(1) as u32;
+            if n < steps {
+                diff.set((x + n as i32) as u32);
+                return;
+            }
+            diff.set((x + steps as i32 - 1) as u32);
+            self.inc(item);
+            n -= steps;
+        }
+    }
+
+    /// What `n` calls of [`Self::dec`] do.
+    #[inline]
+    pub fn dec_by(&self, item: ZoneStat, mut n: u32) {
+        let diff = &self.pageset[item as usize];
+        let t = self.pageset[THRESHOLD].get() as i32;
+        loop {
+            let x = diff.get() as i32;
+            let steps = (t + 1 + x).max(1) as u32;
+            if n < steps {
+                diff.set((x - n as i32) as u32);
+                return;
+            }
+            diff.set((x - steps as i32 + 1) as u32);
+            self.dec(item);
+            n -= steps;
+        }
+    }
+}

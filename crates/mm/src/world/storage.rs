@@ -1,0 +1,167 @@
+//! Storage: the filesystems and devices below the engine.
+
+use super::World;
+use crate::{Mm, Pfn};
+use std::future::Future;
+
+/// Read/synchronous or asynchronous-write traffic of a block device
+/// (docs/reference/writeback.md#request-queue).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// All reads and synchronous writes.
+    Sync,
+    /// Other writes.
+    Async,
+}
+
+/// Who asks a filesystem to write, and how much (the kernel's `writeback_control`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WritebackControl {
+    /// Pages that may still be written; counts down.
+    pub nr_to_write: i64,
+    /// Pages the filesystem refused and dirtied again; counts up.
+    pub pages_skipped: u64,
+    /// Start at the mapping's saved index and wrap once.
+    pub range_cyclic: bool,
+    /// First page index when not cyclic.
+    pub range_start: u32,
+    /// Last page index, inclusive.
+    pub range_end: u32,
+    /// Called by page reclaim.
+    pub for_reclaim: bool,
+    /// Called by periodic writeback.
+    pub for_kupdate: bool,
+    /// Called by background writeback.
+    pub for_background: bool,
+    /// Wait for every page, and for pages that are already under writeback.
+    pub sync_all: bool,
+}
+
+impl WritebackControl {
+    /// Asynchronous writeback of up to `nr` pages of any index.
+    pub fn pages(nr: i64) -> Self {
+        Self {
+            nr_to_write: nr,
+            pages_skipped: 0,
+            range_cyclic: true,
+            range_start: 0,
+            range_end: u32::MAX,
+            for_reclaim: false,
+            for_kupdate: false,
+            for_background: false,
+            sync_all: false,
+        }
+    }
+}
+
+/// A filesystem's answer to `writepage` from reclaim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writepage {
+    /// I/O was started; the page is under writeback, or its write has already ended.
+    Started,
+    /// The filesystem refused and left the page dirty.
+    Redirtied,
+    /// The filesystem asks reclaim to activate the page.
+    Activate,
+    /// The mapping has no such operation.
+    NoOperation,
+}
+
+/// Which pages to bring in beside the one that is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadAround {
+    /// No other.
+    None,
+    /// Half a window before it and half behind.
+    Around,
+    /// A window behind it: the last fault was on the page before.
+    Ahead,
+}
+
+/// How an access to mapped memory ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touched {
+    /// The page was mapped already, or is now.
+    Ok,
+    /// No memory could be had.
+    OutOfMemory,
+    /// The page could not be read, lies behind the file's end, or has no place on the device
+    /// (SIGBUS).
+    BusError,
+}
+
+/// Storage: what the engine asks of filesystems and devices.
+pub trait Storage<W: World> {
+    /// Asks the page's filesystem to write one page for reclaim. Must not allocate through
+    /// [`Mm::alloc_page`].
+    fn writepage(
+        &self,
+        mm: &Mm<W>,
+        pfn: Pfn,
+        wbc: &mut WritebackControl,
+    ) -> impl Future<Output = Writepage>;
+
+    /// Asks a mapping's filesystem to write dirty pages. Counts `nr_to_write` down.
+    fn writepages(
+        &self,
+        mm: &Mm<W>,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) -> impl Future<Output = ()>;
+
+    /// Writes one page to its swap slot.
+    fn swap_writepage(&self, mm: &Mm<W>, pfn: Pfn, slot: u32) -> impl Future<Output = ()>;
+
+    /// Starts to read a locked page from its swap slot; when that ends, the page is up to date and
+    /// unlocked.
+    fn swap_readpage(&self, mm: &Mm<W>, pfn: Pfn, slot: u32) -> impl Future<Output = ()>;
+
+    /// Brings a page of a mapped file into the page cache, and perhaps others with it. A world
+    /// without file mappings leaves this as it is.
+    fn fault_page(
+        &self,
+        mm: &Mm<W>,
+        mapping: u32,
+        index: u32,
+        around: ReadAround,
+    ) -> impl Future<Output = Result<(), Touched>> {
+        let _ = (mm, mapping, index, around);
+        async { Err(Touched::BusError) }
+    }
+
+    /// A page of a mapped file is about to become writable. `false`: the filesystem has no room.
+    fn page_mkwrite(&self, mm: &Mm<W>, mapping: u32, index: u32) -> impl Future<Output = bool> {
+        let _ = (mm, mapping, index);
+        async { false }
+    }
+
+    /// Reads an inode from its place. Worlds whose filesystems do not tell the engine of their inodes
+    /// are never asked, neither this nor the next two.
+    fn read_inode(&self, mm: &Mm<W>, ino: u32) -> impl Future<Output = ()> {
+        let _ = (mm, ino);
+        async {}
+    }
+
+    /// Starts to write the cluster of an XFS inode to its place. When that has ended,
+    /// [`Mm::inode_written`] is to be called. `sync`: somebody waits for it.
+    fn write_inode(&self, mm: &Mm<W>, ino: u32, sync: bool) -> impl Future<Output = ()> {
+        let _ = sync;
+        mm.inode_written(ino, false);
+        async {}
+    }
+
+    /// Writes `n` changed inodes to the log of an XFS and waits for it. Returns whether it succeeded.
+    fn write_log(&self, mm: &Mm<W>, sb: u32, n: u32) -> impl Future<Output = bool> {
+        let _ = (mm, sb, n);
+        async { true }
+    }
+
+    /// Drops a file page's private buffers; `false` keeps the page.
+    fn release_page(&self, mm: &Mm<W>, pfn: Pfn) -> bool;
+
+    /// Whether a backing device is congested for a class.
+    fn bdi_congested(&self, bdi: u32, class: Class) -> bool;
+
+    /// How many backing devices are congested for a class.
+    fn congested_bdis(&self, class: Class) -> u32;
+}

@@ -1,0 +1,68 @@
+//! Watching: what the engine tells of itself.
+
+use super::event::Event;
+
+/// How an allocation was served, for the latency histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum AllocPath {
+    /// From the free lists at the low watermark.
+    Fast,
+    /// After waking kswapd, at the min watermark.
+    KswapdWoken,
+    /// After direct reclaim.
+    DirectReclaim,
+    /// Stalled on a small node's dirty pages (`per-zone-stall`).
+    DirtyStall,
+    /// It got no page.
+    Failed,
+}
+
+/// Who is told of an event, beside those who trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Nobody else.
+    Traces,
+    /// The record of the slowest allocations, as one line of their time lines.
+    Slowest,
+    /// That record, and the sums that a world keeps whether or not anybody traces.
+    Sums,
+}
+
+/// Watching.
+///
+/// The engine has one way to tell of an event, [`crate::Mm::emit`]. From there it goes
+///
+/// 1. to the world's sums and to the record of the slowest allocations, as its [`Audience`] says;
+/// 2. to the trace, if [`Watch::TRACE`] holds and somebody listens ([`Watch::tracing`]).
+///
+/// An event that only traces are told of is built for those alone.
+pub trait Watch {
+    /// Whether trace events are built at all; `false` compiles every tracepoint away.
+    const TRACE: bool;
+
+    /// Whether anybody traces now.
+    fn tracing(&self) -> bool;
+
+    /// An event for an audience and, if anybody traces, for the trace.
+    fn event(&self, to: Audience, event: &Event);
+
+    /// The latency of one allocation, in nanoseconds.
+    fn alloc_latency(&self, path: AllocPath, ns: u64);
+
+    /// The calling task's allocation left the fast path, for a record of the slowest: when it began,
+    /// its order, and the machine's free pages.
+    #[inline(always)]
+    fn alloc_slow(&self, start: u64, order: u32, free: u64) {
+        let _ = (start, order, free);
+    }
+
+    /// It comes to its end; [`Watch::alloc_latency`] follows.
+    #[inline(always)]
+    fn alloc_slow_ends(&self, free: u64) {
+        let _ = free;
+    }
+
+    /// No memory could be reclaimed: the run ends.
+    fn out_of_memory(&self, report: String);
+}

@@ -1,0 +1,130 @@
+//! Backing devices: dirty and writeback page counts with per-CPU batches, and the flusher's lists.
+
+use super::pace::Rate;
+use super::queues::State;
+use crate::Mm;
+use crate::world::{Word32, Word64, World};
+use crate::writeback::proportion::Local;
+
+/// What a backing device counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BdiStat {
+    /// Dirty pages of its files.
+    Reclaimable,
+    /// Its pages under writeback.
+    Writeback,
+}
+
+/// One backing device.
+pub struct Bdi<W: World> {
+    global: [W::U64; 2],
+    diff: Box<[[W::U32; 2]]>,
+    /// Its share of all completed writeback.
+    pub(crate) completions: Local<W>,
+    /// At most this percentage of the dirty limit.
+    pub(crate) max_ratio: W::U32,
+    /// At least this percentage.
+    pub(crate) min_ratio: W::U32,
+    /// Some dirtier found it over its limit.
+    pub(crate) dirty_exceeded: W::U32,
+    pub(crate) flusher: State<W>,
+    /// How fast its dirtiers may go ([`crate::writeback::throttle`]).
+    pub(crate) rate: Rate<W>,
+}
+
+impl<W: World> Bdi<W> {
+    pub(crate) fn new(cpus: usize, reclaim_groups: usize) -> Self {
+        let bdi = Self {
+            global: bytemuck::Zeroable::zeroed(),
+            diff: bytemuck::zeroed_slice_box(cpus),
+            completions: Local::new(),
+            max_ratio: bytemuck::Zeroable::zeroed(),
+            min_ratio: bytemuck::Zeroable::zeroed(),
+            dirty_exceeded: bytemuck::Zeroable::zeroed(),
+            flusher: State::new(reclaim_groups),
+            rate: Rate::new(),
+        };
+        bdi.max_ratio.set(100);
+        bdi
+    }
+}
+
+/// A per-CPU difference is folded when it reaches this (`BDI_STAT_BATCH`).
+pub(crate) fn stat_batch(cpus: usize) -> i32 {
+    8 * (1 + cpus.ilog2() as i32)
+}
+
+impl<W: World> Mm<W> {
+    /// Creates a backing device; `None` when [`crate::Config::max_bdis`] exist.
+    pub fn new_bdi(&self, min_ratio: u32, max_ratio: u32) -> Option<u32> {
+        debug_assert!(
+            min_ratio <= max_ratio && max_ratio <= 100,
+            "{min_ratio} to {max_ratio} percent"
+        );
+        let id = self.bdis_used.fetch_add(1);
+        if id >= self.config.max_bdis {
+            self.bdis_used.fetch_sub(1);
+            return None;
+        }
+        self.bdis[id as usize].min_ratio.set(min_ratio);
+        self.bdis[id as usize].max_ratio.set(max_ratio);
+        Some(id)
+    }
+
+    /// Backing devices created so far.
+    pub fn bdi_count(&self) -> u32 {
+        self.bdis_used.get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn add_bdi_stat(&self, bdi: u32, stat: BdiStat, n: i32) {
+        let b = &self.bdis[bdi as usize];
+        let diff = &b.diff[self.world.cpu()][stat as usize];
+        let x = diff.get() as i32 + n;
+        if x.abs() >= self.bdi_stat_batch {
+            b.global[stat as usize].fetch_add(i64::from(x) as u64);
+            diff.set(0);
+        } else {
+            diff.set(x as u32);
+        }
+    }
+
+    /// What `n` calls of [`Mm::add_bdi_stat`] with `step`, 1 or -1, do.
+    pub(crate) fn step_bdi_stat(&self, bdi: u32, stat: BdiStat, step: i32, n: u32) {
+        let b = &self.bdis[bdi as usize];
+        let diff = &b.diff[self.world.cpu()][stat as usize];
+        let batch = self.bdi_stat_batch;
+        // Seen in the direction of the steps: from x up to the batch, then from 0 again.
+        let x = diff.get() as i32 * step;
+        let end = x + n as i32;
+        let folds = end.max(0) / batch;
+        let left = end - folds * batch;
+        b.global[stat as usize].fetch_add(i64::from(folds * batch * step) as u64);
+        diff.set((left * step) as u32);
+    }
+
+    /// Cheap read; negative reads 0.
+    #[inline(always)]
+    pub fn bdi_stat(&self, bdi: u32, stat: BdiStat) -> u64 {
+        debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
+        (self.bdis[bdi as usize].global[stat as usize].get() as i64).max(0) as u64
+    }
+
+    /// Exact read.
+    pub fn bdi_stat_sum(&self, bdi: u32, stat: BdiStat) -> u64 {
+        debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
+        let b = &self.bdis[bdi as usize];
+        let drift: i64 = b
+            .diff
+            .iter()
+            .map(|d| i64::from(d[stat as usize].get() as i32))
+            .sum();
+        (b.global[stat as usize].get() as i64 + drift).max(0) as u64
+    }
+
+    /// How far the cheap read can be off.
+    pub(crate) fn bdi_stat_error(&self) -> u64 {
+        self.config.cpus as u64 * self.bdi_stat_batch as u64
+    }
+}

@@ -1,0 +1,420 @@
+//! Dirty limits and the throttling of those who dirty (docs/reference/writeback.md#limits,
+//! docs/reference/writeback.md#throttling and docs/reference/allocation.md#zone-dirty-limits; the throttling
+//! of 3.0 — that of 3.2 is in `throttle`).
+
+use crate::Mm;
+use crate::memory::gfp::Gfp;
+use crate::memory::task::{PF_LESS_THROTTLE, PF_REALTIME};
+use crate::policy::{
+    DirtyCheck, DirtyExceeded, DirtyLimits, DirtyRatios, DirtyThrottle, Dirtyable,
+};
+use crate::size::Size;
+use crate::watch::vmstat::ZoneStat;
+use crate::world::{Class, Cost, Waited, WaitedKind, Word32, Word64, World};
+use crate::writeback::bdi::BdiStat;
+
+/// The two limits, in pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Background writeback starts above it.
+    pub background: u64,
+    /// Dirtiers are throttled near it.
+    pub dirty: u64,
+}
+
+impl Limits {
+    /// Below it nobody is throttled.
+    pub fn freerun(self) -> u64 {
+        (self.dirty + self.background) / 2
+    }
+}
+
+/// Limits for an amount of dirtyable memory in pages (docs/reference/writeback.md#limits). `lifted`: for a
+/// task whose limits are a quarter higher. Since 4.2 the result fits 32 bits.
+#[inline]
+pub fn limits(ratios: DirtyRatios, sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
+    let pick = |bytes: Size, ratio: u32| match ratios {
+        _ if bytes.0 > 0 => bytes.0.div_ceil(4096),
+        DirtyRatios::Percent => dirtyable * u64::from(ratio) / 100,
+        DirtyRatios::In4096ths => (u64::from(ratio) * 4096 / 100) * dirtyable / 4096,
+    };
+    let mut dirty = pick(sysctl.dirty_bytes, sysctl.dirty_ratio);
+    if ratios == DirtyRatios::In4096ths {
+        dirty = dirty.min(u64::from(u32::MAX));
+    }
+    let mut background = pick(sysctl.dirty_background_bytes, sysctl.dirty_background_ratio);
+    if background >= dirty {
+        background = dirty / 2;
+    }
+    if lifted {
+        Limits {
+            background: background + background / 4,
+            dirty: dirty + dirty / 4,
+        }
+    } else {
+        Limits { background, dirty }
+    }
+}
+
+/// Dirtyable pages of a whole machine, 4.8 and later: free pages less the reserves (see
+/// [`crate::memory::watermark::total_reserve`]), and the file LRU lists.
+pub fn dirtyable_pages(free: u64, reserves: u64, file: u64) -> u64 {
+    free.saturating_sub(reserves) + file + 1
+}
+
+/// Dirtying this many pages makes a task look at the limits: `total/(32·cpus)` in 16..=1024.
+pub fn ratelimit_pages(total_pages: u64, cpus: u64) -> u64 {
+    (total_pages / (32 * cpus)).clamp(16, 1024)
+}
+
+impl<W: World> Mm<W> {
+    fn excludes_reserves(&self) -> bool {
+        self.policy.dirty_limits != DirtyLimits::Global
+    }
+
+    /// Pages that may be dirtied at all, machine-wide.
+    pub fn dirtyable(&self) -> u64 {
+        let s = |i| self.stat.global(i);
+        if self.policy.dirtyable == Dirtyable::FreeAndFile {
+            let reserves: u64 = self.zones.iter().map(|z| z.dirty_balance_reserve()).sum();
+            let file = s(ZoneStat::NrInactiveFile) + s(ZoneStat::NrActiveFile);
+            return dirtyable_pages(s(ZoneStat::NrFreePages), reserves, file);
+        }
+        let mut x =
+            s(ZoneStat::NrFreePages) + s(ZoneStat::NrInactiveFile) + s(ZoneStat::NrActiveFile);
+        if self.free_swap() > 0 {
+            x += s(ZoneStat::NrInactiveAnon) + s(ZoneStat::NrActiveAnon);
+        }
+        if self.excludes_reserves() {
+            let reserves: u64 = self.zones.iter().map(|z| z.dirty_balance_reserve()).sum();
+            x = x.saturating_sub(reserves);
+        }
+        x + 1
+    }
+
+    pub(crate) fn task_lifted(&self) -> bool {
+        self.current().flags() & (PF_LESS_THROTTLE | PF_REALTIME) != 0
+    }
+
+    /// The limits now, for the calling task.
+    pub fn dirty_limits(&self) -> Limits {
+        limits(
+            self.policy.dirty_ratios,
+            &self.sysctls(),
+            self.dirtyable(),
+            self.task_lifted(),
+        )
+    }
+
+    /// Pages of a zone that may be dirty (*per-zone-dirty-limits*).
+    pub fn zone_dirtyable(&self, z: usize) -> u64 {
+        debug_assert!(z < self.zones.len(), "zone {z} does not exist");
+        if self.policy.dirtyable == Dirtyable::FreeAndFile {
+            let free = self.stat.zone(z, ZoneStat::NrFreePages);
+            return free.saturating_sub(self.zones[z].dirty_balance_reserve())
+                + self.stat.zone(z, ZoneStat::NrInactiveFile)
+                + self.stat.zone(z, ZoneStat::NrActiveFile);
+        }
+        let of = |item| self.stat.zone(z, item);
+        let mut pages =
+            of(ZoneStat::NrFreePages) + of(ZoneStat::NrInactiveFile) + of(ZoneStat::NrActiveFile);
+        if self.free_swap() > 0 {
+            pages += of(ZoneStat::NrInactiveAnon) + of(ZoneStat::NrActiveAnon);
+        }
+        pages.saturating_sub(self.zones[z].dirty_balance_reserve())
+    }
+
+    /// A zone's share of the dirty limit, in pages.
+    pub fn zone_dirty_limit(&self, z: usize) -> u64 {
+        let limit = self.zone_share_of_limit(z);
+        if self.task_lifted() {
+            limit + limit / 4
+        } else {
+            limit
+        }
+    }
+
+    fn zone_share_of_limit(&self, z: usize) -> u64 {
+        let bytes = self.sysctl.dirty_bytes().0;
+        if bytes > 0 {
+            bytes.div_ceil(4096) * self.zone_dirtyable(z) / self.dirtyable()
+        } else {
+            self.zone_dirtyable(z) * u64::from(self.sysctl.dirty_ratio()) / 100
+        }
+    }
+
+    /// Whether a zone is within its share.
+    #[inline]
+    pub(crate) fn zone_dirty_ok(&self, z: usize) -> bool {
+        let dirty =
+            self.stat.zone(z, ZoneStat::NrFileDirty) + self.stat.zone(z, ZoneStat::NrWriteback);
+        match self.policy.dirty_check {
+            DirtyCheck::Fresh => {
+                self.world.charge(Cost::DirtyLimit, 1);
+                dirty <= self.zone_dirty_limit(z)
+            }
+            DirtyCheck::Cached => self.zone_dirty_ok_cached(z, dirty),
+        }
+    }
+
+    /// *sequential-read* 5: the limit of the last check that failed; a failing check computes it
+    /// anew for the next one. Whoever has a quarter more computes it at once.
+    fn zone_dirty_ok_cached(&self, z: usize, dirty: u64) -> bool {
+        let cached = &self.zones[z].dirty_limit_cached;
+        let renew = || {
+            self.world.charge(Cost::DirtyLimit, 1);
+            let limit = self.zone_share_of_limit(z).min(u64::from(u32::MAX));
+            cached.set(limit as u32);
+            limit
+        };
+        if self.task_lifted() {
+            let limit = renew();
+            return dirty <= limit + limit / 4;
+        }
+        let ok = dirty <= u64::from(cached.get());
+        if !ok {
+            renew();
+        }
+        ok
+    }
+
+    /// Sets the memory of the floating proportions; at start and when a limit changes.
+    pub fn update_completion_period(&self) {
+        let limit = self.dirty_limits().dirty;
+        self.writeback.completions.set_limit(limit);
+        self.writeback.dirties.set_limit(limit);
+        let total = self.zones.iter().map(|z| u64::from(z.size)).sum();
+        self.writeback
+            .ratelimit
+            .set(ratelimit_pages(total, self.config.cpus as u64) as u32);
+    }
+
+    #[inline(always)]
+    pub(crate) fn task_dirty_inc(&self) {
+        self.writeback.dirties.inc(&self.dirtier().share);
+    }
+
+    /// Writeback of `n` pages of a device ended.
+    #[inline]
+    pub(crate) fn bdi_writeout_add(&self, bdi: u32, n: u64) {
+        let b = &self.bdis[bdi as usize];
+        self.writeback.completions.inc_by(&b.completions, n);
+        b.flusher.completed.fetch_add(n);
+    }
+
+    pub(crate) fn reaccount_dirty(&self, pfn: crate::Pfn) {
+        let m = &self.mappings[self.frames.mapping(pfn) as usize];
+        if m.accounts_dirty() {
+            let z = self.frames.zone(pfn);
+            self.stat.inc(self.world.cpu(), z, ZoneStat::NrFileDirty);
+            self.add_bdi_stat(m.bdi(), BdiStat::Reclaimable, 1);
+        }
+    }
+
+    /// A device's share of a limit (docs/reference/writeback.md#limits).
+    pub fn bdi_dirty_limit(&self, bdi: u32, dirty: u64) -> u64 {
+        debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
+        let b = &self.bdis[bdi as usize];
+        let used = self.bdi_count() as usize;
+        let all_min: u64 = self.bdis[..used]
+            .iter()
+            .map(|b| u64::from(b.min_ratio.get()))
+            .sum();
+        let (n, d) = self.writeback.completions.fraction(&b.completions);
+        let share = dirty * (100 - all_min.min(100)) / 100 * n / d
+            + dirty * u64::from(b.min_ratio.get()) / 100;
+        share.min(dirty * u64::from(b.max_ratio.get()) / 100)
+    }
+
+    /// A task's limit under a device's share: those who dirty most are stopped first.
+    fn task_dirty_limit(&self, share: u64) -> u64 {
+        let (n, d) = self.writeback.dirties.fraction(&self.dirtier().share);
+        (share - (share >> 3) * n / d).max(share / 2)
+    }
+
+    /// Called after each dirtied page: every so many pages the task is held to the limits.
+    #[inline]
+    pub async fn balance_dirty_pages_ratelimited(&self, mapping: u32) {
+        if self.note_dirtied(mapping) {
+            self.balance_now(mapping).await;
+        }
+    }
+
+    /// Counts a dirtied page on this CPU; whether the task must look at the limits now.
+    #[inline(always)]
+    pub fn note_dirtied(&self, mapping: u32) -> bool {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let bdi = self.mappings[mapping as usize].bdi();
+        let count = &self.writeback.dirtied_on_cpu[self.world.cpu()];
+        if self.policy.dirty_throttle == DirtyThrottle::Sleep {
+            return self.note_dirtied_by_task(bdi, count);
+        }
+        let n = count.get() + 1;
+        count.set(n);
+        let limit = if self.bdis[bdi as usize].dirty_exceeded.get() != 0 {
+            8
+        } else {
+            self.writeback.ratelimit.get()
+        };
+        n >= limit
+    }
+
+    /// Holds the task to the limits (after [`Mm::note_dirtied`] said so).
+    pub async fn balance_now(&self, mapping: u32) {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let bdi = self.mappings[mapping as usize].bdi();
+        if self.policy.dirty_throttle == DirtyThrottle::Sleep {
+            return self.throttle_dirtier(bdi).await;
+        }
+        let count = &self.writeback.dirtied_on_cpu[self.world.cpu()];
+        let dirtied = count.get().max(self.writeback.ratelimit.get());
+        count.set(0);
+        self.balance_dirty_pages(bdi, u64::from(dirtied + dirtied / 2))
+            .await;
+    }
+
+    /// The 3.0 loop (docs/reference/writeback.md#throttling): write a chunk oneself, or sleep 1, 2, 4 …
+    /// ticks.
+    async fn balance_dirty_pages(&self, bdi: u32, chunk: u64) {
+        let b = &self.bdis[bdi as usize];
+        let most = self.tick_fraction(10);
+        let (mut pause, mut written) = (self.tick(), 0u64);
+        let mut clear;
+        let mut limits;
+        let mut reclaimable;
+        loop {
+            self.world.charge(Cost::WritebackRound, 1);
+            reclaimable = self.stat.global(ZoneStat::NrFileDirty);
+            let writeback = self.stat.global(ZoneStat::NrWriteback);
+            limits = self.dirty_limits();
+            if reclaimable + writeback <= limits.freerun() {
+                clear = true;
+                break;
+            }
+            let share = self.bdi_dirty_limit(bdi, limits.dirty);
+            let limit = self.task_dirty_limit(share);
+            let [bdi_reclaimable, bdi_writeback] = self.bdi_dirty_against(bdi, limit);
+            let exceeded =
+                bdi_reclaimable + bdi_writeback > limit || reclaimable + writeback > limits.dirty;
+            clear = match self.policy.dirty_exceeded {
+                DirtyExceeded::OwnLimit => !exceeded,
+                DirtyExceeded::LowestLimit => {
+                    bdi_reclaimable + bdi_writeback <= share - share / 8
+                        && reclaimable + writeback <= limits.dirty
+                }
+            };
+            if !exceeded {
+                break;
+            }
+            b.dirty_exceeded.set(1);
+            if bdi_reclaimable > limit {
+                written += self.writeback_inodes_by_task(bdi, chunk - written).await;
+                if written >= chunk {
+                    break;
+                }
+            }
+            self.world
+                .waits_on(Waited::on(WaitedKind::DirtyLimit, u64::from(bdi)));
+            self.world.sleep(pause).await;
+            pause = (pause * 2).min(most);
+        }
+        if clear {
+            b.dirty_exceeded.set(0);
+        }
+        if reclaimable > limits.background && !self.flusher_busy(bdi) {
+            self.start_background_writeback(bdi);
+        }
+    }
+
+    /// A device's dirty pages and those under writeback, exact where the limit that they are held
+    /// against is small.
+    pub(crate) fn bdi_dirty_against(&self, bdi: u32, limit: u64) -> [u64; 2] {
+        let exact = limit < 2 * self.bdi_stat_error();
+        [BdiStat::Reclaimable, BdiStat::Writeback].map(|stat| {
+            if exact {
+                self.bdi_stat_sum(bdi, stat)
+            } else {
+                self.bdi_stat(bdi, stat)
+            }
+        })
+    }
+
+    /// Holds a reclaimer back while far too much is under writeback
+    /// (docs/reference/writeback.md#waiting-for-writeback).
+    pub(crate) async fn throttle_vm_writeout(&self, gfp: Gfp) {
+        loop {
+            let dirty = self.dirty_limits().dirty;
+            if self.stat.global(ZoneStat::NrWriteback) <= dirty + dirty / 10 {
+                return;
+            }
+            self.congestion_wait(Class::Async, self.tick_fraction(10))
+                .await;
+            if !gfp.has(Gfp::IO) || !gfp.has(Gfp::FS) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYSCTL: crate::Sysctl = crate::Sysctl {
+        dirty_ratio: 40,
+        ..crate::Sysctl::KERNEL
+    };
+
+    /// docs/reference/writeback.md#scales: 512 MiB, ratio 40, mostly file cache.
+    #[test]
+    fn limits_of_the_512m_machine() {
+        let l = limits(DirtyRatios::Percent, &SYSCTL, 125_000, false);
+        assert_eq!(
+            (l.dirty, l.background, l.freerun()),
+            (50_000, 12_500, 31_250)
+        );
+    }
+
+    #[test]
+    fn bytes_replace_ratios_and_background_stays_below() {
+        let s = crate::Sysctl {
+            dirty_bytes: Size(4097),
+            dirty_background_bytes: Size(1 << 20),
+            ..SYSCTL
+        };
+        let l = limits(DirtyRatios::Percent, &s, 1 << 20, false);
+        assert_eq!((l.dirty, l.background), (2, 1));
+        let lifted = limits(DirtyRatios::Percent, &SYSCTL, 1000, true);
+        assert_eq!((lifted.dirty, lifted.background), (500, 125));
+    }
+
+    /// A virtual machine of Linux 6.18: nr_free_pages 2178700 and 3788621 pages that no zone
+    /// manages yet, file LRU 130594, reserves 35412; /proc/vmstat says 1212204 and 605362.
+    #[test]
+    fn limits_of_a_6_18_machine() {
+        let dirtyable = dirtyable_pages(5_967_321, 35_412, 130_594);
+        let l = limits(
+            DirtyRatios::In4096ths,
+            &crate::Sysctl::KERNEL,
+            dirtyable,
+            false,
+        );
+        assert_eq!((l.dirty, l.background), (1_212_204, 605_362));
+        // A whole percent of it would be more.
+        assert!(l.dirty < dirtyable / 5);
+        assert_eq!(dirtyable_pages(10, 20, 30), 31);
+    }
+
+    #[test]
+    fn ratelimits() {
+        assert_eq!(ratelimit_pages(963_840, 4), 1024);
+        assert_eq!(ratelimit_pages(125_000, 4), 976);
+        assert_eq!(ratelimit_pages(1000, 64), 16);
+    }
+}

@@ -1,0 +1,358 @@
+//! The flusher: one task a backing device that writes dirty inodes (docs/reference/writeback.md#flusher).
+//!
+//! Inodes wait in three lists: `dirty` by the time they were dirtied, `io` while they are being
+//! serviced, `more_io` when their slice ran out. Throttled dirtiers of the 3.0 era walk the same
+//! lists themselves.
+//!
+//! With `reclaim_flush`, reclaim leaves word of dirty pages that it met: a file and an index, in an
+//! array of fixed length a zone or node (`Requests`). The flusher serves them before each piece of
+//! work and between its slices, one group after the other. (The form, with 1024 pages around the
+//! page, is that of Wu Fengguang's "writeback: introduce the pageout work", 2012, which was not
+//! merged; the groups are ours.) Serving leaves an inode where it is on its list.
+
+use super::queues::{List, NONE};
+use crate::policy::{DirtyThrottle, FlusherSlice};
+use crate::reclaim::scan::DEF_PRIORITY;
+use crate::watch::vmstat::{VmEvent, ZoneStat};
+use crate::world::event::Event;
+use crate::world::{Audience, ShortLock, Word32, Word64, World, WritebackControl};
+use crate::writeback::bdi::BdiStat;
+use crate::writeback::queues::WORK_ITEMS;
+use crate::{CENTISECOND, Mm};
+
+/// Pages of one slice (3.0), and the least slice of one inode (3.1).
+const MAX_WRITEBACK_PAGES: u64 = 1024;
+/// One piece of work.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    nr_pages: i64,
+    kupdate: bool,
+    background: bool,
+    range_cyclic: bool,
+}
+
+impl<W: World> Mm<W> {
+    /// Whether the flusher is at work.
+    pub fn flusher_busy(&self, bdi: u32) -> bool {
+        self.flusher_state(bdi).busy.get() != 0
+    }
+
+    /// A dirtier found the background limit passed.
+    pub(crate) fn start_background_writeback(&self, bdi: u32) {
+        self.flusher_state(bdi).background_wanted.set(1);
+        self.world.wake(self.flusher_queue(bdi));
+    }
+
+    /// Asks every device with dirty inodes to write `nr_pages`; 0: everything dirty.
+    pub fn wakeup_flusher_threads(&self, nr_pages: u64) {
+        let nr = if nr_pages == 0 {
+            self.stat.global(ZoneStat::NrFileDirty).max(1)
+        } else {
+            nr_pages
+        };
+        for bdi in 0..self.bdi_count() {
+            if !self.has_dirty_io(bdi) {
+                continue;
+            }
+            let s = self.flusher_state(bdi);
+            s.lock.with(|| {
+                let n = s.work_count.get() as usize;
+                if n < WORK_ITEMS {
+                    s.work[n].set(nr);
+                    s.work_count.set(n as u32 + 1);
+                } else {
+                    s.work[WORK_ITEMS - 1].fetch_add(nr);
+                }
+            });
+            self.emit(Audience::Traces, || Event::WritebackQueue {
+                bdi,
+                nr_pages: nr as i64,
+                kupdate: false,
+                background: false,
+            });
+            self.world.wake(self.flusher_queue(bdi));
+        }
+    }
+
+    /// kswapd's word for `pressure_expiry`: how far its priority fell over dirty file pages; 0 when
+    /// the pass ends.
+    pub(crate) fn set_dirty_pressure(&self, nid: u32, fallen: u8) {
+        if !self.policy.pressure_expiry {
+            return;
+        }
+        self.nodes[nid as usize]
+            .dirty_pressure
+            .set(u32::from(fallen));
+        if fallen == 0 {
+            return;
+        }
+        for bdi in 0..self.bdi_count() {
+            if self.has_dirty_io(bdi) {
+                self.flusher_state(bdi).expiry_wanted.set(1);
+                self.world.wake(self.flusher_queue(bdi));
+            }
+        }
+    }
+
+    /// The age in nanoseconds at which a dirty inode is written, and whether pressure shortens it:
+    /// it is halved for every step of the priority of the kswapd in the deepest trouble, as each step
+    /// doubles what a scan takes from a list.
+    fn expire_age(&self) -> (u64, bool) {
+        let age = u64::from(self.sysctl.dirty_expire_centisecs()) * CENTISECOND;
+        if !self.policy.pressure_expiry {
+            return (age, false);
+        }
+        let fallen = self.nodes.iter().map(|n| n.dirty_pressure.get()).max();
+        let fallen = fallen.unwrap_or(0).min(u32::from(DEF_PRIORITY));
+        (age >> fallen, fallen > 0)
+    }
+
+    /// Whether a device's flusher has background work: dirty pages over the limit, and since 3.2 the
+    /// device's own over its share of it.
+    fn over_background(&self, bdi: u32) -> bool {
+        let limits = self.dirty_limits();
+        self.stat.global(ZoneStat::NrFileDirty) > limits.background
+            || (self.policy.dirty_throttle == DirtyThrottle::Sleep
+                && self.bdi_stat(bdi, BdiStat::Reclaimable)
+                    > self.bdi_dirty_limit(bdi, limits.background))
+    }
+
+    /// The life of a flusher. Never returns.
+    pub async fn flusher(&self, bdi: u32) {
+        debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
+        let s = self.flusher_state(bdi);
+        loop {
+            let interval = u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND;
+            let ticket = self.world.ticket(self.flusher_queue(bdi));
+            s.busy.set(1);
+            let wrote = self.do_writeback(bdi, interval).await;
+            s.busy.set(0);
+            if s.work_count.get() > 0
+                || s.reclaim_waiting.get() > 0
+                || (wrote && s.background_wanted.get() != 0)
+            {
+                continue;
+            }
+            let interval = u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND;
+            let timeout = (interval > 0 && self.has_dirty_io(bdi)).then_some(interval);
+            self.world
+                .wait(self.flusher_queue(bdi), ticket, timeout)
+                .await;
+        }
+    }
+
+    /// Queued items, then periodic, then background writeback.
+    async fn do_writeback(&self, bdi: u32, interval: u64) -> bool {
+        let s = self.flusher_state(bdi);
+        let mut wrote = self.serve_reclaim(bdi).await;
+        while s.work_count.get() > 0 {
+            let nr = s.lock.with(|| {
+                let (n, nr) = (s.work_count.get() as usize, s.work[0].get());
+                for i in 1..n {
+                    s.work[i - 1].set(s.work[i].get());
+                }
+                s.work_count.set(n as u32 - 1);
+                nr
+            });
+            let work = Work {
+                nr_pages: nr as i64,
+                kupdate: false,
+                background: false,
+                range_cyclic: false,
+            };
+            wrote += self.wb_writeback(bdi, work).await;
+        }
+        let now = self.world.now();
+        let due = interval > 0 && now >= s.last_old_flush.get() + interval;
+        let pressed = s.expiry_wanted.get() != 0;
+        s.expiry_wanted.set(0);
+        if due || pressed {
+            if due {
+                s.last_old_flush.set(now);
+            }
+            let nr = self.stat.global(ZoneStat::NrFileDirty) + u64::from(self.mapping_count());
+            let work = Work {
+                nr_pages: nr as i64,
+                kupdate: true,
+                background: false,
+                range_cyclic: true,
+            };
+            wrote += self.wb_writeback(bdi, work).await;
+        }
+        s.background_wanted.set(0);
+        if self.over_background(bdi) {
+            let work = Work {
+                nr_pages: i64::MAX,
+                kupdate: false,
+                background: true,
+                range_cyclic: true,
+            };
+            wrote += self.wb_writeback(bdi, work).await;
+        }
+        wrote > 0
+    }
+
+    /// The slice one inode may use (3.1): about half a second of I/O.
+    fn writeback_chunk_size(&self, bdi: u32, nr_pages: i64) -> u64 {
+        let half = self.flusher_state(bdi).average_bandwidth.get() / 2;
+        let pages = half
+            .min(self.dirty_limits().dirty / 8)
+            .min(nr_pages.max(0) as u64);
+        (pages + MAX_WRITEBACK_PAGES) / MAX_WRITEBACK_PAGES * MAX_WRITEBACK_PAGES
+    }
+
+    /// Writes one piece of work slice by slice; returns the pages written.
+    async fn wb_writeback(&self, bdi: u32, mut work: Work) -> u64 {
+        let s = self.flusher_state(bdi);
+        let start = self.world.now();
+        let mut wrote = 0u64;
+        self.emit(Audience::Slowest, || Event::WritebackStart {
+            bdi,
+            nr_pages: work.nr_pages,
+            kupdate: work.kupdate,
+            background: work.background,
+        });
+        while work.nr_pages > 0 {
+            if (work.background || work.kupdate) && s.work_count.get() > 0 {
+                break;
+            }
+            if work.background && !self.over_background(bdi) {
+                break;
+            }
+            wrote += self.serve_reclaim(bdi).await;
+            let (age, pressed) = self.expire_age();
+            let older = work.kupdate.then(|| self.world.now().saturating_sub(age));
+            let empty = s.first[List::Io as usize].get() == NONE;
+            let refill = match self.policy.flusher_slice {
+                FlusherSlice::Shared => !work.kupdate || empty,
+                FlusherSlice::PerInode => empty,
+            };
+            if refill {
+                self.queue_io(bdi, older);
+            }
+            let slice = self.writeback_slice(bdi, &work, start).await;
+            wrote += slice.written;
+            work.nr_pages -= slice.written as i64;
+            if work.kupdate && pressed {
+                self.stat.event(VmEvent::PressureExpired, slice.written);
+            }
+            self.update_bandwidth(bdi);
+            self.emit(Audience::Slowest, || Event::WritebackWritten {
+                bdi,
+                nr_pages: slice.written as i64,
+                kupdate: work.kupdate,
+                background: work.background,
+            });
+            self.world.relax().await;
+            if slice.written > 0 && (slice.used_up || slice.more_io) {
+                continue;
+            }
+            if self.policy.flusher_slice == FlusherSlice::PerInode && slice.written > 0 {
+                continue;
+            }
+            // A pass of 3.0 that visited no inode ends the work: those it left are too young.
+            if self.policy.flusher_slice == FlusherSlice::Shared && !slice.more_io {
+                break;
+            }
+            let parked = s.first[List::MoreIo as usize].get();
+            if parked == NONE {
+                break;
+            }
+            // Nothing was written: wait for some inode that another task writes.
+            self.wait_for_inode(parked).await;
+        }
+        wrote
+    }
+
+    /// Writes inodes from `io` until the slice is used up.
+    async fn writeback_slice(&self, bdi: u32, work: &Work, start: u64) -> Slice {
+        let s = self.flusher_state(bdi);
+        let per_inode = self.policy.flusher_slice == FlusherSlice::PerInode;
+        let begun = self.world.now();
+        let mut out = Slice::default();
+        let mut left = MAX_WRITEBACK_PAGES as i64;
+        loop {
+            let inode = s.first[List::Io as usize].get();
+            if inode == NONE {
+                break;
+            }
+            let m = &self.mappings[inode as usize];
+            // Inodes dirtied after the work began end the pass (livelock guard, 3.0).
+            if !per_inode && m.dirtied_when.get() > start {
+                break;
+            }
+            let quota = if per_inode {
+                self.writeback_chunk_size(bdi, work.nr_pages - out.written as i64) as i64
+            } else {
+                left
+            };
+            let mut wbc = WritebackControl {
+                range_cyclic: work.range_cyclic,
+                for_kupdate: work.kupdate,
+                for_background: work.background,
+                ..WritebackControl::pages(quota)
+            };
+            self.writeback_single_inode(inode, &mut wbc).await;
+            let written = (quota - wbc.nr_to_write).max(0);
+            out.written += written as u64;
+            left -= written;
+            if wbc.pages_skipped > 0 {
+                self.redirty_listed(inode);
+            }
+            out.more_io = s.first[List::MoreIo as usize].get() != NONE;
+            self.world.relax().await;
+            if per_inode {
+                // A tenth of a second at a time, and no more than asked for.
+                if out.written > 0
+                    && (self.world.now().saturating_sub(begun) > self.tick_fraction(10)
+                        || out.written as i64 >= work.nr_pages)
+                {
+                    out.used_up = true;
+                    break;
+                }
+            } else if left <= 0 {
+                out.used_up = true;
+                break;
+            }
+        }
+        out
+    }
+
+    /// A throttled dirtier writes up to `nr` pages of a device itself.
+    pub(crate) async fn writeback_inodes_by_task(&self, bdi: u32, nr: u64) -> u64 {
+        let s = self.flusher_state(bdi);
+        let task = self.current();
+        task.writing_to.set(bdi + 1);
+        if self.policy.flusher_slice == FlusherSlice::Shared
+            || s.first[List::Io as usize].get() == NONE
+        {
+            self.queue_io(bdi, None);
+        }
+        let start = self.world.now();
+        let mut left = nr as i64;
+        // Each inode is visited once at most: an inode that somebody else writes is parked.
+        while left > 0 {
+            let inode = s.first[List::Io as usize].get();
+            if inode == NONE || self.mappings[inode as usize].dirtied_when.get() > start {
+                break;
+            }
+            let mut wbc = WritebackControl::pages(left);
+            self.writeback_single_inode(inode, &mut wbc).await;
+            if wbc.pages_skipped > 0 {
+                self.redirty_listed(inode);
+            }
+            left = wbc.nr_to_write;
+        }
+        task.writing_to.set(0);
+        self.update_bandwidth(bdi);
+        (nr as i64 - left).max(0) as u64
+    }
+}
+
+/// What a slice did.
+#[derive(Debug, Default, Clone, Copy)]
+struct Slice {
+    written: u64,
+    used_up: bool,
+    more_io: bool,
+}

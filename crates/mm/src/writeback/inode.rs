@@ -1,0 +1,157 @@
+//! One inode: held, written, put where it belongs; fsync.
+
+use super::queues::List;
+use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC};
+use crate::cache::tree::Tag;
+use crate::world::{Cost, ShortLock, Waited, WaitedKind, Word32, World, WritebackControl};
+use crate::{Mm, queue};
+
+/// For whom an inode's pages are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// The flusher's slice, or a throttled dirtier: what is left over waits for the next one.
+    Slice,
+    /// One who waits for all of it.
+    Sync,
+    /// Reclaim, which met a page of it: its place among the inodes stays.
+    Around,
+}
+
+impl<W: World> Mm<W> {
+    pub(super) async fn wait_for_inode(&self, inode: u32) {
+        loop {
+            let q = queue::page(inode);
+            let ticket = self.world.ticket(q);
+            if self.mappings[inode as usize].state.get() & I_SYNC == 0 {
+                return;
+            }
+            self.world
+                .waits_on(Waited::on(WaitedKind::InodeSync, u64::from(inode)));
+            self.world.wait(q, ticket, None).await;
+        }
+    }
+
+    /// Writes every dirty page of one file and waits for it (fsync). Returns whether all its
+    /// pages reached the device.
+    pub async fn sync_mapping(&self, mapping: u32) -> bool {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let m = &self.mappings[mapping as usize];
+        while m.state.fetch_or(I_SYNC) & I_SYNC != 0 {
+            self.wait_for_inode(mapping).await;
+        }
+        let mut wbc = WritebackControl {
+            range_cyclic: false,
+            sync_all: true,
+            ..WritebackControl::pages(i64::MAX)
+        };
+        self.write_held_inode(mapping, &mut wbc, Pass::Sync).await;
+        let mut from = 0;
+        while let Some(index) = self.next_tagged(mapping, Tag::Writeback, from) {
+            if let Some(pfn) = self.find_page(mapping, index) {
+                self.wait_on_page_writeback(pfn).await;
+            }
+            let Some(next) = index.checked_add(1) else {
+                break;
+            };
+            from = next;
+        }
+        m.state.fetch_and(!crate::cache::mapping::AS_EIO) & crate::cache::mapping::AS_EIO == 0
+    }
+
+    /// Keeps the flusher from an inode whose file is about to be cut, and waits until none of it is
+    /// under writeback. The inode stays on its list; [`Mm::release_inode`] follows.
+    pub async fn hold_inode(&self, mapping: u32) {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let m = &self.mappings[mapping as usize];
+        while m.state.fetch_or(I_SYNC) & I_SYNC != 0 {
+            self.wait_for_inode(mapping).await;
+        }
+        self.world.holds(WaitedKind::InodeSync, u64::from(mapping));
+        while let Some(index) = self.next_tagged(mapping, Tag::Writeback, 0) {
+            if let Some(pfn) = self.find_page(mapping, index) {
+                self.wait_on_page_writeback(pfn).await;
+            }
+        }
+    }
+
+    /// After [`Mm::hold_inode`] and the cut: the inode is off the flusher's lists, unless dirty
+    /// pages are left.
+    pub fn release_inode(&self, mapping: u32) {
+        debug_assert!(
+            self.mappings[mapping as usize].state.get() & I_SYNC != 0,
+            "inode {mapping} is held"
+        );
+        let m = &self.mappings[mapping as usize];
+        self.flusher_state(m.bdi())
+            .lock
+            .with(|| self.list_del(mapping));
+        m.state.set(0);
+        self.world
+            .lets_go(WaitedKind::InodeSync, u64::from(mapping));
+        if self.mapping_tagged(mapping, Tag::Dirty) {
+            self.mark_inode_dirty(m, mapping);
+        }
+        self.world.wake(queue::page(mapping));
+    }
+
+    /// Writes one inode and puts it on the list where it belongs afterwards.
+    pub(super) async fn writeback_single_inode(&self, inode: u32, wbc: &mut WritebackControl) {
+        let m = &self.mappings[inode as usize];
+        self.world.charge(Cost::WritebackRound, 1);
+        if m.state.fetch_or(I_SYNC) & I_SYNC != 0 {
+            let s = self.flusher_state(m.bdi());
+            s.lock.with(|| self.list_move(List::MoreIo, inode));
+            return;
+        }
+        self.write_held_inode(inode, wbc, Pass::Slice).await;
+    }
+
+    /// Writes pages of an inode that the caller holds (`I_SYNC`), puts it where it belongs, and lets it
+    /// go (`writeback_single_inode` from its second half on).
+    pub(super) async fn write_held_inode(
+        &self,
+        inode: u32,
+        wbc: &mut WritebackControl,
+        pass: Pass,
+    ) {
+        let m = &self.mappings[inode as usize];
+        debug_assert!(m.state.get() & I_SYNC != 0);
+        m.state.fetch_and(!match pass {
+            Pass::Around => I_DIRTY_PAGES,
+            Pass::Slice | Pass::Sync => I_DIRTY_PAGES | I_DIRTY_META,
+        });
+        self.world.holds(WaitedKind::InodeSync, u64::from(inode));
+        self.world.writepages(self, inode, wbc).await;
+        self.world.lets_go(WaitedKind::InodeSync, u64::from(inode));
+        self.flusher_state(m.bdi()).lock.with(|| {
+            m.state.fetch_and(!I_SYNC);
+            let dirty = self.mapping_tagged(inode, Tag::Dirty);
+            if dirty {
+                m.state.fetch_or(I_DIRTY_PAGES);
+            } else {
+                // Pages that became dirty under I_SYNC are written too; the bit must not outlive them,
+                // or the next one would not bring the inode to a list.
+                m.state.fetch_and(!I_DIRTY_PAGES);
+            }
+            if m.state.get() & (I_DIRTY_PAGES | I_DIRTY_META) == 0 {
+                self.list_del(inode);
+            } else if pass == Pass::Around && m.on_list.get() != 0 {
+                // It stays where it is.
+            } else if pass == Pass::Slice && dirty && wbc.nr_to_write <= 0 {
+                self.list_move(List::MoreIo, inode);
+            } else {
+                self.redirty_tail(inode);
+            }
+        });
+        self.world.wake(queue::page(inode));
+        if pass != Pass::Around {
+            self.inode_cleaned_by_flusher(inode);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Writeback: dirty pages, limits, throttling, the flusher.
+
+pub(crate) mod bandwidth;
+pub mod bdi;
+pub mod dirty;
+pub mod flusher;
+pub(crate) mod inode;
+pub(crate) mod pace;
+pub(crate) mod page;
+pub(crate) mod pageout_work;
+pub(crate) mod proportion;
+pub(crate) mod queues;
+pub(crate) mod shared;
+pub mod throttle;

@@ -1,0 +1,217 @@
+//! How fast dirtiers may go: the arithmetic of Linux 3.2 to 3.16 (mm/page-writeback.c).
+
+use crate::world::{Word32, Word64, World};
+
+/// Fraction bits of a position ratio.
+pub(super) const RATIO_BITS: u32 = 10;
+/// A task should dirty at least so many pages between two looks (128 KiB).
+const POLL_PAGES: u64 = 32;
+/// Rate and bandwidth before anything is known: 100 MB/s.
+const INIT_RATE: u64 = 25_600;
+
+/// A device's rate.
+pub(crate) struct Rate<W: World> {
+    /// What each of its dirtiers may dirty in a second where it should be.
+    pub(super) base: W::U64,
+    /// What the last measurement alone would make of that.
+    pub(super) balanced: W::U64,
+    /// Pages of its files that became dirty, ever.
+    pub(super) dirtied: W::U64,
+    pub(super) dirtied_then: W::U64,
+    pub(super) time: W::U64,
+}
+
+impl<W: World> Rate<W> {
+    pub fn new() -> Self {
+        let r = Self {
+            base: bytemuck::Zeroable::zeroed(),
+            balanced: bytemuck::Zeroable::zeroed(),
+            dirtied: bytemuck::Zeroable::zeroed(),
+            dirtied_then: bytemuck::Zeroable::zeroed(),
+            time: bytemuck::Zeroable::zeroed(),
+        };
+        r.base.set(INIT_RATE);
+        r.balanced.set(INIT_RATE);
+        r
+    }
+}
+
+/// A task's pace.
+pub(crate) struct Pace<W: World> {
+    /// Pages dirtied since its last pause.
+    pub(super) dirtied: W::U32,
+    /// After so many it looks at the limits.
+    pub(super) poll: W::U32,
+    /// When its last pause ended, in nanoseconds; 0: it never paused.
+    pub(super) paused: W::U64,
+}
+
+impl<W: World> Pace<W> {
+    pub fn new() -> Self {
+        let p = Self {
+            dirtied: bytemuck::Zeroable::zeroed(),
+            poll: bytemuck::Zeroable::zeroed(),
+            paused: bytemuck::Zeroable::zeroed(),
+        };
+        p.poll.set(POLL_PAGES as u32);
+        p
+    }
+
+    pub fn reset(&self) {
+        self.dirtied.set(0);
+        self.poll.set(POLL_PAGES as u32);
+        self.paused.set(0);
+    }
+}
+
+/// After how many pages a task looks again that is under the free-run ceiling.
+pub(super) fn poll_interval(dirty: u64, limit: u64) -> u64 {
+    match limit.checked_sub(dirty) {
+        Some(room) if room > 0 => 1 << (room.ilog2() >> 1),
+        _ => 1,
+    }
+}
+
+/// Where a device's dirty pages stand, all in pages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Position {
+    /// Free-run ceiling.
+    pub freerun: u64,
+    /// The hard limit: never below the dirty limit, and falling slowly.
+    pub limit: u64,
+    /// The dirty limit.
+    pub thresh: u64,
+    /// Dirty and under writeback, machine-wide.
+    pub dirty: u64,
+    /// The device's share of the limit.
+    pub bdi_thresh: u64,
+    /// Its dirty pages and those under writeback.
+    pub bdi_dirty: u64,
+    /// Its write bandwidth in pages a second.
+    pub bandwidth: u64,
+}
+
+impl Position {
+    /// How fast dirtiers may go, in 1024ths of the base rate (`bdi_position_ratio`).
+    pub(crate) fn ratio(&self) -> u64 {
+        if self.dirty >= self.limit {
+            return 0;
+        }
+        let setpoint = (self.freerun + self.limit) / 2;
+        let x = ((setpoint as i64 - self.dirty as i64) << RATIO_BITS)
+            / (self.limit as i64 - setpoint as i64 + 1);
+        let cube = (((x * x) >> RATIO_BITS) * x) >> RATIO_BITS;
+        let mut ratio = (cube + (1 << RATIO_BITS)).clamp(0, 2 << RATIO_BITS) as u64;
+        let thresh = self.bdi_thresh.min(self.thresh);
+        let bdi_thresh = thresh.max((self.limit - self.dirty) / 8);
+        let share = (bdi_thresh << 16) / (self.thresh + 1);
+        let bdi_setpoint = (setpoint * share) >> 16;
+        let span = ((self.thresh.saturating_sub(bdi_thresh) + 8 * self.bandwidth) * share) >> 16;
+        let intercept = bdi_setpoint + span;
+        if self.bdi_dirty < intercept - span / 4 {
+            ratio = ratio * (intercept - self.bdi_dirty) / (span + 1);
+        } else {
+            ratio /= 4;
+        }
+        let gate = bdi_thresh / 2;
+        if self.bdi_dirty < gate {
+            ratio = if self.bdi_dirty > gate / 8 {
+                ratio * gate / self.bdi_dirty
+            } else {
+                ratio * 8
+            };
+        }
+        ratio
+    }
+}
+
+/// How long to sleep, in ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pauses {
+    /// A shorter computed pause is not slept but credited.
+    pub min: u64,
+    /// A longer one is cut.
+    pub max: u64,
+    /// Pages to dirty before the next look.
+    pub poll: u64,
+}
+
+/// `bdi_max_pause` and `bdi_min_pause`: `rate` the base rate, `task` the task's own.
+pub(crate) fn pauses(hz: u64, bandwidth: u64, bdi_dirty: u64, rate: u64, task: u64) -> Pauses {
+    let round = |n: u64| n.next_power_of_two();
+    let max = (bdi_dirty / (1 + bandwidth / round(1 + hz / 8)) + 1).min((hz / 5).max(1));
+    let (hi, lo) = (bandwidth.max(1).ilog2(), rate.max(1).ilog2());
+    let mut t = (hz / 100).max(1);
+    if hi > lo {
+        t += u64::from(hi - lo) * (10 * hz) / 1024;
+    }
+    t = t.min(1 + max / 2);
+    let mut pages = rate * t / round(hz);
+    if pages < POLL_PAGES {
+        t = max;
+        pages = rate * t / round(hz);
+        if pages > POLL_PAGES {
+            pages = POLL_PAGES;
+            t = hz * POLL_PAGES / rate.max(1);
+        }
+    }
+    if hz * pages / (task + 1) > max {
+        t = max;
+        pages = task * t / round(hz);
+    }
+    Pauses {
+        min: if pages >= POLL_PAGES { 1 + t / 2 } else { t },
+        max,
+        poll: pages,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(dirty: u64) -> Position {
+        Position {
+            freerun: 15_000,
+            limit: 20_000,
+            thresh: 20_000,
+            dirty,
+            bdi_thresh: 20_000,
+            bdi_dirty: dirty,
+            bandwidth: 5_000,
+        }
+    }
+
+    #[test]
+    fn dirtiers_slow_down_towards_the_limit() {
+        // At the set point of the machine and of its only device nobody is sped up or slowed down.
+        let middle = at(17_500).ratio();
+        assert!((1000..=1030).contains(&middle), "{middle}");
+        let ratios: Vec<u64> = (15_000..=20_000)
+            .step_by(250)
+            .map(|d| at(d).ratio())
+            .collect();
+        assert!(ratios.windows(2).all(|w| w[0] >= w[1]), "{ratios:?}");
+        assert_eq!(at(20_000).ratio(), 0);
+        assert_eq!(at(25_000).ratio(), 0);
+    }
+
+    #[test]
+    fn pauses_of_one_and_of_many_dirtiers() {
+        // 100 MB/s, one dirtier: pauses around 10 ms at HZ = 1000.
+        let one = pauses(1000, 25_600, 50_000, 25_600, 25_600);
+        assert_eq!((one.max, one.poll), (200, 250));
+        assert_eq!(one.min, 1 + 10 / 2);
+        // A sixteenth of the rate each: longer pauses, so that a look pays.
+        let many = pauses(1000, 25_600, 50_000, 1600, 1600);
+        assert!(many.poll >= 32 && many.min > one.min, "{many:?}");
+        // Without a rate the pause is the longest.
+        assert_eq!(pauses(250, 25_600, 50_000, 25_600, 0).min, 50);
+    }
+
+    #[test]
+    fn far_from_the_limit_a_task_looks_seldom() {
+        assert_eq!(poll_interval(0, 1 << 20), 1 << 10);
+        assert_eq!(poll_interval(5, 5), 1);
+    }
+}

@@ -1,0 +1,340 @@
+//! A page becomes dirty, goes under writeback and comes clean.
+
+use crate::cache::mapping::{AS_EIO, Mapping};
+use crate::cache::tree::{Leaf, Tag, page_in};
+use crate::memory::frame::{Page, flag, zone_of};
+use crate::watch::vmstat::{VmEvent, ZoneStat};
+use crate::world::event::{Event, TrackPath};
+use crate::world::{Audience, Cost, ShortLock, Word32, World};
+use crate::writeback::bdi::BdiStat;
+use crate::{Mm, Pfn, queue};
+
+/// Pages in a row that lie in one zone, to be counted together.
+#[derive(Default)]
+struct ZoneRun {
+    zone: usize,
+    pages: u32,
+}
+
+impl ZoneRun {
+    /// One more page; `count` is told of the pages before it when the zone changes.
+    #[inline(always)]
+    fn page(&mut self, zone: usize, count: impl FnOnce(usize, u32)) {
+        if zone != self.zone {
+            if self.pages > 0 {
+                count(self.zone, self.pages);
+            }
+            *self = Self { zone, pages: 0 };
+        }
+        self.pages += 1;
+    }
+
+    /// The last page has passed.
+    #[inline(always)]
+    fn end(self, count: impl FnOnce(usize, u32)) {
+        if self.pages > 0 {
+            count(self.zone, self.pages);
+        }
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Sets a cached page dirty, with all its accounting. Returns whether it was clean.
+    #[inline]
+    pub fn set_page_dirty(&self, pfn: Pfn, path: TrackPath) -> bool {
+        let page = self.frames.page(pfn);
+        // Through the normal path a page loses its mark for immediate reclaim.
+        let before = page.clear_flags(flag::RECLAIM);
+        debug_assert!(before & (flag::CACHED | flag::SWAPCACHE) != 0);
+        if page.test_and_set(flag::DIRTY) {
+            return false;
+        }
+        if before & flag::SWAPCACHE != 0 {
+            return true;
+        }
+        let (mapping, index) = (page.mapping(), page.index());
+        let m = &self.mappings[mapping as usize];
+        self.account_dirtied(zone_of(before), m);
+        self.tag_set(m, index, Tag::Dirty);
+        self.mark_inode_dirty(m, mapping);
+        self.note_path(path);
+        self.track_dirtied(pfn);
+        self.emit(Audience::Traces, || Event::PageDirtied {
+            pfn,
+            mapping,
+            index,
+        });
+        self.world.charge(Cost::PageDirty, 1);
+        true
+    }
+
+    #[inline(always)]
+    fn account_dirtied(&self, z: usize, m: &Mapping<W>) {
+        if m.accounts_dirty() {
+            let stat = self.stat.on(self.world.cpu(), z);
+            stat.inc(ZoneStat::NrFileDirty);
+            stat.inc(ZoneStat::NrDirtied);
+            self.add_bdi_stat(m.bdi(), BdiStat::Reclaimable, 1);
+            self.task_dirty_inc();
+        }
+    }
+
+    /// Takes the dirty bit for I/O. Returns whether the page was dirty. The tag stays until
+    /// writeback starts, so a refusal leaves the page where writeback finds it.
+    pub fn clear_page_dirty_for_io(&self, pfn: Pfn) -> bool {
+        debug_assert!(
+            self.frames.any(pfn, flag::CACHED | flag::SWAPCACHE),
+            "frame {pfn} is no page of a file or of swap"
+        );
+        let page = self.frames.page(pfn);
+        let before = page.clear_flags(flag::DIRTY);
+        if before & flag::DIRTY == 0 {
+            return false;
+        }
+        if page.mapcount() > 0 {
+            self.page_mkclean(pfn);
+        }
+        if before & flag::SWAPCACHE == 0 {
+            let m = &self.mappings[page.mapping() as usize];
+            self.account_cleaned(zone_of(before), m, 1);
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn account_cleaned(&self, z: usize, m: &Mapping<W>, n: u32) {
+        if m.accounts_dirty() {
+            self.stat
+                .on(self.world.cpu(), z)
+                .dec_by(ZoneStat::NrFileDirty, n);
+            self.step_bdi_stat(m.bdi(), BdiStat::Reclaimable, -1, n);
+        }
+    }
+
+    /// A filesystem refuses to write a page whose dirty bit was taken: it is dirty again.
+    pub fn redirty_page_for_writepage(&self, pfn: Pfn, wbc: &mut crate::world::WritebackControl) {
+        debug_assert!(
+            self.frames.has(pfn, flag::CACHED),
+            "frame {pfn} is no page of a file"
+        );
+        wbc.pages_skipped += 1;
+        self.frames.clear_flags(pfn, flag::RECLAIM);
+        if !self.frames.test_and_set(pfn, flag::DIRTY) {
+            let m = &self.mappings[self.frames.mapping(pfn) as usize];
+            self.account_dirtied(self.frames.zone(pfn), m);
+        }
+        self.world.charge(Cost::Refuse, 1);
+    }
+
+    /// Puts a page whose dirty bit was taken under writeback; the caller holds its lock.
+    pub fn set_page_writeback(&self, pfn: Pfn) {
+        let page = self.frames.page(pfn);
+        let before = page.set_flags(flag::WRITEBACK);
+        debug_assert!(before & (flag::WRITEBACK | flag::DIRTY) == 0);
+        if before & flag::SWAPCACHE == 0 {
+            let m = &self.mappings[page.mapping() as usize];
+            m.tree_lock.with(|| {
+                let leaf = self.leaf_at(m, page.index());
+                let leaf = leaf.expect("a page under writeback is cached");
+                leaf.clear_tags(Tag::Dirty, 1);
+                leaf.set_tags(Tag::Writeback, 1);
+            });
+            self.account_writeback(zone_of(before), Some(m), 1);
+        } else {
+            self.account_writeback(zone_of(before), None, 1);
+        }
+        self.world.charge(Cost::WritebackStart, 1);
+    }
+
+    /// Counts pages put under writeback; `m`: their file, if they belong to one.
+    #[inline(always)]
+    fn account_writeback(&self, z: usize, m: Option<&Mapping<W>>, n: u32) {
+        let stat = self.stat.on(self.world.cpu(), z);
+        stat.inc_by(ZoneStat::NrWriteback, n);
+        stat.inc_by(ZoneStat::NrWritten, n);
+        if let Some(m) = m
+            && m.accounts_dirty()
+        {
+            self.step_bdi_stat(m.bdi(), BdiStat::Writeback, 1, n);
+        }
+    }
+
+    /// Takes the dirty bits of contiguous pages of a file and puts them under writeback: up to
+    /// `most` pages from `first` on, until one is missing, clean, locked or under writeback.
+    /// `started` is told of each. Returns how many.
+    ///
+    /// A page's bits change in one step from a state in which nobody holds its lock. Its tags follow
+    /// before the tree lock lets anybody find it.
+    pub fn start_writeback(
+        &self,
+        mapping: u32,
+        first: u32,
+        most: u32,
+        mut started: impl FnMut(Pfn),
+    ) -> u32 {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let m = &self.mappings[mapping as usize];
+        let mut done = 0;
+        while done < most {
+            let (n, whole) = m.tree_lock.with(|| match self.leaf_at(m, first + done) {
+                Some(leaf) => self.start_leaf(m, &leaf, most - done, &mut started),
+                None => (0, false),
+            });
+            self.world.charge(Cost::WritebackStart, n);
+            done += n;
+            if !whole {
+                break;
+            }
+        }
+        done
+    }
+
+    /// [`Mm::start_writeback`] for the pages of one leaf. Returns how many, and whether those were
+    /// all.
+    #[inline(always)]
+    fn start_leaf(
+        &self,
+        m: &Mapping<W>,
+        leaf: &Leaf<'_, W>,
+        most: u32,
+        mut started: impl FnMut(Pfn),
+    ) -> (u32, bool) {
+        let frames = self.frames.table();
+        let slots = leaf.slots(most);
+        let (mut n, mut run) = (0, ZoneRun::default());
+        let count = |z, n| {
+            self.account_cleaned(z, m, n);
+            self.account_writeback(z, Some(m), n);
+        };
+        for slot in slots {
+            let Some(pfn) = page_in(slot.get()) else {
+                break;
+            };
+            let Some(before) = Self::start_page(frames.page(pfn)) else {
+                break;
+            };
+            if frames.page(pfn).mapcount() > 0 {
+                self.page_mkclean(pfn);
+            }
+            started(pfn);
+            n += 1;
+            run.page(zone_of(before), count);
+        }
+        run.end(count);
+        if n > 0 {
+            leaf.set_tags(Tag::Writeback, n);
+            leaf.clear_tags(Tag::Dirty, n);
+        }
+        (n, n == slots.len() as u32)
+    }
+
+    /// Puts a dirty page that nobody holds under writeback; returns the flags before.
+    #[inline(always)]
+    fn start_page(page: Page<'_, W>) -> Option<u32> {
+        loop {
+            let f = page.flags();
+            if f & (flag::WRITEBACK | flag::LOCKED | flag::DIRTY) != flag::DIRTY {
+                return None;
+            }
+            if page.replace_flags(f, f & !flag::DIRTY | flag::WRITEBACK) {
+                return Some(f);
+            }
+        }
+    }
+
+    /// A page's writeback ended; `failed`: a file's data is lost, which the file remembers, and a page
+    /// for swap stays in memory.
+    pub fn end_page_writeback(&self, pfn: Pfn, failed: bool) {
+        debug_assert!(
+            self.frames.has(pfn, flag::WRITEBACK),
+            "frame {pfn} was not under writeback"
+        );
+        let page = self.frames.page(pfn);
+        let m = (!page.has(flag::SWAPCACHE)).then(|| &self.mappings[page.mapping() as usize]);
+        if let Some(m) = m {
+            if failed {
+                m.state.fetch_or(AS_EIO);
+            }
+            self.tag_clear(m, page.index(), Tag::Writeback);
+        } else if failed {
+            // Its memory stays the only copy (Linux end_swap_bio_write): dirty again, and no page to
+            // reclaim next.
+            page.set_flags(flag::DIRTY);
+            page.clear_flags(flag::RECLAIM);
+        }
+        let z = self.clear_page_writeback(pfn, failed);
+        self.account_written(z, m, 1);
+        self.world.charge(Cost::WritebackEnd, 1);
+        self.world.wake(queue::page(pfn));
+    }
+
+    /// Takes the writeback bit; returns the page's zone. The bit goes last: without it the page may
+    /// be written again, or leave its file.
+    #[inline(always)]
+    fn clear_page_writeback(&self, pfn: Pfn, failed: bool) -> usize {
+        let page = self.frames.page(pfn);
+        if failed {
+            page.set_flags(flag::ERROR);
+            self.stat.event(VmEvent::WriteError, 1);
+        }
+        if page.has(flag::RECLAIM) && page.test_and_clear(flag::RECLAIM) {
+            self.rotate_reclaimable_page(pfn);
+        }
+        let before = page.clear_flags(flag::WRITEBACK);
+        assert!(
+            before & flag::WRITEBACK != 0,
+            "frame {pfn} was not under writeback"
+        );
+        zone_of(before)
+    }
+
+    /// Counts pages whose writeback ended; `m`: their file, if they belong to one.
+    #[inline(always)]
+    fn account_written(&self, z: usize, m: Option<&Mapping<W>>, n: u32) {
+        self.stat
+            .on(self.world.cpu(), z)
+            .dec_by(ZoneStat::NrWriteback, n);
+        if let Some(m) = m
+            && m.accounts_dirty()
+        {
+            self.step_bdi_stat(m.bdi(), BdiStat::Writeback, -1, n);
+            self.bdi_writeout_add(m.bdi(), u64::from(n));
+        }
+    }
+
+    /// The writeback of `n` contiguous pages of a file ended, as [`Mm::end_page_writeback`].
+    ///
+    /// # Panics
+    /// If one of them left the file meanwhile.
+    pub fn end_writeback(&self, mapping: u32, first: u32, n: u32, failed: bool) {
+        let m = &self.mappings[mapping as usize];
+        if failed {
+            m.state.fetch_or(AS_EIO);
+        }
+        let mut done = 0;
+        while done < n {
+            let slots = m.tree_lock.with(|| {
+                let leaf = self.leaf_at(m, first + done);
+                let leaf = leaf.expect("pages under I/O stay in their file");
+                let slots = leaf.slots(n - done);
+                leaf.clear_tags(Tag::Writeback, slots.len() as u32);
+                slots
+            });
+            let mut run = ZoneRun::default();
+            let count = |z, n| self.account_written(z, Some(m), n);
+            // The leaf stays with the last page that is under writeback.
+            for slot in slots {
+                let pfn = slot.get().checked_sub(1);
+                let pfn = pfn.expect("pages under I/O stay in their file");
+                run.page(self.clear_page_writeback(pfn, failed), count);
+                self.world.charge(Cost::WritebackEnd, 1);
+                self.world.wake(queue::page(pfn));
+            }
+            run.end(count);
+            done += slots.len() as u32;
+        }
+    }
+}

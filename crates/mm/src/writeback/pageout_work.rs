@@ -1,0 +1,130 @@
+//! Pages that reclaim asks the flusher for.
+
+use super::inode::Pass;
+use super::queues::{RECLAIM_CHUNK, RECLAIM_REQUESTS};
+use crate::cache::mapping::I_SYNC;
+use crate::cache::tree::Tag;
+use crate::policy::ReclaimFlush;
+use crate::watch::vmstat::VmEvent;
+use crate::world::{Cost, ShortLock, Word32, World, WritebackControl};
+use crate::{Mm, Pfn};
+
+impl<W: World> Mm<W> {
+    /// The group of `reclaim_flush` that a page belongs to.
+    fn reclaim_group(&self, pfn: Pfn) -> Option<usize> {
+        let z = self.frames.zone(pfn);
+        match self.policy.reclaim_flush {
+            ReclaimFlush::None => None,
+            ReclaimFlush::Zone => Some(z),
+            ReclaimFlush::Node => Some(self.zones[z].node as usize),
+        }
+    }
+
+    /// Reclaim holds the lock of a dirty file page that it may not write.
+    #[inline]
+    pub(crate) fn ask_flusher_for(&self, pfn: Pfn) {
+        if let Some(group) = self.reclaim_group(pfn) {
+            self.request_writeback(group, pfn);
+        }
+    }
+
+    #[inline(never)]
+    fn request_writeback(&self, group: usize, pfn: Pfn) {
+        let (mapping, index) = (self.frames.mapping(pfn), self.frames.index(pfn));
+        let m = &self.mappings[mapping as usize];
+        if m.state.get() & I_SYNC != 0 {
+            return; // somebody is writing this file
+        }
+        let bdi = m.bdi();
+        let s = self.flusher_state(bdi);
+        let taken = s.lock.with(|| {
+            let requests = &s.reclaim[group];
+            if requests.holds(mapping, index) {
+                return None;
+            }
+            let room = requests.push(mapping, index);
+            s.reclaim_waiting.fetch_add(u32::from(room));
+            Some(room)
+        });
+        match taken {
+            None => {}
+            Some(false) => self.stat.event(VmEvent::ReclaimFlushDropped, 1),
+            Some(true) => {
+                self.stat.event(VmEvent::ReclaimFlush, 1);
+                self.world.wake(self.flusher_queue(bdi));
+            }
+        }
+    }
+
+    /// Takes the oldest request of the group whose turn it is.
+    fn next_request(&self, bdi: u32) -> Option<(usize, u32, u32)> {
+        let s = self.flusher_state(bdi);
+        if s.reclaim_waiting.get() == 0 {
+            return None;
+        }
+        s.lock.with(|| {
+            let groups = s.reclaim.len();
+            let first = s.reclaim_next.get() as usize;
+            let mut turns = (0..groups).map(|i| (first + i) % groups);
+            let (group, (mapping, index)) =
+                turns.find_map(|g| s.reclaim[g].pop().map(|request| (g, request)))?;
+            s.reclaim_next.set(((group + 1) % groups) as u32);
+            s.reclaim_waiting.fetch_sub(1);
+            Some((group, mapping, index))
+        })
+    }
+
+    /// Serves what reclaim asks for; returns the pages written. It ends although reclaim goes on
+    /// asking: each group is served at most as often as its array is long.
+    pub(super) async fn serve_reclaim(&self, bdi: u32) -> u64 {
+        let mut wrote = 0;
+        for _ in 0..self.flusher_state(bdi).reclaim.len() * RECLAIM_REQUESTS {
+            let Some((group, mapping, index)) = self.next_request(bdi) else {
+                break;
+            };
+            wrote += self.write_around(group, mapping, index).await;
+            self.world.relax().await;
+        }
+        if wrote > 0 {
+            self.stat.event(VmEvent::ReclaimFlushWritten, wrote);
+            self.update_bandwidth(bdi);
+        }
+        wrote
+    }
+
+    /// The part of the chunk around a page, from the group's first page in it to its last.
+    fn chunk_of_group(&self, group: usize, mapping: u32, index: u32) -> Option<(u32, u32)> {
+        let start = index - index % RECLAIM_CHUNK;
+        let ours = |&index: &u32| {
+            let page = self.find_page(mapping, index);
+            page.is_some_and(|pfn| self.reclaim_group(pfn) == Some(group))
+        };
+        let mut chunk = start..=start + (RECLAIM_CHUNK - 1);
+        let first = chunk.find(ours)?;
+        Some((first, chunk.rfind(ours).unwrap_or(first)))
+    }
+
+    /// Writes the dirty pages around one that reclaim met. The page may be clean or gone by now.
+    async fn write_around(&self, group: usize, mapping: u32, index: u32) -> u64 {
+        let m = &self.mappings[mapping as usize];
+        if !self.mapping_tagged(mapping, Tag::Dirty) {
+            return 0;
+        }
+        let Some((first, last)) = self.chunk_of_group(group, mapping, index) else {
+            return 0;
+        };
+        self.world.charge(Cost::WritebackRound, 1);
+        if m.state.fetch_or(I_SYNC) & I_SYNC != 0 {
+            return 0; // somebody writes the file by now
+        }
+        let quota = i64::from(RECLAIM_CHUNK);
+        let mut wbc = WritebackControl {
+            range_cyclic: false,
+            range_start: first,
+            range_end: last,
+            ..WritebackControl::pages(quota)
+        };
+        self.write_held_inode(mapping, &mut wbc, Pass::Around).await;
+        (quota - wbc.nr_to_write).max(0) as u64
+    }
+}

@@ -1,0 +1,331 @@
+//! What waits to be written to a device: inodes in three lists, queued work, requests of reclaim.
+
+use crate::Mm;
+use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC, Mapping};
+use crate::cache::tree::Tag;
+use crate::world::{ShortLock, Word32, Word64, World};
+
+pub(super) const NONE: u32 = u32::MAX;
+/// Work items that may be queued; further ones are added to the last.
+pub(super) const WORK_ITEMS: usize = 16;
+
+/// Pages written for one of them: an aligned part of the file.
+pub(super) const RECLAIM_CHUNK: u32 = 1024;
+/// Requests of reclaim that wait at a device, a zone or node.
+pub(super) const RECLAIM_REQUESTS: usize = 8;
+
+/// The flusher's lists, oldest entry first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum List {
+    Dirty = 1,
+    Io = 2,
+    MoreIo = 3,
+}
+
+/// What reclaim of one zone or node asks of a device, oldest first.
+pub(super) struct Requests<W: World> {
+    count: W::U32,
+    mapping: [W::U32; RECLAIM_REQUESTS],
+    index: [W::U32; RECLAIM_REQUESTS],
+}
+
+impl<W: World> Requests<W> {
+    fn new() -> Self {
+        Self {
+            count: bytemuck::Zeroable::zeroed(),
+            mapping: bytemuck::Zeroable::zeroed(),
+            index: bytemuck::Zeroable::zeroed(),
+        }
+    }
+
+    fn get(&self, i: usize) -> (u32, u32) {
+        (self.mapping[i].get(), self.index[i].get())
+    }
+
+    pub(super) fn holds(&self, mapping: u32, index: u32) -> bool {
+        (0..self.count.get() as usize).any(|i| {
+            let (m, at) = self.get(i);
+            m == mapping && at / RECLAIM_CHUNK == index / RECLAIM_CHUNK
+        })
+    }
+
+    /// `false`: there is no room.
+    pub(super) fn push(&self, mapping: u32, index: u32) -> bool {
+        let n = self.count.get() as usize;
+        if n == RECLAIM_REQUESTS {
+            return false;
+        }
+        self.mapping[n].set(mapping);
+        self.index[n].set(index);
+        self.count.set(n as u32 + 1);
+        true
+    }
+
+    pub(super) fn pop(&self) -> Option<(u32, u32)> {
+        let n = self.count.get() as usize;
+        if n == 0 {
+            return None;
+        }
+        let first = self.get(0);
+        for i in 1..n {
+            self.mapping[i - 1].set(self.mapping[i].get());
+            self.index[i - 1].set(self.index[i].get());
+        }
+        self.count.set(n as u32 - 1);
+        Some(first)
+    }
+}
+
+/// A device's flusher.
+pub(crate) struct State<W: World> {
+    pub(super) first: [W::U32; 4],
+    last: [W::U32; 4],
+    /// Pages of queued work items, oldest first.
+    pub(super) work: [W::U64; WORK_ITEMS],
+    pub(super) work_count: W::U32,
+    /// Requests of reclaim, a zone or node each; none without `reclaim_flush`.
+    pub(super) reclaim: Box<[Requests<W>]>,
+    /// Requests in all of them.
+    pub(super) reclaim_waiting: W::U32,
+    /// The group to serve next.
+    pub(super) reclaim_next: W::U32,
+    /// Memory pressure made inodes old.
+    pub(super) expiry_wanted: W::U32,
+    pub(super) background_wanted: W::U32,
+    pub(super) busy: W::U32,
+    pub(super) last_old_flush: W::U64,
+    /// Pages whose writeback completed, ever.
+    pub completed: W::U64,
+    pub(super) bandwidth_time: W::U64,
+    pub(super) bandwidth_completed: W::U64,
+    /// Estimated write bandwidth in pages a second, and its smoothed form.
+    pub bandwidth: W::U64,
+    pub average_bandwidth: W::U64,
+    pub(super) lock: W::Lock,
+}
+
+impl<W: World> State<W> {
+    pub fn new(reclaim_groups: usize) -> Self {
+        let s = Self {
+            first: bytemuck::Zeroable::zeroed(),
+            last: bytemuck::Zeroable::zeroed(),
+            work: bytemuck::Zeroable::zeroed(),
+            work_count: bytemuck::Zeroable::zeroed(),
+            reclaim: (0..reclaim_groups).map(|_| Requests::new()).collect(),
+            reclaim_waiting: bytemuck::Zeroable::zeroed(),
+            reclaim_next: bytemuck::Zeroable::zeroed(),
+            expiry_wanted: bytemuck::Zeroable::zeroed(),
+            background_wanted: bytemuck::Zeroable::zeroed(),
+            busy: bytemuck::Zeroable::zeroed(),
+            last_old_flush: bytemuck::Zeroable::zeroed(),
+            completed: bytemuck::Zeroable::zeroed(),
+            bandwidth_time: bytemuck::Zeroable::zeroed(),
+            bandwidth_completed: bytemuck::Zeroable::zeroed(),
+            bandwidth: bytemuck::Zeroable::zeroed(),
+            average_bandwidth: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
+        };
+        for w in s.first.iter().chain(&s.last) {
+            w.set(NONE);
+        }
+        s.bandwidth.set(25_600);
+        s.average_bandwidth.set(25_600);
+        s
+    }
+}
+
+impl<W: World> Mm<W> {
+    pub(super) fn flusher_state(&self, bdi: u32) -> &State<W> {
+        &self.bdis[bdi as usize].flusher
+    }
+
+    fn list_push_back(&self, bdi: u32, list: List, inode: u32) {
+        let (s, m) = (self.flusher_state(bdi), &self.mappings[inode as usize]);
+        let l = list as usize;
+        m.on_list.set(list as u32);
+        m.prev.set(s.last[l].get());
+        m.next.set(NONE);
+        match s.last[l].get() {
+            NONE => s.first[l].set(inode),
+            last => self.mappings[last as usize].next.set(inode),
+        }
+        s.last[l].set(inode);
+    }
+
+    pub(super) fn list_del(&self, inode: u32) {
+        let m = &self.mappings[inode as usize];
+        let l = m.on_list.get() as usize;
+        if l == 0 {
+            return;
+        }
+        let s = self.flusher_state(m.bdi());
+        match m.prev.get() {
+            NONE => s.first[l].set(m.next.get()),
+            p => self.mappings[p as usize].next.set(m.next.get()),
+        }
+        match m.next.get() {
+            NONE => s.last[l].set(m.prev.get()),
+            n => self.mappings[n as usize].prev.set(m.prev.get()),
+        }
+        m.on_list.set(0);
+    }
+
+    pub(super) fn list_move(&self, list: List, inode: u32) {
+        let bdi = self.mappings[inode as usize].bdi();
+        self.list_del(inode);
+        self.list_push_back(bdi, list, inode);
+    }
+
+    /// A page of a file became dirty: the inode joins its device's `dirty` list if it is on none.
+    #[inline(always)]
+    pub(crate) fn mark_inode_dirty(&self, m: &Mapping<W>, mapping: u32) {
+        if m.state.get() & I_DIRTY_PAGES == 0 {
+            self.mark_inode(mapping, I_DIRTY_PAGES);
+        }
+    }
+
+    /// The inode's metadata became dirty.
+    pub fn mark_inode_metadata_dirty(&self, mapping: u32) {
+        self.mark_inode(mapping, I_DIRTY_META);
+    }
+
+    fn mark_inode(&self, mapping: u32, what: u32) {
+        let m = &self.mappings[mapping as usize];
+        let before = m.state.fetch_or(what);
+        if before & (I_DIRTY_PAGES | I_DIRTY_META) != 0 || before & I_SYNC != 0 {
+            return;
+        }
+        let bdi = m.bdi();
+        let s = self.flusher_state(bdi);
+        s.lock.with(|| {
+            let was_clean = s.first.iter().all(|f| f.get() == NONE);
+            m.dirtied_when.set(self.world.now());
+            self.list_move(List::Dirty, mapping);
+            if was_clean {
+                // The first dirty inode: the flusher wakes one interval from now.
+                self.world.wake(self.flusher_queue(bdi));
+            }
+        });
+    }
+
+    /// Back to `dirty`; as newest if its time would break the list's order.
+    pub(super) fn redirty_tail(&self, inode: u32) {
+        let m = &self.mappings[inode as usize];
+        let newest = self.flusher_state(m.bdi()).last[List::Dirty as usize].get();
+        if newest != NONE
+            && newest != inode
+            && m.dirtied_when.get() < self.mappings[newest as usize].dirtied_when.get()
+        {
+            m.dirtied_when.set(self.world.now());
+        }
+        self.list_move(List::Dirty, inode);
+    }
+
+    /// Back to `dirty`, if it is on some list.
+    pub(super) fn redirty_listed(&self, inode: u32) {
+        let m = &self.mappings[inode as usize];
+        self.flusher_state(m.bdi()).lock.with(|| {
+            if m.on_list.get() != 0 {
+                self.redirty_tail(inode);
+            }
+        });
+    }
+
+    /// Moves parked and (old enough) dirty inodes to `io`.
+    pub(super) fn queue_io(&self, bdi: u32, older_than: Option<u64>) {
+        let s = self.flusher_state(bdi);
+        s.lock.with(|| {
+            while s.first[List::MoreIo as usize].get() != NONE {
+                self.list_move(List::Io, s.first[List::MoreIo as usize].get());
+            }
+            loop {
+                let inode = s.first[List::Dirty as usize].get();
+                if inode == NONE {
+                    break;
+                }
+                let when = self.mappings[inode as usize].dirtied_when.get();
+                if older_than.is_some_and(|limit| when > limit) {
+                    break;
+                }
+                self.list_move(List::Io, inode);
+            }
+        });
+    }
+
+    pub(super) fn has_dirty_io(&self, bdi: u32) -> bool {
+        self.flusher_state(bdi)
+            .first
+            .iter()
+            .any(|f| f.get() != NONE)
+    }
+
+    /// Checks the lists' links and that exactly the dirty inodes are on them. Returns errors.
+    pub(crate) fn check_flusher(&self, bdi: u32) -> Result<(), String> {
+        let s = self.flusher_state(bdi);
+        for list in [List::Dirty, List::Io, List::MoreIo] {
+            let (mut at, mut prev, mut n) = (s.first[list as usize].get(), NONE, 0);
+            while at != NONE {
+                let m = &self.mappings[at as usize];
+                if m.on_list.get() != list as u32 || m.prev.get() != prev || m.bdi() != bdi {
+                    return Err(format!("bdi {bdi}: inode {at} is linked wrongly"));
+                }
+                prev = at;
+                at = m.next.get();
+                n += 1;
+                if n > self.mapping_count() {
+                    return Err(format!("bdi {bdi}: list {list:?} is a ring"));
+                }
+            }
+            if s.last[list as usize].get() != prev {
+                return Err(format!("bdi {bdi}: list {list:?} ends elsewhere"));
+            }
+        }
+        self.check_requests(bdi)?;
+        for id in 0..self.mapping_count() {
+            let m = &self.mappings[id as usize];
+            if m.bdi() == bdi
+                && m.on_list.get() == 0
+                && m.state.get() & I_SYNC == 0
+                && self.mapping_tagged(id, Tag::Dirty)
+            {
+                return Err(format!("inode {id} has dirty pages and is on no list"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the requests of reclaim are of this device's files, no two of a group for the same
+    /// pages, and as many as are counted.
+    fn check_requests(&self, bdi: u32) -> Result<(), String> {
+        let s = self.flusher_state(bdi);
+        let mut waiting = 0;
+        for (group, requests) in s.reclaim.iter().enumerate() {
+            let n = requests.count.get() as usize;
+            if n > RECLAIM_REQUESTS {
+                return Err(format!("bdi {bdi}: {n} requests of reclaim {group}"));
+            }
+            waiting += n as u32;
+            let chunk = |i| {
+                let (mapping, index) = requests.get(i);
+                (mapping, index / RECLAIM_CHUNK)
+            };
+            for i in 0..n {
+                let (mapping, _) = chunk(i);
+                if mapping >= self.mapping_count() || self.mappings[mapping as usize].bdi() != bdi {
+                    return Err(format!("bdi {bdi}: a request names file {mapping}"));
+                }
+                if (0..i).any(|before| chunk(before) == chunk(i)) {
+                    return Err(format!("bdi {bdi}: file {mapping} is asked for twice"));
+                }
+            }
+        }
+        if waiting != s.reclaim_waiting.get() {
+            return Err(format!(
+                "bdi {bdi}: {waiting} requests of reclaim, counted {}",
+                s.reclaim_waiting.get()
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! Dirtiers that only sleep (`dirty_throttle = "sleep"`; Linux 3.2,
+//! docs/reference/writeback.md#sleeping-dirtiers).
+//!
+//! A task that dirties pages over the free-run ceiling sleeps so long that it keeps to a rate: the
+//! device's base rate times how far the dirty pages are from where they should be. The base rate is
+//! adjusted every 200 ms so that N such tasks together dirty as fast as the device writes. All
+//! rates are pages a second, times inside are ticks as in the kernel, whose arithmetic this is
+//! (Linux 3.16 mm/page-writeback.c).
+
+use super::pace::RATIO_BITS;
+use crate::Mm;
+use crate::watch::vmstat::ZoneStat;
+use crate::world::{Cost, Waited, WaitedKind, Word32, Word64, World};
+use crate::writeback::dirty::{Limits, ratelimit_pages};
+use crate::writeback::pace::{Position, pauses, poll_interval};
+
+/// The same while the device is over its limit (32 KiB).
+const POLL_EXCEEDED: u32 = 8;
+/// Rates and the falling limit are adjusted no more often (ns).
+const INTERVAL: u64 = 200_000_000;
+impl<W: World> Mm<W> {
+    /// Counts a dirtied page; whether the task must look at the limits now.
+    #[inline]
+    pub(crate) fn note_dirtied_by_task(&self, bdi: u32, on_cpu: &W::U32) -> bool {
+        let (b, pace) = (&self.bdis[bdi as usize], &self.dirtier().pace);
+        b.rate.dirtied.fetch_add(1);
+        let n = pace.dirtied.fetch_add(1) + 1;
+        let cpu = on_cpu.get() + 1;
+        let mut poll = pace.poll.get();
+        if b.dirty_exceeded.get() != 0 {
+            poll = poll.min(POLL_EXCEEDED);
+        }
+        // Many tasks that dirty a little each are caught by the CPU's count.
+        if n >= poll || cpu >= self.writeback.ratelimit.get() {
+            on_cpu.set(0);
+            return true;
+        }
+        on_cpu.set(cpu);
+        false
+    }
+
+    /// The limit that dirtiers are held to: it rises at once and falls by a 32nd of the distance
+    /// every 200 ms.
+    fn hard_dirty_limit(&self, thresh: u64, dirty: u64) -> u64 {
+        let shared = &self.writeback;
+        let (now, limit) = (self.world.now(), shared.limit.get());
+        if limit < thresh {
+            shared.limit.set(thresh);
+            shared.limit_time.set(now);
+        } else if now.saturating_sub(shared.limit_time.get()) >= INTERVAL {
+            shared.limit_time.set(now);
+            let floor = thresh.max(dirty);
+            if limit > floor {
+                shared.limit.set(limit - (limit - floor) / 32);
+            }
+            let cpus = self.config.cpus as u64;
+            let total = 32 * cpus * (thresh / (32 * cpus));
+            shared
+                .ratelimit
+                .set(ratelimit_pages(total.max(1), cpus).max(thresh / (32 * cpus)) as u32);
+        }
+        shared.limit.get().max(thresh)
+    }
+
+    /// Adjusts a device's base rate to what it wrote and what was dirtied since the last time
+    /// (`bdi_update_dirty_ratelimit`).
+    fn update_ratelimit(&self, bdi: u32, p: &Position) {
+        let r = &self.bdis[bdi as usize].rate;
+        let now = self.world.now();
+        let elapsed = now.saturating_sub(r.time.get());
+        if elapsed < INTERVAL {
+            return;
+        }
+        let dirtied = r.dirtied.get();
+        let ticks = (elapsed / self.tick()).max(1);
+        let dirty_rate = (dirtied - r.dirtied_then.get()) * self.config.hz / ticks;
+        r.time.set(now);
+        r.dirtied_then.set(dirtied);
+        let bandwidth = self.bdis[bdi as usize].flusher.bandwidth.get();
+        let base = r.base.get();
+        let task = ((base * p.ratio()) >> RATIO_BITS) + 1;
+        let balanced = (task * bandwidth / (dirty_rate | 1)).min(bandwidth);
+        let before = r.balanced.get();
+        let step = if p.dirty < (p.freerun + p.limit) / 2 {
+            before.min(balanced).min(task).saturating_sub(base)
+        } else {
+            base.saturating_sub(before.max(balanced).max(task))
+        };
+        // A small step is half noise.
+        let step = step
+            .checked_shr((base / (2 * step + 1)) as u32)
+            .unwrap_or(0);
+        let step = step.div_ceil(8);
+        let base = if base < balanced {
+            base + step
+        } else {
+            base.saturating_sub(step)
+        };
+        r.base.set(base.max(1));
+        r.balanced.set(balanced);
+    }
+
+    fn position(&self, bdi: u32, limits: Limits, dirty: u64) -> Position {
+        let bdi_thresh = self.bdi_dirty_limit(bdi, limits.dirty);
+        let [reclaimable, writeback] = self.bdi_dirty_against(bdi, bdi_thresh);
+        Position {
+            freerun: limits.freerun(),
+            limit: self.hard_dirty_limit(limits.dirty, dirty),
+            thresh: limits.dirty,
+            dirty,
+            bdi_thresh,
+            bdi_dirty: reclaimable + writeback,
+            bandwidth: self.bdis[bdi as usize].flusher.average_bandwidth.get(),
+        }
+    }
+
+    /// Holds a dirtier to its rate (`balance_dirty_pages`): mostly one sleep.
+    pub(crate) async fn throttle_dirtier(&self, bdi: u32) {
+        let b = &self.bdis[bdi as usize];
+        let pace = &self.dirtier().pace;
+        let dirtied = u64::from(pace.dirtied.get());
+        let (hz, tick) = (self.config.hz, self.tick());
+        let mut exceeded;
+        let mut limits;
+        let mut reclaimable;
+        loop {
+            self.world.charge(Cost::WritebackRound, 1);
+            let now = self.world.now();
+            reclaimable = self.stat.global(ZoneStat::NrFileDirty);
+            let dirty = reclaimable + self.stat.global(ZoneStat::NrWriteback);
+            limits = self.dirty_limits();
+            if dirty <= limits.freerun() {
+                exceeded = false;
+                pace.paused.set(now);
+                pace.dirtied.set(0);
+                pace.poll.set(poll_interval(dirty, limits.dirty) as u32);
+                break;
+            }
+            if !self.flusher_busy(bdi) {
+                self.start_background_writeback(bdi);
+            }
+            let p = self.position(bdi, limits, dirty);
+            exceeded = p.bdi_dirty > p.bdi_thresh && dirty > limits.dirty;
+            if exceeded {
+                b.dirty_exceeded.set(1);
+            }
+            self.update_bandwidth(bdi);
+            self.update_ratelimit(bdi, &p);
+            let base = b.rate.base.get();
+            let task = (base * p.ratio()) >> RATIO_BITS;
+            let pauses = pauses(hz, p.bandwidth, p.bdi_dirty, base, task);
+            let pause = if let Some(period) = (hz * dirtied).checked_div(task) {
+                let since = match pace.paused.get() {
+                    0 => 0,
+                    then => (now.saturating_sub(then) / tick) as i64,
+                };
+                let pause = period as i64 - since;
+                if pause < pauses.min as i64 {
+                    if pause < -(hz as i64) {
+                        pace.paused.set(now);
+                        pace.dirtied.set(0);
+                    } else if period > 0 {
+                        pace.paused.fetch_add(period * tick);
+                        pace.dirtied.set(0);
+                    } else if u64::from(pace.poll.get()) <= dirtied {
+                        pace.poll.fetch_add(dirtied as u32);
+                    }
+                    break;
+                }
+                (pause as u64).min(pauses.max)
+            } else {
+                pauses.max
+            };
+            self.world
+                .waits_on(Waited::on(WaitedKind::DirtyLimit, u64::from(bdi)));
+            self.world.sleep(pause * tick).await;
+            pace.paused.set(now + pause * tick);
+            pace.dirtied.set(0);
+            pace.poll
+                .set(pauses.poll.clamp(1, u64::from(u32::MAX)) as u32);
+            if task > 0 || p.bdi_dirty <= self.bdi_stat_error() {
+                break;
+            }
+        }
+        if !exceeded {
+            b.dirty_exceeded.set(0);
+        }
+        if reclaimable > limits.background && !self.flusher_busy(bdi) {
+            self.start_background_writeback(bdi);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Machines without daemons, for tests that call the engine's parts themselves.
+
+use super::prelude::*;
+use super::world::{DeviceSpec, Engine, TestWorld};
+
+/// What a test changes of the usual small machine.
+pub struct Bare {
+    pub policy: Policy,
+    pub zones: Vec<ZoneInfo>,
+    pub cpus: usize,
+    pub sysctl: Sysctl,
+    pub swap: u32,
+    pub supers: Vec<SuperInfo>,
+}
+
+impl Bare {
+    /// One zone of so many pages, one CPU, a disk and no swap.
+    pub fn new(policy: Policy, pages: u64) -> Self {
+        Self {
+            policy,
+            zones: vec![ZoneInfo {
+                node: 0,
+                kind: ZoneType::Normal,
+                size: pages,
+            }],
+            cpus: 1,
+            sysctl: Sysctl::KERNEL,
+            swap: 0,
+            supers: Vec::new(),
+        }
+    }
+
+    pub fn build(self) -> Engine {
+        let nodes = self.zones.iter().map(|z| z.node).max().unwrap_or(0) + 1;
+        let config = Config {
+            cpus: self.cpus,
+            hz: 1000,
+            cpu_nodes: (0..self.cpus as u32).map(|c| c % nodes).collect(),
+            zones: self.zones,
+            max_tasks: 8,
+            max_mappings: 600,
+            max_bdis: 3,
+            max_supers: self.supers.len() as u32,
+            max_ags: self.supers.iter().map(|s| s.ags).sum(),
+            swap_slots: self.swap,
+            sysctl: self.sysctl,
+        };
+        let world = TestWorld::new(&config, &[DeviceSpec::DISK; 4]);
+        let mm = Mm::new(world, config, self.policy, false);
+        mm.new_bdi(0, 100).expect("room for a device");
+        (0..8).for_each(|task| mm.init_task(task, 0, 0));
+        for info in &self.supers {
+            mm.new_super(info).expect("room for a filesystem");
+        }
+        mm
+    }
+}
+
+/// Recounts everything.
+pub fn recount(mm: &Engine) {
+    if let Err(e) = mm.recount() {
+        panic!("{e}");
+    }
+}

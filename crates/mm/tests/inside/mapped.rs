@@ -1,0 +1,364 @@
+//! Page tables and swap slots, step by step.
+
+use super::bare::{Bare, recount};
+use super::prelude::*;
+use super::programs::{bring_in, file, write};
+use super::world::{Engine, block_on};
+
+/// A machine with two files of 200 pages and 600 swap slots. The second file's number is odd: its filesystem
+/// has no room for page 63.
+fn machine() -> (Engine, [u32; 2]) {
+    let mut bare = Bare::new(Policy::linux_3_0(), 4096);
+    bare.swap = 600;
+    let mm = bare.build();
+    let files = [0, 1].map(|_| file(&mm, MappingKind::File, 0, 200));
+    (mm, files)
+}
+
+fn touch(mm: &Engine, region: u32, index: u32, store: bool) -> Touched {
+    block_on(mm, mm.touch(region, index, store))
+}
+
+fn faults(mm: &Engine) -> (u64, u64) {
+    (
+        mm.vm_event(VmEvent::PgFault),
+        mm.vm_event(VmEvent::PgMajFault),
+    )
+}
+
+#[test]
+fn anonymous_memory() {
+    let (mm, _) = machine();
+    let region = mm
+        .new_region(Backing::Anon, 10, Advice::Normal)
+        .expect("room");
+    assert_eq!(touch(&mm, region, 3, false), Touched::Ok);
+    assert_eq!(
+        (faults(&mm), mm.global_stat(ZoneStat::NrAnonPages)),
+        ((1, 0), 1)
+    );
+    // Its page may be stored to from the start.
+    assert!(mm.touch_mapped(region, 3, true) && !mm.touch_mapped(region, 4, false));
+    assert_eq!(touch(&mm, region, 3, true), Touched::Ok);
+    assert_eq!(faults(&mm), (1, 0));
+    recount(&mm);
+    mm.free_region(region);
+    assert_eq!(mm.global_stat(ZoneStat::NrAnonPages), 0);
+    recount(&mm);
+}
+
+/// A region that ended serves the next one of its length, and no other.
+#[test]
+fn regions_are_used_again() {
+    let (mm, files) = machine();
+    let region = |backing, pages| mm.new_region(backing, pages, Advice::Normal).expect("room");
+    let (a, b) = (region(Backing::Anon, 10), region(Backing::Anon, 20));
+    assert_ne!(a, b);
+    mm.free_region(a);
+    let c = region(Backing::Anon, 20);
+    assert!(
+        c != a && c != b,
+        "of another length, and of one that is in use"
+    );
+    let shared = Backing::Shared {
+        mapping: files[0],
+        first: 0,
+    };
+    assert_eq!(region(shared, 10), a);
+    mm.free_region(b);
+    assert_eq!(region(shared, 20), b);
+}
+
+/// docs/reference/writeback.md#mapped-faults: a load maps the page read-only, a store makes it dirty, and
+/// once it is written the next store faults again.
+#[test]
+fn shared_mappings() {
+    let (mm, [even, odd]) = machine();
+    let shared = |mapping| Backing::Shared { mapping, first: 20 };
+    let region = mm
+        .new_region(shared(even), 180, Advice::Random)
+        .expect("room");
+    assert_eq!(touch(&mm, region, 5, false), Touched::Ok);
+    assert_eq!(faults(&mm), (1, 1));
+    let pfn = mm.find_page(even, 25).expect("it was read");
+    assert_eq!(
+        (
+            mm.frames.mapcount(pfn),
+            mm.global_stat(ZoneStat::NrFileMapped)
+        ),
+        (1, 1)
+    );
+    assert!(!mm.touch_mapped(region, 5, true) && !mm.frames.has(pfn, flag::DIRTY));
+    assert_eq!(touch(&mm, region, 5, true), Touched::Ok);
+    assert!(mm.frames.has(pfn, flag::DIRTY) && mm.touch_mapped(region, 5, true));
+    assert_eq!(faults(&mm), (2, 1), "the page was there");
+    // A second region of the same page.
+    let other = mm
+        .new_region(shared(even), 100, Advice::Random)
+        .expect("room");
+    assert_eq!(touch(&mm, other, 5, true), Touched::Ok);
+    assert_eq!(
+        (
+            mm.frames.mapcount(pfn),
+            mm.global_stat(ZoneStat::NrFileMapped)
+        ),
+        (2, 1)
+    );
+    assert_eq!(mm.take_young(pfn), 2);
+    assert_eq!(mm.take_young(pfn), 0);
+    assert!(mm.touch_mapped(other, 5, false));
+    assert_eq!(mm.take_young(pfn), 1);
+    recount(&mm);
+    // Writeback makes both entries read-only.
+    assert_eq!(mm.start_writeback(even, 25, 1, |_| ()), 1);
+    assert!(!mm.touch_mapped(region, 5, true) && !mm.touch_mapped(other, 5, true));
+    assert!(mm.touch_mapped(region, 5, false));
+    mm.end_writeback(even, 25, 1, false);
+    recount(&mm);
+    // The end of a region marks what it used as accessed; reclaim's view of the other one stays.
+    mm.frames.clear_flags(pfn, flag::REFERENCED);
+    mm.free_region(region);
+    assert!(mm.frames.has(pfn, flag::REFERENCED) && mm.frames.mapcount(pfn) == 1);
+    mm.frames.clear_flags(pfn, flag::REFERENCED);
+    assert_eq!(mm.take_young(pfn), 0);
+    assert!(mm.touch_mapped(other, 5, false));
+    assert_eq!(
+        mm.take_young(pfn),
+        1,
+        "the other one is still known to the file"
+    );
+    mm.free_region(other);
+    assert!(!mm.frames.has(pfn, flag::REFERENCED), "not used since");
+    assert_eq!(mm.global_stat(ZoneStat::NrFileMapped), 0);
+    // Behind the end there is nothing; a filesystem without room refuses a store but no load.
+    let long = mm
+        .new_region(shared(odd), 400, Advice::Normal)
+        .expect("room");
+    assert_eq!(touch(&mm, long, 180, false), Touched::BusError);
+    assert_eq!(touch(&mm, long, 179, false), Touched::Ok);
+    assert_eq!(touch(&mm, long, 43, false), Touched::Ok);
+    assert_eq!(touch(&mm, long, 43, true), Touched::BusError);
+    assert_eq!(touch(&mm, long, 44, true), Touched::Ok);
+    // A cut takes the entries with the pages.
+    block_on(&mm, mm.truncate_from(odd, 64));
+    assert!(mm.touch_mapped(long, 43, false) && !mm.touch_mapped(long, 44, false));
+    recount(&mm);
+}
+
+/// A store to a private mapping copies the page, whatever was mapped before.
+#[test]
+fn private_mappings() {
+    let (mm, [f, _]) = machine();
+    let private = Backing::Private {
+        mapping: f,
+        first: 0,
+    };
+    let region = mm.new_region(private, 200, Advice::Normal).expect("room");
+    for (index, load_first) in [(3, true), (90, false)] {
+        if load_first {
+            assert_eq!(touch(&mm, region, index, false), Touched::Ok);
+            assert_eq!(mm.global_stat(ZoneStat::NrFileMapped), 1);
+        }
+        assert_eq!(touch(&mm, region, index, true), Touched::Ok);
+        let cached = mm.find_page(f, index).expect("read");
+        assert_eq!(
+            (
+                mm.frames.mapcount(cached),
+                mm.frames.has(cached, flag::DIRTY)
+            ),
+            (0, false)
+        );
+        assert_eq!(mm.global_stat(ZoneStat::NrFileMapped), 0);
+    }
+    assert_eq!(mm.global_stat(ZoneStat::NrAnonPages), 2);
+    recount(&mm);
+    mm.free_region(region);
+    recount(&mm);
+}
+
+/// Advice and order decide what comes in beside a missing page.
+#[test]
+fn reading_around() {
+    for (advice, begin, expected) in [
+        (Advice::Normal, 50, 4),
+        (Advice::Random, 50, 1),
+        (Advice::Sequential, 50, 8),
+        // The very first page follows on nothing, which counts as order.
+        (Advice::Normal, 0, 8),
+    ] {
+        let (mm, [f, _]) = machine();
+        let shared = Backing::Shared {
+            mapping: f,
+            first: 0,
+        };
+        let region = mm.new_region(shared, 200, advice).expect("room");
+        touch(&mm, region, begin, false);
+        let cached = || mm.mappings[f as usize].nrpages.get();
+        assert_eq!(cached(), expected, "{advice:?} at {begin}");
+        // A fault on a page that is there brings nothing in, and is no major one.
+        let before = faults(&mm);
+        if advice == Advice::Normal {
+            touch(&mm, region, begin + 1, false);
+            assert_eq!(
+                (cached(), faults(&mm)),
+                (expected, (before.0 + 1, before.1))
+            );
+        }
+    }
+}
+
+/// docs/reference/writeback.md#swap: slots in a row; a page leaves its slot's number in its region, comes
+/// back with what is swapped around it, and a store makes the slot's copy stale.
+#[test]
+fn swap_slots() {
+    let (mm, _) = machine();
+    let region = mm
+        .new_region(Backing::Anon, 300, Advice::Normal)
+        .expect("room");
+    let pages: Vec<Pfn> = (0..300)
+        .map(|index| {
+            assert_eq!(touch(&mm, region, index, true), Touched::Ok);
+            mm.frames
+                .iter(mm.lru_list(0, crate::memory::zone::Lru::ActiveAnon))
+                .next();
+            let all = 0..mm.frames.len();
+            let at = |&pfn: &Pfn| {
+                mm.frames.has(pfn, flag::ANON)
+                    && mm.frames.index(pfn) == index
+                    && mm.frames.mapcount(pfn) > 0
+            };
+            all.into_iter().find(at).expect("its page")
+        })
+        .collect();
+    mm.lru_add_drain();
+    for (slot, &pfn) in (0..).zip(&pages[..200]) {
+        assert!(mm.add_to_swap(pfn));
+        assert_eq!(mm.frames.private(pfn), slot);
+        assert!(mm.frames.has(pfn, flag::SWAPCACHE | flag::DIRTY));
+    }
+    assert_eq!(mm.free_swap(), 400);
+    recount(&mm);
+    // Written out and taken away.
+    for &pfn in &pages[..200] {
+        assert!(mm.try_lock_page(pfn));
+        mm.try_to_unmap(pfn);
+        assert!(mm.clear_page_dirty_for_io(pfn));
+        let job = async { assert_eq!(mm.swap_writepage(pfn).await, Writepage::Started) };
+        block_on(&mm, job);
+        mm.unlock_page(pfn);
+    }
+    block_on(&mm, mm.world.sleep(SECOND));
+    assert_eq!(mm.vm_event(VmEvent::PswpOut), 200);
+    for &pfn in &pages[..200] {
+        assert!(!mm.frames.any(pfn, flag::WRITEBACK | flag::DIRTY));
+        assert!(mm.try_delete_from_lru(pfn));
+        mm.delete_from_swap_cache(pfn);
+        mm.free_page(pfn, false);
+    }
+    assert_eq!(
+        (mm.free_swap(), mm.global_stat(ZoneStat::NrAnonPages)),
+        (400, 100)
+    );
+    recount(&mm);
+    // Slot 13 is read with 8 to 15.
+    assert_eq!(touch(&mm, region, 13, false), Touched::Ok);
+    assert_eq!((mm.vm_event(VmEvent::PswpIn), faults(&mm).1), (8, 1));
+    assert_eq!(mm.free_swap(), 400, "a load leaves the slot's copy good");
+    assert!(mm.touch_mapped(region, 13, false) && !mm.touch_mapped(region, 13, true));
+    assert_eq!(touch(&mm, region, 13, true), Touched::Ok);
+    assert_eq!(mm.free_swap(), 401, "a store does not");
+    // Its neighbour is there already; a store at once frees its slot.
+    assert_eq!(touch(&mm, region, 14, true), Touched::Ok);
+    assert_eq!((mm.free_swap(), faults(&mm).1), (402, 1));
+    recount(&mm);
+    // What is still being read would be nobody's, for reclaim to free.
+    block_on(&mm, mm.world.sleep(SECOND));
+    mm.free_region(region);
+    assert_eq!(
+        (mm.free_swap(), mm.global_stat(ZoneStat::NrAnonPages)),
+        (600, 0)
+    );
+    recount(&mm);
+}
+
+/// Each 256 slots a cluster of 256 free ones is looked for; where there is none, the next free slot will do.
+#[test]
+fn clusters_of_swap_slots() {
+    let (mm, _) = machine();
+    let region = mm
+        .new_region(Backing::Anon, 620, Advice::Normal)
+        .expect("room");
+    (0..620).for_each(|index| assert_eq!(touch(&mm, region, index, true), Touched::Ok));
+    let pages: Vec<Pfn> = (0..mm.frames.len())
+        .filter(|&pfn| mm.frames.has(pfn, flag::ANON))
+        .collect();
+    let mut given = Vec::new();
+    let slot = |pfn: Pfn| mm.add_to_swap(pfn).then(|| mm.frames.private(pfn));
+    for &pfn in &pages[..100] {
+        given.push(slot(pfn).expect("room"));
+    }
+    assert!(given.iter().copied().eq(0..100));
+    // Slots in front become free again: the cluster is used up first.
+    pages[..50].iter().for_each(|&pfn| mm.try_to_free_swap(pfn));
+    for (&pfn, expected) in pages[100..256].iter().zip(100..256) {
+        assert_eq!(slot(pfn), Some(expected));
+    }
+    // 256 slots were given: the next cluster is 256..512. Then none is free in a row.
+    for (&pfn, expected) in pages[256..512].iter().zip(256..512) {
+        assert_eq!(slot(pfn), Some(expected));
+    }
+    for (&pfn, expected) in pages[512..600].iter().zip(512..600) {
+        assert_eq!(slot(pfn), Some(expected));
+    }
+    // The end of the area: from its beginning.
+    for (&pfn, expected) in pages[..20].iter().zip(0..20) {
+        assert_eq!(slot(pfn), Some(expected));
+    }
+    assert_eq!((mm.free_swap(), mm.swap_is_half_full()), (30, true));
+    for &pfn in pages[20..50].iter() {
+        assert!(slot(pfn).is_some());
+    }
+    assert_eq!((slot(pages[610]), mm.free_swap()), (None, 0));
+    pages[..300]
+        .iter()
+        .for_each(|&pfn| mm.try_to_free_swap(pfn));
+    assert_eq!((mm.free_swap(), mm.swap_is_half_full()), (300, false));
+    mm.try_to_free_swap(pages[300]);
+    recount(&mm);
+}
+
+/// What is clean, unmapped and idle is dropped from a file; the rest stays.
+#[test]
+fn invalidating_a_file() {
+    let (mm, [f, _]) = machine();
+    block_on(&mm, async {
+        bring_in(&mm, f, 0, 20).await;
+        mm.world.sleep(SECOND).await;
+    });
+    block_on(&mm, async {
+        write(&mm, f, 2).await;
+        write(&mm, f, 3).await;
+    });
+    assert_eq!(mm.start_writeback(f, 3, 1, |_| ()), 1);
+    mm.lru_add_drain();
+    let at = |index| mm.find_page(f, index).expect("cached");
+    // The mark of a batch that holds it, which no batch clears: draining does not help.
+    mm.frames.set_flags(at(5), flag::PINNED);
+    assert!(mm.try_lock_page(at(7)));
+    let shared = Backing::Shared {
+        mapping: f,
+        first: 9,
+    };
+    let region = mm.new_region(shared, 1, Advice::Random).expect("room");
+    touch(&mm, region, 0, false);
+    let dropped = block_on(&mm, mm.invalidate_mapping_pages(f));
+    let left: Vec<u32> = (0..20).filter(|&i| mm.find_page(f, i).is_some()).collect();
+    assert_eq!((dropped, left), (15, vec![2, 3, 5, 7, 9]));
+    assert!(mm.frames.has(at(7), flag::LOCKED) && !mm.frames.any(at(2), flag::LOCKED));
+    // A bit is taken once.
+    assert!(mm.frames.test_and_clear(at(7), flag::LOCKED));
+    assert!(!mm.frames.test_and_clear(at(7), flag::LOCKED));
+    assert!(
+        !mm.frames.test_and_set(at(7), flag::LOCKED) && mm.frames.test_and_set(at(7), flag::LOCKED)
+    );
+}
