@@ -20,7 +20,7 @@ const FUNCTION: usize = 100;
 /// Lines of a file.
 const FILE: usize = 800;
 /// The crates whose rooms are drawn.
-const DRAWN: [&str; 1] = ["mm"];
+const DRAWN: [&str; 4] = ["mm", "sim", "workload", "lab"];
 /// Where the drawing stands.
 const BEGIN: &str = "<!-- rooms: `just rooms` writes what follows -->\n```text\n";
 const END: &str = "```\n<!-- end of rooms -->";
@@ -61,27 +61,49 @@ fn modules() -> Vec<Module> {
     let mut files = Vec::new();
     rust_files(&root.join("crates"), &mut files);
     files.sort();
-    let parsed = files.iter().map(|path| {
-        let text = fs::read_to_string(path).expect("a source file");
-        let file = path.strip_prefix(&root).expect("below the root");
-        let file = file.to_str().expect("names are UTF-8").replace('\\', "/");
-        let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
-        let (krate, place) = (parts[1], &parts[2..]);
-        let mut path: Vec<String> = place[1..].iter().map(|p| p.to_string()).collect();
-        if path.last().is_some_and(|p| ["lib", "main", "mod"].contains(&p.as_str())) {
-            path.pop();
+    let mut parsed: Vec<Module> = files
+        .iter()
+        .map(|path| {
+            let text = fs::read_to_string(path).expect("a source file");
+            let file = path.strip_prefix(&root).expect("below the root");
+            let file = file.to_str().expect("names are UTF-8").replace('\\', "/");
+            let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
+            let (krate, place) = (parts[1], &parts[2..]);
+            let mut path: Vec<String> = place[1..].iter().map(|p| p.to_string()).collect();
+            if path
+                .last()
+                .is_some_and(|p| ["lib", "main", "mod"].contains(&p.as_str()))
+            {
+                path.pop();
+            }
+            let tests = path.iter().any(|p| p == "tests" || p.ends_with("_tests"));
+            Module {
+                krate: krate.into(),
+                production: place[0] == "src" && !tests,
+                path,
+                lines: text.lines().count(),
+                ast: syn::parse_file(&text).unwrap_or_else(|e| panic!("{file}: {e}")),
+                file,
+            }
+        })
+        .collect();
+    // Files that their parent has for tests alone.
+    let mut tests = BTreeSet::new();
+    for m in &parsed {
+        for item in &m.ast.items {
+            if let syn::Item::Mod(item) = item
+                && only_for_tests(&item.attrs)
+            {
+                let mut path = m.path.clone();
+                path.push(item.ident.to_string());
+                tests.insert((m.krate.clone(), path));
+            }
         }
-        let tests = path.iter().any(|p| p == "tests" || p.ends_with("_tests"));
-        Module {
-            krate: krate.into(),
-            production: place[0] == "src" && !tests,
-            path,
-            lines: text.lines().count(),
-            ast: syn::parse_file(&text).unwrap_or_else(|e| panic!("{file}: {e}")),
-            file,
-        }
-    });
-    parsed.collect()
+    }
+    for m in &mut parsed {
+        m.production &= !tests.contains(&(m.krate.clone(), m.path.clone()));
+    }
+    parsed
 }
 
 fn only_for_tests(attrs: &[syn::Attribute]) -> bool {
@@ -177,8 +199,10 @@ fn rooms(all: &[Module], krate: &str) -> BTreeMap<String, BTreeSet<String>> {
             .filter(|m| m.krate == krate && m.production && !m.path.is_empty())
     };
     let names: BTreeSet<&str> = ours().map(|m| m.path[0].as_str()).collect();
-    let mut out: BTreeMap<String, BTreeSet<String>> =
-        names.iter().map(|n| (n.to_string(), BTreeSet::new())).collect();
+    let mut out: BTreeMap<String, BTreeSet<String>> = names
+        .iter()
+        .map(|n| (n.to_string(), BTreeSet::new()))
+        .collect();
     for m in ours() {
         let mut imports = Imports {
             from: &m.path,
@@ -202,7 +226,9 @@ fn rooms(all: &[Module], krate: &str) -> BTreeMap<String, BTreeSet<String>> {
 ///
 /// # Errors
 /// The rooms that are left when no more can be put down: some import each other in a circle.
-fn storeys(mut rooms: BTreeMap<String, BTreeSet<String>>) -> Result<Vec<(String, Vec<String>)>, String> {
+fn storeys(
+    mut rooms: BTreeMap<String, BTreeSet<String>>,
+) -> Result<Vec<(String, Vec<String>)>, String> {
     let imports = rooms.clone();
     let mut upwards = Vec::new();
     while !rooms.is_empty() {
@@ -216,8 +242,11 @@ fn storeys(mut rooms: BTreeMap<String, BTreeSet<String>>) -> Result<Vec<(String,
             return Err(rooms
                 .iter()
                 .map(|(name, to)| {
-                    let open: Vec<&str> =
-                        to.iter().filter(|r| !down.contains(r)).map(String::as_str).collect();
+                    let open: Vec<&str> = to
+                        .iter()
+                        .filter(|r| !down.contains(r))
+                        .map(String::as_str)
+                        .collect();
                     format!("{name} → {}", open.join(", "))
                 })
                 .collect::<Vec<_>>()
@@ -257,13 +286,20 @@ fn rooms_import_one_way_and_are_drawn() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
     let map = root().join("ARCHITECTURE.md");
     let text = fs::read_to_string(&map).expect("the map");
-    let begin = text.find(BEGIN).expect("the map has a place for the drawing") + BEGIN.len();
+    let begin = text
+        .find(BEGIN)
+        .expect("the map has a place for the drawing")
+        + BEGIN.len();
     let end = begin + text[begin..].find(END).expect("the drawing ends");
     if std::env::var_os("LOWMARK_WRITE").is_some() {
         fs::write(&map, format!("{}{drawing}{}", &text[..begin], &text[end..])).expect("the map");
         return;
     }
-    assert_eq!(&text[begin..end], drawing, "ARCHITECTURE.md: `just rooms` draws the rooms anew");
+    assert_eq!(
+        &text[begin..end],
+        drawing,
+        "ARCHITECTURE.md: `just rooms` draws the rooms anew"
+    );
 }
 
 #[test]
@@ -276,14 +312,11 @@ fn the_map_names_every_module() {
         .flat_map(|quoted| quoted.split(['/', ':', ' ', ',']))
         .map(|part| part.trim_end_matches(".rs"))
         .collect();
-    let missing: Vec<&str> = modules()
-        .iter()
-        .filter(|m| m.production && m.path.last().is_some_and(|p| !named.contains(p.as_str())))
-        .map(|m| m.file.clone())
-        .collect::<Vec<_>>()
-        .leak()
-        .iter()
-        .map(String::as_str)
+    let unnamed = |m: &Module| m.path.last().is_some_and(|p| !named.contains(p.as_str()));
+    let missing: Vec<String> = modules()
+        .into_iter()
+        .filter(|m| m.production && unnamed(m))
+        .map(|m| m.file)
         .collect();
     assert!(
         missing.is_empty(),

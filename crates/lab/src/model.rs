@@ -1,7 +1,19 @@
 //! What an experiment is and what running it gives: the words that every other module shares.
 
-use crate::report::Better;
 use sim::{RunResult, RunSpec};
+
+/// Which way a figure is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Less is better: elapsed time, latency.
+    #[default]
+    Lower,
+    /// More is better: throughput.
+    Higher,
+    /// It says what happened, and neither is better in itself.
+    Neither,
+}
 
 /// One cell of the matrix: everything but the iteration.
 #[derive(Debug, Clone)]
@@ -44,6 +56,12 @@ impl Cell {
         } else {
             parts.join(" ")
         }
+    }
+
+    /// The axes other than the policy, in axis order: (key, value as text).
+    pub fn axes_but_policy(&self) -> Vec<(String, String)> {
+        let others = self.axes.iter().filter(|(k, _)| k != "policy");
+        others.cloned().collect()
     }
 
     /// Every axis as one text: what names the cell in messages.

@@ -81,19 +81,19 @@ fn ten_million_bytes_as_settings() {
 fn ten_million_bytes_as_published_tables() {
     let header = header();
     let tables = [
-        include_str!("../../../data/published/sequential-read.csv"),
-        include_str!("../../../data/published/per-zone-dirty-limits.csv"),
+        include_str!("../../../data/published/sequential-read/sequential-read.csv"),
+        include_str!("../../../data/published/per-zone-dirty-limits/per-zone-dirty-limits.csv"),
     ];
     ten_million(4, &tables, |text| {
         // Noise, too, as rows.
         let with_header = format!("{header}{text}");
-        let _ = lab::published::parse("test.csv", &with_header);
-        lab::published::parse("test.csv", text).is_ok()
+        let _ = lab::published::table::parse("test.csv", &with_header);
+        lab::published::table::parse("test.csv", text).is_ok()
     });
 }
 
 fn header() -> String {
-    let table = include_str!("../../../data/published/sequential-read.csv");
+    let table = include_str!("../../../data/published/sequential-read/sequential-read.csv");
     let end = table.find('\n').map_or(table.len(), |at| at + 1);
     table[..end].to_owned()
 }

@@ -6,7 +6,7 @@
 #[path = "../examples/sample_report/sample.rs"]
 mod sample;
 
-use lab::report::{Cell, Figure, Report, html};
+use lab::report::{HtmlReport, PageCell, PageFigure, html};
 use sim::Outcome;
 use sim::result::{Column, Series};
 use std::path::Path;
@@ -22,7 +22,7 @@ fn runs(program: &str) -> bool {
 }
 
 /// Runs the check; screenshots of a page that fails are kept where the test's output says.
-fn check(name: &str, report: &Report) {
+fn check(name: &str, report: &HtmlReport) {
     let chromium = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());
     if !runs("node") || !runs(&chromium) {
         let required = std::env::var("LOWMARK_BROWSER").is_ok_and(|v| v == "required");
@@ -88,7 +88,7 @@ fn sparse() {
             column("a_column_nobody_knows", "node1", wave(3.0)),
             column("never_measured", "global", vec![f64::NAN; 50]),
         ];
-        Cell {
+        PageCell {
             axes: vec![("filesystem".into(), "ext4".into())],
             policy: (*policy).into(),
             baseline: i == 0,
@@ -104,7 +104,7 @@ fn sparse() {
                 Series::default()
             },
             figures: if i < 4 {
-                vec![Figure {
+                vec![PageFigure {
                     name: "allocstall".into(),
                     unit: String::new(),
                     values: vec![i as f64],
@@ -112,15 +112,15 @@ fn sparse() {
             } else {
                 Vec::new()
             },
-            ..Cell::default()
+            ..PageCell::default()
         }
     });
-    let report = Report {
+    let report = HtmlReport {
         title: "sparse".into(),
         experiment_toml: "iterations = 1".into(),
         cells: cells.collect(),
         summary: vec![sample::report().summary.remove(0)],
-        ..Report::default()
+        ..HtmlReport::default()
     };
     check("sparse", &report);
 }

@@ -3,26 +3,21 @@
 #[path = "../examples/scores/markers.rs"]
 mod markers;
 
-use lab::scores::{self, Measured, Scores};
+use lab::published::find;
+use lab::published::scores::{Measured, Scores};
 use markers::{figure, fill};
 use std::path::Path;
 
 /// A series whose every figure is what was published, but for one.
 fn scores() -> Scores {
-    let rows = scores::rows_of("tunable-watermarks");
-    let value = |r: &lab::published::Row| match (&r.metric[..], &r.policy[..]) {
+    let series = find("tunable-watermarks").expect("a shipped series");
+    let value = |r: &lab::published::PublishedRow| match (&r.metric[..], &r.policy[..]) {
         ("real", "default") => Ok(1234.5),
         _ => Ok(r.value),
     };
-    let values: Vec<_> = rows.iter().map(value).collect();
+    let values: Vec<_> = series.rows.iter().map(value).collect();
     let mut out = Scores::default();
-    out.put(Measured::new(
-        "tunable-watermarks",
-        &[],
-        String::new(),
-        &rows,
-        &values,
-    ));
+    out.put(Measured::new(series, &[], String::new(), &values));
     out
 }
 
@@ -150,16 +145,10 @@ fn a_series_that_was_not_measured_keeps_its_text() {
 fn published_numbers_stay_whole() {
     let text = "<!-- score:per-zone-dirty-limits published btrfs/nr_vmscan_write median/vanilla -->?\
                 <!-- /score -->";
-    let rows = scores::rows_of("per-zone-dirty-limits");
-    let values: Vec<_> = rows.iter().map(|_| Ok(0.0)).collect();
+    let series = find("per-zone-dirty-limits").expect("a shipped series");
+    let values: Vec<_> = series.rows.iter().map(|_| Ok(0.0)).collect();
     let mut all = Scores::default();
-    all.put(Measured::new(
-        "per-zone-dirty-limits",
-        &[],
-        String::new(),
-        &rows,
-        &values,
-    ));
+    all.put(Measured::new(series, &[], String::new(), &values));
     let filled = fill("f.md", text, &all);
     assert!(filled.text.contains(">460 178<"), "{}", filled.text);
 }

@@ -158,8 +158,8 @@ impl Config {
             max_ags: 0,
             swap_slots: 0,
             sysctl: Sysctl {
-                dirty_background_ratio: self.dirty_background_ratio,
-                dirty_ratio: self.dirty_ratio,
+                dirty_background_ratio: self.dirty_background_ratio as u32,
+                dirty_ratio: self.dirty_ratio as u32,
                 ..Sysctl::KERNEL
             },
         })

@@ -27,7 +27,7 @@ struct Count {
 }
 
 #[derive(Default)]
-struct State {
+struct Told {
     count: Count,
     /// The count when somebody was told last.
     told: Count,
@@ -36,7 +36,7 @@ struct State {
 
 /// The errors of one file.
 #[derive(Default)]
-pub(crate) struct ErrorSequence(Mutex<State>);
+pub(crate) struct ErrorSequence(Mutex<Told>);
 
 /// How far somebody was told.
 #[derive(Default)]

@@ -11,11 +11,11 @@ use std::time::Instant;
 /// A queue of waiting tasks.
 #[derive(Default)]
 pub struct Queue {
-    state: Mutex<State>,
+    state: Mutex<Wakes>,
 }
 
 #[derive(Default)]
-struct State {
+struct Wakes {
     wakes: u64,
     waiters: Vec<Waker>,
 }

@@ -272,9 +272,16 @@ pub struct Results {
 pub struct Reproduce {
     /// The published series; all of them if absent
     pub series: Option<String>,
+    /// A folder of series, a folder each with series.toml and tables, beside those that come with the
+    /// program
+    #[arg(long, value_name = "DIR")]
+    pub published: Option<PathBuf>,
     /// Tables of the same format to score against, instead of the published ones
     #[arg(long, value_name = "DIR")]
     pub tables: Option<PathBuf>,
+    /// Only say what would be run, and which rows have no run
+    #[arg(long, conflicts_with = "json")]
+    pub plan: bool,
     /// Iterations of each cell, instead of the series' own
     #[arg(long, value_name = "N")]
     pub iterations: Option<NonZeroU32>,

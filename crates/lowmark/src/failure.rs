@@ -1,6 +1,6 @@
 //! How a command fails, and with which exit code.
 
-use lab::output::OutputError;
+use lab::results::OutputError;
 use lab::runner::CheckFailure;
 use std::process::ExitCode;
 

@@ -1,17 +1,17 @@
 //! Claiming a place for results, and saying where they went.
 
 use crate::failure::Failure;
-use lab::output::{Place, Published, Terms};
+use lab::results::{ClaimedFolder, Published, Terms};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Claims the folder that the user wants, or else a new one in `results/NAME`.
-pub fn claim(out: Option<&Path>, name: &str, terms: Terms<'_>) -> Result<Place, Failure> {
+pub fn claim(out: Option<&Path>, name: &str, terms: Terms<'_>) -> Result<ClaimedFolder, Failure> {
     let place = match out {
-        Some(dir) => Place::claim(dir, terms)?,
+        Some(dir) => ClaimedFolder::claim(dir, terms)?,
         None => {
             let root = PathBuf::from("results").join(name);
-            Place::claim_new(&root, SystemTime::now(), terms)?
+            ClaimedFolder::claim_new(&root, SystemTime::now(), terms)?
         }
     };
     say(place.notes());

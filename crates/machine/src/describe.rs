@@ -65,7 +65,8 @@ pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described,
         swap,
         sysctl: sysctl(captured, &mut notes),
         disk,
-        second: None,
+        filesystem: None,
+        mounts: Vec::new(),
     };
     if captured.cpus.len() > MOST_CPUS {
         notes.push(format!(
@@ -277,6 +278,7 @@ fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
         wmark_high_kbytes: None,
         watermark_scale_factor: formula.scale_factor.map(|n| small(n).clamp(1, 3000)),
         watermark_boost_factor: None,
+        xfssyncd_centisecs: None,
         lowmem_reserve_ratio: verify::reserve_ratios(captured).map(small),
         swappiness: small(s.swappiness).min(100),
     }

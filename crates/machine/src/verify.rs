@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// A figure, computed and as the kernel has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct VerifiedRow {
     /// The zone, `node 0 Normal`, or `machine`.
     pub of: String,
     /// What it is.
@@ -24,7 +24,7 @@ pub struct Row {
     pub moved: u64,
 }
 
-impl Row {
+impl VerifiedRow {
     /// Whether both are the same, or no further apart than what moved between them.
     pub fn is_equal(&self) -> bool {
         self.computed.abs_diff(self.actual) <= self.moved
@@ -69,19 +69,19 @@ pub struct MinFree {
 
 /// The comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct Verification {
     /// Figure by figure.
-    pub rows: Vec<Row>,
+    pub rows: Vec<VerifiedRow>,
     /// Where the minimum comes from.
     pub min_free: MinFree,
     /// What explains a difference, if anything does.
     pub notes: Vec<String>,
 }
 
-impl Report {
+impl Verification {
     /// Whether every figure is the kernel's.
     pub fn is_equal(&self) -> bool {
-        self.rows.iter().all(Row::is_equal)
+        self.rows.iter().all(VerifiedRow::is_equal)
     }
 
     /// This report of a running machine, with what moved since the one `before`: the dirty limits
@@ -92,7 +92,7 @@ impl Report {
     pub fn since(mut self, before: &Self, cpus: usize) -> Self {
         let moving = self.rows.iter_mut().filter(|r| r.of == "machine");
         for row in moving {
-            let same = |r: &&Row| r.of == row.of && r.what == row.what;
+            let same = |r: &&VerifiedRow| r.of == row.of && r.what == row.what;
             let Some(earlier) = before.rows.iter().find(same) else {
                 continue;
             };
@@ -250,21 +250,14 @@ pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::writeback::dirty::
     };
     let dirtyable = mm::writeback::dirty::dirtyable_pages(free, kept, file);
     let s = &machine.settings;
+    // A ratio is at most 100.
+    let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let sysctl = mm::Sysctl {
-        dirty_background_ratio: s.dirty_background_ratio,
-        dirty_ratio: s.dirty_ratio,
-        dirty_background_bytes: s.dirty_background_bytes,
-        dirty_bytes: s.dirty_bytes,
-        dirty_writeback_centisecs: s.dirty_writeback_centisecs,
-        dirty_expire_centisecs: s.dirty_expire_centisecs,
-        min_free_kbytes: Some(s.min_free_kbytes),
-        wmark_min_kbytes: None,
-        wmark_low_kbytes: None,
-        wmark_high_kbytes: None,
-        watermark_scale_factor: Some(s.watermark_scale_factor),
-        watermark_boost_factor: 0,
-        lowmem_reserve_ratio: reserve_ratios(machine),
-        swappiness: s.swappiness,
+        dirty_background_ratio: small(s.dirty_background_ratio),
+        dirty_ratio: small(s.dirty_ratio),
+        dirty_background_bytes: mm::size::Size(s.dirty_background_bytes),
+        dirty_bytes: mm::size::Size(s.dirty_bytes),
+        ..mm::Sysctl::KERNEL
     };
     if era.limits_in_4096ths() {
         mm::writeback::dirty::limits_in_4096ths(&sysctl, dirtyable)
@@ -277,7 +270,7 @@ pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::writeback::dirty::
 ///
 /// # Errors
 /// A zone of a type that the engine does not know.
-pub fn verify(machine: &Captured) -> Result<Report, UnknownZone> {
+pub fn verify(machine: &Captured) -> Result<Verification, UnknownZone> {
     let zones = zones(machine)?;
     let infos: Vec<ZoneInfo> = zones.iter().map(|(_, i)| *i).collect();
     let (ratios, types) = (reserve_ratios(machine), types(machine));
@@ -290,7 +283,7 @@ pub fn verify(machine: &Captured) -> Result<Report, UnknownZone> {
     for ((zone, info), marks) in zones.iter().zip(&marks) {
         let of = format!("node {} {}", zone.node, zone.name);
         let mut row = |what: String, computed: u64, actual: u64| {
-            rows.push(Row {
+            rows.push(VerifiedRow {
                 of: of.clone(),
                 what,
                 computed,
@@ -327,7 +320,7 @@ pub fn verify(machine: &Captured) -> Result<Report, UnknownZone> {
     ] {
         // Before 2.6.37 the kernel did not say.
         if let Some(actual) = machine.vmstat.get(what) {
-            rows.push(Row {
+            rows.push(VerifiedRow {
                 of: "machine".into(),
                 what: what.into(),
                 computed,
@@ -338,7 +331,7 @@ pub fn verify(machine: &Captured) -> Result<Report, UnknownZone> {
     }
     let min_free = min_free(machine, &zones);
     let notes = notes(machine, &rows);
-    Ok(Report {
+    Ok(Verification {
         rows,
         min_free,
         notes,
@@ -346,7 +339,7 @@ pub fn verify(machine: &Captured) -> Result<Report, UnknownZone> {
 }
 
 /// What may explain the differences.
-fn notes(machine: &Captured, rows: &[Row]) -> Vec<String> {
+fn notes(machine: &Captured, rows: &[VerifiedRow]) -> Vec<String> {
     let mut notes = Vec::new();
     let unmanaged = machine.unmanaged_free();
     if unmanaged > 0 {
@@ -360,7 +353,7 @@ fn notes(machine: &Captured, rows: &[Row]) -> Vec<String> {
             .filter(move |r| !r.is_equal() && (r.of == "machine") == of_machine)
     };
     // One part in 64 of every figure, or a page: not another formula, only other sizes.
-    let near = |r: &Row| r.computed.abs_diff(r.actual) <= 1.max(r.actual / 64);
+    let near = |r: &VerifiedRow| r.computed.abs_diff(r.actual) <= 1.max(r.actual / 64);
     if different(false).next().is_some() {
         notes.push(if different(false).all(near) {
             "the marks and reserves differ by no more than a page or a 64th: the kernel computed its own when the zones managed another number of pages (before it freed its initial memory, or a balloon or huge pages took some); writing min_free_kbytes anew makes it compute them again".into()

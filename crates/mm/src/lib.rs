@@ -49,6 +49,8 @@ pub mod memory;
 pub mod policy;
 pub mod queue;
 pub mod reclaim;
+pub mod size;
+pub mod sysctl;
 pub mod view;
 pub mod watch;
 pub mod world;
@@ -63,6 +65,7 @@ pub use heap::NoMemory;
 pub use machine::{ZONE_TYPES, ZoneInfo, ZoneType};
 pub use memory::frame::{NO_PFN, Pfn};
 pub use policy::Policy;
+pub use sysctl::Sysctl;
 pub use world::World;
 
 use cache::{mapping, mmap};
@@ -103,7 +106,7 @@ pub struct Config {
     pub max_ags: u32,
     /// Swap slots; 0: no swap.
     pub swap_slots: u32,
-    /// The vm sysctls.
+    /// The sysctls at boot.
     pub sysctl: Sysctl,
 }
 
@@ -117,64 +120,6 @@ impl Config {
     pub fn wait_queues(&self) -> u32 {
         queue::ag(self, self.nodes(), self.max_ags).0
     }
-}
-
-/// The vm sysctls (docs/reference/writeback.md#sysctls and docs/reference/memory-model.md#watermarks).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sysctl {
-    /// Percent of dirtyable memory at which background writeback starts.
-    pub dirty_background_ratio: u64,
-    /// Percent of dirtyable memory at which dirtiers are throttled.
-    pub dirty_ratio: u64,
-    /// Bytes; non-zero replaces the ratio.
-    pub dirty_background_bytes: u64,
-    /// Bytes; non-zero replaces the ratio.
-    pub dirty_bytes: u64,
-    /// Hundredths of a second between periodic flusher runs; 0: none.
-    pub dirty_writeback_centisecs: u64,
-    /// Hundredths of a second after which periodic writeback takes an inode.
-    pub dirty_expire_centisecs: u64,
-    /// kB; `None`: the kernel's formula.
-    pub min_free_kbytes: Option<u64>,
-    /// *tunable-watermarks*: the min watermarks of all zones together in kB; as `min_free_kbytes`,
-    /// and above it.
-    pub wmark_min_kbytes: Option<u64>,
-    /// *tunable-watermarks*: the low watermarks of all zones together in kB; `None`: by formula.
-    pub wmark_low_kbytes: Option<u64>,
-    /// *tunable-watermarks*: the high watermarks of all zones together in kB; `None`: by formula.
-    pub wmark_high_kbytes: Option<u64>,
-    /// Ten-thousandths of a zone between its watermarks; `None`: the formula of before 4.6.
-    pub watermark_scale_factor: Option<u64>,
-    /// By how many ten-thousandths of its high watermark a zone is boosted at most (Linux 5.0); 0: it
-    /// is not. Only where free lists are kept by mobility.
-    pub watermark_boost_factor: u64,
-    /// Which part of the zones above a lower zone keeps free from their requests, by lower zone;
-    /// 0: none.
-    pub lowmem_reserve_ratio: [u64; 3],
-    /// 0..=100.
-    pub swappiness: u64,
-}
-
-impl Sysctl {
-    /// The defaults of the kernels of the series: 10 and 20 % of dirtyable memory, a flusher run every 5 s for what is
-    /// older than 30 s, the formulas for free memory, reserves of 1/256, 1/256 and 1/32, swappiness
-    /// 60.
-    pub const KERNEL: Self = Self {
-        dirty_background_ratio: 10,
-        dirty_ratio: 20,
-        dirty_background_bytes: 0,
-        dirty_bytes: 0,
-        dirty_writeback_centisecs: 500,
-        dirty_expire_centisecs: 3000,
-        min_free_kbytes: None,
-        wmark_min_kbytes: None,
-        wmark_low_kbytes: None,
-        wmark_high_kbytes: None,
-        watermark_scale_factor: None,
-        watermark_boost_factor: 0,
-        lowmem_reserve_ratio: watermark::LOWMEM_RESERVE_RATIO,
-        swappiness: 60,
-    };
 }
 
 /// The engine. One value is one machine's memory.
@@ -197,6 +142,7 @@ pub struct Mm<W: World> {
     pub bdis: Box<[bdi::Bdi<W>]>,
     /// The tasks.
     pub tasks: Box<[task::Task<W>]>,
+    pub(crate) sysctl: sysctl::Words<W::U64>,
     pub(crate) stat: vmstat::VmStat<W>,
     pub(crate) pcp: Box<[pcp::Pcp<W>]>,
     pub(crate) pagevecs: Box<[lru::Pagevecs<W>]>,
@@ -229,6 +175,8 @@ pub struct Mm<W: World> {
 
 /// One second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
+/// A hundredth of it: the unit of several sysctls.
+pub const CENTISECOND: u64 = SECOND / 100;
 
 impl<W: World> Mm<W> {
     /// As [`Mm::try_new`], for who knows that the host has the memory.
@@ -318,6 +266,7 @@ impl<W: World> Mm<W> {
             auto: auto::zones(&policy, zones.len()),
             lists,
             pageblocks: mobility::pageblocks::<W>(policy.mobility, frames)?,
+            sysctl: sysctl::Words::new(&config.sysctl),
             boost: boost::zones::<W>(&config, lists > 1),
             task_lists,
             zones,

@@ -28,7 +28,7 @@ pub const TRACE: TracePlan = TracePlan {
 
 /// A measurement, of which requests a second depend on the computer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Replay {
+pub struct Measurement {
     /// The policy.
     pub policy: String,
     /// Pages of the cache.
@@ -60,7 +60,7 @@ fn timed(path: &Path, plan: &Plan) -> Result<(f64, Curves), TraceError> {
 ///
 /// # Errors
 /// A trace that can't be read.
-pub fn replay(path: &Path, rounds: usize) -> Result<Vec<Replay>, TraceError> {
+pub fn replay(path: &Path, rounds: usize) -> Result<Vec<Measurement>, TraceError> {
     let mut results = Vec::new();
     for entry in evict::registry::ALL {
         let plan = Plan {
@@ -80,7 +80,7 @@ pub fn replay(path: &Path, rounds: usize) -> Result<Vec<Replay>, TraceError> {
         }
         let requests = counts.requests as f64;
         times.sort_by(f64::total_cmp);
-        results.push(Replay {
+        results.push(Measurement {
             policy: entry.name.to_owned(),
             size: SIZE,
             requests_per_second: requests / times[times.len() / 2],

@@ -164,14 +164,13 @@ fn too_large(trace: &str, size: u32, need: u64, budget: Budget) -> TraceError {
 pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     let reader = Reader::open(path, &plan.options)?;
     let format = reader.format().name();
-    let known = "the plan's policies are in the registry";
     if let ([size], [policy], false) = (&plan.sizes[..], &plan.policies[..], plan.options.lenient) {
         let need = u64::from(*size) * BYTES_PER_STREAMED_SLOT;
         if !plan.budget.has(need) {
             return Err(too_large(reader.name(), *size, need, plan.budget));
         }
         let job = Stream(reader, plan.unit, *size, plan.writes.as_ref());
-        let point = registry::visit(policy, job).expect(known)?;
+        let point = registry::visit(policy, job).expect(KNOWN)?;
         return Ok(Curves {
             trace: path.display().to_string(),
             format,
@@ -195,55 +194,7 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     if threads == 0 {
         return Err(too_large(&name, largest, need, budget));
     }
-    let mut jobs = Vec::new();
-    for (p, name) in plan.policies.iter().enumerate() {
-        if *name == "lru" && plan.writes.is_none() {
-            jobs.push(Job::Stack { policy: p });
-        }
-    }
-    // The largest caches take longest: they go first.
-    for size in (0..plan.sizes.len()).rev() {
-        for (p, name) in plan.policies.iter().enumerate() {
-            if *name != "lru" || plan.writes.is_some() {
-                jobs.push(Job::Cell { policy: p, size });
-            }
-        }
-    }
-    let empty = vec![None; plan.sizes.len()];
-    let results = Mutex::new(vec![empty; plan.policies.len()]);
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(job) = jobs.get(next.fetch_add(1, Relaxed)) {
-            match *job {
-                Job::Stack { policy } => {
-                    let misses = stack::distances(&trace).all_misses(&plan.sizes);
-                    let mut results = results.lock().expect("no thread panicked");
-                    for (i, misses) in misses.into_iter().enumerate() {
-                        let counts = Counts {
-                            requests: trace.requests(),
-                            misses,
-                        };
-                        results[policy][i] = Some(point(plan.sizes[i], counts, None));
-                    }
-                }
-                Job::Cell { policy, size } => {
-                    let cell = Simulate(&trace, plan.sizes[size], plan.writes.as_ref());
-                    let done = registry::visit(plan.policies[policy], cell).expect(known);
-                    results.lock().expect("no thread panicked")[policy][size] = Some(done);
-                }
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            // The figures are the same with the threads that there are.
-            if Builder::new().spawn_scoped(scope, work).is_err() {
-                break;
-            }
-        }
-        work();
-    });
-    let results = results.into_inner().expect("no thread panicked");
+    let results = simulate(&trace, plan, threads);
     let curve = |(policy, points): (&&'static str, Vec<Option<Point>>)| Curve {
         policy,
         points: points
@@ -260,4 +211,66 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
         model: plan.writes,
         curves: plan.policies.iter().zip(results).map(curve).collect(),
     })
+}
+
+/// What is promised of a plan.
+const KNOWN: &str = "the plan's policies are in the registry";
+
+/// The work of a plan, the longest first.
+fn jobs(plan: &Plan) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for (p, name) in plan.policies.iter().enumerate() {
+        if *name == "lru" && plan.writes.is_none() {
+            jobs.push(Job::Stack { policy: p });
+        }
+    }
+    // The largest caches take longest: they go first.
+    for size in (0..plan.sizes.len()).rev() {
+        for (p, name) in plan.policies.iter().enumerate() {
+            if *name != "lru" || plan.writes.is_some() {
+                jobs.push(Job::Cell { policy: p, size });
+            }
+        }
+    }
+    jobs
+}
+
+/// Every policy's points by size, from so many threads.
+fn simulate(trace: &Dense, plan: &Plan, threads: usize) -> Vec<Vec<Option<Point>>> {
+    let jobs = jobs(plan);
+    let empty = vec![None; plan.sizes.len()];
+    let results = Mutex::new(vec![empty; plan.policies.len()]);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(job) = jobs.get(next.fetch_add(1, Relaxed)) {
+            match *job {
+                Job::Stack { policy } => {
+                    let misses = stack::distances(trace).all_misses(&plan.sizes);
+                    let mut results = results.lock().expect("no thread panicked");
+                    for (i, misses) in misses.into_iter().enumerate() {
+                        let counts = Counts {
+                            requests: trace.requests(),
+                            misses,
+                        };
+                        results[policy][i] = Some(point(plan.sizes[i], counts, None));
+                    }
+                }
+                Job::Cell { policy, size } => {
+                    let cell = Simulate(trace, plan.sizes[size], plan.writes.as_ref());
+                    let done = registry::visit(plan.policies[policy], cell).expect(KNOWN);
+                    results.lock().expect("no thread panicked")[policy][size] = Some(done);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            // The figures are the same with the threads that there are.
+            if Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+    results.into_inner().expect("no thread panicked")
 }

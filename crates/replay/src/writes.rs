@@ -82,7 +82,7 @@ const DIRTY: u32 = 0;
 const WRITING: u32 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum PageState {
     #[default]
     Clean,
     Dirty,
@@ -91,7 +91,7 @@ enum State {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Page {
-    state: State,
+    state: PageState,
     /// Written to since the device took it.
     again: bool,
     /// The policy wants to know when it is written.
@@ -205,12 +205,12 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.policy.remove(slot);
         let page = std::mem::take(&mut self.pages[slot as usize]);
         match page.state {
-            State::Clean => {}
-            State::Dirty => {
+            PageState::Clean => {}
+            PageState::Dirty => {
                 self.order.unlink(slot);
                 self.dirty -= 1;
             }
-            State::Writing => self.unlink_writing(slot, page.flusher),
+            PageState::Writing => self.unlink_writing(slot, page.flusher),
         }
         self.map.remove(slot);
         self.free.give(slot);
@@ -228,14 +228,14 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
     fn soil(&mut self, slot: Slot) {
         let page = &mut self.pages[slot as usize];
         match page.state {
-            State::Dirty => return,
-            State::Writing => {
+            PageState::Dirty => return,
+            PageState::Writing => {
                 page.again = true;
                 return;
             }
-            State::Clean => {}
+            PageState::Clean => {}
         }
-        page.state = State::Dirty;
+        page.state = PageState::Dirty;
         self.order.push_newest(DIRTY, slot);
         self.dirty += 1;
         self.flush(self.now);
@@ -265,8 +265,8 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
     fn give(&mut self, slot: Slot, at: u64, flusher: bool) {
         self.device_free = self.device_free.max(at) + self.page_ns;
         let page = &mut self.pages[slot as usize];
-        debug_assert_eq!(page.state, State::Dirty);
-        page.state = State::Writing;
+        debug_assert_eq!(page.state, PageState::Dirty);
+        page.state = PageState::Writing;
         page.flusher = flusher;
         page.done_ns = self.device_free;
         self.next_done = self.next_done.min(self.device_free);
@@ -297,7 +297,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
             ..
         } = std::mem::take(page);
         if again {
-            page.state = State::Dirty;
+            page.state = PageState::Dirty;
             // The policy hears of it when it is clean.
             page.put_back = put_back;
         }
@@ -329,7 +329,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
                 .evict()
                 .expect("a full cache has a page to evict");
             let page = self.pages[slot as usize];
-            if page.state == State::Clean {
+            if page.state == PageState::Clean {
                 break slot;
             }
             self.writes.dirty_met += 1;
@@ -342,7 +342,7 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
                 answer if tries < TRIES => {
                     if answer == Dirty::WriteBehind {
                         self.pages[slot as usize].put_back = true;
-                        if page.state == State::Dirty {
+                        if page.state == PageState::Dirty {
                             self.writes.eviction_writes += 1;
                             self.give(slot, self.now, false);
                         }
@@ -365,12 +365,12 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         loop {
             self.pages[slot as usize].put_back = false;
             match self.pages[slot as usize].state {
-                State::Clean => break,
-                State::Dirty => {
+                PageState::Clean => break,
+                PageState::Dirty => {
                     self.writes.eviction_writes += 1;
                     self.give(slot, self.now, false);
                 }
-                State::Writing => {}
+                PageState::Writing => {}
             }
             let done = self.pages[slot as usize].done_ns;
             self.wait(done);
@@ -498,9 +498,9 @@ mod tests {
     impl Recount {
         fn check<P: Policy>(&self, cache: &WriteCache<P, evict::Index>, size: u32) {
             let count = |s| cache.pages.iter().filter(|p| p.state == s).count() as u32;
-            assert_eq!(cache.dirty, count(State::Dirty));
-            assert_eq!(cache.writing, count(State::Writing));
-            let of_flusher = |p: &&Page| p.state == State::Writing && p.flusher;
+            assert_eq!(cache.dirty, count(PageState::Dirty));
+            assert_eq!(cache.writing, count(PageState::Writing));
+            let of_flusher = |p: &&Page| p.state == PageState::Writing && p.flusher;
             let batch = cache.pages.iter().filter(of_flusher).count();
             assert_eq!(cache.batch_left as usize, batch);
             assert!(cache.dirty + cache.writing <= cache.limit);

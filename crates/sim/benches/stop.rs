@@ -34,7 +34,8 @@ fn spec(fs: FsKind, cpus: u32, nodes: usize, command: &str) -> RunSpec {
                 cache: Size(0),
             },
             swap: None,
-            second: None,
+            filesystem: None,
+            mounts: Vec::new(),
             sysctl: Default::default(),
             disk: DiskSpec {
                 scheduler: Default::default(),
@@ -48,6 +49,7 @@ fn spec(fs: FsKind, cpus: u32, nodes: usize, command: &str) -> RunSpec {
         filesystem: fs,
         policy: mm::Policy::linux_3_16(),
         workload: workload::parse(command).expect("a command"),
+        changes: Vec::new(),
         membind: None,
         monitors: false,
         params: Params::default(),

@@ -34,7 +34,8 @@ fn spec() -> RunSpec {
                 cache: Size(0),
             },
             swap: None,
-            second: None,
+            filesystem: None,
+            mounts: Vec::new(),
             sysctl: Default::default(),
             disk: DiskSpec {
                 scheduler: Default::default(),
@@ -48,6 +49,7 @@ fn spec() -> RunSpec {
         filesystem: FsKind::Ext4,
         policy: mm::Policy::linux_3_16(),
         workload: workload::parse("tiobench --size 512 --threads 1").expect("a command"),
+        changes: Vec::new(),
         membind: None,
         monitors: false,
         params: Params::default(),

@@ -9,8 +9,8 @@
 use mm::Policy;
 use mm::ZoneType;
 use sim::spec::{
-    Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, SecondSpec, Size, SwapSpec,
-    Sysctl, ZoneSpec,
+    Boot, DiskKind, DiskSpec, FsKind, Machine, Mount, NodeSpec, RunSpec, SecondSpec, Size,
+    SwapSpec, Sysctl, ZoneSpec,
 };
 use sim::{Control, Params, RunResult};
 use std::io::Write as _;
@@ -88,7 +88,8 @@ fn machine(mib: u64, disk: DiskSpec) -> Machine {
             ..Sysctl::default()
         },
         disk,
-        second: None,
+        filesystem: None,
+        mounts: Vec::new(),
     }
 }
 
@@ -105,11 +106,11 @@ fn spec(filesystem: FsKind, load: usize, nth: usize) -> RunSpec {
     let capacity = if name == "simoop" { 16 << 30 } else { capacity };
     let mut m = machine(mib, DiskSpec::new(kinds[nth % kinds.len()], Size(capacity)));
     if name == "two" {
-        m.second = Some(SecondSpec {
+        m.mounts.push(Mount::second(SecondSpec {
             filesystem: FsKind::ALL[nth * 2 % FsKind::ALL.len()],
             disk: DiskSpec::new(kinds[(nth + 1) % kinds.len()], Size(4 << 30)),
             mount: "mnt2".into(),
-        });
+        }));
     }
     let mut workload = workload::parse(command).expect("a valid command");
     if name == "data" {
@@ -133,6 +134,7 @@ fn spec(filesystem: FsKind, load: usize, nth: usize) -> RunSpec {
         filesystem,
         policy: policies[nth % policies.len()].clone(),
         workload,
+        changes: Vec::new(),
         membind: None,
         monitors: false,
         params,

@@ -6,7 +6,7 @@
 //! is the kernel's high-water mark of resident pages: the engine's tables are large and zeroed, and
 //! only what is touched is ever there, which a counting allocator would not see.
 
-use crate::filesystems::SimMm;
+use crate::SimMm;
 use crate::spec::{
     Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, RunSpec, Size, Sysctl, ZoneSpec,
 };
@@ -91,7 +91,8 @@ fn spec(mib: u64) -> RunSpec {
                 cache: Size(0),
             },
             swap: None,
-            second: None,
+            filesystem: None,
+            mounts: Vec::new(),
             sysctl: Sysctl::default(),
             disk: DiskSpec {
                 scheduler: Default::default(),
@@ -105,6 +106,7 @@ fn spec(mib: u64) -> RunSpec {
         filesystem: FsKind::Xfs,
         policy: mm::Policy::linux_3_1(),
         workload: workload::Script::default(),
+        changes: Vec::new(),
         membind: None,
         monitors: false,
         params: crate::Params::default(),

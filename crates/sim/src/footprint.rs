@@ -3,7 +3,7 @@
 //! It is an estimate: the engine's tables are known to the byte, and what the world keeps of tasks,
 //! files and requests is counted with bytes that a test measured. Programs add little of their own.
 
-use crate::run::config_of;
+use crate::run::{config_of, params};
 use crate::spec::{DiskSpec, RunSpec};
 use crate::world::SimWorld;
 use mm::Mm;
@@ -21,15 +21,13 @@ const BYTES_OF_WORLD: u64 = 7 << 20;
 /// What a run takes of the host's memory, the engine's tables first.
 pub fn uses(spec: &RunSpec) -> Vec<Use> {
     let machine = &spec.machine;
-    let p = machine.params(&spec.params).scaled();
-    let config = config_of(spec, &p);
+    let config = config_of(spec, &params(spec));
     let mut uses = Mm::<SimWorld<false>>::uses(&config, &spec.policy);
     let tasks = u64::from(config.max_tasks) + u64::from(config.max_ags) / 64;
     let files = spec.workload.files_made() + spec.workload.files.len() as u64;
     let swap_disk = machine.swap.as_ref().and_then(|s| s.disk.as_ref());
-    let second = machine.second.as_ref().map(|s| &s.disk);
-    let disks = [Some(&machine.disk), swap_disk, second];
-    let requests: u64 = disks.into_iter().flatten().map(|d| slots(d, spec)).sum();
+    let disks = machine.mounted().map(|on| on.disk).chain(swap_disk);
+    let requests: u64 = disks.map(|d| slots(d, spec)).sum();
     uses.extend([
         Use::whole("tasks of the world", tasks * BYTES_PER_TASK),
         Use::whole("files of the world", files * BYTES_PER_FILE),

@@ -3,7 +3,8 @@
 mod map;
 mod names;
 
-use crate::filesystems::{self as fs, DirId, FsError, SimMm};
+use crate::SimMm;
+use crate::filesystems::{self as fs, DirId, FsError};
 use crate::world::own_queue;
 use mm::inodes::inode::NoInode;
 use mm::memory::gfp::Gfp;
@@ -52,9 +53,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The names of a machine whose second filesystem, if any, is mounted at `mount`.
-    pub fn new(mount: Option<&str>) -> Self {
-        let names = RefCell::new(Names::new(mount));
+    /// The names of a machine with these mount points, in the order of its filesystems; that of the first
+    /// is empty.
+    pub fn new(mounts: &[&str]) -> Self {
+        let names = RefCell::new(Names::new(mounts));
         Self {
             names,
             ..Self::default()

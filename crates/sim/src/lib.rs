@@ -1,32 +1,32 @@
 //! The virtual world.
 #![forbid(unsafe_code)]
 
-pub mod account;
 pub mod bench;
 pub mod block;
 pub mod disks;
+pub mod executor;
 pub mod filesystems;
 pub mod footprint;
 pub mod host;
-pub mod latency;
-mod monitors;
+pub mod measure;
 pub mod params;
-pub mod result;
 pub mod rng;
 pub mod run;
-pub mod sample;
-pub mod sched;
-pub mod slowest;
 pub mod spec;
-pub mod stored;
-pub mod waiting;
-pub mod watchdog;
 pub mod world;
 
+pub use disks::DiskKind;
+pub use executor::{sched, watchdog};
+pub use filesystems::FsKind;
+pub(crate) use measure::monitors;
+pub use measure::{account, latency, result, sample, slowest, stored, waiting};
 pub use params::Params;
 pub use result::{Outcome, RunResult};
 pub use run::run;
 pub use spec::RunSpec;
+// What every room meets: the world, as the engine is what every room of `mm` meets.
+pub use world::{SimMm, SimWorld};
+pub(crate) use world::{Tag, own_queue};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};

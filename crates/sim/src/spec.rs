@@ -3,83 +3,10 @@
 use crate::params::{ParamInfo, Params};
 use mm::Policy;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
-
-/// A number of bytes, written in TOML as an integer or as `"512"`, `"64K"`, `"504M"`, `"16G"`,
-/// `"1T"` (powers of 1024).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, JsonSchema)]
-#[schemars(with = "String")]
-pub struct Size(pub u64);
-
-impl Size {
-    /// Whole 4 KiB pages in this size.
-    pub fn pages(self) -> u64 {
-        self.0 / 4096
-    }
-
-    /// Reads the textual form.
-    ///
-    /// # Errors
-    /// A text that is not a whole number with an optional suffix K, M, G or T (each also with a
-    /// trailing `iB`), or one that does not fit 64 bits.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let complaint = || {
-            format!(
-                "`{text}` is not a size; accepted: a whole number of bytes, or one with the suffix K, M, G or T (powers of 1024), such as \"504M\""
-            )
-        };
-        let body = text.trim();
-        let body = body.strip_suffix("iB").unwrap_or(body);
-        let (digits, shift) = match body.as_bytes().last() {
-            Some(b'K') => (&body[..body.len() - 1], 10),
-            Some(b'M') => (&body[..body.len() - 1], 20),
-            Some(b'G') => (&body[..body.len() - 1], 30),
-            Some(b'T') => (&body[..body.len() - 1], 40),
-            _ => (body, 0),
-        };
-        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(complaint());
-        }
-        let n: u64 = digits.parse().map_err(|_| complaint())?;
-        n.checked_mul(1 << shift).map(Size).ok_or_else(complaint)
-    }
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct V;
-        impl serde::de::Visitor<'_> for V {
-            type Value = Size;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a size in bytes or with a suffix K, M, G, T, such as \"504M\"")
-            }
-            fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<Size, E> {
-                Ok(Size(v))
-            }
-            fn visit_i64<E: serde::de::Error>(self, v: i64) -> Result<Size, E> {
-                u64::try_from(v)
-                    .map(Size)
-                    .map_err(|_| E::custom("a size can't be negative"))
-            }
-            fn visit_str<E: serde::de::Error>(self, v: &str) -> Result<Size, E> {
-                Size::parse(v).map_err(E::custom)
-            }
-        }
-        d.deserialize_any(V)
-    }
-}
-
-impl Serialize for Size {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        for (shift, suffix) in [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')] {
-            if self.0 != 0 && self.0.is_multiple_of(1 << shift) {
-                return s.serialize_str(&format!("{}{suffix}", self.0 >> shift));
-            }
-        }
-        s.serialize_str(&self.0.to_string())
-    }
-}
 
 /// One memory zone of a node, by the kernel's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -140,108 +67,9 @@ pub struct SwapSpec {
     pub disk: Option<DiskSpec>,
 }
 
-/// The vm sysctls, by their names (docs/reference/writeback.md#sysctls and
-/// docs/reference/memory-model.md#watermarks). Absent: the kernel's default.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Sysctl {
-    /// Background writeback starts above this share of dirtyable memory, in percent.
-    pub dirty_background_ratio: u32,
-    /// Dirtiers are throttled at this share of dirtyable memory, in percent.
-    pub dirty_ratio: u32,
-    /// As the ratio, in bytes; non-zero replaces it.
-    pub dirty_background_bytes: Size,
-    /// As the ratio, in bytes; non-zero replaces it.
-    pub dirty_bytes: Size,
-    /// Periodic flusher wake-up in hundredths of a second; 0 disables it.
-    pub dirty_writeback_centisecs: u32,
-    /// Age at which periodic writeback takes an inode, in hundredths of a second.
-    pub dirty_expire_centisecs: u32,
-    /// The minimum of free memory in kB; absent: the kernel's formula.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_free_kbytes: Option<u64>,
-    /// *tunable-watermarks*: the min watermarks of all zones together in kB. Another name of
-    /// `min_free_kbytes`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wmark_min_kbytes: Option<u64>,
-    /// *tunable-watermarks*: the low watermarks of all zones together in kB, at least the minimum;
-    /// zones share it by size. Absent: by `watermark_scale_factor`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wmark_low_kbytes: Option<u64>,
-    /// *tunable-watermarks*: the same for the high watermarks, at least the low ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wmark_high_kbytes: Option<u64>,
-    /// Distance between a zone's watermarks in ten-thousandths of the zone, 1..=3000, if that is
-    /// more than a quarter of the minimum; absent: always the quarter, as before Linux 4.6. With
-    /// this key Movable zones have a minimum of their own, as from Linux 6.6 on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub watermark_scale_factor: Option<u32>,
-    /// By how many ten-thousandths of its high watermark a zone's watermarks are boosted at most when
-    /// a request has to use pages set aside for others (`mobility = "grouped"`), 0..=100000; 0: not
-    /// at all. Absent: not at all, as before Linux 5.0, whose default is 15000.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub watermark_boost_factor: Option<u32>,
-    /// For DMA, DMA32 and Normal: the zone keeps one part in so many of the memory above it free
-    /// from requests that could use that memory; 0: none.
-    pub lowmem_reserve_ratio: [u32; 3],
-    /// Preference for swapping against dropping page cache, 0..=100.
-    pub swappiness: u32,
-}
-
-impl Default for Sysctl {
-    fn default() -> Self {
-        let s = mm::Sysctl::KERNEL;
-        Self {
-            dirty_background_ratio: s.dirty_background_ratio as u32,
-            dirty_ratio: s.dirty_ratio as u32,
-            dirty_background_bytes: Size(s.dirty_background_bytes),
-            dirty_bytes: Size(s.dirty_bytes),
-            dirty_writeback_centisecs: s.dirty_writeback_centisecs as u32,
-            dirty_expire_centisecs: s.dirty_expire_centisecs as u32,
-            min_free_kbytes: s.min_free_kbytes,
-            wmark_min_kbytes: s.wmark_min_kbytes,
-            wmark_low_kbytes: s.wmark_low_kbytes,
-            wmark_high_kbytes: s.wmark_high_kbytes,
-            watermark_scale_factor: s.watermark_scale_factor.map(|n| n as u32),
-            watermark_boost_factor: None,
-            lowmem_reserve_ratio: s.lowmem_reserve_ratio.map(|n| n as u32),
-            swappiness: s.swappiness as u32,
-        }
-    }
-}
-
-impl Sysctl {
-    /// Takes back what is said of the three watermarks, as writing `min_free_kbytes` does on a running
-    /// kernel (*tunable-watermarks*).
-    pub fn reset_wmarks(&mut self) {
-        self.wmark_min_kbytes = None;
-        self.wmark_low_kbytes = None;
-        self.wmark_high_kbytes = None;
-    }
-
-    /// As the engine takes them.
-    pub fn engine(&self) -> mm::Sysctl {
-        mm::Sysctl {
-            dirty_background_ratio: u64::from(self.dirty_background_ratio),
-            dirty_ratio: u64::from(self.dirty_ratio),
-            dirty_background_bytes: self.dirty_background_bytes.0,
-            dirty_bytes: self.dirty_bytes.0,
-            dirty_writeback_centisecs: u64::from(self.dirty_writeback_centisecs),
-            dirty_expire_centisecs: u64::from(self.dirty_expire_centisecs),
-            min_free_kbytes: self.min_free_kbytes,
-            wmark_min_kbytes: self.wmark_min_kbytes,
-            wmark_low_kbytes: self.wmark_low_kbytes,
-            wmark_high_kbytes: self.wmark_high_kbytes,
-            watermark_scale_factor: self.watermark_scale_factor.map(u64::from),
-            watermark_boost_factor: self.watermark_boost_factor.map_or(0, u64::from),
-            lowmem_reserve_ratio: self.lowmem_reserve_ratio.map(u64::from),
-            swappiness: u64::from(self.swappiness),
-        }
-    }
-}
-
-pub use crate::disks::DiskKind;
-pub use crate::filesystems::FsKind;
+pub use crate::{DiskKind, FsKind};
+pub use mm::size::Size;
+pub use mm::sysctl::Sysctl;
 
 /// A fault that a disk shows at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -268,27 +96,55 @@ pub enum Fault {
     },
 }
 
-/// A block device.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DiskSpec {
-    /// Its kind.
-    pub kind: DiskKind,
-    /// Its capacity.
-    pub capacity: Size,
-    /// Number of disks of a RAID-0 (2..=16).
-    #[serde(default)]
-    pub members: Option<u32>,
-    /// Who decides the order of requests.
-    #[serde(default)]
-    pub scheduler: Scheduler,
-    /// Model parameters of this disk that differ from those of the run, by name; see
-    /// [`DiskKind::takes`].
-    #[serde(default)]
-    pub params: BTreeMap<String, f64>,
-    /// Injected faults.
-    #[serde(default)]
-    pub faults: Vec<Fault>,
+/// Makes a table of a disk: the keys that every disk has, behind those of its own.
+macro_rules! disk_table {
+    ($(#[$meta:meta])* pub struct $Name:ident { $($(#[$own_meta:meta])* pub $own:ident: $type:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $Name {
+            $($(#[$own_meta])* pub $own: $type,)*
+            /// Its kind.
+            pub kind: DiskKind,
+            /// Its capacity.
+            pub capacity: Size,
+            /// Number of disks of a RAID-0 (2..=16).
+            #[serde(default)]
+            pub members: Option<u32>,
+            /// Who decides the order of requests.
+            #[serde(default)]
+            pub scheduler: Scheduler,
+            /// Model parameters of this disk that differ from those of the run, by name; see
+            /// [`DiskKind::takes`].
+            #[serde(default)]
+            pub params: BTreeMap<String, f64>,
+            /// Injected faults.
+            #[serde(default)]
+            pub faults: Vec<Fault>,
+        }
+    };
+}
+
+disk_table! {
+    /// A block device.
+    pub struct DiskSpec {}
+}
+
+disk_table! {
+    /// A block device with the filesystem on it: an element of the list `[[disk]]`.
+    pub struct MountedDisk {
+        /// Where it is mounted: `/`, or a directory such as `/mnt/data`, below which all paths are on it
+        /// unless another mount point is nearer to them.
+        #[serde(default = "root")]
+        pub mount: String,
+        /// The filesystem on it; absent: the experiment's.
+        #[serde(default)]
+        pub filesystem: Option<FsKind>,
+    }
+}
+
+fn root() -> String {
+    "/".into()
 }
 
 /// The I/O scheduler of a disk.
@@ -347,40 +203,253 @@ impl Machine {
     }
 }
 
-/// A machine: memory, CPUs, settings, disks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Machine {
-    /// The name that reports and published tables use.
-    pub name: String,
-    /// Number of CPUs, 1..=64.
-    pub cpus: u32,
-    /// Model parameters of its CPUs and memory that differ from those of the run.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub params: BTreeMap<String, f64>,
-    /// Timer ticks per second: 100, 250, 300 or 1000.
-    #[serde(default = "default_hz")]
-    pub hz: u32,
-    /// NUMA nodes, nearest first; node 0 holds the lowest zones.
-    #[serde(rename = "node")]
-    pub nodes: Vec<NodeSpec>,
-    /// Memory in use before the workload starts.
-    #[serde(default)]
-    pub boot: Boot,
-    /// The swap area, if any.
-    #[serde(default)]
-    pub swap: Option<SwapSpec>,
-    /// vm sysctls.
-    #[serde(default)]
-    pub sysctl: Sysctl,
-    /// The disk under test.
-    pub disk: DiskSpec,
-    /// A second filesystem on a disk of its own, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub second: Option<SecondSpec>,
+/// Makes a machine's types: its file's form and ours have all but the disks in common.
+macro_rules! machine {
+    ($($(#[$meta:meta])* $vis:vis struct $Name:ident { $($disks:tt)* })*) => {$(
+        $(#[$meta])*
+        $vis struct $Name {
+            /// The name that reports and published tables use.
+            pub name: String,
+            /// Number of CPUs, 1..=64.
+            pub cpus: u32,
+            /// Model parameters of its CPUs and memory that differ from those of the run.
+            #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+            pub params: BTreeMap<String, f64>,
+            /// Timer ticks per second: 100, 250, 300 or 1000.
+            #[serde(default = "default_hz")]
+            pub hz: u32,
+            /// NUMA nodes, nearest first; node 0 holds the lowest zones.
+            #[serde(rename = "node")]
+            pub nodes: Vec<NodeSpec>,
+            /// Memory in use before the workload starts.
+            #[serde(default)]
+            pub boot: Boot,
+            /// The swap area, if any.
+            #[serde(default)]
+            pub swap: Option<SwapSpec>,
+            /// Sysctls.
+            #[serde(default)]
+            pub sysctl: Sysctl,
+            $($disks)*
+        }
+    )*};
+}
+machine! {
+    /// A machine: memory, CPUs, settings, disks.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(try_from = "MachineFile", into = "MachineFile")]
+    pub struct Machine {
+        /// The disk of the filesystem on `/`: the tested one.
+        pub disk: DiskSpec,
+        /// What is on `/`, where the machine says it; `None`: the experiment's filesystem.
+        pub filesystem: Option<FsKind>,
+        /// Filesystems on disks of their own beside it, in the order of mounting.
+        pub mounts: Vec<Mount>,
+    }
+
+    /// A machine's file.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(rename = "Machine")]
+    struct MachineFile {
+        /// The disk under test; or all disks with their filesystems, as a list `[[disk]]`.
+        disk: Disks,
+        /// A second filesystem on a disk of its own, if any; not beside a list of disks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        second: Option<SecondSpec>,
+    }
 }
 
-/// A filesystem beside the tested one.
+/// What a machine's file says of its disks.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Disks {
+    One(DiskSpec),
+    Several(Vec<MountedDisk>),
+}
+
+impl<'de> Deserialize<'de> for Disks {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = Disks;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a table [disk], or a list of tables [[disk]]")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Disks, A::Error> {
+                DiskSpec::deserialize(MapAccessDeserializer::new(map)).map(Disks::One)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Disks, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Disks::Several)
+            }
+        }
+        d.deserialize_any(V)
+    }
+}
+
+impl TryFrom<MachineFile> for Machine {
+    type Error = String;
+
+    fn try_from(file: MachineFile) -> Result<Self, String> {
+        let (disk, filesystem, mounts) = match (file.disk, file.second) {
+            (Disks::One(disk), second) => {
+                (disk, None, second.map(Mount::second).into_iter().collect())
+            }
+            (Disks::Several(_), Some(_)) => {
+                return Err("`second` beside a list of disks".into());
+            }
+            (Disks::Several(list), None) => {
+                let mut mounts: Vec<Mount> = list.into_iter().map(Mount::of).collect();
+                let at = mounts.iter().position(|m| m.mount.is_empty());
+                let root = mounts.remove(at.ok_or("no disk is mounted on `/`")?);
+                (root.disk, root.filesystem, mounts)
+            }
+        };
+        Ok(Self {
+            name: file.name,
+            cpus: file.cpus,
+            params: file.params,
+            hz: file.hz,
+            nodes: file.nodes,
+            boot: file.boot,
+            swap: file.swap,
+            sysctl: file.sysctl,
+            disk,
+            filesystem,
+            mounts,
+        })
+    }
+}
+
+impl From<Machine> for MachineFile {
+    fn from(m: Machine) -> Self {
+        let old = m.filesystem.is_none() && m.mounts.iter().all(|m| m.is_second);
+        let (disk, second) = match (old, m.mounts.len()) {
+            (true, 0 | 1) => {
+                let second = m.mounts.into_iter().next();
+                let second = second.and_then(|m| {
+                    Some(SecondSpec {
+                        filesystem: m.filesystem?,
+                        disk: m.disk,
+                        mount: m.mount,
+                    })
+                });
+                (Disks::One(m.disk), second)
+            }
+            _ => {
+                let root = MountedDisk::new("", m.filesystem, m.disk);
+                let others = m.mounts.into_iter();
+                let others = others.map(|m| MountedDisk::new(&m.mount, m.filesystem, m.disk));
+                let all = std::iter::once(root).chain(others);
+                (Disks::Several(all.collect()), None)
+            }
+        };
+        Self {
+            name: m.name,
+            cpus: m.cpus,
+            params: m.params,
+            hz: m.hz,
+            nodes: m.nodes,
+            boot: m.boot,
+            swap: m.swap,
+            sysctl: m.sysctl,
+            disk,
+            second,
+        }
+    }
+}
+
+/// A filesystem beside the one on `/`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mount {
+    /// The directory that it is mounted on, with no slash at either end: `mnt/data`.
+    pub mount: String,
+    /// Which one; `None`: the experiment's.
+    pub filesystem: Option<FsKind>,
+    /// The disk it is on.
+    pub disk: DiskSpec,
+    /// It was said by `second`: results call it so, and not by its mount point.
+    pub is_second: bool,
+}
+
+impl Mount {
+    /// One that a machine's `second` says.
+    pub fn second(second: SecondSpec) -> Self {
+        Self {
+            mount: second.mount,
+            filesystem: Some(second.filesystem),
+            disk: second.disk,
+            is_second: true,
+        }
+    }
+
+    /// One of a list of disks.
+    pub fn of(d: MountedDisk) -> Self {
+        Self {
+            mount: plain_mount(&d.mount).to_owned(),
+            filesystem: d.filesystem,
+            disk: DiskSpec {
+                kind: d.kind,
+                capacity: d.capacity,
+                members: d.members,
+                scheduler: d.scheduler,
+                params: d.params,
+                faults: d.faults,
+            },
+            is_second: false,
+        }
+    }
+}
+
+impl MountedDisk {
+    fn new(mount: &str, filesystem: Option<FsKind>, d: DiskSpec) -> Self {
+        Self {
+            mount: format!("/{mount}"),
+            filesystem,
+            kind: d.kind,
+            capacity: d.capacity,
+            members: d.members,
+            scheduler: d.scheduler,
+            params: d.params,
+            faults: d.faults,
+        }
+    }
+}
+
+/// A filesystem of a machine and the disk that it is on.
+#[derive(Debug, Clone, Copy)]
+pub struct Mounted<'a> {
+    /// Where, with no slash at either end; empty: on `/`.
+    pub mount: &'a str,
+    /// What is on it, where the machine says so.
+    pub filesystem: Option<FsKind>,
+    /// Its disk.
+    pub disk: &'a DiskSpec,
+}
+
+impl Machine {
+    /// All filesystems, that on `/` first.
+    pub fn mounted(&self) -> impl Iterator<Item = Mounted<'_>> {
+        let root = Mounted {
+            mount: "",
+            filesystem: self.filesystem,
+            disk: &self.disk,
+        };
+        let others = self.mounts.iter().map(|m| Mounted {
+            mount: &m.mount,
+            filesystem: m.filesystem,
+            disk: &m.disk,
+        });
+        std::iter::once(root).chain(others)
+    }
+
+    /// Its mount points in the order of its filesystems; that of the first is empty.
+    pub fn mount_points(&self) -> Vec<&str> {
+        self.mounted().map(|m| m.mount).collect()
+    }
+}
+
+/// A filesystem beside the tested one, as `second` says it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecondSpec {
@@ -392,15 +461,49 @@ pub struct SecondSpec {
     pub mount: String,
 }
 
-/// Whether a path is below a mount point.
-pub fn is_below(mount: &str, path: &str) -> bool {
-    let path = path.trim_start_matches('/');
+/// A mount point as files spell it, without slashes at its ends.
+pub fn plain_mount(mount: &str) -> &str {
+    mount.trim_matches('/')
+}
+
+/// Whether a path is below a mount point, both without a slash at their beginning; everything is below
+/// the empty one.
+fn is_below(mount: &str, path: &str) -> bool {
     let rest = path.strip_prefix(mount);
-    rest.is_some_and(|rest| rest.starts_with('/'))
+    mount.is_empty() || rest.is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Which of these mount points a path is below: the nearest. One of them is empty, and all paths are
+/// below that.
+pub fn mount_of(mounts: &[impl AsRef<str>], path: &str) -> usize {
+    let path = path.trim_start_matches('/');
+    let above = mounts.iter().enumerate().map(|(i, m)| (i, m.as_ref()));
+    let above = above.filter(|(_, m)| is_below(m, path));
+    above.max_by_key(|(_, m)| m.len()).map_or(0, |(i, _)| i)
 }
 
 fn default_hz() -> u32 {
     250
+}
+
+/// Sysctls that are written while the workload runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// When, in nanoseconds since the workload began.
+    pub at_ns: u64,
+    /// What is written, by the kernel's names, as the experiment spells it.
+    pub written: Vec<(String, String)>,
+    /// All sysctls from then on.
+    pub sysctl: Sysctl,
+}
+
+impl Change {
+    /// What it writes and when, for people.
+    pub fn text(&self) -> String {
+        let written = self.written.iter().map(|(k, v)| format!("{k} = {v}"));
+        let written: Vec<String> = written.collect();
+        format!("at {} s: {}", self.at_ns as f64 / 1e9, written.join(", "))
+    }
 }
 
 /// One cell of an experiment at one iteration.
@@ -412,6 +515,8 @@ pub struct RunSpec {
     pub filesystem: FsKind,
     /// The policy.
     pub policy: Policy,
+    /// What is written while the workload runs, in the order of time.
+    pub changes: Vec<Change>,
     /// The workload.
     pub workload: workload::Script,
     /// The node that the workload's page cache and anonymous memory come from

@@ -13,7 +13,7 @@ use mm::memory::zone::Mark;
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use mm::world::Tasks;
-use sim::filesystems::SimMm;
+use sim::SimMm;
 use sim::sched::Event;
 use sim::spec::{FsKind, RunSpec};
 use std::cell::RefCell;

@@ -15,7 +15,8 @@ use mm::watch::vmstat::{VmEvent, ZoneStat};
 use mm::world::Tasks;
 use mm::world::event::TrackPath;
 use sim::Outcome;
-use sim::filesystems::{self as fs, SimMm};
+use sim::SimMm;
+use sim::filesystems as fs;
 use sim::spec::{DiskKind, FsKind, RunSpec};
 
 fn grouped() -> Policy {

@@ -15,7 +15,8 @@ use mm::watch::vmstat::{VmEvent, ZoneStat};
 use mm::world::Tasks;
 use mm::world::event::{Event, TrackPath};
 use mm::{Pfn, Policy};
-use sim::filesystems::{self as fs, SimMm};
+use sim::SimMm;
+use sim::filesystems as fs;
 use sim::spec::{FsKind, NodeSpec, RunSpec, Size, ZoneSpec};
 use sim::{Outcome, RunResult};
 

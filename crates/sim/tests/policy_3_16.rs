@@ -21,7 +21,8 @@ use mm::world::Touched;
 use mm::world::event::{Event, TrackPath};
 use mm::{Pfn, Policy};
 use proptest::prelude::*;
-use sim::filesystems::{self as fs, SimMm};
+use sim::SimMm;
+use sim::filesystems as fs;
 use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size, ZoneSpec};
 use sim::{Outcome, RunResult};
 

@@ -8,7 +8,7 @@ use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use mm::world::event::TrackPath;
 use mm::{Pfn, Recount};
-use sim::filesystems::SimMm;
+use sim::SimMm;
 use sim::spec::FsKind;
 use std::cell::RefCell;
 use std::pin::Pin;

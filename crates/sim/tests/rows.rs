@@ -88,26 +88,15 @@ fn recount(r: &Recorded) -> ReclaimSums {
             } if *mode != IsolateMode::Active => {
                 class.scanned += u64::from(*nr_scanned);
             }
-            Event::Writepage {
-                file: true,
-                sync: false,
-                ..
-            } => class.writes.file_async += 1,
-            Event::Writepage {
-                file: true,
-                sync: true,
-                ..
-            } => class.writes.file_sync += 1,
-            Event::Writepage {
-                file: false,
-                sync: false,
-                ..
-            } => class.writes.anon_async += 1,
-            Event::Writepage {
-                file: false,
-                sync: true,
-                ..
-            } => class.writes.anon_sync += 1,
+            Event::Writepage { file, sync, .. } => {
+                let writes = &mut class.writes;
+                *match (file, sync) {
+                    (true, false) => &mut writes.file_async,
+                    (true, true) => &mut writes.file_sync,
+                    (false, false) => &mut writes.anon_async,
+                    (false, true) => &mut writes.anon_sync,
+                } += 1;
+            }
             Event::CongestionWait {
                 usec_timeout,
                 usec_delayed,

@@ -7,11 +7,11 @@ use common::{ALL_FS, disk, machine, run, spec};
 use mm::Policy;
 use mm::policy::InodeReclaim;
 use proptest::prelude::*;
-use sim::spec::{DiskKind, FsKind, Machine, RunSpec, SecondSpec, Size};
+use sim::spec::{DiskKind, FsKind, Machine, Mount, RunSpec, SecondSpec, Size};
 use sim::{Outcome, RunResult};
 
-fn second(filesystem: FsKind, kind: DiskKind) -> Option<SecondSpec> {
-    Some(SecondSpec {
+fn second(filesystem: FsKind, kind: DiskKind) -> Mount {
+    Mount::second(SecondSpec {
         filesystem,
         disk: disk(kind),
         mount: "mnt2".into(),
@@ -20,7 +20,7 @@ fn second(filesystem: FsKind, kind: DiskKind) -> Option<SecondSpec> {
 
 fn two(mib: u64, filesystem: FsKind, kind: DiskKind) -> Machine {
     let mut m = machine(mib);
-    m.second = second(filesystem, kind);
+    m.mounts.push(second(filesystem, kind));
     m
 }
 
@@ -129,7 +129,7 @@ proptest! {
         let mut m = two(mib, other, kinds.1);
         m.disk.kind = kinds.0;
         if kinds.1 == DiskKind::Raid0 {
-            m.second.as_mut().expect("two").disk.members = Some(3);
+            m.mounts[0].disk.members = Some(3);
         }
         let mut s = spec(m, first, &line);
         s.policy = policy;

@@ -1,5 +1,6 @@
 //! A case: an experiment as a user would write it, with the files that it names.
 
+use crate::changes;
 use crate::dice::Dice;
 use crate::inputs;
 use crate::machine;
@@ -106,6 +107,10 @@ impl Case {
             let figures = figures[..n].iter().map(|f| (*f).into()).collect();
             table.insert("compare".into(), Value::Array(figures));
         }
+        let changes = changes::changes(seed, space, &machine, &table);
+        if !changes.is_empty() {
+            table.insert("at".into(), Value::Array(changes));
+        }
         let mut beside = BTreeMap::new();
         let workload = workload(seed, d, space, &machine, &mut beside);
         table.insert("machine".into(), Value::Table(machine.table));
@@ -189,6 +194,17 @@ fn own_params_are_left_out(params: &mut Table, machine: &Table) {
         for name in at(path).into_iter().flat_map(Table::keys) {
             params.remove(name);
         }
+    }
+    let disks = machine.get("disk").and_then(Value::as_array);
+    for disk in disks.into_iter().flatten() {
+        let own = disk.get("params").and_then(Value::as_table);
+        for name in own.into_iter().flat_map(Table::keys) {
+            params.remove(name);
+        }
+    }
+    let sysctl = machine.get("sysctl").and_then(Value::as_table);
+    if sysctl.is_some_and(|s| s.contains_key("xfssyncd_centisecs")) {
+        params.remove("xfs_log_interval");
     }
 }
 

@@ -55,11 +55,10 @@ const RARE: [Rare; 6] = [
         // Where only the disk with the swap area has faults, a failed write is that of a swapped page.
         taken: |s, r| {
             let swap = s.machine.swap.as_ref().and_then(|s| s.disk.as_ref());
-            let second = s.machine.second.as_ref().map(|s| &s.disk);
-            let others = [Some(&s.machine.disk), second];
+            let mut others = s.machine.mounted();
             moved(r, "write_error")
                 && swap.is_some_and(|d| !d.faults.is_empty())
-                && others.iter().flatten().all(|d| d.faults.is_empty())
+                && others.all(|on| on.disk.faults.is_empty())
         },
     },
     Rare {

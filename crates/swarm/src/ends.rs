@@ -49,7 +49,7 @@ pub fn case(nth: u64, space: &Space) -> Case {
     machine.table.remove("swap");
     machine.table.remove("sysctl");
     machine.disk = 4 << 30;
-    machine.second = false;
+    machine.mounts.clear();
     let mut table = Table::new();
     table.insert("name".into(), format!("end-{nth}").into());
     table.insert("iterations".into(), Value::Integer(1));

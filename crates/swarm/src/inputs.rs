@@ -1,7 +1,7 @@
 //! Workloads from files: job files of fio, and traces in every format.
 
 use crate::dice::Dice;
-use crate::machine::{Drawn, MOUNT};
+use crate::machine::Drawn;
 use std::fmt::Write;
 use trace::generate::{Generator, Pattern, Plan, Request};
 use trace::{Format, write};
@@ -16,8 +16,8 @@ pub fn job_file(seed: u64, machine: &Drawn) -> String {
     if d.one_in(3) {
         let _ = writeln!(text, "ioengine={}", d.pick(&["psync", "libaio", "sync"]));
     }
-    if machine.second && d.one_in(2) {
-        let _ = writeln!(text, "directory={MOUNT}");
+    if !machine.mounts.is_empty() && d.one_in(2) {
+        let _ = writeln!(text, "directory={}", machine.mounts[0]);
     }
     for nth in 0..d.between(1, 3) {
         job(d, nth, machine, &mut text);

@@ -3,8 +3,8 @@
 use crate::case::Case;
 use crate::noop;
 use crate::trend;
-use lab::compare::Comparison;
 use lab::model::{Cell, Experiment, Outcomes};
+use lab::report::compare::Comparison;
 use lab::runner::{self, RunOptions, difference, iteration_seed};
 use mm::Policy;
 use serde::{Deserialize, Serialize};
@@ -220,7 +220,7 @@ impl Subject<'_> {
         let [one, three] = [1, 3].map(|jobs| run(&experiment, jobs, false).ok());
         let (one, three) = (one?, three?);
         differs(&one, &three, "one thread", "three").or_else(|| {
-            let json = |o: &Outcomes| lab::output::to_json(o);
+            let json = |o: &Outcomes| lab::results::to_json(o);
             (json(&one) != json(&three)).then(|| "results.json differs".to_owned())
         })
     }
@@ -371,13 +371,13 @@ fn report(outcomes: &Outcomes) -> Option<String> {
     let texts = || {
         let comparison = Comparison::new(outcomes);
         [
-            lab::output::to_json(outcomes),
+            lab::results::to_json(outcomes),
             comparison.to_text(),
-            lab::page::report(outcomes, &comparison),
+            lab::report::page::report(outcomes, &comparison),
             lab::rows::to_text(outcomes),
             lab::rows::time_text(outcomes),
-            lab::compare::figures_text(outcomes),
-            lab::compare::oom_text(outcomes),
+            lab::report::compare::figures_text(outcomes),
+            lab::report::compare::oom_text(outcomes),
         ]
     };
     let (first, second) = (texts(), texts());

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod case;
+pub mod changes;
 pub mod cover;
 pub mod dice;
 pub mod ends;

@@ -30,8 +30,8 @@ pub struct Drawn {
     pub zones: Vec<(u64, String, u64)>,
     /// Bytes of the smallest disk that has a filesystem.
     pub disk: u64,
-    /// Whether a second filesystem is mounted on [`MOUNT`].
-    pub second: bool,
+    /// Where filesystems are mounted beside that on `/`; the first on [`MOUNT`].
+    pub mounts: Vec<String>,
 }
 
 /// Where the second filesystem is mounted.
@@ -94,6 +94,12 @@ pub fn machine(seed: u64, space: &Space) -> Drawn {
         table.insert("second".into(), Value::Table(second));
         smallest = smallest.min(capacity);
     }
+    let mut mounts: Vec<String> = second.then(|| MOUNT.to_owned()).into_iter().collect();
+    // A die of its own: what else a seed draws is as it was before there were lists.
+    let d = &mut Dice::new(seed, "disks");
+    if d.one_in(6) {
+        smallest = smallest.min(several(d, space, &mut table, &mut mounts));
+    }
     Drawn {
         table,
         memory,
@@ -101,8 +107,45 @@ pub fn machine(seed: u64, space: &Space) -> Drawn {
         cpus,
         zones,
         disk: smallest,
-        second,
+        mounts,
     }
+}
+
+/// Makes a list of the disks that a machine has, with more; returns the bytes of the smallest of those.
+fn several(d: &mut Dice, space: &Space, table: &mut Table, mounts: &mut Vec<String>) -> u64 {
+    let kinds = space.choices("machine.disk.#.filesystem");
+    let mut list = Vec::new();
+    if let Some(Value::Table(mut root)) = table.remove("disk") {
+        if d.one_in(2) {
+            root.insert("mount".into(), "/".into());
+        }
+        list.push(Value::Table(root));
+    }
+    if let Some(Value::Table(mut second)) = table.remove("second") {
+        let disk = second.remove("disk");
+        second.extend(
+            disk.into_iter()
+                .filter_map(|d| d.try_into::<Table>().ok())
+                .flatten(),
+        );
+        list.push(Value::Table(second));
+    }
+    let mut smallest = u64::MAX;
+    for mount in [MOUNT, "mnt3", "mnt2/below/it"] {
+        if mounts.iter().any(|m| m == mount) || !d.one_in(2) {
+            continue;
+        }
+        let (mut disk, capacity) = disk(d, space);
+        smallest = smallest.min(capacity);
+        disk.insert("mount".into(), format!("/{mount}").into());
+        if d.one_in(2) {
+            disk.insert("filesystem".into(), d.pick(kinds).clone().into());
+        }
+        mounts.push(mount.to_owned());
+        list.push(Value::Table(disk));
+    }
+    table.insert("disk".into(), Value::Array(list));
+    smallest
 }
 
 fn put(table: &mut Table, key: &str, value: Table) {

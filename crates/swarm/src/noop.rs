@@ -90,7 +90,13 @@ pub fn all(case: &Case, spec: &RunSpec) -> Vec<Change> {
                     { kind = "write-error", at_s = 9e6, for_s = 1.0 },
                 ]
             };
-            let disk = sub(t, &["machine", "disk"]);
+            let machine = sub(t, &["machine"]);
+            let disk = match machine.get_mut("disk") {
+                Some(Value::Array(list)) => list.first_mut().and_then(Value::as_table_mut),
+                Some(Value::Table(one)) => Some(one),
+                _ => None,
+            };
+            let Some(disk) = disk else { return };
             let faults = disk.entry("faults").or_insert(Value::Array(Vec::new()));
             let more = far["faults"].as_array().expect("a list");
             if let Value::Array(faults) = faults {
@@ -145,8 +151,8 @@ fn of_policy(case: &Case, spec: &RunSpec, changes: &mut Vec<Change>) {
         }
     }
     let on = |kind| {
-        let second = spec.machine.second.as_ref().map(|s| s.filesystem);
-        spec.filesystem == kind || second == Some(kind)
+        let mut all = spec.machine.mounted();
+        all.any(|on| on.filesystem.unwrap_or(spec.filesystem) == kind)
     };
     if !on(FsKind::Xfs) {
         let other = match policy.inode_reclaim {
@@ -164,15 +170,14 @@ fn of_policy(case: &Case, spec: &RunSpec, changes: &mut Vec<Change>) {
 /// Parameters that nothing of the machine has use for, and defaults written out.
 fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
     let machine = &spec.machine;
-    let second = machine.second.as_ref();
     let swap = machine.swap.as_ref().and_then(|s| s.disk.as_ref());
-    let disks: Vec<&DiskSpec> = [Some(&machine.disk), second.map(|s| &s.disk), swap]
-        .into_iter()
-        .flatten()
+    let disks: Vec<&DiskSpec> = machine.mounted().map(|on| on.disk).chain(swap).collect();
+    let filesystems: Vec<FsKind> = machine
+        .mounted()
+        .map(|on| on.filesystem.unwrap_or(spec.filesystem))
         .collect();
-    let filesystems = [Some(spec.filesystem), second.map(|s| s.filesystem)];
     let has = |kinds: &[DiskKind]| disks.iter().any(|d| kinds.contains(&d.kind));
-    let on = |kinds: &[FsKind]| filesystems.iter().flatten().any(|f| kinds.contains(f));
+    let on = |kinds: &[FsKind]| filesystems.iter().any(|f| kinds.contains(f));
     let cfq = disks.iter().any(|d| d.scheduler == Scheduler::Cfq);
     let used = |name: &str| {
         let of = |prefix: &str| name.starts_with(prefix);
@@ -201,7 +206,11 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
             }
             table.is_some_and(|t| t.contains_key(name))
         };
+        let list = case.table["machine"].get("disk").and_then(Value::as_array);
+        let mut elements = list.into_iter().flatten();
+        let of_list = |disk: &Value| disk.get("params").is_some_and(|p| p.get(name).is_some());
         table(&["params"])
+            || elements.any(of_list)
             || table(&["machine", "params"])
             || table(&["machine", "disk", "params"])
             || table(&["machine", "swap", "disk", "params"])

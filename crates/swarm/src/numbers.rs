@@ -1,7 +1,8 @@
 //! Model parameters, sysctls and the numbers of policies: where they are drawn from.
 
 use crate::dice::Dice;
-use crate::space::{Fits, Space};
+use crate::space::{Fits as Due, Space};
+use mm::sysctl::{self, Fits};
 use sim::params::ParamInfo;
 use toml::{Table, Value};
 
@@ -50,21 +51,16 @@ pub fn parameters<'a>(
 #[derive(Debug, Clone, Copy)]
 pub struct Memory(pub u64);
 
-/// The sysctls' ranges, which `lab` checks in code: the least and the greatest value, and whether sizes
-/// are due. `None` where the swarm does not know the key.
+/// The sysctls' ranges from their table: the least and the greatest value. `None` where there is none of
+/// this key.
 pub fn sysctl(key: &str, memory: Memory) -> Option<(u64, u64)> {
     let kbytes = memory.0 / 1024;
-    Some(match key {
-        "dirty_background_ratio" | "dirty_ratio" | "swappiness" => (0, 100),
-        "dirty_background_bytes" | "dirty_bytes" => (0, memory.0),
-        "dirty_writeback_centisecs" | "dirty_expire_centisecs" => (0, 8_640_000),
-        "min_free_kbytes" | "wmark_min_kbytes" | "wmark_low_kbytes" | "wmark_high_kbytes" => {
-            (0, kbytes / 2)
-        }
-        "watermark_scale_factor" => (1, 3000),
-        "watermark_boost_factor" => (0, 100_000),
-        "lowmem_reserve_ratio.#" => (0, 4096),
-        _ => return None,
+    let info = sysctl::info(key.strip_suffix(".#").unwrap_or(key))?;
+    Some(match info.fits {
+        Fits::Number(least, most) => (least, most),
+        Fits::Bytes(..) => (0, memory.0),
+        Fits::HalfOfMemory => (0, kbytes / 2),
+        Fits::Three(least, _) => (least, 4096),
     })
 }
 
@@ -145,11 +141,11 @@ pub fn whole(n: u64) -> Value {
 ///
 /// # Panics
 /// A key of the schema whose values the swarm does not know.
-pub fn switch(d: &mut Dice, key: &str, fits: &Fits) -> Value {
+pub fn switch(d: &mut Dice, key: &str, fits: &Due) -> Value {
     match fits {
-        Fits::Choice(words) => Value::String(d.pick(words).clone()),
-        Fits::Switch => Value::Boolean(d.one_in(2)),
-        Fits::Whole => {
+        Due::Choice(words) => Value::String(d.pick(words).clone()),
+        Due::Switch => Value::Boolean(d.one_in(2)),
+        Due::Whole => {
             let Some((least, most)) = of_policy(key) else {
                 panic!("the range of the policy's {key} is to stand in numbers.rs");
             };

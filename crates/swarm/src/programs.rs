@@ -1,7 +1,7 @@
 //! Random command lines of every program that a command line can hold.
 
 use crate::dice::Dice;
-use crate::machine::{Drawn, MOUNT};
+use crate::machine::Drawn;
 use std::fmt::Write;
 use toml::{Table, Value};
 
@@ -140,9 +140,14 @@ impl Programs<'_> {
     }
 
     fn path(&mut self, name: &str) -> String {
-        let below = self.machine.second && self.d.one_in(2);
+        let mounts = &self.machine.mounts;
+        let below = !mounts.is_empty() && self.d.one_in(2);
         if below {
-            format!("{MOUNT}/{name}")
+            let mount = match mounts.len() {
+                1 => &mounts[0],
+                _ => self.d.pick(mounts),
+            };
+            format!("{mount}/{name}")
         } else {
             name.to_owned()
         }

@@ -73,13 +73,13 @@ pub(crate) const TOO_FAR: &str =
 /// Places objects.
 pub(crate) struct Objects {
     pub unit: Unit,
-    known: HashMap<u64, Place, BuildHasherDefault<Mix>>,
+    known: HashMap<u64, ObjectPages, BuildHasherDefault<Mix>>,
     /// The next free page.
     next: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct ObjectPages {
     first: u32,
     pages: u32,
 }
@@ -109,7 +109,10 @@ impl Objects {
 
     fn own_pages(&mut self, id: u64, size: u32) -> Result<u64, Fault> {
         let pages = size.div_ceil(4096).max(1);
-        let place = self.known.entry(id).or_insert(Place { first: 0, pages: 0 });
+        let place = self
+            .known
+            .entry(id)
+            .or_insert(ObjectPages { first: 0, pages: 0 });
         if place.pages < pages {
             if self.next + u64::from(pages) > MAX_FILE / 4096 {
                 return Err(Fault::new(
@@ -117,7 +120,7 @@ impl Objects {
                     "traces whose objects take less",
                 ));
             }
-            *place = Place {
+            *place = ObjectPages {
                 first: self.next as u32,
                 pages,
             };

@@ -14,7 +14,7 @@ pub mod measure;
 pub mod options;
 pub mod program;
 pub mod programs;
-pub mod replay;
+pub mod recorded;
 pub mod report;
 pub mod script;
 pub mod session;
@@ -30,7 +30,7 @@ pub use host::{
 };
 pub use program::{ExistingFile, Program};
 pub use programs::Command;
-pub use replay::{Replay, Timing};
+pub use recorded::{Replay, Timing};
 pub use report::{Metric, Report};
 pub use script::{Process, Script, Step, parse};
 pub use session::Session;

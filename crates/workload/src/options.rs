@@ -112,7 +112,7 @@ struct Found<'a> {
 
 /// An option with its value.
 #[derive(Debug)]
-pub struct Value<'a> {
+pub struct OptionValue<'a> {
     syntax: &'static Syntax,
     /// The option's first name; empty for an operand.
     pub option: &'static str,
@@ -124,7 +124,7 @@ pub struct Value<'a> {
     pub span: Range<usize>,
 }
 
-impl Value<'_> {
+impl OptionValue<'_> {
     fn complaint(&self, sentence: &str, value: &str, accepted: &str) -> CommandError {
         let message = sentence
             .replace("{option}", self.written)
@@ -193,7 +193,7 @@ pub struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// The next option, or an operand.
-    fn find(&mut self) -> Option<Result<Value<'a>, CommandError>> {
+    fn find(&mut self) -> Option<Result<OptionValue<'a>, CommandError>> {
         if let Some((word, at)) = self.bundle.take() {
             return Some(self.bundled(word, at));
         }
@@ -216,9 +216,9 @@ impl<'a> Options<'a> {
         })
     }
 
-    fn operand(&self, found: Found<'a>) -> Result<Value<'a>, CommandError> {
+    fn operand(&self, found: Found<'a>) -> Result<OptionValue<'a>, CommandError> {
         match self.syntax.operand {
-            "" => Ok(Value {
+            "" => Ok(OptionValue {
                 syntax: self.syntax,
                 option: "",
                 written: found.option,
@@ -232,7 +232,7 @@ impl<'a> Options<'a> {
     }
 
     /// The option of one letter that begins at `at` in a word.
-    fn bundled(&mut self, word: &'a Word, at: usize) -> Result<Value<'a>, CommandError> {
+    fn bundled(&mut self, word: &'a Word, at: usize) -> Result<OptionValue<'a>, CommandError> {
         let text = word.text.as_str();
         let letter = text[at..].chars().next().map_or(0, char::len_utf8);
         let behind = at + letter;
@@ -251,12 +251,12 @@ impl<'a> Options<'a> {
     }
 
     /// Looks an option up and takes its value.
-    fn value(&mut self, found: Found<'a>) -> Result<Value<'a>, CommandError> {
+    fn value(&mut self, found: Found<'a>) -> Result<OptionValue<'a>, CommandError> {
         let s = self.syntax;
         let flag = s.flags.iter().find(|name| **name == found.option);
         let joined = found.inline.filter(|_| s.style == Style::Inline);
         if let (Some(option), None) = (flag, joined) {
-            return Ok(Value {
+            return Ok(OptionValue {
                 syntax: s,
                 option,
                 written: found.option,
@@ -281,7 +281,7 @@ impl<'a> Options<'a> {
                 (next.text.as_str(), next.span.clone())
             }
         };
-        Ok(Value {
+        Ok(OptionValue {
             syntax: s,
             option,
             written: found.option,
@@ -316,7 +316,7 @@ fn joined(found: Found<'_>) -> Found<'_> {
 }
 
 impl<'a> Iterator for Options<'a> {
-    type Item = Result<Value<'a>, CommandError>;
+    type Item = Result<OptionValue<'a>, CommandError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {

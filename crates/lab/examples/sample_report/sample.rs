@@ -5,8 +5,8 @@
 
 use hdrhistogram::Histogram;
 use lab::report::{
-    Better, Cell, Center, ClassTime, Comparison, Figure, Latency, Report, RowValue, SummaryRow,
-    SummaryTable, Verdict,
+    Better, Center, Claim, ClassTime, HtmlReport, Latency, PageCell, PageFigure, PageRow,
+    SummaryRow, SummaryTable, Verdict,
 };
 use lab::rows::TIME_COLUMNS;
 use sim::Outcome;
@@ -59,8 +59,8 @@ const ZONES: [(&str, f64, [f64; 3]); 3] = [
 ];
 
 /// The report.
-pub fn report() -> Report {
-    let mut report = Report {
+pub fn report() -> HtmlReport {
+    let mut report = HtmlReport {
         title: "usb-stick (synthetic sample)".into(),
         experiment_toml: include_str!("sample.toml").into(),
         version: "0.1.0".into(),
@@ -73,7 +73,7 @@ pub fn report() -> Report {
             ("iterations".into(), ITERATIONS.to_string()),
         ],
         notes: vec!["These figures are made up to show the page; nothing was measured.".into()],
-        ..Report::default()
+        ..HtmlReport::default()
     };
     let mut elapsed = SummaryTable {
         metric: "elapsed".into(),
@@ -145,7 +145,7 @@ fn row(case: &Case, side: usize, samples: Vec<f64>, p: f64) -> SummaryRow {
             _ => Verdict::More,
         };
         let interval = is_seconds.then_some((change - 0.021, change + 0.022));
-        Comparison {
+        Claim {
             change,
             interval,
             p: Some(p),
@@ -164,11 +164,11 @@ fn row(case: &Case, side: usize, samples: Vec<f64>, p: f64) -> SummaryRow {
     }
 }
 
-fn cell(case: &Case, side: usize, seconds: Vec<f64>, noise: &mut Noise) -> Cell {
+fn cell(case: &Case, side: usize, seconds: Vec<f64>, noise: &mut Noise) -> PageCell {
     let limited = side == 1;
     let slow = case.filesystem == "fuse-ntfs" && !limited;
     let track = case.filesystem == "btrfs";
-    Cell {
+    PageCell {
         axes: axes(case),
         policy: [VANILLA, LIMITS][side].into(),
         baseline: !limited,
@@ -189,83 +189,105 @@ fn cell(case: &Case, side: usize, seconds: Vec<f64>, noise: &mut Noise) -> Cell 
     }
 }
 
-fn series(elapsed: f64, limited: bool, slow: bool, noise: &mut Noise) -> Series {
-    let t: Vec<f64> = (0..=elapsed as usize).map(|i| i as f64).collect();
-    let mut columns = Vec::new();
-    let mut add = |name: &str, scope: &str, unit, value: &mut dyn FnMut(f64) -> f64| {
-        let values = t.iter().map(|&s| value(s)).collect();
-        columns.push(Column {
+/// Columns of made-up samples, one a second.
+struct Columns {
+    t: Vec<f64>,
+    columns: Vec<Column>,
+}
+
+impl Columns {
+    fn add(
+        &mut self,
+        name: &str,
+        scope: &str,
+        unit: &'static str,
+        value: &mut dyn FnMut(f64) -> f64,
+    ) {
+        self.columns.push(Column {
             name: name.into(),
             scope: scope.into(),
             unit,
-            values,
-        });
-    };
-    for (zone, pages, [min, low, high]) in ZONES {
-        let used_up = match zone {
-            "Normal" => 2.0,
-            "DMA32" => 9.0,
-            _ => f64::INFINITY,
-        };
-        add("free", zone, "pages", &mut |s| {
-            let rest = 1.0 - s / used_up;
-            let swing = low + (high * 1.35 - low) * noise.unit()
-                - if slow { 0.25 * low * noise.unit() } else { 0.0 };
-            if rest > 0.0 {
-                (pages * 0.93 * rest).max(swing)
-            } else {
-                swing.round()
-            }
-        });
-        add("min", zone, "pages", &mut |_| min);
-        add("low", zone, "pages", &mut |_| low);
-        add("high", zone, "pages", &mut |_| high);
-        let limit = (pages * 0.19).round();
-        let full = match zone {
-            "DMA" => 0.0,
-            "Normal" if !limited => 0.55,
-            "DMA32" if !limited => 0.13,
-            _ => 0.17,
-        };
-        let mut level = 0.0;
-        add("dirty", zone, "pages", &mut |s| {
-            let goal = pages * full * (s / 12.0).min(1.0) * (0.82 + 0.18 * (s / 17.0).sin());
-            level += (goal - level) * 0.35 + pages * 0.01 * (noise.unit() - 0.5);
-            level.max(0.0).round()
-        });
-        add("writeback", zone, "pages", &mut |s| {
-            (pages
-                * 0.02
-                * (s / 8.0).min(1.0)
-                * noise.unit()
-                * if zone == "DMA" { 0.0 } else { 1.0 })
-            .round()
-        });
-        add("dirty_limit", zone, "pages", &mut |_| limit);
-        let cache = |s: f64| pages * 0.93 * (s / used_up).min(1.0);
-        add("inactive_file", zone, "pages", &mut |s| {
-            (cache(s) * (0.97 + 0.01 * noise.unit())).round()
-        });
-        add("active_file", zone, "pages", &mut |s| {
-            (pages * 0.004 + s * pages * 1e-6).round()
-        });
-        add("inactive_anon", zone, "pages", &mut |_| 0.0);
-        add("active_anon", zone, "pages", &mut |_| {
-            (pages * 0.015).round()
+            values: self.t.iter().map(|&s| value(s)).collect(),
         });
     }
+}
+
+/// A zone's columns: its pages, its watermarks.
+fn zone_columns(
+    all: &mut Columns,
+    (zone, pages, [min, low, high]): (&str, f64, [f64; 3]),
+    (limited, slow): (bool, bool),
+    noise: &mut Noise,
+) {
+    let used_up = match zone {
+        "Normal" => 2.0,
+        "DMA32" => 9.0,
+        _ => f64::INFINITY,
+    };
+    all.add("free", zone, "pages", &mut |s| {
+        let rest = 1.0 - s / used_up;
+        let swing = low + (high * 1.35 - low) * noise.unit()
+            - if slow { 0.25 * low * noise.unit() } else { 0.0 };
+        if rest > 0.0 {
+            (pages * 0.93 * rest).max(swing)
+        } else {
+            swing.round()
+        }
+    });
+    all.add("min", zone, "pages", &mut |_| min);
+    all.add("low", zone, "pages", &mut |_| low);
+    all.add("high", zone, "pages", &mut |_| high);
+    let limit = (pages * 0.19).round();
+    let full = match zone {
+        "DMA" => 0.0,
+        "Normal" if !limited => 0.55,
+        "DMA32" if !limited => 0.13,
+        _ => 0.17,
+    };
+    let mut level = 0.0;
+    all.add("dirty", zone, "pages", &mut |s| {
+        let goal = pages * full * (s / 12.0).min(1.0) * (0.82 + 0.18 * (s / 17.0).sin());
+        level += (goal - level) * 0.35 + pages * 0.01 * (noise.unit() - 0.5);
+        level.max(0.0).round()
+    });
+    all.add("writeback", zone, "pages", &mut |s| {
+        (pages * 0.02 * (s / 8.0).min(1.0) * noise.unit() * if zone == "DMA" { 0.0 } else { 1.0 })
+            .round()
+    });
+    all.add("dirty_limit", zone, "pages", &mut |_| limit);
+    let cache = |s: f64| pages * 0.93 * (s / used_up).min(1.0);
+    all.add("inactive_file", zone, "pages", &mut |s| {
+        (cache(s) * (0.97 + 0.01 * noise.unit())).round()
+    });
+    all.add("active_file", zone, "pages", &mut |s| {
+        (pages * 0.004 + s * pages * 1e-6).round()
+    });
+    all.add("inactive_anon", zone, "pages", &mut |_| 0.0);
+    all.add("active_anon", zone, "pages", &mut |_| {
+        (pages * 0.015).round()
+    });
+}
+
+fn series(elapsed: f64, limited: bool, slow: bool, noise: &mut Noise) -> Series {
+    let mut all = Columns {
+        t: (0..=elapsed as usize).map(|i| i as f64).collect(),
+        columns: Vec::new(),
+    };
+    for zone in ZONES {
+        zone_columns(&mut all, zone, (limited, slow), noise);
+    }
     let mut level: f64 = 0.0;
-    add("dirty", "global", "pages", &mut |s| {
+    all.add("dirty", "global", "pages", &mut |s| {
         let goal = 172_000.0 * (s / 12.0).min(1.0) * (0.9 + 0.1 * (s / 17.0).sin());
         level += (goal - level) * 0.35 + 6_000.0 * (noise.unit() - 0.5);
         level.max(0.0).round()
     });
-    add("writeback", "global", "pages", &mut |s| {
+    all.add("writeback", "global", "pages", &mut |s| {
         (14_000.0 * (s / 8.0).min(1.0) * noise.unit()).round()
     });
-    add("background_limit", "global", "pages", &mut |_| 91_300.0);
-    add("dirty_limit", "global", "pages", &mut |_| 182_600.0);
-    add("kswapd_cpu", "node0", "share", &mut |s| {
+    all.add("background_limit", "global", "pages", &mut |_| 91_300.0);
+    all.add("dirty_limit", "global", "pages", &mut |_| 182_600.0);
+    all.add("kswapd_cpu", "node0", "share", &mut |s| {
         if s < 8.0 {
             0.0
         } else if slow {
@@ -274,7 +296,7 @@ fn series(elapsed: f64, limited: bool, slow: bool, noise: &mut Noise) -> Series 
             0.02 * noise.unit()
         }
     });
-    add("flusher_active", "sdb", "share", &mut |s| {
+    all.add("flusher_active", "sdb", "share", &mut |s| {
         if s < 5.0 {
             0.0
         } else if slow {
@@ -284,28 +306,29 @@ fn series(elapsed: f64, limited: bool, slow: bool, noise: &mut Noise) -> Series 
         }
     });
     let rate = 10_240.0 * 1.048_576 / elapsed;
-    add("write_throughput", "sdb", "MB/s", &mut |s| {
+    all.add("write_throughput", "sdb", "MB/s", &mut |s| {
         if s < 3.0 {
             0.0
         } else {
             rate * (0.65 + 0.7 * noise.unit())
         }
     });
-    add("read_throughput", "sdb", "MB/s", &mut |_| 0.0);
-    add("queue", "sdb", "requests", &mut |s| {
+    all.add("read_throughput", "sdb", "MB/s", &mut |_| 0.0);
+    all.add("queue", "sdb", "requests", &mut |s| {
         if s < 3.0 {
             0.0
         } else {
             (if slow { 9.0 } else { 128.0 } * (0.8 + 0.25 * noise.unit())).round()
         }
     });
-    add("dirtier_pause", "global", "ms", &mut |s| {
+    all.add("dirtier_pause", "global", "ms", &mut |s| {
         if s < 12.0 {
             0.0
         } else {
             40.0 + 160.0 * noise.unit()
         }
     });
+    let Columns { t, columns } = all;
     Series { t, columns }
 }
 
@@ -347,8 +370,13 @@ fn latency(limited: bool, slow: bool) -> Vec<Latency> {
     Latency::merged([&iteration])
 }
 
-fn figures(seconds: Vec<f64>, written: [f64; 3], limited: bool, noise: &mut Noise) -> Vec<Figure> {
-    let mut out = vec![Figure {
+fn figures(
+    seconds: Vec<f64>,
+    written: [f64; 3],
+    limited: bool,
+    noise: &mut Noise,
+) -> Vec<PageFigure> {
+    let mut out = vec![PageFigure {
         name: "elapsed".into(),
         unit: "s".into(),
         values: seconds,
@@ -358,7 +386,7 @@ fn figures(seconds: Vec<f64>, written: [f64; 3], limited: bool, noise: &mut Nois
         let values = (0..ITERATIONS)
             .map(|_| (center * (0.96 + 0.08 * noise.unit())).round())
             .collect();
-        out.push(Figure {
+        out.push(PageFigure {
             name: name.into(),
             unit: unit.into(),
             values,
@@ -405,7 +433,7 @@ fn figures(seconds: Vec<f64>, written: [f64; 3], limited: bool, noise: &mut Nois
         add("nr_zone_dirty_skip", "pages", 0.0, 1.2e6);
     }
     let [low, mid, high] = written;
-    out.push(Figure {
+    out.push(PageFigure {
         name: "nr_vmscan_write".into(),
         unit: "pages".into(),
         values: vec![low, mid, mid, high],
@@ -413,7 +441,7 @@ fn figures(seconds: Vec<f64>, written: [f64; 3], limited: bool, noise: &mut Nois
     out
 }
 
-fn rows(seconds: &[f64], case: &Case, limited: bool) -> Vec<RowValue> {
+fn rows(seconds: &[f64], case: &Case, limited: bool) -> Vec<PageRow> {
     let mut out = Vec::new();
     let mut add = |block: &str, label: &str, unit: &str, values: [Option<f64>; 2]| {
         let value = values[usize::from(limited)];
@@ -421,7 +449,7 @@ fn rows(seconds: &[f64], case: &Case, limited: bool) -> Vec<RowValue> {
             [Some(base), Some(new)] if limited && new != 0.0 => Some(100.0 * (base - new) / new),
             _ => None,
         };
-        out.push(RowValue {
+        out.push(PageRow {
             block: block.into(),
             label: label.into(),
             formula: format!("how {label} is computed"),

@@ -11,16 +11,23 @@
 
 mod markers;
 
-use lab::reproduce::{SERIES, experiments, measure};
+use lab::published::scores::{self, Measured, Scores, fingerprint};
+use lab::published::{Series, find, plan, shipped};
 use lab::runner::{self, RunOptions};
-use lab::scores::{self, Measured, SAMPLE, Scores, fingerprint};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 const USAGE: &str = "usage: scores [--check | fill | all | SERIES …]";
-/// What is measured without arguments.
-const LIGHT: [&str; 2] = ["tunable-watermarks", "per-zone-dirty-limits"];
+/// The names of all series.
+fn names() -> Vec<&'static str> {
+    shipped().iter().map(|s| &s.name[..]).collect()
+}
+
+/// What is measured without arguments: the series of the sample.
+fn light() -> Vec<&'static str> {
+    scores::sample().map(|(s, _)| &s.name[..]).collect()
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -32,12 +39,12 @@ fn main() -> ExitCode {
     let done = match &args[..] {
         ["--check"] => check(),
         ["fill"] => load().and_then(|s| fill(&s)),
-        [] => write(&LIGHT),
-        ["all"] => write(&SERIES.map(|s| s.name)),
-        named => match named.iter().find(|n| scores::find(n).is_none()) {
+        [] => write(&light()),
+        ["all"] => write(&names()),
+        named => match named.iter().find(|n| find(n).is_none()) {
             None => write(named),
             Some(wrong) => {
-                let known = SERIES.map(|s| s.name).join(", ");
+                let known = names().join(", ");
                 eprintln!("no series `{wrong}`; one of {known}\n{USAGE}");
                 return ExitCode::from(2);
             }
@@ -59,35 +66,33 @@ fn load() -> Result<Scores, String> {
 }
 
 /// Runs a series' experiments.
-fn measured(series: &str, iterations: Option<u32>, engine: &str) -> Result<Measured, String> {
-    let of = scores::find(series).ok_or("a series of the sample does not exist")?;
-    let rows = scores::rows_of(series);
+fn measured(series: &Series, iterations: Option<u32>, engine: &str) -> Result<Measured, String> {
     let options = RunOptions {
         jobs: std::thread::available_parallelism().map_or(1, Into::into),
         check: false,
         progress: true,
         stop: Arc::default(),
     };
-    let experiments = experiments(of, &rows, iterations).map_err(|e| e.to_string())?;
+    let plan = plan(series, iterations).map_err(|e| e.to_string())?;
+    let experiments: Vec<_> = plan.runs.iter().map(|r| &r.experiment).collect();
     let mut outcomes = Vec::new();
     for experiment in &experiments {
-        eprintln!("{series}: {}", experiment.name);
+        eprintln!("{}: {}", series.name, experiment.name);
         let outcome = runner::run(experiment, &options, &sim::run).map_err(|e| e.to_string())?;
         outcomes.push(outcome);
     }
-    let values: Vec<_> = rows.iter().map(|r| measure(r, &outcomes)).collect();
+    let values = plan.values(series, &outcomes);
     Ok(Measured::new(
         series,
         &experiments,
         engine.to_owned(),
-        &rows,
         &values,
     ))
 }
 
 fn sample() -> Result<Vec<Measured>, String> {
-    let one = |(series, n): &(&str, u32)| measured(series, Some(*n), "");
-    SAMPLE.iter().map(one).collect()
+    let one = |(series, n): (&Series, u32)| measured(series, Some(n), "");
+    scores::sample().map(one).collect()
 }
 
 fn write(series: &[&str]) -> Result<(), String> {
@@ -95,7 +100,8 @@ fn write(series: &[&str]) -> Result<(), String> {
     scores.sample = sample()?;
     let engine = fingerprint(&scores.sample);
     for name in series {
-        scores.put(measured(name, None, &engine)?);
+        let series = find(name).ok_or_else(|| format!("no series `{name}`"))?;
+        scores.put(measured(series, None, &engine)?);
         // After each, for the next one may take an hour.
         let file = root().join("data/scores.json");
         std::fs::write(&file, scores.to_text()).map_err(|e| format!("{}: {e}", file.display()))?;
@@ -107,8 +113,7 @@ fn write(series: &[&str]) -> Result<(), String> {
 /// Which series another engine gave, and which none did.
 fn notes(scores: &Scores) {
     let engine = fingerprint(&scores.sample);
-    for series in SERIES {
-        let name = series.name;
+    for name in names() {
         match scores.of(name) {
             None => eprintln!("note: {name} was never measured: just scores {name}"),
             Some(m) if m.engine != engine => {

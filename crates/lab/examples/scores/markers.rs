@@ -16,9 +16,9 @@
 //! A filter F is words with `/` between: each is the machine, threads, filesystem, workload, metric or
 //! policy of a row, or `monitors` or `unwatched`.
 
-use lab::published::{Row, Tolerance};
-use lab::reproduce::{Scored, count, directions, is_fitted};
-use lab::scores::{self, Measured, Scores};
+use lab::published::scores::{Measured, Scores};
+use lab::published::text::summary;
+use lab::published::{self, PublishedRow, Scored, Tolerance, count, directions, is_fitted};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -119,17 +119,16 @@ fn unmarked(prose: &str) -> Vec<(usize, String)> {
 /// What a marker becomes; `None`: its series was not measured yet.
 fn rendered(spec: &str, scores: &Scores) -> Result<Option<String>, String> {
     let (series, what) = spec.split_once(' ').unwrap_or((spec, ""));
-    if scores::find(series).is_none() {
-        let known = lab::reproduce::SERIES.map(|s| s.name).join(", ");
-        return Err(format!("no series `{series}`; one of {known}"));
-    }
+    let Some(of) = published::find(series) else {
+        let known: Vec<&str> = published::shipped().iter().map(|s| &s.name[..]).collect();
+        return Err(format!("no series `{series}`; one of {}", known.join(", ")));
+    };
     match scores.of(series) {
         Some(measured) => render(what, measured).map(Some),
         // The marker must mean something all the same.
         None => {
-            let rows = scores::rows_of(series);
-            let values: Vec<_> = rows.iter().map(|_| Ok(1.0)).collect();
-            let any = Measured::new(series, &[], String::new(), &rows, &values);
+            let values: Vec<_> = of.rows.iter().map(|_| Ok(1.0)).collect();
+            let any = Measured::new(of, &[], String::new(), &values);
             render(what, &any).map(|_| None)
         }
     }
@@ -178,7 +177,7 @@ fn render(what: &str, measured: &Measured) -> Result<String, String> {
             format!("{} of {}", part.within, part.cells)
         }
         "iterations" => measured.iterations(),
-        "summary" => format!("\n```\n{}```\n", lab::reproduce::summary(&of)),
+        "summary" => format!("\n```\n{}```\n", summary(&of)),
         "cell" | "published" => match &of[..] {
             [one] => cell(one, verb == "published", &options)?,
             more => return Err(format!("`{filter}` is {} rows", more.len())),
@@ -190,7 +189,7 @@ fn render(what: &str, measured: &Measured) -> Result<String, String> {
     })
 }
 
-fn is_of(row: &Row, filter: &str) -> bool {
+fn is_of(row: &PublishedRow, filter: &str) -> bool {
     let fields = [
         &row.machine,
         &row.threads,
@@ -273,7 +272,7 @@ fn cell(s: &Scored, published: bool, options: &[&str]) -> Result<String, String>
 }
 
 /// The unit that a row's figures are shown in, with what they are divided by.
-fn unit(row: &Row, largest: f64) -> (String, f64) {
+fn unit(row: &PublishedRow, largest: f64) -> (String, f64) {
     match &row.unit[..] {
         "us" if largest >= 1e5 => ("s".into(), 1e6),
         "count" => (String::new(), 1.0),
@@ -282,12 +281,12 @@ fn unit(row: &Row, largest: f64) -> (String, f64) {
 }
 
 /// A row by the fields in which the rows differ.
-fn name(row: &Row, of: &[&Scored]) -> String {
-    let differ = |f: fn(&Row) -> &str| of.iter().any(|s| f(&s.row) != f(&of[0].row));
+fn name(row: &PublishedRow, of: &[&Scored]) -> String {
+    let differ = |f: fn(&PublishedRow) -> &str| of.iter().any(|s| f(&s.row) != f(&of[0].row));
     let fields = FIELDS
         .iter()
         .filter(|f| differ(f.1) && !f.1(row).is_empty());
-    let part = |(field, of): &(&str, fn(&Row) -> &str)| match *field {
+    let part = |(field, of): &(&str, fn(&PublishedRow) -> &str)| match *field {
         "threads" if of(row) == "1" => "1 thread".to_owned(),
         "threads" => format!("{} threads", of(row)),
         _ => of(row).to_owned(),
@@ -352,7 +351,7 @@ fn cells(of: &[Scored]) -> String {
 }
 
 /// A column of a published table by name, and how a row has it.
-type Field = (&'static str, fn(&Row) -> &str);
+type Field = (&'static str, fn(&PublishedRow) -> &str);
 
 /// What rows and columns of a table can be.
 const FIELDS: [Field; 6] = [
@@ -374,7 +373,7 @@ fn pivot(axes: &str, of: &[Scored]) -> Result<String, String> {
     };
     let (rows, columns) = axes.split_once('/').unwrap_or((axes, ""));
     let (row, column) = (field(rows)?, field(columns)?);
-    let distinct = |f: fn(&Row) -> &str| {
+    let distinct = |f: fn(&PublishedRow) -> &str| {
         let mut all: Vec<&str> = Vec::new();
         for s in of {
             if !all.contains(&f(&s.row)) {

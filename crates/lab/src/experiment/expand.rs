@@ -19,7 +19,7 @@ pub struct Variant {
 /// Whether a key's value is a list by nature; `of`: the key of the list whose element its table is.
 fn is_list(key: &str, of: &str) -> bool {
     match key {
-        "node" | "zones" | "faults" | "lowmem_reserve_ratio" => true,
+        "at" | "disk" | "node" | "zones" | "faults" | "lowmem_reserve_ratio" => true,
         // A profile's zones; a zone's own `zone` is its type.
         "zone" => of != "zones" && of != "zone",
         // A machine's `cpus` is a number, a node's are a list.

@@ -1,9 +1,11 @@
 //! The machines of an experiment: tables, files, or tables that change a file.
 
+use super::disks;
 use super::expand::{Choices, MOST, expand, too_many};
 use super::node::{Node, Value};
 use super::range;
 use super::read::read;
+use super::sysctls;
 use crate::diagnostic::{Diagnostic, Source};
 use sim::spec::Machine;
 use std::path::{Path, PathBuf};
@@ -77,10 +79,7 @@ pub fn machines(node: &Node, files: &Files<'_>) -> Result<Vec<(Choices, Machine)
         let tree = resolve(element, files)?;
         let mut name = None;
         for variant in expand(&tree, "machine")? {
-            for path in [&["disk"][..], &["swap", "disk"], &["second", "disk"]] {
-                let key = format!("machine.{}", path.join("."));
-                range::faults(variant.node.at(path), &key)?;
-            }
+            disks::tree(&variant.node)?;
             let machine: Machine = read(&variant.node, "machine")?;
             range::machine(&machine, &variant.node)?;
             let mut choices = Choices::new();
@@ -176,5 +175,7 @@ fn load(of: &Named<'_>, name: &str, node: &Node, files: &Files<'_>) -> Result<No
             ),
         )
     })?;
-    Node::parse(&Source::new(shown, text))
+    let mut node = Node::parse(&Source::new(shown, text))?;
+    sysctls::last_parts(&mut node)?;
+    Ok(node)
 }

@@ -1,6 +1,7 @@
 //! `--set key=value`: changes to an experiment from the command line.
 
 use super::node::{Entry, Node, Table, Value};
+use super::sysctls;
 use crate::diagnostic::{Diagnostic, Source};
 
 /// Lays `key=value` over an experiment. The left side is a TOML key, the right side a TOML value;
@@ -28,6 +29,8 @@ pub fn set(root: &mut Node, setting: &str) -> Result<(), Diagnostic> {
             }
         }
     };
+    let mut parsed = parsed;
+    sysctls::last_parts(&mut parsed)?;
     root.merge_experiment(parsed);
     Ok(())
 }

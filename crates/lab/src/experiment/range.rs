@@ -1,7 +1,9 @@
 //! Values that have the right type and still make no machine.
 
+use super::disks;
 use super::node::{Node, Value};
 use crate::diagnostic::{Diagnostic, one_of};
+use mm::sysctl::Fits;
 use sim::params::{ParamInfo, Params};
 use sim::spec::{DiskKind, DiskSpec, Fault, Machine, Size, ZoneSpec};
 use std::collections::BTreeMap;
@@ -69,11 +71,14 @@ pub fn machine(machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
         }
     }
     sysctl(machine, &["sysctl"], &at)?;
-    if let Some(second) = &machine.second {
+    for second in machine.mounts.iter().filter(|m| m.is_second) {
         at.name(&["second", "mount"], &second.mount)?;
-        disk(&second.disk, &["second", "disk"], &at)?;
     }
-    disk(&machine.disk, &["disk"], &at)
+    for (path, spec) in disks::paths(machine, node) {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        disk(spec, &path, &at)?;
+    }
+    Ok(())
 }
 
 /// Checks nodes and zones; returns the memory in bytes.
@@ -388,48 +393,19 @@ fn size(bytes: u64) -> String {
 /// # Errors
 /// The first value out of its range.
 pub fn sysctl(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagnostic> {
-    let sysctl = &machine.sysctl;
-    let under = |key| [path, &[key]].concat();
-    for (key, value, most) in [
-        ("dirty_background_ratio", sysctl.dirty_background_ratio, 100),
-        ("dirty_ratio", sysctl.dirty_ratio, 100),
-        ("swappiness", sysctl.swappiness, 100),
-        (
-            "dirty_writeback_centisecs",
-            sysctl.dirty_writeback_centisecs,
-            8_640_000,
-        ),
-        (
-            "dirty_expire_centisecs",
-            sysctl.dirty_expire_centisecs,
-            8_640_000,
-        ),
-    ] {
-        at.range(&under(key), value.into(), 0, most)?;
-    }
-    for (key, value) in [
-        ("dirty_background_bytes", sysctl.dirty_background_bytes),
-        ("dirty_bytes", sysctl.dirty_bytes),
-    ] {
-        at.size(&under(key), value, 0, 16 * TIB)?;
-    }
     let zones = || machine.nodes.iter().flat_map(|n| &n.zones);
     let total: u64 = zones().map(|z| z.size.0 / 1024).sum();
-    for (key, kbytes) in [
-        ("min_free_kbytes", sysctl.min_free_kbytes),
-        ("wmark_min_kbytes", sysctl.wmark_min_kbytes),
-        ("wmark_low_kbytes", sysctl.wmark_low_kbytes),
-        ("wmark_high_kbytes", sysctl.wmark_high_kbytes),
-    ] {
-        if let Some(kbytes) = kbytes {
-            at.range(&under(key), kbytes, 0, total / 2)?;
+    for (info, values) in machine.sysctl.values() {
+        let path = [path, &[info.key]].concat();
+        for &value in &values {
+            match info.fits {
+                Fits::Number(least, most) | Fits::Three(least, most) => {
+                    at.range(&path, value, least, most)?;
+                }
+                Fits::Bytes(least, most) => at.size(&path, Size(value), least, most)?,
+                Fits::HalfOfMemory => at.range(&path, value, 0, total / 2)?,
+            }
         }
-    }
-    if let Some(factor) = sysctl.watermark_scale_factor {
-        at.range(&under("watermark_scale_factor"), factor.into(), 1, 3000)?;
-    }
-    if let Some(factor) = sysctl.watermark_boost_factor {
-        at.range(&under("watermark_boost_factor"), factor.into(), 0, 100_000)?;
     }
     wmarks(machine, path, at)
 }
@@ -448,7 +424,7 @@ fn wmarks(machine: &Machine, path: &[&str], at: &At<'_>) -> Result<(), Diagnosti
     let zones = || machine.nodes.iter().flat_map(|n| &n.zones);
     let lowmem = |z: &&ZoneSpec| z.zone <= mm::ZoneType::Normal;
     let lowmem: u64 = zones().filter(lowmem).map(|z| z.size.0 / 1024).sum();
-    let [min, low, high] = sysctl.engine().wmark_kbytes(lowmem);
+    let [min, low, high] = sysctl.wmark_kbytes(lowmem);
     if sysctl.wmark_low_kbytes.is_some() && low < min {
         let shown = format!("{low} is below the minimum of {min} kB");
         let accepted = format!("{min} or more, or a smaller wmark_min_kbytes");

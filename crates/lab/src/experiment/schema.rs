@@ -1,5 +1,6 @@
 //! A JSON schema of experiment files, for editors.
 
+use mm::sysctl::Fits;
 use schemars::{JsonSchema, schema_for};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -34,6 +35,9 @@ struct ExperimentFile {
     /// Model parameters that differ from their default.
     #[serde(default)]
     params: BTreeMap<String, f64>,
+    /// What is written while the workload runs.
+    #[serde(default)]
+    at: Option<Vec<AtTable>>,
     /// Interval of the time series in simulated seconds; 0: none.
     #[schemars(range(min = 0, max = 3600))]
     #[serde(default)]
@@ -62,6 +66,17 @@ struct PolicyTable {
 }
 
 #[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct AtTable {
+    /// When, since the workload began: a whole number with its unit, such as `30s`, `500ms` or `2m`.
+    #[schemars(regex(pattern = "^[0-9]+(us|ms|s|m)$"))]
+    time: String,
+    /// What is written then, by the kernel's names.
+    sysctl: sim::spec::Sysctl,
+}
+
+#[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum MachineRef {
@@ -78,7 +93,8 @@ struct WorkloadTable {
     /// What published tables call the workload.
     #[serde(default)]
     name: Option<String>,
-    /// What they call its number of threads; as many names as there are command lines.
+    /// What they call its number of threads: as many names as there are command lines. A command with
+    /// `$threads` runs once for each: `4X` is 4 for each CPU, `4P` or `4` is 4.
     #[serde(default)]
     threads: Option<String>,
     /// A shell command line, such as `dd if=/dev/zero of=disk/zeroes bs=32k count=$((10 << 15))`.
@@ -143,7 +159,8 @@ enum UnitName {
 }
 
 /// Keys that take one value only, or a list by nature.
-const NO_AXIS: [&str; 14] = [
+const NO_AXIS: [&str; 15] = [
+    "at",
     "name",
     "mount",
     "iterations",
@@ -190,9 +207,11 @@ pub fn schema() -> Value {
             "Boot",
             "SwapSpec",
             "DiskSpec",
+            "MountedDisk",
             "SecondSpec",
             "ZoneSpec",
             "WorkloadTable",
+            "AtTable",
         ] {
             if let Some(properties) = definitions
                 .get_mut(name)
@@ -215,10 +234,15 @@ pub fn schema() -> Value {
             ],
         });
     }
-    if let Some(params) = schema.pointer_mut("/$defs/DiskSpec/properties/params") {
-        *params = parameters(
-            "Model parameters of this disk that differ from those of the run: those of its kind, and of its queue.",
-        );
+    for disk in ["DiskSpec", "MountedDisk"] {
+        if let Some(params) = schema.pointer_mut(&format!("/$defs/{disk}/properties/params")) {
+            *params = parameters(
+                "Model parameters of this disk that differ from those of the run: those of its kind, and of its queue.",
+            );
+        }
+    }
+    if let Some(sysctl) = schema.pointer_mut("/$defs/AtTable/properties/sysctl") {
+        *sysctl = sysctls_by_name("What is written then, by the kernel's names.");
     }
     if let Some(params) = schema.pointer_mut("/$defs/Machine/properties/params") {
         *params = parameters(
@@ -258,11 +282,14 @@ fn policies_or_their_file() -> Value {
 }
 
 /// Definitions that are tables: a list of them is no axis.
-fn schema_kinds() -> [&'static str; 9] {
+fn schema_kinds() -> [&'static str; 12] {
     [
+        "AtTable",
         "Boot",
         "SwapSpec",
+        "Disks",
         "DiskSpec",
+        "MountedDisk",
         "SecondSpec",
         "Sysctl",
         "NodeSpec",
@@ -272,7 +299,7 @@ fn schema_kinds() -> [&'static str; 9] {
     ]
 }
 
-fn definition_kinds(names: [&'static str; 9]) -> Vec<String> {
+fn definition_kinds(names: [&'static str; 12]) -> Vec<String> {
     names.iter().map(|n| format!("#/$defs/{n}")).collect()
 }
 
@@ -320,6 +347,40 @@ fn properties_to_axes(properties: &mut Map<String, Value>, tables: &[String]) {
         }
         *value = either;
     }
+}
+
+/// A table of sysctls by their whole names.
+fn sysctls_by_name(description: &str) -> Value {
+    let properties: Map<String, Value> = mm::sysctl::TABLE
+        .iter()
+        .map(|info| {
+            let one = match info.fits {
+                Fits::Number(least, most) => {
+                    json!({ "type": "integer", "minimum": least, "maximum": most })
+                }
+                Fits::HalfOfMemory => json!({ "type": "integer", "minimum": 0 }),
+                Fits::Bytes(..) => json!({ "type": ["integer", "string"] }),
+                Fits::Three(least, most) => json!({
+                    "type": "array", "minItems": 3, "maxItems": 3,
+                    "items": { "type": "integer", "minimum": least, "maximum": most },
+                }),
+            };
+            let about = format!("{} ({})", info.about.trim(), info.unit);
+            let mut value = match info.fits {
+                Fits::Three(..) => one,
+                _ => json!({
+                    "anyOf": [one, { "type": "array", "items": one, "minItems": 1, "uniqueItems": true }],
+                }),
+            };
+            value["description"] = about.into();
+            (info.name.to_owned(), value)
+        })
+        .collect();
+    json!({
+        "description": description,
+        "type": "object", "properties": properties, "additionalProperties": false,
+        "minProperties": 1,
+    })
 }
 
 fn parameters(description: &str) -> Value {

@@ -7,7 +7,7 @@ use super::node::{Node, Table};
 use super::read::read;
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
 use mm::ZoneType;
-use sim::spec::{Machine, Size, is_below};
+use sim::spec::{Machine, Size, mount_of};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use trace::{Format, Options, Survey, TraceError, Unit};
@@ -42,27 +42,47 @@ pub struct Workload {
 /// # Errors
 /// What can't be read or run.
 pub fn workloads(node: &Node, folder: &Path) -> Result<Vec<(Choices, Workload)>, Diagnostic> {
-    let mut scripts = scripts(node, folder)?;
+    let scripts = scripts(node, folder, None)?;
+    let table = node.table();
+    let labels = threads(table.and_then(|t| t.get("threads")), scripts.len())?;
+    // A short name of a command line stands for it wherever the matrix is shown.
+    let is_command = table.is_some_and(|t| t.get("command").is_some());
+    let short = is_command && scripts.len() > 1 && !labels.is_empty();
+    let labelled = |(i, (choices, script)): (usize, (Choices, Script))| {
+        let label = labels.get(i).cloned().unwrap_or_default();
+        let choices = match short {
+            true => vec![("workload.threads".to_owned(), label.clone())],
+            false => choices,
+        };
+        (choices, script, label)
+    };
+    bound(
+        node,
+        scripts.into_iter().enumerate().map(labelled).collect(),
+    )
+}
+
+/// Scripts with the label of their threads, by the node that their memory comes from.
+///
+/// # Errors
+/// A name or a node that can't be read.
+pub fn bound(
+    node: &Node,
+    scripts: Vec<(Choices, Script, String)>,
+) -> Result<Vec<(Choices, Workload)>, Diagnostic> {
     let key = |key| node.table().and_then(|t| t.get(key));
     let name: String = match key("name") {
         Some(name) => read(name, "workload.name")?,
         None => String::new(),
     };
-    let threads = threads(key("threads"), scripts.len())?;
-    // A short name of a command line stands for it wherever the matrix is shown.
-    if key("command").is_some() && scripts.len() > 1 {
-        for ((choices, _), threads) in scripts.iter_mut().zip(&threads) {
-            *choices = vec![("workload.threads".to_owned(), threads.clone())];
-        }
-    }
     let bindings = bindings(key("membind"))?;
     let mut all = Vec::with_capacity(scripts.len() * bindings.len());
-    for (i, (choices, script)) in scripts.iter().enumerate() {
+    for (choices, script, threads) in scripts {
         for (bound, membind) in &bindings {
             let workload = Workload {
                 script: script.clone(),
                 name: name.clone(),
-                threads: threads.get(i).cloned().unwrap_or_default(),
+                threads: threads.clone(),
                 membind: membind.clone(),
             };
             all.push(([&choices[..], bound].concat(), workload));
@@ -117,7 +137,16 @@ fn bindings(membind: Option<&Node>) -> Result<Bindings, Diagnostic> {
         .collect()
 }
 
-fn scripts(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnostic> {
+/// The scripts of the table with the choices that lead to each; `command`: what stands in the place of
+/// its own command line.
+///
+/// # Errors
+/// What can't be read or run.
+pub fn scripts(
+    node: &Node,
+    folder: &Path,
+    command: Option<&Node>,
+) -> Result<Vec<(Choices, Script)>, Diagnostic> {
     let Some(table) = node.table() else {
         return Err(Diagnostic::at(
             &node.place,
@@ -166,7 +195,7 @@ fn scripts(node: &Node, folder: &Path) -> Result<Vec<(Choices, Script)>, Diagnos
     match kind.key.as_str() {
         "trace" => traces(table, &kind.node, folder),
         "fio" => job_files(&kind.node, folder),
-        _ => commands(&kind.node, files.map(|e| &e.node)),
+        _ => commands(command.unwrap_or(&kind.node), files.map(|e| &e.node)),
     }
 }
 
@@ -394,34 +423,30 @@ pub fn fits(node: &Node, workload: &Workload, machine: &Machine) -> Result<(), D
         has_cpu(cpus, node, machine)?;
     }
     let script = &workload.script;
-    let mount = machine.second.as_ref().map(|s| &*s.mount);
-    let on_second = |path: &str| mount.is_some_and(|mount| is_below(mount, path));
-    let disks = [
-        (false, Some(&machine.disk), "disk"),
-        (
-            true,
-            machine.second.as_ref().map(|s| &s.disk),
-            "second.disk",
-        ),
-    ];
-    for (second, disk, key) in disks {
-        let files = script.files.iter().filter(|f| on_second(&f.path) == second);
+    let points = machine.mount_points();
+    for (i, on) in machine.mounted().enumerate() {
+        let files = script.files.iter();
+        let files = files.filter(|f| mount_of(&points, &f.path) == i);
         let pages: u64 = files.map(|f| f.len.div_ceil(4096)).sum();
-        let capacity = disk.map_or(0, |d| d.capacity.0);
+        let capacity = on.disk.capacity.0;
         if pages.saturating_mul(4096) <= capacity {
             continue;
         }
+        let (called, key) = match i.checked_sub(1).map(|i| &machine.mounts[i]) {
+            None => ("disk".to_owned(), "disk.capacity"),
+            Some(m) if m.is_second => ("second disk".to_owned(), "second.disk.capacity"),
+            Some(m) => (format!("disk on /{}", m.mount), "capacity"),
+        };
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         return Err(Diagnostic::at(
             &node.place,
             format!(
-                "`workload`: its files take {:.1} GiB, and the {} of machine {} holds {:.1} GiB",
+                "`workload`: its files take {:.1} GiB, and the {called} of machine {} holds {:.1} GiB",
                 gib(pages.saturating_mul(4096)),
-                key.replace('.', " "),
                 machine.name,
                 gib(capacity)
             ),
-            format!("accepted: a machine with a larger `{key}.capacity`"),
+            format!("accepted: a machine with a larger `{key}`"),
         ));
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The answer first: which policy is better, where, by how much, how sure.
 
-use super::summary::{Better, Center, SummaryRow, SummaryTable, Verdict};
-use super::{Axes, Labels, Report, escape, number};
+use super::{Axes, Better, Center, HtmlReport, Labels, SummaryRow, SummaryTable, Verdict};
+use super::{escape, number, summary};
 use std::fmt::Write;
 
 /// What is said about one policy on one combination of axes.
@@ -20,7 +20,7 @@ struct Finding {
 }
 
 /// The headline of the page.
-pub(super) fn section(report: &Report, labels: &Labels) -> String {
+pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     let Some(question) = report.summary.first() else {
         return "<p class=\"answer\">Nothing was measured that could be compared.</p>".into();
     };
@@ -133,7 +133,7 @@ fn baseline<'a>(table: &'a SummaryTable, axes: &Axes) -> Option<&'a SummaryRow> 
     table.rows.iter().find(|r| r.baseline && r.axes == *axes)
 }
 
-fn findings(report: &Report, table: &SummaryTable, labels: &Labels) -> Vec<Finding> {
+fn findings(report: &HtmlReport, table: &SummaryTable, labels: &Labels) -> Vec<Finding> {
     let mut out = Vec::new();
     for (axes, label) in &labels.groups {
         let base = baseline(table, axes);
@@ -205,7 +205,7 @@ fn compare(table: &SummaryTable, base: &SummaryRow, row: &SummaryRow) -> Finding
             )
         }
     };
-    let d = table.decimals();
+    let d = summary::decimals(table);
     let mut evidence = format!(
         "{} {} against {}",
         number::grouped(new, d),
@@ -219,7 +219,7 @@ fn compare(table: &SummaryTable, base: &SummaryRow, row: &SummaryRow) -> Finding
             let _ = write!(
                 change,
                 ", {} interval {} … {}",
-                table.level(),
+                summary::level(table),
                 number::percent(a),
                 number::percent(b)
             );
@@ -251,13 +251,13 @@ fn compare(table: &SummaryTable, base: &SummaryRow, row: &SummaryRow) -> Finding
 
 /// A row that nothing is compared with.
 fn alone(table: &SummaryTable, row: &SummaryRow) -> Finding {
-    let d = table.decimals();
+    let d = summary::decimals(table);
     let mut evidence = format!("n = {}", row.samples.len());
     if let Some((a, b)) = row.interval {
         let _ = write!(
             evidence,
             ", {} interval {} … {}",
-            table.level(),
+            summary::level(table),
             number::grouped(a, d),
             number::grouped(b, d)
         );
@@ -275,7 +275,7 @@ fn alone(table: &SummaryTable, row: &SummaryRow) -> Finding {
 
 /// What another metric did, in half a line.
 fn aside(table: &SummaryTable, row: &SummaryRow) -> Option<(String, Option<bool>)> {
-    let d = table.decimals();
+    let d = summary::decimals(table);
     let kind = match table.center {
         Center::Mean => "mean",
         Center::Median => "median",
@@ -297,10 +297,10 @@ fn aside(table: &SummaryTable, row: &SummaryRow) -> Option<(String, Option<bool>
 
 #[cfg(test)]
 mod tests {
-    use super::super::Comparison;
+    use super::super::Claim;
     use super::*;
 
-    fn row(fs: &str, policy: &str, samples: &[f64], comparison: Option<Comparison>) -> SummaryRow {
+    fn row(fs: &str, policy: &str, samples: &[f64], comparison: Option<Claim>) -> SummaryRow {
         SummaryRow {
             axes: vec![("filesystem".into(), fs.into())],
             policy: policy.into(),
@@ -312,8 +312,8 @@ mod tests {
         }
     }
 
-    fn against(change: f64, p: f64, verdict: Verdict) -> Option<Comparison> {
-        Some(Comparison {
+    fn against(change: f64, p: f64, verdict: Verdict) -> Option<Claim> {
+        Some(Claim {
             change,
             interval: None,
             p: Some(p),
@@ -321,7 +321,7 @@ mod tests {
         })
     }
 
-    fn report() -> Report {
+    fn report() -> HtmlReport {
         let elapsed = SummaryTable {
             metric: "elapsed".into(),
             unit: "s".into(),
@@ -371,7 +371,7 @@ mod tests {
             ],
             ..Default::default()
         };
-        Report {
+        HtmlReport {
             summary: vec![elapsed, written],
             ..Default::default()
         }

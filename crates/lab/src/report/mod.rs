@@ -5,23 +5,25 @@
 //! HTML written here, so it can be read with scripting off, printed and searched. What is drawn
 //! (time series, latency, counters) travels as JSON and is drawn by `page/*.js`.
 //!
-//! The same [`Report`] gives the same bytes.
+//! The same [`HtmlReport`] gives the same bytes.
 //!
 //! To add a section: a builder in `page/sections.js` and, if it needs new data, a field in
 //! `payload.rs`. A new column of [`sim::result::Series`] needs nothing: columns that no section
 //! asks for are drawn by name at the end.
 
 mod answer;
+pub mod compare;
 pub mod curves;
 pub(crate) mod escape;
-mod latency;
 pub(crate) mod number;
+pub mod page;
 mod payload;
 mod summary;
 
-pub use crate::output::{CrowdOf, Waits};
-pub use latency::Latency;
-pub use summary::{Better, Center, Comparison, SummaryRow, SummaryTable, Verdict};
+pub use crate::figures::claim::{Center, Claim, SummaryRow, SummaryTable, Verdict};
+pub use crate::figures::latency::Latency;
+pub use crate::figures::waits::{CrowdOf, Waits};
+pub use crate::model::Better;
 
 use sim::result::{Outcome, Series, TrackerReport};
 
@@ -31,7 +33,7 @@ pub type Axes = Vec<(String, String)>;
 
 /// Everything that the page shows.
 #[derive(Debug, Clone, Default)]
-pub struct Report {
+pub struct HtmlReport {
     /// The experiment's name.
     pub title: String,
     /// The experiment file, as it was given.
@@ -45,14 +47,14 @@ pub struct Report {
     /// The comparisons; the first one is the question that the headline answers.
     pub summary: Vec<SummaryTable>,
     /// One cell for each policy on each combination of axes.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<PageCell>,
     /// What a reader must know (too few iterations, lost dirty data, …), one sentence each.
     pub notes: Vec<String>,
 }
 
 /// One policy on one combination of axes.
 #[derive(Debug, Clone, Default)]
-pub struct Cell {
+pub struct PageCell {
     /// The combination of axes; cells of equal axes stand side by side.
     pub axes: Axes,
     /// The policy's name.
@@ -70,9 +72,9 @@ pub struct Cell {
     /// What tasks waited on, over all iterations.
     pub waits: Waits,
     /// Counters and the workload's own metrics. What the engine does not produce is absent.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<PageFigure>,
     /// The rows of mm reports, block by block; cells of equal axes have the same ones.
-    pub rows: Vec<RowValue>,
+    pub rows: Vec<PageRow>,
     /// Where the time of each class of tasks went.
     pub time: Vec<ClassTime>,
     /// The page tracker's report of the first iteration, when it was on.
@@ -94,7 +96,7 @@ pub struct Slow {
 
 /// A row of one policy, ready to be shown.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct RowValue {
+pub struct PageRow {
     /// The heading it stands under.
     pub block: String,
     /// Its name in the block.
@@ -129,7 +131,7 @@ pub struct ClassTime {
 
 /// A counter or metric with its value in every iteration.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
+pub struct PageFigure {
     /// The name of docs/reference/counters-and-traces.md, such as `pgscan_direct_normal`.
     pub name: String,
     /// The unit; empty for plain counts of events.
@@ -139,7 +141,7 @@ pub struct Figure {
 }
 
 /// The page, complete.
-pub fn html(report: &Report) -> String {
+pub fn html(report: &HtmlReport) -> String {
     let labels = Labels::of(report);
     let css = include_str!("page/page.css");
     let script = [
@@ -205,7 +207,7 @@ struct Labels {
 }
 
 impl Labels {
-    fn of(report: &Report) -> Self {
+    fn of(report: &HtmlReport) -> Self {
         let rows = report.summary.iter().flat_map(|t| &t.rows).map(|r| &r.axes);
         let mut combinations: Vec<&Axes> = Vec::new();
         for axes in report.cells.iter().map(|c| &c.axes).chain(rows) {
@@ -271,7 +273,7 @@ impl Labels {
 }
 
 /// The line under the title.
-fn meta(report: &Report) -> String {
+fn meta(report: &HtmlReport) -> String {
     let mut runs: Vec<usize> = report.cells.iter().map(|c| c.outcomes.len()).collect();
     runs.sort_unstable();
     let iterations = match (runs.first(), runs.last()) {
@@ -288,7 +290,7 @@ fn meta(report: &Report) -> String {
 }
 
 /// Warnings of the experiment, of its cells, and every run that did not complete.
-fn notes(report: &Report, labels: &Labels) -> String {
+fn notes(report: &HtmlReport, labels: &Labels) -> String {
     let mut lines: Vec<String> = report.notes.iter().map(|n| escape::html(n)).collect();
     for cell in &report.cells {
         let place = format!(
@@ -335,7 +337,7 @@ fn ending(outcome: &Outcome) -> Option<String> {
     }
 }
 
-fn how_it_was_run(report: &Report) -> String {
+fn how_it_was_run(report: &HtmlReport) -> String {
     let fixed = [
         ("version".into(), report.version.clone()),
         ("seed".into(), report.seed.to_string()),

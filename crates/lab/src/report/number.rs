@@ -76,18 +76,6 @@ pub(super) fn p_value(p: f64) -> String {
     }
 }
 
-/// Middle of the values (mean of the two middle ones), ignoring what is not a number.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
-    let mut v: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
-    v.sort_by(f64::total_cmp);
-    let mid = v.len() / 2;
-    match v.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(v[mid]),
-        _ => Some(v[mid - 1].midpoint(v[mid])),
-    }
-}
-
 /// Smallest and largest finite value.
 pub(super) fn range(values: &[f64]) -> Option<(f64, f64)> {
     values
@@ -132,12 +120,5 @@ mod tests {
         assert_eq!(p_value(1e-9), "< 0.0001");
         assert_eq!(p_value(0.0021), "0.0021");
         assert_eq!(p_value(0.4712), "0.471");
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, f64::NAN, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(&[]), None);
     }
 }

@@ -1,6 +1,7 @@
 //! The data that the page's script draws, as JSON.
 
-use super::{Cell, ClassTime, Figure, Labels, Latency, Report, RowValue, number};
+use super::{ClassTime, HtmlReport, Labels, Latency, PageCell, PageFigure, PageRow, number};
+use crate::figures::stats;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use sim::result::Column;
@@ -140,7 +141,7 @@ impl Serialize for Digits<'_> {
 }
 
 /// The page's data.
-pub(super) fn json(report: &Report, labels: &Labels) -> String {
+pub(super) fn json(report: &HtmlReport, labels: &Labels) -> String {
     let groups = labels
         .groups
         .iter()
@@ -161,7 +162,7 @@ pub(super) fn json(report: &Report, labels: &Labels) -> String {
     serde_json::to_string(&payload).expect("plain data always serializes")
 }
 
-fn cell(cell: &Cell) -> CellData<'_> {
+fn cell(cell: &PageCell) -> CellData<'_> {
     CellData {
         policy: &cell.policy,
         baseline: cell.baseline,
@@ -238,7 +239,7 @@ fn latency(l: &Latency) -> LatencyData<'_> {
     }
 }
 
-fn row(r: &RowValue, baseline: bool) -> RowData<'_> {
+fn row(r: &PageRow, baseline: bool) -> RowData<'_> {
     RowData {
         block: &r.block,
         label: &r.label,
@@ -264,13 +265,13 @@ fn time(t: &ClassTime) -> TimeData<'_> {
     }
 }
 
-fn figure(f: &Figure) -> FigureData<'_> {
+fn figure(f: &PageFigure) -> FigureData<'_> {
     let range = number::range(&f.values);
     FigureData {
         name: &f.name,
         unit: &f.unit,
         min: range.map(|r| r.0),
-        median: number::median(&f.values),
+        median: stats::median(&f.values),
         max: range.map(|r| r.1),
     }
 }

@@ -1,133 +1,28 @@
 //! The comparison tables: policy against policy on every combination of axes.
 
-use super::{Axes, Labels, Report, escape, number};
+use super::{HtmlReport, Labels, escape, number};
+use crate::figures::claim::{Center, Claim, SummaryRow, SummaryTable, Verdict};
+use crate::model::Better;
 use std::fmt::Write;
 
-/// Which way a metric is good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Better {
-    /// Less is better: elapsed time, latency.
-    #[default]
-    Lower,
-    /// More is better: throughput.
-    Higher,
-}
-
-/// How a sample is summed up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Center {
-    /// Mean, standard deviation and confidence interval.
-    #[default]
-    Mean,
-    /// Minimum, median and maximum: counters, whose runs are often zero or very many.
-    Median,
-}
-
-/// What can be claimed about a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verdict {
-    /// Lower than the baseline.
-    Less,
-    /// Higher than the baseline.
-    More,
-    /// Nothing can be claimed.
-    #[default]
-    Unclear,
-    /// Too few iterations for any claim.
-    TooFew,
-}
-
-/// A policy against the baseline of its combination of axes.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Comparison {
-    /// Relative change of the center, new / base − 1; not finite where the base is 0.
-    pub change: f64,
-    /// Its confidence interval.
-    pub interval: Option<(f64, f64)>,
-    /// The test's p-value.
-    pub p: Option<f64>,
-    /// What follows.
-    pub verdict: Verdict,
-}
-
-/// One metric of one policy on one combination of axes.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct SummaryRow {
-    /// The combination of axes.
-    pub axes: Axes,
-    /// The policy.
-    pub policy: String,
-    /// Whether the others are compared with this one.
-    pub baseline: bool,
-    /// The value of every iteration.
-    pub samples: Vec<f64>,
-    /// Their mean.
-    pub mean: f64,
-    /// Their standard deviation.
-    pub sd: f64,
-    /// Confidence interval of the mean, or of the median.
-    pub interval: Option<(f64, f64)>,
-    /// Against the baseline; absent for the baseline itself.
-    pub comparison: Option<Comparison>,
-}
-
-impl SummaryRow {
-    /// The value that stands for the sample.
-    pub(super) fn center(&self, center: Center) -> f64 {
-        match center {
-            Center::Mean => self.mean,
-            Center::Median => number::median(&self.samples).unwrap_or(f64::NAN),
-        }
+/// Digits after the point that suit the metric.
+pub(super) fn decimals(table: &SummaryTable) -> usize {
+    let samples = table.rows.iter().flat_map(|r| r.samples.iter().copied());
+    match table.center {
+        Center::Mean => number::decimals(samples).max(usize::from(
+            table.rows.iter().any(|r| r.mean.fract() != 0.0),
+        )),
+        Center::Median => number::decimals(samples),
     }
 }
 
-/// One metric over the whole experiment. Rows of equal axes stand together, in the given order.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct SummaryTable {
-    /// The metric's name: `elapsed`, `nr_vmscan_write`, …
-    pub metric: String,
-    /// Its unit.
-    pub unit: String,
-    /// Which way is good.
-    pub better: Better,
-    /// Which figures are shown.
-    pub center: Center,
-    /// Level of the intervals: 0.95.
-    pub confidence: f64,
-    /// Name of the test that gave the p-values, such as "Mann-Whitney U".
-    pub test: String,
-    /// One row for each policy on each combination of axes.
-    pub rows: Vec<SummaryRow>,
-}
-
-impl SummaryTable {
-    /// Digits after the point that suit the metric.
-    pub(super) fn decimals(&self) -> usize {
-        let samples = self.rows.iter().flat_map(|r| r.samples.iter().copied());
-        match self.center {
-            Center::Mean => number::decimals(samples)
-                .max(usize::from(self.rows.iter().any(|r| r.mean.fract() != 0.0))),
-            Center::Median => number::decimals(samples),
-        }
-    }
-
-    /// `95 %`.
-    pub(super) fn level(&self) -> String {
-        format!("{} %", number::significant(self.confidence * 100.0, 4))
-    }
-
-    /// Whether a change in this direction is good.
-    pub(crate) fn is_good(&self, verdict: Verdict) -> Option<bool> {
-        match (verdict, self.better) {
-            (Verdict::Less, Better::Lower) | (Verdict::More, Better::Higher) => Some(true),
-            (Verdict::Less | Verdict::More, _) => Some(false),
-            (Verdict::Unclear | Verdict::TooFew, _) => None,
-        }
-    }
+/// `95 %`.
+pub(super) fn level(table: &SummaryTable) -> String {
+    format!("{} %", number::significant(table.confidence * 100.0, 4))
 }
 
 /// All comparison tables.
-pub(super) fn section(report: &Report, labels: &Labels) -> String {
+pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     if report.summary.is_empty() {
         return "<p class=\"missing\">Nothing was compared.</p>".into();
     }
@@ -135,7 +30,7 @@ pub(super) fn section(report: &Report, labels: &Labels) -> String {
 }
 
 fn table(table: &SummaryTable, labels: &Labels) -> String {
-    let decimals = table.decimals();
+    let decimals = decimals(table);
     let intervals = table
         .rows
         .iter()
@@ -144,6 +39,7 @@ fn table(table: &SummaryTable, labels: &Labels) -> String {
     let direction = match table.better {
         Better::Lower => "lower is better",
         Better::Higher => "higher is better",
+        Better::Neither => "neither less nor more is better",
     };
     let test = if table.test.is_empty() {
         String::new()
@@ -163,13 +59,13 @@ fn table(table: &SummaryTable, labels: &Labels) -> String {
         Center::Mean => vec![
             "mean".into(),
             "sd".into(),
-            format!("{} interval", table.level()),
+            format!("{} interval", level(table)),
         ],
         Center::Median => vec!["min".into(), "median".into(), "max".into()],
     };
     heads.extend(["n".into(), "change".into()]);
     if intervals {
-        heads.push(format!("its {} interval", table.level()));
+        heads.push(format!("its {} interval", level(table)));
     }
     heads.push("p".into());
     for name in heads {
@@ -271,7 +167,7 @@ fn cells(
 }
 
 /// The change as mm developers are used to read it: a sign, a percentage, `~` for no claim.
-fn verdict(table: &SummaryTable, c: &Comparison) -> String {
+fn verdict(table: &SummaryTable, c: &Claim) -> String {
     let (class, sign, word) = match table.is_good(c.verdict) {
         Some(true) => (
             "good",

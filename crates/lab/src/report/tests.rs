@@ -11,14 +11,14 @@ fn axes(filesystem: &str) -> Axes {
     ]
 }
 
-fn cell(filesystem: &str, policy: &str, baseline: bool) -> Cell {
+fn cell(filesystem: &str, policy: &str, baseline: bool) -> PageCell {
     let column = |name: &str, scope: &str, values: &[f64]| Column {
         name: name.into(),
         scope: scope.into(),
         unit: "pages",
         values: values.into(),
     };
-    Cell {
+    PageCell {
         axes: axes(filesystem),
         policy: policy.into(),
         baseline,
@@ -73,7 +73,7 @@ fn cell(filesystem: &str, policy: &str, baseline: bool) -> Cell {
                 },
             }],
         },
-        rows: vec![RowValue {
+        rows: vec![PageRow {
             block: "MMTests Statistics: vmstat".into(),
             label: "Swap Outs".into(),
             formula: "delta pswpout".into(),
@@ -89,7 +89,7 @@ fn cell(filesystem: &str, policy: &str, baseline: bool) -> Cell {
             tasks: 1.0,
             parts: vec![("cpu user".into(), 1.5), ("lifetime".into(), 1.5)],
         }],
-        figures: vec![Figure {
+        figures: vec![PageFigure {
             name: "allocstall".into(),
             unit: String::new(),
             values: vec![4.0, 1.0],
@@ -106,8 +106,8 @@ fn cell(filesystem: &str, policy: &str, baseline: bool) -> Cell {
     }
 }
 
-fn report() -> Report {
-    let row = |policy: &str, mean: f64, comparison: Option<Comparison>| SummaryRow {
+fn report() -> HtmlReport {
+    let row = |policy: &str, mean: f64, comparison: Option<Claim>| SummaryRow {
         axes: axes("ext4"),
         policy: policy.into(),
         baseline: comparison.is_none(),
@@ -117,7 +117,7 @@ fn report() -> Report {
         interval: Some((mean - 4.0, mean + 4.0)),
         comparison,
     };
-    Report {
+    HtmlReport {
         title: "two policies".into(),
         experiment_toml: "name = \"two\"\n".into(),
         version: "0.1.0".into(),
@@ -133,7 +133,7 @@ fn report() -> Report {
                 row(
                     "limits",
                     50.0,
-                    Some(Comparison {
+                    Some(Claim {
                         change: -0.5,
                         interval: Some((-0.55, -0.45)),
                         p: Some(0.001),
@@ -250,7 +250,7 @@ fn hostile_text_stays_text() {
 
 #[test]
 fn an_empty_report_is_a_page() {
-    let page = html(&Report::default());
+    let page = html(&HtmlReport::default());
     assert!(page.contains("Nothing was measured"));
     assert!(page.contains("was not kept"));
     assert_eq!(data(&page)["groups"], serde_json::json!([]));

@@ -1,6 +1,6 @@
 //! What a row, counter or word means: `lowmark explain`.
 
-use super::definition::{Block, Row, TABLE};
+use super::definition::{self, Block, ReportRow};
 use super::glossary::{self, Kind, Word};
 use crate::diagnostic::LONGEST_NAME;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 #[derive(Debug, Clone, Copy)]
 pub enum Entry {
     /// A row of reports.
-    Row(&'static Row),
+    Row(&'static ReportRow),
     /// Anything else.
     Word(&'static Word),
 }
@@ -25,7 +25,7 @@ pub struct Parts {
     pub definition: &'static str,
     pub unit: &'static str,
     pub kernels: &'static str,
-    pub better: Option<super::Better>,
+    pub better: Option<crate::model::Better>,
     pub high: &'static str,
     pub related: &'static [&'static str],
 }
@@ -97,9 +97,9 @@ impl Entry {
         line(
             "better",
             match p.better {
-                Some(super::Better::Lower) => "lower",
-                Some(super::Better::Higher) => "higher",
-                Some(super::Better::Neither) => "neither: it says what happened",
+                Some(crate::model::Better::Lower) => "lower",
+                Some(crate::model::Better::Higher) => "higher",
+                Some(crate::model::Better::Neither) => "neither: it says what happened",
                 None => "",
             },
         );
@@ -135,8 +135,7 @@ fn wrapped(head: &str, text: &str) -> String {
 
 /// Every entry, in the order of the list.
 pub fn entries() -> impl Iterator<Item = Entry> {
-    TABLE
-        .iter()
+    definition::rows()
         .map(Entry::Row)
         .chain(glossary::words().iter().map(Entry::Word))
 }
@@ -235,7 +234,7 @@ pub fn list() -> String {
     }
     for block in Block::ALL {
         let _ = writeln!(out, "\n{}", block.title());
-        for r in TABLE.iter().filter(|r| r.block == block) {
+        for r in definition::rows().filter(|r| r.block == block) {
             let _ = writeln!(out, "  {}{}", r.name, unit(r.unit));
         }
     }

@@ -338,6 +338,21 @@ const WORDS: &[Word] = &[
         "Inodes of the second filesystem whose memory was given back.",
     ),
     metric(
+        "inodes_freed",
+        "inodes",
+        "Inodes whose memory was given back, of each filesystem of a list of disks: `inodes_freed:/` is that on `/`.",
+    ),
+    metric(
+        "disk_written",
+        "bytes",
+        "What was written to the disk of each filesystem of a list, since boot: `disk_written:/mnt`.",
+    ),
+    metric(
+        "disk_read",
+        "bytes",
+        "What was read from the disk of each filesystem of a list, since boot: `disk_read:/mnt`.",
+    ),
+    metric(
         "hit_ratio",
         "share",
         "Pages asked for that were in the page cache, of all pages read and written.",

@@ -1,5 +1,5 @@
 use super::*;
-use crate::published::{self, Row as Published};
+use crate::published::{self, PublishedRow};
 use crate::runner::{fixture, iteration_seed};
 use sim::account::{ClassSums, ReclaimSums, Writes};
 use sim::result::Metric;
@@ -21,7 +21,7 @@ fn run(metrics: &[(&str, f64)], counters: &[(&str, f64)], reclaim: ReclaimSums) 
     r
 }
 
-fn value(r: &RunResult, name: &str) -> Value {
+fn value(r: &RunResult, name: &str) -> Reading {
     (definition::row(name)
         .unwrap_or_else(|| panic!("no row {name}"))
         .value)(r)
@@ -29,9 +29,9 @@ fn value(r: &RunResult, name: &str) -> Value {
 
 /// The two detail tables give counters and what the report scripts derived from them.
 fn details() -> Vec<BTreeMap<String, f64>> {
-    let rows: Vec<Published> = published::load(None).unwrap();
+    let rows = published::shipped().iter().flat_map(|s| &s.rows);
     let mut columns: BTreeMap<(String, String), BTreeMap<String, f64>> = BTreeMap::new();
-    for r in rows.iter().filter(|r| r.metric.contains(": ")) {
+    for r in rows.filter(|r| r.metric.contains(": ")) {
         columns
             .entry((r.workload.clone(), r.policy.clone()))
             .or_default()
@@ -42,8 +42,8 @@ fn details() -> Vec<BTreeMap<String, f64>> {
 
 #[test]
 fn every_published_row_is_defined() {
-    let rows = published::load(None).unwrap();
-    let of_series = rows.iter().filter(|r| r.series == "writeback-from-reclaim");
+    let rows = published::shipped().iter().flat_map(|s| &s.rows);
+    let of_series = rows.filter(|r| r.series == "writeback-from-reclaim");
     let mut n = 0;
     for r in of_series {
         assert!(definition::row(&r.metric).is_some(), "{}", r.metric);
@@ -117,7 +117,7 @@ fn the_formulas_are_those_of_the_published_reports() {
             if !derived {
                 continue;
             }
-            let Value::Is(x) = value(&r, name) else {
+            let Reading::Is(x) = value(&r, name) else {
                 panic!("{name} has no value");
             };
             let digits = definition::row(name).unwrap().decimals;
@@ -169,10 +169,10 @@ fn what_the_engine_does_not_produce_is_never_a_number() {
         "vmstat: Direct velocity",
         "ftrace vmscan: Total pages scanned",
     ] {
-        assert!(matches!(value(&r, name), Value::Unsupported(_)), "{name}");
+        assert!(matches!(value(&r, name), Reading::Unsupported(_)), "{name}");
     }
-    assert_eq!(value(&r, "fsmark: Files/s mean"), Value::Absent);
-    assert_eq!(value(&r, "vmstat: Movable allocs"), Value::Absent);
+    assert_eq!(value(&r, "fsmark: Files/s mean"), Reading::Absent);
+    assert_eq!(value(&r, "vmstat: Movable allocs"), Reading::Absent);
 }
 
 #[test]
@@ -188,21 +188,21 @@ fn edges_of_the_formulas() {
         &zero,
         ReclaimSums::default(),
     );
-    assert_eq!(value(&r, "vmstat: Kswapd efficiency"), Value::Is(100.0));
+    assert_eq!(value(&r, "vmstat: Kswapd efficiency"), Reading::Is(100.0));
     assert_eq!(
         value(&r, "vmstat: Direct efficiency"),
-        Value::Is(28.0),
+        Reading::Is(28.0),
         "floored"
     );
     assert_eq!(
         value(&r, "vmstat: Percentage direct scans"),
-        Value::Is(0.0),
+        Reading::Is(0.0),
         "kswapd scanned none"
     );
-    assert_eq!(value(&r, "vmstat: Direct velocity"), Value::Is(0.0));
+    assert_eq!(value(&r, "vmstat: Direct velocity"), Reading::Is(0.0));
     assert_eq!(
         value(&r, "ftrace vmscan: Percentage Time Spent Direct Reclaim"),
-        Value::Is(0.0)
+        Reading::Is(0.0)
     );
 }
 
@@ -267,8 +267,9 @@ fn the_blocks_are_what_they_were() {
 #[test]
 fn stars_need_iterations_and_a_difference() {
     let lines = |n| groups(&outcomes(n)).remove(0).rows;
-    let find =
-        |rows: &[Line], name: &str| rows.iter().find(|l| l.name == name).unwrap().cells[1].clone();
+    let find = |rows: &[ComparedRow], name: &str| {
+        rows.iter().find(|l| l.name == name).unwrap().cells[1].clone()
+    };
     let (few, many) = (lines(3), lines(8));
     let elapsed = "duration: Total Elapsed Time (seconds)";
     assert!(
@@ -295,22 +296,17 @@ fn stars_need_iterations_and_a_difference() {
 fn a_published_row_is_measured_by_its_name() {
     let o = outcomes(2);
     let cell = &o.experiment.cells[0];
-    let row = |metric: &str| Published {
-        monitors: false,
+    let row = |metric: &str| PublishedRow {
         series: "writeback-from-reclaim".into(),
         machine: cell.machine.clone(),
         threads: "1X".into(),
         filesystem: cell.filesystem.clone(),
         workload: "fsmark".into(),
         metric: metric.into(),
-        unit: String::new(),
         policy: cell.policy.clone(),
-        value: 0.0,
-        stddev: None,
-        tolerance: published::Tolerance::None,
-        direction: None,
+        ..published::table::fixture()
     };
-    let measure = |metric: &str| crate::reproduce::measure(&row(metric), std::slice::from_ref(&o));
+    let measure = |metric: &str| published::plan::measure(&row(metric), &o, &[]);
     assert_eq!(measure("fsmark: Files/s mean"), Ok(40.5));
     assert_eq!(measure("files_per_second_mean"), Ok(40.5));
     assert_eq!(measure("ftrace vmscan: Direct reclaims"), Ok(30.5));

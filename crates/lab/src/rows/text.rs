@@ -1,9 +1,9 @@
 //! Rows for a terminal, as MMTests prints them: the answer first, stars where a difference can be
 //! claimed.
 
-use super::{Better, Group, Line, RowCell, groups};
-use crate::model::Outcomes;
-use crate::stats::{ALPHA, FEW};
+use super::{ComparedRow, Group, RowCell, groups};
+use crate::figures::stats::{ALPHA, FEW};
+use crate::model::{Better, Outcomes};
 use std::fmt::Write as _;
 
 /// The rows that answer whether a policy is better; the headline names those that differ.
@@ -25,7 +25,8 @@ pub fn answers(groups: &[Group]) -> Vec<String> {
     for g in groups {
         let policies = g.rows.first().map_or(0, |l| l.cells.len());
         for i in 1..policies {
-            let compared: Vec<&Line> = g.rows.iter().filter(|l| l.cells[i].p.is_some()).collect();
+            let compared: Vec<&ComparedRow> =
+                g.rows.iter().filter(|l| l.cells[i].p.is_some()).collect();
             let differ = compared.iter().filter(|l| l.cells[i].significant).count();
             let (policy, base) = (&g.rows[0].cells[i].policy, &g.rows[0].cells[0].policy);
             let mut line = format!(
@@ -64,7 +65,7 @@ pub fn answers(groups: &[Group]) -> Vec<String> {
 }
 
 /// Digits after the point: a mean of counts over several iterations gets one.
-fn decimals(line: &Line) -> usize {
+fn decimals(line: &ComparedRow) -> usize {
     let fractions = line
         .cells
         .iter()
@@ -77,7 +78,7 @@ fn decimals(line: &Line) -> usize {
 }
 
 /// A cell's mean as the block shows it; absent without one.
-pub fn mean_text(line: &Line, cell: &RowCell) -> Option<String> {
+pub fn mean_text(line: &ComparedRow, cell: &RowCell) -> Option<String> {
     cell.mean.map(|m| number(m, decimals(line)))
 }
 
@@ -86,7 +87,7 @@ fn number(x: f64, decimals: usize) -> String {
 }
 
 /// A value with its change: `( 0.00%)`, or `*12.50%*` where it can be claimed.
-fn cell_text(c: &RowCell, line: &Line) -> String {
+fn cell_text(c: &RowCell, line: &ComparedRow) -> String {
     let Some(mean) = c.mean else {
         return if c.unsupported.is_some() {
             "unsupported".into()
@@ -145,11 +146,11 @@ pub fn to_text(outcomes: &Outcomes) -> String {
 }
 
 /// The rows of one group under their headings, in columns as wide as they must be.
-fn block_text(out: &mut String, rows: &[Line]) {
+fn block_text(out: &mut String, rows: &[ComparedRow]) {
     let Some(first) = rows.first() else {
         return;
     };
-    let label = |l: &Line| match l.unit.as_str() {
+    let label = |l: &ComparedRow| match l.unit.as_str() {
         "" => l.label.clone(),
         // The published names say some units themselves.
         "s" if l.label.ends_with("(seconds)") => l.label.clone(),

@@ -55,7 +55,8 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
             }],
             boot: Default::default(),
             swap: None,
-            second: None,
+            filesystem: None,
+            mounts: Vec::new(),
             sysctl: Default::default(),
             disk: DiskSpec {
                 scheduler: Default::default(),
@@ -69,6 +70,7 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
         filesystem,
         policy: mm::Policy::linux_3_0().named(policy),
         workload: workload::Script::default(),
+        changes: Vec::new(),
         membind: None,
         monitors: false,
         params: Params::default(),

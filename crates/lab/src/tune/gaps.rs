@@ -1,8 +1,8 @@
 //! How far the model is known to be off: the scores that README and docs state, from the same file.
 
 use crate::published::Tolerance;
-use crate::reproduce::{Score, Scored, count, directions};
-use crate::scores::Scores;
+use crate::published::score::{Score, Scored, count, directions};
+use crate::published::scores::Scores;
 
 /// The series that has allocation latencies under a burst.
 const OF: &str = "tunable-watermarks";

@@ -2,7 +2,7 @@
 //! allocation, the front, the goal, and what the chosen one bears.
 
 use super::goals::{Figures, mib, time};
-use super::text::{Report, values};
+use super::text::{AnswerReport, values};
 use crate::report::escape;
 use std::fmt::Write as _;
 
@@ -41,7 +41,103 @@ struct Plot {
     svg: String,
 }
 
+const MIB: f64 = (1 << 20) as f64;
+
+/// The ends of the plot's area: left, right, bottom, top.
+fn area() -> [f64; 4] {
+    let [left, right, top, bottom] = MARGIN;
+    [left, WIDTH - right, HEIGHT - bottom, top]
+}
+
 impl Plot {
+    /// Axes with room for everything that the page shows.
+    fn new(r: &AnswerReport<'_>) -> Self {
+        let answer = r.answer;
+        let mut seen: Vec<&Figures> = answer.all.iter().map(|(_, f)| f).collect();
+        seen.extend([&answer.own, &answer.chosen.figures]);
+        let ends = |of: &dyn Fn(&Figures) -> u64| {
+            let values = || seen.iter().map(|f| of(f).max(1) as f64);
+            let least = values().fold(f64::MAX, f64::min);
+            let most = values().fold(0.0, f64::max);
+            [least / 1.3, most * 1.3]
+        };
+        let (x, mut y) = (ends(&|f| f.kept_free), ends(&|f| f.worst_ns));
+        if let Some(goal) = r.question.goals.alloc_latency_ns {
+            y = [y[0].min(goal as f64 / 1.3), y[1].max(goal as f64 * 1.3)];
+        }
+        let svg = String::new();
+        Self { x, y, svg }
+    }
+
+    /// How high a time lies.
+    fn level(&self, ns: f64) -> f64 {
+        let [.., y0, y1] = area();
+        y0 - part(ns, self.y) * (y0 - y1)
+    }
+
+    /// Grid lines with their values, and the goal.
+    fn axes(&mut self, goal: Option<u64>) {
+        let [x0, x1, y0, y1] = area();
+        for t in ticks([self.x[0] / MIB, self.x[1] / MIB]) {
+            let x = x0 + part(t * MIB, self.x) * (x1 - x0);
+            let _ = write!(
+                self.svg,
+                "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{y0}\" y2=\"{y1}\"/>\
+                 <text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{t} MiB</text>",
+                y0 + 18.0
+            );
+        }
+        for t in ticks(self.y) {
+            let y = self.level(t);
+            let _ = write!(
+                self.svg,
+                "<line class=\"grid\" x1=\"{x0}\" x2=\"{x1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+                 <text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                x0 - 6.0,
+                y + 4.0,
+                time(t as u64)
+            );
+        }
+        if let Some(goal) = goal {
+            let y = self.level(goal as f64);
+            let _ = write!(
+                self.svg,
+                "<line class=\"goal\" x1=\"{x0}\" x2=\"{x1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+                 <text x=\"{x1}\" y=\"{:.1}\" text-anchor=\"end\">goal</text>",
+                y - 5.0
+            );
+        }
+        let _ = write!(
+            self.svg,
+            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">kept free (sum of the high watermarks)</text>",
+            f64::midpoint(x0, x1),
+            HEIGHT - 6.0
+        );
+    }
+
+    /// Every setting that was tried, the front, the machine's own and the chosen one.
+    fn settings(&mut self, r: &AnswerReport<'_>) {
+        let (answer, machine) = (r.answer, &r.cell.spec.machine);
+        let say = |f: &Figures, of: &str| {
+            format!(
+                "{of}: {} kept free, longest allocation {}, {} direct reclaims, {:.1} MB/s",
+                mib(f.kept_free),
+                time(f.worst_ns),
+                f.direct,
+                f.throughput
+            )
+        };
+        for (s, f) in &answer.all {
+            self.shape("all", f, &say(f, &values(s, machine)));
+        }
+        for (s, f) in &answer.front {
+            self.shape("front", f, &say(f, &values(s, machine)));
+        }
+        self.shape("own", &answer.own, &say(&answer.own, "now"));
+        let chosen = &answer.chosen.figures;
+        self.shape("chosen", chosen, &say(chosen, "chosen"));
+    }
+
     fn at(&self, f: &Figures) -> (f64, f64) {
         let [left, right, top, bottom] = MARGIN;
         let x = part(f.kept_free as f64, self.x);
@@ -76,88 +172,10 @@ impl Plot {
     }
 }
 
-/// A self-contained page.
-pub fn page(r: &Report<'_>) -> String {
-    let (answer, machine) = (r.answer, &r.cell.spec.machine);
-    let chosen = &answer.chosen;
-    let mut seen: Vec<&Figures> = answer.all.iter().map(|(_, f)| f).collect();
-    seen.extend([&answer.own, &chosen.figures]);
-    let ends = |of: &dyn Fn(&Figures) -> u64| {
-        let values = || seen.iter().map(|f| of(f).max(1) as f64);
-        let least = values().fold(f64::MAX, f64::min);
-        let most = values().fold(0.0, f64::max);
-        [least / 1.3, most * 1.3]
-    };
-    let mut plot = Plot {
-        x: ends(&|f| f.kept_free),
-        y: ends(&|f| f.worst_ns),
-        svg: String::new(),
-    };
-    if let Some(goal) = r.question.goals.alloc_latency_ns {
-        plot.y = [
-            plot.y[0].min(goal as f64 / 1.3),
-            plot.y[1].max(goal as f64 * 1.3),
-        ];
-    }
-    let [left, right, top, bottom] = MARGIN;
-    let (x0, x1, y0, y1) = (left, WIDTH - right, HEIGHT - bottom, top);
-    const MIB: f64 = (1 << 20) as f64;
-    for t in ticks([plot.x[0] / MIB, plot.x[1] / MIB]) {
-        let x = x0 + part(t * MIB, plot.x) * (x1 - x0);
-        let _ = write!(
-            plot.svg,
-            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{y0}\" y2=\"{y1}\"/>\
-             <text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{t} MiB</text>",
-            y0 + 18.0
-        );
-    }
-    let level = |y: [f64; 2], ns: f64| y0 - part(ns, y) * (y0 - y1);
-    for t in ticks(plot.y) {
-        let y = level(plot.y, t);
-        let _ = write!(
-            plot.svg,
-            "<line class=\"grid\" x1=\"{x0}\" x2=\"{x1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            x0 - 6.0,
-            y + 4.0,
-            time(t as u64)
-        );
-    }
-    if let Some(goal) = r.question.goals.alloc_latency_ns {
-        let y = level(plot.y, goal as f64);
-        let _ = write!(
-            plot.svg,
-            "<line class=\"goal\" x1=\"{x0}\" x2=\"{x1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text x=\"{x1}\" y=\"{:.1}\" text-anchor=\"end\">goal</text>",
-            y - 5.0
-        );
-    }
-    let _ = write!(
-        plot.svg,
-        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">kept free (sum of the high watermarks)</text>",
-        f64::midpoint(x0, x1),
-        HEIGHT - 6.0
-    );
-    let say = |f: &Figures, of: &str| {
-        format!(
-            "{of}: {} kept free, longest allocation {}, {} direct reclaims, {:.1} MB/s",
-            mib(f.kept_free),
-            time(f.worst_ns),
-            f.direct,
-            f.throughput
-        )
-    };
-    for (s, f) in &answer.all {
-        plot.shape("all", f, &say(f, &values(s, machine)));
-    }
-    for (s, f) in &answer.front {
-        plot.shape("front", f, &say(f, &values(s, machine)));
-    }
-    plot.shape("own", &answer.own, &say(&answer.own, "now"));
-    let title = say(&chosen.figures, "chosen");
-    plot.shape("chosen", &chosen.figures, &title);
+/// What the chosen setting bears, a table row each.
+fn margins(r: &AnswerReport<'_>) -> String {
     let mut rows = String::new();
-    for m in &chosen.margins {
+    for m in &r.answer.chosen.margins {
         let f = &m.figures;
         let _ = write!(
             rows,
@@ -170,6 +188,15 @@ pub fn page(r: &Report<'_>) -> String {
             if m.holds { "met" } else { "missed" }
         );
     }
+    rows
+}
+
+/// A self-contained page.
+pub fn page(r: &AnswerReport<'_>) -> String {
+    let mut plot = Plot::new(r);
+    plot.axes(r.question.goals.alloc_latency_ns);
+    plot.settings(r);
+    let rows = margins(r);
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\

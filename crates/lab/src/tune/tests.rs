@@ -74,8 +74,8 @@ fn report<'a>(
     question: &'a Question,
     answer: &'a Answer,
     known_gaps: &'a [String],
-) -> text::Report<'a> {
-    text::Report {
+) -> text::AnswerReport<'a> {
+    text::AnswerReport {
         answer,
         question,
         cell: &e.cells[0],

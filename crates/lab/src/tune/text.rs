@@ -6,15 +6,15 @@ use super::margin::Margin;
 use super::space::{Setting, sums};
 use super::{Answer, Question, sysctl_d};
 use crate::model::Cell;
-use crate::output::File;
-use crate::output::csv::Csv;
+use crate::results::File;
+use crate::results::csv::Csv;
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use sim::spec::Machine;
 use std::fmt::Write as _;
 
 /// An answer and what it is to be understood by.
-pub struct Report<'a> {
+pub struct AnswerReport<'a> {
     /// The answer.
     pub answer: &'a Answer,
     /// What was asked.
@@ -219,7 +219,7 @@ fn figures_json(f: &Figures) -> Value {
     })
 }
 
-impl Report<'_> {
+impl AnswerReport<'_> {
     /// The answer in words and tables.
     pub fn text(&self) -> String {
         let Self {

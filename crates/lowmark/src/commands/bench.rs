@@ -4,7 +4,7 @@ use super::mrc::unreadable;
 use crate::cli::Bench;
 use crate::failure::Failure;
 use crate::text;
-use lab::output::Single;
+use lab::results::Single;
 use miette::miette;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

@@ -6,11 +6,11 @@ use crate::{place, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::diagnostic::Source;
 use lab::experiment::Overrides;
-use lab::output::{File, Kind, Place, Single, Terms};
+use lab::results::{ClaimedFolder, File, Kind, Single, Terms};
 use machine::capture::{Captured, Disk};
 use machine::describe::{self, Described, HEADER};
 use machine::probe::{self, Fit, Measurements, ProbeError};
-use machine::verify::{self, Report};
+use machine::verify::{self, Verification};
 use machine::{ReadError, Root};
 use miette::miette;
 use serde_json::json;
@@ -214,7 +214,7 @@ fn save(args: &cli::Machine, root: &Root, dir: &Path) -> Result<(), Failure> {
         .into_iter()
         .map(|(path, text)| File::new(path, text))
         .collect();
-    let place = Place::claim(dir, terms)?;
+    let place = ClaimedFolder::claim(dir, terms)?;
     place::say(place.notes());
     let published = place.publish(&|emit| files.iter().try_for_each(|f| emit(f.clone())))?;
     place::settled(&published)?;
@@ -258,7 +258,7 @@ fn verify(args: &cli::Machine, root: &Root, first: Captured) -> Result<(), Failu
     )))
 }
 
-fn to_text(captured: &Captured, report: &Report, looks: usize) -> String {
+fn to_text(captured: &Captured, report: &Verification, looks: usize) -> String {
     let mut table = text::table(["of", "figure", "computed", "kernel", ""]);
     for row in &report.rows {
         let verdict = match row.computed == row.actual {

@@ -6,9 +6,9 @@ use crate::failure::Failure;
 use crate::place::{claim, settled};
 use crate::{interrupt, text};
 use evict::registry;
-use lab::memory::Host;
-use lab::output::{File, Kind, Place, Published, Terms};
 use lab::report::curves::{Line, Page, Panel, html};
+use lab::results::{ClaimedFolder, File, Kind, Published, Terms};
+use lab::runner::memory::Host;
 use miette::miette;
 use replay::curve::{self, Curves, Plan, Point};
 use replay::{Budget, Unit, WriteModel};
@@ -60,14 +60,14 @@ pub fn run(args: &Mrc) -> Result<(), Failure> {
 }
 
 /// A place that Ctrl-C lets go of: the simulator does not stop in the middle.
-fn guarded(place: Place) -> Arc<Mutex<Option<Place>>> {
+fn guarded(place: ClaimedFolder) -> Arc<Mutex<Option<ClaimedFolder>>> {
     let place = Arc::new(Mutex::new(Some(place)));
     let held = Arc::clone(&place);
     interrupt::before_exit(move || drop(lock(&held).take()));
     place
 }
 
-fn lock(place: &Mutex<Option<Place>>) -> std::sync::MutexGuard<'_, Option<Place>> {
+fn lock(place: &Mutex<Option<ClaimedFolder>>) -> std::sync::MutexGuard<'_, Option<ClaimedFolder>> {
     place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -4,9 +4,11 @@ use crate::cli::Reproduce;
 use crate::failure::Failure;
 use crate::text;
 use lab::model::{Experiment, Outcomes};
-use lab::published::{self, Row};
-use lab::reproduce::{SERIES, Scored, experiments, score, to_json, to_text};
+use lab::published::score::{Scored, score_values};
+use lab::published::text::{to_json, to_text};
+use lab::published::{self, Plan, Series, plan};
 use lab::runner::{self, RunOptions};
+use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
 /// Runs the experiments behind published tables and scores them.
@@ -17,38 +19,80 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         progress: true,
         stop: crate::interrupt::flag(),
     };
-    let rows = published::load(args.tables.as_deref()).map_err(|e| Failure::Input(e.into()))?;
-    let known = SERIES.map(|s| s.name);
+    let mut all = match &args.published {
+        Some(folder) => published::read_folder(folder),
+        None => Ok(published::shipped().to_vec()),
+    }
+    .map_err(|e| Failure::Input(e.into()))?;
+    if let Some(folder) = &args.tables {
+        let replaced = published::replace_tables(&mut all, folder);
+        replaced.map_err(|e| Failure::Input(e.into()))?;
+    }
+    let known: Vec<&str> = all.iter().map(|s| &s.name[..]).collect();
     if let Some(wanted) = args.series.as_deref().filter(|s| !known.contains(s)) {
         return Err(Failure::Input(miette::miette!(
             help = format!("one of {}", known.join(", ")),
             "no series `{wanted}`"
         )));
     }
-    let mut scored = Vec::new();
-    for series in SERIES {
-        let name = series.name;
-        if args.series.as_deref().is_some_and(|s| s != name) {
+    let (mut scored, mut planned) = (Vec::new(), String::new());
+    for series in &all {
+        if args.series.as_deref().is_some_and(|s| s != series.name) {
             continue;
         }
-        let of_series: Vec<Row> = rows.iter().filter(|r| r.series == name).cloned().collect();
+        let plan = plan(series, args.iterations.map(NonZeroU32::get));
+        let plan = plan.map_err(|e| Failure::Input(e.into()))?;
+        if args.plan {
+            planned.push_str(&plan_text(series, &plan));
+            continue;
+        }
         let mut outcomes = Vec::new();
-        let iterations = args.iterations.map(NonZeroU32::get);
-        let experiments = experiments(&series, &of_series, iterations);
-        for experiment in experiments.map_err(|e| Failure::Input(e.into()))? {
-            let jobs = super::run::fitting_jobs(&experiment, args.jobs)?;
+        for run in &plan.runs {
+            let jobs = super::run::fitting_jobs(&run.experiment, args.jobs)?;
             let options = RunOptions {
                 jobs,
                 ..options.clone()
             };
-            outcomes.push(simulate(&experiment, &options)?);
+            outcomes.push(simulate(&run.experiment, &options)?);
         }
-        scored.push((
-            name.to_string(),
-            score(&of_series, series.baseline, &outcomes),
-        ));
+        let values = plan.values(series, &outcomes);
+        let rows = score_values(&series.rows, &series.about.baseline, &values);
+        scored.push((series.name.clone(), rows));
     }
-    print(&scored, args.json)
+    match args.plan {
+        true => text::print(&planned),
+        false => print(&scored, args.json),
+    }
+}
+
+/// What would be run for a series, and the rows that have no run.
+fn plan_text(series: &Series, plan: &Plan) -> String {
+    let mut out = format!("{}: {} rows\n", series.name, series.rows.len());
+    for run in &plan.runs {
+        let e = &run.experiment;
+        let (cells, iterations) = (e.cells.len(), e.iterations);
+        let _ = writeln!(
+            out,
+            "  {}: cells: {cells}, iterations: {iterations}",
+            e.name
+        );
+        for cell in &e.cells {
+            let parts = [
+                &cell.machine,
+                &cell.threads,
+                &cell.filesystem,
+                &cell.workload,
+                &cell.policy,
+            ];
+            let _ = writeln!(out, "    {}", parts.map(String::as_str).join(" "));
+        }
+    }
+    for (row, run) in series.rows.iter().zip(&plan.rows) {
+        if let Err(why) = run {
+            let _ = writeln!(out, "  unsupported: {}: {why}", row.key());
+        }
+    }
+    out
 }
 
 fn print(scored: &[(String, Vec<Scored>)], json: bool) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use crate::cli::Results;
 use crate::failure::Failure;
 use crate::text;
-use lab::output::stored::{self, Limits, State, Stored};
+use lab::results::stored::{self, Completeness, Limits, Stored};
 use miette::miette;
 use serde_json::json;
 use std::time::SystemTime;
@@ -68,10 +68,10 @@ fn remove(folders: &[&Stored]) -> Result<(), Failure> {
 
 fn state(s: &Stored) -> String {
     match s.state {
-        State::Complete => "complete".into(),
-        State::Unfinished(n) => format!("unfinished, {n} iterations"),
-        State::InUse => "in use".into(),
-        State::Unlisted => "no list of its files: stays".into(),
+        Completeness::Complete => "complete".into(),
+        Completeness::Unfinished(n) => format!("unfinished, {n} iterations"),
+        Completeness::InUse => "in use".into(),
+        Completeness::Unlisted => "no list of its files: stays".into(),
     }
 }
 
@@ -81,12 +81,12 @@ fn row_json(s: &Stored) -> serde_json::Value {
         "command": s.kind.map(|k| k.name()),
         "title": s.title,
         "state": match s.state {
-            State::Complete => "complete",
-            State::Unfinished(_) => "unfinished",
-            State::InUse => "in-use",
-            State::Unlisted => "unlisted",
+            Completeness::Complete => "complete",
+            Completeness::Unfinished(_) => "unfinished",
+            Completeness::InUse => "in-use",
+            Completeness::Unlisted => "unlisted",
         },
-        "iterations": match s.state { State::Unfinished(n) => Some(n), _ => None },
+        "iterations": match s.state { Completeness::Unfinished(n) => Some(n), _ => None },
         "bytes": s.bytes,
         "written": humantime::format_rfc3339_seconds(s.when).to_string(),
     })
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use clap::Parser;
-    use lab::output::{File, Kind, Place, Terms};
+    use lab::results::{ClaimedFolder, File, Kind, Terms};
     use std::fs;
     use std::path::Path;
 
@@ -151,7 +151,7 @@ mod tests {
             title: "small",
             replace: false,
         };
-        let place = Place::claim(dir, terms).unwrap();
+        let place = ClaimedFolder::claim(dir, terms).unwrap();
         place
             .publish(&|emit| emit(File::new("results.json", "{}")))
             .unwrap();

@@ -4,13 +4,13 @@ use crate::cli::Run;
 use crate::failure::Failure;
 use crate::place::{claim, say, settled};
 use crate::{interrupt, text};
-use lab::compare::Comparison;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
-use lab::memory::{self, Host, Need};
 use lab::model::{Experiment, Outcomes};
-use lab::output::log::{Header, build};
-use lab::output::{self, File, Kind, Place, Resumption, Terms};
+use lab::report::compare::Comparison;
+use lab::results::log::{Header, build};
+use lab::results::{self, ClaimedFolder, File, Kind, Resumption, Terms};
+use lab::runner::memory::{self, Host, Need};
 use lab::runner::{self, Journal, RunOptions};
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
@@ -68,14 +68,14 @@ pub fn fitting_jobs(
 /// results folder.
 fn compare(outcomes: &Outcomes) -> (String, String, Vec<File>) {
     let comparison = Comparison::new(outcomes);
-    let text = lab::compare::figures_text(outcomes)
-        + &lab::compare::program_text(outcomes)
+    let text = lab::report::compare::figures_text(outcomes)
+        + &lab::report::compare::program_text(outcomes)
         + &comparison.to_text()
-        + &lab::compare::oom_text(outcomes)
-        + &lab::compare::program_tables(outcomes)
-        + &lab::compare::cache_text(outcomes)
-        + &lab::compare::tracker_text(outcomes);
-    let page = lab::page::report(outcomes, &comparison);
+        + &lab::report::compare::oom_text(outcomes)
+        + &lab::report::compare::program_tables(outcomes)
+        + &lab::report::compare::cache_text(outcomes)
+        + &lab::report::compare::tracker_text(outcomes);
+    let page = lab::report::page::report(outcomes, &comparison);
     let rows = lab::rows::to_text(outcomes) + "\n" + &lab::rows::time_text(outcomes);
     let files = vec![
         File::new("comparison.txt", text.clone()),
@@ -140,7 +140,7 @@ fn run_loaded(
     };
     let mut place = match &args.resume {
         None => claim(args.out.as_deref(), &experiment.name, terms)?,
-        Some(dir) => match Place::resume(dir, terms)? {
+        Some(dir) => match ClaimedFolder::resume(dir, terms)? {
             Resumption::Unfinished(place) => {
                 say(place.notes());
                 *place
@@ -178,7 +178,7 @@ fn run_loaded(
 
 /// Keeps finished iterations in the log of a place.
 struct Kept {
-    place: Place,
+    place: ClaimedFolder,
     earlier: BTreeMap<(u32, u32), RunResult>,
     /// Whether one could not be kept, and it was said.
     lost: bool,
@@ -204,7 +204,7 @@ impl Journal for Kept {
 }
 
 /// Writes and prints what there is.
-fn finish(args: &Run, outcomes: &Outcomes, place: Place) -> Result<(), Failure> {
+fn finish(args: &Run, outcomes: &Outcomes, place: ClaimedFolder) -> Result<(), Failure> {
     let wanted = outcomes.results.iter().flatten().count();
     let finished = outcomes.results.iter().flatten().flatten().count();
     if outcomes.interrupted && finished == 0 {
@@ -215,7 +215,7 @@ fn finish(args: &Run, outcomes: &Outcomes, place: Place) -> Result<(), Failure> 
         });
     }
     let (comparison, rows, extra) = compare(outcomes);
-    let fill: output::Fill<'_> = &|emit| output::files(outcomes, &extra, emit);
+    let fill: results::Fill<'_> = &|emit| results::files(outcomes, &extra, emit);
     let (dir, written) = if outcomes.interrupted {
         (place.keep_partial(fill)?, Ok(()))
     } else {
@@ -224,9 +224,9 @@ fn finish(args: &Run, outcomes: &Outcomes, place: Place) -> Result<(), Failure> 
         (published.dir, written)
     };
     if args.json && args.rows {
-        text::print(&lab::rows::rows_json(outcomes))?;
+        text::print(&results::rows_json(outcomes))?;
     } else if args.json {
-        text::print(&output::to_json(outcomes))?;
+        text::print(&results::to_json(outcomes))?;
     } else if !args.quiet {
         text::print(&comparison)?;
         if args.rows {
@@ -262,6 +262,18 @@ fn finish(args: &Run, outcomes: &Outcomes, place: Place) -> Result<(), Failure> 
     written
 }
 
+/// What is written in mid-run, a line each; where changes vary, the axes say which are whose.
+fn changes(experiment: &Experiment) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for change in experiment.cells.iter().flat_map(|c| &c.spec.changes) {
+        let line = format!("in mid-run, {}\n", change.text());
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.concat()
+}
+
 /// Prints the matrix.
 fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
     if json {
@@ -294,8 +306,9 @@ fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
     }
     let (cells, n) = (experiment.cells.len(), experiment.iterations);
     text::print(&format!(
-        "{table}\n{cells} cells, {n} iterations each: {} runs\n{}\n",
+        "{table}\n{cells} cells, {n} iterations each: {} runs\n{}{}\n",
         cells * n as usize,
+        changes(experiment),
         memory::summary(experiment, &Host::here())
     ))
 }

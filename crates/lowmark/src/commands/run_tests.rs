@@ -26,13 +26,13 @@ fn outcomes(results: usize, interrupted: bool) -> Outcomes {
     }
 }
 
-fn place(dir: &std::path::Path) -> Place {
+fn place(dir: &std::path::Path) -> ClaimedFolder {
     let terms = Terms {
         kind: Kind::Run,
         title: "small",
         replace: false,
     };
-    Place::claim(dir, terms).unwrap()
+    ClaimedFolder::claim(dir, terms).unwrap()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::cli::{Trace, TraceGenerate, TraceInfo};
 use crate::failure::Failure;
 use crate::text;
 use lab::experiment::trace_error;
-use lab::output::Single;
+use lab::results::Single;
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::Path;

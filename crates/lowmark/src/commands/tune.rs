@@ -7,13 +7,13 @@ use crate::text;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::{Overrides, TraceRun, load_profile};
 use lab::model::Experiment;
-use lab::output::{File, Kind, Place, Terms};
+use lab::results::{ClaimedFolder, File, Kind, Terms};
 use lab::tune::adversary::{self, Worst};
 use lab::tune::gaps::known_gaps;
 use lab::tune::goals::Goals;
 use lab::tune::learn::with_profile;
 use lab::tune::space::Form;
-use lab::tune::text::Report;
+use lab::tune::text::AnswerReport;
 use lab::tune::trial::{TrialOptions, Trials};
 use lab::tune::{NoAnswer, Question, tune};
 use std::path::Path;
@@ -93,7 +93,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
     let answer = tune(&experiment, &question, options, &sim::run).map_err(failure)?;
     let gaps = known_gaps();
     let cell = &experiment.cells[0];
-    let report = Report {
+    let report = AnswerReport {
         answer: &answer,
         question: &question,
         cell,
@@ -112,7 +112,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
 
 /// Puts the files in their place, then prints what there is to print with where they are.
 fn write(
-    place: Place,
+    place: ClaimedFolder,
     files: &[File],
     print: impl FnOnce(&Path) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -133,7 +133,7 @@ fn learn(
     args: &Tune,
     experiment: &Experiment,
     options: TrialOptions,
-    place: Place,
+    place: ClaimedFolder,
 ) -> Result<(), Failure> {
     let runs = args.search_seeds.get();
     let trials = Trials::new(experiment, runs, options, &sim::run);
@@ -160,7 +160,7 @@ fn adversary(
     worst: Worst,
     experiment: &Experiment,
     options: TrialOptions,
-    place: Place,
+    place: ClaimedFolder,
 ) -> Result<(), Failure> {
     let question = adversary::Question {
         worst,

@@ -34,7 +34,7 @@ pub struct Fitted {
 
 /// A load as measured and as the model predicts it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct FitRow {
     /// The measurement.
     #[serde(flatten)]
     pub measured: Measured,
@@ -42,7 +42,7 @@ pub struct Row {
     pub predicted: f64,
 }
 
-impl Row {
+impl FitRow {
     /// How far the prediction is off, in percent of the measurement.
     pub fn error_percent(&self) -> f64 {
         (self.predicted / self.measured.rate().max(1e-9) - 1.0) * 100.0
@@ -57,7 +57,7 @@ pub struct Fit {
     /// Its fitted parameters.
     pub params: Vec<Fitted>,
     /// Load by load.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FitRow>,
     /// Mean of |ln(predicted / measured)|.
     pub error: f64,
     /// The same for every kind that was tried, best first.
@@ -255,7 +255,7 @@ impl<'a> Search<'a> {
                 .measurements
                 .rows
                 .iter()
-                .map(|measured| Row {
+                .map(|measured| FitRow {
                     predicted: self.predicted(params, measured),
                     measured: measured.clone(),
                 })

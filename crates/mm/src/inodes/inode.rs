@@ -62,6 +62,20 @@ impl<W: World> Mm<W> {
         Some(sb)
     }
 
+    /// How often an XFS's log is forced and everything pushed, in nanoseconds; 0: it is no XFS.
+    pub fn sync_interval(&self, sb: u32) -> u64 {
+        self.sb(sb).sync_interval.get()
+    }
+
+    /// Gives every XFS another such period; its workers take it when they have slept.
+    pub(crate) fn set_sync_interval(&self, ns: u64) {
+        for sb in (0..self.super_count()).map(|sb| self.sb(sb)) {
+            if sb.ags.get() > 0 {
+                sb.sync_interval.set(ns);
+            }
+        }
+    }
+
     /// A file exists on a filesystem from now on: its directory (`None`: the root), and on an XFS
     /// its allocation group there and its inode's number in it. Nothing of it is in memory.
     pub fn place_inode(&self, ino: u32, sb: u32, parent: Option<u32>, ag: u32, agino: u32) {

@@ -72,7 +72,7 @@ impl MarkFormula {
     /// The form that the vm sysctls of a machine ask for.
     pub fn of(sysctl: &crate::Sysctl) -> Self {
         Self {
-            scale_factor: sysctl.watermark_scale_factor,
+            scale_factor: sysctl.watermark_scale_factor.map(u64::from),
             movable_apart: sysctl.watermark_scale_factor.is_some(),
             low_kbytes: sysctl.wmark_low_kbytes,
             high_kbytes: sysctl.wmark_high_kbytes,
@@ -121,7 +121,7 @@ impl crate::Sysctl {
     /// pages: what `wmark_min_kbytes`, `wmark_low_kbytes` and `wmark_high_kbytes` read.
     pub fn wmark_kbytes(&self, lowmem_kbytes: u64) -> [u64; 3] {
         let min = self.min_kbytes(lowmem_kbytes);
-        let factor = self.watermark_scale_factor.unwrap_or(0);
+        let factor = u64::from(self.watermark_scale_factor.unwrap_or(0));
         let step = (min / 4).max(lowmem_kbytes / 10_000 * factor);
         [
             min,
@@ -197,19 +197,13 @@ pub const ALLOC_DIRTY_LIMIT: u32 = 8;
 pub const ALLOC_FAIR: u32 = 16;
 
 impl<W: World> Mm<W> {
-    /// Recomputes every zone's watermarks, reserves, thresholds and the dirty reserves.
+    /// Computes every zone's watermarks, reserves, thresholds and the dirty reserves; at boot.
     pub fn setup_per_zone_wmarks(&self, min_free_kbytes: u64) {
         debug_assert!(
             u32::try_from(min_free_kbytes).is_ok(),
             "{min_free_kbytes} kB are more than all memory"
         );
-        let mut all =
-            MarkFormula::of(&self.config.sysctl).marks(min_free_kbytes, &self.config.zones);
-        if let Some(profile) = &self.policy.profile
-            && self.policy.watermarks == Watermarks::Learned
-        {
-            profile.lay_over(&mut all, &self.config.zones);
-        }
+        let all = self.marks_asked_for(min_free_kbytes);
         for (z, marks) in all.iter().enumerate() {
             self.set_marks(z, *marks);
             let zone = &self.zones[z];
@@ -218,7 +212,47 @@ impl<W: World> Mm<W> {
             zone.normal_threshold.set(normal);
         }
         self.setup_auto(&all);
-        let ratios = &self.config.sysctl.lowmem_reserve_ratio;
+        self.setup_per_zone_lowmem_reserve();
+        for z in 0..self.zones.len() {
+            self.follow_marks(z);
+        }
+        self.stat_thresholds_normal();
+        self.start_batches();
+    }
+
+    /// Computes watermarks and what follows from them anew, when a sysctl was written: as Linux does it,
+    /// boosts are over and batches begin again; thresholds of counters stay as kswapd has them.
+    pub(crate) fn write_wmarks(&self, min_free_kbytes: u64) {
+        let all = self.marks_asked_for(min_free_kbytes);
+        self.setup_auto(&all);
+        self.setup_per_zone_lowmem_reserve();
+        for (z, marks) in all.iter().enumerate() {
+            let boost = self.watermark_boost(z);
+            if boost > 0 {
+                self.unboost(z, boost);
+            }
+            if self.policy.watermarks == Watermarks::Auto {
+                self.apply_auto(z);
+            } else {
+                self.change_marks(z, *marks);
+            }
+        }
+        self.start_batches();
+    }
+
+    /// The watermarks of all zones in pages: by the sysctls, and those of a profile above them.
+    fn marks_asked_for(&self, min_free_kbytes: u64) -> Vec<[u64; 3]> {
+        let mut all = MarkFormula::of(&self.sysctls()).marks(min_free_kbytes, &self.config.zones);
+        if let Some(profile) = &self.policy.profile
+            && self.policy.watermarks == Watermarks::Learned
+        {
+            profile.lay_over(&mut all, &self.config.zones);
+        }
+        all
+    }
+
+    fn setup_per_zone_lowmem_reserve(&self) {
+        let ratios = self.sysctl.lowmem_reserve_ratio().map(u64::from);
         for node in 0..self.nodes.len() as u32 {
             let mut sizes = [0u64; 4];
             for z in self.zones.iter().filter(|z| z.node == node) {
@@ -227,15 +261,14 @@ impl<W: World> Mm<W> {
             for z in self.zones.iter().filter(|z| z.node == node) {
                 let kind = z.kind.index();
                 for (j, word) in z.lowmem_reserve.iter().enumerate() {
-                    let pages = lowmem_reserve(&sizes, ratios, kind, j);
+                    let pages = lowmem_reserve(&sizes, &ratios, kind, j);
                     word.set(pages.min(u64::from(u32::MAX)) as u32);
                 }
             }
         }
-        for z in 0..self.zones.len() {
-            self.follow_marks(z);
-        }
-        self.stat_thresholds_normal();
+    }
+
+    fn start_batches(&self) {
         if self.policy.fair_zones != crate::policy::FairZones::Off {
             (0..self.zones.len()).for_each(|z| self.start_batch(z));
         }
@@ -274,8 +307,8 @@ impl<W: World> Mm<W> {
         for other in self.zones.iter().filter(|o| o.node == zone.node) {
             sizes[other.kind.index()] = u64::from(other.size);
         }
-        let ratios = &self.config.sysctl.lowmem_reserve_ratio;
-        let reserve = total_reserve(&sizes, ratios, zone.kind.index(), marks[2]);
+        let ratios = self.sysctl.lowmem_reserve_ratio().map(u64::from);
+        let reserve = total_reserve(&sizes, &ratios, zone.kind.index(), marks[2]);
         zone.dirty_balance_reserve.set(reserve as u32);
     }
 

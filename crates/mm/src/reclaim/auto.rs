@@ -121,7 +121,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Puts the marks in force that a zone's amounts make.
-    fn apply_auto(&self, z: usize) {
+    pub(crate) fn apply_auto(&self, z: usize) {
         let a = &self.auto[z];
         let marks = a.marks(a.extra.get(), a.extra_min.get(), self.policy.auto.cap);
         self.change_marks(z, marks);

@@ -23,7 +23,7 @@ const LEAST_PRIORITY: u8 = DEF_PRIORITY - 2;
 
 /// What each zone's watermarks contain: no words where nothing can be boosted.
 pub(crate) fn zones<W: World>(config: &Config, grouped: bool) -> Box<[W::U32]> {
-    let boosts = grouped && config.sysctl.watermark_boost_factor > 0;
+    let boosts = grouped && config.sysctl.watermark_boost_factor.is_some();
     bytemuck::zeroed_slice_box(if boosts { config.zones.len() } else { 0 })
 }
 
@@ -40,7 +40,8 @@ impl<W: World> Mm<W> {
         };
         let (zone, now) = (&self.zones[z], boost.get());
         let high = zone.mark(Mark::High) - u64::from(now);
-        let share = high * self.config.sysctl.watermark_boost_factor / 10_000;
+        let factor = self.sysctl.watermark_boost_factor().unwrap_or(0);
+        let share = high * u64::from(factor) / 10_000;
         // Without a high watermark there is nothing to boost yet.
         if share == 0 {
             return;
@@ -55,7 +56,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Takes back so much of a zone's boost.
-    fn unboost(&self, z: usize, pages: u32) {
+    pub(crate) fn unboost(&self, z: usize, pages: u32) {
         let zone = &self.zones[z];
         zone.lock.with(|| {
             let less = pages.min(self.boost[z].get());

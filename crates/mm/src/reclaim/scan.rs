@@ -153,7 +153,7 @@ impl<W: World> Mm<W> {
         } else if file + free <= self.lru_high(z) {
             ([1, 0], 1)
         } else {
-            let s = self.config.sysctl.swappiness;
+            let s = u64::from(self.sysctl.swappiness());
             let decayed = self.decayed_rotations(z, [anon, file]);
             let ap = (s + 1) * (decayed[0].0 + 1) / (decayed[0].1 + 1);
             let fp = (201 - s) * (decayed[1].0 + 1) / (decayed[1].1 + 1);
@@ -213,7 +213,7 @@ impl<W: World> Mm<W> {
         let sizes = [false, true].map(|file| self.size_of_type(z, file));
         let free = self.lru_stat(z, ZoneStat::NrFreePages);
         let swap = sc.may_swap && self.free_swap() > 0;
-        let s = self.config.sysctl.swappiness;
+        let s = u64::from(self.sysctl.swappiness());
         let fraction = if !swap {
             Some([0, 1])
         } else if sc.priority == 0 && s > 0 {

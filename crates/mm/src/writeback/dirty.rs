@@ -6,6 +6,7 @@ use crate::Mm;
 use crate::memory::gfp::Gfp;
 use crate::memory::task::{PF_LESS_THROTTLE, PF_REALTIME};
 use crate::policy::{DirtyCheck, DirtyExceeded, DirtyLimits, DirtyThrottle, Dirtyable};
+use crate::size::Size;
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{Class, Cost, Waited, WaitedKind, Word32, Word64, World};
 use crate::writeback::bdi::BdiStat;
@@ -27,12 +28,13 @@ impl Limits {
 }
 
 /// Limits for an amount of dirtyable memory (docs/reference/writeback.md#limits).
+#[inline]
 pub fn limits(sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
-    let pick = |bytes: u64, ratio: u64| {
-        if bytes > 0 {
-            bytes.div_ceil(4096)
+    let pick = |bytes: Size, ratio: u32| {
+        if bytes.0 > 0 {
+            bytes.0.div_ceil(4096)
         } else {
-            dirtyable * ratio / 100
+            dirtyable * u64::from(ratio) / 100
         }
     };
     let dirty = pick(sysctl.dirty_bytes, sysctl.dirty_ratio);
@@ -59,11 +61,11 @@ pub fn dirtyable_pages(free: u64, reserves: u64, file: u64) -> u64 {
 /// Limits for an amount of dirtyable memory, 4.2 and later: ratios are rounded down to whole
 /// 4096ths, and the result fits 32 bits.
 pub fn limits_in_4096ths(sysctl: &crate::Sysctl, dirtyable: u64) -> Limits {
-    let pick = |bytes: u64, ratio: u64| {
-        if bytes > 0 {
-            bytes.div_ceil(4096)
+    let pick = |bytes: Size, ratio: u32| {
+        if bytes.0 > 0 {
+            bytes.0.div_ceil(4096)
         } else {
-            (ratio * 4096 / 100) * dirtyable / 4096
+            (u64::from(ratio) * 4096 / 100) * dirtyable / 4096
         }
     };
     let dirty = pick(sysctl.dirty_bytes, sysctl.dirty_ratio).min(u64::from(u32::MAX));
@@ -114,7 +116,7 @@ impl<W: World> Mm<W> {
 
     /// The limits now, for the calling task.
     pub fn dirty_limits(&self) -> Limits {
-        limits(&self.config.sysctl, self.dirtyable(), self.task_lifted())
+        limits(&self.sysctls(), self.dirtyable(), self.task_lifted())
     }
 
     /// Pages of a zone that may be dirty (*per-zone-dirty-limits*).
@@ -146,11 +148,11 @@ impl<W: World> Mm<W> {
     }
 
     fn zone_share_of_limit(&self, z: usize) -> u64 {
-        let sysctl = &self.config.sysctl;
-        if sysctl.dirty_bytes > 0 {
-            sysctl.dirty_bytes.div_ceil(4096) * self.zone_dirtyable(z) / self.dirtyable()
+        let bytes = self.sysctl.dirty_bytes().0;
+        if bytes > 0 {
+            bytes.div_ceil(4096) * self.zone_dirtyable(z) / self.dirtyable()
         } else {
-            self.zone_dirtyable(z) * sysctl.dirty_ratio / 100
+            self.zone_dirtyable(z) * u64::from(self.sysctl.dirty_ratio()) / 100
         }
     }
 
@@ -395,8 +397,8 @@ mod tests {
     #[test]
     fn bytes_replace_ratios_and_background_stays_below() {
         let s = crate::Sysctl {
-            dirty_bytes: 4097,
-            dirty_background_bytes: 1 << 20,
+            dirty_bytes: Size(4097),
+            dirty_background_bytes: Size(1 << 20),
             ..SYSCTL
         };
         let l = limits(&s, 1 << 20, false);

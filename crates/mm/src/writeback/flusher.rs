@@ -11,7 +11,6 @@
 //! merged; the groups are ours.) Serving leaves an inode where it is on its list.
 
 use super::queues::{List, NONE};
-use crate::Mm;
 use crate::policy::{DirtyThrottle, FlusherSlice};
 use crate::reclaim::scan::DEF_PRIORITY;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
@@ -19,6 +18,7 @@ use crate::world::event::Event;
 use crate::world::{Audience, ShortLock, Word32, Word64, World, WritebackControl};
 use crate::writeback::bdi::BdiStat;
 use crate::writeback::queues::WORK_ITEMS;
+use crate::{CENTISECOND, Mm};
 
 /// Pages of one slice (3.0), and the least slice of one inode (3.1).
 const MAX_WRITEBACK_PAGES: u64 = 1024;
@@ -98,7 +98,7 @@ impl<W: World> Mm<W> {
     /// it is halved for every step of the priority of the kswapd in the deepest trouble, as each step
     /// doubles what a scan takes from a list.
     fn expire_age(&self) -> (u64, bool) {
-        let age = self.config.sysctl.dirty_expire_centisecs * 10_000_000;
+        let age = u64::from(self.sysctl.dirty_expire_centisecs()) * CENTISECOND;
         if !self.policy.pressure_expiry {
             return (age, false);
         }
@@ -121,8 +121,8 @@ impl<W: World> Mm<W> {
     pub async fn flusher(&self, bdi: u32) {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let s = self.flusher_state(bdi);
-        let interval = self.config.sysctl.dirty_writeback_centisecs * 10_000_000;
         loop {
+            let interval = u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND;
             let ticket = self.world.ticket(self.flusher_queue(bdi));
             s.busy.set(1);
             let wrote = self.do_writeback(bdi, interval).await;
@@ -133,6 +133,7 @@ impl<W: World> Mm<W> {
             {
                 continue;
             }
+            let interval = u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND;
             let timeout = (interval > 0 && self.has_dirty_io(bdi)).then_some(interval);
             self.world
                 .wait(self.flusher_queue(bdi), ticket, timeout)

@@ -5,6 +5,7 @@ use super::prelude::*;
 use super::programs::Lcg;
 use super::world::TestWorld;
 use crate::memory::watermark::*;
+use crate::size::Size;
 use crate::watch::vmstat::VmStat;
 use crate::writeback::bdi::BdiStat;
 use crate::writeback::dirty::{dirtyable_pages, limits, limits_in_4096ths, ratelimit_pages};
@@ -175,22 +176,22 @@ fn dirty_limits_by_ratio_and_by_bytes() {
     let mut chance = Lcg(9);
     for _ in 0..2000 {
         let mut sysctl = Sysctl {
-            dirty_ratio: u64::from(chance.below(101)),
-            dirty_background_ratio: u64::from(chance.below(101)),
+            dirty_ratio: chance.below(101),
+            dirty_background_ratio: chance.below(101),
             ..Sysctl::KERNEL
         };
         if chance.below(3) == 0 {
-            sysctl.dirty_bytes = u64::from(chance.below(1 << 28));
+            sysctl.dirty_bytes = Size(chance.below(1 << 28).into());
         }
         if chance.below(3) == 0 {
-            sysctl.dirty_background_bytes = u64::from(chance.below(1 << 28));
+            sysctl.dirty_background_bytes = Size(chance.below(1 << 28).into());
         }
         let memory = u64::from(chance.below(1 << 22));
-        let pages = |bytes: u64, ratio: u64, whole: bool| match bytes {
-            0 if whole => memory * ratio / 100,
+        let pages = |bytes: Size, ratio: u32, whole: bool| match (bytes.0, u64::from(ratio)) {
+            (0, ratio) if whole => memory * ratio / 100,
             // Since 4.2 a ratio is a whole number of 4096ths.
-            0 => (ratio * 4096 / 100) * memory / 4096,
-            _ => bytes / 4096 + u64::from(bytes % 4096 > 0),
+            (0, ratio) => (ratio * 4096 / 100) * memory / 4096,
+            (bytes, _) => bytes / 4096 + u64::from(bytes % 4096 > 0),
         };
         for (whole, got) in [
             (true, limits(&sysctl, memory, false)),
@@ -308,7 +309,7 @@ fn dirtyable_memory() {
             size: 5000,
         },
     );
-    bare.sysctl.dirty_bytes = 4096 * 1000 + 1;
+    bare.sysctl.dirty_bytes = Size(4096 * 1000 + 1);
     let mm = bare.build();
     assert_eq!(
         mm.zone_dirty_limit(0),

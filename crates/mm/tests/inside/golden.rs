@@ -103,7 +103,7 @@ impl Scenario {
             max_supers: self.supers.len() as u32,
             max_ags: self.supers.iter().map(|s| s.ags).sum(),
             swap_slots: self.swap,
-            sysctl: self.sysctl,
+            sysctl: self.sysctl.clone(),
         }
     }
 

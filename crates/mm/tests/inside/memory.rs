@@ -218,13 +218,13 @@ fn cold_pages_together() {
 }
 
 /// A machine whose free lists are kept by mobility, with pageblocks of 512 pages.
-fn grouped(pages: u64, boost: u64) -> Engine {
+fn grouped(pages: u64, boost: u32) -> Engine {
     let policy = Policy {
         mobility: Mobility::Grouped,
         ..Policy::linux_3_0()
     };
     let mut bare = Bare::new(policy, pages);
-    bare.sysctl.watermark_boost_factor = boost;
+    bare.sysctl.watermark_boost_factor = Some(boost);
     bare.sysctl.min_free_kbytes = Some(256);
     bare.build()
 }

@@ -345,7 +345,7 @@ fn xfs_changes() {
         Box::pin(mm.world.sleep(5 * SECOND)),
         Box::pin(mm.xfsaild(0)),
     ];
-    assert_eq!(run(&mm, jobs, 1, u64::MAX, |mm| recount(mm)), 1);
+    assert_eq!(run(&mm, jobs, 1, u64::MAX, recount), 1);
     assert!((2..82).all(|ino| !mm.inode(ino).any(state::DIRTY | ON_AIL | state::FLUSHING)));
     assert_eq!(mm.vm_event(VmEvent::XfsInodesFlushed) - flushed, 79);
 }

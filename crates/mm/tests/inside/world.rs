@@ -535,7 +535,7 @@ impl Storage<Self> for TestWorld {
     }
     async fn page_mkwrite(&self, _: &Mm<Self>, mapping: u32, index: u32) -> bool {
         // A filesystem without room for the last page of each 64 of a file whose number is odd.
-        mapping % 2 == 0 || index % 64 != 63
+        mapping.is_multiple_of(2) || index % 64 != 63
     }
     async fn read_inode(&self, mm: &Mm<Self>, ino: u32) {
         self.raw(mm.mappings[ino as usize].bdi(), false, 2).await;

@@ -1,13 +1,6 @@
 //! What goes into a queue and what comes out.
 
-/// Which way data moves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Dir {
-    /// From the device.
-    Read,
-    /// To the device.
-    Write,
-}
+pub use crate::disks::Dir;
 
 /// The class whose requests a bio counts against: Linux's `rw_is_sync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

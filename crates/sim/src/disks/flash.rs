@@ -18,7 +18,7 @@
 //! interface, 270 MB/s; a single random 4 KiB read takes 20 + 75 + 15 µs.
 
 use super::{Transfer, block_ns, whole_blocks};
-use crate::block::Dir;
+use crate::disks::Dir;
 use crate::rng::Rng;
 
 /// The figures of a drive, as parameter rows give them.

@@ -13,13 +13,21 @@ mod flash;
 #[cfg(test)]
 mod throughput;
 
-use crate::block::Dir;
 use crate::params::{ParamInfo, Params, Rows, join};
 use crate::rng::Rng;
 use crate::spec::DiskSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
+
+/// Which way data moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dir {
+    /// From the device.
+    Read,
+    /// To the device.
+    Write,
+}
 
 /// Bytes in a block.
 const BLOCK: f64 = 4096.0;

@@ -109,7 +109,7 @@ impl Raid0 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Dir;
+    use crate::disks::Dir;
     use crate::spec::Size;
 
     fn array(members: u32) -> Raid0 {

@@ -18,7 +18,7 @@
 //!   holds. A read goes next, in front of what waits to be written back.
 
 use super::{BLOCK, DiskKind, Fit, Kind, Knob, Model, Transfer, block_ns, whole_blocks};
-use crate::block::Dir;
+use crate::disks::Dir;
 use crate::params::{Params, rows};
 use crate::rng::Rng;
 use crate::spec::DiskSpec;

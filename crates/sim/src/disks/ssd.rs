@@ -92,7 +92,7 @@ impl Model for Ssd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Dir;
+    use crate::disks::Dir;
 
     fn read(block: u64) -> Transfer {
         Transfer {

@@ -34,7 +34,7 @@
 //! (3.8 MB/s), one that merges a unit about 1 s (4 KB/s).
 
 use super::{DiskKind, Fit, Kind, Knob, Model, Transfer, block_ns, whole_blocks};
-use crate::block::Dir;
+use crate::disks::Dir;
 use crate::params::{Params, rows};
 use crate::rng::Rng;
 use crate::spec::DiskSpec;

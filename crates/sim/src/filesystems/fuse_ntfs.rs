@@ -13,7 +13,7 @@ use super::write::{fill_page, page_or_new};
 use super::{Fs, FsError, SimMm};
 use mm::world::{Tasks};
 use crate::params::Params;
-use crate::world::own_queue;
+use crate::own_queue;
 use mm::memory::gfp::Gfp;
 use mm::memory::frame::flag;
 use mm::cache::mapping::MappingKind;

@@ -10,13 +10,12 @@
 //! Common to all: files and their extents (`files`), free blocks (`space`), what calls do (`calls`,
 //! `read`, `write`), the walk over a file's dirty pages (`walk`), names (`names`), inodes (`inode`).
 //!
-//! A machine has one filesystem, or two on disks of their own. Files of all have one row of numbers; a
-//! file's filesystem is found from its bdi ([`of`]). Everything else belongs to one filesystem.
+//! A machine has one filesystem, or several on disks of their own. Files of all have one row of numbers; a
+//! file's filesystem is found from its bdi ([`of`]), whose numbers each takes in a row when it is mounted. Everything else belongs to one filesystem.
 
+use crate::SimMm;
 use crate::params::Params;
-use crate::world::SimWorld;
 use layout::Layout;
-use mm::Mm;
 use model::{Kind, Model};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -114,9 +113,6 @@ pub use reuse::Reuse;
 pub use walk::{writepage, writepages};
 pub use write::{fsync, sync_all, write};
 
-/// The engine in the virtual world.
-pub type SimMm<const T: bool> = Mm<SimWorld<T>>;
-
 /// The volume of the first filesystem: the tested disk.
 pub const DEVICE: u32 = 0;
 /// Pages handled between two relax points.
@@ -138,9 +134,7 @@ pub enum FsError {
 #[inline]
 pub fn of<const T: bool>(mm: &SimMm<T>, mapping: u32) -> &Fs {
     let bdi = mm.mappings[mapping as usize].bdi();
-    let mut all = mm.world.fs.iter().rev();
-    all.find(|fs| fs.bdi.get() <= bdi)
-        .expect("a file is on a filesystem")
+    &mm.world.fs[mm.world.fs_of(bdi)]
 }
 
 /// The filesystem of a directory.
@@ -150,10 +144,12 @@ fn of_dir<const T: bool>(mm: &SimMm<T>, dir: DirId) -> &Fs {
 
 /// Creates the bdis and metadata files of all filesystems; at start.
 pub fn mount<const T: bool>(mm: &SimMm<T>) {
-    for fs in &mm.world.fs {
+    for (nth, fs) in (0..).zip(&mm.world.fs) {
         fs.bdi.set(mm.new_bdi(0, 100).expect("room for a bdi"));
+        mm.world.bdis_made(nth, mm.bdi_count());
         inode::mount(mm, fs);
         ask!(fs, model => model.mount(mm, fs));
+        mm.world.bdis_made(nth, mm.bdi_count());
         names::make_root(mm, fs);
     }
 }

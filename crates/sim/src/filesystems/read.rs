@@ -3,7 +3,7 @@
 use super::readahead::{self, Window};
 use super::write::enter_new_page;
 use super::{BATCH, FsError, SimMm, of};
-use crate::world::Tag;
+use crate::Tag;
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use mm::world::Cost;

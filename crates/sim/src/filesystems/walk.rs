@@ -3,7 +3,7 @@
 
 use super::model::{Ahead, Model as _};
 use super::{BATCH, Fs, SimMm, of};
-use crate::world::Tag;
+use crate::Tag;
 use mm::Pfn;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag as PageTag;

@@ -3,7 +3,7 @@
 use super::model::Model as _;
 use super::read::read_page;
 use super::{Fs, FsError, SimMm, of};
-use crate::world::Tag;
+use crate::Tag;
 use mm::Pfn;
 use mm::cache::mapping::{AS_EIO, MappingKind};
 use mm::cache::tree::Tag as PageTag;

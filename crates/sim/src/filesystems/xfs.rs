@@ -17,7 +17,7 @@ use super::walk::write_run;
 use super::{BATCH, Fs, FsError, SimMm};
 use crate::params::Params;
 use crate::spec::DiskSpec;
-use crate::world::{Tag, own_queue};
+use crate::{Tag, own_queue};
 use mm::inodes::inode::SuperInfo;
 use mm::cache::tree::Tag as PageTag;
 use mm::world::WritebackControl;
@@ -292,7 +292,8 @@ impl Xfs {
     /// Every interval the directory blocks and group headers that names changed are written in place.
     async fn buffer_daemon<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         loop {
-            mm.world.sched.sleep_ticks(self.interval).await;
+            let interval = mm.sync_interval(fs.sb.get());
+            mm.world.sched.sleep_ticks(interval).await;
             let blocks = self.unwritten.take();
             let queue = mm.world.queue_base + own_queue::JOURNAL;
             for block in blocks {

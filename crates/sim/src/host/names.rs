@@ -1,7 +1,7 @@
 //! The names that tasks see: directories and what lies in them.
 
 use crate::filesystems::DirId;
-use crate::spec::is_below;
+use crate::spec::mount_of;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ struct Directory {
 #[derive(Default)]
 pub(super) struct Names {
     dirs: BTreeMap<String, Directory>,
-    /// Where the second filesystem is, if there is one.
-    mount: Option<String>,
+    /// The mount points of all filesystems; that of the first is empty.
+    mounts: Vec<String>,
 }
 
 /// Directory and name of a plain path.
@@ -48,23 +48,21 @@ pub(super) fn plain(path: &str) -> Cow<'_, str> {
 }
 
 impl Names {
-    /// No names but that of the mount point.
-    pub fn new(mount: Option<&str>) -> Self {
+    /// No names but those of the mount points.
+    pub fn new(mounts: &[&str]) -> Self {
         let mut names = Self {
-            mount: mount.map(str::to_owned),
+            mounts: mounts.iter().map(|&m| m.to_owned()).collect(),
             ..Self::default()
         };
-        if let Some(path) = mount {
-            names.enter(path, Named::Dir(DirId::root(1)));
+        for (fs, path) in (0..).zip(mounts).skip(1) {
+            names.enter(path, Named::Dir(DirId::root(fs)));
         }
         names
     }
 
     /// The root of the filesystem that a plain path is on.
     fn root_of(&self, path: &str) -> DirId {
-        let mount = self.mount.as_deref();
-        let second = mount.is_some_and(|mount| is_below(mount, path));
-        DirId::root(u32::from(second))
+        DirId::root(mount_of(&self.mounts, path) as u32)
     }
 
     /// What a plain path names; the empty one is the root.
@@ -152,7 +150,7 @@ mod tests {
 
     #[test]
     fn paths_below_the_mount_point_are_on_the_second_filesystem() {
-        let mut n = Names::new(Some("mnt2"));
+        let mut n = Names::new(&["", "mnt2"]);
         let root = |fs| Some(Named::Dir(DirId::root(fs)));
         assert_eq!([n.find(""), n.find("mnt2")], [root(0), root(1)]);
         let made = DirId { fs: 1, number: 4 };
@@ -162,6 +160,19 @@ mod tests {
         let [first, second] = [0, 1].map(DirId::root);
         assert_eq!(on, [first, second, made, second, first, first]);
         assert_eq!(n.names_in(""), ["mnt2"]);
+    }
+
+    /// The nearest mount point decides, whatever the order of mounting.
+    #[test]
+    fn mount_points_may_be_below_each_other() {
+        let n = Names::new(&["", "a/b/c", "a", "a/bc"]);
+        let paths = [
+            "x", "a/x", "a/b/x", "a/b/c/x", "a/b/cc/x", "a/bc/d/x", "ab/x",
+        ];
+        let on = paths.map(|p| n.dir_of(p).fs);
+        assert_eq!(on, [0, 2, 2, 1, 2, 3, 0]);
+        let root = |fs| Some(Named::Dir(DirId::root(fs)));
+        assert_eq!([n.find("a"), n.find("a/b/c")], [root(2), root(1)]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use mm::ZoneType;
-use sim::filesystems::SimMm;
+use sim::SimMm;
 use sim::sched;
 use sim::spec::{
     Boot, DiskKind, DiskSpec, Fault, FsKind, Machine, NodeSpec, RunSpec, Size, SwapSpec, Sysctl,
@@ -39,7 +39,8 @@ pub fn machine(mib: u64) -> Machine {
             ..Sysctl::default()
         },
         disk: disk(DiskKind::Disk),
-        second: None,
+        filesystem: None,
+        mounts: Vec::new(),
     }
 }
 
@@ -83,6 +84,7 @@ pub fn spec(machine: Machine, filesystem: FsKind, command: &str) -> RunSpec {
         filesystem,
         policy: mm::Policy::linux_3_1(),
         workload: workload::parse(command).expect("a valid command"),
+        changes: Vec::new(),
         membind: None,
         monitors: false,
         params: Params::default(),

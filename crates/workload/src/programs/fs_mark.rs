@@ -25,7 +25,7 @@
 
 use crate::error::CommandError;
 use crate::host::{Host, HostError, HostResult, OpenFlags, Task};
-use crate::options::{Style, Syntax, Value};
+use crate::options::{OptionValue, Style, Syntax};
 use crate::program::{MOST_FILES, Program};
 use crate::report::Report;
 use crate::session::Session;
@@ -237,7 +237,7 @@ impl Given {
     }
 
     /// Takes an option.
-    fn set(&mut self, value: Value<'_>) -> Result<(), CommandError> {
+    fn set(&mut self, value: OptionValue<'_>) -> Result<(), CommandError> {
         let job = &mut self.job;
         match value.option {
             "d" => {
@@ -369,7 +369,7 @@ impl Program for FsMark {
     fn parse(name: &Word, operands: &[Word]) -> Result<Self, CommandError> {
         let mut given = Given::new(name);
         // All options are looked up before their values are read.
-        let values: Result<Vec<Value<'_>>, CommandError> = OPTIONS.read(operands).collect();
+        let values: Result<Vec<OptionValue<'_>>, CommandError> = OPTIONS.read(operands).collect();
         for value in values? {
             given.set(value)?;
         }

@@ -114,7 +114,7 @@ programs! {
     MappedFileStream = mapped_file_stream::MappedFileStream,
     MmapStrm = mmap_strm::MmapStrm,
     Numactl = bound::Numactl<Command>,
-    Replay = crate::replay::Lane,
+    Replay = crate::recorded::Lane,
     Rm = tree::Rm,
     Simoop = simoop::Simoop,
     Sleep = sleep::Sleep,

@@ -3,7 +3,7 @@
 use super::{Process, Script, Step};
 use crate::program::ExistingFile;
 use crate::programs::Command;
-use crate::replay::{Lane, Replay, path_of};
+use crate::recorded::{Lane, Replay, path_of};
 use std::sync::Arc;
 
 impl Replay {

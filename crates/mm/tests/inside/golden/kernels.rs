@@ -99,8 +99,8 @@ fn reclaim_asks_the_flusher_by_node() {
 #[test]
 fn limits_in_bytes_and_a_device_that_fails() {
     let mut s = Scenario::new("bytes-and-errors", Policy::linux_3_0());
-    s.sysctl.dirty_bytes = 2 << 20;
-    s.sysctl.dirty_background_bytes = 512 << 10;
+    s.sysctl.dirty_bytes = crate::size::Size(2 << 20);
+    s.sysctl.dirty_background_bytes = crate::size::Size(512 << 10);
     let slow = DeviceSpec {
         request_ns: 3_000_000,
         congested_at: 64,

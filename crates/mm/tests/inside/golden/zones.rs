@@ -135,7 +135,7 @@ fn mobility_boosts_watermarks() {
         ..Policy::linux_4_9()
     };
     let mut s = Scenario::new("mobility-boost", policy);
-    s.sysctl.watermark_boost_factor = 15_000;
+    s.sysctl.watermark_boost_factor = Some(15_000);
     s.sysctl.watermark_scale_factor = Some(100);
     s.supers = vec![SuperInfo {
         inode_bytes: 592,

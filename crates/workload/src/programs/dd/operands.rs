@@ -104,12 +104,12 @@ impl Number {
 }
 
 /// The part of an operand behind its `=`.
-struct Value<'a> {
+struct OperandValue<'a> {
     word: &'a Word,
     at: usize,
 }
 
-impl<'a> Value<'a> {
+impl<'a> OperandValue<'a> {
     fn text(&self) -> &'a str {
         &self.word.text[self.at..]
     }
@@ -240,7 +240,7 @@ pub(super) fn parse(name: &Word, operands: &[Word]) -> Result<Dd, CommandError> 
         let Some(equals) = word.text.find('=') else {
             return Err(unknown_operand(word, &word.text));
         };
-        let value = Value {
+        let value = OperandValue {
             word,
             at: equals + 1,
         };
@@ -307,7 +307,7 @@ impl Given {
     }
 
     /// Takes an operand.
-    fn set(&mut self, operand: &str, value: &Value<'_>) -> Result<(), CommandError> {
+    fn set(&mut self, operand: &str, value: &OperandValue<'_>) -> Result<(), CommandError> {
         match operand {
             "if" => self.input = Some(value.path()?),
             "of" => self.output = Some(value.path()?),
@@ -494,7 +494,7 @@ mod tests {
             ("9223372036854775807", i64::MAX as u64, false),
         ] {
             let word = operand(&format!("x={text}"));
-            let number = Value { word: &word, at: 2 }.number().unwrap();
+            let number = OperandValue { word: &word, at: 2 }.number().unwrap();
             assert_eq!((number.value, number.in_bytes), (value, in_bytes), "{text}");
         }
     }

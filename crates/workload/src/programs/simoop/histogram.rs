@@ -69,7 +69,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PUBLISHED: &str = include_str!("../../../../../data/published/xfs-inode-reclaim.csv");
+    const PUBLISHED: &str =
+        include_str!("../../../../../data/published/xfs-inode-reclaim/xfs-inode-reclaim.csv");
 
     /// Every latency that was published is the middle of a bin.
     #[test]

@@ -1,0 +1,52 @@
+//! Finds the files that come with the program: published series, and the experiments, machines and
+//! policies behind them. A file that is laid into one of these folders is there.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// The folders, from the project's root.
+const FOLDERS: [&str; 4] = ["data/published", "experiments", "machines", "policies"];
+/// What of them is taken.
+const KINDS: [&str; 2] = ["toml", "csv"];
+
+fn main() -> io::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = fs::canonicalize(root)?;
+    let mut files = Vec::new();
+    for folder in FOLDERS {
+        // Cargo looks at everything below it.
+        println!("cargo:rerun-if-changed={}", root.join(folder).display());
+        find(&root.join(folder), &mut files)?;
+    }
+    files.sort();
+    let mut text = String::from("&[\n");
+    for file in files {
+        let inside = file.strip_prefix(&root).expect("a file below the root");
+        let name: Vec<_> = inside.iter().map(|part| part.to_string_lossy()).collect();
+        let _ = writeln!(
+            text,
+            "    ({:?}, include_str!({:?})),",
+            name.join("/"),
+            file.display().to_string(),
+        );
+    }
+    text.push_str("]\n");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    fs::write(out.join("shipped_files.rs"), text)
+}
+
+fn find(folder: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            find(&path, into)?;
+        } else if KINDS
+            .iter()
+            .any(|k| path.extension().is_some_and(|x| x == *k))
+        {
+            into.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! What is written while the workload runs: `[[at]]`, each with a `time` since its beginning and a table
+//! `sysctl`.
+
+use super::expand::{Choices, expand};
+use super::node::{Entry, Node, Table, Value};
+use super::range::{self, At};
+use super::read::read;
+use crate::diagnostic::{Diagnostic, one_of};
+use mm::sysctl::{self, Fits, Sysctl};
+use sim::spec::{Change, Machine};
+use workload::units;
+
+/// One change, as it is said.
+#[derive(Debug, Clone)]
+struct Said {
+    at_ns: u64,
+    /// Its sysctls, by the last part of their names.
+    sysctl: Node,
+    /// `at.0.sysctl`.
+    path: String,
+}
+
+/// The changes of one variant, in the order of time.
+#[derive(Debug, Clone, Default)]
+pub struct Changes(Vec<Said>);
+
+const KEYS: [&str; 2] = ["time", "sysctl"];
+
+/// All variants of an experiment's changes, with the choices that lead to each.
+///
+/// # Errors
+/// The first thing wrong that is so on any machine; a time that no run reaches, which is given up after
+/// `limit_s` seconds (0: never).
+pub fn changes(node: Option<&Node>, limit_s: f64) -> Result<Vec<(Choices, Changes)>, Diagnostic> {
+    let Some(node) = node else {
+        return Ok(vec![(Choices::new(), Changes::default())]);
+    };
+    if !matches!(node.value, Value::List(_)) {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!("`at`: {} does not fit here", node.kind()),
+            "accepted: tables [[at]], each with `time` and `sysctl`",
+        ));
+    }
+    let wrapped = Node {
+        place: node.place.clone(),
+        value: Value::Table(Table(vec![Entry {
+            key: "at".into(),
+            place: node.place.clone(),
+            node: node.clone(),
+        }])),
+    };
+    let mut all = Vec::new();
+    for variant in expand(&wrapped, "")? {
+        let Value::List(list) = &variant.node.nearest(&["at"]).value else {
+            unreachable!("a list stays one")
+        };
+        let said = list.iter().enumerate();
+        let said = said.map(|(i, node)| change(i, node, limit_s));
+        let mut said = said.collect::<Result<Vec<_>, _>>()?;
+        said.sort_by_key(|c| c.at_ns);
+        all.push((variant.choices, Changes(said)));
+    }
+    Ok(all)
+}
+
+fn change(i: usize, node: &Node, limit_s: f64) -> Result<Said, Diagnostic> {
+    let path = format!("at.{i}");
+    let Some(table) = node.table() else {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!("`{path}`: {} does not fit here", node.kind()),
+            "accepted: a table with `time` and `sysctl`",
+        ));
+    };
+    if let Some(e) = table.0.iter().find(|e| !KEYS.contains(&e.key.as_str())) {
+        let what = format!("unknown key `{path}.{}`", e.key);
+        return Err(Diagnostic::at(&e.place, what, one_of(&e.key, &KEYS)));
+    }
+    let due = |key: &str| {
+        table.get(key).ok_or_else(|| {
+            Diagnostic::at(
+                &node.place,
+                format!("missing key `{path}.{key}`"),
+                "accepted: for example time = \"30s\" and sysctl = { \"vm.dirty_ratio\" = 5 }",
+            )
+        })
+    };
+    let at_ns = time(due("time")?, &path, limit_s)?;
+    let sysctl = due("sysctl")?.clone();
+    let path = format!("{path}.sysctl");
+    let empty = sysctl.table().is_none_or(|t| t.0.is_empty());
+    if empty {
+        return Err(Diagnostic::at(
+            &sysctl.place,
+            format!("`{path}`: nothing is written"),
+            "accepted: a table of sysctls by their names, such as { \"vm.dirty_ratio\" = 5 }",
+        ));
+    }
+    let unknown = |e: &&Entry| sysctl::info(&e.key).is_none();
+    if let Some(e) = sysctl.table().and_then(|t| t.0.iter().find(unknown)) {
+        let names: Vec<&str> = sysctl::TABLE.iter().map(|i| i.name).collect();
+        return Err(Diagnostic::at(
+            &e.place,
+            format!("`{path}`: there is no sysctl `{}`", e.key),
+            one_of(&e.key, &names),
+        ));
+    }
+    Ok(Said {
+        at_ns,
+        sysctl,
+        path,
+    })
+}
+
+/// A time since the beginning of the workload, in nanoseconds.
+fn time(node: &Node, path: &str, limit_s: f64) -> Result<u64, Diagnostic> {
+    let shown = node.scalar();
+    let ns = node.text().and_then(|t| units::scaled(t, units::TIMES));
+    let Some(ns) = ns else {
+        return Err(Diagnostic::at(
+            &node.place,
+            match shown {
+                Some(shown) => format!("`{path}.time`: `{shown}` is no time"),
+                None => format!("`{path}.time`: {} does not fit here", node.kind()),
+            },
+            "accepted: a whole number with its unit in quotes, such as \"30s\", \"500ms\", \"20us\" or \"2m\"",
+        ));
+    };
+    // A second passes between boot and workload, and the limit counts from boot.
+    let limit = if limit_s == 0.0 { 1e7 } else { limit_s };
+    if ns as f64 / 1e9 >= limit {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!(
+                "`{path}.time`: `{}` is never reached",
+                shown.unwrap_or_default()
+            ),
+            format!(
+                "accepted: less than the {limit} s after which a run is given up (`time_limit_s`)"
+            ),
+        ));
+    }
+    Ok(ns)
+}
+
+impl Changes {
+    /// What is written on a machine, which has its policy's sysctls.
+    ///
+    /// # Errors
+    /// A value that this machine can't have, or can't have from there on.
+    pub fn on(&self, machine: &Machine) -> Result<Vec<Change>, Diagnostic> {
+        let mut machine = machine.clone();
+        let mut changes = Vec::with_capacity(self.0.len());
+        for said in &self.0 {
+            let table = said.sysctl.table().expect("checked when it was read");
+            for entry in &table.0 {
+                can_be_written(entry, &said.path, &machine.sysctl)?;
+            }
+            let below = serde_json::to_value(&machine.sysctl).map_err(|e| {
+                let what = format!("sysctls can't be laid out: {e}");
+                Diagnostic::at(&said.sysctl.place, what, "")
+            })?;
+            let mut laid = Node::from_json(&below, &said.sysctl.place);
+            laid.overlay(said.sysctl.clone());
+            let from: Sysctl = read(&laid, &said.path)?;
+            let keys = table.0.iter().map(|e| &e.key[..]);
+            machine.sysctl.write(&from, keys);
+            let at = At {
+                node: &said.sysctl,
+                path: &said.path,
+            };
+            range::sysctl(&machine, &[], &at)?;
+            let written = table.0.iter().map(|e| {
+                let name = sysctl::info(&e.key).map_or(&e.key[..], |i| i.name);
+                (name.to_owned(), shown(&e.node))
+            });
+            changes.push(Change {
+                at_ns: said.at_ns,
+                written: written.collect(),
+                sysctl: machine.sysctl.clone(),
+            });
+        }
+        Ok(changes)
+    }
+}
+
+/// Says no to what a running kernel refuses, and to what this machine's kernel does not have.
+fn can_be_written(entry: &Entry, path: &str, before: &Sysctl) -> Result<(), Diagnostic> {
+    let Some(info) = sysctl::info(&entry.key) else {
+        return Ok(());
+    };
+    if info.from_boot && !before.says(info.key) {
+        return Err(Diagnostic::at(
+            &entry.place,
+            format!(
+                "`{path}.{}`: the machine does not have it at boot, so it can't change in mid-run",
+                info.key
+            ),
+            format!(
+                "accepted: a machine whose `sysctl.{}` has a value",
+                info.key
+            ),
+        ));
+    }
+    let none = match &entry.node.value {
+        Value::Int(n) => *n == 0,
+        Value::Text(t) => mm::size::Size::parse(t).is_ok_and(|s| s.0 == 0),
+        _ => false,
+    };
+    if none && matches!(info.fits, Fits::Bytes(..)) {
+        return Err(Diagnostic::at(
+            &entry.node.place,
+            format!("`{path}.{}`: 0 is out of range", info.key),
+            format!(
+                "accepted: more than 0 bytes; writing `{}` takes them back",
+                info.name.replace("_bytes", "_ratio")
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// A value as the experiment spells it.
+fn shown(node: &Node) -> String {
+    let list = match &node.value {
+        Value::List(list) => list.iter().map(shown).collect::<Vec<_>>().join(" "),
+        _ => String::new(),
+    };
+    node.scalar().unwrap_or(list)
+}

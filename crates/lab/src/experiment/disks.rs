@@ -1,0 +1,108 @@
+//! The disks of a machine: `[disk]` with perhaps a `[second]` filesystem, or a list `[[disk]]`.
+
+use super::node::{Node, Value};
+use super::range::{self, At};
+use crate::diagnostic::Diagnostic;
+use sim::spec::{DiskSpec, Machine, plain_mount};
+
+/// The most filesystems of a machine.
+const MOST: usize = 16;
+
+/// The elements of a list of disks; `None`: there is one disk, or nothing yet.
+fn list(machine: &Node) -> Option<&[Node]> {
+    match &machine.table()?.get("disk")?.value {
+        Value::List(list) => Some(list),
+        _ => None,
+    }
+}
+
+/// Where an element is mounted, if it says so with a text.
+fn mount(element: &Node) -> Option<&str> {
+    let mount = element.table().map(|t| t.get("mount"))?;
+    mount.map_or(Some("/"), Node::text)
+}
+
+/// Complains about disks that make no tree of filesystems, and about values that serde reads by way of a
+/// buffer and loses the place of.
+///
+/// # Errors
+/// The first thing wrong.
+pub fn tree(machine: &Node) -> Result<(), Diagnostic> {
+    let Some(list) = list(machine) else {
+        for path in [&["disk"][..], &["swap", "disk"], &["second", "disk"]] {
+            range::faults(machine.at(path), &format!("machine.{}", path.join(".")))?;
+        }
+        return Ok(());
+    };
+    range::faults(machine.at(&["swap", "disk"]), "machine.swap.disk")?;
+    if let Some(second) = machine.table().and_then(|t| t.entry("second")) {
+        return Err(Diagnostic::at(
+            &second.place,
+            "`machine.second`: a second filesystem beside a list of disks",
+            "accepted: one more table [[machine.disk]] ([[disk]] in a machine file) with `mount` and `filesystem`",
+        ));
+    }
+    let place = &machine.nearest(&["disk"]).place;
+    if list.is_empty() || list.len() > MOST {
+        return Err(Diagnostic::at(
+            place,
+            format!("`machine.disk`: {} disks", list.len()),
+            format!("accepted: 1 to {MOST}, one of them mounted on `/`"),
+        ));
+    }
+    let mut mounts: Vec<&str> = Vec::new();
+    for (i, element) in list.iter().enumerate() {
+        range::faults(Some(element), &format!("machine.disk.{i}"))?;
+        let Some(said) = mount(element) else {
+            // What is no table, or no text, is told by whoever reads it.
+            return Ok(());
+        };
+        let at = At {
+            node: machine,
+            path: "machine",
+        };
+        let index = i.to_string();
+        let path = ["disk", &index, "mount"];
+        let plain = plain_mount(said);
+        if !plain.is_empty() {
+            plain.split('/').try_for_each(|name| at.name(&path, name))?;
+        }
+        if let Some(other) = mounts.iter().position(|m| *m == plain) {
+            return Err(Diagnostic::at(
+                &machine.nearest(&path).place,
+                format!(
+                    "`machine.disk.{i}`: two disks are mounted on `/{plain}`, this one and that of `machine.disk.{other}`"
+                ),
+                "accepted: a mount point of its own for each; one that says none is on `/`",
+            ));
+        }
+        mounts.push(plain);
+    }
+    if !mounts.contains(&"") {
+        return Err(Diagnostic::at(
+            place,
+            "`machine.disk`: no disk is mounted on `/`",
+            "accepted: mount = \"/\" for one of them, or none said",
+        ));
+    }
+    Ok(())
+}
+
+/// The disks of a machine that was read from `node`, in the order of its filesystems, with their paths in
+/// the file.
+pub fn paths<'m>(machine: &'m Machine, node: &Node) -> Vec<(Vec<String>, &'m DiskSpec)> {
+    let text = |keys: &[&str]| keys.iter().map(|k| (*k).to_owned()).collect::<Vec<_>>();
+    let Some(list) = list(node) else {
+        let second = machine
+            .mounts
+            .iter()
+            .map(|m| (text(&["second", "disk"]), &m.disk));
+        return second.chain([(text(&["disk"]), &machine.disk)]).collect();
+    };
+    // That on `/` comes first, the others in the order of the file.
+    let mut places: Vec<usize> = (0..list.len()).collect();
+    places.sort_by_key(|i| mount(&list[*i]).is_some_and(|m| !plain_mount(m).is_empty()));
+    let disks = machine.mounted().map(|on| on.disk);
+    let paths = places.iter().map(|i| text(&["disk", &i.to_string()]));
+    paths.zip(disks).collect()
+}

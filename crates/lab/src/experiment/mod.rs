@@ -1,0 +1,581 @@
+//! Experiment files: what is run on which machine, filesystem and policy, how often.
+//!
+//! Where one value is due, a list makes an axis of the matrix. The matrix is the full product.
+//! Its order is stable: machines are outermost (in the order of the file, and within a machine its
+//! own lists in the order of its text), then command lines and their binding, then `[params]`, then filesystems;
+//! policies are innermost, so that what is compared stands side by side.
+
+mod changes;
+mod command;
+mod disks;
+mod expand;
+mod machine;
+pub mod node;
+mod of_command;
+mod overrides;
+mod policy;
+mod profile;
+mod range;
+mod read;
+mod schema;
+mod sysctls;
+mod text;
+mod threads;
+mod trace_run;
+mod workload;
+
+pub use machine::{Files, files_near};
+pub use of_command::of_command;
+pub use profile::load_profile;
+pub use schema::schema;
+pub use threads::{Threads, counts_threads};
+pub use trace_run::TraceRun;
+pub use workload::trace_error;
+
+use crate::diagnostic::{Diagnostic, Place, Source, one_of};
+use crate::model::{Cell, Experiment, Figure};
+use crate::rows;
+use changes::Changes;
+use expand::{Choices, alternatives, expand};
+use node::{Node, Table};
+use range::At;
+use read::read;
+use sim::spec::FsKind;
+use sim::{Params, RunSpec};
+use std::path::Path;
+pub use text::read_text;
+use threads::OnMachines;
+
+/// What the command line says on top of the file.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// `--set key=value`, in order.
+    pub set: Vec<String>,
+    /// `--iterations`.
+    pub iterations: Option<u32>,
+    /// `--track-pages`.
+    pub track_pages: bool,
+}
+
+const KEYS: [&str; 14] = [
+    "name",
+    "iterations",
+    "seed",
+    "policy",
+    "filesystem",
+    "machine",
+    "workload",
+    "policies",
+    "params",
+    "at",
+    "sample_s",
+    "time_limit_s",
+    "monitors",
+    "compare",
+];
+
+/// Reads an experiment file and lays out its matrix.
+///
+/// # Errors
+/// The first thing wrong in the file, its machines or the overrides.
+pub fn load(path: &Path, overrides: &Overrides) -> Result<Experiment, Diagnostic> {
+    let name = path.display().to_string();
+    let text = read_text(path).map_err(|e| {
+        Diagnostic::placeless(
+            format!("{name} can't be read: {e}"),
+            "accepted: an experiment file, such as experiments/usb-stick.toml",
+        )
+    })?;
+    parse(&Source::new(name, text), &files_near(path), overrides)
+}
+
+/// How many iterations of each cell are wanted.
+fn iterations(at: &At<'_>, table: &Table, overrides: &Overrides) -> Result<u32, Diagnostic> {
+    let most = MOST_ITERATIONS;
+    let own: u32 = optional(table, "iterations")?.unwrap_or(10);
+    at.range(&["iterations"], own.into(), 1, most.into())?;
+    match overrides.iterations {
+        Some(n) if !(1..=most).contains(&n) => Err(Diagnostic::placeless(
+            format!("`--iterations {n}` is out of range"),
+            format!("accepted: 1 to {most}"),
+        )),
+        other => Ok(other.unwrap_or(own)),
+    }
+}
+
+/// The keys in which cells differ, in the order of reports.
+fn axes_of(cells: &[Cell]) -> Vec<String> {
+    let mut axes: Vec<String> = Vec::new();
+    for (key, _) in cells.iter().flat_map(|c| &c.axes) {
+        if !axes.contains(key) {
+            axes.push(key.clone());
+        }
+    }
+    axes.sort_by_key(|k| rank(k));
+    axes
+}
+
+/// As [`load`], from a text.
+///
+/// # Errors
+/// The first thing wrong.
+pub fn parse(
+    source: &Source,
+    files: &Files<'_>,
+    overrides: &Overrides,
+) -> Result<Experiment, Diagnostic> {
+    let mut root = Node::parse(source)?;
+    sysctls::last_parts(&mut root)?;
+    for setting in &overrides.set {
+        overrides::set(&mut root, setting)?;
+    }
+    let Some(table) = root.table() else {
+        unreachable!("a TOML document is a table")
+    };
+    if let Some(e) = table.0.iter().find(|e| !KEYS.contains(&e.key.as_str())) {
+        let what = format!("unknown key `{}`", e.key);
+        return Err(Diagnostic::at(&e.place, what, one_of(&e.key, &KEYS)));
+    }
+    let at = At {
+        node: &root,
+        path: "",
+    };
+    let name: String = read(required(&root, table, "name", "\"usb-stick\"")?, "name")?;
+    at.name(&["name"], &name)?;
+    let iterations = iterations(&at, table, overrides)?;
+    let seed: u64 = optional(table, "seed")?.unwrap_or(1);
+    let sample: f64 = optional(table, "sample_s")?.unwrap_or(1.0);
+    at.seconds(&["sample_s"], sample, 3600.0)?;
+    let time_limit: f64 = optional(table, "time_limit_s")?.unwrap_or(86_400.0);
+    at.seconds(&["time_limit_s"], time_limit, 1e7)?;
+    at.samples(sample, time_limit)?;
+
+    let figures = figures(table.get("compare"))?;
+
+    let tables = policy::tables(table.get("policies"), files)?;
+    let tables = tables.as_ref();
+    policy::check_all(tables)?;
+    let runs = required(&root, table, "workload", "a table with `command`")?;
+    let folder = Path::new(source.name()).parent().unwrap_or(Path::new(""));
+    let machines = machine::machines(
+        required(&root, table, "machine", "\"machines/3765M.toml\"")?,
+        files,
+    )?;
+    let parts = Parts {
+        workloads: OnMachines::new(runs, folder, machines.iter().map(|m| &m.1))?,
+        machines,
+        params: watched(params(table.get("params"))?, table.get("monitors"))?,
+        changes: changes::changes(table.get("at"), time_limit)?,
+        filesystems: Vec::new(),
+        policies: named_policies(required(&root, table, "policy", "\"linux-3.1\"")?, tables)?,
+    };
+    let parts = Parts {
+        filesystems: filesystems_of(&root, table, &parts.machines)?,
+        ..parts
+    };
+    for (_, machine) in &parts.machines {
+        for (_, workload) in parts.workloads.on(machine) {
+            workload::fits(runs, workload, machine)?;
+        }
+    }
+    no_parameter_twice(table.get("params"), &parts.machines)?;
+    let cells = parts.count();
+    let runs = cells.saturating_mul(iterations as usize);
+    if cells > expand::MOST || runs > MOST_RUNS {
+        return Err(expand::too_many(
+            &Place {
+                source: source.clone(),
+                span: 0..0,
+            },
+            cells,
+        ));
+    }
+    let base = RunSettings {
+        sample_ns: (sample * 1e9) as u64,
+        time_limit_ns: (time_limit * 1e9) as u64,
+        track_pages: overrides.track_pages,
+    };
+    let cells = parts.product(&base)?;
+    let axes = axes_of(&cells);
+    Ok(Experiment {
+        name,
+        iterations,
+        seed,
+        text: source.text().to_owned(),
+        figures,
+        axes,
+        cells,
+    })
+}
+
+const MOST_ITERATIONS: u32 = 1000;
+const MOST_RUNS: usize = 100_000;
+
+/// The place of an axis in the order of the matrix.
+fn rank(key: &str) -> usize {
+    match key {
+        "policy" => 4,
+        "filesystem" => 3,
+        k if k.starts_with("params") || k.starts_with("at.") || k == "monitors" => 2,
+        k if k.starts_with("workload") => 1,
+        _ => 0,
+    }
+}
+
+fn required<'a>(
+    root: &Node,
+    table: &'a Table,
+    key: &str,
+    example: &str,
+) -> Result<&'a Node, Diagnostic> {
+    table.get(key).ok_or_else(|| {
+        // A missing key is missing in the whole file; its first character stands for it.
+        let place = Place {
+            source: root.place.source.clone(),
+            span: 0..0,
+        };
+        Diagnostic::at(
+            &place,
+            format!("missing key `{key}`"),
+            format!("accepted: `{key}`, for example {example}"),
+        )
+    })
+}
+
+fn optional<T: serde::de::DeserializeOwned>(
+    table: &Table,
+    key: &str,
+) -> Result<Option<T>, Diagnostic> {
+    let Some(node) = table.get(key) else {
+        return Ok(None);
+    };
+    if let node::Value::List(_) = node.value {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!("`{key}`: a list does not fit here"),
+            "accepted: one value; this key can't be an axis",
+        ));
+    }
+    read(node, key).map(Some)
+}
+
+/// The figures that policies are compared by.
+fn figures(node: Option<&Node>) -> Result<Vec<Figure>, Diagnostic> {
+    let Some(node) = node else {
+        return Ok(Vec::new());
+    };
+    let accepted = "accepted: a list of rows, counters and figures of the workload, the telling one \
+                    first; `lowmark explain` lists them";
+    let node::Value::List(list) = &node.value else {
+        return Err(Diagnostic::at(
+            &node.place,
+            "`compare` is not a list",
+            accepted,
+        ));
+    };
+    let mut figures: Vec<Figure> = Vec::new();
+    for node in list {
+        let name: String = read(node, "compare")?;
+        let figure = rows::figure(&name)
+            .map_err(|why| Diagnostic::at(&node.place, format!("`compare`: {why}"), accepted))?;
+        if figures.contains(&figure) {
+            let twice = format!("`compare`: `{name}` stands there twice");
+            return Err(Diagnostic::at(&node.place, twice, accepted));
+        }
+        figures.push(figure);
+    }
+    if figures.is_empty() {
+        return Err(Diagnostic::at(&node.place, "`compare` is empty", accepted));
+    }
+    Ok(figures)
+}
+
+/// What the matrix is the product of; choices are empty where there is nothing to choose.
+struct Parts {
+    machines: Vec<(Choices, sim::spec::Machine)>,
+    workloads: OnMachines,
+    params: Vec<(Choices, Params, bool)>,
+    changes: Vec<(Choices, Changes)>,
+    filesystems: Vec<FsKind>,
+    policies: Vec<policy::Named>,
+}
+
+struct RunSettings {
+    sample_ns: u64,
+    time_limit_ns: u64,
+    track_pages: bool,
+}
+
+impl Parts {
+    fn count(&self) -> usize {
+        [
+            self.machines.len(),
+            self.workloads.count(),
+            self.params.len(),
+            self.changes.len(),
+            self.filesystems.len(),
+            self.policies.len(),
+        ]
+        .iter()
+        .fold(1, |n: usize, k| n.saturating_mul(*k))
+    }
+
+    fn product(&self, settings: &RunSettings) -> Result<Vec<Cell>, Diagnostic> {
+        let mut cells = Vec::with_capacity(self.count());
+        for machine in &self.machines {
+            for workload in self.workloads.on(&machine.1) {
+                for params in &self.params {
+                    for changes in &self.changes {
+                        let outer = Outer {
+                            machine,
+                            workload,
+                            params,
+                            changes,
+                        };
+                        for &filesystem in &self.filesystems {
+                            for named in &self.policies {
+                                cells.push(self.cell(&outer, filesystem, named, settings)?);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    fn cell(
+        &self,
+        outer: &Outer<'_>,
+        filesystem: FsKind,
+        named: &policy::Named,
+        settings: &RunSettings,
+    ) -> Result<Cell, Diagnostic> {
+        let (machine_choices, machine) = outer.machine;
+        let (workload_choices, workload) = outer.workload;
+        let (param_choices, params, monitors) = outer.params;
+        let (change_choices, changes) = outer.changes;
+        let choices = [
+            machine_choices,
+            workload_choices,
+            param_choices,
+            change_choices,
+        ];
+        let mut axes = choices.map(|c| &c[..]).concat();
+        if self.filesystems.len() > 1 {
+            axes.push(("filesystem".into(), filesystem.name().into()));
+        }
+        let policy = &named.policy;
+        if self.policies.len() > 1 {
+            axes.push(("policy".into(), policy.name.clone()));
+        }
+        let own = named.on(machine)?;
+        Ok(Cell {
+            axes,
+            machine: machine.name.clone(),
+            workload: workload.name.clone(),
+            threads: workload.threads.clone(),
+            filesystem: filesystem.name().into(),
+            policy: policy.name.clone(),
+            baseline: std::ptr::eq(named, &self.policies[0]),
+            spec: RunSpec {
+                changes: changes.on(&own)?,
+                machine: own,
+                filesystem,
+                policy: policy.clone(),
+                workload: workload.script.clone(),
+                membind: workload.membind.as_ref().map(|b| b.0),
+                monitors: *monitors,
+                params: params.clone(),
+                seed: 0,
+                sample_ns: settings.sample_ns,
+                check_ns: 0,
+                track_pages: settings.track_pages,
+                time_limit_ns: settings.time_limit_ns,
+            },
+        })
+    }
+}
+
+/// A choice of everything but filesystem and policy.
+struct Outer<'a> {
+    machine: &'a (Choices, sim::spec::Machine),
+    workload: &'a (Choices, workload::Workload),
+    params: &'a (Choices, Params, bool),
+    changes: &'a (Choices, Changes),
+}
+
+/// The filesystems under test: the experiment's, or what the machines say is on `/`.
+fn filesystems_of(
+    root: &Node,
+    table: &Table,
+    machines: &[(Choices, sim::spec::Machine)],
+) -> Result<Vec<FsKind>, Diagnostic> {
+    let said = machines.iter().find_map(|(_, m)| Some((m, m.filesystem?)));
+    let Some((machine, kind)) = said else {
+        return filesystems(required(root, table, "filesystem", "\"ext4\"")?);
+    };
+    if let Some(other) = machines.iter().find(|(_, m)| m.filesystem != Some(kind)) {
+        return Err(Diagnostic::at(
+            &table.get("machine").unwrap_or(root).place,
+            format!(
+                "`machine`: {} says that {} is on `/`, and {} does not",
+                machine.name,
+                kind.name(),
+                other.1.name
+            ),
+            "accepted: machines that say the same, or none and `filesystem` in the experiment",
+        ));
+    }
+    match table.get("filesystem") {
+        None => Ok(vec![kind]),
+        Some(node) if filesystems(node)? == [kind] => Ok(vec![kind]),
+        Some(node) => Err(Diagnostic::at(
+            &node.place,
+            format!(
+                "`filesystem`: the machine {} says that {} is on `/`",
+                machine.name,
+                kind.name()
+            ),
+            format!(
+                "accepted: \"{}\", no such key, or a machine that does not say it",
+                kind.name()
+            ),
+        )),
+    }
+}
+
+/// Every choice of parameters with every choice of `monitors`.
+fn watched(
+    params: Vec<(Choices, Params)>,
+    node: Option<&Node>,
+) -> Result<Vec<(Choices, Params, bool)>, Diagnostic> {
+    let Some(node) = node else {
+        return Ok(params.into_iter().map(|(c, p)| (c, p, false)).collect());
+    };
+    let values = alternatives(node, "monitors")?;
+    let mut all = Vec::with_capacity(params.len() * values.len());
+    for (choices, params) in params {
+        for (text, node) in &values {
+            let mut choices = choices.clone();
+            if values.len() > 1 {
+                choices.push(("monitors".into(), text.clone()));
+            }
+            all.push((choices, params.clone(), read(node, "monitors")?));
+        }
+    }
+    Ok(all)
+}
+
+fn params(node: Option<&Node>) -> Result<Vec<(Choices, Params)>, Diagnostic> {
+    let Some(node) = node else {
+        return Ok(vec![(Choices::new(), Params::default())]);
+    };
+    if node.table().is_none() {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!("`params`: {} does not fit here", node.kind()),
+            "accepted: a table [params] of model parameters; `lowmark params` lists them",
+        ));
+    }
+    let mut all = Vec::new();
+    for variant in expand(node, "params")? {
+        let mut params = Params::default();
+        for entry in &variant
+            .node
+            .table()
+            .expect("variants of a table are tables")
+            .0
+        {
+            let Some(info) = Params::TABLE.iter().find(|p| p.name == entry.key) else {
+                let known: Vec<&str> = Params::TABLE.iter().map(|p| p.name).collect();
+                let guess = crate::diagnostic::did_you_mean(&entry.key, known)
+                    .map_or(String::new(), |g| format!("did you mean `{g}`? "));
+                return Err(Diagnostic::at(
+                    &entry.place,
+                    format!("unknown key `params.{}`", entry.key),
+                    format!(
+                        "{guess}accepted: one of the {} parameters that `lowmark params` lists",
+                        Params::TABLE.len()
+                    ),
+                ));
+            };
+            let path = format!("params.{}", entry.key);
+            let value: f64 = read(&entry.node, &path)?;
+            params.set(&entry.key, value).map_err(|_| {
+                Diagnostic::at(
+                    &entry.node.place,
+                    format!("`{path}`: {value} is out of range"),
+                    format!("accepted: {} to {} {}", info.min, info.max, info.unit),
+                )
+            })?;
+        }
+        all.push((variant.choices, params));
+    }
+    Ok(all)
+}
+
+/// A parameter that a machine or its disk has of its own would hide the experiment's.
+fn no_parameter_twice(
+    params: Option<&Node>,
+    machines: &[(Choices, sim::spec::Machine)],
+) -> Result<(), Diagnostic> {
+    let Some(table) = params.and_then(Node::table) else {
+        return Ok(());
+    };
+    for entry in &table.0 {
+        let key = &entry.key;
+        let owner = machines.iter().find_map(|(_, m)| {
+            let named = m.mounts.iter().filter(|m| !m.is_second);
+            let mut disks = std::iter::once(&m.disk).chain(named.map(|m| &m.disk));
+            let of_disk = disks.any(|d| d.params.contains_key(key));
+            let of_sysctl = key == "xfs_log_interval" && m.sysctl.xfssyncd_centisecs.is_some();
+            let of_machine = m.params.contains_key(key);
+            let owners = [
+                (
+                    of_disk,
+                    "the disk of machine",
+                    format!("machine.disk.params.{key}"),
+                ),
+                (of_machine, "machine", format!("machine.params.{key}")),
+                (
+                    of_sysctl,
+                    "machine",
+                    "machine.sysctl.xfssyncd_centisecs".into(),
+                ),
+            ];
+            let mut owners = owners.into_iter().filter(|(own, ..)| *own);
+            owners.next().map(|(_, whose, path)| (whose, &m.name, path))
+        });
+        if let Some((whose, machine, path)) = owner {
+            return Err(Diagnostic::at(
+                &entry.place,
+                format!("`params.{key}` has no effect: {whose} `{machine}` has its own"),
+                format!("accepted: the value in one place, such as `{path}`"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn filesystems(node: &Node) -> Result<Vec<FsKind>, Diagnostic> {
+    alternatives(node, "filesystem")?
+        .into_iter()
+        .map(|(_, n)| read(n, "filesystem"))
+        .collect()
+}
+
+fn named_policies(node: &Node, tables: Option<&Node>) -> Result<Vec<policy::Named>, Diagnostic> {
+    let mut all = Vec::new();
+    for (_, node) in alternatives(node, "policy")? {
+        let name: String = read(node, "policy")?;
+        all.extend(policy::policies(&name, node, tables)?);
+        if all.len() > expand::MOST {
+            return Err(expand::too_many(&node.place, all.len()));
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests;

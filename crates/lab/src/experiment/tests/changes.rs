@@ -1,0 +1,172 @@
+//! `[[at]]`: sysctls that are written in mid-run.
+
+use super::*;
+
+fn with(changes: &str) -> Result<Experiment, Diagnostic> {
+    let text = format!("{EXPERIMENT}{changes}");
+    parse_with(&text, MACHINE, &Overrides::default())
+}
+
+#[test]
+fn changes_are_in_the_order_of_time_and_build_on_each_other() {
+    let text = "\
+[[at]]
+time = \"30s\"
+sysctl = { \"vm.dirty_bytes\" = \"8M\", \"fs.xfs.xfssyncd_centisecs\" = 100 }
+[[at]]
+time = \"500ms\"
+sysctl = { dirty_ratio = 5, vm.swappiness = 0 }
+[[at]]
+time = \"2m\"
+sysctl.\"vm.lowmem_reserve_ratio\" = [0, 256, 32]
+";
+    let e = with(text).unwrap();
+    let changes = &e.cells[0].spec.changes;
+    let told: Vec<_> = changes.iter().map(sim::spec::Change::text).collect();
+    assert_eq!(
+        told,
+        [
+            "at 0.5 s: vm.dirty_ratio = 5, vm.swappiness = 0",
+            "at 30 s: vm.dirty_bytes = 8M, fs.xfs.xfssyncd_centisecs = 100",
+            "at 120 s: vm.lowmem_reserve_ratio = 0 256 32",
+        ]
+    );
+    let s = &changes[2].sysctl;
+    assert_eq!(
+        (s.dirty_ratio, s.dirty_bytes.0, s.swappiness),
+        (0, 8 << 20, 0)
+    );
+    assert_eq!(
+        (s.xfssyncd_centisecs, s.lowmem_reserve_ratio),
+        (Some(100), [0, 256, 32])
+    );
+    assert!(e.cells.iter().all(|c| &c.spec.changes == changes));
+    assert!(good(EXPERIMENT, &[]).cells[0].spec.changes.is_empty());
+}
+
+/// A policy's sysctls are those that changes begin with.
+#[test]
+fn changes_begin_with_the_policy_s_sysctls() {
+    let text = "[policies.limits.sysctl]\n\"vm.swappiness\" = 10\n[[at]]\ntime = \"1s\"\nsysctl.vm.dirty_ratio = 5\n";
+    let e = with(text).unwrap();
+    let swappiness = [0, 1].map(|i| e.cells[i].spec.changes[0].sysctl.swappiness);
+    assert_eq!(swappiness, [60, 10]);
+}
+
+/// Times and values are axes as others are, and may be set from the command line.
+#[test]
+fn changes_may_vary() {
+    let text = "[[at]]\ntime = [\"1s\", \"2s\"]\nsysctl = { \"vm.dirty_ratio\" = [5, 10] }\n";
+    let e = with(text).unwrap();
+    assert_eq!(
+        e.axes,
+        [
+            "at.0.time",
+            "at.0.sysctl.dirty_ratio",
+            "filesystem",
+            "policy"
+        ]
+    );
+    assert_eq!(e.cells.len(), 16);
+    let last = &e.cells[15].spec.changes[0];
+    assert_eq!((last.at_ns, last.sysctl.dirty_ratio), (2_000_000_000, 10));
+}
+
+/// Whole names are accepted wherever sysctls stand, and the text above wins whatever its spelling.
+#[test]
+fn machines_take_whole_names() {
+    let machine = MACHINE.replace("[disk]", "[sysctl]\nvm.dirty_ratio = 30\n[disk]");
+    let read = |set: &[&str]| {
+        let overrides = Overrides {
+            set: set.iter().map(|s| (*s).to_owned()).collect(),
+            ..Overrides::default()
+        };
+        let e = parse_with(EXPERIMENT, &machine, &overrides).unwrap();
+        e.cells
+            .iter()
+            .map(|c| c.spec.machine.sysctl.dirty_ratio)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(read(&[])[0], 30);
+    assert_eq!(read(&["machine.sysctl.dirty_ratio=7"])[0], 7);
+    assert_eq!(read(&["machine.sysctl.\"vm.dirty_ratio\"=8"])[0], 8);
+    let axis = read(&["machine.sysctl.vm.dirty_ratio=[9, 10]"]);
+    assert_eq!((axis[0], axis[4]), (9, 10));
+}
+
+/// Each mistake is one sentence at its place.
+#[test]
+fn wrong_changes() {
+    let one =
+        |time: &str, sysctl: &str| format!("[[at]]\ntime = {time}\nsysctl = {{ {sysctl} }}\n");
+    let mut all = String::new();
+    for (what, text) in [
+        ("no table", "[at]\ntime = \"1s\"\n".to_owned()),
+        (
+            "unknown key",
+            "[[at]]\ntime = \"1s\"\nsysctls = { }\n".into(),
+        ),
+        (
+            "no time",
+            "[[at]]\nsysctl = { \"vm.dirty_ratio\" = 5 }\n".into(),
+        ),
+        ("no sysctl", "[[at]]\ntime = \"1s\"\n".into()),
+        ("nothing written", one("\"1s\"", "")),
+        ("a number for a time", one("30", "\"vm.dirty_ratio\" = 5")),
+        (
+            "a time without its unit",
+            one("\"30\"", "\"vm.dirty_ratio\" = 5"),
+        ),
+        (
+            "a time with another unit",
+            one("\"1h\"", "\"vm.dirty_ratio\" = 5"),
+        ),
+        (
+            "a time that is not reached",
+            one("\"1441m\"", "\"vm.dirty_ratio\" = 5"),
+        ),
+        ("unknown sysctl", one("\"1s\"", "\"vm.dirty_ratoi\" = 5")),
+        (
+            "sysctl of another folder",
+            one("\"1s\"", "\"kernel.shmmax\" = 5"),
+        ),
+        (
+            "twice",
+            one("\"1s\"", "\"vm.dirty_ratio\" = 5, dirty_ratio = 6"),
+        ),
+        ("out of range", one("\"1s\"", "\"vm.dirty_ratio\" = 101")),
+        (
+            "of wrong type",
+            one("\"1s\"", "\"vm.dirty_ratio\" = \"5%\""),
+        ),
+        ("no bytes", one("\"1s\"", "\"vm.dirty_bytes\" = 0")),
+        (
+            "more than half of memory",
+            one("\"1s\"", "\"vm.min_free_kbytes\" = 1000000"),
+        ),
+        (
+            "watermarks that do not ascend",
+            one("\"1s\"", "\"vm.wmark_high_kbytes\" = 1"),
+        ),
+        (
+            "not at boot",
+            one("\"1s\"", "\"vm.watermark_scale_factor\" = 100"),
+        ),
+        (
+            "too often a log",
+            one("\"1s\"", "\"fs.xfs.xfssyncd_centisecs\" = 99"),
+        ),
+    ] {
+        let Err(e) = with(&text) else {
+            panic!("{what}: accepted")
+        };
+        let place = e
+            .place
+            .as_ref()
+            .unwrap_or_else(|| panic!("{what}: no place"));
+        assert_eq!(place.source.name(), "try.toml", "{what}");
+        assert!(e.accepted.contains("accepted: "), "{what}: {}", e.accepted);
+        all += &format!("## {what}: {place}\n{}\n{}\n", e.message, e.accepted);
+    }
+    insta::assert_snapshot!(all);
+}

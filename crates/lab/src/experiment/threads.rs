@@ -1,0 +1,179 @@
+//! Labels of threads as published tables have them, and command lines that take their number.
+
+use super::expand::{Choices, alternatives};
+use super::node::{Node, Value};
+use super::workload::{Workload, bound, scripts, workloads};
+use crate::diagnostic::{Diagnostic, Source};
+use sim::spec::Machine;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::Path;
+
+/// What stands for the number in a command line.
+pub const VARIABLE: &str = "$threads";
+
+/// What a label says of the number of processes or threads; at least 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// `4X`: so many for each CPU.
+    PerCpu(u32),
+    /// `4P`, or a bare `4`: so many.
+    Exactly(u32),
+}
+
+impl Threads {
+    /// The forms of a label, for complaints.
+    pub const ACCEPTED: &str = "accepted: `4X` for 4 processes or threads a CPU, `4P` or `4` for 4";
+
+    /// Reads a label; `None` for one that says no number.
+    pub fn parse(label: &str) -> Option<Self> {
+        let number = |digits: &str| {
+            let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
+            digits.parse().ok().filter(|_| plain)
+        };
+        if let Some(digits) = label.strip_suffix('X') {
+            return number(digits).map(Self::PerCpu);
+        }
+        number(label.strip_suffix('P').unwrap_or(label)).map(Self::Exactly)
+    }
+
+    /// The number on a machine with so many CPUs; `None` where it can't be counted.
+    pub fn on(self, cpus: u32) -> Option<u32> {
+        match self {
+            Self::PerCpu(n) => n.checked_mul(cpus),
+            Self::Exactly(n) => Some(n),
+        }
+    }
+}
+
+/// The workloads of an experiment on each of its machines: where a command line takes the number of
+/// threads, machines with other numbers of CPUs have other ones.
+pub struct OnMachines {
+    /// By the number of CPUs; one entry for all where nothing depends on it.
+    by_cpus: BTreeMap<u32, Vec<(Choices, Workload)>>,
+}
+
+impl OnMachines {
+    /// Reads the table `[workload]` of an experiment in `folder`.
+    ///
+    /// # Errors
+    /// What can't be read or run.
+    pub fn new<'a>(
+        node: &Node,
+        folder: &Path,
+        machines: impl Iterator<Item = &'a Machine>,
+    ) -> Result<Self, Diagnostic> {
+        let mut by_cpus = BTreeMap::new();
+        match formula(node) {
+            None => {
+                by_cpus.insert(0, workloads(node, folder)?);
+            }
+            Some(command) => {
+                for machine in machines {
+                    if let Entry::Vacant(place) = by_cpus.entry(machine.cpus) {
+                        place.insert(counted(node, command, folder, machine)?);
+                    }
+                }
+            }
+        }
+        Ok(Self { by_cpus })
+    }
+
+    /// How many there are on any machine.
+    pub fn count(&self) -> usize {
+        self.by_cpus.values().next().map_or(0, Vec::len)
+    }
+
+    /// Those of a machine of the experiment.
+    pub fn on(&self, machine: &Machine) -> &[(Choices, Workload)] {
+        let own = self.by_cpus.get(&machine.cpus);
+        own.or(self.by_cpus.get(&0)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The command line that takes the number of threads, if it does.
+fn formula(workload: &Node) -> Option<&Node> {
+    let command = workload.table()?.get("command")?;
+    command.text().filter(|t| t.contains(VARIABLE))?;
+    Some(command)
+}
+
+/// Whether the command line of an experiment file takes the number of threads.
+///
+/// # Errors
+/// A text that is not TOML.
+pub fn counts_threads(experiment: &Source) -> Result<bool, Diagnostic> {
+    let root = Node::parse(experiment)?;
+    Ok(root.at(&["workload"]).and_then(formula).is_some())
+}
+
+/// The workloads of one command line for every label of `workload.threads`.
+fn counted(
+    node: &Node,
+    command: &Node,
+    folder: &Path,
+    machine: &Machine,
+) -> Result<Vec<(Choices, Workload)>, Diagnostic> {
+    let path = "workload.threads";
+    let Some(labels) = node.table().and_then(|t| t.get("threads")) else {
+        return Err(Diagnostic::at(
+            &command.place,
+            format!("`workload.command` has `{VARIABLE}` without `{path}`"),
+            format!("{}; one label or a list", Threads::ACCEPTED),
+        ));
+    };
+    let labels = alternatives(labels, path)?;
+    let several = labels.len() > 1;
+    let mut all = Vec::new();
+    for (label, at) in labels {
+        let number = Threads::parse(&label).and_then(|t| t.on(machine.cpus));
+        let Some(number) = number else {
+            let what = format!("`{path}`: `{label}` is no number of threads");
+            return Err(Diagnostic::at(&at.place, what, Threads::ACCEPTED));
+        };
+        let line = command.text().unwrap_or_default();
+        let line = line.replace(VARIABLE, &number.to_string());
+        let command = Node {
+            place: command.place.clone(),
+            value: Value::Text(line),
+        };
+        for (sizes, script) in scripts(node, folder, Some(&command))? {
+            let own = several.then(|| (path.to_owned(), label.clone()));
+            let choices: Choices = own.into_iter().chain(sizes).collect();
+            all.push((choices, script, label.clone()));
+        }
+    }
+    bound(node, all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_a_number_of_threads() {
+        for (label, on_four) in [
+            ("1P", Some(1)),
+            ("3P", Some(3)),
+            ("1X", Some(4)),
+            ("32X", Some(128)),
+            ("128", Some(128)),
+            ("4294967295P", Some(u32::MAX)),
+            ("4294967295X", None),
+            ("4294967296", None),
+            ("0", None),
+            ("0X", None),
+            ("01", None),
+            ("+1", None),
+            ("X", None),
+            ("P", None),
+            ("", None),
+            ("all", None),
+            ("4x", None),
+            ("1XP", None),
+        ] {
+            let number = Threads::parse(label).and_then(|t| t.on(4));
+            assert_eq!(number, on_four, "{label}");
+        }
+    }
+}

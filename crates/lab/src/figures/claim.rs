@@ -1,0 +1,188 @@
+//! What can be claimed of policies by one figure: every cell against the baseline of its group.
+
+use super::stats::{self, ALPHA, CONFIDENCE, FEW};
+use super::values;
+use crate::model::{Better, Cell, Figure, Outcomes};
+use sim::RunResult;
+
+/// How a sample is summed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Center {
+    /// Mean, standard deviation and confidence interval.
+    #[default]
+    Mean,
+    /// Minimum, median and maximum: counters, whose runs are often zero or very many.
+    Median,
+}
+
+/// What can be claimed about a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verdict {
+    /// Lower than the baseline.
+    Less,
+    /// Higher than the baseline.
+    More,
+    /// Nothing can be claimed.
+    #[default]
+    Unclear,
+    /// Too few iterations for any claim.
+    TooFew,
+}
+
+/// A policy against the baseline of its combination of axes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Claim {
+    /// Relative change of the center, new / base − 1; not finite where the base is 0.
+    pub change: f64,
+    /// Its confidence interval.
+    pub interval: Option<(f64, f64)>,
+    /// The test's p-value.
+    pub p: Option<f64>,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+impl Claim {
+    /// A sample against the baseline's; `None` where either is empty.
+    pub fn new(samples: &[f64], base: &[f64], center: Center) -> Option<Self> {
+        let middle = |v: &[f64]| {
+            stats::summary(v).map(|s| match center {
+                Center::Mean => s.mean,
+                Center::Median => s.median,
+            })
+        };
+        let (new, old) = (middle(samples)?, middle(base)?);
+        let p = stats::mann_whitney(samples, base);
+        let verdict = if samples.len().min(base.len()) < FEW && p >= ALPHA {
+            Verdict::TooFew
+        } else if p >= ALPHA {
+            Verdict::Unclear
+        } else if new < old {
+            Verdict::Less
+        } else {
+            Verdict::More
+        };
+        Some(Self {
+            change: new / old - 1.0,
+            interval: None,
+            p: Some(p),
+            verdict,
+        })
+    }
+}
+
+/// One metric of one policy on one combination of axes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SummaryRow {
+    /// The combination of axes: axis name and value, policy excluded.
+    pub axes: Vec<(String, String)>,
+    /// The policy.
+    pub policy: String,
+    /// Whether the others are compared with this one.
+    pub baseline: bool,
+    /// The value of every iteration.
+    pub samples: Vec<f64>,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub sd: f64,
+    /// Confidence interval of the mean, or of the median.
+    pub interval: Option<(f64, f64)>,
+    /// Against the baseline; absent for the baseline itself.
+    pub comparison: Option<Claim>,
+}
+
+impl SummaryRow {
+    /// The value that stands for the sample; NaN for an empty one.
+    pub fn center(&self, center: Center) -> f64 {
+        match center {
+            Center::Mean => self.mean,
+            Center::Median => stats::median(&self.samples).unwrap_or(f64::NAN),
+        }
+    }
+}
+
+/// One metric over the whole experiment. Rows of equal axes stand together, in the given order.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SummaryTable {
+    /// The metric's name: `elapsed`, `nr_vmscan_write`, …
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way is good.
+    pub better: Better,
+    /// Which figures are shown.
+    pub center: Center,
+    /// Level of the intervals: 0.95.
+    pub confidence: f64,
+    /// Name of the test that gave the p-values, such as "Mann-Whitney U".
+    pub test: String,
+    /// One row for each policy on each combination of axes.
+    pub rows: Vec<SummaryRow>,
+}
+
+/// How a figure's values are found in a cell's iterations.
+pub type Values<'a> = &'a dyn Fn(&[Option<RunResult>], &str) -> Vec<f64>;
+
+impl SummaryTable {
+    /// Every cell by one figure, in matrix order.
+    pub fn new(outcomes: &Outcomes, figure: &Figure, center: Center, values: Values<'_>) -> Self {
+        let cells = &outcomes.experiment.cells;
+        let samples: Vec<Vec<f64>> = outcomes
+            .results
+            .iter()
+            .map(|results| values(results, &figure.name))
+            .collect();
+        let row = |(cell, own): (&Cell, &Vec<f64>)| {
+            let s = stats::summary(own);
+            let against = baseline(cells, cell).filter(|_| !cell.baseline);
+            SummaryRow {
+                axes: cell.axes_but_policy(),
+                policy: cell.policy.clone(),
+                baseline: cell.baseline,
+                mean: s.as_ref().map_or(f64::NAN, |s| s.mean),
+                sd: s.as_ref().map_or(f64::NAN, |s| s.sd),
+                interval: s.as_ref().and_then(|s| match center {
+                    Center::Mean => s.mean_interval,
+                    Center::Median => s.median_interval,
+                }),
+                samples: own.clone(),
+                comparison: against.and_then(|i| Claim::new(own, &samples[i], center)),
+            }
+        };
+        Self {
+            metric: figure.name.clone(),
+            unit: figure.unit.into(),
+            better: figure.better,
+            center,
+            confidence: CONFIDENCE,
+            test: "Mann–Whitney U, two-sided".into(),
+            rows: cells.iter().zip(&samples).map(row).collect(),
+        }
+    }
+
+    /// Every cell by elapsed time, which stands in every report.
+    pub fn elapsed(outcomes: &Outcomes) -> Self {
+        let figure = Figure {
+            name: "elapsed".into(),
+            unit: "s",
+            better: Better::Lower,
+        };
+        Self::new(outcomes, &figure, Center::Mean, &values::metric)
+    }
+
+    /// Whether a change in this direction is good; `None` where nothing can be said.
+    pub fn is_good(&self, verdict: Verdict) -> Option<bool> {
+        match (verdict, self.better) {
+            (_, Better::Neither) | (Verdict::Unclear | Verdict::TooFew, _) => None,
+            (Verdict::Less, Better::Lower) | (Verdict::More, Better::Higher) => Some(true),
+            (Verdict::Less | Verdict::More, _) => Some(false),
+        }
+    }
+}
+
+/// The cell that others of the same group are compared with, by its index.
+pub fn baseline(cells: &[Cell], cell: &Cell) -> Option<usize> {
+    let group = cell.group();
+    cells.iter().position(|c| c.baseline && c.group() == group)
+}

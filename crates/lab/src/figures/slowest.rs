@@ -1,0 +1,54 @@
+//! The slowest allocations of a cell, in words.
+
+use sim::RunResult;
+use sim::slowest::{Did, SLOWEST, SlowAlloc, Step};
+
+/// The slowest allocations over all iterations of a cell with the iteration of each, slowest first.
+pub fn slowest<'a>(
+    iterations: impl IntoIterator<Item = (u32, &'a RunResult)>,
+) -> Vec<(u32, &'a SlowAlloc)> {
+    let of = |(i, r): (u32, &'a RunResult)| r.alloc_latency.slowest.iter().map(move |s| (i, s));
+    let mut all: Vec<_> = iterations.into_iter().flat_map(of).collect();
+    // Stable: equal ones stay in the order of iterations.
+    all.sort_by_key(|(_, s)| std::cmp::Reverse(s.ns));
+    all.truncate(SLOWEST);
+    all
+}
+
+/// Nanoseconds as microseconds.
+pub fn us(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1000.0)
+}
+
+/// A step as a sentence.
+pub fn sentence(s: &Step) -> String {
+    let who = match s.actor {
+        sim::slowest::Actor::Allocator => format!("task {}", s.task),
+        sim::slowest::Actor::Kswapd => "kswapd".into(),
+        sim::slowest::Actor::Flusher => "flusher".into(),
+        sim::slowest::Actor::Disk => "disk".into(),
+    };
+    let [a, b] = s.amounts;
+    let did = match s.did {
+        Did::WakesKswapd => "wakes kswapd".into(),
+        Did::StartsRun => "starts a run".into(),
+        Did::Sleeps => "sleeps".into(),
+        Did::EntersReclaim => "enters direct reclaim".into(),
+        Did::LeavesReclaim => format!("leaves direct reclaim with {a} pages"),
+        Did::Shrinks => format!("scans {a} pages and frees {b}"),
+        Did::Waited => format!("has waited {a} us for congestion to end"),
+        Did::StartsWriteback => "begins to write back".into(),
+        Did::Writes => format!("has written {a} pages"),
+        Did::Completes => format!("completes {a} kB and holds {b} requests"),
+    };
+    format!("{who} {did}")
+}
+
+/// Where an allocation's time went, in microseconds: the parts that are not nothing.
+pub fn time_parts(s: &SlowAlloc) -> String {
+    let parts = s.time.parts().into_iter().filter(|p| p.1 > 0);
+    let texts: Vec<String> = parts
+        .map(|(name, ns)| format!("{name} {}", us(ns)))
+        .collect();
+    texts.join(", ")
+}

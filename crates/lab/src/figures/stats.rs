@@ -1,0 +1,263 @@
+//! Statistics of iterations, with their sources.
+//!
+//! Conventions follow benchstat (`~` where nothing can be claimed, p and n always shown) and
+//! hyperfine (outliers are reported, never dropped).
+
+use serde::Serialize;
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal, StudentsT};
+
+/// The level of all intervals.
+pub const CONFIDENCE: f64 = 0.95;
+/// A difference with a p-value below this is claimed.
+pub const ALPHA: f64 = 0.05;
+/// Fewer samples than this deserve a warning (benchstat).
+pub const FEW: usize = 6;
+
+/// A sample's summary.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// Sample size.
+    pub n: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation with n − 1.
+    pub sd: f64,
+    /// Smallest value.
+    pub min: f64,
+    /// Median (mean of the two middle values).
+    pub median: f64,
+    /// Largest value.
+    pub max: f64,
+    /// Interval of the mean by Student's t; absent below two samples.
+    pub mean_interval: Option<(f64, f64)>,
+    /// Distribution-free interval of the median by order statistics; absent where n is too small.
+    pub median_interval: Option<(f64, f64)>,
+}
+
+/// Summarises a sample; `None` when it is empty.
+pub fn summary(values: &[f64]) -> Option<Summary> {
+    if values.is_empty() {
+        return None;
+    }
+    let mut v = values.to_vec();
+    v.sort_by(f64::total_cmp);
+    let n = v.len();
+    let mean = v.iter().sum::<f64>() / n as f64;
+    let sd = variance(&v, mean).sqrt();
+    let mean_interval = (n > 1).then(|| {
+        let t = StudentsT::new(0.0, 1.0, (n - 1) as f64).expect("positive freedom");
+        let half = t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * sd / (n as f64).sqrt();
+        (mean - half, mean + half)
+    });
+    Some(Summary {
+        n,
+        mean,
+        sd,
+        min: v[0],
+        median: median_sorted(&v),
+        max: v[n - 1],
+        mean_interval,
+        median_interval: median_interval(&v),
+    })
+}
+
+/// Middle of the values (mean of the two middle ones), ignoring what is not a number; `None` without
+/// any.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut v: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
+    v.sort_by(f64::total_cmp);
+    (!v.is_empty()).then(|| median_sorted(&v))
+}
+
+fn variance(v: &[f64], mean: f64) -> f64 {
+    if v.len() < 2 {
+        return 0.0;
+    }
+    v.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (v.len() - 1) as f64
+}
+
+fn median_sorted(v: &[f64]) -> f64 {
+    let n = v.len();
+    if n % 2 == 1 {
+        v[n / 2]
+    } else {
+        (v[n / 2 - 1] + v[n / 2]) / 2.0
+    }
+}
+
+/// The widest pair of order statistics whose coverage, by the binomial distribution, reaches the
+/// confidence (Conover, Practical Nonparametric Statistics, 3.2).
+fn median_interval(sorted: &[f64]) -> Option<(f64, f64)> {
+    let n = sorted.len();
+    let b = Binomial::new(0.5, n as u64).ok()?;
+    let k = (0..n / 2)
+        .take_while(|&k| b.cdf(k as u64) <= (1.0 - CONFIDENCE) / 2.0)
+        .count();
+    (k > 0).then(|| (sorted[k - 1], sorted[n - k]))
+}
+
+/// Two-sided p-value of the Mann–Whitney U test (1947): exact by counting for small samples
+/// without ties, else normal with tie and continuity corrections. 1 where all values are equal.
+pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
+    let (n, m) = (a.len(), b.len());
+    if n == 0 || m == 0 {
+        return 1.0;
+    }
+    let mut all: Vec<(f64, bool)> = a
+        .iter()
+        .map(|&x| (x, true))
+        .chain(b.iter().map(|&x| (x, false)))
+        .collect();
+    all.sort_by(|x, y| x.0.total_cmp(&y.0));
+    let (mut rank_sum, mut ties, mut i) = (0.0, 0.0, 0);
+    while i < all.len() {
+        let j = (i..all.len())
+            .take_while(|&j| all[j].0 == all[i].0)
+            .last()
+            .expect("itself")
+            + 1;
+        let t = (j - i) as f64;
+        let rank = (i + 1 + j) as f64 / 2.0;
+        rank_sum += rank * all[i..j].iter().filter(|x| x.1).count() as f64;
+        ties += t * t * t - t;
+        i = j;
+    }
+    let (nf, mf) = (n as f64, m as f64);
+    let u = rank_sum - nf * (nf + 1.0) / 2.0;
+    let mean = nf * mf / 2.0;
+    if ties == 0.0 && n <= 30 && m <= 30 {
+        let least = u.min(nf * mf - u) as usize;
+        return (2.0 * exact_tail(n, m, least)).min(1.0);
+    }
+    let total = nf + mf;
+    let var = nf * mf / 12.0 * (total + 1.0 - ties / (total * (total - 1.0)));
+    if var <= 0.0 {
+        return 1.0;
+    }
+    let z = ((u - mean).abs() - 0.5).max(0.0) / var.sqrt();
+    2.0 * (1.0 - Normal::standard().cdf(z))
+}
+
+/// P(U ≤ u) under the null: partitions counted by the recurrence f(n, m, u).
+fn exact_tail(n: usize, m: usize, u: usize) -> f64 {
+    // Counts of subsets of 1..=n+m of size n by U, built item by item.
+    let most = n * m;
+    let mut counts = vec![vec![0.0f64; most + 1]; n + 1];
+    counts[0][0] = 1.0;
+    for item in 0..n + m {
+        for k in (0..n.min(item + 1)).rev() {
+            let add = item - k;
+            for v in (0..=most.saturating_sub(add)).rev() {
+                let c = counts[k][v];
+                if c > 0.0 && v + add <= most {
+                    counts[k + 1][v + add] += c;
+                }
+            }
+        }
+    }
+    let total: f64 = counts[n].iter().sum();
+    counts[n][..=u.min(most)].iter().sum::<f64>() / total
+}
+
+/// Outliers by the modified z-score (Iglewicz and Hoaglin, 1993): |0.6745 (x − median) / MAD| >
+/// 10, hyperfine's threshold of 14.826 MAD. Indexes into the sample.
+pub fn outliers(values: &[f64]) -> Vec<usize> {
+    let Some(s) = summary(values) else {
+        return Vec::new();
+    };
+    let mut deviations: Vec<f64> = values.iter().map(|x| (x - s.median).abs()).collect();
+    deviations.sort_by(f64::total_cmp);
+    let mad = median_sorted(&deviations);
+    if mad == 0.0 {
+        return Vec::new();
+    }
+    (0..values.len())
+        .filter(|&i| (values[i] - s.median).abs() > 14.826 * mad)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// U by definition, p by going through every split of the pooled ranks.
+    fn brute(a: &[f64], b: &[f64]) -> f64 {
+        let pooled: Vec<f64> = a.iter().chain(b).copied().collect();
+        let u_of = |mask: u32| {
+            let (mut u, n) = (0usize, pooled.len());
+            for i in (0..n).filter(|i| mask >> i & 1 == 1) {
+                u += (0..n)
+                    .filter(|j| mask >> j & 1 == 0 && pooled[*j] < pooled[i])
+                    .count();
+            }
+            u
+        };
+        let seen = u_of((1 << a.len()) - 1);
+        let least = seen.min(a.len() * b.len() - seen);
+        let masks: Vec<u32> = (0..1u32 << pooled.len())
+            .filter(|m| m.count_ones() as usize == a.len())
+            .collect();
+        let tail = masks.iter().filter(|&&m| u_of(m) <= least).count() as f64;
+        (2.0 * tail / masks.len() as f64).min(1.0)
+    }
+
+    proptest! {
+        #[test]
+        fn exact_u_matches_counting(
+            mut values in prop::collection::btree_set(0u32..1000, 4..10), cut in 1usize..4,
+        ) {
+            let v: Vec<f64> = std::mem::take(&mut values).into_iter().map(f64::from).collect();
+            let mut shuffled = v.clone();
+            shuffled.reverse();
+            let (a, b) = shuffled.split_at(cut.min(shuffled.len() - 1));
+            prop_assert!((mann_whitney(a, b) - brute(a, b)).abs() < 1e-9);
+        }
+
+        #[test]
+        fn p_is_a_probability_and_symmetric(
+            a in prop::collection::vec(0.0f64..10.0, 1..20),
+            b in prop::collection::vec(0.0f64..10.0, 1..20),
+        ) {
+            let p = mann_whitney(&a, &b);
+            prop_assert!((0.0..=1.0).contains(&p));
+            prop_assert!((p - mann_whitney(&b, &a)).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn textbook_summary() {
+        let s = summary(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).expect("a sample");
+        assert_eq!((s.mean, s.median, s.min, s.max), (5.0, 4.5, 2.0, 9.0));
+        assert!((s.sd - 2.138_09).abs() < 1e-4);
+        let (low, high) = s.mean_interval.expect("n > 1");
+        assert!((low - 3.212_5).abs() < 1e-3 && (high - 6.787_5).abs() < 1e-3);
+        // n = 8: the extreme order statistics cover 99.2 %.
+        assert_eq!(s.median_interval, Some((2.0, 9.0)));
+        assert_eq!(
+            summary(&[1.0, 2.0, 3.0]).expect("a sample").median_interval,
+            None
+        );
+    }
+
+    #[test]
+    fn separated_samples_differ_and_equal_ones_do_not() {
+        let a: Vec<f64> = (0..10).map(f64::from).collect();
+        let b: Vec<f64> = (20..30).map(f64::from).collect();
+        assert!(mann_whitney(&a, &b) < 0.001);
+        assert_eq!(mann_whitney(&[1.0; 5], &[1.0; 5]), 1.0);
+    }
+
+    #[test]
+    fn an_outlier_is_named_and_ties_are_not() {
+        assert_eq!(outliers(&[1.0, 1.1, 0.9, 1.05, 0.95, 9.0]), [5]);
+        assert!(outliers(&[1.0, 1.0, 1.0, 50.0]).is_empty());
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, f64::NAN, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+}

@@ -1,0 +1,49 @@
+//! What tasks waited on in all iterations of a cell, and the crowds that stood behind one object.
+
+use serde::Serialize;
+use sim::RunResult;
+use sim::waiting::{Crowd, KindSum, LONGEST};
+
+/// Waits of a cell's iterations together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Waits {
+    /// Sums over the iterations; `most` is the most of any of them.
+    pub kinds: Vec<KindSum>,
+    /// The crowds that cost most, with their iterations, first the worst.
+    pub crowds: Vec<CrowdOf>,
+}
+
+/// A crowd of an iteration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CrowdOf {
+    /// The iteration.
+    pub iteration: u32,
+    /// The crowd.
+    #[serde(flatten)]
+    pub crowd: Crowd,
+}
+
+/// What the iterations of a cell waited on.
+pub fn waits<'a>(iterations: impl IntoIterator<Item = (u32, &'a RunResult)>) -> Waits {
+    let mut all = Waits::default();
+    for (iteration, r) in iterations {
+        for kind in &r.waits.kinds {
+            match all.kinds.iter_mut().find(|k| k.kind == kind.kind) {
+                Some(sum) => {
+                    sum.count += kind.count;
+                    sum.total_ns += kind.total_ns;
+                    sum.most = sum.most.max(kind.most);
+                }
+                None => all.kinds.push(kind.clone()),
+            }
+        }
+        let crowds = r.waits.crowds.iter().cloned();
+        all.crowds
+            .extend(crowds.map(|crowd| CrowdOf { iteration, crowd }));
+    }
+    // Stable: equal ones stay in the order of iterations.
+    let lost = |c: &CrowdOf| std::cmp::Reverse(c.crowd.task_ns);
+    all.crowds.sort_by_key(lost);
+    all.crowds.truncate(LONGEST);
+    all
+}

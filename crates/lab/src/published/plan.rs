@@ -1,0 +1,432 @@
+//! The runs that a series' rows ask for.
+//!
+//! Every row goes to one experiment of its series: of the row's workload and machine, watched if the
+//! row is. What the experiment leaves out and the row asks for is added to it: filesystems and
+//! policies by their names, threads by the formula of their label where the experiment's command takes
+//! `$threads`, monitors, and other machines where the experiment is said to hold for any. Cells that no
+//! row asks for are left out: what a cell gives does not depend on the others. A row whose threads are
+//! `all` is the sum over the threads that the experiment's own file names.
+
+use super::series::{Series, Template};
+use super::table::PublishedRow;
+use crate::diagnostic::{Diagnostic, Source};
+use crate::experiment::{self, Overrides, Threads};
+use crate::figures::stats;
+use crate::figures::values::{completed, counter, metric};
+use crate::model::{Cell, Experiment, Outcomes};
+use sim::RunResult;
+use sim::account::{TaskClass, TaskTime};
+use std::collections::BTreeMap;
+
+/// The threads of a row that stands for a program run with each number of threads in turn.
+const ALL_THREADS: &str = "all";
+
+/// What is run for a series.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The runs, in the order of the series' experiments.
+    pub runs: Vec<Run>,
+    /// For each row the index of its run, or why there is none.
+    pub rows: Vec<Result<usize, String>>,
+}
+
+/// One experiment of a plan.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The experiment, with the cells that some row asks for.
+    pub experiment: Experiment,
+    /// The labels of threads that its file names.
+    sweep: Vec<String>,
+}
+
+/// The runs of a series, and for each of its rows where its figure comes from; `iterations` in the
+/// place of the experiments' own.
+///
+/// # Errors
+/// An experiment of the series that can't be read.
+pub fn plan(series: &Series, iterations: Option<u32>) -> Result<Plan, Diagnostic> {
+    let mut experiments = Vec::new();
+    for template in &series.about.experiment {
+        experiments.push(Base::new(series, template)?);
+    }
+    let mut rows: Vec<Result<usize, String>> = Vec::new();
+    // Rows that are for the same run, by experiment, machine and whether they were watched.
+    let mut groups: BTreeMap<(usize, String, bool), Vec<usize>> = BTreeMap::new();
+    for (i, row) in series.rows.iter().enumerate() {
+        rows.push(match home(series, &experiments, row) {
+            Ok((at, machine)) => {
+                let monitors = experiments[at].monitors || row.monitors;
+                groups.entry((at, machine, monitors)).or_default().push(i);
+                Ok(0)
+            }
+            Err(why) => Err(why),
+        });
+    }
+    let mut runs = Vec::new();
+    for ((at, machine, monitors), of_group) in groups {
+        let base = &experiments[at];
+        let mut wider = Wider::new(base, &machine, monitors);
+        for &i in &of_group {
+            if let Err(why) = wider.take(series, &series.rows[i]) {
+                rows[i] = Err(why);
+            }
+        }
+        let mut run = wider.run(series)?;
+        let wanted = |cell: &Cell| {
+            let mut own = of_group.iter().filter(|&&i| rows[i].is_ok());
+            own.any(|&i| is_of(&series.rows[i], cell, &run.sweep))
+        };
+        let kept = run.experiment.cells.iter().filter(|c| wanted(c));
+        run.experiment.cells = kept.cloned().collect();
+        run.experiment.iterations = iterations.unwrap_or(run.experiment.iterations);
+        let index = runs.len();
+        let cells = &run.experiment.cells;
+        for &i in &of_group {
+            if rows[i].is_ok() {
+                let row = &series.rows[i];
+                let found = cells.iter().any(|c| is_of(row, c, &run.sweep));
+                rows[i] = found.then_some(index).ok_or_else(|| no_cell(base, row));
+            }
+        }
+        if !run.experiment.cells.is_empty() {
+            runs.push(run);
+        }
+    }
+    Ok(Plan { runs, rows })
+}
+
+fn no_cell(base: &Base<'_>, row: &PublishedRow) -> String {
+    format!(
+        "{} has no cell of machine `{}`, threads `{}`, filesystem `{}` and policy `{}`",
+        base.template.file, row.machine, row.threads, row.filesystem, row.policy
+    )
+}
+
+/// Whether two names may mean the same: an empty one means any.
+fn same(published: &str, run: &str) -> bool {
+    published.is_empty() || run.is_empty() || published == run
+}
+
+/// Whether a cell is of a published row's machine, workload, threads, filesystem and policy; `sweep`:
+/// the threads that `all` stands for.
+fn is_of(row: &PublishedRow, cell: &Cell, sweep: &[String]) -> bool {
+    let threads = match &row.threads[..] {
+        ALL_THREADS => sweep.contains(&cell.threads),
+        label => same(label, &cell.threads),
+    };
+    threads
+        && same(&row.machine, &cell.machine)
+        && same(&row.filesystem, &cell.filesystem)
+        && same(&row.workload, &cell.workload)
+        && cell.policy == row.policy
+}
+
+/// An experiment of a series as its file has it.
+struct Base<'a> {
+    template: &'a Template,
+    source: Source,
+    own: Experiment,
+    /// Its cells are watched.
+    monitors: bool,
+    /// Its command takes the number of threads.
+    counts_threads: bool,
+}
+
+impl<'a> Base<'a> {
+    fn new(series: &Series, template: &'a Template) -> Result<Self, Diagnostic> {
+        let (shown, text) = series.file(&template.file).map_err(|why| {
+            let accepted = "accepted: files beside series.toml, or those of the project";
+            Diagnostic::placeless(why, accepted)
+        })?;
+        let source = Source::new(shown, text);
+        let own = parse(series, &source, Vec::new())?;
+        Ok(Self {
+            monitors: own.cells.iter().any(|c| c.spec.monitors),
+            counts_threads: experiment::counts_threads(&source)?,
+            template,
+            source,
+            own,
+        })
+    }
+
+    /// What its cells have in some column, each once.
+    fn names(&self, of: fn(&Cell) -> &str) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for cell in &self.own.cells {
+            if !all.iter().any(|known| known == of(cell)) {
+                all.push(of(cell).to_owned());
+            }
+        }
+        all
+    }
+
+    fn has(&self, of: fn(&Cell) -> &str, name: &str) -> bool {
+        self.own.cells.iter().any(|c| same(name, of(c)))
+    }
+}
+
+fn parse(series: &Series, source: &Source, set: Vec<String>) -> Result<Experiment, Diagnostic> {
+    let overrides = Overrides {
+        set,
+        ..Overrides::default()
+    };
+    experiment::parse(source, &|name| series.file(name), &overrides)
+}
+
+/// The experiment that gives a row's figure, and on which machine; the empty name: on its own one.
+fn home(
+    series: &Series,
+    experiments: &[Base<'_>],
+    row: &PublishedRow,
+) -> Result<(usize, String), String> {
+    let runs: Vec<(usize, &Base<'_>)> = experiments
+        .iter()
+        .enumerate()
+        .filter(|(_, b)| b.has(|c| &c.workload, &row.workload) && (row.monitors || !b.monitors))
+        .collect();
+    if runs.is_empty() {
+        return Err(format!(
+            "no experiment of the series runs `{}`",
+            row.workload
+        ));
+    }
+    // Watched runs stand for watched rows, as far as there are any.
+    let first = |of: &dyn Fn(&Base<'_>) -> bool| {
+        let watched = runs
+            .iter()
+            .find(|(_, b)| of(b) && b.monitors == row.monitors);
+        watched
+            .or_else(|| runs.iter().find(|(_, b)| of(b)))
+            .map(|r| r.0)
+    };
+    if let Some(at) = first(&|b| b.has(|c| &c.machine, &row.machine)) {
+        return Ok((at, String::new()));
+    }
+    let any = first(&|b| b.template.any_machine).ok_or_else(|| {
+        format!(
+            "no experiment of the series runs `{}` on machine `{}`",
+            row.workload, row.machine
+        )
+    })?;
+    series.file(&machine_file(&row.machine))?;
+    Ok((any, row.machine.clone()))
+}
+
+/// Where the machine of this name is described.
+fn machine_file(name: &str) -> String {
+    format!("machines/{name}.toml")
+}
+
+/// An experiment with what rows ask for beyond its file.
+struct Wider<'a> {
+    base: &'a Base<'a>,
+    /// Settings that it needs in any case, as `--set` has them.
+    set: Vec<String>,
+    /// A column that rows may widen, each with its names; the experiment's own come first.
+    columns: [Column; 3],
+    /// Names that were tried, with what came of it.
+    tried: BTreeMap<(&'static str, String), Result<(), String>>,
+}
+
+struct Column {
+    /// The key of the experiment file.
+    key: &'static str,
+    names: Vec<String>,
+    widened: bool,
+}
+
+impl Column {
+    fn setting(&self, names: &[String]) -> String {
+        let list =
+            serde_json::to_string(names).expect("strings have a JSON form, and TOML's is it");
+        format!("{}={list}", self.key)
+    }
+}
+
+impl<'a> Wider<'a> {
+    fn new(base: &'a Base<'a>, machine: &str, monitors: bool) -> Self {
+        let mut set = Vec::new();
+        let mut name = base.own.name.clone();
+        if !machine.is_empty() {
+            set.push(format!("machine={:?}", machine_file(machine)));
+            name = format!("{name}-{machine}");
+        }
+        if monitors && !base.monitors {
+            set.push("monitors=true".into());
+            name = format!("{name}-monitors");
+        }
+        if !set.is_empty() {
+            set.push(format!("name={name:?}"));
+        }
+        let column = |key, of: fn(&Cell) -> &str| Column {
+            key,
+            names: base.names(of),
+            widened: false,
+        };
+        Self {
+            base,
+            set,
+            columns: [
+                column("filesystem", |c| &c.filesystem),
+                column("policy", |c| &c.policy),
+                column("workload.threads", |c| &c.threads),
+            ],
+            tried: BTreeMap::new(),
+        }
+    }
+
+    /// Adds what a row asks for.
+    ///
+    /// # Errors
+    /// Why that can't be run.
+    fn take(&mut self, series: &Series, row: &PublishedRow) -> Result<(), String> {
+        let asked = [&row.filesystem, &row.policy, &row.threads];
+        for (i, name) in asked.into_iter().enumerate() {
+            let column = &self.columns[i];
+            let is_all = column.key == "workload.threads" && name == ALL_THREADS;
+            if is_all || column.names.iter().any(|own| same(name, own)) {
+                continue;
+            }
+            let outcome = match self.tried.get(&(column.key, name.clone())) {
+                Some(outcome) => outcome.clone(),
+                None => {
+                    let outcome = self.try_name(series, column, name);
+                    self.tried
+                        .insert((column.key, name.clone()), outcome.clone());
+                    outcome
+                }
+            };
+            outcome?;
+            let column = &mut self.columns[i];
+            column.names.push(name.clone());
+            column.widened = true;
+        }
+        Ok(())
+    }
+
+    fn try_name(&self, series: &Series, column: &Column, name: &str) -> Result<(), String> {
+        let file = &self.base.template.file;
+        if column.key == "workload.threads" && !self.base.counts_threads {
+            let own = column.names.join(", ");
+            return Err(format!("{file} runs with threads {own} only, not {name}"));
+        }
+        if column.key == "workload.threads" && Threads::parse(name).is_none() {
+            return Err(format!(
+                "threads `{name}` is no number of processes or threads"
+            ));
+        }
+        let mut set = self.set.clone();
+        set.push(column.setting(&[name.to_owned()]));
+        let why = |e: Diagnostic| format!("{file}: {}", e.message);
+        parse(series, &self.base.source, set)
+            .map(|_| ())
+            .map_err(why)
+    }
+
+    fn run(self, series: &Series) -> Result<Run, Diagnostic> {
+        let sweep = self.base.names(|c| &c.threads);
+        let mut set = self.set;
+        let widened = self.columns.iter().filter(|c| c.widened);
+        set.extend(widened.map(|c| c.setting(&c.names)));
+        let experiment = match set.is_empty() {
+            true => self.base.own.clone(),
+            false => parse(series, &self.base.source, set)?,
+        };
+        Ok(Run { experiment, sweep })
+    }
+}
+
+impl Plan {
+    /// The engine's value of a row, by its index, from what the runs gave.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn measure(
+        &self,
+        row: usize,
+        series: &Series,
+        outcomes: &[Outcomes],
+    ) -> Result<f64, String> {
+        let run = self.rows[row].clone()?;
+        let outcomes = outcomes.get(run).ok_or("the run was left out")?;
+        measure(&series.rows[row], outcomes, &self.runs[run].sweep)
+    }
+
+    /// The engine's value of every row.
+    pub fn values(&self, series: &Series, outcomes: &[Outcomes]) -> Vec<Result<f64, String>> {
+        let rows = 0..series.rows.len();
+        rows.map(|i| self.measure(i, series, outcomes)).collect()
+    }
+}
+
+/// The engine's value of a published row, from what an experiment gave; `sweep`: the threads that
+/// `all` stands for.
+///
+/// # Errors
+/// Why there is none.
+pub fn measure(row: &PublishedRow, of: &Outcomes, sweep: &[String]) -> Result<f64, String> {
+    let cells = of.experiment.cells.iter().zip(&of.results);
+    let own = cells.filter(|(c, _)| is_of(row, c, sweep));
+    let mut values = own.map(|(_, results)| value(row, results));
+    let none = || Err("no cell that was run is of this row".to_owned());
+    if row.threads != ALL_THREADS {
+        return values.next().unwrap_or_else(none);
+    }
+    // The cells run one after the other.
+    let all: Vec<f64> = values.collect::<Result<_, _>>()?;
+    match all.is_empty() {
+        true => none(),
+        false => Ok(all.iter().sum()),
+    }
+}
+
+/// A published row's figure in one cell's iterations.
+fn value(row: &PublishedRow, results: &[Option<RunResult>]) -> Result<f64, String> {
+    // A row of the report blocks has the statistics over a program's loops in its name; over
+    // iterations it is a mean.
+    // What the program itself says goes before a row of that name.
+    let said = metric(results, &row.metric);
+    if said.is_empty() && crate::rows::definition::row(&row.metric).is_some() {
+        let values = crate::rows::values(results, &row.metric)?;
+        return stats::summary(&values)
+            .map(|s| s.mean)
+            .ok_or_else(|| "no iteration completed".into());
+    }
+    let (name, how) = match row.metric.rsplit_once(' ') {
+        Some((name, how @ ("min" | "median" | "max" | "mean" | "stddev"))) => (name, how),
+        _ => (row.metric.as_str(), "mean"),
+    };
+    let mut values = metric(results, name);
+    if values.is_empty() {
+        values = counter(results, name);
+    }
+    if values.is_empty() {
+        values = cpu_seconds(results, name);
+    }
+    let s =
+        stats::summary(&values).ok_or_else(|| format!("no completed iteration gave `{name}`"))?;
+    Ok(match how {
+        "min" => s.min,
+        "median" => s.median,
+        "max" => s.max,
+        "stddev" => s.sd,
+        _ => s.mean,
+    })
+}
+
+/// User and system time of the workload's processes, as time(1) would have it, by the names of the
+/// tables.
+fn cpu_seconds(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
+    let of = |t: &TaskTime| match name {
+        "user_cpu" => Some(t.user),
+        "system_cpu" => Some((t.outside.cpu + t.in_reclaim.cpu).saturating_sub(t.user)),
+        _ => None,
+    };
+    completed(results)
+        .filter_map(|r| r.tasks.iter().find(|t| t.class == TaskClass::Workload))
+        .filter_map(|t| of(t).map(|ns| ns as f64 / 1e9))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,610 @@
+//! Comparison of policies: the answer first, then the table, then what to be careful about.
+
+use super::page;
+use crate::figures::claim::{SummaryTable, baseline};
+use crate::figures::stats::{self, ALPHA, FEW, Summary};
+use crate::figures::values::{completed, counter, metric};
+use crate::model::Outcomes;
+use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
+use serde::Serialize;
+use sim::Outcome;
+use std::fmt::Write as _;
+use workload::report::{Median, Medians};
+
+/// One cell of a comparison.
+#[derive(Debug, Clone, Serialize)]
+pub struct ComparedCell {
+    /// The group: every axis but the policy.
+    pub group: String,
+    /// The policy.
+    pub policy: String,
+    /// Whether it is the baseline.
+    pub baseline: bool,
+    /// Iterations that completed.
+    pub completed: usize,
+    /// Endings other than completion, in words, with how often.
+    pub other_endings: Vec<(String, usize)>,
+    /// Elapsed seconds; absent when no iteration completed.
+    pub elapsed: Option<Summary>,
+    /// Change of the mean against the baseline, as a share; absent for the baseline.
+    pub change: Option<f64>,
+    /// Mann–Whitney p-value against the baseline.
+    pub p: Option<f64>,
+    /// nr_vmscan_write; absent when the engine does not produce it.
+    pub nr_vmscan_write: Option<Summary>,
+    /// pgactivate.
+    pub pgactivate: Option<Summary>,
+    /// Indexes of outlying iterations by elapsed time.
+    pub outliers: Vec<usize>,
+}
+
+/// A whole comparison.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// Rows in matrix order.
+    pub rows: Vec<ComparedCell>,
+    /// Iterations asked for.
+    pub iterations: u32,
+}
+
+fn ending(o: &Outcome) -> Option<&'static str> {
+    match o {
+        Outcome::Completed => None,
+        Outcome::Oom { .. } => Some("out of memory"),
+        Outcome::Failed { .. } => Some("failed"),
+        Outcome::TimeLimit => Some("time limit"),
+        Outcome::Interrupted => Some("interrupted"),
+    }
+}
+
+impl ComparedCell {
+    /// Why no iteration completed: `: POLICY ended with 3 out of memory`; empty if none ran.
+    fn endings(&self) -> String {
+        let all: Vec<String> = self
+            .other_endings
+            .iter()
+            .map(|(e, n)| format!("{n} {e}"))
+            .collect();
+        if all.is_empty() {
+            return String::new();
+        }
+        format!(": {} ended with {}", self.policy, all.join(", "))
+    }
+}
+
+impl Comparison {
+    /// Compares what was run.
+    pub fn new(outcomes: &Outcomes) -> Self {
+        let cells = outcomes.experiment.cells.iter().zip(&outcomes.results);
+        let rows = cells
+            .zip(SummaryTable::elapsed(outcomes).rows)
+            .map(|((cell, results), elapsed)| {
+                let mut other_endings: Vec<(String, usize)> = Vec::new();
+                for e in results.iter().flatten().filter_map(|r| ending(&r.outcome)) {
+                    match other_endings.iter_mut().find(|x| x.0 == e) {
+                        Some(x) => x.1 += 1,
+                        None => other_endings.push((e.into(), 1)),
+                    }
+                }
+                ComparedCell {
+                    group: cell.group(),
+                    policy: cell.policy.clone(),
+                    baseline: cell.baseline,
+                    completed: elapsed.samples.len(),
+                    other_endings,
+                    change: elapsed.comparison.map(|c| c.change),
+                    p: elapsed.comparison.and_then(|c| c.p),
+                    nr_vmscan_write: stats::summary(&counter(results, "nr_vmscan_write")),
+                    pgactivate: stats::summary(&counter(results, "pgactivate")),
+                    outliers: stats::outliers(&elapsed.samples),
+                    elapsed: stats::summary(&elapsed.samples),
+                }
+            })
+            .collect();
+        Self {
+            rows,
+            iterations: outcomes.experiment.iterations,
+        }
+    }
+
+    /// One sentence a group: who is faster, by how much, how sure.
+    pub fn answers(&self) -> Vec<String> {
+        let base = |group: &str| self.rows.iter().find(|r| r.baseline && r.group == group);
+        self.rows
+            .iter()
+            .filter(|r| !r.baseline)
+            .map(|r| {
+                let b = base(&r.group);
+                let (Some(b), Some(e), Some(p), Some(change)) = (b, &r.elapsed, r.p, r.change)
+                else {
+                    let of = if r.completed == 0 { Some(r) } else { b };
+                    let why = of.map_or(String::new(), ComparedCell::endings);
+                    return format!("{}: {} can't be compared{why}", r.group, r.policy);
+                };
+                let be = b.elapsed.as_ref().map_or(f64::NAN, |s| s.mean);
+                let numbers = format!(
+                    "{:.1} s against {be:.1} s, p={p:.3}, n={}+{}",
+                    e.mean, r.completed, b.completed
+                );
+                if p < ALPHA {
+                    let word = if change < 0.0 { "faster" } else { "slower" };
+                    format!(
+                        "{}: {} is {:.1} % {word} than {} ({numbers})",
+                        r.group,
+                        r.policy,
+                        change.abs() * 100.0,
+                        b.policy
+                    )
+                } else {
+                    format!(
+                        "{}: no difference between {} and {} can be claimed ({numbers})",
+                        r.group, r.policy, b.policy
+                    )
+                }
+            })
+            .collect()
+    }
+
+    /// The whole comparison as text.
+    pub fn to_text(&self) -> String {
+        let mut out = String::new();
+        for a in self.answers() {
+            let _ = writeln!(out, "{a}");
+        }
+        let mut t = Table::new();
+        t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+        t.set_header([
+            "",
+            "policy",
+            "elapsed s",
+            "± sd",
+            "95 % interval",
+            "change",
+            "p",
+            "n",
+            "nr_vmscan_write min | median | max",
+            "other endings",
+        ]);
+        for r in &self.rows {
+            let right = |s: String| TableCell::new(s).set_alignment(CellAlignment::Right);
+            let e = r.elapsed.as_ref();
+            let change = match (r.change, r.p) {
+                (Some(c), Some(p)) if p < ALPHA => format!("{:+.1} %", c * 100.0),
+                (Some(_), _) => "~".into(),
+                _ => String::new(),
+            };
+            let endings: Vec<String> = r
+                .other_endings
+                .iter()
+                .map(|(e, n)| format!("{n} {e}"))
+                .collect();
+            t.add_row([
+                TableCell::new(&r.group),
+                TableCell::new(&r.policy),
+                right(e.map_or("-".into(), |s| format!("{:.2}", s.mean))),
+                right(e.map_or("-".into(), |s| format!("{:.2}", s.sd))),
+                right(
+                    e.and_then(|s| s.mean_interval)
+                        .map_or("-".into(), |(a, b)| format!("{a:.1} … {b:.1}")),
+                ),
+                right(change),
+                right(r.p.map_or(String::new(), |p| format!("{p:.3}"))),
+                right(r.completed.to_string()),
+                right(
+                    r.nr_vmscan_write
+                        .as_ref()
+                        .map_or("unsupported".into(), |s| {
+                            format!("{} | {} | {}", s.min, s.median, s.max)
+                        }),
+                ),
+                TableCell::new(endings.join(", ")),
+            ]);
+        }
+        let _ = writeln!(out, "\n{t}");
+        for w in self.warnings() {
+            let _ = writeln!(out, "note: {w}");
+        }
+        out
+    }
+
+    /// What a reader must be careful about.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        if self.rows.iter().any(|r| r.completed < FEW) {
+            out.push(format!("fewer than {FEW} iterations completed in some cells: differences can hardly be claimed; raise --iterations"));
+        }
+        for r in self.rows.iter().filter(|r| !r.outliers.is_empty()) {
+            let which: Vec<String> = r.outliers.iter().map(|i| (i + 1).to_string()).collect();
+            out.push(format!(
+                "{} {}: outlying iterations {} (kept)",
+                r.group,
+                r.policy,
+                which.join(", ")
+            ));
+        }
+        out
+    }
+}
+
+/// A row a cell that reports the metric `of`, with the number of its iterations that do; empty if
+/// there is none.
+fn medians(outcomes: &Outcomes, table: &Medians) -> String {
+    let Medians { title, of, columns } = *table;
+    let mut t = Table::new();
+    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    let headers = columns.iter().map(|c| c.header);
+    t.set_header(["", "policy"].into_iter().chain(headers).chain(["n"]));
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        let n = metric(results, of).len();
+        if n == 0 {
+            continue;
+        }
+        let right = |text: String| TableCell::new(text).set_alignment(CellAlignment::Right);
+        let mut row = vec![TableCell::new(cell.group()), TableCell::new(&cell.policy)];
+        row.extend(columns.iter().map(|c| {
+            let summary = stats::summary(&metric(results, c.metric));
+            right(summary.map_or("-".into(), |s| {
+                format!("{:.*}", c.digits, s.median / c.unit)
+            }))
+        }));
+        row.push(right(n.to_string()));
+        t.add_row(row);
+    }
+    if t.is_empty() {
+        return String::new();
+    }
+    format!("\n{title}: medians\n{t}\n")
+}
+
+/// The figures that answer the experiment's question: a sentence for each policy and place, and a
+/// table of means; empty for an experiment that names none.
+pub fn figures_text(outcomes: &Outcomes) -> String {
+    if outcomes.experiment.figures.is_empty() {
+        return String::new();
+    }
+    let (cells, tables) = (&outcomes.experiment.cells, page::summary(outcomes));
+    let mut out = String::new();
+    let mut t = Table::new();
+    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    let headers = tables.iter().map(|t| format!("{} [{}]", t.metric, t.unit));
+    t.set_header(["".into(), "policy".into()].into_iter().chain(headers));
+    for (i, cell) in cells.iter().enumerate() {
+        let mut row = vec![TableCell::new(cell.group()), TableCell::new(&cell.policy)];
+        row.extend(tables.iter().map(|t| {
+            let r = &t.rows[i];
+            let mean = if r.samples.is_empty() {
+                "-".into()
+            } else {
+                short(r.mean)
+            };
+            TableCell::new(mean).set_alignment(CellAlignment::Right)
+        }));
+        t.add_row(row);
+        let base = baseline(cells, cell).filter(|_| !cell.baseline);
+        let Some(base) = base else { continue };
+        let told: Vec<String> = tables
+            .iter()
+            .filter_map(|t| {
+                let claim = t.rows[i].comparison?;
+                let word = match t.is_good(claim.verdict) {
+                    None => "not to be claimed",
+                    Some(true) => "better",
+                    Some(false) => "worse",
+                };
+                let [old, new] = [base, i].map(|cell| short(t.rows[cell].mean));
+                let p = claim.p?;
+                Some(format!(
+                    "{} {old} -> {new} {} ({word}, p={p:.3})",
+                    t.metric, t.unit
+                ))
+            })
+            .collect();
+        let _ = writeln!(
+            out,
+            "{}: {} against {}: {}",
+            cell.group(),
+            cell.policy,
+            cells[base].policy,
+            told.join("; ")
+        );
+    }
+    let _ = writeln!(out, "\n{t}");
+    for t in &tables {
+        if t.rows.iter().all(|r| r.samples.is_empty()) {
+            let _ = writeln!(out, "note: no run that completed has `{}`", t.metric);
+        }
+    }
+    out + "\n"
+}
+
+/// What programs say of a run in their own words, for the first iteration of each cell of which they
+/// say anything.
+pub fn program_text(outcomes: &Outcomes) -> String {
+    let mut out = String::new();
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        let told = completed(results).find_map(|r| {
+            let figure = |name: &str| r.metrics.get(name).map(|m| m.value);
+            let told: Vec<_> = workload::programs::summaries(&figure).collect();
+            (!told.is_empty()).then_some(told)
+        });
+        for (program, text) in told.into_iter().flatten() {
+            let _ = writeln!(out, "{program}, {} {}{text}", cell.group(), cell.policy);
+        }
+    }
+    out
+}
+
+/// Four digits that count, and all before the point.
+fn short(x: f64) -> String {
+    let digits = match x.abs() {
+        v if v >= 1000.0 => 0,
+        v if v >= 100.0 => 1,
+        v if v >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{x:.digits$}")
+}
+
+/// How well the page cache served, for workloads that report it: medians over the iterations;
+/// empty for others.
+pub fn cache_text(outcomes: &Outcomes) -> String {
+    const MIB: f64 = (1 << 20) as f64;
+    const TABLE: Medians = Medians {
+        title: "Page cache",
+        of: "read_again",
+        columns: &[
+            Median::new("hit ratio", "hit_ratio", 1.0, 4),
+            Median::new("read p50 us", "read_latency_p50", 1.0, 1),
+            Median::new("read p99 us", "read_latency_p99", 1.0, 1),
+            Median::new("read max us", "read_latency_max", 1.0, 1),
+            Median::new("write p50 us", "write_latency_p50", 1.0, 1),
+            Median::new("write p99 us", "write_latency_p99", 1.0, 1),
+            Median::new("write max us", "write_latency_max", 1.0, 1),
+            Median::new("read from disk MiB", "read_from_disk", MIB, 1),
+            Median::new("read again MiB", "read_again", MIB, 1),
+        ],
+    };
+    medians(outcomes, &TABLE)
+}
+
+/// The runs that ended for want of memory: how many of each cell, after how long, and what the
+/// first of them left; empty if there are none.
+pub fn oom_text(outcomes: &Outcomes) -> String {
+    let mut out = String::new();
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        let ended = results.iter().flatten().filter_map(|r| match &r.outcome {
+            Outcome::Oom { report } => Some((r.metrics.get("elapsed").map(|m| m.value), report)),
+            _ => None,
+        });
+        let ended: Vec<_> = ended.collect();
+        let Some((_, report)) = ended.first() else {
+            continue;
+        };
+        let after: Vec<f64> = ended.iter().filter_map(|e| e.0).collect();
+        let after = stats::summary(&after).map_or(String::new(), |s| {
+            format!(", after {:.1} s (median)", s.median)
+        });
+        let group = cell.group();
+        let _ = writeln!(
+            out,
+            "{group}: {} ran out of memory in {} of {} iterations{after}; pages left in the first: {report}",
+            cell.policy,
+            ended.len(),
+            results.iter().flatten().count(),
+        );
+    }
+    if !out.is_empty() {
+        out.insert(0, '\n');
+    }
+    out
+}
+
+/// The programs' tables of their figures, for workloads that have them: medians over the iterations.
+pub fn program_tables(outcomes: &Outcomes) -> String {
+    let tables = workload::programs::medians();
+    tables.map(|table| medians(outcomes, &table)).collect()
+}
+
+/// The page tracker's tables: activations a group, then the paths; empty when it was off.
+pub fn tracker_text(outcomes: &Outcomes) -> String {
+    let mut out = String::new();
+    let mut summary = Table::new();
+    summary.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    summary.set_header(["", "policy", "pgactivate min | median | max"]);
+    let mut paths = Table::new();
+    paths.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    paths.set_header([
+        "",
+        "policy",
+        "instantiated by",
+        "later path",
+        "did",
+        "median count",
+    ]);
+    let mut any = false;
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        let reports: Vec<_> = completed(results)
+            .filter_map(|r| r.tracker.as_ref())
+            .collect();
+        if reports.is_empty() {
+            continue;
+        }
+        any = true;
+        let activated = stats::summary(&counter(results, "pgactivate"));
+        summary.add_row([
+            cell.group(),
+            cell.policy.clone(),
+            activated.map_or("-".into(), |s| {
+                format!("{} | {} | {}", s.min, s.median, s.max)
+            }),
+        ]);
+        let mut keys: Vec<(&str, &str, &str)> = reports
+            .iter()
+            .flat_map(|r| r.rows.iter().map(|x| (x.instantiated_by, x.path, x.event)))
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let counts: Vec<f64> = reports
+                .iter()
+                .map(|r| {
+                    r.rows
+                        .iter()
+                        .find(|x| (x.instantiated_by, x.path, x.event) == key)
+                        .map_or(0.0, |x| x.count as f64)
+                })
+                .collect();
+            let median = stats::summary(&counts).map_or(0.0, |s| s.median);
+            paths.add_row([
+                cell.group(),
+                cell.policy.clone(),
+                key.0.into(),
+                key.1.into(),
+                key.2.into(),
+                median.to_string(),
+            ]);
+        }
+    }
+    if any {
+        let _ = writeln!(
+            out,
+            "Page tracker: activations\n{summary}\n\nPage tracker: paths\n{paths}"
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Cell;
+    use crate::rows;
+    use crate::runner::{fixture, iteration_seed};
+    use sim::RunResult;
+    use sim::result::Metric;
+
+    /// Two cells of two iterations, the last of which ran out of memory.
+    fn outcomes() -> Outcomes {
+        let mut experiment = fixture::experiment(2);
+        experiment.cells.truncate(2);
+        let run = |cell: &Cell, i| {
+            let mut spec = cell.spec.clone();
+            spec.seed = iteration_seed(&experiment, i);
+            let mut r = fixture::simulate(&spec, &sim::Control::default());
+            for (name, value) in [("response_p50", 1500.0), ("late_responses", 3.0)] {
+                let unit = "us";
+                r.metrics.insert(name.into(), Metric { unit, value });
+            }
+            r
+        };
+        let cells = experiment.cells.iter();
+        let mut results: Vec<Vec<_>> = cells
+            .map(|cell| (0..2).map(|i| Some(run(cell, i))).collect())
+            .collect();
+        for r in results[1].iter_mut().flatten() {
+            r.metrics.insert(
+                "responses".into(),
+                Metric {
+                    unit: "responses",
+                    value: 50.0,
+                },
+            );
+            r.outcome = Outcome::Oom {
+                report: "order 0, 12 pages free".into(),
+            };
+        }
+        Outcomes {
+            experiment,
+            results,
+            interrupted: false,
+        }
+    }
+
+    #[test]
+    fn what_ran_out_of_memory_is_said() {
+        let mut o = outcomes();
+        let text = oom_text(&o);
+        assert!(
+            text.contains("ran out of memory in 2 of 2 iterations"),
+            "{text}"
+        );
+        assert!(text.contains("12 pages free"), "{text}");
+        let answer = &Comparison::new(&o).answers()[0];
+        assert!(answer.contains("ended with 2 out of memory"), "{answer}");
+        o.results.truncate(1);
+        o.experiment.cells.truncate(1);
+        assert_eq!(oom_text(&o), "");
+    }
+
+    /// Named figures stand first, better or worse by their direction, and on the page, too.
+    #[test]
+    fn an_experiments_own_figures_answer_first() {
+        let mut o = outcomes();
+        assert_eq!(figures_text(&o), "");
+        o.experiment.figures = vec![rows::figure("walk_rate").unwrap()];
+        assert!(figures_text(&o).contains("note: no run that completed has `walk_rate`"));
+        o.experiment.figures = ["alloc_stall_rate_avg", "work_rate_avg"]
+            .map(|name| rows::figure(name).unwrap())
+            .into();
+        let set = |r: &mut RunResult, stalls: f64, units: f64| {
+            r.outcome = Outcome::Completed;
+            for (name, value) in [("alloc_stall_rate_avg", stalls), ("work_rate_avg", units)] {
+                let unit = "1/s";
+                r.metrics.insert(name.into(), Metric { unit, value });
+            }
+        };
+        // As many iterations as a claim needs.
+        for (cell, (stalls, units)) in o.results.iter_mut().zip([(50.0, 4.0), (0.5, 3.0)]) {
+            let first = cell[0].clone();
+            *cell = vec![first; 6];
+            for (i, r) in cell.iter_mut().flatten().enumerate() {
+                set(r, stalls + i as f64, units + i as f64 / 10.0);
+            }
+        }
+        let text = figures_text(&o);
+        let told = text.lines().next().unwrap();
+        assert!(
+            told.contains("alloc_stall_rate_avg 52.50 -> 3.000 1/s (better, p=0.002)"),
+            "{told}"
+        );
+        assert!(
+            told.contains("work_rate_avg 4.250 -> 3.250 1/s (worse"),
+            "{told}"
+        );
+        let page = page::report(&o, &Comparison::new(&o));
+        assert!(page.contains("against vanilla, alloc_stall_rate_avg: better on"));
+        assert!(page.contains("<b>work_rate_avg</b> in 1/s, higher is better"));
+        assert!(!page.contains("<b>elapsed</b>"));
+    }
+
+    #[test]
+    fn programs_say_what_they_have_to_say() {
+        let mut o = outcomes();
+        assert_eq!(program_text(&o), "");
+        let r = o.results[0][0].as_mut().unwrap();
+        for (name, value) in [("alloc_stall_rate_avg", 51.63), ("work_rate_avg", 5.24)] {
+            r.metrics.insert(name.into(), Metric { unit: "", value });
+        }
+        let text = program_text(&o);
+        assert!(
+            text.starts_with("simoop, ") && text.ends_with("\n\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("alloc stall rate = NaN/sec (avg 51.63/sec)"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn response_times_are_shown_where_there_are_any() {
+        let mut o = outcomes();
+        assert_eq!(program_tables(&o), "", "none completed with a response");
+        for r in o.results[1].iter_mut().flatten() {
+            r.outcome = Outcome::Completed;
+        }
+        let text = program_tables(&o);
+        assert!(text.contains("1.50") && text.contains(" 50 "), "{text}");
+        assert_eq!(text.matches("patched").count(), 1, "{text}");
+    }
+}

@@ -1,0 +1,193 @@
+//! The HTML report of what was run.
+
+use super::compare::Comparison;
+use super::{
+    Better, Center, ClassTime, HtmlReport, Latency, PageCell, PageFigure, PageRow, SummaryTable,
+    html,
+};
+use crate::figures::slowest::{sentence, slowest, time_parts};
+use crate::figures::values::{counter, metric};
+use crate::figures::waits::waits;
+use crate::model::{Cell, Figure, Outcomes};
+use crate::rows;
+use std::collections::BTreeSet;
+
+/// Builds the page.
+pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
+    let e = &outcomes.experiment;
+    let groups = rows::groups(outcomes);
+    let fitted = sim::Params::TABLE
+        .iter()
+        .filter(|p| !p.fitted.is_empty())
+        .count();
+    let facts = vec![
+        ("iterations of each cell".into(), e.iterations.to_string()),
+        ("cells".into(), e.cells.len().to_string()),
+        (
+            "model parameters fitted to published cells".into(),
+            format!("{fitted} of {}", sim::Params::TABLE.len()),
+        ),
+    ];
+    html(&HtmlReport {
+        title: e.name.clone(),
+        experiment_toml: e.text.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        seed: e.seed,
+        facts,
+        summary: summary(outcomes),
+        cells: e
+            .cells
+            .iter()
+            .zip(&outcomes.results)
+            .map(|(cell, results)| panel(cell, results, &groups))
+            .collect(),
+        notes: comparison.warnings(),
+    })
+}
+
+/// The tables of what policies are compared by.
+pub(crate) fn summary(outcomes: &Outcomes) -> Vec<SummaryTable> {
+    let figures = &outcomes.experiment.figures;
+    if figures.is_empty() {
+        let written = Figure {
+            name: "nr_vmscan_write".into(),
+            unit: "pages",
+            better: Better::Lower,
+        };
+        return vec![
+            SummaryTable::elapsed(outcomes),
+            SummaryTable::new(outcomes, &written, Center::Median, &counter),
+        ];
+    }
+    let of = |f| SummaryTable::new(outcomes, f, Center::Mean, &rows::figure_values);
+    figures.iter().map(of).collect()
+}
+
+/// The cell's rows as its group has them.
+fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
+    let label = cell.group();
+    let lines = groups
+        .iter()
+        .filter(|g| g.group == label)
+        .flat_map(|g| &g.rows);
+    lines
+        .filter_map(|line| {
+            let c = line.cells.iter().find(|c| c.policy == cell.policy)?;
+            let definition = rows::definition::row(&line.name);
+            let base = &line.cells[0];
+            let better = match line.better {
+                Better::Lower => Some(c.mean < base.mean),
+                Better::Higher => Some(c.mean > base.mean),
+                Better::Neither => None,
+            };
+            Some(PageRow {
+                block: line.block.into(),
+                label: line.label.clone(),
+                formula: definition.map_or(String::new(), |d| d.formula.into()),
+                unit: line.unit.clone(),
+                value: rows::mean_text(line, c),
+                change: c.change_percent.filter(|_| !cell.baseline),
+                significant: c.significant,
+                better,
+                unsupported: c.unsupported.map(Into::into),
+            })
+        })
+        .collect()
+}
+
+/// Where the time of each class of the cell's tasks went.
+fn class_times(results: &[Option<sim::RunResult>]) -> Vec<ClassTime> {
+    let runs = rows::completed(results);
+    sim::account::TaskClass::ALL
+        .iter()
+        .filter_map(|&class| {
+            let (tasks, values) = rows::mean_columns(&runs, class)?;
+            Some(ClassTime {
+                class: class.name().into(),
+                tasks,
+                parts: rows::TIME_COLUMNS
+                    .iter()
+                    .zip(values)
+                    .map(|(name, s)| ((*name).to_owned(), s))
+                    .collect(),
+            })
+        })
+        .collect()
+}
+
+fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]) -> PageCell {
+    let finished: Vec<_> = results.iter().flatten().collect();
+    let mut figures = Vec::new();
+    let names: BTreeSet<&String> = finished.iter().flat_map(|r| r.metrics.keys()).collect();
+    for name in names {
+        let unit = finished
+            .iter()
+            .find_map(|r| r.metrics.get(name))
+            .map_or("", |m| m.unit);
+        figures.push(PageFigure {
+            name: name.clone(),
+            unit: unit.into(),
+            values: metric(results, name),
+        });
+    }
+    let names: BTreeSet<&String> = finished.iter().flat_map(|r| r.counters.keys()).collect();
+    for name in names {
+        let unit = if name.starts_with("pgpg") { "kB" } else { "" };
+        figures.push(PageFigure {
+            name: name.clone(),
+            unit: unit.into(),
+            values: counter(results, name),
+        });
+    }
+    PageCell {
+        axes: cell.axes_but_policy(),
+        policy: cell.policy.clone(),
+        baseline: cell.baseline,
+        outcomes: finished.iter().map(|r| r.outcome.clone()).collect(),
+        series: finished
+            .first()
+            .map(|r| r.series.clone())
+            .unwrap_or_default(),
+        latency: Latency::merged(finished.iter().map(|r| &r.alloc_latency)),
+        slowest: slow(results),
+        waits: {
+            let all = (0u32..).zip(results);
+            waits(all.filter_map(|(i, r)| Some((i, r.as_ref()?))))
+        },
+        figures,
+        rows: row_values(cell, groups),
+        time: class_times(results),
+        tracker: finished.first().and_then(|r| r.tracker.clone()),
+        notes: finished
+            .iter()
+            .flat_map(|r| r.notes.iter().cloned())
+            .collect(),
+    }
+}
+
+/// The slowest allocations of a cell.
+fn slow(results: &[Option<sim::RunResult>]) -> Vec<super::Slow> {
+    let runs = (0u32..)
+        .zip(results)
+        .filter_map(|(i, r)| Some((i, r.as_ref()?)));
+    slowest(runs)
+        .into_iter()
+        .map(|(iteration, s)| {
+            let step = |t: &sim::slowest::Step| (t.at_ns, sentence(t));
+            super::Slow {
+                ns: s.ns,
+                what: format!(
+                    "{}, order {}, task {}, iteration {iteration} at {:.6} s, free pages {} to {}; time in us: {}",
+                    s.class,
+                    s.order,
+                    s.task,
+                    s.start_ns as f64 / 1e9,
+                    s.free[0],
+                    s.free[1],
+                    time_parts(s)
+                ),
+                timeline: s.timeline.iter().map(step).collect(),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,119 @@
+//! The results folder: what was run and what came out, for programs and spreadsheets.
+//!
+//! Equal outcomes give equal bytes: there are no times of day, host names or hash orders in it. A list
+//! of its files ([`MANIFEST`]) says what may be replaced or removed: nothing else ever is.
+
+pub(crate) mod csv;
+mod iterations;
+mod json;
+mod latency;
+pub mod log;
+mod manifest;
+mod place;
+mod rows;
+mod series;
+mod single;
+mod slowest;
+pub mod stored;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod waits;
+
+pub use json::to_json;
+pub use manifest::{Kind, MANIFEST};
+pub use place::{ClaimedFolder, Fill, OutputError, Published, Resumption, Terms, sweep};
+pub use rows::rows_json;
+pub use single::Single;
+
+use crate::model::{Cell, Outcomes};
+use sim::RunResult;
+
+/// A file of the results folder: its path inside the folder, with `/`, and its contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Relative path.
+    pub path: String,
+    /// Contents.
+    pub bytes: Vec<u8>,
+}
+
+impl File {
+    /// A file from a path and its contents.
+    pub fn new(path: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            path: path.into(),
+            bytes: bytes.into(),
+        }
+    }
+}
+
+/// One format of the results folder.
+pub trait Format {
+    /// Passes its files on one by one, so that only one is in memory at a time.
+    ///
+    /// # Errors
+    /// Those of `emit`, at once.
+    fn files(
+        &self,
+        outcomes: &Outcomes,
+        emit: &mut dyn FnMut(File) -> std::io::Result<()>,
+    ) -> std::io::Result<()>;
+}
+
+/// The formats of every results folder.
+fn formats() -> [&'static dyn Format; 11] {
+    [
+        &json::ResultsJson,
+        &iterations::IterationsCsv,
+        &summary::SummaryCsv,
+        &series::SeriesCsv,
+        &latency::AllocLatencyCsv,
+        &slowest::AllocLatencyText,
+        &waits::WaitsJson,
+        &waits::WaitsText,
+        &rows::RowsCsv,
+        &rows::RowsJson,
+        &rows::TasksCsv,
+    ]
+}
+
+/// Passes on the files of a results folder, and `extra` ones.
+///
+/// # Errors
+/// Those of `emit`, at once.
+pub fn files(
+    outcomes: &Outcomes,
+    extra: &[File],
+    emit: &mut dyn FnMut(File) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    for format in formats() {
+        format.files(outcomes, emit)?;
+    }
+    extra.iter().try_for_each(|file| emit(file.clone()))
+}
+
+/// Every iteration that finished, in matrix order.
+pub(crate) fn finished(outcomes: &Outcomes) -> impl Iterator<Item = (&Cell, u32, &RunResult)> {
+    outcomes
+        .experiment
+        .cells
+        .iter()
+        .zip(&outcomes.results)
+        .flat_map(|(cell, results)| {
+            (0u32..)
+                .zip(results)
+                .filter_map(move |(i, r)| Some((cell, i, r.as_ref()?)))
+        })
+}
+
+/// The outcome's name in tables.
+fn outcome_name(result: &RunResult) -> &'static str {
+    match result.outcome {
+        sim::Outcome::Completed => "completed",
+        sim::Outcome::Oom { .. } => "oom",
+        sim::Outcome::Failed { .. } => "failed",
+        sim::Outcome::TimeLimit => "time-limit",
+        sim::Outcome::Interrupted => "interrupted",
+    }
+}

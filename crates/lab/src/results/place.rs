@@ -1,0 +1,627 @@
+//! Where results go: claimed and probed before anything is computed, put in place whole at the end.
+//!
+//! ```text
+//! DIR                      results, complete; exchanged as a whole
+//! DIR.partial/             of a run that is under way, was interrupted or was killed:
+//!     iterations.log       finished iterations, and the lock on DIR
+//!     manifest.json, …     after Ctrl-C: what the finished iterations say
+//! .NAME.lowmark-new-XXXX   being written; after an exchange, what was replaced
+//! .NAME.lowmark-old-XXXX   what is replaced, where the filesystem can't exchange two folders
+//! ```
+//!
+//! Whoever holds the lock owns all of these. So what is left of a process that ended in the middle is
+//! known by the lock being free, and the next one that comes by puts it right.
+
+mod publish;
+mod recover;
+#[cfg(test)]
+mod tests;
+
+pub use publish::{Fill, Published};
+pub(super) use publish::{is_partial, point_latest, sync_dir};
+pub(super) use recover::listed;
+pub use recover::sweep;
+
+use super::log::{Header, Kept, LOG, Log};
+use super::manifest::{self, Contents, Kind};
+use sim::RunResult;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// What is written to try a place out: less than any results folder, more than what a filesystem
+/// finds room for in an inode.
+const PROBE: usize = 256 << 10;
+/// How often a lock is looked at again before the place counts as in use.
+const LOOKS: u32 = 5;
+/// The end of the name of a folder whose results are not complete.
+const PARTIAL: &str = ".partial";
+
+/// Why there is no results folder.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The place is taken by something that must not be replaced.
+    #[error("`{}` {what}; accepted: {accepted}", path.display())]
+    Foreign {
+        /// The place.
+        path: PathBuf,
+        /// What is there.
+        what: String,
+        /// What would be accepted.
+        accepted: &'static str,
+    },
+    /// The path has no last component to create a folder by.
+    #[error("`{}` does not name a folder", path.display())]
+    Unnamed {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another process is writing there.
+    #[error("another lowmark is writing to `{}`; accepted: another folder, or this one when it is done", path.display())]
+    InUse {
+        /// The place.
+        path: PathBuf,
+    },
+    /// An earlier run was broken off there.
+    #[error("`{}` has {finished} finished iterations of a run that was broken off; accepted: `--resume {}` to go on with it, `--replace` to begin anew, or another folder", partial.display(), dir.display())]
+    Unfinished {
+        /// The place.
+        dir: PathBuf,
+        /// Where they are.
+        partial: PathBuf,
+        /// How many.
+        finished: u64,
+    },
+    /// There is nothing to go on with.
+    #[error("nothing of a run that was broken off is at `{}`; accepted: a folder whose name ends in `.partial`, or the one that its results were to go to", path.display())]
+    NothingToResume {
+        /// The place.
+        path: PathBuf,
+    },
+    /// The log is of something else.
+    #[error("`{}` can't be gone on with: {difference}; accepted: what it was begun with, or `--replace` without `--resume` to begin anew", path.display())]
+    Differs {
+        /// The folder with the log.
+        path: PathBuf,
+        /// The first difference.
+        difference: String,
+    },
+    /// Nothing can be written there, as was found out before anything was computed.
+    #[error("nothing can be written to `{}`: {source}", path.display())]
+    Unusable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Results could not be written, neither to their place nor to the temporary folder.
+    #[error("can't write `{}`: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms<'a> {
+    /// The command.
+    pub kind: Kind,
+    /// What is run, for the folder's list.
+    pub title: &'a str,
+    /// Whether earlier results may be replaced.
+    pub replace: bool,
+}
+
+/// How a place is come to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Given by the user.
+    Given,
+    /// Given by the user to go on with what is there.
+    Resumed,
+    /// Made up: nothing may be there.
+    New,
+}
+
+/// A claimed results folder.
+///
+/// Dropped without an end it leaves the log, if any iteration is in it, and nothing else.
+pub struct ClaimedFolder {
+    /// As the user knows it.
+    shown: PathBuf,
+    /// Through links.
+    dir: PathBuf,
+    parent: PathBuf,
+    name: OsString,
+    partial: PathBuf,
+    log: Log,
+    kept: Kept,
+    kind: Kind,
+    title: String,
+    replace: bool,
+    /// Whether the link `latest` beside it is moved to it.
+    latest: bool,
+    /// Folders above it that were made for it, the outermost first.
+    made: Vec<PathBuf>,
+    notes: Vec<String>,
+    /// Whether the results of the log that was found are in place.
+    in_place: bool,
+    ended: bool,
+}
+
+/// What came of asking for a place to go on at.
+pub enum Resumption {
+    /// Go on.
+    Unfinished(Box<ClaimedFolder>),
+    /// The results are complete: the process ended after they were put in place.
+    Complete(PathBuf),
+}
+
+fn unusable(path: &Path) -> impl FnOnce(io::Error) -> OutputError {
+    let path = path.to_owned();
+    move |source| OutputError::Unusable { path, source }
+}
+
+fn foreign(path: &Path, what: impl Into<String>) -> OutputError {
+    OutputError::Foreign {
+        path: path.into(),
+        what: what.into(),
+        accepted: "a new path, an empty folder, or with `--replace` an earlier results folder that holds nothing else",
+    }
+}
+
+/// A name with something behind it.
+fn with(name: &OsStr, suffix: &str) -> OsString {
+    let mut all = name.to_owned();
+    all.push(suffix);
+    all
+}
+
+impl ClaimedFolder {
+    /// Claims a folder for results and finds out whether they can be written there.
+    ///
+    /// # Errors
+    /// It is taken, in use, or can't be written. Nothing is left behind then.
+    pub fn claim(dir: &Path, terms: Terms<'_>) -> Result<Self, OutputError> {
+        Self::come_to(dir, terms, Way::Given)
+    }
+
+    /// Claims a new folder below `root`, named by the time, with a number behind it if there is one
+    /// already. A link `latest` beside it leads to it when its results are complete.
+    ///
+    /// # Errors
+    /// As [`Self::claim`].
+    pub fn claim_new(root: &Path, now: SystemTime, terms: Terms<'_>) -> Result<Self, OutputError> {
+        let time = humantime::format_rfc3339_seconds(now).to_string();
+        let time = time.replace(':', "-");
+        let mut notes = sweep(root);
+        let mut n = 1_u32;
+        loop {
+            let name = match n {
+                1 => time.clone(),
+                n => format!("{time}-{n}"),
+            };
+            match Self::come_to(&root.join(name), terms, Way::New) {
+                Err(OutputError::Foreign { .. } | OutputError::InUse { .. }) if n < 10_000 => {
+                    n += 1
+                }
+                Ok(mut place) => {
+                    place.latest = true;
+                    notes.append(&mut place.notes);
+                    place.notes = notes;
+                    return Ok(place);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Claims a folder where a run was broken off: the one that its results were to go to, or the
+    /// one beside it that ends in `.partial`.
+    ///
+    /// # Errors
+    /// As [`Self::claim`], or there is nothing to go on with.
+    pub fn resume(dir: &Path, terms: Terms<'_>) -> Result<Resumption, OutputError> {
+        let shown = dir.as_os_str().as_bytes();
+        let trimmed = shown.strip_suffix(b"/").unwrap_or(shown);
+        let stem = trimmed.strip_suffix(PARTIAL.as_bytes());
+        let dir = stem.map_or(dir, |stem| Path::new(OsStr::from_bytes(stem)));
+        let Some(name) = dir.file_name() else {
+            return Err(OutputError::NothingToResume { path: dir.into() });
+        };
+        let nothing = || {
+            let contents = manifest::inspect(dir);
+            let complete = matches!(contents, Ok(Contents::Ours(m)) if m.complete);
+            // Those that were to be replaced are not those that were asked for.
+            if complete && !terms.replace {
+                Ok(Resumption::Complete(dir.into()))
+            } else {
+                Err(OutputError::NothingToResume { path: dir.into() })
+            }
+        };
+        let partial = dir.with_file_name(with(name, PARTIAL));
+        if fs::symlink_metadata(partial).is_err() {
+            return nothing();
+        }
+        let mut place = Self::come_to(dir, terms, Way::Resumed)?;
+        if place.in_place {
+            return Ok(Resumption::Complete(dir.into()));
+        }
+        if place.kept.header.is_none() {
+            drop(place);
+            return nothing();
+        }
+        if place.kept.torn > 0 {
+            let torn = place.kept.torn;
+            let note = format!(
+                "the last {torn} bytes of the log are no whole iteration; what they were of runs again"
+            );
+            place.notes.push(note);
+        }
+        // Beside the link of its folder's siblings it is what a default run makes.
+        place.latest = is_timed(&place.parent, &place.name);
+        Ok(Resumption::Unfinished(Box::new(place)))
+    }
+
+    fn come_to(given: &Path, terms: Terms<'_>, way: Way) -> Result<Self, OutputError> {
+        let dir = resolved(given)?;
+        let (Some(name), Some(Component::Normal(_))) =
+            (dir.file_name(), dir.components().next_back())
+        else {
+            return Err(OutputError::Unnamed { path: given.into() });
+        };
+        let parent = match dir.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let partial = parent.join(with(name, PARTIAL));
+        // Once before anything is touched, once when the place is ours.
+        if way != Way::Resumed {
+            refuse(given, &dir, &parent, terms.replace)?;
+        }
+        let made = make_above(&parent)?;
+        let locked = lock(given, &partial, way == Way::New);
+        let (log, kept) = locked.inspect_err(|_| {
+            for dir in made.iter().rev() {
+                let _ = fs::remove_dir(dir);
+            }
+        })?;
+        let mut place = Self {
+            shown: given.into(),
+            name: name.to_owned(),
+            dir,
+            parent,
+            partial,
+            log,
+            kept,
+            kind: terms.kind,
+            title: terms.title.into(),
+            replace: terms.replace,
+            latest: false,
+            made,
+            notes: Vec::new(),
+            in_place: false,
+            ended: false,
+        };
+        place.settle(way)?;
+        place.probe()?;
+        Ok(place)
+    }
+
+    /// Puts right what an earlier process left, and looks whether the place is to be had.
+    fn settle(&mut self, way: Way) -> Result<(), OutputError> {
+        self.recover().map_err(unusable(&self.parent))?;
+        if let Some(sum) = &self.kept.published
+            && let Ok(list) = fs::File::open(self.dir.join(manifest::MANIFEST))
+            && manifest::digest(list).is_ok_and(|(_, there)| there == *sum)
+        {
+            // All of it is in place; the process ended before it cleared the log away.
+            self.forget()?;
+            self.in_place = true;
+        }
+        let finished = self.log.records();
+        match way {
+            Way::Resumed => {
+                if self.kept.header.is_none() {
+                    return Ok(());
+                }
+            }
+            _ if finished == 0 || self.replace => self.forget()?,
+            _ => {
+                return Err(OutputError::Unfinished {
+                    dir: self.shown.clone(),
+                    partial: self.partial.clone(),
+                    finished,
+                });
+            }
+        }
+        refuse(&self.shown, &self.dir, &self.parent, self.replace)
+    }
+
+    /// Begins anew: the log and what was made of it.
+    fn forget(&mut self) -> Result<(), OutputError> {
+        let contents = manifest::inspect_beside(&self.partial, &[LOG]);
+        match contents.map_err(unusable(&self.partial))? {
+            Contents::Foreign(what) => return Err(foreign(&self.partial, what)),
+            Contents::Ours(_) => {
+                manifest::remove(&self.partial).map_err(unusable(&self.partial))?;
+            }
+            Contents::Absent | Contents::Empty => {}
+        }
+        self.kept = Kept::default();
+        self.log.restart().map_err(unusable(&self.partial))
+    }
+
+    /// Writes as results are written, and takes it away again.
+    fn probe(&self) -> Result<(), OutputError> {
+        let scratch = self.scratch("new").map_err(unusable(&self.parent))?;
+        let path = scratch.path().join("probe");
+        // Not zeroes, which some filesystems do not store.
+        let bytes: Vec<u8> = (0..PROBE as u32).map(|i| (i % 251) as u8 + 1).collect();
+        let written = fs::File::create_new(&path).and_then(|file| {
+            (&file).write_all(&bytes)?;
+            file.sync_all()
+        });
+        let removed = fs::remove_file(&path);
+        let closed = scratch.close();
+        written
+            .and(removed)
+            .and(closed)
+            .map_err(unusable(&self.dir))
+    }
+
+    /// A hidden folder beside the results, with the rights of any other.
+    fn scratch(&self, what: &str) -> io::Result<tempfile::TempDir> {
+        let mut prefix = OsString::from(".");
+        prefix.push(&self.name);
+        prefix.push(format!(".lowmark-{what}-"));
+        tempfile::Builder::new()
+            .prefix(&prefix)
+            .rand_bytes(8)
+            .permissions(fs::Permissions::from_mode(0o777))
+            .tempdir_in(&self.parent)
+    }
+
+    /// What the user should know of what was found, one sentence each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The folder with the log.
+    pub fn partial(&self) -> PathBuf {
+        let name = self.shown.file_name().unwrap_or(&self.name);
+        self.shown.with_file_name(with(name, PARTIAL))
+    }
+
+    /// Begins a run, or goes on with one: the iterations that are finished.
+    ///
+    /// # Errors
+    /// The log is of something else, or can't be written.
+    pub fn begin(
+        &mut self,
+        header: &Header,
+    ) -> Result<BTreeMap<(u32, u32), RunResult>, OutputError> {
+        match &self.kept.header {
+            Some(then) => {
+                if let Some(difference) = then.difference(header) {
+                    return Err(OutputError::Differs {
+                        path: self.partial(),
+                        difference,
+                    });
+                }
+                Ok(std::mem::take(&mut self.kept.results))
+            }
+            None => {
+                let begun = self.log.begin(header);
+                begun.map_err(unusable(&self.partial))?;
+                Ok(BTreeMap::new())
+            }
+        }
+    }
+
+    /// The log.
+    pub fn log(&mut self) -> &mut Log {
+        &mut self.log
+    }
+
+    /// Takes the folder of the log away; whether nothing of others is left in it.
+    fn clear(&mut self) -> io::Result<bool> {
+        self.ended = true;
+        if manifest::Manifest::read(&self.partial)?.is_some() && !manifest::remove(&self.partial)? {
+            let list = self.partial.join(manifest::MANIFEST);
+            // With the log alone, remove() has taken the list away already.
+            let _ = fs::remove_file(list);
+        }
+        match fs::remove_file(self.partial.join(LOG)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        manifest::gone(fs::remove_dir(&self.partial))
+    }
+}
+
+impl ClaimedFolder {
+    /// Says on standard error where finished iterations are, if there are any.
+    pub fn say_kept(&self) {
+        let n = self.log.records();
+        if n > 0 {
+            let partial = self.partial();
+            let partial = partial.display();
+            let text = format!(
+                "{n} finished iterations are in {partial}; the same command with `--resume {partial}` goes on"
+            );
+            // Where that can't be written there is nobody to tell.
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+}
+
+impl Drop for ClaimedFolder {
+    fn drop(&mut self) {
+        if !self.ended && std::thread::panicking() {
+            self.say_kept();
+        }
+        if self.ended || self.log.records() > 0 {
+            return;
+        }
+        let _ = self.clear();
+        for dir in self.made.iter().rev() {
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+/// The folder itself, so that what is renamed is not a link to it; as it is if there is none.
+fn resolved(given: &Path) -> Result<PathBuf, OutputError> {
+    match fs::symlink_metadata(given) {
+        Ok(meta) if meta.is_symlink() && fs::metadata(given).is_err() => {
+            Err(foreign(given, "is a link to nothing"))
+        }
+        Ok(_) => fs::canonicalize(given).map_err(unusable(given)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(given.to_owned()),
+        Err(e) => Err(unusable(given)(e)),
+    }
+}
+
+/// Complains unless the place is free, or earlier results of ours that may be replaced.
+fn refuse(given: &Path, dir: &Path, parent: &Path, replace: bool) -> Result<(), OutputError> {
+    let meta = match fs::metadata(dir) {
+        Ok(meta) => meta,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(unusable(given)(e)),
+    };
+    if !meta.is_dir() {
+        return Err(foreign(given, "is not a folder"));
+    }
+    let here = std::env::current_dir().and_then(fs::canonicalize);
+    if here.is_ok_and(|here| here.starts_with(dir)) {
+        return Err(foreign(given, "is the working folder, or one above it"));
+    }
+    if fs::metadata(parent).is_ok_and(|above| above.dev() != meta.dev()) {
+        return Err(foreign(given, "is where a filesystem is mounted"));
+    }
+    match manifest::inspect(dir).map_err(unusable(given))? {
+        Contents::Absent | Contents::Empty => Ok(()),
+        Contents::Foreign(what) => Err(foreign(given, what)),
+        Contents::Ours(_) if replace => Ok(()),
+        Contents::Ours(_) => Err(foreign(given, "holds results already")),
+    }
+}
+
+/// Makes the folders above; those that were not there, the outermost first.
+fn make_above(parent: &Path) -> Result<Vec<PathBuf>, OutputError> {
+    let missing: Vec<PathBuf> = parent
+        .ancestors()
+        .take_while(|p| !p.as_os_str().is_empty() && fs::symlink_metadata(p).is_err())
+        .map(Path::to_owned)
+        .collect();
+    match fs::create_dir_all(parent) {
+        Ok(()) => Ok(missing.into_iter().rev().collect()),
+        Err(e) => {
+            for dir in &missing {
+                let _ = fs::remove_dir(dir);
+            }
+            Err(unusable(parent)(e))
+        }
+    }
+}
+
+/// Whether a folder is named as [`ClaimedFolder::claim_new`] names them, beside a link `latest` or the first.
+fn is_timed(parent: &Path, name: &OsStr) -> bool {
+    let latest = fs::symlink_metadata(parent.join("latest"));
+    let free = latest.map_or(true, |m| m.is_symlink());
+    let name = name.to_string_lossy();
+    let form = "0000-00-00T00-00-00Z";
+    free && name.len() >= form.len()
+        && name.bytes().zip(form.bytes()).all(|(c, f)| match f {
+            b'0' => c.is_ascii_digit(),
+            f => c == f,
+        })
+}
+
+/// The log in a folder, locked, and what it holds.
+fn lock(given: &Path, partial: &Path, fresh: bool) -> Result<(Log, Kept), OutputError> {
+    let in_use = || OutputError::InUse { path: given.into() };
+    let mut looks = 0;
+    // Whoever ends takes the log and its folder away, so both may go between two steps.
+    for _ in 0..100 {
+        match fs::create_dir(partial) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                if fresh {
+                    return Err(in_use());
+                }
+                may_hold_a_log(partial)?;
+            }
+            Err(e) => return Err(unusable(partial)(e)),
+        }
+        let path = partial.join(LOG);
+        let opened = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+            .open(&path);
+        let file = match opened {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => {
+                let _ = fs::remove_dir(partial);
+                return Err(unusable(&path)(e));
+            }
+        };
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if looks == LOOKS => return Err(in_use()),
+            Err(TryLockError::WouldBlock) => {
+                // Who lists results takes the lock for a moment.
+                looks += 1;
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            }
+            // A filesystem without locks.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        let same = |m: fs::Metadata| {
+            let own = file.metadata();
+            own.is_ok_and(|own| (own.dev(), own.ino()) == (m.dev(), m.ino()))
+        };
+        if !fs::symlink_metadata(&path).is_ok_and(same) {
+            continue;
+        }
+        return match Log::open(file) {
+            Ok(Some(log)) => Ok(log),
+            Ok(None) => Err(foreign(
+                partial,
+                format!("holds a `{LOG}` that is not ours"),
+            )),
+            Err(e) => {
+                // A log that was there is longer than nothing, and stays.
+                if fs::symlink_metadata(&path).is_ok_and(|m| m.len() == 0) {
+                    let _ = fs::remove_file(&path);
+                    let _ = fs::remove_dir(partial);
+                }
+                Err(unusable(&path)(e))
+            }
+        };
+    }
+    Err(in_use())
+}
+
+/// Complains about a folder that ends in `.partial` and is somebody else's.
+fn may_hold_a_log(partial: &Path) -> Result<(), OutputError> {
+    let log = fs::symlink_metadata(partial.join(LOG)).is_ok_and(|m| m.is_file());
+    let empty = || fs::read_dir(partial).map(|mut entries| entries.next().is_none());
+    match log || empty().map_err(unusable(partial))? {
+        true => Ok(()),
+        false => Err(foreign(partial, format!("holds no `{LOG}`"))),
+    }
+}

@@ -1,0 +1,404 @@
+use super::*;
+use crate::results::File;
+use crate::runner::fixture;
+use std::collections::BTreeMap;
+
+fn terms(replace: bool) -> Terms<'static> {
+    Terms {
+        kind: Kind::Run,
+        title: "small",
+        replace,
+    }
+}
+
+fn claim(dir: &Path, replace: bool) -> Result<ClaimedFolder, OutputError> {
+    ClaimedFolder::claim(dir, terms(replace))
+}
+
+fn publish(place: ClaimedFolder, text: &str) -> Published {
+    place
+        .publish(&|emit| {
+            emit(File::new("results.json", text))?;
+            emit(File::new("series/a.csv", text))
+        })
+        .unwrap()
+}
+
+fn put(dir: &Path, text: &str, replace: bool) -> Result<Published, OutputError> {
+    Ok(publish(claim(dir, replace)?, text))
+}
+
+/// Paths and contents of everything below a folder; `None` for a folder.
+fn all(dir: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if fs::symlink_metadata(&path).unwrap().is_dir() {
+            found.extend(all(&path));
+            found.insert(path, None);
+        } else {
+            let text = fs::read(&path).ok();
+            found.insert(path, text);
+        }
+    }
+    found
+}
+
+fn header(check: bool) -> Header {
+    Header::new(&fixture::experiment(2), check, "build".into())
+}
+
+fn result(seed: u64) -> RunResult {
+    let mut spec = fixture::experiment(1).cells[0].spec.clone();
+    spec.seed = seed;
+    fixture::simulate(&spec, &sim::Control::default())
+}
+
+/// A run that ended after so many iterations, as a kill leaves it.
+fn killed_after(dir: &Path, n: u32) {
+    let mut place = claim(dir, false).unwrap();
+    place.begin(&header(false)).unwrap();
+    for i in 0..n {
+        place.log().finished(0, i, &result(u64::from(i))).unwrap();
+    }
+    // A process that is killed runs no destructors; the lock goes with its descriptors.
+    place.ended = true;
+}
+
+fn resumed(dir: &Path) -> ClaimedFolder {
+    match ClaimedFolder::resume(dir, terms(false)).unwrap() {
+        Resumption::Unfinished(place) => *place,
+        Resumption::Complete(dir) => panic!("{} is complete", dir.display()),
+    }
+}
+
+#[test]
+fn what_is_not_ours_stays_whatever_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let x = dir.path().join("x");
+    let refused = |what: &str| {
+        let before = all(dir.path());
+        for replace in [false, true] {
+            let error = claim(&x, replace).map(|_| ()).unwrap_err();
+            assert!(matches!(error, OutputError::Foreign { .. }), "{error}");
+            assert!(error.to_string().contains(what), "{error}");
+        }
+        assert_eq!(all(dir.path()), before);
+    };
+    fs::write(&x, "a file").unwrap();
+    refused("is not a folder");
+    fs::remove_file(&x).unwrap();
+    std::os::unix::fs::symlink("nowhere", &x).unwrap();
+    refused("a link to nothing");
+    fs::remove_file(&x).unwrap();
+    fs::create_dir(&x).unwrap();
+    drop(claim(&x, false).unwrap());
+    fs::write(x.join("thesis.tex"), "years").unwrap();
+    refused("`thesis.tex`");
+    fs::remove_file(x.join("thesis.tex")).unwrap();
+    // What earlier versions wrote, and took for a licence to remove everything.
+    fs::write(x.join("results.json"), "{\"lowmark\": \"0.1.0\"}").unwrap();
+    refused("earlier version");
+    fs::remove_file(x.join("results.json")).unwrap();
+    put(&x, "1", false).unwrap();
+    fs::write(x.join("notes.md"), "mine").unwrap();
+    refused("`notes.md`, which lowmark did not write");
+    fs::remove_file(x.join("notes.md")).unwrap();
+    fs::create_dir(x.join("empty")).unwrap();
+    refused("`empty`");
+    fs::remove_dir(x.join("empty")).unwrap();
+    fs::write(x.join("series/a.csv"), "2").unwrap();
+    refused("`series/a.csv`, which was changed");
+    fs::write(x.join("series/a.csv"), "1").unwrap();
+    // A list that leads out of its folder is nobody's.
+    let list = fs::read_to_string(x.join(MANIFEST)).unwrap();
+    fs::write(x.join(MANIFEST), list.replace("series/a.csv", "../y")).unwrap();
+    refused("no manifest.json of ours");
+    fs::write(x.join(MANIFEST), list).unwrap();
+    put(&x, "2", true).unwrap();
+    let nameless = [Path::new("/"), Path::new(".."), Path::new("none/..")];
+    for path in nameless {
+        assert!(claim(path, true).is_err(), "{}", path.display());
+    }
+}
+
+use super::manifest::MANIFEST;
+
+#[test]
+fn the_working_folder_and_those_above_it_are_never_replaced() {
+    let here = std::env::current_dir().unwrap();
+    for dir in here.ancestors() {
+        let error = claim(dir, true).map(|_| ()).unwrap_err();
+        let plain = matches!(
+            error,
+            OutputError::Foreign { .. } | OutputError::Unnamed { .. }
+        );
+        assert!(plain, "{error}");
+    }
+    assert!(claim(Path::new("."), true).is_err());
+}
+
+#[test]
+fn nothing_is_left_of_a_place_that_nothing_came_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let deep = dir.path().join("a/b/c");
+    let place = claim(&deep, false).unwrap();
+    assert!(matches!(
+        claim(&deep, true).map(|_| ()).unwrap_err(),
+        OutputError::InUse { .. }
+    ));
+    drop(place);
+    assert_eq!(all(dir.path()), BTreeMap::new());
+    // A broken filling, too; where it can't be written at all there is no other place either.
+    let place = claim(&deep, false).unwrap();
+    let broken = |emit: &mut dyn FnMut(File) -> io::Result<()>| {
+        emit(File::new("half.csv", "1,"))?;
+        Err(io::Error::other("no space left"))
+    };
+    let error = place.publish(&broken).unwrap_err().to_string();
+    assert!(error.contains("half.csv") && error.contains("no space left"));
+    assert_eq!(all(dir.path()), BTreeMap::new());
+    let outside = |emit: &mut dyn FnMut(File) -> io::Result<()>| emit(File::new("../x", "1"));
+    claim(&deep, false).unwrap().publish(&outside).unwrap_err();
+    assert_eq!(all(dir.path()), BTreeMap::new());
+}
+
+#[test]
+fn what_comes_while_a_run_goes_on_is_not_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let x = dir.path().join("x");
+    put(&x, "1", false).unwrap();
+    let place = claim(&x, true).unwrap();
+    fs::write(x.join("notes.md"), "mine").unwrap();
+    let done = publish(place, "2");
+    assert!(done.trouble.unwrap().contains("notes.md"));
+    assert_eq!(done.dir, dir.path().join("x.results-1"));
+    assert_eq!(
+        fs::read_to_string(done.dir.join("results.json")).unwrap(),
+        "2"
+    );
+    assert_eq!(fs::read_to_string(x.join("results.json")).unwrap(), "1");
+    assert_eq!(fs::read_to_string(x.join("notes.md")).unwrap(), "mine");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn new_places_differ_within_a_second_and_latest_leads_to_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("small");
+    let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_337_660);
+    let new = || ClaimedFolder::claim_new(&root, at, terms(false)).unwrap();
+    let (first, second) = (new(), new());
+    let first = publish(first, "1").dir;
+    assert_eq!(first, root.join("2026-11-22T08-54-20Z"));
+    assert_eq!(
+        fs::read_link(root.join("latest")).unwrap(),
+        Path::new("2026-11-22T08-54-20Z")
+    );
+    let second = publish(second, "2").dir;
+    assert_eq!(second, root.join("2026-11-22T08-54-20Z-2"));
+    drop(new());
+    assert_eq!(publish(new(), "3").dir, root.join("2026-11-22T08-54-20Z-3"));
+    let latest = root.join("latest/results.json");
+    assert_eq!(fs::read_to_string(latest).unwrap(), "3");
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 4);
+    // Somebody's file of that name stays.
+    fs::remove_file(root.join("latest")).unwrap();
+    fs::write(root.join("latest"), "mine").unwrap();
+    assert!(publish(new(), "4").notes[0].contains("latest"));
+    assert_eq!(fs::read_to_string(root.join("latest")).unwrap(), "mine");
+}
+
+#[test]
+fn a_killed_run_is_gone_on_with_or_begun_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let x = dir.path().join("x");
+    killed_after(&x, 2);
+    let error = claim(&x, false).map(|_| ()).unwrap_err().to_string();
+    assert!(
+        error.contains("2 finished") && error.contains("--resume"),
+        "{error}"
+    );
+    for way in [
+        x.clone(),
+        dir.path().join("x.partial"),
+        dir.path().join("x.partial/"),
+    ] {
+        let mut place = resumed(&way);
+        let earlier = place.begin(&header(false)).unwrap();
+        assert_eq!(earlier.keys().collect::<Vec<_>>(), [&(0, 0), &(0, 1)]);
+        assert_eq!(
+            crate::runner::check::difference(&earlier[&(0, 1)], &result(1)),
+            None
+        );
+    }
+    let error = resumed(&x).begin(&header(true)).unwrap_err().to_string();
+    assert!(error.contains("without --check"), "{error}");
+    let place = resumed(&x);
+    publish(place, "1");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert!(matches!(
+        ClaimedFolder::resume(&x, terms(false)),
+        Ok(Resumption::Complete(_))
+    ));
+    fs::remove_dir_all(&x).unwrap();
+    assert!(matches!(
+        ClaimedFolder::resume(&x, terms(false))
+            .map(|_| ())
+            .unwrap_err(),
+        OutputError::NothingToResume { .. }
+    ));
+    // One without a finished iteration holds nobody up.
+    killed_after(&x, 0);
+    drop(claim(&x, false).unwrap());
+    killed_after(&x, 1);
+    put(&x, "2", true).unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_partial_result_is_gone_on_with_and_notes_in_it_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let x = dir.path().join("x");
+    killed_after(&x, 1);
+    let keep = |place: ClaimedFolder, text: &'static str| {
+        place.keep_partial(&|emit| emit(File::new("series/a.csv", text)))
+    };
+    let partial = keep(resumed(&x), "1").unwrap();
+    let second = keep(resumed(&x), "2").unwrap();
+    assert_eq!(partial, second);
+    assert_eq!(
+        fs::read_to_string(partial.join("series/a.csv")).unwrap(),
+        "2"
+    );
+    fs::write(partial.join("notes.md"), "mine").unwrap();
+    let done = publish(resumed(&x), "3");
+    assert!(done.notes[0].contains("x.partial"), "{:?}", done.notes);
+    assert_eq!(all(&partial).len(), 1);
+    assert!(claim(&x, true).is_err());
+}
+
+/// Every state in which a process may end while it puts results in place.
+#[test]
+fn what_a_killed_process_left_is_put_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let x = dir.path().join("x");
+    let text = || fs::read_to_string(x.join("results.json")).unwrap();
+    let hidden = |what: &str| dir.path().join(format!(".x.lowmark-{what}-aB3dE6gH"));
+    let elsewhere = |text: &str| {
+        let other = tempfile::tempdir_in(dir.path()).unwrap();
+        put(&other.path().join("y"), text, false).unwrap();
+        let moved = dir.path().join("moved");
+        fs::rename(other.path().join("y"), &moved).unwrap();
+        moved
+    };
+    // Half written.
+    put(&x, "1", false).unwrap();
+    fs::create_dir(hidden("new")).unwrap();
+    fs::write(hidden("new").join("half"), "1,").unwrap();
+    drop(claim(&x, true).unwrap());
+    assert_eq!(
+        (text().as_str(), fs::read_dir(dir.path()).unwrap().count()),
+        ("1", 1)
+    );
+    // Half a list.
+    fs::create_dir(hidden("new")).unwrap();
+    fs::write(hidden("new").join("half"), "1,").unwrap();
+    fs::write(hidden("new").join(MANIFEST), "{\n").unwrap();
+    drop(claim(&x, true).unwrap());
+    assert_eq!(
+        (text().as_str(), fs::read_dir(dir.path()).unwrap().count()),
+        ("1", 1)
+    );
+    // Exchanged: what was replaced is still there.
+    fs::rename(elsewhere("0"), hidden("new")).unwrap();
+    drop(claim(&x, true).unwrap());
+    assert_eq!(
+        (text().as_str(), fs::read_dir(dir.path()).unwrap().count()),
+        ("1", 1)
+    );
+    // Between two renames, where the filesystem can't exchange: with the new one, and without.
+    fs::rename(&x, hidden("old")).unwrap();
+    fs::rename(elsewhere("2"), hidden("new")).unwrap();
+    assert!(matches!(claim(&x, false), Err(OutputError::Foreign { .. })));
+    assert_eq!(
+        (text().as_str(), fs::read_dir(dir.path()).unwrap().count()),
+        ("2", 1)
+    );
+    fs::rename(&x, hidden("old")).unwrap();
+    assert!(matches!(claim(&x, false), Err(OutputError::Foreign { .. })));
+    assert_eq!(
+        (text().as_str(), fs::read_dir(dir.path()).unwrap().count()),
+        ("2", 1)
+    );
+    // What a user put into a folder right before it was replaced comes to light.
+    fs::rename(elsewhere("0"), hidden("old")).unwrap();
+    fs::write(hidden("old").join("notes.md"), "mine").unwrap();
+    let place = claim(&x, true).unwrap();
+    assert!(place.notes()[0].contains("x.kept-1"));
+    drop(place);
+    let kept = dir.path().join("x.kept-1/notes.md");
+    assert_eq!(fs::read_to_string(kept).unwrap(), "mine");
+    fs::remove_dir_all(dir.path().join("x.kept-1")).unwrap();
+    // All done but the log.
+    killed_after(&dir.path().join("y"), 1);
+    fs::rename(dir.path().join("y.partial"), dir.path().join("x.partial")).unwrap();
+    let (bytes, sum) = manifest::digest(fs::File::open(x.join(MANIFEST)).unwrap()).unwrap();
+    assert!(bytes > 0);
+    let log = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(dir.path().join("x.partial").join(LOG));
+    let (mut log, _) = Log::open(log.unwrap()).unwrap().unwrap();
+    log.publishes(&sum).unwrap();
+    drop(log);
+    assert!(matches!(
+        ClaimedFolder::resume(&x, terms(false)),
+        Ok(Resumption::Complete(_))
+    ));
+    assert_eq!(
+        (text().as_str(), fs::read_dir(dir.path()).unwrap().count()),
+        ("2", 1)
+    );
+}
+
+#[test]
+fn a_new_place_sweeps_what_is_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    killed_after(&dir.path().join("a"), 0);
+    killed_after(&dir.path().join("b"), 1);
+    fs::create_dir(dir.path().join(".c.lowmark-new-aB3dE6gH")).unwrap();
+    fs::create_dir(dir.path().join("mine.partial")).unwrap();
+    let busy = claim(&dir.path().join("d"), false).unwrap();
+    let now = SystemTime::now();
+    drop(ClaimedFolder::claim_new(dir.path(), now, terms(false)).unwrap());
+    let left = |n: &str| dir.path().join(n).exists();
+    assert!(!left("a.partial") && left("b.partial") && left("mine.partial") && left("d.partial"));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    drop(busy);
+}
+
+#[test]
+fn results_that_were_to_be_replaced_do_not_end_a_resumption() {
+    let dir = tempfile::tempdir().unwrap();
+    let x = dir.path().join("x");
+    put(&x, "1", false).unwrap();
+    // Killed before its log had begun, then after it was cleared away.
+    let mut place = claim(&x, true).unwrap();
+    place.ended = true;
+    drop(place);
+    for _ in 0..2 {
+        let error = ClaimedFolder::resume(&x, terms(true))
+            .map(|_| ())
+            .unwrap_err();
+        assert!(matches!(error, OutputError::NothingToResume { .. }));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+    // Without the word they are: the log may have gone right before the process did.
+    fs::create_dir(dir.path().join("x.partial")).unwrap();
+    for _ in 0..2 {
+        let complete = ClaimedFolder::resume(&x, terms(false)).unwrap();
+        assert!(matches!(complete, Resumption::Complete(_)));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,218 @@
+//! Results folders that are there: what they are of, how old and how large, and their removal.
+
+use super::log::{self, LOG};
+use super::manifest::{self, Contents, Kind};
+use super::place::{is_partial, listed, point_latest};
+use std::ffi::OsStr;
+use std::fs::{self, TryLockError};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Folders below the one that is looked at: `results/NAME/TIME`.
+const DEPTH: u32 = 3;
+
+/// How far a folder's results are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Completeness {
+    /// All that was asked for.
+    Complete,
+    /// Those of an interrupted run, or the log of one that was killed: finished iterations.
+    Unfinished(u64),
+    /// A run is writing there.
+    InUse,
+    /// Results without a list of their files, which are left alone.
+    Unlisted,
+}
+
+/// A results folder.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// The folder.
+    pub dir: PathBuf,
+    /// The command, where it is known.
+    pub kind: Option<Kind>,
+    /// What was run; empty where it is not known.
+    pub title: String,
+    /// How far it is.
+    pub state: Completeness,
+    /// Bytes of everything in it.
+    pub bytes: u64,
+    /// When it was last written.
+    pub when: SystemTime,
+}
+
+/// What may be removed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// Folders that were written longer ago than this.
+    pub older_than: Option<Duration>,
+    /// The oldest ones, until all together have no more than so many bytes.
+    pub keep_below: Option<u64>,
+}
+
+/// The results folders below a folder, the oldest first.
+///
+/// # Errors
+/// The folder can't be read. One below it that can't is passed over.
+pub fn list(root: &Path) -> io::Result<Vec<Stored>> {
+    let mut found = Vec::new();
+    look(root, DEPTH, &mut found)?;
+    found.sort_by(|a, b| (a.when, &a.dir).cmp(&(b.when, &b.dir)));
+    Ok(found)
+}
+
+fn look(dir: &Path, depth: u32, found: &mut Vec<Stored>) -> io::Result<()> {
+    if let Some(stored) = stored(dir)? {
+        let descend = stored.state == Completeness::Unlisted;
+        found.push(stored);
+        if !descend {
+            return Ok(());
+        }
+    }
+    if depth == 0 {
+        return Ok(());
+    }
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let hidden = entry.file_name().as_bytes().starts_with(b".");
+        if !hidden && entry.file_type()?.is_dir() {
+            let _ = look(&entry.path(), depth - 1, found);
+        }
+    }
+    Ok(())
+}
+
+/// A folder's results, if it has any.
+fn stored(dir: &Path) -> io::Result<Option<Stored>> {
+    let list = listed(dir);
+    let log = match fs::File::open(dir.join(LOG)) {
+        Ok(log) if dir.file_name().is_some_and(is_partial) => log::count(&log)?.map(|n| (log, n)),
+        _ => None,
+    };
+    let mark = match (&list, &log) {
+        (_, Some(_)) => LOG,
+        (Some(_), None) => manifest::MANIFEST,
+        (None, None) if manifest::is_earlier(dir) => "results.json",
+        (None, None) => return Ok(None),
+    };
+    let state = match (&list, log) {
+        (_, Some((log, n))) => match log.try_lock() {
+            Err(TryLockError::WouldBlock) => Completeness::InUse,
+            _ => Completeness::Unfinished(n),
+        },
+        (Some(m), None) if m.complete => Completeness::Complete,
+        // The log of a broken run is gone; what is left of it can't be gone on with.
+        (Some(_), None) => Completeness::Unfinished(0),
+        (None, None) => Completeness::Unlisted,
+    };
+    Ok(Some(Stored {
+        when: fs::metadata(dir.join(mark))?.modified()?,
+        bytes: manifest::size(dir)?,
+        kind: list.as_ref().map(|m| m.kind),
+        title: list.map_or_else(String::new, |m| m.title),
+        dir: dir.into(),
+        state,
+    }))
+}
+
+/// Those of a list that the limits take away, in its order. What is in use or has no list of its files
+/// stays, and counts.
+pub fn beyond<'a>(all: &'a [Stored], limits: &Limits, now: SystemTime) -> Vec<&'a Stored> {
+    let mut left: u64 = all.iter().map(|s| s.bytes).sum();
+    let mut taken = Vec::new();
+    for s in all {
+        if matches!(s.state, Completeness::InUse | Completeness::Unlisted) {
+            continue;
+        }
+        // One from the future is new.
+        let age = now.duration_since(s.when).unwrap_or_default();
+        let old = limits.older_than.is_some_and(|most| age > most);
+        let much = limits.keep_below.is_some_and(|most| left > most);
+        if old || much {
+            left -= s.bytes;
+            taken.push(s);
+        }
+    }
+    taken
+}
+
+/// Removes a results folder, and the one above it if that is empty then; why it was left alone, if it
+/// was. Only what lowmark wrote and nobody changed is removed.
+///
+/// # Errors
+/// What the system says.
+pub fn remove(stored: &Stored) -> io::Result<Option<String>> {
+    let dir = &stored.dir;
+    let partial = match dir.file_name() {
+        Some(name) if !is_partial(name) => {
+            let mut name = name.to_owned();
+            name.push(".partial");
+            dir.with_file_name(name)
+        }
+        _ => dir.clone(),
+    };
+    let lock = match fs::File::open(partial.join(LOG)) {
+        Ok(log) => Some(log),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(e),
+    };
+    if let Some(log) = &lock
+        && matches!(log.try_lock(), Err(TryLockError::WouldBlock))
+    {
+        return Ok(Some("a run is writing there".into()));
+    }
+    let here = std::env::current_dir().and_then(fs::canonicalize);
+    if here.is_ok_and(|here| fs::canonicalize(dir).is_ok_and(|dir| here.starts_with(dir))) {
+        return Ok(Some("is the working folder, or one above it".into()));
+    }
+    let log = if *dir == partial { &[LOG][..] } else { &[] };
+    match manifest::inspect_beside(dir, log)? {
+        Contents::Absent => return Ok(None),
+        Contents::Foreign(what) => return Ok(Some(what)),
+        Contents::Ours(_) | Contents::Empty => {}
+    }
+    if !log.is_empty() && lock.is_some() {
+        // Last of all: as long as it is there the rest is known by it.
+        if listed(dir).is_some() {
+            manifest::remove(dir)?;
+        }
+        fs::remove_file(dir.join(LOG))?;
+        manifest::gone(fs::remove_dir(dir))?;
+    } else {
+        manifest::remove(dir)?;
+    }
+    if let Some(parent) = dir.parent() {
+        mend_latest(parent)?;
+        if !parent.as_os_str().is_empty() {
+            // One that has other things in it stays.
+            let _ = fs::remove_dir(parent);
+        }
+    }
+    Ok(None)
+}
+
+/// A link `latest` that leads to nothing any more leads to the newest complete results, or goes.
+fn mend_latest(parent: &Path) -> io::Result<()> {
+    let latest = parent.join("latest");
+    let dangling = fs::symlink_metadata(&latest).is_ok_and(|m| m.is_symlink())
+        && fs::metadata(&latest).is_err();
+    if !dangling {
+        return Ok(());
+    }
+    let mut beside = Vec::new();
+    for entry in fs::read_dir(parent)? {
+        let path = entry?.path();
+        if listed(&path).is_some_and(|m| m.complete)
+            && !path.file_name().is_some_and(is_partial)
+            && let Some(stored) = stored(&path)?
+        {
+            beside.push((stored.when, path));
+        }
+    }
+    match beside.into_iter().max() {
+        Some((_, path)) => point_latest(parent, path.file_name().unwrap_or(OsStr::new(""))),
+        None => fs::remove_file(latest),
+    }
+}

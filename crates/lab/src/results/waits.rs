@@ -1,0 +1,116 @@
+//! `waits.json` and `waits.txt`: what tasks waited on, and the crowds that stood behind one object.
+
+use super::{File, Format, finished};
+use crate::figures::waits::{CrowdOf, Waits, waits};
+use crate::model::Outcomes;
+use serde::Serialize;
+use sim::waiting::Crowd;
+use std::fmt::Write as _;
+
+/// The text, cell by cell.
+pub struct WaitsText;
+
+/// The same for programs.
+pub struct WaitsJson;
+
+/// The cells with their waits.
+fn of_cells(outcomes: &Outcomes) -> impl Iterator<Item = (String, Waits)> {
+    outcomes.experiment.cells.iter().map(|cell| {
+        let own = finished(outcomes).filter(|(c, ..)| std::ptr::eq(*c, cell));
+        (cell.key(), waits(own.map(|(_, i, r)| (i, r))))
+    })
+}
+
+/// Nanoseconds as seconds.
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn tell(out: &mut String, c: &CrowdOf) {
+    let Crowd {
+        object,
+        since_ns,
+        lasted_ns,
+        most,
+        most_at_ns,
+        task_ns,
+        members,
+    } = &c.crowd;
+    let _ = writeln!(
+        out,
+        "\n  {:.3} task seconds behind the {object}, iteration {} from {:.3} s on for {:.3} s; most \
+         at {:.3} s, {most} tasks:",
+        seconds(*task_ns),
+        c.iteration,
+        seconds(*since_ns),
+        seconds(*lasted_ns),
+        seconds(*most_at_ns),
+    );
+    for m in members {
+        let _ = writeln!(
+            out,
+            "    {:<24}{:<44}since {:.3} s, {} between",
+            m.task,
+            m.waits_on,
+            seconds(m.since_ns),
+            m.behind
+        );
+    }
+}
+
+impl Format for WaitsText {
+    fn files(
+        &self,
+        outcomes: &Outcomes,
+        emit: &mut dyn FnMut(File) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let mut out = String::from(
+            "What tasks waited on, and the crowds behind one object: who waited on it directly or \
+             through others without a break, at the moment when they were most. The last of each is \
+             who had it.\n",
+        );
+        for (nth, (key, waits)) in (1..).zip(of_cells(outcomes)) {
+            let _ = writeln!(out, "\n{nth}. {key}");
+            let _ = writeln!(
+                out,
+                "  {:<20}{:>12}{:>16}{:>14}",
+                "on", "waits", "task seconds", "most tasks"
+            );
+            for k in &waits.kinds {
+                let _ = writeln!(
+                    out,
+                    "  {:<20}{:>12}{:>16.3}{:>14}",
+                    k.kind,
+                    k.count,
+                    seconds(k.total_ns),
+                    k.most
+                );
+            }
+            for crowd in &waits.crowds {
+                tell(&mut out, crowd);
+            }
+        }
+        emit(File::new("waits.txt", out.into_bytes()))
+    }
+}
+
+impl Format for WaitsJson {
+    fn files(
+        &self,
+        outcomes: &Outcomes,
+        emit: &mut dyn FnMut(File) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        #[derive(Serialize)]
+        struct Cell {
+            cell: String,
+            #[serde(flatten)]
+            waits: Waits,
+        }
+        let cells: Vec<Cell> = of_cells(outcomes)
+            .map(|(cell, waits)| Cell { cell, waits })
+            .collect();
+        let mut text = serde_json::to_string_pretty(&cells).expect("plain data has a JSON form");
+        text.push('\n');
+        emit(File::new("waits.json", text))
+    }
+}

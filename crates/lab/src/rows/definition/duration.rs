@@ -1,0 +1,76 @@
+//! Durations of the test.
+
+use super::formula::{ALL_KERNELS, cpu_seconds, elapsed, metric};
+use super::{Block, ReportRow};
+use crate::model::Better::Lower;
+
+/// In reporting order.
+pub(super) const ROWS: &[ReportRow] = &[
+    ReportRow {
+        name: "duration: User/Sys Time Running Test (seconds)",
+        also: &["User/Sys", "User/Sys Time"],
+        block: Block::Duration,
+        formula: "user_time + system_time: CPU seconds, in programs and in the kernel on their behalf, summed over the test's processes. Kernel threads (kswapd, flushers) are not in it",
+        unit: "s",
+        decimals: 2,
+        kernels: ALL_KERNELS,
+        better: Lower,
+        high: "the processes burn CPU: in direct reclaim, in copying, in the filesystem. Time that they wait is not in it",
+        related: &[
+            "user_time",
+            "system_time",
+            "duration: Total Elapsed Time (seconds)",
+            "ftrace vmscan: Percentage Time Spent Direct Reclaim",
+        ],
+        value: cpu_seconds,
+    },
+    ReportRow {
+        name: "duration: User Time (seconds)",
+        also: &["user_time", "User"],
+        block: Block::Duration,
+        formula: "CPU seconds that the test's programs execute themselves, summed over processes",
+        unit: "s",
+        decimals: 2,
+        kernels: "reports from 2012 on; earlier ones add system time",
+        better: Lower,
+        high: "the program computes or copies much",
+        related: &[
+            "duration: User/Sys Time Running Test (seconds)",
+            "system_time",
+        ],
+        value: |r| metric(r, "user_time"),
+    },
+    ReportRow {
+        name: "duration: System Time (seconds)",
+        also: &["system_time", "System", "Sys"],
+        block: Block::Duration,
+        formula: "CPU seconds of the test's processes - user_time: the kernel on their behalf, with direct reclaim and with interrupts that arrive on their CPU",
+        unit: "s",
+        decimals: 2,
+        kernels: "reports from 2012 on; earlier ones add user time",
+        better: Lower,
+        high: "the processes reclaim for themselves, or write back for themselves at the dirty limit",
+        related: &[
+            "duration: User/Sys Time Running Test (seconds)",
+            "user_time",
+            "allocstall",
+        ],
+        value: |r| metric(r, "system_time"),
+    },
+    ReportRow {
+        name: "duration: Total Elapsed Time (seconds)",
+        also: &["elapsed"],
+        block: Block::Duration,
+        formula: "wall seconds from the test's start to the end of its last process; what is dirty then is not waited for",
+        unit: "s",
+        decimals: 2,
+        kernels: ALL_KERNELS,
+        better: Lower,
+        high: "the test took long: it was throttled, stalled, or the device was badly used",
+        related: &[
+            "duration: User/Sys Time Running Test (seconds)",
+            "stall time",
+        ],
+        value: elapsed,
+    },
+];

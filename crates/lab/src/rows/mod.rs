@@ -1,0 +1,330 @@
+//! Reports in the rows that mm developers quote to each other: MMTests' blocks of workload, vmstat,
+//! vmscan trace events and congestion waits, policy against policy.
+//!
+//! [`definition`] says what each row is; nothing else here knows a row. To add one, add its entry to
+//! the table of its block.
+
+pub mod definition;
+pub mod explain;
+pub mod glossary;
+mod text;
+mod time;
+
+pub use definition::{Block, Reading, ReportRow};
+pub use time::{COLUMNS as TIME_COLUMNS, columns as time_columns, mean_columns, time_text};
+
+use crate::figures::stats::{self, ALPHA};
+use crate::figures::values;
+use crate::model::{Better, Cell, Figure, Outcomes};
+use serde::Serialize;
+use sim::RunResult;
+use std::collections::BTreeMap;
+
+/// One row of one policy.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct RowCell {
+    /// The policy.
+    pub policy: String,
+    /// The value of every completed iteration.
+    pub values: Vec<f64>,
+    /// Their mean; absent if there are none.
+    pub mean: Option<f64>,
+    /// Their standard deviation, population form.
+    pub stddev: Option<f64>,
+    /// Interval of the mean by Student's t, at 95 %; absent below two iterations.
+    pub interval: Option<(f64, f64)>,
+    /// Change against the baseline in per cent, as the reports of 2011 have it ([`change_2011`]).
+    pub change_percent: Option<f64>,
+    /// Mann-Whitney p-value against the baseline.
+    pub p: Option<f64>,
+    /// Whether a difference can be claimed.
+    pub significant: bool,
+    /// Why there is no value, if the engine does not produce it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsupported: Option<&'static str>,
+}
+
+/// One row of a group.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComparedRow {
+    /// The row's name; the metric's for a figure of the workload that no row is defined for.
+    pub name: String,
+    /// The name without its block.
+    pub label: String,
+    /// The block's heading.
+    pub block: &'static str,
+    /// The unit.
+    pub unit: String,
+    /// Which way is good.
+    pub better: Better,
+    /// Digits after the point.
+    #[serde(skip)]
+    pub decimals: usize,
+    /// One a policy, the baseline first.
+    pub cells: Vec<RowCell>,
+}
+
+/// The rows of one combination of axes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    /// The combination.
+    pub group: String,
+    /// Its rows, block by block.
+    pub rows: Vec<ComparedRow>,
+}
+
+/// The heading of the workload's other figures.
+const WORKLOAD: &str = "Workload";
+
+/// `100 (new - base) / new`, with the sign flipped where lower is better, so that a gain is
+/// positive (docs/reference/counters-and-traces.md#percentages). The denominator is the new value: absent
+/// where that is 0 and the base is not.
+pub fn change_2011(base: f64, new: f64, better: Better) -> Option<f64> {
+    let sign = if better == Better::Lower { -1.0 } else { 1.0 };
+    if new == base {
+        Some(0.0)
+    } else if new == 0.0 {
+        None
+    } else {
+        Some(sign * 100.0 * (new - base) / new)
+    }
+}
+
+/// The completed iterations of a cell.
+pub fn completed(results: &[Option<RunResult>]) -> Vec<&RunResult> {
+    values::completed(results).collect()
+}
+
+/// The value of a row, by any of its names, in each completed iteration.
+///
+/// # Errors
+/// Why there is none.
+pub fn values(results: &[Option<RunResult>], name: &str) -> Result<Vec<f64>, String> {
+    let row = definition::row(name).ok_or_else(|| format!("no row `{name}`"))?;
+    let mut out = Vec::new();
+    for r in completed(results) {
+        match (row.value)(r) {
+            Reading::Is(x) => out.push(x),
+            Reading::Unsupported(why) => return Err(why.into()),
+            Reading::Absent => return Err(format!("the workload does not report `{name}`")),
+        }
+    }
+    Ok(out)
+}
+
+/// What policies can be compared by.
+///
+/// # Errors
+/// Why that is nothing.
+pub fn figure(name: &str) -> Result<Figure, String> {
+    // What belongs to one of several filesystems has its mount point behind it.
+    let word = name.split_once(":/").map_or(name, |(word, _)| word);
+    let known = match definition::row(name) {
+        Some(row) => Some((row.unit, row.better)),
+        None => explain::explain(word)
+            .map_err(|near| {
+                let near = near
+                    .first()
+                    .map_or(String::new(), |n| format!(", but `{n}`"));
+                format!("nothing is called `{name}`{near}")
+            })?
+            .into_iter()
+            .find_map(|e| match e {
+                explain::Entry::Row(_) => None,
+                explain::Entry::Word(w) => Some((w.unit, better(word, w.unit))),
+            }),
+    };
+    let (unit, better) = known.ok_or_else(|| format!("`{name}` is no single figure"))?;
+    if better == Better::Neither {
+        return Err(format!("neither less nor more of `{name}` is better"));
+    }
+    Ok(Figure {
+        name: name.to_owned(),
+        unit,
+        better,
+    })
+}
+
+/// A figure's value in each completed iteration that has it.
+pub fn figure_values(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
+    if definition::row(name).is_some() {
+        return values(results, name).unwrap_or_default();
+    }
+    let found = values::metric(results, name);
+    if found.is_empty() {
+        return values::counter(results, name);
+    }
+    found
+}
+
+/// The rows of everything that was run, group by group in matrix order.
+pub fn groups(outcomes: &Outcomes) -> Vec<Group> {
+    let cells = &outcomes.experiment.cells;
+    let mut labels: Vec<String> = Vec::new();
+    for cell in cells {
+        if !labels.contains(&cell.group()) {
+            labels.push(cell.group());
+        }
+    }
+    labels
+        .into_iter()
+        .map(|group| {
+            let mut members: Vec<(&Cell, Vec<&RunResult>)> = cells
+                .iter()
+                .zip(&outcomes.results)
+                .filter(|(c, _)| c.group() == group)
+                .map(|(c, r)| (c, completed(r)))
+                .collect();
+            members.sort_by_key(|(c, _)| !c.baseline);
+            Group {
+                rows: lines(&members),
+                group,
+            }
+        })
+        .collect()
+}
+
+fn lines(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
+    let of_block = |block: Block| {
+        definition::rows()
+            .filter(move |r| r.block == block)
+            .filter_map(|row| defined(row, members))
+    };
+    let mut out: Vec<ComparedRow> = of_block(Block::FsMark).collect();
+    out.extend(workload(members));
+    for block in &Block::ALL[1..] {
+        out.extend(of_block(*block));
+    }
+    out
+}
+
+/// A defined row; absent if no run has it.
+fn defined(row: &'static ReportRow, members: &[(&Cell, Vec<&RunResult>)]) -> Option<ComparedRow> {
+    let mut any = false;
+    let cells = members
+        .iter()
+        .map(|(cell, runs)| {
+            let mut out = RowCell {
+                policy: cell.policy.clone(),
+                ..RowCell::default()
+            };
+            for r in runs {
+                match (row.value)(r) {
+                    Reading::Is(x) => out.values.push(x),
+                    Reading::Unsupported(why) => out.unsupported = Some(why),
+                    Reading::Absent => {}
+                }
+            }
+            any |= !out.values.is_empty() || out.unsupported.is_some();
+            out
+        })
+        .collect();
+    any.then(|| {
+        let line = ComparedRow {
+            name: row.name.into(),
+            label: row.label().into(),
+            block: row.block.title(),
+            unit: row.unit.into(),
+            better: row.better,
+            decimals: row.decimals,
+            cells,
+        };
+        compared(line, members)
+    })
+}
+
+/// The workload's figures that no row is defined for, by name.
+fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
+    let mut names: BTreeMap<&str, &str> = BTreeMap::new();
+    for (name, m) in members.iter().flat_map(|m| &m.1).flat_map(|r| &r.metrics) {
+        if definition::row(name).is_none() {
+            names.entry(name).or_insert(m.unit);
+        }
+    }
+    names
+        .into_iter()
+        .map(|(name, unit)| {
+            let cells = members
+                .iter()
+                .map(|(cell, runs)| RowCell {
+                    policy: cell.policy.clone(),
+                    values: runs
+                        .iter()
+                        .filter_map(|r| r.metrics.get(name).map(|m| m.value))
+                        .collect(),
+                    ..RowCell::default()
+                })
+                .collect();
+            let line = ComparedRow {
+                name: name.into(),
+                label: name.into(),
+                block: WORKLOAD,
+                unit: unit.into(),
+                better: better(name, unit),
+                decimals: 2,
+                cells,
+            };
+            compared(line, members)
+        })
+        .collect()
+}
+
+/// A figure of the world of which less is better, whatever its unit says. Programs say it of theirs.
+const HARM: &str = "inode_reclaim_lumpiness";
+
+/// Which way a workload's figure is good that no row is defined for.
+fn better(name: &str, unit: &str) -> Better {
+    match unit {
+        _ if name.contains(HARM) || harms(name) => Better::Lower,
+        "s" | "ms" | "us" | "ns" => Better::Lower,
+        "share" => Better::Higher,
+        _ if unit.ends_with("/s") => Better::Higher,
+        _ => Better::Neither,
+    }
+}
+
+/// Whether a program says that more of this figure is worse.
+fn harms(name: &str) -> bool {
+    let mut harmful = workload::programs::metrics().filter(|m| m.harmful);
+    harmful.any(|m| name.contains(m.name))
+}
+
+/// Fills in what follows from the values.
+fn compared(mut line: ComparedRow, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
+    for cell in &mut line.cells {
+        let Some(s) = stats::summary(&cell.values) else {
+            continue;
+        };
+        let squares: f64 = cell.values.iter().map(|x| (x - s.mean).powi(2)).sum();
+        cell.stddev = Some((squares / s.n as f64).sqrt());
+        cell.mean = Some(s.mean);
+        cell.interval = s.mean_interval;
+    }
+    let Some(base) = line
+        .cells
+        .iter()
+        .zip(members)
+        .find(|(_, (c, _))| c.baseline)
+        .map(|(cell, _)| cell.clone())
+    else {
+        return line;
+    };
+    let better = line.better;
+    for (cell, (member, _)) in line.cells.iter_mut().zip(members) {
+        let (Some(old), Some(new)) = (base.mean, cell.mean) else {
+            continue;
+        };
+        cell.change_percent = change_2011(old, new, better);
+        if !member.baseline {
+            let p = stats::mann_whitney(&cell.values, &base.values);
+            cell.p = Some(p);
+            cell.significant = p < ALPHA;
+        }
+    }
+    line
+}
+
+pub use text::{answers, mean_text, to_text};
+
+#[cfg(test)]
+mod tests;

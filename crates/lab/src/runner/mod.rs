@@ -1,0 +1,305 @@
+//! Runs an experiment's matrix on several threads, with the same results for any number of them.
+//!
+//! Work is handed out iteration by iteration, every cell's first iteration before any cell's
+//! second, so that an interrupted run has about as many samples of each policy. Results are put
+//! in place by index; nothing depends on which thread was faster.
+
+pub(crate) mod check;
+#[cfg(test)]
+pub(crate) mod fixture;
+pub mod memory;
+mod progress;
+#[cfg(test)]
+mod tests;
+
+pub use check::{CheckFailure, INTERVAL_NS as CHECK_INTERVAL_NS, difference};
+
+use crate::model::{Experiment, Outcomes};
+use mm::NoMemory;
+use progress::Progress;
+use sim::rng::{fnv1a, splitmix64};
+use sim::{Control, Outcome, RunResult, RunSpec};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
+use std::time::Duration;
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Threads; 0 counts as 1.
+    pub jobs: usize,
+    /// Run every iteration twice with recounts and compare.
+    pub check: bool,
+    /// Show progress where standard error is a terminal.
+    pub progress: bool,
+    /// Set from outside to stop: finished iterations are kept, running ones dropped.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What runs one cell at one iteration.
+pub type Simulate<'a> = &'a (dyn Fn(&RunSpec, &Control) -> RunResult + Sync);
+
+/// The seed of one iteration, the same for every cell: common random numbers. So a cell's results do
+/// not depend on what stands beside it (another policy in the list, another value of an axis, the
+/// experiment's name), and cells of an iteration meet the same file layout, the same phase of the timers
+/// and the same draws of every disk, so that they differ by less than their causes. Each user of
+/// randomness has a stream of its own ([`sim::rng::Rng::new`]), so what one cell draws more of shifts
+/// nothing else. Iterations stay independent of each other; a rank test that takes the cells'
+/// samples as independent claims too little then, never too much.
+///
+/// FNV-1a over the experiment's seed (8 bytes, little endian) and the iteration (4 bytes, little
+/// endian), then one step of splitmix64. Results of earlier versions are comparable only while this
+/// stays as it is.
+pub fn iteration_seed(experiment: &Experiment, iteration: u32) -> u64 {
+    let mut bytes = experiment.seed.to_le_bytes().to_vec();
+    bytes.extend(iteration.to_le_bytes());
+    splitmix64(&mut fnv1a(&bytes))
+}
+
+/// Where iterations are kept as they finish, and come from if they finished in an earlier run.
+pub trait Journal {
+    /// Takes out what an earlier run left of an iteration.
+    fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult>;
+
+    /// Keeps an iteration. Called from the thread that called [`run_with`], in the order in which they
+    /// finish.
+    fn finished(&mut self, cell: u32, iteration: u32, result: &RunResult);
+}
+
+/// Keeps nothing.
+struct NoJournal;
+
+impl Journal for NoJournal {
+    fn earlier(&mut self, _: u32, _: u32) -> Option<RunResult> {
+        None
+    }
+
+    fn finished(&mut self, _: u32, _: u32, _: &RunResult) {}
+}
+
+/// Runs every cell as many times as the experiment says.
+///
+/// # Errors
+/// With `check`, the first iteration in the order of work whose two runs differ.
+///
+/// # Panics
+/// Passes on a panic of `simulate`, except with `check`, which reports it as a failure. Where the host
+/// has no memory, it unwinds with [`NoMemory`], with `check` too.
+pub fn run(
+    experiment: &Experiment,
+    options: &RunOptions,
+    simulate: Simulate<'_>,
+) -> Result<Outcomes, CheckFailure> {
+    run_with(experiment, options, simulate, &mut NoJournal)
+}
+
+/// As [`run`], with a journal: what it has is not run again, what finishes is put into it.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As [`run`].
+pub fn run_with(
+    experiment: &Experiment,
+    options: &RunOptions,
+    simulate: Simulate<'_>,
+    journal: &mut dyn Journal,
+) -> Result<Outcomes, CheckFailure> {
+    let cells = experiment.cells.len();
+    let jobs = cells * experiment.iterations as usize;
+    let workers = options.jobs.clamp(1, jobs.max(1));
+    let mut results: Vec<Vec<Option<RunResult>>> = (0..cells)
+        .map(|_| (0..experiment.iterations).map(|_| None).collect())
+        .collect();
+    let mut known = vec![false; jobs];
+    for (index, known) in known.iter_mut().enumerate() {
+        let (cell, iteration) = (index % cells, index / cells);
+        let earlier = journal.earlier(cell as u32, iteration as u32);
+        *known = earlier.is_some();
+        results[cell][iteration] = earlier;
+    }
+    let pool = Pool {
+        experiment,
+        options,
+        simulate,
+        known: &known,
+        next: AtomicUsize::new(0),
+        limit: AtomicUsize::new(jobs),
+        running: (0..workers).map(|_| Mutex::new(None)).collect(),
+    };
+    let mut progress = Progress::new(options.progress, jobs as u64);
+    progress.known(known.iter().filter(|k| **k).count() as u64);
+    let mut worst: Option<(usize, Bad)> = None;
+    let mut no_worker = false;
+    std::thread::scope(|scope| {
+        let (tx, rx) = channel();
+        for slot in 0..workers {
+            let (pool, tx) = (&pool, tx.clone());
+            let work = move || pool.work(slot, &tx);
+            if Builder::new().spawn_scoped(scope, work).is_err() {
+                // The results are the same with the workers that there are.
+                no_worker = slot == 0;
+                break;
+            }
+        }
+        drop(tx);
+        loop {
+            match rx.recv_timeout(Duration::from_millis(50)) {
+                Ok((index, Ok(result))) => {
+                    progress.finished(result.sim_ns * if options.check { 2 } else { 1 });
+                    let (cell, iteration) = (index % cells, index / cells);
+                    journal.finished(cell as u32, iteration as u32, &result);
+                    results[cell][iteration] = Some(result);
+                }
+                Ok((index, Err(bad))) => {
+                    pool.limit.fetch_min(index, Relaxed);
+                    if worst.as_ref().is_none_or(|(i, _)| index < *i) {
+                        worst = Some((index, bad));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            progress.running(pool.watch());
+        }
+    });
+    progress.clear();
+    if no_worker {
+        NoMemory::thread(2 << 20).raise();
+    }
+    match worst {
+        Some((_, Bad::Check(failure))) => return Err(*failure),
+        Some((_, Bad::Panic(payload))) => resume_unwind(payload),
+        None => {}
+    }
+    let interrupted = results.iter().flatten().any(Option::is_none);
+    Ok(Outcomes {
+        experiment: experiment.clone(),
+        results,
+        interrupted,
+    })
+}
+
+/// Why the run can't go on.
+enum Bad {
+    Check(Box<CheckFailure>),
+    Panic(Box<dyn Any + Send>),
+}
+
+type Report = (usize, Result<RunResult, Bad>);
+
+/// What an occupied worker is at: the index of its job and the means to stop it.
+type Running = Option<(usize, Arc<Control>)>;
+
+struct Pool<'a> {
+    experiment: &'a Experiment,
+    options: &'a RunOptions,
+    simulate: Simulate<'a>,
+    /// Jobs in the order of work: those that an earlier run finished.
+    known: &'a [bool],
+    next: AtomicUsize,
+    /// Jobs from this index on are not wanted: an earlier one went wrong.
+    limit: AtomicUsize,
+    running: Vec<Mutex<Running>>,
+}
+
+impl Pool<'_> {
+    /// Takes jobs until there are none, or until told to stop.
+    fn work(&self, slot: usize, reports: &Sender<Report>) {
+        while !self.options.stop.load(Relaxed) {
+            let index = self.next.fetch_add(1, Relaxed);
+            if index >= self.limit.load(Relaxed).min(self.known.len()) {
+                break;
+            }
+            if self.known[index] {
+                continue;
+            }
+            if let Some(report) = self.job(slot, index)
+                && reports.send((index, report)).is_err()
+            {
+                break;
+            }
+        }
+    }
+
+    /// One iteration of one cell; `None` if it was stopped.
+    fn job(&self, slot: usize, index: usize) -> Option<Result<RunResult, Bad>> {
+        let cell = &self.experiment.cells[index % self.experiment.cells.len()];
+        let iteration = (index / self.experiment.cells.len()) as u32;
+        let mut spec = cell.spec.clone();
+        spec.seed = iteration_seed(self.experiment, iteration);
+        let fail = |difference: String| {
+            let cell = cell.key();
+            let failure = CheckFailure {
+                cell,
+                iteration,
+                seed: spec.seed,
+                difference,
+            };
+            Some(Err(Bad::Check(Box::new(failure))))
+        };
+        if !self.options.check {
+            return match self.once(slot, index, &spec) {
+                Ok(result) => result.map(Ok),
+                Err(payload) => Some(Err(Bad::Panic(payload))),
+            };
+        }
+        let spec = RunSpec {
+            check_ns: check::INTERVAL_NS,
+            ..spec.clone()
+        };
+        let mut pair = Vec::with_capacity(2);
+        for _ in 0..2 {
+            match self.once(slot, index, &spec) {
+                Ok(result) => pair.push(result?),
+                Err(payload) if payload.is::<NoMemory>() => return Some(Err(Bad::Panic(payload))),
+                Err(payload) => return fail(check::panic_text(payload.as_ref())),
+            }
+        }
+        let second = pair.pop()?;
+        let first = pair.pop()?;
+        match difference(&first, &second) {
+            Some(difference) => fail(difference),
+            None => Some(Ok(first)),
+        }
+    }
+
+    /// One run under a fresh control; `None` if it was stopped.
+    fn once(
+        &self,
+        slot: usize,
+        index: usize,
+        spec: &RunSpec,
+    ) -> Result<Option<RunResult>, Box<dyn Any + Send>> {
+        let control = Arc::new(Control::default());
+        *self.slot(slot) = Some((index, Arc::clone(&control)));
+        let result = catch_unwind(AssertUnwindSafe(|| (self.simulate)(spec, &control)));
+        *self.slot(slot) = None;
+        Ok(Some(result?).filter(|r| r.outcome != Outcome::Interrupted))
+    }
+
+    fn slot(&self, slot: usize) -> std::sync::MutexGuard<'_, Running> {
+        self.running[slot]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops what is not wanted any more; the simulated time of what is running.
+    fn watch(&self) -> u64 {
+        let mut sim_ns = 0;
+        for slot in 0..self.running.len() {
+            if let Some((index, control)) = &*self.slot(slot) {
+                if self.options.stop.load(Relaxed) || *index > self.limit.load(Relaxed) {
+                    control.stop.store(true, Relaxed);
+                }
+                sim_ns += control.sim_ns.load(Relaxed);
+            }
+        }
+        sim_ns
+    }
+}

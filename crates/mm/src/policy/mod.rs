@@ -1,0 +1,315 @@
+//! Policies are data: every behaviour that the published threads argue about is one named switch.
+//!
+//! A preset names a kernel release and is nothing but a set of switches. The engine never asks for
+//! a release; it asks for a switch, which is a plain field of [`Policy`].
+//!
+//! To add a switch: an entry in the table of `switches.rs`, and the place that asks it. The field, its
+//! form in experiments, the schema, the range that is checked, `lowmark explain`, the draws of the swarm
+//! and `docs/switches.md` follow from the entry. To add a preset: an entry in `presets.rs`.
+
+mod presets;
+mod profile;
+mod switches;
+mod table;
+
+pub use presets::{Change, PRESETS, Preset};
+pub use profile::{ProfileZone, WatermarkProfile};
+pub use switches::*;
+
+use evict::registry;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A row of the table of switches.
+#[derive(Debug, Clone, Copy)]
+pub struct Switch {
+    /// Its key in a policy's table: `kswapd_writeback`, `auto.cap`.
+    pub name: &'static str,
+    doc: &'static str,
+    /// What fits.
+    pub form: Form,
+    /// The pages that say where it comes from, from the project's root, perhaps with a heading.
+    pub sources: &'static [&'static str],
+    value: fn(&Policy) -> Setting,
+}
+
+/// What fits a switch.
+#[derive(Debug, Clone, Copy)]
+pub enum Form {
+    /// One of these words.
+    Words(&'static [Word]),
+    /// `true` or `false`.
+    OnOff,
+    /// A whole number.
+    Number {
+        /// The least.
+        least: u64,
+        /// The greatest.
+        most: u64,
+        /// Its unit.
+        unit: &'static str,
+    },
+}
+
+/// A word that a switch can be set to.
+#[derive(Debug, Clone, Copy)]
+pub struct Word {
+    /// The word.
+    pub name: &'static str,
+    doc: &'static str,
+}
+
+/// What a switch is set to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    /// A word.
+    Word(&'static str),
+    /// On or off.
+    OnOff(bool),
+    /// A number.
+    Number(u64),
+}
+
+impl Switch {
+    /// What it decides.
+    pub fn about(&self) -> &'static str {
+        self.doc.trim()
+    }
+
+    /// What a policy has it set to.
+    pub fn of(&self, policy: &Policy) -> Setting {
+        (self.value)(policy)
+    }
+}
+
+impl Word {
+    /// What it means.
+    pub fn about(&self) -> &'static str {
+        self.doc.trim()
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(word) => f.write_str(word),
+            Self::OnOff(on) => on.fmt(f),
+            Self::Number(n) => n.fmt(f),
+        }
+    }
+}
+
+impl From<bool> for Setting {
+    fn from(on: bool) -> Self {
+        Self::OnOff(on)
+    }
+}
+
+impl From<u8> for Setting {
+    fn from(n: u8) -> Self {
+        Self::Number(n.into())
+    }
+}
+
+impl From<u32> for Setting {
+    fn from(n: u32) -> Self {
+        Self::Number(n.into())
+    }
+}
+
+/// The type of a switch that is no number.
+trait Choice {
+    /// What fits.
+    const FORM: Form;
+}
+
+impl Choice for bool {
+    const FORM: Form = Form::OnOff;
+}
+
+/// In which order a zone's file pages leave: `linux` is the active and the inactive list with all
+/// their rules, any other name a policy of the crate `evict` in their place (docs/eviction.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Eviction {
+    /// The two lists.
+    Linux,
+    /// A policy by its name in the registry.
+    Policy(&'static str),
+}
+
+impl Eviction {
+    const WORDS: [Word; registry::ALL.len() + 1] = {
+        let linux = Word {
+            name: "linux",
+            doc: "The active and the inactive list with all their rules.",
+        };
+        let mut words = [linux; registry::ALL.len() + 1];
+        let mut i = 0;
+        while i < registry::ALL.len() {
+            words[i + 1] = Word {
+                name: registry::ALL[i].name,
+                doc: registry::ALL[i].about,
+            };
+            i += 1;
+        }
+        words
+    };
+
+    /// Every name.
+    pub const NAMES: &'static [&'static str] = &{
+        let mut names = [""; Self::WORDS.len()];
+        let mut i = 0;
+        while i < names.len() {
+            names[i] = Self::WORDS[i].name;
+            i += 1;
+        }
+        names
+    };
+
+    /// Reads one of [`Self::NAMES`].
+    pub fn parse(name: &str) -> Option<Self> {
+        match registry::find(name) {
+            Some(entry) => Some(Self::Policy(entry.name)),
+            None => (name == Self::NAMES[0]).then_some(Self::Linux),
+        }
+    }
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linux => Self::NAMES[0],
+            Self::Policy(name) => name,
+        }
+    }
+}
+
+impl Choice for Eviction {
+    const FORM: Form = Form::Words(&Self::WORDS);
+}
+
+impl From<Eviction> for Setting {
+    fn from(order: Eviction) -> Self {
+        Self::Word(order.name())
+    }
+}
+
+impl Serialize for Eviction {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Eviction {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(d)?;
+        Self::parse(&name).ok_or_else(|| serde::de::Error::unknown_variant(&name, Self::NAMES))
+    }
+}
+
+impl JsonSchema for Eviction {
+    fn schema_name() -> Cow<'static, str> {
+        "Eviction".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "enum": Self::NAMES })
+    }
+}
+
+/// Every switch: those of a policy itself, then the rules below its key `auto`.
+pub fn switches() -> impl Iterator<Item = &'static Switch> {
+    Policy::SWITCHES.iter().chain(AutoWatermarks::SWITCHES)
+}
+
+impl Policy {
+    /// The first switch that has a number outside of its range, and the number.
+    pub fn out_of_range(&self) -> Option<(&'static Switch, u64)> {
+        switches().find_map(|switch| match (switch.form, switch.of(self)) {
+            (Form::Number { least, most, .. }, Setting::Number(n))
+                if !(least..=most).contains(&n) =>
+            {
+                Some((switch, n))
+            }
+            _ => None,
+        })
+    }
+
+    /// The same policy under another name.
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// What a policy's own text says of a switch, by its path.
+    fn written(policy: &Policy, name: &str) -> String {
+        let all = serde_json::to_value(policy).expect("a policy can be written");
+        let value = name.split('.').fold(&all, |table, key| &table[key]);
+        value.to_string().trim_matches('"').to_owned()
+    }
+
+    #[test]
+    fn every_field_is_a_switch_and_its_setting_is_what_is_written() {
+        let policy = Policy::linux_4_9();
+        let mut names = BTreeSet::new();
+        for switch in switches() {
+            assert!(names.insert(switch.name), "{}", switch.name);
+            assert!(!switch.about().is_empty(), "{}", switch.name);
+            let setting = switch.of(&policy).to_string();
+            assert_eq!(setting, written(&policy, switch.name), "{}", switch.name);
+            if let Form::Words(words) = switch.form {
+                assert!(words.iter().any(|w| w.name == setting), "{}", switch.name);
+                assert!(words.iter().all(|w| !w.about().is_empty()));
+            }
+        }
+        let all = serde_json::to_value(&policy).expect("a policy can be written");
+        let keys = |table: &serde_json::Value| -> Vec<String> {
+            let table = table.as_object().expect("a table");
+            table.keys().cloned().collect()
+        };
+        let auto = keys(&all["auto"]);
+        let fields = keys(&all)
+            .into_iter()
+            .filter(|key| !["name", "auto"].contains(&&key[..]))
+            .chain(auto.into_iter().map(|rule| format!("auto.{rule}")));
+        for field in fields {
+            assert!(names.contains(&field[..]), "{field}");
+        }
+    }
+
+    #[test]
+    fn a_number_outside_of_its_range_is_found() {
+        let mut policy = Policy::linux_3_0();
+        assert!(policy.out_of_range().is_none());
+        policy.oom_retries = 64;
+        assert!(policy.out_of_range().is_none());
+        policy.auto.cap = 0;
+        let (switch, n) = policy.out_of_range().expect("a multiple of 0");
+        assert_eq!((switch.name, n), ("auto.cap", 0));
+        policy.oom_retries = 65;
+        assert_eq!(policy.out_of_range().unwrap().0.name, "oom_retries");
+    }
+
+    #[test]
+    fn presets_change_what_they_say_and_nothing_else() {
+        for preset in PRESETS {
+            let (policy, base) = (preset.policy(), preset.base());
+            assert_eq!(policy.name, preset.name);
+            assert!(policy.out_of_range().is_none(), "{}", preset.name);
+            let own = switches().filter(|s| s.of(&policy) != s.of(&base));
+            let own: BTreeSet<&str> = own.map(|s| s.name).collect();
+            let said: BTreeSet<&str> = preset.changes.iter().map(|c| c.switch).collect();
+            assert_eq!(own, said, "{}", preset.name);
+            assert_eq!(preset.changes.len(), said.len(), "{}", preset.name);
+        }
+        let releases: Vec<_> = PRESETS.iter().map(|p| p.release).collect();
+        assert!(releases.is_sorted(), "{releases:?}");
+    }
+}

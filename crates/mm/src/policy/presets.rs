@@ -1,0 +1,184 @@
+//! Every preset, one entry each: a kernel release as what it changes of another preset.
+//!
+//! ```text
+//! /// What it is, after a heading of its name.
+//! FUNCTION "name", RELEASE, "month year", baseline of "what" "PAGE", on BASE {
+//!     SWITCH: VALUE, "what the change means";
+//! }
+//! ```
+//!
+//! The formulas of a release are switches too: `watermark_formula` and `dirty_ratios`. A base that is
+//! no preset is `defaults`, the defaults of all switches.
+
+use super::switches::*;
+use super::{Policy, Setting, Switch, switches};
+
+/// A kernel release as a set of switches.
+#[derive(Debug, Clone, Copy)]
+pub struct Preset {
+    /// The name that an experiment uses.
+    pub name: &'static str,
+    /// The kernel release.
+    pub release: (u32, u32),
+    /// When it came out, as month and year.
+    pub date: &'static str,
+    /// What published thread it is the baseline of, and the file of the project that is about it.
+    pub baseline: (&'static str, &'static str),
+    doc: &'static str,
+    /// What it changes of its base.
+    pub changes: &'static [Change],
+    policy: fn() -> Policy,
+    base: fn() -> Policy,
+}
+
+/// A switch that a preset changes.
+#[derive(Debug, Clone, Copy)]
+pub struct Change {
+    /// Its key.
+    pub switch: &'static str,
+    /// What the change means.
+    pub meaning: &'static str,
+}
+
+impl Preset {
+    /// What it is.
+    pub fn about(&self) -> &'static str {
+        self.doc.trim()
+    }
+
+    /// Its switches.
+    pub fn policy(&self) -> Policy {
+        (self.policy)()
+    }
+
+    /// The switches of what it changes.
+    pub fn base(&self) -> Policy {
+        (self.base)()
+    }
+
+    /// The preset that it changes; `None`: the defaults of all switches.
+    pub fn base_name(&self) -> Option<&'static str> {
+        let name = self.base().name;
+        PRESETS.iter().map(|p| p.name).find(|known| *known == name)
+    }
+
+    /// What it has a switch of its changes set to.
+    ///
+    /// # Panics
+    /// A switch that it does not change.
+    pub fn setting(&self, change: &Change) -> Setting {
+        let named = |s: &&Switch| s.name == change.switch;
+        let switch = switches().find(named).expect("a change is of a switch");
+        switch.of(&self.policy())
+    }
+}
+
+macro_rules! presets {
+    ($(
+        $(#[doc = $doc:literal])+
+        $preset:ident $name:literal, ($major:literal, $minor:literal), $date:literal,
+        baseline of $what:literal $page:literal, on $base:ident {
+            $($switch:ident: $value:expr, $meaning:literal;)*
+        }
+    )+) => {
+        /// Every preset, by release.
+        pub const PRESETS: &[Preset] = &[$(Preset {
+            name: $name,
+            release: ($major, $minor),
+            date: $date,
+            baseline: ($what, $page),
+            doc: concat!($($doc),+),
+            changes: &[$(Change { switch: stringify!($switch), meaning: $meaning },)*],
+            policy: Policy::$preset,
+            base: Policy::$base,
+        },)+];
+
+        impl Policy {
+            $(
+                #[doc = concat!("The preset ", $name, " (", $date, "): the baseline of ", $what, ".")]
+                #[doc = ""]
+                $(#[doc = $doc])+
+                pub fn $preset() -> Self {
+                    Self { name: $name.into(), $($switch: $value,)* ..Self::$base() }
+                }
+            )+
+
+            /// The names that [`Policy::preset`] knows.
+            pub const PRESETS: &'static [&'static str] = &[$($name),+];
+        }
+    };
+}
+
+presets! {
+    /// Reclaim writes as in 3.0, and so do dirtiers; what differs is kswapd and its watermark tests.
+    linux_2_6_37 "linux-2.6.37", (2, 6), "January 2011",
+    baseline of "tunable watermarks" "docs/tunable-watermarks.md", on linux_3_0 {
+        wakeup_trace: WakeupTrace::Always, "a wake-up of kswapd is traced before it is tested whether it sleeps";
+        balance_gap: BalanceGap::EightTimesHigh, "kswapd fills lower zones up to eight times high";
+        kswapd_slab: KswapdSlab::EveryZone, "it calls the shrinkers for every zone";
+        small_scan: SmallScan::Save, "small shares of a scan are saved up";
+        free_snapshot: FreeSnapshot::WhileAwake, "every watermark test is exact while kswapd is awake";
+        watermark_slip: false, "the test counts right";
+        order_balance_percent: 100, "for orders above 0 the whole node must be balanced";
+    }
+
+    /// All others are described by how they differ from it. Reclaim hands every dirty file page to its
+    /// filesystem, in direct reclaim and in kswapd; only the loops over priorities wait for congestion.
+    /// Dirtiers write a chunk themselves and sleep. Limits are the machine's. Each zone has its lists;
+    /// kswapd begins again at priority 12 after every 32 pages and keeps lower zones a gap above high.
+    /// The watermark test counts two pages too few.
+    linux_3_0 "linux-3.0", (3, 0), "July 2011",
+    baseline of "writeback from reclaim" "docs/writeback-from-reclaim.md", on defaults {}
+
+    /// As 3.0 with the per-inode slice of the flusher and a device's mark cleared later. With patches 1 to
+    /// 7 of writeback from reclaim as merged, per-zone dirty limits were measured on it.
+    linux_3_1 "linux-3.1", (3, 1), "October 2011",
+    baseline of "per-zone dirty limits" "experiments/usb-stick.toml", on linux_3_0 {
+        shrinker_core: ShrinkerCore::Batched, "one shrinker a filesystem; what is deferred is limited";
+        flusher_slice: FlusherSlice::PerInode, "half a second of I/O for each inode";
+        dirty_exceeded: DirtyExceeded::LowestLimit, "a device stays marked until no task can be over its limit";
+    }
+
+    /// As 3.1 with what changed in dirty pages, reclaim and kswapd since.
+    linux_3_16 "linux-3.16", (3, 16), "August 2014",
+    baseline of "sequential read" "docs/sequential-read.md", on linux_3_1 {
+        dirty_limits: DirtyLimits::PerZone, "writes leave out zones over their share (3.3)";
+        direct_writeback: ReclaimWriteback::Never, "direct reclaim writes no file pages (3.2)";
+        kswapd_writeback: ReclaimWriteback::TailDirty, "kswapd does while the tail is all dirty (3.12)";
+        reclaim_throttle: ReclaimThrottle::ZoneFlags, "what a whole batch was marks the zone (3.12)";
+        immediate_reclaim: true, "what is not written goes to the tail once it is clean (3.2)";
+        dirty_throttle: DirtyThrottle::Sleep, "dirtiers only sleep (3.2)";
+        dirtyable: Dirtyable::FreeAndFile, "free pages above the reserves, and file pages";
+        scan_balance: ScanBalance::FileFirst, "file alone while its inactive list is the longer one";
+        scan_stop: ScanStop::Proportional, "a scan that has enough stops in proportion (3.11)";
+        references: References::TwiceOrShared, "shared and executable pages are activated at once (3.3)";
+        mark_accessed: MarkAccessed::InBatch, "a second access counts in an add batch (3.11)";
+        workingset: true, "refaults (3.15)";
+        fair_zones: FairZones::Batch, "zones give pages in proportion to their size (3.12)";
+        kswapd_loop: KswapdLoop::Rounds, "rounds without waiting (3.11)";
+        kswapd_wake: KswapdWake::High, "woken below high (3.6)";
+        hopeless_zones: HopelessZones::Computed, "no mark (3.12)";
+        emergency_throttle: true, "reclaimers wait for kswapd at the reserves (3.6)";
+        watermark_slip: false, "the test counts right";
+        shrinker_core: ShrinkerCore::PerNode, "lists by node; a shrinker can stop (3.12)";
+    }
+
+    /// It stands for 4.9 where XFS's inodes are concerned: nodes have the lists, so nothing of the fair
+    /// zones and of the lower zones' balance is left. What of allocation and reclaim still has the form
+    /// of 3.16, the formulas of watermarks and dirty limits too, is listed at the end of the reference's
+    /// pages on allocation, reclaim and writeback.
+    linux_4_9 "linux-4.9", (4, 9), "December 2016",
+    baseline of "XFS inode reclaim" "docs/xfs-inode-reclaim.md", on linux_3_16 {
+        lru: LruScope::Node, "nodes have the lists (4.8)";
+        fair_zones: FairZones::Off, "and need no fair allocation";
+        oom_retries: 16, "rounds without progress before memory counts as exhausted (4.7)";
+        dirty_check: DirtyCheck::Cached, "stands for a check that is dropped after the first walk";
+    }
+}
+
+impl Policy {
+    /// A preset by the name that an experiment uses.
+    pub fn preset(name: &str) -> Option<Self> {
+        PRESETS.iter().find(|p| p.name == name).map(Preset::policy)
+    }
+}

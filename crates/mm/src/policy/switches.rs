@@ -1,0 +1,434 @@
+//! Every switch of a policy, one entry each: key, type, default, values or range, source.
+//!
+//! ```text
+//! /// What it decides; for `true` and `false`, what `true` does.
+//! KEY: TYPE = DEFAULT { /// What the value means. VALUE = "word", … } [LEAST, MOST, "unit"] see "PAGE#HEADING";
+//! ```
+//!
+//! Values stand at the first entry of their type, a range at numbers. Defaults are linux-3.0's. The order
+//! is that of the fields, and so of whatever lists a policy.
+
+use super::table::{choice, form, setting, switches};
+use super::{Choice, Eviction, Form, Setting, Switch, WatermarkProfile, Word};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+switches! {
+    /// One kernel's behaviour as a set of switches.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct Policy, "" at |policy| policy;
+
+    before {
+        /// The name reports use.
+        pub name: String = String::new();
+    }
+
+    after {
+        /// The rules of `watermarks = "auto"`.
+        pub auto: AutoWatermarks = AutoWatermarks::default();
+        /// The watermarks of `watermarks = "learned"`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub profile: Option<WatermarkProfile> = None;
+    }
+
+    /// Who limits dirty pages, and at which granularity.
+    dirty_limits: DirtyLimits = Global {
+        /// One limit for the whole machine; a small zone can become completely dirty.
+        Global = "global",
+        /// *per-zone-dirty-limits* (2011, merged in 3.3): an allocation for a write skips a zone that
+        /// holds more than its share of dirty pages, in the fast path only.
+        PerZone = "per-zone",
+        /// The earlier form of that series: as `per-zone`, and where every allowed zone is over its
+        /// share the slow path wakes the flushers and stalls the allocation.
+        PerZoneStall = "per-zone-stall",
+    } see "docs/reference/allocation.md#zone-dirty-limits";
+
+    /// When direct reclaim writes a dirty file page itself (*writeback-from-reclaim* 1).
+    direct_writeback: ReclaimWriteback = Always {
+        /// linux-3.0: every dirty file page at the tail is handed to its filesystem.
+        Always = "always",
+        /// *writeback-from-reclaim* 5: only at a scan priority below `kswapd_writeback_priority`.
+        InTrouble = "in-trouble",
+        /// *writeback-from-reclaim* 1 (direct reclaim) and 8 (kswapd): none.
+        Never = "never",
+        /// 3.12: only while the zone is marked because a whole batch of its tail was dirty and not yet
+        /// under writeback (`reclaim_throttle = "zone-flags"` marks it).
+        TailDirty = "tail-dirty",
+    } see "docs/reference/reclaim.md#dirty-pages";
+
+    /// When kswapd writes a dirty file page itself (*writeback-from-reclaim* 5 and 8).
+    kswapd_writeback: ReclaimWriteback = Always see "docs/reference/reclaim.md#dirty-pages";
+
+    /// `kswapd_writeback = "in-trouble"` writes at this scan priority and below (the posted patch: 9).
+    kswapd_writeback_priority: u8 = 9 [0, 12, "scan priority"] see "docs/reference/reclaim.md#dirty-pages";
+
+    /// What throttles a reclaimer after a batch (*writeback-from-reclaim* 6).
+    reclaim_throttle: ReclaimThrottle = None {
+        /// linux-3.0: only the priority loop waits.
+        None = "none",
+        /// As posted: too many *dirty* pages for the priority.
+        Dirty = "dirty",
+        /// As merged in 3.2: too many pages under *writeback* for the priority.
+        Writeback = "writeback",
+        /// 3.12 to 4.7: what a whole batch was marks the zone. Pages under writeback that come round
+        /// again stall kswapd, direct reclaim waits while zone and device are congested, and no
+        /// priority loop waits any more.
+        ZoneFlags = "zone-flags",
+    } see "docs/reference/reclaim.md#dirty-pages";
+
+    /// A dirty file page that reclaim may not write is marked so that it moves to the inactive tail as
+    /// soon as it is clean (*writeback-from-reclaim* 7).
+    immediate_reclaim: bool = false see "docs/reference/reclaim.md#dirty-pages";
+
+    /// Experimental: whose pages reclaim asks the flusher for when it meets a dirty file page that it
+    /// may not write. No kernel of the series has it; the discussion names it as the condition for
+    /// never writing from kswapd.
+    reclaim_flush: ReclaimFlush = None {
+        /// Nobody's: flushers take the oldest inodes, wherever their pages lie.
+        None = "none",
+        /// Before all other work, the 1024 pages of the file around the dirty page, from the first to the
+        /// last of them that lies in its zone. Up to 8 such requests a zone and device wait.
+        Zone = "zone",
+        /// The same with its node in the zone's place.
+        Node = "node",
+    } see "docs/reference/reclaim.md#dirty-pages";
+
+    /// Experimental: while a kswapd that meets dirty file pages scans at a priority below 10, inodes
+    /// expire at the age `dirty_expire_centisecs` >> (12 - priority), and its flushers look at once.
+    pressure_expiry: bool = false see "docs/reference/writeback.md#flusher";
+
+    /// How a flusher divides its work over the inodes it visits.
+    flusher_slice: FlusherSlice = Shared {
+        /// linux-3.0: 1024 pages shared by the inodes visited; the queue is refilled on every slice.
+        Shared = "shared",
+        /// linux-3.1: about half a second of I/O per inode; refilled only when empty.
+        PerInode = "per-inode",
+    } see "docs/reference/writeback.md#flusher";
+
+    /// When a device stops being marked as over its limit, which makes dirtiers look at the limits
+    /// every 8 pages and not every `ratelimit` pages. It decides whether a lone writer that has hit its
+    /// limit goes on in small steps or in bursts, and with that how evenly allocations come while
+    /// kswapd looks away.
+    dirty_exceeded: DirtyExceeded = OwnLimit {
+        /// linux-3.0: as soon as the task that looks finds itself below its own limit.
+        OwnLimit = "own-limit",
+        /// linux-3.1 ("properly reflect task dirty limits in dirty_exceeded logic"): below 7/8 of the
+        /// device's share, where no task can be over its limit.
+        LowestLimit = "lowest-limit",
+    } see "docs/reference/writeback.md#throttling";
+
+    /// What a task does that dirties pages over the limits.
+    dirty_throttle: DirtyThrottle = Write {
+        /// linux-3.0: it writes a chunk itself and sleeps 1, 2, 4 … ticks.
+        Write = "write",
+        /// 3.2: it only sleeps, for as long as its share of the device's bandwidth needs.
+        Sleep = "sleep",
+    } see "docs/reference/writeback.md#throttling";
+
+    /// What of memory can be dirtied.
+    dirtyable: Dirtyable = Reclaimable {
+        /// Up to 3.4: free pages, file pages, and anonymous ones while there is free swap.
+        Reclaimable = "reclaimable",
+        /// 3.16: free pages above the reserves, and file pages.
+        FreeAndFile = "free-and-file",
+    } see "docs/reference/allocation.md#zone-dirty-limits";
+
+    /// How many pages of each list a scan takes.
+    scan_balance: ScanBalance = Fractions {
+        /// linux-3.0: by fractions of recent rotations, and at least 32 pages of each list in kswapd.
+        Fractions = "fractions",
+        /// 3.16: file pages alone while their inactive list is the longer one; a forced scan only of a
+        /// zone that is not reclaimable.
+        FileFirst = "file-first",
+    } see "docs/reference/reclaim.md#scan-counts";
+
+    /// What a zone's scan does once it has reclaimed enough.
+    scan_stop: ScanStop = AtOnce {
+        /// linux-3.0: it stops.
+        AtOnce = "at-once",
+        /// 3.11: the smaller of anonymous and file memory is left alone, the other one is scanned as far
+        /// as the smaller one was.
+        Proportional = "proportional",
+    } see "docs/reference/reclaim.md#zone-scan";
+
+    /// When accesses through page tables activate a file page.
+    references: References = Twice {
+        /// linux-3.0: if it was referenced at the last look too.
+        Twice = "twice",
+        /// 3.3: also if several mappings referenced it, or an executable one.
+        TwiceOrShared = "twice-or-shared",
+    } see "docs/reference/reclaim.md#page-decisions";
+
+    /// What a second access does to a page that waits in an add batch.
+    mark_accessed: MarkAccessed = Listed {
+        /// linux-3.0: nothing, for the page is on no list.
+        Listed = "listed",
+        /// 3.11: in the batch of its own CPU the page becomes one for the active list.
+        InBatch = "in-batch",
+    } see "docs/reference/memory-model.md#lru-lists" "docs/reference/memory-model.md#page-states";
+
+    /// 3.15: a file page that comes back no later than as many evictions as there are active pages is
+    /// activated at once.
+    workingset: bool = false see "docs/reference/reclaim.md#refaults";
+
+    /// Whether allocations spread over a node's zones by their size.
+    fair_zones: FairZones = Off {
+        /// Before 3.12: each zone is used down to its low watermark, the highest first.
+        Off = "off",
+        /// 3.12: a zone counter of pages that may be taken before the others have their turn.
+        Batch = "batch",
+        /// *sequential-read* 4 as posted: a zone flag says that the batch is used up; no reset where
+        /// watermarks failed; lists with one zone of note are not fair.
+        Flag = "flag",
+        /// The same as merged in 3.17: every list is fair, and remote zones are reached before the slow
+        /// path.
+        FlagMerged = "flag-merged",
+    } see "docs/reference/allocation.md#fair-zones" "docs/reference/allocation.md#sequential-read";
+
+    /// What the dirty check of an allocation costs (*sequential-read* 5).
+    dirty_check: DirtyCheck = Fresh {
+        /// The zone's limit is computed at each check.
+        Fresh = "fresh",
+        /// It is remembered until a check fails; and a write over the limit everywhere is tried again
+        /// without the check before kswapd is woken.
+        Cached = "cached",
+    } see "docs/reference/allocation.md#sequential-read";
+
+    /// How kswapd goes down the priorities.
+    kswapd_loop: KswapdLoop = Restart {
+        /// linux-3.0: from 12 down, back to 12 after 32 pages, waiting for congestion below 10.
+        Restart = "restart",
+        /// 3.11: the priority rises only if no zone was scanned for its whole target; no waiting.
+        Rounds = "rounds",
+    } see "docs/reference/reclaim.md#kswapd";
+
+    /// The watermark at which an allocation wakes a sleeping kswapd.
+    kswapd_wake: KswapdWake = Low {
+        /// linux-3.0: the low one.
+        Low = "low",
+        /// 3.6: the high one.
+        High = "high",
+    } see "docs/reference/allocation.md#slow-path";
+
+    /// Which lower zones kswapd reclaims because a higher one needs it (*sequential-read* 3).
+    lower_zones: LowerZones = Gap {
+        /// Those that are not a balance gap above their high watermark and the reserve that they keep
+        /// from the highest unbalanced zone.
+        Gap = "gap",
+        /// As posted: those below their high watermark alone.
+        SkipBalanced = "skip-balanced",
+        /// The follow-up: no gap and no reserve in any test of balance.
+        HighAlone = "high-alone",
+    } see "docs/reference/reclaim.md#lower-zones";
+
+    /// When reclaim gives a zone up.
+    hopeless_zones: HopelessZones = Marked {
+        /// linux-3.0: kswapd marks it; freeing pages takes the mark.
+        Marked = "marked",
+        /// 3.12: whenever its pages were scanned six times without a page being freed.
+        Computed = "computed",
+    } see "docs/reference/reclaim.md#direct-reclaim";
+
+    /// What has the LRU lists and their statistics.
+    lru: LruScope = Zone {
+        /// Each zone (2.6.37 to 4.7).
+        Zone = "zone",
+        /// Each node (4.8): reclaim for a low zone sets pages of higher ones aside, and kswapd reclaims
+        /// the node as a whole until one of its zones is balanced. An eviction policy orders zones, so
+        /// beside one this is `zone`.
+        Node = "node",
+    } see "docs/reference/memory-model.md#lru-lists";
+
+    /// 3.6: direct reclaimers wait for kswapd while less than half of the min watermarks is free.
+    emergency_throttle: bool = false see "docs/reference/allocation.md#slow-path";
+
+    /// 3.0's watermark test counts two free pages too few.
+    watermark_slip: bool = true see "docs/reference/memory-model.md#watermark-test";
+
+    /// How shrinkers divide what is asked of them.
+    shrinker_core: ShrinkerCore = Global {
+        /// linux-3.0: one count of what is left over, no limit to it beyond twice the cache; dentries,
+        /// VFS inodes and an XFS's inodes have shrinkers of their own.
+        Global = "global",
+        /// 3.1: what is left over counts for half of the cache at most while little is asked; each
+        /// filesystem has one shrinker for all its objects, with batches of 1024.
+        Batched = "batched",
+        /// 3.12: as `batched`; lists, and what is left over, are by node, and a shrinker can say that it
+        /// can't go on.
+        PerNode = "per-node",
+        /// 4.17 and later: how much is asked depends on the scan priority alone, not on the lists.
+        ByPriority = "by-priority",
+    } see "docs/reference/shrinkers-and-xfs.md#shrinkers";
+
+    /// How reclaim frees XFS inodes (*xfs-inode-reclaim*).
+    inode_reclaim: InodeReclaim = Blocking {
+        /// linux-3.0 to 4.10: whoever meets a changed inode waits for its I/O, kswapd too, and where all
+        /// groups are busy everybody queues for the first one.
+        Blocking = "blocking",
+        /// As posted: kswapd never waits, the first pass waits for no lock, a walk goes on where the last
+        /// one ended, and with all groups busy the shrinker says that it can't go on.
+        NonBlocking = "non-blocking",
+    } see "docs/reference/shrinkers-and-xfs.md#walk-before" "docs/reference/shrinkers-and-xfs.md#walk-after";
+
+    /// How often a direct reclaimer tries again after it freed nothing, while what the lists hold would
+    /// be enough (4.7: 16, `MAX_RECLAIM_RETRIES`; before: 0). Then memory counts as exhausted.
+    oom_retries: u8 = 0 [0, 64, "tries"] see "docs/reference/reclaim.md#direct-reclaim";
+
+    /// In which order a zone's file pages leave: by the kernel's two lists, or by a policy of the crate
+    /// `evict` in their place.
+    eviction: Eviction = Linux see "docs/eviction.md";
+
+    /// When a wake-up of kswapd is traced.
+    wakeup_trace: WakeupTrace = Asleep {
+        /// linux-2.6.38 and later: only a kswapd that sleeps is woken, and that is traced.
+        Asleep = "asleep",
+        /// linux-2.6.37: before testing whether it sleeps. Each allocation that finds its zones below the
+        /// low watermark is an event, and one walk over several such zones is several.
+        Always = "always",
+    } see "docs/reference/allocation.md#slow-path";
+
+    /// How far above its high watermark kswapd shrinks a zone while it works for another one.
+    balance_gap: BalanceGap = OnePercent {
+        /// linux-2.6.39 and later: by the zone's low watermark or 1 % of it, whichever is less.
+        OnePercent = "one-percent",
+        /// linux-2.6.37: up to eight times the high watermark.
+        EightTimesHigh = "eight-times-high",
+    } see "docs/reference/reclaim.md#balance-gap";
+
+    /// For which zones of a pass kswapd calls the shrinkers.
+    kswapd_slab: KswapdSlab = ShrunkZones {
+        /// linux-2.6.39 and later: for those whose pages it shrinks.
+        ShrunkZones = "shrunk-zones",
+        /// linux-2.6.37: for every zone that it walks.
+        EveryZone = "every-zone",
+    } see "docs/reference/reclaim.md#balance-gap";
+
+    /// What kswapd scans of a list so short that its share at a priority is less than a batch
+    /// (linux mm/vmscan.c, `get_scan_count`).
+    small_scan: SmallScan = Force {
+        /// linux-3.0: a batch of every list whose share is 0, if all of the zone's are that small.
+        Force = "force",
+        /// linux-2.6.37 (`nr_scan_try_batch`): nothing until the shares of several calls, by anybody, make
+        /// a batch. A small zone such as DMA is left alone at the first priorities.
+        Save = "save",
+    } see "docs/reference/reclaim.md#scan-counts";
+
+    /// Which watermark tests add up the per-CPU differences of the free count.
+    free_snapshot: FreeSnapshot = Kswapd {
+        /// linux-2.6.38 and later: kswapd's. Thresholds are small while it is awake.
+        Kswapd = "kswapd",
+        /// linux-2.6.37: everybody's while kswapd is awake, and nobody's while it sleeps. Thresholds stay
+        /// as they are.
+        WhileAwake = "while-awake",
+    } see "docs/reference/memory-model.md#counters";
+
+    /// For orders above 0 kswapd takes a node for balanced once zones with so many percent of its pages
+    /// are (2.6.38 and later: 25; 2.6.37: 100).
+    order_balance_percent: u8 = 25 [1, 100, "%"] see "docs/reference/reclaim.md#kswapd";
+
+    /// What free pages are kept apart by.
+    mobility: Mobility = None {
+        /// Nothing: any request takes any free page.
+        None = "none",
+        /// Linux 2.6.24 and later: whether pages of their pageblock can be moved or reclaimed. With
+        /// `watermark_boost_factor` watermarks are boosted where a request has to mix them.
+        Grouped = "grouped",
+    } see "docs/reference/memory-model.md#free-lists";
+
+    /// By which formula a zone's watermarks follow from `min_free_kbytes`. A machine that gives
+    /// `watermark_scale_factor` has the form of 4.6, whatever stands here.
+    watermark_formula: WatermarkFormula = Quarter {
+        /// Up to 4.5: low and high are a quarter and a half above min.
+        Quarter = "quarter",
+        /// 4.6: by `watermark_scale_factor`, which is 10 where the machine gives none; 6.6: Movable zones
+        /// have a small minimum of their own.
+        ScaleFactor = "scale-factor",
+    } see "docs/reference/memory-model.md#watermarks";
+
+    /// How dirty limits follow from the dirty ratios.
+    dirty_ratios: DirtyRatios = Percent {
+        /// Up to 4.1: so many hundredths of dirtyable memory.
+        Percent = "percent",
+        /// 4.2: percentages are rounded down to whole 4096ths first.
+        In4096ths = "4096ths",
+    } see "docs/reference/writeback.md#limits";
+
+    /// Who decides the watermarks.
+    watermarks: Watermarks = Sysctl {
+        /// The sysctls.
+        Sysctl = "sysctl",
+        /// Feedback, from what the sysctls say on, by the rules of `auto`.
+        Auto = "auto",
+        /// A profile that a stress run left, in the place of the sysctls.
+        Learned = "learned",
+    } see "docs/reference/memory-model.md#tunable-watermarks";
+}
+
+switches! {
+    /// The rules by which watermarks adjust themselves; each can be switched off. "Default" is the
+    /// watermark that the sysctls give.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct AutoWatermarks, "auto." at |policy| policy.auto;
+
+    before {}
+
+    after {}
+
+    /// A task enters direct reclaim: its zones that are below min are raised, to twice what they had
+    /// above their default and at least by one step.
+    raise_on_direct_reclaim: bool = true see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// kswapd leaves a zone unbalanced at `trouble_priority` or below, in a run that has freed less than
+    /// half of the pages it scanned: the zone is raised by a step.
+    raise_on_trouble: bool = true see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// The scan priority for `raise_on_trouble`.
+    trouble_priority: u8 = 9 [0, 12, "scan priority"] see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// kswapd balances its node at its first priority: its zones are lowered.
+    lower_on_first_priority: bool = true see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// Among the last `quiet_events` reclaim events (kswapd's runs and direct reclaims) no more than
+    /// `quiet_direct` were direct reclaims: all zones of the node are lowered.
+    lower_on_quiet: bool = true see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// The number of events for `lower_on_quiet` (the review: about 1000).
+    quiet_events: u32 = 1000 [1, 1_000_000, "events"] see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// "Next to no" direct reclaim.
+    quiet_direct: u32 = 1 [0, 4_294_967_295, "events"] see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// A step up, in percent of the default low watermark.
+    step_percent: u32 = 100 [1, 10_000, "%"] see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// What one lowering takes of what a zone has above its floor.
+    lower_percent: u32 = 1 [1, 100, "%"] see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// No low watermark is above this multiple of its default (the review: 4 to 5), and no high or
+    /// min watermark above the same multiple of its own.
+    cap: u32 = 5 [1, 64, "times"] see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// A zone is raised again after so many milliseconds at the earliest.
+    debounce_ms: u32 = 1 [0, 4_294_967_295, "ms"] see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// After its last raise a zone goes down to its floor in so many milliseconds; 0: time lowers
+    /// nothing.
+    decay_ms: u32 = 60_000 [0, 4_294_967_295, "ms"] see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// How much of a raise by direct reclaim stays as the floor.
+    remember_percent: u32 = 100 [0, 100, "%"] see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// After its last raise the floor goes down to the default in so many seconds; 0: it stays.
+    forget_s: u32 = 3600 [0, 4_294_967_295, "s"] see "docs/reference/memory-model.md#tunable-watermarks";
+
+    /// An allocation that cannot wait fails: the min watermarks of its zones are raised by a step.
+    raise_min_on_failure: bool = true see "docs/reference/memory-model.md#tunable-watermarks";
+}
+
+impl Default for AutoWatermarks {
+    fn default() -> Self {
+        Self::defaults()
+    }
+}

@@ -1,0 +1,416 @@
+//! The sysctls: what a machine says of them, what they may be, and what follows when one is written
+//! while the machine runs (docs/reference/writeback.md#sysctls,
+//! docs/reference/memory-model.md#watermarks).
+//!
+//! [`TABLE`] is the one home of the kernel's names. An entry makes the field of [`Sysctl`], its default,
+//! its range, its place in the JSON schema of machine files and its word in a running engine
+//! ([`Mm::write_sysctls`]).
+
+use crate::Mm;
+use crate::memory::watermark::lowmem_kbytes;
+use crate::size::Size;
+use crate::world::{Word64, World};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a sysctl may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fits {
+    /// A whole number between these two.
+    Number(u64, u64),
+    /// A size in bytes between these two.
+    Bytes(u64, u64),
+    /// kB, up to half of the machine's memory.
+    HalfOfMemory,
+    /// Three whole numbers, each between these two.
+    Three(u64, u64),
+}
+
+/// What the kernel computes anew when a sysctl is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follows {
+    /// Nothing: whoever needs it reads it.
+    Nothing,
+    /// `setup_per_zone_wmarks`: every zone's watermarks and boosts, reserves, thresholds of counters, and
+    /// with them what may be dirty.
+    Watermarks,
+    /// `update_completion_period`: the period of the completions' and dirtiers' proportions, and how often
+    /// dirtiers look at the limits.
+    CompletionPeriod,
+    /// The period of XFS's log and reclaim workers, from their next one on.
+    LogPeriod,
+}
+
+/// One sysctl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Info {
+    /// The kernel's name, as `/proc/sys` has it with points.
+    pub name: &'static str,
+    /// The last part of the name: the key in a table of sysctls.
+    pub key: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What it may be at boot.
+    pub fits: Fits,
+    /// Whether a running engine takes it only where the machine was built with it: the kernel of a machine
+    /// that does not say it at boot is of before its time, or the engine has no words for it.
+    pub from_boot: bool,
+    /// What is computed anew when it is written.
+    pub follows: Follows,
+    /// What it is.
+    pub about: &'static str,
+}
+
+/// No value: an optional sysctl that nobody wrote.
+const ABSENT: u64 = u64::MAX;
+
+/// The most words of one sysctl.
+const PARTS: usize = 3;
+
+/// How a field's value becomes words of a running engine.
+trait Held: Sized {
+    /// Whether nobody wrote it, and files need not say it.
+    fn absent(&self) -> bool {
+        false
+    }
+
+    /// One of its words; 0 behind its last.
+    fn word(&self, part: usize) -> u64;
+
+    /// From its words.
+    fn of(word: impl Fn(usize) -> u64) -> Self;
+}
+
+macro_rules! held {
+    ($($type:ty: $value:ident => $to:expr, $word:ident => $of:expr, $absent:expr;)*) => {$(
+        impl Held for $type {
+            fn absent(&self) -> bool {
+                let absent: fn(&Self) -> bool = $absent;
+                absent(self)
+            }
+
+            #[inline(always)]
+            fn word(&self, part: usize) -> u64 {
+                let $value = self;
+                if part == 0 { $to } else { 0 }
+            }
+
+            #[inline(always)]
+            fn of(word: impl Fn(usize) -> u64) -> Self {
+                let $word = word(0);
+                $of
+            }
+        }
+    )*};
+}
+
+held! {
+    u32: n => u64::from(*n), word => word as u32, |_| false;
+    Size: size => size.0, word => Self(word), |_| false;
+    Option<u32>: n => n.map_or(ABSENT, u64::from), word => (word != ABSENT).then_some(word as u32), Self::is_none;
+    Option<u64>: n => n.unwrap_or(ABSENT), word => (word != ABSENT).then_some(word), Self::is_none;
+}
+
+impl Held for [u32; PARTS] {
+    #[inline(always)]
+    fn word(&self, part: usize) -> u64 {
+        u64::from(self[part])
+    }
+
+    #[inline(always)]
+    fn of(word: impl Fn(usize) -> u64) -> Self {
+        std::array::from_fn(|part| word(part) as u32)
+    }
+}
+
+macro_rules! sysctls {
+    ($($(#[doc = $about:literal])+
+       $name:literal, $field:ident: $type:ty = $default:expr, $unit:literal, $fits:expr, $from_boot:literal, $follows:ident;)*) => {
+        /// The sysctls of a machine, by the last part of their names. Absent: the kernel's default.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Sysctl {
+            $($(#[doc = $about])+
+            #[serde(skip_serializing_if = "Held::absent")]
+            pub $field: $type,)*
+        }
+
+        /// All sysctls, in the order of [`Sysctl`]'s fields.
+        pub const TABLE: &[Info] = &[$(Info {
+            name: $name,
+            key: stringify!($field),
+            unit: $unit,
+            fits: $fits,
+            from_boot: $from_boot,
+            follows: Follows::$follows,
+            about: concat!($($about),+),
+        },)*];
+
+        impl Sysctl {
+            /// The defaults of the kernels of the series: 10 and 20 % of dirtyable memory, a flusher run
+            /// every 5 s for what is older than 30 s, the formulas for free memory, reserves of 1/256,
+            /// 1/256 and 1/32, swappiness 60.
+            pub const KERNEL: Self = Self { $($field: $default,)* };
+
+            fn words(&self) -> [[u64; PARTS]; TABLE.len()] {
+                [$(std::array::from_fn(|part| self.$field.word(part)),)*]
+            }
+
+            /// Takes one over from another machine's; `false`: there is none of this key.
+            fn take(&mut self, from: &Self, key: &str) -> bool {
+                match key {
+                    $(stringify!($field) => self.$field = from.$field.clone(),)*
+                    _ => return false,
+                }
+                true
+            }
+        }
+
+        /// Which word of [`Words`] is which.
+        #[allow(non_camel_case_types)]
+        enum Nth { $($field,)* }
+
+        impl<U: Word64> Words<U> {
+            $(#[inline(always)]
+            pub fn $field(&self) -> $type {
+                let words = &self.0[Nth::$field as usize];
+                <$type as Held>::of(|part| words[part].get())
+            })*
+
+            /// All of them.
+            pub fn get(&self) -> Sysctl {
+                Sysctl { $($field: self.$field(),)* }
+            }
+        }
+    };
+}
+
+sysctls! {
+    /// Background writeback starts above this share of dirtyable memory, in percent.
+    "vm.dirty_background_ratio", dirty_background_ratio: u32 = 10,
+        "%", Fits::Number(0, 100), false, Nothing;
+    /// Dirtiers are throttled at this share of dirtyable memory, in percent.
+    "vm.dirty_ratio", dirty_ratio: u32 = 20,
+        "%", Fits::Number(0, 100), false, CompletionPeriod;
+    /// As the ratio, in bytes; non-zero replaces it.
+    "vm.dirty_background_bytes", dirty_background_bytes: Size = Size(0),
+        "bytes", Fits::Bytes(0, 16 << 40), false, Nothing;
+    /// As the ratio, in bytes; non-zero replaces it.
+    "vm.dirty_bytes", dirty_bytes: Size = Size(0),
+        "bytes", Fits::Bytes(0, 16 << 40), false, CompletionPeriod;
+    /// Periodic flusher wake-up in hundredths of a second; 0 disables it.
+    "vm.dirty_writeback_centisecs", dirty_writeback_centisecs: u32 = 500,
+        "1/100 s", Fits::Number(0, 8_640_000), false, Nothing;
+    /// Age at which periodic writeback takes an inode, in hundredths of a second.
+    "vm.dirty_expire_centisecs", dirty_expire_centisecs: u32 = 3000,
+        "1/100 s", Fits::Number(0, 8_640_000), false, Nothing;
+    /// The minimum of free memory in kB; absent: the kernel's formula.
+    "vm.min_free_kbytes", min_free_kbytes: Option<u64> = None,
+        "kB", Fits::HalfOfMemory, false, Watermarks;
+    /// *tunable-watermarks*: the min watermarks of all zones together in kB. Another name of
+    /// `min_free_kbytes`.
+    "vm.wmark_min_kbytes", wmark_min_kbytes: Option<u64> = None,
+        "kB", Fits::HalfOfMemory, false, Watermarks;
+    /// *tunable-watermarks*: the low watermarks of all zones together in kB, at least the minimum;
+    /// zones share it by size. Absent: by `watermark_scale_factor`.
+    "vm.wmark_low_kbytes", wmark_low_kbytes: Option<u64> = None,
+        "kB", Fits::HalfOfMemory, false, Watermarks;
+    /// *tunable-watermarks*: the same for the high watermarks, at least the low ones.
+    "vm.wmark_high_kbytes", wmark_high_kbytes: Option<u64> = None,
+        "kB", Fits::HalfOfMemory, false, Watermarks;
+    /// Distance between a zone's watermarks in ten-thousandths of the zone, 1..=3000, if that is
+    /// more than a quarter of the minimum; absent: always the quarter, as before Linux 4.6. With
+    /// this key Movable zones have a minimum of their own, as from Linux 6.6 on.
+    "vm.watermark_scale_factor", watermark_scale_factor: Option<u32> = None,
+        "1/10000", Fits::Number(1, 3000), true, Watermarks;
+    /// By how many ten-thousandths of its high watermark a zone's watermarks are boosted at most when
+    /// a request has to use pages set aside for others (`mobility = "grouped"`), 0..=100000; 0: not
+    /// at all. Absent: not at all, as before Linux 5.0, whose default is 15000.
+    "vm.watermark_boost_factor", watermark_boost_factor: Option<u32> = None,
+        "1/10000", Fits::Number(0, 100_000), true, Nothing;
+    /// For DMA, DMA32 and Normal: the zone keeps one part in so many of the memory above it free
+    /// from requests that could use that memory; 0: none.
+    "vm.lowmem_reserve_ratio", lowmem_reserve_ratio: [u32; 3] = [256, 256, 32],
+        "parts", Fits::Three(0, u32::MAX as u64), false, Watermarks;
+    /// Preference for swapping against dropping page cache, 0..=100.
+    "vm.swappiness", swappiness: u32 = 60,
+        "of 200", Fits::Number(0, 100), false, Nothing;
+    /// How often XFS forces its log and writes in place what names changed, in hundredths of a second,
+    /// 100..=720000; absent: the parameter `xfs_log_interval`.
+    "fs.xfs.xfssyncd_centisecs", xfssyncd_centisecs: Option<u32> = None,
+        "1/100 s", Fits::Number(100, 720_000), false, LogPeriod;
+}
+
+impl Default for Sysctl {
+    fn default() -> Self {
+        Self::KERNEL
+    }
+}
+
+impl Sysctl {
+    /// Takes back what is said of the three watermarks, as writing `min_free_kbytes` does on a running
+    /// kernel (*tunable-watermarks*).
+    pub fn reset_wmarks(&mut self) {
+        self.wmark_min_kbytes = None;
+        self.wmark_low_kbytes = None;
+        self.wmark_high_kbytes = None;
+    }
+
+    /// Writes those of these keys with their values in `from`, one after the other, each with what the
+    /// kernel's handler does to others: bytes and ratio of a dirty limit replace each other
+    /// (`dirty_bytes_handler`, `dirty_ratio_handler` and those of the background), and the minimum resets
+    /// the watermarks or is another name of one.
+    ///
+    /// # Panics
+    /// A key that is in no entry of [`TABLE`].
+    pub fn write<'k>(&mut self, from: &Self, keys: impl IntoIterator<Item = &'k str>) {
+        for key in keys {
+            assert!(self.take(from, key), "there is a sysctl {key}");
+            match key {
+                "dirty_ratio" => self.dirty_bytes = Size(0),
+                "dirty_bytes" => self.dirty_ratio = 0,
+                "dirty_background_ratio" => self.dirty_background_bytes = Size(0),
+                "dirty_background_bytes" => self.dirty_background_ratio = 0,
+                "min_free_kbytes" => self.reset_wmarks(),
+                "wmark_min_kbytes" => self.min_free_kbytes = None,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Sysctl {
+    /// Those that somebody wrote, or that have a default, with their numbers: one, or three.
+    pub fn values(&self) -> Vec<(&'static Info, Vec<u64>)> {
+        let written = TABLE.iter().zip(self.words());
+        written
+            .filter(|(_, words)| words[0] != ABSENT)
+            .map(|(info, words)| {
+                let parts = match info.fits {
+                    Fits::Three(..) => PARTS,
+                    _ => 1,
+                };
+                (info, words[..parts].to_vec())
+            })
+            .collect()
+    }
+
+    /// Whether the sysctl of a key has a value.
+    pub fn says(&self, key: &str) -> bool {
+        self.values().iter().any(|(info, _)| info.key == key)
+    }
+}
+
+/// The entry of a key or of a kernel's name.
+pub fn info(name: &str) -> Option<&'static Info> {
+    TABLE.iter().find(|i| i.key == name || i.name == name)
+}
+
+/// The sysctls of a running engine.
+pub(crate) struct Words<U>([[U; PARTS]; TABLE.len()]);
+
+impl<U: Word64 + bytemuck::Zeroable> Words<U> {
+    pub fn new(boot: &Sysctl) -> Self {
+        let zeroed = |_| std::array::from_fn(|_| U::zeroed());
+        let words = Self(std::array::from_fn(zeroed));
+        words.put(boot);
+        words
+    }
+
+    fn put(&self, new: &Sysctl) {
+        for (words, new) in self.0.iter().zip(new.words()) {
+            for (word, new) in words.iter().zip(new) {
+                word.set(new);
+            }
+        }
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// The sysctls as they are now; [`Config::sysctl`](crate::Config::sysctl) has them as they were at
+    /// boot.
+    pub fn sysctls(&self) -> Sysctl {
+        self.sysctl.get()
+    }
+
+    /// Writes sysctls while the engine runs, and computes anew what follows from those that changed, as
+    /// [`TABLE`] says. Legal are values that a machine may boot with; of those that an engine takes only
+    /// from boot, the engine was built with one.
+    pub fn write_sysctls(&self, new: &Sysctl) {
+        let (old, new_words) = (self.sysctls().words(), new.words());
+        let changed = |follows| {
+            let pairs = old.iter().zip(&new_words).zip(TABLE);
+            let mut changed = pairs.filter(|((old, new), _)| old != new);
+            changed.any(|(_, info)| info.follows == follows)
+        };
+        self.sysctl.put(new);
+        if changed(Follows::Watermarks) {
+            self.write_wmarks(new.min_kbytes(lowmem_kbytes(&self.config.zones)));
+        }
+        if changed(Follows::CompletionPeriod) {
+            self.update_completion_period();
+        }
+        if changed(Follows::LogPeriod)
+            && let Some(centisecs) = new.xfssyncd_centisecs
+        {
+            self.set_sync_interval(u64::from(centisecs) * crate::CENTISECOND);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_the_last_part_of_its_name_and_stands_once() {
+        for (i, info) in TABLE.iter().enumerate() {
+            assert_eq!(info.name.rsplit('.').next(), Some(info.key));
+            assert!(TABLE[..i].iter().all(|other| other.key != info.key));
+            assert_eq!(super::info(info.name), super::info(info.key));
+            assert!(!info.unit.is_empty() && !info.about.trim().is_empty());
+        }
+    }
+
+    /// What a word holds comes back, absent ones and lists too.
+    #[test]
+    fn words_hold_every_value() {
+        use std::cell::Cell;
+        let mut s = Sysctl::KERNEL;
+        assert_eq!(Words::<Cell<u64>>::new(&s).get(), s);
+        s.dirty_bytes = Size(1 << 40);
+        s.min_free_kbytes = Some(0);
+        s.watermark_scale_factor = Some(3000);
+        s.lowmem_reserve_ratio = [0, u32::MAX, 7];
+        let words = Words::<Cell<u64>>::new(&s);
+        assert_eq!(words.get(), s);
+        assert_eq!(words.lowmem_reserve_ratio(), [0, u32::MAX, 7]);
+    }
+
+    /// Bytes and ratios replace each other in the order in which they are written.
+    #[test]
+    fn writing_does_what_the_handlers_do() {
+        let from = Sysctl {
+            dirty_bytes: Size(1 << 20),
+            dirty_ratio: 5,
+            min_free_kbytes: Some(4096),
+            wmark_low_kbytes: Some(9000),
+            ..Sysctl::KERNEL
+        };
+        let after = |keys: &[&str]| {
+            let mut s = Sysctl {
+                wmark_high_kbytes: Some(8192),
+                ..Sysctl::KERNEL
+            };
+            s.write(&from, keys.iter().copied());
+            s
+        };
+        let s = after(&["dirty_bytes"]);
+        assert_eq!((s.dirty_bytes.0, s.dirty_ratio), (1 << 20, 0));
+        let s = after(&["dirty_bytes", "dirty_ratio"]);
+        assert_eq!((s.dirty_bytes.0, s.dirty_ratio), (0, 5));
+        let s = after(&["min_free_kbytes", "wmark_low_kbytes"]);
+        assert_eq!((s.min_free_kbytes, s.wmark_high_kbytes), (Some(4096), None));
+        assert_eq!(s.wmark_low_kbytes, Some(9000));
+    }
+}

@@ -1,0 +1,124 @@
+//! Where tasks' time goes.
+
+use super::{Sched, State, Task, TaskId};
+use crate::account::{Spent, TaskClass, TaskTime};
+use mm::world::{Waited, Waits};
+
+impl Task {
+    /// Books the time since the last call. A CPU that wakes it may be behind the one it ran on;
+    /// then there is nothing to book.
+    pub(super) fn account(&mut self, until: u64, on: Spent) {
+        let ns = until.saturating_sub(self.accounted);
+        self.accounted += ns;
+        let split = if self.in_reclaim {
+            &mut self.time.in_reclaim
+        } else {
+            &mut self.time.outside
+        };
+        split.add(on, ns);
+    }
+
+    /// Its account, closed at `end` if it still lives.
+    pub(super) fn closed(&self, end: u64) -> TaskTime {
+        let mut open = Self { ..*self };
+        if self.ended.is_none() {
+            open.account(
+                end,
+                match self.state {
+                    State::Runnable => Spent::RunQueue,
+                    State::Running => Spent::Cpu,
+                    State::Blocked | State::Done => self.why.into(),
+                },
+            );
+        }
+        let ended = self.ended.unwrap_or_else(|| end.max(self.accounted));
+        TaskTime {
+            tasks: 1,
+            lifetime: ended - self.born,
+            ..open.time
+        }
+    }
+}
+
+impl Sched {
+    /// CPU time a task has used, in nanoseconds, with its turn up to now.
+    pub fn task_cpu_ns(&self, task: TaskId) -> u64 {
+        let t = &self.tasks.borrow()[task as usize];
+        let turn = match t.state {
+            State::Running => self.clock(t.cpu).saturating_sub(t.started_at),
+            _ => 0,
+        };
+        t.cpu_ns + turn
+    }
+
+    /// Says what kind of task it is; a task is of the workload unless somebody does.
+    pub fn set_class(&self, task: TaskId, class: TaskClass) {
+        self.tasks.borrow_mut()[task as usize].time.class = class;
+    }
+
+    /// Why the running task's next wait or sleep waits, where it is on no object.
+    #[inline(always)]
+    pub fn waits_for(&self, why: Waits) {
+        self.why.set(why);
+    }
+
+    /// What the running task's next wait or sleep is on, and with it why.
+    #[inline(always)]
+    pub fn waits_on(&self, what: Waited) {
+        self.waits_for(what.kind.why());
+        self.on.set(Some(what));
+    }
+
+    /// The running task enters direct reclaim, or leaves it.
+    pub fn in_reclaim(&self, inside: bool) {
+        let now = self.now();
+        let task = &mut self.tasks.borrow_mut()[self.task() as usize];
+        task.account(now, Spent::Cpu);
+        task.in_reclaim = inside;
+    }
+
+    /// Charges CPU time of the running task's own program.
+    pub fn charge_user(&self, ns: u64) {
+        self.charge(ns);
+        self.tasks.borrow_mut()[self.task() as usize].time.user += ns;
+    }
+
+    /// Begins all accounts of time anew.
+    pub fn restart_accounts(&self) {
+        let now = self.now();
+        for t in self.tasks.borrow_mut().iter_mut() {
+            // A task that was woken to start in a moment has its run-queue time booked ahead.
+            let from = match t.state {
+                State::Running => t.started_at.max(now),
+                _ => now,
+            };
+            (t.accounted, t.born) = (from, from);
+            t.ended = t.ended.map(|_| from);
+            t.time = TaskTime {
+                class: t.time.class,
+                ..TaskTime::default()
+            };
+        }
+    }
+
+    /// Where each task's time went up to `end`, in order of number, without the identity of
+    /// interrupts and without tasks that ended before the accounts began.
+    pub fn task_times(&self, end: u64) -> Vec<(TaskId, TaskTime)> {
+        let tasks = self.tasks.borrow();
+        (1..)
+            .zip(tasks.iter().skip(1))
+            .filter(|(_, t)| t.ended != Some(t.born))
+            .map(|(id, t)| (id, t.closed(end)))
+            .collect()
+    }
+
+    /// The running task's account up to now.
+    pub fn own_time(&self) -> TaskTime {
+        let now = self.now();
+        let task = &mut self.tasks.borrow_mut()[self.task() as usize];
+        if self.task() != 0 {
+            task.account(now, Spent::Cpu);
+        }
+        task.time
+    }
+}

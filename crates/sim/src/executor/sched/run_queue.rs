@@ -1,0 +1,190 @@
+//! Which task runs where: CPUs' queues, virtual run time, preemption.
+
+use super::{NEVER, Sched, State, Task, TaskId};
+use crate::account::Spent;
+use std::cmp::Reverse;
+
+impl Sched {
+    /// A blocked task may run again: at once on an idle CPU, else after those queued where it ran last.
+    pub(super) fn make_runnable(&self, id: TaskId) {
+        self.settle();
+        let now = self.now();
+        let mut tasks = self.tasks.borrow_mut();
+        let task = &mut tasks[id as usize];
+        if task.state != State::Blocked {
+            return;
+        }
+        task.generation = task.generation.wrapping_add(1);
+        if std::mem::take(&mut task.told) {
+            self.waiting.end(id, now);
+        }
+        task.waiting_on = None;
+        task.account(now, task.why.into());
+        let allowed = task.allowed;
+        let may = |c: usize| allowed >> c & 1 != 0;
+        let idle = |c: usize| may(c) && self.cpus[c].current.get().is_none();
+        // An interrupt's or waker's CPU is not idle while it executes a task.
+        let target = if idle(task.cpu) {
+            Some(task.cpu)
+        } else {
+            (0..self.cpus.len()).find(|&c| idle(c))
+        };
+        if let Some(c) = target {
+            let cpu = &self.cpus[c];
+            let draw = self
+                .rng
+                .borrow_mut()
+                .lognormal(self.params.idle_wakeup_sigma);
+            let latency = (self.params.idle_wakeup * draw) as u64;
+            let start = cpu.clock.get().max(now + latency);
+            if self.params.place {
+                self.bring(task, c);
+                let floor = cpu
+                    .min_vruntime
+                    .get()
+                    .saturating_sub(self.params.latency / 2);
+                task.vruntime = task.vruntime.max(floor);
+            }
+            cpu.clock.set(start);
+            cpu.current.set(Some(id));
+            cpu.slice_end.set(NEVER);
+            cpu.resched.set(false);
+            task.cpu = c;
+            task.state = State::Running;
+            task.started_at = start;
+            task.account(start, Spent::RunQueue);
+            drop(tasks);
+            if c == self.here.get() && !self.interrupt.get() {
+                self.enter(c);
+            }
+            self.note(start, u64::from(id));
+            self.end_turn_by(start + self.params.quantum);
+            return;
+        }
+        if !may(task.cpu) {
+            let length = |c: usize| self.cpus[c].run_queue.borrow().len();
+            let shortest = (0..self.cpus.len()).filter(|&c| may(c));
+            task.cpu = shortest.min_by_key(|&c| (length(c), c)).expect("a CPU");
+        }
+        let c = task.cpu;
+        let cpu = &self.cpus[c];
+        let current = cpu.current.get().expect("a busy CPU") as usize;
+        let (current_start, current_vruntime) =
+            (tasks[current].started_at, tasks[current].vruntime);
+        let ran = current_vruntime + cpu.clock.get().saturating_sub(current_start);
+        let task = &mut tasks[id as usize];
+        task.state = State::Runnable;
+        // A sleeper gets at most half a latency of credit.
+        task.vruntime = task
+            .vruntime
+            .max(ran.saturating_sub(self.params.latency / 2));
+        let preempts = ran > task.vruntime + self.params.wakeup_granularity;
+        cpu.run_queue.borrow_mut().push_back(id);
+        self.set_slice(c);
+        if preempts {
+            cpu.resched.set(true);
+        }
+        if c == self.here.get() && !self.interrupt.get() {
+            self.end_turn_by(if preempts { 0 } else { cpu.slice_end.get() });
+        }
+    }
+
+    /// A task moves to a CPU: it keeps its place among the tasks.
+    fn bring(&self, task: &mut Task, c: usize) {
+        let min = |cpu: usize| self.cpus[cpu].min_vruntime.get();
+        if task.cpu != c {
+            task.vruntime = (task.vruntime + min(c)).saturating_sub(min(task.cpu));
+        }
+    }
+
+    fn set_slice(&self, c: usize) {
+        let cpu = &self.cpus[c];
+        let n = cpu.run_queue.borrow().len() as u64 + 1;
+        if n == 1 {
+            cpu.slice_end.set(NEVER);
+        } else if cpu.slice_end.get() == NEVER {
+            let slice = (self.params.latency / n).max(self.params.min_granularity);
+            cpu.slice_end.set(cpu.clock.get() + slice);
+        }
+    }
+
+    /// Ends the current task's turn on a CPU.
+    pub(super) fn put_current(&self, c: usize, state: State) {
+        let cpu = &self.cpus[c];
+        let id = cpu.current.take().expect("a running task");
+        let mut tasks = self.tasks.borrow_mut();
+        let task = &mut tasks[id as usize];
+        let ran = cpu.clock.get().saturating_sub(task.started_at);
+        task.vruntime += ran;
+        let own = task.vruntime;
+        task.cpu_ns += ran;
+        task.account(cpu.clock.get(), Spent::Cpu);
+        if state == State::Done {
+            task.ended = Some(task.accounted);
+        }
+        cpu.busy_ns.set(cpu.busy_ns.get() + ran);
+        task.state = state;
+        if state == State::Runnable {
+            cpu.run_queue.borrow_mut().push_back(id);
+        }
+        let queue = cpu.run_queue.borrow();
+        let waiting = queue.iter().map(|&t| tasks[t as usize].vruntime).min();
+        let least = waiting.map_or(own, |v| v.min(own));
+        cpu.min_vruntime.set(cpu.min_vruntime.get().max(least));
+    }
+
+    /// Starts the next task on an idle CPU: its own queue first, then the longest other queue.
+    pub(super) fn pick_next(&self, c: usize) {
+        // Of the tasks queued on `from`, the next that may run here.
+        let least = |from: usize| -> Option<usize> {
+            let q = self.cpus[from].run_queue.borrow();
+            let tasks = self.tasks.borrow();
+            (0..q.len())
+                .filter(|&i| tasks[q[i] as usize].allowed >> c & 1 != 0)
+                .min_by_key(|&i| (tasks[q[i] as usize].vruntime, q[i]))
+        };
+        let mut from = c;
+        if self.cpus[c].run_queue.borrow().is_empty() {
+            let longest = (0..self.cpus.len())
+                .filter(|&o| least(o).is_some())
+                .max_by_key(|&o| (self.cpus[o].run_queue.borrow().len(), Reverse(o)))
+                .unwrap_or(c);
+            from = longest;
+        }
+        let Some(i) = least(from) else {
+            self.cpus[c].slice_end.set(NEVER);
+            return;
+        };
+        let id = self.cpus[from]
+            .run_queue
+            .borrow_mut()
+            .remove(i)
+            .expect("an entry");
+        let cpu = &self.cpus[c];
+        if from != c {
+            // The task cannot start before it was queued there.
+            let then = self.cpus[from]
+                .clock
+                .get()
+                .min(self.now().max(cpu.clock.get()));
+            cpu.clock.set(cpu.clock.get().max(then));
+        }
+        cpu.clock.set(cpu.clock.get() + self.params.switch);
+        cpu.current.set(Some(id));
+        cpu.resched.set(false);
+        cpu.slice_end.set(NEVER);
+        {
+            let mut tasks = self.tasks.borrow_mut();
+            let task = &mut tasks[id as usize];
+            task.state = State::Running;
+            if self.params.place {
+                self.bring(task, c);
+            }
+            task.cpu = c;
+            task.started_at = cpu.clock.get();
+            task.account(task.started_at, Spent::RunQueue);
+        }
+        self.set_slice(c);
+        self.note(cpu.clock.get(), u64::from(id) | 1 << 32);
+    }
+}

@@ -1,0 +1,196 @@
+//! The loop: the CPU that is furthest behind runs, or the next event happens; observers look between.
+
+use super::{Event, NEVER, Sched, State, TaskId};
+use std::cmp::Reverse;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+
+/// Who looks at a run without being part of it: samples, recounts, progress.
+pub trait Observer {
+    /// The simulated time of the next look, in nanoseconds; `u64::MAX` for none any more.
+    fn due(&self) -> u64;
+
+    /// Looks, when everything before [`Observer::due`] has happened; what is due next is later than
+    /// before. It may call [`Sched::stop`], and must charge no time and schedule no event.
+    fn observe(&mut self);
+}
+
+/// Nobody looks.
+struct Unobserved;
+
+impl Observer for Unobserved {
+    fn due(&self) -> u64 {
+        NEVER
+    }
+
+    fn observe(&mut self) {}
+}
+impl Sched {
+    /// Runs until somebody calls [`Sched::stop`]. `on_event` handles device and periodic events.
+    /// Returns the time of the end, or `None` when nothing can ever happen again.
+    pub fn run<'w>(
+        &self,
+        futures: &mut [Pin<Box<dyn Future<Output = ()> + 'w>>],
+        on_event: impl FnMut(u64, Event),
+    ) -> Option<u64> {
+        self.run_observed(futures, on_event, &mut Unobserved)
+    }
+
+    /// As [`Sched::run`], with an observer.
+    pub fn run_observed<'w>(
+        &self,
+        futures: &mut [Pin<Box<dyn Future<Output = ()> + 'w>>],
+        mut on_event: impl FnMut(u64, Event),
+        observer: &mut impl Observer,
+    ) -> Option<u64> {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut end = 0;
+        self.settle();
+        while !self.stop.get() {
+            if self.watchdog.poll() && self.look(None) {
+                break;
+            }
+            let (c, least, second) = self.furthest_behind();
+            let next_event = self.events.borrow().peek().map_or(NEVER, |e| e.0.0);
+            let next = next_event.min(least);
+            if next != NEVER
+                && let Some(time) = self.show(next, observer)
+            {
+                end = end.max(time);
+                break;
+            }
+            if next_event <= least {
+                if next_event == NEVER {
+                    return None;
+                }
+                end = self.happen(&mut on_event);
+                continue;
+            }
+            let cpu = &self.cpus[c];
+            if cpu.resched.get() || cpu.clock.get() >= cpu.slice_end.get() {
+                self.put_current(c, State::Runnable);
+                self.enter(c);
+                self.pick_next(c);
+                self.enter(c);
+                continue;
+            }
+            self.enter(c);
+            let lead = second.saturating_add(self.params.quantum);
+            self.turn_end
+                .set(next_event.min(lead).min(cpu.slice_end.get()));
+            let id = cpu.current.get().expect("a running task") as usize;
+            let left = self.turn(id, &mut futures[id], &mut context, observer);
+            self.settle();
+            end = end.max(cpu.clock.get());
+            if let Some(left) = left {
+                self.put_current(c, left);
+                self.pick_next(c);
+                self.enter(c);
+            }
+        }
+        Some(end)
+    }
+
+    /// The running CPU that is furthest behind, its clock, and the next one's.
+    #[inline]
+    fn furthest_behind(&self) -> (usize, u64, u64) {
+        let (mut c, mut least, mut second) = (usize::MAX, NEVER, NEVER);
+        for (i, cpu) in self.cpus.iter().enumerate() {
+            if cpu.current.get().is_some() {
+                let t = cpu.clock.get();
+                if t < least {
+                    (c, second, least) = (i, least, t);
+                } else if t < second {
+                    second = t;
+                }
+            }
+        }
+        (c, least, second)
+    }
+
+    /// The next event happens, on CPU 0; returns its time.
+    #[inline]
+    fn happen(&self, on_event: &mut impl FnMut(u64, Event)) -> u64 {
+        let Reverse((time, _, event)) =
+            self.events.borrow_mut().pop().expect("an event was peeked");
+        self.last_event.set(time.max(self.last_event.get()));
+        self.here.set(0);
+        self.running.set(0);
+        self.interrupt.set(true);
+        self.set_time(time);
+        match event {
+            Event::Timer(task, generation) => self.timer(task, generation),
+            Event::Device(d) => {
+                self.note(time, u64::from(d) | 2 << 32);
+                on_event(time, event);
+            }
+            Event::Periodic(p) => {
+                self.note(time, u64::from(p) | 3 << 32);
+                on_event(time, event);
+            }
+        }
+        self.settle();
+        self.interrupt.set(false);
+        self.enter(0);
+        time
+    }
+
+    /// A running task's turn; returns the state in which it leaves its CPU, if it does.
+    #[inline]
+    fn turn<'w>(
+        &self,
+        id: usize,
+        future: &mut Pin<Box<dyn Future<Output = ()> + 'w>>,
+        context: &mut Context<'_>,
+        observer: &mut impl Observer,
+    ) -> Option<State> {
+        loop {
+            self.limit.set(self.turn_end.get().min(observer.due()));
+            self.span.set(0);
+            if future.as_mut().poll(context).is_ready() {
+                return Some(State::Done);
+            }
+            let state = self.tasks.borrow()[id].state;
+            if state != State::Running || self.now() >= self.turn_end.get() {
+                return (state == State::Blocked).then_some(State::Blocked);
+            }
+            // Only the observer wants a look: the turn goes on as if nobody had looked.
+            self.show(self.now(), observer);
+        }
+    }
+
+    /// Lets the observer see everything up to `time`. If it ends the run: the time of that look.
+    fn show(&self, time: u64, observer: &mut impl Observer) -> Option<u64> {
+        while observer.due() <= time {
+            let (now, seq, due) = (self.now(), self.seq.get(), observer.due());
+            observer.observe();
+            assert_eq!(
+                (now, seq),
+                (self.now(), self.seq.get()),
+                "an observer took part"
+            );
+            if self.stop.get() {
+                return Some(due);
+            }
+        }
+        None
+    }
+
+    /// A task's timer expires: it waits no longer, if it is the wait that the timer was set for.
+    fn timer(&self, task: TaskId, generation: u32) {
+        let waiting_on = {
+            let tasks = self.tasks.borrow();
+            let t = &tasks[task as usize];
+            if t.state != State::Blocked || t.generation != generation {
+                return;
+            }
+            t.waiting_on
+        };
+        if let Some(q) = waiting_on {
+            let q = &self.queues[q as usize];
+            q.waiters.borrow_mut().retain(|&w| w != task);
+        }
+        self.make_runnable(task);
+    }
+}

@@ -1,0 +1,218 @@
+//! How a task leaves its CPU: it waits for a queue, sleeps, or gives way.
+
+use super::{Event, Queue, Sched, State};
+use mm::world::Waits;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+impl Sched {
+    /// The next timer tick at or after a time: kernel timeouts expire on ticks.
+    fn tick_at(&self, time: u64) -> u64 {
+        let (tick, phase) = (self.params.tick, self.params.tick_phase);
+        (time.saturating_sub(phase)).div_ceil(tick) * tick + phase
+    }
+
+    fn block(
+        &self,
+        on: Option<u32>,
+        timer: Option<u64>,
+        why: Waits,
+        at: &'static Location<'static>,
+    ) {
+        let id = self.task();
+        self.watchdog.leaves(id, at);
+        let what = self.on.take();
+        if let Some(what) = what {
+            self.waiting.begin(id, what, self.now());
+        }
+        let generation = {
+            let mut tasks = self.tasks.borrow_mut();
+            let t = &mut tasks[id as usize];
+            debug_assert!(t.state == State::Running);
+            t.state = State::Blocked;
+            t.woken = false;
+            t.why = why;
+            t.told = what.is_some();
+            t.waiting_on = on;
+            t.generation
+        };
+        if let Some(time) = timer {
+            self.at(time, Event::Timer(id, generation));
+        }
+    }
+
+    /// A ticket for [`Sched::wait`].
+    pub fn ticket(&self, queue: u32) -> u64 {
+        self.queues[queue as usize].wakes.get()
+    }
+
+    /// Waits for a wake of the queue after the ticket was taken, at most `timeout` nanoseconds.
+    #[track_caller]
+    pub fn wait(&self, queue: u32, ticket: u64, timeout: Option<u64>) -> Wait<'_> {
+        Wait {
+            sched: self,
+            queue,
+            ticket,
+            timeout,
+            blocked: false,
+            at: Location::caller(),
+        }
+    }
+
+    /// Wakes every waiter of a queue.
+    #[inline]
+    pub fn wake(&self, queue: u32) {
+        let q = &self.queues[queue as usize];
+        q.wakes.set(q.wakes.get() + 1);
+        if q.waited_on.get() {
+            while self.wake_first(q) {}
+        }
+    }
+
+    /// Wakes the longest waiter of a queue.
+    pub fn wake_one(&self, queue: u32) {
+        let q = &self.queues[queue as usize];
+        q.wakes.set(q.wakes.get() + 1);
+        self.wake_first(q);
+    }
+
+    /// Wakes the longest waiter; returns whether there was one.
+    fn wake_first(&self, q: &Queue) -> bool {
+        let first = q.waiters.borrow_mut().pop_front();
+        q.waited_on.set(!q.waiters.borrow().is_empty());
+        if let Some(id) = first {
+            self.tasks.borrow_mut()[id as usize].woken = true;
+            self.make_runnable(id);
+        }
+        first.is_some()
+    }
+
+    /// Sleeps until the tick at or after `ns` nanoseconds from now.
+    #[track_caller]
+    pub fn sleep_ticks(&self, ns: u64) -> Sleep<'_> {
+        Sleep {
+            sched: self,
+            until: self.tick_at(self.now() + ns),
+            blocked: false,
+            at: Location::caller(),
+        }
+    }
+
+    /// Sleeps `ns` nanoseconds (a high-resolution timer).
+    #[track_caller]
+    pub fn sleep(&self, ns: u64) -> Sleep<'_> {
+        Sleep {
+            sched: self,
+            until: self.now() + ns,
+            blocked: false,
+            at: Location::caller(),
+        }
+    }
+
+    /// Gives way if the task's time on its CPU is over for now.
+    #[inline(always)]
+    #[track_caller]
+    pub fn relax(&self) -> Relax<'_> {
+        Relax {
+            sched: self,
+            yielded: false,
+            at: Location::caller(),
+        }
+    }
+}
+
+/// See [`Sched::relax`].
+pub struct Relax<'a> {
+    sched: &'a Sched,
+    yielded: bool,
+    at: &'static Location<'static>,
+}
+
+impl Future for Relax<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let s = self.sched;
+        if s.time.get() < s.limit.get() {
+            if cfg!(debug_assertions) {
+                s.span.set(0);
+            }
+            if s.watchdog.poll() && s.look(Some(self.at)) {
+                return Poll::Pending;
+            }
+            return Poll::Ready(());
+        }
+        if self.yielded && !s.stop.get() {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        s.watchdog.leaves(s.task(), self.at);
+        Poll::Pending
+    }
+}
+
+/// See [`Sched::wait`].
+pub struct Wait<'a> {
+    sched: &'a Sched,
+    queue: u32,
+    ticket: u64,
+    timeout: Option<u64>,
+    blocked: bool,
+    at: &'static Location<'static>,
+}
+
+impl Future for Wait<'_> {
+    type Output = bool;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<bool> {
+        let s = self.sched;
+        let me = s.task();
+        if self.blocked {
+            return Poll::Ready(s.tasks.borrow()[me as usize].woken);
+        }
+        let q = &s.queues[self.queue as usize];
+        let why = s.why.take();
+        if q.wakes.get() != self.ticket {
+            s.on.set(None);
+            if s.watchdog.poll() && s.look(Some(self.at)) {
+                return Poll::Pending;
+            }
+            return Poll::Ready(true);
+        }
+        q.waiters.borrow_mut().push_back(me);
+        q.waited_on.set(true);
+        s.block(
+            Some(self.queue),
+            self.timeout.map(|ns| s.tick_at(s.now() + ns)),
+            why,
+            self.at,
+        );
+        self.blocked = true;
+        Poll::Pending
+    }
+}
+
+/// See [`Sched::sleep`].
+pub struct Sleep<'a> {
+    sched: &'a Sched,
+    until: u64,
+    blocked: bool,
+    at: &'static Location<'static>,
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.blocked {
+            return Poll::Ready(());
+        }
+        let why = self.sched.why.take();
+        self.sched.block(None, Some(self.until), why, self.at);
+        self.blocked = true;
+        Poll::Pending
+    }
+}

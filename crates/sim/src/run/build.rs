@@ -1,0 +1,234 @@
+//! The world of a run: the engine's configuration, devices, filesystems.
+
+use crate::Params;
+use crate::SimMm;
+use crate::block::{Queue, Volume};
+use crate::filesystems::{DEVICE, Fs};
+use crate::rng::Rng;
+use crate::sched::{Sched, SchedParams};
+use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
+use crate::world::{SimWorld, own_queue};
+use mm::ZoneInfo;
+use mm::memory::watermark;
+use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
+
+/// Files, tasks and devices a world has room for, beside the files that the workload's programs
+/// find and make and the processes that they are.
+const MAX_MAPPINGS: u32 = 65_536;
+const OWN_TASKS: u32 = 112;
+const MIN_BDIS: u32 = 4;
+
+/// The node of each CPU: as the machine says, else one node after the other (what Linux does with
+/// `numa=fake` where firmware names no CPUs, `numa_init_array`).
+fn cpu_nodes(machine: &Machine) -> Vec<u32> {
+    let of = |cpu: u32| machine.nodes.iter().position(|n| n.cpus.contains(&cpu));
+    (0..machine.cpus)
+        .map(|cpu| of(cpu).unwrap_or(cpu as usize % machine.nodes.len()) as u32)
+        .collect()
+}
+
+/// The CPUs of a machine's node, a bit each; none if it has none.
+pub fn cpus_of_node(machine: &Machine, node: u32) -> u64 {
+    crate::host::cpus_of_node(&cpu_nodes(machine), node)
+}
+
+/// 2011-01-01 00:00 UTC, in nanoseconds since the epoch.
+const YEAR_2011: u64 = 1_293_840_000 * SECOND;
+
+/// What the engine is built for on a machine.
+pub fn engine_config(machine: &Machine) -> Config {
+    Config {
+        cpus: machine.cpus as usize,
+        hz: u64::from(machine.hz),
+        zones: machine
+            .nodes
+            .iter()
+            .enumerate()
+            .flat_map(|(n, node)| {
+                node.zones.iter().map(move |z| ZoneInfo {
+                    node: n as u32,
+                    kind: z.zone,
+                    size: z.size.pages(),
+                })
+            })
+            .collect(),
+        cpu_nodes: cpu_nodes(machine),
+        max_tasks: OWN_TASKS,
+        max_mappings: MAX_MAPPINGS,
+        // A filesystem has one bdi or two.
+        max_bdis: MIN_BDIS.max(2 + 2 * machine.mounts.len() as u32),
+        max_supers: 1 + machine.mounts.len() as u32,
+        max_ags: 0,
+        swap_slots: machine.swap.as_ref().map_or(0, |s| s.size.pages() as u32),
+        sysctl: machine.sysctl.clone(),
+    }
+}
+
+/// The watermarks of a machine's zones in pages, in their order: min, low, high.
+pub fn watermarks(machine: &Machine) -> Vec<[u64; 3]> {
+    let config = engine_config(machine);
+    let lowmem = watermark::lowmem_kbytes(&config.zones);
+    let min = config.sysctl.min_kbytes(lowmem);
+    watermark::MarkFormula::of(&config.sysctl).marks(min, &config.zones)
+}
+
+/// The read-ahead window of a disk in pages. An array raises it to two stripes, so that a reader
+/// keeps every member busy (Linux 3.0 drivers/md/raid0.c, `raid0_run`).
+fn read_ahead(disk: &DiskSpec, run: &Params) -> u32 {
+    let p = disk.params(run);
+    let array = disk.kind.about().array.as_ref();
+    let stripe = array.map_or(0.0, |a| f64::from(disk.members()) * (a.chunk)(&p) / 4096.0);
+    p.read_ahead.max(2.0 * stripe) as u32
+}
+
+/// What a run's engine is built for: [`engine_config`] with room for what its workload makes.
+pub(crate) fn config_of(spec: &RunSpec, p: &Params) -> Config {
+    let mut config = engine_config(&spec.machine);
+    let workload = &spec.workload;
+    let given = workload.files.len() + workload.directories.len();
+    config.max_mappings += workload.files_made() as u32 + given as u32;
+    config.max_tasks += workload.processes_at_a_time() as u32;
+    for (kind, disk, capacity) in filesystems(spec) {
+        config.max_ags += kind.about().inode_groups(capacity, disk, p);
+    }
+    config
+}
+
+/// A run's filesystems: which one, on which disk, how many pages it has of it; that on `/` first.
+fn filesystems(spec: &RunSpec) -> Vec<(FsKind, &DiskSpec, u64)> {
+    let m = &spec.machine;
+    let mut capacity = m.disk.capacity.pages();
+    if let Some(swap) = m.swap.as_ref().filter(|s| s.disk.is_none()) {
+        capacity = capacity.saturating_sub(swap.size.pages());
+    }
+    let mut all: Vec<_> = m
+        .mounted()
+        .map(|on| {
+            let kind = on.filesystem.unwrap_or(spec.filesystem);
+            (kind, on.disk, on.disk.capacity.pages())
+        })
+        .collect();
+    all[0].2 = capacity;
+    all
+}
+
+/// Block devices of a machine: every member of an array is one.
+fn devices_of(m: &Machine) -> u32 {
+    let swap = m.swap.as_ref().and_then(|s| s.disk.as_ref());
+    let disks = m.mounted().map(|on| on.disk).chain(swap);
+    disks.map(DiskSpec::members).sum()
+}
+
+/// The name of a disk's and its filesystem's streams of random numbers.
+fn nth(i: usize) -> String {
+    match i {
+        0 => String::new(),
+        1 => "second ".into(),
+        _ => format!("filesystem {i} "),
+    }
+}
+
+/// The parameters of a run on its machine, with what a sysctl says in the place of one.
+pub(crate) fn params(spec: &RunSpec) -> Params {
+    let mut p = spec.machine.params(&spec.params).scaled();
+    if let Some(centisecs) = spec.machine.sysctl.xfssyncd_centisecs {
+        p.xfs_log_interval = f64::from(centisecs) * CENTISECOND as f64;
+    }
+    p
+}
+
+/// Builds the world of a run: an engine with all memory free, no task yet. Where the host has no
+/// memory for it, it unwinds with [`NoMemory`].
+pub fn build<const T: bool>(spec: &RunSpec) -> SimMm<T> {
+    try_build(spec).unwrap_or_else(|e| e.raise())
+}
+
+/// As [`build`].
+///
+/// # Errors
+/// The host has no memory for one of the engine's tables.
+pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
+    let m = &spec.machine;
+    let p = &params(spec);
+    let config = config_of(spec, p);
+    let filesystems = filesystems(spec);
+    let capacity = filesystems[0].2;
+    let queue_base = config.wait_queues();
+    let mut timers = Rng::new(spec.seed, "timer phase");
+    let tick = SECOND / u64::from(m.hz);
+    let params = SchedParams {
+        quantum: p.quantum as u64,
+        latency: p.sched_latency as u64,
+        min_granularity: p.sched_min_granularity as u64,
+        wakeup_granularity: p.sched_wakeup_granularity as u64,
+        idle_wakeup: p.idle_wakeup,
+        idle_wakeup_sigma: p.idle_wakeup_sigma,
+        place: p.sched_place != 0.0,
+        switch: p.sched_switch as u64,
+        tick,
+        tick_phase: timers.below(tick),
+    };
+    let queues = queue_base + own_queue::count(config.max_tasks, devices_of(m));
+    let sched = Sched::new(
+        config.cpus,
+        params,
+        queues as usize,
+        Rng::new(spec.seed, "wake-up latency"),
+    );
+    let mut wear = Rng::new(spec.seed, "disk");
+    let (mut devices, mut volumes) = (Vec::new(), Vec::new());
+    let mut attach = |d: &DiskSpec, label: &str| {
+        let own = d.params(p);
+        let (volume, disks) = Volume::new(d, &own, devices.len() as u32);
+        for (i, disk) in disks.iter().enumerate() {
+            let label = match i {
+                0 => label.to_owned(),
+                _ => format!("{label} {i}"),
+            };
+            devices.push((
+                Queue::new(disk, &own, &mut wear),
+                Rng::new(spec.seed, &label),
+            ));
+        }
+        volumes.push(volume);
+        volumes.len() as u32 - 1
+    };
+    attach(&m.disk, "disk service");
+    let mut swap_area = (DEVICE, 0);
+    if let Some(swap) = &m.swap {
+        if let Some(d) = &swap.disk {
+            swap_area = (attach(d, "swap disk service"), 0);
+        } else {
+            swap_area = (DEVICE, capacity);
+        }
+    }
+    let mut on = vec![DEVICE];
+    for (i, mount) in (1..).zip(&m.mounts) {
+        on.push(attach(&mount.disk, &(nth(i) + "disk service")));
+    }
+    let fs = filesystems
+        .into_iter()
+        .zip(on)
+        .enumerate()
+        .map(|(i, ((kind, disk, capacity), volume))| {
+            let mut layout = Rng::new(spec.seed, &(nth(i) + "filesystem layout"));
+            let ahead = read_ahead(disk, p);
+            Fs::new(kind, disk, volume, capacity, ahead, p, &mut layout)
+        })
+        .collect();
+    let offset = (p.boot_offset as u64).max(1);
+    let booted = YEAR_2011 + Rng::new(spec.seed, "boot time").below(offset);
+    let mut world = SimWorld::new(
+        sched,
+        (fs, swap_area),
+        (devices, volumes),
+        queue_base,
+        config.max_tasks,
+        booted,
+        p,
+    );
+    if spec.monitors {
+        world.record_event = p.cost_trace_event as u64;
+    }
+    Mm::try_new(world, config, spec.policy.clone(), spec.track_pages)
+}

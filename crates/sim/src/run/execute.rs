@@ -1,0 +1,265 @@
+//! The tasks of a run, and the executor's loop over them.
+
+use super::build::{build, cpus_of_node};
+use super::gather::gather;
+use super::shell::{Progress, Stage, background, child, shell};
+use super::watch::Watch;
+use crate::Control;
+use crate::SimMm;
+use crate::account::{TaskClass, TaskTime};
+use crate::filesystems::{self as fs, Life};
+use crate::host::{Forks, Namespace};
+use crate::monitors::Monitor;
+use crate::result::{Outcome, RunResult};
+use crate::sched::Event;
+use crate::spec::RunSpec;
+use crate::watchdog::{Ending, MOST_POLLS};
+use crate::world::SimWorld;
+use mm::SECOND;
+use mm::memory::task::PF_SWAPWRITE;
+use mm::reclaim::kswapd::KSWAPD_FLAGS;
+use mm::world::TaskId;
+use mm::world::event as trace;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use workload::Step;
+
+/// The periodic duty of the engine: `vmstat_update`.
+const REFRESH: u32 = 0;
+/// Sysctls are written: the number of the change is counted from here.
+pub(super) const FIRST_CHANGE: u32 = 1;
+
+/// What a traced run recorded.
+#[derive(Debug, Clone, Default)]
+pub struct Recorded {
+    /// Events from boot on, with time in nanoseconds and the task that emitted them.
+    pub events: Vec<(u64, TaskId, trace::Event)>,
+    /// How often the ring of events was full and was emptied: 0 for a complete record.
+    pub rings_lost: u64,
+    /// The first event of the workload.
+    pub first: usize,
+    /// When the workload began and ended.
+    pub span: (u64, u64),
+    /// The tasks that are a kswapd.
+    pub kswapds: Vec<TaskId>,
+    /// Where the time of each task went.
+    pub tasks: Vec<(TaskId, TaskTime)>,
+    /// CPU time of each task since boot, as the scheduler has it.
+    pub cpu_ns: Vec<u64>,
+}
+
+/// The tasks of a run, by number: what they are to the engine and to the scheduler, and their lives.
+struct Tasks<'a, const T: bool> {
+    mm: &'a SimMm<T>,
+    lives: Vec<Life<'a>>,
+    kswapds: Vec<TaskId>,
+    flushers: Vec<TaskId>,
+}
+
+impl<'a, const T: bool> Tasks<'a, T> {
+    fn add(&mut self, life: Life<'a>, flags: u32, node: u32, class: TaskClass) -> TaskId {
+        let sched = &self.mm.world.sched;
+        let id = sched.spawn();
+        self.mm.init_task(id, flags, node);
+        sched.set_class(id, class);
+        sched.waiting.set_name(id, class.name());
+        if class == TaskClass::Kswapd {
+            self.mm.world.reclaim.is_kswapd(id);
+        }
+        self.lives.push(life);
+        id
+    }
+
+    /// All tasks of a run, in the order of their numbers.
+    fn of(stage: &'a Stage<'a, T>) -> Self {
+        let mm = stage.mm;
+        let mut tasks = Self {
+            mm,
+            lives: Vec::new(),
+            kswapds: Vec::new(),
+            flushers: Vec::new(),
+        };
+        // Task 0 is the idle identity of interrupts.
+        tasks.add(Box::pin(async {}), 0, 0, TaskClass::Workload);
+        tasks.threads_of_the_kernel(stage);
+        tasks.processes(stage);
+        tasks
+    }
+
+    /// kswapds, flushers, the daemons of filesystems, and the monitors.
+    fn threads_of_the_kernel(&mut self, stage: &'a Stage<'a, T>) {
+        let (mm, spec) = (stage.mm, stage.spec);
+        for node in 0..mm.nodes.len() as u32 {
+            let life = Box::pin(mm.kswapd(node));
+            let id = self.add(life, KSWAPD_FLAGS, node, TaskClass::Kswapd);
+            // Linux 3.0 kswapd(): set_cpus_allowed_ptr, where its node has CPUs.
+            let cpus = cpus_of_node(&spec.machine, node);
+            if cpus != 0 {
+                mm.world.sched.set_affinity(id, cpus);
+            }
+            self.kswapds.push(id);
+        }
+        for bdi in 0..mm.bdi_count() {
+            let life = Box::pin(mm.flusher(bdi));
+            let id = self.add(life, PF_SWAPWRITE, 0, TaskClass::Flusher);
+            self.flushers.push(id);
+        }
+        for (_, daemon) in fs::daemons(mm) {
+            self.add(daemon, 0, 0, TaskClass::Filesystem);
+        }
+        if spec.monitors {
+            let p = spec.machine.params(&spec.params).scaled();
+            for monitor in Monitor::all(&p, spec.seed) {
+                self.add(Box::pin(monitor.run(mm)), 0, 0, TaskClass::Monitor);
+            }
+        }
+    }
+
+    /// Background processes, tasks for those that are forked, and the shell.
+    fn processes(&mut self, stage: &'a Stage<'a, T>) {
+        let workload = &stage.spec.workload;
+        let background_steps = workload.steps.iter().filter_map(|step| match step {
+            Step::Background(process) => Some(process),
+            _ => None,
+        });
+        for (nth, process) in background_steps.enumerate() {
+            let life = Box::pin(background(stage, nth, process));
+            self.add(life, 0, 0, TaskClass::Workload);
+        }
+        for _ in 0..workload.children() {
+            self.add(Box::pin(child(stage)), 0, 0, TaskClass::Workload);
+        }
+        self.add(Box::pin(shell(stage)), 0, 0, TaskClass::Workload);
+    }
+}
+
+/// Runs a cell. With `T` its tracepoints are in place, with `record` somebody listens.
+pub(super) fn run_in<const T: bool>(
+    spec: &RunSpec,
+    control: &Control,
+    record: bool,
+) -> (RunResult, Recorded) {
+    let mm = build::<T>(spec);
+    mm.world.recording.set(record);
+    fs::mount(&mm);
+    let names = Namespace::new(&spec.machine.mount_points());
+    let forks = Forks::default();
+    let session = spec.workload.session();
+    if session.measures_calls() {
+        mm.world.reuse.start();
+    }
+    if mm.world.fs[0].on_demand() {
+        mm.watch_pages();
+    }
+    let progress = Progress::default();
+    let stage = Stage {
+        mm: &mm,
+        spec,
+        names: &names,
+        forks: &forks,
+        session: &session,
+        progress: &progress,
+    };
+    let tasks = Tasks::of(&stage);
+    let (ended, watch, kswapds) = until_it_ends(&stage, control, tasks);
+    let end = progress.finished.get().or(ended).unwrap_or(0);
+    let lasted = end.saturating_sub(progress.started.get().unwrap_or(end));
+    progress.reports.borrow_mut().extend(session.report(lasted));
+    let (mut check_error, mut recount) = (watch.check_error, watch.recount);
+    if spec.check_ns > 0
+        && check_error.is_none()
+        && let Err(e) = recount.run(&mm)
+    {
+        check_error = Some(format!("recount at the end: {e}"));
+    }
+    let seen = (watch.sampler.finish(), watch.lumpiness.value());
+    let result = gather(
+        &mm,
+        spec,
+        &progress,
+        seen,
+        watch.outcome,
+        check_error,
+        ended,
+    );
+    let recorded = if record {
+        recorded(&mm, &progress, result.sim_ns, kswapds)
+    } else {
+        Recorded::default()
+    };
+    (result, recorded)
+}
+
+/// The executor's loop until somebody ends the run; returns when that was, or `None` if every task waits
+/// for ever, what was seen, and the numbers of the kswapds.
+fn until_it_ends<'a, const T: bool>(
+    stage: &'a Stage<'a, T>,
+    control: &'a Control,
+    mut tasks: Tasks<'a, T>,
+) -> (Option<u64>, Watch<'a, T>, Vec<TaskId>) {
+    let mm = stage.mm;
+    let w = &mm.world;
+    w.sched.at(SECOND, Event::Periodic(REFRESH));
+    w.sched.heed(Arc::clone(&control.stop));
+    let mut watch = Watch::new(stage, control, tasks.kswapds.clone(), tasks.flushers);
+    let on_event = |time, event| match event {
+        Event::Device(dev) => {
+            SimWorld::device_event(mm, dev);
+            w.alloc.interrupted(time, w.sched.now() - time);
+        }
+        Event::Periodic(REFRESH) => {
+            w.sched.at(time + SECOND, Event::Periodic(REFRESH));
+            for cpu in 0..mm.config.cpus {
+                mm.refresh_cpu_vm_stats(cpu);
+            }
+        }
+        Event::Periodic(nth) => {
+            let nth = nth - FIRST_CHANGE;
+            mm.write_sysctls(&stage.spec.changes[nth as usize].sysctl);
+            stage.progress.changes.set(nth + 1);
+        }
+        Event::Timer(..) => {}
+    };
+    let ended = w.sched.run_observed(&mut tasks.lives, on_event, &mut watch);
+    control.polls.store(w.sched.polls(), Ordering::Relaxed);
+    if let Some(ending) = w.sched.ending() {
+        watch.outcome.get_or_insert_with(|| ended_by(mm, ending));
+    }
+    (ended, watch, tasks.kswapds)
+}
+
+/// How a run ended that nobody in it ended.
+fn ended_by<const T: bool>(mm: &SimMm<T>, ending: Ending) -> Outcome {
+    let Ending::Stuck { task, at } = ending else {
+        return Outcome::Interrupted;
+    };
+    let sched = &mm.world.sched;
+    let on = sched.waiting.waits_on(task);
+    let waits = on.map_or_else(|| "goes round".into(), |on| format!("waits for {on}"));
+    Outcome::Failed {
+        error: format!(
+            "no progress in {MOST_POLLS} polls at {} ns of simulated time: {} {waits} at {at}",
+            sched.now(),
+            sched.waiting.name(task),
+        ),
+    }
+}
+
+fn recorded<const T: bool>(
+    mm: &SimMm<T>,
+    progress: &Progress,
+    end: u64,
+    kswapds: Vec<TaskId>,
+) -> Recorded {
+    let w = &mm.world;
+    let tasks = w.sched.task_times(end);
+    Recorded {
+        events: w.events.take(),
+        rings_lost: w.rings_lost.get(),
+        first: progress.recorded.get(),
+        span: (progress.started.get().unwrap_or(end), end),
+        kswapds,
+        cpu_ns: tasks.iter().map(|(t, _)| w.sched.task_cpu_ns(*t)).collect(),
+        tasks,
+    }
+}

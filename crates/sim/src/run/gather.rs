@@ -1,0 +1,262 @@
+//! What a run leaves: its result.
+
+use super::shell::Progress;
+use crate::SimMm;
+use crate::account::{TaskClass, TaskTime};
+use crate::filesystems::{self as fs};
+use crate::latency::AllocClass;
+use crate::result::{AllocLatency, Metric, Outcome, RunResult, Series, TrackerReport, TrackerRow};
+use crate::sample::Names;
+use crate::spec::{Machine, RunSpec};
+use hdrhistogram::Histogram;
+use mm::SECOND;
+use mm::memory::watermark;
+use mm::watch::vmstat::ZoneStat;
+use std::collections::BTreeMap;
+
+/// Inodes whose memory was given back since the mount, of each filesystem.
+pub(super) fn inodes_freed<const T: bool>(mm: &SimMm<T>) -> Vec<u64> {
+    let all = 0..mm.world.fs.len() as u32;
+    all.map(|sb| mm.inodes_freed(sb)).collect()
+}
+
+/// How well the page cache served, if it was counted.
+fn reuse(r: &fs::Reuse) -> Vec<(String, Metric)> {
+    let mut metrics = Vec::new();
+    let mut put = |name: &str, unit, value| {
+        metrics.push((name.to_string(), Metric { unit, value }));
+    };
+    if !r.on() {
+        return metrics;
+    }
+    let (read, found) = (r.read.get(), r.read_found.get());
+    let (all, all_found) = (read + r.written.get(), found + r.written_found.get());
+    if all > 0 {
+        put("hit_ratio", "share", all_found as f64 / all as f64);
+    }
+    if read > 0 {
+        put("read_hit_ratio", "share", found as f64 / read as f64);
+    }
+    put("read_from_disk", "bytes", r.fetched.get() as f64 * 4096.0);
+    put("read_again", "bytes", r.fetched_again.get() as f64 * 4096.0);
+    metrics
+}
+
+/// Everything that a run left.
+pub(super) fn gather<const T: bool>(
+    mm: &SimMm<T>,
+    spec: &RunSpec,
+    progress: &Progress,
+    (series, lumpiness): (Series, Option<f64>),
+    outcome: Option<Outcome>,
+    check_error: Option<String>,
+    ended: Option<u64>,
+) -> RunResult {
+    let w = &mm.world;
+    let end = progress.finished.get().or(ended).unwrap_or(0);
+    let outcome = ending(mm, progress, outcome, check_error, ended.is_some());
+    let tasks = TaskTime::by_class(w.sched.task_times(end).into_iter().map(|t| t.1));
+    let mut metrics = of_programs(progress, end);
+    of_the_world(mm, &tasks, &mut metrics);
+    metrics.extend(reuse(&w.reuse));
+    of_each_filesystem(mm, &spec.machine, progress, &mut metrics);
+    if let Some(value) = lumpiness {
+        let name = "inode_reclaim_lumpiness".to_owned();
+        metrics.insert(name, Metric { unit: "1", value });
+    }
+    RunResult {
+        outcome,
+        metrics,
+        counters: counters(mm, progress),
+        reclaim: w.reclaim.sums(end),
+        tasks,
+        waits: w.sched.waiting.sums(end),
+        moved: w.moved.get(),
+        series,
+        alloc_latency: latencies(mm, progress),
+        watermarks: mm.learned_watermarks(&spec.machine.name),
+        tracker: tracker(mm),
+        sim_ns: end,
+        notes: notes(mm, spec, progress),
+        digest: w.sched.digest() ^ spec.seed,
+    }
+}
+
+/// How the run ended, the gravest reason first.
+fn ending<const T: bool>(
+    mm: &SimMm<T>,
+    progress: &Progress,
+    outcome: Option<Outcome>,
+    check_error: Option<String>,
+    ended: bool,
+) -> Outcome {
+    if let Some(report) = mm.world.oom.borrow_mut().take() {
+        Outcome::Oom { report }
+    } else if let Some(error) = check_error {
+        Outcome::Failed { error }
+    } else if let Some(o) = outcome {
+        o
+    } else if let Some(error) = progress.error.borrow_mut().take() {
+        Outcome::Failed {
+            error: error.to_string(),
+        }
+    } else if !ended {
+        Outcome::Failed {
+            error: "every task waits for ever".into(),
+        }
+    } else {
+        Outcome::Completed
+    }
+}
+
+type Metrics = BTreeMap<String, Metric>;
+
+/// What the programs reported, added up, and the time that all of them took.
+fn of_programs(progress: &Progress, end: u64) -> Metrics {
+    let mut metrics = Metrics::new();
+    if let Some(start) = progress.started.get() {
+        let value = end.saturating_sub(start) as f64 / SECOND as f64;
+        metrics.insert("elapsed".to_string(), Metric { unit: "s", value });
+    }
+    for report in progress.reports.borrow().iter() {
+        for (name, unit, value) in &report.metrics {
+            if name != "elapsed" {
+                let first = Metric {
+                    unit,
+                    value: *value,
+                };
+                metrics
+                    .entry(name.clone())
+                    .and_modify(|m: &mut Metric| m.value += value)
+                    .or_insert(first);
+            }
+        }
+    }
+    metrics
+}
+
+/// What the world saw of them: re-reads, the longest allocation, CPU time, and the watermarks that a
+/// program's figures are read beside.
+fn of_the_world<const T: bool>(mm: &SimMm<T>, tasks: &[TaskTime], metrics: &mut Metrics) {
+    let w = &mm.world;
+    let put = |metrics: &mut Metrics, name: &str, unit, value| {
+        metrics.insert(name.to_owned(), Metric { unit, value });
+    };
+    if w.fs[0].on_demand() {
+        let value = w.dropped.reread.get() as f64;
+        put(metrics, "readahead_reread", "pages", value);
+    }
+    let alloc = w.alloc.histograms();
+    if let Some(longest) = alloc.iter().map(Histogram::max).max() {
+        put(metrics, "alloc_wait_max", "us", longest as f64 / 1000.0);
+    }
+    if let Some(t) = tasks.iter().find(|t| t.class == TaskClass::Workload) {
+        let cpu = t.outside.cpu + t.in_reclaim.cpu;
+        let seconds = |ns: u64| ns as f64 / SECOND as f64;
+        put(metrics, "user_time", "s", seconds(t.user));
+        let system = cpu.saturating_sub(t.user);
+        put(metrics, "system_time", "s", seconds(system));
+    }
+    let mut figures = workload::programs::metrics();
+    if figures.any(|m| m.beside_watermarks && metrics.contains_key(m.name)) {
+        let lowmem = watermark::lowmem_kbytes(&mm.config.zones);
+        let sums = mm.sysctls().wmark_kbytes(lowmem);
+        let names = ["wmark_min", "wmark_low", "wmark_high"];
+        for (name, kb) in names.into_iter().zip(sums) {
+            put(metrics, name, "kB", kb as f64);
+        }
+    }
+}
+
+/// What is known of each filesystem, where there are several: inodes freed since the start, and in a list
+/// of disks what its disk wrote and read since boot.
+fn of_each_filesystem<const T: bool>(
+    mm: &SimMm<T>,
+    machine: &Machine,
+    progress: &Progress,
+    metrics: &mut Metrics,
+) {
+    if machine.mounts.is_empty() {
+        return;
+    }
+    let freed = inodes_freed(mm);
+    let before = progress.freed.borrow();
+    let names = Names::of(machine);
+    for (i, freed) in freed.iter().enumerate() {
+        let value = (freed - before.get(i).unwrap_or(freed)) as f64;
+        let unit = "inodes";
+        metrics.insert(names.freed(i), Metric { unit, value });
+    }
+    if let Names::ByMount(_) = names {
+        for (i, fs) in mm.world.fs.iter().enumerate() {
+            let blocks = mm.world.blocks(fs.volume);
+            for (what, blocks) in [("disk_written", blocks.0), ("disk_read", blocks.1)] {
+                let (unit, value) = ("bytes", blocks as f64 * 4096.0);
+                metrics.insert(names.of_mount(what, i), Metric { unit, value });
+            }
+        }
+    }
+}
+
+/// `/proc/vmstat`: what was counted since the start, and levels as they are.
+fn counters<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> BTreeMap<String, u64> {
+    let baseline: BTreeMap<String, u64> = progress.baseline.borrow().iter().cloned().collect();
+    let is_level = |name: &str| {
+        let mut levels = ZoneStat::ALL.iter().filter(|s| !s.cumulative());
+        levels.any(|s| s.name() == name)
+    };
+    let since = |(name, v): (String, u64)| {
+        let before = match baseline.get(&name) {
+            Some(&before) if !is_level(&name) => before,
+            _ => 0,
+        };
+        (name, v.saturating_sub(before))
+    };
+    mm.vmstat().into_iter().map(since).collect()
+}
+
+fn latencies<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> AllocLatency {
+    let alloc = mm.world.alloc.histograms();
+    let of = |&p: &AllocClass| (p.name(), alloc[p as usize].clone());
+    AllocLatency {
+        paths: AllocClass::ALL
+            .iter()
+            .map(of)
+            .filter(|(_, h)| !h.is_empty())
+            .collect(),
+        slowest: mm.world.slowest.list(progress.started.get().unwrap_or(0)),
+    }
+}
+
+/// What the workload noted, what was written in mid-run, and what was lost.
+fn notes<const T: bool>(mm: &SimMm<T>, spec: &RunSpec, progress: &Progress) -> Vec<String> {
+    let mut notes = spec.workload.notes.clone();
+    for (nth, change) in spec.changes.iter().enumerate() {
+        let made = (nth as u32) < progress.changes.get();
+        let not = if made { "" } else { " (the run had ended)" };
+        notes.push(change.text() + not);
+    }
+    let lost = mm.world.lost_pages.get();
+    if lost > 0 {
+        notes.push(format!(
+            "{lost} dirty pages could not be written and are lost"
+        ));
+    }
+    notes
+}
+
+/// Which path instantiated, dirtied and activated pages, if that was tracked.
+fn tracker<const T: bool>(mm: &SimMm<T>) -> Option<TrackerReport> {
+    let rows = mm.tracker_rows()?;
+    let both = rows.into_iter().flat_map(|(a, b, dirtied, activated)| {
+        [("dirtied", dirtied), ("activated", activated)].map(|(event, count)| TrackerRow {
+            instantiated_by: a.name(),
+            path: b.name(),
+            event,
+            count,
+        })
+    });
+    Some(TrackerReport {
+        rows: both.filter(|r| r.count > 0).collect(),
+    })
+}

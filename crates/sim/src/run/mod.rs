@@ -1,0 +1,33 @@
+//! One run: build a world, boot it, run the workload, gather what it left.
+
+mod boot;
+mod build;
+mod execute;
+mod gather;
+mod shell;
+mod watch;
+
+pub use build::{build, cpus_of_node, engine_config, try_build, watermarks};
+pub(crate) use build::{config_of, params};
+pub use execute::Recorded;
+
+use crate::Control;
+use crate::result::RunResult;
+use crate::spec::RunSpec;
+use execute::run_in;
+
+/// Runs one cell at one iteration; deterministic in `spec`. Where the host has no memory for it, it
+/// unwinds with [`NoMemory`] and no message.
+pub fn run(spec: &RunSpec, control: &Control) -> RunResult {
+    run_in::<false>(spec, control, false).0
+}
+
+/// As [`run`], with every event of reclaim and writeback recorded. Recording changes nothing.
+pub fn traced(spec: &RunSpec, control: &Control) -> (RunResult, Recorded) {
+    run_in::<true>(spec, control, true)
+}
+
+/// As [`run`], with the tracepoints in place and nobody who listens; for the benchmark of that.
+pub fn unread(spec: &RunSpec, control: &Control) -> RunResult {
+    run_in::<true>(spec, control, false).0
+}

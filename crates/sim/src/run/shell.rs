@@ -1,0 +1,178 @@
+//! The script's shell and the processes that it starts.
+
+use super::boot::boot;
+use super::execute::FIRST_CHANGE;
+use super::gather::inodes_freed;
+use crate::SimMm;
+use crate::host::{Forks, Namespace, TaskHost};
+use crate::sched::Event;
+use crate::spec::RunSpec;
+use crate::world::own_queue;
+use mm::SECOND;
+use mm::memory::task::PF_MEMBIND;
+use mm::world::{Tasks, Watch};
+use std::cell::{Cell, RefCell};
+use workload::{HostError, Report, Session, Step, Task};
+
+/// What the workload's shell leaves for the gatherer.
+#[derive(Default)]
+pub(super) struct Progress {
+    pub(super) started: Cell<Option<u64>>,
+    /// Events recorded before the start.
+    pub(super) recorded: Cell<usize>,
+    pub(super) finished: Cell<Option<u64>>,
+    pub(super) baseline: RefCell<Vec<(String, u64)>>,
+    /// Inodes freed before the start, of each filesystem.
+    pub(super) freed: RefCell<Vec<u64>>,
+    pub(super) reports: RefCell<Vec<Report>>,
+    pub(super) error: RefCell<Option<HostError>>,
+    /// Changes in mid-run that were made.
+    pub(super) changes: Cell<u32>,
+    pub(super) background: Cell<usize>,
+    pub(super) foreground: Cell<usize>,
+}
+
+/// What the tasks of a workload share.
+pub(super) struct Stage<'a, const T: bool> {
+    pub(super) mm: &'a SimMm<T>,
+    pub(super) spec: &'a RunSpec,
+    pub(super) names: &'a Namespace,
+    pub(super) forks: &'a Forks<T>,
+    pub(super) session: &'a Session,
+    pub(super) progress: &'a Progress,
+}
+
+impl<'a, const T: bool> Stage<'a, T> {
+    /// A host whose time counts from the start of the workload.
+    fn host(&self) -> TaskHost<'a, T> {
+        let start = self.progress.started.get().unwrap_or(0);
+        TaskHost::new(self.mm, self.names, self.forks, start)
+    }
+}
+
+/// The script's shell: boots, then runs the foreground steps one after the other.
+pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
+    let Stage {
+        mm, spec, progress, ..
+    } = *stage;
+    if !boot(mm, &spec.machine).await {
+        mm.world
+            .out_of_memory("the machine's boot footprint does not fit its memory".into());
+        return;
+    }
+    for path in &spec.workload.directories {
+        if !stage.names.lay_out_dir(mm, path) {
+            *progress.error.borrow_mut() = Some(HostError::NoSpace(path.clone()));
+            mm.world.sched.stop();
+            return;
+        }
+    }
+    for file in &spec.workload.files {
+        if !stage.names.lay_out(mm, &file.path, file.len) {
+            let error = HostError::NoSpace(format!("{} ({} bytes)", file.path, file.len));
+            *progress.error.borrow_mut() = Some(error);
+            mm.world.sched.stop();
+            return;
+        }
+    }
+    bind(mm, spec);
+    // A second passes between boot and workload: counters settle, kswapd sleeps.
+    mm.world.sched.sleep(SECOND).await;
+    mm.world.alloc.reset();
+    mm.world.slowest.reset();
+    let start = mm.world.now();
+    mm.world.sched.restart_accounts();
+    mm.world.reclaim.restart(start);
+    mm.world.sched.waiting.restart(start);
+    progress.recorded.set(mm.world.events.borrow().len());
+    *progress.baseline.borrow_mut() = mm.vmstat();
+    *progress.freed.borrow_mut() = inodes_freed(mm);
+    progress.started.set(Some(start));
+    for (nth, change) in (FIRST_CHANGE..).zip(&spec.changes) {
+        mm.world
+            .sched
+            .at(start + change.at_ns, Event::Periodic(nth));
+    }
+    let go = mm.world.queue_base + own_queue::PROCESS_DONE;
+    for step in &spec.workload.steps {
+        match step {
+            Step::Foreground(process) => {
+                if !run_process(process, stage).await {
+                    break;
+                }
+            }
+            Step::Background(_) => {
+                progress.background.set(progress.background.get() + 1);
+                mm.world.sched.wake(go);
+            }
+            Step::Wait => loop {
+                let ticket = mm.world.sched.ticket(go);
+                if progress.foreground.get() >= progress.background.get() {
+                    break;
+                }
+                mm.world.sched.wait(go, ticket, None).await;
+            },
+        }
+    }
+    progress.finished.set(Some(mm.world.now()));
+    mm.world.sched.stop();
+}
+
+/// Holds the calling task's memory to the workload's node.
+fn bind<const T: bool>(mm: &SimMm<T>, spec: &RunSpec) {
+    if let Some(node) = spec.membind {
+        mm.init_task(mm.world.sched.task(), PF_MEMBIND, node);
+    }
+}
+
+async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'_, T>) -> bool {
+    let (host, progress) = (stage.host(), stage.progress);
+    for command in &process.commands {
+        match command.run(&host, stage.session).await {
+            Ok(report) => progress.reports.borrow_mut().push(report),
+            Err(e) => {
+                progress.error.borrow_mut().get_or_insert(e);
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// A background process: waits until the shell reaches its step.
+pub(super) async fn background<const T: bool>(
+    stage: &Stage<'_, T>,
+    nth: usize,
+    process: &workload::Process,
+) {
+    let Stage {
+        mm, spec, progress, ..
+    } = *stage;
+    let go = mm.world.queue_base + own_queue::PROCESS_DONE;
+    loop {
+        let ticket = mm.world.sched.ticket(go);
+        if progress.background.get() > nth {
+            break;
+        }
+        mm.world.sched.wait(go, ticket, None).await;
+    }
+    bind(mm, spec);
+    run_process(process, stage).await;
+    progress.foreground.set(progress.foreground.get() + 1);
+    mm.world.sched.wake(go);
+}
+
+/// A task for forked processes: each is a new one to the engine.
+pub(super) async fn child<const T: bool>(stage: &Stage<'_, T>) {
+    let Stage { mm, spec, .. } = *stage;
+    let own = mm.world.sched.task();
+    let go = mm.world.queue_base + own_queue::FORK;
+    let ticket = mm.world.sched.ticket(go);
+    mm.world.sched.wait(go, ticket, None).await;
+    let host = stage.host();
+    let begin = || {
+        mm.init_task(own, 0, 0);
+        bind(mm, spec);
+    };
+    stage.forks.child(&host, stage.session, begin).await;
+}

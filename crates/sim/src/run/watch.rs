@@ -1,0 +1,104 @@
+//! Who looks at a run as it goes.
+
+use super::shell::Stage;
+use crate::Control;
+use crate::result::Outcome;
+use crate::sample::{Lumpiness, Sampler};
+use crate::sched::Observer;
+use mm::world::TaskId;
+use mm::{Recount, SECOND};
+use std::sync::atomic::Ordering;
+
+/// The first look later than `time` of those that are `every` nanoseconds apart; 0: none.
+fn next_look(time: u64, every: u64) -> u64 {
+    match every {
+        0 => u64::MAX,
+        every => (time / every + 1).saturating_mul(every),
+    }
+}
+
+/// Who looks at a run as it goes: samples, recounts, progress, and whoever wants it to end.
+pub(super) struct Watch<'a, const T: bool> {
+    pub(super) stage: &'a Stage<'a, T>,
+    pub(super) control: &'a Control,
+    pub(super) sampler: Sampler,
+    pub(super) lumpiness: Lumpiness,
+    pub(super) recount: Recount,
+    /// When what is due next, in nanoseconds since boot.
+    pub(super) sample_at: u64,
+    pub(super) check_at: u64,
+    pub(super) second_at: u64,
+    pub(super) limit_at: u64,
+    /// What it ended the run for.
+    pub(super) outcome: Option<Outcome>,
+    pub(super) check_error: Option<String>,
+}
+
+impl<'a, const T: bool> Watch<'a, T> {
+    pub(super) fn new(
+        stage: &'a Stage<'a, T>,
+        control: &'a Control,
+        kswapds: Vec<TaskId>,
+        flushers: Vec<TaskId>,
+    ) -> Self {
+        let spec = stage.spec;
+        Self {
+            stage,
+            control,
+            sampler: Sampler::new(&spec.machine, kswapds, flushers),
+            lumpiness: Lumpiness::default(),
+            recount: Recount::default(),
+            sample_at: next_look(0, spec.sample_ns),
+            check_at: next_look(0, spec.check_ns),
+            second_at: SECOND,
+            limit_at: match spec.time_limit_ns {
+                0 => u64::MAX,
+                limit => limit,
+            },
+            outcome: None,
+            check_error: None,
+        }
+    }
+}
+
+impl<const T: bool> Observer for Watch<'_, T> {
+    fn due(&self) -> u64 {
+        let looks = self.sample_at.min(self.check_at).min(self.second_at);
+        looks.min(self.limit_at)
+    }
+
+    fn observe(&mut self) {
+        let time = self.due();
+        let Stage {
+            mm, spec, session, ..
+        } = *self.stage;
+        let started = self.stage.progress.started.get();
+        if self.sample_at == time {
+            self.sample_at = next_look(time, spec.sample_ns);
+            // The workload may have begun after the time that this look is for.
+            if let Some(since) = started.and_then(|start| time.checked_sub(start)) {
+                self.sampler.sample(mm, &session.gauges(), since);
+            }
+        }
+        if self.check_at == time {
+            self.check_at = next_look(time, spec.check_ns);
+            if let Err(e) = self.recount.run(mm) {
+                self.check_error
+                    .get_or_insert(format!("recount at {time} ns: {e}"));
+                mm.world.sched.stop();
+            }
+        }
+        if self.second_at == time {
+            self.second_at = next_look(time, SECOND);
+            if started.is_some() {
+                self.lumpiness.second(mm);
+            }
+            self.control.sim_ns.store(time, Ordering::Relaxed);
+        }
+        if self.limit_at == time {
+            self.limit_at = u64::MAX;
+            self.outcome.get_or_insert(Outcome::TimeLimit);
+            mm.world.sched.stop();
+        }
+    }
+}

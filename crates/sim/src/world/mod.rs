@@ -1,0 +1,720 @@
+//! The virtual world: what the engine asks for, answered with simulated time and plain cells.
+
+mod costs;
+pub mod own_queue;
+mod tag;
+
+pub use costs::CallCosts;
+use costs::cost_table;
+pub use tag::Tag;
+
+use crate::account::Reclaim;
+use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Volume, Wake};
+use crate::filesystems::{Dropped, Fs, Reuse};
+use crate::latency::{AllocClass, AllocLatencies};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::sched::{Event as SchedEvent, Sched};
+use crate::slowest::{self, Actor, Did, Slowest};
+use mm::memory::frame::flag;
+use mm::watch::vmstat::VmEvent;
+use mm::world::event::Event;
+use mm::world::{
+    AllocPath, Audience, COSTS, Class, Cost, ShortLock, Storage, TaskId, Tasks, WaitQueue, Waited,
+    WaitedKind, Waits, Watch, World, WritebackControl, Writepage,
+};
+use mm::world::{ReadAround, Touched};
+use mm::{Mm, Pfn, queue};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+/// No lock: the virtual world runs one task at a time.
+#[derive(Default)]
+pub struct NoLock;
+
+impl ShortLock for NoLock {
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+}
+
+/// Events the trace ring holds.
+pub const TRACE_RING: usize = 1 << 20;
+
+/// The request queue's word for a class.
+fn theirs(class: Class) -> block::Class {
+    match class {
+        Class::Sync => block::Class::Sync,
+        Class::Async => block::Class::Async,
+    }
+}
+
+/// A block device with its bdi.
+pub struct Device {
+    /// Its request queue.
+    pub queue: Queue,
+    rng: Rng,
+    /// What each task holds of the queue's batching right.
+    contexts: Vec<IoContext>,
+    scheduled: u64,
+}
+
+/// The engine in the virtual world.
+pub type SimMm<const T: bool> = Mm<SimWorld<T>>;
+
+/// The virtual world.
+pub struct SimWorld<const TRACE: bool> {
+    /// Time and tasks.
+    pub sched: Sched,
+    costs: [u64; COSTS],
+    /// What the workload's calls cost.
+    pub calls: CallCosts,
+    /// CPU time that recording one event takes, in nanoseconds; 0 without monitors.
+    pub record_event: u64,
+    /// Events that monitors recorded.
+    pub watched: Cell<u64>,
+    /// Bytes that programs read from files, wrote to files and touched in mappings (a page each).
+    pub moved: Cell<u64>,
+    /// The wall clock at boot, in nanoseconds since the epoch.
+    pub booted: u64,
+    /// Block devices, volume by volume.
+    pub devices: RefCell<Vec<Device>>,
+    /// What filesystems and swap see of them; volume 0 is the tested one.
+    pub volumes: Vec<Volume>,
+    /// The filesystems in the order of mounting: that on `/`, the tested one, first.
+    pub fs: Vec<Fs>,
+    /// Volume and first block of the swap area.
+    pub swap_area: (u32, u64),
+    /// What was read ahead in vain.
+    pub dropped: Dropped,
+    /// How well the page cache serves, when that is asked for.
+    pub reuse: Reuse,
+    /// First wait queue that belongs to the world.
+    pub queue_base: u32,
+    /// Tasks that it has room for.
+    tasks: u32,
+    /// The filesystem of each bdi, by its number.
+    fs_of_bdi: RefCell<Vec<u32>>,
+    done: RefCell<Vec<Done>>,
+    /// Latency of every allocation since the workload began, by path.
+    pub alloc: AllocLatencies,
+    /// The slowest of them.
+    pub slowest: Slowest,
+    /// Sums over reclaim's events since the workload began.
+    pub reclaim: Reclaim,
+    /// Set when the run ran out of memory.
+    pub oom: RefCell<Option<String>>,
+    /// Pages whose data was lost: device errors, and full devices.
+    pub lost_pages: Cell<u64>,
+    /// Queues whose waiter's raw request failed.
+    raw_failed: RefCell<BTreeSet<u32>>,
+    /// Trace events, when recorded.
+    pub events: RefCell<Vec<(u64, TaskId, Event)>>,
+    /// How often the ring of events filled up and was emptied.
+    pub rings_lost: Cell<u64>,
+    /// Whether events are recorded now.
+    pub recording: Cell<bool>,
+}
+
+impl<const TRACE: bool> SimWorld<TRACE> {
+    /// A world around a scheduler, filesystems, a swap area and devices.
+    pub fn new(
+        sched: Sched,
+        (fs, swap_area): (Vec<Fs>, (u32, u64)),
+        (devices, volumes): (Vec<(Queue, Rng)>, Vec<Volume>),
+        queue_base: u32,
+        tasks: u32,
+        booted: u64,
+        p: &Params,
+    ) -> Self {
+        Self {
+            sched,
+            costs: cost_table(p),
+            calls: CallCosts::new(p),
+            record_event: 0,
+            watched: Cell::new(0),
+            moved: Cell::new(0),
+            booted,
+            volumes,
+            devices: RefCell::new(
+                devices
+                    .into_iter()
+                    .map(|(queue, rng)| Device {
+                        queue,
+                        rng,
+                        contexts: (0..tasks as u16).map(IoContext::of).collect(),
+                        scheduled: u64::MAX,
+                    })
+                    .collect(),
+            ),
+            fs,
+            swap_area,
+            dropped: Dropped::default(),
+            reuse: Reuse::default(),
+            queue_base,
+            tasks,
+            fs_of_bdi: RefCell::default(),
+            done: RefCell::new(Vec::with_capacity(256)),
+            alloc: AllocLatencies::new(tasks as usize),
+            slowest: Slowest::new(tasks as usize),
+            reclaim: Reclaim::new(tasks as usize),
+            oom: RefCell::new(None),
+            lost_pages: Cell::new(0),
+            raw_failed: RefCell::default(),
+            events: RefCell::new(Vec::new()),
+            rings_lost: Cell::new(0),
+            recording: Cell::new(false),
+        }
+    }
+
+    /// A filesystem made its bdis, and another one's follow.
+    pub(crate) fn bdis_made(&self, fs: u32, bdis: u32) {
+        self.fs_of_bdi.borrow_mut().resize(bdis as usize, fs);
+    }
+
+    /// The number of the filesystem that a bdi is of; the first where none was mounted.
+    #[inline]
+    pub(crate) fn fs_of(&self, bdi: u32) -> usize {
+        let fs = self.fs_of_bdi.borrow().get(bdi as usize).copied();
+        fs.unwrap_or(0) as usize
+    }
+
+    /// Blocks that a volume's devices wrote and read since boot.
+    pub fn blocks(&self, volume: u32) -> (u64, u64) {
+        let devices = self.devices.borrow();
+        let members = self.volumes[volume as usize].devices();
+        members.fold((0, 0), |(written, read), d| {
+            let blocks = devices[d as usize].queue.stats().blocks;
+            let of = |dir: Dir| blocks[dir.index()];
+            (written + of(Dir::Write), read + of(Dir::Read))
+        })
+    }
+
+    /// Requests that a volume's devices have now.
+    pub fn in_flight(&self, volume: u32) -> u32 {
+        let devices = self.devices.borrow();
+        let members = self.volumes[volume as usize].devices();
+        let of = |d: u32| {
+            let queue = &devices[d as usize].queue;
+            block::Class::ALL
+                .map(|class| queue.in_flight(class))
+                .iter()
+                .sum::<u32>()
+        };
+        members.map(of).sum()
+    }
+
+    /// Starts what can start and schedules the device's next completion.
+    fn kick(&self, dev: u32) {
+        let mut devices = self.devices.borrow_mut();
+        let d = &mut devices[dev as usize];
+        if let Some(t) = d.queue.dispatch(self.sched.now(), &mut d.rng)
+            && t < d.scheduled
+        {
+            d.scheduled = t;
+            self.sched.at(t, SchedEvent::Device(dev));
+        }
+    }
+
+    /// Charges a kind of cost in proportion: `part` of `whole`.
+    #[inline(always)]
+    pub fn charge_part(&self, what: Cost, part: u64, whole: u64) {
+        self.sched.charge(self.costs[what as usize] * part / whole);
+    }
+
+    /// As [`Self::charge_part`], for what the program does itself.
+    pub fn charge_user(&self, what: Cost, part: u64, whole: u64) {
+        let ns = self.costs[what as usize] * part / whole;
+        self.sched.charge_user(ns);
+    }
+
+    /// Kernel work of `ns` nanoseconds that may be preempted.
+    pub async fn work(&self, ns: u64) {
+        let mut left = ns;
+        while left > 0 {
+            let n = left.min(5000);
+            self.sched.charge(n);
+            self.sched.relax().await;
+            left -= n;
+        }
+    }
+
+    /// A program read, wrote or touched so many bytes.
+    pub fn note_moved(&self, bytes: u64) {
+        self.moved.set(self.moved.get() + bytes);
+    }
+
+    /// The data of so many dirty pages is lost.
+    pub fn note_lost(&self, pages: u32) {
+        self.lost_pages
+            .set(self.lost_pages.get() + u64::from(pages));
+    }
+
+    /// The largest bio of a volume, in blocks.
+    pub fn max_bio(&self, volume: u32) -> u32 {
+        let first = self.volumes[volume as usize].first;
+        self.devices.borrow()[first as usize]
+            .queue
+            .max_request_blocks()
+    }
+
+    /// Submits what may be read or written at once, waiting for requests while a queue is full.
+    /// What lies on several members of an array ends in as many parts, and so does what is longer than
+    /// a request may be (Linux cuts at the limits of the queue: `bio_add_page` up to 4.2,
+    /// `blk_queue_split` since). Each part has the tag; an inode's cluster is handed over in parts that
+    /// need no cut, because its end counts.
+    pub async fn submit(
+        &self,
+        volume: u32,
+        tag: Tag,
+        write: bool,
+        sync: bool,
+        block: u64,
+        blocks: u32,
+    ) {
+        let dir = if write { Dir::Write } else { Dir::Read };
+        let mut done = 0;
+        while done < blocks {
+            let (dev, at, room) = self.volumes[volume as usize].place(block + u64::from(done));
+            let most = self.max_bio(volume);
+            let n = u64::from((blocks - done).min(most)).min(room) as u32;
+            let bio = Bio {
+                tag: tag.after(done).pack(),
+                dir,
+                sync,
+                block: at,
+                blocks: n,
+            };
+            self.submit_bio(dev, bio).await;
+            done += n;
+        }
+    }
+
+    async fn submit_bio(&self, dev: u32, bio: Bio) {
+        let class = self.devices.borrow()[dev as usize]
+            .queue
+            .sleeps_as(bio.class());
+        let q = self.queue_base + own_queue::request(self.tasks, dev, class.index() as u32);
+        self.charge(Cost::Submit, 1);
+        loop {
+            let ticket = self.sched.ticket(q);
+            let task = self.sched.task() as usize;
+            let answer = {
+                let d = &mut self.devices.borrow_mut()[dev as usize];
+                let (queue, context) = (&mut d.queue, &mut d.contexts[task]);
+                queue.submit(self.sched.now(), context, bio)
+            };
+            match answer {
+                Submit::Queued => break,
+                Submit::Merged(wake) => {
+                    self.wake_for(dev, wake);
+                    break;
+                }
+                Submit::WouldBlock => {
+                    self.kick(dev);
+                    let request = u64::from(dev) << 1 | class.index() as u64;
+                    self.waits_on(Waited::on(WaitedKind::Request, request));
+                    // A page's tag is what others name it by.
+                    let pages = Tag::unpack(bio.tag)
+                        .pages()
+                        .then_some((bio.tag, bio.blocks));
+                    self.sched.waiting.submits(task as TaskId, pages);
+                    self.sched.wait(q, ticket, None).await;
+                    self.sched.waiting.submits(task as TaskId, None);
+                    let d = &mut self.devices.borrow_mut()[dev as usize];
+                    let limits = *d.queue.limits();
+                    d.contexts[task].woken(self.sched.now(), &limits);
+                }
+            }
+        }
+        self.kick(dev);
+    }
+
+    /// Wakes whoever may have a request now, and those who wait for congestion to end.
+    fn wake_for(&self, dev: u32, wake: Wake) {
+        for class in [block::Class::Sync, block::Class::Async] {
+            let c = class.index();
+            for _ in 0..wake.requests[c] {
+                let q = own_queue::request(self.tasks, dev, c as u32);
+                self.sched.wake_one(self.queue_base + q);
+            }
+            if wake.uncongested[c] {
+                let ours = if c == 0 { Class::Sync } else { Class::Async };
+                self.sched.wake(queue::congestion(ours).0);
+            }
+        }
+    }
+
+    /// Submits a write that belongs to no page and waits for it. Returns whether it succeeded.
+    pub async fn write_raw(&self, volume: u32, block: u64, blocks: u32, write: bool) -> bool {
+        let queue = self.queue_base + own_queue::TASK + self.sched.task();
+        let (mut at, end) = (block, block + u64::from(blocks));
+        let most = u64::from(self.max_bio(volume));
+        self.raw_failed.borrow_mut().remove(&queue);
+        while at < end {
+            let (_, _, room) = self.volumes[volume as usize].place(at);
+            let n = (end - at).min(most).min(room) as u32;
+            let ticket = self.sched.ticket(queue);
+            self.submit(volume, Tag::Raw { queue }, write, true, at, n)
+                .await;
+            let kind = if write {
+                WaitedKind::DeviceWrite
+            } else {
+                WaitedKind::DeviceRead
+            };
+            self.waits_on(Waited::on(kind, u64::from(volume)));
+            self.sched.wait(queue, ticket, None).await;
+            at += u64::from(n);
+        }
+        !self.raw_failed.borrow_mut().remove(&queue)
+    }
+
+    /// A device has finished requests.
+    pub fn device_event(mm: &Mm<Self>, dev: u32) {
+        let w = &mm.world;
+        let mut done = std::mem::take(&mut *w.done.borrow_mut());
+        let freed = {
+            let mut devices = w.devices.borrow_mut();
+            let d = &mut devices[dev as usize];
+            if w.sched.now() < d.scheduled {
+                // Superseded by an earlier event, or by nothing; `done` goes back empty.
+                *w.done.borrow_mut() = done;
+                return;
+            }
+            d.scheduled = u64::MAX;
+            d.queue.complete(w.sched.now(), &mut done)
+        };
+        let kb = done.iter().map(|d| u64::from(d.blocks) * 4).sum();
+        if kb > 0 {
+            let left = {
+                let queue = &w.devices.borrow()[dev as usize].queue;
+                let held = block::Class::ALL.map(|class| u64::from(queue.in_flight(class)));
+                held.iter().sum()
+            };
+            let amounts = [kb, left];
+            w.slowest
+                .note(w.sched.now(), Actor::Disk, 0, Did::Completes, amounts);
+        }
+        for d in done.drain(..) {
+            let kb = u64::from(d.blocks) * 4;
+            let event = if d.dir == Dir::Write {
+                VmEvent::PgpgOut
+            } else {
+                VmEvent::PgpgIn
+            };
+            mm.count_event(event, kb);
+            match Tag::unpack(d.tag) {
+                Tag::Pages { mapping, index } if d.dir == Dir::Write => {
+                    mm.end_writeback(mapping, index, d.blocks, d.error.is_some());
+                    if d.error.is_some() {
+                        w.note_lost(d.blocks);
+                    }
+                }
+                Tag::Pages { mapping, index } => {
+                    for i in index..index + d.blocks {
+                        let Some(pfn) = mm.find_page(mapping, i) else {
+                            unreachable!("page {i} of file {mapping} left under I/O");
+                        };
+                        let ok = if d.error.is_some() {
+                            flag::ERROR
+                        } else {
+                            flag::UPTODATE
+                        };
+                        mm.frames.set_flags(pfn, ok);
+                        mm.unlock_page(pfn);
+                    }
+                }
+                Tag::Swap { pfn } => {
+                    if d.dir == Dir::Write {
+                        mm.end_page_writeback(pfn, d.error.is_some());
+                    } else {
+                        mm.frames.set_flags(pfn, flag::UPTODATE);
+                        mm.unlock_page(pfn);
+                    }
+                }
+                Tag::Inode { ino } => mm.inode_written(ino, d.error.is_some()),
+                Tag::Raw { queue } => {
+                    if d.error.is_some() {
+                        w.raw_failed.borrow_mut().insert(queue);
+                    }
+                    w.sched.wake(queue);
+                }
+            }
+        }
+        *w.done.borrow_mut() = done;
+        w.wake_for(dev, freed);
+        w.kick(dev);
+    }
+}
+
+impl<const TRACE: bool> World for SimWorld<TRACE> {
+    type U32 = Cell<u32>;
+    type U64 = Cell<u64>;
+    type Lock = NoLock;
+}
+
+impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.sched.now()
+    }
+
+    #[inline(always)]
+    fn cpu(&self) -> usize {
+        self.sched.cpu()
+    }
+
+    #[inline(always)]
+    fn task(&self) -> TaskId {
+        self.sched.task()
+    }
+
+    #[inline(always)]
+    fn charge(&self, what: Cost, n: u32) {
+        self.sched.charge(self.costs[what as usize] * u64::from(n));
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn relax(&self) -> impl Future<Output = ()> {
+        self.sched.relax()
+    }
+
+    #[track_caller]
+    fn sleep(&self, ns: u64) -> impl Future<Output = ()> {
+        self.sched.sleep_ticks(ns)
+    }
+
+    fn ticket(&self, q: WaitQueue) -> u64 {
+        self.sched.ticket(q.0)
+    }
+
+    #[track_caller]
+    fn wait(&self, q: WaitQueue, ticket: u64, timeout: Option<u64>) -> impl Future<Output = bool> {
+        self.sched.wait(q.0, ticket, timeout)
+    }
+
+    #[inline]
+    fn wake(&self, q: WaitQueue) {
+        self.sched.wake(q.0);
+    }
+
+    fn wake_one(&self, q: WaitQueue) {
+        self.sched.wake_one(q.0);
+    }
+
+    #[inline(always)]
+    fn waits_for(&self, why: Waits) {
+        self.sched.waits_for(why);
+    }
+
+    #[inline(always)]
+    fn waits_on(&self, what: Waited) {
+        self.sched.waits_on(what);
+    }
+
+    fn holds(&self, kind: WaitedKind, object: u64) {
+        let (task, now) = (self.sched.task(), self.sched.now());
+        self.sched.waiting.holds(kind, object, Some(task), now);
+    }
+
+    fn lets_go(&self, kind: WaitedKind, object: u64) {
+        let now = self.sched.now();
+        self.sched.waiting.holds(kind, object, None, now);
+    }
+}
+
+impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
+    fn writepage(
+        &self,
+        mm: &Mm<Self>,
+        pfn: Pfn,
+        wbc: &mut WritebackControl,
+    ) -> impl Future<Output = Writepage> {
+        crate::filesystems::writepage(mm, pfn, wbc)
+    }
+
+    fn writepages(
+        &self,
+        mm: &Mm<Self>,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) -> impl Future<Output = ()> {
+        crate::filesystems::writepages(mm, mapping, wbc)
+    }
+
+    async fn swap_writepage(&self, _mm: &Mm<Self>, pfn: Pfn, slot: u32) {
+        let (dev, base) = self.swap_area;
+        self.submit(
+            dev,
+            Tag::Swap { pfn },
+            true,
+            false,
+            base + u64::from(slot),
+            1,
+        )
+        .await;
+    }
+
+    async fn swap_readpage(&self, _mm: &Mm<Self>, pfn: Pfn, slot: u32) {
+        let (dev, base) = self.swap_area;
+        self.submit(
+            dev,
+            Tag::Swap { pfn },
+            false,
+            true,
+            base + u64::from(slot),
+            1,
+        )
+        .await;
+    }
+
+    fn fault_page(
+        &self,
+        mm: &Mm<Self>,
+        mapping: u32,
+        index: u32,
+        around: ReadAround,
+    ) -> impl Future<Output = Result<(), Touched>> {
+        crate::filesystems::mapped::fault_page(mm, mapping, index, around)
+    }
+
+    async fn page_mkwrite(&self, mm: &Mm<Self>, mapping: u32, index: u32) -> bool {
+        crate::filesystems::mapped::page_mkwrite(mm, mapping, index)
+    }
+
+    fn read_inode(&self, mm: &Mm<Self>, ino: u32) -> impl Future<Output = ()> {
+        crate::filesystems::inode::read_inode(mm, ino)
+    }
+
+    fn write_inode(&self, mm: &Mm<Self>, ino: u32, sync: bool) -> impl Future<Output = ()> {
+        crate::filesystems::inode::write_inode(mm, ino, sync)
+    }
+
+    fn write_log(&self, mm: &Mm<Self>, sb: u32, n: u32) -> impl Future<Output = bool> {
+        crate::filesystems::inode::write_log(mm, sb, n)
+    }
+
+    fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool {
+        if mm.frames.has(pfn, flag::UNUSED) {
+            let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
+            self.dropped.note(mapping, index);
+        }
+        true
+    }
+
+    fn bdi_congested(&self, bdi: u32, class: Class) -> bool {
+        let fs = &self.fs[self.fs_of(bdi)];
+        if fs.bdi.get() != bdi {
+            return false;
+        }
+        let devices = self.devices.borrow();
+        let mut members = self.volumes[fs.volume as usize].devices();
+        members.any(|d| devices[d as usize].queue.congested(theirs(class)))
+    }
+
+    fn congested_bdis(&self, class: Class) -> u32 {
+        self.devices
+            .borrow()
+            .iter()
+            .filter(|d| d.queue.congested(theirs(class)))
+            .count() as u32
+    }
+}
+
+impl<const TRACE: bool> Watch for SimWorld<TRACE> {
+    const TRACE: bool = TRACE;
+
+    #[inline(always)]
+    fn tracing(&self) -> bool {
+        self.recording.get()
+    }
+
+    #[inline(always)]
+    fn event(&self, to: Audience, event: &Event) {
+        match to {
+            Audience::Traces => {}
+            Audience::Slowest => self.observe(event),
+            Audience::Sums => self.count(event),
+        }
+        if TRACE && self.recording.get() {
+            self.trace(event);
+        }
+    }
+
+    #[inline]
+    fn alloc_latency(&self, path: AllocPath, ns: u64) {
+        let task = self.sched.task();
+        if path == AllocPath::Fast {
+            let (cpu, end) = (self.sched.cpu(), self.sched.now());
+            self.alloc.record(cpu, task, AllocClass::Fast, ns, end);
+            return;
+        }
+        let time = self.slowest.spent(task, self.sched.own_time().split());
+        let class = slowest::class(path, ns, &time);
+        let (cpu, end) = (self.sched.cpu(), self.sched.now());
+        self.alloc.record(cpu, task, class, ns, end);
+        self.slowest.record(task, ns, class.name(), time);
+    }
+
+    fn alloc_slow(&self, start: u64, order: u32, free: u64) {
+        let time = self.sched.own_time().split();
+        let task = self.sched.task();
+        self.slowest.begin(task, start, order, free, time);
+    }
+
+    fn alloc_slow_ends(&self, free: u64) {
+        self.slowest.end(self.sched.task(), free);
+    }
+
+    fn out_of_memory(&self, report: String) {
+        self.oom.borrow_mut().get_or_insert(report);
+        self.sched.stop();
+    }
+}
+
+impl<const TRACE: bool> SimWorld<TRACE> {
+    /// Into the record of the slowest allocations.
+    fn observe(&self, event: &Event) {
+        let task = self.sched.task();
+        let kswapd = self.reclaim.of_kswapd(task);
+        self.slowest.observe(self.sched.now(), task, kswapd, event);
+    }
+
+    /// Into the sums over reclaim's events.
+    #[inline(always)]
+    fn count(&self, event: &Event) {
+        match event {
+            Event::DirectReclaimBegin { .. } => self.sched.in_reclaim(true),
+            Event::DirectReclaimEnd { .. } => self.sched.in_reclaim(false),
+            _ => {}
+        }
+        self.reclaim
+            .count(self.sched.now(), self.sched.task(), event);
+        if !matches!(event, Event::LruIsolate { .. } | Event::Writepage { .. }) {
+            self.observe(event);
+        }
+        if self.record_event > 0 {
+            self.sched.charge(self.record_event);
+            self.watched.set(self.watched.get() + 1);
+        }
+    }
+
+    /// Into the trace. A page-by-page event is recorded only on request.
+    fn trace(&self, event: &Event) {
+        let by_page = matches!(
+            event,
+            Event::PageAlloc { .. } | Event::PageDirtied { .. } | Event::PageActivated { .. }
+        );
+        if by_page {
+            return;
+        }
+        let mut events = self.events.borrow_mut();
+        if events.len() == TRACE_RING {
+            events.clear();
+            self.rings_lost.set(self.rings_lost.get() + 1);
+        }
+        events.push((self.sched.now(), self.sched.task(), *event));
+    }
+}

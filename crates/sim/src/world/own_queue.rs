@@ -1,0 +1,24 @@
+//! Wait queues of the world, counted from [`SimWorld::queue_base`](super::SimWorld::queue_base).
+
+/// Requests to the daemons of filesystems.
+pub const DAEMON: u32 = 0;
+/// Completion of the workload's processes.
+pub const PROCESS_DONE: u32 = 1;
+/// Metadata writes that nobody waits for.
+pub const JOURNAL: u32 = 2;
+/// A process was forked.
+pub const FORK: u32 = 3;
+/// A forked process ended.
+pub const EXIT: u32 = 4;
+/// Per-task raw I/O and answers of daemons start here.
+pub const TASK: u32 = 5;
+
+/// Waiters for a request of a device's class, in a world with room for so many tasks.
+pub fn request(tasks: u32, device: u32, class: u32) -> u32 {
+    TASK + tasks + device * 2 + class
+}
+
+/// All of a world with room for so many tasks and so many devices.
+pub fn count(tasks: u32, devices: u32) -> u32 {
+    request(tasks, devices, 0)
+}
