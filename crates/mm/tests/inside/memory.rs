@@ -406,7 +406,7 @@ fn a_zone_without_watermarks() {
         ..Policy::linux_3_0()
     };
     let mut bare = Bare::new(policy, 2000);
-    bare.sysctl.watermark_boost_factor = 15_000;
+    bare.sysctl.watermark_boost_factor = Some(15_000);
     bare.sysctl.min_free_kbytes = Some(0);
     let mm = bare.build();
     assert_eq!(mm.zones[0].mark(Mark::High), 0);

@@ -199,8 +199,8 @@ impl Lists {
             ZoneStat::NrActiveFile,
         ];
         let zone = &mm.zones[0];
-        for i in 0..4 {
-            mm.stat.add_exact(0, items[i], self.sizes[i] as i64);
+        for (i, item) in items.into_iter().enumerate() {
+            mm.stat.add_exact(0, item, self.sizes[i] as i64);
             zone.saved_scan[i].set(self.saved[i] as u32);
         }
         for t in 0..2 {
@@ -232,7 +232,7 @@ fn scan_counts() {
         };
         let mut bare = Bare::new(policy, 1024);
         bare.swap = if chance.below(4) == 0 { 0 } else { 10 };
-        bare.sysctl.swappiness = u64::from(chance.below(101));
+        bare.sysctl.swappiness = chance.below(101);
         bare.sysctl.min_free_kbytes = Some(1000);
         let mm = bare.build();
         let mut sc = ScanControl::new(32, 0, Gfp::KERNEL, 3, chance.below(2) == 0);
@@ -249,7 +249,7 @@ fn scan_counts() {
             scanned: u64::from(chance.size(18)),
             free: mm.stat.zone(0, ZoneStat::NrFreePages),
             high: mm.zones[0].mark(Mark::High),
-            swappiness: mm.config.sysctl.swappiness,
+            swappiness: u64::from(mm.config.sysctl.swappiness),
             swap: [swap, swap && sc.may_swap],
             priority: sc.priority,
             kswapd: sc.kswapd,
