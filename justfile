@@ -49,10 +49,12 @@ book-long: glossary
     docs/blocks.py docs/tour.md target/release/lowmark long
     mdbook build docs
 
-# The glossary page says what `lowmark explain` says.
+# The pages of words, switches and kernels say what `lowmark explain` says.
 glossary:
     cargo build --release --locked
     target/release/lowmark explain --json | docs/glossary.py > docs/glossary.md
+    target/release/lowmark explain --json | docs/policies.py switches > docs/switches.md
+    target/release/lowmark explain --json | docs/policies.py kernels > docs/kernels.md
 
 # The two light series, those that are named, or `all`; `--check` only compares, `fill` only writes prose.
 # Measures published series anew and writes their scores into data/scores.json, README and docs.

@@ -19,7 +19,9 @@ def cell(text):
 def main():
     entries = defaultdict(list)
     for entry in json.load(sys.stdin):
-        entries[entry["kind"]].append(entry)
+        # Switches and presets have pages of their own (policies.py).
+        if "sources" not in entry and "changes" not in entry:
+            entries[entry["kind"]].append(entry)
     out = [HEAD]
     for kind, of_kind in entries.items():
         out.append(f"## {kind}\n")

@@ -4,6 +4,7 @@
 use crate::{Law, Machine};
 use mm::World;
 use mm::cache::tree::Tag;
+use mm::policy::DirtyRatios;
 use mm::view::View;
 use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -298,8 +299,9 @@ impl Law for Throttle {
         let engine = m.engine();
         let cpus = engine.config().cpus as u64;
         let size = engine.zone_pages(0);
+        let sysctl = &engine.config().sysctl;
         // All of memory is dirtyable at most.
-        let limit = mm::writeback::dirty::limits(&engine.config().sysctl, size, false).dirty;
+        let limit = mm::writeback::dirty::limits(DirtyRatios::Percent, sysctl, size, false).dirty;
         let step = mm::writeback::dirty::ratelimit_pages(size, cpus);
         let bound = limit + cpus * (step + step / 2) + cpus * 125;
         assert!(bound < size * 3 / 4, "the law says something");

@@ -24,29 +24,14 @@
 //! The policies are listed in [`registry`]. One more is one file and one line there.
 #![forbid(unsafe_code)]
 
-mod clock;
-mod fifo;
-mod generational;
 mod ghost;
 mod index;
-mod lfu_ageing;
 mod lists;
-mod lru;
 mod policy;
 pub mod registry;
-mod s3_fifo;
-mod sieve;
-mod two_list;
 
-pub use clock::Clock;
-pub use fifo::Fifo;
-pub use generational::Generational;
 pub use ghost::Ghost;
 pub use index::{Index, MOST};
-pub use lfu_ageing::LfuAgeing;
 pub use lists::Lists;
-pub use lru::Lru;
 pub use policy::{AnyPolicy, Dirty, Policy, Slot};
-pub use s3_fifo::S3Fifo;
-pub use sieve::Sieve;
-pub use two_list::TwoList;
+pub use registry::types::*;

@@ -1,6 +1,6 @@
-//! The policies by name.
+//! The policies by name. To add one: a file beside this one, and a line in `policies!`.
 
-use crate::{AnyPolicy, Clock, Fifo, Generational, LfuAgeing, Lru, Policy, S3Fifo, Sieve, TwoList};
+use crate::{AnyPolicy, Policy};
 
 /// What is done with a policy once its type is known: generic code that is compiled for each.
 pub trait Visitor {
@@ -21,14 +21,21 @@ pub struct Entry {
 }
 
 macro_rules! policies {
-    ($($name:literal: $policy:ty, $about:literal;)+) => {
+    ($($name:literal: $module:ident::$Policy:ident in $file:literal, $about:literal;)+) => {
+        $(#[path = $file] mod $module;)+
+
+        /// The policies' types.
+        pub mod types {
+            $(pub use super::$module::$Policy;)+
+        }
+
         /// Every policy, in the order of lists.
         pub const ALL: &[Entry] = &[$(Entry { name: $name, about: $about }),+];
 
         /// Calls the visitor with the policy of that name; `None` if there is none.
         pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             match name {
-                $($name => Some(visitor.visit::<$policy>()),)+
+                $($name => Some(visitor.visit::<$module::$Policy>()),)+
                 _ => None,
             }
         }
@@ -36,14 +43,14 @@ macro_rules! policies {
 }
 
 policies! {
-    "two-list": TwoList, "Linux's active and inactive list: the second use on the inactive list activates a page.";
-    "lru": Lru, "Evicts the page whose last use is longest ago.";
-    "fifo": Fifo, "Evicts the page that came first, however much it is used.";
-    "clock": Clock, "First in, first out, with another round for pages used since the last one.";
-    "s3-fifo": S3Fifo, "A small queue before the main one, and ghosts of pages that were not used in it.";
-    "sieve": Sieve, "A hand passes over used pages, which keep their places, and evicts the first other one.";
-    "lfu-ageing": LfuAgeing, "Evicts the page with the fewest uses; counts are halved every eight turns of the cache.";
-    "generational": Generational, "Linux's multi-generational LRU: refaults decide which often used pages stay for another generation.";
+    "two-list": two_list::TwoList in "two_list.rs", "Linux's active and inactive list: the second use on the inactive list activates a page.";
+    "lru": lru::Lru in "lru.rs", "Evicts the page whose last use is longest ago.";
+    "fifo": fifo::Fifo in "fifo.rs", "Evicts the page that came first, however much it is used.";
+    "clock": clock::Clock in "clock.rs", "First in, first out, with another round for pages used since the last one.";
+    "s3-fifo": s3_fifo::S3Fifo in "s3_fifo.rs", "A small queue before the main one, and ghosts of pages that were not used in it.";
+    "sieve": sieve::Sieve in "sieve.rs", "A hand passes over used pages, which keep their places, and evicts the first other one.";
+    "lfu-ageing": lfu_ageing::LfuAgeing in "lfu_ageing.rs", "Evicts the page with the fewest uses; counts are halved every eight turns of the cache.";
+    "generational": generational::Generational in "generational.rs", "Linux's multi-generational LRU: refaults decide which often used pages stay for another generation.";
 }
 
 /// The policy's line.

@@ -4,6 +4,7 @@
 //! docs/reference/memory-model.md and docs/reference/writeback.md.
 
 use mm::memory::watermark::MarkFormula;
+use mm::policy::{DirtyRatios, WatermarkFormula};
 
 /// The forms of the formulas in one kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,19 +28,35 @@ impl Era {
         }
     }
 
+    /// The form of the watermark formula.
+    pub fn watermark_formula(self) -> WatermarkFormula {
+        if self.release >= (4, 6) {
+            WatermarkFormula::ScaleFactor
+        } else {
+            WatermarkFormula::Quarter
+        }
+    }
+
     /// The watermark formula with this `watermark_scale_factor`.
     pub fn marks(self, scale_factor: u64) -> MarkFormula {
         MarkFormula {
-            scale_factor: (self.release >= (4, 6)).then_some(scale_factor),
+            scale_factor: match self.watermark_formula() {
+                WatermarkFormula::Quarter => None,
+                WatermarkFormula::ScaleFactor => Some(scale_factor),
+            },
             movable_apart: self.release >= (6, 6),
             low_kbytes: None,
             high_kbytes: None,
         }
     }
 
-    /// Whether dirty ratios are rounded down to 4096ths (4.2 and later).
-    pub fn limits_in_4096ths(self) -> bool {
-        self.release >= (4, 2)
+    /// How dirty limits follow from the dirty ratios.
+    pub fn dirty_ratios(self) -> DirtyRatios {
+        if self.release >= (4, 2) {
+            DirtyRatios::In4096ths
+        } else {
+            DirtyRatios::Percent
+        }
     }
 
     /// Whether the reserves are no part of dirtyable memory (3.3 and later).
@@ -51,6 +68,19 @@ impl Era {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mm::policy::PRESETS;
+
+    /// A preset has the formulas of its release. linux-4.9 has not, and says so: it stands for the inodes
+    /// of 4.9, on the formulas of 3.16.
+    #[test]
+    fn presets_have_the_formulas_of_their_release() {
+        for preset in PRESETS.iter().filter(|p| p.name != "linux-4.9") {
+            let (era, policy) = (Era::of(preset.release), preset.policy());
+            let formulas = (policy.watermark_formula, policy.dirty_ratios);
+            let of_release = (era.watermark_formula(), era.dirty_ratios());
+            assert_eq!(formulas, of_release, "{}", preset.name);
+        }
+    }
 
     #[test]
     fn each_change_has_its_release() {
@@ -60,7 +90,8 @@ mod tests {
         assert!(!era(6, 1).marks(10).movable_apart && era(6, 6).marks(10).movable_apart);
         assert_eq!(era(4, 19).most_min_free_kbytes(), 65_536);
         assert_eq!(era(6, 1).most_min_free_kbytes(), 262_144);
-        assert!(!era(4, 1).limits_in_4096ths() && era(4, 2).limits_in_4096ths());
+        assert_eq!(era(4, 1).dirty_ratios(), DirtyRatios::Percent);
+        assert_eq!(era(4, 2).dirty_ratios(), DirtyRatios::In4096ths);
         assert!(!era(3, 2).reserves_are_not_dirtyable());
     }
 }

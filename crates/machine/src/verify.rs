@@ -259,11 +259,7 @@ pub fn dirty_limits(machine: &Captured, reserves: u64) -> mm::writeback::dirty::
         dirty_bytes: mm::size::Size(s.dirty_bytes),
         ..mm::Sysctl::KERNEL
     };
-    if era.limits_in_4096ths() {
-        mm::writeback::dirty::limits_in_4096ths(&sysctl, dirtyable)
-    } else {
-        mm::writeback::dirty::limits(&sysctl, dirtyable, false)
-    }
+    mm::writeback::dirty::limits(era.dirty_ratios(), &sysctl, dirtyable, false)
 }
 
 /// Compares every watermark, every reserve and the dirty limits.

@@ -202,6 +202,10 @@ impl<W: World> Mm<W> {
         track_pages: bool,
     ) -> Result<Self, NoMemory> {
         const { Zone::<W>::LAYOUT };
+        let config = Config {
+            sysctl: config.sysctl.under(policy.watermark_formula),
+            ..config
+        };
         assert!((1..=64).contains(&config.cpus) && !config.zones.is_empty());
         assert!(config.zones.len() < 256 && config.zones.iter().all(|z| z.size > 0));
         let total = footprint::frames(&config);

@@ -3,11 +3,11 @@
 
 mod common;
 
-use common::{disk, machine, run, spec, swap};
+use common::{machine, run, spec, swap};
 use mm::memory::zone::Mark;
 use mm::sysctl::{Sysctl, TABLE};
 use proptest::prelude::*;
-use sim::spec::{Change, DiskKind, FsKind, Machine, RunSpec, Size};
+use sim::spec::{Change, FsKind, Machine, RunSpec, Size};
 use sim::{Outcome, RunResult};
 
 const S: u64 = 1_000_000_000;

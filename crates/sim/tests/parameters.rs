@@ -12,14 +12,6 @@ use sim::{Control, Outcome};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-const DISKS: [DiskKind; 5] = [
-    DiskKind::UsbFlash,
-    DiskKind::Disk,
-    DiskKind::Raid0,
-    DiskKind::Ssd,
-    DiskKind::Nvme,
-];
-
 /// More polls than any of these runs may take: what 4 simulated seconds of four busy CPUs are.
 const POLLS: u64 = 40_000_000;
 
@@ -94,8 +86,16 @@ fn try_all(cases: &[(&ParamInfo, f64, FsKind, DiskKind)]) {
 fn ends_of_every_parameter() {
     let mut cases = Vec::new();
     for (i, param) in Params::TABLE.iter().enumerate() {
-        let own: Vec<DiskKind> = DISKS.into_iter().filter(|d| d.takes(param)).collect();
-        let disks = if own.is_empty() { &DISKS[..] } else { &own[..] };
+        let own: Vec<DiskKind> = DiskKind::ALL
+            .iter()
+            .copied()
+            .filter(|d| d.takes(param))
+            .collect();
+        let disks = if own.is_empty() {
+            DiskKind::ALL
+        } else {
+            &own[..]
+        };
         for (end, value) in [param.min, param.max].into_iter().enumerate() {
             for (f, fs) in ALL_FS.into_iter().enumerate() {
                 cases.push((param, value, fs, disks[(i + end + f) % disks.len()]));
@@ -113,7 +113,7 @@ fn ends_of_every_parameter_on_every_disk() {
     for param in Params::TABLE {
         for value in [param.min, param.max] {
             for fs in ALL_FS {
-                cases.extend(DISKS.map(|kind| (param, value, fs, kind)));
+                cases.extend(DiskKind::ALL.iter().map(|&kind| (param, value, fs, kind)));
             }
         }
     }

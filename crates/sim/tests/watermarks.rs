@@ -9,7 +9,8 @@ use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use mm::memory::zone::Mark;
 use mm::policy::{
-    BalanceGap, FreeSnapshot, KswapdSlab, SmallScan, WakeupTrace, WatermarkProfile, Watermarks,
+    BalanceGap, DirtyRatios, FreeSnapshot, KswapdSlab, SmallScan, WakeupTrace, WatermarkFormula,
+    WatermarkProfile, Watermarks,
 };
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::watch::vmstat::{VmEvent, ZoneEvent};
@@ -527,4 +528,38 @@ proptest! {
             }
         }
     }
+}
+
+/// 4.6's watermarks are a thousandth of each zone apart where a quarter of min is less, and a machine's
+/// `watermark_scale_factor` stands above that; 4.2 rounds dirty ratios down to 4096ths.
+#[test]
+fn formulas_of_an_era_are_switches() {
+    let marks = |watermark_formula, factor| {
+        let mut s = two_zones(Policy {
+            watermark_formula,
+            ..Policy::linux_3_0()
+        });
+        s.machine.nodes[0].zones[1].size = Size(256 << 20);
+        s.machine.sysctl.min_free_kbytes = Some(1024);
+        s.machine.sysctl.watermark_scale_factor = factor;
+        let mm = build(&s);
+        let [min, low, high] = [Mark::Min, Mark::Low, Mark::High].map(|m| mm.zones[1].mark(m));
+        [low - min, high - low]
+    };
+    use WatermarkFormula::{Quarter, ScaleFactor};
+    let (old, new) = (marks(Quarter, None), marks(ScaleFactor, None));
+    assert!(old[0] < new[0] && new == [65, 65], "{old:?} {new:?}");
+    assert_eq!(marks(Quarter, Some(100)), marks(ScaleFactor, Some(100)));
+    assert_eq!(marks(ScaleFactor, Some(100)), [655, 655]);
+
+    let dirty = |dirty_ratios| {
+        let mm = build(&two_zones(Policy {
+            dirty_ratios,
+            ..Policy::linux_3_0()
+        }));
+        (mm.dirtyable(), mm.dirty_limits().dirty)
+    };
+    let (all, percent) = dirty(DirtyRatios::Percent);
+    assert_eq!(percent, all * 20 / 100);
+    assert_eq!(dirty(DirtyRatios::In4096ths), (all, 819 * all / 4096));
 }

@@ -1,6 +1,7 @@
 //! Changes of an experiment that mean nothing to it, so that its results stay the same bytes.
 
 use crate::case::Case;
+use sim::params::ParamInfo;
 use sim::spec::{DiskKind, DiskSpec, FsKind, Scheduler};
 use sim::{Params, RunSpec};
 use toml::{Table, Value};
@@ -176,19 +177,15 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
         .mounted()
         .map(|on| on.filesystem.unwrap_or(spec.filesystem))
         .collect();
-    let has = |kinds: &[DiskKind]| disks.iter().any(|d| kinds.contains(&d.kind));
     let on = |kinds: &[FsKind]| filesystems.iter().any(|f| kinds.contains(f));
     let cfq = disks.iter().any(|d| d.scheduler == Scheduler::Cfq);
-    let used = |name: &str| {
-        let of = |prefix: &str| name.starts_with(prefix);
+    let used = |info: &ParamInfo| {
+        let of = |prefix: &str| info.name.starts_with(prefix);
+        let mut kinds = DiskKind::ALL.iter();
+        if kinds.any(|kind| kind.rows().iter().any(|row| row.name == info.name)) {
+            return disks.iter().any(|d| d.kind.takes(info));
+        }
         match () {
-            () if of("usb_") => has(&[DiskKind::UsbFlash]),
-            () if of("ssd_") => has(&[DiskKind::Ssd]),
-            () if of("nvme_") => has(&[DiskKind::Nvme]),
-            () if of("raid_") => has(&[DiskKind::Raid0]),
-            () if of("disk_") && !of("disk_fail") && !of("disk_offline") => {
-                has(&[DiskKind::Disk, DiskKind::Raid0])
-            }
             () if of("cfq_") => cfq,
             () if of("xfs_") => on(&[FsKind::Xfs]),
             () if of("btrfs_") => on(&[FsKind::Btrfs]),
@@ -218,7 +215,7 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
     };
     let unused: Vec<(String, f64)> = Params::TABLE
         .iter()
-        .filter(|p| !used(p.name) && !said(p.name))
+        .filter(|p| !used(p) && !said(p.name))
         .map(|p| {
             (
                 p.name.to_owned(),
@@ -228,7 +225,7 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
         .collect();
     let defaults: Vec<(String, f64)> = Params::TABLE
         .iter()
-        .filter(|p| used(p.name) && !said(p.name))
+        .filter(|p| used(p) && !said(p.name))
         .map(|p| (p.name.to_owned(), p.value))
         .collect();
     let put = |about, values: Vec<(String, f64)>| Change {

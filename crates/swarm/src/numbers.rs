@@ -1,7 +1,8 @@
-//! Model parameters, sysctls and the numbers of policies: where they are drawn from.
+//! Model parameters, sysctls and the switches of policies: how they are drawn.
 
 use crate::dice::Dice;
 use crate::space::{Fits as Due, Space};
+use mm::policy::{Form, switches};
 use mm::sysctl::{self, Fits};
 use sim::params::ParamInfo;
 use toml::{Table, Value};
@@ -61,22 +62,6 @@ pub fn sysctl(key: &str, memory: Memory) -> Option<(u64, u64)> {
         Fits::Bytes(..) => (0, memory.0),
         Fits::HalfOfMemory => (0, kbytes / 2),
         Fits::Three(least, _) => (least, 4096),
-    })
-}
-
-/// The ranges of a policy's whole numbers, by their key below the policy.
-pub fn of_policy(key: &str) -> Option<(u64, u64)> {
-    Some(match key {
-        "kswapd_writeback_priority" | "auto.trouble_priority" => (0, 12),
-        "oom_retries" => (0, 64),
-        "order_balance_percent" | "auto.lower_percent" => (1, 100),
-        "auto.quiet_events" => (1, 1_000_000),
-        "auto.step_percent" => (1, 10_000),
-        "auto.cap" => (1, 64),
-        "auto.remember_percent" => (0, 100),
-        "auto.quiet_direct" => (0, 1_000_000),
-        "auto.debounce_ms" | "auto.decay_ms" | "auto.forget_s" => (0, u64::from(u32::MAX)),
-        _ => return None,
     })
 }
 
@@ -146,8 +131,9 @@ pub fn switch(d: &mut Dice, key: &str, fits: &Due) -> Value {
         Due::Choice(words) => Value::String(d.pick(words).clone()),
         Due::Switch => Value::Boolean(d.one_in(2)),
         Due::Whole => {
-            let Some((least, most)) = of_policy(key) else {
-                panic!("the range of the policy's {key} is to stand in numbers.rs");
+            let switch = switches().find(|s| s.name == key);
+            let Some(Form::Number { least, most, .. }) = switch.map(|s| s.form) else {
+                panic!("the policy's {key} is no switch with a range");
             };
             whole(match d.between(0, 3) {
                 0 => least,

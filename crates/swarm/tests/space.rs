@@ -29,17 +29,10 @@ const LEFT_OUT: [(&str, &str); 2] = [
 /// Whether a parameter may stand where the schema, which knows no kinds of disks, has all of them. Those of
 /// a swap area's and a second disk are the tested disk's.
 fn fits_there(path: &str) -> bool {
-    let kinds = [
-        DiskKind::UsbFlash,
-        DiskKind::Disk,
-        DiskKind::Raid0,
-        DiskKind::Ssd,
-        DiskKind::Nvme,
-    ];
     let info = |name: &str| Params::TABLE.iter().find(|p| p.name == name).unwrap();
     match path.rsplit_once(".params.") {
         Some(("machine", name)) => Machine::takes(info(name)),
-        Some(("machine.disk", name)) => kinds.iter().any(|k| k.takes(info(name))),
+        Some(("machine.disk", name)) => DiskKind::ALL.iter().any(|k| k.takes(info(name))),
         Some(_) => false,
         None => true,
     }
@@ -194,10 +187,5 @@ fn ranges_of_sysctls_are_those_that_are_checked() {
     let memory = numbers::Memory(64 << 20);
     for (key, _) in space.below("machine.sysctl") {
         assert!(numbers::sysctl(key, memory).is_some(), "{key}");
-    }
-    for (key, fits) in space.below("policies.*") {
-        if *fits == Fits::Whole && !key.starts_with("sysctl.") && !key.starts_with("profile.") {
-            assert!(numbers::of_policy(key).is_some(), "{key}");
-        }
     }
 }

@@ -38,8 +38,10 @@ impl Named {
     /// Sysctls that can't be on this machine.
     pub fn on(&self, machine: &Machine) -> Result<Machine, Diagnostic> {
         self.profile_fits(machine)?;
+        let mut machine = machine.clone();
+        machine.sysctl = machine.sysctl.under(self.policy.watermark_formula);
         let Some(over) = &self.sysctl else {
-            return Ok(machine.clone());
+            return Ok(machine);
         };
         let path = format!("policies.{}.sysctl", self.policy.name);
         let mut below = machine.sysctl.clone();
@@ -57,7 +59,7 @@ impl Named {
         laid.overlay(over.clone());
         let machine = Machine {
             sysctl: read(&laid, &path)?,
-            ..machine.clone()
+            ..machine
         };
         let at = At {
             node: over,
@@ -96,19 +98,10 @@ impl Named {
 /// Says no to numbers of a policy that can't be.
 fn ranges(policy: &Policy, laid: &Node, path: &str) -> Result<(), Diagnostic> {
     let at = At { node: laid, path };
-    let auto = &policy.auto;
-    let number = |key: &'static str, value: u32, least: u64, most: u64| {
-        at.range(&["auto", key], value.into(), least, most)
-    };
-    number("trouble_priority", auto.trouble_priority.into(), 0, 12)?;
-    number("quiet_events", auto.quiet_events, 1, 1_000_000)?;
-    number("step_percent", auto.step_percent, 1, 10_000)?;
-    number("lower_percent", auto.lower_percent, 1, 100)?;
-    number("cap", auto.cap, 1, 64)?;
-    number("remember_percent", auto.remember_percent, 0, 100)?;
-    let percent = policy.order_balance_percent;
-    at.range(&["order_balance_percent"], percent.into(), 1, 100)?;
-    at.range(&["oom_retries"], policy.oom_retries.into(), 0, 64)?;
+    for (switch, number, least, most) in policy.numbers() {
+        let key: Vec<&str> = switch.name.split('.').collect();
+        at.range(&key, number, least, most)?;
+    }
     if policy.watermarks == mm::policy::Watermarks::Learned && policy.profile.is_none() {
         return Err(Diagnostic::at(
             &laid.nearest(&["watermarks"]).place,
@@ -319,16 +312,6 @@ fn policy(
             .replacen("accepted: name, ", "accepted: base, sysctl, ", 1);
         e
     })?;
-    if policy.kswapd_writeback_priority > 12 {
-        return Err(Diagnostic::at(
-            &laid.nearest(&["kswapd_writeback_priority"]).place,
-            format!(
-                "`{path}.kswapd_writeback_priority`: {} is out of range",
-                policy.kswapd_writeback_priority
-            ),
-            "accepted: a scan priority from 0 to 12",
-        ));
-    }
     ranges(&policy, &laid, path)?;
     let prefix = format!("{path}.");
     let chosen: Vec<String> = variant

@@ -431,4 +431,25 @@ mod tests {
         assert!(second["disk"]["anyOf"].is_null());
         assert!(schema["$defs"]["Sysctl"]["properties"]["lowmem_reserve_ratio"]["anyOf"].is_null());
     }
+
+    #[test]
+    fn every_switch_is_described_and_every_number_has_its_range() {
+        let schema = schema();
+        for switch in mm::policy::switches() {
+            let (table, key) = match switch.name.split_once('.') {
+                Some((_, rule)) => ("AutoWatermarks", rule),
+                None => ("Policy", switch.name),
+            };
+            let property = &schema["$defs"][table]["properties"][key];
+            let text = property["description"].as_str().expect(switch.name);
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.starts_with(switch.about()), "{}: {text}", switch.name);
+            if let mm::policy::Form::Number { least, most, .. } = switch.form {
+                // One value; beside it may stand a list, an axis.
+                let one = property.pointer("/anyOf/0").unwrap_or(property);
+                let range = (one["minimum"].as_u64(), one["maximum"].as_u64());
+                assert_eq!(range, (Some(least), Some(most)), "{}", switch.name);
+            }
+        }
+    }
 }

@@ -1,8 +1,9 @@
-//! What a row, counter or word means: `lowmark explain`.
+//! What a row, counter, word, switch or preset means: `lowmark explain`.
 
 use super::definition::{self, Block, ReportRow};
 use super::glossary::{self, Kind, Word};
 use crate::diagnostic::LONGEST_NAME;
+use mm::policy::{Form, PRESETS, Preset, Switch, switches};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -11,9 +12,18 @@ use std::fmt::Write as _;
 pub enum Entry {
     /// A row of reports.
     Row(&'static ReportRow),
-    /// Anything else.
+    /// A counter, a figure, a kind of time or a question.
     Word(&'static Word),
+    /// A switch of policies.
+    Switch(&'static Switch),
+    /// A preset.
+    Preset(&'static Preset),
 }
+
+/// The heading of the list of switches.
+const SWITCHES: &str = "Switches of a policy";
+/// The heading of the list of presets.
+const PRESET_NAMES: &str = "Presets";
 
 /// An entry's parts, for JSON.
 #[derive(Debug, Clone, Serialize)]
@@ -28,6 +38,33 @@ pub struct Parts {
     pub better: Option<crate::model::Better>,
     pub high: &'static str,
     pub related: &'static [&'static str],
+    #[serde(flatten)]
+    pub policy: Option<PolicyParts>,
+}
+
+/// What switches and presets have besides, for JSON.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+#[allow(missing_docs)] // the names say it
+pub enum PolicyParts {
+    Switch {
+        /// Words with their meanings.
+        values: Vec<(&'static str, &'static str)>,
+        /// The least and the greatest number.
+        range: Option<[u64; 2]>,
+        /// What each preset has.
+        presets: Vec<(&'static str, String)>,
+        sources: &'static [&'static str],
+    },
+    Preset {
+        /// When the release came out.
+        date: &'static str,
+        /// What it is the baseline of, and the page about that.
+        baseline: (&'static str, &'static str),
+        base: Option<&'static str>,
+        /// Switch, what it is set to, what that means.
+        changes: Vec<(&'static str, String, &'static str)>,
+    },
 }
 
 impl Entry {
@@ -36,6 +73,8 @@ impl Entry {
         match self {
             Self::Row(r) => r.name,
             Self::Word(w) => w.name,
+            Self::Switch(s) => s.name,
+            Self::Preset(p) => p.name,
         }
     }
 
@@ -43,6 +82,7 @@ impl Entry {
         match self {
             Self::Row(r) => r.also,
             Self::Word(w) => w.also,
+            Self::Switch(_) | Self::Preset(_) => &[],
         }
     }
 
@@ -59,6 +99,7 @@ impl Entry {
                 better: Some(r.better),
                 high: r.high,
                 related: r.related,
+                policy: None,
             },
             Self::Word(w) => Parts {
                 name: w.name,
@@ -70,7 +111,10 @@ impl Entry {
                 better: None,
                 high: w.high,
                 related: w.related,
+                policy: None,
             },
+            Self::Switch(s) => switch_parts(s),
+            Self::Preset(p) => preset_parts(p),
         }
     }
 
@@ -88,9 +132,13 @@ impl Entry {
             match self {
                 Self::Row(_) => "formula",
                 Self::Word(w) if w.kind == Kind::Question => "answer",
-                Self::Word(_) => "definition",
+                Self::Word(_) | Self::Switch(_) | Self::Preset(_) => "definition",
             },
-            p.definition,
+            &match self {
+                // Emphasis is for pages.
+                Self::Switch(_) | Self::Preset(_) => p.definition.replace('*', ""),
+                Self::Row(_) | Self::Word(_) => p.definition.to_owned(),
+            },
         );
         line("unit", p.unit);
         line("kernels", p.kernels);
@@ -104,8 +152,112 @@ impl Entry {
             },
         );
         line("a high value", p.high);
+        for (head, text) in p.policy.iter().flat_map(PolicyParts::lines) {
+            line(head, &text);
+        }
         line("also called", &p.also.join("; "));
         line("related", &p.related.join("; "));
+        out
+    }
+}
+
+fn switch_parts(s: &'static Switch) -> Parts {
+    let (values, range, unit) = match s.form {
+        Form::Words(words) => {
+            let words = words.iter().map(|w| (w.name, w.about()));
+            (words.collect(), None, "")
+        }
+        Form::OnOff => (Vec::new(), None, "true or false"),
+        Form::Number { least, most, unit } => (Vec::new(), Some([least, most]), unit),
+    };
+    let presets = PRESETS.iter();
+    let presets = presets.map(|p| (p.name, s.of(&p.policy()).to_string()));
+    let more = PolicyParts::Switch {
+        values,
+        range,
+        presets: presets.collect(),
+        sources: s.sources,
+    };
+    of_policy(s.name, SWITCHES, s.about(), unit, more)
+}
+
+fn preset_parts(p: &'static Preset) -> Parts {
+    let changes = p.changes.iter();
+    let changes = changes.map(|c| (c.switch, p.setting(c).to_string(), c.meaning));
+    let more = PolicyParts::Preset {
+        date: p.date,
+        baseline: p.baseline,
+        base: p.base_name(),
+        changes: changes.collect(),
+    };
+    of_policy(p.name, PRESET_NAMES, p.about(), "", more)
+}
+
+fn of_policy(
+    name: &'static str,
+    kind: &'static str,
+    definition: &'static str,
+    unit: &'static str,
+    more: PolicyParts,
+) -> Parts {
+    Parts {
+        name,
+        also: &[],
+        kind,
+        definition,
+        unit,
+        kernels: "",
+        better: None,
+        high: "",
+        related: &[],
+        policy: Some(more),
+    }
+}
+
+impl PolicyParts {
+    /// Heads and texts for a terminal.
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut out = Vec::new();
+        match self {
+            Self::Switch {
+                values,
+                range,
+                presets,
+                sources,
+            } => {
+                for (word, about) in values {
+                    out.push(("value", format!("`{word}`: {}", about.replace('*', ""))));
+                }
+                if let Some([least, most]) = range {
+                    out.push(("range", format!("{least} to {most}")));
+                }
+                let mut rest = &presets[..];
+                let mut spans = Vec::new();
+                while let Some((first, value)) = rest.first() {
+                    let n = rest.iter().take_while(|(_, v)| v == value).count();
+                    spans.push(match n {
+                        1 => format!("{first}: {value}"),
+                        _ => format!("{first} to {}: {value}", rest[n - 1].0),
+                    });
+                    rest = &rest[n..];
+                }
+                out.push(("presets", spans.join("; ")));
+                out.push(("source", sources.join("; ")));
+            }
+            Self::Preset {
+                date,
+                baseline: (what, page),
+                base,
+                changes,
+            } => {
+                out.push(("released", (*date).to_owned()));
+                out.push(("baseline of", format!("{what}: {page}")));
+                out.extend(base.map(|base| ("base", base.to_owned())));
+                for (switch, value, meaning) in changes {
+                    out.push(("change", format!("{switch} = {value}: {meaning}")));
+                }
+            }
+        }
         out
     }
 }
@@ -138,6 +290,8 @@ pub fn entries() -> impl Iterator<Item = Entry> {
     definition::rows()
         .map(Entry::Row)
         .chain(glossary::words().iter().map(Entry::Word))
+        .chain(switches().map(Entry::Switch))
+        .chain(PRESETS.iter().map(Entry::Preset))
 }
 
 /// Letters, digits and per cent signs, so that case and punctuation do not matter.
@@ -241,6 +395,14 @@ pub fn list() -> String {
     for kind in [Kind::Counter, Kind::ZoneCounter, Kind::Level] {
         words(&mut out, kind);
     }
+    let named = |out: &mut String, title, names: &mut dyn Iterator<Item = &str>| {
+        let _ = writeln!(out, "\n{title}");
+        for name in names {
+            let _ = writeln!(out, "  {name}");
+        }
+    };
+    named(&mut out, SWITCHES, &mut switches().map(|s| s.name));
+    named(&mut out, PRESET_NAMES, &mut PRESETS.iter().map(|p| p.name));
     out
 }
 
@@ -274,10 +436,13 @@ mod tests {
     fn every_name_is_its_own_and_every_relation_exists() {
         let mut seen = std::collections::BTreeSet::new();
         for e in entries() {
+            // What a switch does may be counted under its name.
+            let switch = matches!(e, Entry::Switch(_));
             for n in std::iter::once(e.name()).chain(e.also().iter().copied()) {
-                assert!(seen.insert(plain(n)), "{n} stands for two things");
+                assert!(seen.insert((switch, plain(n))), "{n} stands for two things");
             }
-            assert_eq!(the_one(e.name()), e.name());
+            let found = explain(e.name()).unwrap();
+            assert!(found.iter().all(|f| f.name() == e.name()), "{found:?}");
             let p = e.parts();
             for other in p.related {
                 assert!(explain(other).is_ok(), "{}: related {other}", e.name());
@@ -324,8 +489,59 @@ mod tests {
     }
 
     #[test]
-    fn the_list_and_an_answer_are_what_they_were() {
-        insta::assert_snapshot!("explain_list", list());
+    fn the_list_has_every_name_below_its_kind() {
+        let list = list();
+        let listed = list.split("\n\n").skip(1).flat_map(|block| {
+            let (kind, names) = block.split_once('\n').expect("a heading");
+            names.lines().map(move |name| (kind, name.trim()))
+        });
+        let listed: std::collections::BTreeSet<_> = listed.collect();
+        for e in entries() {
+            let p = e.parts();
+            let unit = if p.policy.is_some() { "" } else { p.unit };
+            let line = format!("{}{}", p.name, self::unit(unit));
+            assert!(listed.contains(&(p.kind, &line[..])), "{line}");
+        }
+        assert_eq!(listed.len(), entries().count());
+    }
+
+    #[test]
+    fn a_switch_says_its_values_and_who_has_them() {
+        let text = |name: &str| explain(name).unwrap()[0].to_text();
+        let words = text("kswapd writeback");
+        assert!(
+            words.contains("\n  value         `tail-dirty`: 3.12: only while"),
+            "{words}"
+        );
+        assert!(
+            words.contains("linux-2.6.37 to linux-3.1: always; linux-3.16"),
+            "{words}"
+        );
+        let number = text("auto.cap");
+        assert!(
+            number.contains("\n  unit          times\n  range         1 to 64\n"),
+            "{number}"
+        );
+        let preset = text("linux-4.9");
+        assert!(
+            preset.contains("\n  base          linux-3.16\n"),
+            "{preset}"
+        );
+        assert!(
+            preset.contains("\n  change        oom_retries = 16: rounds"),
+            "{preset}"
+        );
+        for e in entries() {
+            assert!(
+                e.to_text().lines().all(|l| l.chars().count() <= WIDTH),
+                "{}",
+                e.name()
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_is_what_it_was() {
         let text: String = [
             "time stalled direct reclaim (seconds)",
             "pgscan_kswapd_dma32",

@@ -132,6 +132,7 @@ pub fn figure(name: &str) -> Result<Figure, String> {
             .find_map(|e| match e {
                 explain::Entry::Row(_) => None,
                 explain::Entry::Word(w) => Some((w.unit, better(word, w.unit))),
+                explain::Entry::Switch(_) | explain::Entry::Preset(_) => None,
             }),
     };
     let (unit, better) = known.ok_or_else(|| format!("`{name}` is no single figure"))?;

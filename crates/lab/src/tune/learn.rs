@@ -7,8 +7,7 @@
 
 use super::trial::{Interrupted, Trials, figures};
 use crate::model::Cell;
-use mm::policy::Watermarks;
-use mm::policy::{ProfileZone, WatermarkProfile};
+use mm::policy::{ProfileZone, WatermarkProfile, Watermarks};
 
 /// Phases at most. Each begins with what the one before has learned, so the cap of `auto`, a
 /// multiple of what a phase begins with, is no limit to learning.

@@ -7,7 +7,7 @@
 use crate::Mm;
 use crate::memory::buddy;
 use crate::memory::zone::{Mark, Zone};
-use crate::policy::{FreeSnapshot, Watermarks};
+use crate::policy::{FreeSnapshot, WatermarkFormula, Watermarks};
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{ShortLock, Word32, World};
 use crate::{ZoneInfo, ZoneType};
@@ -109,6 +109,19 @@ impl MarkFormula {
 }
 
 impl crate::Sysctl {
+    /// `watermark_scale_factor` where a kernel that has it is told nothing.
+    pub const SCALE_FACTOR: u32 = 10;
+
+    /// These settings on a kernel with this formula: one that has `watermark_scale_factor` gives it a
+    /// default.
+    pub fn under(mut self, formula: WatermarkFormula) -> Self {
+        if formula == WatermarkFormula::ScaleFactor {
+            self.watermark_scale_factor
+                .get_or_insert(Self::SCALE_FACTOR);
+        }
+        self
+    }
+
     /// The sum of the min watermarks in kB that these settings ask for on a machine with so much
     /// memory in zones up to Normal.
     pub fn min_kbytes(&self, lowmem_kbytes: u64) -> u64 {

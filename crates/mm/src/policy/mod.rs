@@ -224,13 +224,11 @@ pub fn switches() -> impl Iterator<Item = &'static Switch> {
 }
 
 impl Policy {
-    /// The first switch that has a number outside of its range, and the number.
-    pub fn out_of_range(&self) -> Option<(&'static Switch, u64)> {
-        switches().find_map(|switch| match (switch.form, switch.of(self)) {
-            (Form::Number { least, most, .. }, Setting::Number(n))
-                if !(least..=most).contains(&n) =>
-            {
-                Some((switch, n))
+    /// The switches that are numbers, each with its number, the least and the greatest accepted one.
+    pub fn numbers(&self) -> impl Iterator<Item = (&'static Switch, u64, u64, u64)> {
+        switches().filter_map(|switch| match (switch.form, switch.of(self)) {
+            (Form::Number { least, most, .. }, Setting::Number(n)) => {
+                Some((switch, n, least, most))
             }
             _ => None,
         })
@@ -285,16 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_outside_of_its_range_is_found() {
+    fn numbers_come_with_their_ranges() {
         let mut policy = Policy::linux_3_0();
-        assert!(policy.out_of_range().is_none());
-        policy.oom_retries = 64;
-        assert!(policy.out_of_range().is_none());
-        policy.auto.cap = 0;
-        let (switch, n) = policy.out_of_range().expect("a multiple of 0");
-        assert_eq!((switch.name, n), ("auto.cap", 0));
         policy.oom_retries = 65;
-        assert_eq!(policy.out_of_range().unwrap().0.name, "oom_retries");
+        policy.auto.cap = 0;
+        let outside = |(_, n, least, most): &(&Switch, u64, u64, u64)| n < least || n > most;
+        let outside = policy.numbers().filter(outside);
+        let outside: Vec<_> = outside.map(|(s, n, ..)| (s.name, n)).collect();
+        assert_eq!(outside, [("oom_retries", 65), ("auto.cap", 0)]);
     }
 
     #[test]
@@ -302,7 +298,9 @@ mod tests {
         for preset in PRESETS {
             let (policy, base) = (preset.policy(), preset.base());
             assert_eq!(policy.name, preset.name);
-            assert!(policy.out_of_range().is_none(), "{}", preset.name);
+            for (switch, n, least, most) in policy.numbers() {
+                assert!((least..=most).contains(&n), "{}", switch.name);
+            }
             let own = switches().filter(|s| s.of(&policy) != s.of(&base));
             let own: BTreeSet<&str> = own.map(|s| s.name).collect();
             let said: BTreeSet<&str> = preset.changes.iter().map(|c| c.switch).collect();

@@ -5,7 +5,9 @@
 use crate::Mm;
 use crate::memory::gfp::Gfp;
 use crate::memory::task::{PF_LESS_THROTTLE, PF_REALTIME};
-use crate::policy::{DirtyCheck, DirtyExceeded, DirtyLimits, DirtyThrottle, Dirtyable};
+use crate::policy::{
+    DirtyCheck, DirtyExceeded, DirtyLimits, DirtyRatios, DirtyThrottle, Dirtyable,
+};
 use crate::size::Size;
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{Class, Cost, Waited, WaitedKind, Word32, Word64, World};
@@ -27,17 +29,19 @@ impl Limits {
     }
 }
 
-/// Limits for an amount of dirtyable memory (docs/reference/writeback.md#limits).
+/// Limits for an amount of dirtyable memory in pages (docs/reference/writeback.md#limits). `lifted`: for a
+/// task whose limits are a quarter higher. Since 4.2 the result fits 32 bits.
 #[inline]
-pub fn limits(sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
-    let pick = |bytes: Size, ratio: u32| {
-        if bytes.0 > 0 {
-            bytes.0.div_ceil(4096)
-        } else {
-            dirtyable * u64::from(ratio) / 100
-        }
+pub fn limits(ratios: DirtyRatios, sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
+    let pick = |bytes: Size, ratio: u32| match ratios {
+        _ if bytes.0 > 0 => bytes.0.div_ceil(4096),
+        DirtyRatios::Percent => dirtyable * u64::from(ratio) / 100,
+        DirtyRatios::In4096ths => (u64::from(ratio) * 4096 / 100) * dirtyable / 4096,
     };
-    let dirty = pick(sysctl.dirty_bytes, sysctl.dirty_ratio);
+    let mut dirty = pick(sysctl.dirty_bytes, sysctl.dirty_ratio);
+    if ratios == DirtyRatios::In4096ths {
+        dirty = dirty.min(u64::from(u32::MAX));
+    }
     let mut background = pick(sysctl.dirty_background_bytes, sysctl.dirty_background_ratio);
     if background >= dirty {
         background = dirty / 2;
@@ -56,28 +60,6 @@ pub fn limits(sysctl: &crate::Sysctl, dirtyable: u64, lifted: bool) -> Limits {
 /// [`crate::memory::watermark::total_reserve`]), and the file LRU lists.
 pub fn dirtyable_pages(free: u64, reserves: u64, file: u64) -> u64 {
     free.saturating_sub(reserves) + file + 1
-}
-
-/// Limits for an amount of dirtyable memory, 4.2 and later: ratios are rounded down to whole
-/// 4096ths, and the result fits 32 bits.
-pub fn limits_in_4096ths(sysctl: &crate::Sysctl, dirtyable: u64) -> Limits {
-    let pick = |bytes: Size, ratio: u32| {
-        if bytes.0 > 0 {
-            bytes.0.div_ceil(4096)
-        } else {
-            (u64::from(ratio) * 4096 / 100) * dirtyable / 4096
-        }
-    };
-    let dirty = pick(sysctl.dirty_bytes, sysctl.dirty_ratio).min(u64::from(u32::MAX));
-    let background = pick(sysctl.dirty_background_bytes, sysctl.dirty_background_ratio);
-    Limits {
-        background: if background >= dirty {
-            dirty / 2
-        } else {
-            background
-        },
-        dirty,
-    }
 }
 
 /// Dirtying this many pages makes a task look at the limits: `total/(32·cpus)` in 16..=1024.
@@ -116,7 +98,12 @@ impl<W: World> Mm<W> {
 
     /// The limits now, for the calling task.
     pub fn dirty_limits(&self) -> Limits {
-        limits(&self.sysctls(), self.dirtyable(), self.task_lifted())
+        limits(
+            self.policy.dirty_ratios,
+            &self.sysctls(),
+            self.dirtyable(),
+            self.task_lifted(),
+        )
     }
 
     /// Pages of a zone that may be dirty (*per-zone-dirty-limits*).
@@ -387,7 +374,7 @@ mod tests {
     /// docs/reference/writeback.md#scales: 512 MiB, ratio 40, mostly file cache.
     #[test]
     fn limits_of_the_512m_machine() {
-        let l = limits(&SYSCTL, 125_000, false);
+        let l = limits(DirtyRatios::Percent, &SYSCTL, 125_000, false);
         assert_eq!(
             (l.dirty, l.background, l.freerun()),
             (50_000, 12_500, 31_250)
@@ -401,9 +388,9 @@ mod tests {
             dirty_background_bytes: Size(1 << 20),
             ..SYSCTL
         };
-        let l = limits(&s, 1 << 20, false);
+        let l = limits(DirtyRatios::Percent, &s, 1 << 20, false);
         assert_eq!((l.dirty, l.background), (2, 1));
-        let lifted = limits(&SYSCTL, 1000, true);
+        let lifted = limits(DirtyRatios::Percent, &SYSCTL, 1000, true);
         assert_eq!((lifted.dirty, lifted.background), (500, 125));
     }
 
@@ -412,7 +399,12 @@ mod tests {
     #[test]
     fn limits_of_a_6_18_machine() {
         let dirtyable = dirtyable_pages(5_967_321, 35_412, 130_594);
-        let l = limits_in_4096ths(&crate::Sysctl::KERNEL, dirtyable);
+        let l = limits(
+            DirtyRatios::In4096ths,
+            &crate::Sysctl::KERNEL,
+            dirtyable,
+            false,
+        );
         assert_eq!((l.dirty, l.background), (1_212_204, 605_362));
         // A whole percent of it would be more.
         assert!(l.dirty < dirtyable / 5);

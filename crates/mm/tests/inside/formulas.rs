@@ -5,10 +5,11 @@ use super::prelude::*;
 use super::programs::Lcg;
 use super::world::TestWorld;
 use crate::memory::watermark::*;
+use crate::policy::DirtyRatios;
 use crate::size::Size;
 use crate::watch::vmstat::VmStat;
 use crate::writeback::bdi::BdiStat;
-use crate::writeback::dirty::{dirtyable_pages, limits, limits_in_4096ths, ratelimit_pages};
+use crate::writeback::dirty::{dirtyable_pages, limits, ratelimit_pages};
 use crate::writeback::pace::{Pauses, Position, pauses};
 use crate::writeback::proportion::{Global, Local};
 
@@ -194,8 +195,11 @@ fn dirty_limits_by_ratio_and_by_bytes() {
             (bytes, _) => bytes / 4096 + u64::from(bytes % 4096 > 0),
         };
         for (whole, got) in [
-            (true, limits(&sysctl, memory, false)),
-            (false, limits_in_4096ths(&sysctl, memory)),
+            (true, limits(DirtyRatios::Percent, &sysctl, memory, false)),
+            (
+                false,
+                limits(DirtyRatios::In4096ths, &sysctl, memory, false),
+            ),
         ] {
             let dirty = pages(sysctl.dirty_bytes, sysctl.dirty_ratio, whole);
             let asked = pages(
@@ -212,19 +216,21 @@ fn dirty_limits_by_ratio_and_by_bytes() {
             assert_eq!(got.freerun(), (dirty + background) / 2);
         }
         let (plain, lifted) = (
-            limits(&sysctl, memory, false),
-            limits(&sysctl, memory, true),
+            limits(DirtyRatios::Percent, &sysctl, memory, false),
+            limits(DirtyRatios::Percent, &sysctl, memory, true),
         );
         assert_eq!(lifted.dirty, plain.dirty + plain.dirty / 4);
         assert_eq!(lifted.background, plain.background + plain.background / 4);
     }
     assert_eq!(
-        limits_in_4096ths(
+        limits(
+            DirtyRatios::In4096ths,
             &Sysctl {
                 dirty_ratio: 100,
                 ..Sysctl::KERNEL
             },
-            1 << 33
+            1 << 33,
+            false,
         )
         .dirty,
         u64::from(u32::MAX)
@@ -291,7 +297,10 @@ fn dirtyable_memory() {
                 assert_eq!(mm.zone_dirtyable(z), zone[z]);
                 assert_eq!(mm.zone_dirty_limit(z), zone[z] * 37 / 100);
             }
-            assert_eq!(mm.dirty_limits(), limits(&mm.config.sysctl, all, false));
+            assert_eq!(
+                mm.dirty_limits(),
+                limits(mm.policy.dirty_ratios, &mm.config.sysctl, all, false)
+            );
             for flags in [PF_LESS_THROTTLE, PF_REALTIME] {
                 mm.init_task(0, flags, 0);
                 let limit = zone[1] * 37 / 100;

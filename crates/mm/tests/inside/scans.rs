@@ -249,7 +249,7 @@ fn scan_counts() {
             scanned: u64::from(chance.size(18)),
             free: mm.stat.zone(0, ZoneStat::NrFreePages),
             high: mm.zones[0].mark(Mark::High),
-            swappiness: u64::from(mm.config.sysctl.swappiness),
+            swappiness: mm.config.sysctl.swappiness.into(),
             swap: [swap, swap && sc.may_swap],
             priority: sc.priority,
             kswapd: sc.kswapd,

@@ -17,9 +17,12 @@
 //! Estimate for the SATA figures: 40 dies program 8 KiB in 1.3 ms, 252 MB/s; reads are bound by the
 //! interface, 270 MB/s; a single random 4 KiB read takes 20 + 75 + 15 µs.
 
-use super::{Transfer, block_ns, whole_blocks};
+use super::{Model, Transfer, block_ns, whole_blocks};
 use crate::disks::Dir;
+use crate::params::Params;
 use crate::rng::Rng;
+use crate::spec::DiskSpec;
+use std::marker::PhantomData;
 
 /// The figures of a drive, as parameter rows give them.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +42,33 @@ pub(super) struct FlashFigures {
     pub max_request: f64,
 }
 
+/// The parameters of a kind of drive, which name its figures.
+pub(super) trait Flash {
+    fn figures(params: &Params) -> FlashFigures;
+}
+
+/// A drive of a kind, whose parameters are `F`.
+#[derive(Debug, Clone)]
+pub(super) struct Drive<F>(FlashDrive, PhantomData<F>);
+
+impl<F: Flash> Model for Drive<F> {
+    fn new(_: &DiskSpec, params: &Params, _: &mut Rng) -> Self {
+        Self(FlashDrive::new(&F::figures(params)), PhantomData)
+    }
+
+    fn service(&mut self, now: u64, t: &Transfer, _: u32, rng: &mut Rng) -> u64 {
+        self.0.service(now, t, rng)
+    }
+
+    fn depth(&self) -> u32 {
+        self.0.depth
+    }
+
+    fn max_request_blocks(&self) -> u32 {
+        self.0.max_request_blocks
+    }
+}
+
 /// One flash die.
 #[derive(Debug, Clone, Copy, Default)]
 struct Die {
@@ -52,9 +82,9 @@ struct Die {
     scattered: u32,
 }
 
-/// A drive.
+/// The dies behind an interface.
 #[derive(Debug, Clone)]
-pub(super) struct FlashDrive {
+struct FlashDrive {
     dies: Vec<Die>,
     page_blocks: u32,
     block_pages: u32,
@@ -78,7 +108,7 @@ pub(super) struct FlashDrive {
 }
 
 impl FlashDrive {
-    pub(super) fn new(f: &FlashFigures) -> Self {
+    fn new(f: &FlashFigures) -> Self {
         let page_blocks = whole_blocks(f.flash_page);
         let buffer_pages = f.write_buffer / f.flash_page;
         let valid_share = if f.fill > 0.0 {
@@ -109,18 +139,8 @@ impl FlashDrive {
         }
     }
 
-    /// How many commands it takes at a time.
-    pub(super) fn depth(&self) -> u32 {
-        self.depth
-    }
-
-    /// The most blocks in a request.
-    pub(super) fn max_request_blocks(&self) -> u32 {
-        self.max_request_blocks
-    }
-
     /// Nanoseconds until a request started now is complete.
-    pub(super) fn service(&mut self, now: u64, t: &Transfer, rng: &mut Rng) -> u64 {
+    fn service(&mut self, now: u64, t: &Transfer, rng: &mut Rng) -> u64 {
         let noise = rng.noise(self.noise);
         let finish = match t.dir {
             Dir::Read => self.read(now, t, noise),

@@ -1,11 +1,9 @@
 //! An NVMe drive: the flash drive of `flash.rs` with more dies, a wider interface, a larger buffer and
 //! a queue a thousand deep.
 
-use super::flash::{FlashDrive, FlashFigures};
-use super::{DiskKind, Fit, Kind, Knob, Model, Transfer};
+use super::flash::{Drive, Flash, FlashFigures};
+use super::{DiskKind, Fit, Kind, Knob};
 use crate::params::{Params, rows};
-use crate::rng::Rng;
-use crate::spec::DiskSpec;
 
 rows! {
     /// Model parameters of an NVMe drive.
@@ -57,13 +55,12 @@ pub(super) const KIND: Kind = Kind {
 };
 
 /// A drive.
-#[derive(Debug, Clone)]
-pub struct Nvme(FlashDrive);
+pub(super) type Nvme = Drive<Figures>;
 
-impl Model for Nvme {
-    fn new(_: &DiskSpec, params: &Params, _: &mut Rng) -> Self {
+impl Flash for Figures {
+    fn figures(params: &Params) -> FlashFigures {
         let p = &params.disks.nvme;
-        Self(FlashDrive::new(&FlashFigures {
+        FlashFigures {
             dies: p.nvme_dies,
             flash_page: p.nvme_flash_page,
             read_ns: p.nvme_read,
@@ -77,18 +74,6 @@ impl Model for Nvme {
             noise: p.nvme_sigma,
             queue_depth: p.nvme_queue_depth,
             max_request: params.max_request,
-        }))
-    }
-
-    fn service(&mut self, now: u64, t: &Transfer, _: u32, rng: &mut Rng) -> u64 {
-        self.0.service(now, t, rng)
-    }
-
-    fn depth(&self) -> u32 {
-        self.0.depth()
-    }
-
-    fn max_request_blocks(&self) -> u32 {
-        self.0.max_request_blocks()
+        }
     }
 }

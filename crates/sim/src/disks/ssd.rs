@@ -1,10 +1,8 @@
 //! A SATA solid-state drive: the flash drive of `flash.rs` with the figures of 2011.
 
-use super::flash::{FlashDrive, FlashFigures};
-use super::{DiskKind, Fit, Kind, Knob, Model, Transfer};
+use super::flash::{Drive, Flash, FlashFigures};
+use super::{DiskKind, Fit, Kind, Knob};
 use crate::params::{Params, rows};
-use crate::rng::Rng;
-use crate::spec::DiskSpec;
 
 rows! {
     /// Model parameters of a SATA solid-state drive.
@@ -53,13 +51,12 @@ pub(super) const KIND: Kind = Kind {
 };
 
 /// A drive.
-#[derive(Debug, Clone)]
-pub struct Ssd(FlashDrive);
+pub(super) type Ssd = Drive<Figures>;
 
-impl Model for Ssd {
-    fn new(_: &DiskSpec, params: &Params, _: &mut Rng) -> Self {
+impl Flash for Figures {
+    fn figures(params: &Params) -> FlashFigures {
         let p = &params.disks.ssd;
-        Self(FlashDrive::new(&FlashFigures {
+        FlashFigures {
             dies: p.ssd_dies,
             flash_page: p.ssd_flash_page,
             read_ns: p.ssd_read,
@@ -73,26 +70,17 @@ impl Model for Ssd {
             noise: p.ssd_sigma,
             queue_depth: p.ssd_queue_depth,
             max_request: params.max_request,
-        }))
-    }
-
-    fn service(&mut self, now: u64, t: &Transfer, _: u32, rng: &mut Rng) -> u64 {
-        self.0.service(now, t, rng)
-    }
-
-    fn depth(&self) -> u32 {
-        self.0.depth()
-    }
-
-    fn max_request_blocks(&self) -> u32 {
-        self.0.max_request_blocks()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Model, Transfer};
     use super::*;
     use crate::disks::Dir;
+    use crate::rng::Rng;
+    use crate::spec::DiskSpec;
 
     fn read(block: u64) -> Transfer {
         Transfer {

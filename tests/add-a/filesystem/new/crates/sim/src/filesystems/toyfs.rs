@@ -1,0 +1,22 @@
+//! A filesystem without metadata that reclaim may not write to. What a filesystem can look like.
+
+use super::Fs;
+use super::layout::Layout;
+use super::model::{Kind, Model};
+use crate::params::Params;
+
+/// It has no state of its own.
+#[derive(Debug)]
+pub(super) struct Toyfs;
+
+impl Model for Toyfs {
+    const KIND: Kind = Kind::plain(512);
+
+    fn new(_: &Params, _: Layout) -> Self {
+        Self
+    }
+
+    fn refuses_reclaim(&self, _: &Fs, _: u32, _: u32, _: bool) -> bool {
+        true
+    }
+}
