@@ -6,6 +6,7 @@ use super::world::{Engine, TestWorld};
 use crate::footprint;
 use crate::memory::zone::{ZonelistOrder, default_order, zonelist};
 use crate::reclaim::shrinker::Shrinker;
+use crate::size::Size;
 use std::collections::BTreeSet;
 
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) {
@@ -76,6 +77,44 @@ fn names_are_read_as_they_are_written() {
         assert_eq!(Policy::preset(name).expect("a preset").name, *name);
     }
     assert_eq!(Policy::preset("linux-2.4"), None);
+}
+
+/// A size as its file has it.
+struct Written(Size);
+
+impl std::fmt::Display for Written {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        serde::Serialize::serialize(&self.0, f)
+    }
+}
+
+#[test]
+fn sizes_are_read_as_they_are_written() {
+    for (text, bytes, written) in [
+        ("0", 0, "0"),
+        ("1023", 1023, "1023"),
+        ("3K", 3 << 10, "3K"),
+        ("1025K", 1025 << 10, "1025K"),
+        ("7M", 7 << 20, "7M"),
+        ("2048M", 2 << 30, "2G"),
+        ("5GiB", 5 << 30, "5G"),
+        (" 9T ", 9 << 40, "9T"),
+    ] {
+        let size = Size::parse(text).expect(text);
+        assert_eq!((size.0, size.pages()), (bytes, bytes / 4096), "{text}");
+        assert_eq!(Written(size).to_string(), written);
+    }
+    for text in [
+        "",
+        "K",
+        "-1",
+        "1.5M",
+        "M3",
+        "16777216T",
+        "99999999999999999999",
+    ] {
+        assert!(Size::parse(text).is_err(), "{text:?}");
+    }
 }
 
 /// A counter is told where something counts it, and not where it would be 0 for want of the mechanism.
