@@ -553,10 +553,12 @@ fn formulas_of_an_era_are_switches() {
     assert_eq!(marks(ScaleFactor, Some(100)), [655, 655]);
 
     let dirty = |dirty_ratios| {
-        let mm = build(&two_zones(Policy {
+        let mut s = two_zones(Policy {
             dirty_ratios,
             ..Policy::linux_3_0()
-        }));
+        });
+        s.machine.sysctl.dirty_ratio = 20;
+        let mm = build(&s);
         (mm.dirtyable(), mm.dirty_limits().dirty)
     };
     let (all, percent) = dirty(DirtyRatios::Percent);
