@@ -1,8 +1,8 @@
 //! CPU slots and the executor: a task is a thread that polls the engine's futures itself.
 //!
 //! Between two waits the engine takes its CPU's page lists, batches and counter differences for its
-//! own. So a thread holds a slot while it executes engine text, one thread a slot, and gives it back
-//! where the text waits or does I/O. After a wait it may find itself on another slot, as a task on
+//! own. So a thread holds a slot while it executes engine code, one thread a slot, and gives it back
+//! where that waits or does I/O. After a wait it may find itself on another slot, as a task on
 //! another CPU.
 
 use crate::sync::{AtomicU32, Condvar, Mutex, thread_local, yield_now};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// What a thread is while it executes engine text.
+/// What a thread is while it executes engine code.
 #[derive(Clone, Copy)]
 struct Current {
     task: TaskId,
@@ -43,7 +43,7 @@ thread_local! {
 
 fn current() -> Current {
     let current = THREAD.with(|t| t.current.get());
-    current.expect("engine text runs inside block_on")
+    current.expect("engine code runs inside block_on")
 }
 
 fn set_current(current: Option<Current>) -> Option<Current> {
@@ -57,7 +57,7 @@ pub fn task() -> TaskId {
 
 /// The slot of the calling task.
 pub fn cpu() -> usize {
-    current().cpu.expect("engine text holds a CPU slot")
+    current().cpu.expect("engine code holds a CPU slot")
 }
 
 /// Limits the wait that the calling task is about to enter.

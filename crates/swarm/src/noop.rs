@@ -206,7 +206,10 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
         let list = case.table["machine"].get("disk").and_then(Value::as_array);
         let mut elements = list.into_iter().flatten();
         let of_list = |disk: &Value| disk.get("params").is_some_and(|p| p.get(name).is_some());
-        table(&["params"])
+        // The parameter is the sysctl's default: saying both is refused.
+        let of_sysctl = name == "xfs_log_interval" && machine.sysctl.xfssyncd_centisecs.is_some();
+        of_sysctl
+            || table(&["params"])
             || elements.any(of_list)
             || table(&["machine", "params"])
             || table(&["machine", "disk", "params"])

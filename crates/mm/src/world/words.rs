@@ -89,7 +89,7 @@ macro_rules! cell_word {
 cell_word!(u32, Word32);
 cell_word!(u64, Word64);
 
-/// One total order of all operations: the engine's text tests one word after it has written
+/// One total order of all operations: the engine tests one word after it has written
 /// another (kswapd's sleep mark against the free pages) and counts on that order.
 macro_rules! atomic_word {
     ($atomic:ty, $int:ty, $trait:ident) => {

@@ -10,7 +10,7 @@
 //! Common to all: files and their extents (`files`), free blocks (`space`), what calls do (`calls`,
 //! `read`, `write`), the walk over a file's dirty pages (`walk`), names (`names`), inodes (`inode`).
 //!
-//! A machine has one filesystem, or several on disks of their own. Files of all have one row of numbers; a
+//! A machine has one filesystem, or several on disks of their own. Files of all have one range of numbers; a
 //! file's filesystem is found from its bdi ([`of`]), whose numbers each takes in a row when it is mounted. Everything else belongs to one filesystem.
 
 use crate::SimMm;
