@@ -3,7 +3,7 @@
 //! # Rules of the house
 //!
 //! **State.** Everything lives in tables that are allocated once and indexed by small integers:
-//! frames ([`frame`]), zones ([`zone`]), files ([`mapping`]), tree nodes ([`pagecache`]), backing
+//! frames ([`frame`]), zones ([`zone`]), files ([`mapping`]), tree nodes ([`cache::tree`]), backing
 //! devices ([`bdi`]), tasks ([`task`]). A word of state is a [`world::Word32`] or
 //! [`world::Word64`]: a plain cell in the virtual world, an atomic in the live one.
 //!
@@ -36,7 +36,7 @@
 //! Plain functions never wait. Reclaim tasks carry [`task::PF_MEMALLOC`]: their own allocations
 //! ignore watermarks and never enter reclaim again.
 //!
-//! **Time.** Every span between two [`World::relax`] calls handles at most 32 pages.
+//! **Time.** Every span between two [`world::Tasks::relax`] calls handles at most 32 pages.
 #![forbid(unsafe_code)]
 
 pub mod cache;

@@ -2,7 +2,7 @@
 //! that they ask for, and how near the engine comes.
 //!
 //! A series is a folder with `series.toml` and tables, found and never listed ([`series`]). Its
-//! [`plan`] makes a run for every row that can have one, and the reason for every other. What was run
+//! [`plan()`] makes a run for every row that can have one, and the reason for every other. What was run
 //! is scored by the rules of `data/published/README.md` ([`score`]), and stands in
 //! `data/scores.json` ([`scores`]).
 

@@ -63,7 +63,7 @@ pub struct About {
     pub gaps: Vec<String>,
 }
 
-/// An experiment of a series, which the rows of the tables widen ([`super::plan`]).
+/// An experiment of a series, which the rows of the tables widen ([`super::plan()`]).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Template {

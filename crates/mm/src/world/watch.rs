@@ -31,7 +31,7 @@ pub enum Audience {
 
 /// Watching.
 ///
-/// The engine has one way to tell of an event, [`crate::Mm::emit`]. From there it goes
+/// The engine has one way to tell of an event, `Mm::emit`. From there it goes
 ///
 /// 1. to the world's sums and to the record of the slowest allocations, as its [`Audience`] says;
 /// 2. to the trace, if [`Watch::TRACE`] holds and somebody listens ([`Watch::tracing`]).

@@ -1,7 +1,7 @@
 //! Inodes between the engine and their place on the device
 //! (`docs/reference/shrinkers-and-xfs.md`).
 //!
-//! What is in memory, and what reclaim does with it, is the engine's ([`mm::inode`], [`mm::xfs`]);
+//! What is in memory, and what reclaim does with it, is the engine's ([`mm::inodes`], [`mm::inodes::xfs`]);
 //! where an inode is and what it takes to get there is each filesystem's to say.
 
 use super::model::Model as _;

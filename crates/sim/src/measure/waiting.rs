@@ -9,7 +9,7 @@
 //! Back of the envelope: a wait costs a few words in the table. Only waits on what tasks hold look for
 //! holders, and only a crowd of two or more is looked through (a scan of the tasks) when it grows.
 //!
-//! [`World::holds`]: mm::world::World::holds
+//! [`World::holds`]: mm::world::Tasks::holds
 
 use mm::world::{TaskId, Waited, WaitedKind};
 use serde::{Deserialize, Serialize};

@@ -17,7 +17,7 @@ use crate::spec::RunSpec;
 use execute::run_in;
 
 /// Runs one cell at one iteration; deterministic in `spec`. Where the host has no memory for it, it
-/// unwinds with [`NoMemory`] and no message.
+/// unwinds with [`mm::NoMemory`] and no message.
 pub fn run(spec: &RunSpec, control: &Control) -> RunResult {
     run_in::<false>(spec, control, false).0
 }
