@@ -11,12 +11,14 @@ const FOLDERS: [&str; 4] = ["data/published", "experiments", "machines", "polici
 const KINDS: [&str; 2] = ["toml", "csv"];
 
 fn main() -> io::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let root = fs::canonicalize(root)?;
+    // Asked at run time, and told to cargo relative to the package: a copy of the project that shares its
+    // target folder shares this program too.
+    let package = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let root = fs::canonicalize(Path::new(&package).join("../.."))?;
     let mut files = Vec::new();
     for folder in FOLDERS {
         // Cargo looks at everything below it.
-        println!("cargo:rerun-if-changed={}", root.join(folder).display());
+        println!("cargo:rerun-if-changed=../../{folder}");
         find(&root.join(folder), &mut files)?;
     }
     files.sort();
