@@ -2,6 +2,7 @@
 
 use super::state::InodeList;
 use super::state::*;
+use super::xfs::state::*;
 use crate::Mm;
 use crate::world::{Word32, Word64, World};
 

@@ -12,10 +12,10 @@ use super::state::InodeList;
 use crate::Mm;
 use crate::cache::mapping::{I_DIRTY_META, I_DIRTY_PAGES, I_SYNC};
 use crate::inodes::state::{
-    CACHED, CLAIMED, DENTRY, DENTRY_REF, DIRTY, IN_WRITE, INODE_REF, LOADING, LOGGING, ON_AIL,
-    ON_INODES, PINNED, PLACED, READ, RECLAIMABLE, UNLINKED,
+    CACHED, DENTRY, DENTRY_REF, INODE_REF, LOADING, ON_INODES, PLACED, READ, UNLINKED,
 };
 use crate::inodes::table::DENTRY_CACHE;
+use crate::inodes::xfs::state::{CLAIMED, DIRTY, IN_WRITE, LOGGING, ON_AIL, PINNED, RECLAIMABLE};
 use crate::memory::gfp::Gfp;
 use crate::watch::vmstat::VmEvent;
 use crate::world::{WaitedKind, Word32, Word64, World};

@@ -1,4 +1,4 @@
-//! State bits of a file's row, and the lists that it can be on.
+//! State bits of a file's row, and the lists that it can be on. Bits 9 to 17 are [`super::xfs`]'s.
 
 /// Its dentry is in memory.
 pub(crate) const DENTRY: u32 = 1;
@@ -18,24 +18,6 @@ pub(crate) const ON_INODES: u32 = 1 << 6;
 pub(crate) const UNLINKED: u32 = 1 << 7;
 /// It was read since it was changed: reading it again does not touch its access time (relatime).
 pub(crate) const READ: u32 = 1 << 8;
-/// XFS: the VFS has evicted it; it can be freed or looked up again.
-pub(crate) const RECLAIMABLE: u32 = 1 << 9;
-/// XFS: a reclaimer has claimed it.
-pub(crate) const CLAIMED: u32 = 1 << 10;
-/// XFS: its lock is held.
-pub(crate) const LOCKED: u32 = 1 << 11;
-/// XFS: a change is in the log on disk and not in the inode's place.
-pub(crate) const DIRTY: u32 = 1 << 12;
-/// XFS: a change waits for the next write of the log.
-pub(crate) const PINNED: u32 = 1 << 13;
-/// XFS: a change is being written to the log.
-pub(crate) const LOGGING: u32 = 1 << 14;
-/// XFS: the flush lock is held.
-pub(crate) const FLUSHING: u32 = 1 << 15;
-/// XFS: it is part of a cluster that is being written.
-pub(crate) const IN_WRITE: u32 = 1 << 16;
-/// XFS: in the list of items to be written back.
-pub(crate) const ON_AIL: u32 = 1 << 17;
 /// A filesystem has given the row a place.
 pub(crate) const PLACED: u32 = 1 << 18;
 

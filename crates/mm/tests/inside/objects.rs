@@ -5,7 +5,8 @@ use super::bare::{Bare, recount};
 use super::prelude::*;
 use super::programs::{Lcg, bring_in, file, write};
 use super::world::{Engine, block_on, run};
-use crate::inodes::state::{self, CACHED, DENTRY, ON_AIL, PINNED, RECLAIMABLE};
+use crate::inodes::state::{CACHED, DENTRY};
+use crate::inodes::xfs::state::{ON_AIL, PINNED, RECLAIMABLE};
 use crate::memory::slab::Object;
 use crate::reclaim::scan::ScanControl;
 use crate::reclaim::shrinker::SlabPressure;
@@ -318,11 +319,11 @@ fn xfs_changes() {
     assert!(has(2, PINNED), "the first reading is a change");
     assert!(!has(3, PINNED));
     block_on(&mm, mm.log_force(0));
-    assert!(!has(2, PINNED) && has(2, state::DIRTY | ON_AIL));
+    assert!(!has(2, PINNED) && has(2, crate::inodes::xfs::state::DIRTY | ON_AIL));
     mm.file_accessed(2);
     assert!(!has(2, PINNED), "the second one is none");
     mm.file_changed(2);
-    assert!(has(2, PINNED | state::DIRTY));
+    assert!(has(2, PINNED | crate::inodes::xfs::state::DIRTY));
     mm.file_accessed(2);
     (4..82).for_each(|ino| mm.log_inode(ino));
     recount(&mm);
@@ -330,7 +331,7 @@ fn xfs_changes() {
     assert!(
         (4..82)
             .chain([2])
-            .all(|ino| has(ino, state::DIRTY) && !has(ino, PINNED))
+            .all(|ino| has(ino, crate::inodes::xfs::state::DIRTY) && !has(ino, PINNED))
     );
     // In the order of the log: the changed one went to the end and back to the front of nobody.
     assert!(
@@ -346,7 +347,10 @@ fn xfs_changes() {
         Box::pin(mm.xfsaild(0)),
     ];
     assert_eq!(run(&mm, jobs, 1, u64::MAX, recount), 1);
-    assert!((2..82).all(|ino| !mm.inode(ino).any(state::DIRTY | ON_AIL | state::FLUSHING)));
+    assert!((2..82).all(|ino| {
+        !mm.inode(ino)
+            .any(crate::inodes::xfs::state::DIRTY | ON_AIL | crate::inodes::xfs::state::FLUSHING)
+    }));
     assert_eq!(mm.vm_event(VmEvent::XfsInodesFlushed) - flushed, 79);
 }
 

@@ -198,23 +198,41 @@ fn inodes_that_are_wrong() {
     };
     noticed("a dentry without an inode", clear(1, state::CACHED));
     noticed("used without a dentry", clear(1, state::DENTRY));
-    noticed("tag and state disagree", set(3, state::RECLAIMABLE));
-    noticed("claimed, but not to be freed", set(1, state::CLAIMED));
-    noticed("being written without its locks", set(1, state::IN_WRITE));
-    noticed("dirty and forgotten", set(2, state::DIRTY));
-    noticed("in the log lists", set(3, state::PINNED));
+    noticed(
+        "tag and state disagree",
+        set(3, crate::inodes::xfs::state::RECLAIMABLE),
+    );
+    noticed(
+        "claimed, but not to be freed",
+        set(1, crate::inodes::xfs::state::CLAIMED),
+    );
+    noticed(
+        "being written without its locks",
+        set(1, crate::inodes::xfs::state::IN_WRITE),
+    );
+    noticed(
+        "dirty and forgotten",
+        set(2, crate::inodes::xfs::state::DIRTY),
+    );
+    noticed(
+        "in the log lists",
+        set(3, crate::inodes::xfs::state::PINNED),
+    );
     noticed(
         "of filesystem 0: inode 1",
-        clear(1, state::ON_AIL | state::DIRTY),
+        clear(
+            1,
+            crate::inodes::xfs::state::ON_AIL | crate::inodes::xfs::state::DIRTY,
+        ),
     );
     for bits in [
-        state::RECLAIMABLE,
-        state::CLAIMED,
-        state::LOCKED,
-        state::DIRTY,
-        state::PINNED,
-        state::FLUSHING,
-        state::ON_AIL,
+        crate::inodes::xfs::state::RECLAIMABLE,
+        crate::inodes::xfs::state::CLAIMED,
+        crate::inodes::xfs::state::LOCKED,
+        crate::inodes::xfs::state::DIRTY,
+        crate::inodes::xfs::state::PINNED,
+        crate::inodes::xfs::state::FLUSHING,
+        crate::inodes::xfs::state::ON_AIL,
     ] {
         let text = said(set(5, bits));
         // Those that would be a change lost are told as that.
@@ -224,14 +242,14 @@ fn inodes_that_are_wrong() {
             "{text}"
         );
     }
-    noticed("not on an XFS", set(5, state::CLAIMED));
-    noticed("not on an XFS", set(5, state::LOCKED));
+    noticed("not on an XFS", set(5, crate::inodes::xfs::state::CLAIMED));
+    noticed("not on an XFS", set(5, crate::inodes::xfs::state::LOCKED));
     for bits in [
-        state::DIRTY,
-        state::PINNED,
-        state::RECLAIMABLE,
-        state::FLUSHING,
-        state::ON_AIL,
+        crate::inodes::xfs::state::DIRTY,
+        crate::inodes::xfs::state::PINNED,
+        crate::inodes::xfs::state::RECLAIMABLE,
+        crate::inodes::xfs::state::FLUSHING,
+        crate::inodes::xfs::state::ON_AIL,
     ] {
         // In memory, where nothing else is wrong with it.
         noticed("not on an XFS", |mm| {
@@ -243,7 +261,8 @@ fn inodes_that_are_wrong() {
     noticed("say they are unused", set(1, state::ON_DENTRIES));
     noticed("of filesystem 0: inode 1", |mm| {
         let head = mm.log_head(0, false);
-        mm.inode(1).clear(state::DIRTY | state::ON_AIL);
+        mm.inode(1)
+            .clear(crate::inodes::xfs::state::DIRTY | crate::inodes::xfs::state::ON_AIL);
         mm.list_remove(InodeList::Ail, 1);
         mm.list_add_tail(InodeList::Log, head, 1);
     });

@@ -11,6 +11,7 @@
 //! moves to the end of the item list when the newer change is in the log.
 
 use super::CLUSTER_INODES;
+use super::state::*;
 use crate::Mm;
 use crate::inodes::state::InodeList;
 use crate::inodes::state::*;

@@ -9,6 +9,7 @@
 mod group;
 mod log;
 mod reclaim;
+pub(crate) mod state;
 
 pub(crate) use group::{Ag, BYTES_PER_USED_GROUP};
 pub(crate) use log::Log;
@@ -17,6 +18,7 @@ use crate::inodes::state::*;
 use crate::watch::vmstat::VmEvent;
 use crate::world::{TaskId, WaitQueue, Waited, WaitedKind, Word32, World};
 use crate::{Mm, queue};
+use state::*;
 
 /// Inodes of a cluster: what is read and written at a time.
 pub const CLUSTER_INODES: u32 = 32;

@@ -1,8 +1,8 @@
 //! The walk that frees inodes, before and after *xfs-inode-reclaim* (docs/reference/shrinkers-and-xfs.md).
 
 use super::CLUSTER_INODES;
+use super::state::*;
 use crate::Mm;
-use crate::inodes::state::*;
 use crate::memory::task::PF_KSWAPD;
 use crate::policy::{InodeReclaim, ShrinkerCore};
 use crate::reclaim::shrinker::Shrunk;

@@ -1,0 +1,20 @@
+//! State bits of a file's row that XFS alone uses: 9 to 17 of [`crate::inodes::state`]'s word.
+
+/// The VFS has evicted it; it can be freed or looked up again.
+pub(crate) const RECLAIMABLE: u32 = 1 << 9;
+/// A reclaimer has claimed it.
+pub(crate) const CLAIMED: u32 = 1 << 10;
+/// Its lock is held.
+pub(crate) const LOCKED: u32 = 1 << 11;
+/// A change is in the log on disk and not in the inode's place.
+pub(crate) const DIRTY: u32 = 1 << 12;
+/// A change waits for the next write of the log.
+pub(crate) const PINNED: u32 = 1 << 13;
+/// A change is being written to the log.
+pub(crate) const LOGGING: u32 = 1 << 14;
+/// The flush lock is held.
+pub(crate) const FLUSHING: u32 = 1 << 15;
+/// It is part of a cluster that is being written.
+pub(crate) const IN_WRITE: u32 = 1 << 16;
+/// In the list of items to be written back.
+pub(crate) const ON_AIL: u32 = 1 << 17;
