@@ -158,10 +158,16 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
         rows: row_values(cell, groups),
         time: class_times(results),
         tracker: finished.first().and_then(|r| r.tracker.clone()),
-        notes: finished
-            .iter()
-            .flat_map(|r| r.notes.iter().cloned())
-            .collect(),
+        notes: {
+            // What every iteration says is said once.
+            let mut notes: Vec<String> = Vec::new();
+            for note in finished.iter().flat_map(|r| &r.notes) {
+                if !notes.contains(note) {
+                    notes.push(note.clone());
+                }
+            }
+            notes
+        },
     }
 }
 
