@@ -103,7 +103,7 @@ fn main() {
                 FsKind::Xfs,
                 64,
                 8,
-                "fs_mark -d a -n 100000 -L 90 -s 65536 -S0 -k -t 16",
+                "fs_mark -d a -n 2500 -L 100 -s 65536 -S0 -k -t 16",
             ),
         ),
         (
