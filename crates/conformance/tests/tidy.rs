@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 
@@ -36,7 +37,20 @@ struct Module {
     /// Whether it is below `src` and no test.
     production: bool,
     lines: usize,
-    ast: syn::File,
+    /// What it imports of its own crate, as paths from the crate's root.
+    imports: BTreeSet<Vec<String>>,
+    /// Its functions and their lengths.
+    functions: Vec<(String, usize)>,
+    /// Modules that it has for tests alone.
+    for_tests: Vec<String>,
+}
+
+impl Module {
+    /// The crate and path of a module that it has.
+    fn child(&self, name: &str) -> (String, Vec<String>) {
+        let path = self.path.iter().cloned().chain([name.to_owned()]);
+        (self.krate.clone(), path.collect())
+    }
 }
 
 fn root() -> PathBuf {
@@ -56,54 +70,61 @@ fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
+/// Every source file, read once for all tests.
+static MODULES: LazyLock<Vec<Module>> = LazyLock::new(modules);
+
 fn modules() -> Vec<Module> {
     let root = root();
     let mut files = Vec::new();
     rust_files(&root.join("crates"), &mut files);
     files.sort();
-    let mut parsed: Vec<Module> = files
-        .iter()
-        .map(|path| {
-            let text = fs::read_to_string(path).expect("a source file");
-            let file = path.strip_prefix(&root).expect("below the root");
-            let file = file.to_str().expect("names are UTF-8").replace('\\', "/");
-            let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
-            let (krate, place) = (parts[1], &parts[2..]);
-            let mut path: Vec<String> = place[1..].iter().map(|p| p.to_string()).collect();
-            if path
-                .last()
-                .is_some_and(|p| ["lib", "main", "mod"].contains(&p.as_str()))
-            {
-                path.pop();
-            }
-            let tests = path.iter().any(|p| p == "tests" || p.ends_with("_tests"));
-            Module {
-                krate: krate.into(),
-                production: place[0] == "src" && !tests,
-                path,
-                lines: text.lines().count(),
-                ast: syn::parse_file(&text).unwrap_or_else(|e| panic!("{file}: {e}")),
-                file,
-            }
-        })
-        .collect();
+    let mut parsed: Vec<Module> = files.iter().map(|path| read(&root, path)).collect();
     // Files that their parent has for tests alone.
-    let mut tests = BTreeSet::new();
-    for m in &parsed {
-        for item in &m.ast.items {
-            if let syn::Item::Mod(item) = item
-                && only_for_tests(&item.attrs)
-            {
-                let mut path = m.path.clone();
-                path.push(item.ident.to_string());
-                tests.insert((m.krate.clone(), path));
-            }
-        }
-    }
+    let tests: BTreeSet<(String, Vec<String>)> = parsed
+        .iter()
+        .flat_map(|m| m.for_tests.iter().map(|child| m.child(child)))
+        .collect();
     for m in &mut parsed {
         m.production &= !tests.contains(&(m.krate.clone(), m.path.clone()));
     }
     parsed
+}
+
+fn read(root: &Path, path: &Path) -> Module {
+    let text = fs::read_to_string(path).expect("a source file");
+    let file = path.strip_prefix(root).expect("below the root");
+    let file = file.to_str().expect("names are UTF-8").replace('\\', "/");
+    let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
+    let (krate, place) = (parts[1], &parts[2..]);
+    let mut path: Vec<String> = place[1..].iter().map(|p| p.to_string()).collect();
+    let root_of_folder = |p: &String| ["lib", "main", "mod"].contains(&p.as_str());
+    if path.last().is_some_and(root_of_folder) {
+        path.pop();
+    }
+    let tests = path.iter().any(|p| p == "tests" || p.ends_with("_tests"));
+    let ast = syn::parse_file(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let mut imports = Imports {
+        from: &path,
+        found: BTreeSet::new(),
+    };
+    imports.visit_file(&ast);
+    let imports = imports.found;
+    let mut functions = Functions::default();
+    functions.visit_file(&ast);
+    let for_tests = ast.items.iter().filter_map(|item| match item {
+        syn::Item::Mod(m) if only_for_tests(&m.attrs) => Some(m.ident.to_string()),
+        _ => None,
+    });
+    Module {
+        krate: krate.into(),
+        production: place[0] == "src" && !tests,
+        path,
+        lines: text.lines().count(),
+        imports,
+        functions: functions.found,
+        for_tests: for_tests.collect(),
+        file,
+    }
 }
 
 fn only_for_tests(attrs: &[syn::Attribute]) -> bool {
@@ -204,13 +225,8 @@ fn rooms(all: &[Module], krate: &str) -> BTreeMap<String, BTreeSet<String>> {
         .map(|n| (n.to_string(), BTreeSet::new()))
         .collect();
     for m in ours() {
-        let mut imports = Imports {
-            from: &m.path,
-            found: BTreeSet::new(),
-        };
-        imports.visit_file(&m.ast);
         let to = out.get_mut(&m.path[0]).expect("a room");
-        for path in imports.found {
+        for path in &m.imports {
             match path.first() {
                 Some(room) if *room != m.path[0] && names.contains(room.as_str()) => {
                     to.insert(room.clone());
@@ -235,9 +251,8 @@ fn storeys(
         let down: BTreeSet<&String> = upwards.iter().collect();
         let next = rooms
             .iter()
-            .filter(|(_, to)| to.iter().all(|r| down.contains(r)))
-            .map(|(name, _)| name.clone())
-            .next();
+            .find(|(_, to)| to.iter().all(|r| down.contains(r)))
+            .map(|(name, _)| name.clone());
         let Some(next) = next else {
             return Err(rooms
                 .iter()
@@ -267,10 +282,9 @@ fn storeys(
 
 #[test]
 fn rooms_import_one_way_and_are_drawn() {
-    let all = modules();
     let (mut drawing, mut complaints) = (String::new(), Vec::new());
     for krate in DRAWN {
-        match storeys(rooms(&all, krate)) {
+        match storeys(rooms(&MODULES, krate)) {
             Err(circle) => complaints.push(format!("{krate}: a circle of imports: {circle}")),
             Ok(storeys) => {
                 let wide = storeys.iter().map(|(n, _)| n.len()).max().unwrap_or(0);
@@ -313,10 +327,10 @@ fn the_map_names_every_module() {
         .map(|part| part.trim_end_matches(".rs"))
         .collect();
     let unnamed = |m: &Module| m.path.last().is_some_and(|p| !named.contains(p.as_str()));
-    let missing: Vec<String> = modules()
-        .into_iter()
+    let missing: Vec<&str> = MODULES
+        .iter()
         .filter(|m| m.production && unnamed(m))
-        .map(|m| m.file)
+        .map(|m| m.file.as_str())
         .collect();
     assert!(
         missing.is_empty(),
@@ -366,14 +380,12 @@ fn functions_and_files_are_short() {
         .filter(|l| !l.is_empty() && !l.starts_with('#'))
         .collect();
     let mut long = BTreeSet::new();
-    for m in modules() {
+    for m in MODULES.iter() {
         if m.lines > FILE {
             long.insert(format!("{} {}", m.lines, m.file));
         }
-        let mut functions = Functions::default();
-        functions.visit_file(&m.ast);
-        for (name, lines) in functions.found {
-            if lines > FUNCTION {
+        for (name, lines) in &m.functions {
+            if *lines > FUNCTION {
                 long.insert(format!("{lines} {} {name}", m.file));
             }
         }

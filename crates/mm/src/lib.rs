@@ -68,20 +68,15 @@ pub use policy::Policy;
 pub use sysctl::Sysctl;
 pub use world::World;
 
-use cache::{mapping, mmap};
-use cache::{swap, tree};
+use cache::{mapping, mmap, swap, tree};
 use inodes::table;
 use memory::zone::{LRU_LISTS, Zone};
-use memory::{buddy, frame, mobility, task, watermark};
-use memory::{node, pcp, slab, zone};
-use reclaim::auto;
-use reclaim::{boost, eviction, lru};
-use watch::tracker;
-use watch::vmstat;
+use memory::{buddy, frame, mobility, node, pcp, slab, task, watermark, zone};
+use reclaim::{auto, boost, eviction, lru};
+use watch::{tracker, vmstat};
 use world::event::Event;
 use world::{Audience, WaitQueue, Word32};
-use writeback::bdi;
-use writeback::shared;
+use writeback::{bdi, shared};
 
 /// What an engine is built for. Sizes are pages unless named otherwise.
 #[derive(Debug, Clone)]

@@ -117,15 +117,19 @@ impl<W: World> Mm<W> {
                     > self.bdi_dirty_limit(bdi, limits.background))
     }
 
+    /// The time between two periodic looks in nanoseconds, as the sysctl says it now; 0: there are none.
+    fn writeback_interval(&self) -> u64 {
+        u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND
+    }
+
     /// The life of a flusher. Never returns.
     pub async fn flusher(&self, bdi: u32) {
         debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
         let s = self.flusher_state(bdi);
         loop {
-            let interval = u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND;
             let ticket = self.world.ticket(self.flusher_queue(bdi));
             s.busy.set(1);
-            let wrote = self.do_writeback(bdi, interval).await;
+            let wrote = self.do_writeback(bdi, self.writeback_interval()).await;
             s.busy.set(0);
             if s.work_count.get() > 0
                 || s.reclaim_waiting.get() > 0
@@ -133,7 +137,7 @@ impl<W: World> Mm<W> {
             {
                 continue;
             }
-            let interval = u64::from(self.sysctl.dirty_writeback_centisecs()) * CENTISECOND;
+            let interval = self.writeback_interval();
             let timeout = (interval > 0 && self.has_dirty_io(bdi)).then_some(interval);
             self.world
                 .wait(self.flusher_queue(bdi), ticket, timeout)
