@@ -13,7 +13,7 @@ use crate::{Mm, Pfn, queue};
 
 /// What one page's examination decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+enum Verdict {
     Keep,
     Activate,
     /// Clean and unused: free it.
@@ -36,7 +36,7 @@ pub(super) struct Batch {
 }
 
 /// The pages that one call of `shrink_page_list` has isolated.
-pub(super) struct PageList {
+struct PageList {
     /// The task's isolated list.
     mine: Pfn,
     /// The next page to look at.
@@ -64,7 +64,7 @@ impl PageList {
     }
 }
 
-pub(super) enum Pageout {
+enum Pageout {
     Keep,
     Activate,
     Success,
