@@ -11,8 +11,8 @@ use mm::memory::frame::flag;
 use mm::watch::vmstat::VmEvent;
 use mm::world::event::Event;
 use mm::world::{
-    AllocPath, Audience, Class, Cost, ShortLock, Storage, TaskId, Tasks, WaitQueue, Watch, World,
-    WritebackControl, Writepage,
+    AllocPath, Audience, Class, Cost, ShortLock, Storage, TaskId, Tasks, WaitQueue, WalkRange,
+    Watch, World, WritebackControl, Writepage,
 };
 use mm::{Mm, Pfn, queue};
 use rustix::io::Errno;
@@ -267,16 +267,12 @@ impl LiveWorld {
     /// Walks a file's dirty pages in index order, a batch of contiguous ones at a time.
     async fn write_dirty_pages(mm: &LiveMm, mapping: u32, wbc: &mut WritebackControl) {
         let m = &mm.mappings[mapping as usize];
-        let saved = m.writeback_index.load(SeqCst);
-        let (mut index, mut end) = if wbc.range_cyclic {
-            (saved, u32::MAX)
-        } else {
-            (wbc.range_start, wbc.range_end)
-        };
-        let mut wrapped = !wbc.range_cyclic || saved == 0;
+        let mut range = WalkRange::new(wbc, m.writeback_index.load(SeqCst));
         loop {
-            while let Some(first) = mm.next_tagged(mapping, mm::cache::tree::Tag::Dirty, index) {
-                if first > end {
+            while let Some(first) =
+                mm.next_tagged(mapping, mm::cache::tree::Tag::Dirty, range.index)
+            {
+                if first > range.end {
                     break;
                 }
                 let quota = if wbc.sync_all {
@@ -284,7 +280,7 @@ impl LiveWorld {
                 } else {
                     wbc.nr_to_write.clamp(1, i64::from(BATCH)) as u32
                 };
-                let most = quota.min((end - first).saturating_add(1));
+                let most = quota.min((range.end - first).saturating_add(1));
                 let pages = Self::gather(mm, mapping, first, most, wbc.sync_all).await;
                 // A page that cannot be had is passed by.
                 let n = pages.as_ref().map_or(1, Writeback::count);
@@ -295,20 +291,18 @@ impl LiveWorld {
                 let Some(next) = first.checked_add(n) else {
                     break;
                 };
-                index = next;
+                range.index = next;
                 if wbc.range_cyclic {
-                    m.writeback_index.store(index, SeqCst);
+                    m.writeback_index.store(range.index, SeqCst);
                 }
                 if wbc.nr_to_write <= 0 && !wbc.sync_all {
                     return;
                 }
                 mm.world.relax().await;
             }
-            if wrapped {
+            if !range.wrap() {
                 return;
             }
-            wrapped = true;
-            (index, end) = (0, saved - 1);
         }
     }
 

@@ -54,6 +54,46 @@ impl WritebackControl {
     }
 }
 
+/// Where a walk over a file's dirty pages goes on, and where it ends (the kernel's `write_cache_pages`): a
+/// cyclic one from where the last one stopped to the end, and once from the beginning up to there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WalkRange {
+    /// The next page index.
+    pub index: u32,
+    /// The last one, inclusive.
+    pub end: u32,
+    /// Where the walk began, if the pages before it are still to come.
+    began: Option<u32>,
+}
+
+impl WalkRange {
+    /// The range of a call. `saved`: where the file's last walk stopped.
+    pub fn new(wbc: &WritebackControl, saved: u32) -> Self {
+        if wbc.range_cyclic {
+            Self {
+                index: saved,
+                end: u32::MAX,
+                began: (saved > 0).then_some(saved),
+            }
+        } else {
+            Self {
+                index: wbc.range_start,
+                end: wbc.range_end,
+                began: None,
+            }
+        }
+    }
+
+    /// Goes on with the pages before the walk's beginning. `false`: there are none, or it did so before.
+    pub fn wrap(&mut self) -> bool {
+        let Some(began) = self.began.take() else {
+            return false;
+        };
+        (self.index, self.end) = (0, began - 1);
+        true
+    }
+}
+
 /// A filesystem's answer to `writepage` from reclaim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writepage {

@@ -3,6 +3,7 @@
 
 use super::prelude::*;
 use super::world::{Done, Engine};
+use crate::world::WalkRange;
 
 /// Numbers by chance, the same on every machine.
 pub struct Lcg(pub u64);
@@ -303,18 +304,13 @@ pub async fn tree(mm: &Engine, files: &[u32], dir: u32, times: u32, seed: u64) {
 /// (`write_cache_pages`; a cyclic walk wraps once).
 pub async fn write_back(mm: &Engine, file: u32, wbc: &mut WritebackControl) {
     let m = &mm.mappings[file as usize];
-    let saved = m.writeback_index.get();
-    let (mut index, mut end) = match wbc.range_cyclic {
-        true => (saved, u32::MAX),
-        false => (wbc.range_start, wbc.range_end),
-    };
-    let mut wrapped = !wbc.range_cyclic || saved == 0;
+    let mut range = WalkRange::new(wbc, m.writeback_index.get());
     loop {
         while let Some(first) = mm
-            .next_tagged(file, Tag::Dirty, index)
-            .filter(|&i| i <= end)
+            .next_tagged(file, Tag::Dirty, range.index)
+            .filter(|&i| i <= range.end)
         {
-            let most = (end - first).saturating_add(1).min(64);
+            let most = (range.end - first).saturating_add(1).min(64);
             let most = (wbc.nr_to_write.clamp(1, 64) as u32).min(most);
             let run = mm.tagged_run(file, Tag::Dirty, first, most);
             let n = mm.start_writeback(file, first, run, |_| ());
@@ -325,7 +321,7 @@ pub async fn write_back(mm: &Engine, file: u32, wbc: &mut WritebackControl) {
                     n,
                 };
                 mm.world.submit(m.bdi(), true, n, what).await;
-                index = first + n;
+                range.index = first + n;
             } else {
                 let page = mm.find_page(file, first);
                 let busy = page.filter(|&p| mm.frames.any(p, flag::LOCKED | flag::WRITEBACK));
@@ -333,25 +329,23 @@ pub async fn write_back(mm: &Engine, file: u32, wbc: &mut WritebackControl) {
                     Some(pfn) if wbc.sync_all => {
                         mm.wait_on_page_locked(pfn).await;
                         mm.wait_on_page_writeback(pfn).await;
-                        index = first;
+                        range.index = first;
                     }
-                    _ => index = first + 1,
+                    _ => range.index = first + 1,
                 }
             }
             wbc.nr_to_write -= i64::from(n);
             if wbc.nr_to_write <= 0 && !wbc.sync_all {
                 if wbc.range_cyclic {
-                    m.writeback_index.set(index);
+                    m.writeback_index.set(range.index);
                 }
                 return;
             }
             mm.world.relax().await;
         }
-        if wrapped {
+        if !range.wrap() {
             break;
         }
-        wrapped = true;
-        (index, end) = (0, saved - 1);
     }
     if wbc.range_cyclic {
         m.writeback_index.set(0);

@@ -11,7 +11,7 @@ use mm::memory::frame::flag;
 use mm::memory::task::{PF_KSWAPD, PF_MEMALLOC};
 use mm::watch::vmstat::VmEvent;
 use mm::world::Tasks;
-use mm::world::{WritebackControl, Writepage};
+use mm::world::{WalkRange, WritebackControl, Writepage};
 
 /// How a filesystem walks a file's dirty pages.
 #[derive(Debug, Clone, Copy)]
@@ -36,34 +36,28 @@ pub(super) async fn write_cache_pages<const T: bool>(
 ) {
     let fs = of(mm, mapping);
     let m = &mm.mappings[mapping as usize];
-    let saved = m.writeback_index.get();
-    let (mut index, mut end) = if wbc.range_cyclic {
-        (saved, u32::MAX)
-    } else {
-        (wbc.range_start, wbc.range_end)
-    };
-    let mut wrapped = !wbc.range_cyclic || saved == 0;
+    let mut range = WalkRange::new(wbc, m.writeback_index.get());
     let whole = !wbc.range_cyclic && wbc.range_start == 0 && wbc.range_end == u32::MAX;
     let start_quota = wbc.nr_to_write;
     let mut last_done = None;
     let mut used_up = false;
     'walk: loop {
-        while let Some(first) = mm.next_tagged(mapping, PageTag::Dirty, index) {
-            if first > end {
+        while let Some(first) = mm.next_tagged(mapping, PageTag::Dirty, range.index) {
+            if first > range.end {
                 break;
             }
-            let most = (end - first).saturating_add(1).min(BATCH);
+            let most = (range.end - first).saturating_add(1).min(BATCH);
             let quota = wbc.nr_to_write.clamp(1, i64::from(most)) as u32;
             let run = mm.tagged_run(mapping, PageTag::Dirty, first, quota.min(most));
             let written = write_run(mm, mapping, first, run, wbc).await;
             if written.pages > 0 {
                 ask!(fs, model => model.run_written(mm, fs, mapping, written.pages).await);
             }
-            index = match first.checked_add(written.advanced) {
+            range.index = match first.checked_add(written.advanced) {
                 Some(next) => next,
                 None => break 'walk,
             };
-            last_done = Some(index);
+            last_done = Some(range.index);
             wbc.nr_to_write -= i64::from(written.pages);
             if wbc.nr_to_write <= 0 && !wbc.sync_all {
                 used_up = true;
@@ -75,11 +69,9 @@ pub(super) async fn write_cache_pages<const T: bool>(
             }
         }
         let wrote = wbc.nr_to_write < start_quota;
-        if wrapped || (walk.wrap_only_if_nothing_written && wrote) {
+        if (walk.wrap_only_if_nothing_written && wrote) || !range.wrap() {
             break;
         }
-        wrapped = true;
-        (index, end) = (0, saved - 1);
     }
     if let Some(done) = last_done
         && (wbc.range_cyclic || (whole && (used_up || wbc.nr_to_write > 0)))
