@@ -105,9 +105,9 @@ fn ends_of_every_parameter() {
     try_all(&cases);
 }
 
-/// Everything with everything: some minutes.
+/// Everything with everything: some minutes without optimisation, half a minute with it.
 #[test]
-#[ignore = "minutes; cargo test -p sim --test parameters -- --ignored"]
+#[ignore = "minutes; CI runs it: cargo test --release -p sim --test parameters -- --ignored"]
 fn ends_of_every_parameter_on_every_disk() {
     let mut cases = Vec::new();
     for param in Params::TABLE {
