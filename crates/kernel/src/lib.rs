@@ -1,0 +1,6 @@
+//! The kernel world: a real Linux, built from a source tree, in virtual time on the modelled disks of
+//! `sim`.
+
+pub mod spec;
+
+pub use spec::Kernel;
