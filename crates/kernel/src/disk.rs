@@ -142,6 +142,11 @@ impl Disk {
         self.store.capacity()
     }
 
+    /// What it holds.
+    pub fn into_store(self) -> Store {
+        self.store
+    }
+
     /// What it did so far.
     pub fn done(&self) -> &Done {
         &self.done

@@ -76,6 +76,13 @@ impl Process {
         self.peak
     }
 
+    /// Nanoseconds of CPU time that it and its threads took, as far as the host says.
+    pub fn cpu_ns(&self) -> u64 {
+        let path = format!("/proc/{}/schedstat", self.child.id());
+        let text = read_to_string(path).unwrap_or_default();
+        text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0)
+    }
+
     /// Its number.
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -7,6 +7,7 @@
 
 use crate::calendar::Calendar;
 use crate::disk::Disk;
+use crate::store::Store;
 use crate::virtio::{Asked, Connection};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sim::Control;
@@ -99,6 +100,11 @@ impl Server {
     /// The disks, in order.
     pub fn disks(&self) -> impl Iterator<Item = &Disk> {
         self.ports.iter().map(|p| &p.disk)
+    }
+
+    /// What the disks hold, when the guest is gone.
+    pub fn into_stores(self) -> Vec<Store> {
+        self.ports.into_iter().map(|p| p.disk.into_store()).collect()
     }
 
     /// Virtual nanoseconds since the guest was switched on.
