@@ -3,9 +3,9 @@
 use crate::guest::disk_name;
 use crate::proc::{self, DiskStats, Zone};
 use guest::wire::Frame;
-use sim::sample::Names;
 use sim::result::{Column, Metric, Outcome, RunResult, Series};
 use sim::rng::fnv1a;
+use sim::sample::Names;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
@@ -82,7 +82,9 @@ impl Heard {
                 Frame::End(_) => ended = true,
                 Frame::Look(at, path, contents) => {
                     let text = std::str::from_utf8(contents).unwrap_or("");
-                    let new = looks.last().is_none_or(|(last, files)| last != at || files.contains_key(path.as_str()));
+                    let new = looks.last().is_none_or(|(last, files)| {
+                        last != at || files.contains_key(path.as_str())
+                    });
                     if new {
                         looks.push((*at, Files::new()));
                     }
@@ -98,7 +100,13 @@ impl Heard {
     }
 
     /// The result of a run with so many filesystems, and a swap disk of its own behind theirs if there is one.
-    pub fn result(&self, outcome: Outcome, names: &Names, filesystems: usize, swap: Option<usize>) -> RunResult {
+    pub fn result(
+        &self,
+        outcome: Outcome,
+        names: &Names,
+        filesystems: usize,
+        swap: Option<usize>,
+    ) -> RunResult {
         let looks = self.looks();
         let mut result = RunResult::of_kernel(outcome);
         if let (Some((_, first)), Some((at, last))) = (looks.first(), looks.last()) {
@@ -128,13 +136,21 @@ impl Heard {
                 && name != "elapsed"
             {
                 let unit = sim::stored::known(unit);
-                let sum = into.entry(name.clone()).or_insert(Metric { unit, value: 0.0 });
+                let sum = into
+                    .entry(name.clone())
+                    .or_insert(Metric { unit, value: 0.0 });
                 sum.value += value;
             }
         }
     }
 
-    fn series(&self, looks: &[(u64, Files<'_>)], names: &Names, filesystems: usize, swap: Option<usize>) -> Series {
+    fn series(
+        &self,
+        looks: &[(u64, Files<'_>)],
+        names: &Names,
+        filesystems: usize,
+        swap: Option<usize>,
+    ) -> Series {
         let mut series = Series::default();
         let mut before: Option<Sample> = None;
         let mut gauges = self.gauges();
@@ -157,7 +173,12 @@ impl Heard {
         for frame in &self.frames {
             if let Frame::Gauge(at, name, unit, value) = frame {
                 let row = all.entry(*at).or_default();
-                row.push((name.clone(), GLOBAL.to_owned(), sim::stored::known(unit), *value));
+                row.push((
+                    name.clone(),
+                    GLOBAL.to_owned(),
+                    sim::stored::known(unit),
+                    *value,
+                ));
             }
         }
         all
@@ -181,7 +202,12 @@ fn put(series: &mut Series, at: u64, row: Row) {
             None => {
                 let mut values = vec![f64::NAN; before];
                 values.push(value);
-                series.columns.push(Column { name, scope, unit, values });
+                series.columns.push(Column {
+                    name,
+                    scope,
+                    unit,
+                    values,
+                });
             }
         }
     }
@@ -195,7 +221,9 @@ fn counters(first: &Files<'_>, last: &Files<'_>) -> BTreeMap<String, u64> {
     let text = |files: &Files<'_>| files.get("/proc/vmstat").copied().unwrap_or("").to_owned();
     let (first, last) = (text(first), text(last));
     let first = proc::vmstat(&first);
-    let events = proc::vmstat(&last).into_iter().filter(|(name, _)| !proc::is_level(name));
+    let events = proc::vmstat(&last)
+        .into_iter()
+        .filter(|(name, _)| !proc::is_level(name));
     let since = |(name, n): (&str, u64)| {
         let before = first.get(name).copied().unwrap_or(0);
         (name.to_owned(), n.saturating_sub(before))
@@ -250,7 +278,10 @@ impl Sample {
         Self {
             at,
             zones: proc::zones(text("/proc/zoneinfo")),
-            stat: stat.into_iter().map(|(name, n)| (name.to_owned(), n)).collect(),
+            stat: stat
+                .into_iter()
+                .map(|(name, n)| (name.to_owned(), n))
+                .collect(),
             disks: (0..filesystems).map(disk).collect(),
             swap: swap.map(disk),
             pressures,
@@ -294,7 +325,8 @@ impl Sample {
 
     fn rates(&self, before: &Self, names: &Names, row: &mut Row) {
         let seconds = ((self.at - before.at) as f64 / 1e9).max(1e-9);
-        let megabytes = |now: u64, before: u64| now.saturating_sub(before) as f64 * 512.0 / 1e6 / seconds;
+        let megabytes =
+            |now: u64, before: u64| now.saturating_sub(before) as f64 * 512.0 / 1e6 / seconds;
         for (i, (now, old)) in self.disks.iter().zip(&before.disks).enumerate() {
             let scope = match names {
                 Names::ByMount(mounts) if i > 0 => mounts[i].clone(),
@@ -307,14 +339,26 @@ impl Sample {
                 };
                 row.push((name, scope.clone(), unit, value));
             };
-            put("write_throughput", "MB/s", megabytes(now.written, old.written));
+            put(
+                "write_throughput",
+                "MB/s",
+                megabytes(now.written, old.written),
+            );
             put("read_throughput", "MB/s", megabytes(now.read, old.read));
             put("queue", "requests", now.in_flight as f64);
         }
         let mut put = |what: String, unit, value| row.push((what, GLOBAL.to_owned(), unit, value));
         if let (Some(now), Some(old)) = (self.swap, before.swap) {
-            put("swap_write_throughput".to_owned(), "MB/s", megabytes(now.written, old.written));
-            put("swap_read_throughput".to_owned(), "MB/s", megabytes(now.read, old.read));
+            put(
+                "swap_write_throughput".to_owned(),
+                "MB/s",
+                megabytes(now.written, old.written),
+            );
+            put(
+                "swap_read_throughput".to_owned(),
+                "MB/s",
+                megabytes(now.read, old.read),
+            );
         }
         for ((name, now), (_, old)) in self.pressures.iter().zip(&before.pressures) {
             let share = now.saturating_sub(*old) as f64 / 1e6 / seconds;

@@ -4,7 +4,7 @@ use crate::disk::Disk;
 use crate::server::{CLOCK, port_name};
 use crate::spec::Kernel;
 use guest::wire::{Assignment, BootJob, Job, MountJob, ScriptJob};
-use mm::sysctl::Sysctl;
+use mm::sysctl::{Sysctl, TABLE};
 use serde_json::Value;
 use sim::spec::{FsKind, RunSpec, Scheduler, Size};
 use std::path::PathBuf;
@@ -14,10 +14,31 @@ pub const FRAMES: i32 = 100;
 
 /// Names of costs in the kernel's parameter `cpu_cost`, each a parameter `cost_…` of ours.
 const COSTS: [&str; 25] = [
-    "page_alloc", "page_bulk", "page_free", "page_index", "lru", "page_scan", "unmap", "page_dirty",
-    "writeback_start", "writeback_end", "zone_walk", "shrink_slab", "slab_object", "copy", "fault",
-    "syscall", "submit", "refuse", "writeback_round", "dirty_limit", "lookup", "create", "unlink",
-    "close", "fork",
+    "page_alloc",
+    "page_bulk",
+    "page_free",
+    "page_index",
+    "lru",
+    "page_scan",
+    "unmap",
+    "page_dirty",
+    "writeback_start",
+    "writeback_end",
+    "zone_walk",
+    "shrink_slab",
+    "slab_object",
+    "copy",
+    "fault",
+    "syscall",
+    "submit",
+    "refuse",
+    "writeback_round",
+    "dirty_limit",
+    "lookup",
+    "create",
+    "unlink",
+    "close",
+    "fork",
 ];
 
 /// Files that are looked at while a workload runs.
@@ -90,7 +111,7 @@ pub fn arguments(spec: &RunSpec, kernel: &Kernel, disks: &[Disk]) -> Vec<String>
 
 /// The path of a sysctl: names with dots or slashes are below `/proc/sys`, others below its `vm`.
 pub fn sysctl_path(name: &str) -> String {
-    let known = Sysctl::TABLE.iter().find(|info| info.key == name);
+    let known = TABLE.iter().find(|info| info.key == name);
     let name = known.map_or(name, |info| info.name);
     match name.contains(['.', '/']) {
         true => format!("/proc/sys/{}", name.replace('.', "/")),
@@ -119,7 +140,9 @@ fn sysctls(own: &Sysctl) -> Vec<(String, String)> {
     };
     let usual = table(&Sysctl::default());
     let own = table(own);
-    let said = own.iter().filter(|(key, value)| usual.get(*key) != Some(value));
+    let said = own
+        .iter()
+        .filter(|(key, value)| usual.get(*key) != Some(value));
     let texts = said.filter_map(|(key, value)| Some((sysctl_path(key), sysctl_text(value)?)));
     texts.collect()
 }
@@ -150,7 +173,12 @@ fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
 }
 
 /// The job of the guest's first process, and a file of the host's that belongs into its initramfs.
-pub fn job(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Disk]) -> Result<(Job, Option<PathBuf>), String> {
+pub fn job(
+    spec: &RunSpec,
+    kernel: &Kernel,
+    task: Assignment,
+    disks: &[Disk],
+) -> Result<(Job, Option<PathBuf>), String> {
     let (script, file) = ScriptJob::of(&spec.workload)
         .ok_or("its workload was changed since it was read, and no line says it any more")?;
     let mount = |(i, m): (usize, sim::spec::Mounted<'_>)| {
@@ -171,7 +199,10 @@ pub fn job(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Disk]) ->
     };
     if task == Assignment::Run {
         settings.extend(sysctls(&spec.machine.sysctl));
-        let own = kernel.sysctl.iter().map(|(name, text)| (sysctl_path(name), text.clone()));
+        let own = kernel
+            .sysctl
+            .iter()
+            .map(|(name, text)| (sysctl_path(name), text.clone()));
         settings.extend(own);
         if let Some(on) = kernel.lru_gen {
             let text = if on { "y" } else { "n" };
@@ -180,7 +211,10 @@ pub fn job(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Disk]) ->
     }
     let swap = spec.machine.swap.as_ref();
     let changes = spec.changes.iter().map(|c| {
-        let written = c.written.iter().map(|(name, text)| (sysctl_path(name), text.clone()));
+        let written = c
+            .written
+            .iter()
+            .map(|(name, text)| (sysctl_path(name), text.clone()));
         (c.at_ns, written.collect())
     });
     let costs = if kernel.costs { 1.0 } else { 0.0 };

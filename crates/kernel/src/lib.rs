@@ -1,6 +1,7 @@
 //! The kernel world: a real Linux, built from a source tree, in virtual time on the modelled disks of
 //! `sim`.
 
+pub mod build;
 pub mod calendar;
 pub mod collect;
 pub mod disk;

@@ -9,7 +9,9 @@ pub fn vmstat(text: &str) -> BTreeMap<&str, u64> {
         Some((name.len(), number.trim().parse().ok()?))
     };
     let lines = text.lines();
-    lines.filter_map(|line| pair(line).map(|(len, n)| (&line[..len], n))).collect()
+    lines
+        .filter_map(|line| pair(line).map(|(len, n)| (&line[..len], n)))
+        .collect()
 }
 
 /// Whether a name of `/proc/vmstat` says how much there is, and not how much there was.
@@ -94,7 +96,9 @@ pub struct DiskStats {
 
 /// The line of a disk.
 pub fn diskstats(text: &str, disk: &str) -> Option<DiskStats> {
-    let mut lines = text.lines().map(|l| l.split_whitespace().collect::<Vec<&str>>());
+    let mut lines = text
+        .lines()
+        .map(|l| l.split_whitespace().collect::<Vec<&str>>());
     let words = lines.find(|words| words.get(2) == Some(&disk))?;
     let number = |at: usize| words.get(at)?.parse().ok();
     Some(DiskStats {
@@ -108,7 +112,9 @@ pub fn diskstats(text: &str, disk: &str) -> Option<DiskStats> {
 /// not say.
 pub fn pressure(text: &str, who: &str) -> Option<u64> {
     let line = text.lines().find_map(|l| l.strip_prefix(who))?;
-    let total = line.split_whitespace().find_map(|w| w.strip_prefix("total="))?;
+    let total = line
+        .split_whitespace()
+        .find_map(|w| w.strip_prefix("total="))?;
     total.parse().ok()
 }
 
@@ -119,7 +125,10 @@ mod tests {
     #[test]
     fn vmstat_has_levels_and_events() {
         let stat = vmstat("nr_free_pages 5\npgscan_kswapd 7\nbroken\n");
-        assert_eq!(stat.into_iter().collect::<Vec<_>>(), [("nr_free_pages", 5), ("pgscan_kswapd", 7)]);
+        assert_eq!(
+            stat.into_iter().collect::<Vec<_>>(),
+            [("nr_free_pages", 5), ("pgscan_kswapd", 7)]
+        );
         assert!(is_level("nr_free_pages") && !is_level("nr_dirtied") && !is_level("pgscan_kswapd"));
         assert!(is_level("workingset_nodes") && !is_level("workingset_refault_file"));
     }
@@ -136,7 +145,10 @@ mod tests {
         let zone = &zones[0];
         let of = |name: &str| zone.figures.get(name).copied();
         assert_eq!((zone.name.as_str(), zone.managed), ("Normal", 1000));
-        assert_eq!((of("free"), of("high"), of("nr_zone_inactive_file")), (Some(100), Some(14), Some(77)));
+        assert_eq!(
+            (of("free"), of("high"), of("nr_zone_inactive_file")),
+            (Some(100), Some(14), Some(77))
+        );
         assert_eq!(of("nr_dirty"), None, "that is the node's");
     }
 
@@ -147,7 +159,10 @@ mod tests {
         assert_eq!((vdb.read, vdb.written, vdb.in_flight), (80, 160, 1));
         assert_eq!(diskstats(text, "vdc"), None);
         let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 total=3\n";
-        assert_eq!((pressure(text, "some"), pressure(text, "full")), (Some(12), Some(3)));
+        assert_eq!(
+            (pressure(text, "some"), pressure(text, "full")),
+            (Some(12), Some(3))
+        );
         assert_eq!(pressure("", "some"), None);
     }
 }

@@ -80,7 +80,10 @@ impl Process {
     pub fn cpu_ns(&self) -> u64 {
         let path = format!("/proc/{}/schedstat", self.child.id());
         let text = read_to_string(path).unwrap_or_default();
-        text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0)
+        text.split_whitespace()
+            .next()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0)
     }
 
     /// Its number.

@@ -97,7 +97,8 @@ impl<'a> Run<'a> {
             crate::image::swap(swap.size.0, &path)?;
             stores.push(open(&path)?);
         }
-        let found = !self.spec.workload.files.is_empty() || !self.spec.workload.directories.is_empty();
+        let found =
+            !self.spec.workload.files.is_empty() || !self.spec.workload.directories.is_empty();
         if found || machine.boot.cache.0 > 0 {
             let disks = stores.into_iter().map(Disk::at_once).collect();
             let mut used = HostUse::default();
@@ -111,11 +112,21 @@ impl<'a> Run<'a> {
     }
 
     fn disks(&self, stores: Vec<Store>) -> Vec<Disk> {
-        let RunSpec { machine, params, seed, .. } = self.spec;
+        let RunSpec {
+            machine,
+            params,
+            seed,
+            ..
+        } = self.spec;
         let mounted = machine.mounted().map(|m| m.disk);
-        let swap = machine.swap.iter().map(|s| s.disk.as_ref().unwrap_or(&machine.disk));
+        let swap = machine
+            .swap
+            .iter()
+            .map(|s| s.disk.as_ref().unwrap_or(&machine.disk));
         let specs = mounted.chain(swap).zip(stores).enumerate();
-        specs.map(|(i, (spec, store))| Disk::new(spec, params, *seed, &format!("disk{i}"), store)).collect()
+        specs
+            .map(|(i, (spec, store))| Disk::new(spec, params, *seed, &format!("disk{i}"), store))
+            .collect()
     }
 
     /// Boots a guest and serves it to its end.
@@ -130,17 +141,25 @@ impl<'a> Run<'a> {
         let (job, file) = guest::job(self.spec, self.kernel, task, &disks)?;
         let job = serde_json::to_vec(&job).map_err(of("the guest's job"))?;
         let initramfs = crate::initramfs::build(crate::guest_binary()?, &job, file.as_deref());
-        fs::write(self.path("initrd"), initramfs.map_err(of("the initramfs"))?).map_err(of("the initramfs"))?;
+        fs::write(self.path("initrd"), initramfs.map_err(of("the initramfs"))?)
+            .map_err(of("the initramfs"))?;
         let args = arguments(self.spec, self.kernel, &disks);
-        for socket in (0..disks.len()).map(crate::server::port_name).chain([crate::server::CLOCK.to_owned()]) {
+        for socket in (0..disks.len())
+            .map(crate::server::port_name)
+            .chain([crate::server::CLOCK.to_owned()])
+        {
             let _ = fs::remove_file(self.path(&socket));
         }
-        let mut server = Server::new(self.folder.path(), disks).map_err(of("the guest's sockets"))?;
+        let mut server =
+            Server::new(self.folder.path(), disks).map_err(of("the guest's sockets"))?;
         let console = create(&self.path("console"))?;
         let frames = create(&self.path("frames"))?;
         let env = [
             ("HOME", ".".to_owned()),
-            ("TMPDIR", memory_folder(guest::memory(self.spec), self.folder.path())),
+            (
+                "TMPDIR",
+                memory_folder(guest::memory(self.spec), self.folder.path()),
+            ),
             ("LD_PRELOAD", self.built.preload.display().to_string()),
             ("LOWMARK_SEED", seed.to_string()),
         ];
@@ -148,7 +167,14 @@ impl<'a> Run<'a> {
             file: &frames,
             number: FRAMES,
         }];
-        let started = Process::start(&self.built.linux, &args, &env, self.folder.path(), console, &passed);
+        let started = Process::start(
+            &self.built.linux,
+            &args,
+            &env,
+            self.folder.path(),
+            console,
+            &passed,
+        );
         let mut process = started.map_err(of(self.built.linux.display()))?;
         let limits = Limits {
             time_ns: match task {
@@ -165,7 +191,8 @@ impl<'a> Run<'a> {
         used.cpu_ns += process.cpu_ns();
         used.peak_bytes = used.peak_bytes.max(process.peak());
         drop(process);
-        let heard = File::open(self.path("frames")).and_then(|file| Heard::read(&mut BufReader::new(file)));
+        let heard =
+            File::open(self.path("frames")).and_then(|file| Heard::read(&mut BufReader::new(file)));
         Ok(After {
             ending,
             died: status.is_none_or(|s| !s.success()),
@@ -186,9 +213,15 @@ impl<'a> Run<'a> {
         let disks = after.server.disks().flat_map(|d| d.digest().to_le_bytes());
         let words: Vec<u8> = disks.chain(after.heard.digest().to_le_bytes()).collect();
         result.digest = fnv1a(&words);
-        let errors: u64 = after.server.disks().map(|d| d.done().errors.iter().sum::<u64>()).sum();
+        let errors: u64 = after
+            .server
+            .disks()
+            .map(|d| d.done().errors.iter().sum::<u64>())
+            .sum();
         if errors > 0 {
-            result.notes.push(format!("{errors} requests failed on the guest's disks"));
+            result
+                .notes
+                .push(format!("{errors} requests failed on the guest's disks"));
         }
         result
     }
@@ -224,7 +257,9 @@ impl After {
             )),
             Ending::Broken(why) => failed(format!("the guest's world broke: {why}")),
             Ending::Gone => match self.heard.failure() {
-                Some(why) if why.starts_with("out of memory") => Outcome::Oom { report: why.to_owned() },
+                Some(why) if why.starts_with("out of memory") => Outcome::Oom {
+                    report: why.to_owned(),
+                },
                 Some(why) => failed(why.to_owned()),
                 None if self.heard.complete() && !self.died => Outcome::Completed,
                 None if self.words.contains("Out of memory") => Outcome::Oom {
@@ -246,7 +281,11 @@ fn memory_folder(bytes: u64, otherwise: &Path) -> String {
 
 fn create(path: &Path) -> Result<File, String> {
     let _ = fs::remove_file(path);
-    let file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(path);
+    let file = OpenOptions::new()
+        .create_new(true)
+        .append(true)
+        .mode(0o600)
+        .open(path);
     file.map_err(of(path.display()))
 }
 
@@ -265,10 +304,24 @@ fn last_words(path: &Path) -> String {
         file.read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let text = read().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    let panic = lines.iter().position(|l| l.contains("Kernel panic") || l.contains("Out of memory"));
-    let from = panic.map_or(lines.len().saturating_sub(LAST_WORDS), |at| at.saturating_sub(LAST_WORDS - 1));
+    let text = read()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .collect();
+    let panic = lines
+        .iter()
+        .position(|l| l.contains("Kernel panic") || l.contains("Out of memory"));
+    let from = panic.map_or(lines.len().saturating_sub(LAST_WORDS), |at| {
+        at.saturating_sub(LAST_WORDS - 1)
+    });
     let words: Vec<&str> = lines[from..].iter().take(LAST_WORDS).copied().collect();
-    if words.is_empty() { "none".to_owned() } else { words.join(" / ") }
+    if words.is_empty() {
+        "none".to_owned()
+    } else {
+        words.join(" / ")
+    }
 }

@@ -104,7 +104,10 @@ impl Server {
 
     /// What the disks hold, when the guest is gone.
     pub fn into_stores(self) -> Vec<Store> {
-        self.ports.into_iter().map(|p| p.disk.into_store()).collect()
+        self.ports
+            .into_iter()
+            .map(|p| p.disk.into_store())
+            .collect()
     }
 
     /// Virtual nanoseconds since the guest was switched on.
