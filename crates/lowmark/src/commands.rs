@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod explain;
+pub mod kernel;
 pub mod machine;
 pub mod mrc;
 pub mod params;
