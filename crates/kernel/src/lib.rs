@@ -16,7 +16,7 @@ pub mod spec;
 pub mod store;
 pub mod virtio;
 
-pub use run::{HostUse, run};
+pub use run::{HostUse, ready, run};
 pub use spec::Kernel;
 
 /// Temporary.
