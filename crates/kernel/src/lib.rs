@@ -2,6 +2,8 @@
 //! `sim`.
 
 pub mod build;
+pub mod image;
+pub mod initramfs;
 pub mod spec;
 
 pub use spec::Kernel;
