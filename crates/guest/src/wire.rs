@@ -33,6 +33,10 @@ pub struct Job {
     /// Tracepoints to record while the workload runs, as `vmscan/mm_vmscan_kswapd_wake`; one that is not
     /// there is left out.
     pub tracepoints: Vec<String>,
+    /// Memory of the ring that they are recorded into, in KiB; 0: 4096. It counts as the kernel's own
+    /// ([`BootJob::kernel`]).
+    #[serde(default)]
+    pub trace_kb: u64,
     /// What user code costs where a world has to say it, in nanoseconds: a whole page copied between two
     /// buffers of a program, and gettimeofday.
     pub copy_page_ns: u64,
@@ -81,8 +85,8 @@ pub struct BootJob {
 pub enum ScriptJob {
     /// A command line of the programs of `workload`.
     Command(String),
-    /// A fio job file: its name and text.
-    Fio(String, String),
+    /// The text of a fio job file.
+    Fio(String),
     /// A recorded trace, in a file of the initramfs.
     Trace {
         /// Its path.
@@ -110,19 +114,22 @@ pub enum ScriptJob {
 pub enum Frame {
     /// It is up: the kernel's release.
     Hello(String),
-    /// The workload begins, at this virtual time in nanoseconds.
+    /// The workload begins, at this virtual time in nanoseconds (CLOCK_MONOTONIC of the guest). Looks
+    /// and gauges at the start follow it.
     Start(u64),
     /// A look at a watched file: virtual nanoseconds since the workload's start, path, contents. The looks
-    /// at the start carry 0 and precede everything else of that moment.
+    /// at the start carry 0; those at the end carry the time of [`Frame::End`] and follow it.
     Look(u64, String, Vec<u8>),
     /// A figure that programs say of themselves as they run: nanoseconds since the start, name, unit,
     /// value.
     Gauge(u64, String, String, f64),
     /// A figure of a program's report: name, unit and value.
     Figure(String, String, f64),
-    /// The format of a tracepoint: its name and the text of its `format` file.
+    /// The format of a tracepoint: its name and the text of its `format` file. The one named `header_page` is
+    /// that of the ring's pages. All are said before the start.
     Format(String, String),
-    /// Raw pages of the trace ring.
+    /// Raw pages of the trace ring, whole ones. Times in them are nanoseconds of the clock that
+    /// [`Frame::Start`] is a time of.
     Trace(Vec<u8>),
     /// Something a reader must know.
     Note(String),
@@ -135,6 +142,24 @@ pub enum Frame {
 }
 
 const MOST: u32 = 64 << 20;
+
+/// Makes the bytes of a [`Frame::Look`] in a buffer that is used again, so that looking takes no memory.
+pub fn look(into: &mut Vec<u8>, ns: u64, path: &str, contents: &[u8]) {
+    let head = Head::new("look", ns, path, "", 0.0);
+    into.clear();
+    put(into, &head, contents);
+}
+
+/// Two lengths, a head and a body.
+fn put(into: &mut Vec<u8>, head: &Head, body: &[u8]) {
+    let at = into.len();
+    into.extend([0; 8]);
+    serde_json::to_writer(&mut *into, head).expect("a head of strings and numbers is JSON");
+    let head = (into.len() - at - 8) as u32;
+    into[at..at + 4].copy_from_slice(&head.to_le_bytes());
+    into[at + 4..at + 8].copy_from_slice(&(body.len() as u32).to_le_bytes());
+    into.extend_from_slice(body);
+}
 
 #[derive(Serialize, Deserialize)]
 struct Head {
@@ -150,15 +175,21 @@ struct Head {
     value: u64,
 }
 
-impl Frame {
-    fn head(&self) -> (Head, &[u8]) {
-        let head = |tag: &str, ns, text: &str, unit: &str, value: f64| Head {
+impl Head {
+    fn new(tag: &str, ns: u64, text: &str, unit: &str, value: f64) -> Self {
+        Self {
             tag: tag.into(),
             ns,
             text: text.into(),
             unit: unit.into(),
             value: value.to_bits(),
-        };
+        }
+    }
+}
+
+impl Frame {
+    fn head(&self) -> (Head, &[u8]) {
+        let head = Head::new;
         let none: &[u8] = &[];
         match self {
             Self::Hello(release) => (head("hello", 0, release, "", 0.0), none),
@@ -178,12 +209,8 @@ impl Frame {
     /// Its bytes: two lengths in 4 bytes each, little endian, a head as JSON, the body.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (head, body) = self.head();
-        let head = serde_json::to_vec(&head).expect("a head of strings and numbers is JSON");
-        let mut bytes = Vec::with_capacity(8 + head.len() + body.len());
-        bytes.extend((head.len() as u32).to_le_bytes());
-        bytes.extend((body.len() as u32).to_le_bytes());
-        bytes.extend(head);
-        bytes.extend(body);
+        let mut bytes = Vec::with_capacity(128 + body.len());
+        put(&mut bytes, &head, body);
         bytes
     }
 
@@ -247,6 +274,14 @@ fn whole(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_look_is_a_frame() {
+        let mut bytes = vec![1];
+        look(&mut bytes, 3, "/proc/vmstat", b"x 1\n");
+        let frame = Frame::Look(3, "/proc/vmstat".into(), b"x 1\n".to_vec());
+        assert_eq!(bytes, frame.to_bytes());
+    }
 
     #[test]
     fn frames_survive_the_wire_and_end_where_they_are_cut() {

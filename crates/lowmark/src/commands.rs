@@ -13,3 +13,4 @@ pub mod run;
 pub mod schema;
 pub mod trace;
 pub mod tune;
+mod worlds;

@@ -51,6 +51,11 @@ impl Timing {
     /// The names in experiment files.
     pub const NAMES: [&'static str; 2] = ["recorded", "fast"];
 
+    /// Its name, one of [`Self::NAMES`].
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
     /// Reads one of [`Self::NAMES`].
     pub fn parse(name: &str) -> Option<Self> {
         match name {

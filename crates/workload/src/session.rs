@@ -11,6 +11,7 @@ pub type Gauge = (&'static str, &'static str, f64);
 
 /// What the processes of one run share. Made anew for each run
 /// ([`Script::session`](crate::Script::session)); no lock of it is ever held while a program waits.
+/// Where tasks are threads, they share it as it is.
 #[derive(Default)]
 pub struct Session {
     measure: Mutex<Measure>,
@@ -18,7 +19,7 @@ pub struct Session {
     calls: bool,
     responses: Mutex<Responses>,
     /// What programs have put here, by type and number.
-    states: BTreeMap<(TypeId, usize), Box<dyn Any>>,
+    states: BTreeMap<(TypeId, usize), Box<dyn Any + Send + Sync>>,
     /// Each says some figures as the run goes.
     gauges: Vec<fn(&Self) -> Vec<Gauge>>,
 }
@@ -31,7 +32,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Session {
     /// Puts a state here that processes share: the one of this type and number, unless it is here
     /// already. Returns whether it is new.
-    pub fn share<S: Any>(&mut self, number: usize, make: impl FnOnce() -> S) -> bool {
+    pub fn share<S: Any + Send + Sync>(&mut self, number: usize, make: impl FnOnce() -> S) -> bool {
         let key = (TypeId::of::<S>(), number);
         let new = !self.states.contains_key(&key);
         if new {

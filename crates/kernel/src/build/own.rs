@@ -20,7 +20,18 @@ pub struct Own {
 }
 
 /// All of them, the oldest release first: what computing costs.
-pub const ALL: &[Own] = &[];
+pub const ALL: &[Own] = &[
+    Own {
+        file: "costs-6.1.patch",
+        text: include_str!("../../patches/costs-6.1.patch"),
+        series: (6, 1),
+    },
+    Own {
+        file: "costs-6.12.patch",
+        text: include_str!("../../patches/costs-6.12.patch"),
+        series: (6, 12),
+    },
+];
 
 /// The one for a release; `None` if there is none at all.
 pub fn for_release(all: &'static [Own], release: &Release) -> Option<&'static Own> {

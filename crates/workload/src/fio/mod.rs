@@ -31,6 +31,8 @@ pub struct Jobs {
     pub jobs: Vec<Job>,
     /// What a reader of the results must know, one sentence each.
     pub notes: Vec<String>,
+    /// The file that they were read from.
+    pub text: String,
 }
 
 /// Reads a job file.
@@ -111,7 +113,8 @@ pub fn parse(text: &str) -> Result<Jobs, FioError> {
             "keys of the job file that change nothing here: {list}"
         ));
     }
-    Ok(Jobs { jobs, notes })
+    let text = text.to_owned();
+    Ok(Jobs { jobs, notes, text })
 }
 
 #[cfg(test)]

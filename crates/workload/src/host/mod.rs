@@ -175,8 +175,9 @@ pub trait Host {
     fn sleep(&self, ns: u64) -> impl Future<Output = ()>;
 }
 
-/// What a process or a thread of a program does. A host runs it.
-pub trait Task: 'static {
+/// What a process or a thread of a program does. A host runs it, in the kernel world on a thread of its
+/// own.
+pub trait Task: Send + 'static {
     /// The program's name, as a task list shows it and a command line has it.
     const NAME: &'static str;
 

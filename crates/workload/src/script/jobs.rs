@@ -1,6 +1,6 @@
 //! From a fio job file to a script.
 
-use super::{Process, Script, Step};
+use super::{Process, Script, Source, Step};
 use crate::fio::{Jobs, Worker};
 use crate::program::ExistingFile;
 use crate::programs::Command;
@@ -12,6 +12,7 @@ impl Jobs {
     pub fn script(self) -> Script {
         let mut script = Script {
             notes: self.notes,
+            source: Source::Fio(self.text),
             ..Script::default()
         };
         let mut processes = 0;

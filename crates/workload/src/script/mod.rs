@@ -12,8 +12,10 @@ pub use line::parse;
 use crate::host::Cpus;
 use crate::program::{ExistingFile, Program};
 use crate::programs::Command;
+use crate::recorded::Replay;
 use crate::session::Session;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A parsed command line: what a shell would do, step by step.
 ///
@@ -30,8 +32,22 @@ pub struct Script {
     pub directories: Vec<String>,
     /// The line that it was read from; empty for what no line made, or what was changed since.
     pub line: String,
+    /// What it was made of, as whoever runs it elsewhere needs it.
+    pub source: Source,
     /// What a reader of the results must know, one sentence each.
     pub notes: Vec<String>,
+}
+
+/// What a [`Script`] was made of. Made again from the same source, it is the same script.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Source {
+    /// [`Script::line`]: a command line; or nothing that could be said again, if that is empty.
+    #[default]
+    Line,
+    /// The text of a fio job file.
+    Fio(String),
+    /// A recorded trace; its steps have the same one.
+    Trace(Arc<Replay>),
 }
 
 /// One step of a [`Script`].

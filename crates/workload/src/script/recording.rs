@@ -1,6 +1,6 @@
 //! From a recorded trace to a script.
 
-use super::{Process, Script, Step};
+use super::{Process, Script, Source, Step};
 use crate::program::ExistingFile;
 use crate::programs::Command;
 use crate::recorded::{Lane, Replay, path_of};
@@ -29,6 +29,7 @@ impl Replay {
             steps,
             files,
             notes: replay.notes(),
+            source: Source::Trace(replay),
             ..Script::default()
         }
     }

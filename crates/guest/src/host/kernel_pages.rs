@@ -1,0 +1,104 @@
+//! Kernel pages for a program: those of pipes.
+//!
+//! In packet mode each write takes a page of its own (`alloc_page(GFP_HIGHUSER | __GFP_ACCOUNT)`), which
+//! is neither on an LRU list nor movable. Pages are alike, so a page given back is the oldest of its pipe.
+//! A pipe keeps up to two pages that were read for its next writes; they go with its last one.
+
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+
+/// Pages that a pipe is asked to hold; if it is not allowed to, it holds fewer.
+const PAGES: usize = 256;
+
+#[derive(Debug)]
+struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+    room: usize,
+    held: usize,
+}
+
+impl Pipe {
+    fn new() -> Result<Self, Errno> {
+        let (read, write) = pipe_with(PipeFlags::DIRECT | PipeFlags::CLOEXEC)?;
+        let bytes = fcntl_setpipe_size(&write, PAGES * 4096)
+            .or_else(|_| rustix::pipe::fcntl_getpipe_size(&write))?;
+        Ok(Self {
+            read,
+            write,
+            room: (bytes / 4096).max(1),
+            held: 0,
+        })
+    }
+}
+
+/// A task's kernel pages.
+#[derive(Debug, Default)]
+pub(super) struct KernelPages(Vec<Option<Pipe>>);
+
+impl KernelPages {
+    /// Takes a page; returns the number to give it back by.
+    pub(super) fn take(&mut self) -> Result<u32, Errno> {
+        let has_room = |p: &Option<Pipe>| p.as_ref().is_some_and(|p| p.held < p.room);
+        let last = self
+            .0
+            .len()
+            .checked_sub(1)
+            .filter(|&at| has_room(&self.0[at]));
+        let at = match last.or_else(|| self.0.iter().position(has_room)) {
+            Some(at) => at,
+            None => {
+                let pipe = Some(Pipe::new()?);
+                match self.0.iter().position(Option::is_none) {
+                    Some(free) => {
+                        self.0[free] = pipe;
+                        free
+                    }
+                    None => {
+                        self.0.push(pipe);
+                        self.0.len() - 1
+                    }
+                }
+            }
+        };
+        let pipe = self.0[at].as_mut().expect("one with room");
+        rustix::io::write(&pipe.write, &[0])?;
+        pipe.held += 1;
+        Ok(at as u32)
+    }
+
+    /// Gives a page back.
+    pub(super) fn give_back(&mut self, id: u32) -> Result<(), Errno> {
+        let slot = self.0.get_mut(id as usize).ok_or(Errno::BADF)?;
+        let pipe = slot.as_mut().ok_or(Errno::BADF)?;
+        rustix::io::read(&pipe.read, &mut [0; 1])?;
+        pipe.held -= 1;
+        if pipe.held == 0 {
+            *slot = None;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_counted_pipe_by_pipe() {
+        let mut pages = KernelPages::default();
+        let taken: Vec<u32> = (0..600).map(|_| pages.take().unwrap()).collect();
+        let pipes = pages.0.iter().flatten();
+        assert_eq!(pipes.map(|p| p.held).sum::<usize>(), 600);
+        for &id in &taken[..300] {
+            pages.give_back(id).unwrap();
+        }
+        let again = pages.take().unwrap();
+        for &id in taken[300..].iter().chain([&again]) {
+            pages.give_back(id).unwrap();
+        }
+        assert!(pages.0.iter().all(Option::is_none));
+        assert_eq!(pages.give_back(0), Err(Errno::BADF));
+    }
+}

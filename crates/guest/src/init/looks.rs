@@ -1,0 +1,83 @@
+//! Looks at the files of a job.
+
+use crate::wire;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+
+/// Files that are read again and again. They stay open and the buffers stay as large as they had to be, so
+/// a look takes hardly any memory, here or in the kernel.
+pub(super) struct Looks {
+    files: Vec<(String, File)>,
+    contents: Vec<u8>,
+    frame: Vec<u8>,
+}
+
+impl Looks {
+    /// Those of the files that can be read.
+    pub(super) fn open(paths: &[String]) -> Self {
+        let readable = |path: &String| {
+            let file = File::open(path).ok()?;
+            file.read_at(&mut [0; 1], 0).ok()?;
+            Some((path.clone(), file))
+        };
+        Self {
+            files: paths.iter().filter_map(readable).collect(),
+            contents: vec![0; 16 << 10],
+            frame: Vec::new(),
+        }
+    }
+
+    /// Reads all of them and says what is in them; `at` is the time that the frames carry.
+    pub(super) fn take(&mut self, at: u64, to: &mut impl Write) -> io::Result<()> {
+        for (path, file) in &self.files {
+            let mut len = 0;
+            loop {
+                if len == self.contents.len() {
+                    self.contents.resize(len * 2, 0);
+                }
+                // From the start: the kernel writes such files anew when they are read there.
+                match file.read_at(&mut self.contents[len..], len as u64) {
+                    Ok(0) => break,
+                    Ok(n) => len += n,
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(e) => return Err(io::Error::new(e.kind(), format!("{path}: {e}"))),
+                }
+            }
+            wire::look(&mut self.frame, at, path, &self.contents[..len]);
+            to.write_all(&self.frame)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Frame;
+
+    #[test]
+    fn files_are_read_anew_and_missing_ones_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        std::fs::write(path("a"), vec![b'x'; 40_000]).unwrap();
+        let mut looks = Looks::open(&[path("a"), path("b"), "/proc/vmstat".into()]);
+        let mut out = Vec::new();
+        looks.take(0, &mut out).unwrap();
+        std::fs::write(path("a"), "y").unwrap();
+        looks.take(5, &mut out).unwrap();
+        let mut from = &out[..];
+        let mut seen = Vec::new();
+        while let Some(frame) = Frame::read(&mut from).unwrap() {
+            let Frame::Look(at, path, contents) = frame else {
+                panic!("{frame:?}")
+            };
+            assert!(!contents.is_empty());
+            let file = path.rsplit('/').next().unwrap().to_owned();
+            seen.push((at, file, contents.len()));
+        }
+        assert_eq!((seen[0].0, &*seen[0].1, seen[0].2), (0, "a", 40_000));
+        assert_eq!((seen[2].0, &*seen[2].1, seen[2].2), (5, "a", 1));
+        assert_eq!(seen.len(), 4);
+    }
+}

@@ -1,0 +1,433 @@
+//! The first process of a guest: sets the machine up, looks at it, and powers it off.
+//!
+//! It is locked in memory as far as it was ever touched, and comes before all others when it has
+//! something to do (SCHED_FIFO), so that looks are taken in time under any load. The programs are not its
+//! threads but a process of their own ([`crate::programs`]): nothing of what they map is locked, and the
+//! kernel can kill them when memory runs out, which it can't do to its first process.
+
+mod foreign;
+mod looks;
+mod memory;
+mod mounts;
+mod prepare;
+mod tracing;
+
+pub use foreign::run as run_foreign;
+pub use memory::idle;
+
+use crate::host::{Costs, Spend, clock, lock, sleep_until};
+use crate::programs::{self, Player};
+use crate::sys;
+use crate::wire::{Assignment, Frame, JOB, Job, ScriptJob};
+use looks::Looks;
+use rustix::fs::{Mode, OFlags};
+use rustix::mm::MlockAllFlags;
+use rustix::process::{Pid, Resource, Rlimit, Signal};
+use rustix::system::RebootCommand;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use tracing::Tracer;
+
+/// Where the first filesystem is mounted.
+pub const ROOT: &str = "/mnt";
+
+/// The file on the first filesystem that is read once for the machine's cache at boot.
+pub const CACHE: &str = ".lowmark-cache";
+
+/// The argument of the kernel's command line that names the terminal for frames, without its `/dev/`.
+pub const OUT: &str = "lowmark.out";
+
+/// What it is if nothing says so.
+const OUT_DEFAULT: &str = "ttyS0";
+
+/// The arguments of this program in its other processes: the programs', that of a program of the user's, and
+/// the idle one that has memory.
+pub const PROGRAMS: &str = "programs";
+/// See [`PROGRAMS`].
+pub const FOREIGN: &str = "foreign";
+/// See [`PROGRAMS`]; bytes follow.
+pub const IDLE: &str = "idle";
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What a step of a guest returns: why it can't go on, in one line.
+type Step<T = ()> = Result<T, String>;
+
+/// `what: why` of an error.
+fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
+    move |why| format!("{what}: {why}")
+}
+
+/// The life of the first process: never returns, the machine is off at its end.
+pub fn life() -> ! {
+    let end = match begin() {
+        Ok((mut out, job)) => {
+            let ended = serve(&mut out, &job);
+            let said = ended.and_then(|()| say(&mut out, &Frame::Bye));
+            said.or_else(|why| {
+                say(&mut out, &Frame::Failed(why))?;
+                say(&mut out, &Frame::Bye)
+            })
+        }
+        Err(why) => Err(why),
+    };
+    if let Err(why) = end {
+        // Nobody else can be told.
+        eprintln!("lowmark-guest: {why}");
+    }
+    // What is not on the disks by now was not asked to be.
+    if let Err(why) = rustix::system::reboot(RebootCommand::PowerOff) {
+        eprintln!("lowmark-guest: power off: {why}");
+    }
+    std::process::exit(1)
+}
+
+/// The terminal and the job.
+fn begin() -> Step<(File, Job)> {
+    mounts::system()?;
+    let out = terminal()?;
+    Ok((out, read_job()?))
+}
+
+/// Reads the job from the initramfs.
+///
+/// # Errors
+/// A file that is not there or holds no job.
+pub fn read_job() -> Result<Job, String> {
+    let text = fs::read(JOB).map_err(of(JOB))?;
+    serde_json::from_slice(&text).map_err(of(JOB))
+}
+
+/// Opens the terminal for frames; nothing that is written to it is changed on its way.
+fn terminal() -> Step<File> {
+    let line = fs::read_to_string("/proc/cmdline").map_err(of("/proc/cmdline"))?;
+    let path = format!("/dev/{}", out_of(&line));
+    let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let out = rustix::fs::open(&path, flags, Mode::empty()).map_err(of(&path))?;
+    let mut modes = rustix::termios::tcgetattr(&out).map_err(of(&path))?;
+    modes.make_raw();
+    rustix::termios::tcsetattr(&out, rustix::termios::OptionalActions::Now, &modes)
+        .map_err(of(&path))?;
+    Ok(out.into())
+}
+
+/// The terminal that a kernel's command line names.
+fn out_of(line: &str) -> &str {
+    let mut arguments = line.split_ascii_whitespace();
+    let named = arguments.find_map(|a| a.strip_prefix(OUT)?.strip_prefix('='));
+    named.unwrap_or(OUT_DEFAULT)
+}
+
+fn say(out: &mut impl Write, frame: &Frame) -> Step {
+    frame.write(out).map_err(of("the terminal for frames"))
+}
+
+fn serve(out: &mut File, job: &Job) -> Step {
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy().into_owned();
+    say(out, &Frame::Hello(release))?;
+    write_settings(&job.settings)?;
+    mounts::filesystems(&job.mounts)?;
+    match job.task {
+        Assignment::Prepare => {
+            prepare::lay_out(&job.script, job.boot.cache)?;
+            mounts::unmount(&job.mounts)
+        }
+        Assignment::Run => {
+            swap_on(job)?;
+            run(out, job)
+        }
+        Assignment::Shell => {
+            swap_on(job)?;
+            shell()
+        }
+    }
+}
+
+fn swap_on(job: &Job) -> Step {
+    job.swap
+        .iter()
+        .try_for_each(|device| sys::swap_on(device).map_err(of(format_args!("swapon {device}"))))
+}
+
+/// Writes texts to files below `/proc` and `/sys`, one call each.
+fn write_settings(settings: &[(String, String)]) -> Step {
+    settings.iter().try_for_each(|(path, text)| {
+        let file = fs::OpenOptions::new().write(true).open(path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(of(format_args!("`{text}` into {path}")))
+    })
+}
+
+/// What the threads of this process have in common.
+struct Desk {
+    out: File,
+    looks: Looks,
+    tracer: Option<Tracer>,
+    /// The workload has ended, or can't go on.
+    over: bool,
+}
+
+impl Desk {
+    /// Looks at everything, and fetches what was traced.
+    fn look(&mut self, at: u64) -> io::Result<()> {
+        self.looks.take(at, &mut self.out)?;
+        match &mut self.tracer {
+            Some(tracer) => tracer.drain(&mut self.out),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs the script.
+fn run(out: &mut File, job: &Job) -> Step {
+    make_room();
+    let notes = memory::lock().and_then(|()| {
+        let tracer = Tracer::new(&job.tracepoints, job.trace_kb, out)?;
+        let notes = memory::boot(&job.boot)?;
+        Ok((tracer, notes))
+    });
+    let (tracer, notes) = notes?;
+    for note in notes {
+        say(out, &Frame::Note(note))?;
+    }
+    let mut child = spawn(match job.script {
+        ScriptJob::Foreign { .. } => FOREIGN,
+        _ => PROGRAMS,
+    })?;
+    let mut from = child.stdout.take().expect("it was piped");
+    match Frame::read(&mut from).map_err(of("the programs' process"))? {
+        Some(Frame::Hello(_)) => {}
+        Some(Frame::Failed(why)) => return Err(why),
+        _ => return Err(death(&mut child)),
+    }
+    let mut looks = Looks::open(&job.watch);
+    // Whatever memory looking takes it has by now.
+    looks.take(0, &mut io::sink()).map_err(of("a look"))?;
+    sys::run_first().map_err(of("SCHED_FIFO"))?;
+    // A second passes between boot and workload: counters settle, kswapd sleeps.
+    let start = clock() + SECOND;
+    sleep_until(start);
+    let mut desk = Desk {
+        out: out.try_clone().map_err(of("the terminal for frames"))?,
+        looks,
+        tracer,
+        over: false,
+    };
+    if let Some(tracer) = &desk.tracer {
+        tracer.begin()?;
+    }
+    say(&mut desk.out, &Frame::Start(start))?;
+    desk.look(0).map_err(of("a look"))?;
+    let desk = Arc::new(Mutex::new(desk));
+    watch(&desk, job, start, &child)?;
+    let mut to = child.stdin.take().expect("it was piped");
+    let told = to.write_all(&start.to_le_bytes());
+    // If it is dead, reading says so.
+    drop((told, to));
+    follow(&desk, &mut from, &mut child)
+}
+
+/// Says on what the programs' process says, to its end.
+fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child) -> Step {
+    let mut ended = false;
+    loop {
+        let frame = Frame::read(from).map_err(of("the programs' process"))?;
+        let mut desk = lock(desk);
+        match frame {
+            Some(Frame::Bye) => return Ok(()),
+            Some(frame @ Frame::End(at)) => {
+                ended = true;
+                desk.over = true;
+                say(&mut desk.out, &frame)?;
+                desk.look(at).map_err(of("a look"))?;
+                if let Some(tracer) = &desk.tracer {
+                    let lost = tracer.end()?;
+                    lost.map_or(Ok(()), |note| say(&mut desk.out, &Frame::Note(note)))?;
+                }
+            }
+            Some(frame) => say(&mut desk.out, &frame)?,
+            None if ended => return Ok(()),
+            None if desk.over => return Ok(()),
+            None => {
+                desk.over = true;
+                drop(desk);
+                return Err(death(child));
+            }
+        }
+    }
+}
+
+/// Starts this program again as another process, with a pipe in and one out.
+fn spawn(what: &str) -> Step<Child> {
+    let mut command = Command::new("/proc/self/exe");
+    let command = command
+        .arg(what)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command.spawn().map_err(of("the programs' process"))
+}
+
+/// Why a process is no more.
+fn death(child: &mut Child) -> String {
+    let status = match child.wait() {
+        Ok(status) => status.to_string(),
+        Err(why) => why.to_string(),
+    };
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let mut kills = text.lines().filter_map(|l| l.strip_prefix("oom_kill "));
+    if kills.next().is_some_and(|n| n.trim() != "0") {
+        return format!("out of memory: the kernel killed the workload ({status})");
+    }
+    format!("the programs' process ended ({status})")
+}
+
+/// Looks at the machine and changes it, at their times.
+fn watch(desk: &Arc<Mutex<Desk>>, job: &Job, start: u64, child: &Child) -> Step {
+    let desk = Arc::clone(desk);
+    if lock(&desk).tracer.is_some() {
+        let desk = Arc::clone(&desk);
+        thread("tracer", move || tracing::follow(&desk))?;
+    }
+    let mut changes = job.changes.clone().into_iter().peekable();
+    let sample = job.sample_ns;
+    let programs = Pid::from_child(child);
+    thread("looks", move || {
+        let mut look = sample;
+        loop {
+            let change = changes.peek().map(|change| change.0);
+            let at = match (sample > 0, change) {
+                (true, Some(change)) => look.min(change),
+                (true, None) => look,
+                (false, Some(change)) => change,
+                (false, None) => return,
+            };
+            sleep_until(start + at);
+            let mut desk = lock(&desk);
+            if desk.over {
+                return;
+            }
+            // A look at the time of a change sees what was before.
+            let mut done = Ok(());
+            if sample > 0 && at == look {
+                done = desk.look(at).map_err(of("a look"));
+                look += sample;
+            }
+            if let Some((_, settings)) = changes.next_if(|change| change.0 <= at) {
+                done = done.and_then(|()| write_settings(&settings));
+            }
+            if let Err(why) = done {
+                desk.over = true;
+                let _ = say(&mut desk.out, &Frame::Failed(why));
+                let _ = rustix::process::kill_process(programs, Signal::KILL);
+                return;
+            }
+        }
+    })
+}
+
+/// A thread of this process: its stack is small, and it comes before all others.
+fn thread(name: &str, life: impl FnOnce() + Send + 'static) -> Step {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    let first = move || {
+        // As the main thread, which could.
+        let _ = sys::run_first();
+        life();
+    };
+    let spawned = builder.stack_size(crate::host::STACK).spawn(first);
+    spawned.map(drop).map_err(of("a thread"))
+}
+
+/// Room for scripts with many processes and open files, as far as the kernel gives it.
+fn make_room() {
+    for (path, text) in [
+        ("/proc/sys/kernel/pid_max", "32768"),
+        ("/proc/sys/kernel/threads-max", "32768"),
+        ("/proc/sys/vm/max_map_count", "1048576"),
+        // Pipes of one process: see the host's kernel pages.
+        ("/proc/sys/fs/pipe-user-pages-soft", "0"),
+    ] {
+        // A script that needs it says what it could not have.
+        let _ = fs::write(path, text);
+    }
+    let files = Rlimit {
+        current: Some(1 << 20),
+        maximum: Some(1 << 20),
+    };
+    let _ = rustix::process::setrlimit(Resource::Nofile, files);
+}
+
+/// Locks what this process has touched, and what it will touch.
+fn lock_memory() -> Step {
+    let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    rustix::mm::mlockall(all).map_err(of("mlockall"))
+}
+
+/// The life of the programs' process.
+///
+/// # Errors
+/// Why it can't begin or go on; what programs did not manage was said as a frame.
+pub fn run_programs() -> Result<(), String> {
+    let out = mounts::output()?;
+    match player() {
+        Ok((player, sample_ns)) => {
+            let lived = programs::live(&player, sample_ns, io::stdin(), out);
+            lived.map_err(of("the first process"))
+        }
+        Err(why) => say(&mut &out, &Frame::Failed(why)),
+    }
+}
+
+/// The script of the job, ready to run, and the time between two looks.
+fn player() -> Step<(Player, u64)> {
+    let job = read_job()?;
+    let root = mounts::open(ROOT)?;
+    let costs = Costs {
+        copy_page_ns: job.copy_page_ns,
+        gettimeofday_ns: job.gettimeofday_ns,
+    };
+    let spend = Spend::by(crate::host::SPEND);
+    let script = job.script.script()?;
+    let script = script.ok_or("the job has no script of ours")?;
+    Ok((Player::new(script, root, costs, spend), job.sample_ns))
+}
+
+/// A shell on the console.
+fn shell() -> Step {
+    const SHELL: &str = "/bin/sh";
+    if !fs::exists(SHELL).unwrap_or(false) {
+        let why =
+            "there is no /bin/sh in the initramfs: a shell needs a static busybox on this machine";
+        println!("lowmark-guest: {why}");
+        return Err(why.to_owned());
+    }
+    let mut command = Command::new(SHELL);
+    command
+        .current_dir(ROOT)
+        .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
+        .env("HOME", "/");
+    // A session of its own on a terminal of its own, so that Ctrl-C reaches what runs in it.
+    for path in ["/dev/tty0", "/dev/ttyS0"] {
+        let tty = fs::OpenOptions::new().read(true).write(true).open(path);
+        let Ok(tty) = tty else { continue };
+        if rustix::process::setsid().is_ok() {
+            let _ = sys::own_terminal(rustix::fd::AsFd::as_fd(&tty));
+        }
+        break;
+    }
+    command.status().map(drop).map_err(of(SHELL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_command_line_names_the_terminal() {
+        assert_eq!(out_of("mem=1G quiet"), "ttyS0");
+        assert_eq!(out_of("quiet lowmark.out=tty1 mem=1G\n"), "tty1");
+        assert_eq!(out_of("lowmark.outer=tty2"), "ttyS0");
+    }
+}

@@ -1,0 +1,113 @@
+//! What is mounted where.
+
+use super::{ROOT, Step, of};
+use crate::wire::MountJob;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// mount(2), on a directory that is made if it is not there.
+pub(super) fn mount(device: &str, on: &Path, kind: &str, options: &str) -> Step {
+    let (flags, data) = flags_of(options);
+    let what = format!("mount {device} on {} ({kind})", on.display());
+    fs::create_dir_all(on).map_err(of(&what))?;
+    let data = CString::new(data).map_err(of(&what))?;
+    rustix::mount::mount(device, on, kind, flags, Some(&*data)).map_err(of(&what))
+}
+
+/// The options that are flags of mount(2), and the rest, which the filesystem reads.
+fn flags_of(options: &str) -> (MountFlags, String) {
+    let mut flags = MountFlags::empty();
+    let mut rest = Vec::new();
+    for option in options.split(',').filter(|o| !o.is_empty()) {
+        match option {
+            "rw" | "defaults" | "atime" => {}
+            "ro" => flags |= MountFlags::RDONLY,
+            "noatime" => flags |= MountFlags::NOATIME,
+            "nodiratime" => flags |= MountFlags::NODIRATIME,
+            "relatime" => flags |= MountFlags::RELATIME,
+            "strictatime" => flags |= MountFlags::STRICTATIME,
+            "lazytime" => flags |= MountFlags::LAZYTIME,
+            "sync" => flags |= MountFlags::SYNCHRONOUS,
+            "dirsync" => flags |= MountFlags::DIRSYNC,
+            "nodev" => flags |= MountFlags::NODEV,
+            "noexec" => flags |= MountFlags::NOEXEC,
+            "nosuid" => flags |= MountFlags::NOSUID,
+            other => rest.push(other),
+        }
+    }
+    (flags, rest.join(","))
+}
+
+/// The kernel's own filesystems. Those that a kernel may lack are left out.
+pub(super) fn system() -> Step {
+    mount("proc", Path::new("/proc"), "proc", "")?;
+    mount("sysfs", Path::new("/sys"), "sysfs", "")?;
+    match mount("devtmpfs", Path::new("/dev"), "devtmpfs", "") {
+        // The kernel may have mounted it by itself.
+        Err(_) if fs::exists("/dev/null").unwrap_or(false) => {}
+        other => other?,
+    }
+    for (kind, on) in [
+        ("tracefs", "/sys/kernel/tracing"),
+        ("cgroup2", "/sys/fs/cgroup"),
+    ] {
+        if fs::exists(on).unwrap_or(false) {
+            // Whoever needs it says that it is not there.
+            let _ = mount(kind, Path::new(on), kind, "");
+        }
+    }
+    Ok(())
+}
+
+fn place(mount: &MountJob) -> PathBuf {
+    match mount.mount.as_str() {
+        "" => PathBuf::from(ROOT),
+        below => Path::new(ROOT).join(below),
+    }
+}
+
+/// Mounts the filesystems of a job in their order.
+pub(super) fn filesystems(mounts: &[MountJob]) -> Step {
+    let mut mounts = mounts.iter();
+    mounts.try_for_each(|m| mount(&m.device, &place(m), &m.filesystem, &m.options))
+}
+
+/// Everything that was written is on the disks when they are unmounted.
+pub(super) fn unmount(mounts: &[MountJob]) -> Step {
+    let mut last_first = mounts.iter().rev();
+    last_first.try_for_each(|m| {
+        let on = place(m);
+        let done = rustix::mount::unmount(&on, UnmountFlags::empty());
+        done.map_err(of(format_args!("umount {}", on.display())))
+    })
+}
+
+/// A directory to open files below.
+pub(super) fn open(path: &str) -> Step<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(of(path))
+}
+
+/// The standard output, without a buffer.
+pub(super) fn output() -> Step<File> {
+    let out = rustix::io::dup(rustix::stdio::stdout());
+    out.map(File::from).map_err(of::<Errno>("standard output"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_told_apart() {
+        let (flags, data) = flags_of("noatime,discard,ro,commit=5");
+        assert_eq!(flags, MountFlags::NOATIME | MountFlags::RDONLY);
+        assert_eq!(data, "discard,commit=5");
+        assert_eq!(flags_of("").1, "");
+    }
+}

@@ -1,0 +1,71 @@
+//! What a script finds: directories, and files of zeroes that were written, so that reading them is I/O.
+
+use super::{CACHE, ROOT, Step, of};
+use crate::wire::ScriptJob;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// A file of at least so many bytes is on its disk before the next one is begun: each is in one piece as far
+/// as its filesystem can.
+const LARGE: u64 = 1 << 20;
+
+/// Lays out what a script finds on the mounted filesystems, and the file for the cache at boot.
+pub(super) fn lay_out(job: &ScriptJob, cache: u64) -> Step {
+    let root = Path::new(ROOT);
+    if cache > 0 {
+        write_zeroes(&root.join(CACHE), cache)?;
+    }
+    if let Some(script) = job.script()? {
+        for path in &script.directories {
+            let path = root.join(path.trim_start_matches('/'));
+            fs::create_dir_all(&path).map_err(of(path.display()))?;
+        }
+        for file in &script.files {
+            let path = root.join(file.path.trim_start_matches('/'));
+            write_zeroes(&path, file.len)?;
+        }
+    }
+    rustix::fs::sync();
+    Ok(())
+}
+
+fn write_zeroes(path: &Path, len: u64) -> Step {
+    let write = || -> io::Result<()> {
+        if let Some(above) = path.parent() {
+            fs::create_dir_all(above)?;
+        }
+        let mut file = File::create(path)?;
+        let zeroes = vec![0; len.min(LARGE) as usize];
+        let mut left = len;
+        while left > 0 {
+            let piece = left.min(LARGE);
+            file.write_all(&zeroes[..piece as usize])?;
+            left -= piece;
+        }
+        if len >= LARGE {
+            file.sync_all()
+        } else {
+            Ok(())
+        }
+    };
+    write().map_err(of(format_args!("{} ({len} bytes)", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn files_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b");
+        write_zeroes(&path, (3 << 20) + 5).unwrap();
+        let file = fs::metadata(&path).unwrap();
+        assert_eq!(file.len(), (3 << 20) + 5);
+        assert!(file.blocks() * 512 >= file.len(), "no holes");
+        let error = write_zeroes(&path.join("c"), 1).unwrap_err();
+        assert!(error.contains("(1 bytes)"), "{error}");
+    }
+}

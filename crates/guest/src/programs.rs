@@ -1,0 +1,217 @@
+//! The process of the programs: runs a script as its shell would, each process on a thread.
+//!
+//! It is the second process of a guest, and lets the first one know over a pipe: a hello once it is
+//! ready, then, when it is told to start, gauges, notes, the end and the figures.
+
+use crate::host::{Costs, Shared, Spend, TaskHost, lock, sleep_until};
+use crate::sys;
+use crate::wire::Frame;
+use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use workload::{HostError, HostResult, Process, Report, Script, Step, Task};
+
+/// What a run left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// Nanoseconds from the start to the end of the last step.
+    pub at: u64,
+    /// The figures of all programs, those of one name summed; by name, with units.
+    pub figures: BTreeMap<String, (String, f64)>,
+    /// Why the first program that failed did, if one did.
+    pub error: Option<HostError>,
+    /// What a reader of the results must know.
+    pub notes: Vec<String>,
+}
+
+/// What the processes of a script leave.
+#[derive(Default)]
+struct Outcomes {
+    reports: Mutex<Vec<Report>>,
+    error: Mutex<Option<HostError>>,
+}
+
+impl Outcomes {
+    /// Enters what a program left; returns whether it went well.
+    fn enter(&self, result: HostResult<Report>) -> bool {
+        match result {
+            Ok(report) => lock(&self.reports).push(report),
+            Err(e) => {
+                lock(&self.error).get_or_insert(e);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// A script that is ready to run.
+pub struct Player {
+    script: Script,
+    shared: Arc<Shared>,
+    outcomes: Arc<Outcomes>,
+}
+
+impl Player {
+    /// Makes what its programs share. Paths of the script are below `root`.
+    pub fn new(script: Script, root: OwnedFd, costs: Costs, spend: Spend) -> Self {
+        let shared = Shared::new(root, script.session(), costs, spend);
+        Self {
+            script,
+            shared: Arc::new(shared),
+            outcomes: Arc::default(),
+        }
+    }
+
+    /// What the tasks of the run share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Runs the steps; time counts from `start`, a time of [`clock`](crate::host::clock). Background processes may go on
+    /// when it returns: they end with the process.
+    pub fn run(&self, start: u64) -> Ended {
+        self.shared.start(start);
+        let mut behind: Vec<JoinHandle<()>> = Vec::new();
+        for step in &self.script.steps {
+            match step {
+                Step::Foreground(process) => {
+                    if !run_process(process, &self.shared, &self.outcomes) {
+                        break;
+                    }
+                }
+                Step::Background(process) => match self.begin(process) {
+                    Ok(thread) => behind.push(thread),
+                    Err(e) => {
+                        let what = format!("process {} in the background: {e}", behind.len() + 1);
+                        self.outcomes.enter(Err(HostError::Unsupported(what)));
+                        break;
+                    }
+                },
+                Step::Wait => {
+                    for thread in behind.drain(..) {
+                        if let Err(panic) = thread.join() {
+                            std::panic::resume_unwind(panic);
+                        }
+                    }
+                }
+            }
+        }
+        self.ended(self.shared.now())
+    }
+
+    fn begin(&self, process: &Process) -> io::Result<JoinHandle<()>> {
+        let name = process.commands.first().map_or("", Task::name);
+        let (process, shared) = (process.clone(), Arc::clone(&self.shared));
+        let outcomes = Arc::clone(&self.outcomes);
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        builder.stack_size(crate::host::STACK).spawn(move || {
+            run_process(&process, &shared, &outcomes);
+        })
+    }
+
+    /// What there is at the end, at once: programs in the background go on meanwhile.
+    fn ended(&self, at: u64) -> Ended {
+        let mut reports = lock(&self.outcomes.reports).clone();
+        reports.extend(self.shared.session().report(at));
+        let mut figures = BTreeMap::new();
+        let metrics = reports.into_iter().flat_map(|report| report.metrics);
+        // The time of all of them is the run's.
+        for (name, unit, value) in metrics.filter(|metric| metric.0 != "elapsed") {
+            let sum = figures.entry(name).or_insert((unit.to_owned(), 0.0));
+            sum.1 += value;
+        }
+        Ended {
+            at,
+            figures,
+            error: lock(&self.outcomes.error).clone(),
+            notes: self.shared.notes(),
+        }
+    }
+}
+
+/// Runs the programs of a process; returns whether all went well.
+fn run_process(process: &Process, shared: &Arc<Shared>, outcomes: &Outcomes) -> bool {
+    let host = TaskHost::new(shared);
+    let mut commands = process.commands.iter();
+    commands.all(|command| outcomes.enter(host.run(command)))
+}
+
+impl Ended {
+    /// What the process says of it, the end first.
+    pub fn frames(self) -> Vec<Frame> {
+        let mut frames = vec![Frame::End(self.at)];
+        frames.extend(self.notes.into_iter().map(Frame::Note));
+        let figure = |(name, (unit, value))| Frame::Figure(name, unit, value);
+        frames.extend(self.figures.into_iter().map(figure));
+        frames.extend(self.error.map(|e| Frame::Failed(e.to_string())));
+        frames
+    }
+}
+
+/// Where a process says its frames; each is said whole.
+pub struct Voice<W>(Mutex<W>);
+
+impl<W: Write> Voice<W> {
+    /// Over a writer without a buffer.
+    pub fn new(to: W) -> Self {
+        Self(Mutex::new(to))
+    }
+
+    /// Says frames by one call.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn say(&self, frames: &[Frame]) -> io::Result<()> {
+        let bytes: Vec<u8> = frames.iter().flat_map(Frame::to_bytes).collect();
+        lock(&self.0).write_all(&bytes)
+    }
+}
+
+/// The life of the programs' process: says hello when the script is ready, waits for the time of the
+/// start on `from` (8 bytes, little endian, of [`clock`](crate::host::clock)), runs, and says how it ended, with a [`Frame::Bye`] behind it.
+///
+/// # Errors
+/// The pipes'.
+pub fn live(
+    player: &Player,
+    sample_ns: u64,
+    mut from: impl io::Read,
+    to: impl Write + Send + 'static,
+) -> io::Result<()> {
+    let voice = Arc::new(Voice::new(to));
+    voice.say(&[Frame::Hello(String::new())])?;
+    let mut start = [0; 8];
+    from.read_exact(&mut start)?;
+    let start = u64::from_le_bytes(start);
+    if !player.shared().session().gauges().is_empty() {
+        let (shared, voice) = (Arc::clone(player.shared()), Arc::clone(&voice));
+        std::thread::Builder::new()
+            .name("gauges".to_owned())
+            .stack_size(crate::host::STACK)
+            .spawn(move || {
+                // Where it may not, it comes a little later.
+                let _ = sys::run_first();
+                let mut at = 0;
+                while voice.say(&gauges(&shared, at)).is_ok() && sample_ns > 0 {
+                    at += sample_ns;
+                    sleep_until(start + at);
+                }
+            })?;
+    }
+    let ended = player.run(start);
+    let last = gauges(player.shared(), ended.at);
+    let mut frames: Vec<Frame> = last.into_iter().chain(ended.frames()).collect();
+    frames.push(Frame::Bye);
+    voice.say(&frames)
+}
+
+fn gauges(shared: &Shared, at: u64) -> Vec<Frame> {
+    let gauges = shared.session().gauges().into_iter();
+    let frame = |(name, unit, value): (&str, &str, f64)| {
+        Frame::Gauge(at, name.to_owned(), unit.to_owned(), value)
+    };
+    gauges.map(frame).collect()
+}

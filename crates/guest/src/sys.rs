@@ -1,0 +1,316 @@
+//! What neither std nor rustix has a safe form of. All `unsafe` of this crate is here.
+
+use rustix::fd::{AsRawFd, BorrowedFd};
+use std::cell::Cell;
+use std::ffi::CString;
+use std::io;
+use std::ptr::{null, null_mut};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use workload::Advice;
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The calling thread runs before all others whenever it can (SCHED_FIFO): what looks at a machine is
+/// there in time.
+///
+/// # Errors
+/// As sched_setscheduler(2).
+pub fn run_first() -> io::Result<()> {
+    let first = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameter outlives the call; 0 is the calling thread.
+    done(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) })
+}
+
+/// swapon(2).
+///
+/// # Errors
+/// As swapon(2).
+pub fn swap_on(device: &str) -> io::Result<()> {
+    let device = CString::new(device)?;
+    // SAFETY: a string that ends with 0 and outlives the call.
+    done(unsafe { libc::swapon(device.as_ptr(), 0) })
+}
+
+/// CPU time of the calling thread as getrusage(2) has it, in nanoseconds: user's and kernel's.
+pub fn thread_times() -> (u64, u64) {
+    // SAFETY: all zeroes are a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes into a struct of ours. With these operands the call can't fail.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+    (ns(usage.ru_utime), ns(usage.ru_stime))
+}
+
+/// The most parts that readv(2) and its kin take.
+const MOST_PARTS: usize = 1024;
+
+/// Parts that together are `len` bytes and all lie in the same window.
+fn parts(window: *mut u8, size: usize, len: usize) -> Vec<libc::iovec> {
+    let part = |at: usize| libc::iovec {
+        iov_base: window.cast(),
+        iov_len: size.min(len - at),
+    };
+    (0..len).step_by(size).take(MOST_PARTS).map(part).collect()
+}
+
+/// The window that takes calls of `len` bytes, in bytes: whole pages.
+pub fn window_for(len: usize) -> usize {
+    const LARGE: usize = 256 << 10;
+    len.min(LARGE)
+        .max(len.div_ceil(MOST_PARTS))
+        .next_multiple_of(PAGE)
+        .max(PAGE)
+}
+
+fn transferred(result: isize) -> io::Result<u64> {
+    u64::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// readv(2), or preadv(2) `at` an offset: at most `len` bytes, again and again into the same window of
+/// [`window_for`] so many.
+///
+/// # Errors
+/// As readv(2).
+pub fn read_over(
+    fd: BorrowedFd<'_>,
+    window: &mut [u8],
+    len: usize,
+    at: Option<u64>,
+) -> io::Result<u64> {
+    let parts = parts(window.as_mut_ptr(), window.len(), len);
+    let (fd, n) = (fd.as_raw_fd(), parts.len() as libc::c_int);
+    // SAFETY: the kernel writes into parts that all lie inside of the window, which is borrowed
+    // for writing until the call returns; bytes have no invalid values.
+    transferred(unsafe {
+        match at {
+            Some(at) => libc::preadv64(fd, parts.as_ptr(), n, at as i64),
+            None => libc::readv(fd, parts.as_ptr(), n),
+        }
+    })
+}
+
+/// writev(2), or pwritev(2) `at` an offset: at most `len` bytes, again and again from the same window.
+///
+/// # Errors
+/// As writev(2).
+pub fn write_over(
+    fd: BorrowedFd<'_>,
+    window: &[u8],
+    len: usize,
+    at: Option<u64>,
+) -> io::Result<u64> {
+    let parts = parts(window.as_ptr().cast_mut(), window.len(), len);
+    let (fd, n) = (fd.as_raw_fd(), parts.len() as libc::c_int);
+    // SAFETY: the kernel only reads the parts, which all lie inside of the window.
+    transferred(unsafe {
+        match at {
+            Some(at) => libc::pwritev64(fd, parts.as_ptr(), n, at as i64),
+            None => libc::writev(fd, parts.as_ptr(), n),
+        }
+    })
+}
+
+thread_local! {
+    /// The calling thread is in [`Mapping::touch`].
+    static TOUCHING: Cell<bool> = const { Cell::new(false) };
+    /// A touch met a bus error.
+    static BUS_ERROR: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A page of a mapped file that can't be read: puts an empty page in its place, so that the touch goes on
+/// and can tell of it.
+extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    if TOUCHING.get() {
+        // SAFETY: the kernel hands a valid siginfo to a handler with SA_SIGINFO, and fills in the address
+        // for SIGBUS.
+        let at = unsafe { (*info).si_addr() } as usize & !(PAGE - 1);
+        let (access, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+        );
+        // SAFETY: only `touch` faults while TOUCHING is set, at words of its own mapping, so a page of that
+        // mapping is replaced. mmap may be called from a handler.
+        let page = unsafe { libc::mmap(at as *mut _, PAGE, access, flags, -1, 0) };
+        if page != libc::MAP_FAILED {
+            BUS_ERROR.set(true);
+            return;
+        }
+    }
+    // SAFETY: as the default has it: the same instruction faults again and ends the process.
+    unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
+}
+
+fn catch_bus_errors() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: all zeroes are a valid sigaction: no flags, an empty mask.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+            on_bus_error;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        // SAFETY: the handler only does what handlers may: mmap, signal, its thread's own flags.
+        unsafe { libc::sigaction(libc::SIGBUS, &raw const action, null_mut()) };
+    });
+}
+
+/// What a touch met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touched {
+    /// What was expected.
+    Ok,
+    /// Another value than the one expected.
+    Differs,
+    /// The page can't be read (SIGBUS).
+    BusError,
+}
+
+/// What a [`Mapping`] maps.
+#[derive(Debug, Clone, Copy)]
+pub enum Of<'a> {
+    /// Anonymous memory.
+    Anon,
+    /// A file from its start; private ones are copied when they are written.
+    File(BorrowedFd<'a>, bool),
+}
+
+/// Memory that was mapped, until it is dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    at: *mut u8,
+    pages: usize,
+}
+
+// SAFETY: the memory is only accessed through atomics, and unmapped once nobody has it any more.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// mmap(2) for reading and writing.
+    ///
+    /// # Errors
+    /// As mmap(2).
+    pub fn new(of: Of<'_>, pages: usize) -> io::Result<Self> {
+        catch_bus_errors();
+        let (flags, fd) = match of {
+            Of::Anon => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
+            Of::File(fd, true) => (libc::MAP_PRIVATE, fd.as_raw_fd()),
+            Of::File(fd, false) => (libc::MAP_SHARED, fd.as_raw_fd()),
+        };
+        let len = pages
+            .checked_mul(PAGE)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let at = unsafe { libc::mmap(null_mut(), len, access, flags, fd, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let at = at.cast();
+        Ok(Self { at, pages })
+    }
+
+    /// madvise(2) for all of it.
+    ///
+    /// # Errors
+    /// As madvise(2).
+    pub fn advise(&self, advice: Advice) -> io::Result<()> {
+        let advice = match advice {
+            Advice::Normal => libc::MADV_NORMAL,
+            Advice::Sequential => libc::MADV_SEQUENTIAL,
+            Advice::Random => libc::MADV_RANDOM,
+        };
+        // SAFETY: advice that changes no contents, for memory of ours.
+        done(unsafe { libc::madvise(self.at.cast(), self.pages * PAGE, advice) })
+    }
+
+    /// Accesses the first word of a page; what is stored is stored whatever was there.
+    ///
+    /// # Panics
+    /// If it has no such page.
+    pub fn touch(&self, page: usize, expect: Option<u64>, store: Option<u64>) -> Touched {
+        assert!(page < self.pages, "a program touches what it has mapped");
+        // SAFETY: inside of the mapping, aligned to pages, and only ever accessed so.
+        let word = unsafe { AtomicU64::from_ptr(self.at.add(page * PAGE).cast()) };
+        TOUCHING.set(true);
+        compiler_fence(Ordering::SeqCst);
+        // A program that stores without looking faults by the store alone.
+        let found = match (expect, store) {
+            (None, Some(_)) => None,
+            _ => Some(word.load(Ordering::Relaxed)),
+        };
+        if let Some(new) = store {
+            word.store(new, Ordering::Relaxed);
+        }
+        compiler_fence(Ordering::SeqCst);
+        TOUCHING.set(false);
+        if BUS_ERROR.take() {
+            Touched::BusError
+        } else if expect.is_some() && found != expect {
+            Touched::Differs
+        } else {
+            Touched::Ok
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` and by nobody used any more.
+        unsafe { libc::munmap(self.at.cast(), self.pages * PAGE) };
+    }
+}
+
+/// ioctl(TIOCSCTTY): the terminal becomes that of the calling process's session.
+///
+/// # Errors
+/// As ioctl(2).
+pub fn own_terminal(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the request takes a number and touches no memory.
+    done(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCSCTTY, null::<u8>()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+
+    #[test]
+    fn windows_take_calls_of_any_length() {
+        for (len, size) in [
+            (0, PAGE),
+            (1, PAGE),
+            (PAGE + 1, 2 * PAGE),
+            (1 << 20, 256 << 10),
+            (1 << 30, 1 << 20),
+        ] {
+            assert_eq!(window_for(len), size);
+            let all = parts(null_mut(), size, len);
+            assert!(all.len() <= MOST_PARTS);
+            assert_eq!(all.iter().map(|p| p.iov_len).sum::<usize>(), len);
+        }
+    }
+
+    /// A page behind the end of its file gives SIGBUS; the touch says so, the next one is none's business.
+    #[test]
+    fn a_bus_error_is_told_and_survived() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(PAGE as u64).unwrap();
+        let map = Mapping::new(Of::File(file.as_fd(), false), 2).unwrap();
+        assert_eq!(map.touch(0, Some(0), Some(7)), Touched::Ok);
+        assert_eq!(map.touch(1, None, Some(1)), Touched::BusError);
+        assert_eq!(map.touch(0, Some(7), None), Touched::Ok);
+        assert_eq!(map.touch(0, Some(8), None), Touched::Differs);
+    }
+}
