@@ -3,4 +3,5 @@
 
 pub mod spec;
 
+pub use guest_binary::guest_binary;
 pub use spec::Kernel;
