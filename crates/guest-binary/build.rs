@@ -56,42 +56,38 @@ fn build(workspace: &Path, out: &Path) -> Result<Vec<u8>, String> {
         return Err("Miri boots no guests".to_owned());
     }
     let target = target_folder(out).join("guest");
-    let mut cargo = Command::new(of("CARGO"));
+    // What the outer cargo builds has brought all that is needed, unless it builds this package alone.
+    match cargo(workspace, &target, &["--offline"]) {
+        Err(said) if said.contains("offline") => cargo(workspace, &target, &[]),
+        other => other,
+    }
+    .map_err(|said| reason(&said))?;
+    let path = target.join(TARGET).join("guest/lowmark-guest");
+    fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Runs a cargo; what it said if it failed.
+fn cargo(workspace: &Path, target: &Path, more: &[&str]) -> Result<(), String> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in env::vars_os() {
-        let keep = name.to_str().is_some_and(|name| !is_of_outer_build(name));
-        if !keep {
+        if name.to_str().is_none_or(is_of_outer_build) {
             cargo.env_remove(name);
         }
     }
     let flags = ["-Ctarget-feature=+crt-static", "-Crelocation-model=static"];
     cargo
         .current_dir(workspace)
-        .args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--offline",
-            "--package",
-            "guest",
-        ])
-        .args([
-            "--bin",
-            "lowmark-guest",
-            "--profile",
-            "guest",
-            "--target",
-            TARGET,
-        ])
-        .arg("--target-dir")
-        .arg(&target)
+        .args(["build", "--quiet", "--locked", "--package", "guest"])
+        .args(["--bin", "lowmark-guest", "--profile", "guest"])
+        .args(["--target", TARGET, "--target-dir"])
+        .arg(target)
+        .args(more)
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-    let done = cargo.output().map_err(|e| format!("cargo: {e}"))?;
-    if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        return Err(reason(&said));
+    let done = cargo.output().map_err(|e| format!("error: cargo: {e}"))?;
+    if done.status.success() {
+        return Ok(());
     }
-    let path = target.join(TARGET).join("guest/lowmark-guest");
-    fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))
+    Err(String::from_utf8_lossy(&done.stderr).into_owned())
 }
 
 /// What a user can do about a build that failed, or its first error.

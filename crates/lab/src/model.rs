@@ -1,5 +1,6 @@
 //! What an experiment is and what running it gives: the words that every other module shares.
 
+use kernel::Kernel;
 use sim::{RunResult, RunSpec};
 
 /// Which way a figure is good.
@@ -32,6 +33,9 @@ pub struct Cell {
     pub policy: String,
     /// Whether the policy is the experiment's first: the baseline of its group.
     pub baseline: bool,
+    /// The real kernel that runs in the engine's place; `None`: the engine. `spec.policy` of such a cell
+    /// has the policy's name and nothing else that is asked.
+    pub kernel: Option<Kernel>,
     /// What to run; the seed is set per iteration.
     pub spec: RunSpec,
 }
@@ -108,12 +112,48 @@ pub struct Experiment {
     pub cells: Vec<Cell>,
 }
 
+impl Experiment {
+    /// The real kernels that its cells run, each build once, in the order of cells.
+    pub fn kernels(&self) -> Vec<&Kernel> {
+        let mut kernels: Vec<&Kernel> = Vec::new();
+        for kernel in self.cells.iter().filter_map(|c| c.kernel.as_ref()) {
+            if kernels.iter().all(|k| k.build != kernel.build) {
+                kernels.push(kernel);
+            }
+        }
+        kernels
+    }
+}
+
+/// What a real kernel's run took of this computer. It differs from run to run and is no part of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostUse {
+    /// Nanoseconds of wall time from the start of its processes to their end.
+    pub wall_ns: u64,
+    /// Nanoseconds of CPU time of all of them.
+    pub cpu_ns: u64,
+    /// Bytes of memory that they had together at most.
+    pub peak_bytes: u64,
+}
+
+/// A finished run of a real kernel: what it simulated, and what that took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostRun {
+    /// Virtual nanoseconds from boot to the end.
+    pub sim_ns: u64,
+    /// What it took.
+    pub used: HostUse,
+}
+
 /// An experiment that was run, wholly or in part.
 pub struct Outcomes {
     /// What was run.
     pub experiment: Experiment,
     /// Results by cell and iteration; `None` where an interrupted run did not get.
     pub results: Vec<Vec<Option<RunResult>>>,
+    /// What the runs of real kernels took, by cell, in the order in which they finished; with a check both of
+    /// an iteration. Those of an earlier process are not among them.
+    pub host: Vec<Vec<HostRun>>,
     /// The run was interrupted.
     pub interrupted: bool,
 }

@@ -45,6 +45,9 @@ pub enum Command {
     Trace(Trace),
     /// Describe this computer as a machine file, and check the engine's formulas against its kernel
     Machine(Machine),
+    /// Build real kernels for `policy = "kernel:NAME"`, list or remove them
+    #[command(subcommand)]
+    Kernel(Kernel),
 }
 
 /// Arguments of `run`.
@@ -559,6 +562,60 @@ pub struct Machine {
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+/// What to do with kernels.
+#[derive(Debug, Subcommand)]
+pub enum Kernel {
+    /// Build a kernel from a source tree or a Debian package, in a folder of its own outside of the tree
+    Build(KernelBuild),
+    /// List the kernels that were built
+    List(KernelList),
+    /// Remove kernels, with what their next builds would begin with
+    Remove(KernelRemove),
+}
+
+/// Arguments of `kernel build`.
+#[derive(Debug, Args)]
+pub struct KernelBuild {
+    /// A source tree of Linux; nothing is written there
+    #[arg(value_name = "TREE", required_unless_present = "debian")]
+    pub tree: Option<PathBuf>,
+    /// The installed Debian package linux-source-VERSION instead of a tree
+    #[arg(long, value_name = "VERSION", conflicts_with = "tree")]
+    pub debian: Option<String>,
+    /// A patch to apply, as `git diff` or `git format-patch` writes it; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub patch: Vec<PathBuf>,
+    /// A fragment of a kernel configuration, above Lowmark's own; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub config: Vec<PathBuf>,
+    /// The name for `policy = "kernel:NAME"` [default: the package's version, or the tree's release and
+    /// folder]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Leave out the patch by which computing takes time
+    #[arg(long)]
+    pub without_costs: bool,
+    /// No progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Arguments of `kernel list`.
+#[derive(Debug, Args)]
+pub struct KernelList {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `kernel remove`.
+#[derive(Debug, Args)]
+pub struct KernelRemove {
+    /// Names of `lowmark kernel list`
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<String>,
 }
 
 fn probe_size(text: &str) -> Result<u64, String> {

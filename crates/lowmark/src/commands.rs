@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod explain;
+pub mod kernel;
 pub mod machine;
 pub mod mrc;
 pub mod params;
@@ -12,3 +13,4 @@ pub mod run;
 pub mod schema;
 pub mod trace;
 pub mod tune;
+mod worlds;

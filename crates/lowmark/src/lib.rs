@@ -88,6 +88,7 @@ fn run(cli: &cli::Cli) -> Result<(), Failure> {
         cli::Command::Bench(args) => commands::bench::run(args),
         cli::Command::Trace(what) => commands::trace::run(what),
         cli::Command::Machine(args) => commands::machine::run(args),
+        cli::Command::Kernel(what) => commands::kernel::run(what),
         cli::Command::Schema => commands::schema::run(),
     }
 }

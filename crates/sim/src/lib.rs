@@ -21,7 +21,7 @@ pub use filesystems::FsKind;
 pub(crate) use measure::monitors;
 pub use measure::{account, latency, result, sample, slowest, stored, waiting};
 pub use params::Params;
-pub use result::{Outcome, RunResult};
+pub use result::{Origin, Outcome, RunResult};
 pub use run::run;
 pub use spec::RunSpec;
 // What every room meets: the world, as the engine is what every room of `mm` meets.

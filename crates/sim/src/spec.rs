@@ -498,6 +498,18 @@ pub struct Change {
 }
 
 impl Change {
+    /// What is written, by the kernel's names and in the order of writing, as numbers: what a file of
+    /// /proc/sys takes.
+    pub fn numbers(&self) -> Vec<(&'static str, String)> {
+        let values = self.sysctl.values();
+        let of = |(name, _): &(String, String)| {
+            let (info, numbers) = values.iter().find(|(info, _)| info.name == name)?;
+            let texts: Vec<String> = numbers.iter().map(u64::to_string).collect();
+            Some((info.name, texts.join(" ")))
+        };
+        self.written.iter().filter_map(of).collect()
+    }
+
     /// What it writes and when, for people.
     pub fn text(&self) -> String {
         let written = self.written.iter().map(|(k, v)| format!("{k} = {v}"));

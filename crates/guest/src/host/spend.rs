@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Nanoseconds that are written here pass as CPU time of the writing thread, in the kernel world's kernels.
-pub const SPEND: &str = "/proc/sys/kernel/lowmark_spend";
+pub const SPEND: &str = "/proc/sys/kernel/cpu_spend";
 
 /// A debt of fewer nanoseconds is not worth a system call. As much as the virtual world computes between
 /// two looks at who else may run.

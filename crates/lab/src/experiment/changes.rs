@@ -145,12 +145,19 @@ fn time(node: &Node, path: &str, limit_s: f64) -> Result<u64, Diagnostic> {
 }
 
 impl Changes {
-    /// What is written on a machine, which has its policy's sysctls.
+    /// What is written on a machine, which has its policy's sysctls; `real`: in a real kernel, which has
+    /// from boot all that today's have.
     ///
     /// # Errors
     /// A value that this machine can't have, or can't have from there on.
-    pub fn on(&self, machine: &Machine) -> Result<Vec<Change>, Diagnostic> {
+    pub fn on(&self, machine: &Machine, real: bool) -> Result<Vec<Change>, Diagnostic> {
         let mut machine = machine.clone();
+        if real {
+            // Its own defaults (mm/page_alloc.c).
+            let sysctl = &mut machine.sysctl;
+            sysctl.watermark_scale_factor.get_or_insert(10);
+            sysctl.watermark_boost_factor.get_or_insert(15_000);
+        }
         let mut changes = Vec::with_capacity(self.0.len());
         for said in &self.0 {
             let table = said.sysctl.table().expect("checked when it was read");

@@ -2,6 +2,7 @@
 
 use super::disks;
 use super::expand::{Choices, MOST, expand, too_many};
+use super::guest;
 use super::node::{Node, Value};
 use super::range;
 use super::read::read;
@@ -57,11 +58,16 @@ pub fn find_near(folder: &Path, name: &str) -> Result<PathBuf, String> {
     ))
 }
 
-/// All machines of an experiment with the choices that lead to each.
+/// All machines of an experiment with the choices that lead to each; `kernel`: the policy that runs a real
+/// one on all of them, if there is one.
 ///
 /// # Errors
-/// A file that can't be read, a table that makes no machine.
-pub fn machines(node: &Node, files: &Files<'_>) -> Result<Vec<(Choices, Machine)>, Diagnostic> {
+/// A file that can't be read, a table that makes no machine, one that can't be a guest with a kernel.
+pub fn machines(
+    node: &Node,
+    files: &Files<'_>,
+    kernel: Option<&str>,
+) -> Result<Vec<(Choices, Machine)>, Diagnostic> {
     let elements = match &node.value {
         Value::List(list) => &list[..],
         _ => std::slice::from_ref(node),
@@ -82,6 +88,9 @@ pub fn machines(node: &Node, files: &Files<'_>) -> Result<Vec<(Choices, Machine)
             disks::tree(&variant.node)?;
             let machine: Machine = read(&variant.node, "machine")?;
             range::machine(&machine, &variant.node)?;
+            if let Some(kernel) = kernel {
+                guest::machine(kernel, &machine, &variant.node)?;
+            }
             let mut choices = Choices::new();
             if elements.len() > 1 {
                 choices.push(("machine".into(), machine.name.clone()));

@@ -9,6 +9,8 @@ mod changes;
 mod command;
 mod disks;
 mod expand;
+mod guest;
+mod kernels;
 mod machine;
 pub mod node;
 mod of_command;
@@ -157,17 +159,24 @@ pub fn parse(
     policy::check_all(tables)?;
     let runs = required(&root, table, "workload", "a table with `command`")?;
     let folder = Path::new(source.name()).parent().unwrap_or(Path::new(""));
+    let policies = named_policies(required(&root, table, "policy", "\"linux-3.1\"")?, tables)?;
+    let kernel = policies.iter().find(|p| p.kernel.is_some());
+    let kernel = kernel.map(|p| p.policy.name.as_str());
     let machines = machine::machines(
         required(&root, table, "machine", "\"machines/3765M.toml\"")?,
         files,
+        kernel,
     )?;
+    if let Some(kernel) = kernel {
+        guest::experiment(kernel, &root, overrides)?;
+    }
     let parts = Parts {
         workloads: OnMachines::new(runs, folder, machines.iter().map(|m| &m.1))?,
         machines,
         params: watched(params(table.get("params"))?, table.get("monitors"))?,
         changes: changes::changes(table.get("at"), time_limit)?,
         filesystems: Vec::new(),
-        policies: named_policies(required(&root, table, "policy", "\"linux-3.1\"")?, tables)?,
+        policies,
     };
     let parts = Parts {
         filesystems: filesystems_of(&root, table, &parts.machines)?,
@@ -378,8 +387,9 @@ impl Parts {
             filesystem: filesystem.name().into(),
             policy: policy.name.clone(),
             baseline: std::ptr::eq(named, &self.policies[0]),
+            kernel: named.kernel.clone(),
             spec: RunSpec {
-                changes: changes.on(&own)?,
+                changes: changes.on(&own, named.kernel.is_some())?,
                 machine: own,
                 filesystem,
                 policy: policy.clone(),

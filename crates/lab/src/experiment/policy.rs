@@ -1,20 +1,25 @@
-//! Policies by name: a preset, or a `[policies.name]` table that changes a preset or another such
-//! table's policy.
+//! Policies by name: a preset, a real kernel, or a `[policies.name]` table that changes one of them or
+//! another such table's policy.
 
 use super::expand::{Variant, expand};
+use super::kernels;
 use super::machine::{self, Files, with_base};
 use super::node::{Node, Value};
 use super::range::{self, At};
 use super::read::read;
 use crate::diagnostic::{Diagnostic, did_you_mean};
+use kernel::Kernel;
 use mm::Policy;
 use sim::spec::{Machine, Sysctl};
 
 /// A policy with the vm sysctls that it brings along.
 #[derive(Debug, Clone)]
 pub struct Named {
-    /// Its switches, under its name.
+    /// Its switches, under its name. Of a kernel, which has none, the newest preset's: nothing but the name
+    /// is asked.
     pub policy: Policy,
+    /// The kernel that runs in the engine's place, if it is one.
+    pub kernel: Option<Kernel>,
     /// `[policies.NAME.sysctl]`: stands above the machine's.
     sysctl: Option<Node>,
     /// Where it stands; a preset stands nowhere.
@@ -25,18 +30,31 @@ impl Named {
     fn preset(policy: Policy) -> Self {
         Self {
             policy,
+            kernel: None,
             sysctl: None,
             at: None,
         }
     }
 
+    fn kernel(kernel: Kernel, name: &str) -> Self {
+        let newest = Policy::PRESETS.last().and_then(|name| Policy::preset(name));
+        let policy = newest.expect("there are presets").named(name);
+        Self {
+            kernel: Some(kernel),
+            ..Self::preset(policy)
+        }
+    }
+
     /// The machine with this policy's sysctls laid over its own. As where they are written on a
     /// running kernel, `min_free_kbytes` resets what the machine says of the three watermarks, and
-    /// `wmark_min_kbytes` is another name of it.
+    /// `wmark_min_kbytes` is another name of it. A kernel's are written in its guest, after the machine's.
     ///
     /// # Errors
     /// Sysctls that can't be on this machine.
     pub fn on(&self, machine: &Machine) -> Result<Machine, Diagnostic> {
+        if self.kernel.is_some() {
+            return Ok(machine.clone());
+        }
         self.profile_fits(machine)?;
         let mut machine = machine.clone();
         machine.sysctl = machine.sysctl.under(self.policy.watermark_formula);
@@ -133,6 +151,9 @@ fn above(
     at: &Node,
     tables: Option<&Node>,
 ) -> Result<Vec<Named>, Diagnostic> {
+    if let Some(kernel) = kernels::by_name(name, at)? {
+        return Ok(vec![Named::kernel(kernel, name)]);
+    }
     let defined = tables.and_then(Node::table);
     let Some(entry) = defined.and_then(|t| t.entry(name)) else {
         if let Some(preset) = Policy::preset(name) {
@@ -251,6 +272,16 @@ pub fn check_all(tables: Option<&Node>) -> Result<(), Diagnostic> {
                 "accepted: another name; the preset can be its `base`",
             ));
         }
+        if entry.key.starts_with(kernels::PREFIX) {
+            return Err(Diagnostic::at(
+                &entry.place,
+                format!(
+                    "`policies.{}`: such a name stands for the real kernel of that build",
+                    entry.key
+                ),
+                "accepted: another name, with `kernel` in the table",
+            ));
+        }
         policies(&entry.key, &entry.node, tables)?;
     }
     Ok(())
@@ -267,9 +298,13 @@ fn policy(
         return Err(Diagnostic::at(
             &variant.node.place,
             format!("`{path}`: {} does not fit here", variant.node.kind()),
-            "accepted: a table with `base`, the switches that differ from it, and perhaps `sysctl`",
+            "accepted: a table with `base`, the switches that differ from it, and perhaps `sysctl`; or with \
+             `kernel`",
         ));
     };
+    if let Some(named) = kernel_policy(users, path, variant, tables)? {
+        return Ok(named);
+    }
     let mut over = variant.node.clone();
     let Value::Table(changes) = &mut over.value else {
         unreachable!("cloned from a table")
@@ -279,7 +314,7 @@ fn policy(
             &variant.node.place,
             format!("missing key `{path}.base`"),
             format!(
-                "accepted: base = another policy of this file, or one of {}",
+                "accepted: base = another policy of this file, or one of {}; or kernel = a real one",
                 Policy::PRESETS.join(", ")
             ),
         ));
@@ -313,30 +348,72 @@ fn policy(
         e
     })?;
     ranges(&policy, &laid, path)?;
+    Ok(Named {
+        policy: policy.named(&chosen_name(name, path, variant)),
+        kernel: None,
+        sysctl: base_of.sysctl,
+        at: Some(laid),
+    })
+}
+
+/// A policy's name with the choices of its lists.
+fn chosen_name(name: &str, path: &str, variant: &Variant) -> String {
     let prefix = format!("{path}.");
     let chosen: Vec<String> = variant
         .choices
         .iter()
         .map(|(k, v)| format!("{}={v}", k.strip_prefix(&prefix).unwrap_or(k)))
         .collect();
-    let policy = if chosen.is_empty() {
-        policy.named(name)
-    } else {
-        policy.named(&format!("{name}[{}]", chosen.join(",")))
+    match chosen.is_empty() {
+        true => name.to_owned(),
+        false => format!("{name}[{}]", chosen.join(",")),
+    }
+}
+
+/// The policy of a table that says `kernel`, or whose base is a kernel's; `None`: it is the engine's.
+fn kernel_policy(
+    users: &[&str],
+    path: &str,
+    variant: &Variant,
+    tables: Option<&Node>,
+) -> Result<Option<Named>, Diagnostic> {
+    let name = users[users.len() - 1];
+    let table = variant.node.table();
+    let entry = |key| table.and_then(|t| t.entry(key));
+    let base = match (entry("base"), entry("kernel")) {
+        (Some(_), Some(kernel)) => {
+            return Err(Diagnostic::at(
+                &kernel.place,
+                format!("`{path}`: both `base` and `kernel`"),
+                "accepted: `base` for a policy of the engine or one that is a kernel already, `kernel` for \
+                 a real one",
+            ));
+        }
+        (None, None) => return Ok(None),
+        (None, Some(_)) => None,
+        (Some(base), None) => match base_of(users, &base.node, path, tables)?.kernel {
+            Some(kernel) => Some(kernel),
+            None => return Ok(None),
+        },
     };
-    let sysctl = base_of.sysctl;
-    let at = Some(laid);
-    Ok(Named { policy, sysctl, at })
+    let kernel = kernels::from_table(path, &variant.node, base)?;
+    let name = chosen_name(name, path, variant);
+    Ok(Some(Named::kernel(kernel, &name)))
 }
 
 fn unknown(what: &str, name: &str, at: &Node, known: &[&str]) -> Diagnostic {
     let guess = did_you_mean(name, known.iter().copied())
         .map_or(String::new(), |g| format!("did you mean `{g}`? "));
+    let version = name.strip_prefix("linux-").unwrap_or(name);
+    let real = match version.starts_with(|c: char| c.is_ascii_digit()) {
+        true => format!("; a bare name is the engine's, and `kernel:{version}` a real Linux"),
+        false => String::new(),
+    };
     Diagnostic::at(
         &at.place,
         format!("unknown {what} `{name}`"),
         format!(
-            "{guess}accepted: {}; or define it in a table [policies.…]",
+            "{guess}accepted: {}; or define it in a table [policies.…]{real}",
             known.join(", ")
         ),
     )

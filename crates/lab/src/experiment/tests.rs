@@ -4,6 +4,7 @@ use proptest::prelude::*;
 mod changes;
 mod disks;
 mod docs;
+mod kernels;
 mod wrong_input;
 
 const MACHINE: &str = "\

@@ -26,8 +26,11 @@ pub struct CrowdOf {
 /// What the iterations of a cell waited on.
 pub fn waits<'a>(iterations: impl IntoIterator<Item = (u32, &'a RunResult)>) -> Waits {
     let mut all = Waits::default();
-    for (iteration, r) in iterations {
-        for kind in &r.waits.kinds {
+    let told = iterations
+        .into_iter()
+        .filter_map(|(i, r)| Some((i, r.waits.as_ref()?)));
+    for (iteration, own) in told {
+        for kind in &own.kinds {
             match all.kinds.iter_mut().find(|k| k.kind == kind.kind) {
                 Some(sum) => {
                     sum.count += kind.count;
@@ -37,7 +40,7 @@ pub fn waits<'a>(iterations: impl IntoIterator<Item = (u32, &'a RunResult)>) -> 
                 None => all.kinds.push(kind.clone()),
             }
         }
-        let crowds = r.waits.crowds.iter().cloned();
+        let crowds = own.crowds.iter().cloned();
         all.crowds
             .extend(crowds.map(|crowd| CrowdOf { iteration, crowd }));
     }

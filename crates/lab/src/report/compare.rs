@@ -516,6 +516,7 @@ mod tests {
         Outcomes {
             experiment,
             results,
+            host: Vec::new(),
             interrupted: false,
         }
     }

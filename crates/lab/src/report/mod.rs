@@ -15,6 +15,7 @@ mod answer;
 pub mod compare;
 pub mod curves;
 pub(crate) mod escape;
+pub mod host;
 pub(crate) mod number;
 pub mod page;
 mod payload;

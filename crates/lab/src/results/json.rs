@@ -131,15 +131,15 @@ struct Iteration<'a> {
     outcome: &'a Outcome,
     metrics: &'a BTreeMap<String, Metric>,
     counters: &'a BTreeMap<String, u64>,
-    /// Sums over reclaim's trace events.
-    reclaim: &'a ReclaimSums,
+    /// Sums over reclaim's trace events; null, and so on below: not told.
+    reclaim: &'a Option<ReclaimSums>,
     /// Where the tasks' time went, in nanoseconds.
     tasks: &'a [TaskTime],
     alloc_latency: Vec<PathLatency>,
     /// The ten slowest of those that left the fast path.
     slowest_allocations: &'a [sim::slowest::SlowAlloc],
     /// The watermarks to start with next time, in kB.
-    watermarks: &'a mm::policy::WatermarkProfile,
+    watermarks: &'a Option<mm::policy::WatermarkProfile>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tracker: Option<&'a TrackerReport>,
     simulated_ns: u64,

@@ -45,6 +45,9 @@ pub struct Header {
     pub check: bool,
     /// Key and digest of the specification of each cell, in matrix order.
     pub cells: Vec<(String, String)>,
+    /// The real kernels: the name of each build, and what tells it from others of that name.
+    #[serde(default)]
+    pub kernels: Vec<(String, String)>,
 }
 
 impl Header {
@@ -53,7 +56,7 @@ impl Header {
         let cells = experiment.cells.iter().map(|cell| {
             let mut spec = cell.spec.clone();
             spec.seed = 0;
-            let sum = Sha256::digest(format!("{spec:?}"));
+            let sum = Sha256::digest(format!("{spec:?}{:?}", cell.kernel));
             let sum = sum.iter().map(|b| format!("{b:02x}")).collect();
             (cell.key(), sum)
         });
@@ -64,6 +67,7 @@ impl Header {
             seed: experiment.seed,
             check,
             cells: cells.collect(),
+            kernels: Vec::new(),
         }
     }
 
@@ -75,6 +79,10 @@ impl Header {
         }
         if self.build != now.build {
             return Some("it is of another build of lowmark".into());
+        }
+        let mut kernels = self.kernels.iter();
+        if let Some((name, _)) = kernels.find(|k| !now.kernels.contains(k)) {
+            return Some(format!("the kernel `{name}` is another one now"));
         }
         if self.name != now.name {
             return Some(format!("it is of the experiment `{}`", self.name));

@@ -41,6 +41,7 @@ fn outcomes() -> Outcomes {
     Outcomes {
         experiment,
         results,
+        host: Vec::new(),
         interrupted: false,
     }
 }

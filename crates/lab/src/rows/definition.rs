@@ -1,8 +1,8 @@
 //! The rows of mm reports: a table for each block of what each is, how it is computed and what it says
 //! (docs/reference/counters-and-traces.md).
 //!
-//! A row's name is the `metric` of the published tables where they have it. What the engine does
-//! not produce is [`Reading::Unsupported`] with the reason and never 0.
+//! A row's name is the `metric` of the published tables where they have it. What the engine, or a real
+//! kernel, does not produce is [`Reading::Unsupported`] with the reason and never 0.
 
 mod congestion;
 mod duration;
@@ -57,7 +57,7 @@ impl Block {
 pub enum Reading {
     /// This.
     Is(f64),
-    /// Nothing: the engine does not produce it, for this reason.
+    /// Nothing: the engine, or the real kernel that ran, does not produce it, for this reason.
     Unsupported(&'static str),
     /// Nothing: this workload or machine has no such thing.
     Absent,

@@ -39,7 +39,7 @@ pub struct RowCell {
     pub p: Option<f64>,
     /// Whether a difference can be claimed.
     pub significant: bool,
-    /// Why there is no value, if the engine does not produce it.
+    /// Why there is no value, if the engine or the real kernel does not produce it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsupported: Option<&'static str>,
 }

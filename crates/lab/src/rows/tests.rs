@@ -17,7 +17,7 @@ fn run(metrics: &[(&str, f64)], counters: &[(&str, f64)], reclaim: ReclaimSums) 
         .iter()
         .map(|&(n, v)| (n.to_owned(), v as u64))
         .collect();
-    r.reclaim = reclaim;
+    r.reclaim = Some(reclaim);
     r
 }
 
@@ -243,9 +243,10 @@ fn outcomes(iterations: u32) -> Outcomes {
                     ]
                     .map(|(n, v): (&str, f64)| (n.to_owned(), v as u64))
                     .into();
-                    r.reclaim.direct_reclaims = if cell.baseline { 30 + u64::from(i) } else { 0 };
-                    r.reclaim.stalled_ns = r.reclaim.direct_reclaims * 12_345_678;
-                    r.reclaim.direct.conditional.number = 7;
+                    let sums = r.reclaim.as_mut().unwrap();
+                    sums.direct_reclaims = if cell.baseline { 30 + u64::from(i) } else { 0 };
+                    sums.stalled_ns = sums.direct_reclaims * 12_345_678;
+                    sums.direct.conditional.as_mut().unwrap().number = 7;
                     Some(r)
                 })
                 .collect()
@@ -254,6 +255,7 @@ fn outcomes(iterations: u32) -> Outcomes {
     Outcomes {
         experiment,
         results,
+        host: Vec::new(),
         interrupted: false,
     }
 }

@@ -25,7 +25,8 @@ pub struct CheckFailure {
 
 /// The first difference between two results, most telling first; `None` if they are equal.
 pub fn difference(a: &RunResult, b: &RunResult) -> Option<String> {
-    value("outcome", &a.outcome, &b.outcome)
+    value("world", &a.origin, &b.origin)
+        .or_else(|| value("outcome", &a.outcome, &b.outcome))
         .or_else(|| {
             let bits = |r: &RunResult| {
                 r.metrics

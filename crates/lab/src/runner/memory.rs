@@ -4,7 +4,10 @@
 //! The memory that a process may have is the least of what the kernel could give without swapping
 //! (`MemAvailable`), what is left of the memory limits of its control groups, and, for its address
 //! space, what is left of `ulimit -v`. Where the system does not say, nothing is refused.
+//!
+//! A real kernel's run takes the guest's memory, and room in the folder for temporary files.
 
+use super::host;
 use crate::diagnostic::Diagnostic;
 use crate::model::{Cell, Experiment};
 use mm::footprint::Use;
@@ -23,14 +26,42 @@ const BYTES_PER_WORKER: u64 = 2 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     uses: Vec<Use>,
+    /// Bytes in the folder for temporary files.
+    disk: u64,
 }
 
 impl Need {
     /// What a cell's runs take, each.
     pub fn of(cell: &Cell) -> Self {
+        if cell.kernel.is_some() {
+            return Self::of_kernel(cell);
+        }
         let mut uses = sim::footprint::uses(&cell.spec);
         uses.sort_by_key(|u| std::cmp::Reverse((u.touched, u.reserved)));
-        Self { uses }
+        Self { uses, disk: 0 }
+    }
+
+    fn of_kernel(cell: &Cell) -> Self {
+        let guest = host::guest_memory(&cell.spec.machine);
+        let all = host::estimate(&cell.spec);
+        // Of address space it has its own: the guest is another process.
+        let touched = |what, bytes| Use {
+            what,
+            reserved: 0,
+            touched: bytes,
+        };
+        Self {
+            uses: vec![
+                touched("the guest's memory", guest),
+                touched("its kernel and disks", all.memory.saturating_sub(guest)),
+            ],
+            disk: all.disk,
+        }
+    }
+
+    /// Bytes in the folder for temporary files.
+    pub fn disk(&self) -> u64 {
+        self.disk
     }
 
     /// Bytes that are in memory once the simulated machine has been in full use.
@@ -85,12 +116,66 @@ pub struct Host {
     pub memory: Option<(u64, &'static str)>,
     /// Bytes of address space.
     pub address_space: Option<u64>,
+    /// Bytes free in the folder for temporary files.
+    pub disk: Option<u64>,
+}
+
+/// What there may be too little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resource {
+    Memory,
+    AddressSpace,
+    Disk,
+}
+
+impl Resource {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::AddressSpace => "address space",
+            Self::Disk => "room for temporary files",
+        }
+    }
+
+    fn of(self, need: &Need) -> u64 {
+        match self {
+            Self::Memory => need.touched(),
+            Self::AddressSpace => need.reserved(),
+            Self::Disk => need.disk,
+        }
+    }
+
+    /// The largest parts of a need, in brackets and words.
+    fn parts(self, need: &Need) -> String {
+        match self {
+            Self::Memory => format!(" ({})", need.parts(|u| u.touched)),
+            Self::AddressSpace => format!(" ({})", need.parts(|u| u.reserved)),
+            Self::Disk => " (the guest's memory and its disks' images)".into(),
+        }
+    }
+
+    /// What would make a need smaller, or the host's room larger.
+    fn remedy(self, need: &Need) -> String {
+        match self {
+            Self::Memory => format!("{}, or more memory", need.remedy(|u| u.touched)),
+            Self::AddressSpace => {
+                format!("{}, or more address space", need.remedy(|u| u.reserved))
+            }
+            Self::Disk => {
+                "a machine with less memory, or TMPDIR set to a folder with more room".into()
+            }
+        }
+    }
 }
 
 impl Host {
     /// The computer that this runs on.
     pub fn here() -> Self {
-        Self::below(Path::new("/"))
+        let free = rustix::fs::statvfs(std::env::temp_dir().as_path());
+        Self {
+            disk: free.ok().map(|s| s.f_bavail.saturating_mul(s.f_frsize)),
+            ..Self::below(Path::new("/"))
+        }
     }
 
     /// Bytes that may be taken and used; `None`: nobody says.
@@ -112,6 +197,7 @@ impl Host {
         Self {
             memory: available.into_iter().chain(groups).min(),
             address_space: address_space(root),
+            disk: None,
         }
     }
 }
@@ -179,8 +265,18 @@ pub fn summary(experiment: &Experiment, host: &Host) -> String {
     let left = host.memory.map_or_else(String::new, |(left, by)| {
         format!("; {} are left here ({by})", bytes(left))
     });
+    let needs = experiment.cells.iter().map(Need::of);
+    let disk = match (needs.map(|n| n.disk).max(), host.disk) {
+        (None | Some(0), _) => String::new(),
+        (Some(most), None) => format!("; and up to {} of temporary files", bytes(most)),
+        (Some(most), Some(left)) => format!(
+            "; and up to {} of temporary files, of which {} have room here",
+            bytes(most),
+            bytes(left)
+        ),
+    };
     format!(
-        "a run takes up to {} of memory ({}) and {} of address space{left}",
+        "a run takes up to {} of memory ({}) and {} of address space{left}{disk}",
         bytes(largest.touched()),
         largest.parts(|u| u.touched),
         bytes(largest.reserved()),
@@ -241,53 +337,51 @@ pub fn fit(
     let runs = needs.len().saturating_mul(iterations).max(1);
     let most = wanted.unwrap_or(cores).clamp(1, runs);
     let results = runs as u64 * BYTES_PER_RESULT;
-    let together = |of: fn(&Need) -> u64, worker: u64| {
-        let mut each: Vec<u64> = needs.iter().map(|n| of(n) + worker).collect();
+    let together = |of: Resource, besides: u64, worker: u64| {
+        let mut each: Vec<u64> = needs.iter().map(|n| of.of(n) + worker).collect();
         each.sort_unstable_by_key(|n| std::cmp::Reverse(*n));
         Together {
             each,
             iterations,
-            besides: results,
+            besides,
         }
     };
-    let address = host.address_space.map(|left| {
-        let all = together(Need::reserved, BYTES_PER_WORKER);
-        (all, left, "address space", "ulimit -v")
-    });
     let memory = host
         .memory
-        .map(|(left, by)| (together(Need::touched, 0), left, "memory", by));
+        .map(|(left, by)| (Resource::Memory, 0, results, left, by));
+    let address = host.address_space.map(|left| {
+        let of = Resource::AddressSpace;
+        (of, BYTES_PER_WORKER, results, left, "ulimit -v")
+    });
+    let disk = host.disk.map(|left| (Resource::Disk, 0, 0, left, "TMPDIR"));
     let mut fit = Fit {
         jobs: most,
         note: None,
     };
-    for (all, left, kind, by) in memory.into_iter().chain(address) {
+    for (of, worker, besides, left, by) in memory.into_iter().chain(address).chain(disk) {
+        let all = together(of, besides, worker);
         let jobs = all.fit(most, left);
         if jobs >= fit.jobs {
             continue;
         }
-        let of: fn(&Use) -> u64 = match kind {
-            "memory" => |u| u.touched,
-            _ => |u| u.reserved,
-        };
-        let sum = |n: &Need| n.uses.iter().map(of).sum::<u64>();
-        let Some(largest) = needs.iter().max_by_key(|n| sum(n)) else {
+        let kind = of.name();
+        let Some(largest) = needs.iter().max_by_key(|n| of.of(n)) else {
             continue;
         };
         let takes = format!(
-            "a run takes up to {} of {kind} ({})",
-            bytes(sum(largest)),
-            largest.parts(of)
+            "a run takes up to {} of {kind}{}",
+            bytes(of.of(largest)),
+            of.parts(largest)
         );
         let left = format!("{} are left here ({by})", bytes(left));
         if jobs == 0 {
-            let kept = match results {
+            let kept = match besides {
                 0..0x1000_0000 => String::new(),
                 kept => format!(", the results of {runs} runs {}", bytes(kept)),
             };
             return Err(Diagnostic::placeless(
                 format!("there is not enough {kind}: {takes}{kept}, and {left}"),
-                format!("accepted: {}, or more {kind}", largest.remedy(of)),
+                format!("accepted: {}", of.remedy(largest)),
             ));
         }
         if wanted.is_some() {
@@ -329,6 +423,7 @@ mod tests {
         Host {
             memory: Some((memory, "MemAvailable")),
             address_space: Some(address_space),
+            disk: None,
         }
     }
 
@@ -362,6 +457,32 @@ mod tests {
         assert!(e.message.contains("ulimit -v"), "{e}");
         let unknown = fit(&experiment("1G"), None, 2, &Host::default()).unwrap();
         assert_eq!((unknown.jobs, unknown.note), (2, None));
+    }
+
+    #[test]
+    fn a_kernels_run_takes_its_guests_memory_and_room_for_temporary_files() {
+        let mut e = experiment("512M");
+        let engine = Need::of(&e.cells[0]);
+        assert_eq!(engine.disk(), 0);
+        assert!(!summary(&e, &Host::default()).contains("temporary"));
+        e.cells[1].kernel = Some(kernel::Kernel::new("6.12"));
+        let need = Need::of(&e.cells[1]);
+        assert_eq!(need.touched(), 712 << 20);
+        assert!(need.disk() >= 512 << 20);
+        assert!(need.touched() > engine.touched());
+        let here = |disk: u64| Host {
+            disk: Some(disk),
+            ..host(1 << 40, 1 << 40)
+        };
+        assert_eq!(fit(&e, None, 4, &here(1 << 40)).unwrap().jobs, 4);
+        // The largest runs count, and an iteration of the same cell may be beside it.
+        let few = fit(&e, None, 4, &here(need.disk() * 3 / 2)).unwrap();
+        let note = few.note.unwrap();
+        assert!(note.contains("of room for temporary files"), "{note}");
+        assert_eq!(few.jobs, 1);
+        let e = fit(&e, None, 4, &here(1 << 20)).unwrap_err();
+        assert!(e.message.starts_with("there is not enough room"), "{e}");
+        assert!(e.accepted.contains("TMPDIR"), "{}", e.accepted);
     }
 
     #[test]

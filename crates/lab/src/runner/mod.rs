@@ -7,6 +7,7 @@
 pub(crate) mod check;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod host;
 pub mod memory;
 mod progress;
 #[cfg(test)]
@@ -14,7 +15,9 @@ mod tests;
 
 pub use check::{CheckFailure, INTERVAL_NS as CHECK_INTERVAL_NS, difference};
 
-use crate::model::{Experiment, Outcomes};
+use crate::diagnostic::Diagnostic;
+use crate::model::{Cell, Experiment, HostRun, HostUse, Outcomes};
+use kernel::Kernel;
 use mm::NoMemory;
 use progress::Progress;
 use sim::rng::{fnv1a, splitmix64};
@@ -40,8 +43,45 @@ pub struct RunOptions {
     pub stop: Arc<AtomicBool>,
 }
 
-/// What runs one cell at one iteration.
-pub type Simulate<'a> = &'a (dyn Fn(&RunSpec, &Control) -> RunResult + Sync);
+/// What runs one cell at one iteration. A function from a specification to a result is the engine, or what
+/// stands in its place; it has no real kernels.
+pub trait Worlds: Sync {
+    /// Runs the engine.
+    fn engine(&self, spec: &RunSpec, control: &Control) -> RunResult;
+
+    /// What tells one build of a kernel from another of the same name, so that their results never stand
+    /// side by side.
+    ///
+    /// # Errors
+    /// There is no such build, or it can't be run here.
+    fn identity(&self, kernel: &Kernel) -> Result<String, Diagnostic> {
+        let what = format!("the kernel `{}` can't be run: {ALONE}", kernel.build);
+        Err(Diagnostic::placeless(
+            what,
+            "accepted: policies of the engine",
+        ))
+    }
+
+    /// Runs a real kernel. The same bytes for the same specification, whatever the host does meanwhile; what
+    /// goes wrong is how the run ended.
+    fn kernel(&self, spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {
+        let _ = (spec, control);
+        let error = format!("the kernel `{}` can't be run: {ALONE}", kernel.build);
+        let result = RunResult::of_kernel(Outcome::Failed { error });
+        (result, HostUse::default())
+    }
+}
+
+const ALONE: &str = "here runs the engine alone";
+
+impl<F: Fn(&RunSpec, &Control) -> RunResult + Sync> Worlds for F {
+    fn engine(&self, spec: &RunSpec, control: &Control) -> RunResult {
+        self(spec, control)
+    }
+}
+
+/// Who runs the cells.
+pub type Simulate<'a> = &'a dyn Worlds;
 
 /// The seed of one iteration, the same for every cell: common random numbers. So a cell's results do
 /// not depend on what stands beside it (another policy in the list, another value of an axis, the
@@ -116,6 +156,7 @@ pub fn run_with(
     let mut results: Vec<Vec<Option<RunResult>>> = (0..cells)
         .map(|_| (0..experiment.iterations).map(|_| None).collect())
         .collect();
+    let mut host: Vec<Vec<HostRun>> = vec![Vec::new(); cells];
     let mut known = vec![false; jobs];
     for (index, known) in known.iter_mut().enumerate() {
         let (cell, iteration) = (index % cells, index / cells);
@@ -150,7 +191,8 @@ pub fn run_with(
         drop(tx);
         loop {
             match rx.recv_timeout(Duration::from_millis(50)) {
-                Ok((index, Ok(result))) => {
+                Ok((index, Ok((result, used)))) => {
+                    host[index % cells].extend(used);
                     progress.finished(result.sim_ns * if options.check { 2 } else { 1 });
                     let (cell, iteration) = (index % cells, index / cells);
                     journal.finished(cell as u32, iteration as u32, &result);
@@ -181,6 +223,7 @@ pub fn run_with(
     Ok(Outcomes {
         experiment: experiment.clone(),
         results,
+        host,
         interrupted,
     })
 }
@@ -191,7 +234,10 @@ enum Bad {
     Panic(Box<dyn Any + Send>),
 }
 
-type Report = (usize, Result<RunResult, Bad>);
+/// A result, and what it took if a real kernel gave it.
+type Done = (RunResult, Vec<HostRun>);
+
+type Report = (usize, Result<Done, Bad>);
 
 /// What an occupied worker is at: the index of its job and the means to stop it.
 type Running = Option<(usize, Arc<Control>)>;
@@ -228,7 +274,7 @@ impl Pool<'_> {
     }
 
     /// One iteration of one cell; `None` if it was stopped.
-    fn job(&self, slot: usize, index: usize) -> Option<Result<RunResult, Bad>> {
+    fn job(&self, slot: usize, index: usize) -> Option<Result<Done, Bad>> {
         let cell = &self.experiment.cells[index % self.experiment.cells.len()];
         let iteration = (index / self.experiment.cells.len()) as u32;
         let mut spec = cell.spec.clone();
@@ -244,8 +290,8 @@ impl Pool<'_> {
             Some(Err(Bad::Check(Box::new(failure))))
         };
         if !self.options.check {
-            return match self.once(slot, index, &spec) {
-                Ok(result) => result.map(Ok),
+            return match self.once(slot, index, cell, &spec) {
+                Ok(done) => done.map(Ok),
                 Err(payload) => Some(Err(Bad::Panic(payload))),
             };
         }
@@ -255,17 +301,18 @@ impl Pool<'_> {
         };
         let mut pair = Vec::with_capacity(2);
         for _ in 0..2 {
-            match self.once(slot, index, &spec) {
-                Ok(result) => pair.push(result?),
+            match self.once(slot, index, cell, &spec) {
+                Ok(done) => pair.push(done?),
                 Err(payload) if payload.is::<NoMemory>() => return Some(Err(Bad::Panic(payload))),
                 Err(payload) => return fail(check::panic_text(payload.as_ref())),
             }
         }
-        let second = pair.pop()?;
-        let first = pair.pop()?;
+        let (second, again) = pair.pop()?;
+        let (first, mut used) = pair.pop()?;
+        used.extend(again);
         match difference(&first, &second) {
             Some(difference) => fail(difference),
-            None => Some(Ok(first)),
+            None => Some(Ok((first, used))),
         }
     }
 
@@ -274,13 +321,21 @@ impl Pool<'_> {
         &self,
         slot: usize,
         index: usize,
+        cell: &Cell,
         spec: &RunSpec,
-    ) -> Result<Option<RunResult>, Box<dyn Any + Send>> {
+    ) -> Result<Option<Done>, Box<dyn Any + Send>> {
         let control = Arc::new(Control::default());
         *self.slot(slot) = Some((index, Arc::clone(&control)));
-        let result = catch_unwind(AssertUnwindSafe(|| (self.simulate)(spec, &control)));
+        let done = catch_unwind(AssertUnwindSafe(|| match &cell.kernel {
+            None => (self.simulate.engine(spec, &control), Vec::new()),
+            Some(kernel) => {
+                let (result, used) = self.simulate.kernel(spec, kernel, &control);
+                let sim_ns = result.sim_ns;
+                (result, vec![HostRun { sim_ns, used }])
+            }
+        }));
         *self.slot(slot) = None;
-        Ok(Some(result?).filter(|r| r.outcome != Outcome::Interrupted))
+        Ok(Some(done?).filter(|(r, _)| r.outcome != Outcome::Interrupted))
     }
 
     fn slot(&self, slot: usize) -> std::sync::MutexGuard<'_, Running> {

@@ -186,9 +186,8 @@ fn every_part_of_a_result_is_compared() {
 #[test]
 fn a_failed_recount_is_a_failed_check() {
     let e = fixture::experiment(2);
-    let failure = run(&e, &options(2, true), &|_, _| {
-        panic!("free: 3 counted, 4 kept")
-    });
+    let wrong = |_: &RunSpec, _: &Control| -> RunResult { panic!("free: 3 counted, 4 kept") };
+    let failure = run(&e, &options(2, true), &wrong);
     let failure = failure.err().unwrap();
     assert_eq!((failure.cell, failure.iteration), (e.cells[0].key(), 0));
     assert_eq!(
@@ -201,9 +200,8 @@ fn a_failed_recount_is_a_failed_check() {
 #[should_panic(expected = "a bug in the engine")]
 fn without_a_check_a_panic_stays_one() {
     let e = fixture::experiment(2);
-    let _ = run(&e, &options(2, false), &|_, _| {
-        panic!("a bug in the engine")
-    });
+    let wrong = |_: &RunSpec, _: &Control| -> RunResult { panic!("a bug in the engine") };
+    let _ = run(&e, &options(2, false), &wrong);
 }
 
 #[test]
@@ -284,4 +282,101 @@ fn what_an_earlier_run_finished_is_not_run_again() {
         assert_eq!(calls.into_inner(), u64::from(12 - known.count_ones()));
         assert_eq!(journal.finished.len() as u32, 12 - known.count_ones());
     }
+}
+
+/// A fixture in place of real kernels, which takes another time of the host in every run.
+struct Kernels(AtomicU64);
+
+impl Worlds for Kernels {
+    fn engine(&self, spec: &RunSpec, control: &Control) -> RunResult {
+        fixture::simulate(spec, control)
+    }
+
+    fn kernel(&self, spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {
+        let run = self.0.fetch_add(1, Relaxed);
+        let used = HostUse {
+            wall_ns: 1_000_000_000 * (1 + run),
+            cpu_ns: 500_000_000,
+            peak_bytes: (600 + run) << 20,
+        };
+        (fixture::kernel(spec, kernel, control), used)
+    }
+}
+
+/// The first cell of each filesystem runs a kernel.
+fn with_kernels(iterations: u32) -> Experiment {
+    let mut e = fixture::experiment(iterations);
+    for cell in e.cells.iter_mut().filter(|c| c.baseline) {
+        cell.kernel = Some(Kernel::new("6.12"));
+        cell.policy = "kernel:6.12".into();
+    }
+    e
+}
+
+#[test]
+fn kernels_run_beside_the_engine_and_what_they_took_is_no_part_of_results() {
+    let e = with_kernels(3);
+    let runs = |jobs, check| run(&e, &options(jobs, check), &Kernels(AtomicU64::new(0))).unwrap();
+    let one = runs(1, false);
+    for (jobs, check) in [(2, false), (8, true)] {
+        let other = runs(jobs, check);
+        for (a, b) in one
+            .results
+            .iter()
+            .flatten()
+            .zip(other.results.iter().flatten())
+        {
+            assert_eq!(difference(a.as_ref().unwrap(), b.as_ref().unwrap()), None);
+        }
+        let per_cell: Vec<usize> = other.host.iter().map(Vec::len).collect();
+        let n = if check { 6 } else { 3 };
+        assert_eq!(per_cell, [n, 0, n, 0]);
+    }
+    for (cell, results) in e.cells.iter().zip(&one.results) {
+        let kernels = results.iter().flatten().map(|r| r.origin);
+        let expected = match cell.kernel {
+            Some(_) => sim::Origin::Kernel,
+            None => sim::Origin::Engine,
+        };
+        assert!(kernels.into_iter().all(|origin| origin == expected));
+    }
+    let runs = one.host[0].iter().map(|h| (h.used.wall_ns, h.sim_ns));
+    assert!(runs.into_iter().all(|(wall, sim)| wall > 0 && sim > 0));
+}
+
+#[test]
+fn a_kernel_that_is_not_the_same_twice_fails_the_check() {
+    struct Drifting(AtomicU64);
+    impl Worlds for Drifting {
+        fn engine(&self, spec: &RunSpec, control: &Control) -> RunResult {
+            fixture::simulate(spec, control)
+        }
+        fn kernel(&self, spec: &RunSpec, k: &Kernel, control: &Control) -> (RunResult, HostUse) {
+            let mut r = fixture::kernel(spec, k, control);
+            let drift = self.0.fetch_add(1, Relaxed);
+            r.counters.insert("pgscan_kswapd".into(), drift);
+            (r, HostUse::default())
+        }
+    }
+    let e = with_kernels(2);
+    let failure = run(&e, &options(2, true), &Drifting(AtomicU64::new(0)));
+    let failure = failure.err().unwrap();
+    assert_eq!((failure.cell, failure.iteration), (e.cells[0].key(), 0));
+    let text = &failure.difference;
+    assert!(text.starts_with("counter `pgscan_kswapd`: "), "{text}");
+}
+
+#[test]
+fn the_engine_alone_says_that_it_has_no_kernels() {
+    let e = with_kernels(1);
+    let outcomes = run(&e, &options(1, false), &fixture::simulate).unwrap();
+    let Some(Outcome::Failed { error }) = outcomes.results[0][0].as_ref().map(|r| &r.outcome)
+    else {
+        panic!("it can't have run");
+    };
+    assert!(error.contains("`6.12`"), "{error}");
+    assert_eq!(
+        outcomes.results[1][0].as_ref().unwrap().outcome,
+        Outcome::Completed
+    );
 }

@@ -77,7 +77,9 @@ pub fn learn(trials: &Trials<'_>, runs: u32) -> Result<Learned, Interrupted> {
         let results = trials.cells(vec![cell], runs, phases.len() as u64)?;
         let f = figures(0, &results[0]);
         for result in &results[0] {
-            profile = higher(profile, &result.watermarks);
+            if let Some(marks) = &result.watermarks {
+                profile = higher(profile, marks);
+            }
         }
         phases.push(Phase {
             sums,

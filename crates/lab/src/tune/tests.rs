@@ -21,7 +21,7 @@ fn simulate(spec: &RunSpec, control: &Control) -> RunResult {
     let mut h = Histogram::new(3).unwrap();
     h.record(20_000 + (short * 50.0) as u64).unwrap();
     r.alloc_latency.paths = vec![("fast", h)];
-    r.reclaim.direct_reclaims = u64::from(short > 0.0) + (short / 1024.0) as u64;
+    r.reclaim.as_mut().unwrap().direct_reclaims = u64::from(short > 0.0) + (short / 1024.0) as u64;
     let dirty = spec.machine.sysctl.dirty_bytes.0;
     let share = if dirty == 0 {
         1.0
@@ -268,12 +268,12 @@ fn explicit_watermarks_become_the_least_factor_that_wakes_kswapd_as_early() {
 fn learning(spec: &RunSpec, control: &Control) -> RunResult {
     let mut r = simulate(spec, control);
     let [min, low, high] = space::sums(&spec.machine);
-    let more = if r.reclaim.direct_reclaims > 0 {
+    let more = if r.reclaim.as_ref().unwrap().direct_reclaims > 0 {
         low - min
     } else {
         0
     };
-    r.watermarks.zones = vec![mm::policy::ProfileZone {
+    r.watermarks.as_mut().unwrap().zones = vec![mm::policy::ProfileZone {
         node: 0,
         zone: mm::ZoneType::Normal,
         min_kbytes: min,

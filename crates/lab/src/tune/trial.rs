@@ -218,7 +218,8 @@ pub fn figures(kept_free: u64, results: &[RunResult]) -> Figures {
         worst_ns: results.iter().map(longest).max().unwrap_or(0),
         direct: results
             .iter()
-            .map(|r| r.reclaim.direct_reclaims)
+            .filter_map(|r| r.reclaim.as_ref())
+            .map(|s| s.direct_reclaims)
             .max()
             .unwrap_or(0),
         throughput: results.iter().map(rate).sum::<f64>() / n,

@@ -1,9 +1,11 @@
 //! `lowmark run`.
 
+use super::worlds::Here;
 use crate::cli::Run;
 use crate::failure::Failure;
 use crate::place::{claim, say, settled};
 use crate::{interrupt, text};
+use kernel::Kernel;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
 use lab::model::{Experiment, Outcomes};
@@ -21,7 +23,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     let overrides = Overrides {
         set: args.set.iter().map(|(k, v)| format!("{k}={v}")).collect(),
         iterations: args.iterations.map(NonZeroU32::get),
-        ..Overrides::default()
+        track_pages: args.track_pages,
     };
     let loaded = match args.trace.run() {
         Some(trace) => trace.experiment(&overrides),
@@ -31,7 +33,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     if args.list {
         return list(&experiment, args.json);
     }
-    run_loaded(args, &experiment, &sim::run)
+    run_loaded(args, &experiment, &Here)
 }
 
 /// The number of threads to use.
@@ -121,9 +123,6 @@ fn adjusted(mut experiment: Experiment, args: &Run) -> Experiment {
     if let Some(seed) = args.seed {
         experiment.seed = seed;
     }
-    for cell in &mut experiment.cells {
-        cell.spec.track_pages |= args.track_pages;
-    }
     experiment
 }
 
@@ -132,6 +131,9 @@ fn run_loaded(
     experiment: &Experiment,
     simulate: runner::Simulate<'_>,
 ) -> Result<(), Failure> {
+    let identity = |kernel: &&Kernel| Ok((kernel.build.clone(), simulate.identity(kernel)?));
+    let kernels: Result<Vec<_>, Diagnostic> = experiment.kernels().iter().map(identity).collect();
+    let kernels = kernels.map_err(|e| Failure::Input(e.into()))?;
     let jobs = fitting_jobs(experiment, args.jobs)?;
     let terms = Terms {
         kind: Kind::Run,
@@ -151,7 +153,11 @@ fn run_loaded(
             }
         },
     };
-    let earlier = place.begin(&Header::new(experiment, args.check, build()))?;
+    let header = Header {
+        kernels,
+        ..Header::new(experiment, args.check, build())
+    };
+    let earlier = place.begin(&header)?;
     if args.resume.is_some() && !args.quiet {
         eprintln!("{} iterations were finished before", earlier.len());
     }
@@ -233,6 +239,10 @@ fn finish(args: &Run, outcomes: &Outcomes, place: ClaimedFolder) -> Result<(), F
             text::print(&format!("\n{rows}"))?;
         }
     }
+    if !args.quiet {
+        // Beside the results: it is another time every time.
+        eprint!("{}", lab::report::host::text(outcomes));
+    }
     if outcomes.interrupted {
         return Err(Failure::Interrupted {
             finished,
@@ -289,6 +299,10 @@ fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
         .collect();
     header.extend(&others);
     header.push("memory of a run");
+    let kernels = !experiment.kernels().is_empty();
+    if kernels {
+        header.push("temporary files");
+    }
     let mut table = text::table(header);
     for cell in &experiment.cells {
         let value = |axis: &&str| {
@@ -301,7 +315,11 @@ fn list(experiment: &Experiment, json: bool) -> Result<(), Failure> {
             cell.policy.clone(),
         ];
         row.extend(others.iter().map(value));
-        row.push(memory::bytes(Need::of(cell).touched()));
+        let need = Need::of(cell);
+        row.push(memory::bytes(need.touched()));
+        if kernels {
+            row.push(memory::bytes(need.disk()));
+        }
         table.add_row(row);
     }
     let (cells, n) = (experiment.cells.len(), experiment.iterations);

@@ -22,6 +22,7 @@ fn outcomes(results: usize, interrupted: bool) -> Outcomes {
     Outcomes {
         experiment,
         results: vec![(0..results).map(|_| None).collect()],
+        host: Vec::new(),
         interrupted,
     }
 }

@@ -41,6 +41,15 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
             "accepted: an experiment of one cell; `--set policy='\"linux-3.1\"'` and the like choose one",
         )));
     }
+    if let Some(kernel) = experiment.kernels().first() {
+        return Err(input(Diagnostic::placeless(
+            format!(
+                "the real kernel `{}`: settings are searched for on the engine",
+                kernel.build
+            ),
+            "accepted: a policy of the engine",
+        )));
+    }
     // As many trials at a time as there are threads, not as the file has iterations.
     let many = Experiment {
         iterations: 1000,

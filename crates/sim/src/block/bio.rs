@@ -60,7 +60,7 @@ impl Bio {
 }
 
 /// Why a request failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IoError {
     /// The medium refused the write.
     WriteFailed,

@@ -29,6 +29,7 @@
 
 mod bio;
 mod cfq;
+mod device;
 mod elevator;
 mod faults;
 #[cfg(test)]
@@ -38,6 +39,7 @@ mod request_list;
 mod volume;
 
 pub use bio::{Bio, Class, Dir, Done, IoError};
+pub use device::{Device, Ended};
 pub use queue::{Queue, Stats, Submit};
 pub use request_list::{Admission, IoContext, Limits, RequestList, Wake};
 pub use volume::Volume;

@@ -1,14 +1,12 @@
 //! The request queue of one device.
 
+use super::device::{Device, Ended};
 use super::elevator::{Elevator, Next, Place, Slot};
-use super::faults::Faults;
-use super::{Admission, Bio, Class, Dir, Done, IoContext, IoError, Limits, RequestList, Wake};
-use crate::disks::{DiskModel, Transfer};
+use super::{Admission, Bio, Class, Dir, Done, IoContext, Limits, RequestList, Wake};
+use crate::disks::Transfer;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::spec::DiskSpec;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// What became of a bio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,21 +71,12 @@ struct Request {
     last_bio: u32,
     dir: Dir,
     class: Class,
-    error: Option<IoError>,
 }
 
 impl Request {
     fn blocks(&self) -> u32 {
         (self.end - self.block) as u32
     }
-}
-
-/// A started request, ordered by completion time and then by start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct InService {
-    finish: u64,
-    started: u64,
-    slot: Slot,
 }
 
 /// The request queue of one block device and the device behind it; see the [module](super).
@@ -99,24 +88,19 @@ pub struct Queue {
     free_slots: Vec<Slot>,
     bios: Vec<BioNode>,
     free_bio: u32,
-    in_service: BinaryHeap<Reverse<InService>>,
-    started: u64,
     plugged: u32,
     plug_requests: usize,
     max_request_blocks: u32,
     capacity_blocks: u64,
-    depth: u32,
-    disk: DiskModel,
-    faults: Faults,
-    busy_since: u64,
+    device: Device,
     stats: Stats,
 }
 
 impl Queue {
     /// The queue of this disk. What differs between runs (the speed of a used stick) is drawn here.
     pub fn new(spec: &DiskSpec, params: &Params, rng: &mut Rng) -> Self {
-        let disk = DiskModel::new(spec, params, rng);
-        let limits = Limits::new(params.nr_requests as u32 * disk.members(), params);
+        let device = Device::new(spec, params, rng);
+        let limits = Limits::new(params.nr_requests as u32 * device.members(), params);
         let slots = 2 * limits.most;
         let idle = Request {
             block: 0,
@@ -126,7 +110,6 @@ impl Queue {
             last_bio: NO_BIO,
             dir: Dir::Read,
             class: Class::Sync,
-            error: None,
         };
         Self {
             elevator: Elevator::new(limits.most as usize, spec.scheduler, params),
@@ -134,16 +117,11 @@ impl Queue {
             free_slots: (0..slots).rev().collect(),
             bios: Vec::with_capacity(slots as usize),
             free_bio: NO_BIO,
-            in_service: BinaryHeap::with_capacity(slots as usize),
-            started: 0,
             plugged: 0,
             plug_requests: params.plug_requests as usize,
-            max_request_blocks: disk.max_request_blocks(),
+            max_request_blocks: device.max_request_blocks(),
             capacity_blocks: spec.capacity.pages(),
-            depth: disk.depth(),
-            disk,
-            faults: Faults::new(&spec.faults, params),
-            busy_since: 0,
+            device,
             stats: Stats::default(),
             list: RequestList::new(limits, spec.scheduler),
         }
@@ -186,7 +164,7 @@ impl Queue {
 
     /// Requests that the device works on.
     pub fn in_service(&self) -> u32 {
-        self.in_service.len() as u32
+        self.device.in_service()
     }
 
     /// No request is queued or in service.
@@ -284,7 +262,6 @@ impl Queue {
             last_bio: node,
             dir: bio.dir,
             class,
-            error: None,
         };
         let place = Place {
             block: bio.block,
@@ -367,7 +344,7 @@ impl Queue {
             .map(|&class| self.elevator.len(class))
             .sum();
         if self.plugged == 0 || queued >= self.plug_requests {
-            while self.in_service() < self.depth {
+            while self.in_service() < self.device.depth() {
                 let place = |slot: Slot| {
                     let r = &self.requests[slot as usize];
                     Place {
@@ -389,57 +366,38 @@ impl Queue {
     }
 
     fn start(&mut self, now: u64, slot: Slot, rng: &mut Rng) {
-        if self.in_service.is_empty() {
-            self.busy_since = now;
-        }
-        let in_service = self.in_service() + 1;
-        let choices = self.elevator.places().unwrap_or(in_service);
-        let request = &mut self.requests[slot as usize];
+        let choices = self.elevator.places().unwrap_or(self.in_service() + 1);
+        let request = &self.requests[slot as usize];
         let transfer = Transfer {
             dir: request.dir,
             block: request.block,
             blocks: request.blocks(),
         };
-        let device_now = self.faults.device_time(now);
-        let service = if self.faults.alive(now) {
-            self.disk.service(device_now, &transfer, choices, rng)
-        } else {
-            0
-        };
-        let ending = self
-            .faults
-            .ending(now, device_now.saturating_add(service), request.dir);
-        request.error = ending.error;
-        self.started += 1;
-        self.in_service.push(Reverse(InService {
-            finish: ending.at,
-            started: self.started,
-            slot,
-        }));
+        self.device.start(now, &transfer, choices, slot, rng);
     }
 
     /// When the next request in service ends.
     pub fn next_completion(&self) -> Option<u64> {
-        self.in_service.peek().map(|Reverse(s)| s.finish)
+        self.device.next_completion()
     }
 
     /// Ends every request that is due, appending a [`Done`] for each of its bios to `out`. The
     /// device may have room for more afterwards: call [`Self::dispatch`].
     pub fn complete(&mut self, now: u64, out: &mut Vec<Done>) -> Wake {
         let mut wake = Wake::default();
-        while let Some(&Reverse(InService { finish, slot, .. })) = self.in_service.peek()
-            && finish <= now
-        {
-            self.in_service.pop();
-            self.end_request(finish, slot, out, &mut wake);
-            if self.in_service.is_empty() {
-                self.stats.busy_ns += finish - self.busy_since;
-            }
+        while let Some(ended) = self.device.end(now) {
+            self.end_request(ended, out, &mut wake);
         }
+        self.stats.busy_ns = self.device.busy_ns();
         wake
     }
 
-    fn end_request(&mut self, finish: u64, slot: Slot, out: &mut Vec<Done>, wake: &mut Wake) {
+    fn end_request(&mut self, ended: Ended, out: &mut Vec<Done>, wake: &mut Wake) {
+        let Ended {
+            finish,
+            slot,
+            error,
+        } = ended;
         let request = self.requests[slot as usize];
         self.elevator.ended(finish, request.class, slot);
         let d = request.dir.index();
@@ -447,7 +405,7 @@ impl Queue {
         // The submitter's CPU may lead the one that started and ended it, with slow CPUs by more than
         // a fast device takes.
         self.stats.wait_ns[d] += finish.saturating_sub(request.submitted);
-        match request.error {
+        match error {
             Some(_) => self.stats.errors[d] += 1,
             None => self.stats.blocks[d] += u64::from(request.blocks()),
         }
@@ -459,7 +417,7 @@ impl Queue {
                 dir: request.dir,
                 sync: node.sync,
                 blocks: node.blocks,
-                error: request.error,
+                error,
             });
             self.stats.bios[d] += 1;
             let next = std::mem::replace(&mut node.next, self.free_bio);
@@ -474,6 +432,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::IoError;
     use crate::spec::{DiskKind, Fault, Size};
 
     const S: u64 = 1_000_000_000;

@@ -78,6 +78,8 @@ pub struct Kind {
     pub uses: &'static [&'static [ParamInfo]],
     /// Whether its largest request is the queue's `max_request`, and not a parameter of its own.
     pub max_request: bool,
+    /// Whether it turns, as a kernel is told of it (`queue/rotational`).
+    pub rotates: bool,
     /// Its members, if it is an array.
     pub array: Option<Array>,
     /// Whether a disk that describes itself so is likely of this kind. One kind says yes.
@@ -91,6 +93,7 @@ impl Kind {
     const SINGLE: Self = Self {
         uses: &[],
         max_request: true,
+        rotates: false,
         array: None,
         suits: |_| false,
         fit: Fit {

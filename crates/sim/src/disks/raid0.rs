@@ -25,6 +25,7 @@ rows! {
 
 /// A RAID-0 among the kinds of disk. An array is one: its members stand in the machine file.
 pub(super) const KIND: Kind = Kind {
+    rotates: true,
     uses: &[<rotating::Figures as crate::params::Rows>::ROWS],
     array: Some(Array {
         members: 2..=16,

@@ -67,7 +67,10 @@ pub(super) struct FuseNtfs {
 }
 
 impl Model for FuseNtfs {
-    const KIND: Kind = Kind::plain(700);
+    const KIND: Kind = Kind {
+        over_fuse: true,
+        ..Kind::plain(700)
+    };
 
     fn new(p: &Params, _front: Layout) -> Self {
         Self {

@@ -113,6 +113,13 @@ pub use reuse::Reuse;
 pub use walk::{writepage, writepages};
 pub use write::{fsync, sync_all, write};
 
+impl FsKind {
+    /// Whether a daemon serves it over FUSE, so that mount(2) of no kernel knows it by itself.
+    pub fn over_fuse(self) -> bool {
+        self.about().over_fuse
+    }
+}
+
 /// The volume of the first filesystem: the tested disk.
 pub const DEVICE: u32 = 0;
 /// Pages handled between two relax points.

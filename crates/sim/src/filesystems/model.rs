@@ -29,6 +29,8 @@ pub(crate) struct Kind {
     /// Whether it complains (`DirectWritepageWarning`) when direct reclaim asks it to write a page of a
     /// file.
     pub warns_of_direct_reclaim: bool,
+    /// Whether a daemon serves it over FUSE: mount(2) of no kernel knows it.
+    pub over_fuse: bool,
 }
 
 impl Kind {
@@ -40,6 +42,7 @@ impl Kind {
             groups: |_, _, _| 1,
             xfs_inodes: false,
             warns_of_direct_reclaim: false,
+            over_fuse: false,
         }
     }
 

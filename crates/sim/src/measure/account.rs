@@ -255,10 +255,32 @@ pub struct ClassSums {
     pub scanned: u64,
     /// Pages written by reclaim.
     pub writes: Writes,
-    /// `congestion_wait`.
-    pub congest: CongestionWaits,
-    /// `wait_iff_congested`.
-    pub conditional: CongestionWaits,
+    /// `congestion_wait`; `None`: a kernel without it, as all are from 5.16 on.
+    pub congest: Option<CongestionWaits>,
+    /// `wait_iff_congested`; `None` as before.
+    pub conditional: Option<CongestionWaits>,
+}
+
+impl ClassSums {
+    /// Those of a class of tasks that did nothing, in a kernel that waits for congestion.
+    pub const NOTHING: Self = {
+        let none = Some(CongestionWaits {
+            number: 0,
+            delayed_us: 0,
+            full: 0,
+        });
+        Self {
+            scanned: 0,
+            writes: Writes {
+                file_async: 0,
+                file_sync: 0,
+                anon_async: 0,
+                anon_sync: 0,
+            },
+            congest: none,
+            conditional: none,
+        }
+    };
 }
 
 /// The sums behind the trace-derived rows, from the workload's start to its end.
@@ -323,7 +345,7 @@ impl Reclaim {
                     wakeups: Cell::new(0),
                 })
                 .collect(),
-            classes: Default::default(),
+            classes: [const { Cell::new(ClassSums::NOTHING) }; 2],
             scanned: Default::default(),
         }
     }
@@ -377,11 +399,13 @@ impl Reclaim {
             Event::CongestionWait {
                 usec_timeout,
                 usec_delayed,
-            } => self.class(task, |c| c.congest.note(usec_timeout, usec_delayed)),
+            } => self.class(task, |c| note(&mut c.congest, usec_timeout, usec_delayed)),
             Event::WaitIffCongested {
                 usec_timeout,
                 usec_delayed,
-            } => self.class(task, |c| c.conditional.note(usec_timeout, usec_delayed)),
+            } => self.class(task, |c| {
+                note(&mut c.conditional, usec_timeout, usec_delayed);
+            }),
             Event::DirectReclaimBegin { .. } => {
                 add(&t.begins, 1);
                 t.begun.set(now);
@@ -413,9 +437,7 @@ impl Reclaim {
                 }
             }
         }
-        self.classes
-            .iter()
-            .for_each(|c| c.set(ClassSums::default()));
+        self.classes.iter().for_each(|c| c.set(ClassSums::NOTHING));
         self.scanned.iter().for_each(|s| s.set(0));
     }
 
@@ -447,10 +469,9 @@ impl Reclaim {
     }
 }
 
-impl CongestionWaits {
-    fn note(&mut self, timeout: u64, delayed: u64) {
-        self.number += 1;
-        self.delayed_us += delayed;
-        self.full += u64::from(delayed >= timeout);
-    }
+fn note(waits: &mut Option<CongestionWaits>, timeout: u64, delayed: u64) {
+    let waits = waits.get_or_insert_default();
+    waits.number += 1;
+    waits.delayed_us += delayed;
+    waits.full += u64::from(delayed >= timeout);
 }

@@ -67,7 +67,7 @@ pub struct Series {
 }
 
 /// Allocation latency split by what the allocation went through (nanoseconds).
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct AllocLatency {
     /// Name ("fast", "kswapd-woken", "direct-reclaim", …) and histogram of each
     /// [`AllocClass`](crate::latency::AllocClass) that occurred.
@@ -101,32 +101,50 @@ pub struct TrackerRow {
     pub count: u64,
 }
 
-/// Everything that one run produced.
+/// Which world a run took place in: by its names counters go, and it decides what a run can't tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The engine on the virtual world, which tells everything.
+    #[default]
+    Engine,
+    /// A real Linux in virtual time: it tells what its /proc, its tracepoints and the programs tell.
+    Kernel,
+}
+
+/// Everything that one run produced. What its world does not tell is `None` or empty, as each field says,
+/// and never 0.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunResult {
+    /// Where. Logs of before there were real kernels do not say it.
+    #[serde(default)]
+    pub origin: Origin,
     /// How it ended.
     pub outcome: Outcome,
     /// Workload metrics: `elapsed` (s), and those of the program itself.
     pub metrics: BTreeMap<String, Metric>,
     /// vmstat counters at the end minus those at the start of the workload, by the names of
-    /// docs/reference/counters-and-traces.md. A name that is absent is one that the engine does not produce.
+    /// docs/reference/counters-and-traces.md, or of the real kernel's /proc/vmstat. A name that is absent
+    /// is one that nobody counts.
     pub counters: BTreeMap<String, u64>,
-    /// Sums over reclaim's trace events, kept whether or not anybody traced.
-    pub reclaim: ReclaimSums,
-    /// Where the tasks' time went, one sum a class of tasks.
+    /// Sums over reclaim's trace events, kept by the engine whether or not anybody traced; `None`: a
+    /// kernel whose events nobody read.
+    pub reclaim: Option<ReclaimSums>,
+    /// Where the tasks' time went, one sum a class of tasks; empty: nobody tells.
     pub tasks: Vec<TaskTime>,
-    /// What tasks waited on, and who stood behind whom.
-    pub waits: WaitSums,
+    /// What tasks waited on, and who stood behind whom; `None`: nobody tells.
+    pub waits: Option<WaitSums>,
     /// Bytes that the workload's programs read from files, wrote to files and touched in mappings,
     /// a page a touch: what they got done, whichever programs they are.
     pub moved: u64,
     /// Time series, empty unless sampled.
     pub series: Series,
-    /// Latency of every page allocation of the workload's tasks.
+    /// Latency of every page allocation of the workload's tasks; without a path: nobody tells, or there was
+    /// no allocation.
     pub alloc_latency: AllocLatency,
     /// The watermarks to start with next time: under `watermarks = "auto"` the highest that anything
-    /// raised them to, otherwise those in force.
-    pub watermarks: mm::policy::WatermarkProfile,
+    /// raised them to, otherwise those in force. `None`: nobody tells.
+    pub watermarks: Option<mm::policy::WatermarkProfile>,
     /// The page tracker's report, when it was on.
     pub tracker: Option<TrackerReport>,
     /// Simulated nanoseconds from boot to the end.
@@ -135,4 +153,27 @@ pub struct RunResult {
     pub notes: Vec<String>,
     /// A digest of the complete event history: equal for equal runs.
     pub digest: u64,
+}
+
+impl RunResult {
+    /// What a kernel's run has told that has told nothing yet but how it ended.
+    pub fn of_kernel(outcome: Outcome) -> Self {
+        Self {
+            origin: Origin::Kernel,
+            outcome,
+            metrics: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            reclaim: None,
+            tasks: Vec::new(),
+            waits: None,
+            moved: 0,
+            series: Series::default(),
+            alloc_latency: AllocLatency::default(),
+            watermarks: None,
+            tracker: None,
+            sim_ns: 0,
+            notes: Vec::new(),
+            digest: 0,
+        }
+    }
 }

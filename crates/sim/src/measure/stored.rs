@@ -12,17 +12,22 @@ use std::sync::{Mutex, PoisonError};
 /// An alias, because serde's derive takes a `&'static str` that it can see for a borrow from the input.
 pub type Name = &'static str;
 
-/// Reads a name. Each is kept once and for good; there are as many as the program has.
-pub(crate) fn name<'de, D: Deserializer<'de>>(d: D) -> Result<Name, D::Error> {
+/// A name of another program's text, such as a unit that a real kernel's guest says. Each is kept once and
+/// for good; there are as many as the programs have.
+pub fn known(text: &str) -> Name {
     static KNOWN: Mutex<BTreeSet<Name>> = Mutex::new(BTreeSet::new());
-    let text = String::deserialize(d)?;
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(name) = known.get(text.as_str()) {
-        return Ok(name);
+    if let Some(name) = known.get(text) {
+        return name;
     }
-    let name: Name = Box::leak(text.into_boxed_str());
+    let name: Name = Box::leak(text.to_owned().into_boxed_str());
     known.insert(name);
-    Ok(name)
+    name
+}
+
+/// Reads a name.
+pub(crate) fn name<'de, D: Deserializer<'de>>(d: D) -> Result<Name, D::Error> {
+    String::deserialize(d).map(|text| known(&text))
 }
 
 /// A named histogram: its bounds and precision, then (value, count) of what is not empty.

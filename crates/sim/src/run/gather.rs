@@ -5,7 +5,9 @@ use crate::SimMm;
 use crate::account::{TaskClass, TaskTime};
 use crate::filesystems::{self as fs};
 use crate::latency::AllocClass;
-use crate::result::{AllocLatency, Metric, Outcome, RunResult, Series, TrackerReport, TrackerRow};
+use crate::result::{
+    AllocLatency, Metric, Origin, Outcome, RunResult, Series, TrackerReport, TrackerRow,
+};
 use crate::sample::Names;
 use crate::spec::{Machine, RunSpec};
 use hdrhistogram::Histogram;
@@ -65,16 +67,17 @@ pub(super) fn gather<const T: bool>(
         metrics.insert(name, Metric { unit: "1", value });
     }
     RunResult {
+        origin: Origin::Engine,
         outcome,
         metrics,
         counters: counters(mm, progress),
-        reclaim: w.reclaim.sums(end),
+        reclaim: Some(w.reclaim.sums(end)),
         tasks,
-        waits: w.sched.waiting.sums(end),
+        waits: Some(w.sched.waiting.sums(end)),
         moved: w.moved.get(),
         series,
         alloc_latency: latencies(mm, progress),
-        watermarks: mm.learned_watermarks(&spec.machine.name),
+        watermarks: Some(mm.learned_watermarks(&spec.machine.name)),
         tracker: tracker(mm),
         sim_ns: end,
         notes: notes(mm, spec, progress),

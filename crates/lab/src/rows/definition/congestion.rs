@@ -1,6 +1,6 @@
 //! Sums over congestion waits.
 
-use super::formula::{CONGESTION, count, milliseconds};
+use super::formula::{CONGESTION, milliseconds, waits};
 use super::{Block, ReportRow};
 use crate::model::Better::{Lower, Neither};
 
@@ -17,7 +17,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "processes are held back without a look at whether anything is congested",
         related: &["congest", "ftrace congestion: Direct time congest waited"],
-        value: |r| count(r.reclaim.direct.congest.number),
+        value: |r| waits(r, |s| s.direct.congest, |w| w.number as f64),
     },
     ReportRow {
         name: "ftrace congestion: Direct time congest waited",
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "processes slept long; it is a sum over tasks",
         related: &["congest", "ftrace congestion: Direct number congest waited"],
-        value: |r| milliseconds(&r.reclaim.direct.congest),
+        value: |r| waits(r, |s| s.direct.congest, milliseconds),
     },
     ReportRow {
         name: "ftrace congestion: Direct full congest waited",
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "no device became uncongested during the wait: it was not the reason, or is very slow",
         related: &["congest", "ftrace congestion: Direct number congest waited"],
-        value: |r| count(r.reclaim.direct.congest.full),
+        value: |r| waits(r, |s| s.direct.congest, |w| w.full as f64),
     },
     ReportRow {
         name: "ftrace congestion: Direct number conditional waited",
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "conditional",
             "ftrace congestion: Direct time conditional waited",
         ],
-        value: |r| count(r.reclaim.direct.conditional.number),
+        value: |r| waits(r, |s| s.direct.conditional, |w| w.number as f64),
     },
     ReportRow {
         name: "ftrace congestion: Direct time conditional waited",
@@ -75,7 +75,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "conditional",
             "ftrace congestion: Direct number conditional waited",
         ],
-        value: |r| milliseconds(&r.reclaim.direct.conditional),
+        value: |r| waits(r, |s| s.direct.conditional, milliseconds),
     },
     ReportRow {
         name: "ftrace congestion: Direct full conditional waited",
@@ -91,7 +91,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "conditional",
             "ftrace congestion: Direct number conditional waited",
         ],
-        value: |r| count(r.reclaim.direct.conditional.full),
+        value: |r| waits(r, |s| s.direct.conditional, |w| w.full as f64),
     },
     ReportRow {
         name: "ftrace congestion: KSwapd number congest waited",
@@ -104,7 +104,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "kswapd often finds too little to free and waits before it looks again",
         related: &["congest", "vmstat: Kswapd skipped wait"],
-        value: |r| count(r.reclaim.kswapd.congest.number),
+        value: |r| waits(r, |s| s.kswapd.congest, |w| w.number as f64),
     },
     ReportRow {
         name: "ftrace congestion: KSwapd time congest waited",
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "kswapd is awake and asleep at once: it waits for devices",
         related: &["congest", "ftrace vmscan: Time kswapd awake (seconds)"],
-        value: |r| milliseconds(&r.reclaim.kswapd.congest),
+        value: |r| waits(r, |s| s.kswapd.congest, milliseconds),
     },
     ReportRow {
         name: "ftrace congestion: KSwapd full congest waited",
@@ -130,7 +130,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "kswapd slept its whole timeout: no device became uncongested meanwhile",
         related: &["congest", "ftrace congestion: KSwapd number congest waited"],
-        value: |r| count(r.reclaim.kswapd.congest.full),
+        value: |r| waits(r, |s| s.kswapd.congest, |w| w.full as f64),
     },
     ReportRow {
         name: "ftrace congestion: KSwapd number conditional waited",
@@ -146,7 +146,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "conditional",
             "ftrace congestion: KSwapd time conditional waited",
         ],
-        value: |r| count(r.reclaim.kswapd.conditional.number),
+        value: |r| waits(r, |s| s.kswapd.conditional, |w| w.number as f64),
     },
     ReportRow {
         name: "ftrace congestion: KSwapd time conditional waited",
@@ -162,7 +162,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "conditional",
             "ftrace congestion: KSwapd number conditional waited",
         ],
-        value: |r| milliseconds(&r.reclaim.kswapd.conditional),
+        value: |r| waits(r, |s| s.kswapd.conditional, milliseconds),
     },
     ReportRow {
         name: "ftrace congestion: KSwapd full conditional waited",
@@ -178,6 +178,6 @@ pub(super) const ROWS: &[ReportRow] = &[
             "conditional",
             "ftrace congestion: KSwapd number conditional waited",
         ],
-        value: |r| count(r.reclaim.kswapd.conditional.full),
+        value: |r| waits(r, |s| s.kswapd.conditional, |w| w.full as f64),
     },
 ];

@@ -1,6 +1,6 @@
 //! Durations of the test.
 
-use super::formula::{ALL_KERNELS, cpu_seconds, elapsed, metric};
+use super::formula::{ALL_KERNELS, cpu_seconds, cpu_time, elapsed};
 use super::{Block, ReportRow};
 use crate::model::Better::Lower;
 
@@ -38,7 +38,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "duration: User/Sys Time Running Test (seconds)",
             "system_time",
         ],
-        value: |r| metric(r, "user_time"),
+        value: |r| cpu_time(r, "user_time"),
     },
     ReportRow {
         name: "duration: System Time (seconds)",
@@ -55,7 +55,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "user_time",
             "allocstall",
         ],
-        value: |r| metric(r, "system_time"),
+        value: |r| cpu_time(r, "system_time"),
     },
     ReportRow {
         name: "duration: Total Elapsed Time (seconds)",

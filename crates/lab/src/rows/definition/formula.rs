@@ -1,25 +1,67 @@
 //! What the rows' formulas are made of.
 
 use super::Reading::{self, Absent, Is, Unsupported};
-use sim::RunResult;
-use sim::account::{ClassSums, CongestionWaits};
+use sim::account::{ClassSums, CongestionWaits, ReclaimSums};
+use sim::{Origin, RunResult};
 
 pub(super) fn metric(r: &RunResult, name: &str) -> Reading {
     r.metrics.get(name).map_or(Absent, |m| Is(m.value))
 }
 
-pub(super) fn counter(r: &RunResult, name: &'static str) -> Reading {
-    r.counters
-        .get(name)
-        .map_or(Unsupported("the engine does not count it"), |&v| {
-            Is(v as f64)
-        })
+/// CPU time of the test's programs: a real kernel's guest may have nobody who tells it.
+pub(super) fn cpu_time(r: &RunResult, name: &str) -> Reading {
+    match (metric(r, name), r.origin) {
+        (Absent, Origin::Kernel) => {
+            Unsupported("in a real kernel's guest nobody tells what computing took")
+        }
+        (reading, _) => reading,
+    }
+}
+
+/// A counter that this run does not have.
+fn not_counted(r: &RunResult) -> Reading {
+    Unsupported(match r.origin {
+        Origin::Engine => "the engine does not count it",
+        Origin::Kernel => "the real kernel does not count it",
+    })
+}
+
+pub(super) fn counter(r: &RunResult, name: &str) -> Reading {
+    let found = r.counters.get(name);
+    found.map_or_else(|| not_counted(r), |&v| Is(v as f64))
+}
+
+/// The counter of the first of these names that there is: kernels rename them.
+pub(super) fn counter_of(r: &RunResult, names: &[&str]) -> Reading {
+    let mut found = names.iter().filter_map(|name| r.counters.get(*name));
+    found
+        .next()
+        .map_or_else(|| not_counted(r), |&v| Is(v as f64))
+}
+
+/// A counter that real kernels have and the engine has not.
+pub(super) fn of_real_kernels(r: &RunResult, names: &[&str], engine: &'static str) -> Reading {
+    match r.origin {
+        Origin::Engine => Unsupported(engine),
+        Origin::Kernel => counter_of(r, names),
+    }
+}
+
+/// What is 0 by definition in the reports of its time, and in no kernel of today.
+pub(super) fn always_zero(r: &RunResult) -> Reading {
+    match r.origin {
+        Origin::Engine => Is(0.0),
+        Origin::Kernel => not_counted(r),
+    }
 }
 
 pub(super) const ZONES: [&str; 4] = ["dma", "dma32", "normal", "movable"];
 
-/// A zone counter over all zones.
+/// A counter over all zones; from 4.8 on most are kept by node, and have no zone in their names.
 pub(super) fn zones(r: &RunResult, event: &str) -> Option<f64> {
+    if let (Origin::Kernel, Some(&all)) = (r.origin, r.counters.get(event)) {
+        return Some(all as f64);
+    }
     let found: Vec<u64> = ZONES
         .iter()
         .filter_map(|z| r.counters.get(&format!("{event}_{z}")).copied())
@@ -28,7 +70,7 @@ pub(super) fn zones(r: &RunResult, event: &str) -> Option<f64> {
 }
 
 pub(super) fn over_zones(r: &RunResult, event: &str) -> Reading {
-    zones(r, event).map_or(Unsupported("the engine does not count it"), Is)
+    zones(r, event).map_or_else(|| not_counted(r), Is)
 }
 
 /// A formula over counters: unsupported where one of them is.
@@ -56,10 +98,17 @@ pub(super) fn direct_scanned(r: &RunResult) -> Reading {
 }
 
 pub(super) fn kswapd_reclaimed(r: &RunResult) -> Reading {
-    counter(r, "kswapd_steal")
+    match r.counters.contains_key("kswapd_steal") {
+        true => counter(r, "kswapd_steal"),
+        // From 3.4 on.
+        false => over_zones(r, "pgsteal_kswapd"),
+    }
 }
 
 pub(super) fn direct_reclaimed(r: &RunResult) -> Reading {
+    if !r.counters.contains_key("kswapd_steal") {
+        return over_zones(r, "pgsteal_direct");
+    }
     of(
         [over_zones(r, "pgsteal"), kswapd_reclaimed(r)],
         |[all, k]| all - k,
@@ -90,16 +139,35 @@ pub(super) fn percent(part: f64, whole: f64) -> f64 {
     }
 }
 
-pub(super) fn seconds(ns: u64) -> Reading {
-    Is(ns as f64 / 1e9)
+const UNTRACED: Reading = Unsupported("nobody read the real kernel's trace events");
+
+/// A number of trace events, or a sum over them.
+pub(super) fn events(r: &RunResult, of: fn(&ReclaimSums) -> u64) -> Reading {
+    let sums = r.reclaim.as_ref();
+    sums.map_or(UNTRACED, |s| Is(of(s) as f64))
 }
 
-pub(super) fn count(n: u64) -> Reading {
-    Is(n as f64)
+/// A sum of times between trace events, in nanoseconds, as seconds.
+pub(super) fn event_seconds(r: &RunResult, of: fn(&ReclaimSums) -> u64) -> Reading {
+    let sums = r.reclaim.as_ref();
+    sums.map_or(UNTRACED, |s| Is(of(s) as f64 / 1e9))
 }
 
-pub(super) fn milliseconds(w: &CongestionWaits) -> Reading {
-    Is(w.delayed_us as f64 / 1000.0)
+/// A figure of waits for congestion.
+pub(super) fn waits(
+    r: &RunResult,
+    of: fn(&ReclaimSums) -> Option<CongestionWaits>,
+    figure: fn(&CongestionWaits) -> f64,
+) -> Reading {
+    let Some(sums) = &r.reclaim else {
+        return UNTRACED;
+    };
+    let none = Unsupported("the real kernel does not wait for congestion: none does from 5.16 on");
+    of(sums).map_or(none, |w| Is(figure(&w)))
+}
+
+pub(super) fn milliseconds(w: &CongestionWaits) -> f64 {
+    w.delayed_us as f64 / 1000.0
 }
 
 pub(super) fn scanned(r: &RunResult) -> Reading {
@@ -110,13 +178,14 @@ pub(super) fn reclaimed(r: &RunResult) -> Reading {
     of([kswapd_reclaimed(r), direct_reclaimed(r)], |[k, d]| k + d)
 }
 
-pub(super) fn writes(r: &RunResult, of: fn(&ClassSums) -> u64) -> f64 {
-    (of(&r.reclaim.direct) + of(&r.reclaim.kswapd)) as f64
+pub(super) fn writes(r: &RunResult, of: fn(&ClassSums) -> u64) -> Reading {
+    let sums = r.reclaim.as_ref();
+    sums.map_or(UNTRACED, |s| Is((of(&s.direct) + of(&s.kswapd)) as f64))
 }
 
 pub(super) fn cpu_seconds(r: &RunResult) -> Reading {
     of(
-        [metric(r, "user_time"), metric(r, "system_time")],
+        [cpu_time(r, "user_time"), cpu_time(r, "system_time")],
         |[u, s]| u + s,
     )
 }
@@ -130,6 +199,9 @@ pub(super) fn zone_velocity(r: &RunResult, zone: &str) -> Reading {
     let get = |e: &str| r.counters.get(&format!("{e}_{zone}")).map(|&v| v as f64);
     match (get("pgscan_kswapd"), get("pgscan_direct")) {
         (Some(k), Some(d)) => per_second(Is(k + d), r),
+        _ if r.origin == Origin::Kernel && r.counters.contains_key(&format!("pgalloc_{zone}")) => {
+            Unsupported("real kernels count scanned pages by node from 4.8 on")
+        }
         _ => Absent,
     }
 }

@@ -1,9 +1,8 @@
 //! Sums over vmscan's trace events.
 
-use super::Reading::Is;
 use super::formula::{
-    TRACED, count, cpu_seconds, direct_reclaimed, elapsed, kswapd_reclaimed, of, percent,
-    reclaimed, scanned, seconds, writes,
+    TRACED, cpu_seconds, direct_reclaimed, elapsed, event_seconds, events, kswapd_reclaimed, of,
+    percent, reclaimed, scanned, writes,
 };
 use super::{Block, ReportRow};
 use crate::model::Better::{Higher, Lower, Neither};
@@ -24,7 +23,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "allocstall",
             "ftrace vmscan: Time stalled direct reclaim (seconds)",
         ],
-        value: |r| count(r.reclaim.direct_reclaims),
+        value: |r| events(r, |s| s.direct_reclaims),
     },
     ReportRow {
         name: "ftrace vmscan: Direct reclaim pages scanned",
@@ -37,7 +36,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "processes search for pages themselves",
         related: &["vmstat: Direct pages scanned"],
-        value: |r| count(r.reclaim.direct.scanned),
+        value: |r| events(r, |s| s.direct.scanned),
     },
     ReportRow {
         name: "ftrace vmscan: Direct reclaim pages reclaimed",
@@ -63,7 +62,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "processes write other files' pages on their own stack: deep stacks and scattered I/O",
         related: &["nr_vmscan_write", "vmstat: Page writes by reclaim"],
-        value: |r| count(r.reclaim.direct.writes.file_async),
+        value: |r| events(r, |s| s.direct.writes.file_async),
     },
     ReportRow {
         name: "ftrace vmscan: Direct reclaim write anon async I/O",
@@ -76,7 +75,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "processes swap out",
         related: &["pswpout", "vmstat: Swap Outs"],
-        value: |r| count(r.reclaim.direct.writes.anon_async),
+        value: |r| events(r, |s| s.direct.writes.anon_async),
     },
     ReportRow {
         name: "ftrace vmscan: Direct reclaim write file sync I/O",
@@ -89,7 +88,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "processes wait for single pages that they write. Only lumpy reclaim for large pages does so, which the engine has no use for",
         related: &["ftrace vmscan: Direct reclaim write file async I/O"],
-        value: |r| count(r.reclaim.direct.writes.file_sync),
+        value: |r| events(r, |s| s.direct.writes.file_sync),
     },
     ReportRow {
         name: "ftrace vmscan: Direct reclaim write anon sync I/O",
@@ -102,7 +101,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "processes wait for single pages that they swap out. Only lumpy reclaim for large pages does so, which the engine has no use for",
         related: &["ftrace vmscan: Direct reclaim write anon async I/O"],
-        value: |r| count(r.reclaim.direct.writes.anon_sync),
+        value: |r| events(r, |s| s.direct.writes.anon_sync),
     },
     ReportRow {
         name: "ftrace vmscan: Wake kswapd requests",
@@ -115,7 +114,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Neither,
         high: "allocations often find zones below low while kswapd sleeps. Requests of processes that never reclaimed directly are not in it",
         related: &["ftrace vmscan: Kswapd wakeups", "kswapd_wakeup"],
-        value: |r| count(r.reclaim.wake_requests),
+        value: |r| events(r, |s| s.wake_requests),
     },
     ReportRow {
         name: "ftrace vmscan: Time stalled direct reclaim (seconds)",
@@ -132,7 +131,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "ftrace vmscan: Direct reclaims",
             "ftrace vmscan: Percentage Time Spent Direct Reclaim",
         ],
-        value: |r| seconds(r.reclaim.stalled_ns),
+        value: |r| event_seconds(r, |s| s.stalled_ns),
     },
     ReportRow {
         name: "ftrace vmscan: Kswapd pages scanned",
@@ -145,7 +144,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Neither,
         high: "kswapd searches much",
         related: &["vmstat: Kswapd pages scanned"],
-        value: |r| count(r.reclaim.kswapd.scanned),
+        value: |r| events(r, |s| s.kswapd.scanned),
     },
     ReportRow {
         name: "ftrace vmscan: Kswapd pages reclaimed",
@@ -171,7 +170,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "kswapd writes dirty file pages itself: scattered I/O, while the flusher would write whole runs",
         related: &["nr_vmscan_write", "vmstat: Page writes by reclaim"],
-        value: |r| count(r.reclaim.kswapd.writes.file_async),
+        value: |r| events(r, |s| s.kswapd.writes.file_async),
     },
     ReportRow {
         name: "ftrace vmscan: Kswapd reclaim write anon async I/O",
@@ -184,7 +183,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "kswapd swaps out",
         related: &["pswpout", "vmstat: Swap Outs"],
-        value: |r| count(r.reclaim.kswapd.writes.anon_async),
+        value: |r| events(r, |s| s.kswapd.writes.anon_async),
     },
     ReportRow {
         name: "ftrace vmscan: Kswapd reclaim write file sync I/O",
@@ -197,7 +196,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "kswapd waits for single pages that it writes, which it never does for small pages",
         related: &["ftrace vmscan: Kswapd reclaim write file async I/O"],
-        value: |r| count(r.reclaim.kswapd.writes.file_sync),
+        value: |r| events(r, |s| s.kswapd.writes.file_sync),
     },
     ReportRow {
         name: "ftrace vmscan: Kswapd reclaim write anon sync I/O",
@@ -210,7 +209,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "kswapd waits for single pages that it swaps out, which it never does for small pages",
         related: &["ftrace vmscan: Kswapd reclaim write anon async I/O"],
-        value: |r| count(r.reclaim.kswapd.writes.anon_sync),
+        value: |r| events(r, |s| s.kswapd.writes.anon_sync),
     },
     ReportRow {
         name: "ftrace vmscan: Kswapd wakeups",
@@ -223,7 +222,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Neither,
         high: "memory falls below low and is refilled often; few with a long time awake: kswapd hardly ever gets to sleep",
         related: &["ftrace vmscan: Time kswapd awake (seconds)", "pageoutrun"],
-        value: |r| count(r.reclaim.kswapd_wakeups),
+        value: |r| events(r, |s| s.kswapd_wakeups),
     },
     ReportRow {
         name: "ftrace vmscan: Time kswapd awake (seconds)",
@@ -240,7 +239,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "ftrace congestion: KSwapd time congest waited",
             "ftrace vmscan: Percentage Time kswapd Awake",
         ],
-        value: |r| seconds(r.reclaim.kswapd_awake_ns),
+        value: |r| event_seconds(r, |s| s.kswapd_awake_ns),
     },
     ReportRow {
         name: "ftrace vmscan: Total pages scanned",
@@ -299,10 +298,9 @@ pub(super) const ROWS: &[ReportRow] = &[
         high: "of the pages that reclaim looks at, it writes many",
         related: &["vmstat: Page writes by reclaim"],
         value: |r| {
-            of(
-                [Is(writes(r, |c| c.writes.total())), scanned(r)],
-                |[w, s]| percent(w, s),
-            )
+            of([writes(r, |c| c.writes.total()), scanned(r)], |[w, s]| {
+                percent(w, s)
+            })
         },
     },
     ReportRow {
@@ -317,10 +315,9 @@ pub(super) const ROWS: &[ReportRow] = &[
         high: "of the pages that reclaim looks at, it writes many file pages",
         related: &["vmstat: Page writes file"],
         value: |r| {
-            of(
-                [Is(writes(r, |c| c.writes.file())), scanned(r)],
-                |[w, s]| percent(w, s),
-            )
+            of([writes(r, |c| c.writes.file()), scanned(r)], |[w, s]| {
+                percent(w, s)
+            })
         },
     },
     ReportRow {
@@ -339,7 +336,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         ],
         value: |r| {
             of(
-                [seconds(r.reclaim.stalled_ns), cpu_seconds(r)],
+                [event_seconds(r, |s| s.stalled_ns), cpu_seconds(r)],
                 |[s, cpu]| percent(s, cpu + s),
             )
         },
@@ -357,7 +354,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         related: &["ftrace vmscan: Time kswapd awake (seconds)"],
         value: |r| {
             of(
-                [seconds(r.reclaim.kswapd_awake_ns), elapsed(r)],
+                [event_seconds(r, |s| s.kswapd_awake_ns), elapsed(r)],
                 |[a, t]| percent(a, t),
             )
         },

@@ -1,9 +1,9 @@
 //! Deltas of /proc/vmstat, and what is derived from them.
 
-use super::Reading::{Is, Unsupported};
 use super::formula::{
-    ALL_KERNELS, COMPACTING, NO_COMPACTION, allocated, counter, direct_reclaimed, direct_scanned,
-    floored, kswapd_reclaimed, kswapd_scanned, of, per_second, zone_velocity,
+    ALL_KERNELS, COMPACTING, NO_COMPACTION, allocated, always_zero, counter, direct_reclaimed,
+    direct_scanned, floored, kswapd_reclaimed, kswapd_scanned, of, of_real_kernels, per_second,
+    zone_velocity,
 };
 use super::{Block, ReportRow};
 use crate::model::Better::{Higher, Lower, Neither};
@@ -334,7 +334,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Neither,
         high: "cannot be",
         related: &["vmstat: Page reclaim invalidate"],
-        value: |_| Is(0.0),
+        value: always_zero,
     },
     ReportRow {
         name: "vmstat: Page reclaim throttled",
@@ -350,7 +350,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "throttled",
             "ftrace congestion: Direct number conditional waited",
         ],
-        value: |_| Is(0.0),
+        value: always_zero,
     },
     ReportRow {
         name: "vmstat: Slabs scanned",
@@ -418,7 +418,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "processes compact memory for large pages themselves",
         related: &["vmstat: Compaction success"],
-        value: |_| Unsupported(NO_COMPACTION),
+        value: |r| of_real_kernels(r, &["compact_stall"], NO_COMPACTION),
     },
     ReportRow {
         name: "vmstat: Compaction success",
@@ -431,7 +431,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Higher,
         high: "compaction ends with a large page",
         related: &["vmstat: Compaction stalls"],
-        value: |_| Unsupported(NO_COMPACTION),
+        value: |r| of_real_kernels(r, &["compact_success"], NO_COMPACTION),
     },
     ReportRow {
         name: "vmstat: Compaction failures",
@@ -444,7 +444,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Lower,
         high: "compaction ends without a large page",
         related: &["vmstat: Compaction stalls"],
-        value: |_| Unsupported(NO_COMPACTION),
+        value: |r| of_real_kernels(r, &["compact_fail"], NO_COMPACTION),
     },
     ReportRow {
         name: "vmstat: Compaction pages moved",
@@ -453,11 +453,17 @@ pub(super) const ROWS: &[ReportRow] = &[
         formula: "delta compact_pages_moved",
         unit: "pages",
         decimals: 0,
-        kernels: COMPACTING,
+        kernels: "2.6.35 and later; from 3.8 on pgmigrate_success, which counts every migration",
         better: Neither,
         high: "compaction works much",
         related: &["vmstat: Compaction move failure"],
-        value: |_| Unsupported(NO_COMPACTION),
+        value: |r| {
+            of_real_kernels(
+                r,
+                &["compact_pages_moved", "pgmigrate_success"],
+                NO_COMPACTION,
+            )
+        },
     },
     ReportRow {
         name: "vmstat: Compaction move failure",
@@ -466,11 +472,17 @@ pub(super) const ROWS: &[ReportRow] = &[
         formula: "delta compact_pagemigrate_failed",
         unit: "pages",
         decimals: 0,
-        kernels: COMPACTING,
+        kernels: "2.6.35 and later; from 3.8 on pgmigrate_fail, which counts every migration",
         better: Lower,
         high: "pages could not be moved: in use or under I/O",
         related: &["vmstat: Compaction pages moved"],
-        value: |_| Unsupported(NO_COMPACTION),
+        value: |r| {
+            of_real_kernels(
+                r,
+                &["compact_pagemigrate_failed", "pgmigrate_fail"],
+                NO_COMPACTION,
+            )
+        },
     },
     ReportRow {
         name: "vmstat: DMA allocs",

@@ -1,0 +1,252 @@
+//! From a private copy to a finished folder: configure, make, put away.
+
+use super::cache::{Cache, make_folder, remove_folder, write_file};
+use super::config;
+use super::error::BuildError;
+use super::record::{self, Record};
+use super::run::{Log, tool};
+use super::sync::{self, Copy};
+use super::{FIRST, FIXED, Plan, Step, Watch};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Instant, SystemTime};
+
+/// What a build goes on with: one name's folder, its lock and its log.
+struct Site<'a> {
+    plan: &'a Plan,
+    copy: Copy,
+    objects: PathBuf,
+    lock: &'a File,
+    log: Log,
+    jobs: usize,
+}
+
+impl Cache {
+    /// Builds what a plan says into `folder`, which is not there yet.
+    pub(super) fn compile(
+        &self,
+        plan: &Plan,
+        work: &Path,
+        folder: &Path,
+        lock: &File,
+        watch: &mut dyn Watch,
+    ) -> Result<(), BuildError> {
+        let begin = Instant::now();
+        make_folder(work)?;
+        let mut site = Site {
+            plan,
+            copy: Copy::below(work),
+            objects: work.join("objects"),
+            lock,
+            log: Log::create(&work.join("log"))?,
+            jobs: std::thread::available_parallelism().map_or(1, |n| n.get()),
+        };
+        let earlier = record::earlier(self, &plan.release.text);
+        watch.step(Step::Note(&estimate(plan, earlier.as_ref(), &site)));
+        // The quickest first: it needs a compiler and a C library that work.
+        let preload = site.preload(work, watch)?;
+        let wanted = sync::patched(&plan.scan, &plan.patched);
+        watch.step(Step::Copying(wanted.0.len()));
+        site.copy.update(&plan.scan, &plan.patched, &wanted)?;
+        let whole = !site.objects.join("vmlinux").exists();
+        let unknown = site.configure(watch)?;
+        if !unknown.is_empty() {
+            let note = format!("this kernel does not know {}", unknown.join(", "));
+            watch.step(Step::Note(&note));
+        }
+        let before = earlier.map(|r| r.steps);
+        let steps = site.make(before, watch)?;
+        if let Some(changed) = plan.scan.changed() {
+            return Err(BuildError::input(
+                format!(
+                    "{} was written to while the kernel was built",
+                    changed.display()
+                ),
+                "the same command once more",
+            ));
+        }
+        watch.step(Step::Keeping);
+        let release = site.objects.join("include/config/kernel.release");
+        let release =
+            fs::read_to_string(&release).map_err(|e| BuildError::io("can't read", &release, e))?;
+        let record = Record {
+            name: plan.name.clone(),
+            release: release.trim().to_owned(),
+            hash: plan.hash.clone(),
+            source: plan.source.clone(),
+            patches: plan.patches.iter().map(|p| p.name.clone()).collect(),
+            fragments: plan.fragments.iter().map(|f| f.name.clone()).collect(),
+            own_patches: plan.own.iter().map(|own| own.file.to_owned()).collect(),
+            costs: plan.own.is_some(),
+            unknown,
+            ours: plan.ours.clone(),
+            compiler: plan.compiler.clone(),
+            built: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            seconds: (begin.elapsed().as_secs_f64() * 10.0).round() / 10.0,
+            jobs: site.jobs,
+            steps,
+            whole,
+        };
+        site.keep(work, folder, &preload, &record)
+    }
+}
+
+/// What is known beforehand of how long it takes.
+fn estimate(plan: &Plan, earlier: Option<&Record>, site: &Site<'_>) -> String {
+    let (seconds, from) = match earlier {
+        Some(r) => (
+            r.seconds * r.jobs as f64 / site.jobs as f64,
+            format!("{} took {:.0} s with {} jobs", r.release, r.seconds, r.jobs),
+        ),
+        None => (
+            FIRST / site.jobs as f64,
+            format!("measured elsewhere: {FIRST:.0} s of one CPU"),
+        ),
+    };
+    let minutes = match (seconds / 60.0).ceil() {
+        n if n <= 1.0 => "a minute".to_owned(),
+        n => format!("{n:.0} minutes"),
+    };
+    let release = &plan.release;
+    if site.objects.join("vmlinux").exists() {
+        format!(
+            "building Linux {release}: only what has changed; all of it takes about {minutes} ({from})"
+        )
+    } else {
+        format!("building Linux {release}: about {minutes} ({from})")
+    }
+}
+
+impl Site<'_> {
+    /// Compiles the library that is preloaded.
+    fn preload(&mut self, work: &Path, watch: &mut dyn Watch) -> Result<PathBuf, BuildError> {
+        let (source, library) = (work.join("fixed.c"), work.join("seed.so"));
+        write_file(&source, FIXED.as_bytes())?;
+        let mut gcc = tool("gcc");
+        gcc.args(["-O2", "-fPIC", "-shared", "-o"])
+            .arg(&library)
+            .arg(&source)
+            .arg("-ldl");
+        self.log
+            .run(gcc, self.lock, watch, |_, _| {})?
+            .or_failed("compiling a library", &self.log)?;
+        Ok(library)
+    }
+
+    /// The kernel's own make, out of tree, with everything fixed that a kernel says of who built it.
+    fn kernel_make(&self, target: &str) -> Command {
+        let mut make = tool("make");
+        make.arg("-C")
+            .arg(&self.copy.root)
+            .arg(format!("O={}", self.objects.display()))
+            .args(["ARCH=um", "--no-print-directory"])
+            .arg(target)
+            .env("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970")
+            .env("KBUILD_BUILD_USER", "lowmark")
+            .env("KBUILD_BUILD_HOST", "lowmark")
+            .env("KBUILD_BUILD_VERSION", "1");
+        make
+    }
+
+    fn run(&mut self, target: &str, doing: &str, watch: &mut dyn Watch) -> Result<(), BuildError> {
+        let make = self.kernel_make(target);
+        let ended = self.log.run(make, self.lock, watch, |_, _| {})?;
+        ended.or_failed(doing, &self.log)
+    }
+
+    /// Configures, and says which symbols the tree does not know.
+    fn configure(&mut self, watch: &mut dyn Watch) -> Result<Vec<String>, BuildError> {
+        watch.step(Step::Configuring);
+        make_folder(&self.objects)?;
+        self.run("tinyconfig", "configuring the kernel (tinyconfig)", watch)?;
+        let file = self.objects.join(".config");
+        let read = || fs::read_to_string(&file).map_err(|e| BuildError::io("can't read", &file, e));
+        let mut text = read()?;
+        text.push_str(config::OURS);
+        for fragment in &self.plan.fragments {
+            text.push('\n');
+            text.push_str(&fragment.text);
+            text.push('\n');
+        }
+        write_file(&file, text.as_bytes())?;
+        self.run(
+            "olddefconfig",
+            "configuring the kernel (olddefconfig)",
+            watch,
+        )?;
+        self.plan.wanted.check(&read()?, &self.known()?)
+    }
+
+    /// The symbols that the tree's Kconfig files define.
+    fn known(&self) -> Result<BTreeSet<String>, BuildError> {
+        let patched = sync::patched(&self.plan.scan, &self.plan.patched);
+        let is_kconfig = |path: &&PathBuf| {
+            let name = path.file_name().unwrap_or_default();
+            name.to_string_lossy().starts_with("Kconfig")
+        };
+        let mut out = BTreeSet::new();
+        for path in patched.0.keys().filter(is_kconfig) {
+            let path = self.copy.root.join(path);
+            let text = fs::read(&path).map_err(|e| BuildError::io("can't read", &path, e))?;
+            let text = String::from_utf8_lossy(&text);
+            out.extend(config::symbols(&text).map(str::to_owned));
+        }
+        Ok(out)
+    }
+
+    /// Compiles and links; says how many steps that took.
+    fn make(&mut self, before: Option<u64>, watch: &mut dyn Watch) -> Result<u64, BuildError> {
+        watch.step(Step::Compiling(0, before));
+        let mut make = self.kernel_make("linux");
+        make.arg(format!("-j{}", self.jobs));
+        let mut steps = 0;
+        let ended = self.log.run(make, self.lock, watch, |line, watch| {
+            // "  CC      mm/vmscan.o"
+            let step = line
+                .strip_prefix("  ")
+                .is_some_and(|l| l.starts_with(char::is_uppercase));
+            if step {
+                steps += 1;
+                watch.step(Step::Compiling(steps, before));
+            }
+        })?;
+        ended.or_failed("compiling the kernel", &self.log)?;
+        Ok(steps)
+    }
+
+    /// Puts what a guest needs into its folder, which appears whole.
+    fn keep(
+        &self,
+        work: &Path,
+        folder: &Path,
+        preload: &Path,
+        record: &Record,
+    ) -> Result<(), BuildError> {
+        let new = work.join("new");
+        remove_folder(&new)?;
+        make_folder(&new)?;
+        let files = [
+            (self.objects.join("linux"), "linux"),
+            (self.objects.join(".config"), "config"),
+            (preload.to_owned(), "seed.so"),
+            (work.join("log"), "log"),
+        ];
+        for (from, name) in files {
+            let to = new.join(name);
+            fs::copy(&from, &to)
+                .and_then(|_| File::open(&to)?.sync_all())
+                .map_err(|e| BuildError::io("can't write", &to, e))?;
+        }
+        let text = toml::to_string(record).expect("a record has a TOML form");
+        write_file(&new.join("build.toml"), text.as_bytes())?;
+        make_folder(folder.parent().unwrap_or(folder))?;
+        match fs::rename(&new, folder) {
+            // Another name's build of the same was quicker.
+            Err(_) if folder.is_dir() => remove_folder(&new),
+            Err(e) => Err(BuildError::io("can't move", &new, e)),
+            Ok(()) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What a guest's kernel is configured to be: our fragment over tinyconfig, then the user's.
+
+use super::error::BuildError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Our fragment.
+pub const OURS: &str = include_str!("guest.config");
+
+/// Symbols without which nothing runs here; no fragment of a user's can turn them off.
+const REQUIRED: [&str; 22] = [
+    "64BIT",
+    "UML_TIME_TRAVEL_SUPPORT",
+    "VIRTIO_UML",
+    "VIRTIO_BLK",
+    "BLK_DEV_INITRD",
+    "BLOCK",
+    "BINFMT_ELF",
+    "PRINTK",
+    "STATIC_LINK",
+    "PROC_FS",
+    "PROC_SYSCTL",
+    "SYSFS",
+    "DEVTMPFS",
+    "TMPFS",
+    "SWAP",
+    "VM_EVENT_COUNTERS",
+    "EVENT_TRACING",
+    "CGROUPS",
+    "MEMCG",
+    "POSIX_TIMERS",
+    "FUTEX",
+    "EPOLL",
+];
+
+/// A fragment with the name that the user knows it by.
+#[derive(Debug, Clone)]
+pub struct Fragment {
+    /// Its file.
+    pub name: String,
+    /// Its lines.
+    pub text: String,
+}
+
+impl Fragment {
+    /// Reads a fragment of the user's.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn read(path: &Path) -> Result<Self, BuildError> {
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            BuildError::input(
+                format!("can't read the fragment {}: {e}", path.display()),
+                "a text file with lines `CONFIG_X=y` and `# CONFIG_X is not set`",
+            )
+        })?;
+        Ok(Self {
+            name: path.display().to_string(),
+            text,
+        })
+    }
+}
+
+/// A value that is wanted, and where it is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Want {
+    /// `None`: not set.
+    value: Option<String>,
+    /// Which fragment wants it, for a message; empty: ours.
+    by: String,
+}
+
+/// Everything that is wanted, by symbol without `CONFIG_`; what is said last holds.
+#[derive(Debug)]
+pub struct Wanted(BTreeMap<String, Want>);
+
+impl Wanted {
+    /// Reads our fragment and the user's.
+    ///
+    /// # Errors
+    /// A line is none of a fragment's, or says otherwise of a symbol that must be as it is.
+    pub fn read(fragments: &[Fragment]) -> Result<Self, BuildError> {
+        let mut out = Self(BTreeMap::new());
+        out.add(&Fragment {
+            name: String::new(),
+            text: OURS.into(),
+        })?;
+        for fragment in fragments {
+            out.add(fragment)?;
+        }
+        Ok(out)
+    }
+
+    fn add(&mut self, fragment: &Fragment) -> Result<(), BuildError> {
+        for (number, line) in (1..).zip(fragment.text.lines()) {
+            let line = line.trim();
+            let by = match fragment.name.as_str() {
+                "" => String::new(),
+                name => format!("{name}, line {number}"),
+            };
+            let Some((symbol, value)) = assignment(line) else {
+                if line.is_empty() || line.starts_with('#') {
+                    continue;
+                }
+                return Err(BuildError::input(
+                    format!("{by}: `{line}` is no line of a configuration"),
+                    "`CONFIG_X=y`, `CONFIG_X=\"text\"`, `CONFIG_X=100`, `# CONFIG_X is not set`, other \
+                     lines that begin with #",
+                ));
+            };
+            let want = Want { value, by };
+            if REQUIRED.contains(&symbol)
+                && let Some(ours) = self.0.get(symbol)
+                && ours.value != want.value
+            {
+                return Err(BuildError::input(
+                    format!("{}: a guest can't run with `{line}`", want.by),
+                    format!("`{}`", said(symbol, ours.value.as_deref())),
+                ));
+            }
+            self.0.insert(symbol.to_owned(), want);
+        }
+        Ok(())
+    }
+
+    /// Compares what is wanted with what has come out.
+    ///
+    /// Gives the symbols of our fragment that this tree does not know.
+    ///
+    /// # Errors
+    /// Something is otherwise than wanted: required or not, if the tree knows it; or a user's fragment
+    /// names what the tree does not know.
+    pub fn check(&self, config: &str, known: &BTreeSet<String>) -> Result<Vec<String>, BuildError> {
+        let is: BTreeMap<&str, Option<String>> = config.lines().filter_map(assignment).collect();
+        let (mut otherwise, mut unknown) = (Vec::new(), Vec::new());
+        for (symbol, want) in &self.0 {
+            if is.get(symbol.as_str()).cloned().flatten() == want.value {
+                continue;
+            }
+            let required = REQUIRED.contains(&symbol.as_str());
+            if !known.contains(symbol) && want.by.is_empty() && !required {
+                unknown.push(symbol.clone());
+                continue;
+            }
+            let mut line = said(symbol, want.value.as_deref());
+            if !want.by.is_empty() {
+                line = format!("{line} ({})", want.by);
+            }
+            if !known.contains(symbol) {
+                line.push_str(", which this tree does not know");
+            }
+            otherwise.push(line);
+        }
+        if otherwise.is_empty() {
+            return Ok(unknown);
+        }
+        Err(BuildError::input(
+            format!(
+                "the tree's Kconfig does not allow what is wanted: {}",
+                otherwise.join("; ")
+            ),
+            "a tree that knows these symbols with what they depend on set (a fragment for `--config` may \
+             set that), or a fragment that wants them otherwise",
+        ))
+    }
+}
+
+/// A line as a configuration has it.
+fn said(symbol: &str, value: Option<&str>) -> String {
+    match value {
+        Some(value) => format!("CONFIG_{symbol}={value}"),
+        None => format!("# CONFIG_{symbol} is not set"),
+    }
+}
+
+/// The symbol and the value of a line of a configuration.
+fn assignment(line: &str) -> Option<(&str, Option<String>)> {
+    let name = |text: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        !text.is_empty() && text.chars().all(plain)
+    };
+    if let Some(rest) = line.strip_prefix("# CONFIG_") {
+        let symbol = rest.strip_suffix(" is not set")?;
+        return name(symbol).then_some((symbol, None));
+    }
+    let (symbol, value) = line.strip_prefix("CONFIG_")?.split_once('=')?;
+    let value = (value != "n").then(|| value.to_owned());
+    name(symbol).then_some((symbol, value))
+}
+
+/// The symbols that a Kconfig file defines.
+pub fn symbols(kconfig: &str) -> impl Iterator<Item = &str> {
+    kconfig.lines().filter_map(|line| {
+        let (word, rest) = line.trim_start().split_once([' ', '\t'])?;
+        ["config", "menuconfig"]
+            .contains(&word)
+            .then(|| rest.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fragment(text: &str) -> Fragment {
+        Fragment {
+            name: "my.config".into(),
+            text: text.into(),
+        }
+    }
+
+    fn known() -> BTreeSet<String> {
+        let mut all: BTreeSet<String> = Wanted::read(&[]).unwrap().0.into_keys().collect();
+        all.insert("NUMA".into());
+        all
+    }
+
+    /// Our own fragment is its own result but for comments.
+    #[test]
+    fn what_is_wanted_is_found() {
+        let wanted = Wanted::read(&[]).unwrap();
+        assert_eq!(wanted.check(OURS, &known()).unwrap(), [""; 0]);
+        for symbol in REQUIRED {
+            assert!(wanted.0.contains_key(symbol), "{symbol}");
+        }
+    }
+
+    #[test]
+    fn what_is_otherwise_is_named() {
+        let wanted = Wanted::read(&[fragment("CONFIG_NUMA=y\n")]).unwrap();
+        let config = OURS.replace("CONFIG_BLK_WBT=y", "# CONFIG_BLK_WBT is not set");
+        let e = wanted.check(&config, &known()).unwrap_err().to_string();
+        assert!(e.contains("CONFIG_BLK_WBT=y;"), "{e}");
+        assert!(e.contains("CONFIG_NUMA=y (my.config, line 1)"), "{e}");
+    }
+
+    /// What only we want and an old tree does not have is told, not refused, unless nothing runs without.
+    #[test]
+    fn what_a_tree_does_not_know() {
+        let wanted = Wanted::read(&[]).unwrap();
+        let (mut known, mut config) = (known(), OURS.to_owned());
+        known.remove("LRU_GEN");
+        config = config.replace("CONFIG_LRU_GEN=y\n", "");
+        assert_eq!(wanted.check(&config, &known).unwrap(), ["LRU_GEN"]);
+        known.remove("VIRTIO_UML");
+        config = config.replace("CONFIG_VIRTIO_UML=y\n", "");
+        let e = wanted.check(&config, &known).unwrap_err().to_string();
+        assert!(
+            e.contains("CONFIG_VIRTIO_UML=y, which this tree does not know"),
+            "{e}"
+        );
+        let wanted = Wanted::read(&[fragment("CONFIG_BLK_WTB=y\n")]).unwrap();
+        assert!(wanted.check(&config, &known).is_err());
+    }
+
+    #[test]
+    fn users_may_want_otherwise_but_not_everything() {
+        let off = Wanted::read(&[fragment("# CONFIG_LRU_GEN is not set\nCONFIG_HZ=n\n")]).unwrap();
+        assert_eq!(off.0["LRU_GEN"].value, None);
+        assert_eq!(off.0["HZ"].value, None);
+        for (text, place) in [
+            ("\n# CONFIG_VIRTIO_BLK is not set", "my.config, line 2"),
+            ("CONFIG_STATIC_LINK=y", "my.config, line 1"),
+            ("# why\nLRU_GEN=y", "my.config, line 2"),
+        ] {
+            let e = Wanted::read(&[fragment(text)]).unwrap_err().to_string();
+            assert!(e.starts_with(place), "{e}");
+        }
+    }
+
+    #[test]
+    fn definitions_in_kconfig() {
+        let text = "menuconfig FTRACE\n\tbool \"config X\"\n\tdepends on A\n config  EXT4_FS\n# config NO\n";
+        assert_eq!(symbols(text).collect::<Vec<_>>(), ["FTRACE", "EXT4_FS"]);
+    }
+}

@@ -1,0 +1,439 @@
+//! Kernels for guests: built from a source tree, kept by the contents that they were built from.
+//!
+//! A kernel is a User-Mode Linux: an ordinary program of the host. [`build`] takes a tree or a Debian
+//! package of sources ([`Source`]), applies patches to a private copy (`sync`), configures it (`config`),
+//! runs make and puts what a guest needs into a folder whose name is a digest of everything that went in
+//! (`cache` draws the folders). A name such as `6.12` is only a pointer to such a folder, so the same sources
+//! are never built twice, and another build under a name begins with the objects of the last one.
+//!
+//! A folder appears by one renaming: half a build is never taken for a whole one.
+
+mod cache;
+mod compile;
+mod config;
+mod error;
+mod own;
+mod patch;
+mod record;
+mod run;
+mod scan;
+mod source;
+mod sync;
+
+pub use cache::Cache;
+pub use error::BuildError;
+pub use record::{Built, Listed, Record};
+
+use cache::{make_folder, remove_folder, write_file};
+use config::{Fragment, Wanted};
+use own::Own;
+use patch::{Patch, Patched};
+use scan::{Scan, hex};
+use sha2::{Digest as _, Sha256};
+use source::Release;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The library that is preloaded into kernels and tools: what chance, clock and process would say.
+const FIXED: &str = include_str!("fixed.c");
+/// Counts up when the same inputs would give another kernel.
+const FORM: u32 = 1;
+/// Characters of a digest that name a folder.
+const KEY: usize = 20;
+/// The longest name of a kernel.
+const LONGEST: usize = 64;
+/// Seconds of one CPU that a first build takes where nothing was built yet (330 to 400 for 6.1 and 6.12,
+/// on a machine of 2026).
+const FIRST: f64 = 400.0;
+
+/// What a kernel is built from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A source tree. It is read, never written to.
+    Tree(PathBuf),
+    /// The version of a Debian package of sources that is installed: `6.12` of `linux-source-6.12`.
+    Debian(String),
+}
+
+/// A kernel that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// What it is built from.
+    pub source: Source,
+    /// Files with patches, applied in this order.
+    pub patches: Vec<PathBuf>,
+    /// Files with fragments of a configuration, above ours; the last one holds.
+    pub fragments: Vec<PathBuf>,
+    /// The name to keep it under; `None`: the version of a Debian package, or the release and the name of
+    /// the tree's folder.
+    pub name: Option<String>,
+    /// Whether computing is to cost time. A kernel without that is the tree's own, unpatched.
+    pub costs: bool,
+}
+
+/// What a build is about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step<'a> {
+    /// Something to know.
+    Note(&'a str),
+    /// An archive is unpacked.
+    Unpacking(&'a Path),
+    /// The source's files are read.
+    Reading,
+    /// The private copy is made, of so many files.
+    Copying(usize),
+    /// The kernel is configured.
+    Configuring,
+    /// It is compiled: steps that make has taken, and steps that a whole build took before.
+    Compiling(u64, Option<u64>),
+    /// What is to be kept is put away.
+    Keeping,
+}
+
+/// Who looks on while a kernel is built.
+pub trait Watch {
+    /// The next step, or the same one further on.
+    fn step(&mut self, step: Step<'_>);
+
+    /// Whether it should end.
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody looks on.
+impl Watch for () {
+    fn step(&mut self, _: Step<'_>) {}
+}
+
+/// Builds a kernel in the user's [`Cache`], or finds it there.
+///
+/// # Errors
+/// Something that is asked for is wrong or missing, the disk is full, the build failed.
+pub fn build(request: &Request, watch: &mut dyn Watch) -> Result<Built, BuildError> {
+    Cache::of_user()?.build(request, watch)
+}
+
+/// Everything that the user's [`Cache`] has, by name.
+///
+/// # Errors
+/// The user has no folder for such things.
+pub fn list() -> Result<Vec<Listed>, BuildError> {
+    Ok(record::listed(&Cache::of_user()?))
+}
+
+/// The kernel of this name in the user's [`Cache`].
+///
+/// # Errors
+/// As [`Cache::find`].
+pub fn find(name: &str) -> Result<Built, BuildError> {
+    Cache::of_user()?.find(name)
+}
+
+/// Removes a kernel's name from the user's [`Cache`], with all that no other name needs.
+///
+/// # Errors
+/// As [`Cache::remove`].
+pub fn remove(name: &str) -> Result<(), BuildError> {
+    Cache::of_user()?.remove(name)
+}
+
+/// Whether a name can be a kernel's.
+///
+/// # Errors
+/// It has other characters than a folder's name should have, or means something else.
+pub fn check_name(name: &str) -> Result<(), BuildError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-~".contains(c);
+    let good = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.len() <= LONGEST
+        && name.chars().all(plain)
+        && !name.ends_with(".lock")
+        && !name.ends_with(".new");
+    if good {
+        return Ok(());
+    }
+    Err(BuildError::input(
+        format!("`{name}` can't be a kernel's name"),
+        format!(
+            "1 to {LONGEST} letters, digits and . _ + - ~, a letter or digit first, not ending in .lock \
+             or .new"
+        ),
+    ))
+}
+
+/// Everything that a kernel is made of, read and put together.
+struct Plan {
+    name: String,
+    release: Release,
+    /// For people.
+    source: String,
+    scan: Scan,
+    patches: Vec<Patch>,
+    fragments: Vec<Fragment>,
+    own: Option<&'static Own>,
+    wanted: Wanted,
+    patched: Patched,
+    compiler: String,
+    /// The digest of what of this comes with the program.
+    ours: String,
+    /// The digest of all of it.
+    hash: String,
+}
+
+impl Plan {
+    fn read(cache: &Cache, request: &Request, watch: &mut dyn Watch) -> Result<Self, BuildError> {
+        // What can be wrong is looked at before what takes long.
+        if let Some(name) = &request.name {
+            check_name(name)?;
+        }
+        let patches: Vec<Patch> = each(&request.patches, Patch::read)?;
+        let fragments: Vec<Fragment> = each(&request.fragments, Fragment::read)?;
+        let wanted = Wanted::read(&fragments)?;
+        let archive = match &request.source {
+            Source::Tree(tree) => source::release(tree).map(|_| None)?,
+            Source::Debian(version) => Some((version, source::archive(cache, version)?)),
+        };
+        run::find_tools()?;
+        let compiler = format!("{}; {}", run::version("gcc")?, run::version("ld")?);
+        let (scan, source) = match (&request.source, &archive) {
+            (_, Some((version, archive))) => (
+                source::unpacked(cache, version, archive, watch)?,
+                format!("linux-source-{version}"),
+            ),
+            (Source::Tree(tree), None) => {
+                watch.step(Step::Reading);
+                let tree =
+                    fs::canonicalize(tree).map_err(|e| BuildError::io("can't read", tree, e))?;
+                (Scan::read(&tree)?, tree.display().to_string())
+            }
+            (Source::Debian(_), None) => unreachable!("a package has an archive"),
+        };
+        let release = source::release(&scan.root)?;
+        let name = match (&request.name, &request.source) {
+            (Some(name), _) => name.clone(),
+            (None, Source::Debian(version)) => version.clone(),
+            (None, Source::Tree(_)) => default_name(&release, &scan.root),
+        };
+        check_name(&name)?;
+        let mut patched = Patched::default();
+        for patch in &patches {
+            patched.apply(&scan, patch, &release.text)?;
+        }
+        let own = own::for_release(own::ALL, &release).filter(|_| request.costs);
+        if let Some(own) = own {
+            own::apply(own, &mut patched, &scan, &release)?;
+        }
+        let mut plan = Self {
+            ours: ours(own),
+            hash: String::new(),
+            name,
+            release,
+            source,
+            scan,
+            patches,
+            fragments,
+            own,
+            wanted,
+            patched,
+            compiler,
+        };
+        plan.hash = plan.digest();
+        Ok(plan)
+    }
+
+    /// The digest of everything that makes this kernel another one than the next.
+    fn digest(&self) -> String {
+        let mut all = Sha256::new();
+        let mut part = |what: &str, bytes: &[u8]| {
+            all.update(format!("{what} {}\n", bytes.len()));
+            all.update(bytes);
+        };
+        part("ours", self.ours.as_bytes());
+        part("source", &self.scan.manifest.digest());
+        for patch in &self.patches {
+            part("patch", &patch.bytes);
+        }
+        for fragment in &self.fragments {
+            part("fragment", fragment.text.as_bytes());
+        }
+        part("compiler", self.compiler.as_bytes());
+        hex(&all.finalize())
+    }
+}
+
+fn each<T>(
+    paths: &[PathBuf],
+    read: impl Fn(&Path) -> Result<T, BuildError>,
+) -> Result<Vec<T>, BuildError> {
+    paths.iter().map(|path| read(path)).collect()
+}
+
+/// The digest of what comes with the program.
+fn ours(own: Option<&Own>) -> String {
+    let mut all = Sha256::new();
+    all.update(format!("form {FORM}\n"));
+    for text in [config::OURS, FIXED, own.map_or("", |o| o.text)] {
+        all.update(format!("{}\n", text.len()));
+        all.update(text);
+    }
+    hex(&all.finalize())
+}
+
+fn default_name(release: &Release, root: &Path) -> String {
+    let folder = root.file_name().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "._+-~".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let name = format!("{release}-{folder}");
+    name.chars().map(plain).take(LONGEST).collect()
+}
+
+impl Cache {
+    /// Builds a kernel here, or finds that it is there.
+    ///
+    /// # Errors
+    /// As [`build`].
+    pub fn build(&self, request: &Request, watch: &mut dyn Watch) -> Result<Built, BuildError> {
+        let plan = Plan::read(self, request, watch)?;
+        if let (true, None) = (request.costs, plan.own) {
+            watch.step(Step::Note(
+                "computing takes no time in this kernel: there is no patch for that",
+            ));
+        }
+        let lock = self.lock(&plan.name)?;
+        let key = &plan.hash[..KEY];
+        let folder = self.kernels().join(key);
+        let there = Built::open(&plan.name, &folder);
+        if folder.exists() && there.is_err() {
+            remove_folder(&folder)?;
+        }
+        if let Ok(there) = there {
+            self.name(&plan.name, key)?;
+            watch.step(Step::Note("nothing to do: these sources were built before"));
+            return Ok(there);
+        }
+        let work = self.work(&plan.name);
+        if let Err(e) = self.compile(&plan, &work, &folder, &lock, watch) {
+            if matches!(e, BuildError::Full { .. }) {
+                // What a compiler could not finish may look finished.
+                let _ = fs::remove_dir_all(&work);
+            }
+            return Err(e);
+        }
+        self.name(&plan.name, key)?;
+        Built::open(&plan.name, &folder)
+    }
+
+    /// The kernel of this name.
+    ///
+    /// # Errors
+    /// There is none, it is damaged, or another version of this program built it.
+    pub fn find(&self, name: &str) -> Result<Built, BuildError> {
+        let command = match name.split('.').all(|part| part.parse::<u32>().is_ok()) {
+            true => format!("`lowmark kernel build --debian {name}`"),
+            false => format!("`lowmark kernel build TREE --name {name}`"),
+        };
+        let Some(built) = record::by_name(self, name)? else {
+            let there: Vec<String> = record::names(self)
+                .into_iter()
+                .filter(|n| record::key_of(self, n).is_some())
+                .collect();
+            let there = match there.as_slice() {
+                [] => "there are none".to_owned(),
+                some => format!("there are {}", some.join(", ")),
+            };
+            return Err(BuildError::input(
+                format!("there is no kernel {name}"),
+                format!("one that was built ({there}), or {command} first"),
+            ));
+        };
+        let record = &built.record;
+        let own = own::ALL
+            .iter()
+            .find(|own| record.own_patches.iter().any(|p| p == own.file));
+        if record.ours != ours(own) {
+            return Err(BuildError::input(
+                format!("kernel {name} was built by another version of this program"),
+                format!("{command} once more, with the patches and options of the first time"),
+            ));
+        }
+        Ok(built)
+    }
+
+    /// Removes a name, with all that no other name needs.
+    ///
+    /// # Errors
+    /// There is no such name, somebody builds it now, or the system refuses.
+    pub fn remove(&self, name: &str) -> Result<(), BuildError> {
+        check_name(name)?;
+        let names = record::names(self);
+        if !names.iter().any(|n| n == name) {
+            return Err(BuildError::input(
+                format!("there is no kernel {name}"),
+                match names.as_slice() {
+                    [] => "nothing: no kernel is kept".to_owned(),
+                    some => format!("one of {}", some.join(", ")),
+                },
+            ));
+        }
+        let lock = self.lock(name)?;
+        let key = record::key_of(self, name);
+        let pointer = self.names().join(name);
+        if key.is_some() {
+            fs::remove_file(&pointer).map_err(|e| BuildError::io("can't remove", &pointer, e))?;
+        }
+        remove_folder(&self.work(name))?;
+        let needed: BTreeSet<String> = names
+            .iter()
+            .filter_map(|n| record::key_of(self, n))
+            .collect();
+        if let Some(key) = key.filter(|key| !needed.contains(key)) {
+            remove_folder(&self.kernels().join(key))?;
+        }
+        self.remove_sources(&names)?;
+        // Its file stays: somebody may wait with it open.
+        drop(lock);
+        Ok(())
+    }
+
+    /// Removes the unpacked packages that no kernel is from.
+    fn remove_sources(&self, names: &[String]) -> Result<(), BuildError> {
+        let built = names
+            .iter()
+            .filter_map(|n| record::by_name(self, n).ok().flatten());
+        let needed: BTreeSet<String> = built.map(|b| b.record.source).collect();
+        // One that is begun may be from any.
+        if names
+            .iter()
+            .any(|n| self.work(n).exists() && record::key_of(self, n).is_none())
+        {
+            return Ok(());
+        }
+        for entry in fs::read_dir(self.sources()).into_iter().flatten().flatten() {
+            let folder = entry.file_name().to_string_lossy().into_owned();
+            let version = folder.rsplit_once('-').map(|(version, _)| version);
+            let Some(version) = version.filter(|_| entry.path().is_dir()) else {
+                continue;
+            };
+            let lock = cache::lock_file(&self.sources().join(format!("{version}.lock")))?;
+            if !needed.contains(&format!("linux-source-{version}")) && lock.try_lock().is_ok() {
+                remove_folder(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a name stand for a kernel.
+    fn name(&self, name: &str, key: &str) -> Result<(), BuildError> {
+        make_folder(&self.names())?;
+        write_file(&self.names().join(name), format!("{key}\n").as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! Programs that a build runs: found beforehand, with an environment of ours, their words in a log.
+
+use super::Watch;
+use super::error::BuildError;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// Programs that a kernel is built with, and the Debian packages that have them.
+const NEEDED: [(&str, &str); 10] = [
+    ("make", "make"),
+    ("gcc", "gcc"),
+    ("ld", "binutils"),
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("bc", "bc"),
+    ("perl", "perl"),
+    ("awk", "mawk"),
+    ("tar", "tar"),
+    ("xz", "xz-utils"),
+];
+
+/// What a compiler's complaint means, and the Debian package that helps.
+const HINTS: [(&str, &str); 6] = [
+    ("gelf.h", "libelf-dev"),
+    ("libelf", "libelf-dev"),
+    ("openssl/", "libssl-dev"),
+    ("stdlib.h: No such file", "libc6-dev"),
+    ("stdio.h: No such file", "libc6-dev"),
+    ("linux/limits.h: No such file", "linux-libc-dev"),
+];
+
+/// Looks for the programs that a build needs.
+///
+/// # Errors
+/// Names those that are missing, with the command that installs them.
+pub fn find_tools() -> Result<(), BuildError> {
+    let folders: Vec<PathBuf> = std::env::var_os("PATH")
+        .map(|path| std::env::split_paths(&path).collect())
+        .unwrap_or_default();
+    let missing: Vec<_> = NEEDED
+        .iter()
+        .filter(|(program, _)| !folders.iter().any(|f| is_program(&f.join(program))))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let programs: Vec<&str> = missing.iter().map(|(p, _)| *p).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|(_, p)| *p).collect();
+    if packages.contains(&"gcc") {
+        packages.push("libc6-dev");
+    }
+    Err(BuildError::input(
+        format!(
+            "a kernel can't be built here: there is no {}",
+            programs.join(", ")
+        ),
+        format!("`apt install {}` first", packages.join(" ")),
+    ))
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+/// A program that sees nothing of the user's environment but where programs and temporary files are.
+pub fn tool(name: &str) -> Command {
+    let mut command = Command::new(name);
+    let kept = ["PATH", "HOME", "TMPDIR"];
+    let kept: Vec<(&str, OsString)> = kept
+        .into_iter()
+        .filter_map(|k| Some((k, std::env::var_os(k)?)))
+        .collect();
+    command.env_clear().envs(kept).env("LC_ALL", "C");
+    command
+}
+
+/// The first line of what a program says of its version.
+pub fn version(name: &str) -> Result<String, BuildError> {
+    let output = tool(name).arg("--version").output();
+    let output = output.map_err(|e| BuildError::io("can't run", Path::new(name), e))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// What programs say, in a file.
+#[derive(Debug)]
+pub struct Log {
+    path: PathBuf,
+    file: File,
+    /// Whether somebody said that the disk is full.
+    full: bool,
+    /// The package that seems to be missing.
+    hint: Option<&'static str>,
+    /// Lines that say what went wrong, the first few.
+    wrong: Vec<String>,
+    last: String,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+#[must_use]
+pub struct Ended(ExitStatus);
+
+impl Ended {
+    /// Nothing, if it did what it should.
+    ///
+    /// # Errors
+    /// It did not; the error has what it said.
+    pub fn or_failed(self, doing: &str, log: &Log) -> Result<(), BuildError> {
+        if self.0.success() {
+            return Ok(());
+        }
+        if log.full {
+            return Err(BuildError::Full {
+                doing: doing.into(),
+                path: log.path.parent().unwrap_or(&log.path).to_owned(),
+            });
+        }
+        if let Some(package) = log.hint {
+            return Err(BuildError::input(
+                format!("{doing} failed: {}", log.said()),
+                format!("`apt install {package}` first"),
+            ));
+        }
+        Err(BuildError::Failed {
+            what: format!("{doing} failed ({}): {}", self.0, log.said()),
+            log: log.path.clone(),
+        })
+    }
+}
+
+/// How often a stop is looked for while a program says nothing.
+const LOOK: Duration = Duration::from_millis(200);
+/// Lines of complaint that are repeated in an error.
+const REPEATED: usize = 4;
+
+impl Log {
+    /// An empty log.
+    ///
+    /// # Errors
+    /// It can't be made.
+    pub fn create(path: &Path) -> Result<Self, BuildError> {
+        Ok(Self {
+            path: path.to_owned(),
+            file: File::create(path).map_err(|e| BuildError::io("can't make", path, e))?,
+            full: false,
+            hint: None,
+            wrong: Vec::new(),
+            last: String::new(),
+        })
+    }
+
+    fn said(&self) -> String {
+        match self.wrong.as_slice() {
+            [] => self.last.clone(),
+            some => some.join("; "),
+        }
+    }
+
+    fn note(&mut self, line: &str) {
+        self.full |=
+            line.contains("No space left on device") || line.contains("Disk quota exceeded");
+        if self.hint.is_none() {
+            let found = HINTS.iter().find(|(words, _)| line.contains(words));
+            let complaint = line.contains("error") || line.contains("cannot find");
+            self.hint = found.filter(|_| complaint).map(|(_, package)| *package);
+        }
+        let wrong = ["error:", "Error:", "undefined reference", "cannot find"];
+        if self.wrong.len() < REPEATED && wrong.iter().any(|w| line.contains(w)) {
+            self.wrong.push(line.trim().to_owned());
+        }
+        if !line.trim().is_empty() {
+            line.trim().clone_into(&mut self.last);
+        }
+    }
+
+    /// Runs a program to its end; `line` sees each line that it says. The program and its children hold
+    /// the lock as long as they live, so that nobody else works beside one that was left over.
+    ///
+    /// # Errors
+    /// It can't be run or its words not be kept, or somebody wants to stop.
+    pub fn run(
+        &mut self,
+        mut command: Command,
+        lock: &File,
+        watch: &mut dyn Watch,
+        mut line: impl FnMut(&str, &mut dyn Watch),
+    ) -> Result<Ended, BuildError> {
+        let program = PathBuf::from(command.get_program());
+        let io = |e| BuildError::io("can't run", &program, e);
+        let (reader, writer) = std::io::pipe().map_err(io)?;
+        command
+            .stdin(Stdio::from(lock.try_clone().map_err(io)?))
+            .stdout(writer.try_clone().map_err(io)?)
+            .stderr(writer);
+        let mut child = command.spawn().map_err(io)?;
+        // It has the other ends of the pipe.
+        drop(command);
+        let (sender, lines) = channel();
+        let reading = thread::spawn(move || {
+            for line in BufReader::new(reader).split(b'\n') {
+                let Ok(line) = line else { break };
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut trouble = None;
+        let mut stopped = false;
+        loop {
+            if !stopped && (watch.stopped() || trouble.is_some()) {
+                stopped = true;
+                // Make hands it on to its children.
+                if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+                }
+            }
+            match lines.recv_timeout(LOOK) {
+                Ok(bytes) => {
+                    let text = String::from_utf8_lossy(&bytes);
+                    self.note(&text);
+                    line(&text, watch);
+                    let kept = self.file.write_all(&bytes);
+                    if let Err(e) = kept.and_then(|()| self.file.write_all(b"\n")) {
+                        trouble = trouble.or(Some(BuildError::io("can't write", &self.path, e)));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let status = child.wait().map_err(io)?;
+        let _ = reading.join();
+        if let Some(e) = trouble {
+            return Err(e);
+        }
+        if watch.stopped() {
+            return Err(BuildError::Stopped);
+        }
+        Ok(Ended(status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    fn run(script: &str) -> (Result<(), BuildError>, String) {
+        let dir = TempDir::new().unwrap();
+        let lock = File::create(dir.path().join("lock")).unwrap();
+        let mut log = Log::create(&dir.path().join("log")).unwrap();
+        let mut command = tool("sh");
+        command.args(["-c", script]);
+        let ended = log.run(command, &lock, &mut (), |_, _| {}).unwrap();
+        let result = ended.or_failed("the trial", &log);
+        (
+            result,
+            std::fs::read_to_string(dir.path().join("log")).unwrap(),
+        )
+    }
+
+    #[test]
+    fn words_are_kept_and_failures_explained() {
+        let (result, log) = run("echo one; echo two >&2");
+        assert!(result.is_ok());
+        assert_eq!(log, "one\ntwo\n");
+        let (result, _) =
+            run("echo 'mm/vmscan.c:3:1: error: no such thing'; echo 'Error 2'; exit 2");
+        let e = result.unwrap_err();
+        assert!(
+            e.to_string()
+                .contains("mm/vmscan.c:3:1: error: no such thing"),
+            "{e}"
+        );
+        let (result, _) = run("echo 'cc1: write error: No space left on device'; exit 1");
+        assert!(matches!(result, Err(BuildError::Full { .. })));
+        let (result, _) = run("echo 'fatal error: gelf.h: No such file'; exit 1");
+        assert!(result.unwrap_err().help().unwrap().contains("libelf-dev"));
+    }
+
+    #[test]
+    fn a_stop_ends_it() {
+        struct Stop;
+        impl Watch for Stop {
+            fn step(&mut self, _: super::super::Step<'_>) {}
+            fn stopped(&self) -> bool {
+                true
+            }
+        }
+        let dir = TempDir::new().unwrap();
+        let lock = File::create(dir.path().join("lock")).unwrap();
+        let mut log = Log::create(&dir.path().join("log")).unwrap();
+        let mut command = tool("sleep");
+        command.arg("1000");
+        let result = log.run(command, &lock, &mut Stop, |_, _| {});
+        assert!(matches!(result, Err(BuildError::Stopped)));
+    }
+}

@@ -1,0 +1,329 @@
+//! What a source tree holds: every file's name and the digest of its contents, without what a build leaves
+//! there (as the tree's own `.gitignore` files say).
+
+use super::error::BuildError;
+use ignore::WalkBuilder;
+use ignore::gitignore::GitignoreBuilder;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// A digest of contents.
+pub type Digest = [u8; 32];
+
+/// What one name of a tree stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    Plain,
+    /// A file that can be executed.
+    Executable,
+    /// A symbolic link; its contents are where it leads.
+    Link,
+}
+
+/// A name of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What it stands for.
+    pub kind: Kind,
+    /// The digest of its contents.
+    pub digest: Digest,
+}
+
+/// A tree's names, relative to its root, in their order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Manifest(pub BTreeMap<PathBuf, Entry>);
+
+impl Manifest {
+    /// One digest of everything.
+    pub fn digest(&self) -> Digest {
+        Sha256::digest(self.text()).into()
+    }
+
+    /// A line a name: kind, digest, name. Names are bytes, so the text is, too.
+    pub fn text(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.0.len() * 100);
+        for (path, entry) in &self.0 {
+            out.push(match entry.kind {
+                Kind::Plain => b'f',
+                Kind::Executable => b'x',
+                Kind::Link => b'l',
+            });
+            out.push(b' ');
+            out.extend_from_slice(hex(&entry.digest).as_bytes());
+            out.push(b' ');
+            out.extend_from_slice(path.as_os_str().as_bytes());
+            out.push(b'\n');
+        }
+        out
+    }
+
+    /// Reads what [`Manifest::text`] wrote; `None` of anything else.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let mut out = BTreeMap::new();
+        for line in text.split_inclusive(|b| *b == b'\n') {
+            let line = line.strip_suffix(b"\n")?;
+            let kind = match line.first()? {
+                b'f' => Kind::Plain,
+                b'x' => Kind::Executable,
+                b'l' => Kind::Link,
+                _ => return None,
+            };
+            let digest = unhex(line.get(2..66)?)?;
+            let path = PathBuf::from(std::ffi::OsStr::from_bytes(line.get(67..)?));
+            out.insert(path, Entry { kind, digest });
+        }
+        Some(Self(out))
+    }
+}
+
+/// Hexadecimal digits of some bytes.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut out, b| {
+        let _ = write!(out, "{b:02x}");
+        out
+    })
+}
+
+fn unhex(text: &[u8]) -> Option<Digest> {
+    let mut out = [0; 32];
+    let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
+    for (byte, pair) in out.iter_mut().zip(text.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(out)
+}
+
+/// What tells that a file was written to: its length and when, in nanoseconds.
+type Stamp = (u64, i64, i64);
+
+/// A tree that was read.
+#[derive(Debug)]
+pub struct Scan {
+    /// Its root.
+    pub root: PathBuf,
+    /// What it holds.
+    pub manifest: Manifest,
+    stamps: Vec<(PathBuf, Stamp)>,
+}
+
+impl Scan {
+    /// Reads a whole tree, on as many threads as there are CPUs.
+    ///
+    /// # Errors
+    /// Something of it can't be read.
+    pub fn read(root: &Path) -> Result<Self, BuildError> {
+        let names = names(root)?;
+        let next = AtomicUsize::new(0);
+        let found = Mutex::new((Vec::with_capacity(names.len()), None));
+        let read_some = || {
+            let mut mine = Vec::new();
+            let mut wrong = None;
+            // A few at a time: a tree has many small files.
+            'all: loop {
+                let from = next.fetch_add(64, Ordering::Relaxed);
+                let Some(some) = names.get(from..names.len().min(from + 64)) else {
+                    break;
+                };
+                for name in some {
+                    match entry(root, name) {
+                        Ok((e, stamp)) => mine.push((name.clone(), e, stamp)),
+                        Err(e) => {
+                            wrong = Some(e);
+                            break 'all;
+                        }
+                    }
+                }
+                if some.is_empty() {
+                    break;
+                }
+            }
+            let mut found = found.lock().unwrap_or_else(|e| e.into_inner());
+            found.0.extend(mine);
+            found.1 = found.1.take().or(wrong);
+        };
+        let threads = thread::available_parallelism().map_or(1, |n| n.get());
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(read_some);
+            }
+            read_some();
+        });
+        let (found, wrong) = found.into_inner().unwrap_or_else(|e| e.into_inner());
+        if let Some(e) = wrong {
+            return Err(e);
+        }
+        let stamps = found.iter().map(|(n, _, s)| (n.clone(), *s)).collect();
+        let entries = found.into_iter().map(|(n, e, _)| (n, e)).collect();
+        Ok(Self {
+            root: root.to_owned(),
+            manifest: Manifest(entries),
+            stamps,
+        })
+    }
+
+    /// A tree of ours that nobody writes to.
+    pub fn known(root: PathBuf, manifest: Manifest) -> Self {
+        Self {
+            root,
+            manifest,
+            stamps: Vec::new(),
+        }
+    }
+
+    /// A file that was written to since it was read, if there is one.
+    pub fn changed(&self) -> Option<&Path> {
+        let same = |(name, stamp): &&(PathBuf, Stamp)| {
+            let now = fs::symlink_metadata(self.root.join(name));
+            now.is_ok_and(|m| stamp_of(&m) == *stamp)
+        };
+        let changed = self.stamps.iter().find(|of| !same(of));
+        changed.map(|(name, _)| name.as_path())
+    }
+}
+
+fn stamp_of(m: &fs::Metadata) -> Stamp {
+    (m.len(), m.mtime(), m.mtime_nsec())
+}
+
+/// The names that belong to the tree itself.
+///
+/// The root's own `.gitignore` is read line by line: Debian's ends with one that ignores everything, because
+/// the packaging is kept without the sources.
+fn names(root: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    let wrong = |e: ignore::Error| {
+        let text = e.to_string();
+        let source = e.into_io_error().unwrap_or_else(|| io::Error::other(text));
+        BuildError::io("can't read", root, source)
+    };
+    let mut rules = GitignoreBuilder::new(root);
+    let lines = fs::read(root.join(".gitignore")).unwrap_or_default();
+    for line in String::from_utf8_lossy(&lines).lines() {
+        if !["/*", "*"].contains(&line.trim()) {
+            rules.add_line(None, line).map_err(wrong)?;
+        }
+    }
+    let rules = rules.build().map_err(wrong)?;
+    let ours = move |path: &Path, folder: bool| {
+        path.file_name().is_some_and(|name| name != ".git")
+            && !rules.matched(path, folder).is_ignore()
+    };
+    let io = |e| BuildError::io("can't read", root, e);
+    let mut out = Vec::new();
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(root).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let kind = entry.file_type().map_err(io)?;
+        if !ours(&entry.path(), kind.is_dir()) {
+            continue;
+        }
+        if kind.is_dir() {
+            folders.push(entry.path());
+        } else if kind.is_file() || kind.is_symlink() {
+            out.push(PathBuf::from(entry.file_name()));
+        }
+    }
+    let mut folders = folders.iter();
+    let Some(first) = folders.next() else {
+        return Ok(out);
+    };
+    let mut walk = WalkBuilder::new(first);
+    for folder in folders {
+        walk.add(folder);
+    }
+    walk.standard_filters(false)
+        .git_ignore(true)
+        .require_git(false)
+        .filter_entry(move |e| ours(e.path(), e.file_type().is_some_and(|t| t.is_dir())));
+    for entry in walk.build() {
+        let entry = entry.map_err(wrong)?;
+        if entry
+            .file_type()
+            .is_some_and(|t| t.is_file() || t.is_symlink())
+        {
+            let name = entry.path().strip_prefix(root).unwrap_or(entry.path());
+            out.push(name.to_owned());
+        }
+    }
+    Ok(out)
+}
+
+fn entry(root: &Path, name: &Path) -> Result<(Entry, Stamp), BuildError> {
+    let path = root.join(name);
+    let wrong = |e| BuildError::io("can't read", &path, e);
+    let meta = fs::symlink_metadata(&path).map_err(wrong)?;
+    let (kind, digest) = if meta.is_symlink() {
+        let to = fs::read_link(&path).map_err(wrong)?;
+        (Kind::Link, Sha256::digest(to.as_os_str().as_bytes()))
+    } else {
+        let executable = meta.mode() & 0o111 != 0;
+        let kind = if executable {
+            Kind::Executable
+        } else {
+            Kind::Plain
+        };
+        (kind, Sha256::digest(fs::read(&path).map_err(wrong)?))
+    };
+    let digest = digest.into();
+    Ok((Entry { kind, digest }, stamp_of(&meta)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    /// The root's rules hold below it, those of folders below them, and Debian's last one not at all.
+    #[test]
+    fn what_a_build_left_is_no_source() {
+        let dir = TempDir::new().unwrap();
+        let root = dir.path().join(".cache/tree");
+        let rules = ".*\n!.gitignore\n*.o\n/linux\n/include/config/\n!keep.o\n/*\n!/debian/\n";
+        for (name, text) in [
+            (".gitignore", rules),
+            ("scripts/.gitignore", "/fixdep\n"),
+            ("Makefile", ""),
+            ("linux", ""),
+            (".config", ""),
+            (".git/HEAD", ""),
+            ("include/config/auto.conf", ""),
+            ("include/linux/mm.h", ""),
+            ("mm/vmscan.c", ""),
+            ("mm/vmscan.o", ""),
+            ("mm/keep.o", ""),
+            ("scripts/fixdep", ""),
+            ("scripts/basic/fixdep", ""),
+        ] {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), text).unwrap();
+        }
+        let scan = Scan::read(&root).unwrap();
+        let names: Vec<&str> = scan
+            .manifest
+            .0
+            .keys()
+            .map(|p| p.to_str().unwrap())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                ".gitignore",
+                "Makefile",
+                "include/linux/mm.h",
+                "mm/keep.o",
+                "mm/vmscan.c",
+                "scripts/.gitignore",
+                "scripts/basic/fixdep",
+            ]
+        );
+    }
+}

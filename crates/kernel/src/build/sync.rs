@@ -1,0 +1,302 @@
+//! The private copy that a kernel is built from: the tree's files and what patches make of them.
+//!
+//! Make goes by times. Whatever differs from what the last build saw is written anew, with a time of now;
+//! everything else is left alone, whatever the time of the user's file has become meanwhile. In a copy that
+//! begins, files are hard links where the filesystem allows it: nothing here writes into a file, it is
+//! replaced.
+
+use super::cache::{make_folder, remove_folder, write_file};
+use super::error::BuildError;
+use super::patch::Patched;
+use super::scan::{Digest, Entry, Kind, Manifest, Scan};
+use sha2::{Digest as _, Sha256};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+/// What the patched tree holds.
+pub fn patched(scan: &Scan, patched: &Patched) -> Manifest {
+    let mut out = scan.manifest.clone();
+    for (path, file) in &patched.0 {
+        match file {
+            None => {
+                out.0.remove(path);
+            }
+            Some((kind, bytes)) => {
+                let digest: Digest = Sha256::digest(bytes).into();
+                let kind = *kind;
+                out.0.insert(path.clone(), Entry { kind, digest });
+            }
+        }
+    }
+    out
+}
+
+/// The copy in a name's folder.
+#[derive(Debug)]
+pub struct Copy {
+    /// Where its files are.
+    pub root: PathBuf,
+    manifest: PathBuf,
+    /// What was made from the files: of no use without them.
+    objects: PathBuf,
+}
+
+impl Copy {
+    /// The copy below a name's folder, as `Cache` draws it.
+    pub fn below(work: &Path) -> Self {
+        Self {
+            root: work.join("source"),
+            manifest: work.join("manifest"),
+            objects: work.join("objects"),
+        }
+    }
+
+    /// Makes the copy what `wanted` says. It may be stopped anywhere, by a kill too: the next call goes on.
+    ///
+    /// # Errors
+    /// Something can't be read or written.
+    pub fn update(
+        &self,
+        scan: &Scan,
+        patches: &Patched,
+        wanted: &Manifest,
+    ) -> Result<(), BuildError> {
+        let had = fs::read(&self.manifest)
+            .ok()
+            .and_then(|t| Manifest::parse(&t));
+        let first = had.is_none();
+        let mut had = had.unwrap_or_default();
+        if first {
+            remove_folder(&self.root)?;
+            remove_folder(&self.objects)?;
+        }
+        let changed: Vec<&PathBuf> = wanted
+            .0
+            .iter()
+            .filter(|(path, entry)| had.0.get(*path) != Some(entry))
+            .map(|(path, _)| path)
+            .collect();
+        let gone: Vec<PathBuf> = had
+            .0
+            .keys()
+            .filter(|path| !wanted.0.contains_key(*path))
+            .cloned()
+            .collect();
+        if changed.is_empty() && gone.is_empty() {
+            return Ok(());
+        }
+        if !first {
+            // Whoever is killed from here on leaves nothing that the next one takes for known.
+            for path in changed.iter().copied() {
+                had.0.remove(path);
+            }
+            write_file(&self.manifest, &had.text())?;
+        }
+        for path in &gone {
+            remove_file(&self.root.join(path))?;
+        }
+        let mut folder = PathBuf::new();
+        for path in changed {
+            let to = self.root.join(path);
+            let above = to.parent().unwrap_or(&self.root);
+            if above != folder {
+                make_folder(above)?;
+                folder = above.to_owned();
+            }
+            let entry = &wanted.0[path];
+            match patches.0.get(path) {
+                Some(Some((_, bytes))) => place(&to, |new| {
+                    fs::write(new, bytes)?;
+                    fs::set_permissions(new, Permissions::from_mode(mode(entry.kind)))
+                })?,
+                _ => take(&scan.root.join(path), &to, entry.kind, first)?,
+            }
+        }
+        write_file(&self.manifest, &wanted.text())
+    }
+}
+
+fn mode(kind: Kind) -> u32 {
+    if kind == Kind::Executable {
+        0o755
+    } else {
+        0o644
+    }
+}
+
+fn remove_file(path: &Path) -> Result<(), BuildError> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(BuildError::io("can't remove", path, e))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes a file beside its place and puts it there.
+fn place(to: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), BuildError> {
+    let mut new = to.as_os_str().to_owned();
+    new.push(".lowmark-new");
+    let new = PathBuf::from(new);
+    remove_file(&new)?;
+    make(&new).and_then(|()| fs::rename(&new, to)).map_err(|e| {
+        let _ = fs::remove_file(&new);
+        BuildError::io("can't write", to, e)
+    })
+}
+
+/// Takes a file over from the tree.
+fn take(from: &Path, to: &Path, kind: Kind, may_link: bool) -> Result<(), BuildError> {
+    if kind == Kind::Link {
+        return place(to, |new| symlink(fs::read_link(from)?, new));
+    }
+    if may_link && fs::hard_link(from, to).is_ok() {
+        return Ok(());
+    }
+    place(to, |new| {
+        // Where the filesystem shares blocks between files, this does.
+        fs::copy(from, new)?;
+        fs::set_permissions(new, Permissions::from_mode(mode(kind)))?;
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::patch::Patch;
+    use std::os::unix::fs::MetadataExt as _;
+    use std::time::SystemTime;
+    use tempfile::TempDir;
+
+    struct Trial {
+        dir: TempDir,
+        copy: Copy,
+    }
+
+    impl Trial {
+        fn new() -> Self {
+            let dir = TempDir::new().unwrap();
+            let tree = dir.path().join("tree");
+            fs::create_dir_all(tree.join("mm")).unwrap();
+            fs::create_dir_all(tree.join(".git")).unwrap();
+            fs::write(tree.join(".git/HEAD"), "x").unwrap();
+            fs::write(tree.join(".gitignore"), "*.o\n").unwrap();
+            fs::write(tree.join("mm/vmscan.o"), "x").unwrap();
+            fs::write(tree.join("mm/vmscan.c"), "old\n").unwrap();
+            fs::write(tree.join("mm/page.c"), "page\n").unwrap();
+            fs::write(tree.join("run.sh"), "#!\n").unwrap();
+            fs::set_permissions(tree.join("run.sh"), Permissions::from_mode(0o755)).unwrap();
+            symlink("mm/page.c", tree.join("link")).unwrap();
+            let copy = Copy::below(&dir.path().join("work"));
+            Self { dir, copy }
+        }
+
+        fn tree(&self, name: &str) -> PathBuf {
+            self.dir.path().join("tree").join(name)
+        }
+
+        fn update(&self, patch: Option<&str>) -> Manifest {
+            let scan = Scan::read(&self.tree("")).unwrap();
+            let mut patches = Patched::default();
+            if let Some(text) = patch {
+                let patch = Patch {
+                    name: "p".into(),
+                    bytes: text.into(),
+                };
+                patches.apply(&scan, &patch, "1").unwrap();
+            }
+            let wanted = patched(&scan, &patches);
+            self.copy.update(&scan, &patches, &wanted).unwrap();
+            let there = Scan::read(&self.copy.root).unwrap().manifest;
+            assert_eq!(there, wanted);
+            wanted
+        }
+
+        fn stamp(&self, name: &str) -> (u64, SystemTime) {
+            let meta = fs::symlink_metadata(self.copy.root.join(name)).unwrap();
+            (meta.ino(), meta.modified().unwrap())
+        }
+    }
+
+    const PATCH: &str = "--- a/mm/vmscan.c\n+++ b/mm/vmscan.c\n@@ -1 +1 @@\n-old\n+new\n";
+
+    #[test]
+    fn only_what_differs_is_written() {
+        let t = Trial::new();
+        let plain = t.update(None);
+        assert!(
+            !plain
+                .0
+                .keys()
+                .any(|p| p.ends_with("vmscan.o") || p.starts_with(".git/"))
+        );
+        let page = t.stamp("mm/page.c");
+        t.update(Some(PATCH));
+        assert_eq!(fs::read_to_string(t.tree("mm/vmscan.c")).unwrap(), "old\n");
+        assert_eq!(
+            fs::read_to_string(t.copy.root.join("mm/vmscan.c")).unwrap(),
+            "new\n"
+        );
+        let patched = t.stamp("mm/vmscan.c");
+        t.update(Some(PATCH));
+        assert_eq!(
+            (t.stamp("mm/page.c"), t.stamp("mm/vmscan.c")),
+            (page, patched)
+        );
+        assert_eq!(t.update(None), plain);
+        // The same contents under a newer time, as after `git checkout` there and back.
+        fs::remove_file(t.tree("mm/page.c")).unwrap();
+        fs::write(t.tree("mm/page.c"), "page\n").unwrap();
+        t.update(None);
+        assert_eq!(t.stamp("mm/page.c"), page);
+    }
+
+    /// An older file that differs is newer to make.
+    #[test]
+    fn times_do_not_go_back() {
+        let t = Trial::new();
+        t.update(None);
+        let before = t.stamp("mm/page.c").1;
+        let file = fs::File::create(t.tree("mm/other.c")).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        fs::rename(t.tree("mm/other.c"), t.tree("mm/page.c")).unwrap();
+        fs::remove_file(t.tree("link")).unwrap();
+        t.update(None);
+        assert!(t.stamp("mm/page.c").1 >= before);
+        assert!(!t.copy.root.join("link").exists());
+    }
+
+    /// Whatever a kill leaves, the next update mends.
+    #[test]
+    fn a_torn_copy_is_mended() {
+        let t = Trial::new();
+        t.update(None);
+        // Killed at the first update: files, no manifest.
+        fs::remove_file(t.copy.root.parent().unwrap().join("manifest")).unwrap();
+        fs::write(t.copy.root.join("mm/left.c"), "x").unwrap();
+        t.update(None);
+        // Killed at a later one, behind the first renaming: the entry is no longer there.
+        let manifest = t.copy.root.parent().unwrap().join("manifest");
+        let mut known = Manifest::parse(&fs::read(&manifest).unwrap()).unwrap();
+        known.0.remove(Path::new("mm/vmscan.c"));
+        fs::write(&manifest, known.text()).unwrap();
+        fs::remove_file(t.copy.root.join("mm/vmscan.c")).unwrap();
+        fs::write(t.copy.root.join("mm/vmscan.c"), "other\n").unwrap();
+        t.update(None);
+    }
+
+    #[test]
+    fn manifests_are_read_back() {
+        let t = Trial::new();
+        let manifest = t.update(None);
+        assert_eq!(Manifest::parse(&manifest.text()), Some(manifest.clone()));
+        assert_eq!(Manifest::parse(&manifest.text()[..30]), None);
+        let scan = Scan::read(&t.tree("")).unwrap();
+        assert_eq!(scan.changed(), None);
+        fs::write(t.tree("mm/page.c"), "longer\n").unwrap();
+        assert_eq!(scan.changed(), Some(Path::new("mm/page.c")));
+    }
+}

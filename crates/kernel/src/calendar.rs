@@ -1,0 +1,287 @@
+//! The clock of a guest: the messages by which User-Mode Linux asks when it may run
+//! (Linux `include/uapi/linux/um_timetravel.h`).
+//!
+//! The guest owns no clock. It *requests* a time at which it has something to do and *waits*; the calendar
+//! answers *run* when nothing else comes before, and adds *free until*: up to then the guest may move its
+//! own clock without asking. The bound is never beyond the next completion of a disk; a request that makes
+//! an earlier one lowers it before the guest is told that its request was taken, so that no bound has to
+//! guess how fast a disk can be.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// What a message is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum Op {
+    Ack = 0,
+    Start = 1,
+    Request = 2,
+    Wait = 3,
+    Get = 4,
+    Update = 5,
+    Run = 6,
+    FreeUntil = 7,
+    TimeOfDay = 8,
+    Broadcast = 9,
+}
+
+impl Op {
+    fn of(word: u32) -> Option<Self> {
+        use Op::*;
+        let all = [
+            Ack, Start, Request, Wait, Get, Update, Run, FreeUntil, TimeOfDay, Broadcast,
+        ];
+        all.into_iter().find(|op| *op as u32 == word)
+    }
+}
+
+/// 2023-11-14 22:13:20: every guest boots then.
+const TIME_OF_DAY: u64 = 1_700_000_000 * 1_000_000_000;
+
+/// A calendar with one guest.
+#[derive(Debug)]
+pub struct Calendar {
+    socket: UnixStream,
+    /// Virtual time in nanoseconds.
+    now: u64,
+    /// The guest waits for the time that it requested.
+    waiting: bool,
+    request: Option<u64>,
+    free_until: u64,
+    seq: u32,
+    /// Messages so far, in both directions.
+    messages: u64,
+}
+
+impl Calendar {
+    /// A calendar for the guest at the other end.
+    pub fn new(socket: UnixStream) -> Self {
+        Self {
+            socket,
+            now: 0,
+            waiting: false,
+            request: None,
+            free_until: 0,
+            seq: 0,
+            messages: 0,
+        }
+    }
+
+    /// Virtual time in nanoseconds: the guest's own may be ahead of it, up to what it was allowed.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Moves to a later time.
+    pub fn advance(&mut self, to: u64) {
+        self.now = self.now.max(to);
+    }
+
+    /// Whether the guest waits until it is told to run.
+    pub fn waiting(&self) -> bool {
+        self.waiting
+    }
+
+    /// When it wants to run.
+    pub fn request(&self) -> Option<u64> {
+        self.request
+    }
+
+    /// The messages that went to and fro.
+    pub fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    fn send(&mut self, op: Op, seq: u32, time: u64) -> io::Result<()> {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&(op as u32).to_le_bytes());
+        bytes[4..8].copy_from_slice(&seq.to_le_bytes());
+        bytes[8..].copy_from_slice(&time.to_le_bytes());
+        self.messages += 1;
+        self.socket.write_all(&bytes)
+    }
+
+    /// Reads a message and serves it; the number of the message of ours that it acknowledges, if it does.
+    fn receive(&mut self) -> io::Result<Option<u32>> {
+        let mut bytes = [0; 16];
+        self.socket.read_exact(&mut bytes)?;
+        self.messages += 1;
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let time = u64::from_le_bytes(bytes[8..].try_into().expect("8 bytes"));
+        let seq = word(4);
+        let op = Op::of(word(0)).ok_or_else(|| {
+            io::Error::other(format!(
+                "the guest's clock says {:#x}, which nobody knows",
+                word(0)
+            ))
+        })?;
+        let mut answer = 0;
+        match op {
+            Op::Ack => return Ok(Some(seq)),
+            Op::Start | Op::Broadcast | Op::Run | Op::FreeUntil => {}
+            Op::Request => self.request = Some(time),
+            Op::Wait => self.waiting = true,
+            Op::Get => answer = self.now,
+            Op::Update => self.advance(time),
+            Op::TimeOfDay => answer = TIME_OF_DAY,
+        }
+        self.send(Op::Ack, seq, answer)?;
+        Ok(None)
+    }
+
+    /// Serves the message that there is.
+    ///
+    /// # Errors
+    /// The guest has gone, or says what nobody knows.
+    pub fn serve(&mut self) -> io::Result<()> {
+        self.receive().map(drop)
+    }
+
+    /// Says something and serves what comes before it is acknowledged.
+    fn say(&mut self, op: Op, time: u64) -> io::Result<()> {
+        self.seq = self.seq.wrapping_add(1);
+        let seq = self.seq;
+        self.send(op, seq, time)?;
+        while self.receive()? != Some(seq) {}
+        Ok(())
+    }
+
+    /// Lets the guest run at the time that it requested, and freely before `bound`.
+    ///
+    /// The bound is said first, while the guest waits: once it runs, it could have gone to wait again before
+    /// the bound arrives, and would take it for that of its next turn.
+    ///
+    /// # Errors
+    /// As [`Self::serve`].
+    ///
+    /// # Panics
+    /// If it does not wait, or has requested nothing.
+    pub fn run(&mut self, bound: u64) -> io::Result<()> {
+        assert!(self.waiting, "a guest that waits is told to run");
+        let time = self
+            .request
+            .take()
+            .expect("a guest that waits has asked for a time");
+        self.advance(time);
+        self.free_until = 0;
+        if bound > self.now + 1 {
+            self.say(Op::FreeUntil, bound)?;
+            self.free_until = bound;
+        }
+        self.waiting = false;
+        self.say(Op::Run, self.now)
+    }
+
+    /// A disk will have something to say at `time`: the guest must not pass it.
+    ///
+    /// # Errors
+    /// As [`Self::serve`].
+    pub fn lower(&mut self, time: u64) -> io::Result<()> {
+        if self.waiting || self.free_until <= time {
+            return Ok(());
+        }
+        self.free_until = time;
+        self.say(Op::FreeUntil, time)
+    }
+}
+
+impl AsFd for Calendar {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guest's end: what it says, and what it hears.
+    struct Guest(UnixStream);
+
+    impl Guest {
+        fn say(&mut self, op: Op, seq: u32, time: u64) {
+            let mut bytes = Vec::new();
+            bytes.extend((op as u32).to_le_bytes());
+            bytes.extend(seq.to_le_bytes());
+            bytes.extend(time.to_le_bytes());
+            self.0.write_all(&bytes).unwrap();
+        }
+
+        fn hear(&mut self) -> (u32, u32, u64) {
+            let mut b = [0; 16];
+            self.0.read_exact(&mut b).unwrap();
+            let word = |at: usize| u32::from_le_bytes(b[at..at + 4].try_into().unwrap());
+            (
+                word(0),
+                word(4),
+                u64::from_le_bytes(b[8..].try_into().unwrap()),
+            )
+        }
+    }
+
+    #[test]
+    fn a_guest_runs_when_it_asked_and_freely_until_the_bound() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut calendar, mut guest) = (Calendar::new(ours), Guest(theirs));
+        guest.say(Op::Request, 1, 500);
+        guest.say(Op::Wait, 2, 0);
+        calendar.serve().unwrap();
+        calendar.serve().unwrap();
+        assert_eq!((calendar.request(), calendar.waiting()), (Some(500), true));
+        assert_eq!((guest.hear(), guest.hear()), ((0, 1, 0), (0, 2, 0)));
+        // It acknowledges both messages, and says before the second that time has passed.
+        // It acknowledges both messages, and says after the second that time has passed.
+        guest.say(Op::Ack, 1, 0);
+        guest.say(Op::Ack, 2, 0);
+        guest.say(Op::Update, 3, 600);
+        calendar.run(900).unwrap();
+        assert_eq!(guest.hear(), (Op::FreeUntil as u32, 1, 900));
+        assert_eq!(guest.hear(), (Op::Run as u32, 2, 500));
+        calendar.serve().unwrap();
+        assert_eq!(guest.hear(), (0, 3, 0));
+        assert_eq!((calendar.now(), calendar.waiting()), (600, false));
+        // A later completion changes nothing, an earlier one lowers the bound.
+        calendar.lower(950).unwrap();
+        guest.say(Op::Ack, 3, 0);
+        calendar.lower(700).unwrap();
+        assert_eq!(guest.hear(), (Op::FreeUntil as u32, 3, 700));
+    }
+
+    #[test]
+    fn a_guest_that_waits_has_no_bound_to_lower() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut calendar, mut guest) = (Calendar::new(ours), Guest(theirs));
+        for (op, seq) in [(Op::Request, 1), (Op::Wait, 2), (Op::Ack, 1), (Op::Ack, 2)] {
+            guest.say(op, seq, 5);
+        }
+        calendar.serve().unwrap();
+        calendar.serve().unwrap();
+        calendar.run(100).unwrap();
+        guest.say(Op::Wait, 3, 0);
+        calendar.serve().unwrap();
+        let before = calendar.messages();
+        calendar.lower(50).unwrap();
+        assert_eq!(calendar.messages(), before);
+    }
+
+    #[test]
+    fn what_no_calendar_knows_is_an_error() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut calendar = Calendar::new(ours);
+        theirs.write_all(&[77; 16]).unwrap();
+        assert!(
+            calendar
+                .serve()
+                .unwrap_err()
+                .to_string()
+                .contains("0x4d4d4d4d")
+        );
+        drop(theirs);
+        assert_eq!(
+            calendar.serve().unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
+    }
+}

@@ -1,0 +1,397 @@
+//! A disk of a guest: requests out of its ring, served in the time that the virtual world's models say, on
+//! what the disk holds.
+
+use crate::store::{BLOCK, Store};
+use crate::virtio::Connection;
+use sim::Params;
+use sim::block::{Device, Dir, Volume};
+use sim::disks::Transfer;
+use sim::rng::{Rng, fnv1a};
+use sim::spec::DiskSpec;
+use std::collections::VecDeque;
+use std::io;
+use virtio_bindings::virtio_blk::{
+    VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP, VIRTIO_BLK_T_FLUSH,
+    VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN, VIRTIO_BLK_T_OUT,
+};
+use virtio_queue::{DescriptorChain, QueueT};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+/// Requests that a disk takes at a time that answers at once.
+const MOST_DEPTH: u32 = 128;
+
+/// What a request wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Want {
+    Transfer(Dir),
+    Flush,
+    Name,
+    Unknown,
+}
+
+/// A request of the guest that the disk has.
+#[derive(Debug)]
+struct Request {
+    head: u16,
+    want: Want,
+    /// Where on the disk, in bytes.
+    at: u64,
+    data: Vec<(GuestAddress, u32)>,
+    status: GuestAddress,
+    arrived: u64,
+    /// Parts on members of an array that have not ended.
+    parts: u32,
+    failed: bool,
+}
+
+impl Request {
+    fn bytes(&self) -> u64 {
+        self.data.iter().map(|d| u64::from(d.1)).sum()
+    }
+}
+
+/// A member of an array, or the disk itself: its device and what waits for it.
+struct Member {
+    device: Device,
+    waiting: VecDeque<(u32, Transfer)>,
+    rng: Rng,
+}
+
+/// What a disk did, in both directions by [`Dir::index`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Requests that ended.
+    pub requests: [u64; 2],
+    /// Bytes of those that did not fail.
+    pub bytes: [u64; 2],
+    /// Requests that failed.
+    pub errors: [u64; 2],
+}
+
+/// A disk.
+pub struct Disk {
+    /// How blocks are spread over the members of an array; `None`: no request takes any time, while a disk
+    /// is laid out.
+    volume: Option<Volume>,
+    members: Vec<Member>,
+    /// Requests that end at once.
+    ended: VecDeque<u32>,
+    store: Store,
+    requests: Vec<Option<Request>>,
+    free: Vec<u32>,
+    done: Done,
+    digest: u64,
+    buffer: Vec<u8>,
+}
+
+impl Disk {
+    /// The disk of a specification, on what it holds; `name` tells its random numbers from those of the
+    /// machine's other disks.
+    pub fn new(spec: &DiskSpec, params: &Params, seed: u64, name: &str, store: Store) -> Self {
+        let params = spec.params(params);
+        let (volume, disks) = Volume::new(spec, &params, 0);
+        let member = |(i, disk): (usize, &DiskSpec)| {
+            let mut rng = Rng::new(seed, &format!("{name}{i}"));
+            Member {
+                device: Device::new(disk, &params, &mut rng),
+                waiting: VecDeque::new(),
+                rng,
+            }
+        };
+        let members = disks.iter().enumerate().map(member).collect();
+        Self::with(Some(volume), members, store)
+    }
+
+    /// A disk that takes no time.
+    pub fn at_once(store: Store) -> Self {
+        Self::with(None, Vec::new(), store)
+    }
+
+    fn with(volume: Option<Volume>, members: Vec<Member>, store: Store) -> Self {
+        Self {
+            volume,
+            members,
+            ended: VecDeque::new(),
+            store,
+            requests: Vec::new(),
+            free: Vec::new(),
+            done: Done::default(),
+            digest: fnv1a(b"disk"),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Requests that the guest may have in it.
+    pub fn depth(&self) -> u32 {
+        let depth: u32 = self.members.iter().map(|m| m.device.depth()).sum();
+        if self.volume.is_some() {
+            depth
+        } else {
+            MOST_DEPTH
+        }
+    }
+
+    /// The most bytes of a request.
+    pub fn max_request(&self) -> u64 {
+        let of = |m: &Member| u64::from(m.device.max_request_blocks()) * BLOCK;
+        self.members.first().map_or(1 << 20, of)
+    }
+
+    /// Bytes on it.
+    pub fn capacity(&self) -> u64 {
+        self.store.capacity()
+    }
+
+    /// What it holds.
+    pub fn into_store(self) -> Store {
+        self.store
+    }
+
+    /// What it did so far.
+    pub fn done(&self) -> &Done {
+        &self.done
+    }
+
+    /// A digest over all requests that ended: when, what, where, how long.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// Takes the requests that are in the ring.
+    ///
+    /// # Errors
+    /// A ring or a request that makes no sense.
+    pub fn take(&mut self, now: u64, connection: &mut Connection) -> io::Result<()> {
+        loop {
+            let Some((queue, memory)) = connection.ring() else {
+                return Err(io::Error::other("a kick before the ring is set up"));
+            };
+            let Some(chain) = queue.pop_descriptor_chain(memory) else {
+                break;
+            };
+            let mut request = parse(chain, memory)?;
+            request.arrived = now;
+            self.enter(request);
+        }
+        self.dispatch(now);
+        Ok(())
+    }
+
+    fn enter(&mut self, mut request: Request) {
+        let outside = request.at.saturating_add(request.bytes()) > self.store.capacity();
+        let transfer = match request.want {
+            Want::Transfer(dir) if !outside && request.bytes() > 0 => Some(dir),
+            Want::Transfer(_) => {
+                request.failed = true;
+                None
+            }
+            _ => None,
+        };
+        let (at, bytes) = (request.at, request.bytes());
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.requests.push(None);
+                self.requests.len() as u32 - 1
+            }
+        };
+        match (self.volume, transfer) {
+            (Some(volume), Some(dir)) => {
+                let (mut block, end) = (at / BLOCK, (at + bytes).div_ceil(BLOCK));
+                while block < end {
+                    let (member, place, room) = volume.place(block);
+                    let blocks = room.min(end - block);
+                    let transfer = Transfer {
+                        dir,
+                        block: place,
+                        blocks: blocks as u32,
+                    };
+                    self.members[member as usize]
+                        .waiting
+                        .push_back((slot, transfer));
+                    request.parts += 1;
+                    block += blocks;
+                }
+            }
+            // A flush has nothing to wait for either: what was acknowledged is written.
+            _ => self.ended.push_back(slot),
+        }
+        self.requests[slot as usize] = Some(request);
+    }
+
+    fn dispatch(&mut self, now: u64) {
+        for member in &mut self.members {
+            while member.device.in_service() < member.device.depth()
+                && let Some((slot, transfer)) = member.waiting.pop_front()
+            {
+                let choices = member.device.in_service() + 1;
+                let rng = &mut member.rng;
+                member.device.start(now, &transfer, choices, slot, rng);
+            }
+        }
+    }
+
+    /// When something ends next, at `now` or later.
+    pub fn next_completion(&self, now: u64) -> Option<u64> {
+        if !self.ended.is_empty() {
+            return Some(now);
+        }
+        let of = self
+            .members
+            .iter()
+            .filter_map(|m| m.device.next_completion());
+        of.min().map(|at| at.max(now))
+    }
+
+    /// Ends what is due at `now`, and begins what waits for it. Returns whether the guest is to be told.
+    ///
+    /// # Errors
+    /// The host's: what the disk holds can't be read or written.
+    pub fn end(&mut self, now: u64, connection: &mut Connection) -> io::Result<bool> {
+        for i in 0..self.members.len() {
+            while let Some(ended) = self.members[i].device.end(now) {
+                let request = self.request(ended.slot);
+                request.parts -= 1;
+                request.failed |= ended.error.is_some();
+                if request.parts == 0 {
+                    self.ended.push_back(ended.slot);
+                }
+            }
+        }
+        self.dispatch(now);
+        let any = !self.ended.is_empty();
+        while let Some(slot) = self.ended.pop_front() {
+            let taken = self.requests[slot as usize].take();
+            self.free.push(slot);
+            self.finish(
+                now,
+                taken.expect("a request that ends was taken"),
+                connection,
+            )?;
+        }
+        Ok(any)
+    }
+
+    fn request(&mut self, slot: u32) -> &mut Request {
+        let request = self.requests[slot as usize].as_mut();
+        request.expect("a request that the device works on was taken")
+    }
+
+    fn finish(&mut self, now: u64, r: Request, connection: &mut Connection) -> io::Result<()> {
+        let Some((queue, memory)) = connection.ring() else {
+            return Err(io::Error::other("the guest's ring is gone"));
+        };
+        let (mut status, mut written) = (VIRTIO_BLK_S_OK, 1);
+        match r.want {
+            _ if r.failed => status = VIRTIO_BLK_S_IOERR,
+            Want::Transfer(dir) => {
+                written += self.transfer(dir, &r, memory)?;
+                self.done.bytes[dir.index()] += r.bytes();
+            }
+            Want::Flush => {}
+            Want::Name => {
+                let (to, len) = *r.data.first().unwrap_or(&(GuestAddress(0), 0));
+                let name = [b"lowmark".as_slice(), &[0; 13]].concat();
+                let len = name.len().min(len as usize);
+                memory.write_slice(&name[..len], to).map_err(outside)?;
+                written += len as u32;
+            }
+            Want::Unknown => status = VIRTIO_BLK_S_UNSUPP,
+        }
+        if let Want::Transfer(dir) = r.want {
+            self.done.requests[dir.index()] += 1;
+            self.done.errors[dir.index()] += u64::from(r.failed);
+        }
+        self.note(now, &r);
+        memory.write_obj(status as u8, r.status).map_err(outside)?;
+        queue
+            .add_used(memory, r.head, written)
+            .map_err(io::Error::other)
+    }
+
+    /// Moves the data; returns how many bytes came into the guest's memory.
+    fn transfer(&mut self, dir: Dir, r: &Request, memory: &GuestMemoryMmap) -> io::Result<u32> {
+        let (mut at, mut into) = (r.at, 0);
+        for &(address, len) in &r.data {
+            self.buffer.resize(len as usize, 0);
+            match dir {
+                Dir::Write => {
+                    memory
+                        .read_slice(&mut self.buffer, address)
+                        .map_err(outside)?;
+                    self.store.write(at, &self.buffer)?;
+                }
+                Dir::Read => {
+                    self.store.read(at, &mut self.buffer)?;
+                    memory.write_slice(&self.buffer, address).map_err(outside)?;
+                    into += len;
+                }
+            }
+            at += u64::from(len);
+        }
+        Ok(into)
+    }
+
+    fn note(&mut self, now: u64, r: &Request) {
+        let want = match r.want {
+            Want::Transfer(dir) => dir.index() as u64,
+            Want::Flush => 2,
+            Want::Name => 3,
+            Want::Unknown => 4,
+        };
+        let words = [
+            self.digest,
+            r.arrived,
+            want,
+            r.at,
+            r.bytes(),
+            now,
+            r.failed.into(),
+        ];
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.digest = fnv1a(&bytes);
+    }
+}
+
+fn outside(e: vm_memory::GuestMemoryError) -> io::Error {
+    io::Error::other(format!("a request of the guest beside its memory: {e}"))
+}
+
+/// Reads a request's descriptors: a head, data, a byte for the status (virtio 1.2, 5.2.6).
+fn parse(
+    chain: DescriptorChain<&GuestMemoryMmap>,
+    memory: &GuestMemoryMmap,
+) -> io::Result<Request> {
+    let short = || io::Error::other("a request of the guest lacks its head or its status");
+    let head = chain.head_index();
+    let mut parts: Vec<(GuestAddress, u32)> = chain.map(|d| (d.addr(), d.len())).collect();
+    if parts.len() < 2 {
+        return Err(short());
+    }
+    let (status, _) = parts.pop().ok_or_else(short)?;
+    let (at, len) = parts.remove(0);
+    if len < 16 {
+        return Err(short());
+    }
+    let mut words = [0; 16];
+    memory.read_slice(&mut words, at).map_err(outside)?;
+    let kind = u32::from_le_bytes(words[..4].try_into().expect("4 bytes"));
+    let sector = u64::from_le_bytes(words[8..].try_into().expect("8 bytes"));
+    let want = match kind {
+        VIRTIO_BLK_T_IN => Want::Transfer(Dir::Read),
+        VIRTIO_BLK_T_OUT => Want::Transfer(Dir::Write),
+        VIRTIO_BLK_T_FLUSH => Want::Flush,
+        VIRTIO_BLK_T_GET_ID => Want::Name,
+        _ => Want::Unknown,
+    };
+    Ok(Request {
+        head,
+        want,
+        at: sector.saturating_mul(512),
+        data: parts,
+        status,
+        arrived: 0,
+        parts: 0,
+        failed: false,
+    })
+}

@@ -1,0 +1,241 @@
+//! How a run's machine becomes a guest: the arguments of its kernel and the job of its first process.
+
+use crate::disk::Disk;
+use crate::server::{CLOCK, port_name};
+use crate::spec::Kernel;
+use guest::wire::{Assignment, BootJob, Job, MountJob, ScriptJob};
+use mm::sysctl::{Sysctl, TABLE};
+use serde_json::Value;
+use sim::spec::{FsKind, RunSpec, Scheduler, Size};
+use std::path::PathBuf;
+
+/// The number of the descriptor that frames go to.
+pub const FRAMES: i32 = 100;
+
+/// Names of costs in the kernel's parameter `cpu_cost`, each a parameter `cost_…` of ours.
+const COSTS: [&str; 25] = [
+    "page_alloc",
+    "page_bulk",
+    "page_free",
+    "page_index",
+    "lru",
+    "page_scan",
+    "unmap",
+    "page_dirty",
+    "writeback_start",
+    "writeback_end",
+    "zone_walk",
+    "shrink_slab",
+    "slab_object",
+    "copy",
+    "fault",
+    "syscall",
+    "submit",
+    "refuse",
+    "writeback_round",
+    "dirty_limit",
+    "lookup",
+    "create",
+    "unlink",
+    "close",
+    "fork",
+];
+
+/// Files that are looked at while a workload runs.
+const WATCHED: [&str; 6] = [
+    "/proc/vmstat",
+    "/proc/zoneinfo",
+    "/proc/diskstats",
+    "/proc/pressure/memory",
+    "/proc/pressure/io",
+    "/proc/pressure/cpu",
+];
+
+/// The name of a guest's disk: `vda` for the first.
+pub fn disk_name(disk: usize) -> String {
+    format!("vd{}", char::from(b'a' + disk as u8))
+}
+
+/// The type of a filesystem for mount(2), and its options.
+pub fn mount_type(kind: FsKind) -> (&'static str, &'static str) {
+    match kind.name() {
+        // The driver of ext4 serves all three.
+        "ext2" | "ext3" => ("ext4", ""),
+        name => (name, ""),
+    }
+}
+
+/// Bytes of memory of a run's machine.
+pub fn memory(spec: &RunSpec) -> u64 {
+    let zones = spec.machine.nodes.iter().flat_map(|n| &n.zones);
+    zones.map(|z| z.size.0).sum()
+}
+
+/// The arguments of the guest's kernel.
+pub fn arguments(spec: &RunSpec, kernel: &Kernel, disks: &[Disk]) -> Vec<String> {
+    let mut args: Vec<String> = [
+        "initrd=initrd",
+        "rdinit=/init",
+        "con=null",
+        "con0=null,fd:1",
+        "ssl=null",
+        "lowmark.out=ttyS0",
+        "loglevel=4",
+        "random.trust_cpu=off",
+    ]
+    .map(String::from)
+    .into();
+    args.push(format!("ssl0=null,fd:{FRAMES}"));
+    args.push(format!("mem={}K", memory(spec) >> 10));
+    let zones = spec.machine.nodes.iter().flat_map(|n| &n.zones);
+    let movable = zones.filter(|z| z.zone == mm::ZoneType::Movable);
+    let movable: u64 = movable.map(|z| z.size.0).sum();
+    if movable > 0 {
+        args.push(format!("movablecore={}K", movable >> 10));
+    }
+    args.push(format!("time-travel=ext:{CLOCK}"));
+    args.extend((0..disks.len()).map(|i| format!("virtio_uml.device={}:2", port_name(i))));
+    let depth = disks.iter().map(Disk::depth).max().unwrap_or(1);
+    args.push(format!("virtio_blk.queue_depth={depth}"));
+    if kernel.costs {
+        let params = spec.machine.params(&spec.params).scaled();
+        let cost = |name: &&str| {
+            let ns = params.get(&format!("cost_{name}")).unwrap_or(0.0);
+            format!("{name}:{}", ns.max(0.0).ceil() as u64)
+        };
+        let costs: Vec<String> = COSTS.iter().map(cost).collect();
+        args.push(format!("cpu_cost={}", costs.join(",")));
+    }
+    args
+}
+
+/// The path of a sysctl: names with dots or slashes are below `/proc/sys`, others below its `vm`.
+pub fn sysctl_path(name: &str) -> String {
+    let known = TABLE.iter().find(|info| info.key == name);
+    let name = known.map_or(name, |info| info.name);
+    match name.contains(['.', '/']) {
+        true => format!("/proc/sys/{}", name.replace('.', "/")),
+        false => format!("/proc/sys/vm/{name}"),
+    }
+}
+
+/// A sysctl's value as the kernel takes it.
+fn sysctl_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Number(n) => Some(n.to_string()),
+        Value::Array(list) => {
+            let parts: Option<Vec<String>> = list.iter().map(sysctl_text).collect();
+            Some(parts?.join("\t"))
+        }
+        Value::String(text) => Size::parse(text).ok().map(|bytes| bytes.0.to_string()),
+        _ => None,
+    }
+}
+
+/// What a machine says of sysctls beside the defaults, which are the kernel's.
+fn sysctls(own: &Sysctl) -> Vec<(String, String)> {
+    let table = |sysctl: &Sysctl| match serde_json::to_value(sysctl) {
+        Ok(Value::Object(map)) => map,
+        _ => serde_json::Map::new(),
+    };
+    let usual = table(&Sysctl::default());
+    let own = table(own);
+    let said = own
+        .iter()
+        .filter(|(key, value)| usual.get(*key) != Some(value));
+    let texts = said.filter_map(|(key, value)| Some((sysctl_path(key), sysctl_text(value)?)));
+    texts.collect()
+}
+
+/// What is set on the queues of disks.
+fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
+    let mut settings = Vec::new();
+    let mounted = spec.machine.mounted().map(|m| m.disk);
+    let swap = spec.machine.swap.iter().filter_map(|s| s.disk.as_ref());
+    for (i, disk) in mounted.chain(swap).enumerate() {
+        let queue = |file: &str| format!("/sys/block/{}/queue/{file}", disk_name(i));
+        let scheduler = match disk.scheduler {
+            Scheduler::None => "none",
+            _ => "mq-deadline",
+        };
+        settings.push((queue("scheduler"), scheduler.to_owned()));
+        let params = disk.params(&spec.params);
+        if disk.scheduler != Scheduler::None {
+            let requests = params.nr_requests as u64 * u64::from(disk.members());
+            settings.push((queue("nr_requests"), requests.to_string()));
+        }
+        let kb = disks[i].max_request() >> 10;
+        settings.push((queue("max_sectors_kb"), kb.to_string()));
+        let turns = u8::from(disk.kind.about().rotates);
+        settings.push((queue("rotational"), turns.to_string()));
+    }
+    settings
+}
+
+/// The job of the guest's first process, and a file of the host's that belongs into its initramfs.
+pub fn job(
+    spec: &RunSpec,
+    kernel: &Kernel,
+    task: Assignment,
+    disks: &[Disk],
+) -> Result<(Job, Option<PathBuf>), String> {
+    let (script, file) = ScriptJob::of(&spec.workload)
+        .ok_or("its workload was changed since it was read, and no line says it any more")?;
+    let mount = |(i, m): (usize, sim::spec::Mounted<'_>)| {
+        let kind = m.filesystem.unwrap_or(spec.filesystem);
+        let (filesystem, options) = mount_type(kind);
+        MountJob {
+            device: format!("/dev/{}", disk_name(i)),
+            mount: m.mount.to_owned(),
+            filesystem: filesystem.to_owned(),
+            options: options.to_owned(),
+        }
+    };
+    let mounts: Vec<MountJob> = spec.machine.mounted().enumerate().map(mount).collect();
+    let params = spec.machine.params(&spec.params).scaled();
+    let mut settings = match task {
+        Assignment::Prepare => Vec::new(),
+        _ => queues(spec, disks),
+    };
+    if task == Assignment::Run {
+        settings.extend(sysctls(&spec.machine.sysctl));
+        let own = kernel
+            .sysctl
+            .iter()
+            .map(|(name, text)| (sysctl_path(name), text.clone()));
+        settings.extend(own);
+        if let Some(on) = kernel.lru_gen {
+            let text = if on { "y" } else { "n" };
+            settings.push(("/sys/kernel/mm/lru_gen/enabled".to_owned(), text.to_owned()));
+        }
+    }
+    let swap = spec.machine.swap.as_ref();
+    let changes = spec.changes.iter().map(|c| {
+        let written = c
+            .written
+            .iter()
+            .map(|(name, text)| (sysctl_path(name), text.clone()));
+        (c.at_ns, written.collect())
+    });
+    let costs = if kernel.costs { 1.0 } else { 0.0 };
+    let job = Job {
+        task,
+        swap: swap.map(|_| format!("/dev/{}", disk_name(mounts.len()))),
+        mounts,
+        settings,
+        boot: BootJob {
+            kernel: spec.machine.boot.kernel.0,
+            anon: spec.machine.boot.anon.0,
+            cache: spec.machine.boot.cache.0,
+        },
+        script,
+        changes: changes.collect(),
+        sample_ns: spec.sample_ns,
+        watch: WATCHED.map(String::from).into(),
+        tracepoints: Vec::new(),
+        trace_kb: 0,
+        copy_page_ns: (params.cost_copy / 2.0 * costs) as u64,
+        gettimeofday_ns: (params.cost_gettimeofday * costs) as u64,
+    };
+    Ok((job, file))
+}

@@ -1,0 +1,168 @@
+//! The texts of a guest's `/proc`.
+
+use std::collections::BTreeMap;
+
+/// Name and number of each line (`/proc/vmstat`).
+pub fn vmstat(text: &str) -> BTreeMap<&str, u64> {
+    let pair = |line: &'_ str| -> Option<(usize, u64)> {
+        let (name, number) = line.split_once(' ')?;
+        Some((name.len(), number.trim().parse().ok()?))
+    };
+    let lines = text.lines();
+    lines
+        .filter_map(|line| pair(line).map(|(len, n)| (&line[..len], n)))
+        .collect()
+}
+
+/// Whether a name of `/proc/vmstat` says how much there is, and not how much there was.
+pub fn is_level(name: &str) -> bool {
+    const EVENTS: [&str; 8] = [
+        "nr_dirtied",
+        "nr_written",
+        "nr_throttled_written",
+        "nr_vmscan_write",
+        "nr_vmscan_immediate_reclaim",
+        "nr_foll_pin_acquired",
+        "nr_foll_pin_released",
+        "nr_tlb_remote_flush",
+    ];
+    const LEVELS: [&str; 1] = ["workingset_nodes"];
+    LEVELS.contains(&name) || name.starts_with("nr_") && !EVENTS.contains(&name)
+}
+
+/// A zone of `/proc/zoneinfo`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Zone {
+    /// Its name.
+    pub name: String,
+    /// Pages of it that the allocator manages.
+    pub managed: u64,
+    /// Its figures by name: `free`, `min`, `low`, `high`, `nr_zone_inactive_file`, …
+    pub figures: BTreeMap<String, u64>,
+}
+
+/// The zones that have memory.
+pub fn zones(text: &str) -> Vec<Zone> {
+    let mut zones: Vec<Zone> = Vec::new();
+    // The figures of the whole node stand in its first zone, below their own heading.
+    let mut of_node = false;
+    let mut per_cpu = false;
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("Node ") {
+            let name = name.split_once("zone").map_or("", |(_, name)| name.trim());
+            zones.push(Zone {
+                name: name.to_owned(),
+                ..Zone::default()
+            });
+            (of_node, per_cpu) = (false, false);
+            continue;
+        }
+        let Some(zone) = zones.last_mut() else {
+            continue;
+        };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["per-node", "stats"] => of_node = true,
+            ["pages", "free", n] => {
+                of_node = false;
+                if let Ok(n) = n.parse() {
+                    zone.figures.insert("free".to_owned(), n);
+                }
+            }
+            ["pagesets"] => per_cpu = true,
+            ["managed", n] => zone.managed = n.parse().unwrap_or(0),
+            [name, n] if !of_node && !per_cpu && !name.ends_with(':') => {
+                if let Ok(n) = n.parse() {
+                    zone.figures.insert(name.to_owned(), n);
+                }
+            }
+            _ => {}
+        }
+    }
+    zones.retain(|z| z.managed > 0);
+    zones
+}
+
+/// What `/proc/diskstats` says of a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskStats {
+    /// Sectors of 512 bytes read.
+    pub read: u64,
+    /// Sectors written.
+    pub written: u64,
+    /// Requests under way.
+    pub in_flight: u64,
+}
+
+/// The line of a disk.
+pub fn diskstats(text: &str, disk: &str) -> Option<DiskStats> {
+    let mut lines = text
+        .lines()
+        .map(|l| l.split_whitespace().collect::<Vec<&str>>());
+    let words = lines.find(|words| words.get(2) == Some(&disk))?;
+    let number = |at: usize| words.get(at)?.parse().ok();
+    Some(DiskStats {
+        read: number(5)?,
+        written: number(9)?,
+        in_flight: number(11)?,
+    })
+}
+
+/// Microseconds that some and that all tasks stood still (`/proc/pressure/*`); `None` where the kernel does
+/// not say.
+pub fn pressure(text: &str, who: &str) -> Option<u64> {
+    let line = text.lines().find_map(|l| l.strip_prefix(who))?;
+    let total = line
+        .split_whitespace()
+        .find_map(|w| w.strip_prefix("total="))?;
+    total.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vmstat_has_levels_and_events() {
+        let stat = vmstat("nr_free_pages 5\npgscan_kswapd 7\nbroken\n");
+        assert_eq!(
+            stat.into_iter().collect::<Vec<_>>(),
+            [("nr_free_pages", 5), ("pgscan_kswapd", 7)]
+        );
+        assert!(is_level("nr_free_pages") && !is_level("nr_dirtied") && !is_level("pgscan_kswapd"));
+        assert!(is_level("workingset_nodes") && !is_level("workingset_refault_file"));
+    }
+
+    #[test]
+    fn zones_with_memory_are_read() {
+        let text = "Node 0, zone   Normal\n  per-node stats\n      nr_inactive_anon 9\n      nr_dirty 3\n  \
+                    pages free     100\n        boost    0\n        min      10\n        low      12\n        \
+                    high     14\n        managed  1000\n        protection: (0, 0)\n      nr_zone_inactive_file 77\n  \
+                    pagesets\n    cpu: 0\n              count: 5\n              high:  99\n  node_unreclaimable:  0\n\
+                    Node 0, zone  Movable\n  pages free     0\n        managed  0\n";
+        let zones = zones(text);
+        assert_eq!(zones.len(), 1);
+        let zone = &zones[0];
+        let of = |name: &str| zone.figures.get(name).copied();
+        assert_eq!((zone.name.as_str(), zone.managed), ("Normal", 1000));
+        assert_eq!(
+            (of("free"), of("high"), of("nr_zone_inactive_file")),
+            (Some(100), Some(14), Some(77))
+        );
+        assert_eq!(of("nr_dirty"), None, "that is the node's");
+    }
+
+    #[test]
+    fn disks_and_pressure() {
+        let text = " 254  0 vda 1 0 8 0 2 0 16 0 3 0 0 0\n 254 16 vdb 5 0 80 0 6 0 160 0 1 0 0 0\n";
+        let vdb = diskstats(text, "vdb").unwrap();
+        assert_eq!((vdb.read, vdb.written, vdb.in_flight), (80, 160, 1));
+        assert_eq!(diskstats(text, "vdc"), None);
+        let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 total=3\n";
+        assert_eq!(
+            (pressure(text, "some"), pressure(text, "full")),
+            (Some(12), Some(3))
+        );
+        assert_eq!(pressure("", "some"), None);
+    }
+}

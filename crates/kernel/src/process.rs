@@ -1,0 +1,143 @@
+//! The guest's process: started so that nothing of the host shows in it, and never left behind.
+
+use nix::sys::personality::{self, Persona};
+use std::fs::{File, read_to_string};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// A descriptor that a process is started with.
+pub struct Passed<'a> {
+    /// The file.
+    pub file: &'a File,
+    /// Its number in the process.
+    pub number: i32,
+}
+
+/// A guest's process, with all that it has started.
+pub struct Process {
+    child: Child,
+    peak: u64,
+}
+
+impl Process {
+    /// Starts a program with nothing but these arguments and variables. Addresses are not randomised, and
+    /// it ends when the thread that started it does.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub fn start(
+        program: &Path,
+        args: &[String],
+        env: &[(&str, String)],
+        folder: &Path,
+        console: File,
+        passed: &[Passed<'_>],
+    ) -> io::Result<Self> {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .env_clear()
+            .envs(env.iter().map(|(k, v)| (k, v)))
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stderr(console.try_clone()?)
+            .stdout(console);
+        let fds: Vec<(i32, i32)> = passed
+            .iter()
+            .map(|p| (p.file.as_raw_fd(), p.number))
+            .collect();
+        before_exec(&mut command, fds);
+        Ok(Self {
+            child: command.spawn()?,
+            peak: 0,
+        })
+    }
+
+    /// Whether it runs; meanwhile its memory is looked at.
+    pub fn alive(&mut self) -> bool {
+        self.look();
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Notes the memory that it has had at most.
+    pub fn look(&mut self) {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = read_to_string(path).unwrap_or_default();
+        let peak = text.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+        let kb: Option<u64> = peak.and_then(|l| l.trim().strip_suffix("kB")?.trim().parse().ok());
+        self.peak = self.peak.max(kb.unwrap_or(0) * 1024);
+    }
+
+    /// Bytes of memory that it had at most, as far as was seen.
+    pub fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    /// Nanoseconds of CPU time that it and its threads took, as far as the host says.
+    pub fn cpu_ns(&self) -> u64 {
+        let path = format!("/proc/{}/schedstat", self.child.id());
+        let text = read_to_string(path).unwrap_or_default();
+        text.split_whitespace()
+            .next()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it has ended by itself, or for so many milliseconds.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn ended(&mut self, wait_ms: u64) -> io::Result<Option<ExitStatus>> {
+        for _ in 0..wait_ms.div_ceil(5) {
+            self.look();
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        self.child.try_wait()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // User-Mode Linux makes itself the leader of a session; its user processes end with it (they have
+        // asked for the signal at its death), the group is for those that had not yet.
+        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What is done in the new process before it becomes the program.
+#[allow(unsafe_code)]
+fn before_exec(command: &mut Command, fds: Vec<(i32, i32)>) {
+    let prepare = move || {
+        let persona = personality::get()?;
+        personality::set(persona | Persona::ADDR_NO_RANDOMIZE)?;
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        for &(from, to) in &fds {
+            // SAFETY: `from` is open, as the caller's files are; `to` is nobody's yet, and its owner is
+            // forgotten at once, so that it stays open for the program.
+            let copy = unsafe { nix::unistd::dup2_raw(BorrowedFd::borrow_raw(from), to)? };
+            let _ = copy.into_raw_fd();
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only system calls are made, nothing is allocated and no lock is taken;
+    // the numbers that descriptors are copied to are above those that the standard library uses, and the
+    // files that they come from live until the process is started.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+}

@@ -1,0 +1,327 @@
+//! One run of a cell in a real kernel.
+
+use crate::collect::Heard;
+use crate::disk::Disk;
+use crate::guest::{self, FRAMES, arguments};
+use crate::process::{Passed, Process};
+use crate::server::{Ending, Limits, Server};
+use crate::spec::Kernel;
+use crate::store::Store;
+use ::guest::wire::Assignment;
+use sim::result::{Outcome, RunResult};
+use sim::sample::Names;
+use sim::spec::RunSpec;
+use sim::{Control, rng::fnv1a};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Wall time without virtual progress after which a guest is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Wall time that a guest gets to end after it has closed its connections, in milliseconds.
+const LAST_BREATH_MS: u64 = 5_000;
+/// Lines of the kernel's last words that are quoted.
+const LAST_WORDS: usize = 6;
+
+/// What a run took of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostUse {
+    /// Wall time in nanoseconds.
+    pub wall_ns: u64,
+    /// CPU time of the guest in nanoseconds.
+    pub cpu_ns: u64,
+    /// Bytes of memory at most: the guest's, and this program's for it.
+    pub peak_bytes: u64,
+}
+
+/// Runs a cell in its kernel; deterministic in `spec` and `kernel`.
+pub fn run(spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {
+    let begun = Instant::now();
+    let mut used = HostUse::default();
+    let outcome = Run::new(spec, kernel).and_then(|run| run.go(control, &mut used));
+    used.wall_ns = begun.elapsed().as_nanos() as u64;
+    let result = outcome.unwrap_or_else(|error| RunResult::of_kernel(Outcome::Failed { error }));
+    (result, used)
+}
+
+/// A run with its folder, which goes when it does.
+struct Run<'a> {
+    spec: &'a RunSpec,
+    kernel: &'a Kernel,
+    built: crate::build::Built,
+    folder: TempDir,
+}
+
+fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
+    move |why| format!("{what}: {why}")
+}
+
+impl<'a> Run<'a> {
+    fn new(spec: &'a RunSpec, kernel: &'a Kernel) -> Result<Self, String> {
+        let built = crate::build::find(&kernel.build).map_err(|e| e.to_string())?;
+        let folder = tempfile::Builder::new().prefix("lowmark-").tempdir();
+        Ok(Self {
+            spec,
+            kernel,
+            built,
+            folder: folder.map_err(of("a folder for the run"))?,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn go(&self, control: &Control, used: &mut HostUse) -> Result<RunResult, String> {
+        let stores = self.stores(control)?;
+        let disks = self.disks(stores);
+        let after = self.guest(Assignment::Run, disks, self.spec.seed, control, used)?;
+        Ok(self.result(after))
+    }
+
+    /// What the disks hold when the workload begins: laid out once, by a guest whose disks take no time.
+    fn stores(&self, control: &Control) -> Result<Vec<Store>, String> {
+        let mut stores = Vec::new();
+        let machine = &self.spec.machine;
+        for (i, mounted) in machine.mounted().enumerate() {
+            let kind = mounted.filesystem.unwrap_or(self.spec.filesystem);
+            let path = self.path(&format!("image{i}"));
+            crate::image::create(kind, mounted.disk.capacity.0, &path, &self.built.preload)?;
+            stores.push(open(&path)?);
+        }
+        if let Some(swap) = &machine.swap {
+            let path = self.path("swap");
+            crate::image::swap(swap.size.0, &path)?;
+            stores.push(open(&path)?);
+        }
+        let found =
+            !self.spec.workload.files.is_empty() || !self.spec.workload.directories.is_empty();
+        if found || machine.boot.cache.0 > 0 {
+            let disks = stores.into_iter().map(Disk::at_once).collect();
+            let mut used = HostUse::default();
+            let after = self.guest(Assignment::Prepare, disks, 0, control, &mut used)?;
+            if !after.heard.complete() || after.heard.failure().is_some() {
+                return Err(format!("its disks could not be laid out: {}", after.why()));
+            }
+            return Ok(after.server.into_stores());
+        }
+        Ok(stores)
+    }
+
+    fn disks(&self, stores: Vec<Store>) -> Vec<Disk> {
+        let RunSpec {
+            machine,
+            params,
+            seed,
+            ..
+        } = self.spec;
+        let mounted = machine.mounted().map(|m| m.disk);
+        let swap = machine
+            .swap
+            .iter()
+            .map(|s| s.disk.as_ref().unwrap_or(&machine.disk));
+        let specs = mounted.chain(swap).zip(stores).enumerate();
+        specs
+            .map(|(i, (spec, store))| Disk::new(spec, params, *seed, &format!("disk{i}"), store))
+            .collect()
+    }
+
+    /// Boots a guest and serves it to its end.
+    fn guest(
+        &self,
+        task: Assignment,
+        disks: Vec<Disk>,
+        seed: u64,
+        control: &Control,
+        used: &mut HostUse,
+    ) -> Result<After, String> {
+        let (job, file) = guest::job(self.spec, self.kernel, task, &disks)?;
+        let job = serde_json::to_vec(&job).map_err(of("the guest's job"))?;
+        let initramfs = crate::initramfs::build(crate::guest_binary()?, &job, file.as_deref());
+        fs::write(self.path("initrd"), initramfs.map_err(of("the initramfs"))?)
+            .map_err(of("the initramfs"))?;
+        let args = arguments(self.spec, self.kernel, &disks);
+        for socket in (0..disks.len())
+            .map(crate::server::port_name)
+            .chain([crate::server::CLOCK.to_owned()])
+        {
+            let _ = fs::remove_file(self.path(&socket));
+        }
+        let mut server =
+            Server::new(self.folder.path(), disks).map_err(of("the guest's sockets"))?;
+        let console = create(&self.path("console"))?;
+        let frames = create(&self.path("frames"))?;
+        let env = [
+            ("HOME", ".".to_owned()),
+            (
+                "TMPDIR",
+                memory_folder(guest::memory(self.spec), self.folder.path()),
+            ),
+            ("LD_PRELOAD", self.built.preload.display().to_string()),
+            ("LOWMARK_SEED", seed.to_string()),
+        ];
+        let passed = [Passed {
+            file: &frames,
+            number: FRAMES,
+        }];
+        let started = Process::start(
+            &self.built.linux,
+            &args,
+            &env,
+            self.folder.path(),
+            console,
+            &passed,
+        );
+        let mut process = started.map_err(of(self.built.linux.display()))?;
+        let limits = Limits {
+            time_ns: match task {
+                Assignment::Run => self.spec.time_limit_ns,
+                _ => 0,
+            },
+            patience: PATIENCE,
+        };
+        let ending = server.serve(limits, control, &mut || process.alive());
+        let status = match ending {
+            Ending::Gone => process.ended(LAST_BREATH_MS).map_err(of("the guest"))?,
+            _ => None,
+        };
+        used.cpu_ns += process.cpu_ns();
+        used.peak_bytes = used.peak_bytes.max(process.peak());
+        drop(process);
+        let heard =
+            File::open(self.path("frames")).and_then(|file| Heard::read(&mut BufReader::new(file)));
+        Ok(After {
+            ending,
+            died: status.is_none_or(|s| !s.success()),
+            heard: heard.map_err(of("what the guest said"))?,
+            words: last_words(&self.path("console")),
+            server,
+        })
+    }
+
+    fn result(&self, after: After) -> RunResult {
+        let outcome = after.outcome();
+        let machine = &self.spec.machine;
+        let names = Names::of(machine);
+        let filesystems = 1 + machine.mounts.len();
+        let swap = machine.swap.as_ref().map(|_| filesystems);
+        let mut result = after.heard.result(outcome, &names, filesystems, swap);
+        result.sim_ns = after.server.now();
+        let disks = after.server.disks().flat_map(|d| d.digest().to_le_bytes());
+        let words: Vec<u8> = disks.chain(after.heard.digest().to_le_bytes()).collect();
+        result.digest = fnv1a(&words);
+        let errors: u64 = after
+            .server
+            .disks()
+            .map(|d| d.done().errors.iter().sum::<u64>())
+            .sum();
+        if errors > 0 {
+            result
+                .notes
+                .push(format!("{errors} requests failed on the guest's disks"));
+        }
+        result
+    }
+}
+
+/// A guest that has ended.
+struct After {
+    ending: Ending,
+    died: bool,
+    heard: Heard,
+    /// The last lines of its console.
+    words: String,
+    server: Server,
+}
+
+impl After {
+    fn why(&self) -> String {
+        match self.heard.failure() {
+            Some(why) => why.to_owned(),
+            None => format!("the kernel's last words: {}", self.words),
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let failed = |error: String| Outcome::Failed { error };
+        match &self.ending {
+            Ending::Stopped => Outcome::Interrupted,
+            Ending::TimeLimit => Outcome::TimeLimit,
+            Ending::Hung(wall) => failed(format!(
+                "no virtual time passed in {} s of wall time: something in the guest computes without end; {}",
+                wall.as_secs(),
+                self.why(),
+            )),
+            Ending::Broken(why) => failed(format!("the guest's world broke: {why}")),
+            Ending::Gone => match self.heard.failure() {
+                Some(why) if why.starts_with("out of memory") => Outcome::Oom {
+                    report: why.to_owned(),
+                },
+                Some(why) => failed(why.to_owned()),
+                None if self.heard.complete() && !self.died => Outcome::Completed,
+                None if self.words.contains("Out of memory") => Outcome::Oom {
+                    report: self.words.clone(),
+                },
+                None => failed(format!("the guest died; {}", self.why())),
+            },
+        }
+    }
+}
+
+/// Where the guest's memory lies: in memory if there is room for it.
+fn memory_folder(bytes: u64, otherwise: &Path) -> String {
+    let shm = Path::new("/dev/shm");
+    let room = rustix::fs::statvfs(shm).map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize));
+    let folder = if room > bytes { shm } else { otherwise };
+    folder.display().to_string()
+}
+
+fn create(path: &Path) -> Result<File, String> {
+    let _ = fs::remove_file(path);
+    let file = OpenOptions::new()
+        .create_new(true)
+        .append(true)
+        .mode(0o600)
+        .open(path);
+    file.map_err(of(path.display()))
+}
+
+fn open(path: &Path) -> Result<Store, String> {
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    file.and_then(Store::new).map_err(of(path.display()))
+}
+
+/// The last lines of a console.
+fn last_words(path: &Path) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(16 << 10)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let text = read()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .collect();
+    let panic = lines
+        .iter()
+        .position(|l| l.contains("Kernel panic") || l.contains("Out of memory"));
+    let from = panic.map_or(lines.len().saturating_sub(LAST_WORDS), |at| {
+        at.saturating_sub(LAST_WORDS - 1)
+    });
+    let words: Vec<&str> = lines[from..].iter().take(LAST_WORDS).copied().collect();
+    if words.is_empty() {
+        "none".to_owned()
+    } else {
+        words.join(" / ")
+    }
+}

@@ -1,0 +1,305 @@
+//! What a guest with a real kernel can't be. An experiment with a kernel among its policies is refused
+//! where it asks for such a thing, at its place in the file, and nothing of it is silently left out.
+//!
+//! User-Mode Linux with time travel has one CPU and one node; without x86's zones all memory is Normal, or
+//! the end of it Movable (`movablecore=`). What the kernel's own source decides has no parameter: the
+//! scheduler's, the filesystems', the queue's. The timer ticks 100 times a second there; a machine that says
+//! nothing else of `hz` is taken as it is, although the engine ticks 250 times by default.
+
+use super::kernels::{OF_NO_KERNEL, PREFIX};
+use super::node::{Node, Value};
+use super::{Overrides, disks};
+use crate::diagnostic::{Diagnostic, Place};
+use mm::ZoneType;
+use sim::spec::{DiskKind, FsKind, Machine, Scheduler};
+use sim::{Params, params::ParamInfo};
+
+/// Ticks a second of User-Mode Linux (`arch/um/Kconfig`, HZ).
+const HZ: u32 = 100;
+
+/// Something that a guest can't be.
+struct Refused {
+    place: Option<Place>,
+    /// The key, as the file has it.
+    key: String,
+    why: String,
+    accepted: String,
+}
+
+impl Refused {
+    fn at(node: &Node, key: impl Into<String>, why: String, accepted: &str) -> Self {
+        Self {
+            place: Some(node.place.clone()),
+            key: key.into(),
+            why,
+            accepted: accepted.into(),
+        }
+    }
+
+    fn said(self, kernel: &str) -> Diagnostic {
+        Diagnostic {
+            message: format!("`{}`: {}", self.key, self.why),
+            accepted: format!(
+                "accepted: {}; or only policies of the engine, without `{kernel}`",
+                self.accepted
+            ),
+            place: self.place.map(Box::new),
+        }
+    }
+}
+
+/// A rule for a machine, with its table.
+type MachineRule = fn(&Machine, &Node) -> Option<Refused>;
+
+/// The rules for machines, by name.
+const MACHINE_RULES: &[(&str, MachineRule)] = &[
+    ("one CPU", one_cpu),
+    ("one node", one_node),
+    ("Normal and Movable", zones),
+    ("no DMA zone at boot", boot_dma),
+    ("the kernel's ticks", ticks),
+    ("costs alone of the machine's parameters", machine_params),
+    ("no CFQ", no_cfq),
+    ("filesystems of the machine", mounted),
+    ("sysctls of a kernel", machine_sysctls),
+];
+
+/// A rule for what stands beside the machines.
+type Rule = fn(&Node, &Overrides) -> Option<Refused>;
+
+/// The other rules, by name.
+const RULES: &[(&str, Rule)] = &[
+    ("filesystems", filesystems),
+    ("no membind", membind),
+    ("no monitors", monitors),
+    ("parameters of disks and costs", params),
+    ("sysctls in mid-run", changes),
+    ("no page tracker", tracker),
+];
+
+/// Complains about a machine that can't be a guest.
+///
+/// # Errors
+/// The first rule that it breaks.
+pub fn machine(kernel: &str, machine: &Machine, node: &Node) -> Result<(), Diagnostic> {
+    let mut broken = MACHINE_RULES
+        .iter()
+        .filter_map(|(_, rule)| rule(machine, node));
+    broken.next().map_or(Ok(()), |r| Err(r.said(kernel)))
+}
+
+/// Complains about what else of an experiment no guest can be.
+///
+/// # Errors
+/// The first rule that it breaks.
+pub fn experiment(kernel: &str, root: &Node, overrides: &Overrides) -> Result<(), Diagnostic> {
+    let mut broken = RULES.iter().filter_map(|(_, rule)| rule(root, overrides));
+    broken.next().map_or(Ok(()), |r| Err(r.said(kernel)))
+}
+
+fn one_cpu(machine: &Machine, node: &Node) -> Option<Refused> {
+    (machine.cpus > 1).then(|| {
+        let why = format!("{} CPUs, and a kernel's guest has one", machine.cpus);
+        Refused::at(node.nearest(&["cpus"]), "machine.cpus", why, "1")
+    })
+}
+
+fn one_node(machine: &Machine, node: &Node) -> Option<Refused> {
+    let n = machine.nodes.len();
+    (n > 1).then(|| {
+        let why = format!("{n} nodes, and a kernel's guest has no NUMA");
+        let accepted = "one table [[machine.node]] ([[node]] in a machine file)";
+        Refused::at(node.nearest(&["node", "1"]), "machine.node", why, accepted)
+    })
+}
+
+fn zones(machine: &Machine, node: &Node) -> Option<Refused> {
+    let zones = &machine.nodes.first()?.zones;
+    let low = |z: ZoneType| matches!(z, ZoneType::Dma | ZoneType::Dma32);
+    let (i, zone) = zones.iter().enumerate().find(|(_, z)| low(z.zone))?;
+    let why = format!(
+        "a zone {}, and all memory of a kernel's guest is Normal, or the end of it Movable",
+        zone.zone.name()
+    );
+    let at = node.nearest(&["node", "0", "zones", &i.to_string(), "zone"]);
+    let key = format!("machine.node.0.zones.{i}.zone");
+    let accepted = "one zone Normal, or Normal and Movable";
+    Some(Refused::at(at, key, why, accepted))
+}
+
+fn boot_dma(machine: &Machine, node: &Node) -> Option<Refused> {
+    let said = node.at(&["boot", "dma"])?;
+    (machine.boot.dma.0 > 0).then(|| {
+        let why = "memory of the zone DMA, which a kernel's guest does not have".to_owned();
+        Refused::at(said, "machine.boot.dma", why, "0, or no such key")
+    })
+}
+
+fn ticks(machine: &Machine, node: &Node) -> Option<Refused> {
+    let said = node.at(&["hz"])?;
+    (machine.hz != HZ).then(|| {
+        let why = format!(
+            "{} ticks a second, and the build decides a kernel's: User-Mode Linux has {HZ}",
+            machine.hz
+        );
+        Refused::at(said, "machine.hz", why, "100, or no such key")
+    })
+}
+
+fn machine_params(machine: &Machine, node: &Node) -> Option<Refused> {
+    let own = |name: &&String| !name.starts_with("cost_");
+    let name = machine.params.keys().find(own)?;
+    let why = "a kernel's scheduler does what its source says, and a guest has no use for it";
+    Some(Refused::at(
+        node.nearest(&["params", name]),
+        format!("machine.params.{name}"),
+        why.to_owned(),
+        "parameters cost_…",
+    ))
+}
+
+fn no_cfq(machine: &Machine, node: &Node) -> Option<Refused> {
+    let mut disks = disks::paths(machine, node);
+    let swap = machine.swap.as_ref().and_then(|s| s.disk.as_ref());
+    let path = ["swap", "disk"].map(str::to_owned);
+    disks.extend(swap.map(|disk| (path.into(), disk)));
+    let (path, _) = disks
+        .into_iter()
+        .find(|(_, d)| d.scheduler == Scheduler::Cfq)?;
+    let mut at: Vec<&str> = path.iter().map(String::as_str).collect();
+    at.push("scheduler");
+    Some(Refused::at(
+        node.nearest(&at),
+        format!("machine.{}", at.join(".")),
+        "CFQ, which no kernel since 5.0 has".to_owned(),
+        "\"deadline\" (mq-deadline) or \"none\"",
+    ))
+}
+
+const MOUNTABLE: &str = "a filesystem that mount(2) knows: xfs, ext4, ext3, btrfs";
+
+fn over_fuse(kind: FsKind) -> String {
+    format!(
+        "{} is served by a daemon over FUSE, which a kernel's guest does not run",
+        kind.name()
+    )
+}
+
+fn mounted(machine: &Machine, node: &Node) -> Option<Refused> {
+    // The first filesystem may be the experiment's; that has a rule of its own.
+    let kinds = machine.mounted().map(|m| m.filesystem);
+    let (i, kind) = kinds
+        .enumerate()
+        .find_map(|(i, kind)| Some((i, kind.filter(|k| k.over_fuse())?)))?;
+    let mut path = match machine.mounts.iter().any(|m| m.is_second) {
+        true => vec!["second".to_owned()],
+        // A list's disks are in the order of filesystems.
+        false => disks::paths(machine, node).swap_remove(i).0,
+    };
+    path.push("filesystem".to_owned());
+    let at: Vec<&str> = path.iter().map(String::as_str).collect();
+    let key = format!("machine.{}", path.join("."));
+    Some(Refused::at(
+        node.nearest(&at),
+        key,
+        over_fuse(kind),
+        MOUNTABLE,
+    ))
+}
+
+fn machine_sysctls(_: &Machine, node: &Node) -> Option<Refused> {
+    of_no_kernel(node.at(&["sysctl"])?, "machine.sysctl")
+}
+
+/// A sysctl of a table that no kernel has.
+fn of_no_kernel(sysctl: &Node, path: &str) -> Option<Refused> {
+    let entries = &sysctl.table()?.0;
+    let e = entries
+        .iter()
+        .find(|e| OF_NO_KERNEL.contains(&e.key.as_str()))?;
+    Some(Refused {
+        place: Some(e.place.clone()),
+        key: format!("{path}.{}", e.key),
+        why: "no kernel has this sysctl, which was proposed and not merged".into(),
+        accepted: "min_free_kbytes and watermark_scale_factor".into(),
+    })
+}
+
+/// The values that stand at a key of an experiment: one, or those of a list.
+fn values<'a>(root: &'a Node, path: &[&str]) -> &'a [Node] {
+    match root.at(path) {
+        Some(Node {
+            value: Value::List(list),
+            ..
+        }) => list,
+        Some(one) => std::slice::from_ref(one),
+        None => &[],
+    }
+}
+
+fn filesystems(root: &Node, _: &Overrides) -> Option<Refused> {
+    let kind = |node: &Node| {
+        let mut all = FsKind::ALL.iter();
+        all.find(|k| node.text() == Some(k.name()) && k.over_fuse())
+    };
+    let listed = values(root, &["filesystem"]).iter();
+    let (node, kind) = listed.filter_map(|n| Some((n, *kind(n)?))).next()?;
+    Some(Refused::at(node, "filesystem", over_fuse(kind), MOUNTABLE))
+}
+
+fn membind(root: &Node, _: &Overrides) -> Option<Refused> {
+    let said = root.at(&["workload", "membind"])?;
+    let why = "a kernel's guest has no NUMA".to_owned();
+    Some(Refused::at(said, "workload.membind", why, "no such key"))
+}
+
+fn monitors(root: &Node, _: &Overrides) -> Option<Refused> {
+    let on = |n: &&Node| matches!(n.value, Value::Bool(true));
+    let said = values(root, &["monitors"]).iter().find(on)?;
+    let why = "the model of a test harness's samplers; a kernel's guest is looked at without cost";
+    Some(Refused::at(said, "monitors", why.to_owned(), "false"))
+}
+
+/// Whether a guest has use for a parameter: the modelled disks have theirs, and costs are charged inside.
+fn has_use(p: &ParamInfo) -> bool {
+    // What a disk that stopped answers, and when.
+    let faults = ["disk_fail_timeout", "disk_offline_reply"];
+    p.name.starts_with("cost_")
+        || faults.contains(&p.name)
+        || DiskKind::ALL.iter().any(|kind| kind.takes(p))
+}
+
+fn params(root: &Node, _: &Overrides) -> Option<Refused> {
+    let table = root.at(&["params"])?.table()?;
+    // A name that there is not is told by whoever reads the table.
+    let known = |key: &str| Params::TABLE.iter().find(|p| p.name == key);
+    let useless = |key: &str| known(key).is_some_and(|p| !has_use(p));
+    let e = table.0.iter().find(|e| useless(&e.key))?;
+    Some(Refused {
+        place: Some(e.place.clone()),
+        key: format!("params.{}", e.key),
+        why: "a parameter of the engine's model, and a kernel does what its source says".into(),
+        accepted: "parameters of disks, nr_requests, max_request and cost_…".into(),
+    })
+}
+
+fn changes(root: &Node, _: &Overrides) -> Option<Refused> {
+    let changes = values(root, &["at"]).iter().enumerate();
+    let mut broken = changes.filter_map(|(i, change)| {
+        let sysctl = change.at(&["sysctl"])?;
+        of_no_kernel(sysctl, &format!("at.{i}.sysctl"))
+    });
+    broken.next()
+}
+
+fn tracker(_: &Node, overrides: &Overrides) -> Option<Refused> {
+    overrides.track_pages.then(|| Refused {
+        place: None,
+        key: "--track-pages".into(),
+        why: format!("a kernel (`{PREFIX}…`) does not say which path made a page"),
+        accepted: "a run without it".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+use super::super::{Overrides, parse};
+use super::{MACHINE_RULES, RULES};
+use crate::diagnostic::{Diagnostic, Source};
+use crate::model::Experiment;
+use std::collections::BTreeSet;
+
+const MACHINE: &str = "\
+name = \"small\"
+cpus = 1
+[[node]]
+zones = [{ zone = \"Normal\", size = \"512M\" }]
+[boot]
+kernel = \"4M\"
+[swap]
+size = \"64M\"
+disk = { kind = \"disk\", capacity = \"1G\" }
+[disk]
+kind = \"ssd\"
+capacity = \"1G\"
+params = { ssd_bandwidth = 100 }
+[sysctl]
+dirty_ratio = 30
+";
+
+const EXPERIMENT: &str = "\
+name = \"try\"
+policy = [\"linux-3.1\", \"kernel:6.12\"]
+filesystem = [\"xfs\", \"ext4\", \"btrfs\"]
+machine = \"small.toml\"
+[workload]
+command = \"dd if=/dev/zero of=x bs=32k count=16\"
+[params]
+cost_copy = 400
+nr_requests = 64
+disk_fail_timeout = 1e9
+[[at]]
+time = \"1s\"
+sysctl = { \"vm.dirty_ratio\" = 5, \"vm.watermark_scale_factor\" = 20 }
+";
+
+fn parse_with(
+    experiment: &str,
+    machine: &str,
+    overrides: &Overrides,
+) -> Result<Experiment, Diagnostic> {
+    let file = |name: &str| Ok((name.to_owned(), machine.to_owned()));
+    parse(&Source::new("try.toml", experiment), &file, overrides)
+}
+
+fn said(result: Result<Experiment, Diagnostic>) -> String {
+    match result {
+        Ok(_) => "nothing".to_owned(),
+        Err(e) => match &e.place {
+            Some(place) => format!("{place} {}", e.message),
+            None => e.message,
+        },
+    }
+}
+
+/// The rule, what of the machine's or the experiment's file is replaced and by what, and the complaint.
+const BROKEN: &[(&str, &str, &str, &str)] = &[
+    (
+        "one CPU",
+        "cpus = 1",
+        "cpus = [1, 2]",
+        "small.toml:2:12 `machine.cpus`: 2 CPUs",
+    ),
+    (
+        "one node",
+        "[boot]",
+        "[[node]]\nzones = [{ zone = \"Normal\", size = \"64M\" }]\n[boot]",
+        "small.toml:5:1 `machine.node`: 2 nodes",
+    ),
+    (
+        "Normal and Movable",
+        "zones = [{",
+        "zones = [{ zone = \"DMA32\", size = \"64M\" }, {",
+        "small.toml:4:19 `machine.node.0.zones.0.zone`: a zone DMA32",
+    ),
+    (
+        "no DMA zone at boot",
+        "kernel = \"4M\"",
+        "dma = \"1M\"",
+        "small.toml:6:7 `machine.boot.dma`: memory of the zone DMA",
+    ),
+    (
+        "the kernel's ticks",
+        "cpus = 1",
+        "cpus = 1\nhz = 250",
+        "small.toml:3:6 `machine.hz`: 250 ticks",
+    ),
+    (
+        "costs alone of the machine's parameters",
+        "cpus = 1",
+        "cpus = 1\nparams = { cost_copy = 400, sched_latency = 6e6 }",
+        "small.toml:3:45 `machine.params.sched_latency`: a kernel's scheduler",
+    ),
+    (
+        "no CFQ",
+        "kind = \"ssd\"",
+        "kind = \"ssd\"\nscheduler = \"cfq\"",
+        "small.toml:12:13 `machine.disk.scheduler`: CFQ",
+    ),
+    (
+        "no CFQ",
+        "{ kind = \"disk\"",
+        "{ scheduler = \"cfq\", kind = \"disk\"",
+        "small.toml:9:22 `machine.swap.disk.scheduler`: CFQ",
+    ),
+    (
+        "filesystems of the machine",
+        "[disk]",
+        "[second]\nmount = \"ntfs\"\nfilesystem = \"fuse-ntfs\"\ndisk = { kind = \"ssd\", capacity = \"1G\" }\n\
+         [disk]",
+        "small.toml:12:14 `machine.second.filesystem`: fuse-ntfs is served",
+    ),
+    (
+        "filesystems of the machine",
+        "[disk]",
+        "[[disk]]\nmount = \"/ntfs\"\nkind = \"ssd\"\ncapacity = \"1G\"\nfilesystem = \"fuse-ntfs\"\n[[disk]]",
+        "small.toml:14:14 `machine.disk.0.filesystem`: fuse-ntfs is served",
+    ),
+    (
+        "sysctls of a kernel",
+        "dirty_ratio = 30",
+        "wmark_low_kbytes = 9000",
+        "small.toml:15:1 `machine.sysctl.wmark_low_kbytes`: no kernel has",
+    ),
+    (
+        "filesystems",
+        "\"btrfs\"",
+        "\"fuse-ntfs\"",
+        "try.toml:3:31 `filesystem`: fuse-ntfs is served",
+    ),
+    (
+        "no membind",
+        "[workload]",
+        "[workload]\nmembind = 0",
+        "try.toml:6:11 `workload.membind`: a kernel's guest has no NUMA",
+    ),
+    (
+        "no monitors",
+        "[workload]",
+        "monitors = [false, true]\n[workload]",
+        "try.toml:5:20 `monitors`: the model",
+    ),
+    (
+        "parameters of disks and costs",
+        "nr_requests = 64",
+        "read_ahead = 64",
+        "try.toml:9:1 `params.read_ahead`: a parameter of the engine's model",
+    ),
+    (
+        "sysctls in mid-run",
+        "\"vm.dirty_ratio\" = 5",
+        "\"vm.wmark_high_kbytes\" = 5",
+        "try.toml:13:12 `at.0.sysctl.wmark_high_kbytes`: no kernel has",
+    ),
+];
+
+#[test]
+fn every_rule_is_told_at_its_place_and_only_beside_a_kernel() {
+    let none = Overrides::default();
+    let mut tried = BTreeSet::from(["no page tracker"]);
+    for &(rule, from, to, complaint) in BROKEN {
+        tried.insert(rule);
+        let of = |text: &str| text.replacen(from, to, 1);
+        assert!(
+            MACHINE.contains(from) || EXPERIMENT.contains(from),
+            "{rule}"
+        );
+        let wrong = said(parse_with(&of(EXPERIMENT), &of(MACHINE), &none));
+        assert!(wrong.starts_with(complaint), "{rule}: {wrong}");
+        // The engine runs all of it, but a change of what its machine did not have at boot.
+        let engine = of(EXPERIMENT)
+            .replace(", \"kernel:6.12\"", "")
+            .replace(", \"vm.watermark_scale_factor\" = 20", "");
+        let machine = of(MACHINE);
+        let right = said(parse_with(&engine, &machine, &none));
+        assert_eq!(right, "nothing", "{rule}");
+    }
+    let rules = MACHINE_RULES.iter().map(|r| r.0);
+    let rules: BTreeSet<&str> = rules.chain(RULES.iter().map(|r| r.0)).collect();
+    assert_eq!(tried, rules);
+}
+
+#[test]
+fn the_page_tracker_is_the_engines() {
+    let tracked = Overrides {
+        track_pages: true,
+        ..Overrides::default()
+    };
+    let wrong = said(parse_with(EXPERIMENT, MACHINE, &tracked));
+    assert!(wrong.starts_with("`--track-pages`: "), "{wrong}");
+    let engine = EXPERIMENT
+        .replace(", \"kernel:6.12\"", "")
+        .replace(", \"vm.watermark_scale_factor\" = 20", "");
+    assert_eq!(said(parse_with(&engine, MACHINE, &tracked)), "nothing");
+}
+
+#[test]
+fn a_legal_machine_is_taken_as_it_is() {
+    for (from, to) in [
+        ("cpus = 1", "cpus = 1\nhz = 100"),
+        ("cpus = 1", "cpus = 1\nparams = { cost_scale = 2 }"),
+        (
+            "size = \"512M\" }",
+            "size = \"512M\" }, { zone = \"Movable\", size = \"256M\" }",
+        ),
+        ("kernel = \"4M\"", "kernel = \"4M\"\ndma = 0"),
+        ("kind = \"ssd\"", "kind = \"ssd\"\nscheduler = \"none\""),
+        (
+            "dirty_ratio = 30",
+            "watermark_boost_factor = 0\nxfssyncd_centisecs = 500",
+        ),
+    ] {
+        let machine = MACHINE.replacen(from, to, 1);
+        let e = EXPERIMENT.replace(", \"vm.watermark_scale_factor\" = 20", "");
+        let e = parse_with(&e, &machine, &Overrides::default());
+        let e = e.unwrap_or_else(|e| panic!("{to}: {e}"));
+        let kernels = e.cells.iter().filter(|c| c.kernel.is_some());
+        assert_eq!((kernels.count(), e.cells.len()), (3, 6), "{to}");
+    }
+}
+
+/// A change in mid-run comes with the numbers that a file of /proc/sys takes.
+#[test]
+fn changes_go_along() {
+    let e = EXPERIMENT.replace("\"vm.dirty_ratio\" = 5", "\"vm.dirty_bytes\" = \"1M\"");
+    let e = e.replace("\"linux-3.1\", ", "");
+    let e = parse_with(&e, MACHINE, &Overrides::default()).unwrap();
+    let numbers = e.cells[0].spec.changes[0].numbers();
+    let text: Vec<String> = numbers.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    assert_eq!(
+        text,
+        ["vm.dirty_bytes=1048576", "vm.watermark_scale_factor=20"]
+    );
+}

@@ -1,0 +1,329 @@
+//! Policies that are real kernels: the name `kernel:BUILD`, or a table `[policies.NAME]` with `kernel`.
+
+use super::node::{Node, Value};
+use super::read::read;
+use crate::diagnostic::{Diagnostic, one_of};
+use kernel::Kernel;
+use mm::size::Size;
+use mm::sysctl::{self, Fits};
+use std::collections::BTreeMap;
+
+/// What stands before a build's name where a policy's is due: a bare name is always the engine's.
+pub const PREFIX: &str = "kernel:";
+
+/// The keys of a kernel's table.
+const KEYS: [&str; 5] = ["base", "kernel", "sysctl", "lru_gen", "costs"];
+
+/// Sysctls of the engine that no kernel has: *tunable-watermarks* was never merged.
+pub const OF_NO_KERNEL: [&str; 3] = ["wmark_min_kbytes", "wmark_low_kbytes", "wmark_high_kbytes"];
+
+/// The longest value of a sysctl, in bytes: a page, which /proc/sys takes at most at a time.
+const MOST_VALUE: usize = 4095;
+
+/// The kernel that a policy's name stands for; `None`: it is no kernel's.
+///
+/// # Errors
+/// A name behind `kernel:` that no build can have.
+pub fn by_name(name: &str, at: &Node) -> Result<Option<Kernel>, Diagnostic> {
+    let Some(build) = name.strip_prefix(PREFIX) else {
+        return Ok(None);
+    };
+    plain_build(build, &format!("policy `{name}`"), at)?;
+    Ok(Some(Kernel::new(build)))
+}
+
+/// Says no to what can't be a build's name: it is a folder's, too.
+fn plain_build(build: &str, what: &str, at: &Node) -> Result<(), Diagnostic> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
+    let plain = build.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && build.len() <= 80
+        && build.chars().all(fits);
+    if plain {
+        return Ok(());
+    }
+    Err(Diagnostic::at(
+        &at.place,
+        format!("{what}: `{build}` can't be the name of a kernel"),
+        "accepted: letters, digits, `.`, `_`, `-` and `+`, a letter or digit first, at most 80 of them, \
+         such as 6.12; `lowmark kernel list` says which there are",
+    ))
+}
+
+/// Reads a kernel's table without lists; `base`: the kernel that the table's `base` stands for.
+///
+/// # Errors
+/// The first thing wrong in it.
+pub fn from_table(path: &str, table: &Node, base: Option<Kernel>) -> Result<Kernel, Diagnostic> {
+    let entries = table.table().map_or(&[][..], |t| &t.0);
+    if let Some(e) = entries.iter().find(|e| !KEYS.contains(&e.key.as_str())) {
+        let switch = mm::policy::switches().any(|s| {
+            let first = s.name.split('.').next();
+            first == Some(&e.key)
+        });
+        let accepted = if switch {
+            format!(
+                "{}; `{}` is a switch of the engine, and a real kernel does what its source says",
+                one_of("", &KEYS),
+                e.key
+            )
+        } else {
+            one_of(&e.key, &KEYS)
+        };
+        let what = format!("unknown key `{path}.{}`", e.key);
+        return Err(Diagnostic::at(&e.place, what, accepted));
+    }
+    let value = |key: &str| table.at(&[key]);
+    let mut kernel = match (base, value("kernel")) {
+        (Some(base), _) => base,
+        (None, Some(node)) => {
+            let key = format!("{path}.kernel");
+            let build: String = read(node, &key)?;
+            plain_build(&build, &format!("`{key}`"), node)?;
+            Kernel::new(&build)
+        }
+        (None, None) => unreachable!("a kernel's table has `kernel`, or a base that is one"),
+    };
+    if let Some(node) = value("lru_gen") {
+        kernel.lru_gen = Some(read(node, &format!("{path}.lru_gen"))?);
+    }
+    if let Some(node) = value("costs") {
+        kernel.costs = read(node, &format!("{path}.costs"))?;
+    }
+    if let Some(node) = value("sysctl") {
+        kernel
+            .sysctl
+            .extend(sysctls(node, &format!("{path}.sysctl"))?);
+    }
+    Ok(kernel)
+}
+
+/// Reads a kernel's table of sysctls: whole names, with points or, where a part of a name has one itself,
+/// with slashes.
+fn sysctls(node: &Node, path: &str) -> Result<BTreeMap<String, String>, Diagnostic> {
+    if node.table().is_none() {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!("`{path}`: {} does not fit here", node.kind()),
+            "accepted: a table of sysctls by their names, such as { \"vm.dirty_ratio\" = 5 }",
+        ));
+    }
+    let mut all = BTreeMap::new();
+    collect("", node, path, &mut all)?;
+    Ok(all)
+}
+
+/// Enters the sysctls of a table, those of tables inside it under both names.
+fn collect(
+    above: &str,
+    node: &Node,
+    path: &str,
+    all: &mut BTreeMap<String, String>,
+) -> Result<(), Diagnostic> {
+    for entry in node.table().map_or(&[][..], |t| &t.0) {
+        let spelt = match above {
+            "" => entry.key.clone(),
+            above => format!("{above}.{}", entry.key),
+        };
+        if entry.node.table().is_some() {
+            collect(&spelt, &entry.node, path, all)?;
+            continue;
+        }
+        let Some(name) = whole_name(&spelt) else {
+            return Err(Diagnostic::at(
+                &entry.place,
+                format!("`{path}`: `{spelt}` can't be a sysctl's name"),
+                "accepted: a name below /proc/sys with points or slashes, such as vm.dirty_ratio, or the \
+                 last part of one below vm",
+            ));
+        };
+        if let Some(key) = OF_NO_KERNEL
+            .iter()
+            .find(|k| name.strip_prefix("vm.") == Some(*k))
+        {
+            return Err(Diagnostic::at(
+                &entry.place,
+                format!(
+                    "`{path}.{key}`: no kernel has this sysctl, which was proposed and not merged"
+                ),
+                "accepted: min_free_kbytes and watermark_scale_factor, or a policy of the engine",
+            ));
+        }
+        let text = value(&name, &entry.node, &format!("{path}.{spelt}"))?;
+        if all.insert(name.clone(), text).is_some() {
+            return Err(Diagnostic::at(
+                &entry.place,
+                format!("`{path}`: `{name}` stands there twice, here as `{spelt}`"),
+                "accepted: each sysctl once",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The whole name of a sysctl, with points unless a part has one itself.
+fn whole_name(spelt: &str) -> Option<String> {
+    let path = if spelt.contains('/') {
+        spelt.to_owned()
+    } else if spelt.contains('.') {
+        spelt.replace('.', "/")
+    } else {
+        match sysctl::info(spelt) {
+            Some(info) => info.name.replace('.', "/"),
+            None => format!("vm/{spelt}"),
+        }
+    };
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
+    let plain =
+        |part: &str| !part.is_empty() && part.chars().any(|c| c != '.') && part.chars().all(fits);
+    (path.len() <= 200 && path.split('/').all(plain)).then(|| match path.contains('.') {
+        true => path,
+        false => path.replace('/', "."),
+    })
+}
+
+/// What is written to a sysctl's file.
+fn value(name: &str, node: &Node, path: &str) -> Result<String, Diagnostic> {
+    let info = sysctl::info(name);
+    let text = match &node.value {
+        Value::Int(n) => Some(n.to_string()),
+        // Sizes mean here what they mean in a machine's file.
+        Value::Text(t) if info.is_some_and(|i| matches!(i.fits, Fits::Bytes(..))) => {
+            Size::parse(t).ok().map(|size| size.0.to_string())
+        }
+        Value::Text(t) => {
+            let plain = !t.is_empty() && t.len() <= MOST_VALUE && !t.contains(['\n', '\0']);
+            plain.then(|| t.clone())
+        }
+        Value::List(list) => {
+            let numbers = list.iter().map(|n| match n.value {
+                Value::Int(n) => Some(n.to_string()),
+                _ => None,
+            });
+            let numbers: Option<Vec<String>> = numbers.collect();
+            numbers.filter(|n| !n.is_empty()).map(|n| n.join(" "))
+        }
+        Value::Bool(_) | Value::Float(_) | Value::Table(_) => None,
+    };
+    text.ok_or_else(|| {
+        Diagnostic::at(
+            &node.place,
+            format!("`{path}`: {} does not fit here", node.kind()),
+            "accepted: a whole number, or a string as it would be written to the sysctl's file",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::Source;
+
+    #[test]
+    fn names_are_whole_however_they_are_spelt() {
+        for (spelt, whole) in [
+            ("dirty_ratio", Some("vm.dirty_ratio")),
+            ("vm.dirty_ratio", Some("vm.dirty_ratio")),
+            ("vm/dirty_ratio", Some("vm.dirty_ratio")),
+            ("page-cluster", Some("vm.page-cluster")),
+            ("xfssyncd_centisecs", Some("fs.xfs.xfssyncd_centisecs")),
+            ("kernel.panic", Some("kernel.panic")),
+            ("net/ipv4/conf/eth0.1/mtu", Some("net/ipv4/conf/eth0.1/mtu")),
+            ("vm/../kernel/panic", None),
+            ("/proc/sys/vm/swappiness", None),
+            ("vm..swappiness", None),
+            ("vm.", None),
+            ("", None),
+            ("vm.dirty ratio", None),
+        ] {
+            assert_eq!(whole_name(spelt).as_deref(), whole, "{spelt}");
+        }
+        assert!(OF_NO_KERNEL.iter().all(|key| sysctl::info(key).is_some()));
+    }
+
+    fn read_one(text: &str) -> Result<String, String> {
+        let mut node = Node::parse(&Source::new("f", text)).unwrap();
+        super::super::sysctls::last_parts(&mut node).map_err(|e| e.message)?;
+        let kernel = from_table("policies.mine", &node, None);
+        let kernel = kernel.map_err(|e| format!("{} {}", e.place.as_ref().unwrap(), e.message))?;
+        let sysctl = kernel.sysctl.iter().map(|(k, v)| format!(" {k}={v}"));
+        Ok(format!(
+            "{} {:?} {}{}",
+            kernel.build,
+            kernel.lru_gen,
+            kernel.costs,
+            sysctl.collect::<String>()
+        ))
+    }
+
+    #[test]
+    fn a_table_is_read() {
+        assert_eq!(read_one("kernel = '6.12'").unwrap(), "6.12 None true");
+        let text = "kernel = '6.12-mine'\nlru_gen = true\ncosts = false\n[sysctl]\nswappiness = 150\n\
+                    dirty_bytes = '1M'\nvm.overcommit_memory = 2\n'vm/page-cluster' = 0\n\
+                    lowmem_reserve_ratio = [256, 32]\nkernel.printk = '7 4 1 7'\n";
+        assert_eq!(
+            read_one(text).unwrap(),
+            "6.12-mine Some(true) false kernel.printk=7 4 1 7 vm.dirty_bytes=1048576 \
+             vm.lowmem_reserve_ratio=256 32 vm.overcommit_memory=2 vm.page-cluster=0 vm.swappiness=150"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_table_is_said_at_its_place() {
+        for (text, message) in [
+            (
+                "kernel = '../x'",
+                "f:1:10 `policies.mine.kernel`: `../x` can't be the name",
+            ),
+            (
+                "kernel = 6.12",
+                "f:1:10 `policies.mine.kernel`: a number with a fraction",
+            ),
+            (
+                "kernel = '6'\nlru_gen = 1",
+                "f:2:11 `policies.mine.lru_gen`",
+            ),
+            ("kernel = '6'\ncosts = 'no'", "f:2:9 `policies.mine.costs`"),
+            (
+                "kernel = '6'\nlrugen = true",
+                "f:2:1 unknown key `policies.mine.lrugen`",
+            ),
+            (
+                "kernel = '6'\nimmediate_reclaim = true",
+                "f:2:1 unknown key `policies.mine.immediate_reclaim`",
+            ),
+            ("kernel = '6'\nsysctl = 3", "f:2:10 `policies.mine.sysctl`"),
+            (
+                "kernel = '6'\nsysctl = { wmark_low_kbytes = 3 }",
+                "f:2:12 `policies.mine.sysctl.wmark_low_kbytes`: no kernel has",
+            ),
+            (
+                "kernel = '6'\nsysctl = { 'vm/wmark_min_kbytes' = 3 }",
+                "f:2:12 `policies.mine.sysctl.wmark_min_kbytes`: no kernel has",
+            ),
+            (
+                "kernel = '6'\nsysctl = { swappiness = 1.5 }",
+                "f:2:25 `policies.mine.sysctl.swappiness`",
+            ),
+            (
+                "kernel = '6'\nsysctl = { swappiness = true }",
+                "f:2:25 `policies.mine.sysctl.swappiness`",
+            ),
+            (
+                "kernel = '6'\nsysctl = { dirty_bytes = 'lots' }",
+                "f:2:26 `policies.mine.sysctl.dirty_bytes`",
+            ),
+            (
+                "kernel = '6'\nsysctl = { swappiness = '' }",
+                "f:2:25 `policies.mine.sysctl.swappiness`",
+            ),
+            (
+                "kernel = '6'\nsysctl = { swappiness = 1, 'vm/swappiness' = 2 }",
+                "f:2:28 `policies.mine.sysctl`: `vm.swappiness` stands there twice",
+            ),
+        ] {
+            let said = read_one(text).unwrap_err();
+            assert!(said.starts_with(message), "{text}: {said}");
+        }
+    }
+}

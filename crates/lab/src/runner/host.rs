@@ -1,0 +1,38 @@
+//! What a real kernel's run will take of the host.
+
+use sim::RunSpec;
+use sim::spec::Machine;
+
+/// What a run of a real kernel takes of the host, at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes in the folder for temporary files.
+    pub disk: u64,
+}
+
+/// Beside the guest's memory: User-Mode Linux itself, disks' metadata and what this program keeps of a run.
+const BESIDES: u64 = 200 << 20;
+/// What a fresh filesystem takes of its image: tables that are not zero, and the journal's head.
+const FRESH: u64 = 64 << 20;
+
+/// What a run takes.
+///
+/// The guest's memory is a file in the folder for temporary files, and all of it may come into use. An
+/// image has holes where nothing or only zeroes were written.
+pub fn estimate(spec: &RunSpec) -> Estimate {
+    let memory = guest_memory(&spec.machine);
+    let images = spec.machine.mounted().count() as u64;
+    let swap = spec.machine.swap.as_ref().map_or(0, |s| s.size.0);
+    Estimate {
+        memory: memory.saturating_add(BESIDES),
+        disk: memory.saturating_add(images * FRESH).saturating_add(swap),
+    }
+}
+
+/// Bytes of a guest's memory.
+pub fn guest_memory(machine: &Machine) -> u64 {
+    let zones = machine.nodes.iter().flat_map(|n| &n.zones);
+    zones.fold(0, |sum: u64, z| sum.saturating_add(z.size.0))
+}

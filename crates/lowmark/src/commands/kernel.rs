@@ -1,0 +1,195 @@
+//! `lowmark kernel`.
+
+use crate::cli::{Kernel, KernelBuild, KernelList, KernelRemove};
+use crate::failure::Failure;
+use crate::{interrupt, text};
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use kernel::build::{self, BuildError, Listed, Request, Source, Step, Watch};
+use miette::MietteDiagnostic;
+use serde_json::json;
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+/// Builds, lists or removes kernels.
+pub fn run(what: &Kernel) -> Result<(), Failure> {
+    match what {
+        Kernel::Build(args) => build(args),
+        Kernel::List(args) => list(args),
+        Kernel::Remove(args) => remove(args),
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        let mut said = MietteDiagnostic::new(error.to_string());
+        if let Some(help) = error.help() {
+            said = said.with_help(help);
+        }
+        let report = miette::Report::new(said);
+        match error {
+            BuildError::Stopped => Self::Stopped(error.to_string()),
+            BuildError::Input { .. } | BuildError::Full { .. } => Self::Input(report),
+            BuildError::Io { .. } | BuildError::Failed { .. } => Self::System(report),
+        }
+    }
+}
+
+/// Progress on a terminal, notes anywhere.
+struct Progress {
+    bar: ProgressBar,
+    quiet: bool,
+    stop: Arc<AtomicBool>,
+}
+
+impl Progress {
+    fn new(quiet: bool) -> Self {
+        let bar = if quiet || !std::io::stderr().is_terminal() {
+            ProgressBar::hidden()
+        } else {
+            let bar = ProgressBar::new_spinner();
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        };
+        let stop = interrupt::flag_saying("stopping the build; once more to stop at once");
+        Self { bar, quiet, stop }
+    }
+}
+
+impl Watch for Progress {
+    fn step(&mut self, step: Step<'_>) {
+        let words = match step {
+            Step::Note(note) => {
+                if !self.quiet {
+                    self.bar.suspend(|| eprintln!("{note}"));
+                }
+                return;
+            }
+            Step::Compiling(done, Some(all)) if done > 0 => {
+                if self.bar.length().is_none() {
+                    let form = "{spinner} {elapsed_precise} [{bar:30}] {pos}/{len} compiled";
+                    let style = ProgressStyle::with_template(form).expect("a template");
+                    self.bar.set_style(style);
+                }
+                self.bar.set_length(all.max(done));
+                self.bar.set_position(done);
+                return;
+            }
+            Step::Unpacking(archive) => format!("unpacking {}", archive.display()),
+            Step::Reading => "reading the source tree".into(),
+            Step::Copying(files) => format!("copying {files} files"),
+            Step::Configuring => "configuring".into(),
+            Step::Compiling(done, _) => format!("compiling ({done} steps)"),
+            Step::Keeping => "putting the kernel away".into(),
+        };
+        self.bar.set_message(words);
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(SeqCst)
+    }
+}
+
+fn build(args: &KernelBuild) -> Result<(), Failure> {
+    let source = match (&args.tree, &args.debian) {
+        (Some(tree), None) => Source::Tree(tree.clone()),
+        (None, Some(version)) => Source::Debian(version.clone()),
+        _ => unreachable!("the command line has one of them"),
+    };
+    let request = Request {
+        source,
+        patches: args.patch.clone(),
+        fragments: args.config.clone(),
+        name: args.name.clone(),
+        costs: !args.without_costs,
+    };
+    let mut progress = Progress::new(args.quiet);
+    let built = build::build(&request, &mut progress);
+    progress.bar.finish_and_clear();
+    let built = built?;
+    if args.quiet {
+        return Ok(());
+    }
+    text::print(&format!(
+        "kernel:{} is Linux {}, in {}\n",
+        built.name,
+        built.release,
+        built.folder.display()
+    ))
+}
+
+fn list(args: &KernelList) -> Result<(), Failure> {
+    let listed = build::list()?;
+    if args.json {
+        let rows: Vec<_> = listed.iter().map(as_json).collect();
+        return text::print_json(&rows);
+    }
+    if listed.is_empty() {
+        return text::print(
+            "no kernels yet: `lowmark kernel build --debian 6.12` builds one, or `lowmark kernel build \
+             TREE`\n",
+        );
+    }
+    let mut table = text::table([
+        "name",
+        "Linux",
+        "from",
+        "costs",
+        "built",
+        "size",
+        "for the next build",
+    ]);
+    for row in &listed {
+        let (linux, from, costs, when) = match &row.built {
+            Ok(b) => (
+                b.release.clone(),
+                from(b),
+                if b.record.costs { "yes" } else { "no" },
+                b.record.built.clone(),
+            ),
+            Err(why) => (why.clone(), String::new(), "", String::new()),
+        };
+        table.add_row([
+            row.name.clone(),
+            linux,
+            from,
+            costs.into(),
+            when,
+            HumanBytes(row.bytes).to_string(),
+            HumanBytes(row.work_bytes).to_string(),
+        ]);
+    }
+    text::print(&format!("{table}\n"))
+}
+
+/// What a kernel was made from.
+fn from(built: &build::Built) -> String {
+    let parts = [&built.record.patches, &built.record.fragments];
+    let parts = parts.into_iter().flatten().map(String::as_str);
+    let all: Vec<&str> = std::iter::once(built.record.source.as_str())
+        .chain(parts)
+        .collect();
+    all.join(" + ")
+}
+
+fn as_json(row: &Listed) -> serde_json::Value {
+    let (built, trouble) = match &row.built {
+        Ok(built) => (Some(&built.record), None),
+        Err(why) => (None, Some(why)),
+    };
+    json!({
+        "name": row.name,
+        "built": built,
+        "trouble": trouble,
+        "bytes": row.bytes,
+        "work_bytes": row.work_bytes,
+    })
+}
+
+fn remove(args: &KernelRemove) -> Result<(), Failure> {
+    for name in &args.names {
+        build::remove(name)?;
+    }
+    Ok(())
+}

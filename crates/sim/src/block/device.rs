@@ -1,0 +1,140 @@
+//! A disk that works on requests: its model, the faults around it, and what it has begun.
+//!
+//! Behind a [`Queue`](super::Queue) in the virtual world, and alone where a real kernel brings its own
+//! queue.
+
+use super::IoError;
+use super::faults::Faults;
+use crate::disks::{DiskModel, Transfer};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::spec::DiskSpec;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A request that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// When, in nanoseconds.
+    pub finish: u64,
+    /// The name that it was started under.
+    pub slot: u32,
+    /// Why it failed, if it did.
+    pub error: Option<IoError>,
+}
+
+/// A started request, ordered by completion time and then by start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct InService {
+    finish: u64,
+    started: u64,
+    slot: u32,
+    error: Option<IoError>,
+}
+
+/// A disk and the requests that it works on.
+#[derive(Debug)]
+pub struct Device {
+    disk: DiskModel,
+    faults: Faults,
+    depth: u32,
+    in_service: BinaryHeap<Reverse<InService>>,
+    started: u64,
+    busy_since: u64,
+    busy_ns: u64,
+}
+
+impl Device {
+    /// The disk of a specification that is no array, with its faults. What differs between runs (the speed
+    /// of a used stick) is drawn here.
+    pub fn new(spec: &DiskSpec, params: &Params, rng: &mut Rng) -> Self {
+        let disk = DiskModel::new(spec, params, rng);
+        let depth = disk.depth();
+        Self {
+            disk,
+            faults: Faults::new(&spec.faults, params),
+            depth,
+            in_service: BinaryHeap::with_capacity(depth as usize),
+            started: 0,
+            busy_since: 0,
+            busy_ns: 0,
+        }
+    }
+
+    /// Requests that it works on at a time, at most.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// See [`DiskModel::max_request_blocks`].
+    pub fn max_request_blocks(&self) -> u32 {
+        self.disk.max_request_blocks()
+    }
+
+    /// See [`DiskModel::members`].
+    pub fn members(&self) -> u32 {
+        self.disk.members()
+    }
+
+    /// Requests that it works on.
+    pub fn in_service(&self) -> u32 {
+        self.in_service.len() as u32
+    }
+
+    /// Nanoseconds in which it had something to do, up to the last time that it fell idle.
+    pub fn busy_ns(&self) -> u64 {
+        self.busy_ns
+    }
+
+    /// When the next request that it works on ends.
+    pub fn next_completion(&self) -> Option<u64> {
+        self.in_service.peek().map(|Reverse(s)| s.finish)
+    }
+
+    /// Begins a request under the name `slot`; it has room for it. `choices` are the requests among which
+    /// the drive can choose, this one included.
+    pub fn start(&mut self, now: u64, transfer: &Transfer, choices: u32, slot: u32, rng: &mut Rng) {
+        debug_assert!(self.in_service() < self.depth, "no room in the device");
+        if self.in_service.is_empty() {
+            self.busy_since = now;
+        }
+        let device_now = self.faults.device_time(now);
+        let service = if self.faults.alive(now) {
+            self.disk.service(device_now, transfer, choices, rng)
+        } else {
+            0
+        };
+        let ending = self
+            .faults
+            .ending(now, device_now.saturating_add(service), transfer.dir);
+        self.started += 1;
+        self.in_service.push(Reverse(InService {
+            finish: ending.at,
+            started: self.started,
+            slot,
+            error: ending.error,
+        }));
+    }
+
+    /// Ends the first request that is due at `now`, if one is.
+    pub fn end(&mut self, now: u64) -> Option<Ended> {
+        let &Reverse(InService {
+            finish,
+            slot,
+            error,
+            ..
+        }) = self.in_service.peek()?;
+        if finish > now {
+            return None;
+        }
+        self.in_service.pop();
+        if self.in_service.is_empty() {
+            self.busy_ns += finish - self.busy_since;
+        }
+        Some(Ended {
+            finish,
+            slot,
+            error,
+        })
+    }
+}
