@@ -17,5 +17,5 @@ pub mod store;
 pub mod virtio;
 
 pub use guest_binary::guest_binary;
-pub use run::{HostUse, ready, run};
+pub use run::{HostUse, run};
 pub use spec::Kernel;

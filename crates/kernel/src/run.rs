@@ -362,14 +362,6 @@ fn last_words(path: &Path) -> String {
     }
 }
 
-/// The build of a kernel that can be run here.
-///
-/// # Errors
-/// There is none of this name, or this host can't run it.
-pub fn ready(kernel: &Kernel) -> Result<crate::build::Built, crate::build::BuildError> {
-    crate::build::find(&kernel.build)
-}
-
 /// The name of the task that runs in a guest: its kernel keeps it at hand, if it has the patch for costs.
 fn running(linux: &Path, process: &Process) -> Option<String> {
     use object::{Object, ObjectSymbol};
