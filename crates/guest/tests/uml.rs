@@ -103,6 +103,7 @@ impl Machine {
                 "quiet",
             ])
             .args(["con=null", "con0=null,fd:1", "lowmark.out=ttyS0"])
+            .arg("time-travel-start=1700000000")
             .arg(format!("ssl0=null,fd:{}", out.as_raw_fd()))
             .arg(format!("initrd={}", initrd.display()))
             .arg(format!("ubd0={}", self.path("disk").display()))
@@ -394,4 +395,35 @@ fn a_foreign_program_runs_in_its_root() {
         "{why}"
     );
     assert!(why.contains("no_such_program: not found"), "{why}");
+}
+
+/// Without a disk of the host's time, a guest takes the time that its programs take, every time the same.
+/// What differs is what the kernel draws by chance, which is the kernel world's business to hold still.
+#[test]
+#[ignore = "needs a kernel (LOWMARK_UML)"]
+fn virtual_time_is_the_programs() {
+    let machine = Machine::new();
+    let line = "burst -s 1M -n 20 -i 50ms -h 10ms & fs_mark -d m -t 2 -n 100 -s 8192 -L 2; \
+                dd if=/dev/zero of=a bs=64k count=200; mapped-file-stream 2 4194304; wait";
+    let mut run = job(Assignment::Run, command(line));
+    run.mounts[0].device = "tmpfs".into();
+    run.mounts[0].filesystem = "tmpfs".into();
+    run.sample_ns = SECOND / 4;
+    let run = || machine.run(&run, &[]);
+    let (one, two) = (run(), run());
+    for frames in [&one, &two] {
+        assert_eq!(failed(frames), None);
+        let bursts = figures(frames);
+        assert_eq!((bursts["bursts"], bursts["burst_allocs"]), (20.0, 5120.0));
+        // Twenty bursts, one every 50 ms, held for 10.
+        let at = end(frames).unwrap();
+        assert!((960_000_000..1_000_000_000).contains(&at), "{at}");
+    }
+    assert_eq!(end(&one), end(&two));
+    let times = |frames| looks(frames, "/proc/vmstat", "nr_free_pages ").into_iter();
+    assert!(times(&one).map(|l| l.0).eq(times(&two).map(|l| l.0)));
+    let all = figures(&one);
+    for (name, value) in figures(&two) {
+        assert_eq!(all[name], value, "{name}");
+    }
 }
