@@ -9,6 +9,7 @@
 use guest::wire::{Assignment, BootJob, Frame, JOB, Job, MountJob, ScriptJob};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -71,6 +72,7 @@ impl Machine {
         made(Command::new("mke2fs").args(["-q", "-t", "ext4"]).arg(&disk));
         File::create(&swap).unwrap().set_len(64 << 20).unwrap();
         made(Command::new("mkswap").arg(&swap));
+        fs::write(machine.path("typed"), "").unwrap();
         machine
     }
 
@@ -94,7 +96,7 @@ impl Machine {
         let out = File::create(self.path("frames")).unwrap();
         let flags = rustix::io::FdFlags::empty();
         rustix::io::fcntl_setfd(&out, flags).unwrap();
-        let said = Command::new(&self.kernel)
+        let mut kernel = Command::new(&self.kernel)
             .args([
                 "mem=128M",
                 "time-travel=inf-cpu",
@@ -102,16 +104,25 @@ impl Machine {
                 "panic=1",
                 "quiet",
             ])
-            .args(["con=null", "con0=null,fd:1", "lowmark.out=ttyS0"])
+            .args(["con=null", "con0=fd:0,fd:1", "lowmark.out=ttyS0"])
             .arg("time-travel-start=1700000000")
             .arg(format!("ssl0=null,fd:{}", out.as_raw_fd()))
             .arg(format!("initrd={}", initrd.display()))
             .arg(format!("ubd0={}", self.path("disk").display()))
             .arg(format!("ubd1={}", self.path("swap").display()))
             .env("TMPDIR", self.dir.path())
-            .stdin(Stdio::null())
-            .output()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
             .unwrap();
+        // It stays open to the end: a console that hangs up ends its shell.
+        let mut typing = kernel.stdin.take().unwrap();
+        typing
+            .write_all(&fs::read(self.path("typed")).unwrap())
+            .unwrap();
+        let said = kernel.wait_with_output().unwrap();
+        drop(typing);
+        fs::write(self.path("console"), &said.stdout).unwrap();
         let console = String::from_utf8_lossy(&said.stdout).into_owned();
         let frames = read(&self.path("frames"));
         assert!(matches!(frames.first(), Some(Frame::Hello(_))), "{console}");
@@ -348,6 +359,43 @@ fn tracepoints_are_recorded() {
     assert!(pages > 0);
 }
 
+/// The files that the host's shell needs.
+fn libraries_of_sh() -> Vec<String> {
+    let libraries = Command::new("ldd").arg("/bin/sh").output().unwrap();
+    let libraries = String::from_utf8(libraries.stdout).unwrap();
+    let words = libraries.split_ascii_whitespace();
+    words
+        .filter(|w| w.starts_with('/'))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A shell on the console, on the mounted filesystem; without one, what is missing is said.
+#[test]
+#[ignore = "needs a kernel (LOWMARK_UML)"]
+fn a_shell_is_on_the_console() {
+    let machine = Machine::new();
+    let shell = job(Assignment::Shell, command("sleep 1"));
+    let frames = machine.run(&shell, &[]);
+    assert!(failed(&frames).unwrap().contains("busybox"), "{frames:?}");
+    let libraries = libraries_of_sh();
+    let mut files: Vec<(&str, u32, Vec<u8>)> = ["/lib", "/lib/x86_64-linux-gnu", "/lib64"]
+        .map(|dir| (dir, 0o040_755, Vec::new()))
+        .into();
+    for path in libraries.iter().map(String::as_str).chain(["/bin/sh"]) {
+        files.push((path, 0o100_755, fs::read(path).unwrap()));
+    }
+    let files: Vec<(&str, u32, &[u8])> = files
+        .iter()
+        .map(|(path, mode, c)| (*path, *mode, &c[..]))
+        .collect();
+    fs::write(machine.path("typed"), "echo here: *\nexit\n").unwrap();
+    let frames = machine.run(&shell, &files);
+    assert_eq!((failed(&frames), frames.last()), (None, Some(&Frame::Bye)));
+    let console = fs::read_to_string(machine.path("console")).unwrap();
+    assert!(console.contains("here: lost+found"), "{console}");
+}
+
 /// A program of the user's: the host's shell in a root folder with little else.
 #[test]
 #[ignore = "needs a kernel (LOWMARK_UML)"]
@@ -359,12 +407,7 @@ fn a_foreign_program_runs_in_its_root() {
     }
     fs::copy("/bin/sh", root.join("bin/sh")).unwrap();
     fs::write(root.join("etc/name"), "own\n").unwrap();
-    let libraries = Command::new("ldd").arg("/bin/sh").output().unwrap();
-    let libraries = String::from_utf8(libraries.stdout).unwrap();
-    for library in libraries
-        .split_ascii_whitespace()
-        .filter(|w| w.starts_with('/'))
-    {
+    for library in libraries_of_sh() {
         let to = root.join(library.trim_start_matches('/'));
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::copy(library, to).unwrap();
