@@ -211,7 +211,7 @@ const SECOND: u64 = 1_000_000_000;
 #[ignore = "needs a kernel (LOWMARK_UML)"]
 fn a_guest_prepares_runs_and_looks() {
     let machine = Machine::new();
-    let line = "dd if=/dev/zero of=a bs=64k count=1600 conv=fsync && find . & \
+    let line = "dd if=/dev/zero of=a bs=64k count=320 && find . & \
                 fs_mark -d fm -t 2 -n 50 -s 4096 -L 1 & desktop -w 4M -p 1M -t 3s; sleep 2; wait";
     let mut prepare = job(Assignment::Prepare, command(line));
     prepare.boot.cache = 8 << 20;
@@ -237,7 +237,7 @@ fn a_guest_prepares_runs_and_looks() {
     assert!(end >= 5 * SECOND, "{end}");
     let figures = figures(&frames);
     // dd's and fs_mark's.
-    assert_eq!(figures["bytes"], f64::from((1600 << 16) + 100 * 4096));
+    assert_eq!(figures["bytes"], f64::from((320 << 16) + 100 * 4096));
     assert!(
         figures["responses"] > 140.0 && figures["files"] >= 100.0,
         "{figures:?}"
@@ -247,7 +247,7 @@ fn a_guest_prepares_runs_and_looks() {
     let mut expected: Vec<u64> = (0..).map(|n| n * SECOND).take_while(|t| *t < end).collect();
     expected.push(end);
     assert_eq!(times, expected);
-    assert!(dirtied.last().unwrap().1 - dirtied[0].1 >= 1600 * 16);
+    assert!(dirtied.last().unwrap().1 - dirtied[0].1 >= 320 * 16);
     let swappiness = looks(&frames, "/proc/sys/vm/swappiness", "");
     assert_eq!([swappiness[1].1, swappiness[2].1], [10, 77]);
     // The boot memory: what is in use and no cache of files, and the idle process's.
