@@ -4,7 +4,7 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use std::cell::Cell;
 use std::ffi::CString;
 use std::io;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use workload::Advice;
@@ -270,15 +270,6 @@ impl Drop for Mapping {
         // SAFETY: mapped by `new` and by nobody used any more.
         unsafe { libc::munmap(self.at.cast(), self.pages * PAGE) };
     }
-}
-
-/// ioctl(TIOCSCTTY): the terminal becomes that of the calling process's session.
-///
-/// # Errors
-/// As ioctl(2).
-pub fn own_terminal(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: the request takes a number and touches no memory.
-    done(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCSCTTY, null::<u8>()) })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 use guest::wire::{Assignment, BootJob, Frame, JOB, Job, MountJob, ScriptJob};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -71,6 +72,7 @@ impl Machine {
         made(Command::new("mke2fs").args(["-q", "-t", "ext4"]).arg(&disk));
         File::create(&swap).unwrap().set_len(64 << 20).unwrap();
         made(Command::new("mkswap").arg(&swap));
+        fs::write(machine.path("typed"), "").unwrap();
         machine
     }
 
@@ -94,7 +96,7 @@ impl Machine {
         let out = File::create(self.path("frames")).unwrap();
         let flags = rustix::io::FdFlags::empty();
         rustix::io::fcntl_setfd(&out, flags).unwrap();
-        let said = Command::new(&self.kernel)
+        let mut kernel = Command::new(&self.kernel)
             .args([
                 "mem=128M",
                 "time-travel=inf-cpu",
@@ -102,15 +104,25 @@ impl Machine {
                 "panic=1",
                 "quiet",
             ])
-            .args(["con=null", "con0=null,fd:1", "lowmark.out=ttyS0"])
+            .args(["con=null", "con0=fd:0,fd:1", "lowmark.out=ttyS0"])
+            .arg("time-travel-start=1700000000")
             .arg(format!("ssl0=null,fd:{}", out.as_raw_fd()))
             .arg(format!("initrd={}", initrd.display()))
             .arg(format!("ubd0={}", self.path("disk").display()))
             .arg(format!("ubd1={}", self.path("swap").display()))
             .env("TMPDIR", self.dir.path())
-            .stdin(Stdio::null())
-            .output()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
             .unwrap();
+        // It stays open to the end: a console that hangs up ends its shell.
+        let mut typing = kernel.stdin.take().unwrap();
+        typing
+            .write_all(&fs::read(self.path("typed")).unwrap())
+            .unwrap();
+        let said = kernel.wait_with_output().unwrap();
+        drop(typing);
+        fs::write(self.path("console"), &said.stdout).unwrap();
         let console = String::from_utf8_lossy(&said.stdout).into_owned();
         let frames = read(&self.path("frames"));
         assert!(matches!(frames.first(), Some(Frame::Hello(_))), "{console}");
@@ -199,7 +211,7 @@ const SECOND: u64 = 1_000_000_000;
 #[ignore = "needs a kernel (LOWMARK_UML)"]
 fn a_guest_prepares_runs_and_looks() {
     let machine = Machine::new();
-    let line = "dd if=/dev/zero of=a bs=64k count=1600 conv=fsync && find . & \
+    let line = "dd if=/dev/zero of=a bs=64k count=320 && find . & \
                 fs_mark -d fm -t 2 -n 50 -s 4096 -L 1 & desktop -w 4M -p 1M -t 3s; sleep 2; wait";
     let mut prepare = job(Assignment::Prepare, command(line));
     prepare.boot.cache = 8 << 20;
@@ -225,7 +237,7 @@ fn a_guest_prepares_runs_and_looks() {
     assert!(end >= 5 * SECOND, "{end}");
     let figures = figures(&frames);
     // dd's and fs_mark's.
-    assert_eq!(figures["bytes"], f64::from((1600 << 16) + 100 * 4096));
+    assert_eq!(figures["bytes"], f64::from((320 << 16) + 100 * 4096));
     assert!(
         figures["responses"] > 140.0 && figures["files"] >= 100.0,
         "{figures:?}"
@@ -235,7 +247,7 @@ fn a_guest_prepares_runs_and_looks() {
     let mut expected: Vec<u64> = (0..).map(|n| n * SECOND).take_while(|t| *t < end).collect();
     expected.push(end);
     assert_eq!(times, expected);
-    assert!(dirtied.last().unwrap().1 - dirtied[0].1 >= 1600 * 16);
+    assert!(dirtied.last().unwrap().1 - dirtied[0].1 >= 320 * 16);
     let swappiness = looks(&frames, "/proc/sys/vm/swappiness", "");
     assert_eq!([swappiness[1].1, swappiness[2].1], [10, 77]);
     // The boot memory: what is in use and no cache of files, and the idle process's.
@@ -347,6 +359,43 @@ fn tracepoints_are_recorded() {
     assert!(pages > 0);
 }
 
+/// The files that the host's shell needs.
+fn libraries_of_sh() -> Vec<String> {
+    let libraries = Command::new("ldd").arg("/bin/sh").output().unwrap();
+    let libraries = String::from_utf8(libraries.stdout).unwrap();
+    let words = libraries.split_ascii_whitespace();
+    words
+        .filter(|w| w.starts_with('/'))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A shell on the console, on the mounted filesystem; without one, what is missing is said.
+#[test]
+#[ignore = "needs a kernel (LOWMARK_UML)"]
+fn a_shell_is_on_the_console() {
+    let machine = Machine::new();
+    let shell = job(Assignment::Shell, command("sleep 1"));
+    let frames = machine.run(&shell, &[]);
+    assert!(failed(&frames).unwrap().contains("busybox"), "{frames:?}");
+    let libraries = libraries_of_sh();
+    let mut files: Vec<(&str, u32, Vec<u8>)> = ["/lib", "/lib/x86_64-linux-gnu", "/lib64"]
+        .map(|dir| (dir, 0o040_755, Vec::new()))
+        .into();
+    for path in libraries.iter().map(String::as_str).chain(["/bin/sh"]) {
+        files.push((path, 0o100_755, fs::read(path).unwrap()));
+    }
+    let files: Vec<(&str, u32, &[u8])> = files
+        .iter()
+        .map(|(path, mode, c)| (*path, *mode, &c[..]))
+        .collect();
+    fs::write(machine.path("typed"), "echo here: *\nexit\n").unwrap();
+    let frames = machine.run(&shell, &files);
+    assert_eq!((failed(&frames), frames.last()), (None, Some(&Frame::Bye)));
+    let console = fs::read_to_string(machine.path("console")).unwrap();
+    assert!(console.contains("here: lost+found"), "{console}");
+}
+
 /// A program of the user's: the host's shell in a root folder with little else.
 #[test]
 #[ignore = "needs a kernel (LOWMARK_UML)"]
@@ -358,12 +407,7 @@ fn a_foreign_program_runs_in_its_root() {
     }
     fs::copy("/bin/sh", root.join("bin/sh")).unwrap();
     fs::write(root.join("etc/name"), "own\n").unwrap();
-    let libraries = Command::new("ldd").arg("/bin/sh").output().unwrap();
-    let libraries = String::from_utf8(libraries.stdout).unwrap();
-    for library in libraries
-        .split_ascii_whitespace()
-        .filter(|w| w.starts_with('/'))
-    {
+    for library in libraries_of_sh() {
         let to = root.join(library.trim_start_matches('/'));
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::copy(library, to).unwrap();
@@ -394,4 +438,35 @@ fn a_foreign_program_runs_in_its_root() {
         "{why}"
     );
     assert!(why.contains("no_such_program: not found"), "{why}");
+}
+
+/// Without a disk of the host's time, a guest takes the time that its programs take, every time the same.
+/// What differs is what the kernel draws by chance, which is the kernel world's business to hold still.
+#[test]
+#[ignore = "needs a kernel (LOWMARK_UML)"]
+fn virtual_time_is_the_programs() {
+    let machine = Machine::new();
+    let line = "burst -s 1M -n 20 -i 50ms -h 10ms & fs_mark -d m -t 2 -n 100 -s 8192 -L 2; \
+                dd if=/dev/zero of=a bs=64k count=200; mapped-file-stream 2 4194304; wait";
+    let mut run = job(Assignment::Run, command(line));
+    run.mounts[0].device = "tmpfs".into();
+    run.mounts[0].filesystem = "tmpfs".into();
+    run.sample_ns = SECOND / 4;
+    let run = || machine.run(&run, &[]);
+    let (one, two) = (run(), run());
+    for frames in [&one, &two] {
+        assert_eq!(failed(frames), None);
+        let bursts = figures(frames);
+        assert_eq!((bursts["bursts"], bursts["burst_allocs"]), (20.0, 5120.0));
+        // Twenty bursts, one every 50 ms, held for 10.
+        let at = end(frames).unwrap();
+        assert!((960_000_000..1_000_000_000).contains(&at), "{at}");
+    }
+    assert_eq!(end(&one), end(&two));
+    let times = |frames| looks(frames, "/proc/vmstat", "nr_free_pages ").into_iter();
+    assert!(times(&one).map(|l| l.0).eq(times(&two).map(|l| l.0)));
+    let all = figures(&one);
+    for (name, value) in figures(&two) {
+        assert_eq!(all[name], value, "{name}");
+    }
 }

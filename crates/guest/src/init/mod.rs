@@ -176,7 +176,7 @@ impl Desk {
     fn look(&mut self, at: u64) -> io::Result<()> {
         self.looks.take(at, &mut self.out)?;
         match &mut self.tracer {
-            Some(tracer) => tracer.drain(&mut self.out),
+            Some(tracer) => tracer.drain(&mut self.out).map(drop),
             None => Ok(()),
         }
     }
@@ -397,7 +397,8 @@ fn player() -> Step<(Player, u64)> {
     Ok((Player::new(script, root, costs, spend), job.sample_ns))
 }
 
-/// A shell on the console.
+/// A shell on the console. It has no terminal of its own, so it says that it has no job control, and Ctrl-C does
+/// not reach what runs in it.
 fn shell() -> Step {
     const SHELL: &str = "/bin/sh";
     if !fs::exists(SHELL).unwrap_or(false) {
@@ -406,20 +407,11 @@ fn shell() -> Step {
         println!("lowmark-guest: {why}");
         return Err(why.to_owned());
     }
+    std::env::set_current_dir(ROOT).map_err(of(ROOT))?;
     let mut command = Command::new(SHELL);
     command
-        .current_dir(ROOT)
         .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
         .env("HOME", "/");
-    // A session of its own on a terminal of its own, so that Ctrl-C reaches what runs in it.
-    for path in ["/dev/tty0", "/dev/ttyS0"] {
-        let tty = fs::OpenOptions::new().read(true).write(true).open(path);
-        let Ok(tty) = tty else { continue };
-        if rustix::process::setsid().is_ok() {
-            let _ = sys::own_terminal(rustix::fd::AsFd::as_fd(&tty));
-        }
-        break;
-    }
     command.status().map(drop).map_err(of(SHELL))
 }
 

@@ -1,7 +1,7 @@
 //! Tracepoints: the kernel's ring of events, fetched page by page.
 
 use super::{Desk, Step, of, say};
-use crate::host::lock;
+use crate::host::{clock, lock, sleep_until};
 use crate::wire::Frame;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
@@ -19,6 +19,9 @@ const RING_KB: u64 = 4096;
 
 /// Pages that are said at once.
 const PAGES: usize = 16;
+
+/// Nanoseconds until the ring is asked again that was said to have something and had not.
+const PAUSE_NS: u64 = 1_000_000;
 
 /// Events that are recorded.
 pub(super) struct Tracer {
@@ -70,8 +73,9 @@ impl Tracer {
         set("tracing_on", "1")
     }
 
-    /// Says what was recorded since the last time.
-    pub(super) fn drain(&mut self, out: &mut impl Write) -> io::Result<()> {
+    /// Says what was recorded since the last time; returns how many bytes that are.
+    pub(super) fn drain(&mut self, out: &mut impl Write) -> io::Result<usize> {
+        let mut all = 0;
         loop {
             let mut len = 0;
             let more = loop {
@@ -86,11 +90,12 @@ impl Tracer {
                     Err(e) => return Err(e),
                 }
             };
+            all += len;
             if len > 0 {
                 Frame::Trace(self.pages[..len].to_vec()).write(out)?;
             }
             if !more {
-                return Ok(());
+                return Ok(all);
             }
         }
     }
@@ -139,7 +144,12 @@ pub(super) fn follow(desk: &Mutex<Desk>) {
         let Desk { tracer, out, .. } = &mut *desk;
         if let Some(tracer) = tracer {
             // What can't be written here, the next look can't either, and says so.
-            let _ = tracer.drain(out);
+            let fetched = tracer.drain(out).unwrap_or(0);
+            drop(desk);
+            if fetched == 0 {
+                // The kernel's sum of full pages may be wrong for a while, and here time would stand still.
+                sleep_until(clock() + PAUSE_NS);
+            }
         }
     }
 }
