@@ -6,17 +6,17 @@ use crate::guest::{self, FRAMES, arguments};
 use crate::image;
 use crate::initramfs::Initramfs;
 use crate::process::{Passed, Process};
-use crate::server::{Ending, Limits, Server};
+use crate::server::{Ending, Limits, Server, Watched};
 use crate::spec::Kernel;
 use crate::store::Store;
-use ::guest::wire::Assignment;
+use ::guest::wire::{Assignment, Frame};
 use sim::result::{Outcome, RunResult};
 use sim::sample::Names;
 use sim::spec::RunSpec;
 use sim::{Control, rng::fnv1a};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -208,7 +208,14 @@ impl<'a> Run<'a> {
             },
             patience: PATIENCE,
         };
-        let ending = server.serve(limits, control, &mut || process.alive());
+        let mut watched = OfRun {
+            process: &mut process,
+            frames: File::open(self.path("frames")).map_err(of("what the guest says"))?,
+            seen: 0,
+            bye: Frame::Bye.to_bytes(),
+        };
+        let ending = server.serve(limits, control, &mut watched);
+        process.look();
         let status = match ending {
             Ending::Gone => process.ended(LAST_BREATH_MS).map_err(of("the guest"))?,
             _ => None,
@@ -221,8 +228,8 @@ impl<'a> Run<'a> {
         let heard =
             File::open(self.path("frames")).and_then(|file| Heard::read(&mut BufReader::new(file)));
         Ok(After {
+            died: matches!(ending, Ending::Gone) && status.is_none_or(|s| !s.success()),
             ending,
-            died: status.is_none_or(|s| !s.success()),
             heard: heard.map_err(of("what the guest said"))?,
             words: last_words(&self.path("console")),
             running: running.flatten(),
@@ -252,6 +259,32 @@ impl<'a> Run<'a> {
                 .push(format!("{errors} requests failed on the guest's disks"));
         }
         result
+    }
+}
+
+/// A guest's process and what it says.
+struct OfRun<'a> {
+    process: &'a mut Process,
+    frames: File,
+    /// Bytes that were said when it was looked at last.
+    seen: u64,
+    bye: Vec<u8>,
+}
+
+impl Watched for OfRun<'_> {
+    fn alive(&mut self) -> bool {
+        self.process.alive()
+    }
+
+    fn done(&mut self) -> bool {
+        let len = self.frames.metadata().map_or(0, |m| m.len());
+        if len == self.seen {
+            return false;
+        }
+        self.seen = len;
+        let mut tail = vec![0; self.bye.len()];
+        let at = len.checked_sub(tail.len() as u64);
+        at.is_some_and(|at| self.frames.read_exact_at(&mut tail, at).is_ok()) && tail == self.bye
     }
 }
 
@@ -292,7 +325,7 @@ impl After {
                 ))
             }
             Ending::Broken(why) => failed(format!("the guest's world broke: {why}")),
-            Ending::Gone => match self.heard.failure() {
+            Ending::Done | Ending::Gone => match self.heard.failure() {
                 Some(why) if why.starts_with("out of memory") => Outcome::Oom {
                     report: why.to_owned(),
                 },

@@ -24,7 +24,9 @@ const LEASH: u64 = 100_000_000;
 /// How a guest ended, as its world saw it.
 #[derive(Debug)]
 pub enum Ending {
-    /// It closed its connections: it powered off, or died.
+    /// It has said everything.
+    Done,
+    /// It closed its connections before that: it powered off, or died.
     Gone,
     /// The user interrupted the run.
     Stopped,
@@ -34,6 +36,16 @@ pub enum Ending {
     Hung(Duration),
     /// What it said, or what the host could not do, made going on impossible.
     Broken(io::Error),
+}
+
+/// What a server asks about its guest.
+pub trait Watched {
+    /// Whether its process runs.
+    fn alive(&mut self) -> bool;
+
+    /// Whether it has said everything. A guest that would power off with its filesystems mounted takes their
+    /// disks away from them first, which can wait for ever.
+    fn done(&mut self) -> bool;
 }
 
 /// When to give a guest up.
@@ -120,14 +132,14 @@ impl Server {
         self.calendar.as_ref().map_or(0, Calendar::messages)
     }
 
-    /// Serves the guest until it is gone or given up. `alive` says whether its process still runs.
+    /// Serves the guest until it has said everything, is gone or given up.
     pub fn serve(
         &mut self,
         limits: Limits,
         control: &Control,
-        alive: &mut dyn FnMut() -> bool,
+        watched: &mut dyn Watched,
     ) -> Ending {
-        match self.until_it_ends(limits, control, alive) {
+        match self.until_it_ends(limits, control, watched) {
             Ok(ending) => ending,
             Err(e) if gone(&e) => Ending::Gone,
             Err(e) => Ending::Broken(e),
@@ -138,7 +150,7 @@ impl Server {
         &mut self,
         limits: Limits,
         control: &Control,
-        alive: &mut dyn FnMut() -> bool,
+        watched: &mut dyn Watched,
     ) -> io::Result<Ending> {
         let mut progress = (0, Instant::now());
         loop {
@@ -156,13 +168,18 @@ impl Server {
             let waits = self.calendar.as_ref().is_some_and(Calendar::waiting);
             // A driver's first messages have no replies: they may still be under way.
             match self.listen(if waits { 0 } else { 200 })? {
-                Source::Nobody if waits => self.step()?,
+                Source::Nobody if waits => {
+                    if watched.done() {
+                        return Ok(Ending::Done);
+                    }
+                    self.step()?;
+                }
                 Source::Nobody => {
                     let still = progress.1.elapsed();
                     if still > limits.patience {
                         return Ok(Ending::Hung(still));
                     }
-                    if !alive() {
+                    if !watched.alive() {
                         return Ok(Ending::Gone);
                     }
                 }
