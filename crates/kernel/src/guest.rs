@@ -113,9 +113,11 @@ pub fn arguments(spec: &RunSpec, kernel: &Kernel, disks: &[Disk]) -> Vec<String>
 pub fn sysctl_path(name: &str) -> String {
     let known = TABLE.iter().find(|info| info.key == name);
     let name = known.map_or(name, |info| info.name);
-    match name.contains(['.', '/']) {
-        true => format!("/proc/sys/{}", name.replace('.', "/")),
-        false => format!("/proc/sys/vm/{name}"),
+    // A part of a name with slashes may have a dot, as a network device's.
+    match (name.contains('/'), name.contains('.')) {
+        (true, _) => format!("/proc/sys/{name}"),
+        (false, true) => format!("/proc/sys/{}", name.replace('.', "/")),
+        (false, false) => format!("/proc/sys/vm/{name}"),
     }
 }
 
@@ -211,10 +213,8 @@ pub fn job(
     }
     let swap = spec.machine.swap.as_ref();
     let changes = spec.changes.iter().map(|c| {
-        let written = c
-            .written
-            .iter()
-            .map(|(name, text)| (sysctl_path(name), text.clone()));
+        let written = c.numbers().into_iter();
+        let written = written.map(|(name, text)| (sysctl_path(name), text));
         (c.at_ns, written.collect())
     });
     let costs = if kernel.costs { 1.0 } else { 0.0 };

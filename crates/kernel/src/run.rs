@@ -213,6 +213,8 @@ impl<'a> Run<'a> {
             Ending::Gone => process.ended(LAST_BREATH_MS).map_err(of("the guest"))?,
             _ => None,
         };
+        let running =
+            matches!(ending, Ending::Hung(_)).then(|| running(&self.built.linux, &process));
         used.cpu_ns += process.cpu_ns();
         used.peak_bytes = used.peak_bytes.max(process.peak());
         drop(process);
@@ -223,6 +225,7 @@ impl<'a> Run<'a> {
             died: status.is_none_or(|s| !s.success()),
             heard: heard.map_err(of("what the guest said"))?,
             words: last_words(&self.path("console")),
+            running: running.flatten(),
             server,
         })
     }
@@ -259,6 +262,8 @@ struct After {
     heard: Heard,
     /// The last lines of its console.
     words: String,
+    /// The task that ran when it was given up.
+    running: Option<String>,
     server: Server,
 }
 
@@ -275,11 +280,17 @@ impl After {
         match &self.ending {
             Ending::Stopped => Outcome::Interrupted,
             Ending::TimeLimit => Outcome::TimeLimit,
-            Ending::Hung(wall) => failed(format!(
-                "no virtual time passed in {} s of wall time: something in the guest computes without end; {}",
-                wall.as_secs(),
-                self.why(),
-            )),
+            Ending::Hung(wall) => {
+                let who = match &self.running {
+                    Some(task) => format!("`{task}` computes without end"),
+                    None => "something computes without end".to_owned(),
+                };
+                failed(format!(
+                    "no virtual time passed in {} s of wall time: {who} in the guest, or waits for what only \
+                     the host's time brings",
+                    wall.as_secs(),
+                ))
+            }
             Ending::Broken(why) => failed(format!("the guest's world broke: {why}")),
             Ending::Gone => match self.heard.failure() {
                 Some(why) if why.starts_with("out of memory") => Outcome::Oom {
@@ -349,4 +360,15 @@ fn last_words(path: &Path) -> String {
     } else {
         words.join(" / ")
     }
+}
+
+/// The name of the task that runs in a guest: its kernel keeps it at hand, if it has the patch for costs.
+fn running(linux: &Path, process: &Process) -> Option<String> {
+    use object::{Object, ObjectSymbol};
+    let bytes = fs::read(linux).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let symbol = file.symbol_by_name("cpu_cost_running")?;
+    let name = process.memory(symbol.address(), 16).ok()?;
+    let name = name.split(|b| *b == 0).next()?;
+    (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
 }

@@ -1,5 +1,6 @@
 //! What an experiment is and what running it gives: the words that every other module shares.
 
+pub use kernel::HostUse;
 use kernel::Kernel;
 use sim::{RunResult, RunSpec};
 
@@ -123,17 +124,6 @@ impl Experiment {
         }
         kernels
     }
-}
-
-/// What a real kernel's run took of this computer. It differs from run to run and is no part of results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HostUse {
-    /// Nanoseconds of wall time from the start of its processes to their end.
-    pub wall_ns: u64,
-    /// Nanoseconds of CPU time of all of them.
-    pub cpu_ns: u64,
-    /// Bytes of memory that they had together at most.
-    pub peak_bytes: u64,
 }
 
 /// A finished run of a real kernel: what it simulated, and what that took.

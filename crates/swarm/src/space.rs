@@ -70,10 +70,16 @@ impl Default for Space {
     }
 }
 
+/// The tables of policies that are real kernels: the swarm is the engine's, and has none that were built.
+const OF_KERNELS: &str = "#/$defs/KernelPolicy";
+
 /// Enters what fits below `path`. A key that fits in several ways (a word or a table) has the places of
 /// all of them; a list of alternatives for one value is an axis, and no place of its own.
 fn walk(root: &Value, node: &Value, path: &str, places: &mut Places) {
     if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
+        if reference == OF_KERNELS {
+            return;
+        }
         let target = reference
             .strip_prefix('#')
             .and_then(|pointer| root.pointer(pointer))
@@ -165,6 +171,7 @@ mod tests {
         let is = |path: &str| space.places.get(path).unwrap_or_else(|| panic!("{path}"));
         assert_eq!(*is("policies.*.workingset"), Fits::Switch);
         assert_eq!(*is("policies.*.auto.cap"), Fits::Whole);
+        assert!(!space.places.contains_key("policies.*.lru_gen"));
         assert_eq!(*is("machine.node.#.zones.#.size"), Fits::Text);
         assert_eq!(*is("params.cost_copy"), Fits::Number);
         assert_eq!(*is("machine.disk"), Fits::Parts);

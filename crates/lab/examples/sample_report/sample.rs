@@ -177,6 +177,7 @@ fn cell(case: &Case, side: usize, seconds: Vec<f64>, noise: &mut Noise) -> PageC
         latency: latency(limited, slow),
         slowest: Vec::new(),
         waits: Default::default(),
+        untold: false,
         rows: rows(&seconds, case, limited),
         time: time(seconds[0], limited),
         figures: figures(seconds, case.written[side], limited, noise),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub const PREFIX: &str = "kernel:";
 
 /// The keys of a kernel's table.
-const KEYS: [&str; 5] = ["base", "kernel", "sysctl", "lru_gen", "costs"];
+pub const KEYS: [&str; 5] = ["base", "kernel", "sysctl", "lru_gen", "costs"];
 
 /// Sysctls of the engine that no kernel has: *tunable-watermarks* was never merged.
 pub const OF_NO_KERNEL: [&str; 3] = ["wmark_min_kbytes", "wmark_low_kbytes", "wmark_high_kbytes"];
@@ -32,21 +32,16 @@ pub fn by_name(name: &str, at: &Node) -> Result<Option<Kernel>, Diagnostic> {
     Ok(Some(Kernel::new(build)))
 }
 
-/// Says no to what can't be a build's name: it is a folder's, too.
+/// Says no to what can't be a build's name.
 fn plain_build(build: &str, what: &str, at: &Node) -> Result<(), Diagnostic> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
-    let plain = build.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && build.len() <= 80
-        && build.chars().all(fits);
-    if plain {
-        return Ok(());
-    }
-    Err(Diagnostic::at(
-        &at.place,
-        format!("{what}: `{build}` can't be the name of a kernel"),
-        "accepted: letters, digits, `.`, `_`, `-` and `+`, a letter or digit first, at most 80 of them, \
-         such as 6.12; `lowmark kernel list` says which there are",
-    ))
+    kernel::build::check_name(build).map_err(|e| {
+        let help = e.help().unwrap_or_default();
+        Diagnostic::at(
+            &at.place,
+            format!("{what}: {e}"),
+            format!("{help}; `lowmark kernel list` says which there are"),
+        )
+    })
 }
 
 /// Reads a kernel's table without lists; `base`: the kernel that the table's `base` stands for.
@@ -273,7 +268,7 @@ mod tests {
         for (text, message) in [
             (
                 "kernel = '../x'",
-                "f:1:10 `policies.mine.kernel`: `../x` can't be the name",
+                "f:1:10 `policies.mine.kernel`: `../x` can't be a kernel's name",
             ),
             (
                 "kernel = 6.12",

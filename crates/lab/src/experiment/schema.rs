@@ -21,7 +21,8 @@ struct ExperimentFile {
     /// The seed from which the seeds of all iterations derive.
     #[serde(default)]
     seed: Option<u64>,
-    /// A preset or a name defined in [policies]; the first of a list is the baseline.
+    /// A preset, a name defined in [policies], or `kernel:` and the name of a built kernel; the first of a
+    /// list is the baseline.
     policy: String,
     /// The filesystem under test.
     filesystem: sim::spec::FsKind,
@@ -191,6 +192,7 @@ pub fn schema() -> Value {
             }),
             true,
         );
+        definitions.insert("KernelPolicy".into(), kernel_policy());
         with_base(
             definitions,
             "Machine",
@@ -203,6 +205,7 @@ pub fn schema() -> Value {
         for name in [
             "Machine",
             "Policy",
+            "KernelPolicy",
             "Sysctl",
             "Boot",
             "SwapSpec",
@@ -275,9 +278,44 @@ fn policies_or_their_file() -> Value {
                 "properties": {
                     "base": { "type": "string", "description": "The file of policies that these tables change." },
                 },
-                "additionalProperties": { "$ref": "#/$defs/Policy" },
+                "additionalProperties": {
+                    "anyOf": [{ "$ref": "#/$defs/Policy" }, { "$ref": "#/$defs/KernelPolicy" }],
+                },
             },
         ],
+    })
+}
+
+/// A policy that is a real kernel.
+fn kernel_policy() -> Value {
+    json!({
+        "description": "A real Linux in the place of a policy of the engine.",
+        "type": "object",
+        "properties": {
+            "kernel": {
+                "type": "string",
+                "description": "The name that the kernel was built under: `lowmark kernel list`.",
+            },
+            "base": {
+                "type": "string",
+                "description": "Another policy that is a real kernel, which this one changes, or `kernel:` and a built kernel's name.",
+            },
+            "sysctl": {
+                "type": "object",
+                "description": "Sysctls of this kernel, by whole names with points or slashes, or the last part of those below vm; they are written after the machine's.",
+                "additionalProperties": { "type": ["integer", "string", "array", "object"] },
+            },
+            "lru_gen": {
+                "type": "boolean",
+                "description": "Whether the multi-generational LRU is on; absent: as the kernel comes up.",
+            },
+            "costs": {
+                "type": "boolean",
+                "description": "Whether computing takes virtual time, by the parameters cost_…; absent: it does.",
+            },
+        },
+        "oneOf": [{ "required": ["kernel"] }, { "required": ["base"] }],
+        "additionalProperties": false,
     })
 }
 
@@ -423,7 +461,16 @@ mod tests {
         let [file, tables] = [0, 1].map(|i| &schema["properties"]["policies"]["anyOf"][i]);
         assert_eq!(file["type"], "string");
         assert_eq!(tables["properties"]["base"]["type"], "string");
-        assert_eq!(tables["additionalProperties"]["$ref"], "#/$defs/Policy");
+        let policies = &tables["additionalProperties"]["anyOf"];
+        assert_eq!(policies[0]["$ref"], "#/$defs/Policy");
+        assert_eq!(policies[1]["$ref"], "#/$defs/KernelPolicy");
+        let kernel = &schema["$defs"]["KernelPolicy"]["properties"];
+        assert_eq!(kernel["lru_gen"]["anyOf"][1]["type"], "array");
+        assert_eq!(kernel["kernel"]["anyOf"][1]["type"], "array");
+        assert!(kernel["base"]["anyOf"].is_null() && kernel["sysctl"]["anyOf"].is_null());
+        for key in super::super::kernels::KEYS {
+            assert!(kernel[key]["description"].is_string(), "{key}");
+        }
         let disk = &schema["$defs"]["DiskSpec"]["properties"]["params"]["properties"];
         assert_eq!(disk["ssd_read"]["anyOf"][1]["type"], "array");
         let second = &schema["$defs"]["SecondSpec"]["properties"];

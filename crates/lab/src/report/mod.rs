@@ -72,6 +72,8 @@ pub struct PageCell {
     pub slowest: Vec<Slow>,
     /// What tasks waited on, over all iterations.
     pub waits: Waits,
+    /// Nobody told what they waited on.
+    pub untold: bool,
     /// Counters and the workload's own metrics. What the engine does not produce is absent.
     pub figures: Vec<PageFigure>,
     /// The rows of mm reports, block by block; cells of equal axes have the same ones.
@@ -145,11 +147,16 @@ pub struct PageFigure {
 pub fn html(report: &HtmlReport) -> String {
     let labels = Labels::of(report);
     let css = include_str!("page/page.css");
+    let untold = match report.cells.iter().any(|c| c.untold) {
+        true => include_str!("page/untold.js"),
+        false => "",
+    };
     let script = [
         "(() => {\n\"use strict\";\n",
         include_str!("page/format.js"),
         include_str!("page/chart.js"),
         include_str!("page/tables.js"),
+        untold,
         include_str!("page/sections.js"),
         include_str!("page/page.js"),
         "})();\n",

@@ -154,6 +154,7 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
             let all = (0u32..).zip(results);
             waits(all.filter_map(|(i, r)| Some((i, r.as_ref()?))))
         },
+        untold: finished.iter().any(|r| r.waits.is_none()),
         figures,
         rows: row_values(cell, groups),
         time: class_times(results),

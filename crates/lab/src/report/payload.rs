@@ -35,6 +35,8 @@ struct CellData<'a> {
     latency: Vec<LatencyData<'a>>,
     slowest: &'a [super::Slow],
     waits: WaitsData<'a>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    untold: bool,
     figures: Vec<FigureData<'a>>,
     rows: Vec<RowData<'a>>,
     time: Vec<TimeData<'a>>,
@@ -172,6 +174,7 @@ fn cell(cell: &PageCell) -> CellData<'_> {
         latency: cell.latency.iter().map(latency).collect(),
         slowest: &cell.slowest,
         waits: waits(&cell.waits),
+        untold: cell.untold,
         figures: cell.figures.iter().map(figure).collect(),
         rows: cell.rows.iter().map(|r| row(r, cell.baseline)).collect(),
         time: cell.time.iter().map(time).collect(),

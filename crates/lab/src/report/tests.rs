@@ -48,6 +48,7 @@ fn cell(filesystem: &str, policy: &str, baseline: bool) -> PageCell {
                 (7, "disk completes 4 kB".into()),
             ],
         }],
+        untold: false,
         waits: Waits {
             kinds: vec![KindSum {
                 kind: "page lock",

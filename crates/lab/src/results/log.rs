@@ -327,6 +327,25 @@ mod tests {
         fixture::simulate(&spec, &Control::default())
     }
 
+    /// What was kept before there were real kernels had no word for the world that it was of.
+    #[test]
+    fn a_result_of_before_there_were_kernels_is_the_engines() {
+        let r = result(5);
+        let mut old = serde_json::to_value(&r).unwrap();
+        let gone = old.as_object_mut().unwrap().remove("origin");
+        assert!(gone.is_some());
+        let mut record = Vec::new();
+        rmp_serde::encode::write_named(&mut record, &old).unwrap();
+        let again: RunResult = rmp_serde::from_slice(&record).unwrap();
+        assert_eq!(difference(&r, &again), None);
+        let kernel = fixture::kernel(
+            &fixture::experiment(1).cells[0].spec,
+            &kernel::Kernel::new("6.12"),
+            &Control::default(),
+        );
+        survives(&kernel);
+    }
+
     fn header() -> Header {
         Header::new(&fixture::experiment(1), false, "build".into())
     }

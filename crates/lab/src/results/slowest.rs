@@ -6,6 +6,7 @@ use crate::figures::latency::Latency;
 use crate::figures::slowest::{sentence, slowest, time_parts, us};
 use crate::model::Outcomes;
 use sim::slowest::SlowAlloc;
+use sim::{Origin, RunResult};
 use std::fmt::Write as _;
 
 /// One text for the whole experiment, cell by cell.
@@ -50,6 +51,14 @@ impl Format for AllocLatencyText {
                 own.map(|(_, i, r)| (i, r))
             };
             let _ = writeln!(out, "\n{}. {}", at + 1, cell.key());
+            let untold = |(_, r): (u32, &RunResult)| {
+                r.origin == Origin::Kernel && r.alloc_latency.paths.is_empty()
+            };
+            if runs().any(untold) {
+                let why = "a real kernel does not tell how long its allocations take";
+                let _ = writeln!(out, "  unsupported: {why}");
+                continue;
+            }
             let _ = writeln!(
                 out,
                 "  {:<15}{:>12}{:>10}{:>10}{:>10}{:>10}{:>12}",

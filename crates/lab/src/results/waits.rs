@@ -13,13 +13,17 @@ pub struct WaitsText;
 /// The same for programs.
 pub struct WaitsJson;
 
-/// The cells with their waits.
-fn of_cells(outcomes: &Outcomes) -> impl Iterator<Item = (String, Waits)> {
+/// The cells with their waits, and why there are none where nobody told them.
+fn of_cells(outcomes: &Outcomes) -> impl Iterator<Item = (String, Waits, Option<&'static str>)> {
     outcomes.experiment.cells.iter().map(|cell| {
-        let own = finished(outcomes).filter(|(c, ..)| std::ptr::eq(*c, cell));
-        (cell.key(), waits(own.map(|(_, i, r)| (i, r))))
+        let own = || finished(outcomes).filter(|(c, ..)| std::ptr::eq(*c, cell));
+        let untold = own().any(|(_, _, r)| r.waits.is_none());
+        let waits = waits(own().map(|(_, i, r)| (i, r)));
+        (cell.key(), waits, untold.then_some(UNTOLD))
     })
 }
+
+const UNTOLD: &str = "a real kernel does not tell what its tasks wait on";
 
 /// Nanoseconds as seconds.
 fn seconds(ns: u64) -> f64 {
@@ -69,8 +73,12 @@ impl Format for WaitsText {
              through others without a break, at the moment when they were most. The last of each is \
              who had it.\n",
         );
-        for (nth, (key, waits)) in (1..).zip(of_cells(outcomes)) {
+        for (nth, (key, waits, untold)) in (1..).zip(of_cells(outcomes)) {
             let _ = writeln!(out, "\n{nth}. {key}");
+            if let Some(why) = untold {
+                let _ = writeln!(out, "  unsupported: {why}");
+                continue;
+            }
             let _ = writeln!(
                 out,
                 "  {:<20}{:>12}{:>16}{:>14}",
@@ -103,11 +111,17 @@ impl Format for WaitsJson {
         #[derive(Serialize)]
         struct Cell {
             cell: String,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            unsupported: Option<&'static str>,
             #[serde(flatten)]
             waits: Waits,
         }
         let cells: Vec<Cell> = of_cells(outcomes)
-            .map(|(cell, waits)| Cell { cell, waits })
+            .map(|(cell, waits, unsupported)| Cell {
+                cell,
+                unsupported,
+                waits,
+            })
             .collect();
         let mut text = serde_json::to_string_pretty(&cells).expect("plain data has a JSON form");
         text.push('\n');

@@ -315,6 +315,11 @@ fn names(e: Entry) -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// Names that are near, best first, where there is no such name.
 pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
+    // Whatever build it is.
+    let name = match name.trim().to_lowercase().starts_with("kernel:") {
+        true => "kernel:NAME",
+        false => name,
+    };
     let wanted = plain(name);
     let by = |wanted: &str| -> Vec<Entry> {
         let whole: Vec<Entry> = entries().filter(|e| plain(e.name()) == wanted).collect();
@@ -392,7 +397,12 @@ pub fn list() -> String {
             let _ = writeln!(out, "  {}{}", r.name, unit(r.unit));
         }
     }
-    for kind in [Kind::Counter, Kind::ZoneCounter, Kind::Level] {
+    for kind in [
+        Kind::Counter,
+        Kind::ZoneCounter,
+        Kind::RealCounter,
+        Kind::Level,
+    ] {
         words(&mut out, kind);
     }
     let named = |out: &mut String, title, names: &mut dyn Iterator<Item = &str>| {
@@ -468,6 +478,11 @@ mod tests {
             ("elapsed", "duration: Total Elapsed Time (seconds)"),
             ("noise", "noise"),
             ("device", "time: device"),
+            ("kernel:6.12-mine", "kernel:NAME"),
+            ("allocstall_movable", "allocstall"),
+            ("pgskip_normal", "pgskip"),
+            ("psi memory some", "psi_memory_some"),
+            ("workingset_refault_file", "workingset_refault"),
         ] {
             assert_eq!(the_one(asked), name);
         }

@@ -1,6 +1,8 @@
 //! What is no row: counters, workload metrics, kinds of time, and the questions that reviewers of
 //! *writeback-from-reclaim* asked.
 
+mod real;
+
 use std::sync::LazyLock;
 
 /// A word with its definition.
@@ -34,6 +36,8 @@ pub enum Kind {
     Level,
     /// A counter kept for each zone, as `NAME_dma32`.
     ZoneCounter,
+    /// A counter of real kernels that the engine does not have.
+    RealCounter,
     /// A figure of the workload.
     Metric,
     /// What a task spends time on.
@@ -49,6 +53,7 @@ impl Kind {
             Self::Counter => "Counters (a report has end - start)",
             Self::Level => "Levels",
             Self::ZoneCounter => "Counters of each zone, as NAME_dma32",
+            Self::RealCounter => "Counters of real kernels alone",
             Self::Metric => "Figures of the workload",
             Self::Time => "Where a task's time goes",
             Self::Question => "Questions",
@@ -56,12 +61,13 @@ impl Kind {
     }
 
     /// Every kind, in the order they are listed.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Question,
         Self::Metric,
         Self::Time,
         Self::Counter,
         Self::ZoneCounter,
+        Self::RealCounter,
         Self::Level,
     ];
 }
@@ -152,7 +158,7 @@ const fn time(
 /// Every word: those below, and the figures that programs say of themselves.
 pub fn words() -> &'static [Word] {
     static ALL: LazyLock<Vec<Word>> = LazyLock::new(|| {
-        let mut all = WORDS.to_vec();
+        let mut all = [WORDS, real::WORDS].concat();
         for of in workload::programs::metrics().filter(|m| !m.text.is_empty()) {
             match all.iter_mut().find(|word| word.name == of.name) {
                 Some(word) if word.text.contains(of.text) => {}

@@ -375,3 +375,71 @@ fn every_name_of_a_run_is_explained() {
         assert!(explain::explain(&name).is_ok(), "{name} is not explained");
     }
 }
+
+/// A kernel of today counts by its own names, and what it does not tell is no number.
+#[test]
+fn a_real_kernels_counters_make_rows_and_the_rest_is_unsupported() {
+    let spec = fixture::experiment(1).cells[0].spec.clone();
+    let kernel = kernel::Kernel::new("6.12");
+    let mut r = fixture::kernel(&spec, &kernel, &sim::Control::default());
+    let scanned = r.counters["pgscan_kswapd"] as f64;
+    for (name, expected) in [
+        ("vmstat: Kswapd pages scanned", scanned),
+        ("vmstat: Direct pages scanned", 200.0),
+        ("vmstat: Kswapd pages reclaimed", 900.0),
+        ("vmstat: Direct pages reclaimed", 100.0),
+        ("vmstat: Direct efficiency", 50.0),
+        ("vmstat: Normal allocs", 5000.0),
+        ("vmstat: Compaction stalls", 2.0),
+        ("vmstat: Compaction pages moved", 11.0),
+        ("ftrace vmscan: Total pages scanned", scanned + 200.0),
+    ] {
+        assert_eq!(value(&r, name), Reading::Is(expected), "{name}");
+    }
+    let unsupported = |r: &RunResult, name: &str| match value(r, name) {
+        Reading::Unsupported(why) => why.contains("kernel"),
+        _ => false,
+    };
+    for name in [
+        "vmstat: Page writes skipped",
+        "vmstat: Write invalidated",
+        "vmstat: Page reclaim throttled",
+        "vmstat: Kswapd skipped wait",
+        "vmstat: Compaction move failure",
+        "vmstat: Zone normal velocity",
+        "duration: User Time (seconds)",
+        "duration: User/Sys Time Running Test (seconds)",
+        "ftrace vmscan: Direct reclaims",
+        "ftrace vmscan: Time stalled direct reclaim (seconds)",
+        "ftrace vmscan: %age total pages scanned/written",
+        "ftrace vmscan: Percentage Time kswapd Awake",
+        "ftrace congestion: Direct number congest waited",
+    ] {
+        assert!(unsupported(&r, name), "{name}: {:?}", value(&r, name));
+    }
+    assert_eq!(value(&r, "vmstat: Zone dma velocity"), Reading::Absent);
+    // With its trace events read; no kernel of today waits for congestion.
+    r.reclaim = Some(ReclaimSums {
+        direct_reclaims: 3,
+        ..ReclaimSums::default()
+    });
+    let reclaims = value(&r, "ftrace vmscan: Direct reclaims");
+    assert_eq!(reclaims, Reading::Is(3.0));
+    assert!(unsupported(
+        &r,
+        "ftrace congestion: KSwapd time congest waited"
+    ));
+}
+
+/// A policy of the engine beside a kernel: every file of the results says what was not told.
+#[test]
+fn a_kernel_and_a_model_stand_side_by_side() {
+    let mut o = outcomes(2);
+    o.experiment.cells[1].kernel = Some(kernel::Kernel::new("6.12"));
+    let cell = o.experiment.cells[1].clone();
+    let kernel = cell.kernel.as_ref().unwrap();
+    for r in o.results[1].iter_mut().flatten() {
+        *r = fixture::kernel(&cell.spec, kernel, &sim::Control::default());
+    }
+    insta::assert_snapshot!(format!("{}\n{}", to_text(&o), time_text(&o)));
+}

@@ -4,8 +4,8 @@
 use super::completed;
 use crate::model::Outcomes;
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
-use sim::RunResult;
 use sim::account::{TaskClass, TaskTime};
+use sim::{Origin, RunResult};
 use std::fmt::Write as _;
 
 /// The columns of the block, in seconds: the parts, then their sum. `direct reclaim` is all time
@@ -94,6 +94,13 @@ pub fn time_text(outcomes: &Outcomes) -> String {
             out,
             "Where time went: seconds summed over tasks, means over iterations; the parts add up to \
              the lifetime\n{t}"
+        );
+    }
+    let untold = |r: &RunResult| r.origin == Origin::Kernel && r.tasks.is_empty();
+    if outcomes.results.iter().flatten().flatten().any(untold) {
+        let _ = writeln!(
+            out,
+            "note: unsupported: where time went: a real kernel does not tell it of its tasks"
         );
     }
     out

@@ -12,6 +12,8 @@ pub struct Estimate {
     pub disk: u64,
 }
 
+/// Where a guest's memory lies while there is room for it, and takes no room on a disk.
+const IN_MEMORY: &str = "/dev/shm";
 /// Beside the guest's memory: User-Mode Linux itself, disks' metadata and what this program keeps of a run.
 const BESIDES: u64 = 200 << 20;
 /// What a fresh filesystem takes of its image: tables that are not zero, and the journal's head.
@@ -19,15 +21,19 @@ const FRESH: u64 = 64 << 20;
 
 /// What a run takes.
 ///
-/// The guest's memory is a file in the folder for temporary files, and all of it may come into use. An
-/// image has holes where nothing or only zeroes were written.
+/// The guest's memory is a file, all of which may come into use: below `/dev/shm`, or where that is too small
+/// in the folder for temporary files, which has the images of disks, too. An image has holes where nothing
+/// or only zeroes were written.
 pub fn estimate(spec: &RunSpec) -> Estimate {
     let memory = guest_memory(&spec.machine);
+    let room = rustix::fs::statvfs(IN_MEMORY);
+    let room = room.map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize));
+    let on_disk = if room > memory { 0 } else { memory };
     let images = spec.machine.mounted().count() as u64;
     let swap = spec.machine.swap.as_ref().map_or(0, |s| s.size.0);
     Estimate {
         memory: memory.saturating_add(BESIDES),
-        disk: memory.saturating_add(images * FRESH).saturating_add(swap),
+        disk: on_disk.saturating_add(images * FRESH).saturating_add(swap),
     }
 }
 

@@ -92,8 +92,8 @@ const BROKEN: &[(&str, &str, &str, &str)] = &[
     (
         "costs alone of the machine's parameters",
         "cpus = 1",
-        "cpus = 1\nparams = { cost_copy = 400, sched_latency = 6e6 }",
-        "small.toml:3:45 `machine.params.sched_latency`: a kernel's scheduler",
+        "cpus = 1\nparams = { cost_fault = 800, sched_latency = 6e6 }",
+        "small.toml:3:46 `machine.params.sched_latency`: a kernel's scheduler",
     ),
     (
         "no CFQ",
