@@ -391,8 +391,11 @@ impl Cache {
             .iter()
             .filter_map(|n| record::key_of(self, n))
             .collect();
-        if let Some(key) = key.filter(|key| !needed.contains(key)) {
-            remove_folder(&self.kernels().join(key))?;
+        // With those that the name stood for before.
+        for earlier in record::of_name(self, name).into_iter().chain(key) {
+            if !needed.contains(&earlier) {
+                remove_folder(&self.kernels().join(earlier))?;
+            }
         }
         self.remove_sources(&names)?;
         // Its file stays: somebody may wait with it open.

@@ -3,6 +3,7 @@
 use super::cache::{Cache, bytes_below};
 use super::error::BuildError;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -105,7 +106,7 @@ pub struct Listed {
     pub name: String,
     /// The kernel, or why there is none.
     pub built: Result<Built, String>,
-    /// Bytes of the disk that the kernel has.
+    /// Bytes of the disk that the kernel has, with those that were built under this name before.
     pub bytes: u64,
     /// Bytes of the disk that the next build of this name begins with.
     pub work_bytes: u64,
@@ -141,6 +142,19 @@ pub fn key_of(cache: &Cache, name: &str) -> Option<String> {
     Some(key.trim().to_owned())
 }
 
+/// The keys of the kernels that were built under a name, the one that it stands for now among them.
+pub fn of_name(cache: &Cache, name: &str) -> Vec<String> {
+    let entries = fs::read_dir(cache.kernels())
+        .into_iter()
+        .flatten()
+        .flatten();
+    let keys = entries.filter_map(|e| {
+        let built = Built::open(name, &e.path()).ok()?;
+        (built.record.name == name).then(|| e.file_name().into_string().ok())?
+    });
+    keys.collect()
+}
+
 /// All that is kept.
 pub fn listed(cache: &Cache) -> Vec<Listed> {
     let one = |name: String| {
@@ -151,7 +165,13 @@ pub fn listed(cache: &Cache) -> Vec<Listed> {
             Err(e) => Err(e.to_string()),
         };
         Listed {
-            bytes: key.map_or(0, |key| bytes_below(&cache.kernels().join(key))),
+            bytes: key
+                .into_iter()
+                .chain(of_name(cache, &name))
+                .collect::<BTreeSet<_>>()
+                .iter()
+                .map(|key| bytes_below(&cache.kernels().join(key)))
+                .sum(),
             work_bytes: bytes_below(&cache.work(&name)),
             built,
             name,

@@ -79,13 +79,18 @@ fn names_are_found_listed_and_removed() {
     t.cache.remove("mine").unwrap();
     assert!(!t.cache.kernels().join("aaaa").exists());
     t.cache.remove("begun").unwrap();
+    // What a name stood for before goes with it.
+    t.put("other", "cccc", &ours(None));
+    t.put("last", "dddd", &ours(None));
+    t.cache.remove("other").unwrap();
+    assert!(!t.cache.kernels().join("bbbb").exists() && !t.cache.kernels().join("cccc").exists());
     assert!(
         t.cache
             .remove("mine")
             .unwrap_err()
             .help()
             .unwrap()
-            .contains("one of other")
+            .contains("one of last")
     );
     assert!(t.cache.remove("../x").is_err());
 }
