@@ -16,11 +16,6 @@ pub mod spec;
 pub mod store;
 pub mod virtio;
 
+pub use guest_binary::guest_binary;
 pub use run::{HostUse, run};
 pub use spec::Kernel;
-
-/// Temporary.
-pub fn guest_binary() -> Result<&'static [u8], String> {
-    static B: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-    Ok(B.get_or_init(|| std::fs::read("/work/k/try/lowmark-guest").unwrap()))
-}

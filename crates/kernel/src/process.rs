@@ -4,6 +4,7 @@ use nix::sys::personality::{self, Persona};
 use std::fs::{File, read_to_string};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -84,6 +85,15 @@ impl Process {
             .next()
             .and_then(|n| n.parse().ok())
             .unwrap_or(0)
+    }
+
+    /// Bytes of its memory. The guest's kernel lies where its executable says, for addresses are not
+    /// randomised.
+    pub fn memory(&self, address: u64, len: usize) -> io::Result<Vec<u8>> {
+        let memory = File::open(format!("/proc/{}/mem", self.child.id()))?;
+        let mut bytes = vec![0; len];
+        memory.read_exact_at(&mut bytes, address)?;
+        Ok(bytes)
     }
 
     /// Its number.

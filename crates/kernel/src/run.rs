@@ -3,6 +3,8 @@
 use crate::collect::Heard;
 use crate::disk::Disk;
 use crate::guest::{self, FRAMES, arguments};
+use crate::image;
+use crate::initramfs::Initramfs;
 use crate::process::{Passed, Process};
 use crate::server::{Ending, Limits, Server};
 use crate::spec::Kernel;
@@ -59,6 +61,11 @@ fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> S
     move |why| format!("{what}: {why}")
 }
 
+fn image_error(e: image::ImageError) -> String {
+    e.help()
+        .map_or_else(|| e.to_string(), |help| format!("{e}; {help}"))
+}
+
 impl<'a> Run<'a> {
     fn new(spec: &'a RunSpec, kernel: &'a Kernel) -> Result<Self, String> {
         let built = crate::build::find(&kernel.build).map_err(|e| e.to_string())?;
@@ -89,12 +96,13 @@ impl<'a> Run<'a> {
         for (i, mounted) in machine.mounted().enumerate() {
             let kind = mounted.filesystem.unwrap_or(self.spec.filesystem);
             let path = self.path(&format!("image{i}"));
-            crate::image::create(kind, mounted.disk.capacity.0, &path, &self.built.preload)?;
+            image::create(kind, mounted.disk.capacity.0, &path, &self.built.preload)
+                .map_err(image_error)?;
             stores.push(open(&path)?);
         }
         if let Some(swap) = &machine.swap {
             let path = self.path("swap");
-            crate::image::swap(swap.size.0, &path)?;
+            image::swap_header(&path, swap.size.0).map_err(image_error)?;
             stores.push(open(&path)?);
         }
         let found =
@@ -140,9 +148,26 @@ impl<'a> Run<'a> {
     ) -> Result<After, String> {
         let (job, file) = guest::job(self.spec, self.kernel, task, &disks)?;
         let job = serde_json::to_vec(&job).map_err(of("the guest's job"))?;
-        let initramfs = crate::initramfs::build(crate::guest_binary()?, &job, file.as_deref());
-        fs::write(self.path("initrd"), initramfs.map_err(of("the initramfs"))?)
+        let trace = match &file {
+            Some(from) => {
+                let name = from.file_name().unwrap_or_default().to_string_lossy();
+                let bytes = fs::read(from).map_err(of(from.display()))?;
+                Some((format!("/trace/{name}"), bytes))
+            }
+            None => None,
+        };
+        let mut initramfs = Initramfs::new(crate::guest_binary()?)
+            .file(::guest::wire::JOB, &job, false)
             .map_err(of("the initramfs"))?;
+        if let Some((path, bytes)) = &trace {
+            initramfs = initramfs
+                .file(path, bytes, false)
+                .map_err(of("the initramfs"))?;
+        }
+        initramfs
+            .archive()
+            .map_err(of("the initramfs"))
+            .and_then(|bytes| fs::write(self.path("initrd"), bytes).map_err(of("the initramfs")))?;
         let args = arguments(self.spec, self.kernel, &disks);
         for socket in (0..disks.len())
             .map(crate::server::port_name)
@@ -188,6 +213,8 @@ impl<'a> Run<'a> {
             Ending::Gone => process.ended(LAST_BREATH_MS).map_err(of("the guest"))?,
             _ => None,
         };
+        let running =
+            matches!(ending, Ending::Hung(_)).then(|| running(&self.built.linux, &process));
         used.cpu_ns += process.cpu_ns();
         used.peak_bytes = used.peak_bytes.max(process.peak());
         drop(process);
@@ -198,6 +225,7 @@ impl<'a> Run<'a> {
             died: status.is_none_or(|s| !s.success()),
             heard: heard.map_err(of("what the guest said"))?,
             words: last_words(&self.path("console")),
+            running: running.flatten(),
             server,
         })
     }
@@ -234,6 +262,8 @@ struct After {
     heard: Heard,
     /// The last lines of its console.
     words: String,
+    /// The task that ran when it was given up.
+    running: Option<String>,
     server: Server,
 }
 
@@ -250,11 +280,17 @@ impl After {
         match &self.ending {
             Ending::Stopped => Outcome::Interrupted,
             Ending::TimeLimit => Outcome::TimeLimit,
-            Ending::Hung(wall) => failed(format!(
-                "no virtual time passed in {} s of wall time: something in the guest computes without end; {}",
-                wall.as_secs(),
-                self.why(),
-            )),
+            Ending::Hung(wall) => {
+                let who = match &self.running {
+                    Some(task) => format!("`{task}` computes without end"),
+                    None => "something computes without end".to_owned(),
+                };
+                failed(format!(
+                    "no virtual time passed in {} s of wall time: {who} in the guest, or waits for what only \
+                     the host's time brings",
+                    wall.as_secs(),
+                ))
+            }
             Ending::Broken(why) => failed(format!("the guest's world broke: {why}")),
             Ending::Gone => match self.heard.failure() {
                 Some(why) if why.starts_with("out of memory") => Outcome::Oom {
@@ -324,4 +360,15 @@ fn last_words(path: &Path) -> String {
     } else {
         words.join(" / ")
     }
+}
+
+/// The name of the task that runs in a guest: its kernel keeps it at hand, if it has the patch for costs.
+fn running(linux: &Path, process: &Process) -> Option<String> {
+    use object::{Object, ObjectSymbol};
+    let bytes = fs::read(linux).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let symbol = file.symbol_by_name("cpu_cost_running")?;
+    let name = process.memory(symbol.address(), 16).ok()?;
+    let name = name.split(|b| *b == 0).next()?;
+    (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
 }

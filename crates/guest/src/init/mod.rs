@@ -26,6 +26,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 use rustix::system::RebootCommand;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::num::NonZeroU64;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use tracing::Tracer;
@@ -371,6 +372,8 @@ fn lock_memory() -> Step {
 /// Why it can't begin or go on; what programs did not manage was said as a frame.
 pub fn run_programs() -> Result<(), String> {
     let out = mounts::output()?;
+    // Programs sleep as long as they say, and not up to 50 µs longer. Their threads have it from here.
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).map_err(of("timer slack"))?;
     match player() {
         Ok((player, sample_ns)) => {
             let lived = programs::live(&player, sample_ns, io::stdin(), out);

@@ -6,8 +6,10 @@
  * LOWMARK_SEED=N  random bytes (getrandom, getentropy, arc4random, /dev/urandom) are splitmix64's
  *                 from N, 0 if absent.
  * LOWMARK_TIME=S  the time of day is S seconds after the epoch and stands; the process is number 1
- *                 and the superuser's (libuuid stirs these into what is random). If absent, they
- *                 are as they are: a kernel needs its host's timers.
+ *                 and the superuser's (libuuid stirs these into what is random); files that go into
+ *                 an image (lstat, llistxattr) are the superuser's, of that time and without
+ *                 extended attributes. If absent, all are as they are: a kernel needs its host's
+ *                 timers.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,7 +19,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/types.h>
@@ -200,4 +202,21 @@ pid_t getpid(void)
 uid_t getuid(void)
 {
 	return frozen ? 0 : (uid_t)syscall(SYS_getuid);
+}
+
+int lstat64(const char *restrict path, struct stat64 *restrict to)
+{
+	if (syscall(SYS_newfstatat, AT_FDCWD, path, to, AT_SYMLINK_NOFOLLOW))
+		return -1;
+	if (frozen) {
+		to->st_uid = to->st_gid = 0;
+		to->st_atim.tv_sec = to->st_mtim.tv_sec = to->st_ctim.tv_sec = now;
+		to->st_atim.tv_nsec = to->st_mtim.tv_nsec = to->st_ctim.tv_nsec = 0;
+	}
+	return 0;
+}
+
+ssize_t llistxattr(const char *path, char *list, size_t n)
+{
+	return frozen ? 0 : (ssize_t)syscall(SYS_llistxattr, path, list, n);
 }

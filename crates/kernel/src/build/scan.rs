@@ -3,10 +3,12 @@
 
 use super::error::BuildError;
 use ignore::WalkBuilder;
+use ignore::gitignore::GitignoreBuilder;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -194,22 +196,56 @@ fn stamp_of(m: &fs::Metadata) -> Stamp {
 }
 
 /// The names that belong to the tree itself.
+///
+/// The root's own `.gitignore` is read line by line: Debian's ends with one that ignores everything, because
+/// the packaging is kept without the sources.
 fn names(root: &Path) -> Result<Vec<PathBuf>, BuildError> {
-    let walk = WalkBuilder::new(root)
-        .standard_filters(false)
+    let wrong = |e: ignore::Error| {
+        let text = e.to_string();
+        let source = e.into_io_error().unwrap_or_else(|| io::Error::other(text));
+        BuildError::io("can't read", root, source)
+    };
+    let mut rules = GitignoreBuilder::new(root);
+    let lines = fs::read(root.join(".gitignore")).unwrap_or_default();
+    for line in String::from_utf8_lossy(&lines).lines() {
+        if !["/*", "*"].contains(&line.trim()) {
+            rules.add_line(None, line).map_err(wrong)?;
+        }
+    }
+    let rules = rules.build().map_err(wrong)?;
+    let ours = move |path: &Path, folder: bool| {
+        path.file_name().is_some_and(|name| name != ".git")
+            && !rules.matched(path, folder).is_ignore()
+    };
+    let io = |e| BuildError::io("can't read", root, e);
+    let mut out = Vec::new();
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(root).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let kind = entry.file_type().map_err(io)?;
+        if !ours(&entry.path(), kind.is_dir()) {
+            continue;
+        }
+        if kind.is_dir() {
+            folders.push(entry.path());
+        } else if kind.is_file() || kind.is_symlink() {
+            out.push(PathBuf::from(entry.file_name()));
+        }
+    }
+    let mut folders = folders.iter();
+    let Some(first) = folders.next() else {
+        return Ok(out);
+    };
+    let mut walk = WalkBuilder::new(first);
+    for folder in folders {
+        walk.add(folder);
+    }
+    walk.standard_filters(false)
         .git_ignore(true)
         .require_git(false)
-        .filter_entry(|e| e.file_name() != ".git")
-        .build();
-    let mut out = Vec::new();
-    for entry in walk {
-        let entry = entry.map_err(|e| {
-            let text = e.to_string();
-            let source = e
-                .into_io_error()
-                .unwrap_or_else(|| std::io::Error::other(text));
-            BuildError::io("can't read", root, source)
-        })?;
+        .filter_entry(move |e| ours(e.path(), e.file_type().is_some_and(|t| t.is_dir())));
+    for entry in walk.build() {
+        let entry = entry.map_err(wrong)?;
         if entry
             .file_type()
             .is_some_and(|t| t.is_file() || t.is_symlink())
@@ -239,4 +275,55 @@ fn entry(root: &Path, name: &Path) -> Result<(Entry, Stamp), BuildError> {
     };
     let digest = digest.into();
     Ok((Entry { kind, digest }, stamp_of(&meta)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    /// The root's rules hold below it, those of folders below them, and Debian's last one not at all.
+    #[test]
+    fn what_a_build_left_is_no_source() {
+        let dir = TempDir::new().unwrap();
+        let root = dir.path().join(".cache/tree");
+        let rules = ".*\n!.gitignore\n*.o\n/linux\n/include/config/\n!keep.o\n/*\n!/debian/\n";
+        for (name, text) in [
+            (".gitignore", rules),
+            ("scripts/.gitignore", "/fixdep\n"),
+            ("Makefile", ""),
+            ("linux", ""),
+            (".config", ""),
+            (".git/HEAD", ""),
+            ("include/config/auto.conf", ""),
+            ("include/linux/mm.h", ""),
+            ("mm/vmscan.c", ""),
+            ("mm/vmscan.o", ""),
+            ("mm/keep.o", ""),
+            ("scripts/fixdep", ""),
+            ("scripts/basic/fixdep", ""),
+        ] {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), text).unwrap();
+        }
+        let scan = Scan::read(&root).unwrap();
+        let names: Vec<&str> = scan
+            .manifest
+            .0
+            .keys()
+            .map(|p| p.to_str().unwrap())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                ".gitignore",
+                "Makefile",
+                "include/linux/mm.h",
+                "mm/keep.o",
+                "mm/vmscan.c",
+                "scripts/.gitignore",
+                "scripts/basic/fixdep",
+            ]
+        );
+    }
 }

@@ -1,0 +1,47 @@
+//! `lowmark-guest` as bytes: a static program that `lowmark` puts into the machines it boots.
+//!
+//! The build script builds the bin of the crate `guest` with a cargo of its own, because no other
+//! target of the workspace is linked as it is: statically, small, for x86-64 Linux. Where that can't be, the
+//! build of `lowmark` goes on, and [`guest_binary`] says what was missing.
+#![forbid(unsafe_code)]
+
+/// The program; empty if it could not be built.
+const BINARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lowmark-guest"));
+
+/// Why it could not.
+const MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/missing"));
+
+/// The program that a guest's first process is.
+///
+/// # Errors
+/// What was missing when `lowmark` was built, in one line.
+pub fn guest_binary() -> Result<&'static [u8], String> {
+    if BINARY.is_empty() {
+        return Err(format!(
+            "this lowmark was built without its guest program: {MISSING}"
+        ));
+    }
+    Ok(BINARY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_a_static_program_or_says_why_not() {
+        match guest_binary() {
+            Ok(binary) => {
+                assert!(binary.starts_with(b"\x7fELF"));
+                // PT_INTERP, which names a loader, is what other programs have.
+                let number = |at: usize, bytes: usize| {
+                    let field = binary[at..at + bytes].iter().rev();
+                    field.fold(0, |n: usize, b| n << 8 | usize::from(*b))
+                };
+                let (headers, size, count) = (number(32, 8), number(54, 2), number(56, 2));
+                assert!((0..count).all(|nth| number(headers + nth * size, 4) != 3));
+            }
+            Err(why) => assert!(!MISSING.is_empty() && !why.contains('\n'), "{why}"),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Disks as guests find them: filesystems, swap areas and partition tables in sparse files, the same bytes
+//! every time.
+//!
+//! Filesystems are made by their own tools. What those take from chance, the clock and whoever calls them
+//! comes from the library that is built with every kernel (`build/fixed.c`); what they take from the host's
+//! settings, and what their versions differ in by default, is said on the command line, as Debian 12 has it.
+
+mod areas;
+mod cached;
+mod error;
+mod sparse;
+
+pub use areas::{ALIGN, Partitions, partitioned, swap_header, swap_page};
+pub use cached::Images;
+pub use error::ImageError;
+pub use sparse::{copy, copy_data, dig};
+
+use sim::FsKind;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The filesystems that guests have.
+pub const KINDS: [FsKind; 4] = [FsKind::Ext4, FsKind::Ext3, FsKind::Xfs, FsKind::Btrfs];
+
+/// When all filesystems were made, in seconds after the epoch: 2020-09-13 12:26:40 UTC.
+pub const MADE: u64 = 1_600_000_000;
+
+/// What mke2fs takes from /etc/mke2fs.conf otherwise, as Debian 12 has it. Small disks get the same blocks
+/// as large ones.
+const MKE2FS: &str = "[defaults]
+base_features = sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr
+default_mntopts = acl,user_xattr
+enable_periodic_fsck = 0
+blocksize = 4096
+inode_size = 256
+inode_ratio = 16384
+[fs_types]
+ext3 = {
+features = has_journal
+}
+ext4 = {
+features = has_journal,extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize
+}
+";
+
+/// One of our UUIDs: version 8, for whoever makes his own.
+fn uuid(number: u8) -> [u8; 16] {
+    let mut out = *b"lowmark\0\0\0\0\0\0\0\0\0";
+    out[6] = 0x80;
+    out[8] = 0x80;
+    out[15] = number;
+    out
+}
+
+fn uuid_text(number: u8) -> String {
+    let hex: String = uuid(number).iter().map(|b| format!("{b:02x}")).collect();
+    let parts = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ];
+    parts.join("-")
+}
+
+/// Makes a file that appears under its name only when it is whole.
+pub(crate) fn new_file(
+    path: &Path,
+    make: impl FnOnce(&Path, &File) -> Result<(), ImageError>,
+) -> Result<(), ImageError> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(format!(".{}.new", std::process::id()));
+    let new = PathBuf::from(new);
+    let made = File::options()
+        .create(true)
+        .truncate(true)
+        .read(true)
+        .write(true)
+        .open(&new)
+        .map_err(|e| ImageError::io("can't write", &new, e))
+        .and_then(|file| make(&new, &file))
+        .and_then(|()| fs::rename(&new, path).map_err(|e| ImageError::io("can't write", path, e)));
+    if made.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    made
+}
+
+/// The program that makes a filesystem, and the Debian package that has it.
+fn maker(kind: FsKind) -> Result<(&'static str, &'static str), ImageError> {
+    match kind {
+        FsKind::Ext4 | FsKind::Ext3 => Ok(("mke2fs", "e2fsprogs")),
+        FsKind::Xfs => Ok(("mkfs.xfs", "xfsprogs")),
+        FsKind::Btrfs => Ok(("mkfs.btrfs", "btrfs-progs")),
+        other => Err(ImageError::input(
+            format!("a kernel guest has no {}", other.name()),
+            KINDS.map(FsKind::name).join(", "),
+        )),
+    }
+}
+
+/// Where a tool is: in `PATH`, or where Debian has those of the superuser.
+fn find_tool(name: &str, package: &str) -> Result<PathBuf, ImageError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    let mut places = folders.filter(|f| f.is_absolute()).map(|f| f.join(name));
+    places.find(|p| p.is_file()).ok_or_else(|| {
+        ImageError::input(
+            format!("the filesystem can't be made: there is no {name}"),
+            format!("`apt install {package}` first"),
+        )
+    })
+}
+
+/// A tool's command with nothing left to chance.
+fn fixed(tool: &Path, preload: &Path) -> Command {
+    let mut command = Command::new(tool);
+    command
+        .env_clear()
+        .env("LC_ALL", "C")
+        .env("TZ", "UTC")
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("LD_PRELOAD", preload)
+        .env("LOWMARK_SEED", "1")
+        .env("LOWMARK_TIME", MADE.to_string());
+    command
+}
+
+/// Makes a filesystem of `capacity` bytes in a new sparse file. The file's bytes follow from kind, capacity
+/// and the tool's version; nothing is left that the filesystem would do later in the background.
+///
+/// `preload` is the library of a kernel that was built ([`crate::build::Built::preload`]).
+///
+/// # Errors
+/// Guests have no such filesystem, its tool is missing or refuses the size, or the file can't be written.
+pub fn create(kind: FsKind, capacity: u64, path: &Path, preload: &Path) -> Result<(), ImageError> {
+    make(kind, capacity, path, preload, &[])
+}
+
+fn make(
+    kind: FsKind,
+    capacity: u64,
+    path: &Path,
+    preload: &Path,
+    more: &[&std::ffi::OsStr],
+) -> Result<(), ImageError> {
+    let (name, package) = maker(kind)?;
+    let tool = find_tool(name, package)?;
+    if !preload.is_file() {
+        return Err(ImageError::input(
+            format!("there is no {}", preload.display()),
+            "a kernel that was built: `lowmark kernel list`",
+        ));
+    }
+    new_file(path, |path, file| {
+        file.set_len(capacity)
+            .map_err(|e| ImageError::io("can't write", path, e))?;
+        let settings = tempfile::NamedTempFile::new()
+            .and_then(|f| fs::write(f.path(), MKE2FS).map(|()| f))
+            .map_err(|e| ImageError::io("can't write", &std::env::temp_dir(), e))?;
+        let mut command = fixed(&tool, preload);
+        command.env("MKE2FS_CONFIG", settings.path());
+        command.args(options(kind)).args(more).arg(path);
+        let output = command
+            .output()
+            .map_err(|e| ImageError::io("can't run", &tool, e))?;
+        if !output.status.success() {
+            return Err(refused(kind, capacity, path, &output.stderr));
+        }
+        dig(file, path)
+    })
+}
+
+/// What a tool is told.
+fn options(kind: FsKind) -> Vec<String> {
+    let (uuid, second) = (uuid_text(1), uuid_text(2));
+    let all = match kind {
+        FsKind::Ext4 | FsKind::Ext3 => format!(
+            "-q -F -t {} -T {0} -b 4096 -U {uuid} -E \
+             hash_seed={second},lazy_itable_init=0,lazy_journal_init=0,nodiscard,root_owner=0:0",
+            kind.name()
+        ),
+        FsKind::Xfs => format!(
+            "-q -f -K -b size=4096 -d agcount=4 -i size=512,sparse=1,nrext64=0 -m \
+             uuid={uuid},crc=1,finobt=1,rmapbt=0,reflink=1,bigtime=1,inobtcount=1"
+        ),
+        _ => format!("-q -f -K -U {uuid} -m dup -d single -n 16384 -s 4096"),
+    };
+    all.split(' ').map(str::to_owned).collect()
+}
+
+/// What a tool says when it refuses.
+fn refused(kind: FsKind, capacity: u64, path: &Path, said: &[u8]) -> ImageError {
+    let said = String::from_utf8_lossy(said);
+    if said.contains("No space left") {
+        return ImageError::Full(path.to_owned());
+    }
+    let lines = said
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with("Usage"));
+    let said: Vec<&str> = lines.take(2).collect();
+    let said = said
+        .join(" ")
+        .replace(&path.display().to_string(), "the disk");
+    ImageError::input(
+        format!(
+            "{} can't be made on a disk of {capacity} bytes: {said}",
+            kind.name()
+        ),
+        "a disk as large as this filesystem needs: 8 MiB for ext3 and ext4, 300 MiB for xfs, 128 MiB for \
+         btrfs; with what the tool says",
+    )
+}
+
+/// What an ext4 with a folder's files takes.
+#[derive(Debug, Default)]
+struct Taken {
+    /// Bytes in blocks.
+    bytes: u64,
+    /// Inodes.
+    inodes: u64,
+}
+
+impl Taken {
+    fn add(&mut self, folder: &Path) -> Result<(), ImageError> {
+        let io = |e| ImageError::io("can't read", folder, e);
+        for entry in fs::read_dir(folder).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let meta = entry.metadata().map_err(io)?;
+            self.inodes += 1;
+            // A block more for a name, an index block or a directory.
+            self.bytes += (meta.size().min(meta.blocks() * 512)).next_multiple_of(4096) + 4096;
+            if meta.is_dir() {
+                self.add(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes an ext4 in a new sparse file that holds what a folder holds: contents, modes and links, all of it
+/// the superuser's and of one time. `capacity` is its size in bytes; `None`: a quarter more than it takes,
+/// and 64 MiB. Gives its size.
+///
+/// # Errors
+/// As [`create`]; or the folder can't be read or is too large.
+pub fn from_folder(
+    root: &Path,
+    capacity: Option<u64>,
+    path: &Path,
+    preload: &Path,
+) -> Result<u64, ImageError> {
+    if !root.is_dir() {
+        return Err(ImageError::input(
+            format!("{} is no folder", root.display()),
+            "a folder with programs and what they need, as a guest's root",
+        ));
+    }
+    let mut taken = Taken::default();
+    taken.add(root)?;
+    let least = (taken.bytes / 4 * 5 + (64 << 20)).next_multiple_of(1 << 20);
+    let capacity = capacity.unwrap_or(least);
+    let inodes = (taken.inodes / 4 * 5 + 1024)
+        .max(capacity / 16384)
+        .to_string();
+    let more = [
+        "-N".as_ref(),
+        inodes.as_ref(),
+        "-d".as_ref(),
+        root.as_os_str(),
+    ];
+    make(FsKind::Ext4, capacity, path, preload, &more).map_err(|e| match e {
+        ImageError::Input { what, .. } => ImageError::input(
+            format!("the files of {} don't fit: {what}", root.display()),
+            format!("a disk of {least} bytes or more, a folder that its user may read"),
+        ),
+        e => e,
+    })?;
+    Ok(capacity)
+}
+
+#[cfg(test)]
+mod tests;
