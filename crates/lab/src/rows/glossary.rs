@@ -1,8 +1,10 @@
 //! What is no row: counters, workload metrics, kinds of time, and the questions that reviewers of
 //! *writeback-from-reclaim* asked.
 
+mod kind;
 mod real;
 
+pub use kind::Kind;
 use std::sync::LazyLock;
 
 /// A word with its definition.
@@ -24,52 +26,6 @@ pub struct Word {
     pub high: &'static str,
     /// What to look at with it.
     pub related: &'static [&'static str],
-}
-
-/// Kinds of words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// A counter of /proc/vmstat that only grows: reports have end - start.
-    Counter,
-    /// A level of /proc/vmstat: reports have the value at the end.
-    Level,
-    /// A counter kept for each zone, as `NAME_dma32`.
-    ZoneCounter,
-    /// A counter of real kernels that the engine does not have.
-    RealCounter,
-    /// A figure of the workload.
-    Metric,
-    /// What a task spends time on.
-    Time,
-    /// A question with its answer.
-    Question,
-}
-
-impl Kind {
-    /// The heading of its list.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Counter => "Counters (a report has end - start)",
-            Self::Level => "Levels",
-            Self::ZoneCounter => "Counters of each zone, as NAME_dma32",
-            Self::RealCounter => "Counters of real kernels alone",
-            Self::Metric => "Figures of the workload",
-            Self::Time => "Where a task's time goes",
-            Self::Question => "Questions",
-        }
-    }
-
-    /// Every kind, in the order they are listed.
-    pub const ALL: [Self; 7] = [
-        Self::Question,
-        Self::Metric,
-        Self::Time,
-        Self::Counter,
-        Self::ZoneCounter,
-        Self::RealCounter,
-        Self::Level,
-    ];
 }
 
 const fn level(name: &'static str, text: &'static str, high: &'static str) -> Word {

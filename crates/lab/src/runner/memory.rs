@@ -277,11 +277,14 @@ pub fn summary(experiment: &Experiment, host: &Host) -> String {
             bytes(left)
         ),
     };
+    let space = match largest.reserved() {
+        0 => String::new(),
+        reserved => format!(" and {} of address space", bytes(reserved)),
+    };
     format!(
-        "a run takes up to {} of memory ({}) and {} of address space{left}{disk}",
+        "a run takes up to {} of memory ({}){space}{left}{disk}",
         bytes(largest.touched()),
         largest.parts(|u| u.touched),
-        bytes(largest.reserved()),
     )
 }
 
