@@ -11,6 +11,7 @@ pub mod initramfs;
 mod proc;
 pub mod process;
 pub mod run;
+mod seat;
 pub mod server;
 pub mod spec;
 pub mod store;

@@ -6,6 +6,7 @@ use crate::guest::{self, FRAMES, arguments};
 use crate::image;
 use crate::initramfs::Initramfs;
 use crate::process::{Passed, Process};
+use crate::seat::Seat;
 use crate::server::{Ending, Limits, Server, Watched};
 use crate::spec::Kernel;
 use crate::store::Store;
@@ -42,6 +43,7 @@ pub struct HostUse {
 /// Runs a cell in its kernel; deterministic in `spec` and `kernel`.
 pub fn run(spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {
     let begun = Instant::now();
+    let _seat = Seat::take();
     let mut used = HostUse::default();
     let outcome = Run::new(spec, kernel).and_then(|run| run.go(control, &mut used));
     used.wall_ns = begun.elapsed().as_nanos() as u64;
