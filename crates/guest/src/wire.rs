@@ -22,6 +22,12 @@ pub struct Job {
     pub boot: BootJob,
     /// What runs.
     pub script: ScriptJob,
+    /// Directories that the script finds, parents first: what [`Assignment::Prepare`] lays out.
+    #[serde(default)]
+    pub directories: Vec<String>,
+    /// Files that it finds, and their bytes.
+    #[serde(default)]
+    pub files: Vec<(String, u64)>,
     /// Settings written while the workload runs, in the order of time: nanoseconds since its start, and
     /// as `settings`.
     pub changes: Vec<(u64, Vec<(String, String)>)>,

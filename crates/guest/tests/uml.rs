@@ -138,7 +138,10 @@ fn read(path: &Path) -> Vec<Frame> {
 }
 
 fn job(task: Assignment, script: ScriptJob) -> Job {
+    let found = script.script().ok().flatten().unwrap_or_default();
     Job {
+        directories: found.directories,
+        files: found.files.into_iter().map(|f| (f.path, f.len)).collect(),
         task,
         mounts: vec![MountJob {
             device: "/dev/ubda".into(),

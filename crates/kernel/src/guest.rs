@@ -229,6 +229,13 @@ pub fn job(
             cache: spec.machine.boot.cache.0,
         },
         script,
+        directories: spec.workload.directories.clone(),
+        files: spec
+            .workload
+            .files
+            .iter()
+            .map(|f| (f.path.clone(), f.len))
+            .collect(),
         changes: changes.collect(),
         sample_ns: spec.sample_ns,
         watch: WATCHED.map(String::from).into(),

@@ -218,10 +218,10 @@ impl<'a> Run<'a> {
         };
         let ending = server.serve(limits, control, &mut watched);
         process.look();
-        let status = match ending {
-            Ending::Gone => process.ended(LAST_BREATH_MS).map_err(of("the guest"))?,
-            _ => None,
-        };
+        if matches!(ending, Ending::Gone) {
+            // Its last words may be on their way to the console.
+            process.ended(LAST_BREATH_MS).map_err(of("the guest"))?;
+        }
         let running =
             matches!(ending, Ending::Hung(_)).then(|| running(&self.built.linux, &process));
         used.cpu_ns += process.cpu_ns();
@@ -230,7 +230,6 @@ impl<'a> Run<'a> {
         let heard =
             File::open(self.path("frames")).and_then(|file| Heard::read(&mut BufReader::new(file)));
         Ok(After {
-            died: matches!(ending, Ending::Gone) && status.is_none_or(|s| !s.success()),
             ending,
             heard: heard.map_err(of("what the guest said"))?,
             words: last_words(&self.path("console")),
@@ -293,7 +292,6 @@ impl Watched for OfRun<'_> {
 /// A guest that has ended.
 struct After {
     ending: Ending,
-    died: bool,
     heard: Heard,
     /// The last lines of its console.
     words: String,
@@ -332,7 +330,7 @@ impl After {
                     report: why.to_owned(),
                 },
                 Some(why) => failed(why.to_owned()),
-                None if self.heard.complete() && !self.died => Outcome::Completed,
+                None if self.heard.complete() => Outcome::Completed,
                 None if self.words.contains("Out of memory") => Outcome::Oom {
                     report: self.words.clone(),
                 },

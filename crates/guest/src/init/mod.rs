@@ -78,6 +78,8 @@ pub fn life() -> ! {
         // Nobody else can be told.
         eprintln!("lowmark-guest: {why}");
     }
+    // The host ends the machine here: powering off would first take mounted disks away, and wait for them.
+    sleep_until(clock() + SECOND);
     // What is not on the disks by now was not asked to be.
     if let Err(why) = rustix::system::reboot(RebootCommand::PowerOff) {
         eprintln!("lowmark-guest: power off: {why}");
@@ -133,7 +135,7 @@ fn serve(out: &mut File, job: &Job) -> Step {
     mounts::filesystems(&job.mounts)?;
     match job.task {
         Assignment::Prepare => {
-            prepare::lay_out(&job.script, job.boot.cache)?;
+            prepare::lay_out(job)?;
             mounts::unmount(&job.mounts)
         }
         Assignment::Run => {

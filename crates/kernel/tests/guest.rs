@@ -1,0 +1,214 @@
+//! Real guests, where a kernel is built: `LOWMARK_TEST_KERNEL` has its name (CI: 6.12). Without it every test
+//! here says so and passes: a kernel takes minutes and tools that not every machine has.
+
+use kernel::Kernel;
+use mm::ZoneType;
+use sim::spec::{
+    Boot, DiskKind, DiskSpec, Fault, FsKind, Machine, Mount, NodeSpec, SecondSpec, Size, SwapSpec,
+    ZoneSpec,
+};
+use sim::{Control, Outcome, Params, RunResult, RunSpec};
+use std::sync::atomic::Ordering;
+
+/// The kernel to test with.
+fn kernel() -> Option<Kernel> {
+    let name = std::env::var("LOWMARK_TEST_KERNEL").ok();
+    if name.is_none() {
+        eprintln!("not run: LOWMARK_TEST_KERNEL names no kernel");
+    }
+    name.map(|name| Kernel::new(&name))
+}
+
+fn filesystem(name: &str) -> FsKind {
+    *FsKind::ALL.iter().find(|k| k.name() == name).unwrap()
+}
+
+fn spec(command: &str) -> RunSpec {
+    let zone = ZoneSpec {
+        zone: ZoneType::Normal,
+        size: Size(128 << 20),
+    };
+    RunSpec {
+        machine: Machine {
+            name: "guest".into(),
+            cpus: 1,
+            params: Default::default(),
+            hz: 100,
+            nodes: vec![NodeSpec {
+                zones: vec![zone],
+                cpus: vec![],
+            }],
+            boot: Boot {
+                kernel: Size(24 << 20),
+                dma: Size(0),
+                anon: Size(4 << 20),
+                cache: Size(4 << 20),
+            },
+            swap: None,
+            sysctl: Default::default(),
+            disk: DiskSpec::new(DiskKind::Ssd, Size(1 << 30)),
+            filesystem: None,
+            mounts: vec![],
+        },
+        filesystem: filesystem("ext4"),
+        policy: mm::Policy::linux_4_9(),
+        workload: workload::parse(command).unwrap(),
+        changes: vec![],
+        membind: None,
+        monitors: false,
+        params: Params::default(),
+        seed: 1,
+        sample_ns: 100_000_000,
+        check_ns: 0,
+        track_pages: false,
+        time_limit_ns: 600_000_000_000,
+    }
+}
+
+fn run(spec: &RunSpec, kernel: &Kernel) -> RunResult {
+    kernel::run(spec, kernel, &Control::default()).0
+}
+
+fn counter(r: &RunResult, name: &str) -> u64 {
+    let found = r.counters.get(name).copied();
+    found.unwrap_or_else(|| panic!("{name}: {:?}", r.outcome))
+}
+
+fn elapsed(r: &RunResult) -> f64 {
+    assert_eq!(r.outcome, Outcome::Completed);
+    r.metrics["elapsed"].value
+}
+
+fn error(r: &RunResult) -> &str {
+    match &r.outcome {
+        Outcome::Failed { error } => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+const WRITER: &str = "dd if=/dev/zero of=z bs=64k count=4000";
+
+#[test]
+fn a_seed_is_a_run() {
+    let Some(kernel) = kernel() else { return };
+    for name in ["ext4", "xfs", "btrfs"] {
+        let mut spec = spec(WRITER);
+        spec.filesystem = filesystem(name);
+        let first = run(&spec, &kernel);
+        assert_eq!(first.outcome, Outcome::Completed, "{name}");
+        assert!(counter(&first, "nr_dirtied") >= 64_000, "{name}");
+        assert!(counter(&first, "pgscan_kswapd") > 0, "{name}");
+        assert!(first.series.t.len() > 3, "{name}");
+        let again = run(&spec, &kernel);
+        assert_eq!(first.digest, again.digest, "{name}");
+        spec.seed = 2;
+        assert_ne!(first.digest, run(&spec, &kernel).digest, "{name}");
+    }
+}
+
+#[test]
+fn computing_costs_time_unless_it_is_free() {
+    let Some(mut kernel) = kernel() else { return };
+    // All in memory: no disk has a part in it.
+    let spec = spec("dd if=/dev/zero of=z bs=64k count=200");
+    let dear = elapsed(&run(&spec, &kernel));
+    kernel.costs = false;
+    let free = elapsed(&run(&spec, &kernel));
+    // 3200 pages copied alone are 3.8 ms.
+    assert!(dear > 3200.0 * 1.2e-6, "{dear} s");
+    assert!(free < dear / 3.0, "{free} s without costs, {dear} s with");
+}
+
+#[test]
+fn what_a_script_finds_is_there_and_not_cached() {
+    let Some(kernel) = kernel() else { return };
+    let mut spec = spec("dd if=a/b of=/dev/null bs=64k");
+    spec.workload.files = vec![workload::ExistingFile {
+        path: "a/b".into(),
+        len: 32 << 20,
+    }];
+    spec.workload.directories = vec!["a".into()];
+    let r = run(&spec, &kernel);
+    assert_eq!(r.outcome, Outcome::Completed);
+    let kb = counter(&r, "pgpgin");
+    assert!(kb >= 32 << 10, "{kb}");
+}
+
+#[test]
+fn swap_and_a_second_filesystem() {
+    let Some(kernel) = kernel() else { return };
+    let mut spec = spec("dd if=/dev/zero of=mnt2/z bs=64k count=8000");
+    spec.machine.boot.anon = Size(84 << 20);
+    spec.machine.sysctl.swappiness = 100;
+    spec.machine.swap = Some(SwapSpec {
+        size: Size(256 << 20),
+        disk: Some(DiskSpec::new(DiskKind::Ssd, Size(256 << 20))),
+    });
+    spec.machine.mounts.push(Mount::second(SecondSpec {
+        filesystem: filesystem("xfs"),
+        disk: DiskSpec::new(DiskKind::Ssd, Size(1 << 30)),
+        mount: "mnt2".into(),
+    }));
+    let r = run(&spec, &kernel);
+    assert_eq!(r.outcome, Outcome::Completed);
+    assert!(counter(&r, "pswpout") > 0);
+    let columns: Vec<&str> = r.series.columns.iter().map(|c| c.name.as_str()).collect();
+    for name in [
+        "second_write_throughput",
+        "swap_write_throughput",
+        "psi_memory_some",
+    ] {
+        assert!(columns.contains(&name), "{name} in {columns:?}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_lost_ends_the_iteration() {
+    let Some(kernel) = kernel() else { return };
+    let mut spec = spec("dd if=/dev/zero of=z bs=64k count=8000 conv=fsync");
+    spec.machine.disk.faults = vec![Fault::Stop { at_s: 2.2 }];
+    let r = run(&spec, &kernel);
+    assert!(
+        r.outcome != Outcome::Completed && r.outcome != Outcome::TimeLimit,
+        "{:?}",
+        r.outcome
+    );
+    assert!(!error(&r).is_empty());
+}
+
+#[test]
+fn a_stall_takes_its_time() {
+    let Some(kernel) = kernel() else { return };
+    let mut spec = spec("dd if=/dev/zero of=z bs=64k count=800 conv=fsync");
+    let before = elapsed(&run(&spec, &kernel));
+    let (at_s, for_s) = (1.0, 20.0);
+    spec.machine.disk.faults = vec![Fault::Stall { at_s, for_s }];
+    let after = elapsed(&run(&spec, &kernel));
+    assert!(after > before + 10.0, "{before} s, {after} s");
+}
+
+#[test]
+fn a_run_that_is_stopped_or_out_of_time_ends() {
+    let Some(kernel) = kernel() else { return };
+    let mut spec = spec("dd if=/dev/zero of=z bs=64k count=8000 & sleep 500");
+    spec.time_limit_ns = 5_000_000_000;
+    assert_eq!(run(&spec, &kernel).outcome, Outcome::TimeLimit);
+    let control = Control::default();
+    control.stop.store(true, Ordering::Relaxed);
+    let stopped = kernel::run(&spec, &kernel, &control).0.outcome;
+    assert_eq!(stopped, Outcome::Interrupted);
+}
+
+#[test]
+fn an_unknown_sysctl_is_named() {
+    let Some(mut kernel) = kernel() else { return };
+    kernel.sysctl.insert("dirty_ration".into(), "5".into());
+    let r = run(&spec(WRITER), &kernel);
+    assert!(error(&r).contains("dirty_ration"), "{}", error(&r));
+}
+
+#[test]
+fn a_kernel_that_nobody_built_is_named() {
+    let r = run(&spec(WRITER), &Kernel::new("none-such"));
+    assert!(error(&r).contains("none-such"), "{}", error(&r));
+}
