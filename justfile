@@ -38,6 +38,8 @@ soak:
     tests/output/faults.py target/release/lowmark
     cargo run --release --locked -p swarm -- --ends
     cargo run --release --locked -p swarm -- --trends
+    target/release/lowmark kernel build --debian 6.12
+    tests/kernels/same-bytes target/release/lowmark 20
 
 # The book, where mdbook is installed (`cargo install mdbook`), into target/book; its `ci` blocks are run.
 book: glossary

@@ -9,6 +9,7 @@ use sim::spec::{
 };
 use sim::{Control, Outcome, Params, RunResult, RunSpec};
 use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, RwLock};
 
 /// The kernel to test with.
 fn kernel() -> Option<Kernel> {
@@ -65,7 +66,11 @@ fn spec(command: &str) -> RunSpec {
     }
 }
 
+/// Whoever kills a guest is alone: guests are found by their names.
+static ALONE: RwLock<()> = RwLock::new(());
+
 fn run(spec: &RunSpec, kernel: &Kernel) -> RunResult {
+    let _turn = ALONE.read().unwrap_or_else(PoisonError::into_inner);
     kernel::run(spec, kernel, &Control::default()).0
 }
 
@@ -205,6 +210,64 @@ fn an_unknown_sysctl_is_named() {
     kernel.sysctl.insert("dirty_ration".into(), "5".into());
     let r = run(&spec(WRITER), &kernel);
     assert!(error(&r).contains("dirty_ration"), "{}", error(&r));
+}
+
+#[test]
+fn memory_that_runs_out_is_said_and_so_is_a_panic() {
+    let Some(mut kernel) = kernel() else { return };
+    let spec = spec("burst -s 400M -n 1 -d 1s");
+    let r = run(&spec, &kernel);
+    assert!(matches!(&r.outcome, Outcome::Oom { .. }), "{:?}", r.outcome);
+    kernel.sysctl.insert("panic_on_oom".into(), "2".into());
+    let r = run(&spec, &kernel);
+    let said = format!("{:?}", r.outcome);
+    assert!(said.contains("panic_on_oom"), "{said}");
+}
+
+/// Guests of this process: children by the name of the kernel's executable.
+fn guests() -> Vec<i32> {
+    let own = std::process::id().to_string();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Ok(pid) = name.parse::<i32>() else {
+            continue;
+        };
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let Some((before, after)) = stat.rsplit_once(')') else {
+            continue;
+        };
+        let parent = after.split_whitespace().nth(1);
+        if before.ends_with("(linux") && parent == Some(&own) {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_guest_that_is_killed_is_one_failed_iteration() {
+    let Some(kernel) = kernel() else { return };
+    let _alone = ALONE.write().unwrap_or_else(PoisonError::into_inner);
+    let before = guests();
+    let mut spec = spec("dd if=/dev/zero of=z bs=64k count=8000 & sleep 100000");
+    // Nothing to lay out: the only guest is the one that runs.
+    spec.machine.boot.cache = Size(0);
+    let killed = std::thread::scope(|scope| {
+        let running = scope.spawn(|| kernel::run(&spec, &kernel, &Control::default()).0);
+        let pid = loop {
+            let new = guests().into_iter().find(|pid| !before.contains(pid));
+            if let Some(pid) = new {
+                break pid;
+            }
+            std::thread::yield_now();
+        };
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        running.join().unwrap()
+    });
+    assert!(error(&killed).contains("died"), "{}", error(&killed));
 }
 
 #[test]

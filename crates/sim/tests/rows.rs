@@ -31,15 +31,20 @@ fn traced(spec: &RunSpec) -> (RunResult, Recorded) {
     (result, recorded)
 }
 
+/// The sums of a run in which nothing happened.
+fn nothing() -> ReclaimSums {
+    ReclaimSums {
+        direct: ClassSums::NOTHING,
+        kswapd: ClassSums::NOTHING,
+        ..ReclaimSums::default()
+    }
+}
+
 /// The definitions of docs/reference/counters-and-traces.md#rows-from-traces, event by event. A kswapd is one
 /// by its name; the rest of what the running sums know is found out anew.
 fn recount(r: &Recorded) -> ReclaimSums {
     let (start, end) = r.span;
-    let mut out = ReclaimSums {
-        direct: ClassSums::NOTHING,
-        kswapd: ClassSums::NOTHING,
-        ..ReclaimSums::default()
-    };
+    let mut out = nothing();
     let is_kswapd = |task: &u32| r.kswapds.contains(task);
     // Spans by task: begun at.
     let mut awake: BTreeMap<u32, u64> = BTreeMap::new();
