@@ -36,8 +36,9 @@ pub struct Job {
     /// Files below `/proc` and `/sys` that are read at the start, at every look and at the end; one that
     /// is not there is left out.
     pub watch: Vec<String>,
-    /// Tracepoints to record while the workload runs, as `vmscan/mm_vmscan_kswapd_wake`; one that is not
-    /// there is left out.
+    /// Tracepoints to record while the workload runs, as `vmscan/mm_vmscan_kswapd_wake`, and behind a space the
+    /// kernel's filter of their events: `writeback/balance_dirty_pages pause > 0`. One that is not there is
+    /// left out.
     pub tracepoints: Vec<String>,
     /// Memory of the ring that they are recorded into, in KiB; 0: 4096. It counts as the kernel's own
     /// ([`BootJob::kernel`]).
@@ -137,6 +138,8 @@ pub enum Frame {
     /// Raw pages of the trace ring, whole ones. Times in them are nanoseconds of the clock that
     /// [`Frame::Start`] is a time of.
     Trace(Vec<u8>),
+    /// So many events found no room in the ring; not said if none.
+    Lost(u64),
     /// Something a reader must know.
     Note(String),
     /// The workload's programs have ended, so many nanoseconds since its start.
@@ -205,6 +208,7 @@ impl Frame {
             Self::Figure(name, unit, value) => (head("figure", 0, name, unit, *value), none),
             Self::Format(name, text) => (head("format", 0, name, "", 0.0), text.as_bytes()),
             Self::Trace(raw) => (head("trace", 0, "", "", 0.0), raw),
+            Self::Lost(n) => (head("lost", *n, "", "", 0.0), none),
             Self::Note(text) => (head("note", 0, text, "", 0.0), none),
             Self::End(ns) => (head("end", *ns, "", "", 0.0), none),
             Self::Failed(why) => (head("failed", 0, why, "", 0.0), none),
@@ -259,6 +263,7 @@ impl Frame {
             "figure" => Self::Figure(head.text, head.unit, value),
             "format" => Self::Format(head.text, String::from_utf8_lossy(&body).into_owned()),
             "trace" => Self::Trace(body),
+            "lost" => Self::Lost(head.ns),
             "note" => Self::Note(head.text),
             "end" => Self::End(head.ns),
             "failed" => Self::Failed(head.text),
@@ -299,6 +304,7 @@ mod tests {
             Frame::Figure("elapsed".into(), "s".into(), 1.5),
             Frame::Format("a/b".into(), "text\n".into()),
             Frame::Trace(vec![0, 255, 10]),
+            Frame::Lost(3),
             Frame::Note("n".into()),
             Frame::End(u64::MAX),
             Frame::Failed("why".into()),

@@ -1,5 +1,6 @@
 //! What a guest said, as the result of a run.
 
+use crate::events;
 use crate::guest::disk_name;
 use crate::proc::{self, DiskStats, Zone};
 use guest::wire::Frame;
@@ -120,6 +121,13 @@ impl Heard {
             result.metrics.insert("elapsed".to_owned(), elapsed);
         }
         self.figures(&mut result.metrics);
+        match events::read(&self.frames) {
+            Ok(Some(traced)) => traced.tell(&mut result),
+            Ok(None) => {}
+            Err(why) => result
+                .notes
+                .push(format!("tracepoints tell nothing: {why}")),
+        }
         result.series = self.series(&looks, names, filesystems, swap);
         for frame in &self.frames {
             if let Frame::Note(note) = frame {

@@ -1,6 +1,7 @@
 //! How a run's machine becomes a guest: the arguments of its kernel and the job of its first process.
 
 use crate::disk::Disk;
+use crate::events::{RING_KB, TRACEPOINTS};
 use crate::server::{CLOCK, port_name};
 use crate::spec::Kernel;
 use guest::wire::{Assignment, BootJob, Job, MountJob, ScriptJob};
@@ -239,8 +240,8 @@ pub fn job(
         changes: changes.collect(),
         sample_ns: spec.sample_ns,
         watch: WATCHED.map(String::from).into(),
-        tracepoints: Vec::new(),
-        trace_kb: 0,
+        tracepoints: TRACEPOINTS.map(String::from).into(),
+        trace_kb: RING_KB,
         copy_page_ns: (params.cost_copy / 2.0 * costs) as u64,
         gettimeofday_ns: (params.cost_gettimeofday * costs) as u64,
     };

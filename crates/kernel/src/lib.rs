@@ -5,6 +5,7 @@ pub mod build;
 pub mod calendar;
 pub mod collect;
 pub mod disk;
+pub mod events;
 pub mod guest;
 pub mod image;
 pub mod initramfs;

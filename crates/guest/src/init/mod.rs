@@ -174,13 +174,10 @@ struct Desk {
 }
 
 impl Desk {
-    /// Looks at everything, and fetches what was traced.
+    /// Looks at everything. What was traced is left alone until the ring is half full, or the end: fetching it
+    /// takes time.
     fn look(&mut self, at: u64) -> io::Result<()> {
-        self.looks.take(at, &mut self.out)?;
-        match &mut self.tracer {
-            Some(tracer) => tracer.drain(&mut self.out).map(drop),
-            None => Ok(()),
-        }
+        self.looks.take(at, &mut self.out)
     }
 }
 
@@ -246,9 +243,13 @@ fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child) -> Step {
                 desk.over = true;
                 say(&mut desk.out, &frame)?;
                 desk.look(at).map_err(of("a look"))?;
-                if let Some(tracer) = &desk.tracer {
+                let Desk { tracer, out, .. } = &mut *desk;
+                if let Some(tracer) = tracer {
                     let lost = tracer.end()?;
-                    lost.map_or(Ok(()), |note| say(&mut desk.out, &Frame::Note(note)))?;
+                    tracer.drain(out).map_err(of("the ring of events"))?;
+                    if lost > 0 {
+                        say(out, &Frame::Lost(lost))?;
+                    }
                 }
             }
             Some(frame) => say(&mut desk.out, &frame)?,

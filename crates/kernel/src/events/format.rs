@@ -1,0 +1,253 @@
+//! What events look like: the kernel's own `format` files.
+
+use super::{Result, TraceError};
+use std::collections::BTreeMap;
+use tracepoint_decode::{PerfEventFormat, PerfFieldFormat};
+
+/// Where a number lies in an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    offset: usize,
+    size: usize,
+    signed: bool,
+}
+
+impl Field {
+    fn of(from: &PerfFieldFormat) -> Self {
+        Self {
+            offset: from.offset().into(),
+            size: from.size().into(),
+            signed: from.signed() == Some(true),
+        }
+    }
+
+    /// The number in an event, as far as it has no sign; `None`: the event is too short, or it is no number.
+    pub fn unsigned(self, event: &[u8]) -> Option<u64> {
+        let bytes = event.get(self.offset..)?.get(..self.size)?;
+        Some(match *bytes {
+            [a] => a.into(),
+            [a, b] => u16::from_le_bytes([a, b]).into(),
+            [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+            [..] => u64::from_le_bytes(bytes.try_into().ok()?),
+        })
+    }
+
+    /// The number in an event.
+    pub fn signed(self, event: &[u8]) -> Option<i64> {
+        let n = self.unsigned(event)?;
+        let unused = 64 - 8 * self.size as u32;
+        Some(if self.signed {
+            ((n << unused) as i64) >> unused
+        } else {
+            i64::try_from(n).unwrap_or(i64::MAX)
+        })
+    }
+}
+
+/// The head of a ring's page.
+#[derive(Debug, Clone, Copy)]
+pub struct Header {
+    /// Nanoseconds of its first event.
+    pub timestamp: Field,
+    /// Bytes of events.
+    pub commit: Field,
+    /// Where they begin.
+    pub data: usize,
+    /// Bytes of a page.
+    pub size: usize,
+}
+
+impl Header {
+    fn of(text: &str) -> Result<Self> {
+        let fields: Vec<_> = text
+            .lines()
+            .filter_map(|line| PerfFieldFormat::parse(true, line))
+            .collect();
+        let field = |name: &str| {
+            let is = |f: &&PerfFieldFormat| f.name() == name;
+            let found = fields.iter().find(is).map(Field::of);
+            found.ok_or_else(|| TraceError::NoField("header_page".to_owned(), name.to_owned()))
+        };
+        let data = field("data")?;
+        Ok(Self {
+            timestamp: field("timestamp")?,
+            commit: field("commit")?,
+            data: data.offset,
+            size: data.offset + data.size,
+        })
+    }
+}
+
+/// What an event says, and where.
+#[derive(Debug, Clone, Copy)]
+pub enum Says {
+    /// kswapd goes to sleep.
+    KswapdSleep,
+    /// kswapd begins a round.
+    KswapdWake,
+    /// A task asks for kswapd.
+    WakeupKswapd,
+    /// A task enters direct reclaim.
+    Begin,
+    /// It leaves it.
+    End,
+    /// Pages were taken from a list.
+    Isolate {
+        /// Pages looked at.
+        scanned: Field,
+        /// The list's number.
+        lru: Field,
+        /// Bits of the numbers of active lists.
+        active: u64,
+    },
+    /// Reclaim wrote.
+    Write {
+        /// Its flags.
+        flags: Field,
+        /// The flag of file pages.
+        file: u64,
+        /// That of writes that are waited for.
+        sync: u64,
+    },
+    /// A writer looked at the dirty limits.
+    Dirty {
+        /// Milliseconds that it is going to sleep.
+        pause: Field,
+    },
+    /// A reclaimer was held back.
+    Throttled {
+        /// Microseconds that it slept.
+        delayed: Field,
+    },
+}
+
+/// A tracepoint that somebody here reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Point {
+    /// What its events say.
+    pub says: Says,
+    /// The task.
+    pub pid: Field,
+}
+
+/// A kernel's formats.
+#[derive(Debug)]
+pub struct Formats {
+    /// That of pages.
+    pub header: Header,
+    /// Where every event has the number of its tracepoint.
+    kind: Option<Field>,
+    points: BTreeMap<u64, Point>,
+    names: Vec<String>,
+}
+
+impl Formats {
+    /// Reads `format` files by the names of their tracepoints; those that nobody asks for are left out.
+    ///
+    /// # Errors
+    /// One that can't be read, or lacks what is read from its events.
+    pub fn read<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
+        let mut header = None;
+        let mut formats = BTreeMap::new();
+        let mut names = Vec::new();
+        let mut kind = None;
+        for (name, text) in texts {
+            if name == "header_page" {
+                header = Some(Header::of(text)?);
+                continue;
+            }
+            let system = name.split_once('/').map_or("", |(system, _)| system);
+            let format = PerfEventFormat::parse(true, system, text);
+            let format = format.ok_or_else(|| TraceError::Format(name.to_owned()))?;
+            let format = Format { name, format };
+            if let Some(says) = format.says()? {
+                let pid = format.field("common_pid")?;
+                kind = Some(format.field("common_type")?);
+                formats.insert(format.format.id().into(), Point { says, pid });
+                names.push(name.to_owned());
+            }
+        }
+        Ok(Self {
+            header: header.ok_or_else(|| TraceError::Format("header_page".to_owned()))?,
+            kind,
+            points: formats,
+            names,
+        })
+    }
+
+    /// Whether the kernel has a tracepoint.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|n| n == name)
+    }
+
+    /// The tracepoint of an event; `None`: nobody asked for it.
+    pub fn point(&self, event: &[u8]) -> Option<&Point> {
+        self.points.get(&self.kind?.unsigned(event)?)
+    }
+}
+
+struct Format<'a> {
+    name: &'a str,
+    format: PerfEventFormat,
+}
+
+impl Format<'_> {
+    fn field(&self, name: &str) -> Result<Field> {
+        let found = self.format.fields().iter().find(|f| f.name() == name);
+        let found = found.map(Field::of);
+        found.ok_or_else(|| TraceError::NoField(self.name.to_owned(), name.to_owned()))
+    }
+
+    /// Numbers and names of a field's values, from the list that the kernel prints them by: `{0x2u, "NAME"}` or
+    /// `{ 2, "NAME" }`.
+    fn values(&self) -> impl Iterator<Item = (u64, &str)> {
+        let parts = self.format.print_fmt().split('{').skip(1);
+        parts.filter_map(|part| {
+            let (number, rest) = part.split_once(',')?;
+            let number = number.trim().trim_end_matches(['u', 'U', 'l', 'L']);
+            let number = match number.strip_prefix("0x") {
+                Some(hex) => u64::from_str_radix(hex, 16).ok()?,
+                None => number.parse().ok()?,
+            };
+            let name = rest.split('"').nth(1)?;
+            Some((number, name))
+        })
+    }
+
+    fn value(&self, name: &str) -> Result<u64> {
+        let found = self.values().find(|(_, n)| *n == name);
+        let missing = || TraceError::NoField(self.name.to_owned(), name.to_owned());
+        found.map(|(number, _)| number).ok_or_else(missing)
+    }
+
+    fn says(&self) -> Result<Option<Says>> {
+        Ok(Some(match self.format.name() {
+            "mm_vmscan_kswapd_sleep" => Says::KswapdSleep,
+            "mm_vmscan_kswapd_wake" => Says::KswapdWake,
+            "mm_vmscan_wakeup_kswapd" => Says::WakeupKswapd,
+            "mm_vmscan_direct_reclaim_begin" => Says::Begin,
+            "mm_vmscan_direct_reclaim_end" => Says::End,
+            "mm_vmscan_lru_isolate" => {
+                self.value("active_file")?;
+                let active = self.values().filter(|(_, name)| name.starts_with("active"));
+                Says::Isolate {
+                    scanned: self.field("nr_scanned")?,
+                    lru: self.field("lru")?,
+                    active: active.fold(0, |all, (n, _)| all | 1 << (n & 63)),
+                }
+            }
+            "mm_vmscan_writepage" | "mm_vmscan_write_folio" => Says::Write {
+                flags: self.field("reclaim_flags")?,
+                file: self.value("RECLAIM_WB_FILE")?,
+                sync: self.value("RECLAIM_WB_SYNC")?,
+            },
+            "balance_dirty_pages" => Says::Dirty {
+                pause: self.field("pause")?,
+            },
+            "mm_vmscan_throttled" => Says::Throttled {
+                delayed: self.field("usec_delayed")?,
+            },
+            _ => return Ok(None),
+        }))
+    }
+}
