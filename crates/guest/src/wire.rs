@@ -22,6 +22,10 @@ pub struct Job {
     pub boot: BootJob,
     /// What runs.
     pub script: ScriptJob,
+    /// Directories that it finds below the mounted filesystems, parents first.
+    pub directories: Vec<String>,
+    /// Files that it finds there, and how many bytes of written zeroes each has.
+    pub files: Vec<(String, u64)>,
     /// Settings written while the workload runs, in the order of time: nanoseconds since its start, and
     /// as `settings`.
     pub changes: Vec<(u64, Vec<(String, String)>)>,

@@ -138,6 +138,7 @@ fn read(path: &Path) -> Vec<Frame> {
 }
 
 fn job(task: Assignment, script: ScriptJob) -> Job {
+    let found = script.script().unwrap().unwrap_or_default();
     Job {
         task,
         mounts: vec![MountJob {
@@ -150,6 +151,8 @@ fn job(task: Assignment, script: ScriptJob) -> Job {
         settings: vec![("/proc/sys/vm/swappiness".into(), "10".into())],
         boot: BootJob::default(),
         script,
+        directories: found.directories,
+        files: found.files.into_iter().map(|f| (f.path, f.len)).collect(),
         changes: Vec::new(),
         sample_ns: 0,
         watch: vec![

@@ -8,6 +8,7 @@ pub mod disk;
 pub mod guest;
 pub mod image;
 pub mod initramfs;
+mod layout;
 mod proc;
 pub mod process;
 pub mod run;

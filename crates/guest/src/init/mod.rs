@@ -133,7 +133,7 @@ fn serve(out: &mut File, job: &Job) -> Step {
     mounts::filesystems(&job.mounts)?;
     match job.task {
         Assignment::Prepare => {
-            prepare::lay_out(&job.script, job.boot.cache)?;
+            prepare::lay_out(job)?;
             mounts::unmount(&job.mounts)
         }
         Assignment::Run => {

@@ -1,7 +1,7 @@
 //! What a script finds: directories, and files of zeroes that were written, so that reading them is I/O.
 
 use super::{CACHE, ROOT, Step, of};
-use crate::wire::ScriptJob;
+use crate::wire::Job;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,21 +10,18 @@ use std::path::Path;
 /// as its filesystem can.
 const LARGE: u64 = 1 << 20;
 
-/// Lays out what a script finds on the mounted filesystems, and the file for the cache at boot.
-pub(super) fn lay_out(job: &ScriptJob, cache: u64) -> Step {
+/// Lays out what a job's script finds on the mounted filesystems, and the file for the cache at boot.
+pub(super) fn lay_out(job: &Job) -> Step {
     let root = Path::new(ROOT);
-    if cache > 0 {
-        write_zeroes(&root.join(CACHE), cache)?;
+    if job.boot.cache > 0 {
+        write_zeroes(&root.join(CACHE), job.boot.cache)?;
     }
-    if let Some(script) = job.script()? {
-        for path in &script.directories {
-            let path = root.join(path.trim_start_matches('/'));
-            fs::create_dir_all(&path).map_err(of(path.display()))?;
-        }
-        for file in &script.files {
-            let path = root.join(file.path.trim_start_matches('/'));
-            write_zeroes(&path, file.len)?;
-        }
+    for path in &job.directories {
+        let path = root.join(path.trim_start_matches('/'));
+        fs::create_dir_all(&path).map_err(of(path.display()))?;
+    }
+    for (path, len) in &job.files {
+        write_zeroes(&root.join(path.trim_start_matches('/')), *len)?;
     }
     rustix::fs::sync();
     Ok(())
