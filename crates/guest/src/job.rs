@@ -9,7 +9,7 @@ use workload::{Replay, Script, Source, Timing, fio};
 const TRACES: &str = "/trace";
 
 impl ScriptJob {
-    /// The job that makes this script, and the file of the host's that has to be in the initramfs at the
+    /// The job that makes this script (the device of a root folder is still to be named), and the file of the host's that has to be in the initramfs at the
     /// job's path, if it is a trace. `None` if nothing says the script again: it was changed since it
     /// was read.
     pub fn of(script: &Script) -> Option<(Self, Option<PathBuf>)> {
@@ -28,6 +28,11 @@ impl ScriptJob {
                     unit: replay.options.unit.name().to_owned(),
                 };
                 (job, Some(replay.path.clone()))
+            }
+            // Which device its root is, says who attaches it.
+            Source::Foreign(foreign) => {
+                let (run, root) = (foreign.run.clone(), String::new());
+                (Self::Foreign { run, root }, None)
             }
         })
     }

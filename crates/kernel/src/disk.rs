@@ -121,6 +121,11 @@ impl Disk {
         }
     }
 
+    /// Whether its requests take time.
+    pub fn takes_time(&self) -> bool {
+        self.volume.is_some()
+    }
+
     /// Requests that the guest may have in it.
     pub fn depth(&self) -> u32 {
         let depth: u32 = self.members.iter().map(|m| m.device.depth()).sum();

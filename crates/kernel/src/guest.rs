@@ -57,6 +57,18 @@ pub fn disk_name(disk: usize) -> String {
     format!("vd{}", char::from(b'a' + disk as u8))
 }
 
+/// Whether swap lies on the tested disk, as its second partition, behind the filesystem.
+pub fn swap_is_shared(spec: &RunSpec) -> bool {
+    let swap = spec.machine.swap.as_ref();
+    swap.is_some_and(|s| s.disk.is_none())
+}
+
+/// Disks that a run's machine has: those of its filesystems, and that of swap if it has its own.
+pub fn disks(spec: &RunSpec) -> usize {
+    let swap = spec.machine.swap.as_ref();
+    1 + spec.machine.mounts.len() + usize::from(swap.is_some_and(|s| s.disk.is_some()))
+}
+
 /// The type of a filesystem for mount(2), and its options.
 pub fn mount_type(kind: FsKind) -> (&'static str, &'static str) {
     match kind.name() {
@@ -73,7 +85,7 @@ pub fn memory(spec: &RunSpec) -> u64 {
 }
 
 /// The arguments of the guest's kernel.
-pub fn arguments(spec: &RunSpec, kernel: &Kernel, disks: &[Disk]) -> Vec<String> {
+pub fn arguments(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Disk]) -> Vec<String> {
     let mut args: Vec<String> = [
         "initrd=initrd",
         "rdinit=/init",
@@ -96,9 +108,12 @@ pub fn arguments(spec: &RunSpec, kernel: &Kernel, disks: &[Disk]) -> Vec<String>
     }
     args.push(format!("time-travel=ext:{CLOCK}"));
     args.extend((0..disks.len()).map(|i| format!("virtio_uml.device={}:2", port_name(i))));
-    let depth = disks.iter().map(Disk::depth).max().unwrap_or(1);
+    // One word for all disks: that of those under test.
+    let (timed, at_once): (Vec<&Disk>, Vec<&Disk>) = disks.iter().partition(|d| d.takes_time());
+    let of = |disks: Vec<&Disk>| disks.into_iter().map(Disk::depth).max();
+    let depth = of(timed).or_else(|| of(at_once)).unwrap_or(1);
     args.push(format!("virtio_blk.queue_depth={depth}"));
-    if kernel.costs {
+    if kernel.costs && task != Assignment::Prepare {
         let params = spec.machine.params(&spec.params).scaled();
         let cost = |name: &&str| {
             let ns = params.get(&format!("cost_{name}")).unwrap_or(0.0);
@@ -175,31 +190,77 @@ fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
     settings
 }
 
-/// The job of the guest's first process, and a file of the host's that belongs into its initramfs.
+/// The filesystems of a run's machine.
+fn mounts(spec: &RunSpec) -> Vec<MountJob> {
+    let shared = swap_is_shared(spec);
+    let mount = |(i, m): (usize, sim::spec::Mounted<'_>)| {
+        let kind = m.filesystem.unwrap_or(spec.filesystem);
+        let (filesystem, options) = mount_type(kind);
+        let partition = if shared && i == 0 { "1" } else { "" };
+        MountJob {
+            device: format!("/dev/{}{partition}", disk_name(i)),
+            mount: m.mount.to_owned(),
+            filesystem: filesystem.to_owned(),
+            options: options.to_owned(),
+        }
+    };
+    spec.machine.mounted().enumerate().map(mount).collect()
+}
+
+/// The device of swap.
+fn swap(spec: &RunSpec) -> Option<String> {
+    let swap = spec.machine.swap.as_ref()?;
+    Some(match &swap.disk {
+        Some(_) => format!("/dev/{}", disk_name(disks(spec) - 1)),
+        None => format!("/dev/{}2", disk_name(0)),
+    })
+}
+
+/// The job of a guest that lays out what a run finds: nothing of the run that changes nothing of that is in
+/// it, so that equal layouts have equal jobs.
+pub fn preparation(spec: &RunSpec) -> Job {
+    let script = &spec.workload;
+    Job {
+        task: Assignment::Prepare,
+        mounts: mounts(spec),
+        swap: None,
+        settings: Vec::new(),
+        boot: BootJob {
+            cache: spec.machine.boot.cache.0,
+            ..BootJob::default()
+        },
+        script: ScriptJob::Command(String::new()),
+        directories: script.directories.clone(),
+        files: script
+            .files
+            .iter()
+            .map(|f| (f.path.clone(), f.len))
+            .collect(),
+        changes: Vec::new(),
+        sample_ns: 0,
+        watch: Vec::new(),
+        tracepoints: Vec::new(),
+        trace_kb: 0,
+        copy_page_ns: 0,
+        gettimeofday_ns: 0,
+    }
+}
+
+/// The job of a guest that runs the workload or has a shell, and a file of the host's that belongs into its
+/// initramfs. The root of a program of the user's is the last of the disks.
 pub fn job(
     spec: &RunSpec,
     kernel: &Kernel,
     task: Assignment,
     disks: &[Disk],
 ) -> Result<(Job, Option<PathBuf>), String> {
-    let (script, file) = ScriptJob::of(&spec.workload)
+    let (mut script, file) = ScriptJob::of(&spec.workload)
         .ok_or("its workload was changed since it was read, and no line says it any more")?;
-    let mount = |(i, m): (usize, sim::spec::Mounted<'_>)| {
-        let kind = m.filesystem.unwrap_or(spec.filesystem);
-        let (filesystem, options) = mount_type(kind);
-        MountJob {
-            device: format!("/dev/{}", disk_name(i)),
-            mount: m.mount.to_owned(),
-            filesystem: filesystem.to_owned(),
-            options: options.to_owned(),
-        }
-    };
-    let mounts: Vec<MountJob> = spec.machine.mounted().enumerate().map(mount).collect();
+    if let ScriptJob::Foreign { root, .. } = &mut script {
+        *root = format!("/dev/{}", disk_name(disks.len().saturating_sub(1)));
+    }
     let params = spec.machine.params(&spec.params).scaled();
-    let mut settings = match task {
-        Assignment::Prepare => Vec::new(),
-        _ => queues(spec, disks),
-    };
+    let mut settings = queues(spec, disks);
     if task == Assignment::Run {
         settings.extend(sysctls(&spec.machine.sysctl));
         let own = kernel
@@ -212,7 +273,6 @@ pub fn job(
             settings.push(("/sys/kernel/mm/lru_gen/enabled".to_owned(), text.to_owned()));
         }
     }
-    let swap = spec.machine.swap.as_ref();
     let changes = spec.changes.iter().map(|c| {
         let written = c.numbers().into_iter();
         let written = written.map(|(name, text)| (sysctl_path(name), text));
@@ -221,8 +281,8 @@ pub fn job(
     let costs = if kernel.costs { 1.0 } else { 0.0 };
     let job = Job {
         task,
-        swap: swap.map(|_| format!("/dev/{}", disk_name(mounts.len()))),
-        mounts,
+        swap: swap(spec),
+        mounts: mounts(spec),
         settings,
         boot: BootJob {
             kernel: spec.machine.boot.kernel.0,
@@ -230,13 +290,8 @@ pub fn job(
             cache: spec.machine.boot.cache.0,
         },
         script,
-        directories: spec.workload.directories.clone(),
-        files: spec
-            .workload
-            .files
-            .iter()
-            .map(|f| (f.path.clone(), f.len))
-            .collect(),
+        directories: Vec::new(),
+        files: Vec::new(),
         changes: changes.collect(),
         sample_ns: spec.sample_ns,
         watch: WATCHED.map(String::from).into(),

@@ -9,6 +9,7 @@ pub mod events;
 pub mod guest;
 pub mod image;
 pub mod initramfs;
+mod layout;
 mod proc;
 pub mod process;
 pub mod run;

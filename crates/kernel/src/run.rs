@@ -3,14 +3,15 @@
 use crate::collect::Heard;
 use crate::disk::Disk;
 use crate::guest::{self, FRAMES, arguments};
-use crate::image;
+use crate::image::Images;
 use crate::initramfs::Initramfs;
+use crate::layout::{Layout, said};
 use crate::process::{Passed, Process};
 use crate::seat::Seat;
 use crate::server::{Ending, Limits, Server, Watched};
 use crate::spec::Kernel;
 use crate::store::Store;
-use ::guest::wire::{Assignment, Frame};
+use ::guest::wire::{Assignment, Frame, Job};
 use sim::result::{Outcome, RunResult};
 use sim::sample::Names;
 use sim::spec::RunSpec;
@@ -21,6 +22,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use workload::Source;
 
 /// Wall time without virtual progress after which a guest is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,10 +47,28 @@ pub fn run(spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, Ho
     let begun = Instant::now();
     let _seat = Seat::take();
     let mut used = HostUse::default();
-    let outcome = Run::new(spec, kernel).and_then(|run| run.go(control, &mut used));
+    let ran = Run::new(spec, kernel).map_err(Stop::Failed);
+    let ran = ran.and_then(|run| run.go(control, &mut used));
     used.wall_ns = begun.elapsed().as_nanos() as u64;
-    let result = outcome.unwrap_or_else(|error| RunResult::of_kernel(Outcome::Failed { error }));
+    let result = ran.unwrap_or_else(|stop| {
+        RunResult::of_kernel(match stop {
+            Stop::Failed(error) => Outcome::Failed { error },
+            Stop::Interrupted => Outcome::Interrupted,
+        })
+    });
     (result, used)
+}
+
+/// Why there is no run.
+enum Stop {
+    Failed(String),
+    Interrupted,
+}
+
+impl From<String> for Stop {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
 }
 
 /// A run with its folder, which goes when it does.
@@ -61,11 +81,6 @@ struct Run<'a> {
 
 fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
     move |why| format!("{what}: {why}")
-}
-
-fn image_error(e: image::ImageError) -> String {
-    e.help()
-        .map_or_else(|| e.to_string(), |help| format!("{e}; {help}"))
 }
 
 impl<'a> Run<'a> {
@@ -84,41 +99,65 @@ impl<'a> Run<'a> {
         self.folder.path().join(name)
     }
 
-    fn go(&self, control: &Control, used: &mut HostUse) -> Result<RunResult, String> {
-        let stores = self.stores(control)?;
-        let disks = self.disks(stores);
-        let after = self.guest(Assignment::Run, disks, self.spec.seed, control, used)?;
+    fn go(&self, control: &Control, used: &mut HostUse) -> Result<RunResult, Stop> {
+        let mut disks = self.disks(self.stores(control)?);
+        if let Source::Foreign(foreign) = &self.spec.workload.source {
+            let path = self.layout()?.root(foreign).map_err(|e| said(&e))?;
+            let image = File::open(&path).and_then(Store::new);
+            // The user's folder is no part of the machine, so that reading it takes no time.
+            disks.push(Disk::at_once(image.map_err(of(path.display()))?));
+        }
+        let (job, file) = guest::job(self.spec, self.kernel, Assignment::Run, &disks)?;
+        let after = self.guest(&job, file, disks, self.spec.seed, control, used)?;
         Ok(self.result(after))
     }
 
-    /// What the disks hold when the workload begins: laid out once, by a guest whose disks take no time.
-    fn stores(&self, control: &Control) -> Result<Vec<Store>, String> {
-        let mut stores = Vec::new();
-        let machine = &self.spec.machine;
-        for (i, mounted) in machine.mounted().enumerate() {
-            let kind = mounted.filesystem.unwrap_or(self.spec.filesystem);
-            let path = self.path(&format!("image{i}"));
-            image::create(kind, mounted.disk.capacity.0, &path, &self.built.preload)
-                .map_err(image_error)?;
-            stores.push(open(&path)?);
+    fn layout(&self) -> Result<Layout<'_>, String> {
+        let cache = crate::build::Cache::of_user().map_err(|e| e.to_string())?;
+        let images = Images::at(cache.images());
+        Ok(Layout::new(
+            self.spec,
+            &self.built,
+            images,
+            self.folder.path(),
+        ))
+    }
+
+    /// What the disks hold when the workload begins: laid out once, by a guest whose disks take no time, and
+    /// kept for the runs to come.
+    fn stores(&self, control: &Control) -> Result<Vec<Store>, Stop> {
+        let layout = self.layout()?;
+        let fresh = || -> Result<Vec<Store>, String> {
+            layout.fresh().map_err(|e| said(&e))?;
+            layout.paths.iter().map(|path| open(path)).collect()
+        };
+        if !layout.finds() {
+            return Ok(fresh()?);
         }
-        if let Some(swap) = &machine.swap {
-            let path = self.path("swap");
-            image::swap_header(&path, swap.size.0).map_err(image_error)?;
-            stores.push(open(&path)?);
-        }
-        let found =
-            !self.spec.workload.files.is_empty() || !self.spec.workload.directories.is_empty();
-        if found || machine.boot.cache.0 > 0 {
-            let disks = stores.into_iter().map(Disk::at_once).collect();
+        let job = guest::preparation(self.spec);
+        let of_any: Vec<Disk> = Vec::new();
+        let args = arguments(self.spec, self.kernel, job.task, &of_any);
+        let key = layout.key(&job, &args)?;
+        if !layout.again(&key).map_err(|e| said(&e))? {
+            let disks = fresh()?.into_iter().map(Disk::at_once).collect();
             let mut used = HostUse::default();
-            let after = self.guest(Assignment::Prepare, disks, 0, control, &mut used)?;
-            if !after.heard.complete() || after.heard.failure().is_some() {
-                return Err(format!("its disks could not be laid out: {}", after.why()));
+            let after = self.guest(&job, None, disks, 0, control, &mut used)?;
+            if matches!(after.ending, Ending::Stopped) {
+                return Err(Stop::Interrupted);
             }
-            return Ok(after.server.into_stores());
+            if !after.heard.complete() || after.heard.failure().is_some() {
+                return Err(format!("its disks could not be laid out: {}", after.why()).into());
+            }
+            // Their files are what the guest wrote.
+            drop(after);
+            layout.keep(&key).map_err(|e| said(&e))?;
         }
-        Ok(stores)
+        layout
+            .paths
+            .iter()
+            .map(|path| open(path))
+            .collect::<Result<_, String>>()
+            .map_err(Stop::Failed)
     }
 
     fn disks(&self, stores: Vec<Store>) -> Vec<Disk> {
@@ -129,10 +168,7 @@ impl<'a> Run<'a> {
             ..
         } = self.spec;
         let mounted = machine.mounted().map(|m| m.disk);
-        let swap = machine
-            .swap
-            .iter()
-            .map(|s| s.disk.as_ref().unwrap_or(&machine.disk));
+        let swap = machine.swap.iter().filter_map(|s| s.disk.as_ref());
         let specs = mounted.chain(swap).zip(stores).enumerate();
         specs
             .map(|(i, (spec, store))| Disk::new(spec, params, *seed, &format!("disk{i}"), store))
@@ -142,14 +178,15 @@ impl<'a> Run<'a> {
     /// Boots a guest and serves it to its end.
     fn guest(
         &self,
-        task: Assignment,
+        job: &Job,
+        file: Option<PathBuf>,
         disks: Vec<Disk>,
         seed: u64,
         control: &Control,
         used: &mut HostUse,
     ) -> Result<After, String> {
-        let (job, file) = guest::job(self.spec, self.kernel, task, &disks)?;
-        let job = serde_json::to_vec(&job).map_err(of("the guest's job"))?;
+        let task = job.task;
+        let job = serde_json::to_vec(job).map_err(of("the guest's job"))?;
         let trace = match &file {
             Some(from) => {
                 let name = from.file_name().unwrap_or_default().to_string_lossy();
@@ -170,7 +207,7 @@ impl<'a> Run<'a> {
             .archive()
             .map_err(of("the initramfs"))
             .and_then(|bytes| fs::write(self.path("initrd"), bytes).map_err(of("the initramfs")))?;
-        let args = arguments(self.spec, self.kernel, &disks);
+        let args = arguments(self.spec, self.kernel, task, &disks);
         for socket in (0..disks.len())
             .map(crate::server::port_name)
             .chain([crate::server::CLOCK.to_owned()])
@@ -218,20 +255,25 @@ impl<'a> Run<'a> {
         };
         let ending = server.serve(limits, control, &mut watched);
         process.look();
-        if matches!(ending, Ending::Gone) {
-            // Its last words may be on their way to the console.
+        let heard = || -> Result<Heard, String> {
+            let read = File::open(self.path("frames"));
+            let heard = read.and_then(|file| Heard::read(&mut BufReader::new(file)));
+            heard.map_err(of("what the guest said"))
+        };
+        let mut all = heard()?;
+        // One that has said everything may hang while it powers off, without its disks: nobody waits for that.
+        if matches!(ending, Ending::Gone) && !all.complete() {
             process.ended(LAST_BREATH_MS).map_err(of("the guest"))?;
+            all = heard()?;
         }
         let running =
             matches!(ending, Ending::Hung(_)).then(|| running(&self.built.linux, &process));
         used.cpu_ns += process.cpu_ns();
         used.peak_bytes = used.peak_bytes.max(process.peak());
         drop(process);
-        let heard =
-            File::open(self.path("frames")).and_then(|file| Heard::read(&mut BufReader::new(file)));
         Ok(After {
             ending,
-            heard: heard.map_err(of("what the guest said"))?,
+            heard: all,
             words: last_words(&self.path("console")),
             running: running.flatten(),
             server,
@@ -243,7 +285,9 @@ impl<'a> Run<'a> {
         let machine = &self.spec.machine;
         let names = Names::of(machine);
         let filesystems = 1 + machine.mounts.len();
-        let swap = machine.swap.as_ref().map(|_| filesystems);
+        // A partition's requests are among those of its disk.
+        let swap = machine.swap.as_ref().filter(|s| s.disk.is_some());
+        let swap = swap.map(|_| filesystems);
         let mut result = after.heard.result(outcome, &names, filesystems, swap);
         result.sim_ns = after.server.now();
         let disks = after.server.disks().flat_map(|d| d.digest().to_le_bytes());

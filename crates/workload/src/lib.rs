@@ -32,5 +32,5 @@ pub use program::{ExistingFile, Program};
 pub use programs::Command;
 pub use recorded::{Replay, Timing};
 pub use report::{Metric, Report};
-pub use script::{Process, Script, Source, Step, parse};
+pub use script::{Foreign, Process, Script, Source, Step, parse};
 pub use session::Session;

@@ -10,7 +10,7 @@ use std::path::Path;
 /// as its filesystem can.
 const LARGE: u64 = 1 << 20;
 
-/// Lays out what a script finds on the mounted filesystems, and the file for the cache at boot.
+/// Lays out what a job's script finds on the mounted filesystems, and the file for the cache at boot.
 pub(super) fn lay_out(job: &Job) -> Step {
     let root = Path::new(ROOT);
     if job.boot.cache > 0 {

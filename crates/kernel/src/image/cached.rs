@@ -1,20 +1,44 @@
-//! New filesystems are kept: the same disk is wanted by every job of an experiment.
+//! Images are kept: the same disk is wanted by every job of an experiment, and by the next one.
+//!
+//! A new filesystem and a root folder are a file each, `KIND-…-KEY.img`; the disks of a machine with what a
+//! workload finds on them are a folder, `disks-KEY`. All of them appear whole or not at all, so that it does no
+//! harm when two jobs make the same: the bytes are the same, and one of the two is dropped.
 
 use super::error::ImageError;
-use super::{MADE, MKE2FS, create, find_tool, maker, options, sparse};
+use super::folder::hex;
+use super::{
+    MADE, MKE2FS, NEW, create, find_tool, folder, from_folder, maker, new_name, options, sparse,
+};
 use sha2::{Digest as _, Sha256};
 use sim::FsKind;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 /// Counts up when the same inputs would give another image.
 const FORM: u32 = 1;
+
+/// Bytes of the disk that are kept at most: 10 GiB. What was not used for longest goes first.
+pub const MOST: u64 = 10 << 30;
+
+/// Something that is not whole and this old was left by a process that was killed.
+const LEFT_BEHIND: Duration = Duration::from_secs(24 * 3600);
 
 /// Images by what they were made from.
 #[derive(Debug, Clone)]
 pub struct Images {
     folder: PathBuf,
+}
+
+/// Something that is kept.
+struct Kept {
+    path: PathBuf,
+    /// Bytes of the disk.
+    bytes: u64,
+    used: SystemTime,
 }
 
 impl Images {
@@ -30,32 +54,64 @@ impl Images {
     /// # Errors
     /// As [`create`].
     pub fn get(&self, kind: FsKind, capacity: u64, preload: &Path) -> Result<PathBuf, ImageError> {
-        let (name, package) = maker(kind)?;
-        let tool = find_tool(name, package)?;
-        let mut all = Sha256::new();
-        all.update(format!(
-            "{FORM} {MADE} {capacity} {:?}\n{MKE2FS}",
-            options(kind)
-        ));
-        all.update(fs::read(preload).map_err(|e| ImageError::io("can't read", preload, e))?);
-        // Both streams: mke2fs says its version on the second.
-        let version = Command::new(&tool).arg("-V").env("LC_ALL", "C").output();
-        let version = version.map_err(|e| ImageError::io("can't run", &tool, e))?;
-        all.update(version.stdout);
-        all.update(version.stderr);
-        let key: String = all.finalize()[..10]
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect();
-        let path = self
-            .folder
-            .join(format!("{}-{capacity}-{key}.img", kind.name()));
+        let key = key(kind, preload, &[])?;
+        let name = format!("{}-{capacity}-{key}.img", kind.name());
+        self.made(&name, |path| create(kind, capacity, path, preload))
+    }
+
+    /// The image of a folder with this digest ([`super::folder_digest`]), an ext4 for reading, made now if
+    /// there is none yet.
+    ///
+    /// # Errors
+    /// As [`from_folder`]; or the folder has another digest by now.
+    pub fn of_folder(
+        &self,
+        root: &Path,
+        digest: &str,
+        preload: &Path,
+    ) -> Result<PathBuf, ImageError> {
+        let key = key(FsKind::Ext4, preload, &[digest])?;
+        self.made(&format!("root-{key}.img"), |path| {
+            let made = new_name(path);
+            let whole = from_folder(root, None, &made, preload).and_then(|_| {
+                if folder::digest(root)? == digest {
+                    return fs::rename(&made, path)
+                        .map_err(|e| ImageError::io("can't write", path, e));
+                }
+                Err(ImageError::input(
+                    format!(
+                        "{} was changed since the experiment was read",
+                        root.display()
+                    ),
+                    "a root folder that stays as it is while an experiment runs",
+                ))
+            });
+            if whole.is_err() {
+                let _ = fs::remove_file(&made);
+            }
+            whole
+        })
+    }
+
+    /// A file of the folder, made if it is not there.
+    fn made(
+        &self,
+        name: &str,
+        make: impl FnOnce(&Path) -> Result<(), ImageError>,
+    ) -> Result<PathBuf, ImageError> {
+        let path = self.folder.join(name);
         if !path.is_file() {
-            let made = fs::create_dir_all(&self.folder);
-            made.map_err(|e| ImageError::io("can't make", &self.folder, e))?;
-            create(kind, capacity, &path, preload)?;
+            self.make_folder()?;
+            make(&path)?;
+            self.trim(MOST, &path);
         }
+        touch(&path);
         Ok(path)
+    }
+
+    fn make_folder(&self) -> Result<(), ImageError> {
+        let made = fs::create_dir_all(&self.folder);
+        made.map_err(|e| ImageError::io("can't make", &self.folder, e))
     }
 
     /// Copies a new filesystem into a new file at `to`, holes as holes.
@@ -70,5 +126,185 @@ impl Images {
         to: &Path,
     ) -> Result<(), ImageError> {
         sparse::copy(&self.get(kind, capacity, preload)?, to)
+    }
+
+    /// Copies the disks that are kept under a key into new files; whether there are such, as many as there are
+    /// files.
+    ///
+    /// # Errors
+    /// They can't be read, or the new ones not written.
+    pub fn copy_disks(&self, key: &str, to: &[PathBuf]) -> Result<bool, ImageError> {
+        let folder = self.disks(key);
+        if !folder.is_dir() {
+            return Ok(false);
+        }
+        touch(&folder);
+        for (i, to) in to.iter().enumerate() {
+            match sparse::copy(&disk(&folder, i), to) {
+                Ok(()) => {}
+                // Somebody removes them at this moment.
+                Err(ImageError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                    return Ok(false);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keeps copies of disks under a key. What another process or thread has kept under it stays.
+    ///
+    /// # Errors
+    /// They can't be read, or the copies not written.
+    pub fn keep_disks(&self, key: &str, from: &[PathBuf]) -> Result<(), ImageError> {
+        self.make_folder()?;
+        let folder = self.disks(key);
+        let new = new_name(&folder);
+        let io = |e| ImageError::io("can't write", &new, e);
+        let copied = fs::create_dir(&new).map_err(io).and_then(|()| {
+            let mut disks = from.iter().enumerate();
+            disks.try_for_each(|(i, from)| sparse::copy(from, &disk(&new, i)))
+        });
+        let kept = copied.and_then(|()| match fs::rename(&new, &folder) {
+            Err(e) if !folder.is_dir() => Err(io(e)),
+            _ => Ok(()),
+        });
+        // Whatever is still there under its first name: half of it, or one too many.
+        let _ = fs::remove_dir_all(&new);
+        kept?;
+        self.trim(MOST, &folder);
+        Ok(())
+    }
+
+    fn disks(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("disks-{key}"))
+    }
+
+    fn kept(&self) -> Vec<Kept> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let kept = |entry: fs::DirEntry| {
+            let meta = entry.metadata().ok()?;
+            let path = entry.path();
+            let files = fs::read_dir(&path).into_iter().flatten().flatten();
+            let below = files.filter_map(|f| Some(f.metadata().ok()?.blocks() * 512));
+            let bytes = meta.blocks() * 512 + below.sum::<u64>();
+            let used = meta.modified().ok()?;
+            Some(Kept { path, bytes, used })
+        };
+        entries.filter_map(kept).collect()
+    }
+
+    /// Bytes of the disk that all of them take.
+    pub fn bytes(&self) -> u64 {
+        self.kept().iter().map(|k| k.bytes).sum()
+    }
+
+    /// Removes all of them. A run that is under way has copies of its own, or an open file.
+    ///
+    /// # Errors
+    /// One can't be removed.
+    pub fn remove(&self) -> Result<(), ImageError> {
+        match fs::remove_dir_all(&self.folder) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(ImageError::io("can't remove", &self.folder, e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what was not used for longest until at most so many bytes of the disk are taken, but never
+    /// `but`; and what was left behind. What can't be removed stays: that is no reason to run nothing.
+    fn trim(&self, most: u64, but: &Path) {
+        let mut kept = self.kept();
+        kept.sort_by_key(|k| k.used);
+        let mut bytes: u64 = kept.iter().map(|k| k.bytes).sum();
+        let now = SystemTime::now();
+        for Kept {
+            path,
+            bytes: own,
+            used,
+        } in kept
+        {
+            let begun = path.to_string_lossy().ends_with(NEW);
+            let old = now.duration_since(used).unwrap_or_default() > LEFT_BEHIND;
+            let goes = if begun {
+                old
+            } else {
+                bytes > most && path != but
+            };
+            if goes {
+                let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+                bytes = bytes.saturating_sub(own);
+            }
+        }
+    }
+}
+
+/// A kept disk.
+fn disk(folder: &Path, i: usize) -> PathBuf {
+    folder.join(format!("{i}.img"))
+}
+
+/// Notes that something was used now.
+fn touch(path: &Path) {
+    // Where it can't be, it is only removed earlier.
+    let _ = File::open(path).and_then(|f| f.set_modified(SystemTime::now()));
+}
+
+/// What images of a kind and of something more depend on.
+fn key(kind: FsKind, preload: &Path, more: &[&str]) -> Result<String, ImageError> {
+    let (name, package) = maker(kind)?;
+    let tool = find_tool(name, package)?;
+    let mut all = Sha256::new();
+    all.update(format!(
+        "{FORM} {MADE} {more:?} {:?}\n{MKE2FS}",
+        options(kind)
+    ));
+    all.update(fs::read(preload).map_err(|e| ImageError::io("can't read", preload, e))?);
+    // Both streams: mke2fs says its version on the second.
+    let version = Command::new(&tool).arg("-V").env("LC_ALL", "C").output();
+    let version = version.map_err(|e| ImageError::io("can't run", &tool, e))?;
+    all.update(version.stdout);
+    all.update(version.stderr);
+    Ok(hex(all)[..20].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_are_kept_whole_and_the_oldest_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let images = Images::at(path("images"));
+        let (from, to) = ([path("a"), path("b")], [path("c"), path("d")]);
+        for (i, from) in from.iter().enumerate() {
+            fs::write(from, vec![i as u8 + 1; 1 << 20]).unwrap();
+        }
+        assert!(!images.copy_disks("k", &to).unwrap());
+        images.keep_disks("k", &from).unwrap();
+        // A second time: the first stays.
+        images.keep_disks("k", &from).unwrap();
+        assert!(images.copy_disks("k", &to).unwrap());
+        assert!(fs::read(&to[1]).unwrap() == fs::read(&from[1]).unwrap());
+        images.keep_disks("l", &from[..1]).unwrap();
+        let of = |name: &str| path("images").join(name);
+        assert_eq!(fs::read_dir(path("images")).unwrap().count(), 2);
+        let all = images.bytes();
+        assert!((3 << 20..4 << 20).contains(&all), "{all}");
+        let old = File::open(of("disks-k")).unwrap();
+        old.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        fs::write(of("disks-m.1-0.new"), "").unwrap();
+        images.trim(2 << 20, &of("disks-l"));
+        assert!(!of("disks-k").exists() && of("disks-l").exists());
+        assert!(of("disks-m.1-0.new").exists());
+        let left = File::open(of("disks-m.1-0.new")).unwrap();
+        left.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        images.trim(0, &of("disks-l"));
+        assert_eq!(fs::read_dir(path("images")).unwrap().count(), 1);
+        images.remove().unwrap();
+        images.remove().unwrap();
+        assert_eq!(images.bytes(), 0);
     }
 }

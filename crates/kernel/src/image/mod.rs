@@ -8,11 +8,13 @@
 mod areas;
 mod cached;
 mod error;
+mod folder;
 mod sparse;
 
 pub use areas::{ALIGN, Partitions, partitioned, swap_header, swap_page};
-pub use cached::Images;
+pub use cached::{Images, MOST};
 pub use error::ImageError;
+pub use folder::digest as folder_digest;
 pub use sparse::{copy, copy_data, dig};
 
 use sim::FsKind;
@@ -20,6 +22,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The filesystems that guests have.
 pub const KINDS: [FsKind; 4] = [FsKind::Ext4, FsKind::Ext3, FsKind::Xfs, FsKind::Btrfs];
@@ -66,14 +69,24 @@ fn uuid_text(number: u8) -> String {
     parts.join("-")
 }
 
+/// What a file or folder is called until it is whole: two threads that make the same one don't meet.
+fn new_name(path: &Path) -> PathBuf {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Relaxed);
+    let mut new = path.as_os_str().to_owned();
+    new.push(format!(".{}-{number}{NEW}", std::process::id()));
+    PathBuf::from(new)
+}
+
+/// How the names of what is not whole end.
+const NEW: &str = ".new";
+
 /// Makes a file that appears under its name only when it is whole.
 pub(crate) fn new_file(
     path: &Path,
     make: impl FnOnce(&Path, &File) -> Result<(), ImageError>,
 ) -> Result<(), ImageError> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(format!(".{}.new", std::process::id()));
-    let new = PathBuf::from(new);
+    let new = new_name(path);
     let made = File::options()
         .create(true)
         .truncate(true)

@@ -3,10 +3,12 @@
 //! [`parse`] makes one of a command line, [`fio::Jobs::script`](crate::fio::Jobs::script) of a fio job
 //! file, and [`Replay::script`](crate::Replay::script) of a recorded trace.
 
+mod foreign;
 mod jobs;
 mod line;
 mod recording;
 
+pub use foreign::Foreign;
 pub use line::parse;
 
 use crate::host::Cpus;
@@ -23,7 +25,8 @@ use std::sync::Arc;
 /// that still run then are stopped.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Script {
-    /// The steps; at least one is not [`Step::Background`], so the script does not end at once.
+    /// The steps; at least one is not [`Step::Background`], so the script does not end at once. A program of
+    /// the user's ([`Source::Foreign`]) has none.
     pub steps: Vec<Step>,
     /// Files that are there before the script starts, on the device and not cached.
     pub files: Vec<ExistingFile>,
@@ -48,6 +51,8 @@ pub enum Source {
     Fio(String),
     /// A recorded trace; its steps have the same one.
     Trace(Arc<Replay>),
+    /// A program that is none of ours.
+    Foreign(Arc<Foreign>),
 }
 
 /// One step of a [`Script`].

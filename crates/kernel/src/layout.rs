@@ -1,0 +1,159 @@
+//! What the disks of a run hold when its workload begins.
+
+use crate::build::Built;
+use crate::guest;
+use crate::image::{self, ALIGN, ImageError, Images};
+use ::guest::wire::Job;
+use sha2::{Digest as _, Sha256};
+use sim::spec::{FsKind, RunSpec};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Counts up when the same inputs would give other disks.
+const FORM: u32 = 1;
+
+/// The disks of a run, in the order of the guest's.
+pub struct Layout<'a> {
+    spec: &'a RunSpec,
+    built: &'a Built,
+    images: Images,
+    /// The files of the disks, in the run's folder.
+    pub paths: Vec<PathBuf>,
+}
+
+impl<'a> Layout<'a> {
+    /// Those of a run in this folder; nothing is made yet.
+    pub fn new(spec: &'a RunSpec, built: &'a Built, images: Images, folder: &Path) -> Self {
+        let paths = (0..guest::disks(spec)).map(|i| folder.join(format!("image{i}")));
+        Self {
+            paths: paths.collect(),
+            spec,
+            built,
+            images,
+        }
+    }
+
+    /// Whether somebody has to lay out files before the workload finds its disks.
+    pub fn finds(&self) -> bool {
+        let script = &self.spec.workload;
+        let found = !script.files.is_empty() || !script.directories.is_empty();
+        found || self.spec.machine.boot.cache.0 > 0
+    }
+
+    /// Filesystems with their sizes in bytes. As in the engine, swap on the tested disk takes from the
+    /// filesystem's.
+    fn filesystems(&self) -> impl Iterator<Item = (FsKind, u64)> {
+        let machine = &self.spec.machine;
+        let swap = machine.swap.as_ref().filter(|s| s.disk.is_none());
+        // The record before the first partition, and swap as long as partitions are.
+        let taken = swap.map(|s| ALIGN + s.size.0.next_multiple_of(ALIGN));
+        let mounted = machine.mounted().enumerate();
+        mounted.map(move |(i, m)| {
+            let kind = m.filesystem.unwrap_or(self.spec.filesystem);
+            let capacity = m.disk.capacity.0;
+            let bytes = match taken.filter(|_| i == 0) {
+                Some(taken) => capacity.saturating_sub(taken) / ALIGN * ALIGN,
+                None => capacity,
+            };
+            (kind, bytes)
+        })
+    }
+
+    /// Puts the disks as they are when they are new.
+    ///
+    /// # Errors
+    /// An image can't be made.
+    pub fn fresh(&self) -> Result<(), ImageError> {
+        let preload = &self.built.preload;
+        for (i, (kind, bytes)) in self.filesystems().enumerate() {
+            let path = &self.paths[i];
+            match self.swap_behind(i) {
+                Some(swap) => {
+                    let image = self.images.get(kind, bytes, preload)?;
+                    image::partitioned(&image, swap, path)?;
+                }
+                None => self.images.put(kind, bytes, preload, path)?,
+            }
+        }
+        let swap = self.spec.machine.swap.as_ref();
+        match swap.filter(|s| s.disk.is_some()) {
+            Some(swap) => image::swap_header(&self.paths[self.paths.len() - 1], swap.size.0),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes of swap behind a filesystem, if there is swap.
+    fn swap_behind(&self, filesystem: usize) -> Option<u64> {
+        let shared = filesystem == 0 && guest::swap_is_shared(self.spec);
+        let swap = self.spec.machine.swap.as_ref().filter(|_| shared);
+        swap.map(|s| s.size.0)
+    }
+
+    /// What tells disks that were laid out from others: all that goes into the guest which does it.
+    ///
+    /// # Errors
+    /// As [`Self::fresh`].
+    pub fn key(&self, job: &Job, arguments: &[String]) -> Result<String, String> {
+        let mut all = Sha256::new();
+        let mut part = |bytes: &[u8]| {
+            all.update((bytes.len() as u64).to_le_bytes());
+            all.update(bytes);
+        };
+        part(&FORM.to_le_bytes());
+        part(self.built.hash.as_bytes());
+        part(crate::guest_binary()?);
+        part(&serde_json::to_vec(job).map_err(|e| e.to_string())?);
+        part(arguments.join(" ").as_bytes());
+        part(format!("{:?}", self.spec.machine.swap.as_ref().map(|s| s.size.0)).as_bytes());
+        for (kind, bytes) in self.filesystems() {
+            let image = self.images.get(kind, bytes, &self.built.preload);
+            let image = image.map_err(|e| said(&e))?;
+            part(image.file_name().unwrap_or_default().as_encoded_bytes());
+        }
+        Ok(all.finalize()[..10]
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect())
+    }
+
+    /// Puts disks that were laid out in an earlier run, if they are kept.
+    ///
+    /// # Errors
+    /// They can't be copied.
+    pub fn again(&self, key: &str) -> Result<bool, ImageError> {
+        let there = self.images.copy_disks(key, &self.paths)?;
+        if !there {
+            for path in &self.paths {
+                let _ = fs::remove_file(path);
+            }
+        }
+        Ok(there)
+    }
+
+    /// Keeps the disks as they are now. Without room for that the next run lays them out again.
+    ///
+    /// # Errors
+    /// They can't be read.
+    pub fn keep(&self, key: &str) -> Result<(), ImageError> {
+        match self.images.keep_disks(key, &self.paths) {
+            Err(ImageError::Full(_)) => Ok(()),
+            kept => kept,
+        }
+    }
+
+    /// The image of a root folder.
+    ///
+    /// # Errors
+    /// It can't be made.
+    pub fn root(&self, foreign: &workload::Foreign) -> Result<PathBuf, ImageError> {
+        let preload = &self.built.preload;
+        self.images
+            .of_folder(&foreign.root, &foreign.digest, preload)
+    }
+}
+
+/// An error with what would be accepted.
+pub fn said(e: &ImageError) -> String {
+    e.help()
+        .map_or_else(|| e.to_string(), |help| format!("{e}; {help}"))
+}
