@@ -129,22 +129,24 @@ impl Sums {
         };
         let mut begun: BTreeMap<u64, u64> = BTreeMap::new();
         let mut restarted = false;
-        for event in events.iter().take_while(|e| e.at <= end) {
-            if !restarted && event.at >= start {
+        for event in events {
+            // The last look at counters is a little after the end, so what happens until then counts here, too.
+            let at = event.at.min(end);
+            if !restarted && at >= start {
                 reclaim.restart(start);
                 restarted = true;
             }
             match event.what {
                 What::Reclaim(what) => {
-                    reclaim.count(event.at, tasks[&event.pid], &what);
+                    reclaim.count(at, tasks[&event.pid], &what);
                     match what {
                         Event::DirectReclaimBegin { .. } => {
-                            begun.insert(event.pid, event.at);
+                            begun.insert(event.pid, at);
                         }
                         Event::DirectReclaimEnd { .. } => {
                             let since = begun.remove(&event.pid);
                             if let Some(since) = since.filter(|_| restarted) {
-                                sums.stalled(event.pid, since, event.at, start);
+                                sums.stalled(event.pid, since, at, start);
                             }
                         }
                         _ => {}

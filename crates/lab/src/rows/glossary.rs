@@ -282,7 +282,7 @@ const WORDS: &[Word] = &[
     metric(
         "alloc_wait_max",
         "us",
-        "The longest time that an allocation of a page took, reclaim included, among all tasks.",
+        "The longest time that an allocation of a page took, reclaim included, among all tasks. Of a real kernel: the longest direct reclaim alone (mm_vmscan_direct_reclaim_begin to _end), 0 if there was none.",
     ),
     metric(
         "inode_reclaim_lumpiness",

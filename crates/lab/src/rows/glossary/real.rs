@@ -40,6 +40,25 @@ const fn pressure(
     }
 }
 
+const fn traced(
+    name: &'static str,
+    unit: &'static str,
+    text: &'static str,
+    high: &'static str,
+    related: &'static [&'static str],
+) -> Word {
+    Word {
+        name,
+        also: &[],
+        kind: Kind::Metric,
+        text,
+        unit,
+        kernels: "today's: their tracepoints",
+        high,
+        related,
+    }
+}
+
 /// In the order of lists.
 pub(super) const WORDS: &[Word] = &[
     Word {
@@ -87,6 +106,48 @@ pub(super) const WORDS: &[Word] = &[
         "/proc/pressure/cpu, full: kept for control groups; 0 for the system as a whole. As a series: its share.",
         "cannot be for a whole system",
         &["psi_cpu_some"],
+    ),
+    traced(
+        "direct_reclaim_tasks",
+        "tasks",
+        "Tasks that were in direct reclaim at least once, from mm_vmscan_direct_reclaim_begin and _end.",
+        "many tasks free their memory themselves",
+        &["ftrace vmscan: Direct reclaims"],
+    ),
+    traced(
+        "direct_reclaim_task_max",
+        "s",
+        "The time in direct reclaim of the task that spent most in it; what is under way at the end counts up to it.",
+        "one task bears most of the reclaim",
+        &["ftrace vmscan: Time stalled direct reclaim (seconds)"],
+    ),
+    traced(
+        "dirty_pause_total",
+        "s",
+        "Sleeps of writers at the dirty limits, summed over tasks: the field pause of balance_dirty_pages, as long as the kernel meant to sleep, in whole ticks.",
+        "pages are dirtied faster than the disk cleans them",
+        &["time: throttle", "dirty_pause_max"],
+    ),
+    traced(
+        "dirty_pause_max",
+        "s",
+        "The longest of these sleeps; the kernel makes none longer than 0.2 s.",
+        "writers are held back hard",
+        &["dirty_pause_total"],
+    ),
+    traced(
+        "reclaim_throttled",
+        "events",
+        "How often a reclaimer was held back (mm_vmscan_throttled: for writeback, too many isolated pages, no progress or congestion); kernels from 5.16 on.",
+        "reclaim outruns the disk or finds nothing to free",
+        &["reclaim_throttled_total", "nr_throttled_written"],
+    ),
+    traced(
+        "reclaim_throttled_total",
+        "s",
+        "How long reclaimers were held back so, summed over tasks.",
+        "reclaimers wait instead of scanning",
+        &["reclaim_throttled"],
     ),
     real(
         "pgscan_anon",
