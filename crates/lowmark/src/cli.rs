@@ -614,8 +614,12 @@ pub struct KernelList {
 #[derive(Debug, Args)]
 pub struct KernelRemove {
     /// Names of `lowmark kernel list`
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required_unless_present = "images")]
     pub names: Vec<String>,
+
+    /// Remove the images of disks that runs have kept; the next ones make theirs anew
+    #[arg(long)]
+    pub images: bool,
 }
 
 fn probe_size(text: &str) -> Result<u64, String> {

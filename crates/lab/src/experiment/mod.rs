@@ -9,6 +9,7 @@ mod changes;
 mod command;
 mod disks;
 mod expand;
+mod foreign;
 mod guest;
 mod kernels;
 mod machine;
@@ -170,6 +171,12 @@ pub fn parse(
     if let Some(kernel) = kernel {
         guest::experiment(kernel, &root, overrides)?;
     }
+    foreign::needs_kernels(
+        runs,
+        policies
+            .iter()
+            .map(|p| (p.policy.name.as_str(), p.kernel.is_some())),
+    )?;
     let parts = Parts {
         workloads: OnMachines::new(runs, folder, machines.iter().map(|m| &m.1))?,
         machines,

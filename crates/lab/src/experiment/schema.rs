@@ -88,6 +88,26 @@ enum MachineRef {
 }
 
 #[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum CommandValue {
+    /// Of Lowmark's own programs.
+    Line(String),
+    /// A program of the user's, which only real kernels run.
+    Foreign(ForeignTable),
+}
+
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ForeignTable {
+    /// The command line, for /bin/sh of the root folder. It starts on the tested filesystem.
+    run: String,
+    /// A folder with /bin/sh, the program and its libraries, relative to the experiment's file.
+    root: String,
+}
+
+#[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct WorkloadTable {
@@ -100,7 +120,7 @@ struct WorkloadTable {
     threads: Option<String>,
     /// A shell command line, such as `dd if=/dev/zero of=disk/zeroes bs=32k count=$((10 << 15))`.
     #[serde(default)]
-    command: Option<String>,
+    command: Option<CommandValue>,
     /// Files that the command finds, by path: their sizes.
     #[serde(default)]
     files: Option<BTreeMap<String, sim::spec::Size>>,

@@ -1,10 +1,10 @@
 //! The table `[workload]`: a command line, a trace or a fio job file.
 
-use super::command;
 use super::expand::{Choices, MOST as MOST_VARIANTS, alternatives, too_many};
 use super::machine::find_near;
-use super::node::{Node, Table};
+use super::node::{Node, Table, Value};
 use super::read::read;
+use super::{command, foreign};
 use crate::diagnostic::{Diagnostic, Place, Source, one_of};
 use mm::ZoneType;
 use sim::spec::{Machine, Size, mount_of};
@@ -195,12 +195,45 @@ pub fn scripts(
     match kind.key.as_str() {
         "trace" => traces(table, &kind.node, folder),
         "fio" => job_files(&kind.node, folder),
-        _ => commands(command.unwrap_or(&kind.node), files.map(|e| &e.node)),
+        _ => commands(
+            command.unwrap_or(&kind.node),
+            files.map(|e| &e.node),
+            folder,
+        ),
     }
 }
 
-fn commands(node: &Node, files: Option<&Node>) -> Result<Vec<(Choices, Script)>, Diagnostic> {
-    let lines = alternatives(node, "workload.command")?;
+/// The command lines of a workload, programs of the user's among them, each with its text.
+fn command_lines(node: &Node) -> Result<Vec<(String, &Node)>, Diagnostic> {
+    let programs = foreign::nodes(node);
+    if programs.is_empty() {
+        return alternatives(node, "workload.command");
+    }
+    let Value::List(list) = &node.value else {
+        return Ok(vec![(String::new(), node)]);
+    };
+    let mut lines: Vec<(String, &Node)> = Vec::with_capacity(list.len());
+    for node in list {
+        let text = node.at(&["run"]).and_then(Node::text).or(node.text());
+        let text = text.unwrap_or_default().to_owned();
+        if lines.iter().any(|(known, _)| *known == text) {
+            return Err(Diagnostic::at(
+                &node.place,
+                format!("`workload.command`: `{text}` stands there twice"),
+                "accepted: each command line once; root folders are told apart by experiments",
+            ));
+        }
+        lines.push((text, node));
+    }
+    Ok(lines)
+}
+
+fn commands(
+    node: &Node,
+    files: Option<&Node>,
+    folder: &Path,
+) -> Result<Vec<(Choices, Script)>, Diagnostic> {
+    let lines = command_lines(node)?;
     let files = existing_files(files)?;
     let variants = lines.len().saturating_mul(files.len());
     if variants > MOST_VARIANTS {
@@ -208,7 +241,10 @@ fn commands(node: &Node, files: Option<&Node>) -> Result<Vec<(Choices, Script)>,
     }
     let mut scripts = Vec::with_capacity(lines.len() * files.len());
     for (text, node) in &lines {
-        let script = command::script(node)?;
+        let script = match node.table() {
+            Some(table) => foreign::script(node, table, folder)?,
+            None => command::script(node)?,
+        };
         for (sizes, files) in &files {
             let mut script = script.clone();
             for file in files {

@@ -23,17 +23,21 @@ const FRESH: u64 = 64 << 20;
 ///
 /// The guest's memory is a file, all of which may come into use: below `/dev/shm`, or where that is too small
 /// in the folder for temporary files, which has the images of disks, too. An image has holes where nothing
-/// or only zeroes were written.
+/// or only zeroes were written. What a program of the user's writes nobody knows: its disks count whole, and the
+/// image of its root folder is among those that are kept.
 pub fn estimate(spec: &RunSpec) -> Estimate {
     let memory = guest_memory(&spec.machine);
     let room = rustix::fs::statvfs(IN_MEMORY);
     let room = room.map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize));
     let on_disk = if room > memory { 0 } else { memory };
-    let images = spec.machine.mounted().count() as u64;
+    let foreign = matches!(spec.workload.source, workload::Source::Foreign(_));
+    let fresh = |disk: &sim::spec::DiskSpec| if foreign { disk.capacity.0 } else { FRESH };
+    let mounted = spec.machine.mounted().map(|m| fresh(m.disk));
+    let images = mounted.fold(0, u64::saturating_add);
     let swap = spec.machine.swap.as_ref().map_or(0, |s| s.size.0);
     Estimate {
         memory: memory.saturating_add(BESIDES),
-        disk: on_disk.saturating_add(images * FRESH).saturating_add(swap),
+        disk: on_disk.saturating_add(images).saturating_add(swap),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::{interrupt, text};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use kernel::build::{self, BuildError, Listed, Request, Source, Step, Watch};
+use kernel::image::Images;
 use miette::MietteDiagnostic;
 use serde_json::json;
 use std::io::IsTerminal as _;
@@ -126,10 +127,11 @@ fn list(args: &KernelList) -> Result<(), Failure> {
         return text::print_json(&rows);
     }
     if listed.is_empty() {
-        return text::print(
+        return text::print(&format!(
             "no kernels yet: `lowmark kernel build --debian 6.12` builds one, or `lowmark kernel build \
-             TREE`\n",
-        );
+             TREE`\n{}",
+            images_line(images()?.bytes())
+        ));
     }
     let mut table = text::table([
         "name",
@@ -160,7 +162,18 @@ fn list(args: &KernelList) -> Result<(), Failure> {
             HumanBytes(row.work_bytes).to_string(),
         ]);
     }
-    text::print(&format!("{table}\n"))
+    text::print(&format!("{table}\n{}", images_line(images()?.bytes())))
+}
+
+/// What images of disks take, where there are any.
+fn images_line(bytes: u64) -> String {
+    match bytes {
+        0 => String::new(),
+        _ => format!(
+            "images of disks: {}; `lowmark kernel remove --images` frees it\n",
+            HumanBytes(bytes)
+        ),
+    }
 }
 
 /// What a kernel was made from.
@@ -187,9 +200,20 @@ fn as_json(row: &Listed) -> serde_json::Value {
     })
 }
 
+/// The images of disks that are kept.
+fn images() -> Result<Images, BuildError> {
+    Ok(Images::at(build::Cache::of_user()?.images()))
+}
+
 fn remove(args: &KernelRemove) -> Result<(), Failure> {
     for name in &args.names {
         build::remove(name)?;
+    }
+    if args.images {
+        images()?.remove().map_err(|e| {
+            let said = MietteDiagnostic::new(e.to_string());
+            Failure::System(miette::Report::new(said))
+        })?;
     }
     Ok(())
 }

@@ -1,0 +1,196 @@
+//! Programs of the user's: `command = { run = "…", root = "DIR" }`.
+
+use super::node::{Node, Table, Value};
+use super::read::read;
+use crate::diagnostic::{Diagnostic, one_of};
+use std::path::Path;
+use workload::{Foreign, Script};
+
+/// The keys of such a table.
+const KEYS: [&str; 2] = ["run", "root"];
+
+/// What an experiment writes.
+const EXAMPLE: &str = "accepted: { run = \"sqlite3 db.sqlite < /bench.sql\", root = \"DIR\" }, a command line for \
+                       /bin/sh and a folder with all that it needs";
+
+/// The programs of the user's among the values of `workload.command`.
+pub fn nodes(command: &Node) -> Vec<&Node> {
+    let all = match &command.value {
+        Value::List(list) => &list[..],
+        _ => std::slice::from_ref(command),
+    };
+    all.iter().filter(|n| n.table().is_some()).collect()
+}
+
+/// Complains about a program of the user's beside a policy of the engine; policies are names, and whether they
+/// are real kernels.
+///
+/// # Errors
+/// There is such a pair.
+pub fn needs_kernels<'a>(
+    workload: &Node,
+    mut policies: impl Iterator<Item = (&'a str, bool)>,
+) -> Result<(), Diagnostic> {
+    let Some(program) = workload
+        .at(&["command"])
+        .and_then(|c| nodes(c).into_iter().next())
+    else {
+        return Ok(());
+    };
+    let Some((model, _)) = policies.find(|(_, kernel)| !kernel) else {
+        return Ok(());
+    };
+    Err(Diagnostic::at(
+        &program.place,
+        format!("`workload.command`: no model can run a program of yours, and `{model}` is one"),
+        "accepted: only real kernels as policies, such as \"kernel:6.12\"; or a command line of Lowmark's own \
+         programs",
+    ))
+}
+
+/// Reads such a table of an experiment in `folder`.
+///
+/// # Errors
+/// A key that is missing, unknown or of the wrong kind; a root that is no folder, can't be read or has no
+/// `/bin/sh`.
+pub fn script(node: &Node, table: &Table, folder: &Path) -> Result<Script, Diagnostic> {
+    if let Some(e) = table.0.iter().find(|e| !KEYS.contains(&e.key.as_str())) {
+        let what = format!("unknown key `workload.command.{}`", e.key);
+        return Err(Diagnostic::at(&e.place, what, one_of(&e.key, &KEYS)));
+    }
+    let value = |key: &str| -> Result<(&Node, String), Diagnostic> {
+        let path = format!("workload.command.{key}");
+        let Some(value) = table.get(key) else {
+            return Err(Diagnostic::at(
+                &node.place,
+                format!("missing key `{path}`"),
+                EXAMPLE,
+            ));
+        };
+        let text: String = read(value, &path)?;
+        if text.trim().is_empty() || text.contains('\0') {
+            let what = format!("`{path}`: nothing that can be run or found");
+            return Err(Diagnostic::at(&value.place, what, EXAMPLE));
+        }
+        Ok((value, text))
+    };
+    let (_, run) = value("run")?;
+    let (at, name) = value("root")?;
+    let wrong = |why: String| {
+        Diagnostic::at(
+            &at.place,
+            format!("`workload.command.root`: {why}"),
+            "accepted: a folder, relative to the experiment's file, with what the program needs as a root has \
+             it: /bin/sh, the program, its libraries",
+        )
+    };
+    let root =
+        std::path::absolute(folder.join(&name)).map_err(|e| wrong(format!("{name}: {e}")))?;
+    let digest = kernel::image::folder_digest(&root).map_err(|e| wrong(e.to_string()))?;
+    // A link's target is the guest's path, which may be none here.
+    if root.join("bin/sh").symlink_metadata().is_err() {
+        return Err(wrong(format!(
+            "{name} has no bin/sh, and that reads the command line"
+        )));
+    }
+    Ok(Foreign { run, root, digest }.script())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnostic::{Diagnostic, Source};
+    use crate::experiment::{Overrides, parse};
+    use crate::model::Experiment;
+    use std::fs;
+    use workload::Source as Origin;
+
+    const MACHINE: &str = "name = \"m\"\ncpus = 1\n[[node]]\nzones = [{ zone = \"Normal\", \
+        size = \"512M\" }]\n[disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n";
+
+    /// An experiment with this policy and command, beside the folders `root`, with a shell, and `empty`.
+    fn experiment(policy: &str, command: &str) -> Result<Experiment, Diagnostic> {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("root/bin")).unwrap();
+        fs::write(dir.path().join("root/bin/sh"), "").unwrap();
+        fs::create_dir(dir.path().join("empty")).unwrap();
+        let text = format!(
+            "name = \"t\"\niterations = 1\npolicy = {policy}\nfilesystem = \"ext4\"\n\
+             machine = \"m.toml\"\n[workload]\ncommand = {command}\n"
+        );
+        let files = |name: &str| Ok((name.to_owned(), MACHINE.to_owned()));
+        let source = Source::new(dir.path().join("t.toml").display().to_string(), text);
+        parse(&source, &files, &Overrides::default())
+    }
+
+    #[test]
+    fn a_kernel_runs_any_program() {
+        let command = "[{ run = \"sqlite3 a < b\", root = \"root\" }, \"dd if=/dev/zero of=a\"]";
+        let e = experiment("\"kernel:6.12\"", command).unwrap();
+        assert_eq!(e.axes, ["workload.command"]);
+        let Origin::Foreign(program) = &e.cells[0].spec.workload.source else {
+            panic!("{:?}", e.cells[0].spec.workload)
+        };
+        assert_eq!(program.run, "sqlite3 a < b");
+        assert!(program.root.is_absolute() && program.digest.len() == 32);
+        assert_eq!(e.cells[1].spec.workload.source, Origin::Line);
+        let one = experiment("\"kernel:6.12\"", "{ run = \"true\", root = \"root\" }").unwrap();
+        assert_eq!((one.cells.len(), one.axes.len()), (1, 0));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_at_its_place() {
+        let kernel = "\"kernel:6.12\"";
+        let both = "[\"kernel:6.12\", \"linux-4.9\"]";
+        for (policy, command, place, message) in [
+            (
+                both,
+                "{ run = \"true\", root = \"root\" }",
+                "{ run",
+                "`linux-4.9` is one",
+            ),
+            (
+                kernel,
+                "{ run = \"true\" }",
+                "{ run",
+                "missing key `workload.command.root`",
+            ),
+            (
+                kernel,
+                "{ run = \"\", root = \"root\" }",
+                "\"\"",
+                "nothing that can be run",
+            ),
+            (
+                kernel,
+                "{ run = 3, root = \"root\" }",
+                "3",
+                "workload.command.run",
+            ),
+            (
+                kernel,
+                "{ run = \"a\", root = \"none\" }",
+                "\"none\"",
+                "is no folder",
+            ),
+            (
+                kernel,
+                "{ run = \"a\", root = \"empty\" }",
+                "\"empty\"",
+                "has no bin/sh",
+            ),
+            (kernel, "{ run = \"a\", cwd = \"/\" }", "cwd", "unknown key"),
+            (
+                kernel,
+                "[{ run = \"a\", root = \"root\" }, { run = \"a\", root = \"empty\" }]",
+                "{ run",
+                "stands there twice",
+            ),
+        ] {
+            let e = experiment(policy, command).expect_err(command);
+            assert!(e.message.contains(message), "{command}: {e}");
+            assert!(e.accepted.contains("accepted"), "{command}: {}", e.accepted);
+            let found = e.place.as_ref().unwrap().text();
+            assert!(found.starts_with(place), "{command}: {found}");
+        }
+    }
+}
