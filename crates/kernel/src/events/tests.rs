@@ -248,7 +248,7 @@ fn absolute_times_keep_their_upper_bits() {
     });
     let formats = Formats::read(formats).unwrap();
     let top = 1 << 59;
-    for (before, low, time) in [(top | 100, 200, top | 200), (top | 100, 50, 2 * top | 50)] {
+    for (before, low, time) in [(top | 100, 200, top | 200), (top | 100, 50, (2 * top) | 50)] {
         let page = page(before, 0, &[two_words(31, low, 0), record(1, &[0; 8])]);
         let mut page = Page::new(&page, &formats.header).unwrap();
         assert_eq!(page.next().unwrap().unwrap().0, time + 1);
