@@ -154,7 +154,6 @@ pub fn parse(
     at.samples(sample, time_limit)?;
 
     let figures = figures(table.get("compare"))?;
-
     let tables = policy::tables(table.get("policies"), files)?;
     let tables = tables.as_ref();
     policy::check_all(tables)?;
