@@ -205,12 +205,11 @@ pub fn parse(
             cells,
         ));
     }
-    let base = RunSettings {
+    let cells = parts.product(&RunSettings {
         sample_ns: (sample * 1e9) as u64,
         time_limit_ns: (time_limit * 1e9) as u64,
         track_pages: overrides.track_pages,
-    };
-    let cells = parts.product(&base)?;
+    })?;
     let axes = axes_of(&cells);
     Ok(Experiment {
         name,
