@@ -175,17 +175,8 @@ impl<'a> Run<'a> {
             .collect()
     }
 
-    /// Boots a guest and serves it to its end.
-    fn guest(
-        &self,
-        job: &Job,
-        file: Option<PathBuf>,
-        disks: Vec<Disk>,
-        seed: u64,
-        control: &Control,
-        used: &mut HostUse,
-    ) -> Result<After, String> {
-        let task = job.task;
+    /// Writes the archive that a guest boots from: its first process, the job, and a trace that it replays.
+    fn boot_from(&self, job: &Job, file: Option<PathBuf>) -> Result<(), String> {
         let job = serde_json::to_vec(job).map_err(of("the guest's job"))?;
         let trace = match &file {
             Some(from) => {
@@ -207,6 +198,21 @@ impl<'a> Run<'a> {
             .archive()
             .map_err(of("the initramfs"))
             .and_then(|bytes| fs::write(self.path("initrd"), bytes).map_err(of("the initramfs")))?;
+        Ok(())
+    }
+
+    /// Boots a guest and serves it to its end.
+    fn guest(
+        &self,
+        job: &Job,
+        file: Option<PathBuf>,
+        disks: Vec<Disk>,
+        seed: u64,
+        control: &Control,
+        used: &mut HostUse,
+    ) -> Result<After, String> {
+        let task = job.task;
+        self.boot_from(job, file)?;
         let args = arguments(self.spec, self.kernel, task, &disks);
         for socket in (0..disks.len())
             .map(crate::server::port_name)

@@ -120,6 +120,19 @@ fn run(pages: Vec<u8>) -> Vec<Frame> {
     frames
 }
 
+/// A writer's pause of so many milliseconds.
+fn dirty(ms: i64) -> Vec<u8> {
+    let fields: [(usize, &[u8]); 2] = [(112, &ms.to_le_bytes()), (136, &[0; 8])];
+    event("balance_dirty_pages", 1, &fields)
+}
+
+/// Reclaim held back for so many microseconds.
+fn throttled(us: i32) -> Vec<u8> {
+    let us = us.to_le_bytes();
+    let fields: [(usize, &[u8]); 3] = [(12, &us), (16, &us), (20, &[0; 4])];
+    event("mm_vmscan_throttled", 1, &fields)
+}
+
 const KSWAPD: i32 = 7;
 
 /// Every kind of event and every kind of record, with what was under way at the start and at the end.
@@ -132,24 +145,6 @@ fn a_stream_made_by_hand_is_summed_up() {
     let write = |pid, flags: u32| {
         let fields = [(16, &flags.to_le_bytes()[..])];
         event("mm_vmscan_write_folio", pid, &fields)
-    };
-    let dirty = |ms: i64| {
-        event(
-            "balance_dirty_pages",
-            1,
-            &[(112, &ms.to_le_bytes()), (136, &[0; 8])],
-        )
-    };
-    let throttled = |us: i32| {
-        event(
-            "mm_vmscan_throttled",
-            1,
-            &[
-                (12, &us.to_le_bytes()),
-                (16, &us.to_le_bytes()),
-                (20, &[0; 4]),
-            ],
-        )
     };
     let bare = |name, pid| event(name, pid, &[(8, &[0; 16])]);
     let begin = |pid| bare("mm_vmscan_direct_reclaim_begin", pid);
