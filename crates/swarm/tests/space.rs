@@ -15,7 +15,12 @@ use workload::{Step, Task};
 const DRAWS: u64 = 6000;
 
 /// Keys that are not drawn, with the reason.
-const LEFT_OUT: [(&str, &str); 2] = [
+const LEFT_OUT: [(&str, &str); 4] = [
+    (
+        "workload.command.root",
+        "a program of the user's: for real kernels alone",
+    ),
+    ("workload.command.run", "as its root"),
     (
         "machine.base",
         "a machine file: the shipped experiments have it",
