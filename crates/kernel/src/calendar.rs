@@ -51,8 +51,6 @@ pub struct Calendar {
     request: Option<u64>,
     free_until: u64,
     seq: u32,
-    /// Messages so far, in both directions.
-    messages: u64,
 }
 
 impl Calendar {
@@ -65,7 +63,6 @@ impl Calendar {
             request: None,
             free_until: 0,
             seq: 0,
-            messages: 0,
         }
     }
 
@@ -89,17 +86,11 @@ impl Calendar {
         self.request
     }
 
-    /// The messages that went to and fro.
-    pub fn messages(&self) -> u64 {
-        self.messages
-    }
-
     fn send(&mut self, op: Op, seq: u32, time: u64) -> io::Result<()> {
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&(op as u32).to_le_bytes());
         bytes[4..8].copy_from_slice(&seq.to_le_bytes());
         bytes[8..].copy_from_slice(&time.to_le_bytes());
-        self.messages += 1;
         self.socket.write_all(&bytes)
     }
 
@@ -107,7 +98,6 @@ impl Calendar {
     fn receive(&mut self) -> io::Result<Option<u32>> {
         let mut bytes = [0; 16];
         self.socket.read_exact(&mut bytes)?;
-        self.messages += 1;
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let time = u64::from_le_bytes(bytes[8..].try_into().expect("8 bytes"));
         let seq = word(4);
@@ -231,7 +221,6 @@ mod tests {
         calendar.serve().unwrap();
         assert_eq!((calendar.request(), calendar.waiting()), (Some(500), true));
         assert_eq!((guest.hear(), guest.hear()), ((0, 1, 0), (0, 2, 0)));
-        // It acknowledges both messages, and says before the second that time has passed.
         // It acknowledges both messages, and says after the second that time has passed.
         guest.say(Op::Ack, 1, 0);
         guest.say(Op::Ack, 2, 0);
@@ -261,9 +250,14 @@ mod tests {
         calendar.run(100).unwrap();
         guest.say(Op::Wait, 3, 0);
         calendar.serve().unwrap();
-        let before = calendar.messages();
+        // Three acknowledgements, a bound and the permission to run.
+        let heard: Vec<u32> = (0..5).map(|_| guest.hear().0).collect();
+        let (bound, run) = (Op::FreeUntil as u32, Op::Run as u32);
+        assert_eq!(heard, [0, 0, bound, run, 0]);
         calendar.lower(50).unwrap();
-        assert_eq!(calendar.messages(), before);
+        guest.0.set_nonblocking(true).unwrap();
+        let nothing = guest.0.read(&mut [0]).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -40,14 +40,6 @@ impl Heard {
         self.digest
     }
 
-    /// The kernel's release.
-    pub fn release(&self) -> Option<&str> {
-        self.frames.iter().find_map(|f| match f {
-            Frame::Hello(release) => Some(release.as_str()),
-            _ => None,
-        })
-    }
-
     /// Whether it said all that it had to say.
     pub fn complete(&self) -> bool {
         self.frames.contains(&Frame::Bye)
@@ -61,11 +53,6 @@ impl Heard {
         })
     }
 
-    /// Whether the workload began.
-    pub fn began(&self) -> bool {
-        self.frames.iter().any(|f| matches!(f, Frame::Start(_)))
-    }
-
     fn end(&self) -> Option<u64> {
         self.frames.iter().find_map(|f| match f {
             Frame::End(ns) => Some(*ns),
@@ -76,27 +63,22 @@ impl Heard {
     /// The looks with their times: that at the start first, that at the end last.
     fn looks(&self) -> Vec<(u64, Files<'_>)> {
         let mut looks: Vec<(u64, Files<'_>)> = Vec::new();
-        // The look at the end may be at the time of another one, and follows it.
-        let mut ended = false;
         for frame in &self.frames {
-            match frame {
-                Frame::End(_) => ended = true,
-                Frame::Look(at, path, contents) => {
-                    let text = std::str::from_utf8(contents).unwrap_or("");
-                    let new = looks.last().is_none_or(|(last, files)| {
-                        last != at || files.contains_key(path.as_str())
-                    });
-                    if new {
-                        looks.push((*at, Files::new()));
-                    }
-                    if let Some((_, files)) = looks.last_mut() {
-                        files.insert(path, text);
-                    }
-                }
-                _ => {}
+            let Frame::Look(at, path, contents) = frame else {
+                continue;
+            };
+            let text = std::str::from_utf8(contents).unwrap_or("");
+            // The look at the end may be at the time of another one, and follows it.
+            let new = looks
+                .last()
+                .is_none_or(|(last, files)| last != at || files.contains_key(path.as_str()));
+            if new {
+                looks.push((*at, Files::new()));
+            }
+            if let Some((_, files)) = looks.last_mut() {
+                files.insert(path, text);
             }
         }
-        debug_assert!(ended || self.end().is_none());
         looks
     }
 

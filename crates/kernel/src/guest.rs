@@ -7,7 +7,7 @@ use crate::spec::Kernel;
 use guest::wire::{Assignment, BootJob, Job, MountJob, ScriptJob};
 use mm::sysctl::{Sysctl, TABLE};
 use serde_json::Value;
-use sim::spec::{FsKind, RunSpec, Scheduler, Size};
+use sim::spec::{DiskSpec, FsKind, Machine, RunSpec, Scheduler, Size};
 use std::path::PathBuf;
 
 /// The number of the descriptor that frames go to.
@@ -63,10 +63,11 @@ pub fn swap_is_shared(spec: &RunSpec) -> bool {
     swap.is_some_and(|s| s.disk.is_none())
 }
 
-/// Disks that a run's machine has: those of its filesystems, and that of swap if it has its own.
-pub fn disks(spec: &RunSpec) -> usize {
-    let swap = spec.machine.swap.as_ref();
-    1 + spec.machine.mounts.len() + usize::from(swap.is_some_and(|s| s.disk.is_some()))
+/// The disks of a machine, in the order in which a guest has them: those of its filesystems, and that of swap if
+/// it has its own.
+pub fn disks(machine: &Machine) -> impl Iterator<Item = &DiskSpec> {
+    let swap = machine.swap.iter().filter_map(|s| s.disk.as_ref());
+    machine.mounted().map(|m| m.disk).chain(swap)
 }
 
 /// The type of a filesystem for mount(2), and its options.
@@ -78,10 +79,10 @@ pub fn mount_type(kind: FsKind) -> (&'static str, &'static str) {
     }
 }
 
-/// Bytes of memory of a run's machine.
-pub fn memory(spec: &RunSpec) -> u64 {
-    let zones = spec.machine.nodes.iter().flat_map(|n| &n.zones);
-    zones.map(|z| z.size.0).sum()
+/// Bytes of memory of a guest.
+pub fn memory(machine: &Machine) -> u64 {
+    let zones = machine.nodes.iter().flat_map(|n| &n.zones);
+    zones.fold(0, |sum: u64, z| sum.saturating_add(z.size.0))
 }
 
 /// The arguments of the guest's kernel.
@@ -99,7 +100,7 @@ pub fn arguments(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Dis
     .map(String::from)
     .into();
     args.push(format!("ssl0=null,fd:{FRAMES}"));
-    args.push(format!("mem={}K", memory(spec) >> 10));
+    args.push(format!("mem={}K", memory(&spec.machine) >> 10));
     let zones = spec.machine.nodes.iter().flat_map(|n| &n.zones);
     let movable = zones.filter(|z| z.zone == mm::ZoneType::Movable);
     let movable: u64 = movable.map(|z| z.size.0).sum();
@@ -168,9 +169,7 @@ fn sysctls(own: &Sysctl) -> Vec<(String, String)> {
 /// What is set on the queues of disks.
 fn queues(spec: &RunSpec, disks: &[Disk]) -> Vec<(String, String)> {
     let mut settings = Vec::new();
-    let mounted = spec.machine.mounted().map(|m| m.disk);
-    let swap = spec.machine.swap.iter().filter_map(|s| s.disk.as_ref());
-    for (i, disk) in mounted.chain(swap).enumerate() {
+    for (i, disk) in self::disks(&spec.machine).enumerate() {
         let queue = |file: &str| format!("/sys/block/{}/queue/{file}", disk_name(i));
         let scheduler = match disk.scheduler {
             Scheduler::None => "none",
@@ -211,7 +210,7 @@ fn mounts(spec: &RunSpec) -> Vec<MountJob> {
 fn swap(spec: &RunSpec) -> Option<String> {
     let swap = spec.machine.swap.as_ref()?;
     Some(match &swap.disk {
-        Some(_) => format!("/dev/{}", disk_name(disks(spec) - 1)),
+        Some(_) => format!("/dev/{}", disk_name(disks(&spec.machine).count() - 1)),
         None => format!("/dev/{}2", disk_name(0)),
     })
 }

@@ -1,6 +1,7 @@
 //! What the disks of a run hold when its workload begins.
 
 use crate::build::Built;
+use crate::build::hex;
 use crate::guest;
 use crate::image::{self, ALIGN, ImageError, Images};
 use ::guest::wire::Job;
@@ -24,7 +25,8 @@ pub struct Layout<'a> {
 impl<'a> Layout<'a> {
     /// Those of a run in this folder; nothing is made yet.
     pub fn new(spec: &'a RunSpec, built: &'a Built, images: Images, folder: &Path) -> Self {
-        let paths = (0..guest::disks(spec)).map(|i| folder.join(format!("image{i}")));
+        let paths =
+            (0..guest::disks(&spec.machine).count()).map(|i| folder.join(format!("image{i}")));
         Self {
             paths: paths.collect(),
             spec,
@@ -110,10 +112,7 @@ impl<'a> Layout<'a> {
             let image = image.map_err(|e| said(&e))?;
             part(image.file_name().unwrap_or_default().as_encoded_bytes());
         }
-        Ok(all.finalize()[..10]
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect())
+        Ok(hex(&all.finalize()[..10]))
     }
 
     /// Puts disks that were laid out in an earlier run, if they are kept.

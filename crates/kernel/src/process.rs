@@ -96,11 +96,6 @@ impl Process {
         Ok(bytes)
     }
 
-    /// Its number.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Waits until it has ended by itself, or for so many milliseconds.
     ///
     /// # Errors

@@ -127,19 +127,21 @@ impl<'a> Run<'a> {
     /// kept for the runs to come.
     fn stores(&self, control: &Control) -> Result<Vec<Store>, Stop> {
         let layout = self.layout()?;
-        let fresh = || -> Result<Vec<Store>, String> {
-            layout.fresh().map_err(|e| said(&e))?;
+        let fresh = || layout.fresh().map_err(|e| said(&e));
+        let stores = || -> Result<Vec<Store>, String> {
             layout.paths.iter().map(|path| open(path)).collect()
         };
         if !layout.finds() {
-            return Ok(fresh()?);
+            fresh()?;
+            return Ok(stores()?);
         }
         let job = guest::preparation(self.spec);
         let of_any: Vec<Disk> = Vec::new();
         let args = arguments(self.spec, self.kernel, job.task, &of_any);
         let key = layout.key(&job, &args)?;
         if !layout.again(&key).map_err(|e| said(&e))? {
-            let disks = fresh()?.into_iter().map(Disk::at_once).collect();
+            fresh()?;
+            let disks = stores()?.into_iter().map(Disk::at_once).collect();
             let mut used = HostUse::default();
             let after = self.guest(&job, None, disks, 0, control, &mut used)?;
             if matches!(after.ending, Ending::Stopped) {
@@ -152,12 +154,7 @@ impl<'a> Run<'a> {
             drop(after);
             layout.keep(&key).map_err(|e| said(&e))?;
         }
-        layout
-            .paths
-            .iter()
-            .map(|path| open(path))
-            .collect::<Result<_, String>>()
-            .map_err(Stop::Failed)
+        Ok(stores()?)
     }
 
     fn disks(&self, stores: Vec<Store>) -> Vec<Disk> {
@@ -167,9 +164,7 @@ impl<'a> Run<'a> {
             seed,
             ..
         } = self.spec;
-        let mounted = machine.mounted().map(|m| m.disk);
-        let swap = machine.swap.iter().filter_map(|s| s.disk.as_ref());
-        let specs = mounted.chain(swap).zip(stores).enumerate();
+        let specs = guest::disks(machine).zip(stores).enumerate();
         specs
             .map(|(i, (spec, store))| Disk::new(spec, params, *seed, &format!("disk{i}"), store))
             .collect()
@@ -228,7 +223,7 @@ impl<'a> Run<'a> {
             ("HOME", ".".to_owned()),
             (
                 "TMPDIR",
-                memory_folder(guest::memory(self.spec), self.folder.path()),
+                memory_folder(guest::memory(&self.spec.machine), self.folder.path()),
             ),
             ("LD_PRELOAD", self.built.preload.display().to_string()),
             ("LOWMARK_SEED", seed.to_string()),
@@ -299,11 +294,7 @@ impl<'a> Run<'a> {
         let disks = after.server.disks().flat_map(|d| d.digest().to_le_bytes());
         let words: Vec<u8> = disks.chain(after.heard.digest().to_le_bytes()).collect();
         result.digest = fnv1a(&words);
-        let errors: u64 = after
-            .server
-            .disks()
-            .map(|d| d.done().errors.iter().sum::<u64>())
-            .sum();
+        let errors: u64 = after.server.disks().map(Disk::errors).sum();
         if errors > 0 {
             result
                 .notes
@@ -390,12 +381,21 @@ impl After {
     }
 }
 
-/// Where the guest's memory lies: in memory if there is room for it.
+const IN_MEMORY: &str = "/dev/shm";
+
+/// Whether a guest's memory of so many bytes lies in memory, and not in the folder for temporary files: there
+/// is room for it now.
+pub fn fits_in_memory(bytes: u64) -> bool {
+    let room = rustix::fs::statvfs(IN_MEMORY);
+    room.map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize)) > bytes
+}
+
+/// Where the guest's memory lies.
 fn memory_folder(bytes: u64, otherwise: &Path) -> String {
-    let shm = Path::new("/dev/shm");
-    let room = rustix::fs::statvfs(shm).map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize));
-    let folder = if room > bytes { shm } else { otherwise };
-    folder.display().to_string()
+    match fits_in_memory(bytes) {
+        true => IN_MEMORY.to_owned(),
+        false => otherwise.display().to_string(),
+    }
 }
 
 fn create(path: &Path) -> Result<File, String> {

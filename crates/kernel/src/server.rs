@@ -127,11 +127,6 @@ impl Server {
         self.calendar.as_ref().map_or(0, Calendar::now)
     }
 
-    /// Messages between the guest and its clock.
-    pub fn messages(&self) -> u64 {
-        self.calendar.as_ref().map_or(0, Calendar::messages)
-    }
-
     /// Serves the guest until it has said everything, is gone or given up.
     pub fn serve(
         &mut self,
@@ -199,12 +194,13 @@ impl Server {
             Some(connection) => connection.as_fd(),
             None => p.listener.as_fd(),
         });
-        let all: Vec<BorrowedFd<'_>> = std::iter::once(clock).chain(ports).collect();
-        Ok(match readable(&all, wait_ms)? {
-            None => Source::Nobody,
-            Some(0) => Source::Clock,
-            Some(i) => Source::Port(i - 1),
-        })
+        Ok(
+            match readable(std::iter::once(clock).chain(ports), wait_ms)? {
+                None => Source::Nobody,
+                Some(0) => Source::Clock,
+                Some(i) => Source::Port(i - 1),
+            },
+        )
     }
 
     fn clock(&mut self) -> io::Result<()> {
@@ -291,9 +287,7 @@ impl Server {
             // The interrupt asks for the time before the call is replied to.
             loop {
                 let calls = connection.calls().into_iter();
-                let all: Vec<BorrowedFd<'_>> =
-                    std::iter::once(calendar.as_fd()).chain(calls).collect();
-                match readable(&all, 10_000)? {
+                match readable(std::iter::once(calendar.as_fd()).chain(calls), 10_000)? {
                     Some(0) => calendar.serve()?,
                     Some(_) => break connection.called()?,
                     None => return Err(io::Error::other("the guest takes no interrupts")),
@@ -305,20 +299,18 @@ impl Server {
 }
 
 /// The first that can be read, within so many milliseconds.
-fn readable(fds: &[BorrowedFd<'_>], wait_ms: i64) -> io::Result<Option<usize>> {
-    let mut polled: Vec<PollFd<'_>> = fds
-        .iter()
-        .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
-        .collect();
+fn readable<'a>(
+    fds: impl Iterator<Item = BorrowedFd<'a>>,
+    wait_ms: i64,
+) -> io::Result<Option<usize>> {
+    let polled = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let mut polled: Vec<PollFd<'_>> = polled.collect();
     let wait = Timespec {
         tv_sec: wait_ms / 1000,
         tv_nsec: wait_ms % 1000 * 1_000_000,
     };
-    match poll(&mut polled, Some(&wait)) {
-        Ok(_) => Ok(polled.iter().position(|p| !p.revents().is_empty())),
-        Err(rustix::io::Errno::INTR) => Ok(None),
-        Err(e) => Err(e.into()),
-    }
+    rustix::io::retry_on_intr(|| poll(&mut polled, Some(&wait)))?;
+    Ok(polled.iter().position(|p| !p.revents().is_empty()))
 }
 
 /// Whether an error means that the guest has closed its end.

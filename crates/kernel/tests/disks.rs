@@ -2,73 +2,21 @@
 //! the user's in its root. `LOWMARK_TEST_KERNEL` names a kernel of the user's cache that was built; without it
 //! the tests say so and do nothing.
 
+mod common;
+
+use common::{command, kernel, spec};
 use kernel::{Kernel, run};
-use sim::spec::{Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, Size, SwapSpec, ZoneSpec};
-use sim::{Outcome, Params, RunResult, RunSpec};
+use sim::spec::{Size, SwapSpec};
+use sim::{Outcome, RunResult, RunSpec};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use workload::{ExistingFile, Foreign, Script};
 
-fn kernel() -> Option<Kernel> {
-    let name = std::env::var("LOWMARK_TEST_KERNEL").ok();
-    if name.is_none() {
-        eprintln!("skipped: LOWMARK_TEST_KERNEL names no kernel");
-    }
-    name.map(|name| Kernel::new(&name))
-}
-
-fn spec(workload: Script) -> RunSpec {
-    let zone = ZoneSpec {
-        zone: mm::ZoneType::Normal,
-        size: Size(128 << 20),
-    };
-    let machine = Machine {
-        name: "m".into(),
-        cpus: 1,
-        params: Default::default(),
-        hz: 250,
-        nodes: vec![NodeSpec {
-            zones: vec![zone],
-            cpus: vec![],
-        }],
-        boot: Boot {
-            kernel: Size(0),
-            dma: Size(0),
-            anon: Size(0),
-            cache: Size(0),
-        },
-        swap: None,
-        sysctl: Default::default(),
-        disk: DiskSpec::new(DiskKind::Ssd, Size(1 << 30)),
-        filesystem: None,
-        mounts: vec![],
-    };
-    RunSpec {
-        machine,
-        filesystem: FsKind::Ext4,
-        policy: mm::Policy::linux_4_9(),
-        workload,
-        changes: vec![],
-        membind: None,
-        monitors: false,
-        params: Params::default(),
-        seed: 1,
-        sample_ns: 1_000_000_000,
-        check_ns: 0,
-        track_pages: false,
-        time_limit_ns: 3_600_000_000_000,
-    }
-}
-
 fn completed(spec: &RunSpec, kernel: &Kernel) -> RunResult {
     let (result, _) = run(spec, kernel, &Default::default());
     assert_eq!(result.outcome, Outcome::Completed, "{:?}", result.notes);
     result
-}
-
-fn command(line: &str) -> Script {
-    workload::parse(line).unwrap()
 }
 
 #[test]

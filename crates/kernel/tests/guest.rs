@@ -1,69 +1,25 @@
 //! Real guests, where a kernel is built: `LOWMARK_TEST_KERNEL` has its name (CI: 6.12). Without it every test
 //! here says so and passes: a kernel takes minutes and tools that not every machine has.
 
+mod common;
+
+use common::kernel;
 use kernel::Kernel;
-use mm::ZoneType;
-use sim::spec::{
-    Boot, DiskKind, DiskSpec, Fault, FsKind, Machine, Mount, NodeSpec, SecondSpec, Size, SwapSpec,
-    ZoneSpec,
-};
-use sim::{Control, Outcome, Params, RunResult, RunSpec};
+use sim::spec::{DiskKind, DiskSpec, Fault, FsKind, Mount, SecondSpec, Size, SwapSpec};
+use sim::{Control, Outcome, RunResult, RunSpec};
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLock};
-
-/// The kernel to test with.
-fn kernel() -> Option<Kernel> {
-    let name = std::env::var("LOWMARK_TEST_KERNEL").ok();
-    if name.is_none() {
-        eprintln!("not run: LOWMARK_TEST_KERNEL names no kernel");
-    }
-    name.map(|name| Kernel::new(&name))
-}
 
 fn filesystem(name: &str) -> FsKind {
     *FsKind::ALL.iter().find(|k| k.name() == name).unwrap()
 }
 
-fn spec(command: &str) -> RunSpec {
-    let zone = ZoneSpec {
-        zone: ZoneType::Normal,
-        size: Size(128 << 20),
-    };
-    RunSpec {
-        machine: Machine {
-            name: "guest".into(),
-            cpus: 1,
-            params: Default::default(),
-            hz: 100,
-            nodes: vec![NodeSpec {
-                zones: vec![zone],
-                cpus: vec![],
-            }],
-            boot: Boot {
-                kernel: Size(24 << 20),
-                dma: Size(0),
-                anon: Size(4 << 20),
-                cache: Size(4 << 20),
-            },
-            swap: None,
-            sysctl: Default::default(),
-            disk: DiskSpec::new(DiskKind::Ssd, Size(1 << 30)),
-            filesystem: None,
-            mounts: vec![],
-        },
-        filesystem: filesystem("ext4"),
-        policy: mm::Policy::linux_4_9(),
-        workload: workload::parse(command).unwrap(),
-        changes: vec![],
-        membind: None,
-        monitors: false,
-        params: Params::default(),
-        seed: 1,
-        sample_ns: 100_000_000,
-        check_ns: 0,
-        track_pages: false,
-        time_limit_ns: 600_000_000_000,
-    }
+fn spec(line: &str) -> RunSpec {
+    let mut spec = common::spec(common::command(line));
+    spec.machine.boot = common::boot(24, 4, 4);
+    spec.sample_ns = 100_000_000;
+    spec.time_limit_ns = 600_000_000_000;
+    spec
 }
 
 /// Whoever kills a guest is alone: guests are found by their names.

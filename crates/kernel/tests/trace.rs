@@ -1,53 +1,20 @@
 //! What tracepoints tell is what the kernel counts. The kernel is that of the user's cache which
 //! `LOWMARK_TEST_KERNEL` names; without it the test says so and does nothing.
 
+mod common;
+
 use kernel::Kernel;
+use sim::RunSpec;
 use sim::result::{Outcome, RunResult};
-use sim::spec::{Boot, DiskKind, DiskSpec, FsKind, Machine, NodeSpec, Size, ZoneSpec};
-use sim::{Params, RunSpec};
+use sim::spec::{DiskKind, DiskSpec, Size};
 
 /// `dd` of more than there is memory: kswapd and the writer reclaim, and the writer is held back.
-fn spec() -> RunSpec {
-    let zones = vec![ZoneSpec {
-        zone: mm::ZoneType::Normal,
-        size: Size(256 << 20),
-    }];
-    let machine = Machine {
-        name: "guest".into(),
-        cpus: 1,
-        params: Default::default(),
-        hz: 250,
-        nodes: vec![NodeSpec {
-            zones,
-            cpus: vec![],
-        }],
-        boot: Boot {
-            kernel: Size(32 << 20),
-            dma: Size(0),
-            anon: Size(16 << 20),
-            cache: Size(16 << 20),
-        },
-        swap: None,
-        sysctl: Default::default(),
-        disk: DiskSpec::new(DiskKind::Disk, Size(4 << 30)),
-        filesystem: None,
-        mounts: vec![],
-    };
-    RunSpec {
-        machine,
-        filesystem: *FsKind::ALL.iter().find(|k| k.name() == "ext4").unwrap(),
-        policy: mm::Policy::linux_4_9(),
-        workload: workload::parse("dd if=/dev/zero of=z bs=1M count=400").unwrap(),
-        changes: vec![],
-        membind: None,
-        monitors: false,
-        params: Params::default(),
-        seed: 1,
-        sample_ns: 1_000_000_000,
-        check_ns: 0,
-        track_pages: false,
-        time_limit_ns: 3_600_000_000_000,
-    }
+fn loaded() -> RunSpec {
+    let mut spec = common::spec(common::command("dd if=/dev/zero of=z bs=1M count=400"));
+    spec.machine.nodes[0].zones[0].size = Size(256 << 20);
+    spec.machine.boot = common::boot(32, 16, 16);
+    spec.machine.disk = DiskSpec::new(DiskKind::Disk, Size(4 << 30));
+    spec
 }
 
 fn sum_of(result: &RunResult, prefix: &str) -> u64 {
@@ -59,14 +26,15 @@ fn sum_of(result: &RunResult, prefix: &str) -> u64 {
 
 #[test]
 fn tracepoints_tell_what_vmstat_counts() {
-    let Ok(name) = std::env::var("LOWMARK_TEST_KERNEL") else {
-        eprintln!("LOWMARK_TEST_KERNEL names no kernel: nothing is tested");
+    let Some(kernel) = common::kernel() else {
         return;
     };
     for lru_gen in [None, Some(true)] {
-        let mut kernel = Kernel::new(&name);
-        kernel.lru_gen = lru_gen;
-        let (r, _) = kernel::run(&spec(), &kernel, &Default::default());
+        let kernel = Kernel {
+            lru_gen,
+            ..kernel.clone()
+        };
+        let (r, _) = kernel::run(&loaded(), &kernel, &Default::default());
         assert_eq!(r.outcome, Outcome::Completed, "{:?}", r.notes);
         assert_eq!(r.notes, [""; 0]);
         let sums = r.reclaim.expect("the kernel has tracepoints");

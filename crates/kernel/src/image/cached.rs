@@ -5,10 +5,10 @@
 //! harm when two jobs make the same: the bytes are the same, and one of the two is dropped.
 
 use super::error::ImageError;
-use super::folder::hex;
 use super::{
     MADE, MKE2FS, NEW, create, find_tool, folder, from_folder, maker, new_name, options, sparse,
 };
+use crate::build::hex;
 use sha2::{Digest as _, Sha256};
 use sim::FsKind;
 use std::fs::{self, File};
@@ -266,7 +266,7 @@ fn key(kind: FsKind, preload: &Path, more: &[&str]) -> Result<String, ImageError
     let version = version.map_err(|e| ImageError::io("can't run", &tool, e))?;
     all.update(version.stdout);
     all.update(version.stderr);
-    Ok(hex(all)[..20].to_owned())
+    Ok(hex(&all.finalize()[..10]))
 }
 
 #[cfg(test)]

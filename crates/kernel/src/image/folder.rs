@@ -1,6 +1,7 @@
 //! What tells a folder's contents from others.
 
 use super::error::ImageError;
+use crate::build::hex;
 use sha2::{Digest as _, Sha256};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -22,13 +23,7 @@ pub fn digest(root: &Path) -> Result<String, ImageError> {
     }
     let mut sum = Sha256::new();
     add(root, Path::new(""), &mut sum)?;
-    Ok(hex(sum))
-}
-
-/// The first half of a sum in hexadecimal digits.
-pub(super) fn hex(sum: Sha256) -> String {
-    let sum = sum.finalize();
-    sum[..16].iter().map(|b| format!("{b:02x}")).collect()
+    Ok(hex(&sum.finalize()[..16]))
 }
 
 fn add(root: &Path, below: &Path, sum: &mut Sha256) -> Result<(), ImageError> {

@@ -58,7 +58,7 @@ fn uuid(number: u8) -> [u8; 16] {
 }
 
 fn uuid_text(number: u8) -> String {
-    let hex: String = uuid(number).iter().map(|b| format!("{b:02x}")).collect();
+    let hex = crate::build::hex(&uuid(number));
     let parts = [
         &hex[..8],
         &hex[8..12],

@@ -1,7 +1,6 @@
 //! What a real kernel's run will take of the host.
 
 use sim::RunSpec;
-use sim::spec::Machine;
 
 /// What a run of a real kernel takes of the host, at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,8 +11,6 @@ pub struct Estimate {
     pub disk: u64,
 }
 
-/// Where a guest's memory lies while there is room for it, and takes no room on a disk.
-const IN_MEMORY: &str = "/dev/shm";
 /// Beside the guest's memory: User-Mode Linux itself, disks' metadata and what this program keeps of a run.
 const BESIDES: u64 = 200 << 20;
 /// What a fresh filesystem takes of its image: tables that are not zero, and the journal's head.
@@ -26,10 +23,12 @@ const FRESH: u64 = 64 << 20;
 /// or only zeroes were written. What a program of the user's writes nobody knows: its disks count whole, and the
 /// image of its root folder is among those that are kept.
 pub fn estimate(spec: &RunSpec) -> Estimate {
-    let memory = guest_memory(&spec.machine);
-    let room = rustix::fs::statvfs(IN_MEMORY);
-    let room = room.map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize));
-    let on_disk = if room > memory { 0 } else { memory };
+    let memory = kernel::guest::memory(&spec.machine);
+    let on_disk = if kernel::run::fits_in_memory(memory) {
+        0
+    } else {
+        memory
+    };
     let foreign = matches!(spec.workload.source, workload::Source::Foreign(_));
     let fresh = |disk: &sim::spec::DiskSpec| if foreign { disk.capacity.0 } else { FRESH };
     let mounted = spec.machine.mounted().map(|m| fresh(m.disk));
@@ -39,10 +38,4 @@ pub fn estimate(spec: &RunSpec) -> Estimate {
         memory: memory.saturating_add(BESIDES),
         disk: on_disk.saturating_add(images).saturating_add(swap),
     }
-}
-
-/// Bytes of a guest's memory.
-pub fn guest_memory(machine: &Machine) -> u64 {
-    let zones = machine.nodes.iter().flat_map(|n| &n.zones);
-    zones.fold(0, |sum: u64, z| sum.saturating_add(z.size.0))
 }

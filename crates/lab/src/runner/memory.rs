@@ -42,7 +42,7 @@ impl Need {
     }
 
     fn of_kernel(cell: &Cell) -> Self {
-        let guest = host::guest_memory(&cell.spec.machine);
+        let guest = kernel::guest::memory(&cell.spec.machine);
         let all = host::estimate(&cell.spec);
         // Of address space it has its own: the guest is another process.
         let touched = |what, bytes| Use {
