@@ -211,7 +211,7 @@ fn looks(frames: &[Frame], path: &str, name: &str) -> Vec<(u64, u64)> {
 const SECOND: u64 = 1_000_000_000;
 
 #[test]
-#[ignore = "needs a kernel (LOWMARK_UML)"]
+#[ignore = "needs LOWMARK_UML: a kernel with ubd disks, which Lowmark's own have not"]
 fn a_guest_prepares_runs_and_looks() {
     let machine = Machine::new();
     let line = "dd if=/dev/zero of=a bs=64k count=320 && find . & \
@@ -272,7 +272,7 @@ fn a_guest_prepares_runs_and_looks() {
 
 /// Megabytes of frames arrive whole, and a script that fails says why.
 #[test]
-#[ignore = "needs a kernel (LOWMARK_UML)"]
+#[ignore = "needs LOWMARK_UML: a kernel with ubd disks, which Lowmark's own have not"]
 fn nothing_is_lost_and_failures_are_told() {
     let machine = Machine::new();
     let mut run = job(Assignment::Run, command("sleep 50"));
@@ -310,7 +310,7 @@ fn nothing_is_lost_and_failures_are_told() {
 
 /// The workload takes more memory than there is: the kernel kills it and nothing else.
 #[test]
-#[ignore = "needs a kernel (LOWMARK_UML)"]
+#[ignore = "needs LOWMARK_UML: a kernel with ubd disks, which Lowmark's own have not"]
 fn out_of_memory_is_the_workloads_end() {
     let machine = Machine::new();
     let line = "simoop -t 2 -m 100 -M 4 -r 5 -f 1 -n 2 -R 1 -W 1 d";
@@ -324,7 +324,7 @@ fn out_of_memory_is_the_workloads_end() {
 }
 
 #[test]
-#[ignore = "needs a kernel (LOWMARK_UML)"]
+#[ignore = "needs LOWMARK_UML: a kernel with ubd disks, which Lowmark's own have not"]
 fn tracepoints_are_recorded() {
     let machine = Machine::new();
     let mut run = job(
@@ -375,7 +375,7 @@ fn libraries_of_sh() -> Vec<String> {
 
 /// A shell on the console, on the mounted filesystem; without one, what is missing is said.
 #[test]
-#[ignore = "needs a kernel (LOWMARK_UML)"]
+#[ignore = "needs LOWMARK_UML: a kernel with ubd disks, which Lowmark's own have not"]
 fn a_shell_is_on_the_console() {
     let machine = Machine::new();
     let shell = job(Assignment::Shell, command("sleep 1"));
@@ -401,7 +401,7 @@ fn a_shell_is_on_the_console() {
 
 /// A program of the user's: the host's shell in a root folder with little else.
 #[test]
-#[ignore = "needs a kernel (LOWMARK_UML)"]
+#[ignore = "needs LOWMARK_UML: a kernel with ubd disks, which Lowmark's own have not"]
 fn a_foreign_program_runs_in_its_root() {
     let machine = Machine::new();
     let root = machine.path("root");
@@ -446,7 +446,7 @@ fn a_foreign_program_runs_in_its_root() {
 /// Without a disk of the host's time, a guest takes the time that its programs take, every time the same.
 /// What differs is what the kernel draws by chance, which is the kernel world's business to hold still.
 #[test]
-#[ignore = "needs a kernel (LOWMARK_UML)"]
+#[ignore = "needs LOWMARK_UML: a kernel with ubd disks, which Lowmark's own have not"]
 fn virtual_time_is_the_programs() {
     let machine = Machine::new();
     let line = "burst -s 1M -n 20 -i 50ms -h 10ms & fs_mark -d m -t 2 -n 100 -s 8192 -L 2; \
