@@ -1,23 +1,37 @@
-//! From object numbers to slots: open addressing, 8 bytes an entry, at most half full.
+//! From object numbers to slots: open addressing, 4 bytes an entry.
 //!
-//! An entry holds 32 bits of the object's hash and the slot; the object itself stands in an array
-//! by slot. The place of an entry follows from its 32 bits, so removal (which moves later entries
-//! back, Knuth 6.4 R) and growth read no other memory.
+//! An entry holds a slot and, above it, those bits of the object's hash that its place does not tell;
+//! the object itself stands in an array by slot, so a wrong entry is noticed there. That is why an
+//! entry may stay where it is when its slot is taken for another object ([`Index::replace`]): it has
+//! become wrong, and costs a look at most. When five eighths of the table are taken, it is filled
+//! anew from the array. A table of fewer bytes, and nothing else touched for what leaves, is what
+//! makes the look-ups of a full cache quick: they are misses in the processor's caches.
+//!
+//! A place that was taken is empty again only when the table is filled anew, so no chain of entries
+//! is ever cut, and [`Index::remove`] finds all entries of its slot that would still be right.
 
 use crate::policy::Slot;
 
 /// The largest number of slots: 4 TiB in pages of 4 KiB.
 pub const MOST: u32 = 1 << 30;
 
+/// Marks an entry that was removed: no slot, whose number + 1 stands in the low bits.
+const REMOVED: u32 = 1 << 31;
+
 /// Which slot holds an object.
 #[derive(Debug, Clone)]
 pub struct Index {
-    /// Hash above, slot + 1 below; 0 is empty.
-    table: Vec<u64>,
-    /// 32 less the logarithm of the table's length.
-    shift: u32,
-    /// By slot; means something only for slots that the table holds.
+    /// The hash's low bits above, slot + 1 below in as many bits as the length, a power of two, has
+    /// behind its first; 0 is empty.
+    table: Vec<u32>,
+    /// The logarithm of the table's length: 4 to 31.
+    bits: u32,
+    /// Entries that are not empty.
+    used: usize,
+    /// By slot; means something only for slots that hold an object.
     objects: Vec<u64>,
+    /// A bit a slot: whether it holds an object.
+    held: Vec<u64>,
 }
 
 #[inline]
@@ -32,19 +46,39 @@ impl Index {
         let length = (slots.clamp(8, MOST) * 2).next_power_of_two();
         Self {
             table: vec![0; length as usize],
-            shift: length.leading_zeros() + 1,
+            bits: length.trailing_zeros(),
+            used: 0,
             objects: vec![0; slots as usize],
+            held: vec![0; slots.div_ceil(64) as usize],
         }
     }
 
+    /// Where the search for a hash begins: its upper bits.
     #[inline]
     fn home(&self, hash: u32) -> usize {
-        (hash >> self.shift) as usize
+        (hash >> (32 - self.bits)) as usize & (self.table.len() - 1)
     }
 
     #[inline]
     fn next(&self, at: usize) -> usize {
         (at + 1) & (self.table.len() - 1)
+    }
+
+    /// The slot of an entry for a hash; a number that is no slot's if the entry is for another one.
+    #[inline]
+    fn slot(&self, entry: u32, hash: u32) -> Slot {
+        let low = (1 << self.bits) - 1;
+        if (entry ^ hash << self.bits) & !low == 0 {
+            (entry & low).wrapping_sub(1)
+        } else {
+            Slot::MAX
+        }
+    }
+
+    /// Whether a slot, which is one, holds an object.
+    #[inline]
+    fn holds(&self, slot: Slot) -> bool {
+        self.held[slot as usize / 64] >> (slot % 64) & 1 == 1
     }
 
     /// The object that a slot was last inserted for.
@@ -63,74 +97,95 @@ impl Index {
             if entry == 0 {
                 return None;
             }
-            let slot = entry as u32 - 1;
-            if (entry >> 32) as u32 == hash && self.objects[slot as usize] == object {
+            let slot = self.slot(entry, hash);
+            if self.objects.get(slot as usize) == Some(&object) {
                 return Some(slot);
             }
             at = self.next(at);
         }
     }
 
-    /// Reads what [`find`](Self::find) will look at for these objects, so that it is in the
-    /// processor's caches: the reads do not wait for each other, and nothing is decided by them.
+    /// A first look for each of at most 64 objects: `slots` becomes what [`find`](Self::find) would
+    /// most likely return, [`Slot::MAX`] where that is nothing or not clear at once. What it reads is
+    /// in the processor's caches afterwards; the reads do not wait for each other.
     #[inline]
-    pub fn warm(&self, objects: &[u64]) {
-        let mut slots = [0_u32; 64];
-        let last = self.slots().saturating_sub(1);
-        for objects in objects.chunks(slots.len()) {
-            for (slot, object) in slots.iter_mut().zip(objects) {
-                let entry = self.table[self.home(hash(*object))];
-                *slot = (entry as u32).saturating_sub(1).min(last);
-            }
-            let known = slots.iter().take(objects.len());
-            let sum = known.fold(0, |sum, s| {
-                sum ^ self.objects.get(*s as usize).unwrap_or(&0)
-            });
-            std::hint::black_box(sum);
+    pub fn guess(&self, objects: &[u64], slots: &mut [Slot; 64]) {
+        for (slot, object) in slots.iter_mut().zip(objects) {
+            let hash = hash(*object);
+            *slot = self.slot(self.table[self.home(hash)], hash);
         }
+        let sum = slots.iter().take(objects.len()).fold(0, |sum, slot| {
+            sum ^ self.objects.get(*slot as usize).unwrap_or(&0)
+        });
+        std::hint::black_box(sum);
+    }
+
+    /// As [`find`](Self::find), with a guess that may have come true or not.
+    #[inline]
+    pub fn find_guessed(&self, object: u64, guess: Slot) -> Option<Slot> {
+        if self.objects.get(guess as usize) == Some(&object) && self.holds(guess) {
+            return Some(guess);
+        }
+        self.find(object)
     }
 
     /// Notes that `slot`, which holds nothing, holds `object`, which is nowhere.
     #[inline]
     pub fn insert(&mut self, object: u64, slot: Slot) {
+        self.held[slot as usize / 64] |= 1 << (slot % 64);
+        self.replace(object, slot);
+    }
+
+    /// Notes that `slot`, which holds another object, holds `object` instead, which is nowhere.
+    #[inline]
+    pub fn replace(&mut self, object: u64, slot: Slot) {
+        debug_assert!(self.holds(slot), "the slot holds an object");
         self.objects[slot as usize] = object;
-        self.place(u64::from(hash(object)) << 32 | u64::from(slot + 1));
+        if self.used >= self.table.len() / 8 * 5 {
+            self.fill();
+        } else {
+            self.place(object, slot);
+        }
     }
 
     #[inline]
-    fn place(&mut self, entry: u64) {
-        let mut at = self.home((entry >> 32) as u32);
+    fn place(&mut self, object: u64, slot: Slot) {
+        let hash = hash(object);
+        let mut at = self.home(hash);
         while self.table[at] != 0 {
             at = self.next(at);
         }
-        self.table[at] = entry;
+        self.table[at] = hash << self.bits | (slot + 1);
+        self.used += 1;
+    }
+
+    /// Fills the table anew from the slots that hold an object.
+    #[cold]
+    fn fill(&mut self) {
+        self.table.fill(0);
+        self.used = 0;
+        for slot in 0..self.slots() {
+            if self.holds(slot) {
+                self.place(self.objects[slot as usize], slot);
+            }
+        }
     }
 
     /// Notes that `slot`, which holds an object, holds nothing.
     #[inline]
     pub fn remove(&mut self, slot: Slot) {
-        let wanted = u64::from(hash(self.objects[slot as usize])) << 32 | u64::from(slot + 1);
-        let mut hole = self.home((wanted >> 32) as u32);
-        while self.table[hole] != wanted {
-            debug_assert_ne!(self.table[hole], 0, "the slot holds an object");
-            hole = self.next(hole);
-        }
-        let mask = self.table.len() - 1;
-        let mut at = hole;
-        loop {
+        debug_assert!(self.holds(slot), "the slot holds an object");
+        self.held[slot as usize / 64] &= !(1 << (slot % 64));
+        let hash = hash(self.objects[slot as usize]);
+        let right = hash << self.bits | (slot + 1);
+        let mut at = self.home(hash);
+        // The slot may have held the same object before, and another one meanwhile.
+        while self.table[at] != 0 {
+            if self.table[at] == right {
+                self.table[at] = REMOVED;
+            }
             at = self.next(at);
-            let entry = self.table[at];
-            if entry == 0 {
-                break;
-            }
-            // An entry may fill the hole unless its home lies behind it.
-            let home = self.home((entry >> 32) as u32);
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.table[hole] = entry;
-                hole = at;
-            }
         }
-        self.table[hole] = 0;
     }
 
     /// The number of slots.
@@ -138,7 +193,7 @@ impl Index {
         self.objects.len() as u32
     }
 
-    /// Adds one slot, and makes the table larger where that makes it more than half full. Returns
+    /// Adds one slot, and makes the table larger where that is less than twice the slots. Returns
     /// the slot, or `None` if there are [`MOST`] already.
     pub fn add_slot(&mut self) -> Option<Slot> {
         let slot = self.slots();
@@ -146,13 +201,13 @@ impl Index {
             return None;
         }
         self.objects.push(0);
+        if slot.is_multiple_of(64) {
+            self.held.push(0);
+        }
         if self.objects.len() * 2 > self.table.len() {
-            let length = self.table.len() * 2;
-            let old = std::mem::replace(&mut self.table, vec![0; length]);
-            self.shift -= 1;
-            for entry in old.into_iter().filter(|e| *e != 0) {
-                self.place(entry);
-            }
+            self.bits += 1;
+            self.table = vec![0; 1 << self.bits];
+            self.fill();
         }
         Some(slot)
     }
@@ -168,7 +223,7 @@ mod tests {
         #[test]
         fn it_is_a_map(
             slots in 1_u32..60,
-            steps in prop::collection::vec((any::<bool>(), 0_u64..80), 0..400),
+            steps in prop::collection::vec((any::<(bool, bool)>(), 0_u64..80), 0..800),
             growing in any::<bool>(),
         ) {
             let mut index = Index::new(if growing { 0 } else { slots });
@@ -179,15 +234,27 @@ mod tests {
                     index.add_slot();
                 }
             }
-            for (add, object) in steps {
+            for ((add, replaced), object) in steps {
                 let known = model.get(&object).copied();
                 prop_assert_eq!(index.find(object), known);
+                for guess in [0, slots - 1, slots, Slot::MAX] {
+                    prop_assert_eq!(index.find_guessed(object, guess), known);
+                }
+                let mut slots = [0; 64];
+                index.guess(&[object], &mut slots);
+                prop_assert!(known.is_some() || index.find_guessed(object, slots[0]).is_none());
                 match known {
                     Some(slot) if !add => {
                         prop_assert_eq!(index.object(slot), object);
                         index.remove(slot);
                         model.remove(&object);
                         free.push(slot);
+                    }
+                    None if replaced => {
+                        let Some((&old, &slot)) = model.iter().min() else { continue };
+                        model.remove(&old);
+                        index.replace(object, slot);
+                        model.insert(object, slot);
                     }
                     None if add && !free.is_empty() => {
                         let slot = free.pop().unwrap();

@@ -5,8 +5,14 @@
 //! build of `lowmark` goes on, and [`guest_binary`] says what was missing.
 #![forbid(unsafe_code)]
 
-/// The program; empty if it could not be built.
-const BINARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lowmark-guest"));
+use std::sync::OnceLock;
+
+/// The program, deflated, as it is half the size and seldom needed; empty if it could not be built. Not a
+/// constant: each crate that names one has a copy.
+static DEFLATED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lowmark-guest"));
+
+/// The program as it runs.
+static BINARY: OnceLock<Vec<u8>> = OnceLock::new();
 
 /// Why it could not.
 const MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/missing"));
@@ -16,12 +22,14 @@ const MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/missing"));
 /// # Errors
 /// What was missing when `lowmark` was built, in one line.
 pub fn guest_binary() -> Result<&'static [u8], String> {
-    if BINARY.is_empty() {
+    if DEFLATED.is_empty() {
         return Err(format!(
             "this lowmark was built without its guest program: {MISSING}"
         ));
     }
-    Ok(BINARY)
+    Ok(BINARY.get_or_init(|| {
+        miniz_oxide::inflate::decompress_to_vec(DEFLATED).expect("the build script deflated it")
+    }))
 }
 
 #[cfg(test)]

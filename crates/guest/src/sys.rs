@@ -20,15 +20,40 @@ fn done(result: libc::c_int) -> io::Result<()> {
     }
 }
 
+fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
+    let priority = libc::sched_param {
+        sched_priority: priority,
+    };
+    // SAFETY: the parameter outlives the call; 0 is the calling thread.
+    done(unsafe { libc::sched_setscheduler(0, policy, &raw const priority) })
+}
+
 /// The calling thread runs before all others whenever it can (SCHED_FIFO): what looks at a machine is
-/// there in time.
+/// there in time. While it is [one of them](as_others), it is the first of them.
 ///
 /// # Errors
-/// As sched_setscheduler(2).
+/// As sched_setscheduler(2) and setpriority(2).
 pub fn run_first() -> io::Result<()> {
-    let first = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the parameter outlives the call; 0 is the calling thread.
-    done(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) })
+    rustix::process::setpriority_process(None, -20)?;
+    set_policy(libc::SCHED_FIFO, 1)
+}
+
+/// Does something as a task like others (SCHED_OTHER), and goes back to where it was. The kernel gives real-time
+/// tasks more than others: of dirty pages, for one, and says the limits that hold for whoever reads them
+/// (`domain_dirty_limits`).
+///
+/// # Errors
+/// As sched_setscheduler(2), and those of `what`.
+pub fn as_others<T>(what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    // SAFETY: it only asks; 0 is the calling thread.
+    let first = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_FIFO;
+    if !first {
+        return what();
+    }
+    set_policy(libc::SCHED_OTHER, 0)?;
+    let done = what();
+    set_policy(libc::SCHED_FIFO, 1)?;
+    done
 }
 
 /// swapon(2).

@@ -6,6 +6,9 @@ use std::io::{self, Read, Write};
 /// Where the job lies in the initramfs.
 pub const JOB: &str = "/job.json";
 
+/// Where a static busybox lies in the initramfs of a guest with a shell.
+pub const BUSYBOX: &str = "/bin/busybox";
+
 /// What a guest does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -49,6 +52,9 @@ pub struct Job {
     pub copy_page_ns: u64,
     /// See `copy_page_ns`.
     pub gettimeofday_ns: u64,
+    /// Columns and lines of a shell's terminal.
+    #[serde(default)]
+    pub terminal: (u16, u16),
 }
 
 /// What a guest is booted for.
@@ -58,6 +64,9 @@ pub enum Assignment {
     Prepare,
     /// Run the script.
     Run,
+    /// Write the settings and say of the first that the kernel does not take ([`Frame::Refused`]); mount and
+    /// measure nothing.
+    Try,
     /// A shell on the console.
     Shell,
 }
@@ -146,6 +155,9 @@ pub enum Frame {
     End(u64),
     /// It can't go on, or a program failed: why.
     Failed(String),
+    /// The setting of this place in [`Job::settings`] was not taken: why, and the names of the files beside its
+    /// own, a line each.
+    Refused(u64, String, String),
     /// All was said; the guest powers off.
     Bye,
 }
@@ -212,6 +224,9 @@ impl Frame {
             Self::Note(text) => (head("note", 0, text, "", 0.0), none),
             Self::End(ns) => (head("end", *ns, "", "", 0.0), none),
             Self::Failed(why) => (head("failed", 0, why, "", 0.0), none),
+            Self::Refused(nth, why, beside) => {
+                (head("refused", *nth, why, "", 0.0), beside.as_bytes())
+            }
             Self::Bye => (head("bye", 0, "", "", 0.0), none),
         }
     }
@@ -255,18 +270,20 @@ impl Frame {
         let body = bytes.split_off(head as usize);
         let head: Head = serde_json::from_slice(&bytes)?;
         let value = f64::from_bits(head.value);
+        let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
         Ok(Some(match head.tag.as_str() {
             "hello" => Self::Hello(head.text),
             "start" => Self::Start(head.ns),
             "look" => Self::Look(head.ns, head.text, body),
             "gauge" => Self::Gauge(head.ns, head.text, head.unit, value),
             "figure" => Self::Figure(head.text, head.unit, value),
-            "format" => Self::Format(head.text, String::from_utf8_lossy(&body).into_owned()),
+            "format" => Self::Format(head.text, text(&body)),
             "trace" => Self::Trace(body),
             "lost" => Self::Lost(head.ns),
             "note" => Self::Note(head.text),
             "end" => Self::End(head.ns),
             "failed" => Self::Failed(head.text),
+            "refused" => Self::Refused(head.ns, head.text, text(&body)),
             "bye" => Self::Bye,
             other => return Err(io::Error::other(format!("the guest says `{other}`"))),
         }))
@@ -308,6 +325,7 @@ mod tests {
             Frame::Note("n".into()),
             Frame::End(u64::MAX),
             Frame::Failed("why".into()),
+            Frame::Refused(3, "why".into(), "a\nb\n".into()),
             Frame::Bye,
         ];
         let bytes: Vec<u8> = all.iter().flat_map(Frame::to_bytes).collect();

@@ -7,7 +7,10 @@
 //! an earlier one lowers it before the guest is told that its request was taken, so that no bound has to
 //! guess how fast a disk can be.
 
-use std::io::{self, Read, Write};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::fs::File;
+use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
@@ -35,6 +38,14 @@ impl Op {
         ];
         all.into_iter().find(|op| *op as u32 == word)
     }
+}
+
+fn message(op: Op, seq: u32, time: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&(op as u32).to_le_bytes());
+    bytes[4..8].copy_from_slice(&seq.to_le_bytes());
+    bytes[8..].copy_from_slice(&time.to_le_bytes());
+    bytes
 }
 
 /// 2023-11-14 22:13:20: every guest boots then.
@@ -87,11 +98,31 @@ impl Calendar {
     }
 
     fn send(&mut self, op: Op, seq: u32, time: u64) -> io::Result<()> {
-        let mut bytes = [0; 16];
-        bytes[..4].copy_from_slice(&(op as u32).to_le_bytes());
-        bytes[4..8].copy_from_slice(&seq.to_le_bytes());
-        bytes[8..].copy_from_slice(&time.to_le_bytes());
-        self.socket.write_all(&bytes)
+        self.socket.write_all(&message(op, seq, time))
+    }
+
+    /// Acknowledges the first message. From 6.12 on a guest expects two files with it, shared memory and a log,
+    /// and without them closes the files whose numbers happen to lie on its stack (`time_travel_handle_message`), its
+    /// console among them. It is given files that can't be mapped, so that it goes on by messages; kernels before
+    /// that do not look.
+    fn welcome(&mut self, seq: u32) -> io::Result<()> {
+        let null = File::open("/dev/null")?;
+        let files = [null.as_fd(), null.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        assert!(beside.push(SendAncillaryMessage::ScmRights(&files)));
+        let bytes = message(Op::Ack, seq, 0);
+        let sent = sendmsg(
+            &self.socket,
+            &[IoSlice::new(&bytes)],
+            &mut beside,
+            SendFlags::NOSIGNAL,
+        )?;
+        if sent == bytes.len() {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::WriteZero.into())
+        }
     }
 
     /// Reads a message and serves it; the number of the message of ours that it acknowledges, if it does.
@@ -110,7 +141,11 @@ impl Calendar {
         let mut answer = 0;
         match op {
             Op::Ack => return Ok(Some(seq)),
-            Op::Start | Op::Broadcast | Op::Run | Op::FreeUntil => {}
+            Op::Start => {
+                self.welcome(seq)?;
+                return Ok(None);
+            }
+            Op::Broadcast | Op::Run | Op::FreeUntil => {}
             Op::Request => self.request = Some(time),
             Op::Wait => self.waiting = true,
             Op::Get => answer = self.now,
@@ -236,6 +271,28 @@ mod tests {
         guest.say(Op::Ack, 3, 0);
         calendar.lower(700).unwrap();
         assert_eq!(guest.hear(), (Op::FreeUntil as u32, 3, 700));
+    }
+
+    #[test]
+    fn a_guest_that_starts_is_given_two_files() {
+        use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut calendar, mut guest) = (Calendar::new(ours), Guest(theirs));
+        guest.say(Op::Start, 9, u64::MAX);
+        calendar.serve().unwrap();
+        let mut bytes = [0; 16];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [io::IoSliceMut::new(&mut bytes)];
+        recvmsg(&guest.0, &mut parts, &mut beside, RecvFlags::CMSG_CLOEXEC).unwrap();
+        let files: usize = beside
+            .drain()
+            .map(|m| match m {
+                RecvAncillaryMessage::ScmRights(files) => files.count(),
+                _ => 0,
+            })
+            .sum();
+        assert_eq!((files, bytes), (2, message(Op::Ack, 9, 0)));
     }
 
     #[test]

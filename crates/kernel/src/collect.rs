@@ -53,6 +53,16 @@ impl Heard {
         })
     }
 
+    /// The setting that was not taken: its place in the job, why, and the names of the files beside its own.
+    pub fn refused(&self) -> Option<(usize, &str, Vec<&str>)> {
+        self.frames.iter().find_map(|f| match f {
+            Frame::Refused(nth, why, beside) => {
+                Some((*nth as usize, why.as_str(), beside.lines().collect()))
+            }
+            _ => None,
+        })
+    }
+
     fn end(&self) -> Option<u64> {
         self.frames.iter().find_map(|f| match f {
             Frame::End(ns) => Some(*ns),

@@ -87,11 +87,15 @@ pub fn memory(machine: &Machine) -> u64 {
 
 /// The arguments of the guest's kernel.
 pub fn arguments(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Disk]) -> Vec<String> {
+    let console = match task {
+        Assignment::Shell => "con0=fd:0,fd:1",
+        Assignment::Prepare | Assignment::Run | Assignment::Try => "con0=null,fd:1",
+    };
     let mut args: Vec<String> = [
         "initrd=initrd",
         "rdinit=/init",
         "con=null",
-        "con0=null,fd:1",
+        console,
         "ssl=null",
         "lowmark.out=ttyS0",
         "loglevel=4",
@@ -126,6 +130,9 @@ pub fn arguments(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Dis
     args
 }
 
+/// The switch of the multi-generational LRU.
+pub const LRU_GEN: &str = "/sys/kernel/mm/lru_gen/enabled";
+
 /// The path of a sysctl: names with dots or slashes are below `/proc/sys`, others below its `vm`.
 pub fn sysctl_path(name: &str) -> String {
     let known = TABLE.iter().find(|info| info.key == name);
@@ -135,6 +142,18 @@ pub fn sysctl_path(name: &str) -> String {
         (true, _) => format!("/proc/sys/{name}"),
         (false, true) => format!("/proc/sys/{}", name.replace('.', "/")),
         (false, false) => format!("/proc/sys/vm/{name}"),
+    }
+}
+
+/// The name of a setting by its path: a sysctl's whole name, or `lru_gen`.
+pub fn setting_name(path: &str) -> String {
+    if path == LRU_GEN {
+        return "lru_gen".to_owned();
+    }
+    let name = path.strip_prefix("/proc/sys/").unwrap_or(path);
+    match name.contains('.') {
+        true => name.to_owned(),
+        false => name.replace('/', "."),
     }
 }
 
@@ -215,6 +234,43 @@ fn swap(spec: &RunSpec) -> Option<String> {
     })
 }
 
+/// What is set before anything is measured: files below `/proc` and `/sys`, and their texts.
+fn settings(spec: &RunSpec, kernel: &Kernel) -> Vec<(String, String)> {
+    let mut settings = sysctls(&spec.machine.sysctl);
+    let own = kernel.sysctl.iter();
+    settings.extend(own.map(|(name, text)| (sysctl_path(name), text.clone())));
+    if let Some(on) = kernel.lru_gen {
+        let text = if on { "y" } else { "n" };
+        settings.push((LRU_GEN.to_owned(), text.to_owned()));
+    }
+    settings
+}
+
+/// What is set while the workload runs, with the times.
+fn changes(spec: &RunSpec) -> Vec<(u64, Vec<(String, String)>)> {
+    let changes = spec.changes.iter().map(|c| {
+        let written = c.numbers().into_iter();
+        let written = written.map(|(name, text)| (sysctl_path(name), text));
+        (c.at_ns, written.collect())
+    });
+    changes.collect()
+}
+
+/// The job of a guest that tries out what would be set; no device has to be there.
+pub fn trial(spec: &RunSpec, kernel: &Kernel) -> Job {
+    let mut settings = settings(spec, kernel);
+    settings.extend(changes(spec).into_iter().flat_map(|(_, settings)| settings));
+    Job {
+        task: Assignment::Try,
+        settings,
+        mounts: Vec::new(),
+        directories: Vec::new(),
+        files: Vec::new(),
+        boot: BootJob::default(),
+        ..preparation(spec)
+    }
+}
+
 /// The job of a guest that lays out what a run finds: nothing of the run that changes nothing of that is in
 /// it, so that equal layouts have equal jobs.
 pub fn preparation(spec: &RunSpec) -> Job {
@@ -242,6 +298,7 @@ pub fn preparation(spec: &RunSpec) -> Job {
         trace_kb: 0,
         copy_page_ns: 0,
         gettimeofday_ns: 0,
+        terminal: (0, 0),
     }
 }
 
@@ -260,23 +317,7 @@ pub fn job(
     }
     let params = spec.machine.params(&spec.params).scaled();
     let mut settings = queues(spec, disks);
-    if task == Assignment::Run {
-        settings.extend(sysctls(&spec.machine.sysctl));
-        let own = kernel
-            .sysctl
-            .iter()
-            .map(|(name, text)| (sysctl_path(name), text.clone()));
-        settings.extend(own);
-        if let Some(on) = kernel.lru_gen {
-            let text = if on { "y" } else { "n" };
-            settings.push(("/sys/kernel/mm/lru_gen/enabled".to_owned(), text.to_owned()));
-        }
-    }
-    let changes = spec.changes.iter().map(|c| {
-        let written = c.numbers().into_iter();
-        let written = written.map(|(name, text)| (sysctl_path(name), text));
-        (c.at_ns, written.collect())
-    });
+    settings.extend(self::settings(spec, kernel));
     let costs = if kernel.costs { 1.0 } else { 0.0 };
     let job = Job {
         task,
@@ -291,13 +332,14 @@ pub fn job(
         script,
         directories: Vec::new(),
         files: Vec::new(),
-        changes: changes.collect(),
+        changes: changes(spec),
         sample_ns: spec.sample_ns,
         watch: WATCHED.map(String::from).into(),
         tracepoints: TRACEPOINTS.map(String::from).into(),
         trace_kb: RING_KB,
         copy_page_ns: (params.cost_copy / 2.0 * costs) as u64,
         gettimeofday_ns: (params.cost_gettimeofday * costs) as u64,
+        terminal: (0, 0),
     };
     Ok((job, file))
 }

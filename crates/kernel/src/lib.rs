@@ -15,10 +15,11 @@ pub mod process;
 pub mod run;
 mod seat;
 pub mod server;
+pub mod shell;
 pub mod spec;
 pub mod store;
 pub mod virtio;
 
 pub use guest_binary::guest_binary;
-pub use run::{HostUse, run};
+pub use run::{HostUse, PATIENCE, Refused, refuses, run};
 pub use spec::Kernel;

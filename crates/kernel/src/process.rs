@@ -9,6 +9,15 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+/// What a process reads and writes.
+#[derive(Debug)]
+pub enum Console {
+    /// It reads nothing, and writes into a file.
+    File(File),
+    /// A terminal.
+    Terminal(File),
+}
+
 /// A descriptor that a process is started with.
 pub struct Passed<'a> {
     /// The file.
@@ -34,16 +43,20 @@ impl Process {
         args: &[String],
         env: &[(&str, String)],
         folder: &Path,
-        console: File,
+        console: Console,
         passed: &[Passed<'_>],
     ) -> io::Result<Self> {
+        let (stdin, console) = match console {
+            Console::File(file) => (Stdio::null(), file),
+            Console::Terminal(terminal) => (terminal.try_clone()?.into(), terminal),
+        };
         let mut command = Command::new(program);
         command
             .args(args)
             .env_clear()
             .envs(env.iter().map(|(k, v)| (k, v)))
             .current_dir(folder)
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stderr(console.try_clone()?)
             .stdout(console);
         let fds: Vec<(i32, i32)> = passed
@@ -57,6 +70,11 @@ impl Process {
         })
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it runs; meanwhile its memory is looked at.
     pub fn alive(&mut self) -> bool {
         self.look();
@@ -65,11 +83,9 @@ impl Process {
 
     /// Notes the memory that it has had at most.
     pub fn look(&mut self) {
-        let path = format!("/proc/{}/status", self.child.id());
-        let text = read_to_string(path).unwrap_or_default();
-        let peak = text.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-        let kb: Option<u64> = peak.and_then(|l| l.trim().strip_suffix("kB")?.trim().parse().ok());
-        self.peak = self.peak.max(kb.unwrap_or(0) * 1024);
+        self.peak = self
+            .peak
+            .max(status(&self.child.id().to_string(), &["VmHWM"]));
     }
 
     /// Bytes of memory that it had at most, as far as was seen.
@@ -122,6 +138,22 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Bytes of memory of a process (`self`: this one), the sum of lines of its `status`.
+fn status(process: &str, lines: &[&str]) -> u64 {
+    let text = read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let kb = |line: &str| -> Option<u64> {
+        let (name, value) = line.split_once(':')?;
+        let value = value.trim().strip_suffix("kB")?;
+        lines.contains(&name).then(|| value.trim().parse().ok())?
+    };
+    text.lines().filter_map(kb).sum::<u64>() * 1024
+}
+
+/// Bytes of memory that this program has now for itself: the memory of its guests, which it maps, is theirs.
+pub fn own() -> u64 {
+    status("self", &["RssAnon", "RssFile"])
 }
 
 /// What is done in the new process before it becomes the program.

@@ -6,9 +6,9 @@ use crate::guest::{self, FRAMES, arguments};
 use crate::image::Images;
 use crate::initramfs::Initramfs;
 use crate::layout::{Layout, said};
-use crate::process::{Passed, Process};
+use crate::process::{Console, Passed, Process};
 use crate::seat::Seat;
-use crate::server::{Ending, Limits, Server, Watched};
+use crate::server::{Ending, Limits, Pace, Server, Watched};
 use crate::spec::Kernel;
 use crate::store::Store;
 use ::guest::wire::{Assignment, Frame, Job};
@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use workload::Source;
 
-/// Wall time without virtual progress after which a guest is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Wall time without virtual progress after which a guest is given up, if nobody says another.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Wall time that a guest gets to end after it has closed its connections, in milliseconds.
 const LAST_BREATH_MS: u64 = 5_000;
 /// Lines of the kernel's last words that are quoted.
@@ -38,17 +38,26 @@ pub struct HostUse {
     pub wall_ns: u64,
     /// CPU time of the guest in nanoseconds.
     pub cpu_ns: u64,
-    /// Bytes of memory at most: the guest's, and this program's for it.
+    /// Bytes of memory at most: the guest's process at its peak, and this program at the run's end, with what it has
+    /// for other runs.
     pub peak_bytes: u64,
 }
 
-/// Runs a cell in its kernel; deterministic in `spec` and `kernel`.
-pub fn run(spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {
+/// Runs a cell in its kernel; deterministic in `spec` and `kernel`. A guest without virtual progress for more than
+/// `patience` of wall time is given up.
+pub fn run(
+    spec: &RunSpec,
+    kernel: &Kernel,
+    patience: Duration,
+    control: &Control,
+) -> (RunResult, HostUse) {
     let begun = Instant::now();
     let _seat = Seat::take();
     let mut used = HostUse::default();
-    let ran = Run::new(spec, kernel).map_err(Stop::Failed);
+    let ran = Run::new(spec, kernel, patience).map_err(Stop::Failed);
     let ran = ran.and_then(|run| run.go(control, &mut used));
+    // When it has all that the guest said.
+    used.peak_bytes += crate::process::own();
     used.wall_ns = begun.elapsed().as_nanos() as u64;
     let result = ran.unwrap_or_else(|stop| {
         RunResult::of_kernel(match stop {
@@ -57,6 +66,73 @@ pub fn run(spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, Ho
         })
     });
     (result, used)
+}
+
+/// Boots a shell of a guest and serves it until it ends.
+///
+/// # Errors
+/// Why there is no such guest.
+pub(crate) fn sit(
+    spec: &RunSpec,
+    kernel: &Kernel,
+    sitter: Sitter<'_>,
+    control: &Control,
+) -> Result<(), String> {
+    let run = Run::new(spec, kernel, PATIENCE)?;
+    match run.sit(sitter, control) {
+        Ok(()) | Err(Stop::Interrupted) => Ok(()),
+        Err(Stop::Failed(why)) => Err(why),
+    }
+}
+
+/// A setting that a kernel does not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The sysctl's whole name, with points where no part has one itself, or `lru_gen`.
+    pub name: String,
+    /// What would be written.
+    pub text: String,
+    /// What the kernel said.
+    pub why: String,
+    /// The names that it knows beside it.
+    pub known: Vec<String>,
+}
+
+/// Boots a kernel with a machine's memory and tries what a run would set in it: sysctls, those in mid-run too,
+/// and `lru_gen`. `None`: it takes everything, or there is nothing to set.
+///
+/// # Errors
+/// There is no such kernel, or its guest does not come up.
+pub fn refuses(
+    spec: &RunSpec,
+    kernel: &Kernel,
+    patience: Duration,
+    control: &Control,
+) -> Result<Option<Refused>, String> {
+    let job = guest::trial(spec, kernel);
+    if job.settings.is_empty() {
+        return Ok(None);
+    }
+    let run = Run::new(spec, kernel, patience)?;
+    let boot = Boot::with(&job, Vec::new());
+    let after = run.guest(boot, control, &mut HostUse::default())?;
+    if let Some((nth, why, beside)) = after.heard.refused() {
+        let (path, text) = &job.settings[nth];
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let known = beside
+            .iter()
+            .map(|name| guest::setting_name(&format!("{folder}/{name}")));
+        return Ok(Some(Refused {
+            name: guest::setting_name(path),
+            text: text.clone(),
+            why: why.to_owned(),
+            known: known.collect(),
+        }));
+    }
+    if after.heard.complete() && after.heard.failure().is_none() {
+        return Ok(None);
+    }
+    Err(after.why())
 }
 
 /// Why there is no run.
@@ -76,7 +152,41 @@ struct Run<'a> {
     spec: &'a RunSpec,
     kernel: &'a Kernel,
     built: crate::build::Built,
+    patience: Duration,
     folder: TempDir,
+}
+
+/// How somebody sits at a guest.
+pub(crate) struct Sitter<'a> {
+    /// The guest's end of their terminal.
+    pub terminal: File,
+    /// Its columns and lines.
+    pub size: (u16, u16),
+    /// Hears the number of the guest's process.
+    pub started: &'a mut dyn FnMut(u32),
+}
+
+/// What a guest is booted with.
+struct Boot<'j, 's> {
+    job: &'j Job,
+    /// A file of the host's that belongs into its initramfs.
+    file: Option<PathBuf>,
+    disks: Vec<Disk>,
+    seed: u64,
+    sitter: Option<Sitter<'s>>,
+}
+
+impl<'j> Boot<'j, '_> {
+    /// With these disks and nothing else.
+    fn with(job: &'j Job, disks: Vec<Disk>) -> Self {
+        Self {
+            job,
+            file: None,
+            disks,
+            seed: 0,
+            sitter: None,
+        }
+    }
 }
 
 fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
@@ -84,13 +194,14 @@ fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> S
 }
 
 impl<'a> Run<'a> {
-    fn new(spec: &'a RunSpec, kernel: &'a Kernel) -> Result<Self, String> {
+    fn new(spec: &'a RunSpec, kernel: &'a Kernel, patience: Duration) -> Result<Self, String> {
         let built = crate::build::find(&kernel.build).map_err(|e| e.to_string())?;
         let folder = tempfile::Builder::new().prefix("lowmark-").tempdir();
         Ok(Self {
             spec,
             kernel,
             built,
+            patience,
             folder: folder.map_err(of("a folder for the run"))?,
         })
     }
@@ -108,8 +219,35 @@ impl<'a> Run<'a> {
             disks.push(Disk::at_once(image.map_err(of(path.display()))?));
         }
         let (job, file) = guest::job(self.spec, self.kernel, Assignment::Run, &disks)?;
-        let after = self.guest(&job, file, disks, self.spec.seed, control, used)?;
+        let boot = Boot {
+            file,
+            seed: self.spec.seed,
+            ..Boot::with(&job, disks)
+        };
+        let after = self.guest(boot, control, used)?;
         Ok(self.result(after))
+    }
+
+    /// A shell, until it ends.
+    fn sit(&self, sitter: Sitter<'_>, control: &Control) -> Result<(), Stop> {
+        let disks = self.disks(self.stores(control)?);
+        let (mut job, file) = guest::job(self.spec, self.kernel, Assignment::Shell, &disks)?;
+        job.terminal = sitter.size;
+        let boot = Boot {
+            file,
+            seed: self.spec.seed,
+            sitter: Some(sitter),
+            ..Boot::with(&job, disks)
+        };
+        let after = self.guest(boot, control, &mut HostUse::default())?;
+        match after.ending {
+            // One that powers itself off is as good as one that leaves its shell.
+            Ending::Done | Ending::Gone | Ending::Stopped => after
+                .heard
+                .failure()
+                .map_or(Ok(()), |why| Err(why.to_owned().into())),
+            _ => Err(format!("{:?}", after.outcome()).into()),
+        }
     }
 
     fn layout(&self) -> Result<Layout<'_>, String> {
@@ -143,7 +281,7 @@ impl<'a> Run<'a> {
             fresh()?;
             let disks = stores()?.into_iter().map(Disk::at_once).collect();
             let mut used = HostUse::default();
-            let after = self.guest(&job, None, disks, 0, control, &mut used)?;
+            let after = self.guest(Boot::with(&job, disks), control, &mut used)?;
             if matches!(after.ending, Ending::Stopped) {
                 return Err(Stop::Interrupted);
             }
@@ -172,6 +310,7 @@ impl<'a> Run<'a> {
 
     /// Writes the archive that a guest boots from: its first process, the job, and a trace that it replays.
     fn boot_from(&self, job: &Job, file: Option<PathBuf>) -> Result<(), String> {
+        let task = job.task;
         let job = serde_json::to_vec(job).map_err(of("the guest's job"))?;
         let trace = match &file {
             Some(from) => {
@@ -184,6 +323,15 @@ impl<'a> Run<'a> {
         let mut initramfs = Initramfs::new(crate::guest_binary()?)
             .file(::guest::wire::JOB, &job, false)
             .map_err(of("the initramfs"))?;
+        let busybox = match task {
+            Assignment::Shell => Some(crate::shell::busybox()?),
+            Assignment::Prepare | Assignment::Run | Assignment::Try => None,
+        };
+        if let Some(busybox) = &busybox {
+            initramfs = initramfs
+                .file(::guest::wire::BUSYBOX, busybox, true)
+                .map_err(of("the initramfs"))?;
+        }
         if let Some((path, bytes)) = &trace {
             initramfs = initramfs
                 .file(path, bytes, false)
@@ -199,54 +347,35 @@ impl<'a> Run<'a> {
     /// Boots a guest and serves it to its end.
     fn guest(
         &self,
-        job: &Job,
-        file: Option<PathBuf>,
-        disks: Vec<Disk>,
-        seed: u64,
+        boot: Boot<'_, '_>,
         control: &Control,
         used: &mut HostUse,
     ) -> Result<After, String> {
+        let Boot {
+            job,
+            file,
+            disks,
+            seed,
+            mut sitter,
+        } = boot;
         let task = job.task;
         self.boot_from(job, file)?;
         let args = arguments(self.spec, self.kernel, task, &disks);
-        for socket in (0..disks.len())
-            .map(crate::server::port_name)
-            .chain([crate::server::CLOCK.to_owned()])
-        {
-            let _ = fs::remove_file(self.path(&socket));
+        let mut server = self.server(disks)?;
+        let terminal = sitter.as_ref().map(|s| s.terminal.try_clone());
+        let terminal = terminal.transpose().map_err(of("the terminal"))?;
+        let sits = terminal.is_some();
+        let mut process = self.start(&args, seed, terminal)?;
+        if let Some(sitter) = &mut sitter {
+            (sitter.started)(process.id());
         }
-        let mut server =
-            Server::new(self.folder.path(), disks).map_err(of("the guest's sockets"))?;
-        let console = create(&self.path("console"))?;
-        let frames = create(&self.path("frames"))?;
-        let env = [
-            ("HOME", ".".to_owned()),
-            (
-                "TMPDIR",
-                memory_folder(guest::memory(&self.spec.machine), self.folder.path()),
-            ),
-            ("LD_PRELOAD", self.built.preload.display().to_string()),
-            ("LOWMARK_SEED", seed.to_string()),
-        ];
-        let passed = [Passed {
-            file: &frames,
-            number: FRAMES,
-        }];
-        let started = Process::start(
-            &self.built.linux,
-            &args,
-            &env,
-            self.folder.path(),
-            console,
-            &passed,
-        );
-        let mut process = started.map_err(of(self.built.linux.display()))?;
         let limits = Limits {
             time_ns: match task {
                 Assignment::Run => self.spec.time_limit_ns,
-                _ => 0,
+                Assignment::Prepare | Assignment::Try | Assignment::Shell => 0,
             },
-            patience: PATIENCE,
+            patience: if sits { Duration::MAX } else { self.patience },
+            pace: if sits { Pace::Ours } else { Pace::Free },
         };
         let mut watched = OfRun {
             process: &mut process,
@@ -281,6 +410,38 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// The world of a guest with these disks. An earlier one of this run has left its sockets.
+    fn server(&self, disks: Vec<Disk>) -> Result<Server, String> {
+        let ports = (0..disks.len()).map(crate::server::port_name);
+        for socket in ports.chain([crate::server::CLOCK.to_owned()]) {
+            let _ = fs::remove_file(self.path(&socket));
+        }
+        Server::new(self.folder.path(), disks).map_err(of("the guest's sockets"))
+    }
+
+    /// Starts a guest's process, which reads and writes a terminal if there is one.
+    fn start(&self, args: &[String], seed: u64, terminal: Option<File>) -> Result<Process, String> {
+        let file = create(&self.path("console"))?;
+        let console = terminal.map_or(Console::File(file), Console::Terminal);
+        let frames = create(&self.path("frames"))?;
+        let env = [
+            ("HOME", ".".to_owned()),
+            (
+                "TMPDIR",
+                memory_folder(guest::memory(&self.spec.machine), self.folder.path()),
+            ),
+            ("LD_PRELOAD", self.built.preload.display().to_string()),
+            ("LOWMARK_SEED", seed.to_string()),
+        ];
+        let passed = [Passed {
+            file: &frames,
+            number: FRAMES,
+        }];
+        let linux = &self.built.linux;
+        let started = Process::start(linux, args, &env, self.folder.path(), console, &passed);
+        started.map_err(of(linux.display()))
+    }
+
     fn result(&self, after: After) -> RunResult {
         let outcome = after.outcome();
         let machine = &self.spec.machine;
@@ -294,6 +455,10 @@ impl<'a> Run<'a> {
         let disks = after.server.disks().flat_map(|d| d.digest().to_le_bytes());
         let words: Vec<u8> = disks.chain(after.heard.digest().to_le_bytes()).collect();
         result.digest = fnv1a(&words);
+        if matches!(after.ending, Ending::TimeLimit) && after.words != NO_WORDS {
+            let note = format!("the kernel's last words: {}", after.words);
+            result.notes.push(note);
+        }
         let errors: u64 = after.server.disks().map(Disk::errors).sum();
         if errors > 0 {
             result
@@ -413,6 +578,9 @@ fn open(path: &Path) -> Result<Store, String> {
     file.and_then(Store::new).map_err(of(path.display()))
 }
 
+/// What stands for the last lines of a console that has none.
+const NO_WORDS: &str = "none";
+
 /// The last lines of a console.
 fn last_words(path: &Path) -> String {
     let read = || -> io::Result<Vec<u8>> {
@@ -439,7 +607,7 @@ fn last_words(path: &Path) -> String {
     });
     let words: Vec<&str> = lines[from..].iter().take(LAST_WORDS).copied().collect();
     if words.is_empty() {
-        "none".to_owned()
+        NO_WORDS.to_owned()
     } else {
         words.join(" / ")
     }
@@ -451,7 +619,10 @@ fn running(linux: &Path, process: &Process) -> Option<String> {
     let bytes = fs::read(linux).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
     let symbol = file.symbol_by_name("cpu_cost_running")?;
-    let name = process.memory(symbol.address(), 16).ok()?;
+    // A pointer to the name of the task: exec changes it.
+    let at = process.memory(symbol.address(), 8).ok()?;
+    let at = u64::from_le_bytes(at.try_into().ok()?);
+    let name = process.memory(at, 16).ok()?;
     let name = name.split(|b| *b == 0).next()?;
     (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
 }

@@ -20,6 +20,12 @@ use std::time::{Duration, Instant};
 
 /// How far a guest may go without asking, in virtual nanoseconds: so that its progress is seen.
 const LEASH: u64 = 100_000_000;
+/// The same of a guest whose time follows ours: so that it answers whoever types.
+const SHORT_LEASH: u64 = 5_000_000;
+/// A guest that is so far behind our time, in wall time, goes on from there and does not catch up.
+const BEHIND: Duration = Duration::from_millis(100);
+/// Messages between two looks at the host's clock.
+const MESSAGES: u32 = 4096;
 
 /// How a guest ended, as its world saw it.
 #[derive(Debug)]
@@ -55,6 +61,17 @@ pub struct Limits {
     pub time_ns: u64,
     /// Wall time without virtual progress.
     pub patience: Duration,
+    /// How fast its time goes.
+    pub pace: Pace,
+}
+
+/// How fast a guest's time goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// As fast as everything is done.
+    Free,
+    /// As ours, or slower where there is too much to do: for somebody at its console.
+    Ours,
 }
 
 /// A disk with its connection, once the guest's driver has come for it.
@@ -147,7 +164,8 @@ impl Server {
         control: &Control,
         watched: &mut dyn Watched,
     ) -> io::Result<Ending> {
-        let mut progress = (0, Instant::now());
+        let mut progress = Progress::new();
+        let mut follower = (limits.pace == Pace::Ours).then(Follower::new);
         loop {
             if control.stop.load(Relaxed) {
                 return Ok(Ending::Stopped);
@@ -156,22 +174,26 @@ impl Server {
             if limits.time_ns > 0 && now >= limits.time_ns {
                 return Ok(Ending::TimeLimit);
             }
-            if now > progress.0 {
-                progress = (now, Instant::now());
+            if progress.to(now) {
                 control.sim_ns.store(now, Relaxed);
             }
             let waits = self.calendar.as_ref().is_some_and(Calendar::waiting);
+            let early = match &mut follower {
+                Some(follower) if waits => follower.early(self.next(), Instant::now()),
+                _ => None,
+            };
             // A driver's first messages have no replies: they may still be under way.
-            match self.listen(if waits { 0 } else { 200 })? {
+            match self.listen(if waits { early.unwrap_or(0) } else { 200 })? {
                 Source::Nobody if waits => {
                     if watched.done() {
                         return Ok(Ending::Done);
                     }
-                    self.step()?;
+                    if early.is_none() {
+                        self.step(limits.pace)?;
+                    }
                 }
                 Source::Nobody => {
-                    let still = progress.1.elapsed();
-                    if still > limits.patience {
+                    if let Some(still) = progress.none_for(limits.patience) {
                         return Ok(Ending::Hung(still));
                     }
                     if !watched.alive() {
@@ -181,7 +203,20 @@ impl Server {
                 Source::Clock => self.clock()?,
                 Source::Port(i) => self.port(i)?,
             }
+            // One that talks without end, and never of a later time, is not heard as silent.
+            if progress.message()
+                && let Some(still) = progress.none_for(limits.patience)
+            {
+                return Ok(Ending::Hung(still));
+            }
         }
+    }
+
+    /// When something happens next.
+    fn next(&self) -> u64 {
+        let wanted = self.calendar.as_ref().and_then(Calendar::request);
+        let next = [self.next_completion(), wanted].into_iter().flatten().min();
+        next.unwrap_or(0)
     }
 
     /// Who speaks first; the clock before the disks, for what was said to the clock came first.
@@ -245,7 +280,7 @@ impl Server {
     }
 
     /// Moves time, for the guest waits.
-    fn step(&mut self) -> io::Result<()> {
+    fn step(&mut self, pace: Pace) -> io::Result<()> {
         let ends = self.next_completion();
         let Some(calendar) = &mut self.calendar else {
             return Ok(());
@@ -256,7 +291,11 @@ impl Server {
                 self.end(at)
             }
             (ends, Some(wanted)) => {
-                let leash = wanted.max(calendar.now()).saturating_add(LEASH);
+                let leash = match pace {
+                    Pace::Free => LEASH,
+                    Pace::Ours => SHORT_LEASH,
+                };
+                let leash = wanted.max(calendar.now()).saturating_add(leash);
                 calendar.run(ends.map_or(leash, |at| at.min(leash)))
             }
             _ => Err(io::Error::other(
@@ -298,6 +337,69 @@ impl Server {
     }
 }
 
+/// How far a guest has come, and when it did so in the host's time.
+struct Progress {
+    to: u64,
+    at: Instant,
+    messages: u32,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            to: 0,
+            at: Instant::now(),
+            messages: 0,
+        }
+    }
+
+    /// It is at this virtual time; whether that is later than before.
+    fn to(&mut self, now: u64) -> bool {
+        let later = now > self.to;
+        if later {
+            (self.to, self.messages) = (now, 0);
+            self.at = Instant::now();
+        }
+        later
+    }
+
+    /// Something was said; whether so much was that it is time to look at the host's clock.
+    fn message(&mut self) -> bool {
+        self.messages = (self.messages + 1) % MESSAGES;
+        self.messages == 0
+    }
+
+    /// The wall time for which there was none, if it is more than this.
+    fn none_for(&self, patience: Duration) -> Option<Duration> {
+        Some(self.at.elapsed()).filter(|still| *still > patience)
+    }
+}
+
+/// What holds a guest's time back to ours.
+struct Follower {
+    /// When the guest's time was, or would have been, 0.
+    zero: Instant,
+}
+
+impl Follower {
+    fn new() -> Self {
+        Self {
+            zero: Instant::now(),
+        }
+    }
+
+    /// Milliseconds of wall time to wait for before a guest may be at this virtual time, at most a tenth of a
+    /// second at once, so that whoever stops it is heard; `None`: it is time.
+    fn early(&mut self, at: u64, now: Instant) -> Option<i64> {
+        let due = self.zero + Duration::from_nanos(at);
+        if now > due + BEHIND {
+            self.zero += now - due;
+        }
+        let early = due.saturating_duration_since(now).as_millis();
+        (early > 0).then(|| early.min(100) as i64)
+    }
+}
+
 /// The first that can be read, within so many milliseconds.
 fn readable<'a>(
     fds: impl Iterator<Item = BorrowedFd<'a>>,
@@ -317,4 +419,40 @@ fn readable<'a>(
 fn gone(e: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(e.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_guest_is_held_back_to_our_time() {
+        let mut follower = Follower::new();
+        let zero = follower.zero;
+        assert_eq!(follower.early(50_000_000, zero), Some(50));
+        assert_eq!(follower.early(50_000_000, zero + 20 * MS), Some(30));
+        assert_eq!(follower.early(50_000_000, zero + 50 * MS), None);
+        // A wait is taken in pieces.
+        assert_eq!(follower.early(5_000_000_000, zero + 50 * MS), Some(100));
+        // A little behind it catches up.
+        assert_eq!(follower.early(60_000_000, zero + 100 * MS), None);
+        assert_eq!(follower.zero, zero);
+        // Far behind it goes on from where it is.
+        assert_eq!(follower.early(70_000_000, zero + 3000 * MS), None);
+        assert_eq!(follower.early(80_000_000, zero + 3000 * MS), Some(10));
+    }
+
+    #[test]
+    fn a_later_time_is_progress_and_words_are_none() {
+        let mut progress = Progress::new();
+        assert!(progress.to(5) && !progress.to(5));
+        let asked = (0..2 * MESSAGES).filter(|_| progress.message()).count();
+        assert_eq!(asked, 2);
+        progress.at -= 10 * MS;
+        assert!(progress.none_for(9 * MS).is_some());
+        assert!(progress.to(6));
+        assert_eq!(progress.none_for(Duration::from_secs(3600)), None);
+    }
 }

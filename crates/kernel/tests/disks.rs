@@ -14,7 +14,7 @@ use std::process::Command;
 use workload::{ExistingFile, Foreign, Script};
 
 fn completed(spec: &RunSpec, kernel: &Kernel) -> RunResult {
-    let (result, _) = run(spec, kernel, &Default::default());
+    let (result, _) = run(spec, kernel, kernel::PATIENCE, &Default::default());
     assert_eq!(result.outcome, Outcome::Completed, "{:?}", result.notes);
     result
 }
@@ -116,7 +116,7 @@ fn a_program_of_the_users_runs() {
     assert_eq!(completed(&spec, &kernel).digest, first.digest);
 
     spec.workload = foreign(root, "echo last words >&2; exit 7");
-    let (result, _) = run(&spec, &kernel, &Default::default());
+    let (result, _) = run(&spec, &kernel, kernel::PATIENCE, &Default::default());
     let Outcome::Failed { error } = &result.outcome else {
         panic!("{:?}", result.outcome)
     };
@@ -132,7 +132,7 @@ fn a_program_of_the_users_runs() {
         digest: "0".repeat(32),
     }
     .script();
-    let (result, _) = run(&spec, &kernel, &Default::default());
+    let (result, _) = run(&spec, &kernel, kernel::PATIENCE, &Default::default());
     let said = format!("{:?}", result.outcome);
     assert!(
         said.contains("was changed since the experiment was read"),

@@ -34,8 +34,14 @@ fn tracepoints_tell_what_vmstat_counts() {
             lru_gen,
             ..kernel.clone()
         };
-        let (r, _) = kernel::run(&loaded(), &kernel, &Default::default());
+        let (r, _) = kernel::run(&loaded(), &kernel, kernel::PATIENCE, &Default::default());
         assert_eq!(r.outcome, Outcome::Completed, "{:?}", r.notes);
+        if lru_gen.is_some() && r.reclaim.is_none() {
+            // 6.1: no event tells what its multi-generational LRU scans, and no row makes 0 of it.
+            assert!(r.notes[0].contains("no event tells"), "{:?}", r.notes);
+            assert!(r.counters["pgscan_kswapd"] > 10_000);
+            continue;
+        }
         assert_eq!(r.notes, [""; 0]);
         let sums = r.reclaim.expect("the kernel has tracepoints");
         assert_eq!(sums.direct_reclaims, sum_of(&r, "allocstall"));
@@ -45,12 +51,9 @@ fn tracepoints_tell_what_vmstat_counts() {
             None => assert_eq!(scanned, counted),
             // Its counters have what was isolated, its events also what was put elsewhere on the way.
             Some(_) => {
-                assert!(
-                    scanned
-                        .iter()
-                        .zip(counted)
-                        .all(|(s, c)| *s >= c && *s < c + c / 10)
-                );
+                let near = |(s, c): (&u64, u64)| *s >= c && *s < c + c / 10;
+                let all = scanned.iter().zip(counted).all(near);
+                assert!(all, "{scanned:?} {counted:?}");
             }
         }
         let written = sums.kswapd.writes.total() + sums.direct.writes.total();

@@ -11,7 +11,8 @@
 //! 6. [`report`]: what is read, on a terminal or as a page;
 //! 7. [`results`]: the results folder, written whole or not at all;
 //! 8. [`published`]: tables of published series, the runs that they ask for, scores;
-//! 9. [`tune`]: settings of watermarks searched for.
+//! 9. [`tune`]: settings of watermarks searched for;
+//! 10. [`validate`]: how near a preset comes to a real kernel.
 #![forbid(unsafe_code)]
 
 pub mod diagnostic;
@@ -24,3 +25,4 @@ pub mod results;
 pub mod rows;
 pub mod runner;
 pub mod tune;
+pub mod validate;

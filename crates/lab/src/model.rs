@@ -1,8 +1,10 @@
 //! What an experiment is and what running it gives: the words that every other module shares.
 
+use crate::diagnostic::Place;
 pub use kernel::HostUse;
 use kernel::Kernel;
 use sim::{RunResult, RunSpec};
+use std::collections::BTreeMap;
 
 /// Which way a figure is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -111,6 +113,8 @@ pub struct Experiment {
     pub axes: Vec<String>,
     /// The cells in matrix order.
     pub cells: Vec<Cell>,
+    /// Where its text sets what a real kernel may not take: sysctls by their whole names, and `lru_gen`.
+    pub settings: BTreeMap<String, Place>,
 }
 
 impl Experiment {

@@ -45,7 +45,7 @@ fn a_marker_is_filled_and_stays() {
     let once = filled(text).expect("two markers");
     assert_eq!(
         once,
-        "a <!-- score:tunable-watermarks within -->7 of 8<!-- /score --> cells, \
+        "a <!-- score:tunable-watermarks within -->11 of 12<!-- /score --> cells, \
          <!-- score:tunable-watermarks cell real/default -->1234<!-- /score --> ms\n"
     );
     assert_eq!(filled(&once).expect("again"), once);
@@ -66,13 +66,13 @@ fn tables_have_engine_and_published_figures() {
     let pivot = filled("<!-- score:tunable-watermarks pivot metric/policy -->\n<!-- /score -->")
         .expect("a table");
     assert!(
-        pivot.contains("| real, ms | 1234 (503) | 364 (364) |  |\n"),
+        pivot.contains("| real, ms | 1234 (503) | 364 (364) | 337 (337) |\n"),
         "{pivot}"
     );
     let summary =
         filled("<!-- score:tunable-watermarks summary -->\n<!-- /score -->").expect("a block");
     assert!(
-        summary.contains("```\nscored cells within tolerance: 7 of 8\n"),
+        summary.contains("```\nscored cells within tolerance: 11 of 12\n"),
         "{summary}"
     );
 }
@@ -90,7 +90,7 @@ fn what_a_marker_does_not_mean_is_told_with_its_line() {
         ),
         (
             "<!-- score:tunable-watermarks cell real -->x<!-- /score -->",
-            "`real` is 2 rows",
+            "`real` is 3 rows",
         ),
         (
             "<!-- score:tunable-watermarks cell reel/default -->x<!-- /score -->",

@@ -348,7 +348,12 @@ impl Tasks for LiveWorld {
     }
 
     #[inline(always)]
-    fn charge(&self, _: Cost, _: u32) {}
+    fn price(&self, _: Cost) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn charge_ns(&self, _: u64) {}
 
     async fn relax(&self) {
         self.cpus.give_way();

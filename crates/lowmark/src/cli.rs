@@ -1,6 +1,12 @@
 //! What the command line accepts.
 
-use clap::{Args, Parser, Subcommand};
+mod kernel;
+mod validate;
+
+pub use kernel::{Kernel, KernelBuild, KernelList, KernelRemove, KernelShell};
+pub use validate::Validate;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +28,8 @@ pub struct Cli {
 pub enum Command {
     /// Run an experiment and compare its policies
     Run(Run),
+    /// Say how near a preset of the engine comes to a real kernel, in experiments run in both
+    Validate(Validate),
     /// List results folders, or remove old ones
     Results(Results),
     /// Score the engine against published tables
@@ -78,9 +86,22 @@ pub struct Run {
     /// ends in `.partial`; everything else as it was begun
     #[arg(long, value_name = "DIR", group = "place", conflicts_with = "list")]
     pub resume: Option<PathBuf>,
-    /// Run every iteration twice, compare, and recount all lists and counters on the way
-    #[arg(long)]
-    pub check: bool,
+    /// Run every iteration twice, compare, and hold lists and counters against each other on the way:
+    /// sums and samples each second, everything as pages change and at the end; with `=full` everything
+    /// each second
+    #[arg(
+        long,
+        value_enum,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "sampled"
+    )]
+    pub check: Option<Check>,
+    /// Seconds of wall time after which a real kernel's guest is given up that makes no progress in virtual
+    /// time: something in it computes without end
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub patience: u64,
     /// Show the matrix and run nothing
     #[arg(long)]
     pub list: bool,
@@ -453,6 +474,10 @@ pub struct Mrc {
         value_name = "NAMES"
     )]
     pub policy: Vec<String>,
+    /// Estimate from a sample of the objects, with an error bound beside each point: `rate=0.01` of
+    /// them, or `size=8192` objects at most. Only without `--writes`
+    #[arg(long, value_name = "SAMPLE", conflicts_with = "writes")]
+    pub sample: Option<replay::Sample>,
     /// Model dirty pages, their limits and writing them back
     #[arg(long)]
     pub writes: bool,
@@ -519,9 +544,30 @@ pub struct Bench {
     /// Also build a machine of 1 TiB, fill its page cache and reclaim some (takes 10 GiB)
     #[arg(long)]
     pub tebibyte: bool,
+    /// With `engine`: let so many pages live and measure nothing, for a profiler that counts instructions
+    #[arg(long, value_name = "PAGES", conflicts_with_all = ["rounds", "tebibyte"])]
+    pub lifecycles: Option<NonZeroU32>,
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+/// How `--check` recounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Check {
+    /// Sums and samples each second, everything as pages change and at the end.
+    Sampled,
+    /// Everything each second.
+    Full,
+}
+
+impl From<Check> for lab::runner::Check {
+    fn from(check: Check) -> Self {
+        match check {
+            Check::Sampled => Self::Sampled,
+            Check::Full => Self::Full,
+        }
+    }
 }
 
 /// Arguments of `machine`.
@@ -562,64 +608,6 @@ pub struct Machine {
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
-}
-
-/// What to do with kernels.
-#[derive(Debug, Subcommand)]
-pub enum Kernel {
-    /// Build a kernel from a source tree or a Debian package, in a folder of its own outside of the tree
-    Build(KernelBuild),
-    /// List the kernels that were built
-    List(KernelList),
-    /// Remove kernels, with what their next builds would begin with
-    Remove(KernelRemove),
-}
-
-/// Arguments of `kernel build`.
-#[derive(Debug, Args)]
-pub struct KernelBuild {
-    /// A source tree of Linux; nothing is written there
-    #[arg(value_name = "TREE", required_unless_present = "debian")]
-    pub tree: Option<PathBuf>,
-    /// The installed Debian package linux-source-VERSION instead of a tree
-    #[arg(long, value_name = "VERSION", conflicts_with = "tree")]
-    pub debian: Option<String>,
-    /// A patch to apply, as `git diff` or `git format-patch` writes it; may be repeated
-    #[arg(long, value_name = "FILE")]
-    pub patch: Vec<PathBuf>,
-    /// A fragment of a kernel configuration, above Lowmark's own; may be repeated
-    #[arg(long, value_name = "FILE")]
-    pub config: Vec<PathBuf>,
-    /// The name for `policy = "kernel:NAME"` [default: the package's version, or the tree's release and
-    /// folder]
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
-    /// Leave out the patch by which computing takes time
-    #[arg(long)]
-    pub without_costs: bool,
-    /// No progress
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-/// Arguments of `kernel list`.
-#[derive(Debug, Args)]
-pub struct KernelList {
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `kernel remove`.
-#[derive(Debug, Args)]
-pub struct KernelRemove {
-    /// Names of `lowmark kernel list`
-    #[arg(value_name = "NAME", required_unless_present = "images")]
-    pub names: Vec<String>,
-
-    /// Remove the images of disks that runs have kept; the next ones make theirs anew
-    #[arg(long)]
-    pub images: bool,
 }
 
 fn probe_size(text: &str) -> Result<u64, String> {

@@ -13,4 +13,5 @@ pub mod run;
 pub mod schema;
 pub mod trace;
 pub mod tune;
+pub mod validate;
 mod worlds;

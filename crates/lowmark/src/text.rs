@@ -1,7 +1,8 @@
 //! Standard output.
 
 use crate::failure::Failure;
-use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
+use comfy_table::{ContentArrangement, Table};
+use lab::report::RULED;
 use std::io::{ErrorKind, Write};
 
 /// Prints `text`; a reader that has gone away (`| head`) is no error.
@@ -21,11 +22,6 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     text.push('\n');
     print(&text)
 }
-
-const RULED: TableStyle = TableStyle::new()
-    .top_border(LineStyle::none().fill('─').junction('─'))
-    .header_separator(LineStyle::none().fill('─').junction('─'))
-    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// A table with lines around its header and at its end, as wide as the terminal at most.
 pub fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Table {

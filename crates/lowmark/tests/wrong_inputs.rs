@@ -165,7 +165,7 @@ const LINES: [&str; 14] = [
 ];
 
 /// Options, of which one is damaged.
-const OPTIONS: [&str; 14] = [
+const OPTIONS: [&str; 15] = [
     "run experiments/e.toml --list --iterations 3 --seed 4 --jobs 2",
     "run experiments/e.toml --list --set machine.cpus=2 --set policy=vanilla",
     "run experiments/e.toml --list --set machine.disk.params.nvme_queue_depth=[1,32]",
@@ -173,6 +173,7 @@ const OPTIONS: [&str; 14] = [
     "run --list --trace data/traces/sqlite.strace.zst --machine machines/512M.toml --policy linux-3.1",
     "mrc --trace t.csv --sizes 10..100:5 --policy lru,sieve --writes --dirty-limit 20",
     "mrc --trace t.csv --sizes 1,2,3 --policy all --jobs 2 --write-rate 50",
+    "mrc --trace data/traces/sqlite.strace.zst --sizes 100,1000 --policy lru,fifo --sample rate=0.5",
     "trace info t.csv --format csv --unit page",
     "trace generate zipf --objects 10 --requests 100 --skew 0.9 --out g.csv --writes 0.3",
     "explain throttled",

@@ -4,6 +4,8 @@
 //! its file's index. Then the index needs no look at the frames: if every cached frame is in the
 //! slot that it names, and there are as many slots as cached frames, both agree.
 
+mod look;
+
 use crate::cache::check::LeafView;
 use crate::memory::buddy;
 use crate::memory::frame::flag;
@@ -30,6 +32,8 @@ enum Place {
 struct Tally {
     dirty: u64,
     writeback: u64,
+    /// Pages under writeback that a device counts.
+    of_devices: u64,
     file: u64,
     anon: u64,
     /// Isolated pages of the anon and of the file lists.
@@ -40,6 +44,7 @@ impl Tally {
     fn add(&mut self, other: &Self) {
         self.dirty += other.dirty;
         self.writeback += other.writeback;
+        self.of_devices += other.of_devices;
         self.file += other.file;
         self.anon += other.anon;
     }
@@ -54,6 +59,7 @@ pub struct Recount {
     maps: Vec<u32>,
     /// Pages and objects of each slab cache.
     slabs: Vec<(u64, u64)>,
+    looks: look::Looks,
 }
 
 impl<W: World> Mm<W> {
@@ -92,6 +98,7 @@ impl Recount {
         mm.stat.check()?;
         let pages = check_trees(mm)?;
         mm.check_shadows()?;
+        mm.check_hints()?;
         self.slabs.clear();
         self.slabs.resize(mm.caches.len(), (0, 0));
         mm.check_inodes()?;
@@ -123,7 +130,9 @@ impl Recount {
         self.swap_entries.clear();
         self.swap_entries.resize(mm.config.swap_slots as usize, 0);
         mm.check_regions(&mut self.maps, &mut self.swap_entries)?;
-        mm.check_swap(&self.swap_entries)
+        mm.check_swap(&self.swap_entries)?;
+        // A sum: whatever names a page says more, and comes first.
+        mm.check_devices(Some(self.tally.iter().map(|t| t.of_devices).sum()))
     }
 
     fn put(&mut self, pfn: Pfn, p: Place, what: &str) -> Result<(), String> {
@@ -331,6 +340,7 @@ impl<'a, W: World> Counter<'a, W> {
         }
         self.tally.file += 1;
         self.tally.dirty += u64::from(f & flag::DIRTY != 0 && self.accounts_dirty);
+        self.tally.of_devices += u64::from(f & flag::WRITEBACK != 0 && self.accounts_dirty);
         let Some(leaf) = self.leaf.as_ref().filter(|l| l.page(index) == Some(pfn)) else {
             return Err(Wrong::Place);
         };

@@ -95,7 +95,8 @@ impl<W: World> Mm<W> {
         }
         if config.swap_slots > 0 {
             let slots = u64::from(config.swap_slots);
-            uses.push(Use::whole("swap slots", slots * 8));
+            let map = slots.div_ceil(64) * 8;
+            uses.push(Use::whole("swap slots", slots * 8 + map));
         }
         if policy.eviction != policy::Eviction::Linux {
             let bytes = frames * BYTES_PER_ORDERED_PAGE;

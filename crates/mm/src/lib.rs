@@ -71,7 +71,7 @@ pub use world::World;
 use cache::{mapping, mmap, swap, tree};
 use inodes::table;
 use memory::zone::{LRU_LISTS, Zone};
-use memory::{buddy, frame, mobility, node, pcp, slab, task, watermark, zone};
+use memory::{buddy, frame, hint, mobility, node, pcp, slab, task, watermark, zone};
 use reclaim::{auto, boost, eviction, lru};
 use watch::{tracker, vmstat};
 use world::event::Event;
@@ -141,6 +141,8 @@ pub struct Mm<W: World> {
     pub(crate) stat: vmstat::VmStat<W>,
     pub(crate) pcp: Box<[pcp::Pcp<W>]>,
     pub(crate) pagevecs: Box<[lru::Pagevecs<W>]>,
+    /// Each CPU's last walk over the free lists.
+    pub(crate) hints: Box<[hint::Hint<W>]>,
     pub(crate) nodes_pool: tree::Nodes<W>,
     pub(crate) mappings_used: W::U32,
     watched: W::U32,
@@ -247,6 +249,7 @@ impl<W: World> Mm<W> {
                 })
                 .collect(),
             pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
+            hints: (0..config.cpus).map(|_| hint::Hint::new()).collect(),
             nodes_pool: tree::Nodes::new(pool)?,
             mappings_used: bytemuck::Zeroable::zeroed(),
             watched: bytemuck::Zeroable::zeroed(),

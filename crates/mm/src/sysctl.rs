@@ -344,6 +344,7 @@ impl<W: World> Mm<W> {
             changed.any(|(_, info)| info.follows == follows)
         };
         self.sysctl.put(new);
+        self.stat.note_change();
         if changed(Follows::Watermarks) {
             self.write_wmarks(new.min_kbytes(lowmem_kbytes(&self.config.zones)));
         }

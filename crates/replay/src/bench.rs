@@ -4,13 +4,14 @@
 use crate::budget::Budget;
 use crate::cache::Counts;
 use crate::curve::{self, Curves, Plan};
+use crate::dense::{Dense, Event};
 use crate::requests::Unit;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 use trace::generate::{Pattern, Plan as TracePlan};
-use trace::{Options, TraceError};
+use trace::{Options, Reader, TraceError};
 
 /// Pages of the caches that are measured.
 pub const SIZE: u32 = 100_000;
@@ -69,6 +70,7 @@ pub fn replay(path: &Path, rounds: usize) -> Result<Vec<Measurement>, TraceError
             sizes: vec![SIZE],
             policies: vec![entry.name],
             writes: None,
+            sample: None,
             threads: 1,
             budget: Budget::default(),
         };
@@ -91,6 +93,64 @@ pub fn replay(path: &Path, rounds: usize) -> Result<Vec<Measurement>, TraceError
     Ok(results)
 }
 
+/// Requests a second, the median of the rounds, of the least that LRU can be: a table from objects to
+/// pages and a linked list in arrays, the objects numbered and in memory beforehand, on one core. What
+/// [`replay`] does beside that is reading the file and finding objects by their names.
+///
+/// # Errors
+/// A trace that can't be read.
+pub fn bare_array(path: &Path, rounds: usize) -> Result<f64, TraceError> {
+    let reader = Reader::open(path, &Options::default())?;
+    let (trace, _) = Dense::read(reader, Unit::Page, false, Budget::default(), 1)?;
+    let mut times: Vec<f64> = (0..rounds.max(1))
+        .map(|_| {
+            let start = Instant::now();
+            std::hint::black_box(bare_misses(&trace, SIZE));
+            start.elapsed().as_secs_f64()
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    Ok(trace.requests() as f64 / times[times.len() / 2])
+}
+
+/// Misses of LRU with `slots` pages, without policies, hooks or indexes.
+fn bare_misses(trace: &Dense, slots: u32) -> u64 {
+    const NONE: u32 = u32::MAX;
+    let mut slot_of = vec![NONE; trace.objects() as usize];
+    let mut object_of = vec![0_u32; slots as usize];
+    // Newer and older neighbour; the last one stands for both ends.
+    let mut links = vec![[slots; 2]; slots as usize + 1];
+    let (mut used, mut misses) = (0, 0);
+    for event in trace.events() {
+        let (Event::Read(object) | Event::Write(object) | Event::Remove(object)) = event;
+        let mut slot = slot_of[object as usize];
+        let full = used == slots;
+        if slot == NONE {
+            misses += 1;
+            slot = if full { links[slots as usize][0] } else { used };
+        }
+        if slot < used {
+            let [newer, older] = links[slot as usize];
+            links[newer as usize][1] = older;
+            links[older as usize][0] = newer;
+        } else {
+            used += 1;
+        }
+        if slot_of[object as usize] == NONE {
+            if full {
+                slot_of[object_of[slot as usize] as usize] = NONE;
+            }
+            slot_of[object as usize] = slot;
+            object_of[slot as usize] = object;
+        }
+        let newest = links[slots as usize][1];
+        links[slot as usize] = [slots, newest];
+        links[slots as usize][1] = slot;
+        links[newest as usize][0] = slot;
+    }
+    misses
+}
+
 /// Seconds for 50 sizes of a policy on `threads` threads, reading the file included.
 ///
 /// # Errors
@@ -103,8 +163,28 @@ pub fn fifty_sizes(path: &Path, policy: &'static str, threads: usize) -> Result<
         sizes: sizes.0,
         policies: vec![policy],
         writes: None,
+        sample: None,
         threads,
         budget: Budget::default(),
     };
     Ok(timed(path, &plan)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evict::Lru;
+
+    #[test]
+    fn the_bare_array_is_lru() {
+        let requests = trace::generate::Generator::new(&TracePlan {
+            objects: 500,
+            requests: 5000,
+            ..TRACE
+        });
+        let trace = Dense::of(requests.map(|r| Event::Read(r.object)), 0);
+        for slots in [1, 2, 10, 499, 500] {
+            assert_eq!(bare_misses(&trace, slots), trace.run::<Lru>(slots).misses);
+        }
+    }
 }

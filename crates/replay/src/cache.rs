@@ -11,12 +11,19 @@ pub trait Map {
     fn object(&self, slot: Slot) -> u64;
     /// Puts an object that is nowhere into an empty slot.
     fn insert(&mut self, object: u64, slot: Slot);
+    /// Puts an object that is nowhere into a slot that holds another one, which leaves.
+    fn replace(&mut self, object: u64, slot: Slot);
     /// Empties a slot that holds an object.
     fn remove(&mut self, slot: Slot);
-    /// Reads what [`find`](Self::find) will look at for these objects, so that the cache misses of
-    /// look-ups overlap.
-    fn warm(&self, objects: &[u64]);
+    /// A first look for each of at most 64 objects, so that the cache misses of look-ups overlap:
+    /// what [`find_guessed`](Self::find_guessed) wants to know.
+    fn guess(&self, objects: &[u64], slots: &mut Guesses);
+    /// As [`find`](Self::find), with what [`guess`](Self::guess) said, or any other number.
+    fn find_guessed(&self, object: u64, guess: Slot) -> Option<Slot>;
 }
+
+/// What a first look at some objects has brought.
+pub type Guesses = [Slot; BLOCK];
 
 impl Map for Index {
     #[inline]
@@ -36,8 +43,16 @@ impl Map for Index {
         Self::remove(self, slot);
     }
     #[inline]
-    fn warm(&self, objects: &[u64]) {
-        Self::warm(self, objects);
+    fn replace(&mut self, object: u64, slot: Slot) {
+        Self::replace(self, object, slot);
+    }
+    #[inline]
+    fn guess(&self, objects: &[u64], slots: &mut Guesses) {
+        Self::guess(self, objects, slots);
+    }
+    #[inline]
+    fn find_guessed(&self, object: u64, guess: Slot) -> Option<Slot> {
+        Self::find_guessed(self, object, guess)
     }
 }
 
@@ -78,16 +93,25 @@ impl Map for Table {
         self.slots[self.objects[slot as usize] as usize] = 0;
     }
     #[inline]
-    fn warm(&self, objects: &[u64]) {
+    fn replace(&mut self, object: u64, slot: Slot) {
+        self.remove(slot);
+        self.insert(object, slot);
+    }
+    #[inline]
+    fn guess(&self, objects: &[u64], _: &mut Guesses) {
         let sum = objects
             .iter()
             .fold(0, |sum, o| sum ^ self.slots[*o as usize]);
         std::hint::black_box(sum);
     }
+    #[inline]
+    fn find_guessed(&self, object: u64, _: Slot) -> Option<Slot> {
+        self.find(object)
+    }
 }
 
 /// Requests whose look-ups are begun together.
-pub(crate) const BLOCK: usize = 64;
+pub const BLOCK: usize = 64;
 
 /// What a cache has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -172,42 +196,51 @@ impl<P: Policy, M: Map> Cache<P, M> {
     /// Requests one after another.
     #[inline]
     pub fn request_block(&mut self, objects: &[u64]) {
+        let mut guesses = [0; BLOCK];
         for objects in objects.chunks(BLOCK) {
-            self.map.warm(objects);
-            for object in objects {
-                self.request(*object);
+            self.guess(objects, &mut guesses);
+            for (object, guess) in objects.iter().zip(guesses) {
+                self.request_guessed(*object, guess);
             }
         }
     }
 
-    /// Says which objects come next.
+    /// Says which objects come next, [`BLOCK`] at most.
     #[inline]
-    pub(crate) fn warm(&self, objects: &[u64]) {
-        self.map.warm(objects);
+    pub(crate) fn guess(&self, objects: &[u64], guesses: &mut Guesses) {
+        self.map.guess(objects, guesses);
     }
 
     /// A request; returns whether the cache held the object.
     #[inline]
     pub fn request(&mut self, object: u64) -> bool {
+        self.request_guessed(object, Slot::MAX)
+    }
+
+    /// As [`request`](Self::request), with what [`guess`](Self::guess) said of the object.
+    #[inline]
+    pub(crate) fn request_guessed(&mut self, object: u64, guess: Slot) -> bool {
         self.counts.requests += 1;
-        if let Some(slot) = self.map.find(object) {
+        if let Some(slot) = self.map.find_guessed(object, guess) {
             self.policy.access(slot);
             return true;
         }
         self.counts.misses += 1;
         self.policy.miss(object);
         let slot = match self.free.take() {
-            Some(slot) => slot,
+            Some(slot) => {
+                self.map.insert(object, slot);
+                slot
+            }
             None => {
                 let slot = self
                     .policy
                     .evict()
                     .expect("a full cache has a page to evict");
-                self.map.remove(slot);
+                self.map.replace(object, slot);
                 slot
             }
         };
-        self.map.insert(object, slot);
         self.policy.admit(slot, object);
         false
     }

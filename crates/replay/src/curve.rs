@@ -2,9 +2,11 @@
 
 use crate::budget::Budget;
 use crate::cache::Counts;
-use crate::dense::Dense;
+use crate::dense::{BYTES_PER_OBJECT, Dense};
 use crate::requests::Unit;
-use crate::stack;
+use crate::sample::Sample;
+use crate::sampled::{Bound, Pass, Ratios, SampleFacts, Sampled};
+use crate::stack::{self, Distances};
 use crate::stream::{stream, stream_with_writes};
 use crate::writes::{WriteCounts, WriteModel};
 use evict::Policy;
@@ -29,6 +31,9 @@ pub struct Plan {
     pub policies: Vec<&'static str>,
     /// Dirty pages, if writes are to be modelled.
     pub writes: Option<WriteModel>,
+    /// A sample of the objects to estimate miss ratios from; without it they are exact. Writes are
+    /// not modelled with a sample.
+    pub sample: Option<Sample>,
     /// Threads, at least 1; fewer where memory is short. The figures are the same for any number.
     pub threads: usize,
     /// What the trace, if it is kept, and the caches may take of memory.
@@ -45,6 +50,9 @@ pub struct Point {
     pub counts: Counts,
     /// Misses by requests.
     pub miss_ratio: f64,
+    /// Between what the miss ratio lies, where it is an estimate from a sample.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
     /// What writes led to, where they are modelled.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub writes: Option<WriteCounts>,
@@ -71,6 +79,9 @@ pub struct Curves {
     /// Number of objects; absent if they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objects: Option<u32>,
+    /// The sample, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<SampleFacts>,
     /// Records that could not be read and were skipped.
     pub skipped: u64,
     /// Limits and device, where writes are modelled.
@@ -85,6 +96,7 @@ fn point(size: u32, counts: Counts, writes: Option<WriteCounts>) -> Point {
         size,
         counts,
         miss_ratio: counts.miss_ratio(),
+        bound: None,
         writes,
     }
 }
@@ -92,7 +104,7 @@ fn point(size: u32, counts: Counts, writes: Option<WriteCounts>) -> Point {
 /// Work that one thread does at once.
 #[derive(Debug, Clone, Copy)]
 enum Job {
-    /// All sizes of LRU.
+    /// All sizes of a policy: of LRU.
     Stack { policy: usize },
     /// One policy at one size.
     Cell { policy: usize, size: usize },
@@ -115,19 +127,19 @@ impl Visitor for Simulate<'_> {
     }
 }
 
-struct Stream<'a>(Reader, Unit, u32, Option<&'a WriteModel>);
+struct Stream<'a>(Reader, Unit, u32, Option<&'a WriteModel>, usize);
 
 impl Visitor for Stream<'_> {
     type Output = Result<Point, TraceError>;
 
     fn visit<P: Policy + 'static>(self) -> Self::Output {
-        let Self(reader, unit, size, model) = self;
+        let Self(reader, unit, size, model, threads) = self;
         match model {
             Some(model) => {
-                let (counts, writes) = stream_with_writes::<P>(reader, unit, size, model)?;
+                let (counts, writes) = stream_with_writes::<P>(reader, unit, size, model, threads)?;
                 Ok(point(size, counts, Some(writes)))
             }
-            None => Ok(point(size, stream::<P>(reader, unit, size)?, None)),
+            None => Ok(point(size, stream::<P>(reader, unit, size, threads)?, None)),
         }
     }
 }
@@ -139,6 +151,63 @@ const BYTES_PER_SLOT: u64 = 120;
 const BYTES_PER_STREAMED_SLOT: u64 = BYTES_PER_SLOT + 40;
 /// What a table of objects, or LRU's distances, take an object.
 const BYTES_PER_STACKED_OBJECT: u64 = 26;
+
+/// How a plan goes through its trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// One policy, one size: only the cache is kept.
+    Stream,
+    /// LRU at many sizes: only objects are kept.
+    Distances,
+    /// A sample is kept.
+    Sample,
+    /// The trace is kept.
+    Keep,
+}
+
+impl Way {
+    fn of(plan: &Plan) -> Self {
+        match (&plan.policies[..], &plan.sizes[..]) {
+            _ if plan.sample.is_some() => Self::Sample,
+            ([_], [_]) if !plan.options.lenient => Self::Stream,
+            (["lru"], _) if plan.writes.is_none() => Self::Distances,
+            _ => Self::Keep,
+        }
+    }
+}
+
+/// What a plan will take of memory, in a sentence: before anything is read.
+pub fn memory(plan: &Plan) -> String {
+    let largest = u64::from(plan.sizes.iter().copied().max().unwrap_or(1));
+    let mib = |bytes: u64| (bytes >> 20) + 1;
+    let least = match plan.budget.0 {
+        Some(bytes) => format!("at most {} MiB, then it ends", bytes >> 20),
+        None => "without a limit".to_owned(),
+    };
+    let a_request = if plan.writes.is_some() { 24 } else { 8 };
+    let caches = mib(largest * BYTES_PER_SLOT);
+    match Way::of(plan) {
+        Way::Stream => format!(
+            "memory: up to {} MiB for a cache of {largest} pages; the trace is not kept",
+            mib(largest * BYTES_PER_STREAMED_SLOT)
+        ),
+        Way::Distances => format!(
+            "memory: up to {} bytes an object for all sizes, {least}; the trace is not kept",
+            BYTES_PER_OBJECT + stack::Pass::BYTES_PER_OBJECT
+        ),
+        Way::Sample => format!(
+            "memory: up to 8 bytes a request and {} an object of the sample, and for each of {} \
+             threads a miniature, {least}",
+            2 * BYTES_PER_OBJECT,
+            plan.threads
+        ),
+        Way::Keep => format!(
+            "memory: up to {a_request} bytes a request and {BYTES_PER_OBJECT} an object, and for each \
+             of {} threads up to {caches} MiB and {BYTES_PER_STACKED_OBJECT} bytes an object, {least}",
+            plan.threads
+        ),
+    }
+}
 
 fn too_large(trace: &str, size: u32, need: u64, budget: Budget) -> TraceError {
     TraceError {
@@ -153,8 +222,8 @@ fn too_large(trace: &str, size: u32, need: u64, budget: Budget) -> TraceError {
     }
 }
 
-/// Runs a plan. A single policy at a single size streams; everything else keeps
-/// the trace in memory.
+/// Runs a plan. A single policy at a single size streams, and so does LRU at many; a sample is kept
+/// instead of the trace; everything else keeps the trace in memory.
 ///
 /// # Errors
 /// A trace that can't be read, or for which there is no memory.
@@ -164,18 +233,20 @@ fn too_large(trace: &str, size: u32, need: u64, budget: Budget) -> TraceError {
 pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     let reader = Reader::open(path, &plan.options)?;
     let format = reader.format().name();
-    if let ([size], [policy], false) = (&plan.sizes[..], &plan.policies[..], plan.options.lenient) {
+    let way = Way::of(plan);
+    if let ([size], [policy], Way::Stream) = (&plan.sizes[..], &plan.policies[..], way) {
         let need = u64::from(*size) * BYTES_PER_STREAMED_SLOT;
         if !plan.budget.has(need) {
             return Err(too_large(reader.name(), *size, need, plan.budget));
         }
-        let job = Stream(reader, plan.unit, *size, plan.writes.as_ref());
+        let job = Stream(reader, plan.unit, *size, plan.writes.as_ref(), plan.threads);
         let point = registry::visit(policy, job).expect(KNOWN)?;
         return Ok(Curves {
             trace: path.display().to_string(),
             format,
             requests: point.counts.requests,
             objects: None,
+            sample: None,
             skipped: 0,
             model: plan.writes,
             curves: vec![Curve {
@@ -185,15 +256,45 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
         });
     }
     let name = reader.name().to_owned();
-    let (trace, skipped) = Dense::read(reader, plan.unit, plan.writes.is_some(), plan.budget)?;
-    let largest = plan.sizes.iter().copied().max().unwrap_or(1);
-    let need = u64::from(largest.min(trace.objects())) * BYTES_PER_SLOT
-        + u64::from(trace.objects()) * BYTES_PER_STACKED_OBJECT;
-    let budget = plan.budget.without(trace.bytes());
-    let threads = budget.times(need, plan.threads);
-    if threads == 0 {
-        return Err(too_large(&name, largest, need, budget));
+    if let Some(sample) = plan.sample {
+        let (trace, skipped) =
+            Sampled::read(reader, plan.unit, sample, 0, plan.budget, plan.threads)?;
+        return Ok(Curves {
+            trace: path.display().to_string(),
+            format,
+            requests: trace.requests,
+            objects: None,
+            sample: Some(trace.facts),
+            skipped,
+            model: None,
+            curves: estimate(&trace, plan, &name)?,
+        });
     }
+    if way == Way::Distances {
+        let (distances, objects, skipped) =
+            Dense::distances(reader, plan.unit, plan.budget, plan.threads)?;
+        return Ok(Curves {
+            trace: path.display().to_string(),
+            format,
+            requests: distances.requests(),
+            objects: Some(objects),
+            sample: None,
+            skipped,
+            model: None,
+            curves: vec![Curve {
+                policy: plan.policies[0],
+                points: stacked(&distances, &plan.sizes),
+            }],
+        });
+    }
+    let (trace, skipped) = Dense::read(
+        reader,
+        plan.unit,
+        plan.writes.is_some(),
+        plan.budget,
+        plan.threads,
+    )?;
+    let threads = threads(plan, &name, trace.objects(), trace.bytes())?;
     let results = simulate(&trace, plan, threads);
     let curve = |(policy, points): (&&'static str, Vec<Option<Point>>)| Curve {
         policy,
@@ -207,10 +308,24 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
         format,
         requests: trace.requests(),
         objects: Some(trace.objects()),
+        sample: None,
         skipped,
         model: plan.writes,
         curves: plan.policies.iter().zip(results).map(curve).collect(),
     })
+}
+
+/// As many of the plan's threads as there is memory for caches, beside a trace of so many objects and
+/// bytes.
+fn threads(plan: &Plan, trace: &str, objects: u32, bytes: u64) -> Result<usize, TraceError> {
+    let largest = plan.sizes.iter().copied().max().unwrap_or(1);
+    let need = u64::from(largest.min(objects)) * BYTES_PER_SLOT
+        + u64::from(objects) * BYTES_PER_STACKED_OBJECT;
+    let budget = plan.budget.without(bytes);
+    match budget.times(need, plan.threads) {
+        0 => Err(too_large(trace, largest, need, budget)),
+        threads => Ok(threads),
+    }
 }
 
 /// What is promised of a plan.
@@ -235,42 +350,109 @@ fn jobs(plan: &Plan) -> Vec<Job> {
     jobs
 }
 
-/// Every policy's points by size, from so many threads.
-fn simulate(trace: &Dense, plan: &Plan, threads: usize) -> Vec<Vec<Option<Point>>> {
-    let jobs = jobs(plan);
-    let empty = vec![None; plan.sizes.len()];
-    let results = Mutex::new(vec![empty; plan.policies.len()]);
+/// What comes out of every job, in the order of jobs, from so many threads.
+fn in_parallel<J: Copy + Sync, T: Send>(
+    jobs: &[J],
+    threads: usize,
+    work: impl Fn(J) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(job) = jobs.get(next.fetch_add(1, Relaxed)) {
-            match *job {
-                Job::Stack { policy } => {
-                    let misses = stack::distances(trace).all_misses(&plan.sizes);
-                    let mut results = results.lock().expect("no thread panicked");
-                    for (i, misses) in misses.into_iter().enumerate() {
-                        let counts = Counts {
-                            requests: trace.requests(),
-                            misses,
-                        };
-                        results[policy][i] = Some(point(plan.sizes[i], counts, None));
-                    }
-                }
-                Job::Cell { policy, size } => {
-                    let cell = Simulate(trace, plan.sizes[size], plan.writes.as_ref());
-                    let done = registry::visit(plan.policies[policy], cell).expect(KNOWN);
-                    results.lock().expect("no thread panicked")[policy][size] = Some(done);
-                }
-            }
+    let results = Mutex::new(Vec::with_capacity(jobs.len()));
+    let turns = || {
+        loop {
+            let at = next.fetch_add(1, Relaxed);
+            let Some(job) = jobs.get(at) else { break };
+            let done = work(*job);
+            results.lock().expect("no thread panicked").push((at, done));
         }
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
             // The figures are the same with the threads that there are.
-            if Builder::new().spawn_scoped(scope, work).is_err() {
+            if Builder::new().spawn_scoped(scope, turns).is_err() {
                 break;
             }
         }
-        work();
+        turns();
     });
-    results.into_inner().expect("no thread panicked")
+    let mut results = results.into_inner().expect("no thread panicked");
+    results.sort_unstable_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, done)| done).collect()
+}
+
+/// LRU's points by size.
+fn stacked(distances: &Distances, sizes: &[u32]) -> Vec<Point> {
+    let requests = distances.requests();
+    let misses = distances.all_misses(sizes);
+    let point = |(size, misses): (&u32, u64)| point(*size, Counts { requests, misses }, None);
+    sizes.iter().zip(misses).map(point).collect()
+}
+
+/// Every policy's points by size, from so many threads.
+fn simulate(trace: &Dense, plan: &Plan, threads: usize) -> Vec<Vec<Option<Point>>> {
+    let jobs = jobs(plan);
+    let done = in_parallel(&jobs, threads, |job| match job {
+        Job::Stack { .. } => stacked(&stack::distances(trace), &plan.sizes),
+        Job::Cell { policy, size } => {
+            let cell = Simulate(trace, plan.sizes[size], plan.writes.as_ref());
+            let done = registry::visit(plan.policies[policy], cell).expect(KNOWN);
+            vec![done]
+        }
+    });
+    let empty = vec![None; plan.sizes.len()];
+    let mut results = vec![empty; plan.policies.len()];
+    for (job, points) in jobs.into_iter().zip(done) {
+        let (policy, first) = match job {
+            Job::Stack { policy } => (policy, 0),
+            Job::Cell { policy, size } => (policy, size),
+        };
+        for (place, point) in results[policy][first..].iter_mut().zip(points) {
+            *place = Some(point);
+        }
+    }
+    results
+}
+
+/// Every policy's points by size, estimated from a sample of the trace.
+fn estimate(trace: &Sampled, plan: &Plan, name: &str) -> Result<Vec<Curve>, TraceError> {
+    let threads = threads(plan, name, trace.numbers(), trace.bytes())?;
+    let passes: Vec<Pass> = Pass::all(trace.facts.rate).collect();
+    let jobs: Vec<(Job, Pass)> = jobs(plan)
+        .into_iter()
+        .flat_map(|job| passes.iter().map(move |pass| (job, *pass)))
+        .collect();
+    let done = in_parallel(&jobs, threads, |(job, pass)| match job {
+        Job::Stack { .. } => trace.stack(pass, &plan.sizes),
+        Job::Cell { policy, size } => {
+            let (policy, size) = (plan.policies[policy], plan.sizes[size]);
+            vec![trace.miniature(policy, pass, size).expect(KNOWN)]
+        }
+    });
+    // By policy, size and pass.
+    let none = vec![vec![Ratios::default(); passes.len()]; plan.sizes.len()];
+    let mut all = vec![none; plan.policies.len()];
+    for (i, ((job, _), ratios)) in jobs.into_iter().zip(done).enumerate() {
+        let (policy, first) = match job {
+            Job::Stack { policy } => (policy, 0),
+            Job::Cell { policy, size } => (policy, size),
+        };
+        for (place, ratios) in all[policy][first..].iter_mut().zip(ratios) {
+            place[i % passes.len()] = ratios;
+        }
+    }
+    let estimated = |(size, passes): (&u32, &Vec<Ratios>)| {
+        let (miss_ratio, bound) = trace.estimate(*size, passes);
+        let requests = trace.requests;
+        let misses = (miss_ratio * requests as f64).round() as u64;
+        Point {
+            miss_ratio,
+            bound: Some(bound),
+            ..point(*size, Counts { requests, misses }, None)
+        }
+    };
+    let curve = |(policy, sizes): (&&'static str, &Vec<Vec<Ratios>>)| Curve {
+        policy,
+        points: plan.sizes.iter().zip(sizes).map(estimated).collect(),
+    };
+    Ok(plan.policies.iter().zip(&all).map(curve).collect())
 }

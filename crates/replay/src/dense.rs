@@ -3,6 +3,7 @@
 use crate::budget::Budget;
 use crate::cache::{BLOCK, Cache, Counts, Table};
 use crate::requests::{Unit, cut};
+use crate::stack::{self, Distances};
 use crate::writes::{WriteCache, WriteCounts, WriteModel};
 use evict::{Index, MOST, Policy, Slot};
 use trace::{Op, Reader, Record, TraceError};
@@ -35,30 +36,39 @@ pub struct Dense {
 }
 
 /// What numbering takes of memory for each object: an index that is about to grow, and lists.
-const BYTES_PER_OBJECT: u64 = 80;
+pub(crate) const BYTES_PER_OBJECT: u64 = 80;
 
 /// Why a trace can't be kept.
-enum Limit {
+pub(crate) enum Limit {
     /// It has too many objects.
     Objects,
     /// There is no room for so many requests.
     Memory(Budget, u64),
+    /// There is no room for so many objects, of a trace that is not kept.
+    Distances(Budget, u64),
 }
 
 impl Limit {
-    fn of(self, trace: &str) -> TraceError {
+    /// What is said of it.
+    pub fn of(self, trace: &str) -> TraceError {
         let (message, accepted) = match self {
             Self::Objects => (
                 "the trace has more than 2^30 objects".to_owned(),
                 "a trace with at most 2^30 objects (4 TiB in pages)".to_owned(),
+            ),
+            Self::Distances(budget, objects) => (
+                format!("{objects} objects or more are too many: {budget}"),
+                "`--sample`, which keeps a part of the objects; one size, for which only the cache is \
+                 kept; a shorter trace; or more memory"
+                    .to_owned(),
             ),
             Self::Memory(budget, requests) => (
                 format!(
                     "{requests} requests or more, and the objects that they are for, are too many to \
                      keep: {budget}"
                 ),
-                "one policy and one size, for which the trace is not kept; a shorter trace; or more \
-                 memory"
+                "`--sample`, which keeps a part of the trace; one policy and one size, for which it is not \
+                 kept; a shorter trace; or more memory"
                     .to_owned(),
             ),
         };
@@ -72,9 +82,42 @@ impl Limit {
     }
 }
 
+/// Sends at most [`BLOCK`] events through a cache.
+#[inline]
+fn send<P: Policy>(cache: &mut Cache<P, Table>, events: &[u32]) {
+    let mut objects = [0_u64; BLOCK];
+    let objects = &mut objects[..events.len()];
+    for (object, event) in objects.iter_mut().zip(events) {
+        *object = (event >> 2).into();
+    }
+    let mut guesses = [0; BLOCK];
+    cache.guess(objects, &mut guesses);
+    for (object, event) in objects.iter().zip(events) {
+        if event & 3 == REMOVE {
+            cache.remove(*object);
+        } else {
+            cache.request(*object);
+        }
+    }
+}
+
+/// Some of the eight groups that a sampled trace's objects are in: object `n` is in group `n % 8`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Groups(pub u8);
+
+impl Groups {
+    /// All objects.
+    pub const ALL: Self = Self(u8::MAX);
+
+    #[inline]
+    fn has(self, object: u32) -> bool {
+        self.0 >> (object % 8) & 1 == 1
+    }
+}
+
 /// Numbers objects while a trace is read.
-struct Numbering {
-    index: Index,
+pub(crate) struct Numbering {
+    pub index: Index,
     /// The objects of each file since their last removal; only for formats that remove.
     files: Vec<Vec<u32>>,
     listed: Vec<bool>,
@@ -82,18 +125,39 @@ struct Numbering {
 }
 
 impl Numbering {
+    /// For a trace whose records may take pages from files (`cuts`).
+    pub fn new(cuts: bool) -> Self {
+        Self {
+            index: Index::new(0),
+            files: Vec::new(),
+            listed: Vec::new(),
+            cuts,
+        }
+    }
+
+    /// Calls `each` with the number of every object that the record takes away.
+    pub fn cut(&mut self, record: &Record, unit: Unit, mut each: impl FnMut(u32)) {
+        let Some(len) = cut(record) else { return };
+        let gone = unit.behind(len);
+        if let Some(all) = self.files.get_mut(record.file as usize) {
+            let gone = |o: &mut u32| unit.place(self.index.object(*o)) >= gone;
+            for number in all.extract_if(.., gone) {
+                self.listed[number as usize] = false;
+                each(number);
+            }
+        }
+    }
+
+    /// The object's number, a new one if it has none; `guess` is what [`Index::guess`] says of it
+    /// or any other number. `None`: there are too many objects.
     #[inline]
-    fn number(&mut self, object: u64, file: u32, found: Slot) -> Option<u32> {
-        let number = if found != Slot::MAX {
-            found
-        } else {
-            match self.index.find(object) {
-                Some(number) => number,
-                None => {
-                    let number = self.index.add_slot()?;
-                    self.index.insert(object, number);
-                    number
-                }
+    pub fn number(&mut self, object: u64, file: u32, guess: Slot) -> Option<u32> {
+        let number = match self.index.find_guessed(object, guess) {
+            Some(number) => number,
+            None => {
+                let number = self.index.add_slot()?;
+                self.index.insert(object, number);
+                number
             }
         };
         if self.cuts {
@@ -116,8 +180,8 @@ impl Numbering {
 }
 
 impl Dense {
-    /// Reads a whole trace; `times` keeps the times, which writeback needs. Also returns how many
-    /// records were skipped.
+    /// Reads a whole trace; `times` keeps the times, which writeback needs. With more than one of
+    /// `threads` parsing has others than numbering. Also returns how many records were skipped.
     ///
     /// # Errors
     /// A record that can't be read, more than 2³⁰ objects, or more than the budget has room for.
@@ -126,21 +190,21 @@ impl Dense {
         unit: Unit,
         times: bool,
         budget: Budget,
+        threads: usize,
     ) -> Result<(Self, u64), TraceError> {
         let mut dense = Self::default();
-        let mut numbering = Numbering {
-            index: Index::new(0),
-            files: Vec::new(),
-            listed: Vec::new(),
-            cuts: reader.format().can_cut(),
-        };
-        let mut batch = Vec::new();
-        while reader.next_batch(&mut batch)? {
-            for block in batch.chunks(64) {
-                let limit = dense.add(block, unit, times, &mut numbering, budget);
-                limit.map_err(|limit| limit.of(reader.name()))?;
-            }
-        }
+        let mut numbering = Numbering::new(reader.format().can_cut());
+        let name = reader.name().to_owned();
+        reader.each_batch(
+            threads,
+            |record| *record,
+            |batch| {
+                batch
+                    .chunks(BLOCK)
+                    .try_for_each(|block| dense.add(block, unit, times, &mut numbering, budget))
+                    .map_err(|limit| limit.of(&name))
+            },
+        )?;
         dense.objects = numbering.index.slots();
         dense.events.shrink_to_fit();
         dense.times.shrink_to_fit();
@@ -157,13 +221,12 @@ impl Dense {
         budget: Budget,
     ) -> Result<(), Limit> {
         // Looked up before the first is numbered, so that cache misses overlap.
-        let mut found = [Slot::MAX; 64];
-        for (found, record) in found.iter_mut().zip(block) {
-            if record.op.is_data() {
-                *found = n.index.find(unit.objects(record).0).unwrap_or(Slot::MAX);
-            }
+        let (mut firsts, mut guesses) = ([0; 64], [Slot::MAX; 64]);
+        for (first, record) in firsts.iter_mut().zip(block) {
+            *first = unit.objects(record).0;
         }
-        for (found, record) in found.into_iter().zip(block) {
+        n.index.guess(&firsts[..block.len()], &mut guesses);
+        for (guess, record) in guesses.into_iter().zip(block) {
             let before = self.events.len();
             if record.op.is_data() {
                 let kind = if record.op == Op::Write { WRITE } else { READ };
@@ -176,23 +239,18 @@ impl Dense {
                     return Err(Limit::Memory(budget, requests));
                 }
                 for i in 0..count {
-                    let found = if i == 0 { found } else { Slot::MAX };
-                    let Some(number) = n.number(first + i, record.file, found) else {
+                    let guess = if i == 0 { guess } else { Slot::MAX };
+                    let Some(number) = n.number(first + i, record.file, guess) else {
                         return Err(Limit::Objects);
                     };
                     self.events.push(number << 2 | kind);
                 }
                 self.requests += count;
                 self.writes += u64::from(kind) * count;
-            } else if let Some(len) = cut(record) {
-                let gone = unit.behind(len);
-                if let Some(all) = n.files.get_mut(record.file as usize) {
-                    let gone = |o: &mut u32| unit.place(n.index.object(*o)) >= gone;
-                    for number in all.extract_if(.., gone) {
-                        n.listed[number as usize] = false;
-                        self.events.push(number << 2 | REMOVE);
-                    }
-                }
+            } else {
+                n.cut(record, unit, |number| {
+                    self.events.push(number << 2 | REMOVE);
+                });
             }
             if times {
                 let added = self.events.len() - before;
@@ -201,6 +259,37 @@ impl Dense {
             }
         }
         Ok(())
+    }
+
+    /// Adds a request for an object, or its removal.
+    #[inline]
+    pub(crate) fn push(&mut self, object: u32, removed: bool) {
+        self.events
+            .push(object << 2 | if removed { REMOVE } else { READ });
+    }
+
+    /// Number of events.
+    pub(crate) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Gives every object another number; `None` drops what happens to it. Times are not kept.
+    pub(crate) fn renumber(&mut self, number: impl Fn(u32) -> Option<u32>) {
+        self.events.retain_mut(|event| match number(*event >> 2) {
+            Some(to) => {
+                *event = to << 2 | *event & 3;
+                true
+            }
+            None => false,
+        });
+    }
+
+    /// Ends what [`Self::push`] has made: numbers are below `objects`.
+    pub(crate) fn close(&mut self, objects: u32) {
+        self.events.shrink_to_fit();
+        self.objects = objects;
+        let removed = self.events.iter().filter(|e| *e & 3 == REMOVE).count();
+        self.requests = (self.events.len() - removed) as u64;
     }
 
     /// Bytes that the trace takes.
@@ -255,24 +344,94 @@ impl Dense {
 
     /// The whole trace through a cache of `size` pages. More slots than objects are never needed.
     pub fn run<P: Policy>(&self, size: u32) -> Counts {
+        self.run_groups::<P>(size, Groups::ALL)
+    }
+
+    /// As [`Self::run`], with the objects of some groups alone.
+    pub(crate) fn run_groups<P: Policy>(&self, size: u32, groups: Groups) -> Counts {
         let slots = self.slots(size);
         let mut cache = Cache::<P, Table>::new(slots, Table::new(self.objects, slots));
-        let mut objects = [0_u64; BLOCK];
-        for events in self.events.chunks(BLOCK) {
-            let objects = &mut objects[..events.len()];
-            for (object, event) in objects.iter_mut().zip(events) {
-                *object = (event >> 2).into();
+        if groups == Groups::ALL {
+            for events in self.events.chunks(BLOCK) {
+                send(&mut cache, events);
             }
-            cache.warm(objects);
-            for (object, event) in objects.iter().zip(events) {
-                if event & 3 == REMOVE {
-                    cache.remove(*object);
-                } else {
-                    cache.request(*object);
-                }
+            return cache.counts();
+        }
+        // What is picked is moved together without a branch: half of the guesses would be wrong.
+        let mut picked = [0_u32; 2 * BLOCK];
+        let mut n = 0;
+        for events in self.events.chunks(BLOCK) {
+            for event in events {
+                picked[n] = *event;
+                n += usize::from(groups.has(event >> 2));
+            }
+            if n >= BLOCK {
+                send(&mut cache, &picked[..BLOCK]);
+                picked.copy_within(BLOCK..n, 0);
+                n -= BLOCK;
             }
         }
+        send(&mut cache, &picked[..n]);
         cache.counts()
+    }
+
+    /// LRU's distances of a whole trace that is not kept. Also returns how many objects it has and how many
+    /// records were skipped.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn distances(
+        mut reader: Reader,
+        unit: Unit,
+        budget: Budget,
+        threads: usize,
+    ) -> Result<(Distances, u32, u64), TraceError> {
+        let mut numbering = Numbering::new(reader.format().can_cut());
+        let mut pass = stack::Pass::new(0, 1 << 16);
+        let name = reader.name().to_owned();
+        let mut one = |block: &[Record]| {
+            let (mut firsts, mut guesses) = ([0; BLOCK], [Slot::MAX; BLOCK]);
+            for (first, record) in firsts.iter_mut().zip(block) {
+                *first = unit.objects(record).0;
+            }
+            numbering.index.guess(&firsts[..block.len()], &mut guesses);
+            for (guess, record) in guesses.into_iter().zip(block) {
+                if !record.op.is_data() {
+                    numbering.cut(record, unit, |number| pass.remove(number));
+                    continue;
+                }
+                let (first, count) = unit.objects(record);
+                // As if every one were for an object of its own.
+                let objects = u64::from(numbering.index.slots()) + count;
+                if !budget.has(objects * (BYTES_PER_OBJECT + stack::Pass::BYTES_PER_OBJECT)) {
+                    return Err(Limit::Distances(budget, objects));
+                }
+                for i in 0..count {
+                    let guess = if i == 0 { guess } else { Slot::MAX };
+                    let number = numbering.number(first + i, record.file, guess);
+                    pass.request(number.ok_or(Limit::Objects)?);
+                }
+            }
+            Ok(())
+        };
+        reader.each_batch(
+            threads,
+            |record| *record,
+            |batch| {
+                let all = batch.chunks(BLOCK).try_for_each(&mut one);
+                all.map_err(|limit| limit.of(&name))
+            },
+        )?;
+        let objects = numbering.index.slots();
+        Ok((pass.finish(), objects, reader.skipped()))
+    }
+
+    /// What happens to the objects of some groups, in order.
+    #[inline]
+    pub(crate) fn events_of(&self, groups: Groups) -> impl Iterator<Item = Event> {
+        self.events().filter(move |event| match event {
+            Event::Read(o) | Event::Write(o) | Event::Remove(o) => groups.has(*o),
+        })
     }
 
     /// As [`Self::run`], with dirty pages and writeback. The trace was read with its times.

@@ -8,7 +8,7 @@
 //! An object that is removed leaves a free page: its bit stays as a hole. The next page that is
 //! brought in, or drawn up from below, fills the newest hole.
 
-use crate::dense::{Dense, Event};
+use crate::dense::{Dense, Event, Groups};
 use std::collections::BinaryHeap;
 
 const NEVER: u32 = u32::MAX;
@@ -22,10 +22,35 @@ pub struct Distances {
 }
 
 impl Distances {
+    /// Number of requests.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests
+    }
+
     /// Misses of a cache of `size` pages.
     pub fn misses(&self, size: u32) -> u64 {
         let hits: u64 = self.hits.iter().take(size as usize).sum();
         self.requests - hits
+    }
+
+    /// Misses of caches whose sizes, at least 0, need not be whole, for scaled sizes: between two
+    /// whole ones on a straight line.
+    pub(crate) fn all_between(&self, sizes: &[f64]) -> Vec<f64> {
+        let sum = |sum: &mut u64, hits: &u64| {
+            *sum += hits;
+            Some(*sum)
+        };
+        let sums: Vec<u64> = self.hits.iter().scan(0, sum).collect();
+        let hits = |size: usize| match size.min(sums.len()) {
+            0 => 0.0,
+            n => sums[n - 1] as f64,
+        };
+        let misses = |size: &f64| {
+            let whole = *size as usize;
+            let below = hits(whole);
+            self.requests as f64 - below - size.fract() * (hits(whole.saturating_add(1)) - below)
+        };
+        sizes.iter().map(misses).collect()
     }
 
     /// Misses of caches of many sizes, in the order of `sizes`.
@@ -149,9 +174,13 @@ impl Stack {
         }
     }
 
-    /// Moves bits together, to the first times.
+    /// Moves bits together, to the first times; where they take more than half of all times, there
+    /// are twice as many afterwards.
     #[cold]
     fn compact(&mut self) {
+        if self.times.total as usize > self.owner.len() / 2 {
+            self.owner.resize(2 * self.owner.len(), NEVER);
+        }
         let old = std::mem::replace(&mut self.times, Times::new(self.owner.len()));
         self.holes.clear();
         self.now = 0;
@@ -185,34 +214,80 @@ impl Stack {
 
 /// The distances of all requests of a trace.
 pub fn distances(trace: &Dense) -> Distances {
-    // At most one bit an object, besides holes: those are objects too.
-    let objects = trace.objects() as usize;
-    distances_within(trace, (objects * 2).max(1 << 16))
+    distances_of(trace, Groups::ALL)
 }
 
-fn distances_within(trace: &Dense, times: usize) -> Distances {
-    let objects = trace.objects() as usize;
-    let mut stack = Stack {
-        last: vec![NEVER; objects],
-        owner: vec![NEVER; times],
-        times: Times::new(times),
-        now: 0,
-        holes: BinaryHeap::new(),
-    };
-    let mut hits = vec![0; objects + 1];
-    for event in trace.events() {
+/// As [`distances`], with the objects of some groups alone.
+pub(crate) fn distances_of(trace: &Dense, groups: Groups) -> Distances {
+    // At most one bit an object, besides holes: those are objects too.
+    let times = (trace.objects() as usize * 2).max(1 << 16);
+    match groups {
+        Groups::ALL => distances_within(trace, trace.events(), times),
+        _ => distances_within(trace, trace.events_of(groups), times),
+    }
+}
+
+fn distances_within(trace: &Dense, events: impl Iterator<Item = Event>, times: usize) -> Distances {
+    let mut pass = Pass::new(trace.objects() as usize, times);
+    for event in events {
         match event {
-            Event::Read(object) | Event::Write(object) => {
-                if let Some(distance) = stack.request(object) {
-                    hits[distance as usize] += 1;
-                }
-            }
-            Event::Remove(object) => stack.remove(object),
+            Event::Read(object) | Event::Write(object) => pass.request(object),
+            Event::Remove(object) => pass.remove(object),
         }
     }
-    Distances {
-        requests: trace.requests(),
-        hits,
+    pass.finish()
+}
+
+/// A pass over a trace, event by event; objects are numbered without gaps.
+pub(crate) struct Pass {
+    stack: Stack,
+    hits: Vec<u64>,
+    requests: u64,
+}
+
+impl Pass {
+    /// What a pass takes of memory for each object, at most: its last request and a count of hits, while
+    /// these tables double, and four times with owner, bit and a share of the tree.
+    pub const BYTES_PER_OBJECT: u64 = 2 * (4 + 8) + 4 * 6;
+
+    /// Room for so many objects and times; both grow.
+    pub fn new(objects: usize, times: usize) -> Self {
+        Self {
+            stack: Stack {
+                last: vec![NEVER; objects],
+                owner: vec![NEVER; times],
+                times: Times::new(times),
+                now: 0,
+                holes: BinaryHeap::new(),
+            },
+            hits: vec![0; objects + 1],
+            requests: 0,
+        }
+    }
+
+    /// An object that is new has the next number.
+    #[inline]
+    pub fn request(&mut self, object: u32) {
+        if object as usize == self.stack.last.len() {
+            self.stack.last.push(NEVER);
+            self.hits.push(0);
+        }
+        self.requests += 1;
+        if let Some(distance) = self.stack.request(object) {
+            self.hits[distance as usize] += 1;
+        }
+    }
+
+    /// The object is gone.
+    pub fn remove(&mut self, object: u32) {
+        self.stack.remove(object);
+    }
+
+    pub fn finish(self) -> Distances {
+        Distances {
+            requests: self.requests,
+            hits: self.hits,
+        }
     }
 }
 
@@ -237,11 +312,30 @@ mod tests {
                 }),
                 1,
             );
-            let distances = distances_within(&trace, times);
+            let distances = distances_within(&trace, trace.events(), times);
             let sizes: Vec<u32> = (1..45).rev().collect();
             let simulated: Vec<u64> = sizes.iter().map(|s| trace.run::<Lru>(*s).misses).collect();
             prop_assert_eq!(distances.all_misses(&sizes), &simulated[..]);
             prop_assert_eq!(distances.misses(7), simulated[44 - 7]);
+            // Objects and times that are not known beforehand.
+            let mut pass = Pass::new(0, 64);
+            let mut numbers = std::collections::HashMap::new();
+            for event in trace.events() {
+                let next = numbers.len() as u32;
+                match event {
+                    Event::Read(o) | Event::Write(o) => {
+                        pass.request(*numbers.entry(o).or_insert(next));
+                    }
+                    Event::Remove(o) => {
+                        if let Some(number) = numbers.get(&o) {
+                            pass.remove(*number);
+                        }
+                    }
+                }
+            }
+            let grown = pass.finish();
+            prop_assert_eq!(grown.requests(), trace.requests());
+            prop_assert_eq!(grown.all_misses(&sizes), &simulated[..]);
         }
     }
 }

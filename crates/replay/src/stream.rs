@@ -28,9 +28,9 @@ struct Clean<P> {
     objects: Vec<u64>,
 }
 
-impl<P: Policy> Sink for Clean<P> {
+impl<P: Policy> Clean<P> {
     #[inline]
-    fn request(&mut self, _: &Record, objects: Range<u64>) {
+    fn ask(&mut self, objects: Range<u64>) {
         if objects.end - objects.start == 1 {
             self.objects.push(objects.start);
             return;
@@ -42,6 +42,13 @@ impl<P: Policy> Sink for Clean<P> {
                 self.settle();
             }
         }
+    }
+}
+
+impl<P: Policy> Sink for Clean<P> {
+    #[inline]
+    fn request(&mut self, _: &Record, objects: Range<u64>) {
+        self.ask(objects);
     }
 
     fn settle(&mut self) {
@@ -69,16 +76,37 @@ impl<P: Policy> Sink for WriteCache<P, Index> {
     }
 }
 
-/// Sends a whole trace through a cache of `slots` slots. Writes count as requests.
+/// Sends a whole trace through a cache of `slots` slots. Writes count as requests. With more than one
+/// of `threads` the trace is read in another one; the counts are the same.
 ///
 /// # Errors
 /// A record that can't be read.
-pub fn stream<P: Policy>(reader: Reader, unit: Unit, slots: u32) -> Result<Counts, TraceError> {
+pub fn stream<P: Policy>(
+    mut reader: Reader,
+    unit: Unit,
+    slots: u32,
+    threads: usize,
+) -> Result<Counts, TraceError> {
     let mut clean = Clean::<P> {
         cache: Cache::new(slots, Index::new(slots)),
         objects: Vec::new(),
     };
-    send(reader, unit, &mut clean)?;
+    if reader.format().can_cut() {
+        send(reader, unit, &mut clean, threads)?;
+        return Ok(clean.cache.counts());
+    }
+    // Nothing but objects is needed of a record, so nothing else is worked out.
+    let objects = |record: &Record| match record.op.is_data() {
+        true => unit.objects(record),
+        false => (0, 0),
+    };
+    reader.each_batch(threads, objects, |batch| {
+        for (first, n) in batch {
+            clean.ask(*first..first + n);
+        }
+        clean.settle();
+        Ok(())
+    })?;
     Ok(clean.cache.counts())
 }
 
@@ -91,38 +119,47 @@ pub fn stream_with_writes<P: Policy>(
     unit: Unit,
     slots: u32,
     model: &WriteModel,
+    threads: usize,
 ) -> Result<(Counts, WriteCounts), TraceError> {
     let mut cache = WriteCache::<P, Index>::new(slots, slots, Index::new(slots), model);
-    send(reader, unit, &mut cache)?;
+    send(reader, unit, &mut cache, threads)?;
     Ok(cache.finish())
 }
 
-fn send(mut reader: Reader, unit: Unit, sink: &mut impl Sink) -> Result<(), TraceError> {
+fn send(
+    mut reader: Reader,
+    unit: Unit,
+    sink: &mut impl Sink,
+    threads: usize,
+) -> Result<(), TraceError> {
     // Files that can lose pages need a list of what the trace has touched of them.
     let cuts = reader.format().can_cut();
     let mut touched: HashMap<u32, Touched> = HashMap::new();
-    let mut batch: Vec<Record> = Vec::new();
-    while reader.next_batch(&mut batch)? {
-        for record in &batch {
-            if record.op.is_data() {
-                let (first, n) = unit.objects(record);
-                sink.request(record, first..first + n);
-                if cuts {
-                    let all = touched.entry(record.file).or_default();
-                    all.add(first..first + n);
-                }
-            } else if let Some(len) = cut(record) {
-                sink.settle();
-                let gone = unit.behind(len);
-                if let Some(all) = touched.get_mut(&record.file) {
-                    all.cut(
-                        |object| unit.place(object) >= gone,
-                        |object| sink.remove(object),
-                    );
+    reader.each_batch(
+        threads,
+        |record| *record,
+        |batch| {
+            for record in batch {
+                if record.op.is_data() {
+                    let (first, n) = unit.objects(record);
+                    sink.request(record, first..first + n);
+                    if cuts {
+                        let all = touched.entry(record.file).or_default();
+                        all.add(first..first + n);
+                    }
+                } else if let Some(len) = cut(record) {
+                    sink.settle();
+                    let gone = unit.behind(len);
+                    if let Some(all) = touched.get_mut(&record.file) {
+                        all.cut(
+                            |object| unit.place(object) >= gone,
+                            |object| sink.remove(object),
+                        );
+                    }
                 }
             }
-        }
-        sink.settle();
-    }
-    Ok(())
+            sink.settle();
+            Ok(())
+        },
+    )
 }

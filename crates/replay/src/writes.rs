@@ -180,10 +180,16 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
                 self.writes.read_misses += u64::from(!write);
                 self.policy.miss(object);
                 let slot = match self.free.take() {
-                    Some(slot) => slot,
-                    None => self.evict(),
+                    Some(slot) => {
+                        self.map.insert(object, slot);
+                        slot
+                    }
+                    None => {
+                        let slot = self.evict();
+                        self.map.replace(object, slot);
+                        slot
+                    }
                 };
-                self.map.insert(object, slot);
                 self.policy.admit(slot, object);
                 slot
             }
@@ -320,24 +326,24 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
         self.poll();
     }
 
-    /// An empty slot, from the policy's choice.
+    /// A slot whose page may leave, from the policy's choice.
     fn evict(&mut self) -> Slot {
         let mut tries = 0;
-        let slot = loop {
+        loop {
             let slot = self
                 .policy
                 .evict()
                 .expect("a full cache has a page to evict");
             let page = self.pages[slot as usize];
             if page.state == PageState::Clean {
-                break slot;
+                return slot;
             }
             self.writes.dirty_met += 1;
             tries += 1;
             match self.policy.dirty(slot) {
                 Dirty::Write => {
                     self.write_out(slot);
-                    break slot;
+                    return slot;
                 }
                 answer if tries < TRIES => {
                     if answer == Dirty::WriteBehind {
@@ -351,12 +357,10 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
                 _ => {
                     self.policy.remove(slot);
                     self.write_out(slot);
-                    break slot;
+                    return slot;
                 }
             }
-        };
-        self.map.remove(slot);
-        slot
+        }
     }
 
     /// Waits until a page, which is out of the policy, is clean.

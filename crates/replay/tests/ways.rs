@@ -16,6 +16,7 @@ fn plan(sizes: &[u32], threads: usize) -> Plan {
         sizes: sizes.to_vec(),
         policies: registry::ALL.iter().map(|e| e.name).collect(),
         writes: None,
+        sample: None,
         threads,
         budget: Budget::default(),
     }
@@ -56,6 +57,16 @@ fn streaming_is_as_in_memory_and_threads_make_no_difference() {
             assert_eq!(streamed.curves[0].points, [*point], "{}", c.policy);
         }
     }
+    // LRU alone keeps objects, and no requests.
+    for threads in [1, 3] {
+        let lru = Plan {
+            policies: vec!["lru"],
+            ..plan(&sizes, threads)
+        };
+        let run = curve::run(file.path(), &lru).expect("a good trace");
+        assert_eq!(run.curves[0], all.curves[1]);
+        assert_eq!((run.objects, run.requests), (all.objects, all.requests));
+    }
     let with_writes = |threads| {
         let plan = Plan {
             writes: Some(WriteModel::default()),
@@ -95,6 +106,12 @@ fn run(text: &str, sizes: &[u32]) -> Vec<u64> {
             assert_eq!(streamed.curves[0].points, [*point], "{}", c.policy);
         }
     }
+    let lru = Plan {
+        policies: vec!["lru"],
+        ..plan(sizes, 2)
+    };
+    let distances = curve::run(file.path(), &lru).expect("a good trace");
+    assert_eq!(distances.curves[0], whole.curves[1]);
     whole.curves[1]
         .points
         .iter()
@@ -163,6 +180,12 @@ fn requests_of_gigabytes_need_no_memory_of_their_size() {
         "{}",
         e.accepted
     );
+    let lru = Plan {
+        policies: vec!["lru"],
+        ..plan.clone()
+    };
+    let e = curve::run(file.path(), &lru).expect_err("too many objects");
+    assert!(e.message.contains("1048576 objects or more"), "{e}");
     // Three of them through a cache: a hundredth of the time and all of the way.
     let three: usize = (1000..1003).map(|i| line(i).len()).sum();
     file.as_file().set_len(three as u64).expect("a file");
@@ -179,6 +202,35 @@ fn requests_of_gigabytes_need_no_memory_of_their_size() {
     };
     let e = curve::run(file.path(), &large).expect_err("no room for the cache");
     assert!(e.message.contains("a cache of 1073741824 pages"), "{e}");
+}
+
+#[test]
+fn what_it_may_take_is_said_before() {
+    let limited = Plan {
+        budget: Budget(Some(64 << 20)),
+        ..plan(&[10, 1000], 2)
+    };
+    let said = curve::memory(&limited);
+    assert!(
+        said.contains("8 bytes a request and 80 an object"),
+        "{said}"
+    );
+    assert!(said.contains("at most 64 MiB, then it ends"), "{said}");
+    let lru = Plan {
+        policies: vec!["lru"],
+        ..limited.clone()
+    };
+    assert!(curve::memory(&lru).contains("128 bytes an object"));
+    let one = Plan {
+        sizes: vec![1 << 20],
+        ..lru
+    };
+    assert!(curve::memory(&one).contains("161 MiB for a cache of 1048576 pages"));
+    let sample = Plan {
+        sample: Some(replay::Sample::Rate(0.1)),
+        ..limited
+    };
+    assert!(curve::memory(&sample).contains("of the sample"));
 }
 
 proptest! {

@@ -56,6 +56,7 @@ fn spec(fs: FsKind, cpus: u32, nodes: usize, command: &str) -> RunSpec {
         seed: 1,
         sample_ns: 0,
         check_ns: 0,
+        check_full: false,
         track_pages: false,
         time_limit_ns: 0,
     }

@@ -56,6 +56,7 @@ fn spec() -> RunSpec {
         seed: 1,
         sample_ns: 0,
         check_ns: 0,
+        check_full: false,
         track_pages: false,
         time_limit_ns: 600_000_000_000,
     }
@@ -63,12 +64,12 @@ fn spec() -> RunSpec {
 
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn compiled_away() -> u64 {
-    sim::run(&spec(), &Control::default()).digest
+    sim::run::with_tracepoints::<false>(&spec(), &Control::default()).digest
 }
 
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn nobody_listens() -> u64 {
-    sim::run::unread(&spec(), &Control::default()).digest
+    sim::run(&spec(), &Control::default()).digest
 }
 
 #[divan::bench(sample_count = 5, sample_size = 1)]

@@ -4,16 +4,21 @@
 //! ```text
 //! cargo run -p sim --example digests > before    # and again behind the change
 //! ```
+//!
+//! `digests check` says instead what samples and recounts find in each run, and ends with 1 if that is
+//! anything, as `lowmark run --check` does; `digests check full` recounts everything each simulated second.
 #![forbid(unsafe_code)]
 
 use mm::Policy;
 use mm::ZoneType;
+use sim::result::Outcome;
 use sim::spec::{
     Boot, DiskKind, DiskSpec, FsKind, Machine, Mount, NodeSpec, RunSpec, SecondSpec, Size,
     SwapSpec, Sysctl, ZoneSpec,
 };
 use sim::{Control, Params, RunResult};
 use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use workload::ExistingFile;
 
@@ -141,6 +146,7 @@ fn spec(filesystem: FsKind, load: usize, nth: usize) -> RunSpec {
         seed: 7 + nth as u64,
         sample_ns: 100_000_000,
         check_ns: 0,
+        check_full: false,
         track_pages: true,
         time_limit_ns: 120_000_000_000,
     }
@@ -170,19 +176,56 @@ fn line(r: &RunResult) -> String {
     )
 }
 
+/// What samples and recounts find in a run, or that it ended otherwise than it should.
+fn checked(of: &RunSpec, full: bool) -> Option<String> {
+    let spec = RunSpec {
+        check_ns: 1_000_000_000,
+        check_full: full,
+        ..of.clone()
+    };
+    let run = || sim::run(&spec, &Control::default());
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(r) => match r.outcome {
+            Outcome::Failed { error } => Some(error),
+            _ => None,
+        },
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Some(format!("panic: {}", text.unwrap_or("without a message")))
+        }
+    }
+}
+
 fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let check = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => None,
+        ["check"] => Some(false),
+        ["check", "full"] => Some(true),
+        _ => {
+            eprintln!("accepted: nothing, `check`, or `check full`");
+            return ExitCode::from(2);
+        }
+    };
     let mut out = std::io::stdout().lock();
-    let mut nth = 0;
+    let (mut nth, mut found) = (0, false);
     for load in (0..LOADS.len()).cycle().take(TIMES * LOADS.len()) {
         let name = LOADS[load].0;
         for &filesystem in FsKind::ALL {
-            let r = sim::run(&spec(filesystem, load, nth), &Control::default());
+            let of = spec(filesystem, load, nth);
             let kind = filesystem.name();
-            if writeln!(out, "{name:8} {kind:10} {}", line(&r)).is_err() {
+            let text = match check {
+                None => Some(line(&sim::run(&of, &Control::default()))),
+                Some(full) => checked(&of, full).inspect(|_| found = true),
+            };
+            if let Some(text) = text
+                && writeln!(out, "{name:8} {kind:10} {text}").is_err()
+            {
                 return ExitCode::FAILURE;
             }
             nth += 1;
         }
     }
-    ExitCode::SUCCESS
+    ExitCode::from(u8::from(found))
 }

@@ -18,6 +18,7 @@ use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::watch::vmstat::VmEvent;
 use mm::world::Tasks;
 use mm::world::event::TrackPath;
+use mm::writeback::fresh::{Fresh, FreshEnd, FreshState};
 use std::cell::Cell;
 use std::pin::Pin;
 use std::time::Instant;
@@ -113,6 +114,7 @@ fn spec(mib: u64) -> RunSpec {
         seed: 1,
         sample_ns: 0,
         check_ns: 0,
+        check_full: false,
         track_pages: false,
         time_limit_ns: 0,
     }
@@ -122,28 +124,52 @@ fn spec(mib: u64) -> RunSpec {
 async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
     let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
     let before = mm.vm_event(VmEvent::PgFree);
-    for index in 0..pages as u32 {
-        let Some(pfn) = mm.alloc_page(Gfp::USER).await else {
-            break;
+    let (mut index, end) = (0, pages as u32);
+    while index < end {
+        // As a write does: in runs, and by itself what a run leaves.
+        let fresh = Fresh {
+            mapping: file,
+            first: index,
+            most: (RUN - index % RUN).min(end - index),
+            gfp: Gfp::USER,
+            state: FreshState::Dirty,
         };
-        if !mm.add_to_page_cache_lru(pfn, file, index) {
-            break;
+        let (n, why) = mm.fresh_pages(fresh, None::<fn(u32) -> bool>);
+        index += n;
+        match why {
+            FreshEnd::All => {}
+            FreshEnd::Relax => mm.world.relax().await,
+            FreshEnd::Short(start) => {
+                let Some(pfn) = mm.alloc_rest(fresh.gfp, start).await else {
+                    break;
+                };
+                if !mm.add_to_page_cache_lru(pfn, file, index) {
+                    break;
+                }
+                mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+                index += 1;
+                mm.world.relax().await;
+            }
+            _ => break,
         }
-        mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
         // Written back in runs, as a filesystem's `writepages` does.
-        if index % RUN == RUN - 1 {
-            let first = index + 1 - RUN;
+        if index % RUN == 0 {
+            let first = index - RUN;
             let n = mm.start_writeback(file, first, RUN, |_| ());
             mm.end_writeback(file, first, n, false);
         }
-        mm.world.relax().await;
     }
     freed.set(mm.vm_event(VmEvent::PgFree) - before);
     mm.world.sched.stop();
 }
 
-/// Lifecycles a second; the first `fill` pages, which only fill the cache, are not counted.
-fn lifecycles<const T: bool>(record: bool) -> f64 {
+/// Lets `pages` pages live and does nothing else, for a profiler; returns how many were freed.
+pub fn live(pages: u32) -> u64 {
+    lifecycles::<true>(u64::from(pages), false).0
+}
+
+/// Pages that were freed, and how many a second; those that only fill the cache are not among them.
+fn lifecycles<const T: bool>(pages: u64, record: bool) -> (u64, f64) {
     let spec = spec(512);
     let mm: SimMm<T> = crate::run::build(&spec);
     mm.new_bdi(0, 100).expect("a bdi");
@@ -152,7 +178,7 @@ fn lifecycles<const T: bool>(record: bool) -> f64 {
     let mut tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = vec![
         Box::pin(async {}),
         Box::pin(mm.kswapd(0)),
-        Box::pin(stream(&mm, ROUND, &freed)),
+        Box::pin(stream(&mm, pages, &freed)),
     ];
     for flags in [0, KSWAPD_FLAGS, 0] {
         let id = mm.world.sched.spawn();
@@ -166,10 +192,11 @@ fn lifecycles<const T: bool>(record: bool) -> f64 {
         }
     });
     let rate = freed.get() as f64 / (cpu_seconds(start) - before);
+    let freed = freed.get();
     let w = &mm.world;
     let recorded = w.rings_lost.get() > 0 || !w.events.borrow().is_empty();
     assert_eq!(recorded, record, "events are recorded when they should be");
-    rate
+    (freed, rate)
 }
 
 /// The same steps over bare arrays and links: no counters, clock, watermarks or batches. Each step
@@ -277,7 +304,7 @@ pub fn fill(mib: u64, extra_pages: u64) -> FillBench {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     let resident = status("VmRSS");
     let spec = spec(mib);
-    let mm: SimMm<false> = crate::run::build(&spec);
+    let mm: SimMm<true> = crate::run::build(&spec);
     mm.new_bdi(0, 100).expect("a bdi");
     let freed = Cell::new(0);
     let pages = (mib << 8) + extra_pages;
@@ -313,9 +340,9 @@ pub fn engine(rounds: usize) -> EngineBench {
     let peak_bytes_per_frame = fill(512, 1000).peak_bytes_per_frame;
     let variants: [fn() -> f64; 4] = [
         bare_loop,
-        || lifecycles::<false>(false),
-        || lifecycles::<true>(false),
-        || lifecycles::<true>(true),
+        || lifecycles::<false>(ROUND, false).1,
+        || lifecycles::<true>(ROUND, false).1,
+        || lifecycles::<true>(ROUND, true).1,
     ];
     let rates: Vec<[f64; 4]> = (0..rounds.max(1))
         .map(|_| {

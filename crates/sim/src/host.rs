@@ -1,24 +1,29 @@
 //! A task of the virtual machine as a workload sees it: the [`Host`] of the virtual world.
 
+mod forks;
 mod map;
 mod names;
+
+pub use forks::Forks;
 
 use crate::SimMm;
 use crate::filesystems::{self as fs, DirId, FsError};
 use crate::world::own_queue;
+use forks::{Family, Forked};
 use mm::inodes::inode::NoInode;
 use mm::memory::gfp::Gfp;
 use mm::watch::vmstat::VmEvent;
 use mm::world::Cost;
 use mm::world::Tasks;
-use names::{Named, Names, plain};
+use names::{DirPlace, FileName, Named, Names, Wanted, plain, split};
+use slab::Slab;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use workload::{
-    Advice, AnyTask, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Report,
-    Session, Stat, Task, Usage, Word,
+    Advice, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Report, Stat,
+    Task, Usage, Word,
 };
 
 /// What getdents(2) copies of a name: 24 bytes and the name itself.
@@ -31,23 +36,33 @@ enum Object {
     File(u32),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Open {
     object: Object,
-    path: Rc<str>,
+    name: FileName,
     pos: u64,
     flags: OpenFlags,
-    window: Rc<fs::Window>,
+    /// For reading ahead; made when it is first read.
+    window: Option<Rc<fs::Window>>,
+}
+
+/// What a call needs to know of an open file.
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    fd: Fd,
+    object: Object,
+    pos: u64,
+    flags: OpenFlags,
 }
 
 /// Names and open files, shared by all tasks.
 #[derive(Default)]
 pub struct Namespace {
     names: RefCell<Names>,
-    open: RefCell<Vec<Option<Open>>>,
-    maps: RefCell<Vec<Option<map::Mapped>>>,
-    /// Descriptors and mappings by file, for files that have any.
-    users: RefCell<BTreeMap<u32, u32>>,
+    open: RefCell<Slab<Open>>,
+    maps: RefCell<Slab<map::Mapped>>,
+    /// Descriptors and mappings of each file, by its number.
+    users: RefCell<Vec<u32>>,
     /// Files without a name that are still open.
     nameless: RefCell<BTreeSet<u32>>,
 }
@@ -85,7 +100,16 @@ impl Namespace {
 
     /// One more descriptor or mapping of a file.
     fn hold(&self, id: u32) {
-        *self.users.borrow_mut().entry(id).or_insert(0) += 1;
+        let (users, at) = (&mut *self.users.borrow_mut(), id as usize);
+        if users.len() <= at {
+            users.resize((at + 1).next_power_of_two(), 0);
+        }
+        users[at] += 1;
+    }
+
+    /// Whether a file has descriptors or mappings.
+    fn is_held(&self, id: u32) -> bool {
+        self.users.borrow().get(id as usize).is_some_and(|n| *n > 0)
     }
 }
 
@@ -93,57 +117,6 @@ impl Namespace {
 pub(crate) fn cpus_of_node(cpu_nodes: &[u32], node: u32) -> u64 {
     let of = cpu_nodes.iter().enumerate().filter(|(_, n)| **n == node);
     of.fold(0, |mask, (cpu, _)| mask | 1 << cpu)
-}
-
-/// Processes that were forked together.
-struct Family {
-    alive: Cell<usize>,
-    results: RefCell<Vec<Option<HostResult<Report>>>>,
-}
-
-/// A process that was forked.
-struct Forked<const T: bool> {
-    task: Box<dyn for<'a> AnyTask<TaskHost<'a, T>>>,
-    /// Its number in its family.
-    nth: usize,
-    /// The CPUs that its parent was bound to.
-    cpus: u64,
-    family: Rc<Family>,
-}
-
-/// Forked processes that no task runs yet.
-#[derive(Default)]
-pub struct Forks<const T: bool> {
-    waiting: RefCell<VecDeque<Forked<T>>>,
-}
-
-impl<const T: bool> Forks<T> {
-    /// The life of a task that runs forked processes, one after the other.
-    pub async fn child(&self, host: &TaskHost<'_, T>, session: &Session, begin: impl Fn()) {
-        let w = &host.mm.world;
-        loop {
-            let ticket = w.sched.ticket(w.queue_base + own_queue::FORK);
-            let next = self.waiting.borrow_mut().pop_front();
-            let Some(forked) = next else {
-                w.sched
-                    .wait(w.queue_base + own_queue::FORK, ticket, None)
-                    .await;
-                continue;
-            };
-            begin();
-            let (task, name) = (w.sched.task(), forked.task.task_name());
-            w.sched.waiting.set_name(task, name);
-            w.sched.bind(forked.cpus).await;
-            let result = forked.task.run_boxed(host, session).await;
-            let family = forked.family;
-            family.results.borrow_mut()[forked.nth] = Some(result);
-            family.alive.set(family.alive.get() - 1);
-            if family.alive.get() == 0 {
-                w.sched.wake(w.queue_base + own_queue::EXIT);
-            }
-            w.relax().await;
-        }
-    }
 }
 
 /// One task's view.
@@ -166,24 +139,119 @@ impl<'a, const T: bool> TaskHost<'a, T> {
     }
 
     /// Makes a file that was not there.
-    async fn create(&self, path: &str) -> HostResult<u32> {
+    async fn create(&self, dir: DirPlace, name: Wanted<'_>) -> HostResult<u32> {
         self.mm.world.work(self.mm.world.calls.create).await;
-        let dir = self.names.names.borrow().dir_of(path);
-        let above = fs::inode_of_dir(self.mm, dir);
+        let id = self.names.names.borrow().id_of(dir);
+        let above = fs::inode_of_dir(self.mm, id);
         self.hold_inode(above).await?;
-        let made = fs::create_in(self.mm, dir).await;
+        let made = fs::create_in(self.mm, id).await;
         self.put_inode(above);
+        let path = || self.names.names.borrow().path_in(dir, name.name);
         let id = made
-            .map_err(|e| Self::error(path, e))?
-            .ok_or_else(|| HostError::NoSpace(path.into()))?;
-        self.enter(path, Named::File(id));
+            .map_err(|e| Self::error(path(), e))?
+            .ok_or_else(|| HostError::NoSpace(path()))?;
+        let names = &mut *self.names.names.borrow_mut();
+        names.enter_in(dir, name, Named::File(id));
         Ok(id)
     }
 
     /// What a plain path names. What a look-up costs is charged by its callers: unlink(2)'s is a part
     /// of its own.
-    async fn lookup(&self, path: &str) -> Option<Named> {
+    fn lookup(&self, path: &str) -> Option<Named> {
         self.names.names.borrow().find(path)
+    }
+
+    /// Directory and name of a plain path; `None`: nothing is below that directory, and it is not to be
+    /// `made`. The root has no name.
+    fn place_of<'p>(&self, path: &'p str, made: bool) -> Option<(DirPlace, &'p str)> {
+        let (dir, name) = split(path);
+        let names = &mut *self.names.names.borrow_mut();
+        let place = match made {
+            true => Some(names.place_or_new(dir)),
+            false => names.place(dir),
+        };
+        Some((place?, name))
+    }
+
+    /// A descriptor for an object.
+    fn opened(&self, object: Object, name: FileName, flags: OpenFlags) -> Fd {
+        if let Object::File(id) = object {
+            self.names.hold(id);
+            if flags.write {
+                fs::of(self.mm, id).opened(id);
+            }
+        }
+        let fd = self.names.open.borrow_mut().insert(Open {
+            object,
+            name,
+            pos: 0,
+            flags,
+            window: None,
+        });
+        Fd(fd as u32)
+    }
+
+    /// open(2) of a name in a directory, after the look-up was charged.
+    async fn open_found(&self, dir: DirPlace, name: &str, flags: OpenFlags) -> HostResult<Fd> {
+        let path = || self.names.names.borrow().path_in(dir, name);
+        let wanted = Wanted::new(name);
+        let known = self.names.names.borrow().find_in(dir, wanted);
+        let id = match known {
+            Some(_) if flags.exclusive && flags.create => return Err(HostError::Exists(path())),
+            Some(Named::File(id)) => {
+                self.hold_inode(id).await?;
+                if flags.truncate {
+                    fs::truncate(self.mm, id, 0).await;
+                }
+                id
+            }
+            None if flags.create => self.create(dir, wanted).await?,
+            // Programs open files.
+            Some(Named::Dir(_)) | None => return Err(HostError::NotFound(path())),
+        };
+        Ok(self.opened(Object::File(id), FileName::new(dir, name), flags))
+    }
+
+    /// mkdir(2) of a directory's path; returns whether it was not there.
+    async fn make_dir(&self, place: DirPlace) -> HostResult<bool> {
+        self.mm.world.charge(Cost::Syscall, 1);
+        self.mm.world.sched.charge(self.mm.world.calls.lookup);
+        if self.names.names.borrow().is_named(place) {
+            return Ok(false);
+        }
+        let dir = self.names.names.borrow().above(place);
+        // Its name is taken before anybody waits.
+        self.names.names.borrow_mut().enter_dir(place, dir);
+        self.mm.world.work(self.mm.world.calls.create).await;
+        let above = fs::inode_of_dir(self.mm, dir);
+        self.hold_inode(above).await?;
+        let made = fs::make_dir(self.mm, dir).await;
+        self.put_inode(above);
+        let path = || self.names.names.borrow().path(place).to_string();
+        let id = made.map_err(|e| Self::error(path(), e))?;
+        self.names.names.borrow_mut().enter_dir(place, id);
+        Ok(true)
+    }
+
+    /// unlink(2) of a name in a directory, after the call was charged.
+    async fn unlink_found(&self, dir: DirPlace, name: &str) -> HostResult<()> {
+        let path = || self.names.names.borrow().path_in(dir, name);
+        let wanted = Wanted::new(name);
+        let known = self.names.names.borrow().find_in(dir, wanted);
+        let Some(Named::File(id)) = known else {
+            return Err(HostError::NotFound(path()));
+        };
+        self.names.names.borrow_mut().remove_in(dir, wanted);
+        self.hold_inode(id).await?;
+        let removed = fs::unlink(self.mm, id).await;
+        // An open file lives until its last descriptor is gone.
+        if self.names.is_held(id) {
+            self.names.nameless.borrow_mut().insert(id);
+        } else {
+            fs::remove(self.mm, id).await;
+        }
+        self.put_inode(id);
+        removed.map_err(|e| Self::error(path(), e))
     }
 
     /// Brings a file's dentry and inode into memory, and those of its directories, and holds them.
@@ -202,34 +270,58 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         }
     }
 
-    fn enter(&self, path: &str, named: Named) {
-        self.names.names.borrow_mut().enter(path, named);
+    #[inline]
+    fn get(&self, fd: Fd) -> HostResult<Use> {
+        let open = self.names.open.borrow();
+        match open.get(fd.0 as usize) {
+            Some(o) => Ok(Use {
+                fd,
+                object: o.object,
+                pos: o.pos,
+                flags: o.flags,
+            }),
+            None => Err(HostError::Unsupported(format!(
+                "descriptor {} is not open",
+                fd.0
+            ))),
+        }
     }
 
-    fn get(&self, fd: Fd) -> HostResult<Open> {
-        self.names
-            .open
-            .borrow()
-            .get(fd.0 as usize)
-            .and_then(Clone::clone)
-            .ok_or_else(|| HostError::Unsupported(format!("descriptor {} is not open", fd.0)))
+    /// What an open file is called, for those who complain.
+    fn path(&self, fd: Fd) -> String {
+        let open = self.names.open.borrow();
+        let name = open.get(fd.0 as usize).map(|o| &o.name);
+        name.map_or_else(String::new, |name| self.names.names.borrow().path_of(name))
+    }
+
+    /// As [`Self::path`], to be kept.
+    fn file_name(&self, fd: Fd) -> Option<FileName> {
+        let open = self.names.open.borrow();
+        open.get(fd.0 as usize).map(|o| o.name.clone())
+    }
+
+    /// An open file's window for reading ahead.
+    fn window(&self, fd: Fd) -> Rc<fs::Window> {
+        let mut open = self.names.open.borrow_mut();
+        let open = open.get_mut(fd.0 as usize);
+        open.map_or_else(Rc::default, |o| Rc::clone(o.window.get_or_insert_default()))
     }
 
     fn set_pos(&self, fd: Fd, pos: u64) {
-        if let Some(Some(o)) = self.names.open.borrow_mut().get_mut(fd.0 as usize) {
+        if let Some(o) = self.names.open.borrow_mut().get_mut(fd.0 as usize) {
             o.pos = pos;
         }
     }
 
-    fn error(path: &str, e: FsError) -> HostError {
+    fn error(path: String, e: FsError) -> HostError {
         match e {
             FsError::OutOfMemory => HostError::OutOfMemory,
-            FsError::Io => HostError::Io(path.into()),
-            FsError::NoSpace => HostError::NoSpace(path.into()),
+            FsError::Io => HostError::Io(path),
+            FsError::NoSpace => HostError::NoSpace(path),
         }
     }
 
-    async fn direct(&self, o: &Open, mapping: u32, len: u64, write: bool) -> HostResult<()> {
+    async fn direct(&self, o: Use, mapping: u32, len: u64, write: bool) -> HostResult<()> {
         if !o.pos.is_multiple_of(4096) || !len.is_multiple_of(4096) {
             return Err(HostError::Unsupported(
                 "direct I/O that is not aligned to 4 KiB".into(),
@@ -240,12 +332,12 @@ impl<'a, const T: bool> TaskHost<'a, T> {
         }
         let blocks = (len / 4096) as u32;
         let Some(runs) = fs::map_direct(self.mm, mapping, (o.pos / 4096) as u32, blocks) else {
-            return Err(HostError::NoSpace(o.path.to_string()));
+            return Err(HostError::NoSpace(self.path(o.fd)));
         };
         let volume = fs::of(self.mm, mapping).volume;
         for (block, n) in runs {
             if !self.mm.world.write_raw(volume, block, n, write).await {
-                return Err(HostError::Io(o.path.to_string()));
+                return Err(HostError::Io(self.path(o.fd)));
             }
         }
         Ok(())
@@ -254,6 +346,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
 
 impl<const T: bool> Host for TaskHost<'_, T> {
     type Buf = ();
+    type Dir = DirPlace;
 
     fn buffer(&self, _len: u64) {}
 
@@ -270,57 +363,33 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     async fn open(&self, path: &str, flags: OpenFlags) -> HostResult<Fd> {
         self.mm.world.charge(Cost::Syscall, 2);
         self.mm.world.sched.charge(self.mm.world.calls.lookup);
+        let device = match path {
+            "/dev/zero" | "/dev/urandom" => Some(Object::Zero),
+            "/dev/null" => Some(Object::Null),
+            _ => None,
+        };
+        if let Some(object) = device {
+            return Ok(self.opened(object, FileName::device(path), flags));
+        }
         let path = &*match path.strip_prefix("/dev/") {
             Some(_) => Cow::Borrowed(path),
             None => plain(path),
         };
-        let object = match path {
-            "/dev/zero" | "/dev/urandom" => Object::Zero,
-            "/dev/null" => Object::Null,
-            _ => {
-                match self.lookup(path).await {
-                    Some(_) if flags.exclusive && flags.create => {
-                        return Err(HostError::Exists(path.into()));
-                    }
-                    Some(Named::File(id)) => {
-                        self.hold_inode(id).await?;
-                        if flags.truncate {
-                            fs::truncate(self.mm, id, 0).await;
-                        }
-                        Object::File(id)
-                    }
-                    None if flags.create => Object::File(self.create(path).await?),
-                    // Programs open files.
-                    Some(Named::Dir(_)) | None => return Err(HostError::NotFound(path.into())),
-                }
+        // The root is a directory and no name in one.
+        match self.place_of(path, flags.create && !path.is_empty()) {
+            _ if path.is_empty() && flags.exclusive && flags.create => {
+                Err(HostError::Exists(String::new()))
             }
-        };
-        if let Object::File(id) = object {
-            self.names.hold(id);
-            if flags.write {
-                fs::of(self.mm, id).opened(id);
-            }
+            Some((dir, name)) if !name.is_empty() => self.open_found(dir, name, flags).await,
+            _ => Err(HostError::NotFound(path.into())),
         }
-        let mut open = self.names.open.borrow_mut();
-        let slot = open.iter().position(Option::is_none).unwrap_or(open.len());
-        if slot == open.len() {
-            open.push(None);
-        }
-        open[slot] = Some(Open {
-            object,
-            path: path.into(),
-            pos: 0,
-            flags,
-            window: Rc::default(),
-        });
-        Ok(Fd(slot as u32))
     }
 
     async fn close(&self, fd: Fd) -> HostResult<()> {
         self.mm.world.charge(Cost::Syscall, 1);
         self.mm.world.sched.charge(self.mm.world.calls.close);
         let o = self.get(fd)?;
-        self.names.open.borrow_mut()[fd.0 as usize] = None;
+        drop(self.names.open.borrow_mut().remove(fd.0 as usize));
         if let Object::File(id) = o.object {
             if o.flags.write {
                 let size = self.mm.mappings[id as usize].size.get();
@@ -341,7 +410,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
     async fn read_at(&self, fd: Fd, _: &mut (), pos: u64, len: u64) -> HostResult<u64> {
         let o = self.get(fd)?;
-        self.read_open(Open { pos, ..o }, len).await
+        self.read_open(Use { pos, ..o }, len).await
     }
 
     async fn write(&self, fd: Fd, _: &(), len: u64) -> HostResult<u64> {
@@ -352,7 +421,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
     async fn write_at(&self, fd: Fd, _: &(), pos: u64, len: u64) -> HostResult<u64> {
         let o = self.get(fd)?;
-        self.write_open(Open { pos, ..o }, len).await?;
+        self.write_open(Use { pos, ..o }, len).await?;
         Ok(len)
     }
 
@@ -383,7 +452,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         self.mm.world.charge(Cost::Syscall, 1);
         match o.object {
             Object::File(id) if !fs::fsync(self.mm, id).await => {
-                Err(HostError::Io(o.path.to_string()))
+                Err(HostError::Io(self.path(o.fd)))
             }
             _ => Ok(()),
         }
@@ -399,23 +468,34 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn mkdir(&self, path: &str) -> HostResult<()> {
-        self.mm.world.charge(Cost::Syscall, 1);
-        self.mm.world.sched.charge(self.mm.world.calls.lookup);
-        let path = plain(path).into_owned();
-        if self.lookup(&path).await.is_some() {
-            return Err(HostError::Exists(path));
+        let place = self.dir(path);
+        match self.make_dir(place).await? {
+            true => Ok(()),
+            false => {
+                let path = self.names.names.borrow().path(place);
+                Err(HostError::Exists(path.to_string()))
+            }
         }
-        let dir = self.names.names.borrow().dir_of(&path);
-        // Its name is taken before anybody waits.
-        self.enter(&path, Named::Dir(dir));
-        self.mm.world.work(self.mm.world.calls.create).await;
-        let above = fs::inode_of_dir(self.mm, dir);
-        self.hold_inode(above).await?;
-        let made = fs::make_dir(self.mm, dir).await;
-        self.put_inode(above);
-        let id = made.map_err(|e| Self::error(&path, e))?;
-        self.enter(&path, Named::Dir(id));
-        Ok(())
+    }
+
+    fn dir(&self, path: &str) -> DirPlace {
+        self.names.names.borrow_mut().place_or_new(&plain(path))
+    }
+
+    async fn mkdir_kept(&self, dir: &DirPlace) -> HostResult<bool> {
+        self.make_dir(*dir).await
+    }
+
+    async fn open_in(&self, dir: &DirPlace, name: &str, flags: OpenFlags) -> HostResult<Fd> {
+        self.mm.world.charge(Cost::Syscall, 2);
+        self.mm.world.sched.charge(self.mm.world.calls.lookup);
+        self.open_found(*dir, name, flags).await
+    }
+
+    async fn unlink_in(&self, dir: &DirPlace, name: &str) -> HostResult<()> {
+        self.mm.world.charge(Cost::Syscall, 2);
+        self.mm.world.work(self.mm.world.calls.unlink).await;
+        self.unlink_found(*dir, name).await
     }
 
     fn gettimeofday(&self) -> u64 {
@@ -460,21 +540,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         self.mm.world.charge(Cost::Syscall, 2);
         self.mm.world.work(self.mm.world.calls.unlink).await;
         let path = &*plain(path);
-        match self.lookup(path).await {
-            Some(Named::File(id)) => {
-                self.names.names.borrow_mut().remove(path);
-                self.hold_inode(id).await?;
-                let removed = fs::unlink(self.mm, id).await;
-                // An open file lives until its last descriptor is gone.
-                if self.names.users.borrow().contains_key(&id) {
-                    self.names.nameless.borrow_mut().insert(id);
-                } else {
-                    fs::remove(self.mm, id).await;
-                }
-                self.put_inode(id);
-                removed.map_err(|e| Self::error(path, e))
-            }
-            Some(Named::Dir(_)) | None => Err(HostError::NotFound(path.into())),
+        match self.place_of(path, false) {
+            Some((dir, name)) => self.unlink_found(dir, name).await,
+            None => Err(HostError::NotFound(path.into())),
         }
     }
 
@@ -482,18 +550,19 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         self.mm.world.charge(Cost::Syscall, 2);
         self.mm.world.work(self.mm.world.calls.unlink).await;
         let path = &*plain(path);
-        let dir = match self.lookup(path).await {
+        let dir = match self.lookup(path) {
             Some(Named::Dir(dir)) if dir != DirId::root(dir.fs) => dir,
             _ => return Err(HostError::NotFound(path.into())),
         };
-        if !self.names.names.borrow_mut().remove_dir(path) {
+        let place = self.dir(path);
+        if !self.names.names.borrow_mut().remove_dir(place) {
             return Err(HostError::Exists(path.into()));
         }
         let inode = fs::inode_of_dir(self.mm, dir);
         self.hold_inode(inode).await?;
         let removed = fs::unlink(self.mm, inode).await;
         self.put_inode(inode);
-        removed.map_err(|e| Self::error(path, e))
+        removed.map_err(|e| Self::error(path.into(), e))
     }
 
     async fn stat(&self, path: &str) -> HostResult<Stat> {
@@ -501,7 +570,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         w.charge(Cost::Syscall, 1);
         w.sched.charge(w.calls.lookup);
         let path = &*plain(path);
-        let named = self.lookup(path).await;
+        let named = self.lookup(path);
         if let Some(named) = named {
             let id = match named {
                 Named::File(id) => id,
@@ -524,20 +593,21 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         }
     }
 
-    async fn read_dir(&self, path: &str) -> HostResult<Vec<String>> {
+    async fn read_dir(&self, path: &str) -> HostResult<workload::Listing> {
         let w = &self.mm.world;
         // open, getdents and close.
         w.charge(Cost::Syscall, 3);
         w.sched.charge(w.calls.lookup);
         let path = &*plain(path);
-        let Some(Named::Dir(dir)) = self.lookup(path).await else {
+        let Some(Named::Dir(dir)) = self.lookup(path) else {
             return Err(HostError::NotFound(path.into()));
         };
         let inode = fs::inode_of_dir(self.mm, dir);
         self.hold_inode(inode).await?;
         fs::read_dir(self.mm, dir).await;
         self.put_inode(inode);
-        let names = self.names.names.borrow().names_in(path);
+        let place = self.dir(path);
+        let names = self.names.names.borrow_mut().names_in(place);
         let mut left = names.len() as u64 * ENTRY_BYTES;
         while left > 0 {
             let n = left.min(32_768);
@@ -624,7 +694,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
 
 impl<const T: bool> TaskHost<'_, T> {
     /// Reads at the position of `o`.
-    async fn read_open(&self, o: Open, len: u64) -> HostResult<u64> {
+    async fn read_open(&self, o: Use, len: u64) -> HostResult<u64> {
         self.mm.world.charge(Cost::Syscall, 1);
         let n = match o.object {
             Object::Zero => {
@@ -643,13 +713,13 @@ impl<const T: bool> TaskHost<'_, T> {
                 let size = self.mm.mappings[id as usize].size.get();
                 let n = len.min(size.saturating_sub(o.pos));
                 if n > 0 {
-                    self.direct(&o, id, n.next_multiple_of(4096), false).await?;
+                    self.direct(o, id, n.next_multiple_of(4096), false).await?;
                 }
                 n
             }
-            Object::File(id) => fs::read_with(self.mm, id, o.pos, len, &o.window)
+            Object::File(id) => fs::read_with(self.mm, id, o.pos, len, &self.window(o.fd))
                 .await
-                .map_err(|e| Self::error(&o.path, e))?,
+                .map_err(|e| Self::error(self.path(o.fd), e))?,
         };
         if let Object::File(_) = o.object {
             self.mm.world.note_moved(n);
@@ -658,24 +728,24 @@ impl<const T: bool> TaskHost<'_, T> {
     }
 
     /// Writes at the position of `o`; returns where that was, which O_APPEND decides.
-    async fn write_open(&self, mut o: Open, len: u64) -> HostResult<u64> {
+    async fn write_open(&self, mut o: Use, len: u64) -> HostResult<u64> {
         self.mm.world.charge(Cost::Syscall, 1);
         if let Object::File(id) = o.object {
             if o.flags.append {
                 o.pos = self.mm.mappings[id as usize].size.get();
             }
             if o.flags.direct {
-                self.direct(&o, id, len, true).await?;
+                self.direct(o, id, len, true).await?;
                 let size = &self.mm.mappings[id as usize].size;
                 size.set(size.get().max(o.pos + len));
             } else {
                 fs::write(self.mm, id, o.pos, len)
                     .await
-                    .map_err(|e| Self::error(&o.path, e))?;
+                    .map_err(|e| Self::error(self.path(o.fd), e))?;
             }
             self.mm.world.note_moved(len);
             if (o.flags.sync || o.flags.dsync) && !fs::fsync(self.mm, id).await {
-                return Err(HostError::Io(o.path.to_string()));
+                return Err(HostError::Io(self.path(o.fd)));
             }
         }
         Ok(o.pos)
@@ -684,15 +754,9 @@ impl<const T: bool> TaskHost<'_, T> {
     /// One descriptor or mapping of a file less; a file without a name goes with the last.
     async fn let_go(&self, id: u32) {
         let last = {
-            let mut users = self.names.users.borrow_mut();
-            let n = users.get_mut(&id).map_or(0, |n| {
-                *n -= 1;
-                *n
-            });
-            if n == 0 {
-                users.remove(&id);
-            }
-            n == 0
+            let users = &mut *self.names.users.borrow_mut();
+            users[id as usize] -= 1;
+            users[id as usize] == 0
         };
         if last && self.names.nameless.borrow_mut().remove(&id) {
             fs::remove(self.mm, id).await;

@@ -542,8 +542,11 @@ pub struct RunSpec {
     pub seed: u64,
     /// Time series interval in simulated nanoseconds; 0: no series.
     pub sample_ns: u64,
-    /// Recount every list and counter at this interval of simulated nanoseconds; 0: never.
+    /// Look whether lists and counters agree at this interval of simulated nanoseconds; 0: never.
     pub check_ns: u64,
+    /// Each look recounts everything; else it takes samples, and a full recount comes with the work
+    /// and at the end ([`mm::Recount::look`]).
+    pub check_full: bool,
     /// Record which path instantiated, dirtied and activated each page
     /// (docs/reference/workloads.md#page-tracker).
     pub track_pages: bool,

@@ -556,6 +556,7 @@ fn turns(slice: FlusherSlice) -> Vec<u32> {
     const PAGES: u32 = 8192;
     let s = RunSpec {
         check_ns: 0,
+        check_full: true,
         ..empty_zone(
             256,
             Policy {

@@ -89,3 +89,35 @@ fn one_wrong_bit_of_any_page_is_found() {
         }
     }
 }
+
+/// Between recounts a look sees what went wrong at the end of a list, and sums that disagree; what only
+/// a recount sees waits for one.
+#[test]
+fn a_look_finds_what_is_wrong_where_work_is_done() {
+    let s = spec(machine(64), FsKind::Xfs, "dd if=/dev/zero of=a count=1");
+    let mm: SimMm<false> = sim::run::build(&s);
+    let frames = filled(&mm);
+    let mut recount = Recount::default();
+    assert_eq!(recount.look(&mm), Ok(()));
+    let [first, last] = [frames[0], frames[PAGES - 1]];
+    for (pfn, bit) in [
+        (last, flag::DIRTY),
+        (first, flag::WRITEBACK),
+        (last, flag::ACTIVE),
+    ] {
+        let before = mm.frames.flags(pfn);
+        if before & bit == 0 {
+            mm.frames.set_flags(pfn, bit);
+        } else {
+            mm.frames.clear_flags(pfn, bit);
+        }
+        let found = recount.look(&mm);
+        assert!(found.is_err(), "the page stands at an end: bit {bit:#x}");
+        mm.frames.clear_flags(pfn, bit);
+        mm.frames.set_flags(pfn, before & bit);
+        assert_eq!(recount.look(&mm), Ok(()), "and it recovers");
+    }
+    let middle = frames[PAGES / 2];
+    mm.frames.set_flags(middle, flag::ACTIVE);
+    assert!(recount.run(&mm).is_err());
+}

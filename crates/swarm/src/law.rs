@@ -5,7 +5,7 @@ use crate::noop;
 use crate::trend;
 use lab::model::{Cell, Experiment, Outcomes};
 use lab::report::compare::Comparison;
-use lab::runner::{self, RunOptions, difference, iteration_seed};
+use lab::runner::{self, Check, RunOptions, difference, iteration_seed};
 use mm::Policy;
 use serde::{Deserialize, Serialize};
 use sim::result::Series;
@@ -161,6 +161,7 @@ impl Subject<'_> {
     fn spec(&self) -> RunSpec {
         RunSpec {
             check_ns: runner::CHECK_INTERVAL_NS,
+            check_full: true,
             ..spec_of(self.experiment, 0)
         }
     }
@@ -203,15 +204,9 @@ impl Subject<'_> {
 
     fn traced(&self, first: &RunResult) -> Option<String> {
         let (traced, _) = sim::run::traced(&self.spec(), &Control::default());
-        let unread = sim::run::unread(&self.spec(), &Control::default());
-        same(first, &traced, "untraced", "traced").or_else(|| {
-            same(
-                first,
-                &unread,
-                "untraced",
-                "with tracepoints that nobody reads",
-            )
-        })
+        let without = sim::run::with_tracepoints::<false>(&self.spec(), &Control::default());
+        same(first, &traced, "untraced", "traced")
+            .or_else(|| same(first, &without, "untraced", "without tracepoints"))
     }
 
     fn jobs(&self) -> Option<String> {
@@ -329,7 +324,7 @@ fn run(
 ) -> Result<Outcomes, runner::CheckFailure> {
     let options = RunOptions {
         jobs,
-        check,
+        check: check.then_some(Check::Full),
         progress: false,
         stop: Default::default(),
     };

@@ -85,6 +85,11 @@ impl Worker {
         self.limits
     }
 
+    /// Holds every task from now on to these; the memory, from the next start of its process.
+    pub fn hold_to(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     /// The case that was examined last.
     pub fn last_case(&self) -> Option<Case> {
         let bytes = std::fs::read(self.folder.path().join(NOW)).ok()?;

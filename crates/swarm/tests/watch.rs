@@ -30,6 +30,8 @@ fn trouble_is_told_and_the_next_task_answered() {
         }
         assert!(worker.last_case().is_none());
     }
+    // What a case costs depends on the machine and its load: only trouble is held to so little.
+    worker.hold_to(Limits::default());
     match worker.ask(&Task::Seed(3)).unwrap() {
         End::Answered(_) => assert!(worker.last_case().is_some()),
         End::Lost(breach) => panic!("{breach:?}"),

@@ -51,6 +51,18 @@ impl Input {
         })
     }
 
+    /// A stream that has ended.
+    pub fn empty() -> Self {
+        Self {
+            inner: Box::new(io::empty()),
+            block: Vec::new(),
+            start: 0,
+            end: 0,
+            ended: true,
+            compressed: false,
+        }
+    }
+
     /// What is in memory and not consumed.
     #[inline]
     pub fn data(&self) -> &[u8] {

@@ -128,18 +128,39 @@ impl ObjectCsv {
         }
     }
 
+    /// Another one that parses lines; it places no objects.
+    pub fn parser(&self) -> Self {
+        Self {
+            objects: Objects::new(self.objects.unit),
+            ..*self
+        }
+    }
+
     pub fn line(
         &mut self,
         line: &[u8],
         tables: &mut Tables,
         out: &mut Vec<Record>,
     ) -> Result<(), Fault> {
+        if self.is_header() {
+            return Ok(());
+        }
+        let request = self.parse(line)?;
+        out.extend(self.record(request, tables)?);
+        Ok(())
+    }
+
+    /// Whether the next line that is not blank is the header; it counts as passed then.
+    pub fn is_header(&mut self) -> bool {
+        let first = !std::mem::replace(&mut self.begun, true);
+        first && self.columns.is_some_and(|c| c.header)
+    }
+
+    /// What a line says by itself.
+    pub fn parse(&self, line: &[u8]) -> Result<Request, Fault> {
         let Some(c) = self.columns else {
             return Err(Fault::about("this first line names no object:", line, LINE));
         };
-        if !std::mem::replace(&mut self.begun, true) && c.header {
-            return Ok(());
-        }
         let (mut time, mut id, mut size, mut op) = (None, None, None, None);
         let mut found = 0;
         for (i, field) in Fields::new(line, c.separator).take(self.wanted).enumerate() {
@@ -173,30 +194,51 @@ impl ObjectCsv {
             Some(o) => operation(o)?,
             None => Op::Read,
         };
-        if len == 0 {
-            tables.ignore("requests of size 0");
-            return Ok(());
-        }
-        let number = object(id);
-        if self.objects.unit != Unit::Object && number >> 63 != 0 && parse_u64(id).is_none() {
+        let object = object(id);
+        let named = object >> 63 != 0 && parse_u64(id).is_none();
+        if len > 0 && self.objects.unit != Unit::Object && named {
             return Err(Fault::about(
                 "a name and no number:",
                 id,
                 "numbers, or unit = \"object\"",
             ));
         }
-        let first = *self.first.get_or_insert(time);
-        out.push(Record {
-            time_ns: time.saturating_sub(first),
-            offset: self.objects.place(number, len)?,
-            latency_ns: NO_LATENCY,
+        Ok(Request {
+            time,
+            object,
             len,
+            op,
+        })
+    }
+
+    /// The record of the next line, in the order of lines; `None`: it asks for nothing.
+    #[inline]
+    pub fn record(&mut self, r: Request, tables: &mut Tables) -> Result<Option<Record>, Fault> {
+        if r.len == 0 {
+            tables.ignore("requests of size 0");
+            return Ok(None);
+        }
+        let first = *self.first.get_or_insert(r.time);
+        Ok(Some(Record {
+            time_ns: r.time.saturating_sub(first),
+            offset: self.objects.place(r.object, r.len)?,
+            latency_ns: NO_LATENCY,
+            len: r.len,
             file: 0,
             process: 0,
-            op,
-        });
-        Ok(())
+            op: r.op,
+        }))
     }
+}
+
+/// What a line says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    /// Nanoseconds.
+    time: u64,
+    object: u64,
+    len: u32,
+    op: Op,
 }
 
 fn operation(text: &[u8]) -> Result<Op, Fault> {

@@ -55,21 +55,24 @@ impl OracleGeneral {
         }
     }
 
-    /// Reads the records of `data` into `out`, whole records only, until `out` is full or a record
-    /// is wrong. Returns how many records were passed without the wrong one.
-    pub fn decode(
+    /// Reads the records of `data` into `out`, as what `keep` makes of them, whole records only,
+    /// until `out` has `most` or a record is wrong. Returns how many records were passed without the
+    /// wrong one.
+    pub fn decode<T>(
         &mut self,
         data: &[u8],
         tables: &mut Tables,
-        out: &mut Vec<Record>,
+        out: &mut Vec<T>,
         most: usize,
+        keep: &impl Fn(&Record) -> T,
     ) -> (usize, Result<(), Fault>) {
         let room = most - out.len();
         let (records, _) = data.as_chunks::<RECORD>();
+        out.reserve(room);
         let mut done = 0;
         for bytes in &records[..room.min(records.len())] {
             match self.record(raw(bytes), tables) {
-                Ok(Some(r)) => out.push(r),
+                Ok(Some(r)) => out.push(keep(&r)),
                 Ok(None) => {}
                 Err(e) => return (done, Err(e)),
             }

@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
+mod ahead;
+mod lines;
+
 /// Records that a batch has at least, unless the trace ends.
 const BATCH: usize = 4096;
 
@@ -47,6 +50,8 @@ pub struct Reader {
     skipped: u64,
     first_skipped: Option<TraceError>,
     ended: bool,
+    /// Where lines become records.
+    records: Vec<Record>,
 }
 
 enum Decoder {
@@ -171,6 +176,7 @@ impl Reader {
             skipped: 0,
             first_skipped: None,
             ended: false,
+            records: Vec::new(),
         })
     }
 
@@ -225,18 +231,36 @@ impl Reader {
     /// A record that can't be read, unless lenient. What came before it is in `out`; the trace
     /// ends there.
     pub fn next_batch(&mut self, out: &mut Vec<Record>) -> Result<bool, TraceError> {
+        self.next_batch_of(out, |record| *record)
+    }
+
+    /// As [`next_batch`](Self::next_batch), with what `keep` makes of each record. What it does not look
+    /// at is not even worked out where the format allows that.
+    ///
+    /// # Errors
+    /// As [`next_batch`](Self::next_batch).
+    pub fn next_batch_of<T>(
+        &mut self,
+        out: &mut Vec<T>,
+        keep: impl Fn(&Record) -> T,
+    ) -> Result<bool, TraceError> {
         out.clear();
+        let mut records = std::mem::take(&mut self.records);
         while out.len() < BATCH && !self.ended {
             let result = if self.format == Format::OracleGeneral {
-                self.binary(out)
+                self.binary(out, &keep)
             } else {
-                self.text(out)
+                records.clear();
+                let result = self.text(&mut records, BATCH - out.len());
+                out.extend(records.iter().map(&keep));
+                result
             };
             if let Err(e) = result.and_then(|()| self.countable()) {
                 self.ended = true;
                 return Err(e);
             }
         }
+        self.records = records;
         Ok(!out.is_empty())
     }
 
@@ -259,7 +283,11 @@ impl Reader {
         })
     }
 
-    fn binary(&mut self, out: &mut Vec<Record>) -> Result<(), TraceError> {
+    fn binary<T>(
+        &mut self,
+        out: &mut Vec<T>,
+        keep: &impl Fn(&Record) -> T,
+    ) -> Result<(), TraceError> {
         if self.input.data().len() < RECORD && !self.more()? {
             let rest = self.input.data().len();
             self.ended = true;
@@ -275,7 +303,7 @@ impl Reader {
         let Decoder::OracleGeneral(decoder) = &mut self.decoder else {
             return Ok(());
         };
-        let (done, result) = decoder.decode(self.input.data(), &mut self.tables, out, BATCH);
+        let (done, result) = decoder.decode(self.input.data(), &mut self.tables, out, BATCH, keep);
         self.passed += done as u64;
         self.input.consume(done * RECORD);
         if let Err(fault) = result {
@@ -288,12 +316,13 @@ impl Reader {
         Ok(())
     }
 
-    fn text(&mut self, out: &mut Vec<Record>) -> Result<(), TraceError> {
+    /// Lines that become `most` records, or a few more where a line is several.
+    fn text(&mut self, out: &mut Vec<Record>, most: usize) -> Result<(), TraceError> {
         let mut used = 0;
         let mut broken = None;
         {
             let data = self.input.data();
-            while out.len() < BATCH
+            while out.len() < most
                 && let Some(end) = memchr::memchr(b'\n', &data[used..])
             {
                 let line = &data[used..used + end];
@@ -315,7 +344,7 @@ impl Reader {
             return Ok(());
         }
         self.input.consume(used);
-        if out.len() >= BATCH || used > 0 || self.more()? {
+        if out.len() >= most || used > 0 || self.more()? {
             return Ok(());
         }
         // No line end is left, and no byte is to come or would fit.
@@ -345,7 +374,13 @@ impl Reader {
 
     /// Reads on. Returns whether something came.
     fn more(&mut self) -> Result<bool, TraceError> {
-        match self.input.fill() {
+        let filled = self.input.fill();
+        self.filled(filled)
+    }
+
+    /// What came of reading on.
+    fn filled(&mut self, filled: io::Result<bool>) -> Result<bool, TraceError> {
+        match filled {
             Ok(more) => Ok(more),
             Err(e) if self.input.compressed => {
                 // What a damaged frame holds can't be known: the rest counts as one record.

@@ -1,7 +1,7 @@
 //! A host in memory for tests: real contents, no waiting, faults on request.
 
 use crate::host::{
-    Advice, AnyTask, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Task, Word,
+    Advice, AnyTask, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Task, Word, joined,
 };
 use crate::report::Report;
 use crate::session::Session;
@@ -112,6 +112,7 @@ fn cut(len: u64, limit: u64) -> u64 {
 
 impl Host for MemoryHost {
     type Buf = Vec<u8>;
+    type Dir = String;
 
     fn buffer(&self, len: u64) -> Vec<u8> {
         self.buffers.set(self.buffers.get() + 1);
@@ -299,6 +300,25 @@ impl Host for MemoryHost {
             Some(_) => Ok(()),
             None => Err(HostError::NotFound(path.to_owned())),
         }
+    }
+
+    fn dir(&self, path: &str) -> String {
+        path.to_owned()
+    }
+
+    async fn mkdir_kept(&self, dir: &String) -> HostResult<bool> {
+        match self.mkdir(dir).await {
+            Err(HostError::Exists(_)) => Ok(false),
+            made => made.map(|()| true),
+        }
+    }
+
+    async fn open_in(&self, dir: &String, name: &str, flags: OpenFlags) -> HostResult<Fd> {
+        self.open(&joined(dir, name), flags).await
+    }
+
+    async fn unlink_in(&self, dir: &String, name: &str) -> HostResult<()> {
+        self.unlink(&joined(dir, name)).await
     }
 
     async fn map(&self, what: Map, len: u64, _: Advice) -> HostResult<MapId> {

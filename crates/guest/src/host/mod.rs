@@ -31,12 +31,13 @@ use rustix::thread::{ClockId, CpuSet, NanosleepRelativeResult, Timespec};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use workload::{
     Advice, Cpus, Fd, Host, HostError, HostResult, Map, MapId, OpenFlags, Pages, Report, Session,
-    Stat, Task, Usage, Word,
+    Stat, Task, Usage, Word, joined,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -316,6 +317,7 @@ fn open_flags(flags: OpenFlags, device: bool) -> OFlags {
 
 impl Host for TaskHost {
     type Buf = Buffer;
+    type Dir = Rc<str>;
 
     fn buffer(&self, len: u64) -> Buffer {
         Buffer::new(len)
@@ -459,6 +461,26 @@ impl Host for TaskHost {
         removed.map_err(|e| error(path, e))
     }
 
+    fn dir(&self, path: &str) -> Rc<str> {
+        path.into()
+    }
+
+    async fn mkdir_kept(&self, dir: &Rc<str>) -> HostResult<bool> {
+        match self.mkdir(dir).await {
+            Err(HostError::Exists(_)) => Ok(false),
+            made => made.map(|()| true),
+        }
+    }
+
+    // Not openat(2) and unlinkat(2) of the directory: the programs that these stand for pass whole paths.
+    async fn open_in(&self, dir: &Rc<str>, name: &str, flags: OpenFlags) -> HostResult<Fd> {
+        self.open(&joined(dir, name), flags).await
+    }
+
+    async fn unlink_in(&self, dir: &Rc<str>, name: &str) -> HostResult<()> {
+        self.unlink(&joined(dir, name)).await
+    }
+
     async fn stat(&self, path: &str) -> HostResult<Stat> {
         let path = &*relative(path)?;
         let stat = rustix::fs::statat(&self.shared.root, path, AtFlags::SYMLINK_NOFOLLOW);
@@ -468,19 +490,19 @@ impl Host for TaskHost {
         Ok(Stat { directory, len })
     }
 
-    async fn read_dir(&self, path: &str) -> HostResult<Vec<String>> {
+    async fn read_dir(&self, path: &str) -> HostResult<workload::Listing> {
         let path = &*relative(path)?;
         let names = || {
             let fd = self.openat(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-            let mut names = Vec::new();
+            let mut names: Vec<Rc<str>> = Vec::new();
             for entry in Dir::new(fd)? {
                 let entry = entry?;
                 match entry.file_name().to_bytes() {
                     b"." | b".." => {}
-                    name => names.push(String::from_utf8_lossy(name).into_owned()),
+                    name => names.push(String::from_utf8_lossy(name).into()),
                 }
             }
-            Ok(names)
+            Ok(names.into())
         };
         names().map_err(|e: Errno| error(path, e))
     }

@@ -89,9 +89,9 @@ fn files_are_made_written_and_read() {
         let stat = |directory, len| Ok(Stat { directory, len });
         assert_eq!(h.stat("a/b/c").await, stat(false, 5));
         assert_eq!(h.stat("/").await, stat(true, 0));
-        let mut names = h.read_dir("a").await.unwrap();
+        let mut names = h.read_dir("a").await.unwrap().to_vec();
         names.sort();
-        assert_eq!(names, ["b", "d"]);
+        assert_eq!(names, ["b".into(), "d".into()]);
         assert_eq!(h.rmdir("a").await, Err(HostError::Exists("a".into())));
         assert_eq!(h.unlink("a/b/c").await, Ok(()));
         let gone = HostError::NotFound("a/b/c".into());

@@ -1,9 +1,12 @@
 //! Looks at the files of a job.
 
-use crate::wire;
+use crate::{sys, wire};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
+
+/// It has limits that are others for tasks that come before all.
+const VMSTAT: &str = "/proc/vmstat";
 
 /// Files that are read again and again. They stay open and the buffers stay as large as they had to be, so
 /// a look takes hardly any memory, here or in the kernel.
@@ -31,23 +34,33 @@ impl Looks {
     /// Reads all of them and says what is in them; `at` is the time that the frames carry.
     pub(super) fn take(&mut self, at: u64, to: &mut impl Write) -> io::Result<()> {
         for (path, file) in &self.files {
-            let mut len = 0;
-            loop {
-                if len == self.contents.len() {
-                    self.contents.resize(len * 2, 0);
-                }
-                // From the start: the kernel writes such files anew when they are read there.
-                match file.read_at(&mut self.contents[len..], len as u64) {
-                    Ok(0) => break,
-                    Ok(n) => len += n,
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(e) => return Err(io::Error::new(e.kind(), format!("{path}: {e}"))),
-                }
-            }
+            let contents = &mut self.contents;
+            let len = match path.as_str() {
+                VMSTAT => sys::as_others(|| read(file, contents)),
+                _ => read(file, contents),
+            };
+            let len = len.map_err(|e| io::Error::new(e.kind(), format!("{path}: {e}")))?;
             wire::look(&mut self.frame, at, path, &self.contents[..len]);
             to.write_all(&self.frame)?;
         }
         Ok(())
+    }
+}
+
+/// Reads a file from its start, into a buffer that grows with it; its length.
+fn read(file: &File, contents: &mut Vec<u8>) -> io::Result<usize> {
+    let mut len = 0;
+    loop {
+        if len == contents.len() {
+            contents.resize(len * 2, 0);
+        }
+        // From the start: the kernel writes such files anew when they are read there.
+        match file.read_at(&mut contents[len..], len as u64) {
+            Ok(0) => return Ok(len),
+            Ok(n) => len += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
     }
 }
 

@@ -10,6 +10,8 @@ mod looks;
 mod memory;
 mod mounts;
 mod prepare;
+mod settings;
+mod shell;
 mod tracing;
 
 pub use foreign::run as run_foreign;
@@ -131,7 +133,10 @@ fn serve(out: &mut File, job: &Job) -> Step {
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy().into_owned();
     say(out, &Frame::Hello(release))?;
-    write_settings(&job.settings)?;
+    if job.task == Assignment::Try {
+        return settings::try_out(out, &job.settings);
+    }
+    settings::write(&job.settings)?;
     mounts::filesystems(&job.mounts)?;
     match job.task {
         Assignment::Prepare => {
@@ -144,8 +149,9 @@ fn serve(out: &mut File, job: &Job) -> Step {
         }
         Assignment::Shell => {
             swap_on(job)?;
-            shell()
+            shell::run(job.terminal)
         }
+        Assignment::Try => unreachable!("it has returned"),
     }
 }
 
@@ -153,15 +159,6 @@ fn swap_on(job: &Job) -> Step {
     job.swap
         .iter()
         .try_for_each(|device| sys::swap_on(device).map_err(of(format_args!("swapon {device}"))))
-}
-
-/// Writes texts to files below `/proc` and `/sys`, one call each.
-fn write_settings(settings: &[(String, String)]) -> Step {
-    settings.iter().try_for_each(|(path, text)| {
-        let file = fs::OpenOptions::new().write(true).open(path);
-        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-        written.map_err(of(format_args!("`{text}` into {path}")))
-    })
 }
 
 /// What the threads of this process have in common.
@@ -320,7 +317,7 @@ fn watch(desk: &Arc<Mutex<Desk>>, job: &Job, start: u64, child: &Child) -> Step 
                 look += sample;
             }
             if let Some((_, settings)) = changes.next_if(|change| change.0 <= at) {
-                done = done.and_then(|()| write_settings(&settings));
+                done = done.and_then(|()| settings::write(&settings));
             }
             if let Err(why) = done {
                 desk.over = true;
@@ -398,24 +395,6 @@ fn player() -> Step<(Player, u64)> {
     let script = job.script.script()?;
     let script = script.ok_or("the job has no script of ours")?;
     Ok((Player::new(script, root, costs, spend), job.sample_ns))
-}
-
-/// A shell on the console. It has no terminal of its own, so it says that it has no job control, and Ctrl-C does
-/// not reach what runs in it.
-fn shell() -> Step {
-    const SHELL: &str = "/bin/sh";
-    if !fs::exists(SHELL).unwrap_or(false) {
-        let why =
-            "there is no /bin/sh in the initramfs: a shell needs a static busybox on this machine";
-        println!("lowmark-guest: {why}");
-        return Err(why.to_owned());
-    }
-    std::env::set_current_dir(ROOT).map_err(of(ROOT))?;
-    let mut command = Command::new(SHELL);
-    command
-        .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
-        .env("HOME", "/");
-    command.status().map(drop).map_err(of(SHELL))
 }
 
 #[cfg(test)]

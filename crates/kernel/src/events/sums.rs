@@ -300,8 +300,23 @@ impl Traced {
         self.metrics.push((name, Metric { unit, value }));
     }
 
-    /// Into a run's result.
-    pub fn tell(self, result: &mut RunResult) {
+    /// Whether events tell of the pages that counters have.
+    fn tells_scans(sums: &ReclaimSums, result: &RunResult) -> bool {
+        let counted = |name| result.counters.get(name).copied().unwrap_or(0);
+        (sums.kswapd.scanned > 0 || counted("pgscan_kswapd") == 0)
+            && (sums.direct.scanned > 0 || counted("pgscan_direct") == 0)
+    }
+
+    /// Into a run's result, which has the counters.
+    pub fn tell(mut self, result: &mut RunResult) {
+        let silent = |sums: &mut ReclaimSums| !Self::tells_scans(sums, result);
+        if self.reclaim.take_if(silent).is_some() {
+            self.notes.push(
+                "the kernel counts pages scanned of which no event tells (the multi-generational LRU of 6.1 has none): \
+                 the rows of vmscan's events are not told"
+                    .to_owned(),
+            );
+        }
         result.reclaim = self.reclaim;
         let named = |h| (AllocClass::DirectReclaim.name(), h);
         result.alloc_latency.paths.extend(self.stalls.map(named));

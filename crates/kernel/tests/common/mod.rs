@@ -53,6 +53,7 @@ pub fn spec(workload: Script) -> RunSpec {
         seed: 1,
         sample_ns: 1_000_000_000,
         check_ns: 0,
+        check_full: false,
         track_pages: false,
         time_limit_ns: 3_600_000_000_000,
     }

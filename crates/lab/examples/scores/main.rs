@@ -5,20 +5,21 @@
 //! just scores                    the two series that take a minute
 //! just scores SERIES …           those
 //! just scores all                every series; two of them take an hour
+//! just scores missing            cells without a figure alone, if the engine still gives what it gave
 //! just scores fill               prose from the file, nothing is measured
 //! just scores --check            prose against the file, and a few iterations against the engine
 //! ```
 
 mod markers;
 
-use lab::published::scores::{self, Measured, Scores, fingerprint};
-use lab::published::{Series, find, plan, shipped};
+use lab::published::scores::{self, Measured, MeasuredRow, Scores, fingerprint};
+use lab::published::{PublishedRow, Series, find, plan, shipped};
 use lab::runner::{self, RunOptions};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-const USAGE: &str = "usage: scores [--check | fill | all | SERIES …]";
+const USAGE: &str = "usage: scores [--check | fill | missing | all | SERIES …]";
 /// The names of all series.
 fn names() -> Vec<&'static str> {
     shipped().iter().map(|s| &s.name[..]).collect()
@@ -40,6 +41,8 @@ fn main() -> ExitCode {
         ["--check"] => check(),
         ["fill"] => load().and_then(|s| fill(&s)),
         [] => write(&light()),
+        ["missing"] => complete(&names()),
+        ["missing", named @ ..] if named.iter().all(|n| find(n).is_some()) => complete(named),
         ["all"] => write(&names()),
         named => match named.iter().find(|n| find(n).is_none()) {
             None => write(named),
@@ -65,15 +68,21 @@ fn load() -> Result<Scores, String> {
     Scores::parse(&text)
 }
 
-/// Runs a series' experiments.
-fn measured(series: &Series, iterations: Option<u32>, engine: &str) -> Result<Measured, String> {
+/// Runs a series' experiments, as far as the wanted rows ask for them.
+fn measured(
+    series: &Series,
+    iterations: Option<u32>,
+    engine: &str,
+    wanted: &dyn Fn(&PublishedRow) -> bool,
+) -> Result<Measured, String> {
     let options = RunOptions {
         jobs: std::thread::available_parallelism().map_or(1, Into::into),
-        check: false,
+        check: None,
         progress: true,
         stop: Arc::default(),
     };
-    let plan = plan(series, iterations).map_err(|e| e.to_string())?;
+    let mut plan = plan(series, iterations).map_err(|e| e.to_string())?;
+    plan.keep(series, |i| wanted(&series.rows[i]));
     let experiments: Vec<_> = plan.runs.iter().map(|r| &r.experiment).collect();
     let mut outcomes = Vec::new();
     for experiment in &experiments {
@@ -91,7 +100,7 @@ fn measured(series: &Series, iterations: Option<u32>, engine: &str) -> Result<Me
 }
 
 fn sample() -> Result<Vec<Measured>, String> {
-    let one = |(series, n): (&Series, u32)| measured(series, Some(n), "");
+    let one = |(series, n): (&Series, u32)| measured(series, Some(n), "", &|_| true);
     scores::sample().map(one).collect()
 }
 
@@ -101,7 +110,48 @@ fn write(series: &[&str]) -> Result<(), String> {
     let engine = fingerprint(&scores.sample);
     for name in series {
         let series = find(name).ok_or_else(|| format!("no series `{name}`"))?;
-        scores.put(measured(series, None, &engine)?);
+        scores.put(measured(series, None, &engine, &|_| true)?);
+        // After each, for the next one may take an hour.
+        let file = root().join("data/scores.json");
+        std::fs::write(&file, scores.to_text()).map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    notes(&scores);
+    fill(&scores)
+}
+
+/// Measures what the tables have gained since, beside the figures that are there.
+///
+/// # Errors
+/// Where the engine no longer gives the sample's figures, a series was never measured or by another engine.
+fn complete(series: &[&str]) -> Result<(), String> {
+    let mut scores = load()?;
+    let now = sample()?;
+    let others: Vec<String> = scores
+        .sample
+        .iter()
+        .zip(&now)
+        .flat_map(|(a, b)| moved(a, b))
+        .collect();
+    as_result(others)?;
+    // Tables that gained rows gave the same engine another name.
+    let (old, new) = (fingerprint(&scores.sample), fingerprint(&now));
+    for m in scores.series.iter_mut().filter(|m| m.engine == old) {
+        m.engine.clone_from(&new);
+    }
+    scores.sample = now;
+    for name in series {
+        let series = find(name).ok_or_else(|| format!("no series `{name}`"))?;
+        let whole = || format!("{name} has to be measured as a whole: just scores {name}");
+        let had = scores.of(name).cloned().ok_or_else(whole)?;
+        if had.engine != new {
+            return Err(whole());
+        }
+        if series.rows.iter().all(|r| had.has(r)) {
+            continue;
+        }
+        let mut all = had.clone();
+        all.complete(measured(series, None, &new, &|row| !had.has(row))?);
+        scores.put(all);
         // After each, for the next one may take an hour.
         let file = root().join("data/scores.json");
         std::fs::write(&file, scores.to_text()).map_err(|e| format!("{}: {e}", file.display()))?;
@@ -146,6 +196,10 @@ fn check() -> Result<(), String> {
     let now = sample()?;
     for (held, now) in scores.sample.iter().zip(&now) {
         problems.extend(moved(held, now));
+        let cells = |m: &Measured| m.figures.iter().map(|f| f.cell.clone()).collect::<Vec<_>>();
+        if cells(held) != cells(now) {
+            problems.push(format!("{}: the published table has other rows", held.name));
+        }
     }
     if scores.sample.len() != now.len() {
         problems.push("data/scores.json: the sample has other series".into());
@@ -159,10 +213,10 @@ fn moved(held: &Measured, now: &Measured) -> Vec<String> {
         (Some(a), Some(b)) => (a - b).abs() <= 1e-9 * a.abs().max(b.abs()),
         (a, b) => a == b,
     };
-    let pairs = held.figures.iter().zip(&now.figures);
-    let differ: Vec<_> = pairs
-        .filter(|(a, b)| a.cell != b.cell || !same(a.value, b.value))
-        .collect();
+    // By cell: a table may have gained rows since.
+    let of = |a: &MeasuredRow| now.figures.iter().find(|b| b.cell == a.cell);
+    let pairs = held.figures.iter().filter_map(|a| Some((a, of(a)?)));
+    let differ: Vec<_> = pairs.filter(|(a, b)| !same(a.value, b.value)).collect();
     let mut out = Vec::new();
     if let Some((a, b)) = differ.first() {
         let (n, name) = (differ.len(), &held.name);
@@ -174,8 +228,6 @@ fn moved(held: &Measured, now: &Measured) -> Vec<String> {
             text(a.value),
             text(b.value),
         ));
-    } else if held.figures.len() != now.figures.len() {
-        out.push(format!("{}: the published table has other rows", held.name));
     }
     out
 }

@@ -1,8 +1,8 @@
 //! Policies that are real kernels: the name `kernel:BUILD`, or a table `[policies.NAME]` with `kernel`.
 
-use super::node::{Node, Value};
+use super::node::{Entry, Node, Value};
 use super::read::read;
-use crate::diagnostic::{Diagnostic, one_of};
+use crate::diagnostic::{Diagnostic, Place, one_of};
 use kernel::Kernel;
 use mm::size::Size;
 use mm::sysctl::{self, Fits};
@@ -155,6 +155,46 @@ fn collect(
     Ok(())
 }
 
+/// Where a text sets what a kernel may not take: sysctls by their whole names, and `lru_gen`; the first place of
+/// each.
+pub fn settings(root: &Node) -> BTreeMap<String, Place> {
+    let mut all = BTreeMap::new();
+    find("", root, &mut all);
+    all
+}
+
+fn find(key: &str, node: &Node, all: &mut BTreeMap<String, Place>) {
+    match &node.value {
+        Value::Table(table) if key == "sysctl" => enter("", &table.0, all),
+        Value::Table(table) => {
+            for entry in &table.0 {
+                if entry.key == "lru_gen" {
+                    let place = entry.place.clone();
+                    all.entry(entry.key.clone()).or_insert(place);
+                }
+                find(&entry.key, &entry.node, all);
+            }
+        }
+        Value::List(list) => list.iter().for_each(|node| find(key, node, all)),
+        _ => {}
+    }
+}
+
+/// Enters a table of sysctls, as [`collect`].
+fn enter(above: &str, entries: &[Entry], all: &mut BTreeMap<String, Place>) {
+    for entry in entries {
+        let spelt = match above {
+            "" => entry.key.clone(),
+            above => format!("{above}.{}", entry.key),
+        };
+        if let Some(table) = entry.node.table() {
+            enter(&spelt, &table.0, all);
+        } else if let Some(name) = whole_name(&spelt) {
+            all.entry(name).or_insert_with(|| entry.place.clone());
+        }
+    }
+}
+
 /// The whole name of a sysctl, with points unless a part has one itself.
 fn whole_name(spelt: &str) -> Option<String> {
     let path = if spelt.contains('/') {
@@ -233,6 +273,28 @@ mod tests {
             assert_eq!(whole_name(spelt).as_deref(), whole, "{spelt}");
         }
         assert!(OF_NO_KERNEL.iter().all(|key| sysctl::info(key).is_some()));
+    }
+
+    #[test]
+    fn settings_are_known_by_their_places() {
+        let text = "machine = { sysctl = { dirty_ratio = 5 } }\n\
+                    at = [{ t = 1, sysctl = { vm = { dirty_ratio = 7, swappiness = 1 } } }]\n\
+                    [policies.a]\nlru_gen = true\nsysctl = { 'kernel.panic' = 1 }\n";
+        let node = Node::parse(&Source::new("f", text)).unwrap();
+        let places = settings(&node);
+        let said: Vec<String> = places
+            .iter()
+            .map(|(name, place)| format!("{name} {place}"))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "kernel.panic f:5:12",
+                "lru_gen f:4:1",
+                "vm.dirty_ratio f:1:24",
+                "vm.swappiness f:2:51"
+            ]
+        );
     }
 
     fn read_one(text: &str) -> Result<String, String> {

@@ -11,7 +11,7 @@ mod disks;
 mod expand;
 mod foreign;
 mod guest;
-mod kernels;
+pub mod kernels;
 mod machine;
 pub mod node;
 mod of_command;
@@ -219,6 +219,7 @@ pub fn parse(
         figures,
         axes,
         cells,
+        settings: kernels::settings(&root),
     })
 }
 
@@ -405,6 +406,7 @@ impl Parts {
                 seed: 0,
                 sample_ns: settings.sample_ns,
                 check_ns: 0,
+                check_full: false,
                 track_pages: settings.track_pages,
                 time_limit_ns: settings.time_limit_ns,
             },

@@ -337,6 +337,31 @@ impl<'a> Wider<'a> {
 }
 
 impl Plan {
+    /// Leaves out the cells that no wanted row asks for, and the runs without any; `wanted` is asked by the
+    /// row's index in its series. What a cell gives does not depend on the others.
+    pub fn keep(&mut self, series: &Series, wanted: impl Fn(usize) -> bool) {
+        for (i, run) in self.rows.iter_mut().enumerate() {
+            if run.is_ok() && !wanted(i) {
+                *run = Err("left out".into());
+            }
+        }
+        let runs = std::mem::take(&mut self.runs);
+        for (at, mut run) in runs.into_iter().enumerate() {
+            let own = |i: &usize| self.rows[*i] == Ok(at);
+            let own: Vec<usize> = (0..self.rows.len()).filter(own).collect();
+            if own.is_empty() {
+                continue;
+            }
+            let sweep = &run.sweep;
+            let asked = |c: &Cell| own.iter().any(|&i| is_of(&series.rows[i], c, sweep));
+            run.experiment.cells.retain(asked);
+            for i in own {
+                self.rows[i] = Ok(self.runs.len());
+            }
+            self.runs.push(run);
+        }
+    }
+
     /// The engine's value of a row, by its index, from what the runs gave.
     ///
     /// # Errors

@@ -140,6 +140,25 @@ impl Measured {
         }
     }
 
+    /// Whether a row has its figure, or a reason why there is none.
+    pub fn has(&self, row: &PublishedRow) -> bool {
+        let key = key(row);
+        self.figures.iter().any(|f| f.cell == key)
+    }
+
+    /// Takes figures of the same engine that were missing, and puts all in the order of the published rows;
+    /// what no row asks for any more is dropped.
+    pub fn complete(&mut self, more: Self) {
+        let mut all: BTreeMap<String, MeasuredRow> = BTreeMap::new();
+        let known = std::mem::take(&mut self.figures);
+        for f in more.figures.into_iter().chain(known) {
+            all.insert(f.cell.clone(), f);
+        }
+        let rows = rows_of(&self.name).iter();
+        self.figures = rows.filter_map(|r| all.remove(&key(r))).collect();
+        self.iterations.extend(more.iterations);
+    }
+
     /// The series' rows with their scores. A row that the tables gained since has none.
     pub fn scored(&self) -> Vec<Scored> {
         let known: BTreeMap<&str, &MeasuredRow> =
@@ -295,6 +314,30 @@ mod tests {
         let scored = m.scored();
         let last = scored.last().expect("rows");
         assert!(last.measured.is_none() && last.unsupported.is_some());
+    }
+
+    #[test]
+    fn missing_figures_are_put_among_those_that_are_there() {
+        let whole = measured("tunable-watermarks", 1.0);
+        let mut part = whole.clone();
+        let moved = part.figures.remove(3);
+        part.figures[0].value = Some(2.0);
+        part.figures.push(MeasuredRow {
+            cell: "no such row".into(),
+            value: Some(3.0),
+            unsupported: None,
+        });
+        let series = find("tunable-watermarks").expect("a shipped series");
+        assert!(!part.has(&series.rows[3]) && part.has(&series.rows[4]));
+        let mut more = whole.clone();
+        more.figures = vec![moved, whole.figures[0].clone()];
+        more.iterations.insert("tunable-watermarks".into(), 7);
+        part.complete(more);
+        let mut expected = whole;
+        expected.figures[0].value = Some(2.0);
+        expected.iterations = part.iterations.clone();
+        assert_eq!(part, expected, "what was there stays");
+        assert_eq!(part.iterations["tunable-watermarks"], 7);
     }
 
     #[test]

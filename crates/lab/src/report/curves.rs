@@ -1,6 +1,6 @@
 //! A page of curves over the cache's size, in the report's style: one file without network.
 //!
-//! Charts are drawn by `page/curves.js`; tables are plain HTML.
+//! Charts are drawn by `page/curves.js`, bounds of estimates by `page/bounds.js`; tables are plain HTML.
 
 use super::{escape, fill};
 use serde::Serialize;
@@ -44,6 +44,23 @@ pub struct Line {
     pub name: String,
     /// One value a size.
     pub values: Vec<f64>,
+    /// The least and the most that each value may be; empty where values are exact.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<[f64; 2]>,
+}
+
+impl Line {
+    /// A value as it stands in the table, with its bound beside it.
+    fn cell(&self, i: usize, decimals: usize) -> Option<String> {
+        let value = self.values.get(i)?;
+        Some(match self.bounds.get(i) {
+            Some([low, high]) => {
+                let error = (high - value).max(value - low);
+                format!("{value:.decimals$} ± {error:.decimals$}")
+            }
+            None => format!("{value:.decimals$}"),
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -59,10 +76,20 @@ pub fn html(page: &Page) -> String {
         panels: &page.panels,
     };
     let json = serde_json::to_string(&payload).expect("plain data always serializes");
+    let estimated = page
+        .panels
+        .iter()
+        .flat_map(|p| &p.lines)
+        .any(|line| !line.bounds.is_empty());
     let script = [
         "(() => {\n\"use strict\";\n",
         include_str!("page/format.js"),
         include_str!("page/chart.js"),
+        if estimated {
+            include_str!("page/bounds.js")
+        } else {
+            ""
+        },
         include_str!("page/curves.js"),
         "})();\n",
     ]
@@ -126,8 +153,8 @@ fn table(page: &Page, panel: &Panel) -> String {
         let cells: String = panel
             .lines
             .iter()
-            .filter_map(|l| l.values.get(i))
-            .map(|v| format!("<td class=\"num\">{v:.*}</td>", panel.decimals))
+            .filter_map(|l| l.cell(i, panel.decimals))
+            .map(|cell| format!("<td class=\"num\">{cell}</td>"))
             .collect();
         format!("<tr><th scope=\"row\" class=\"num\">{size}</th>{cells}</tr>")
     };
@@ -163,10 +190,18 @@ mod tests {
                 title: "miss ratio".into(),
                 unit: "share".into(),
                 decimals: 3,
-                lines: vec![Line {
-                    name: "</script>".into(),
-                    values: vec![0.5, 0.25],
-                }],
+                lines: vec![
+                    Line {
+                        name: "</script>".into(),
+                        values: vec![0.5, 0.25],
+                        bounds: Vec::new(),
+                    },
+                    Line {
+                        name: "estimate".into(),
+                        values: vec![0.5, 0.25],
+                        bounds: vec![[0.375, 0.5], [0.25, 0.5]],
+                    },
+                ],
                 ..Panel::default()
             }],
             facts: vec![("trace".into(), "a & b".into())],
@@ -176,6 +211,8 @@ mod tests {
         assert_eq!(html, super::html(&page));
         assert!(html.contains("<title>&lt;b&gt;</title>"));
         assert!(html.contains("<td class=\"num\">0.250</td>"));
+        assert!(html.contains("<td class=\"num\">0.500 ± 0.125</td>"));
+        assert!(html.contains("<td class=\"num\">0.250 ± 0.250</td>"));
         assert!(html.contains("2 sizes, 10 to 20 pages"));
         assert!(html.contains("<dd>a &amp; b</dd>"));
         assert_eq!(html.matches("</script>").count(), 2);

@@ -93,10 +93,12 @@ fn the_formulas_are_those_of_the_published_reports() {
             ],
             ReclaimSums {
                 direct: ClassSums {
+                    scanned: traced("Direct reclaim pages scanned").unwrap_or(0.0) as u64,
                     writes: writes("Direct reclaim"),
                     ..Default::default()
                 },
                 kswapd: ClassSums {
+                    scanned: traced("Kswapd pages scanned").unwrap_or(0.0) as u64,
                     writes: writes("Kswapd reclaim"),
                     ..Default::default()
                 },
@@ -167,7 +169,7 @@ fn what_the_engine_does_not_produce_is_never_a_number() {
         "vmstat: Page Ins",
         "vmstat: Kswapd efficiency",
         "vmstat: Direct velocity",
-        "ftrace vmscan: Total pages scanned",
+        "ftrace vmscan: Total pages reclaimed",
     ] {
         assert!(matches!(value(&r, name), Reading::Unsupported(_)), "{name}");
     }
@@ -244,6 +246,8 @@ fn outcomes(iterations: u32) -> Outcomes {
                     .map(|(n, v): (&str, f64)| (n.to_owned(), v as u64))
                     .into();
                     let sums = r.reclaim.as_mut().unwrap();
+                    sums.kswapd.scanned = (100_000.0 * n + x) as u64;
+                    sums.direct.scanned = 1000;
                     sums.direct_reclaims = if cell.baseline { 30 + u64::from(i) } else { 0 };
                     sums.stalled_ns = sums.direct_reclaims * 12_345_678;
                     sums.direct.conditional.as_mut().unwrap().number = 7;

@@ -6,7 +6,17 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// How often a checked run recounts every list and counter, in simulated nanoseconds.
+/// How a checked run holds lists and counters against each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// Sums and samples at every look, everything as work is done and at the end
+    /// ([`mm::Recount::look`]).
+    Sampled,
+    /// Everything at every look.
+    Full,
+}
+
+/// How often a checked run looks whether its lists and counters agree, in simulated nanoseconds.
 pub const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Two runs of the same iteration that were not the same, or one that found itself wrong.

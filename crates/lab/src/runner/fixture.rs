@@ -37,6 +37,7 @@ pub fn experiment(iterations: u32) -> Experiment {
         figures: Vec::new(),
         axes: vec!["filesystem".into(), "policy".into()],
         cells,
+        settings: Default::default(),
     }
 }
 
@@ -79,6 +80,7 @@ fn spec(filesystem: FsKind, policy: &str) -> RunSpec {
         seed: 0,
         sample_ns: 0,
         check_ns: 0,
+        check_full: false,
         track_pages: false,
         time_limit_ns: 0,
     }

@@ -10,14 +10,16 @@ pub(crate) mod fixture;
 pub mod host;
 pub mod memory;
 mod progress;
+mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use check::{CheckFailure, INTERVAL_NS as CHECK_INTERVAL_NS, difference};
+pub use check::{Check, CheckFailure, INTERVAL_NS as CHECK_INTERVAL_NS, difference};
+pub use settings::{Tried, settings};
 
 use crate::diagnostic::Diagnostic;
 use crate::model::{Cell, Experiment, HostRun, HostUse, Outcomes};
-use kernel::Kernel;
+use kernel::{Kernel, Refused};
 use mm::NoMemory;
 use progress::Progress;
 use sim::rng::{fnv1a, splitmix64};
@@ -35,8 +37,8 @@ use std::time::Duration;
 pub struct RunOptions {
     /// Threads; 0 counts as 1.
     pub jobs: usize,
-    /// Run every iteration twice with recounts and compare.
-    pub check: bool,
+    /// Run every iteration twice, with recounts on the way, and compare.
+    pub check: Option<Check>,
     /// Show progress where standard error is a terminal.
     pub progress: bool,
     /// Set from outside to stop: finished iterations are kept, running ones dropped.
@@ -60,6 +62,20 @@ pub trait Worlds: Sync {
             what,
             "accepted: policies of the engine",
         ))
+    }
+
+    /// What of a cell's settings a real kernel does not take, if there is such a thing.
+    ///
+    /// # Errors
+    /// It could not be tried; how its runs will end is theirs to say.
+    fn refuses(
+        &self,
+        spec: &RunSpec,
+        kernel: &Kernel,
+        control: &Control,
+    ) -> Result<Option<Refused>, String> {
+        let _ = (spec, kernel, control);
+        Ok(None)
     }
 
     /// Runs a real kernel. The same bytes for the same specification, whatever the host does meanwhile; what
@@ -193,7 +209,7 @@ pub fn run_with(
             match rx.recv_timeout(Duration::from_millis(50)) {
                 Ok((index, Ok((result, used)))) => {
                     host[index % cells].extend(used);
-                    progress.finished(result.sim_ns * if options.check { 2 } else { 1 });
+                    progress.finished(result.sim_ns * if options.check.is_some() { 2 } else { 1 });
                     let (cell, iteration) = (index % cells, index / cells);
                     journal.finished(cell as u32, iteration as u32, &result);
                     results[cell][iteration] = Some(result);
@@ -289,14 +305,15 @@ impl Pool<'_> {
             };
             Some(Err(Bad::Check(Box::new(failure))))
         };
-        if !self.options.check {
+        let Some(check) = self.options.check else {
             return match self.once(slot, index, cell, &spec) {
                 Ok(done) => done.map(Ok),
                 Err(payload) => Some(Err(Bad::Panic(payload))),
             };
-        }
+        };
         let spec = RunSpec {
             check_ns: check::INTERVAL_NS,
+            check_full: check == Check::Full,
             ..spec.clone()
         };
         let mut pair = Vec::with_capacity(2);

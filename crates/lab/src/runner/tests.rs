@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 fn options(jobs: usize, check: bool) -> RunOptions {
     RunOptions {
         jobs,
-        check,
+        check: check.then_some(Check::Sampled),
         progress: false,
         stop: Arc::default(),
     }
@@ -132,7 +132,7 @@ fn a_check_runs_twice_with_recounts_and_names_the_first_difference() {
     for jobs in [1, 2, 8] {
         let calls = AtomicU64::new(0);
         let drifting = |spec: &RunSpec, control: &Control| {
-            assert_eq!(spec.check_ns, 1_000_000_000);
+            assert_eq!((spec.check_ns, spec.check_full), (1_000_000_000, false));
             let call = calls.fetch_add(1, Relaxed);
             let mut r = fixture::simulate(spec, control);
             if bad.contains(&(spec.seed, (spec.filesystem, spec.policy.name.clone()))) {
@@ -151,6 +151,20 @@ fn a_check_runs_twice_with_recounts_and_names_the_first_difference() {
             "{failure}"
         );
     }
+}
+
+#[test]
+fn a_full_check_recounts_everything_at_every_look() {
+    let e = fixture::experiment(1);
+    let full = |spec: &RunSpec, control: &Control| {
+        assert!(spec.check_full);
+        fixture::simulate(spec, control)
+    };
+    let options = RunOptions {
+        check: Some(Check::Full),
+        ..options(1, true)
+    };
+    assert!(run(&e, &options, &full).is_ok());
 }
 
 #[test]

@@ -9,8 +9,8 @@ use super::trial::{Interrupted, Trials, figures};
 use crate::model::Cell;
 use mm::policy::{ProfileZone, WatermarkProfile, Watermarks};
 
-/// Phases at most. Each begins with what the one before has learned, so the cap of `auto`, a
-/// multiple of what a phase begins with, is no limit to learning.
+/// Phases at most. Each begins with what the one before has learned; the cap of `auto` is a multiple of what
+/// the sysctls give, so it holds for all phases together.
 pub const PHASES: usize = 8;
 
 /// One phase of stress.
@@ -33,6 +33,8 @@ pub struct Learned {
     pub profile: WatermarkProfile,
     /// Whether the last phase had no direct reclaim.
     pub calm: bool,
+    /// The cap of `auto`, if some zone's low watermark has come to it: so many times what the sysctls give.
+    pub cap: Option<u32>,
 }
 
 /// The cell with a profile in the place of its watermarks.
@@ -41,6 +43,29 @@ pub fn with_profile(cell: &Cell, profile: &WatermarkProfile) -> Cell {
     cell.spec.policy.watermarks = Watermarks::Learned;
     cell.spec.policy.profile = Some(profile.clone());
     cell
+}
+
+/// The cell of a phase of stress that begins with a profile; with what the sysctls give, if it names no
+/// zone.
+fn stressed(cell: &Cell, profile: &WatermarkProfile) -> Cell {
+    let mut cell = cell.clone();
+    cell.spec.policy.watermarks = Watermarks::Auto;
+    cell.spec.policy.profile = (!profile.zones.is_empty()).then(|| profile.clone());
+    cell
+}
+
+/// Whether some zone's low watermark is as high as the cap lets it be.
+fn at_cap(cell: &Cell, profile: &WatermarkProfile) -> bool {
+    let cap = u64::from(cell.spec.policy.auto.cap);
+    let zones = sim::run::engine_config(&cell.spec.machine).zones;
+    let plain = sim::run::watermarks(&cell.spec.machine);
+    let mut marks = zones.iter().zip(plain);
+    marks.any(|(zone, [_, low, _])| {
+        let mut learned = profile.zones.iter();
+        learned.any(|p| {
+            (p.node, p.zone) == (zone.node, zone.kind) && low > 0 && p.low_kbytes >= 4 * low * cap
+        })
+    })
 }
 
 /// The cell with a profile's sums as sysctls, which zones share by size.
@@ -63,17 +88,16 @@ pub fn learn(trials: &Trials<'_>, runs: u32) -> Result<Learned, Interrupted> {
     let mut phases = Vec::new();
     let mut profile = WatermarkProfile::default();
     loop {
-        let mut cell = if profile.zones.is_empty() {
-            trials.cell().clone()
-        } else {
-            with_sums(trials.cell(), &profile)
-        };
-        cell.spec.policy.watermarks = Watermarks::Auto;
+        let cell = stressed(trials.cell(), &profile);
         trials.phase(
             &format!("stress phase {}", phases.len() + 1),
             u64::from(runs),
         );
-        let sums = super::space::sums(&cell.spec.machine);
+        let sums = match profile.zones.is_empty() {
+            true => super::space::sums(&cell.spec.machine),
+            false => profile.sums(),
+        };
+        let before = profile.clone();
         let results = trials.cells(vec![cell], runs, phases.len() as u64)?;
         let f = figures(0, &results[0]);
         for result in &results[0] {
@@ -87,12 +111,15 @@ pub fn learn(trials: &Trials<'_>, runs: u32) -> Result<Learned, Interrupted> {
             worst_ns: f.worst_ns,
         });
         let calm = f.direct == 0 && f.failed.is_none();
-        if calm || phases.len() == PHASES {
+        let capped = at_cap(trials.cell(), &profile);
+        // A phase that could raise nothing more leaves nothing to learn.
+        if calm || phases.len() == PHASES || (capped && profile == before) {
             trials.done();
             return Ok(Learned {
                 phases,
                 profile,
                 calm,
+                cap: capped.then_some(trials.cell().spec.policy.auto.cap),
             });
         }
     }

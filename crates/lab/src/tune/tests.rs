@@ -264,12 +264,22 @@ fn explicit_watermarks_become_the_least_factor_that_wakes_kswapd_as_early() {
     assert!(!sysctl_d::text(&[], &s, &machine).contains("hidden"));
 }
 
-/// A stand-in whose feedback doubles the distance between min and low after direct reclaim.
+/// A stand-in whose feedback doubles the distance between min and low after direct reclaim, below the cap.
 fn learning(spec: &RunSpec, control: &Control) -> RunResult {
-    let mut r = simulate(spec, control);
-    let [min, low, high] = space::sums(&spec.machine);
+    let [_, default, _] = space::sums(&spec.machine);
+    let mut at = spec.clone();
+    if let Some(profile) = &spec.policy.profile {
+        let [min, low, high] = profile.sums();
+        let sysctl = &mut at.machine.sysctl;
+        sysctl.min_free_kbytes = Some(min);
+        sysctl.wmark_low_kbytes = Some(low);
+        sysctl.wmark_high_kbytes = Some(high);
+    }
+    let mut r = simulate(&at, control);
+    let [min, low, high] = space::sums(&at.machine);
+    let most = default * u64::from(spec.policy.auto.cap) - low;
     let more = if r.reclaim.as_ref().unwrap().direct_reclaims > 0 {
-        low - min
+        (low - min).min(most)
     } else {
         0
     };
@@ -313,6 +323,24 @@ fn learning_ends_with_a_phase_without_direct_reclaim_and_its_profile_can_be_trie
     std::fs::write(&path, "machine = 'x'").unwrap();
     let e = crate::experiment::load_profile(&path, machine).unwrap_err();
     assert!(e.message.contains("names no zone"), "{e}");
+}
+
+/// The cap is of what the sysctls give, not of what a phase begins with.
+#[test]
+fn learning_ends_at_the_cap_of_all_phases() {
+    let mut e = one_cell();
+    e.cells[0].spec.policy.auto.cap = 3;
+    let trials = Trials::new(&e, 2, options(2), &learning);
+    let l = learn::learn(&trials, 2).unwrap();
+    let [_, default, _] = l.phases[0].sums;
+    assert_eq!(l.profile.sums()[1], 3 * default, "{:?}", l.profile);
+    assert!(!l.calm && l.cap == Some(3) && l.phases.len() < learn::PHASES);
+    assert!(l.phases.iter().all(|p| p.sums[1] <= 3 * default), "{l:?}");
+    let text = text::learned_text(&l);
+    assert!(
+        text.contains("3 times the default, which is the cap"),
+        "{text}"
+    );
 }
 
 #[test]

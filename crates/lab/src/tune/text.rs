@@ -437,10 +437,15 @@ pub fn learned_text(l: &Learned) -> String {
         ]);
     }
     let [min, low, high] = l.profile.sums();
-    let verdict = if l.calm {
-        "the last phase had no direct reclaim"
-    } else {
-        "the last phase still had direct reclaim: it is not enough for this load"
+    let verdict = match (l.calm, l.cap) {
+        (true, _) => "the last phase had no direct reclaim".to_owned(),
+        (false, None) => {
+            "the last phase still had direct reclaim: it is not enough for this load".to_owned()
+        }
+        (false, Some(cap)) => format!(
+            "the last phase still had direct reclaim, with a low watermark of {cap} times the default, which \
+             is the cap (auto.cap)"
+        ),
     };
     format!(
         "{t}\n\nlearned: min {min}, low {low}, high {high} kB, {} kept free; {verdict}\n",
@@ -456,7 +461,7 @@ pub fn learned_json(l: &Learned) -> Value {
             "watermarks_kbytes": p.sums, "direct_reclaims": p.direct,
             "longest_allocation_ns": p.worst_ns,
         })).collect::<Vec<_>>(),
-        "profile": l.profile, "calm": l.calm,
+        "profile": l.profile, "calm": l.calm, "cap_reached": l.cap,
     })
 }
 

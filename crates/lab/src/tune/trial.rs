@@ -176,7 +176,7 @@ impl<'a> Trials<'a> {
         };
         let options = RunOptions {
             jobs,
-            check: false,
+            check: None,
             progress: false,
             stop: Arc::clone(&self.options.stop),
         };

@@ -1,14 +1,18 @@
 //! `lowmark kernel`.
 
-use crate::cli::{Kernel, KernelBuild, KernelList, KernelRemove};
+use crate::cli::{Kernel, KernelBuild, KernelList, KernelRemove, KernelShell};
 use crate::failure::Failure;
 use crate::{interrupt, text};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use kernel::build::{self, BuildError, Listed, Request, Source, Step, Watch};
 use kernel::image::Images;
+use lab::diagnostic::Source as Text;
+use lab::experiment::Overrides;
+use lab::experiment::kernels::PREFIX;
 use miette::MietteDiagnostic;
 use serde_json::json;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -19,6 +23,7 @@ pub fn run(what: &Kernel) -> Result<(), Failure> {
         Kernel::Build(args) => build(args),
         Kernel::List(args) => list(args),
         Kernel::Remove(args) => remove(args),
+        Kernel::Shell(args) => shell(args),
     }
 }
 
@@ -216,4 +221,53 @@ fn remove(args: &KernelRemove) -> Result<(), Failure> {
         })?;
     }
     Ok(())
+}
+
+/// The machine of a shell, unless another is wanted.
+const SHELL: &str = r#"
+name = "shell"
+filesystem = "ext4"
+workload = { command = "sleep 1" }
+
+[machine]
+name = "512M"
+cpus = 1
+node = [{ zones = [{ zone = "Normal", size = "512M" }] }]
+disk = { kind = "ssd", capacity = "10G" }
+"#;
+
+fn shell(args: &KernelShell) -> Result<(), Failure> {
+    let policy = format!("policy=\"{PREFIX}{}\"", args.name);
+    let set = args.set.iter().map(|(k, v)| format!("{k}={v}"));
+    let overrides = Overrides {
+        set: std::iter::once(policy).chain(set).collect(),
+        ..Overrides::default()
+    };
+    let loaded = match &args.experiment {
+        Some(path) => lab::experiment::load(path, &overrides),
+        None => {
+            let source = Text::new("the machine of a shell", SHELL);
+            let files = lab::experiment::files_near(Path::new(""));
+            lab::experiment::parse(&source, &files, &overrides)
+        }
+    };
+    let experiment = loaded.map_err(|e| Failure::Input(e.into()))?;
+    let cell = experiment.cells.first().expect("an experiment has cells");
+    let Some(kernel) = &cell.kernel else {
+        unreachable!("the policy is a kernel's");
+    };
+    let built = build::find(&kernel.build)?;
+    let wrong = |why: String| Failure::Input(miette::miette!("{why}"));
+    kernel::shell::busybox().map_err(wrong)?;
+    let (name, release) = (&built.name, &built.release);
+    let (machine, filesystem) = (&cell.machine, &cell.filesystem);
+    // In raw mode a line's end does not go back to the first column.
+    let mut started = |pid: u32| {
+        eprint!(
+            "kernel:{name}, Linux {release}, on {machine} with {filesystem}: process {pid}; Ctrl-] ends it\r\n"
+        );
+    };
+    let control = Arc::default();
+    let sat = kernel::shell::shell(&cell.spec, kernel, &mut started, &control);
+    sat.map_err(|why| Failure::System(miette::miette!("{why}")))
 }

@@ -11,7 +11,7 @@ use lab::results::{ClaimedFolder, File, Kind, Published, Terms};
 use lab::runner::memory::Host;
 use miette::miette;
 use replay::curve::{self, Curves, Plan, Point};
-use replay::{Budget, Unit, WriteModel};
+use replay::{Budget, SampleFacts, Unit, WriteModel};
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
 use trace::{Format, Options, TraceError};
@@ -31,6 +31,7 @@ pub fn run(args: &Mrc) -> Result<(), Failure> {
         }
         None => None,
     };
+    eprintln!("{}", curve::memory(&plan));
     let curves = curve::run(&args.trace, &plan).map_err(unreadable)?;
     let place = place.and_then(|place| lock(&place).take());
     let published: Option<Published> = match place {
@@ -114,6 +115,7 @@ fn plan(args: &Mrc) -> Result<Plan, Failure> {
         } else {
             None
         },
+        sample: args.sample,
         threads: jobs(args.jobs),
         budget: Budget(Host::here().least()),
     })
@@ -214,11 +216,33 @@ fn figures(curves: &Curves) -> Vec<&'static Figure> {
     std::iter::once(&MISSES).chain(writes).collect()
 }
 
+/// The sample in words.
+fn sample_line(s: &SampleFacts) -> String {
+    format!(
+        "{} objects with {} requests, {:.4} % of all objects",
+        s.objects,
+        s.requests,
+        s.rate * 100.0
+    )
+}
+
+/// What `±` means, for tables and the page.
+const BOUND_HINT: &str = "± is an error bound from the sample itself, meant to hold at 99 of 100 sizes; \
+                          it reaches over 0 to 1 where a cache has too few pages of the sample";
+
+/// How far from an estimate the exact figure may lie.
+fn error(p: &Point) -> Option<f64> {
+    Some(p.bound?.error(p.miss_ratio))
+}
+
 fn tables(curves: &Curves) -> String {
     let mut out = match curves.objects {
         Some(objects) => format!("{} requests for {objects} objects\n", curves.requests),
         None => format!("{} requests\n", curves.requests),
     };
+    if let Some(sample) = &curves.sample {
+        out += &format!("estimated from {}\n{BOUND_HINT}\n", sample_line(sample));
+    }
     for figure in figures(curves) {
         let unit = match figure.unit {
             "" | "share" => String::new(),
@@ -231,8 +255,12 @@ fn tables(curves: &Curves) -> String {
         for (i, point) in curves.curves[0].points.iter().enumerate() {
             let mut row = vec![point.size.to_string()];
             row.extend(curves.curves.iter().map(|c| {
-                let value = (figure.value)(&c.points[i]);
-                format!("{value:.*}", figure.decimals)
+                let point = &c.points[i];
+                let value = (figure.value)(point);
+                match error(point) {
+                    Some(error) => format!("{value:.4} ± {error:.4}"),
+                    None => format!("{value:.*}", figure.decimals),
+                }
             }));
             table.add_row(row);
         }
@@ -246,6 +274,9 @@ fn tables(curves: &Curves) -> String {
 
 fn csv(curves: &Curves) -> String {
     let mut out = "policy,pages,requests,misses,miss_ratio".to_owned();
+    if curves.sample.is_some() {
+        out += ",low,high";
+    }
     if curves.model.is_some() {
         out += ",writes,read_misses,flusher_writes,eviction_writes,dirty_met,limit_stall_ns,\
                 eviction_stall_ns,longest_stall_ns,stalls,dirty_at_end";
@@ -261,6 +292,9 @@ fn csv(curves: &Curves) -> String {
             "{policy},{},{},{},{}",
             p.size, counts.requests, counts.misses, p.miss_ratio
         );
+        if let Some(bound) = p.bound {
+            out += &format!(",{},{}", bound.low, bound.high);
+        }
         if let Some(w) = p.writes {
             out += &format!(
                 ",{},{},{},{},{},{},{},{},{},{}",
@@ -301,6 +335,9 @@ fn page(curves: &Curves) -> String {
     if let Some(objects) = curves.objects {
         facts.push(("objects".to_owned(), objects.to_string()));
     }
+    if let Some(sample) = &curves.sample {
+        facts.push(("sample".to_owned(), sample_line(sample)));
+    }
     if let Some(m) = curves.model {
         facts.push((
             "dirty limit".to_owned(),
@@ -320,10 +357,19 @@ fn page(curves: &Curves) -> String {
         let about = registry::find(c.policy).map_or("", |e| e.about);
         facts.push((c.policy.to_owned(), about.to_owned()));
     }
-    let notes = match curves.skipped {
-        0 => Vec::new(),
-        n => vec![format!("{n} records could not be read and were skipped.")],
-    };
+    let mut notes = Vec::new();
+    if let Some(sample) = &curves.sample {
+        notes.push(format!(
+            "Estimated from {}; {BOUND_HINT}.",
+            sample_line(sample)
+        ));
+    }
+    if curves.skipped > 0 {
+        notes.push(format!(
+            "{} records could not be read and were skipped.",
+            curves.skipped
+        ));
+    }
     let panels = figures(curves)
         .into_iter()
         .map(|f| Panel {
@@ -337,6 +383,11 @@ fn page(curves: &Curves) -> String {
                 .map(|c| Line {
                     name: c.policy.to_owned(),
                     values: c.points.iter().map(f.value).collect(),
+                    bounds: c
+                        .points
+                        .iter()
+                        .filter_map(|p| p.bound.map(|b| [b.low, b.high]))
+                        .collect(),
                 })
                 .collect(),
         })
@@ -356,6 +407,8 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use clap::Parser;
+    use replay::Bound;
+    use replay::curve::Curve;
 
     fn args(options: &[&str]) -> Mrc {
         let all = ["lowmark", "mrc", "--trace", "t.csv", "--sizes", "2,4"];
@@ -389,6 +442,61 @@ mod tests {
         let p = plan(&args(&["--writes", "--write-rate", "50"])).unwrap();
         assert_eq!(p.writes.unwrap().page_ns, 78_125);
         assert_eq!(plan(&args(&[])).unwrap().writes, None);
+    }
+
+    #[test]
+    fn a_sample_is_a_share_or_a_number_and_knows_no_writes() {
+        let p = plan(&args(&["--sample", "size=8192"])).unwrap();
+        assert_eq!(p.sample, Some(replay::Sample::Size(8192)));
+        for wrong in [
+            &["--sample", "rate=0"][..],
+            &["--sample", "8192"],
+            &["--sample", "rate=0.1", "--writes"],
+        ] {
+            let all = ["lowmark", "mrc", "--trace", "t.csv", "--sizes", "2,4"];
+            let error = Cli::try_parse_from(all.iter().chain(wrong)).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{error}");
+        }
+    }
+
+    #[test]
+    fn estimates_have_their_bounds_beside_them() {
+        let curves = Curves {
+            trace: "t".to_owned(),
+            format: "csv",
+            requests: 1000,
+            objects: None,
+            sample: Some(SampleFacts {
+                rate: 0.125,
+                objects: 300,
+                requests: 120,
+            }),
+            skipped: 0,
+            model: None,
+            curves: vec![Curve {
+                policy: "lru",
+                points: vec![Point {
+                    size: 400,
+                    counts: replay::Counts {
+                        requests: 1000,
+                        misses: 250,
+                    },
+                    miss_ratio: 0.25,
+                    bound: Some(Bound {
+                        low: 0.125,
+                        high: 0.3125,
+                    }),
+                    writes: None,
+                }],
+            }],
+        };
+        assert!(tables(&curves).contains("0.2500 ± 0.1250"));
+        assert!(tables(&curves).contains("300 objects with 120 requests, 12.5000 %"));
+        assert!(csv(&curves).contains("miss_ratio,low,high\nlru,400,1000,250,0.25,0.125,0.3125\n"));
+        let page = page(&curves);
+        assert!(page.contains("0.250000 ± 0.125000") && page.contains("[0.125,0.3125]"));
+        let json = document(&curves).to_string();
+        assert!(json.contains("\"low\":0.125") && json.contains("\"rate\":0.125"));
     }
 
     #[test]

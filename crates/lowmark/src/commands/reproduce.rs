@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let options = RunOptions {
         jobs: 1, // by what fits, experiment by experiment
-        check: false,
+        check: None,
         progress: true,
         stop: crate::interrupt::flag(),
     };

@@ -1,7 +1,7 @@
 //! `lowmark run`.
 
 use super::worlds::Here;
-use crate::cli::Run;
+use crate::cli::{Check, Run};
 use crate::failure::Failure;
 use crate::place::{claim, say, settled};
 use crate::{interrupt, text};
@@ -13,10 +13,13 @@ use lab::report::compare::Comparison;
 use lab::results::log::{Header, build};
 use lab::results::{self, ClaimedFolder, File, Kind, Resumption, Terms};
 use lab::runner::memory::{self, Host, Need};
-use lab::runner::{self, Journal, RunOptions};
+use lab::runner::{self, Journal, RunOptions, Tried};
+use lab::validate::Validation;
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::Path;
+use std::time::Duration;
 
 /// Runs an experiment and writes its results folder.
 pub fn run(args: &Run) -> Result<(), Failure> {
@@ -33,7 +36,41 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     if args.list {
         return list(&experiment, args.json);
     }
-    run_loaded(args, &experiment, &Here)
+    let patience = Duration::from_secs(args.patience);
+    run_loaded(&How::of(args), &experiment, &Here { patience }).map(drop)
+}
+
+/// How an experiment is run and what is shown of it; the fields are those of [`Run`].
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)] // they are documented there
+pub struct How<'a> {
+    /// What is asked of the results.
+    pub question: Question,
+    pub jobs: Option<NonZeroUsize>,
+    pub out: Option<&'a Path>,
+    pub replace: bool,
+    pub resume: Option<&'a Path>,
+    pub check: Option<Check>,
+    pub json: bool,
+    pub rows: bool,
+    pub quiet: bool,
+}
+
+impl<'a> How<'a> {
+    /// As `run` was told.
+    fn of(args: &'a Run) -> Self {
+        Self {
+            question: Question::Compare,
+            jobs: args.jobs,
+            out: args.out.as_deref(),
+            replace: args.replace,
+            resume: args.resume.as_deref(),
+            check: args.check,
+            json: args.json,
+            rows: args.rows,
+            quiet: args.quiet,
+        }
+    }
 }
 
 /// The number of threads to use.
@@ -66,8 +103,52 @@ pub fn fitting_jobs(
     Ok(fit.jobs)
 }
 
-/// The laboratory's comparison of policies: its text and that of the rows, and their files for the
-/// results folder.
+/// What is asked of an experiment's results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// Which policy is better.
+    Compare,
+    /// How near presets come to real kernels.
+    Validate,
+}
+
+/// The laboratory's answer to the question.
+struct Answer {
+    text: String,
+    /// The text of the rows.
+    rows: String,
+    /// Both, and the report, for the results folder.
+    files: Vec<File>,
+    /// [`Question::Validate`]'s.
+    validation: Option<Validation>,
+}
+
+fn answer(outcomes: &Outcomes, question: Question) -> Answer {
+    let (text, rows, mut files) = compare(outcomes);
+    if question == Question::Compare {
+        return Answer {
+            text,
+            rows,
+            files,
+            validation: None,
+        };
+    }
+    let validation = Validation::new(outcomes);
+    let text = lab::validate::text::to_text(&validation);
+    files.push(File::new("validation.txt", text.clone()));
+    files.push(File::new(
+        "validation.csv",
+        lab::validate::text::to_csv(&validation),
+    ));
+    Answer {
+        text,
+        rows,
+        files,
+        validation: Some(validation),
+    }
+}
+
+/// The laboratory's comparison of policies: its text and that of the rows, and their files.
 fn compare(outcomes: &Outcomes) -> (String, String, Vec<File>) {
     let comparison = Comparison::new(outcomes);
     let text = lab::report::compare::figures_text(outcomes)
@@ -126,22 +207,33 @@ fn adjusted(mut experiment: Experiment, args: &Run) -> Experiment {
     experiment
 }
 
-fn run_loaded(
-    args: &Run,
+/// Runs an experiment that was read and answers the question; what was judged, if that was the question and
+/// the results did not lie there already.
+pub fn run_loaded(
+    args: &How<'_>,
     experiment: &Experiment,
     simulate: runner::Simulate<'_>,
-) -> Result<(), Failure> {
+) -> Result<Option<Validation>, Failure> {
     let identity = |kernel: &&Kernel| Ok((kernel.build.clone(), simulate.identity(kernel)?));
     let kernels: Result<Vec<_>, Diagnostic> = experiment.kernels().iter().map(identity).collect();
     let kernels = kernels.map_err(|e| Failure::Input(e.into()))?;
+    let stop = interrupt::flag();
+    match runner::settings(experiment, simulate, &stop) {
+        Ok(Tried::Taken) => {}
+        Ok(Tried::Stopped) => {
+            let what = "stopped before the first iteration began";
+            return Err(Failure::Stopped(what.to_owned()));
+        }
+        Err(e) => return Err(Failure::Input(e.into())),
+    }
     let jobs = fitting_jobs(experiment, args.jobs)?;
     let terms = Terms {
         kind: Kind::Run,
         title: &experiment.name,
         replace: args.replace,
     };
-    let mut place = match &args.resume {
-        None => claim(args.out.as_deref(), &experiment.name, terms)?,
+    let mut place = match args.resume {
+        None => claim(args.out, &experiment.name, terms)?,
         Some(dir) => match ClaimedFolder::resume(dir, terms)? {
             Resumption::Unfinished(place) => {
                 say(place.notes());
@@ -149,13 +241,13 @@ fn run_loaded(
             }
             Resumption::Complete(dir) => {
                 eprintln!("the results in {} are complete", dir.display());
-                return Ok(());
+                return Ok(None);
             }
         },
     };
     let header = Header {
         kernels,
-        ..Header::new(experiment, args.check, build())
+        ..Header::new(experiment, args.check.is_some(), build())
     };
     let earlier = place.begin(&header)?;
     if args.resume.is_some() && !args.quiet {
@@ -163,9 +255,9 @@ fn run_loaded(
     }
     let options = RunOptions {
         jobs,
-        check: args.check,
+        check: args.check.map(Into::into),
         progress: !args.quiet,
-        stop: interrupt::flag(),
+        stop,
     };
     let mut kept = Kept {
         place,
@@ -209,8 +301,12 @@ impl Journal for Kept {
     }
 }
 
-/// Writes and prints what there is.
-fn finish(args: &Run, outcomes: &Outcomes, place: ClaimedFolder) -> Result<(), Failure> {
+/// Writes and prints what there is; returns what was judged.
+fn finish(
+    args: &How<'_>,
+    outcomes: &Outcomes,
+    place: ClaimedFolder,
+) -> Result<Option<Validation>, Failure> {
     let wanted = outcomes.results.iter().flatten().count();
     let finished = outcomes.results.iter().flatten().flatten().count();
     if outcomes.interrupted && finished == 0 {
@@ -220,8 +316,8 @@ fn finish(args: &Run, outcomes: &Outcomes, place: ClaimedFolder) -> Result<(), F
             kept: None,
         });
     }
-    let (comparison, rows, extra) = compare(outcomes);
-    let fill: results::Fill<'_> = &|emit| results::files(outcomes, &extra, emit);
+    let answer = answer(outcomes, args.question);
+    let fill: results::Fill<'_> = &|emit| results::files(outcomes, &answer.files, emit);
     let (dir, written) = if outcomes.interrupted {
         (place.keep_partial(fill)?, Ok(()))
     } else {
@@ -229,14 +325,16 @@ fn finish(args: &Run, outcomes: &Outcomes, place: ClaimedFolder) -> Result<(), F
         let written = settled(&published);
         (published.dir, written)
     };
-    if args.json && args.rows {
+    if let Some(validation) = answer.validation.as_ref().filter(|_| args.json) {
+        text::print_json(validation)?;
+    } else if args.json && args.rows {
         text::print(&results::rows_json(outcomes))?;
     } else if args.json {
         text::print(&results::to_json(outcomes))?;
     } else if !args.quiet {
-        text::print(&comparison)?;
+        text::print(&answer.text)?;
         if args.rows {
-            text::print(&format!("\n{rows}"))?;
+            text::print(&format!("\n{}", answer.rows))?;
         }
     }
     if !args.quiet {
@@ -252,7 +350,7 @@ fn finish(args: &Run, outcomes: &Outcomes, place: ClaimedFolder) -> Result<(), F
     }
     let failed = failures(outcomes);
     if !args.quiet && written.is_ok() {
-        let checked = match (args.check, &failed) {
+        let checked = match (args.check.is_some(), &failed) {
             (true, None) => ", each run twice with equal results",
             _ => "",
         };
@@ -269,7 +367,7 @@ fn finish(args: &Run, outcomes: &Outcomes, place: ClaimedFolder) -> Result<(), F
         }
         return Err(failure);
     }
-    written
+    written.map(|()| answer.validation)
 }
 
 /// What is written in mid-run, a line each; where changes vary, the axes say which are whose.

@@ -11,6 +11,7 @@ fn args(more: &[&str]) -> Run {
 
 fn outcomes(results: usize, interrupted: bool) -> Outcomes {
     let experiment = Experiment {
+        settings: Default::default(),
         name: "small".into(),
         iterations: 2,
         seed: 1,
@@ -27,7 +28,7 @@ fn outcomes(results: usize, interrupted: bool) -> Outcomes {
     }
 }
 
-fn place(dir: &std::path::Path) -> ClaimedFolder {
+fn place(dir: &Path) -> ClaimedFolder {
     let terms = Terms {
         kind: Kind::Run,
         title: "small",
@@ -41,7 +42,7 @@ fn an_experiment_of_no_cells_leaves_an_empty_results_folder() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("results");
     let args = args(&["--quiet", "--out", out.to_str().unwrap()]);
-    finish(&args, &outcomes(0, false), place(&out)).unwrap();
+    finish(&How::of(&args), &outcomes(0, false), place(&out)).unwrap();
     assert!(out.join("results.json").exists());
 }
 
@@ -49,7 +50,7 @@ fn an_experiment_of_no_cells_leaves_an_empty_results_folder() {
 fn an_interrupt_before_the_first_result_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("results");
-    let failure = finish(&args(&[]), &outcomes(6, true), place(&out)).unwrap_err();
+    let failure = finish(&How::of(&args(&[])), &outcomes(6, true), place(&out)).unwrap_err();
     assert!(matches!(
         failure,
         Failure::Interrupted {
@@ -62,7 +63,7 @@ fn an_interrupt_before_the_first_result_writes_nothing() {
 }
 
 /// A machine that is small and a workload that is short.
-fn tiny(dir: &std::path::Path, command: &str) -> Experiment {
+fn tiny(dir: &Path, command: &str) -> Experiment {
     let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/512M.toml");
     let text = format!(
         "name = \"tiny\"\niterations = 2\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
@@ -97,7 +98,7 @@ fn iterations_that_failed_are_named_and_are_a_failure() {
             error: "no space left on the device".into(),
         },
     });
-    let failure = run_loaded(&args, &experiment, &failing).unwrap_err();
+    let failure = run_loaded(&How::of(&args), &experiment, &failing).unwrap_err();
     let Failure::Results(text) = failure else {
         panic!("{failure:?}")
     };
@@ -121,16 +122,22 @@ fn a_panic_leaves_what_was_finished() {
         0 => Outcome::Completed,
         _ => panic!("a bug in the engine"),
     });
-    let broken = std::panic::AssertUnwindSafe(|| run_loaded(&begun, &experiment, &panicking));
+    let broken =
+        std::panic::AssertUnwindSafe(|| run_loaded(&How::of(&begun), &experiment, &panicking));
     assert!(std::panic::catch_unwind(broken).is_err());
     assert!(!out.exists());
-    let failure = run_loaded(&begun, &experiment, &sim::run).unwrap_err();
+    let failure = run_loaded(&How::of(&begun), &experiment, &sim::run).unwrap_err();
     assert!(format!("{failure:?}").contains("1 finished iterations"));
     let resumed = with(&["--resume", out.to_str().unwrap()]);
-    run_loaded(&resumed, &experiment, &ending(|_| Outcome::Completed)).unwrap();
+    run_loaded(
+        &How::of(&resumed),
+        &experiment,
+        &ending(|_| Outcome::Completed),
+    )
+    .unwrap();
     assert!(out.join("results.json").exists());
     // Once more says that there is nothing to do.
-    run_loaded(&resumed, &experiment, &sim::run).unwrap();
+    run_loaded(&How::of(&resumed), &experiment, &sim::run).unwrap();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 

@@ -1,12 +1,23 @@
 //! Who runs the cells of experiments here: the engine, and real kernels.
 
-use kernel::{HostUse, Kernel};
+use kernel::{HostUse, Kernel, Refused};
 use lab::diagnostic::Diagnostic;
 use lab::runner::Worlds;
 use sim::{Control, RunResult, RunSpec};
+use std::time::Duration;
 
 /// The worlds of this program.
-pub struct Here;
+pub struct Here {
+    /// Wall time after which a kernel's guest without virtual progress is given up.
+    pub patience: Duration,
+}
+
+impl Default for Here {
+    fn default() -> Self {
+        let patience = kernel::PATIENCE;
+        Self { patience }
+    }
+}
 
 impl Worlds for Here {
     fn engine(&self, spec: &RunSpec, control: &Control) -> RunResult {
@@ -22,6 +33,15 @@ impl Worlds for Here {
     }
 
     fn kernel(&self, spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {
-        kernel::run(spec, kernel, control)
+        kernel::run(spec, kernel, self.patience, control)
+    }
+
+    fn refuses(
+        &self,
+        spec: &RunSpec,
+        kernel: &Kernel,
+        control: &Control,
+    ) -> Result<Option<Refused>, String> {
+        kernel::refuses(spec, kernel, self.patience, control)
     }
 }

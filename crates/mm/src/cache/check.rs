@@ -1,6 +1,7 @@
 //! The recount of files' trees.
 
 use super::tree::*;
+use crate::watch::vmstat::ZoneStat;
 use crate::world::{Word32, Word64, World};
 use crate::{Mm, Pfn};
 
@@ -107,6 +108,79 @@ impl<W: World> Mm<W> {
             ));
         }
         Ok((pages, nodes))
+    }
+
+    /// Sums the pages and tags of all leaves: they are those that the zones count.
+    pub(crate) fn check_leaves(&self) -> Result<(), String> {
+        let (mut pages, mut tags) = (0u64, [0u64; 2]);
+        for node in self.nodes_pool.ever_used() {
+            if self.nodes_pool.level(node) == 0 {
+                pages += u64::from(self.nodes_pool.count(node));
+                for tag in [Tag::Dirty, Tag::Writeback] {
+                    let tagged = self.nodes_pool.tag(node, tag).get();
+                    tags[tag as usize] += u64::from(tagged.count_ones());
+                }
+            }
+        }
+        let counted = |item| self.stat.exact_global(item);
+        let [dirty, writeback] = tags.map(|n| n as i64);
+        self.check_devices(Some(tags[Tag::Writeback as usize]))?;
+        // A page whose dirty bit was just taken for I/O keeps its tag until it is decided; one that is
+        // swapped out is in no leaf.
+        if pages as i64 == counted(ZoneStat::NrFilePages)
+            && dirty >= counted(ZoneStat::NrFileDirty)
+            && writeback <= counted(ZoneStat::NrWriteback)
+        {
+            return Ok(());
+        }
+        Err(format!(
+            "{pages} pages in leaves, {dirty} dirty and {writeback} under writeback; counted {}, {} and {}",
+            counted(ZoneStat::NrFilePages),
+            counted(ZoneStat::NrFileDirty),
+            counted(ZoneStat::NrWriteback),
+        ))
+    }
+
+    /// Recounts a leaf's slots, and that the nodes above it lead to it and carry its tags.
+    pub(crate) fn check_path(&self, mapping: u32, index: u32) -> Result<(), String> {
+        let pool = &self.nodes_pool;
+        let wrong = |what: &str| Err(format!("mapping {mapping} at {index}: {what}"));
+        let Some(mut node) = self.leaf(mapping, index) else {
+            return wrong("no leaf");
+        };
+        let slots = pool.words[node as usize][..SLOTS as usize].iter();
+        let used = slots.enumerate().fold(0, |used, (slot, word)| {
+            used | u64::from(page_in(word.get()).is_some()) << slot
+        });
+        let tags = [Tag::Dirty, Tag::Writeback].map(|tag| pool.tag(node, tag).get());
+        if used.count_ones() != pool.count(node) {
+            return wrong("the leaf counts other pages than it has");
+        }
+        if tags.iter().any(|tag| tag & !used != 0) {
+            return wrong("a tag without a page");
+        }
+        loop {
+            let (above, slot) = (pool.word(node, PARENT).get(), pool.slot_in_parent(node));
+            if above == NO_NODE {
+                break;
+            }
+            if pool.word(above, slot as usize).get() != node + 1
+                || pool.level(above) != pool.level(node) + 1
+            {
+                return wrong("a node above does not lead here");
+            }
+            for tag in [Tag::Dirty, Tag::Writeback] {
+                let below = pool.tag(node, tag).get() != 0;
+                if (pool.tag(above, tag).get() >> slot & 1 != 0) != below {
+                    return wrong("a node above has other tags");
+                }
+            }
+            node = above;
+        }
+        match self.mappings[mapping as usize].root.get() == node {
+            true => Ok(()),
+            false => wrong("the nodes above end elsewhere than at the root"),
+        }
     }
 
     /// The leaf that holds `index`, for checks.

@@ -1,9 +1,9 @@
 //! Page state transitions of the page cache: dirtying, writeback, locking
 //! (docs/reference/memory-model.md#page-states and docs/reference/writeback.md#accounting).
 
-use crate::cache::tree::Tag;
+use crate::cache::tree::{Tag, page_in};
 use crate::memory::frame::flag;
-use crate::world::{Waited, WaitedKind, Word32, World};
+use crate::world::{ShortLock, Waited, WaitedKind, Word32, World};
 use crate::{Mm, Pfn, queue};
 
 impl<W: World> Mm<W> {
@@ -99,6 +99,35 @@ impl<W: World> Mm<W> {
             "frame {pfn} was not locked"
         );
         self.world.wake(queue::page(pfn));
+    }
+
+    /// The data of `n` contiguous locked pages of a file is there, or `failed` to come: each is marked so
+    /// and unlocked.
+    ///
+    /// # Panics
+    /// If one of them left the file meanwhile, or was not locked.
+    pub fn end_read(&self, mapping: u32, first: u32, n: u32, failed: bool) {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let m = &self.mappings[mapping as usize];
+        let state = if failed { flag::ERROR } else { flag::UPTODATE };
+        let mut done = 0;
+        while done < n {
+            let leaf = m.tree_lock.with(|| self.leaf_at(m, first + done));
+            // The leaf stays with the last page that is locked.
+            let slots = leaf.map_or(&[][..], |leaf| leaf.slots(n - done));
+            for (slot, index) in slots.iter().zip(first + done..) {
+                let Some(pfn) = page_in(slot.get()) else {
+                    panic!("page {index} of file {mapping} left under I/O");
+                };
+                self.frames.set_flags(pfn, state);
+                self.unlock_page(pfn);
+            }
+            assert!(!slots.is_empty(), "pages of file {mapping} left under I/O");
+            done += slots.len() as u32;
+        }
     }
 
     /// Whether nothing of a file is cached.

@@ -261,6 +261,42 @@ impl<W: World> Mm<W> {
         Touched::Ok
     }
 
+    /// A fault that nobody has to wait for: the first store to a page of a shared mapping that is cached,
+    /// up to date and not locked. `None`: nothing was done, and [`Mm::touch`] is to be called. Else the file:
+    /// the store may be made, but first [`Mm::balance_dirty_pages_ratelimited`] has to be called, and the task
+    /// has to relax.
+    ///
+    /// For worlds in which no other task runs between two waits.
+    #[inline]
+    pub fn fault_at_once(&self, region: u32, index: u32, write: bool) -> Option<u32> {
+        let r = self.regions.region(region);
+        debug_assert!(
+            (index as usize) < r.ptes.len(),
+            "page {index} of region {region}"
+        );
+        let Some(Backing::Shared { mapping, first }) = r.backing() else {
+            return None;
+        };
+        let (pte, at) = (&r.ptes[index as usize], first + index);
+        if !write || pte.get() != 0 {
+            return None;
+        }
+        let pfn = self.find_page(mapping, at)?;
+        let page = self.frames.page(pfn);
+        if page.flags() & (flag::LOCKED | flag::UPTODATE) != flag::UPTODATE
+            || !self.world.page_mkwrite_at_once(self, mapping, at)?
+        {
+            return None;
+        }
+        self.world.charge(Cost::Fault, 1);
+        self.stat.event(VmEvent::PgFault, 1);
+        r.last_fault.set(at + 1);
+        self.page_add_file_rmap(pfn);
+        pte.set(pfn << SHIFT | PRESENT | YOUNG | WRITE);
+        self.set_page_dirty(pfn, TrackPath::Fault);
+        Some(mapping)
+    }
+
     /// Makes progress towards an entry that allows the access.
     async fn handle_mm_fault(&self, region: u32, index: u32, write: bool) -> Touched {
         self.world.charge(Cost::Fault, 1);
@@ -546,6 +582,27 @@ impl<W: World> Mm<W> {
             });
         }
         debug_assert!(self.frames.mapcount(pfn) == 0);
+    }
+
+    /// Holds an anonymous page against the page-table entry that it is of: what is mapped is there once.
+    pub(crate) fn check_mapped(&self, pfn: Pfn) -> Result<(), String> {
+        let page = self.frames.page(pfn);
+        let mapped = page.mapcount() & 0xffff;
+        if !page.has(flag::ANON) || mapped == 0 {
+            return Ok(());
+        }
+        let (region, index) = (page.mapping(), page.index());
+        let known = self.regions.slots.get(region as usize);
+        let entry = known
+            .and_then(|r| r.get())
+            .and_then(|r| r.ptes.get(index as usize));
+        let there = entry.map(Word32::get).filter(|v| v & PRESENT != 0);
+        match there.map(|v| v >> SHIFT) == Some(pfn) && mapped == 1 {
+            true => Ok(()),
+            false => Err(format!(
+                "frame {pfn} is mapped {mapped} times, and entry {index} of region {region} is {there:?}"
+            )),
+        }
     }
 
     /// Recounts entries: what maps which frame, and how many entries name each swap slot (added to

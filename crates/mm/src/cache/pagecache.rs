@@ -13,6 +13,7 @@ use crate::cache::tree::{
     BITS, Leaf, NO_NODE, ONE_SHADOW, PARENT, SHADOW, SHAPE, SLOTS, Tag, capacity, page_in,
 };
 use crate::memory::frame::{Page, flag, zone_of};
+use crate::memory::zone::Lru;
 use crate::watch::vmstat::{ZoneEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
@@ -200,13 +201,67 @@ impl<W: World> Mm<W> {
                 leaf.0[SHAPE].fetch_add(ONE_SHADOW);
             }
             if leaf.0[SHAPE].fetch_sub(1) & 0xff == 1 {
-                if leaf.shadows() > 0 {
-                    self.nodes_pool.link_shadows(at, mapping);
-                } else {
-                    self.release_empty(m, at);
-                }
+                self.leave_empty(m, mapping, at);
             }
         });
+    }
+
+    /// [`Mm::leave_page_cache`] for up to 32 clean, locked pages of one leaf, the one from index `leaf` * 64
+    /// on, with which they are unlocked and nobody's. `shadow` says what stays of each, by its flags and place. Returns a bit for
+    /// each for whose lock somebody waits.
+    #[inline(always)]
+    pub(crate) fn leave_in_run(
+        &self,
+        mapping: u32,
+        leaf: u32,
+        pages: &[Pfn],
+        shadow: impl Fn(u32, u32) -> u32,
+    ) -> u32 {
+        const GONE: u32 = flag::LOCKED
+            | flag::WAITERS
+            | flag::CACHED
+            | flag::REFERENCED
+            | flag::ACTIVE
+            | flag::RECLAIM;
+        let m = &self.mappings[mapping as usize];
+        let frames = self.frames.table();
+        m.tree_lock.with(|| {
+            let at = self.leaf_of(m, leaf * SLOTS);
+            let at = at.expect("a cached page has a leaf");
+            let leaf = self.nodes_pool.node(at);
+            let (mut shadows, mut waited) = (0, 0);
+            for (nth, &pfn) in pages.iter().enumerate() {
+                let page = frames.page(pfn);
+                let slot = leaf.slot(page.index());
+                assert!(slot.get() == pfn + 1, "index holds another page");
+                let before = page.clear_flags(GONE);
+                let shadow = shadow(before, nth as u32);
+                shadows += u32::from(shadow != 0);
+                slot.set(shadow);
+                page.set_mapping(u32::MAX, 0);
+                debug_assert!(
+                    before & (flag::DIRTY | flag::WRITEBACK | flag::LOCKED | flag::CACHED)
+                        == flag::LOCKED | flag::CACHED
+                );
+                waited |= u32::from(before & flag::WAITERS != 0) << nth;
+            }
+            let n = pages.len() as u32;
+            m.nrpages.fetch_sub(n);
+            let before = leaf.0[SHAPE].fetch_add((ONE_SHADOW * shadows).wrapping_sub(n));
+            if before & 0xff == n {
+                self.leave_empty(m, mapping, at);
+            }
+            waited
+        })
+    }
+
+    /// The last page left a leaf: it goes, unless shadows stay. The caller holds the tree lock.
+    fn leave_empty(&self, m: &Mapping<W>, mapping: u32, at: u32) {
+        if self.nodes_pool.node(at).shadows() > 0 {
+            self.nodes_pool.link_shadows(at, mapping);
+        } else {
+            self.release_empty(m, at);
+        }
     }
 
     /// Releases a node that became empty, and those above it that do so with it; the caller holds
@@ -374,18 +429,24 @@ impl<W: World> Mm<W> {
         if entered != Entered::Added {
             return entered;
         }
-        self.stat
-            .inc(self.world.cpu(), zone_of(before), ZoneStat::NrFilePages);
+        let lru = if shadow != 0 && self.refault(shadow) {
+            self.workingset_activation(pfn);
+            Lru::ActiveFile
+        } else {
+            Lru::InactiveFile
+        };
+        self.list_new_page(pfn, zone_of(before), lru);
+        Entered::Added
+    }
+
+    /// Counts a page that entered the cache and hands it to a list.
+    #[inline(always)]
+    pub(crate) fn list_new_page(&self, pfn: Pfn, z: usize, lru: Lru) {
+        self.stat.inc(self.world.cpu(), z, ZoneStat::NrFilePages);
         if self.watches_pages() {
             self.frames.page(pfn).set_private(self.milliseconds());
         }
-        if shadow != 0 && self.refault(shadow) {
-            self.workingset_activation(pfn);
-            self.lru_cache_add(pfn, crate::memory::zone::Lru::ActiveFile);
-        } else {
-            self.lru_cache_add(pfn, crate::memory::zone::Lru::InactiveFile);
-        }
-        Entered::Added
+        self.lru_cache_add(pfn, lru);
     }
 
     fn milliseconds(&self) -> u32 {

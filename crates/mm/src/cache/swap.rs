@@ -6,12 +6,14 @@ use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::Lru;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
-use crate::world::{ShortLock, Word32, World, Writepage};
+use crate::world::{ShortLock, Word32, Word64, World, Writepage};
 use crate::{Mm, Pfn};
 use heap::NoMemory;
 
 /// Free slots handed out in a row.
 const CLUSTER: u32 = 256;
+/// Slots in a word of the map of taken ones.
+const WORD: u32 = u64::BITS;
 /// Slots read around a swapped-in one (page_cluster 3).
 const SWAP_READ_WINDOW: u32 = 8;
 
@@ -21,6 +23,8 @@ pub(crate) struct Swap<W: World> {
     count: Box<[W::U32]>,
     /// Per slot: caching frame + 1.
     cached: Box<[W::U32]>,
+    /// A bit for each slot that is not free; bits behind the last slot are set.
+    taken: Box<[W::U64]>,
     free: W::U32,
     cluster_next: W::U32,
     cluster_left: W::U32,
@@ -33,12 +37,18 @@ impl<W: World> Swap<W> {
         let s = Self {
             count: heap::zeroed(what, slots as usize)?,
             cached: heap::zeroed(what, slots as usize)?,
+            taken: heap::zeroed(what, slots.div_ceil(WORD) as usize)?,
             free: bytemuck::Zeroable::zeroed(),
             cluster_next: bytemuck::Zeroable::zeroed(),
             cluster_left: bytemuck::Zeroable::zeroed(),
             lock: W::Lock::default(),
         };
         s.free.set(slots);
+        if let Some(last) = s.taken.last()
+            && !slots.is_multiple_of(WORD)
+        {
+            last.set(u64::MAX << (slots % WORD));
+        }
         Ok(s)
     }
 
@@ -61,21 +71,51 @@ impl<W: World> Swap<W> {
         }
         self.cluster_left.fetch_sub(1);
         let next = self.cluster_next.get().min(slots);
-        let slot = (next..slots).chain(0..next).find(|&s| self.slot_free(s))?;
+        let slot = self.free_slot(next).or_else(|| self.free_slot(0))?;
+        debug_assert!(self.slot_free(slot));
         self.cluster_next.set(slot + 1);
         Some(slot)
     }
 
-    /// The first of 256 free slots in a row.
+    /// The first free slot from one on.
+    fn free_slot(&self, from: u32) -> Option<u32> {
+        let first = (from / WORD) as usize;
+        let free = |w: usize| !self.taken[w].get();
+        let rest = free(first.min(self.taken.len() - 1)) & u64::MAX << (from % WORD);
+        if first < self.taken.len() && rest != 0 {
+            return Some(first as u32 * WORD + rest.trailing_zeros());
+        }
+        let word = (first + 1..self.taken.len()).find(|&w| free(w) != 0)?;
+        Some(word as u32 * WORD + free(word).trailing_zeros())
+    }
+
+    /// The first of 256 free slots in a row. So many contain three words without a taken one.
     fn free_cluster(&self) -> Option<u32> {
         if self.free.get() < CLUSTER {
             return None;
         }
-        let mut run = 0;
-        (0..self.count.len() as u32).find_map(|slot| {
-            run = if self.slot_free(slot) { run + 1 } else { 0 };
-            (run == CLUSTER).then(|| slot + 1 - CLUSTER)
-        })
+        let (mut words, n) = (0, self.taken.len());
+        for at in 0..=n {
+            // What follows the last word is taken.
+            let taken = self.taken.get(at).map_or(u64::MAX, |w| w.get());
+            if taken == 0 {
+                words += 1;
+                continue;
+            }
+            if words >= 3 {
+                let before = (at - words).checked_sub(1).map(|w| self.taken[w].get());
+                let (low, high) = (before.map_or(0, u64::leading_zeros), taken.trailing_zeros());
+                if low + words as u32 * WORD + high >= CLUSTER {
+                    return Some((at - words) as u32 * WORD - low);
+                }
+            }
+            words = 0;
+        }
+        None
+    }
+
+    fn word_of(&self, slot: u32) -> (&W::U64, u64) {
+        (&self.taken[(slot / WORD) as usize], 1 << (slot % WORD))
     }
 }
 
@@ -84,6 +124,23 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     pub fn free_swap(&self) -> u32 {
         self.swap.free.get()
+    }
+
+    /// Whether any slot is free says which memory is dirtyable.
+    fn count_slot_taken(&self, slot: u32) {
+        let (word, bit) = self.swap.word_of(slot);
+        word.fetch_or(bit);
+        if self.swap.free.fetch_sub(1) == 1 {
+            self.stat.note_change();
+        }
+    }
+
+    fn count_slot_freed(&self, slot: u32) {
+        let (word, bit) = self.swap.word_of(slot);
+        word.fetch_and(!bit);
+        if self.swap.free.fetch_add(1) == 0 {
+            self.stat.note_change();
+        }
     }
 
     pub(crate) fn swap_is_half_full(&self) -> bool {
@@ -148,7 +205,7 @@ impl<W: World> Mm<W> {
             let Some(slot) = self.swap.alloc_slot() else {
                 return false;
             };
-            self.swap.free.fetch_sub(1);
+            self.count_slot_taken(slot);
             self.swap.cached[slot as usize].set(pfn + 1);
             self.frames.set_private(pfn, slot);
             self.frames.set_flags(pfn, flag::SWAPCACHE | flag::DIRTY);
@@ -168,7 +225,7 @@ impl<W: World> Mm<W> {
         }
         match self.swap.cached[slot as usize].get() {
             0 => {
-                self.swap.free.fetch_add(1);
+                self.count_slot_freed(slot);
             }
             cached => self.free_unmapped_anon(cached - 1),
         }
@@ -189,7 +246,7 @@ impl<W: World> Mm<W> {
         let slot = self.frames.private(pfn);
         if self.swap.count[slot as usize].get() == 0 && !self.frames.has(pfn, flag::WRITEBACK) {
             self.swap.cached[slot as usize].set(0);
-            self.swap.free.fetch_add(1);
+            self.count_slot_freed(slot);
             self.frames.clear_flags(pfn, flag::SWAPCACHE | flag::DIRTY);
         }
     }
@@ -212,7 +269,7 @@ impl<W: World> Mm<W> {
         debug_assert!(self.swap.cached[slot as usize].get() == pfn + 1);
         self.swap.cached[slot as usize].set(0);
         if self.swap.count[slot as usize].get() == 0 {
-            self.swap.free.fetch_add(1);
+            self.count_slot_freed(slot);
         }
         self.frames.clear_flags(pfn, flag::SWAPCACHE | flag::ANON);
         self.stat.dec(
@@ -235,6 +292,10 @@ impl<W: World> Mm<W> {
                     || self.frames.private(cached - 1) != slot as u32)
             {
                 return Err(format!("swap slot {slot}: frame {} disagrees", cached - 1));
+            }
+            let (word, bit) = self.swap.word_of(slot as u32);
+            if (word.get() & bit == 0) != (n == 0 && cached == 0) {
+                return Err(format!("swap slot {slot}: the map of taken ones disagrees"));
             }
             free += u32::from(n == 0 && cached == 0);
         }

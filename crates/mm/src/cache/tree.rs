@@ -4,7 +4,7 @@ use crate::memory::frame::NO_PFN;
 use crate::world::{ShortLock, Word32, Word64, World};
 use crate::{NoMemory, Pfn};
 
-pub(super) const SLOTS: u32 = 64;
+pub(crate) const SLOTS: u32 = 64;
 pub(super) const BITS: u32 = 6;
 pub(super) const NO_NODE: u32 = u32::MAX;
 /// Node word: the parent node.
@@ -84,6 +84,11 @@ impl<W: World> Nodes<W> {
 
     pub fn in_use(&self) -> u32 {
         self.in_use.get()
+    }
+
+    /// Every node that is in use, and some that were.
+    pub(super) fn ever_used(&self) -> std::ops::Range<u32> {
+        0..self.fresh.get()
     }
 
     /// How many nodes one insertion can need at most.
@@ -300,6 +305,39 @@ impl<'a, W: World> Leaf<'a, W> {
     fn first(&self, n: u32) -> u64 {
         debug_assert!((1..=SLOTS - self.from).contains(&n));
         (u64::MAX >> (SLOTS - n)) << self.from
+    }
+
+    /// The slot of an index whose page is in this leaf, or would be.
+    #[inline(always)]
+    pub fn slot(&self, index: u32) -> &'a W::U32 {
+        &self.pool.words[self.node as usize][(index & (SLOTS - 1)) as usize]
+    }
+
+    /// Whether it holds a page: one without holds shadows alone, and is linked.
+    #[inline(always)]
+    pub fn has_pages(&self) -> bool {
+        self.pool.node(self.node).count() > 0
+    }
+
+    /// The slots of `n` indices of this leaf.
+    #[inline(always)]
+    pub fn slots_at(&self, index: u32, n: u32) -> &'a [W::U32] {
+        let from = (index & (SLOTS - 1)) as usize;
+        &self.pool.words[self.node as usize][from..from + n as usize]
+    }
+
+    /// So many of its empty slots were filled.
+    #[inline(always)]
+    pub fn grown(&self, n: u32) {
+        self.pool.node(self.node).0[SHAPE].fetch_add(n);
+    }
+
+    /// Sets a tag on `n` pages of this leaf.
+    #[inline(always)]
+    pub fn set_tag_run(&self, tag: Tag, index: u32, n: u32) {
+        let ones = u64::MAX >> (SLOTS - n);
+        self.pool
+            .set_tags(self.node, tag, ones << (index & (SLOTS - 1)));
     }
 
     /// Sets a tag on the first `n` pages.

@@ -16,7 +16,7 @@
 use crate::cache::mapping::Mapping;
 use crate::cache::tree::SHADOW;
 use crate::cache::tree::{BITS, NO_NODE, OLDER, ONE_SHADOW, OWNER, SHAPE, SLOTS, YOUNGER};
-use crate::memory::frame::{Page, flag};
+use crate::memory::frame::{Page, flag, zone_of};
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
@@ -45,8 +45,38 @@ impl<W: World> Mm<W> {
             return 0;
         }
         let z = page.zone();
-        let age = self.lru_home(z).inactive_age.fetch_add(1) >> self.age_shift();
+        let age = self.lru_home(z).inactive_age.fetch_add(1);
+        Self::shadow(z, age >> self.age_shift())
+    }
+
+    #[inline(always)]
+    fn shadow(z: usize, age: u64) -> u32 {
         SHADOW | (z as u32) << AGE_BITS | (age as u32 & ((1 << AGE_BITS) - 1))
+    }
+
+    /// [`Self::age_shift`], if pages leave shadows.
+    #[inline(always)]
+    pub(crate) fn shadow_shift(&self) -> Option<u32> {
+        self.keeps_shadows().then(|| self.age_shift())
+    }
+
+    /// The shadows of `n` file pages of a list of zone `z` that reclaim takes one after the other: what is
+    /// left of a page with these flags, by its place among them.
+    #[inline(always)]
+    pub(crate) fn shadows_of(
+        &self,
+        z: usize,
+        shift: Option<u32>,
+        n: u32,
+    ) -> impl Fn(u32, u32) -> u32 + use<W> {
+        let age = match shift {
+            Some(_) => self.lru_home(z).inactive_age.fetch_add(u64::from(n)),
+            None => 0,
+        };
+        move |flags, nth| match shift {
+            Some(shift) => Self::shadow(zone_of(flags), (age + u64::from(nth)) >> shift),
+            None => 0,
+        }
     }
 
     /// A page comes back whose shadow was still there; whether it is to be activated.

@@ -8,7 +8,7 @@ use crate::memory::watermark::{
     ALLOC_DIRTY_LIMIT, ALLOC_FAIR, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS,
 };
 use crate::memory::zone::{Mark, ZONE_OOM_LOCKED};
-use crate::policy::{DirtyCheck, DirtyLimits, FairZones};
+use crate::policy::{DirtyLimits, FairZones};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{AllocPath, Audience, Class, Cost, Waits, Word32, World};
@@ -92,22 +92,28 @@ impl<W: World> Mm<W> {
                 self.rmqueue_order(z, order, list)
             };
             if let Some(pfn) = pfn {
-                let page = self.frames.page(pfn);
-                debug_assert!(page.flags() & (flag::CHECK_AT_FREE | flag::USED) == 0);
-                page.reset_flags(z, flag::USED);
-                page.set_mapcount(0);
-                self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
-                self.charge_batch(z, node, gfp, order);
-                self.world.charge(Cost::PageAlloc, 1);
-                self.emit(Audience::Traces, || Event::PageAlloc {
-                    pfn,
-                    order,
-                    gfp: gfp.0,
-                });
+                self.hand_out(z, pfn, node, gfp, order);
                 return Some(pfn);
             }
         }
         None
+    }
+
+    /// A zone gave a block for a request.
+    #[inline(always)]
+    pub(super) fn hand_out(&self, z: usize, pfn: Pfn, node: u32, gfp: Gfp, order: u32) {
+        let page = self.frames.page(pfn);
+        debug_assert!(page.flags() & (flag::CHECK_AT_FREE | flag::USED) == 0);
+        page.reset_flags(z, flag::USED);
+        page.set_mapcount(0);
+        self.stat.zone_event(z, ZoneEvent::PgAlloc, 1 << order);
+        self.charge_batch(z, node, gfp, order);
+        self.world.charge(Cost::PageAlloc, 1);
+        self.emit(Audience::Traces, || Event::PageAlloc {
+            pfn,
+            order,
+            gfp: gfp.0,
+        });
     }
 
     /// Allocates one page (docs/reference/allocation.md#slow-path). `None`: the request gave up, or the run
@@ -133,17 +139,16 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// The part of an allocation that never waits: a walk at the low watermark.
+    /// The part of an allocation that never waits: a walk at the low watermark, or where it would end.
     #[inline(always)]
-    fn alloc_pages_fast(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
+    pub(crate) fn alloc_pages_fast(&self, gfp: Gfp, order: u32, start: u64) -> Option<Pfn> {
         let node = self.local_node();
-        let pfn = if self.policy.fair_zones == FairZones::Off
-            && self.policy.dirty_check == DirtyCheck::Fresh
-        {
-            let fast = self.fast_path_flags();
-            self.walk_freelists(node, gfp, order, Mark::Low, fast, &mut Skipped::default())?
-        } else {
-            self.walks_at_low(node, gfp, order)?
+        let pfn = match order {
+            0 => match self.take_foreseen(node, gfp) {
+                Some(pfn) => pfn,
+                None => self.walks_at_low(node, gfp, 0)?,
+            },
+            _ => self.walks_at_low(node, gfp, order)?,
         };
         self.world
             .alloc_latency(AllocPath::Fast, self.world.now().saturating_sub(start));
@@ -151,7 +156,8 @@ impl<W: World> Mm<W> {
         Some(pfn)
     }
 
-    /// The walks at the low watermark where the first one may leave out zones: at most three.
+    /// The walks at the low watermark; where the first one may leave out zones, at most three.
+    #[inline(never)]
     fn walks_at_low(&self, node: u32, gfp: Gfp, order: u32) -> Option<Pfn> {
         let mut flags = self.first_walk(node, gfp);
         loop {
@@ -162,6 +168,12 @@ impl<W: World> Mm<W> {
             }
             flags = self.next_walk(node, gfp, flags, skipped)?;
         }
+    }
+
+    /// The rest of a single page's allocation that began at `start` and could not be served without
+    /// waiting ([`Mm::fresh_pages`]); otherwise as [`Mm::alloc_page`].
+    pub async fn alloc_rest(&self, gfp: Gfp, start: u64) -> Option<Pfn> {
+        self.alloc_pages_slow(gfp, 0, start).await
     }
 
     /// The rest of an allocation that began at `start`.
@@ -178,14 +190,6 @@ impl<W: World> Mm<W> {
             self.track_instantiated(pfn, noted);
         }
         pfn
-    }
-
-    #[inline(always)]
-    fn fast_path_flags(&self) -> u32 {
-        match self.policy.dirty_limits {
-            DirtyLimits::Global => 0,
-            DirtyLimits::PerZone | DirtyLimits::PerZoneStall => ALLOC_DIRTY_LIMIT,
-        }
     }
 
     fn slow_path_flags(&self, gfp: Gfp) -> u32 {

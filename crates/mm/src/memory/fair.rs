@@ -16,29 +16,38 @@ use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Word32, World};
 use crate::{ZoneInfo, ZoneType};
 
-/// Whether allocations from a fallback list are fair (*sequential-read* 4 as posted): not if but one
-/// zone of the first zone's node is of note, and not across nodes where zones come first.
-pub(crate) fn fair_list(
-    list: &[u16],
-    zones: &[ZoneInfo],
-    nodes: u32,
-    order: ZonelistOrder,
-) -> bool {
-    let Some(first) = list.first().map(|&z| zones[usize::from(z)].node) else {
-        return false;
-    };
-    let present: u64 = zones
-        .iter()
-        .filter(|z| z.node == first)
-        .map(|z| z.size)
-        .sum();
-    let of_note =
-        |z: &ZoneInfo| z.node == first && !(z.kind == ZoneType::Dma && z.size < present / 16);
-    let eligible = list
-        .iter()
-        .filter(|&&z| of_note(&zones[usize::from(z)]))
-        .count();
-    eligible != 1 && !(order == ZonelistOrder::Zone && nodes > 1)
+/// Which fallback lists of a node are fair by the rule of *sequential-read* 4
+/// (docs/reference/allocation.md#sequential-read). The flag is a list's, whatever zones of it a request may
+/// use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FairLists {
+    /// The list over all nodes.
+    all: bool,
+    /// The node's own zones, for requests that may use no others.
+    own: bool,
+}
+
+/// Zones of a node that are of note: all but a DMA zone of less than a sixteenth of the node.
+fn of_note(zones: &[ZoneInfo], node: u32) -> usize {
+    let own = || zones.iter().filter(|z| z.node == node);
+    let present: u64 = own().map(|z| z.size).sum();
+    own()
+        .filter(|z| !(z.kind == ZoneType::Dma && z.size < present / 16))
+        .count()
+}
+
+impl FairLists {
+    /// Those of one of `nodes` nodes. In node order the zones are counted as each node's are put into the
+    /// list, so any node can make it unfair; in zone order once for the list, which is never fair across
+    /// nodes.
+    pub fn of(zones: &[ZoneInfo], nodes: u32, node: u32, order: ZonelistOrder) -> Self {
+        let own = of_note(zones, node) > 1;
+        let all = match order {
+            ZonelistOrder::Node => (0..nodes).all(|n| of_note(zones, n) > 1),
+            ZonelistOrder::Zone => nodes == 1 && of_note(zones, node) != 1,
+        };
+        Self { all, own }
+    }
 }
 
 /// What one walk over a fallback list met.
@@ -52,35 +61,61 @@ pub(crate) struct Skipped {
 
 impl<W: World> Mm<W> {
     /// Whether the first walk is a fair one.
+    #[inline(always)]
     pub(crate) fn starts_fair(&self, node: u32, gfp: Gfp) -> bool {
         match self.policy.fair_zones {
-            FairZones::Off => false,
-            FairZones::Batch | FairZones::FlagMerged => true,
-            FairZones::Flag => self.nodes[node as usize].fair[gfp.high_zoneidx()],
+            FairZones::Off | FairZones::AsPosted => false,
+            FairZones::Batch | FairZones::AsMerged => true,
+            FairZones::AsMeant => {
+                let lists = self.nodes[node as usize].fair;
+                match gfp.has(Gfp::THISNODE) {
+                    true => lists.own,
+                    false => lists.all,
+                }
+            }
         }
     }
 
-    /// Whether pages taken through a fallback list count against their zone's batch.
-    #[inline]
-    fn counts_batch(&self, node: u32, gfp: Gfp) -> bool {
-        self.policy.fair_zones != FairZones::Flag
-            || self.nodes[node as usize].fair[gfp.high_zoneidx()]
+    /// Whether pages that a zone gives count against its batch: those of fair lists do.
+    #[inline(always)]
+    pub(crate) fn batch_counted(&self, node: u32, gfp: Gfp) -> bool {
+        self.starts_fair(node, gfp)
     }
 
     /// A zone gave 2^order pages.
     #[inline]
     pub(crate) fn charge_batch(&self, z: usize, node: u32, gfp: Gfp, order: u32) {
-        if self.policy.fair_zones == FairZones::Off || !self.counts_batch(node, gfp) {
+        if !self.batch_counted(node, gfp) {
             return;
         }
         let cpu = self.world.cpu();
         self.stat
             .add(cpu, z, ZoneStat::NrAllocBatch, -(1i32 << order));
+        self.note_used_up(z);
+    }
+
+    /// Whether the next page that a zone gives marks it as used up.
+    #[inline(always)]
+    pub(crate) fn marks_at_once(&self, z: usize) -> bool {
+        self.policy.fair_zones != FairZones::Batch && self.stat.zone(z, ZoneStat::NrAllocBatch) == 0
+    }
+
+    fn unmark_used_up(&self, z: usize) {
+        let before = self.zones[z].flags.fetch_and(!ZONE_FAIR_DEPLETED);
+        if before & ZONE_FAIR_DEPLETED != 0 {
+            self.stat.note_change();
+        }
+    }
+
+    /// Marks a zone whose batch has just been used up, where policies keep such a mark.
+    #[inline(always)]
+    pub(crate) fn note_used_up(&self, z: usize) {
         if self.policy.fair_zones != FairZones::Batch
             && self.stat.zone(z, ZoneStat::NrAllocBatch) == 0
             && self.zones[z].flags.get() & ZONE_FAIR_DEPLETED == 0
         {
             self.zones[z].flags.fetch_or(ZONE_FAIR_DEPLETED);
+            self.stat.note_change();
         }
     }
 
@@ -88,9 +123,9 @@ impl<W: World> Mm<W> {
     #[inline]
     pub(crate) fn batch_used_up(&self, z: usize) -> bool {
         match self.policy.fair_zones {
-            FairZones::Off => false,
+            FairZones::Off | FairZones::AsPosted => false,
             FairZones::Batch => self.stat.zone(z, ZoneStat::NrAllocBatch) == 0,
-            FairZones::Flag | FairZones::FlagMerged => {
+            FairZones::AsMeant | FairZones::AsMerged => {
                 self.zones[z].flags.get() & ZONE_FAIR_DEPLETED != 0
             }
         }
@@ -107,7 +142,7 @@ impl<W: World> Mm<W> {
     pub(crate) fn start_batch(&self, z: usize) {
         let lacks = self.batch_lacks(z);
         self.stat.add_exact(z, ZoneStat::NrAllocBatch, lacks);
-        self.zones[z].flags.fetch_and(!ZONE_FAIR_DEPLETED);
+        self.unmark_used_up(z);
     }
 
     /// Gives a zone its whole batch. What this CPU has not folded yet goes along.
@@ -115,11 +150,11 @@ impl<W: World> Mm<W> {
         let lacks = self.batch_lacks(z) as i32;
         let cpu = self.world.cpu();
         self.stat.add(cpu, z, ZoneStat::NrAllocBatch, lacks);
-        self.zones[z].flags.fetch_and(!ZONE_FAIR_DEPLETED);
+        self.unmark_used_up(z);
     }
 
-    /// Resets the batches of the node's zones that a request may use; with the flag, of those alone
-    /// that are used up.
+    /// Resets the batches of the node's zones that a request may use; with a flag in the zone, of those
+    /// alone that are used up.
     fn reset_alloc_batches(&self, node: u32, gfp: Gfp) {
         self.stat.event(VmEvent::FairReset, 1);
         let flag = self.policy.fair_zones != FairZones::Batch;
@@ -143,24 +178,24 @@ impl<W: World> Mm<W> {
         let mut next = flags;
         if flags & ALLOC_FAIR != 0 {
             match self.policy.fair_zones {
-                FairZones::Off => {}
+                FairZones::Off | FairZones::AsPosted => {}
                 FairZones::Batch => {
                     self.reset_alloc_batches(node, gfp);
                     next &= !ALLOC_FAIR;
                 }
-                FairZones::Flag | FairZones::FlagMerged => {
+                FairZones::AsMeant | FairZones::AsMerged => {
                     if skipped.fair > 0 {
                         self.reset_alloc_batches(node, gfp);
                         next &= !ALLOC_FAIR;
-                    } else if self.policy.fair_zones == FairZones::FlagMerged
-                        && self.nodes.len() > 1
+                    } else if self.policy.fair_zones == FairZones::AsMerged && self.nodes.len() > 1
                     {
                         next &= !ALLOC_FAIR;
                     }
                 }
             }
         }
-        if next == flags && self.policy.dirty_check == DirtyCheck::Cached && skipped.dirty > 0 {
+        // One more walk answers both: *sequential-read* 5 tests each reason before it repeats the walk.
+        if self.policy.dirty_check == DirtyCheck::Cached && skipped.dirty > 0 {
             next &= !ALLOC_DIRTY_LIMIT;
         }
         (next != flags).then_some(next)
@@ -191,22 +226,48 @@ mod tests {
     }
 
     #[test]
-    fn lists_with_one_zone_of_note_are_not_fair() {
-        let machine = [
+    fn one_zone_of_note_is_not_enough() {
+        let of = |zones: &[ZoneInfo]| FairLists::of(zones, 1, 0, ZonelistOrder::Node);
+        let (fair, unfair) = (
+            FairLists {
+                all: true,
+                own: true,
+            },
+            FairLists {
+                all: false,
+                own: false,
+            },
+        );
+        let desktop = [
             z(0, ZoneType::Dma, 3976),
             z(0, ZoneType::Dma32, 755_409),
             z(0, ZoneType::Normal, 1_281_601),
         ];
-        let fair = |list: &[u16]| fair_list(list, &machine, 1, ZonelistOrder::Node);
-        assert!(fair(&[2, 1, 0]));
-        // DMA is small: it is not counted, though it would not be skipped.
-        assert!(!fair(&[1, 0]));
-        assert!(fair(&[0]), "no zone counts, which is not one");
-        let two = [
+        assert_eq!(of(&desktop), fair);
+        // A small DMA zone is not counted; one of a sixteenth is.
+        assert_eq!(of(&desktop[..2]), unfair);
+        let small = [z(0, ZoneType::Dma, 3976), z(0, ZoneType::Normal, 59_640)];
+        assert_eq!(of(&small), fair);
+        assert_eq!(of(&desktop[2..]), unfair);
+    }
+
+    #[test]
+    fn any_node_can_make_the_list_of_all_unfair() {
+        let half = [
+            z(0, ZoneType::Dma32, 1 << 19),
             z(0, ZoneType::Normal, 1 << 20),
             z(1, ZoneType::Normal, 1 << 20),
         ];
-        assert!(!fair_list(&[0, 1], &two, 2, ZonelistOrder::Zone));
-        assert!(!fair_list(&[0, 1], &two, 2, ZonelistOrder::Node));
+        let of = |zones: &[ZoneInfo], node, order| {
+            let lists = FairLists::of(zones, 2, node, order);
+            (lists.all, lists.own)
+        };
+        let order = ZonelistOrder::Node;
+        assert_eq!(of(&half, 0, order), (false, true));
+        assert_eq!(of(&half, 1, order), (false, false));
+        let whole = [&half[..], &[z(1, ZoneType::Movable, 1 << 20)]].concat();
+        assert_eq!(of(&whole, 0, order), (true, true));
+        // Zone order: across nodes never.
+        assert_eq!(of(&whole, 1, ZonelistOrder::Zone), (false, true));
     }
 }

@@ -486,17 +486,6 @@ impl<'a, W: World> Table<'a, W> {
         self.join(prev, next);
     }
 
-    /// Adds pages at the head, one after the other.
-    #[inline(always)]
-    pub fn add_many(self, list: Pfn, pages: impl Iterator<Item = Pfn>) {
-        let mut first = self.first(list);
-        for pfn in pages {
-            self.join(pfn, first);
-            first = pfn;
-        }
-        self.join(list, first);
-    }
-
     /// Moves the tail of a list, from `first` on, to an empty list.
     #[inline(always)]
     pub fn cut_tail(self, list: Pfn, first: Pfn, to: Pfn) {

@@ -5,6 +5,7 @@ pub mod buddy;
 pub(crate) mod fair;
 pub mod frame;
 pub mod gfp;
+pub(crate) mod hint;
 pub mod mobility;
 pub mod node;
 pub mod pcp;

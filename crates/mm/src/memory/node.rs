@@ -1,5 +1,6 @@
 //! Nodes: a bank of zones with its own kswapd.
 
+use crate::memory::fair::FairLists;
 use crate::memory::zone::{ZonelistOrder, zonelist};
 use crate::world::{ShortLock, Word32, World};
 use crate::{ZONE_TYPES, ZoneInfo};
@@ -10,8 +11,8 @@ pub struct Node<W: World> {
     pub zones: Vec<u16>,
     /// The fallback lists of allocations that start here, by the highest zone type allowed.
     pub zonelists: [Vec<u16>; ZONE_TYPES],
-    /// Whether allocations from each of those lists are fair (*sequential-read* 4 as posted).
-    pub(crate) fair: [bool; ZONE_TYPES],
+    /// Whether allocations from those lists are fair (`fair_zones = "as-meant"`).
+    pub(crate) fair: FairLists,
     /// Its size in pages.
     pub size: u64,
     /// kswapd sleeps (1) or works (0).
@@ -39,9 +40,7 @@ impl<W: World> Node<W> {
             list
         });
         let node = Self {
-            fair: std::array::from_fn(|i| {
-                crate::memory::fair::fair_list(&zonelists[i], zones, nodes, order)
-            }),
+            fair: FairLists::of(zones, nodes, n, order),
             size: own.iter().map(|&z| zones[z as usize].size).sum(),
             zonelists,
             zones: own,

@@ -65,6 +65,17 @@ impl<W: World> Pcp<W> {
         Some(self.slot(at).get())
     }
 
+    /// Takes `n` pages from the front; it has as many.
+    #[inline(always)]
+    pub(crate) fn take_front(&self, n: u32) -> impl Iterator<Item = Pfn> {
+        debug_assert!(n <= self.count.get());
+        let ring = &*self.ring;
+        let at = self.front.get();
+        self.front.set(at.wrapping_add(n));
+        self.count.fetch_sub(n);
+        (0..n).map(move |i| ring[at.wrapping_add(i) as usize & (ring.len() - 1)].get())
+    }
+
     /// Takes up to `n` pages from the back, the last one first.
     #[inline(always)]
     fn take_back(&self, n: u32) -> impl Iterator<Item = Pfn> {
@@ -108,13 +119,24 @@ impl<W: World> Mm<W> {
             .with(|| pcp.pop_front().or_else(|| self.refill_pcp(z, list, pcp)))
     }
 
+    /// Takes a page from a list of this CPU's, if it has one.
+    #[inline(always)]
+    pub(super) fn pop_pcp(&self, pcp: &Pcp<W>) -> Option<Pfn> {
+        pcp.lock.with(|| pcp.pop_front())
+    }
+
     /// The caller holds the list's lock.
-    #[inline(never)]
     fn refill_pcp(&self, z: usize, list: usize, pcp: &Pcp<W>) -> Option<Pfn> {
+        self.refill_empty(z, list, pcp);
+        pcp.pop_front()
+    }
+
+    /// Refills a list that is empty; the caller has it for himself.
+    #[inline(never)]
+    pub(crate) fn refill_empty(&self, z: usize, list: usize, pcp: &Pcp<W>) {
         self.rmqueue_bulk(z, self.zones[z].pcp_batch, list, |first, n| {
             pcp.push_back((0..n).map(|i| first + i));
         });
-        pcp.pop_front()
     }
 
     /// Frees a single page to this CPU's list; over `high`, a batch goes back to the buddy lists.

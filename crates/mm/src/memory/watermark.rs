@@ -217,6 +217,7 @@ impl<W: World> Mm<W> {
             "{min_free_kbytes} kB are more than all memory"
         );
         let all = self.marks_asked_for(min_free_kbytes);
+        self.setup_auto(&all, &self.marks_by_sysctls(min_free_kbytes));
         for (z, marks) in all.iter().enumerate() {
             self.set_marks(z, *marks);
             let zone = &self.zones[z];
@@ -224,7 +225,6 @@ impl<W: World> Mm<W> {
             let normal = normal_threshold(cpus, u64::from(zone.size));
             zone.normal_threshold.set(normal);
         }
-        self.setup_auto(&all);
         self.setup_per_zone_lowmem_reserve();
         for z in 0..self.zones.len() {
             self.follow_marks(z);
@@ -237,7 +237,7 @@ impl<W: World> Mm<W> {
     /// boosts are over and batches begin again; thresholds of counters stay as kswapd has them.
     pub(crate) fn write_wmarks(&self, min_free_kbytes: u64) {
         let all = self.marks_asked_for(min_free_kbytes);
-        self.setup_auto(&all);
+        self.setup_auto(&all, &self.marks_by_sysctls(min_free_kbytes));
         self.setup_per_zone_lowmem_reserve();
         for (z, marks) in all.iter().enumerate() {
             let boost = self.watermark_boost(z);
@@ -253,11 +253,16 @@ impl<W: World> Mm<W> {
         self.start_batches();
     }
 
+    /// The watermarks of all zones in pages that the sysctls give.
+    fn marks_by_sysctls(&self, min_free_kbytes: u64) -> Vec<[u64; 3]> {
+        MarkFormula::of(&self.sysctls()).marks(min_free_kbytes, &self.config.zones)
+    }
+
     /// The watermarks of all zones in pages: by the sysctls, and those of a profile above them.
     fn marks_asked_for(&self, min_free_kbytes: u64) -> Vec<[u64; 3]> {
-        let mut all = MarkFormula::of(&self.sysctls()).marks(min_free_kbytes, &self.config.zones);
+        let mut all = self.marks_by_sysctls(min_free_kbytes);
         if let Some(profile) = &self.policy.profile
-            && self.policy.watermarks == Watermarks::Learned
+            && self.policy.watermarks != Watermarks::Sysctl
         {
             profile.lay_over(&mut all, &self.config.zones);
         }
@@ -279,6 +284,7 @@ impl<W: World> Mm<W> {
                 }
             }
         }
+        self.stat.note_change();
     }
 
     fn start_batches(&self) {
@@ -299,6 +305,7 @@ impl<W: World> Mm<W> {
             None => put(0),
             Some(boost) => self.zones[z].lock.with(|| put(boost.get())),
         }
+        self.stat.note_change();
     }
 
     /// Gives a running zone other watermarks, in pages, in ascending order.
@@ -323,6 +330,7 @@ impl<W: World> Mm<W> {
         let ratios = self.sysctl.lowmem_reserve_ratio().map(u64::from);
         let reserve = total_reserve(&sizes, &ratios, zone.kind.index(), marks[2]);
         zone.dirty_balance_reserve.set(reserve as u32);
+        self.stat.note_change();
     }
 
     fn stat_thresholds_normal(&self) {

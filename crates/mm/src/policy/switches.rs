@@ -178,12 +178,15 @@ switches! {
         Off = "off",
         /// 3.12: a zone counter of pages that may be taken before the others have their turn.
         Batch = "batch",
-        /// *sequential-read* 4 as posted: a zone flag says that the batch is used up; no reset where
-        /// watermarks failed; lists with one zone of note are not fair.
-        Flag = "flag",
+        /// *sequential-read* 4 as posted: a list has to be marked as fair, and nothing marks one, so no
+        /// allocation is fair. The thread's figures were taken with it.
+        AsPosted = "as-posted",
+        /// The same as its description means it: a zone flag says that the batch is used up; no reset
+        /// where watermarks failed; lists to which some node brings but one zone of note are not fair.
+        AsMeant = "as-meant",
         /// The same as merged in 3.17: every list is fair, and remote zones are reached before the slow
         /// path.
-        FlagMerged = "flag-merged",
+        AsMerged = "as-merged",
     } see "docs/reference/allocation.md#fair-zones" "docs/reference/allocation.md#sequential-read";
 
     /// What the dirty check of an allocation costs (*sequential-read* 5).
@@ -191,7 +194,7 @@ switches! {
         /// The zone's limit is computed at each check.
         Fresh = "fresh",
         /// It is remembered until a check fails; and a write over the limit everywhere is tried again
-        /// without the check before kswapd is woken.
+        /// without the check, and without fairness if that left out zones too, before kswapd is woken.
         Cached = "cached",
     } see "docs/reference/allocation.md#sequential-read";
 
@@ -216,7 +219,8 @@ switches! {
         /// Those that are not a balance gap above their high watermark and the reserve that they keep
         /// from the highest unbalanced zone.
         Gap = "gap",
-        /// As posted: those below their high watermark alone.
+        /// As posted: those below their high watermark alone. The others are passed without counting as
+        /// scanned for their targets.
         SkipBalanced = "skip-balanced",
         /// The follow-up: no gap and no reserve in any test of balance.
         HighAlone = "high-alone",
@@ -358,7 +362,7 @@ switches! {
     watermarks: Watermarks = Sysctl {
         /// The sysctls.
         Sysctl = "sysctl",
-        /// Feedback, from what the sysctls say on, by the rules of `auto`.
+        /// Feedback, from what the sysctls or, if there is one, a profile says on, by the rules of `auto`.
         Auto = "auto",
         /// A profile that a stress run left, in the place of the sysctls.
         Learned = "learned",
@@ -406,8 +410,8 @@ switches! {
     /// What one lowering takes of what a zone has above its floor.
     lower_percent: u32 = 1 [1, 100, "%"] see "docs/reference/memory-model.md#tunable-watermarks";
 
-    /// No low watermark is above this multiple of its default (the review: 4 to 5), and no high or
-    /// min watermark above the same multiple of its own.
+    /// No low watermark is above this multiple of what the sysctls give (the review: 4 to 5), and no high
+    /// or min watermark above the same multiple of its own; that holds where a profile is raised, too.
     cap: u32 = 5 [1, 64, "times"] see "docs/reference/memory-model.md#tunable-watermarks";
 
     /// A zone is raised again after so many milliseconds at the earliest.

@@ -5,7 +5,8 @@
 //! grows in proportion. Direct reclaim and a kswapd with trouble raise it, a kswapd that frees
 //! enough at its first priority and long spells with next to no direct reclaim lower it, and so
 //! does time, down to a floor: the amount that direct reclaim has taught, which is forgotten much
-//! more slowly. No amount exceeds what the cap leaves. The minimum stays the default one unless
+//! more slowly. No amount exceeds what the cap leaves, a multiple of what the sysctls give; where a
+//! profile of an earlier run is at hand, its marks are what is raised, below the same cap. The minimum stays the default one unless
 //! allocations that cannot wait fail.
 
 use crate::Mm;
@@ -22,8 +23,10 @@ const PARTS: u64 = 16;
 /// The sizes of what a zone has above its default, in pages, and what they were when time began to
 /// take from them.
 pub(crate) struct ZoneAuto<W: World> {
-    /// The default watermarks.
+    /// The watermarks that are raised: the profile's, or those of the sysctls.
     default: [W::U32; 3],
+    /// The highest that the cap lets them become.
+    most: [W::U32; 3],
     /// Above the default low watermark.
     extra: W::U32,
     /// What of `extra` time leaves.
@@ -59,6 +62,7 @@ pub(crate) fn zones<W: World>(policy: &Policy, zones: usize) -> Box<[ZoneAuto<W>
     (0..n)
         .map(|_| ZoneAuto {
             default: Zeroable::zeroed(),
+            most: Zeroable::zeroed(),
             extra: Zeroable::zeroed(),
             floor: Zeroable::zeroed(),
             extra_min: Zeroable::zeroed(),
@@ -84,22 +88,22 @@ impl<W: World> ZoneAuto<W> {
     }
 
     /// The most that the cap lets a zone have above a default.
-    fn room(&self, mark: Mark, cap: u32) -> u32 {
-        self.default_mark(mark).saturating_mul(cap - 1)
+    fn room(&self, mark: Mark) -> u32 {
+        self.most[mark as usize].get() - self.default_mark(mark)
     }
 
     /// The marks in pages that so much above the defaults makes. The cap holds for each.
-    fn marks(&self, extra: u32, extra_min: u32, cap: u32) -> [u64; 3] {
-        let [min, low, high] =
-            [Mark::Min, Mark::Low, Mark::High].map(|m| u64::from(self.default_mark(m)));
-        let most = u64::from(cap);
-        let new_min = (min + u64::from(extra_min)).min(min * most);
+    fn marks(&self, extra: u32, extra_min: u32) -> [u64; 3] {
+        let all = [Mark::Min, Mark::Low, Mark::High];
+        let [min, low, high] = all.map(|m| u64::from(self.default_mark(m)));
+        let [most_min, most_low, most_high] = all.map(|m| u64::from(self.most[m as usize].get()));
+        let new_min = (min + u64::from(extra_min)).min(most_min);
         let new_low = (low + u64::from(extra) + u64::from(extra_min))
-            .min(low * most)
+            .min(most_low)
             .max(new_min);
         let new_high = match low {
             0 => high,
-            _ => (high * new_low / low).min(high * most),
+            _ => (high * new_low / low).min(most_high),
         };
         [new_min, new_low, new_high.max(new_low)]
     }
@@ -111,11 +115,15 @@ fn part(pages: u32, percent: u32) -> u32 {
 }
 
 impl<W: World> Mm<W> {
-    /// Takes what the sysctls give for the defaults.
-    pub(crate) fn setup_auto(&self, marks: &[[u64; 3]]) {
-        for (zone, marks) in self.auto.iter().zip(marks) {
-            for (word, mark) in zone.default.iter().zip(marks) {
-                word.set(*mark as u32);
+    /// Takes `marks` for the defaults; the cap is of what the sysctls alone give. Who begins above the cap
+    /// stays there.
+    pub(crate) fn setup_auto(&self, marks: &[[u64; 3]], by_sysctls: &[[u64; 3]]) {
+        let cap = self.policy.auto.cap;
+        for ((zone, marks), plain) in self.auto.iter().zip(marks).zip(by_sysctls) {
+            for i in 0..marks.len() {
+                let mark = marks[i] as u32;
+                zone.default[i].set(mark);
+                zone.most[i].set((plain[i] as u32).saturating_mul(cap).max(mark));
             }
         }
     }
@@ -123,7 +131,7 @@ impl<W: World> Mm<W> {
     /// Puts the marks in force that a zone's amounts make.
     pub(crate) fn apply_auto(&self, z: usize) {
         let a = &self.auto[z];
-        let marks = a.marks(a.extra.get(), a.extra_min.get(), self.policy.auto.cap);
+        let marks = a.marks(a.extra.get(), a.extra_min.get());
         self.change_marks(z, marks);
     }
 
@@ -141,7 +149,7 @@ impl<W: World> Mm<W> {
             }
             let step = part(a.default_mark(Mark::Low), rules.step_percent);
             let more = if taught { extra.max(step) } else { step };
-            let room = a.room(Mark::Low, rules.cap);
+            let room = a.room(Mark::Low);
             let extra = extra.saturating_add(more).min(room);
             a.extra.set(extra);
             a.learned.set(a.learned.get().max(extra));
@@ -259,7 +267,7 @@ impl<W: World> Mm<W> {
                     return;
                 }
                 let step = part(a.default_mark(Mark::Min), rules.step_percent);
-                let most = a.room(Mark::Min, rules.cap);
+                let most = a.room(Mark::Min);
                 a.extra_min
                     .set(a.extra_min.get().saturating_add(step).min(most));
                 a.learned_min
@@ -347,10 +355,7 @@ impl<W: World> Mm<W> {
         let zones = (0..self.zones.len()).map(|z| {
             let zone = &self.zones[z];
             let marks = match self.auto.get(z) {
-                Some(a) => {
-                    let cap = self.policy.auto.cap;
-                    a.marks(a.learned.get(), a.learned_min.get(), cap)
-                }
+                Some(a) => a.marks(a.learned.get(), a.learned_min.get()),
                 None => {
                     let boost = u64::from(self.watermark_boost(z));
                     [Mark::Min, Mark::Low, Mark::High].map(|m| zone.mark(m) - boost)

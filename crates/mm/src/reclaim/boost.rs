@@ -53,6 +53,7 @@ impl<W: World> Mm<W> {
             mark.fetch_add(more);
         }
         zone.flags.fetch_or(ZONE_BOOSTED_WATERMARK);
+        self.stat.note_change();
     }
 
     /// Takes back so much of a zone's boost.
@@ -65,6 +66,7 @@ impl<W: World> Mm<W> {
                 mark.fetch_sub(less);
             }
         });
+        self.stat.note_change();
     }
 
     /// Wakes kswapd for a zone that was just boosted: its node may be balanced, and nobody else would.

@@ -289,6 +289,12 @@ impl<W: World> Mm<W> {
                 }
                 self.world.charge(Cost::ZoneWalk, 1);
                 sc.nr_scanned = 0;
+                // *sequential-read* 3 as posted goes on here, so that the zone has no say in the priority.
+                if self.policy.lower_zones == LowerZones::SkipBalanced
+                    && self.lower_zone_balanced(z, sc.order, end_zone)
+                {
+                    continue;
+                }
                 if self.kswapd_shrink_zone(z, end_zone, &mut sc).await {
                     raise_priority = false;
                 }

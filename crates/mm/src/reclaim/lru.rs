@@ -5,7 +5,7 @@
 //! list lock is taken once per batch. A page that waits in a batch is on no list and cannot be
 //! isolated; every shrink drains the batches of its CPU first.
 
-use crate::memory::frame::flag;
+use crate::memory::frame::{flag, zone_of};
 use crate::memory::zone::Zone;
 use crate::memory::zone::{LRU_LISTS, Lru};
 use crate::policy::{LruScope, MarkAccessed};
@@ -38,6 +38,24 @@ impl<W: World> Pagevec<W> {
         self.pages[n].set(pfn);
         self.n.set(n as u32 + 1);
         n + 1 == PAGEVEC_SIZE
+    }
+
+    /// Pages that still fit.
+    #[inline(always)]
+    pub fn room(&self) -> u32 {
+        PAGEVEC_SIZE as u32 - self.n.get()
+    }
+
+    /// Adds pages that fit.
+    #[inline(always)]
+    pub fn push_many(&self, pages: impl Iterator<Item = Pfn>) {
+        let n = self.n.get() as usize;
+        let mut added = 0;
+        for pfn in pages {
+            self.pages[n + added as usize].set(pfn);
+            added += 1;
+        }
+        self.n.set(n as u32 + added);
     }
 
     /// Takes a page out of the batch, which keeps its order; returns whether it was there.
@@ -137,7 +155,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Moves a batch's pages to the head of their list, zone by zone as they come.
-    fn drain_add(&self, pv: &Pagevec<W>, lru: Lru) {
+    pub(crate) fn drain_add(&self, pv: &Pagevec<W>, lru: Lru) {
         let n = pv.n.get() as usize;
         let mut i = 0;
         while i < n {
@@ -146,17 +164,21 @@ impl<W: World> Mm<W> {
             let mut moved = 0;
             zone.lru_lock.with(|| {
                 let frames = self.frames.table();
-                let pages = pv.pages[i..n].iter().map_while(|pfn| {
-                    let page = frames.page(pfn.get());
-                    if page.zone() != z {
-                        return None;
+                let list = self.lru_list(z, lru);
+                let mut first = frames.first(list);
+                for pfn in pv.pages[i..n].iter().map(Word32::get) {
+                    let page = frames.page(pfn);
+                    let before = page.flags();
+                    if zone_of(before) != z {
+                        break;
                     }
-                    let before = page.set_flags(flag::LRU);
                     debug_assert!(before & flag::LRU == 0 && Lru::of(before) == lru);
+                    page.set_flags(flag::LRU);
+                    frames.join(pfn, first);
+                    first = pfn;
                     moved += 1;
-                    Some(pfn.get())
-                });
-                frames.add_many(self.lru_list(z, lru), pages);
+                }
+                frames.join(list, first);
                 self.admit_ordered(z, lru, &pv.pages[i..i + moved as usize]);
                 i += moved as usize;
                 let t = usize::from(lru.is_file());

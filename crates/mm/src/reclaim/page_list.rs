@@ -1,6 +1,7 @@
 //! What becomes of each isolated page: kept, activated, freed or written.
 
 use super::scan::{SWAP_CLUSTER_MAX, ScanControl};
+use crate::cache::tree::SLOTS;
 use crate::memory::frame::{Page, flag};
 use crate::memory::gfp::Gfp;
 use crate::memory::task::{PF_KSWAPD, PF_SWAPWRITE};
@@ -61,6 +62,57 @@ impl PageList {
         mm.unlock_and_clear(page, pfn, flag::REFERENCED | flag::ACTIVE | flag::RECLAIM);
         self.freed[self.batch.reclaimed as usize] = pfn;
         self.batch.reclaimed += 1;
+    }
+}
+
+/// What holds for all pages of a batch that are clean and in the page cache.
+#[derive(Clone, Copy)]
+struct CleanPages {
+    /// None is freed before somebody is asked: an eviction policy orders them.
+    none: bool,
+    /// How ages of their shadows are counted, if they leave any.
+    shadows: Option<u32>,
+    node_lru: bool,
+    watched: bool,
+}
+
+impl CleanPages {
+    /// Flags of a page that needs a look: it is not clean, not of a file, or somebody has a word in it.
+    const LOOK: u32 = flag::DIRTY
+        | flag::WRITEBACK
+        | flag::UNEVICTABLE
+        | flag::SWAPBACKED
+        | flag::SWAPCACHE
+        | flag::ANON
+        | flag::PINNED
+        | flag::LOCKED;
+
+    /// Whether an unmapped page with these flags, read when it was locked, is freed without a look.
+    #[inline(always)]
+    fn may_free(self, flags: u32) -> bool {
+        !self.none && flags & (Self::LOOK | flag::CACHED) == flag::CACHED
+    }
+}
+
+/// Clean pages of one leaf of a file's index that are freed together.
+#[derive(Default)]
+struct CleanRun {
+    /// File, and number of the leaf in it.
+    leaf: (u32, u32),
+    n: u32,
+    pages: [Pfn; SWAP_CLUSTER_MAX as usize],
+}
+
+impl CleanRun {
+    #[inline(always)]
+    fn push(&mut self, pfn: Pfn) {
+        self.pages[self.n as usize % SWAP_CLUSTER_MAX as usize] = pfn;
+        self.n += 1;
+    }
+
+    #[inline(always)]
+    fn pages(&self) -> &[Pfn] {
+        &self.pages[..self.n as usize]
     }
 }
 
@@ -152,20 +204,39 @@ impl<W: World> Mm<W> {
     /// other, and the list is whole again on return.
     fn shrink_without_io(&self, list: &mut PageList, sc: &mut ScanControl) -> Option<Pfn> {
         let frames = self.frames.table();
-        let (mut next, mut kept) = (list.next, list.kept);
+        let (mut next, mut kept, mut left) = (list.next, list.kept, list.left);
         let mut write = None;
+        let how = CleanPages {
+            none: self.orders.is_some(),
+            shadows: self.shadow_shift(),
+            node_lru: self.node_lru(),
+            watched: self.watches_pages(),
+        };
+        let mut run = CleanRun::default();
         // Walks the pages that the next batch will isolate, so that they are in the cache by then
         // (the kernel's `prefetchw_prev_lru_page`). It reads links without the list's lock: beside
         // other tasks it may end up on another list, which only makes it useless.
         let mut ahead = self.lru_list(list.zone, list.lru);
-        while list.left > 0 && write.is_none() {
+        while left > 0 && write.is_none() {
             let pfn = next;
             debug_assert!(pfn != list.mine);
-            list.left -= 1;
+            left -= 1;
             next = frames.before(pfn);
             ahead = frames.before(ahead);
             let page = frames.page(pfn);
-            if !page.test_and_set(flag::LOCKED) {
+            let before = page.set_flags(flag::LOCKED);
+            if how.may_free(before) && page.mapcount() == 0 && self.world.release_page(self, pfn) {
+                let leaf = (page.mapping(), page.index() / SLOTS);
+                if run.leaf != leaf {
+                    self.free_clean(&mut run, how, list, sc);
+                    run.leaf = leaf;
+                }
+                run.push(pfn);
+                continue;
+            }
+            if before & flag::LOCKED == 0 {
+                // What is freed otherwise comes behind it.
+                self.free_clean(&mut run, how, list, sc);
                 match self.examine(page, pfn, sc, &mut list.batch) {
                     Verdict::Pageout => write = Some(pfn),
                     Verdict::Free if self.remove_mapping(page, pfn, &mut list.uncached) => {
@@ -178,11 +249,66 @@ impl<W: World> Mm<W> {
             frames.join(pfn, kept);
             kept = pfn;
         }
+        self.free_clean(&mut run, how, list, sc);
         std::hint::black_box(ahead);
         frames.join(next, kept);
-        (list.next, list.kept) = (next, kept);
+        (list.next, list.kept, list.left) = (next, kept, left);
         self.count_removed(list.zone, std::mem::take(&mut list.uncached));
         write
+    }
+
+    /// Frees a run of clean, unmapped pages that reclaim has locked: what [`Self::examine`], which frees such
+    /// pages, and [`Self::remove_mapping`] do, with one look into the index.
+    #[inline(always)]
+    fn free_clean(
+        &self,
+        run: &mut CleanRun,
+        how: CleanPages,
+        list: &mut PageList,
+        sc: &mut ScanControl,
+    ) {
+        if run.n > 0 {
+            sc.nr_scanned += u64::from(run.n);
+            self.free_clean_run(run.leaf, run.pages(), how, list);
+            run.n = 0;
+        }
+    }
+
+    #[inline(never)]
+    fn free_clean_run(
+        &self,
+        (mapping, leaf): (u32, u32),
+        pages: &[Pfn],
+        how: CleanPages,
+        list: &mut PageList,
+    ) {
+        let (n, freed) = (pages.len() as u32, list.batch.reclaimed as usize);
+        list.freed[freed..freed + pages.len()].copy_from_slice(pages);
+        list.batch.reclaimed += u64::from(n);
+        let frames = self.frames.table();
+        if how.watched || how.node_lru {
+            // Each page's time passes before the next one's age is taken.
+            for &pfn in pages {
+                if how.watched {
+                    self.note_reclaimed(frames.page(pfn));
+                }
+                if how.node_lru {
+                    self.count_removed(frames.page(pfn).zone(), 1);
+                }
+            }
+        }
+        if !how.node_lru {
+            list.uncached += n;
+        }
+        let shadow = self.shadows_of(list.zone, how.shadows, n);
+        let waited = self.leave_in_run(mapping, leaf, pages, shadow);
+        if waited != 0 {
+            for (nth, &pfn) in pages.iter().enumerate() {
+                if waited >> nth & 1 != 0 {
+                    self.world.wake(queue::page(pfn));
+                }
+            }
+        }
     }
 
     /// Unlocks an isolated page that stays; the verdict may be to activate it.

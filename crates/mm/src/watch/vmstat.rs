@@ -270,7 +270,21 @@ pub(crate) struct VmStat<W: World> {
     pagesets: Box<[[W::U32; ZONE_STATS + 1]]>,
     events: [W::U64; VM_EVENTS],
     zone_events: Box<[[W::U64; ZONE_EVENTS]]>,
+    /// How far moved what an allocation asks about zones; see [`Self::moved`].
+    moved: W::U64,
 }
+
+/// More pages than there are.
+pub(crate) const FAR: u64 = 1 << 32;
+
+/// The levels that decide from which zone an allocation takes its page, a bit each.
+const DECIDING: u32 = 1 << ZoneStat::NrFreePages as u32
+    | 1 << ZoneStat::NrInactiveAnon as u32
+    | 1 << ZoneStat::NrActiveAnon as u32
+    | 1 << ZoneStat::NrInactiveFile as u32
+    | 1 << ZoneStat::NrActiveFile as u32
+    | 1 << ZoneStat::NrFileDirty as u32
+    | 1 << ZoneStat::NrWriteback as u32;
 
 impl<W: World> VmStat<W> {
     pub fn new(zones: usize, cpus: usize) -> Self {
@@ -282,6 +296,7 @@ impl<W: World> VmStat<W> {
             pagesets: bytemuck::zeroed_slice_box(zones * cpus),
             events: bytemuck::Zeroable::zeroed(),
             zone_events: bytemuck::zeroed_slice_box(zones),
+            moved: bytemuck::Zeroable::zeroed(),
         }
     }
 
@@ -299,8 +314,28 @@ impl<W: World> VmStat<W> {
 
     #[cold]
     fn fold(&self, zone: usize, item: ZoneStat, n: i64) {
-        self.zone[zone][item as usize].fetch_add(n as u64);
+        let before = self.zone[zone][item as usize].fetch_add(n as u64) as i64;
         self.global[item as usize].fetch_add(n as u64);
+        if DECIDING >> item as u32 & 1 != 0 {
+            self.moved.fetch_add(n.unsigned_abs());
+        } else if item == ZoneStat::NrAllocBatch && (before > 0) != (before + n > 0) {
+            // Of a batch only matters whether there is any left.
+            self.note_change();
+        }
+    }
+
+    /// By how many pages, all together, the cheap levels have moved that decide from which zone an
+    /// allocation takes its page; anything else that decides (watermarks, flags, limits) counts as a move of
+    /// [`FAR`] pages. Who remembers a decision, and how many pages away another one was, compares it.
+    #[inline(always)]
+    pub fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+
+    /// Something changed that decides and is no level.
+    #[inline(always)]
+    pub fn note_change(&self) {
+        self.moved.fetch_add(FAR);
     }
 
     /// Adds `n` to the global value at once; for blocks larger than a per-CPU difference.
@@ -480,9 +515,42 @@ impl<W: World> ZoneCounters<'_, W> {
         }
     }
 
+    /// The difference that a counter may have without being folded.
+    #[inline(always)]
+    pub fn threshold(&self) -> u32 {
+        self.pageset[THRESHOLD].get()
+    }
+
+    /// How many calls of [`Self::inc`] fold nothing.
+    #[inline(always)]
+    pub fn incs_unfolded(&self, item: ZoneStat) -> u32 {
+        let t = self.pageset[THRESHOLD].get() as i32;
+        (t - self.pageset[item as usize].get() as i32).max(0) as u32
+    }
+
+    /// How many calls of [`Self::add`] with -1 fold nothing.
+    #[inline(always)]
+    pub fn decs_unfolded(&self, item: ZoneStat) -> u32 {
+        let t = self.pageset[THRESHOLD].get() as i32;
+        let x = self.pageset[item as usize].get() as i32;
+        // A threshold may have been lowered since.
+        if x > t { 0 } else { (x + t).max(0) as u32 }
+    }
+
     /// What `n` calls of [`Self::inc`] do.
-    #[inline]
-    pub fn inc_by(&self, item: ZoneStat, mut n: u32) {
+    #[inline(always)]
+    pub fn inc_by(&self, item: ZoneStat, n: u32) {
+        let diff = &self.pageset[item as usize];
+        let x = (diff.get() as i32).wrapping_add(n as i32);
+        if x <= self.pageset[THRESHOLD].get() as i32 {
+            diff.set(x as u32);
+        } else {
+            self.inc_by_folding(item, n);
+        }
+    }
+
+    #[inline(never)]
+    fn inc_by_folding(&self, item: ZoneStat, mut n: u32) {
         let diff = &self.pageset[item as usize];
         let t = self.pageset[THRESHOLD].get() as i32;
         loop {
@@ -499,8 +567,19 @@ impl<W: World> ZoneCounters<'_, W> {
     }
 
     /// What `n` calls of [`Self::dec`] do.
-    #[inline]
-    pub fn dec_by(&self, item: ZoneStat, mut n: u32) {
+    #[inline(always)]
+    pub fn dec_by(&self, item: ZoneStat, n: u32) {
+        let diff = &self.pageset[item as usize];
+        let x = (diff.get() as i32).wrapping_sub(n as i32);
+        if x >= -(self.pageset[THRESHOLD].get() as i32) {
+            diff.set(x as u32);
+        } else {
+            self.dec_by_folding(item, n);
+        }
+    }
+
+    #[inline(never)]
+    fn dec_by_folding(&self, item: ZoneStat, mut n: u32) {
         let diff = &self.pageset[item as usize];
         let t = self.pageset[THRESHOLD].get() as i32;
         loop {

@@ -175,6 +175,12 @@ pub trait Storage<W: World> {
         async { false }
     }
 
+    /// [`Storage::page_mkwrite`] where the answer is at hand; `None`: it has to be waited for.
+    fn page_mkwrite_at_once(&self, mm: &Mm<W>, mapping: u32, index: u32) -> Option<bool> {
+        let _ = (mm, mapping, index);
+        None
+    }
+
     /// Reads an inode from its place. Worlds whose filesystems do not tell the engine of their inodes
     /// are never asked, neither this nor the next two.
     fn read_inode(&self, mm: &Mm<W>, ino: u32) -> impl Future<Output = ()> {

@@ -225,11 +225,36 @@ pub trait Tasks {
     /// The calling task.
     fn task(&self) -> TaskId;
 
+    /// Nanoseconds of CPU time that one of a kind costs.
+    fn price(&self, what: Cost) -> u64;
+
+    /// Charges CPU time in nanoseconds to the calling task.
+    fn charge_ns(&self, ns: u64);
+
     /// Charges CPU time to the calling task.
-    fn charge(&self, what: Cost, n: u32);
+    #[inline(always)]
+    fn charge(&self, what: Cost, n: u32) {
+        self.charge_ns(self.price(what) * u64::from(n));
+    }
 
     /// A point where other CPUs and due events may overtake.
     fn relax(&self) -> impl Future<Output = ()>;
+
+    /// [`Tasks::relax`] where that would come back at once, which counts as one. `false`: nothing
+    /// happened, and relaxing is still to be done. For spans that are no futures.
+    #[inline(always)]
+    fn goes_on(&self) -> bool {
+        false
+    }
+
+    /// Charges `ns` nanoseconds for each of up to `most` equal steps and, with `relax`, relaxes behind each,
+    /// as long as that comes back at once ([`Tasks::goes_on`]). Returns how many were taken, 0 where a
+    /// world knows no such steps.
+    #[inline(always)]
+    fn steps(&self, ns: u64, most: u32, relax: bool) -> u32 {
+        let _ = (ns, most, relax);
+        0
+    }
 
     /// Sleeps `ns` nanoseconds.
     fn sleep(&self, ns: u64) -> impl Future<Output = ()>;

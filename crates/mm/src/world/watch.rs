@@ -50,6 +50,16 @@ pub trait Watch {
     /// The latency of one allocation, in nanoseconds.
     fn alloc_latency(&self, path: AllocPath, ns: u64);
 
+    /// `n` allocations of the calling task from the free lists took `ns` nanoseconds each, the last one up
+    /// to `end`; nothing came between them.
+    #[inline(always)]
+    fn alloc_latencies(&self, ns: u64, n: u32, end: u64) {
+        let _ = end;
+        for _ in 0..n {
+            self.alloc_latency(AllocPath::Fast, ns);
+        }
+    }
+
     /// The calling task's allocation left the fast path, for a record of the slowest: when it began,
     /// its order, and the machine's free pages.
     #[inline(always)]

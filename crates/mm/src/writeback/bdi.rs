@@ -3,6 +3,7 @@
 use super::pace::Rate;
 use super::queues::State;
 use crate::Mm;
+use crate::watch::vmstat::ZoneStat;
 use crate::world::{Word32, Word64, World};
 use crate::writeback::proportion::Local;
 
@@ -98,6 +99,10 @@ impl<W: World> Mm<W> {
         // Seen in the direction of the steps: from x up to the batch, then from 0 again.
         let x = diff.get() as i32 * step;
         let end = x + n as i32;
+        if end < batch {
+            diff.set((end * step) as u32);
+            return;
+        }
         let folds = end.max(0) / batch;
         let left = end - folds * batch;
         b.global[stat as usize].fetch_add(i64::from(folds * batch * step) as u64);
@@ -121,6 +126,35 @@ impl<W: World> Mm<W> {
             .map(|d| i64::from(d[stat as usize].get() as i32))
             .sum();
         (b.global[stat as usize].get() as i64 + drift).max(0) as u64
+    }
+
+    /// Recounts dirty pages and pages under writeback: those of all devices are those of all zones, and
+    /// `found` are under writeback, if somebody counted them.
+    pub(crate) fn check_devices(&self, found: Option<u64>) -> Result<(), String> {
+        let of_devices = |stat| -> u64 {
+            let bdis = 0..self.bdi_count();
+            bdis.map(|bdi| self.bdi_stat_sum(bdi, stat)).sum()
+        };
+        let items = [ZoneStat::NrFileDirty, ZoneStat::NrWriteback];
+        let [dirty, written] = items.map(|item| self.stat.exact_global(item));
+        let [reclaimable, writeback] =
+            [BdiStat::Reclaimable, BdiStat::Writeback].map(|stat| of_devices(stat) as i64);
+        if dirty != reclaimable {
+            return Err(format!(
+                "{dirty} dirty pages in zones, {reclaimable} of devices"
+            ));
+        }
+        // A page that is swapped out is under writeback and in no device's file.
+        let swapped = written - writeback;
+        if swapped < 0
+            || swapped > 0 && self.config.swap_slots == 0
+            || found.is_some_and(|n| n as i64 != writeback)
+        {
+            return Err(format!(
+                "{written} pages under writeback in zones, {writeback} of devices"
+            ));
+        }
+        Ok(())
     }
 
     /// How far the cheap read can be off.

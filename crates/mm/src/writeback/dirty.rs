@@ -13,6 +13,9 @@ use crate::watch::vmstat::ZoneStat;
 use crate::world::{Class, Cost, Waited, WaitedKind, Word32, Word64, World};
 use crate::writeback::bdi::BdiStat;
 
+/// Dirtying this many pages makes a task look at the limits while its device is over its own.
+const EXCEEDED: u32 = 8;
+
 /// The two limits, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -157,6 +160,31 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// What [`Self::zone_dirty_ok`] would say, and by how many pages levels may move before it says
+    /// otherwise; `None`: it would compute a remembered limit anew.
+    #[inline]
+    pub(crate) fn zone_dirty_foreseen(&self, z: usize, lifted: bool) -> Option<(bool, u64)> {
+        let dirty =
+            self.stat.zone(z, ZoneStat::NrFileDirty) + self.stat.zone(z, ZoneStat::NrWriteback);
+        let (limit, by_bytes) = match self.policy.dirty_check {
+            DirtyCheck::Fresh => {
+                let limit = self.zone_share_of_limit(z);
+                let more = if lifted { limit / 4 } else { 0 };
+                (limit + more, self.sysctl.dirty_bytes().0 > 0)
+            }
+            DirtyCheck::Cached if lifted => return None,
+            DirtyCheck::Cached => (u64::from(self.zones[z].dirty_limit_cached.get()), false),
+        };
+        // Pages that become dirty, and such that can, move the two towards each other, the limit by 1.25 for
+        // each at most, rounded. A share of so many bytes may move faster.
+        let far = if by_bytes {
+            0
+        } else {
+            limit.abs_diff(dirty) / 2
+        };
+        Some((dirty <= limit, far.saturating_sub(2)))
+    }
+
     /// *sequential-read* 5: the limit of the last check that failed; a failing check computes it
     /// anew for the next one. Whoever has a quarter more computes it at once.
     fn zone_dirty_ok_cached(&self, z: usize, dirty: u64) -> bool {
@@ -165,6 +193,7 @@ impl<W: World> Mm<W> {
             self.world.charge(Cost::DirtyLimit, 1);
             let limit = self.zone_share_of_limit(z).min(u64::from(u32::MAX));
             cached.set(limit as u32);
+            self.stat.note_change();
             limit
         };
         if self.task_lifted() {
@@ -190,8 +219,8 @@ impl<W: World> Mm<W> {
     }
 
     #[inline(always)]
-    pub(crate) fn task_dirty_inc(&self) {
-        self.writeback.dirties.inc(&self.dirtier().share);
+    pub(crate) fn task_dirty_inc(&self, n: u64) {
+        self.writeback.dirties.inc_by(&self.dirtier().share, n);
     }
 
     /// Writeback of `n` pages of a device ended.
@@ -255,11 +284,39 @@ impl<W: World> Mm<W> {
         let n = count.get() + 1;
         count.set(n);
         let limit = if self.bdis[bdi as usize].dirty_exceeded.get() != 0 {
-            8
+            EXCEEDED
         } else {
             self.writeback.ratelimit.get()
         };
         n >= limit
+    }
+
+    /// How many calls of [`Mm::note_dirtied`] say that the task need not look.
+    #[inline(always)]
+    pub(crate) fn dirtied_unlooked(&self, mapping: u32) -> u32 {
+        let exceeded = self.bdis[self.mappings[mapping as usize].bdi() as usize]
+            .dirty_exceeded
+            .get()
+            != 0;
+        let on_cpu = self.writeback.dirtied_on_cpu[self.world.cpu()].get();
+        let most = self.writeback.ratelimit.get();
+        let room = |limit: u32, n: u32| limit.saturating_sub(n).saturating_sub(1);
+        if self.policy.dirty_throttle == DirtyThrottle::Sleep {
+            return room(most, on_cpu).min(self.pace_unlooked(exceeded));
+        }
+        room(if exceeded { EXCEEDED } else { most }, on_cpu)
+    }
+
+    /// What `n` such calls do; at most [`Mm::dirtied_unlooked`].
+    #[inline(always)]
+    pub(crate) fn note_dirtied_unlooked(&self, mapping: u32, n: u32) {
+        let on_cpu = &self.writeback.dirtied_on_cpu[self.world.cpu()];
+        on_cpu.set(on_cpu.get() + n);
+        if self.policy.dirty_throttle == DirtyThrottle::Sleep {
+            let bdi = self.mappings[mapping as usize].bdi();
+            self.bdis[bdi as usize].rate.dirtied.fetch_add(u64::from(n));
+            self.dirtier().pace.dirtied.fetch_add(n);
+        }
     }
 
     /// Holds the task to the limits (after [`Mm::note_dirtied`] said so).

@@ -4,6 +4,7 @@ pub(crate) mod bandwidth;
 pub mod bdi;
 pub mod dirty;
 pub mod flusher;
+pub mod fresh;
 pub(crate) mod inode;
 pub(crate) mod pace;
 pub(crate) mod page;

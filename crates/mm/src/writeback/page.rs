@@ -75,7 +75,7 @@ impl<W: World> Mm<W> {
             stat.inc(ZoneStat::NrFileDirty);
             stat.inc(ZoneStat::NrDirtied);
             self.add_bdi_stat(m.bdi(), BdiStat::Reclaimable, 1);
-            self.task_dirty_inc();
+            self.task_dirty_inc(1);
         }
     }
 
@@ -323,13 +323,25 @@ impl<W: World> Mm<W> {
                 leaf.clear_tags(Tag::Writeback, slots.len() as u32);
                 slots
             });
+            let frames = self.frames.table();
             let mut run = ZoneRun::default();
             let count = |z, n| self.account_written(z, Some(m), n);
             // The leaf stays with the last page that is under writeback.
             for slot in slots {
                 let pfn = slot.get().checked_sub(1);
                 let pfn = pfn.expect("pages under I/O stay in their file");
-                run.page(self.clear_page_writeback(pfn, failed), count);
+                let page = frames.page(pfn);
+                let before = page.flags();
+                let zone = if failed || before & flag::RECLAIM != 0 {
+                    self.clear_page_writeback(pfn, failed)
+                } else {
+                    assert!(
+                        page.clear_flags(flag::WRITEBACK) & flag::WRITEBACK != 0,
+                        "frame {pfn} was not under writeback"
+                    );
+                    zone_of(before)
+                };
+                run.page(zone, count);
                 self.world.charge(Cost::WritebackEnd, 1);
                 self.world.wake(queue::page(pfn));
             }

@@ -67,17 +67,8 @@ impl<W: World> Global<W> {
         l.period.set(period);
     }
 
-    /// One event of a member.
-    #[inline]
-    pub fn inc(&self, l: &Local<W>) {
-        l.lock.with(|| {
-            self.norm(l);
-            l.events.fetch_add(1);
-        });
-        self.events.fetch_add(1);
-    }
-
     /// `n` events of a member, one after the other.
+    #[inline]
     pub fn inc_by(&self, l: &Local<W>, mut n: u64) {
         l.lock.with(|| {
             while n > 0 {

@@ -39,6 +39,17 @@ impl<W: World> Mm<W> {
         false
     }
 
+    /// How many pages the calling task may dirty before its own count says that it must look.
+    #[inline(always)]
+    pub(crate) fn pace_unlooked(&self, exceeded: bool) -> u32 {
+        let pace = &self.dirtier().pace;
+        let mut poll = pace.poll.get();
+        if exceeded {
+            poll = poll.min(POLL_EXCEEDED);
+        }
+        poll.saturating_sub(pace.dirtied.get()).saturating_sub(1)
+    }
+
     /// The limit that dirtiers are held to: it rises at once and falls by a 32nd of the distance
     /// every 200 ms.
     fn hard_dirty_limit(&self, thresh: u64, dirty: u64) -> u64 {

@@ -50,6 +50,56 @@ fn direct(mm: &Engine) {
     mm.direct_reclaim_seen(0, Gfp::USER, 0);
 }
 
+/// A profile is where feedback begins; the cap stays one of what the sysctls give.
+#[test]
+fn the_cap_holds_over_a_profile() {
+    let marked = |low_kbytes| {
+        let zone = ProfileZone {
+            node: 0,
+            zone: ZoneType::Normal,
+            min_kbytes: 8000,
+            low_kbytes,
+            high_kbytes: low_kbytes + 10_000,
+        };
+        let mut bare = Bare::new(
+            Policy {
+                watermarks: Watermarks::Auto,
+                auto: AutoWatermarks {
+                    cap: 3,
+                    ..AutoWatermarks::default()
+                },
+                profile: Some(WatermarkProfile {
+                    machine: String::new(),
+                    zones: vec![zone],
+                }),
+                ..Policy::linux_3_0()
+            },
+            60_000,
+        );
+        bare.sysctl.min_free_kbytes = Some(8000);
+        let mm = bare.build();
+        mm.world.advance(SECOND);
+        leave_free(&mm, 1000);
+        mm
+    };
+    let mm = marked(20_000);
+    assert_eq!(marks(&mm), [2000, 5000, 7500]);
+    for _ in 0..9 {
+        direct(&mm);
+        mm.world.advance(SECOND / 10);
+    }
+    // Three times 2500, not of the profile's 5000.
+    assert_eq!(marks(&mm)[1], 7500);
+    let [learned] = &mm.learned_watermarks("m").zones[..] else {
+        panic!("one zone");
+    };
+    assert_eq!(learned.low_kbytes, 4 * 7500);
+    // Who begins above the cap is neither raised nor cut.
+    let high = marked(32_000);
+    direct(&high);
+    assert_eq!(marks(&high), [2000, 8000, 10_500]);
+}
+
 /// Direct reclaim raises a zone that is below min by a step, then to twice what it has, up to the cap, and
 /// no more often than the debounce allows; half of it is remembered.
 #[test]

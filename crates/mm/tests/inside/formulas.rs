@@ -394,10 +394,7 @@ fn proportions_halve_with_each_period() {
             } else {
                 1
             };
-            match n {
-                1 => all.inc(&members[who]),
-                n => all.inc_by(&members[who], n),
-            }
+            all.inc_by(&members[who], n);
             for _ in 0..n {
                 counts[who] += 1;
                 events += 1;

@@ -5,7 +5,9 @@ use super::bare::{Bare, recount};
 use super::prelude::*;
 use super::programs::Lcg;
 use super::world::{Engine, block_on};
+use crate::memory::fair::Skipped;
 use crate::memory::mobility::{MigrateType, PAGEBLOCK_PAGES};
+use crate::memory::watermark::{ALLOC_DIRTY_LIMIT, ALLOC_FAIR};
 use std::collections::{BTreeSet, VecDeque};
 
 /// The free blocks of a zone that joins whatever can be joined: a block is free if all its frames are and it
@@ -427,7 +429,7 @@ fn recount_kinds(mm: &Engine) {
 /// page taken counts, and with all batches used up all begin anew.
 #[test]
 fn fair_batches() {
-    for fair_zones in [FairZones::Batch, FairZones::Flag, FairZones::FlagMerged] {
+    for fair_zones in [FairZones::Batch, FairZones::AsMeant, FairZones::AsMerged] {
         let policy = Policy {
             fair_zones,
             ..Policy::linux_3_16()
@@ -474,4 +476,65 @@ fn fair_batches() {
         mm.charge_batch(1, 0, Gfp::USER, 3);
         assert_eq!(mm.stat.exact(1, ZoneStat::NrAllocBatch), before - 8);
     }
+}
+
+/// *sequential-read* 5: zones that were left out because their batches are used up and zones over their dirty
+/// share have one more walk, with neither test; with one reason alone only that one is dropped.
+#[test]
+fn one_walk_more_answers_fairness_and_dirty_limits() {
+    let both = ALLOC_FAIR | ALLOC_DIRTY_LIMIT;
+    for fair_zones in [FairZones::AsMeant, FairZones::AsMerged, FairZones::Batch] {
+        let policy = Policy {
+            fair_zones,
+            dirty_check: DirtyCheck::Cached,
+            ..Policy::linux_3_16()
+        };
+        let mut bare = Bare::new(policy, 30_000);
+        bare.zones.insert(
+            0,
+            ZoneInfo {
+                node: 0,
+                kind: ZoneType::Dma32,
+                size: 10_000,
+            },
+        );
+        let mm = bare.build();
+        assert_eq!(mm.first_walk(0, Gfp::USER_WRITE), both);
+        let next = |fair, dirty| mm.next_walk(0, Gfp::USER_WRITE, both, Skipped { fair, dirty });
+        assert_eq!(next(1, 1), Some(0), "{fair_zones:?}");
+        assert_eq!(next(1, 0), Some(ALLOC_DIRTY_LIMIT), "{fair_zones:?}");
+        // With all batches left 3.12 walks once more in any case.
+        let left = (fair_zones != FairZones::Batch).then_some(ALLOC_FAIR);
+        assert_eq!(next(0, 1), left.or(Some(0)), "{fair_zones:?}");
+    }
+}
+
+/// Two nodes, of which the second has one zone: by what was meant no list over both is fair, by what was merged
+/// every list is.
+#[test]
+fn a_remote_node_with_one_zone_makes_a_list_unfair() {
+    let taken = |fair_zones| {
+        let policy = Policy {
+            fair_zones,
+            ..Policy::linux_3_16()
+        };
+        let zone = |node, kind, size| ZoneInfo { node, kind, size };
+        let mut bare = Bare::new(policy, 15_000);
+        // More than half of it low: node order.
+        bare.zones.insert(0, zone(0, ZoneType::Dma32, 30_000));
+        bare.zones.push(zone(1, ZoneType::Normal, 10_000));
+        bare.sysctl.min_free_kbytes = Some(8000);
+        let mm = bare.build();
+        (0..3).for_each(|z| mm.stat.set_threshold(z, 1));
+        for _ in 0..6000 {
+            block_on(&mm, mm.alloc_page(Gfp::USER)).expect("memory");
+        }
+        [0, 1, 2].map(|z| mm.zone_event(z, ZoneEvent::PgAlloc))
+    };
+    assert_eq!(taken(FairZones::AsMeant), [0, 6000, 0]);
+    let [lower, higher, remote] = taken(FairZones::AsMerged);
+    assert!(
+        lower.abs_diff(4000) < 300 && remote == 0,
+        "{lower} {higher} {remote}"
+    );
 }

@@ -11,6 +11,7 @@
 mod bare;
 mod feedback;
 mod formulas;
+mod fresh;
 mod golden;
 mod index;
 mod mapped;

@@ -125,6 +125,10 @@ pub struct TestWorld {
     pub latencies: RefCell<BTreeMap<AllocPath, (u64, u64)>>,
     pub waits: RefCell<BTreeMap<&'static str, u64>>,
     digest: Cell<u64>,
+    /// Nobody traces.
+    pub untraced: Cell<bool>,
+    /// Up to here a task need not give way.
+    pub turn: Cell<u64>,
     pub oom: RefCell<Option<String>>,
 }
 
@@ -170,6 +174,8 @@ impl TestWorld {
             latencies: RefCell::default(),
             waits: RefCell::default(),
             digest: Cell::new(0xcbf2_9ce4_8422_2325),
+            untraced: Cell::new(false),
+            turn: Cell::new(0),
             oom: RefCell::default(),
         }
     }
@@ -432,6 +438,12 @@ impl Tasks for TestWorld {
     fn task(&self) -> TaskId {
         self.task.get()
     }
+    fn price(&self, what: Cost) -> u64 {
+        nanoseconds(what)
+    }
+    fn charge_ns(&self, ns: u64) {
+        self.advance(ns);
+    }
     fn charge(&self, what: Cost, n: u32) {
         let sum = &self.charged[what as usize];
         sum.set(sum.get() + u64::from(n));
@@ -439,6 +451,15 @@ impl Tasks for TestWorld {
     }
     fn relax(&self) -> impl Future<Output = ()> {
         Relax(self, false)
+    }
+    fn goes_on(&self) -> bool {
+        self.now.get() < self.turn.get()
+    }
+    fn steps(&self, ns: u64, most: u32, relax: bool) -> u32 {
+        let goes_on = |n: &u32| !relax || self.now.get() + ns * u64::from(*n) < self.turn.get();
+        let n = (0..=most).rev().find(goes_on).unwrap_or(0);
+        self.advance(ns * u64::from(n));
+        n
     }
     async fn sleep(&self, ns: u64) {
         let until = Some(self.now.get() + ns);
@@ -601,7 +622,7 @@ impl Watch for TestWorld {
         }
     }
     fn tracing(&self) -> bool {
-        true
+        !self.untraced.get()
     }
     fn out_of_memory(&self, report: String) {
         self.oom.borrow_mut().get_or_insert(report);

@@ -127,6 +127,9 @@ struct Cpu {
 pub struct Sched {
     params: SchedParams,
     cpus: Vec<Cpu>,
+    /// The clock of each CPU that runs a task, else [`NEVER`]: side by side, for every turn of the loop
+    /// looks for the least.
+    due: Box<[Cell<u64>]>,
     /// The CPU that executes now.
     here: Cell<usize>,
     /// The time of whoever executes now. A CPU's own clock is behind by what was charged since
@@ -176,6 +179,7 @@ impl Sched {
                     min_vruntime: Cell::new(0),
                 })
                 .collect(),
+            due: (0..cpus).map(|_| Cell::new(NEVER)).collect(),
             here: Cell::new(0),
             time: Cell::new(0),
             settled: Cell::new(0),
@@ -242,6 +246,9 @@ impl Sched {
         let cpu = &self.cpus[self.here.get()];
         if !self.interrupt.get() || cpu.current.get().is_some() {
             cpu.clock.set(cpu.clock.get() + charged);
+            if cpu.current.get().is_some() {
+                self.due[self.here.get()].set(cpu.clock.get());
+            }
         }
     }
 

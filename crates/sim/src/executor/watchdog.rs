@@ -100,6 +100,28 @@ impl Watchdog {
         left == 0
     }
 
+    /// One poll, unless [`Self::look`] would have to follow it; whether it was counted.
+    #[inline(always)]
+    pub fn poll_unseen(&self) -> bool {
+        let left = self.left.get() - 1;
+        if left > 0 {
+            self.left.set(left);
+        }
+        left > 0
+    }
+
+    /// How many polls need no [`Self::look`].
+    #[inline(always)]
+    pub fn unseen(&self) -> u32 {
+        self.left.get() - 1
+    }
+
+    /// So many of them.
+    #[inline(always)]
+    pub fn polls_unseen(&self, n: u32) {
+        self.left.set(self.left.get() - n);
+    }
+
     /// Looks; `sum`: what only grows as time and I/O go on. Returns whether the run has to end. `at`:
     /// the task that is polled and where, if one is.
     #[cold]

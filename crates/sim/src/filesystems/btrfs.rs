@@ -8,7 +8,7 @@
 //! A new name puts an inode item, its back reference and two directory entries into the tree; inodes
 //! are found there without I/O.
 
-use super::files::Extent;
+use super::files::{Extent, Extents};
 use super::layout::Layout;
 use super::model::{Kind, Life, Model};
 use super::names::NameChange;
@@ -272,7 +272,7 @@ fn copy_on_write(fs: &Fs, mapping: u32, index: u32, len: u32) -> Option<(u64, u3
     fs.with_extents(mapping, |list| {
         // Cut what is overwritten out of the old extents.
         let (from, to) = (u64::from(index), u64::from(index) + u64::from(len));
-        let mut kept = Vec::with_capacity(list.len() + 1);
+        let mut kept = Extents::with_capacity(list.len() + 1);
         for e in list.drain(..) {
             let (a, b) = (u64::from(e.index), u64::from(e.index) + u64::from(e.len));
             if b <= from || a >= to {

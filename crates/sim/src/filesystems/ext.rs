@@ -150,6 +150,10 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
 
     /// ext3 has no delayed allocation: a page gets its block in the write call, out of the file's
     /// reservation window. Files that are written side by side interleave by windows.
+    fn allocates_at_write(&self, fs: &Fs) -> bool {
+        !DELAYED && fs.look_ahead
+    }
+
     fn allocate_at_write<const T: bool>(
         &self,
         mm: &SimMm<T>,

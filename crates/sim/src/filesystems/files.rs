@@ -9,6 +9,7 @@ use super::{FsKind, State};
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::spec::DiskSpec;
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 
 /// A run of a file's pages on disk.
@@ -19,10 +20,26 @@ pub(super) struct Extent {
     pub block: u64,
 }
 
+/// A file's extents in their order. Most files have one, which needs no memory of its own.
+pub(super) type Extents = SmallVec<[Extent; 1]>;
+
+/// Pages of a file that no extent holds.
+struct Hole {
+    len: u32,
+    /// What is set aside for the file.
+    reserve: Option<Extent>,
+    /// Where blocks are to be looked for: its directory's group, and behind its last extent in front; 0:
+    /// there is none.
+    group: u32,
+    goal: u64,
+}
+
 /// A file's place on disk.
 #[derive(Debug, Default)]
 pub(super) struct Place {
-    extents: Vec<Extent>,
+    extents: Extents,
+    /// Where the last one looked for was found.
+    last: usize,
     /// Blocks set aside for what follows.
     reserve: Option<Extent>,
     /// Pages in front of this index keep their part of the reserve for good.
@@ -38,6 +55,52 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// The last extent that begins at a page or in front of it. Most often it is the one of the last
+    /// call.
+    #[inline]
+    fn before(&mut self, index: u32) -> Option<usize> {
+        let begins = |i: usize| self.extents.get(i).is_some_and(|e| e.index <= index);
+        if !begins(self.last) || begins(self.last + 1) {
+            let behind = self.extents.partition_point(|e| e.index <= index);
+            self.last = behind.checked_sub(1)?;
+        }
+        Some(self.last)
+    }
+
+    /// The block of a page and how many pages from there on are contiguous; or that there are none, and
+    /// what is needed to give it some, and up to `len` pages.
+    fn look(&mut self, index: u32, len: u32) -> Result<(u64, u32), Hole> {
+        let before = self.before(index);
+        let last = before.map(|at| self.extents[at]);
+        if let Some(e) = last
+            && index - e.index < e.len
+        {
+            let skip = index - e.index;
+            return Ok((e.block + u64::from(skip), e.len - skip));
+        }
+        let next = self.extents.get(before.map_or(0, |at| at + 1));
+        Err(Hole {
+            len: next.map_or(len, |next| len.min(next.index - index)),
+            reserve: self.reserve,
+            group: self.group,
+            goal: last.map_or(0, |e| e.block + u64::from(e.len)),
+        })
+    }
+
+    /// One more extent, of pages that none has.
+    fn add(&mut self, new: Extent) {
+        let list = &mut self.extents;
+        let i = list.partition_point(|e| e.index <= new.index);
+        if let Some(last) = i.checked_sub(1).map(|i| &mut list[i])
+            && last.index + last.len == new.index
+            && last.block + u64::from(last.len) == new.block
+        {
+            last.len += new.len;
+            return;
+        }
+        list.insert(i, new);
+    }
+
     /// That of an empty file.
     pub fn of(group: u32, dir: u32, inode: u64) -> Self {
         Self {
@@ -138,22 +201,22 @@ impl Fs {
         f(&mut all[mapping as usize])
     }
 
-    pub(super) fn with_extents<R>(&self, mapping: u32, f: impl FnOnce(&mut Vec<Extent>) -> R) -> R {
+    pub(super) fn with_extents<R>(&self, mapping: u32, f: impl FnOnce(&mut Extents) -> R) -> R {
         self.with_place(mapping, |p| f(&mut p.extents))
     }
 
     /// The block of a page and how many pages from there on are contiguous; `None`: a hole.
     pub(super) fn mapped(&self, mapping: u32, index: u32) -> Option<(u64, u32)> {
-        self.with_extents(mapping, |list| {
-            let i = list.partition_point(|e| e.index <= index);
-            let e = list[..i].last()?;
+        self.with_place(mapping, |p| {
+            let at = p.before(index)?;
+            let e = p.extents[at];
             let skip = index - e.index;
             (skip < e.len).then(|| (e.block + u64::from(skip), e.len - skip))
         })
     }
 
     /// Pages from `index` on that no extent holds, up to `len`.
-    fn hole(&self, mapping: u32, index: u32, len: u32) -> u32 {
+    pub(super) fn hole(&self, mapping: u32, index: u32, len: u32) -> u32 {
         self.with_extents(mapping, |list| {
             let i = list.partition_point(|e| e.index <= index);
             list.get(i).map_or(len, |next| len.min(next.index - index))
@@ -205,17 +268,7 @@ impl Fs {
     }
 
     pub(super) fn add_extent(&self, mapping: u32, new: Extent) {
-        self.with_extents(mapping, |list| {
-            let i = list.partition_point(|e| e.index <= new.index);
-            if let Some(last) = i.checked_sub(1).map(|i| &mut list[i])
-                && last.index + last.len == new.index
-                && last.block + u64::from(last.len) == new.block
-            {
-                last.len += new.len;
-                return;
-            }
-            list.insert(i, new);
-        });
+        self.with_place(mapping, |p| p.add(new));
     }
 
     /// The blocks of a run of pages, allocating holes. Returns block and length of the first
@@ -233,12 +286,13 @@ impl Fs {
         len: u32,
         ahead: impl FnOnce() -> Ahead,
     ) -> Option<(u64, u32)> {
-        if let Some((block, n)) = self.mapped(mapping, index) {
-            return Some((block, n.min(len)));
-        }
-        let len = self.hole(mapping, index, len);
-        let reserve = self.with_place(mapping, |p| p.reserve);
-        let reserve = match reserve {
+        let hole = match self.with_place(mapping, |p| p.look(index, len)) {
+            Ok((block, n)) => return Some((block, n.min(len))),
+            Err(hole) => hole,
+        };
+        let len = hole.len;
+        let mut promised = None;
+        let reserve = match hole.reserve {
             // A page in the middle: those before it get their blocks too.
             Some(r) if r.index <= index && index - r.index < r.len => {
                 let skipped = index - r.index;
@@ -252,20 +306,18 @@ impl Fs {
                     block: r.block + u64::from(skipped),
                 }
             }
-            _ => {
+            other => {
                 if self.free_blocks() == 0 {
                     return None;
                 }
-                self.drop_reserve(mapping, 0);
+                if other.is_some() {
+                    self.drop_reserve(mapping, 0);
+                }
                 let ahead = ahead();
-                let (group, goal) = self.with_place(mapping, |p| {
-                    let before = p.extents.partition_point(|e| e.index < index);
-                    let last = p.extents[..before].last();
-                    (p.group, last.map_or(0, |e| e.block + u64::from(e.len)))
-                });
                 let need = ahead.need.max(len);
-                let (block, n) = self.take_blocks_near(group, goal, ahead.want, need)?;
-                self.with_place(mapping, |p| p.promised = index.saturating_add(need));
+                let taken = self.take_blocks_near(hole.group, hole.goal, ahead.want, need);
+                let (block, n) = taken?;
+                promised = Some(index.saturating_add(need));
                 Extent {
                     index,
                     len: n,
@@ -280,16 +332,16 @@ impl Fs {
             len: reserve.len - n,
             block: block + u64::from(n),
         };
-        self.with_place(mapping, |p| p.reserve = (left.len > 0).then_some(left));
         self.space.used(n);
-        self.add_extent(
-            mapping,
-            Extent {
+        self.with_place(mapping, |p| {
+            p.reserve = (left.len > 0).then_some(left);
+            p.promised = promised.unwrap_or(p.promised);
+            p.add(Extent {
                 index,
                 len: n,
                 block,
-            },
-        );
+            });
+        });
         Some((block, n))
     }
 
@@ -319,7 +371,7 @@ impl Fs {
 
     pub(super) fn forget(&self, mapping: u32) {
         self.drop_reserve(mapping, 0);
-        self.with_extents(mapping, Vec::clear);
+        self.with_extents(mapping, |list| *list = Extents::new());
     }
 
     /// Free blocks left.
@@ -362,7 +414,7 @@ mod tests {
         }
         let extents = [0, 1].map(|file| {
             fs.closed(file, 2560 * 4096);
-            fs.with_extents(file, |e| e.clone())
+            fs.with_extents(file, |e| e.to_vec())
         });
         (fs, extents)
     }

@@ -148,6 +148,11 @@ pub(super) trait Model: Sized {
         Ahead::none(len)
     }
 
+    /// Whether [`Self::allocate_at_write`] does anything.
+    fn allocates_at_write(&self, fs: &Fs) -> bool {
+        false
+    }
+
     /// A page is written to, before it gets dirty: takes its block if that is done now, not when it is
     /// written back. `false`: there is none.
     fn allocate_at_write<const T: bool>(
@@ -198,7 +203,7 @@ pub(super) trait Model: Sized {
     /// Whether a mapped page may become writable. One without a block gets its place when it is written
     /// back (delayed allocation), if there is any left.
     fn page_mkwrite(&self, fs: &Fs, mapping: u32, index: u32) -> bool {
-        fs.mapped(mapping, index).is_some() || fs.free_blocks() > 0
+        fs.free_blocks() > 0 || fs.mapped(mapping, index).is_some()
     }
 
     /// The mapping whose dirty pages hold a file's data.

@@ -139,6 +139,9 @@ impl Inode {
 /// The lowest inode of a group that was another file's; it is not free any more.
 fn free_inode(fs: &Fs, group: u32) -> Option<u32> {
     let free = &fs.names.free;
+    if free.borrow().is_empty() {
+        return None;
+    }
     let lowest = free.borrow().range((group, 0, 0)..).next().copied()?;
     (lowest.0 == group).then(|| {
         free.borrow_mut().remove(&lowest);

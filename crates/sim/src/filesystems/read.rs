@@ -1,7 +1,7 @@
 //! Reading through the page cache, and the window that is read ahead.
 
 use super::readahead::{self, Window};
-use super::write::enter_new_page;
+use super::write::{enter_new_page, enter_page};
 use super::{BATCH, FsError, SimMm, of};
 use crate::Tag;
 use mm::memory::frame::flag;
@@ -9,6 +9,7 @@ use mm::memory::gfp::Gfp;
 use mm::world::Cost;
 use mm::world::Tasks;
 use mm::world::event::TrackPath;
+use mm::writeback::fresh::{Fresh, FreshEnd, FreshState};
 
 /// read(2) through the page cache on a descriptor that nobody has read from. Returns bytes read.
 pub async fn read<const T: bool>(
@@ -141,8 +142,28 @@ pub(super) async fn new_locked_pages<const T: bool>(
 ) -> Result<u32, FsError> {
     let mut n = 0;
     mm.note_path(TrackPath::BufferedRead);
-    while n < most && mm.find_page(mapping, index + n).is_none() {
-        match enter_new_page(mm, mapping, index + n, mm.bound(Gfp::USER), true).await {
+    while n < most {
+        let fresh = Fresh {
+            mapping,
+            first: index + n,
+            most: most - n,
+            gfp: mm.bound(Gfp::USER),
+            state: FreshState::Locked,
+        };
+        let (made, end) = mm.fresh_pages(fresh, None::<fn(u32) -> bool>);
+        n += made;
+        let next = index + n;
+        let entered = match end {
+            FreshEnd::All => break,
+            FreshEnd::Single if mm.find_page(mapping, next).is_some() => break,
+            FreshEnd::Single => enter_new_page(mm, mapping, next, fresh.gfp, true).await,
+            FreshEnd::Short(start) => match mm.alloc_rest(fresh.gfp, start).await {
+                Some(pfn) => enter_page(mm, pfn, mapping, next, true),
+                None => Err(FsError::OutOfMemory),
+            },
+            _ => Err(FsError::OutOfMemory),
+        };
+        match entered {
             Ok(Some(_)) => n += 1,
             Err(e) if n == 0 => return Err(e),
             Ok(None) | Err(_) => break,
@@ -173,10 +194,9 @@ pub(super) async fn fill_from_device<const T: bool>(
                 at += len;
             }
             None => {
-                let pfn = mm.find_page(mapping, at).expect("a locked page stays");
-                mm.frames.set_flags(pfn, flag::UPTODATE);
-                mm.unlock_page(pfn);
-                at += 1;
+                let n = fs.hole(mapping, at, index + n - at);
+                mm.end_read(mapping, at, n, false);
+                at += n;
             }
         }
     }

@@ -26,7 +26,8 @@ const SMALL: u64 = 16;
 /// Blocks of a disk.
 #[derive(Debug)]
 pub(super) struct Space {
-    /// Free extents: first block and the block behind the last.
+    /// Free extents by the block behind their last, and their first block: what is cut from the front of
+    /// one leaves it where it is.
     free: RefCell<BTreeMap<u64, u64>>,
     /// Blocks that no file has, those set aside for one included.
     unused: Cell<u64>,
@@ -43,7 +44,7 @@ impl Space {
         let groups = groups.max(1);
         let mut free = BTreeMap::new();
         if start < capacity {
-            free.insert(start, capacity);
+            free.insert(capacity, start);
         }
         Self {
             free: RefCell::new(free),
@@ -87,48 +88,44 @@ impl Space {
     }
 
     /// The first place at or behind `goal`, then from the start of `within`, with `len` free
-    /// blocks.
-    fn first_fit(&self, goal: u64, within: &Range<u64>, len: u64) -> Option<u64> {
+    /// blocks, and where the free extent ends.
+    fn first_fit(&self, goal: u64, within: &Range<u64>, len: u64) -> Option<(u64, u64)> {
         let free = self.free.borrow();
         let goal = goal.clamp(within.start, within.end);
         let look = |from: u64, to: u64| {
-            let before = free.range(..from).next_back();
-            let at_from = before
-                .filter(|(_, end)| **end > from)
-                .map(|(_, &end)| (from, end));
-            let behind = free.range(from..to).map(|(&start, &end)| (start, end));
-            at_from
-                .into_iter()
-                .chain(behind)
+            let behind = free.range(from + 1..);
+            behind
+                .map(|(&end, &start)| (start.max(from), end))
+                .take_while(|&(start, _)| start == from || start < to)
                 .find(|&(start, end)| end.min(within.end) >= start + len)
-                .map(|(start, _)| start)
         };
         look(goal, within.end).or_else(|| look(within.start, goal))
     }
 
-    /// The longest free run in a range.
-    fn longest(&self, within: &Range<u64>) -> Option<(u64, u64)> {
+    /// The longest free run in a range: its first block, where the free extent ends, and its length.
+    fn longest(&self, within: &Range<u64>) -> Option<(u64, u64, u64)> {
         let free = self.free.borrow();
-        let before = free.range(..within.start).next_back();
-        before
-            .into_iter()
-            .chain(free.range(within.clone()))
-            .map(|(&s, &e)| (s.max(within.start), e.min(within.end)))
-            .filter(|(s, e)| s < e)
-            .max_by_key(|(s, e)| (e - s, std::cmp::Reverse(*s)))
-            .map(|(s, e)| (s, e - s))
+        free.range(within.start + 1..)
+            .map(|(&end, &s)| (s.max(within.start), end, end.min(within.end)))
+            .take_while(|(s, _, e)| s < e)
+            .max_by_key(|(s, _, e)| (e - s, std::cmp::Reverse(*s)))
+            .map(|(s, end, e)| (s, end, e - s))
     }
 
-    fn cut(&self, start: u64, len: u64) {
+    /// Cuts `len` blocks from `start` on out of the free extent that ends at `end`.
+    fn cut(&self, start: u64, end: u64, len: u64) {
         let mut free = self.free.borrow_mut();
-        let (&from, &end) = free.range(..=start).next_back().expect("free blocks");
-        assert!(start + len <= end, "blocks {start}+{len} are not free");
-        free.remove(&from);
-        if from < start {
-            free.insert(from, start);
-        }
+        let first = free.get_mut(&end).expect("a free extent");
+        let from = *first;
+        let fits = from <= start && start + len <= end;
+        assert!(fits, "blocks {start}+{len} are not free");
         if start + len < end {
-            free.insert(start + len, end);
+            *first = start + len;
+        } else {
+            free.remove(&end);
+        }
+        if from < start {
+            free.insert(start, from);
         }
     }
 
@@ -137,22 +134,19 @@ impl Space {
         if blocks == 0 {
             return;
         }
-        let (mut start, mut end) = (block, block + u64::from(blocks));
+        let (mut start, end) = (block, block + u64::from(blocks));
         let mut free = self.free.borrow_mut();
-        if let Some((&s, &e)) = free.range(..=start).next_back() {
-            assert!(e <= start, "block {start} is free already");
-            if e == start {
-                free.remove(&s);
-                start = s;
+        if let Some(s) = free.remove(&start) {
+            start = s;
+        }
+        match free.range_mut(start + 1..).next() {
+            Some((_, s)) if *s == end => *s = start,
+            behind => {
+                let free_already = behind.is_some_and(|(_, s)| *s < end);
+                assert!(!free_already, "block {block} is free already");
+                free.insert(end, start);
             }
         }
-        if let Some((&s, &e)) = free.range(end..).next()
-            && s == end
-        {
-            free.remove(&s);
-            end = e;
-        }
-        free.insert(start, end);
     }
 
     /// Sets aside up to `want` blocks of a group, or of the next one that has `need`, at or behind
@@ -166,10 +160,10 @@ impl Space {
             } else {
                 within.start
             };
-            let rest = || self.longest(&within).filter(|r| r.1 >= SMALL.min(need));
-            let fit = |len| self.first_fit(goal, &within, len).map(|b| (b, len));
-            if let Some((block, len)) = fit(want).or_else(|| fit(need)).or_else(rest) {
-                return Some(self.took(block, len.min(want)));
+            let rest = || self.longest(&within).filter(|r| r.2 >= SMALL.min(need));
+            let fit = |len| self.fit(goal, &within, len);
+            if let Some((block, end, len)) = fit(want).or_else(|| fit(need)).or_else(rest) {
+                return Some(self.took(block, end, len.min(want)));
             }
         }
         None
@@ -181,24 +175,30 @@ impl Space {
         let (want, need) = (u64::from(want.max(need)), u64::from(need));
         let all = 0..u64::MAX;
         let goal = self.stream.get();
-        let fit = |len| self.first_fit(goal, &all, len).map(|b| (b, len));
+        let fit = |len| self.fit(goal, &all, len);
         let found = fit(want)
             .or_else(|| fit(need))
             .or_else(|| self.longest(&all));
-        let (block, len) = found?;
-        let took = self.took(block, len.min(want));
+        let (block, end, len) = found?;
+        let took = self.took(block, end, len.min(want));
         self.stream.set(took.0);
         Some(took)
     }
 
     /// Sets aside up to `want` blocks of the longest run there is.
     pub fn take_rest(&self, want: u32) -> Option<(u64, u32)> {
-        let (block, len) = self.longest(&(0..u64::MAX))?;
-        Some(self.took(block, len.min(u64::from(want))))
+        let (block, end, len) = self.longest(&(0..u64::MAX))?;
+        Some(self.took(block, end, len.min(u64::from(want))))
     }
 
-    fn took(&self, block: u64, len: u64) -> (u64, u32) {
-        self.cut(block, len);
+    /// As [`Self::first_fit`], with `len` behind it.
+    fn fit(&self, goal: u64, within: &Range<u64>, len: u64) -> Option<(u64, u64, u64)> {
+        let (block, end) = self.first_fit(goal, within, len)?;
+        Some((block, end, len))
+    }
+
+    fn took(&self, block: u64, end: u64, len: u64) -> (u64, u32) {
+        self.cut(block, end, len);
         (block, len as u32)
     }
 }
@@ -267,7 +267,7 @@ mod tests {
             for (block, len) in held {
                 s.put_back(block, len);
             }
-            let free: Vec<(u64, u64)> = s.free.borrow().iter().map(|(&a, &b)| (a, b)).collect();
+            let free: Vec<(u64, u64)> = s.free.borrow().iter().map(|(&b, &a)| (a, b)).collect();
             prop_assert_eq!(free, vec![(64, 1100)]);
         }
     }

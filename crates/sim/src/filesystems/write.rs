@@ -13,6 +13,7 @@ use mm::world::Cost;
 use mm::world::Tasks;
 use mm::world::event::TrackPath;
 use mm::writeback::bdi::BdiStat;
+use mm::writeback::fresh::{Fresh, FreshEnd, FreshState};
 
 /// write(2): `len` bytes at `pos`.
 pub async fn write<const T: bool>(
@@ -46,9 +47,19 @@ pub(super) async fn buffered<const T: bool>(
         }
         m.size.set(m.size.get().max(pos + len));
     }
-    for index in pos / 4096..=(pos + len - 1) / 4096 {
+    let mut index = pos / 4096;
+    while index <= (pos + len - 1) / 4096 {
         let from = pos.max(index * 4096);
         let to = (pos + len).min((index + 1) * 4096);
+        if to - from == 4096 && !mm.world.reuse.on() {
+            let whole = (pos + len) / 4096 - index;
+            let run = (index as u32, whole.min(u64::from(u32::MAX)) as u32);
+            let done = write_fresh(mm, fs, mapping, run).await?;
+            if done > 0 {
+                index += u64::from(done);
+                continue;
+            }
+        }
         if to - from < 4096 {
             // What the page holds beside the written part must come from the device first.
             let kept = held.min((index + 1) * 4096);
@@ -57,12 +68,61 @@ pub(super) async fn buffered<const T: bool>(
             }
         }
         write_one(mm, fs, mapping, index as u32, to - from).await?;
-        if mm.note_dirtied(mapping) {
-            mm.balance_now(mapping).await;
-        }
-        mm.world.relax().await;
+        follow_up(mm, mapping).await;
+        index += 1;
     }
     Ok(())
+}
+
+/// After each page that was written: the task is held to the dirty limits, and others overtake it.
+async fn follow_up<const T: bool>(mm: &SimMm<T>, mapping: u32) {
+    if mm.note_dirtied(mapping) {
+        mm.balance_now(mapping).await;
+    }
+    mm.world.relax().await;
+}
+
+/// Whole pages that are not in the cache, up to `most` from `first` on; how many were written. 0: the
+/// first one is in the cache, or is to be written by itself for another reason.
+async fn write_fresh<const T: bool>(
+    mm: &SimMm<T>,
+    fs: &Fs,
+    mapping: u32,
+    (first, most): (u32, u32),
+) -> Result<u32, FsError> {
+    let fresh = Fresh {
+        mapping,
+        first,
+        most,
+        gfp: mm.bound(Gfp::USER_WRITE),
+        state: FreshState::Written,
+    };
+    let ready = |index| ask!(fs, model => model.allocate_at_write(mm, fs, mapping, index));
+    let asked = ask!(fs, model => model.allocates_at_write(fs));
+    let (n, end) = mm.fresh_pages(fresh, asked.then_some(ready));
+    match end {
+        FreshEnd::All | FreshEnd::Single => Ok(n),
+        FreshEnd::Relax => {
+            mm.world.relax().await;
+            Ok(n)
+        }
+        FreshEnd::Balance => {
+            mm.balance_now(mapping).await;
+            mm.world.relax().await;
+            Ok(n)
+        }
+        FreshEnd::Unready => Err(FsError::NoSpace),
+        FreshEnd::NoMemory => Err(FsError::OutOfMemory),
+        FreshEnd::Short(start) => {
+            let index = first + n;
+            let pfn = mm.alloc_rest(fresh.gfp, start).await;
+            let pfn = pfn.ok_or(FsError::OutOfMemory)?;
+            enter_page(mm, pfn, mapping, index, false)?;
+            write_one(mm, fs, mapping, index, 4096).await?;
+            follow_up(mm, mapping).await;
+            Ok(n + 1)
+        }
+    }
 }
 
 /// Whether files may become longer by so many pages.
@@ -145,6 +205,17 @@ pub(super) async fn enter_new_page<const T: bool>(
     locked: bool,
 ) -> Result<Option<Pfn>, FsError> {
     let pfn = mm.alloc_page(gfp).await.ok_or(FsError::OutOfMemory)?;
+    enter_page(mm, pfn, mapping, index, locked)
+}
+
+/// Enters a page into a file's cache, or frees it, as [`enter_new_page`] does.
+pub(super) fn enter_page<const T: bool>(
+    mm: &SimMm<T>,
+    pfn: Pfn,
+    mapping: u32,
+    index: u32,
+    locked: bool,
+) -> Result<Option<Pfn>, FsError> {
     if mm.find_page(mapping, index).is_some() {
         mm.free_page(pfn, false);
         return Ok(None);

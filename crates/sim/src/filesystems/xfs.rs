@@ -21,8 +21,9 @@ use crate::{Tag, own_queue};
 use mm::inodes::inode::SuperInfo;
 use mm::cache::tree::Tag as PageTag;
 use mm::world::WritebackControl;
+use rustc_hash::FxHashSet;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Blocks of one log write: inode and allocation group headers.
 const LOG_BLOCKS: u32 = 8;
@@ -59,7 +60,9 @@ pub(super) struct Xfs {
     /// What the next force writes beside its own blocks and inodes.
     log_bytes: Cell<u64>,
     /// Changed blocks of directories and group headers that are in the log alone.
-    unwritten: RefCell<BTreeSet<u64>>,
+    unwritten: RefCell<FxHashSet<u64>>,
+    /// Of these the directory block and the group header changed last; 0: none since they were written.
+    last: [Cell<u64>; 2],
     /// The chunk of each group that inodes come from now.
     chunks: RefCell<Vec<u64>>,
     /// Buffers that are in memory, in the order of their last use.
@@ -82,6 +85,7 @@ impl Model for Xfs {
             interval: p.xfs_log_interval as u64,
             log_bytes: Cell::new(0),
             unwritten: RefCell::default(),
+            last: [Cell::new(0), Cell::new(0)],
             chunks: RefCell::new(vec![front.root_inode()]),
             buffers: RefCell::default(),
             most_buffers: p.xfs_buffers as usize,
@@ -213,10 +217,10 @@ impl Model for Xfs {
         mm.log_inode(change.ino);
         mm.file_changed(fs.names.inode_of(change.dir));
         if change.block != 0 {
-            self.log_block(change.block);
+            self.log_block(change.block, 0);
         }
         // Free inodes and their tree.
-        self.log_block(fs.space.first_block(change.group));
+        self.log_block(fs.space.first_block(change.group), 1);
         Ok(())
     }
 
@@ -282,8 +286,11 @@ impl Xfs {
         Ok(())
     }
 
-    /// A block is changed in the log.
-    fn log_block(&self, block: u64) {
+    /// A block is changed in the log, a directory's or a group's.
+    fn log_block(&self, block: u64, kind: usize) {
+        if block != 0 && self.last[kind].replace(block) == block {
+            return;
+        }
         if self.unwritten.borrow_mut().insert(block) {
             self.log_bytes.set(self.log_bytes.get() + LOG_BLOCK);
         }
@@ -294,7 +301,9 @@ impl Xfs {
         loop {
             let interval = mm.sync_interval(fs.sb.get());
             mm.world.sched.sleep_ticks(interval).await;
-            let blocks = self.unwritten.take();
+            let mut blocks: Vec<u64> = self.unwritten.take().into_iter().collect();
+            self.last.iter().for_each(|last| last.set(0));
+            blocks.sort_unstable();
             let queue = mm.world.queue_base + own_queue::JOURNAL;
             for block in blocks {
                 mm.world

@@ -1,5 +1,6 @@
 //! Mapped memory as a workload sees it.
 
+use super::names::FileName;
 use super::{Object, TaskHost};
 use mm::cache::mmap::{self, Backing};
 use mm::world::Cost;
@@ -16,7 +17,8 @@ pub(super) struct Mapped {
     region: u32,
     file: Option<u32>,
     pages: u64,
-    what: String,
+    /// What its file was opened as; absent: it has none.
+    name: Option<FileName>,
 }
 
 impl<const T: bool> TaskHost<'_, T> {
@@ -33,9 +35,10 @@ impl<const T: bool> TaskHost<'_, T> {
             Map::Shared(fd) | Map::Private(fd) => {
                 let o = self.get(fd)?;
                 let Object::File(id) = o.object else {
-                    return Err(HostError::Unsupported(format!("mapping {}", o.path)));
+                    let what = format!("mapping {}", self.path(fd));
+                    return Err(HostError::Unsupported(what));
                 };
-                Some((id, o.path.to_string()))
+                Some((id, self.file_name(fd)))
             }
         };
         let backing = match (what, &file) {
@@ -58,26 +61,21 @@ impl<const T: bool> TaskHost<'_, T> {
             .mm
             .new_region(backing, pages, advice)
             .ok_or(HostError::OutOfMemory)?;
-        let (file, what) = match file {
-            Some((id, path)) => (Some(id), path),
-            None => (None, "anonymous memory".to_owned()),
+        let (file, name) = match file {
+            Some((id, name)) => (Some(id), name),
+            None => (None, None),
         };
         if let Some(id) = file {
             self.hold_inode(id).await?;
             self.names.hold(id);
         }
-        let mut maps = self.names.maps.borrow_mut();
-        let slot = maps.iter().position(Option::is_none).unwrap_or(maps.len());
-        if slot == maps.len() {
-            maps.push(None);
-        }
-        maps[slot] = Some(Mapped {
+        let map = self.names.maps.borrow_mut().insert(Mapped {
             region,
             file,
             pages: u64::from(pages),
-            what,
+            name,
         });
-        Ok(MapId(slot as u32))
+        Ok(MapId(map as u32))
     }
 
     pub(super) async fn touch_pages(
@@ -89,7 +87,7 @@ impl<const T: bool> TaskHost<'_, T> {
     ) -> HostResult<()> {
         let (region, inside) = {
             let maps = self.names.maps.borrow();
-            let m = maps.get(map.0 as usize).and_then(Option::as_ref);
+            let m = maps.get(map.0 as usize);
             let m = m.ok_or_else(|| HostError::Unsupported("memory that is not mapped".into()))?;
             (m.region, first + pages <= m.pages)
         };
@@ -104,13 +102,22 @@ impl<const T: bool> TaskHost<'_, T> {
                 if self.mm.touch_mapped(region, page, write) {
                     continue;
                 }
+                if let Some(file) = self.mm.fault_at_once(region, page, write) {
+                    if self.mm.note_dirtied(file) {
+                        self.mm.balance_now(file).await;
+                        self.mm.world.relax().await;
+                    } else if !self.mm.world.goes_on() {
+                        self.mm.world.relax().await;
+                    }
+                    if self.mm.touch_mapped(region, page, write) {
+                        continue;
+                    }
+                }
                 match self.mm.touch(region, page, write).await {
                     Touched::Ok => {}
                     Touched::OutOfMemory => return Err(HostError::OutOfMemory),
                     Touched::BusError => {
-                        let maps = self.names.maps.borrow();
-                        let what = maps[map.0 as usize].as_ref().map(|m| m.what.clone());
-                        return Err(HostError::Io(what.unwrap_or_default()));
+                        return Err(HostError::Io(self.mapped_path(map)));
                     }
                 }
             }
@@ -121,14 +128,20 @@ impl<const T: bool> TaskHost<'_, T> {
         Ok(())
     }
 
+    /// What a mapping is of, for those who complain.
+    fn mapped_path(&self, map: MapId) -> String {
+        let maps = self.names.maps.borrow();
+        let name = maps.get(map.0 as usize).map(|m| m.name.as_ref());
+        match name {
+            Some(Some(name)) => self.names.names.borrow().path_of(name),
+            Some(None) => "anonymous memory".to_owned(),
+            None => String::new(),
+        }
+    }
+
     pub(super) async fn unmap_pages(&self, map: MapId) -> HostResult<()> {
         self.mm.world.charge(Cost::Syscall, 1);
-        let gone = self
-            .names
-            .maps
-            .borrow_mut()
-            .get_mut(map.0 as usize)
-            .and_then(Option::take);
+        let gone = self.names.maps.borrow_mut().try_remove(map.0 as usize);
         let Some(m) = gone else {
             return Err(HostError::Unsupported("memory that is not mapped".into()));
         };

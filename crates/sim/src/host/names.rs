@@ -2,8 +2,13 @@
 
 use crate::filesystems::DirId;
 use crate::spec::mount_of;
+use hashbrown::HashTable;
+use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::hash::Hasher;
+use std::rc::Rc;
+use workload::{Listing, joined};
 
 /// What a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,23 +17,103 @@ pub(super) enum Named {
     Dir(DirId),
 }
 
-#[derive(Default)]
+/// A directory's number among all whose paths were ever named, whether it is there or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirPlace(u32);
+
+/// The root's.
+const ROOT: DirPlace = DirPlace(0);
+
 struct Directory {
+    /// Its plain path.
+    path: Rc<str>,
+    /// The place of the directory above and its name there; the root lies in itself without a name.
+    above: DirPlace,
+    name: Rc<str>,
+    /// The root of the filesystem that the names in it are on.
+    root: DirId,
     /// Which one it is, if it was made; others are their filesystem's root under another name.
     id: Option<DirId>,
-    names: BTreeMap<String, Named>,
+    names: HashTable<Entry>,
+    /// Its names as somebody read them, while none came or went.
+    listed: Option<Listing>,
 }
 
-/// All directories by their plain paths. A look-up finds the directory, then the name in it.
-#[derive(Default)]
+/// The spelling of a name: one that is not long needs no memory of its own.
+type Spelt = SmallVec<[u8; 40]>;
+
+fn text(spelt: &Spelt) -> &str {
+    str::from_utf8(spelt).expect("it was a text")
+}
+
+/// A name in a directory.
+struct Entry {
+    spelt: Spelt,
+    hash: u64,
+    named: Named,
+}
+
+/// A name to be looked for in a directory, and perhaps to be entered there: hashed once.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub name: &'a str,
+    hash: u64,
+}
+
+impl<'a> Wanted<'a> {
+    pub fn new(name: &'a str) -> Self {
+        let mut hasher = FxHasher::default();
+        hasher.write(name.as_bytes());
+        Self {
+            name,
+            hash: hasher.finish(),
+        }
+    }
+
+    fn is(&self, entry: &Entry) -> bool {
+        entry.hash == self.hash && *entry.spelt == *self.name.as_bytes()
+    }
+}
+
+/// What an open file is called: the directory and its name there, or the path of a device.
+#[derive(Debug, Clone)]
+pub(super) struct FileName {
+    dir: DirPlace,
+    name: Spelt,
+}
+
+impl FileName {
+    pub fn new(dir: DirPlace, name: &str) -> Self {
+        let name = name.as_bytes().into();
+        Self { dir, name }
+    }
+
+    /// That of a device.
+    pub fn device(path: &str) -> Self {
+        Self::new(ROOT, path)
+    }
+}
+
+/// All directories by their plain paths. A path leads to its directory's place once; in it a look-up hashes
+/// the name alone, whatever the number of names. Nobody sees their order but who reads a directory, and for
+/// him they are sorted. A place stays that of its path for the whole run, so that whoever keeps it finds the
+/// directory that has the path now.
 pub(super) struct Names {
-    dirs: BTreeMap<String, Directory>,
+    /// Where the directory of a path is in `dirs`.
+    places: FxHashMap<Rc<str>, DirPlace>,
+    dirs: Vec<Directory>,
     /// The mount points of all filesystems; that of the first is empty.
     mounts: Vec<String>,
 }
 
+impl Default for Names {
+    fn default() -> Self {
+        Self::new(&[""])
+    }
+}
+
 /// Directory and name of a plain path.
-fn split(path: &str) -> (&str, &str) {
+pub(super) fn split(path: &str) -> (&str, &str) {
     // From behind, byte by byte: names are short.
     match path.bytes().rposition(|b| b == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),
@@ -52,8 +137,10 @@ impl Names {
     pub fn new(mounts: &[&str]) -> Self {
         let mut names = Self {
             mounts: mounts.iter().map(|&m| m.to_owned()).collect(),
-            ..Self::default()
+            places: FxHashMap::default(),
+            dirs: Vec::new(),
         };
+        names.place_or_new("");
         for (fs, path) in (0..).zip(mounts).skip(1) {
             names.enter(path, Named::Dir(DirId::root(fs)));
         }
@@ -65,56 +152,173 @@ impl Names {
         DirId::root(mount_of(&self.mounts, path) as u32)
     }
 
+    fn dir(&self, place: DirPlace) -> &Directory {
+        &self.dirs[place.0 as usize]
+    }
+
+    /// The place of a plain path, if it ever was a directory's.
+    pub fn place(&self, path: &str) -> Option<DirPlace> {
+        self.places.get(path).copied()
+    }
+
+    /// The place of a plain path as a directory's.
+    pub fn place_or_new(&mut self, path: &str) -> DirPlace {
+        if let Some(place) = self.place(path) {
+            return place;
+        }
+        let (above, name) = match path {
+            "" => (ROOT, ""),
+            path => {
+                let (above, name) = split(path);
+                (self.place_or_new(above), name)
+            }
+        };
+        let place = DirPlace(self.dirs.len() as u32);
+        let path: Rc<str> = path.into();
+        self.dirs.push(Directory {
+            above,
+            name: name.into(),
+            root: self.root_of(&joined(&path, ".")),
+            path: Rc::clone(&path),
+            id: None,
+            names: HashTable::new(),
+            listed: None,
+        });
+        self.places.insert(path, place);
+        place
+    }
+
     /// What a plain path names; the empty one is the root.
     pub fn find(&self, path: &str) -> Option<Named> {
         if path.is_empty() {
             return Some(Named::Dir(DirId::root(0)));
         }
         let (dir, name) = split(path);
-        self.dirs.get(dir)?.names.get(name).copied()
+        self.find_in(self.place(dir)?, Wanted::new(name))
+    }
+
+    /// What a name in a directory names.
+    pub fn find_in(&self, dir: DirPlace, name: Wanted<'_>) -> Option<Named> {
+        let names = &self.dir(dir).names;
+        let known = names.find(name.hash, |entry| name.is(entry));
+        known.map(|entry| entry.named)
+    }
+
+    /// Whether the path of a place names something.
+    pub fn is_named(&self, place: DirPlace) -> bool {
+        let dir = self.dir(place);
+        dir.id.is_some()
+            || place == ROOT
+            || self.find_in(dir.above, Wanted::new(&dir.name)).is_some()
     }
 
     /// The directory that a plain path is in; its filesystem's root if nobody made it.
     pub fn dir_of(&self, path: &str) -> DirId {
-        let dir = self.dirs.get(split(path).0);
-        dir.and_then(|d| d.id).unwrap_or_else(|| self.root_of(path))
+        let place = self.place(split(path).0);
+        let id = place.and_then(|place| self.dir(place).id);
+        id.unwrap_or_else(|| self.root_of(path))
     }
 
-    /// Enters a name, or gives it another meaning.
+    /// The directory at a place; its filesystem's root if nobody made it.
+    pub fn id_of(&self, place: DirPlace) -> DirId {
+        let dir = self.dir(place);
+        dir.id.unwrap_or(dir.root)
+    }
+
+    /// The directory that the one at a place is in; its filesystem's root if nobody made that.
+    pub fn above(&self, place: DirPlace) -> DirId {
+        self.id_of(self.dir(place).above)
+    }
+
+    /// A place's plain path.
+    pub fn path(&self, place: DirPlace) -> Rc<str> {
+        Rc::clone(&self.dir(place).path)
+    }
+
+    /// The plain path of a name in a directory.
+    pub fn path_in(&self, dir: DirPlace, name: &str) -> String {
+        match &*self.dir(dir).path {
+            "" => name.to_owned(),
+            dir => joined(dir, name),
+        }
+    }
+
+    /// The path of an open file.
+    pub fn path_of(&self, name: &FileName) -> String {
+        self.path_in(name.dir, text(&name.name))
+    }
+
+    /// Enters a plain path, or gives it another meaning.
     pub fn enter(&mut self, path: &str, named: Named) {
-        let (dir, name) = split(path);
-        if !self.dirs.contains_key(dir) {
-            self.dirs.insert(dir.to_owned(), Directory::default());
-        }
-        let names = &mut self.dirs.get_mut(dir).expect("just made").names;
-        names.insert(name.to_owned(), named);
-        if let Named::Dir(id) = named {
-            self.dirs.entry(path.to_owned()).or_default().id = Some(id);
+        match named {
+            Named::Dir(id) => {
+                let place = self.place_or_new(path);
+                self.enter_dir(place, id);
+            }
+            Named::File(_) => {
+                let (dir, name) = split(path);
+                let dir = self.place_or_new(dir);
+                self.enter_in(dir, Wanted::new(name), named);
+            }
         }
     }
 
-    /// Removes a file's name.
-    pub fn remove(&mut self, path: &str) {
-        let (dir, name) = split(path);
-        if let Some(dir) = self.dirs.get_mut(dir) {
-            dir.names.remove(name);
+    /// The directory at a place is there from now on.
+    pub fn enter_dir(&mut self, place: DirPlace, id: DirId) {
+        let dir = self.dir(place);
+        let (above, name) = (dir.above, Rc::clone(&dir.name));
+        self.enter_in(above, Wanted::new(&name), Named::Dir(id));
+        self.dirs[place.0 as usize].id = Some(id);
+    }
+
+    /// Enters a name in a directory, or gives it another meaning.
+    pub fn enter_in(&mut self, dir: DirPlace, name: Wanted<'_>, named: Named) {
+        let dir = &mut self.dirs[dir.0 as usize];
+        if let Some(known) = dir.names.find_mut(name.hash, |entry| name.is(entry)) {
+            known.named = named;
+            return;
         }
+        dir.listed = None;
+        let entry = Entry {
+            spelt: name.name.as_bytes().into(),
+            hash: name.hash,
+            named,
+        };
+        dir.names
+            .insert_unique(name.hash, entry, |entry| entry.hash);
+    }
+
+    /// Removes a name in a directory.
+    pub fn remove_in(&mut self, dir: DirPlace, name: Wanted<'_>) {
+        let dir = &mut self.dirs[dir.0 as usize];
+        if let Ok(known) = dir.names.find_entry(name.hash, |entry| name.is(entry)) {
+            known.remove();
+        }
+        dir.listed = None;
     }
 
     /// Removes an empty directory; `false`: it is not.
-    pub fn remove_dir(&mut self, path: &str) -> bool {
-        if self.dirs.get(path).is_some_and(|d| !d.names.is_empty()) {
+    pub fn remove_dir(&mut self, place: DirPlace) -> bool {
+        let dir = &mut self.dirs[place.0 as usize];
+        if !dir.names.is_empty() {
             return false;
         }
-        self.dirs.remove(path);
-        self.remove(path);
+        // A place that stays takes no more than its path.
+        (dir.id, dir.names, dir.listed) = (None, HashTable::new(), None);
+        let (above, name) = (dir.above, Rc::clone(&dir.name));
+        self.remove_in(above, Wanted::new(&name));
         true
     }
 
     /// The names in a directory, in order of spelling.
-    pub fn names_in(&self, dir: &str) -> Vec<String> {
-        let dir = self.dirs.get(dir);
-        dir.map_or_else(Vec::new, |d| d.names.keys().cloned().collect())
+    pub fn names_in(&mut self, dir: DirPlace) -> Listing {
+        let dir = &mut self.dirs[dir.0 as usize];
+        let listed = dir.listed.get_or_insert_with(|| {
+            let mut names: Vec<Rc<str>> = dir.names.iter().map(|e| text(&e.spelt).into()).collect();
+            names.sort_unstable();
+            names.into()
+        });
+        Rc::clone(listed)
     }
 }
 
@@ -142,9 +346,12 @@ mod tests {
         );
         let dirs = ["a", "a/b/x", "a/y", "c/x", "d/e/f"].map(|p| n.dir_of(p));
         assert_eq!(dirs, [0, 2, 1, 0, 0].map(at));
-        let names = |d: &str| n.names_in(d).join(" ");
-        assert_eq!(["", "a", "a/b", "d"].map(names), ["a", "b y", "x", ""]);
-        n.remove("a/b/x");
+        let names = |d: &str| n.place(d).map(|d| n.names_in(d).join(" "));
+        let spelt = ["a", "b y", "x"].map(|names| Some(names.to_owned()));
+        assert_eq!(["", "a", "a/b"].map(names), spelt);
+        assert_eq!(n.place("d"), None);
+        let b = n.place("a/b").unwrap();
+        n.remove_in(b, Wanted::new("x"));
         assert_eq!((n.find("a/b/x"), n.find("a/b")), (None, dir(2)));
     }
 
@@ -159,7 +366,33 @@ mod tests {
         let on = dirs.map(|p| n.dir_of(p));
         let [first, second] = [0, 1].map(DirId::root);
         assert_eq!(on, [first, second, made, second, first, first]);
-        assert_eq!(n.names_in(""), ["mnt2"]);
+        let places = ["mnt2", "mnt2/x", "mnt2/a"].map(|p| n.place_or_new(p));
+        assert_eq!(places.map(|p| n.id_of(p)), [second, second, made]);
+        assert_eq!(places.map(|p| n.above(p)), [first, second, second]);
+        assert_eq!(places.map(|p| n.is_named(p)), [true, false, true]);
+        assert_eq!(*n.names_in(ROOT), ["mnt2".into()]);
+    }
+
+    /// Whoever keeps a place finds the directory that has its path, whichever that is.
+    #[test]
+    fn a_place_outlives_its_directory() {
+        let mut n = Names::default();
+        let at = |number| DirId { fs: 0, number };
+        let place = n.place_or_new("a/b");
+        assert!(!n.is_named(place) && n.find("a/b").is_none());
+        for number in [5, 6] {
+            n.enter_dir(place, at(number));
+            assert_eq!(n.find("a/b"), Some(Named::Dir(at(number))));
+            assert_eq!((n.is_named(place), n.id_of(place)), (true, at(number)));
+            n.enter_in(place, Wanted::new("x"), Named::File(1));
+            assert!(!n.remove_dir(place));
+            n.remove_in(place, Wanted::new("x"));
+            assert!(n.remove_dir(place) && !n.is_named(place));
+            assert_eq!((n.find("a/b"), n.id_of(place)), (None, at(0)));
+        }
+        assert_eq!(n.place_or_new("a/b"), place);
+        let names = ["", "a/b"].map(|dir| n.place(dir).unwrap());
+        assert_eq!(names.map(|dir| n.path_in(dir, "x")), ["x", "a/b/x"]);
     }
 
     /// The nearest mount point decides, whatever the order of mounting.

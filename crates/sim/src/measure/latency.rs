@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use mm::world::TaskId;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 
 /// What an allocation did. One that left the fast path is named by what took most of its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +73,22 @@ struct Recent {
     end: u64,
 }
 
+/// A histogram of each class that occurred, as long as its longest needs: most never occur, and the longest of
+/// most runs is far below what there is room for.
+pub type Histograms = [Option<Histogram<u64>>; CLASSES];
+
+/// The longest that histograms tell from longer ones: an hour. What takes at least [`BEYOND`] is counted as
+/// that.
+const LONGEST: u64 = 3_600_000_000_000;
+const BEYOND: u64 = LONGEST.next_power_of_two();
+
+/// An empty one, with three digits.
+fn empty() -> Histogram<u64> {
+    let mut histogram = Histogram::new(3).expect("three digits");
+    histogram.auto(true);
+    histogram
+}
+
 /// One histogram a class, in nanoseconds. Most allocations take as long as the one before, so equal
 /// ones in a row are counted first and recorded together.
 pub struct AllocLatencies {
@@ -80,8 +96,10 @@ pub struct AllocLatencies {
     /// interrupt that falls into its last step is seen.
     recent: Cell<Option<Recent>>,
     last: Cell<(AllocClass, u64)>,
+    /// The task whose allocation it was: its longest is no shorter.
+    last_task: Cell<TaskId>,
     repeated: Cell<u64>,
-    histograms: RefCell<[Histogram<u64>; CLASSES]>,
+    histograms: RefCell<Histograms>,
     /// The longest of each task since it last asked.
     longest: Box<[Cell<u64>]>,
 }
@@ -89,13 +107,12 @@ pub struct AllocLatencies {
 impl AllocLatencies {
     /// Nothing yet, for so many tasks.
     pub fn new(tasks: usize) -> Self {
-        let histogram =
-            |_| Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("valid bounds");
         Self {
             recent: Cell::new(None),
             last: Cell::new((AllocClass::Fast, 0)),
+            last_task: Cell::new(TaskId::MAX),
             repeated: Cell::new(0),
-            histograms: RefCell::new(std::array::from_fn(histogram)),
+            histograms: RefCell::default(),
             longest: (0..tasks).map(|_| Cell::new(0)).collect(),
         }
     }
@@ -103,6 +120,43 @@ impl AllocLatencies {
     /// Records an allocation that ended at `end` on a CPU.
     #[inline]
     pub fn record(&self, cpu: usize, task: TaskId, class: AllocClass, own: u64, end: u64) {
+        // Most are as the one before, of the same task.
+        if self.last.get() == (class, own) && self.last_task.get() == task {
+            if cpu != INTERRUPTS {
+                return self.repeated.set(self.repeated.get() + 1);
+            }
+            if let Some(before) = self.recent.get()
+                && (before.task, before.class) == (task, class)
+                && (before.own, before.stolen) == (own, 0)
+            {
+                self.recent.set(Some(Recent { end, ..before }));
+                return self.repeated.set(self.repeated.get() + 1);
+            }
+        }
+        self.record_other(cpu, task, class, own, end);
+    }
+
+    /// Records `n` equal allocations, at least one, the last of which ended at `end`; no interrupt came
+    /// while they were made.
+    #[inline]
+    pub fn record_many(
+        &self,
+        cpu: usize,
+        task: TaskId,
+        class: AllocClass,
+        own: u64,
+        (n, end): (u32, u64),
+    ) {
+        self.record(cpu, task, class, own, end);
+        if n > 1 {
+            // All but the last on an interrupted CPU, all but the first on another: the same ones.
+            self.add(task, class, own);
+            self.repeated.set(self.repeated.get() + u64::from(n - 2));
+        }
+    }
+
+    #[inline(never)]
+    fn record_other(&self, cpu: usize, task: TaskId, class: AllocClass, own: u64, end: u64) {
         if cpu != INTERRUPTS {
             return self.add(task, class, own);
         }
@@ -154,19 +208,24 @@ impl AllocLatencies {
             self.record_repeated();
             self.last.set((class, ns));
         }
+        self.last_task.set(task);
         self.repeated.set(self.repeated.get() + 1);
     }
 
     /// The longest allocation of a task since the last call, in nanoseconds; 0: it made none.
     pub fn take_longest(&self, task: TaskId) -> u64 {
         self.flush();
+        self.last_task.set(TaskId::MAX);
         self.longest[task as usize].take()
     }
 
     fn record_repeated(&self) {
         let ((class, ns), n) = (self.last.get(), self.repeated.replace(0));
         if n > 0 {
-            self.histograms.borrow_mut()[class as usize].saturating_record_n(ns.max(1), n);
+            let ns = if ns < BEYOND { ns.max(1) } else { LONGEST };
+            let histogram = &mut self.histograms.borrow_mut()[class as usize];
+            let added = histogram.get_or_insert_with(empty).record_n(ns, n);
+            added.expect("it grows as it must");
         }
     }
 
@@ -174,16 +233,14 @@ impl AllocLatencies {
     pub fn reset(&self) {
         self.recent.set(None);
         self.repeated.set(0);
-        for histogram in self.histograms.borrow_mut().iter_mut() {
-            histogram.reset();
-        }
+        self.histograms.take();
     }
 
     /// The histograms, in the order of [`AllocClass::ALL`].
-    pub fn histograms(&self) -> [Histogram<u64>; CLASSES] {
+    pub fn histograms(&self) -> Ref<'_, Histograms> {
         self.flush();
         self.record_repeated();
-        self.histograms.borrow().clone()
+        self.histograms.borrow()
     }
 }
 
@@ -199,12 +256,49 @@ mod tests {
         }
         l.record(1, 1, AllocClass::Failed, 5, 100);
         let h = l.histograms();
-        let fast = &h[AllocClass::Fast as usize];
+        let of = |class: AllocClass| h[class as usize].as_ref().unwrap();
+        let fast = of(AllocClass::Fast);
         assert_eq!((fast.len(), fast.count_at(5)), (4, 3));
-        assert_eq!(h[AllocClass::Failed as usize].len(), 1);
+        assert_eq!(of(AllocClass::Failed).len(), 1);
+        assert!(h[AllocClass::CpuWait as usize].is_none());
+        drop(h);
         assert_eq!([0, 1, 0].map(|t| l.take_longest(t)), [7, 5, 0]);
         l.reset();
-        assert!(l.histograms().iter().all(Histogram::is_empty));
+        assert!(l.histograms().iter().all(Option::is_none));
+    }
+
+    /// As histograms that have all the room from the beginning count them.
+    #[test]
+    fn whatever_the_order_counts_are_those_of_whole_histograms() {
+        let all = [
+            1,
+            2000,
+            0,
+            7,
+            3_000_000,
+            2048,
+            40,
+            LONGEST,
+            BEYOND,
+            1,
+            u64::MAX,
+        ];
+        let l = AllocLatencies::new(1);
+        let mut whole = Histogram::<u64>::new_with_bounds(1, LONGEST, 3).unwrap();
+        for ns in all {
+            l.record(1, 0, AllocClass::Fast, ns, u64::MAX);
+            whole.saturating_record(ns.max(1));
+            let h = l.histograms();
+            let grown = h[0].as_ref().unwrap();
+            let counts = |h: &Histogram<u64>| {
+                let each = h.iter_recorded();
+                let each = each.map(|v| (v.value_iterated_to(), v.count_at_value()));
+                each.collect::<Vec<_>>()
+            };
+            assert_eq!(counts(grown), counts(&whole));
+            assert_eq!((grown.min(), grown.max()), (whole.min(), whole.max()));
+            assert_eq!(grown.mean().to_bits(), whole.mean().to_bits());
+        }
     }
 
     /// An interrupt counts in the allocation that it falls into, and only there.
@@ -224,12 +318,13 @@ mod tests {
         l.interrupted(195, 500);
         let h = l.histograms();
         let of = |class: AllocClass| {
-            let h = &h[class as usize];
+            let h = h[class as usize].as_ref().unwrap();
             (h.len(), h.max())
         };
         assert_eq!(of(AllocClass::Interrupted), (1, 60));
         assert_eq!(of(AllocClass::KswapdWoken), (1, 13));
         assert_eq!(of(AllocClass::Fast), (1, 10));
+        drop(h);
         assert_eq!(l.take_longest(0), 60);
     }
 }

@@ -6,15 +6,23 @@
 //! wait on one object directly or through others are a *crowd*; it lasts from the first waiter to the
 //! last. Crowds are ranked by the time that tasks lost in them together.
 //!
-//! Back of the envelope: a wait costs a few words in the table. Only waits on what tasks hold look for
-//! holders, and only a crowd of two or more is looked through (a scan of the tasks) when it grows.
+//! Back of the envelope: a wait costs a few words in the table, and one look for the object's place where
+//! tasks can hold it. What changes moves those whom it concerns from crowd to crowd (`chains`), and a
+//! crowd's members are looked through when they are more than ever. Words are made for crowds that are
+//! told of alone.
 //!
 //! [`World::holds`]: mm::world::Tasks::holds
 
+mod chains;
+mod crowd;
+#[cfg(test)]
+mod scanned;
+
+use chains::{Chains, NONE};
+use crowd::{Open, Seen, nearest};
 use mm::world::{TaskId, Waited, WaitedKind};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 /// Crowds that are kept.
 pub const LONGEST: usize = 10;
@@ -45,6 +53,11 @@ fn held_by_tasks(kind: WaitedKind) -> bool {
         | WaitedKind::ReclaimThrottle
         | WaitedKind::Congestion => false,
     }
+}
+
+/// Whether what the kind names is a page.
+fn of_page(kind: WaitedKind) -> bool {
+    matches!(kind, WaitedKind::PageLock | WaitedKind::PageWriteback)
 }
 
 type Object = (WaitedKind, u64);
@@ -104,22 +117,6 @@ pub struct WaitSums {
     pub crowds: Vec<Crowd>,
 }
 
-#[derive(Clone, Copy)]
-struct Wait {
-    on: Waited,
-    since: u64,
-    /// The crowd that it is counted in.
-    crowd: Option<Object>,
-}
-
-#[derive(Default, Clone)]
-struct Task {
-    name: &'static str,
-    wait: Option<Wait>,
-    /// Pages of the I/O that it wants to submit: the first as [`Waited::page`], and how many.
-    submits: Option<(u64, u32)>,
-}
-
 #[derive(Default, Clone, Copy)]
 struct Sum {
     now: u32,
@@ -128,37 +125,16 @@ struct Sum {
     total: u64,
 }
 
-struct Open {
-    since: u64,
-    now: u32,
-    most: u32,
-    most_at: u64,
-    area: u64,
-    changed: u64,
-    members: Vec<Member>,
-}
-
-impl Open {
-    /// The number of members changes.
-    fn change(&mut self, now: u64, members: u32) {
-        // Clocks of CPUs differ by a quantum.
-        self.area += u64::from(self.now) * now.saturating_sub(self.changed);
-        self.changed = self.changed.max(now);
-        self.now = members;
-    }
-}
-
 #[derive(Default)]
 struct Table {
     start: u64,
-    tasks: Vec<Task>,
+    chains: Chains,
     sums: [Sum; KINDS],
-    /// Who has what others may wait on.
-    holders: BTreeMap<Object, TaskId>,
-    /// Tasks that wait to submit pages.
-    submitting: u32,
-    crowds: BTreeMap<Object, Open>,
     worst: Vec<Crowd>,
+    /// Lists that are used again.
+    some: Vec<TaskId>,
+    moved: Vec<TaskId>,
+    spare: Vec<Vec<Seen>>,
 }
 
 /// The view; all calls are made by the executor and the world.
@@ -166,186 +142,132 @@ struct Table {
 pub struct Waiting(RefCell<Table>);
 
 impl Table {
-    fn task(&mut self, task: TaskId) -> &mut Task {
-        let at = task as usize;
-        if self.tasks.len() <= at {
-            self.tasks.resize(at + 1, Task::default());
-        }
-        &mut self.tasks[at]
-    }
-
-    fn wait(&self, task: TaskId) -> Option<&Wait> {
-        self.tasks.get(task as usize)?.wait.as_ref()
-    }
-
-    /// The task that has what another one waits on.
-    fn holder(&self, on: &Waited) -> Option<TaskId> {
-        let known = self.holders.get(&(on.kind, on.object)).copied();
-        known.or(on.holder).or_else(|| {
-            let page = matches!(on.kind, WaitedKind::PageLock | WaitedKind::PageWriteback);
-            let submits = |t: &Task| {
-                let (first, n) = t.submits?;
-                (first..first + u64::from(n))
-                    .contains(&on.object)
-                    .then_some(())
-            };
-            let found = |t: &Task| t.wait.is_some() && submits(t).is_some();
-            let any = page && self.submitting > 0;
-            let at = any.then(|| self.tasks.iter().position(found)).flatten();
-            at.map(|at| at as TaskId)
-        })
-    }
-
-    /// The object at the end of a task's chain, how many tasks stand between, and the task that has it.
-    fn root(&self, task: TaskId) -> Option<(Object, u32, Option<TaskId>)> {
-        let mut root = None;
-        let mut at = task;
-        for depth in 0..DEPTH as u32 {
-            let Some(wait) = self.wait(at).filter(|w| held_by_tasks(w.on.kind)) else {
-                return root;
-            };
-            let holder = self.holder(&wait.on).filter(|&h| h != at);
-            root = Some(((wait.on.kind, wait.on.object), depth, holder));
-            match holder {
-                Some(holder) => {
-                    assert!(
-                        holder != task,
-                        "task {task} waits for itself through others"
-                    );
-                    at = holder;
-                }
-                None => return root,
-            }
-        }
-        root
-    }
-
-    fn label(&self, task: TaskId) -> String {
-        let name = self.tasks.get(task as usize).map_or("task", |t| t.name);
-        format!("{} {task}", if name.is_empty() { "task" } else { name })
-    }
-
     fn since_start(&self, time: u64) -> u64 {
         time.saturating_sub(self.start)
     }
 
-    /// Who is in a crowd.
-    fn members(&self, object: Object, now: u64) -> Vec<Member> {
-        let mut members = Vec::new();
-        let mut holder = None;
-        for task in 0..self.tasks.len() as TaskId {
-            let Some(wait) = self.wait(task).filter(|w| w.crowd == Some(object)) else {
-                continue;
-            };
-            let Some((_, behind, last)) = self.root(task) else {
-                continue;
-            };
-            holder = holder.or(last);
-            members.push(Member {
-                task: self.label(task),
-                waits_on: name(wait.on.kind, wait.on.object),
-                since_ns: self.since_start(wait.since),
-                behind,
-            });
-        }
-        members.sort_by_key(|m| (m.behind, m.since_ns));
-        members.truncate(MEMBERS);
-        if let Some(holder) = holder {
-            let wait = self.wait(holder);
-            members.push(Member {
-                task: self.label(holder),
-                waits_on: wait.map_or("runs".into(), |w| name(w.on.kind, w.on.object)),
-                since_ns: self.since_start(wait.map_or(now, |w| w.since)),
-                behind: 0,
-            });
-        }
-        members
+    fn crowd(&mut self, task: TaskId) -> Option<&mut u32> {
+        let wait = self.chains.tasks[task as usize].wait.as_mut();
+        wait.map(|w| &mut w.crowd)
     }
 
-    fn join(&mut self, object: Object, now: u64) {
-        let open = self.crowds.entry(object).or_insert(Open {
-            since: now,
-            now: 0,
-            most: 0,
-            most_at: now,
-            area: 0,
-            changed: now,
-            members: Vec::new(),
-        });
+    fn join(&mut self, object: u32, now: u64) {
+        let spare = &mut self.spare;
+        let open = &mut self.chains.things[object as usize].open;
+        let open = open.get_or_insert_with(|| Open::new(now, spare.pop().unwrap_or_default()));
         open.change(now, open.now + 1);
     }
 
-    fn leave(&mut self, object: Object, now: u64) {
-        let open = self.crowds.get_mut(&object).expect("a crowd with members");
+    fn leave(&mut self, object: u32, now: u64) {
+        let thing = &mut self.chains.things[object as usize];
+        let open = thing.open.as_mut().expect("a crowd with members");
         open.change(now, open.now - 1);
         if open.now == 0 {
-            let open = self.crowds.remove(&object).expect("it is there");
-            self.keep(object, open, now);
+            let (what, open) = (thing.what, thing.open.take().expect("it is there"));
+            self.keep(what, open, now);
+            self.chains.forget(object);
         }
     }
 
-    /// Tells of a crowd whose members may be more than ever.
-    fn measure(&mut self, object: Object, now: u64) {
-        let grown = self.crowds.get(&object).filter(|c| c.now > c.most);
-        let Some(members) = grown.map(|c| c.now) else {
+    /// Notes who is in a crowd, if they are more than ever.
+    fn measure(&mut self, object: u32, now: u64) {
+        let open = self.chains.things[object as usize].open.as_mut();
+        let Some(open) = open.filter(|c| c.now > c.most) else {
             return;
         };
-        let list = self.members(object, now);
-        let open = self.crowds.get_mut(&object).expect("it is there");
-        (open.most, open.most_at, open.members) = (members, now, list);
+        (open.most, open.most_at) = (open.now, now);
+        let mut members = std::mem::take(&mut open.members);
+        self.members(object, now, &mut members);
+        let open = self.chains.things[object as usize].open.as_mut();
+        open.expect("it is there").members = members;
+    }
+
+    /// Who is in a crowd, nearest to the object first, and who holds it, last.
+    fn members(&mut self, object: u32, now: u64, members: &mut Vec<Seen>) {
+        members.clear();
+        let mut tasks = std::mem::take(&mut self.some);
+        self.chains.behind(object, &mut tasks);
+        let seen = |task: TaskId, behind, runs_since| {
+            let known = self.chains.tasks.get(task as usize);
+            let wait = self.chains.wait(task);
+            Seen {
+                task,
+                name: known.map_or("task", |t| t.name),
+                on: wait.map(|w| (w.on.kind, w.on.object)),
+                since: self.since_start(wait.map_or(runs_since, |w| w.since)),
+                behind,
+            }
+        };
+        // The holder that the first of them sees.
+        let mut holder = (NONE, NONE);
+        for &task in &tasks {
+            if self.chains.wait(task).is_none_or(|w| w.crowd != object) {
+                continue;
+            }
+            let Some((_, behind, last)) = self.chains.root(task) else {
+                continue;
+            };
+            if last != NONE && task < holder.0 {
+                holder = (task, last);
+            }
+            members.push(seen(task, behind, now));
+        }
+        nearest(members);
+        if holder.1 != NONE {
+            members.push(seen(holder.1, 0, now));
+        }
+        self.some = tasks;
     }
 
     /// Puts a crowd that has ended among the worst, if it is one of them.
     fn keep(&mut self, (kind, id): Object, open: Open, now: u64) {
+        let at = self.worst.partition_point(|c| c.task_ns >= open.area);
         // One task that waits for what no task has is no crowd.
-        if open.members.len() < 2 {
-            return;
+        if open.members.len() >= 2 && at < LONGEST && open.area > 0 {
+            let crowd = Crowd {
+                object: name(kind, id),
+                since_ns: self.since_start(open.since),
+                lasted_ns: now.saturating_sub(open.since),
+                most: open.most,
+                most_at_ns: self.since_start(open.most_at),
+                task_ns: open.area,
+                members: open.members.iter().map(Seen::told).collect(),
+            };
+            self.worst.insert(at, crowd);
+            self.worst.truncate(LONGEST);
         }
-        let better = |c: &Crowd| c.task_ns >= open.area;
-        let at = self.worst.partition_point(better);
-        if at >= LONGEST || open.area == 0 {
-            return;
-        }
-        let crowd = Crowd {
-            object: name(kind, id),
-            since_ns: self.since_start(open.since),
-            lasted_ns: now.saturating_sub(open.since),
-            most: open.most,
-            most_at_ns: self.since_start(open.most_at),
-            task_ns: open.area,
-            members: open.members,
-        };
-        self.worst.insert(at, crowd);
-        self.worst.truncate(LONGEST);
+        self.spare.push(open.members);
     }
 
-    /// Chains may lead elsewhere from here on: every waiter is counted where it belongs.
+    /// Chains lead elsewhere: every waiter whom it concerns is counted where it belongs.
     fn regroup(&mut self, now: u64) {
-        if self.crowds.is_empty() {
+        if !self.chains.any_moved() {
             return;
         }
-        let mut grown = Vec::new();
-        for task in 0..self.tasks.len() as TaskId {
-            let Some(before) = self.wait(task).and_then(|w| w.crowd) else {
-                continue;
-            };
-            let root = self.root(task).map(|(object, ..)| object);
-            if root == Some(before) {
-                continue;
-            }
-            let wait = self.tasks[task as usize].wait.as_mut();
-            wait.expect("it waits").crowd = root;
-            self.leave(before, now);
-            if let Some(root) = root {
-                self.join(root, now);
-                grown.push(root);
-            }
+        let mut moved = std::mem::take(&mut self.moved);
+        self.chains.moved(&mut moved);
+        moved.retain(|&task| self.regroup_one(task, now));
+        for &task in &moved {
+            let crowd = *self.crowd(task).expect("it waits");
+            self.measure(crowd, now);
         }
-        grown.sort_unstable();
-        grown.dedup();
-        for object in grown {
-            self.measure(object, now);
+        self.moved = moved;
+    }
+
+    /// Counts a waiter where its chain leads. Whether it is in another crowd now.
+    fn regroup_one(&mut self, task: TaskId, now: u64) -> bool {
+        let before = self.crowd(task).map_or(NONE, |c| *c);
+        if before == NONE {
+            return false;
         }
+        let (root, ..) = self.chains.root(task).expect("it waits on what tasks hold");
+        if root == before {
+            return false;
+        }
+        *self.crowd(task).expect("it waits") = root;
+        self.leave(before, now);
+        self.join(root, now);
+        true
     }
 }
 
@@ -382,19 +304,19 @@ fn name(kind: WaitedKind, object: u64) -> String {
 impl Waiting {
     /// A task's name.
     pub fn set_name(&self, task: TaskId, name: &'static str) {
-        self.0.borrow_mut().task(task).name = name;
+        self.0.borrow_mut().chains.task(task).name = name;
     }
 
     /// A task's name and number.
     pub fn name(&self, task: TaskId) -> String {
         let table = self.0.borrow();
-        let known = table.tasks.get(task as usize);
+        let known = table.chains.tasks.get(task as usize);
         format!("{} {task}", known.map_or("task", |t| t.name))
     }
 
     /// What a task waits on at the moment, in words.
     pub fn waits_on(&self, task: TaskId) -> Option<String> {
-        let on = self.0.borrow().wait(task)?.on;
+        let on = self.0.borrow().chains.wait(task)?.on;
         Some(name(on.kind, on.object))
     }
 
@@ -410,10 +332,11 @@ impl Waiting {
                 ..Sum::default()
             };
         }
-        for wait in table.tasks.iter_mut().filter_map(|t| t.wait.as_mut()) {
+        let chains = &mut table.chains;
+        for wait in chains.tasks.iter_mut().filter_map(|t| t.wait.as_mut()) {
             wait.since = now;
         }
-        for open in table.crowds.values_mut() {
+        for open in chains.things.iter_mut().filter_map(|t| t.open.as_mut()) {
             (open.since, open.changed, open.area) = (now, now, 0);
         }
     }
@@ -421,18 +344,13 @@ impl Waiting {
     /// The task wants to submit I/O of pages, and may wait for a request.
     pub fn submits(&self, task: TaskId, pages: Option<(u64, u32)>) {
         let table = &mut *self.0.borrow_mut();
-        let before = std::mem::replace(&mut table.task(task).submits, pages);
-        table.submitting += u32::from(pages.is_some());
-        table.submitting -= u32::from(before.is_some());
+        table.chains.submits(task, pages);
     }
 
     /// A task has an object from here on, or nobody has.
     pub fn holds(&self, kind: WaitedKind, object: u64, task: Option<TaskId>, now: u64) {
         let table = &mut *self.0.borrow_mut();
-        match task {
-            Some(task) => table.holders.insert((kind, object), task),
-            None => table.holders.remove(&(kind, object)),
-        };
+        table.chains.holds((kind, object), task);
         table.regroup(now);
     }
 
@@ -443,39 +361,31 @@ impl Waiting {
         sum.count += 1;
         sum.now += 1;
         sum.most = sum.most.max(sum.now);
-        table.task(task).wait = Some(Wait {
-            on,
-            since: now,
-            crowd: None,
-        });
-        // Whoever waits for what this task has is in the crowd behind it from here on.
+        table.chains.begin(task, on, now);
         table.regroup(now);
-        if held_by_tasks(on.kind) {
-            let root = table.root(task).map(|(object, ..)| object);
-            table.task(task).wait.as_mut().expect("just set").crowd = root;
-            if let Some(root) = root {
-                table.join(root, now);
-                table.measure(root, now);
-            }
+        if let Some((root, ..)) = table.chains.root(task) {
+            *table.crowd(task).expect("it waits") = root;
+            table.join(root, now);
+            table.measure(root, now);
         }
     }
 
     /// A task's wait ends, if it has one.
     pub fn end(&self, task: TaskId, now: u64) {
         let table = &mut *self.0.borrow_mut();
-        let Some(t) = table.tasks.get_mut(task as usize) else {
-            return;
-        };
-        let Some(wait) = t.wait.take() else {
+        let Some(wait) = table.chains.end(task) else {
             return;
         };
         let sum = &mut table.sums[wait.on.kind as usize];
         sum.now -= 1;
         sum.total += now.saturating_sub(wait.since);
-        if let Some(crowd) = wait.crowd {
-            table.leave(crowd, now);
+        if wait.crowd != NONE {
+            table.leave(wait.crowd, now);
         }
         table.regroup(now);
+        if wait.object != NONE {
+            table.chains.forget(wait.object);
+        }
     }
 
     /// Tasks that wait now, by kind.
@@ -487,11 +397,15 @@ impl Waiting {
     /// What is left at `end`; waits that are under way count up to then.
     pub fn sums(&self, end: u64) -> WaitSums {
         let mut table = self.0.take();
-        for (object, mut open) in std::mem::take(&mut table.crowds) {
+        let things = table.chains.things.iter_mut();
+        let open = things.filter_map(|t| Some((t.what, t.open.take()?)));
+        let mut crowds: Vec<(Object, Open)> = open.collect();
+        crowds.sort_by_key(|(what, _)| *what);
+        for (what, mut open) in crowds {
             open.change(end, 0);
-            table.keep(object, open, end);
+            table.keep(what, open, end);
         }
-        for wait in table.tasks.iter().filter_map(|t| t.wait) {
+        for wait in table.chains.tasks.iter().filter_map(|t| t.wait) {
             table.sums[wait.on.kind as usize].total += end.saturating_sub(wait.since);
         }
         let sum = |k: WaitedKind| {
@@ -513,6 +427,8 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     fn on(kind: WaitedKind, object: u64) -> Waited {
         Waited::on(kind, object)
@@ -595,6 +511,22 @@ mod tests {
         assert_eq!(s.crowds.len(), 1);
     }
 
+    /// Whoever gives up a page that he waits on himself waits behind the next who submits it.
+    #[test]
+    fn a_page_given_up_is_the_next_submitters() {
+        let (ours, scanned) = (Waiting::default(), scanned::Waiting::default());
+        macro_rules! both {
+            ($($call:tt)*) => {{ ours.$($call)*; scanned.$($call)*; }};
+        }
+        both!(submits(8, Some((2, 1))));
+        both!(begin(1, on(WaitedKind::PageLock, 2), 0));
+        both!(submits(1, Some((1, 2))));
+        both!(begin(8, on(WaitedKind::AgLock, 0), 1));
+        both!(submits(1, None));
+        both!(holds(WaitedKind::PageLock, 0, None, 2));
+        assert_eq!(ours.sums(10), scanned.sums(10));
+    }
+
     #[test]
     #[should_panic(expected = "waits for itself")]
     fn a_cycle_is_a_deadlock() {
@@ -603,6 +535,71 @@ mod tests {
         w.holds(WaitedKind::AgLock, 2, Some(2), 0);
         w.begin(1, on(WaitedKind::AgLock, 2), 0);
         w.begin(2, on(WaitedKind::AgLock, 1), 0);
+    }
+
+    /// A change of who waits for whom.
+    #[derive(Debug, Clone)]
+    enum Change {
+        Begin(TaskId, usize, u64, Option<TaskId>),
+        End(TaskId),
+        Holds(usize, u64, Option<TaskId>),
+        Submits(TaskId, Option<(u64, u32)>),
+        Restart,
+    }
+
+    fn change() -> impl Strategy<Value = Change> {
+        let task = 0..9u32;
+        let maybe = |few: u32| prop_oneof![few => Just(None), 1 => (0..9u32).prop_map(Some)];
+        let object = 0..4u64;
+        prop_oneof![
+            9 => (task.clone(), 0..KINDS, object.clone(), maybe(5))
+                .prop_map(|(t, k, o, h)| Change::Begin(t, k, o, h)),
+            6 => task.clone().prop_map(Change::End),
+            4 => (0..KINDS, object.clone(), maybe(1)).prop_map(|(k, o, t)| Change::Holds(k, o, t)),
+            3 => (task, proptest::option::of((object, 1..3u32))).prop_map(|(t, p)| Change::Submits(t, p)),
+            1 => Just(Change::Restart),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 3000 }))]
+
+        /// Moving those whom a change concerns gives what a scan of all tasks gives. A deadlock ends it.
+        #[test]
+        fn nobody_else_is_concerned(changes in proptest::collection::vec(change(), 1..80)) {
+            let (ours, scanned) = (Waiting::default(), scanned::Waiting::default());
+            let mut waits = [false; 9];
+            for (now, change) in (10u64..).step_by(7).zip(&changes) {
+                macro_rules! both {
+                    ($($call:tt)*) => {{
+                        let one = catch_unwind(AssertUnwindSafe(|| ours.$($call)*));
+                        let two = catch_unwind(AssertUnwindSafe(|| scanned.$($call)*));
+                        prop_assert_eq!(one.is_err(), two.is_err(), "a deadlock is seen by both");
+                        if one.is_err() {
+                            return Ok(());
+                        }
+                    }};
+                }
+                match *change {
+                    Change::Begin(task, kind, object, holder) if !waits[task as usize] => {
+                        let on = Waited { holder, ..on(WaitedKind::ALL[kind], object) };
+                        waits[task as usize] = true;
+                        both!(begin(task, on, now));
+                    }
+                    Change::Begin(..) => {}
+                    Change::End(task) => {
+                        waits[task as usize] = false;
+                        both!(end(task, now));
+                    }
+                    Change::Holds(kind, object, task) => {
+                        both!(holds(WaitedKind::ALL[kind], object, task, now));
+                    }
+                    Change::Submits(task, pages) => both!(submits(task, pages)),
+                    Change::Restart => both!(restart(now)),
+                }
+            }
+            prop_assert_eq!(ours.sums(1000), scanned.sums(1000));
+        }
     }
 
     #[test]

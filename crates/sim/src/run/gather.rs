@@ -150,9 +150,9 @@ fn of_the_world<const T: bool>(mm: &SimMm<T>, tasks: &[TaskTime], metrics: &mut 
         put(metrics, "readahead_reread", "pages", value);
     }
     let alloc = w.alloc.histograms();
-    if let Some(longest) = alloc.iter().map(Histogram::max).max() {
-        put(metrics, "alloc_wait_max", "us", longest as f64 / 1000.0);
-    }
+    let longest = alloc.iter().flatten().map(Histogram::max).max();
+    let longest = longest.unwrap_or(0) as f64 / 1000.0;
+    put(metrics, "alloc_wait_max", "us", longest);
     if let Some(t) = tasks.iter().find(|t| t.class == TaskClass::Workload) {
         let cpu = t.outside.cpu + t.in_reclaim.cpu;
         let seconds = |ns: u64| ns as f64 / SECOND as f64;
@@ -220,13 +220,9 @@ fn counters<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> BTreeMap<Strin
 
 fn latencies<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> AllocLatency {
     let alloc = mm.world.alloc.histograms();
-    let of = |&p: &AllocClass| (p.name(), alloc[p as usize].clone());
+    let of = |&p: &AllocClass| Some((p.name(), alloc[p as usize].clone()?));
     AllocLatency {
-        paths: AllocClass::ALL
-            .iter()
-            .map(of)
-            .filter(|(_, h)| !h.is_empty())
-            .collect(),
+        paths: AllocClass::ALL.iter().filter_map(of).collect(),
         slowest: mm.world.slowest.list(progress.started.get().unwrap_or(0)),
     }
 }

@@ -82,7 +82,11 @@ impl<const T: bool> Observer for Watch<'_, T> {
         }
         if self.check_at == time {
             self.check_at = next_look(time, spec.check_ns);
-            if let Err(e) = self.recount.run(mm) {
+            let found = match spec.check_full {
+                true => self.recount.run(mm),
+                false => self.recount.look(mm),
+            };
+            if let Err(e) = found {
                 self.check_error
                     .get_or_insert(format!("recount at {time} ns: {e}"));
                 mm.world.sched.stop();

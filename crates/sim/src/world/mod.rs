@@ -412,18 +412,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                     }
                 }
                 Tag::Pages { mapping, index } => {
-                    for i in index..index + d.blocks {
-                        let Some(pfn) = mm.find_page(mapping, i) else {
-                            unreachable!("page {i} of file {mapping} left under I/O");
-                        };
-                        let ok = if d.error.is_some() {
-                            flag::ERROR
-                        } else {
-                            flag::UPTODATE
-                        };
-                        mm.frames.set_flags(pfn, ok);
-                        mm.unlock_page(pfn);
-                    }
+                    mm.end_read(mapping, index, d.blocks, d.error.is_some());
                 }
                 Tag::Swap { pfn } => {
                     if d.dir == Dir::Write {
@@ -471,14 +460,33 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
     }
 
     #[inline(always)]
-    fn charge(&self, what: Cost, n: u32) {
-        self.sched.charge(self.costs[what as usize] * u64::from(n));
-    }
-
-    #[inline(always)]
     #[track_caller]
     fn relax(&self) -> impl Future<Output = ()> {
         self.sched.relax()
+    }
+
+    #[inline(always)]
+    fn charge_ns(&self, ns: u64) {
+        self.sched.charge(ns);
+    }
+
+    #[inline(always)]
+    fn price(&self, what: Cost) -> u64 {
+        self.costs[what as usize]
+    }
+
+    #[inline(always)]
+    fn steps(&self, ns: u64, most: u32, relax: bool) -> u32 {
+        if relax {
+            return self.sched.steps(ns, most);
+        }
+        self.sched.charge(ns * u64::from(most));
+        most
+    }
+
+    #[inline(always)]
+    fn goes_on(&self) -> bool {
+        self.sched.goes_on()
     }
 
     #[track_caller]
@@ -584,6 +592,11 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         crate::filesystems::mapped::page_mkwrite(mm, mapping, index)
     }
 
+    #[inline]
+    fn page_mkwrite_at_once(&self, mm: &Mm<Self>, mapping: u32, index: u32) -> Option<bool> {
+        Some(crate::filesystems::mapped::page_mkwrite(mm, mapping, index))
+    }
+
     fn read_inode(&self, mm: &Mm<Self>, ino: u32) -> impl Future<Output = ()> {
         crate::filesystems::inode::read_inode(mm, ino)
     }
@@ -656,6 +669,13 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
         let (cpu, end) = (self.sched.cpu(), self.sched.now());
         self.alloc.record(cpu, task, class, ns, end);
         self.slowest.record(task, ns, class.name(), time);
+    }
+
+    #[inline]
+    fn alloc_latencies(&self, ns: u64, n: u32, end: u64) {
+        let (cpu, task) = (self.sched.cpu(), self.sched.task());
+        self.alloc
+            .record_many(cpu, task, AllocClass::Fast, ns, (n, end));
     }
 
     fn alloc_slow(&self, start: u64, order: u32, free: u64) {

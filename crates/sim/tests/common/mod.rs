@@ -91,6 +91,7 @@ pub fn spec(machine: Machine, filesystem: FsKind, command: &str) -> RunSpec {
         seed: 7,
         sample_ns: 100_000_000,
         check_ns: 50_000_000,
+        check_full: true,
         track_pages: false,
         time_limit_ns: 600_000_000_000,
     }

@@ -7,7 +7,8 @@
 mod types;
 
 pub use types::{
-    Advice, Cpus, Fd, HostError, HostResult, Map, MapId, OpenFlags, Pages, Stat, Usage, Word,
+    Advice, Cpus, Fd, HostError, HostResult, Listing, Map, MapId, OpenFlags, Pages, Stat, Usage,
+    Word,
 };
 
 use crate::report::Report;
@@ -15,10 +16,17 @@ use crate::session::Session;
 use std::future::Future;
 use std::pin::Pin;
 
+/// The path of a name in a directory.
+pub fn joined(dir: &str, name: &str) -> String {
+    [dir, "/", name].concat()
+}
+
 /// One task's view of its world. All calls may wait.
 pub trait Host {
     /// The task's I/O buffer. The virtual world carries no contents.
     type Buf;
+    /// A directory's path as the host keeps it, for programs that name many files in one directory.
+    type Dir: Clone;
 
     /// A buffer of `len` bytes, zeroed and aligned as direct I/O needs it.
     fn buffer(&self, len: u64) -> Self::Buf;
@@ -96,6 +104,19 @@ pub trait Host {
     }
     /// unlink(2).
     fn unlink(&self, path: &str) -> impl Future<Output = HostResult<()>>;
+    /// Keeps a directory's path. No system call: the directory need not be there, now or later.
+    fn dir(&self, path: &str) -> Self::Dir;
+    /// [`Self::mkdir`] of such a path; returns whether it was made, for one that exists is no error here.
+    fn mkdir_kept(&self, dir: &Self::Dir) -> impl Future<Output = HostResult<bool>>;
+    /// [`Self::open`] of the path that [`joined`] makes; the same system call. `name` has no slash.
+    fn open_in(
+        &self,
+        dir: &Self::Dir,
+        name: &str,
+        flags: OpenFlags,
+    ) -> impl Future<Output = HostResult<Fd>>;
+    /// [`Self::unlink`] of the path that [`joined`] makes. `name` has no slash.
+    fn unlink_in(&self, dir: &Self::Dir, name: &str) -> impl Future<Output = HostResult<()>>;
     /// stat(2).
     fn stat(&self, path: &str) -> impl Future<Output = HostResult<Stat>> {
         let _ = path;
@@ -107,7 +128,7 @@ pub trait Host {
     }
     /// opendir(3), readdir(3) to the end and closedir(3): the names in a directory, without `.` and
     /// `..`, in the host's order.
-    fn read_dir(&self, path: &str) -> impl Future<Output = HostResult<Vec<String>>> {
+    fn read_dir(&self, path: &str) -> impl Future<Output = HostResult<Listing>> {
         let _ = path;
         async { Err(HostError::Unsupported("reading a directory".to_owned())) }
     }

@@ -1,5 +1,10 @@
 //! What a program hands to a host and gets from it: descriptors, flags, mappings, errors.
 
+use std::rc::Rc;
+
+/// The names in a directory, shared by all who read it while none comes or goes.
+pub type Listing = Rc<[Rc<str>]>;
+
 /// A descriptor of an open file, meaningful only to the host that returned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fd(pub u32);

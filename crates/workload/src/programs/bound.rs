@@ -57,7 +57,8 @@ macro_rules! binds {
                 let Some((program, rest)) = rest.split_first() else {
                     return Err(missing("there is no program to run"));
                 };
-                if [Taskset::<P>::NAME, Numactl::<P>::NAME].contains(&program.text.as_str()) {
+                let plain = program.text.strip_prefix("./").unwrap_or(&program.text);
+                if [Taskset::<P>::NAME, Numactl::<P>::NAME].contains(&plain) {
                     let what = format!("`{}` inside `{}`", program.text, name.text);
                     return Err(CommandError::new(program.span.clone(), what, Self::USAGE));
                 }

@@ -24,7 +24,7 @@
 //! - There is no look at the free space beforehand; a full filesystem fails the run.
 
 use crate::error::CommandError;
-use crate::host::{Host, HostError, HostResult, OpenFlags, Task};
+use crate::host::{Host, HostError, HostResult, OpenFlags, Task, joined};
 use crate::options::{OptionValue, Style, Syntax};
 use crate::program::{MOST_FILES, Program};
 use crate::report::Report;
@@ -491,12 +491,20 @@ struct Calls<'a, H: Host> {
 }
 
 impl<H: Host> Calls<'_, H> {
-    async fn time<T>(&mut self, call: impl Future<Output = HostResult<T>>) -> HostResult<T> {
-        let began = self.host.gettimeofday();
-        let result = call.await;
+    /// What has passed since `began` is time inside a call.
+    fn ended(&mut self, began: u64) {
         self.us += self.host.gettimeofday().saturating_sub(began);
-        result
     }
+}
+
+/// Waits for a call under the stopwatch. No function: the future would be moved into its own.
+macro_rules! timed {
+    ($calls:ident, $call:expr) => {{
+        let began = $calls.host.gettimeofday();
+        let result = $call.await;
+        $calls.ended(began);
+        result
+    }};
 }
 
 /// Where a process puts its next file.
@@ -506,6 +514,9 @@ struct Names {
     in_subdir: u64,
     /// When it came into the sub-directory, in seconds; absent before the first file.
     since: Option<u64>,
+    /// The name of the last file, of which all but what is random is that of a second.
+    name: [u8; MAX_NAME as usize],
+    of_second: Option<u64>,
 }
 
 impl Names {
@@ -520,15 +531,18 @@ impl Names {
             subdir,
             in_subdir: 0,
             since: None,
+            name: [b'~'; MAX_NAME as usize],
+            of_second: None,
         }
     }
 
-    /// Directory and name of the next file, made up at `us` microseconds.
-    fn next(&mut self, us: u64, job: &Job, dir: &str) -> (String, String) {
+    /// The sub-directory and the name of the next file, made up at `us` microseconds; no sub-directory: it
+    /// lies in the process's own.
+    fn next(&mut self, us: u64, job: &Job) -> (Option<u64>, &str) {
         let seconds = us / 1_000_000;
         let since = *self.since.get_or_insert(seconds);
         let sub = match job.placement {
-            Placement::Flat => String::new(),
+            Placement::Flat => None,
             Placement::RoundRobin { subdirs, files } => {
                 if files > 0 {
                     if self.in_subdir >= files {
@@ -538,35 +552,86 @@ impl Names {
                     self.subdir %= subdirs;
                     self.in_subdir += 1;
                 }
-                format!("{:02x}", self.subdir)
+                Some(self.subdir)
             }
             Placement::Time { subdirs } => {
                 if seconds - since > SECONDS_PER_DIRECTORY {
                     self.subdir = (self.subdir + 1) % subdirs;
                     self.since = Some(seconds);
                 }
-                format!("{:02x}", self.subdir)
+                Some(self.subdir)
             }
         };
-        let stable = (job.name_len - job.random_len) as usize;
-        let time = format!("{seconds:x}");
-        let mut name = time[time.len().saturating_sub(stable)..].to_owned();
-        while name.len() < stable {
-            name.push('~');
+        let (len, random) = (job.name_len as usize, job.random_len as usize);
+        let (stable, random) = self.name[..len].split_at_mut(len - random);
+        if self.of_second != Some(seconds) {
+            self.of_second = Some(seconds);
+            let time = format!("{seconds:x}");
+            let time = &time.as_bytes()[time.len().saturating_sub(stable.len())..];
+            stable.fill(b'~');
+            stable[..time.len()].copy_from_slice(time);
         }
-        for _ in 0..job.random_len {
-            let c = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[self.random.below(36) as usize];
-            name.push(char::from(c));
+        for c in random {
+            *c = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[self.random.below(36) as usize];
         }
-        (format!("{dir}/{sub}"), name)
+        let name = str::from_utf8(&self.name[..len]).expect("digits, letters and tildes");
+        (sub, name)
     }
 }
 
-/// EEXIST is as good.
-fn existing_is_fine(made: HostResult<()>) -> HostResult<()> {
-    match made {
-        Err(HostError::Exists(_)) => Ok(()),
-        other => other,
+/// The sub-directory that files go to now.
+struct Target<H: Host> {
+    sub: Option<u64>,
+    path: String,
+    kept: H::Dir,
+}
+
+impl<H: Host> Target<H> {
+    fn new(host: &H, dir: &str, sub: Option<u64>) -> Self {
+        let path = match sub {
+            None => format!("{dir}/"),
+            Some(sub) => format!("{dir}/{sub:02x}"),
+        };
+        let kept = host.dir(&path);
+        Self { sub, path, kept }
+    }
+}
+
+/// The files of a process that it comes back to: their names, all of one length, one behind the other.
+struct Made<H: Host> {
+    /// Each directory with the number of the first file in it, in the order of files.
+    dirs: Vec<(usize, H::Dir)>,
+    names: String,
+    name_len: usize,
+}
+
+impl<H: Host> Made<H> {
+    fn new(job: &Job) -> Self {
+        Self {
+            dirs: Vec::new(),
+            names: String::new(),
+            name_len: job.name_len as usize,
+        }
+    }
+
+    /// How many.
+    fn len(&self) -> usize {
+        self.names.len() / self.name_len
+    }
+
+    /// One more, in the directory of the last one or in another.
+    fn add(&mut self, another: Option<&H::Dir>, name: &str) {
+        if let Some(dir) = another {
+            self.dirs.push((self.len(), dir.clone()));
+        }
+        self.names.push_str(name);
+    }
+
+    /// The directory and the name of a file.
+    fn get(&self, nth: usize) -> (&H::Dir, &str) {
+        let at = self.dirs.partition_point(|(first, _)| *first <= nth) - 1;
+        let name = &self.names[nth * self.name_len..][..self.name_len];
+        (&self.dirs[at].1, name)
     }
 }
 
@@ -579,23 +644,33 @@ impl Task for Child {
         let dir = &job.dirs[(self.nth % job.dirs.len() as u64) as usize];
         let buf = host.buffer(job.write);
         let mut names = Names::new(host.gettimeofday(), job.placement);
-        existing_is_fine(host.mkdir(dir).await)?;
+        // Both may be there.
+        host.mkdir_kept(&host.dir(dir)).await?;
 
         let mut calls = Calls { host, us: 0 };
-        let mut paths = Vec::with_capacity(job.files as usize);
+        let comes_back = !job.keep || job.sync.afterwards != Afterwards::None;
+        let mut made = Made::<H>::new(job);
+        let mut target: Option<Target<H>> = None;
         let began = host.gettimeofday();
         for _ in 0..job.files {
-            let (target, name) = names.next(host.gettimeofday(), job, dir);
+            let (sub, name) = names.next(host.gettimeofday(), job);
+            let another = target.as_ref().is_none_or(|t| t.sub != sub);
+            if another {
+                target = Some(Target::new(host, dir, sub));
+            }
+            let target = target.as_ref().expect("made above");
             host.compute(NAME_NS).await;
-            existing_is_fine(host.mkdir(&target).await)?;
-            let path = format!("{target}/{name}");
-            let fd = calls.time(host.open(&path, OpenFlags::EMPTY_FILE)).await?;
+            host.mkdir_kept(&target.kept).await?;
+            let fd = timed!(
+                calls,
+                host.open_in(&target.kept, name, OpenFlags::EMPTY_FILE)
+            )?;
             let mut left = job.size;
             loop {
                 let len = job.write.min(left);
-                let written = calls.time(host.write(fd, &buf, len)).await?;
+                let written = timed!(calls, host.write(fd, &buf, len))?;
                 if written != len {
-                    return Err(HostError::NoSpace(path));
+                    return Err(HostError::NoSpace(joined(&target.path, name)));
                 }
                 left -= len;
                 if left == 0 {
@@ -603,37 +678,42 @@ impl Task for Child {
                 }
             }
             if job.sync.before_close {
-                calls.time(host.sync(fd, false)).await?;
+                timed!(calls, host.sync(fd, false))?;
             }
-            calls.time(host.close(fd)).await?;
-            paths.push(path);
+            timed!(calls, host.close(fd))?;
+            if comes_back {
+                made.add(another.then_some(&target.kept), name);
+            }
         }
         if job.sync.sync {
-            calls.time(host.sync_all()).await?;
+            timed!(calls, host.sync_all())?;
         }
-        let again: &mut dyn Iterator<Item = &String> = match job.sync.afterwards {
-            Afterwards::None => &mut [].iter(),
-            Afterwards::First => &mut paths.iter().take(1),
-            Afterwards::InOrder => &mut paths.iter(),
-            Afterwards::Reverse => &mut paths.iter().rev(),
+        let n = made.len();
+        let again: &mut dyn Iterator<Item = usize> = match job.sync.afterwards {
+            Afterwards::None => &mut (0..0),
+            Afterwards::First => &mut (0..n.min(1)),
+            Afterwards::InOrder => &mut (0..n),
+            Afterwards::Reverse => &mut (0..n).rev(),
         };
-        for path in again {
+        for nth in again {
             // One time for the three calls, counted as fsync.
             let read = OpenFlags {
                 read: true,
                 ..OpenFlags::default()
             };
+            let (dir, name) = made.get(nth);
             let three = async {
-                let fd = host.open(path, read).await?;
+                let fd = host.open_in(dir, name, read).await?;
                 host.sync(fd, false).await?;
                 host.close(fd).await
             };
-            calls.time(three).await?;
+            timed!(calls, three)?;
         }
         let loop_us = host.gettimeofday().saturating_sub(began);
         if !job.keep {
-            for path in &paths {
-                host.unlink(path).await?;
+            for nth in 0..n {
+                let (dir, name) = made.get(nth);
+                host.unlink_in(dir, name).await?;
             }
         }
         let run = ProcessRun {

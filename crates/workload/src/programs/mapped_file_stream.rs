@@ -83,7 +83,46 @@ impl Task for MappedFileStream {
 impl Program for MappedFileStream {
     const USAGE: &'static str = ACCEPTED;
 
-    const METRICS: &'static [Metric] = &[Metric::new(LONGEST, "us", "").beside_watermarks()];
+    const METRICS: &'static [Metric] = &[
+        Metric::new(
+            "real",
+            "ms",
+            "Time of mapped-file-stream from its start to its end, as time(1) has it.",
+        ),
+        Metric::new(
+            "user",
+            "ms",
+            "CPU time of mapped-file-stream's own code, over its processes.",
+        ),
+        Metric::new(
+            "sys",
+            "ms",
+            "CPU time of the kernel on mapped-file-stream's behalf, over its processes.",
+        ),
+        Metric::new(
+            "page_fault",
+            "faults",
+            "Page faults while mapped-file-stream ran.",
+        ),
+        Metric::new(
+            "kswapd_wakeup",
+            "events",
+            "Requests to wake kswapd while mapped-file-stream ran, of every task: events of \
+             mm_vmscan_wakeup_kswapd. Up to 2.6.37 a kswapd that is awake is asked again and again, so this \
+             is not how often it woke (\"ftrace vmscan: Kswapd wakeups\").",
+        ),
+        Metric::new(
+            "direct_reclaim",
+            "events",
+            "Entries into direct reclaim while mapped-file-stream ran, of every task.",
+        ),
+        Metric::new(
+            LONGEST,
+            "us",
+            "The longest that one page allocation of mapped-file-stream took.",
+        )
+        .beside_watermarks(),
+    ];
 
     fn parse(name: &shell::Word, operands: &[shell::Word]) -> Result<Self, CommandError> {
         let [processes, bytes] = operands else {

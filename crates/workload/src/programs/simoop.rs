@@ -45,7 +45,8 @@
 //! latency, as the middle of a bin of the histogram there is for it; rates a second of finished units
 //! (`work_rate`) and of entries to direct reclaim (`alloc_stall_rate`): the last report interval's (`-i`),
 //! the average since the warm-up, and percentiles of the intervals before the last one. The published p99 of
-//! the stall rate, 59.12, lies below the last value, 94.42, so the last interval can't be among them. The
+//! the stall rate, 59.12, lies below the last value, 94.42, so the last interval can't be among them. Since when
+//! the stall rate is zero (`alloc_stall_rate_zero_since`) is the end of the last interval with an entry. The
 //! warm-up's averages stand apart (`warm_up_…`).
 
 mod histogram;
@@ -215,7 +216,7 @@ impl Program for Simoop {
         ),
         Metric::new(
             "allocations",
-            "allocations",
+            "calls",
             "Allocations of simoop since the end of the warm-up.",
         ),
         Metric::new(
@@ -232,6 +233,12 @@ impl Program for Simoop {
             "alloc_stall_rate",
             "1/s",
             "Entries to direct reclaim a second, as simoop reports them: in the last report interval; alloc_stall_rate_avg since the end of the warm-up, and p50, p95 and p99 of the intervals before the last.",
+        )
+        .harmful(),
+        Metric::new(
+            "alloc_stall_rate_zero_since",
+            "s",
+            "Run time of simoop since the end of the warm-up from which on no report interval had an entry to direct reclaim; absent if the last one had.",
         )
         .harmful(),
         Metric::new(
@@ -633,9 +640,9 @@ impl Thread {
         let mut directories: Vec<String> = self.of.paths.iter().rev().cloned().collect();
         let mut path = String::new();
         while let Some(directory) = directories.pop() {
-            for name in host.read_dir(&directory).await? {
+            for name in &*host.read_dir(&directory).await? {
                 path.clear();
-                path.extend([&directory, "/", &name]);
+                path.extend([&directory, "/", name]);
                 match host.stat(&path).await {
                     // A worker's file may be gone already.
                     Err(HostError::NotFound(_)) => {}

@@ -128,18 +128,20 @@ impl Tree {
     /// Everything below a directory, and the directory itself: what lies deepest comes first. A name
     /// that somebody else removes meanwhile is no error.
     async fn visit<H: Host>(&self, host: &H, root: &str, names: &mut u64) -> HostResult<()> {
-        // Directories that were entered, each with what is left of its names.
-        let mut entered = vec![(root.to_owned(), host.read_dir(root).await?)];
-        while let Some((dir, left)) = entered.last_mut() {
-            let Some(name) = left.pop() else {
-                let (dir, _) = entered.pop().expect("a directory");
+        // Directories that were entered, each with its names and how many of them are left.
+        let inside = host.read_dir(root).await?;
+        let mut entered = vec![(root.to_owned(), inside.len(), inside)];
+        while let Some((dir, left, inside)) = entered.last_mut() {
+            let Some(nth) = left.checked_sub(1) else {
+                let (dir, ..) = entered.pop().expect("a directory");
                 *names += 1;
                 if self.action == Action::Remove {
                     gone(host.rmdir(&dir).await)?;
                 }
                 continue;
             };
-            let path = format!("{dir}/{name}");
+            *left = nth;
+            let path = format!("{dir}/{}", inside[nth]);
             host.compute(NAME_NS).await;
             let stat = match host.stat(&path).await {
                 Err(HostError::NotFound(_)) => continue,
@@ -147,7 +149,7 @@ impl Tree {
             };
             if stat.directory {
                 let inside = host.read_dir(&path).await?;
-                entered.push((path, inside));
+                entered.push((path, inside.len(), inside));
                 continue;
             }
             *names += 1;

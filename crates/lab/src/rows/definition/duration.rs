@@ -26,7 +26,7 @@ pub(super) const ROWS: &[ReportRow] = &[
     },
     ReportRow {
         name: "duration: User Time (seconds)",
-        also: &["user_time", "User"],
+        also: &["user_time"],
         block: Block::Duration,
         formula: "CPU seconds that the test's programs execute themselves, summed over processes",
         unit: "s",
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[ReportRow] = &[
     },
     ReportRow {
         name: "duration: System Time (seconds)",
-        also: &["system_time", "System", "Sys"],
+        also: &["system_time", "System"],
         block: Block::Duration,
         formula: "CPU seconds of the test's processes - user_time: the kernel on their behalf, with direct reclaim and with interrupts that arrive on their CPU",
         unit: "s",

@@ -2,7 +2,7 @@
 
 use super::formula::{
     TRACED, cpu_seconds, direct_reclaimed, elapsed, event_seconds, events, kswapd_reclaimed, of,
-    percent, reclaimed, scanned, writes,
+    percent, reclaimed, traced_scanned, writes,
 };
 use super::{Block, ReportRow};
 use crate::model::Better::{Higher, Lower, Neither};
@@ -11,7 +11,7 @@ use crate::model::Better::{Higher, Lower, Neither};
 pub(super) const ROWS: &[ReportRow] = &[
     ReportRow {
         name: "ftrace vmscan: Direct reclaims",
-        also: &["direct_reclaim"],
+        also: &[],
         block: Block::Vmscan,
         formula: "number of mm_vmscan_direct_reclaim_begin events; equals delta allocstall",
         unit: "events",
@@ -213,7 +213,7 @@ pub(super) const ROWS: &[ReportRow] = &[
     },
     ReportRow {
         name: "ftrace vmscan: Kswapd wakeups",
-        also: &["kswapd_wakeup"],
+        also: &[],
         block: Block::Vmscan,
         formula: "number of mm_vmscan_kswapd_wake events while that kswapd slept; wakes before its next sleep are not counted",
         unit: "events",
@@ -245,7 +245,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         name: "ftrace vmscan: Total pages scanned",
         also: &[],
         block: Block::Vmscan,
-        formula: "kswapd + direct pages scanned",
+        formula: "kswapd + direct pages scanned of this block: from trace events; without them those of vmstat",
         unit: "pages",
         decimals: 0,
         kernels: TRACED,
@@ -255,7 +255,7 @@ pub(super) const ROWS: &[ReportRow] = &[
             "vmstat: Direct pages scanned",
             "vmstat: Kswapd pages scanned",
         ],
-        value: scanned,
+        value: traced_scanned,
     },
     ReportRow {
         name: "ftrace vmscan: Total pages reclaimed",
@@ -284,7 +284,7 @@ pub(super) const ROWS: &[ReportRow] = &[
         better: Higher,
         high: "reclaim finds what it looks for",
         related: &["vmstat: Kswapd efficiency", "vmstat: Direct efficiency"],
-        value: |r| of([reclaimed(r), scanned(r)], |[x, s]| percent(x, s)),
+        value: |r| of([reclaimed(r), traced_scanned(r)], |[x, s]| percent(x, s)),
     },
     ReportRow {
         name: "ftrace vmscan: %age total pages scanned/written",
@@ -298,9 +298,10 @@ pub(super) const ROWS: &[ReportRow] = &[
         high: "of the pages that reclaim looks at, it writes many",
         related: &["vmstat: Page writes by reclaim"],
         value: |r| {
-            of([writes(r, |c| c.writes.total()), scanned(r)], |[w, s]| {
-                percent(w, s)
-            })
+            of(
+                [writes(r, |c| c.writes.total()), traced_scanned(r)],
+                |[w, s]| percent(w, s),
+            )
         },
     },
     ReportRow {
@@ -315,9 +316,10 @@ pub(super) const ROWS: &[ReportRow] = &[
         high: "of the pages that reclaim looks at, it writes many file pages",
         related: &["vmstat: Page writes file"],
         value: |r| {
-            of([writes(r, |c| c.writes.file()), scanned(r)], |[w, s]| {
-                percent(w, s)
-            })
+            of(
+                [writes(r, |c| c.writes.file()), traced_scanned(r)],
+                |[w, s]| percent(w, s),
+            )
         },
     },
     ReportRow {

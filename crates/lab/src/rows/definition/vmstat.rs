@@ -486,7 +486,7 @@ pub(super) const ROWS: &[ReportRow] = &[
     },
     ReportRow {
         name: "vmstat: DMA allocs",
-        also: &[],
+        also: &["DMA allocs"],
         block: Block::Vmstat,
         formula: "delta pgalloc_dma",
         unit: "pages",
@@ -499,7 +499,7 @@ pub(super) const ROWS: &[ReportRow] = &[
     },
     ReportRow {
         name: "vmstat: DMA32 allocs",
-        also: &[],
+        also: &["DMA32 allocs"],
         block: Block::Vmstat,
         formula: "delta pgalloc_dma32",
         unit: "pages",
@@ -512,7 +512,7 @@ pub(super) const ROWS: &[ReportRow] = &[
     },
     ReportRow {
         name: "vmstat: Normal allocs",
-        also: &[],
+        also: &["Normal allocs"],
         block: Block::Vmstat,
         formula: "delta pgalloc_normal",
         unit: "pages",
@@ -525,7 +525,7 @@ pub(super) const ROWS: &[ReportRow] = &[
     },
     ReportRow {
         name: "vmstat: Movable allocs",
-        also: &[],
+        also: &["Movable allocs"],
         block: Block::Vmstat,
         formula: "delta pgalloc_movable",
         unit: "pages",

@@ -3,20 +3,20 @@
 use super::*;
 
 #[test]
-fn fair_by_flag() {
+fn fair_as_meant() {
     let policy = Policy {
-        fair_zones: FairZones::Flag,
+        fair_zones: FairZones::AsMeant,
         dirty_check: DirtyCheck::Cached,
         lower_zones: LowerZones::SkipBalanced,
         ..Policy::linux_3_16()
     };
-    Scenario::new("fair-flag", policy).play(busy);
+    Scenario::new("fair-meant", policy).play(busy);
 }
 
 #[test]
 fn fair_as_merged_on_two_nodes() {
     let policy = Policy {
-        fair_zones: FairZones::FlagMerged,
+        fair_zones: FairZones::AsMerged,
         dirty_check: DirtyCheck::Cached,
         lower_zones: LowerZones::HighAlone,
         ..Policy::linux_3_16()

@@ -47,6 +47,7 @@ impl Sched {
             }
             cpu.clock.set(start);
             cpu.current.set(Some(id));
+            self.due[c].set(start);
             cpu.slice_end.set(NEVER);
             cpu.resched.set(false);
             task.cpu = c;
@@ -112,6 +113,7 @@ impl Sched {
     pub(super) fn put_current(&self, c: usize, state: State) {
         let cpu = &self.cpus[c];
         let id = cpu.current.take().expect("a running task");
+        self.due[c].set(NEVER);
         let mut tasks = self.tasks.borrow_mut();
         let task = &mut tasks[id as usize];
         let ran = cpu.clock.get().saturating_sub(task.started_at);
@@ -171,6 +173,7 @@ impl Sched {
         }
         cpu.clock.set(cpu.clock.get() + self.params.switch);
         cpu.current.set(Some(id));
+        self.due[c].set(cpu.clock.get());
         cpu.resched.set(false);
         cpu.slice_end.set(NEVER);
         {

@@ -96,14 +96,12 @@ impl Sched {
     #[inline]
     fn furthest_behind(&self) -> (usize, u64, u64) {
         let (mut c, mut least, mut second) = (usize::MAX, NEVER, NEVER);
-        for (i, cpu) in self.cpus.iter().enumerate() {
-            if cpu.current.get().is_some() {
-                let t = cpu.clock.get();
-                if t < least {
-                    (c, second, least) = (i, least, t);
-                } else if t < second {
-                    second = t;
-                }
+        for (i, due) in self.due.iter().enumerate() {
+            let t = due.get();
+            if t < least {
+                (c, second, least) = (i, least, t);
+            } else if t < second {
+                second = t;
             }
         }
         (c, least, second)

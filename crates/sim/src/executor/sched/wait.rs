@@ -111,6 +111,39 @@ impl Sched {
         }
     }
 
+    /// [`Self::relax`] where the task need not give way and the watchdog does not look; `false`: nothing
+    /// was done.
+    #[inline(always)]
+    pub fn goes_on(&self) -> bool {
+        if self.time.get() >= self.limit.get() || !self.watchdog.poll_unseen() {
+            return false;
+        }
+        if cfg!(debug_assertions) {
+            self.span.set(0);
+        }
+        true
+    }
+
+    /// Up to `most` steps of `ns` nanoseconds each with [`Self::goes_on`] behind each, as long as that goes
+    /// on; how many were taken.
+    #[inline(always)]
+    pub fn steps(&self, ns: u64, most: u32) -> u32 {
+        let (now, limit) = (self.time.get(), self.limit.get());
+        let most = most.min(self.watchdog.unseen());
+        let steps = if now + ns * u64::from(most) < limit {
+            most
+        } else {
+            let room = limit.saturating_sub(now).saturating_sub(1);
+            room.checked_div(ns).map_or(0, |n| n as u32)
+        };
+        self.watchdog.polls_unseen(steps);
+        self.time.set(now + ns * u64::from(steps));
+        if cfg!(debug_assertions) {
+            self.span.set(0);
+        }
+        steps
+    }
+
     /// Gives way if the task's time on its CPU is over for now.
     #[inline(always)]
     #[track_caller]

@@ -32,6 +32,24 @@ fn metric(report: &Report, name: &str) -> f64 {
     found.unwrap_or_else(|| panic!("{name} in {report:?}")).2
 }
 
+/// As fs_mark heads its own output, and reports of the time quote it: called in its folder, blanks in pairs.
+#[test]
+fn the_line_that_it_prints_of_itself() {
+    let plain = "fs_mark -d /tmp/fsmark-1/1 -d /tmp/fsmark-1/2 -D 100 -N 75 -n 75 -L 25 -t 1 -S0 -s 10485760";
+    let printed = format!("#  ./{}", plain.replace(' ', "  "));
+    let printed = printed.trim_start_matches("#  ");
+    assert_eq!(fs_mark(printed), fs_mark(plain));
+    assert!(parse("taskset -c 0 ./fs_mark -d a").is_ok());
+    for line in [
+        "./fsmark -d a",
+        "../fs_mark -d a",
+        "taskset -c 0 ./taskset -c 0 ./fs_mark -d a",
+    ] {
+        let e = parse(line).expect_err(line);
+        assert!(!line[e.span.clone()].is_empty(), "{line}: {e}");
+    }
+}
+
 #[test]
 fn the_published_command_line() {
     let f = fs_mark(
@@ -216,9 +234,9 @@ fn time_based_sub_directories_change_after_three_minutes() {
     let job = &fs_mark("fs_mark -d x -D 4").job;
     let second = 1_000_000;
     let mut names = Names::new(6 * second, job.placement);
-    let mut at = |s: u64| names.next(s * second, job, "x").0;
+    let mut at = |s: u64| names.next(s * second, job).0;
     let dirs = [at(6), at(186), at(187), at(300), at(368)];
-    assert_eq!(dirs, ["x/02", "x/02", "x/03", "x/03", "x/00"]);
+    assert_eq!(dirs, [2, 2, 3, 3, 0].map(Some));
 }
 
 /// Files/s is the sum of the processes' own rates: one of them that ends early counts for more

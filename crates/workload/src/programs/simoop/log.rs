@@ -33,6 +33,8 @@ struct Phase {
     intervals: Vec<[f64; 2]>,
     /// Time, units and entries at the last interval's end.
     last: (u64, u64, u64),
+    /// Since when no interval has had an entry; `None`: the last one had.
+    quiet_ns: Option<u64>,
 }
 
 impl Phase {
@@ -41,6 +43,7 @@ impl Phase {
             began_ns: now,
             stalls_before: stalls,
             last: (now, 0, 0),
+            quiet_ns: Some(now),
             ..Self::default()
         }
     }
@@ -53,6 +56,10 @@ impl Phase {
             (self.units - units) as f64 / seconds,
             (stalls - before) as f64 / seconds,
         ];
+        self.quiet_ns = match stalls > before {
+            true => None,
+            false => self.quiet_ns.or(Some(then)),
+        };
         self.intervals.push(rates);
         self.last = (now, self.units, stalls);
         rates
@@ -181,6 +188,10 @@ impl Log {
                 metrics.push((format!("{name}_p{percent}"), "1/s", rates[nth]));
             }
         }
+        if let Some(since) = phase.quiet_ns {
+            let seconds = since.saturating_sub(phase.began_ns) as f64 / 1e9;
+            metrics.push(("alloc_stall_rate_zero_since".to_owned(), "s", seconds));
+        }
         if let Some(warm_up) = &self.warm_up {
             let [work, stalls] = warm_up.averages();
             metrics.push(("warm_up_work_rate_avg".to_owned(), "1/s", work));
@@ -198,6 +209,35 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The interval that ends the last one with an entry counts; a rate that is not zero at the end is not
+    /// zero since any time.
+    #[test]
+    fn a_rate_that_stays_at_zero_says_since_when() {
+        let second = |s: u64| s * 1_000_000_000;
+        let since = |entries: &[u64]| {
+            let mut log = Log::begin(second(1), 7);
+            log.report_interval(second(2), 9);
+            log.restart(second(2), 9);
+            let mut stalls = 9;
+            for (nth, more) in entries.iter().enumerate() {
+                stalls += more;
+                log.report_interval(second(62 + 60 * nth as u64), stalls);
+            }
+            let report = log.report();
+            let mut found = report.metrics.into_iter();
+            let found = found.find(|(name, ..)| name == "alloc_stall_rate_zero_since");
+            found.map(|(_, unit, value)| (unit, value))
+        };
+        assert_eq!(since(&[5, 3, 0, 0]), Some(("s", 120.0)));
+        assert_eq!(since(&[0, 3, 0, 1, 0]), Some(("s", 240.0)));
+        assert_eq!(
+            since(&[0, 0]),
+            Some(("s", 0.0)),
+            "from the end of the warm-up"
+        );
+        assert_eq!(since(&[0, 1]), None);
+    }
 
     #[test]
     fn rates_are_those_of_intervals_and_the_warm_up_stands_apart() {

@@ -1,0 +1,70 @@
+//! Settings: texts in files below `/proc` and `/sys`.
+
+use super::{Step, of, say};
+use crate::wire::Frame;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// One text into its file, by one call.
+fn put((path, text): &(String, String)) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+}
+
+/// Writes settings in their order.
+pub(super) fn write(settings: &[(String, String)]) -> Step {
+    settings.iter().try_for_each(|setting| {
+        let (path, text) = setting;
+        put(setting).map_err(of(format_args!("`{text}` into {path}")))
+    })
+}
+
+/// Writes settings in their order, and says of the first that is not taken.
+pub(super) fn try_out(out: &mut File, settings: &[(String, String)]) -> Step {
+    for (nth, setting) in settings.iter().enumerate() {
+        if let Err(why) = put(setting) {
+            let beside = beside(Path::new(&setting.0));
+            return say(out, &Frame::Refused(nth as u64, why.to_string(), beside));
+        }
+    }
+    Ok(())
+}
+
+/// The names of the files in a file's directory, sorted, a line each.
+fn beside(path: &Path) -> String {
+    let entries = path.parent().map(fs::read_dir).into_iter().flatten();
+    let entries = entries.flatten().flatten();
+    let files = entries.filter(|e| e.file_type().is_ok_and(|kind| kind.is_file()));
+    let mut names: Vec<String> = files
+        .map(|e| e.file_name().to_string_lossy().into_owned() + "\n")
+        .collect();
+    names.sort();
+    names.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_that_is_not_taken_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        fs::write(path("b"), "").unwrap();
+        fs::write(path("a"), "").unwrap();
+        fs::create_dir(path("c")).unwrap();
+        let settings = ["a", "x", "b"].map(|name| (path(name), "5".to_owned()));
+        let mut out = File::create(path("c/out")).unwrap();
+        try_out(&mut out, &settings).unwrap();
+        let said = fs::read(path("c/out")).unwrap();
+        let Some(Frame::Refused(1, why, beside)) = Frame::read(&mut &said[..]).unwrap() else {
+            panic!("{said:?}");
+        };
+        assert!(why.contains("No such file"), "{why}");
+        assert_eq!(beside, "a\nb\n");
+        assert_eq!(fs::read(path("a")).unwrap(), b"5");
+        assert_eq!(fs::read(path("b")).unwrap(), b"");
+        assert!(write(&settings).unwrap_err().contains("`5` into "));
+    }
+}

@@ -1,0 +1,111 @@
+//! By what a preset is judged: `data/validate/figures.toml`, and the values that a run has of it.
+
+use serde::Deserialize;
+use sim::RunResult;
+use sim::result::Series;
+
+/// The file that comes with the program.
+const EMBEDDED: &str = include_str!("../../../../data/validate/figures.toml");
+
+/// What zones are called at the end of a counter's name.
+const ZONES: [&str; 6] = ["dma", "dma32", "normal", "high", "movable", "device"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    figure: Vec<Figure>,
+}
+
+/// A figure by which the engine is judged.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// What it is called.
+    pub name: String,
+    /// Counters; the first that is there is taken.
+    #[serde(default)]
+    counter: Vec<String>,
+    /// Metrics of the workload; likewise.
+    #[serde(default)]
+    metric: Vec<String>,
+    /// A column of the time series, with what of it.
+    series: Option<String>,
+    of: Option<Of>,
+    /// Whether it counts pages.
+    #[serde(default)]
+    pub pages: bool,
+}
+
+/// What of a time series.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Of {
+    Mean,
+    Max,
+    Min,
+}
+
+/// All of them, in the file's order.
+pub fn figures() -> Vec<Figure> {
+    let file: File =
+        toml::from_str(EMBEDDED).expect("the file that comes with the program is right");
+    file.figure
+}
+
+impl Figure {
+    /// The unit of its values.
+    pub fn unit(&self, of: &RunResult) -> &'static str {
+        if self.pages {
+            return "pages";
+        }
+        let metric = self.metric.iter().find_map(|name| of.metrics.get(name));
+        metric.map_or("", |m| m.unit)
+    }
+
+    /// Its value in a run; `None`: nobody tells.
+    pub fn value(&self, run: &RunResult) -> Option<f64> {
+        let metric = || self.metric.iter().find_map(|name| run.metrics.get(name));
+        let counter = || self.counter.iter().find_map(|name| counter(run, name));
+        let series = || {
+            let all = column(&run.series, self.series.as_deref()?)?;
+            Some(match self.of.unwrap_or(Of::Mean) {
+                Of::Mean => all.iter().sum::<f64>() / all.len() as f64,
+                Of::Max => all.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+                Of::Min => all.iter().copied().fold(f64::INFINITY, f64::min),
+            })
+        };
+        metric().map(|m| m.value).or_else(counter).or_else(series)
+    }
+}
+
+/// A counter, or the sum of its parts by zone.
+fn counter(run: &RunResult, name: &str) -> Option<f64> {
+    if let Some(whole) = run.counters.get(name) {
+        return Some(*whole as f64);
+    }
+    let parts = ZONES
+        .iter()
+        .filter_map(|zone| run.counters.get(&format!("{name}_{zone}")));
+    parts.fold(None, |sum, part| Some(sum.unwrap_or(0.0) + *part as f64))
+}
+
+/// A column of the time series: the machine's, or else the sum over its zones. `None`: there is none, or no
+/// sample.
+pub fn column(series: &Series, name: &str) -> Option<Vec<f64>> {
+    let named = || series.columns.iter().filter(|c| c.name == name);
+    let mut sum = vec![0.0; series.t.len()];
+    let global = named().find(|c| c.scope == "global");
+    let of = match global {
+        Some(global) => vec![global],
+        None => named().collect(),
+    };
+    if of.is_empty() || sum.is_empty() {
+        return None;
+    }
+    for column in of {
+        sum.iter_mut()
+            .zip(&column.values)
+            .for_each(|(s, v)| *s += v);
+    }
+    Some(sum)
+}

@@ -1,0 +1,243 @@
+//! How near a preset of the engine comes to a real kernel: the same experiment in both, figure by figure.
+//!
+//! By what it is judged, a committed file says ([`judged`]). How a figure can stand, [`Standing`] says; where two runs part,
+//! [`Parting`] tells.
+
+pub mod judged;
+pub mod text;
+
+#[cfg(test)]
+mod tests;
+
+use crate::figures::stats::{self, Summary};
+use crate::figures::values::completed;
+use crate::model::{Cell, Outcomes};
+use judged::{Figure, column};
+use serde::Serialize;
+use sim::result::Series;
+
+/// How far the engine's median may lie from the kernel's, as a share of it.
+pub const TOLERANCE: f64 = 0.1;
+/// How far a count of pages may be off in any case (pages).
+pub const SLACK_PAGES: f64 = 64.0;
+/// The same as a share of the pages that the devices moved.
+pub const SLACK_SHARE: f64 = 0.001;
+
+/// The columns of the time series in which a parting is looked for, in the order in which the first is taken.
+pub const PARTING: [&str; 4] = ["free", "dirty", "writeback", "inactive_file"];
+
+/// Where a figure of the engine stands beside the kernel's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// In the kernel's range, or near its median.
+    Inside,
+    /// Neither.
+    Outside,
+    /// The kernel tells, the engine does not produce it: a miss.
+    Unsupported,
+    /// 0 in every run of both: not scored.
+    Idle,
+    /// The kernel does not tell, or no run of one of the two completed: not scored.
+    Untold,
+}
+
+impl Standing {
+    /// Judges one figure. `slack`: how far it may be off in any case.
+    fn of(kernel: Option<&Summary>, engine: Option<&Summary>, slack: f64) -> Self {
+        let Some(kernel) = kernel else {
+            return Self::Untold;
+        };
+        let Some(engine) = engine else {
+            return Self::Unsupported;
+        };
+        if [kernel.min, kernel.max, engine.min, engine.max] == [0.0; 4] {
+            return Self::Idle;
+        }
+        let off = (engine.median - kernel.median).abs();
+        let in_range = (kernel.min..=kernel.max).contains(&engine.median);
+        match in_range || off <= kernel.median.abs() * TOLERANCE || off <= slack {
+            true => Self::Inside,
+            false => Self::Outside,
+        }
+    }
+
+    /// Whether it counts for the score.
+    pub fn scored(self) -> bool {
+        matches!(self, Self::Inside | Self::Outside | Self::Unsupported)
+    }
+}
+
+/// One figure of both.
+#[derive(Debug, Clone, Serialize)]
+pub struct Judged {
+    /// What it is called.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// The kernel's completed iterations.
+    pub kernel: Option<Summary>,
+    /// The engine's.
+    pub engine: Option<Summary>,
+    /// The engine's median by the kernel's; absent where the kernel's is 0.
+    pub ratio: Option<f64>,
+    /// Where the engine's stands.
+    pub standing: Standing,
+}
+
+/// The first moment at which the series of the first iterations part.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Parting {
+    /// Seconds from the beginning of the workload.
+    pub at: f64,
+    /// The column.
+    pub column: &'static str,
+    /// The kernel's value (pages).
+    pub kernel: f64,
+    /// The engine's (pages).
+    pub engine: f64,
+}
+
+impl Parting {
+    /// Looks for it: the earliest sample from which on, twice in a row, a column of [`PARTING`] differs by more
+    /// than a tenth of the most that the kernel's reaches. Samples of the engine are read at the kernel's times.
+    /// `None`: they do not part, or one of them was not sampled.
+    fn of(kernel: &Series, engine: &Series) -> Option<Self> {
+        let first = |name: &'static str| {
+            let (ours, theirs) = (column(kernel, name)?, column(engine, name)?);
+            let most = ours.iter().copied().fold(0.0, f64::max);
+            let off = (most * TOLERANCE).max(SLACK_PAGES);
+            let pairs = kernel.t.iter().zip(&ours).map_while(|(&t, &value)| {
+                // Behind the engine's end there is nothing to compare.
+                let at = engine.t.partition_point(|&e| e < t);
+                Some((t, value, *theirs.get(at)?))
+            });
+            let pairs: Vec<(f64, f64, f64)> = pairs.collect();
+            let apart = |of: &(f64, f64, f64)| (of.1 - of.2).abs() > off;
+            let mut twice = pairs.windows(2);
+            let pair = twice.find(|two| two.iter().all(apart))?[0];
+            Some(Self {
+                at: pair.0,
+                column: name,
+                kernel: pair.1,
+                engine: pair.2,
+            })
+        };
+        let all = PARTING.into_iter().filter_map(first);
+        all.min_by(|a, b| a.at.total_cmp(&b.at))
+    }
+}
+
+/// A kernel and a preset on one combination of the other axes.
+#[derive(Debug, Clone, Serialize)]
+pub struct Pair {
+    /// The other axes.
+    pub group: String,
+    /// The kernel's policy.
+    pub kernel: String,
+    /// The preset.
+    pub preset: String,
+    /// Iterations of each that completed.
+    pub completed: (usize, usize),
+    /// Every figure of the list.
+    pub figures: Vec<Judged>,
+    /// Where they part.
+    pub parting: Option<Parting>,
+}
+
+impl Pair {
+    fn of(outcomes: &Outcomes, kernel: usize, engine: usize, figures: &[Figure]) -> Self {
+        let cell = |nth: usize| &outcomes.experiment.cells[nth];
+        let of = |nth: usize| outcomes.results[nth].as_slice();
+        let values = |nth, figure: &Figure| -> Vec<f64> {
+            completed(of(nth)).filter_map(|r| figure.value(r)).collect()
+        };
+        let moved = stats::median(
+            &completed(of(kernel))
+                .filter_map(|r| {
+                    Some((r.counters.get("pgpgin")? + r.counters.get("pgpgout")?) as f64)
+                })
+                .collect::<Vec<f64>>(),
+        );
+        // Those two count KiB.
+        let slack = SLACK_PAGES.max(moved.unwrap_or(0.0) / 4.0 * SLACK_SHARE);
+        let judge = |figure: &Figure| {
+            let (k, e) = (values(kernel, figure), values(engine, figure));
+            let (k, e) = (stats::summary(&k), stats::summary(&e));
+            let of_kernel = k.as_ref().filter(|k| k.median != 0.0);
+            let any = completed(of(kernel)).chain(completed(of(engine))).next();
+            Judged {
+                name: figure.name.clone(),
+                unit: any.map_or("", |r| figure.unit(r)).to_owned(),
+                ratio: of_kernel.and_then(|k| Some(e.as_ref()?.median / k.median)),
+                standing: match completed(of(engine)).count() {
+                    0 => Standing::Untold,
+                    _ => Standing::of(
+                        k.as_ref(),
+                        e.as_ref(),
+                        if figure.pages { slack } else { 0.0 },
+                    ),
+                },
+                kernel: k,
+                engine: e,
+            }
+        };
+        let series = |nth| of(nth).first().and_then(|r| r.as_ref()).map(|r| &r.series);
+        Self {
+            group: cell(kernel).group(),
+            kernel: cell(kernel).policy.clone(),
+            preset: cell(engine).policy.clone(),
+            completed: (completed(of(kernel)).count(), completed(of(engine)).count()),
+            figures: figures.iter().map(judge).collect(),
+            parting: series(kernel)
+                .zip(series(engine))
+                .and_then(|(k, e)| Parting::of(k, e)),
+        }
+    }
+
+    /// Figures inside, and those that are scored.
+    pub fn score(&self) -> (usize, usize) {
+        let of = |f: fn(Standing) -> bool| self.figures.iter().filter(|j| f(j.standing)).count();
+        (of(|s| s == Standing::Inside), of(Standing::scored))
+    }
+}
+
+/// An experiment's validation: every kernel beside every preset, group by group.
+#[derive(Debug, Clone, Serialize)]
+pub struct Validation {
+    /// The experiment.
+    pub experiment: String,
+    /// Iterations asked for.
+    pub iterations: u32,
+    /// In matrix order.
+    pub pairs: Vec<Pair>,
+}
+
+impl Validation {
+    /// Judges what was run.
+    pub fn new(outcomes: &Outcomes) -> Self {
+        let figures = judged::figures();
+        let cells = &outcomes.experiment.cells;
+        let of = |real: bool| {
+            let all = cells.iter().enumerate();
+            all.filter(move |(_, cell)| cell.kernel.is_some() == real)
+        };
+        let beside = |(k, kernel): (usize, &Cell)| {
+            let group = kernel.group();
+            let engines = of(false).filter(move |(_, cell)| cell.group() == group);
+            let pairs = engines.map(|(e, _)| Pair::of(outcomes, k, e, &figures));
+            pairs.collect::<Vec<Pair>>()
+        };
+        Self {
+            experiment: outcomes.experiment.name.clone(),
+            iterations: outcomes.experiment.iterations,
+            pairs: of(true).flat_map(beside).collect(),
+        }
+    }
+
+    /// Figures inside, and those that are scored, over all pairs.
+    pub fn score(&self) -> (usize, usize) {
+        let add = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
+        self.pairs.iter().map(Pair::score).fold((0, 0), add)
+    }
+}

@@ -1,0 +1,106 @@
+use super::*;
+use sim::RunResult;
+use sim::result::Column;
+
+fn summary(values: &[f64]) -> Option<Summary> {
+    stats::summary(values)
+}
+
+fn standing(kernel: &[f64], engine: &[f64], slack: f64) -> Standing {
+    Standing::of(summary(kernel).as_ref(), summary(engine).as_ref(), slack)
+}
+
+#[test]
+fn a_figure_is_inside_by_range_by_nearness_or_by_slack() {
+    use Standing::*;
+    // The kernel's range, though its median is far.
+    assert_eq!(standing(&[10.0, 100.0, 101.0], &[12.0], 0.0), Inside);
+    assert_eq!(standing(&[10.0, 100.0, 101.0], &[9.0], 0.0), Outside);
+    // A tenth of its median.
+    assert_eq!(standing(&[100.0], &[110.0], 0.0), Inside);
+    assert_eq!(standing(&[100.0], &[111.0], 0.0), Outside);
+    // Pages have slack, and nothing else.
+    assert_eq!(standing(&[0.0], &[64.0], SLACK_PAGES), Inside);
+    assert_eq!(standing(&[0.0], &[65.0], SLACK_PAGES), Outside);
+    assert_eq!(standing(&[0.0], &[1.0], 0.0), Outside);
+    // It is the median of the engine's that counts.
+    assert_eq!(standing(&[100.0], &[1.0, 105.0, 900.0], 0.0), Inside);
+}
+
+#[test]
+fn what_nobody_did_or_tells_is_not_scored_and_what_the_engine_lacks_is_a_miss() {
+    assert_eq!(standing(&[0.0, 0.0], &[0.0], 0.0), Standing::Idle);
+    assert_eq!(standing(&[0.0, 1.0], &[0.0], 0.0), Standing::Inside);
+    assert_eq!(standing(&[], &[5.0], 0.0), Standing::Untold);
+    assert_eq!(standing(&[0.0], &[], 0.0), Standing::Unsupported);
+    let scored = |s: Standing| s.scored();
+    assert!(scored(Standing::Unsupported) && !scored(Standing::Idle) && !scored(Standing::Untold));
+}
+
+#[test]
+fn a_counter_is_the_first_that_is_there_or_the_sum_of_its_zones() {
+    let figures = judged::figures();
+    let figure = |name: &str| figures.iter().find(|f| f.name == name).unwrap();
+    let mut run = RunResult::of_kernel(sim::Outcome::Completed);
+    let mut count = |name: &str, n| run.counters.insert(name.to_owned(), n);
+    count("allocstall_normal", 3);
+    count("allocstall_movable", 4);
+    count("pgscan_direct_throttle", 9);
+    count("workingset_refault", 5);
+    assert_eq!(figure("allocstall").value(&run), Some(7.0));
+    assert_eq!(figure("workingset_refault_file").value(&run), Some(5.0));
+    // What only looks like a part is none.
+    assert_eq!(figure("pgscan_direct").value(&run), None);
+    run.counters.insert("workingset_refault_file".to_owned(), 6);
+    assert_eq!(figure("workingset_refault_file").value(&run), Some(6.0));
+}
+
+fn series(columns: &[(&str, &str, &[f64])]) -> Series {
+    let n = columns[0].2.len();
+    Series {
+        t: (0..n).map(|i| i as f64 / 10.0).collect(),
+        columns: columns
+            .iter()
+            .map(|(name, scope, values)| Column {
+                name: (*name).to_owned(),
+                scope: (*scope).to_owned(),
+                unit: "pages",
+                values: values.to_vec(),
+            })
+            .collect(),
+    }
+}
+
+#[test]
+fn a_column_is_the_machines_or_the_sum_of_its_zones() {
+    let of_zones = series(&[
+        ("free", "DMA", &[1.0, 2.0]),
+        ("free", "Normal", &[10.0, 20.0]),
+    ]);
+    assert_eq!(column(&of_zones, "free"), Some(vec![11.0, 22.0]));
+    let both = series(&[("dirty", "Normal", &[1.0]), ("dirty", "global", &[3.0])]);
+    assert_eq!(column(&both, "dirty"), Some(vec![3.0]));
+    assert_eq!(column(&both, "free"), None);
+    assert_eq!(column(&Series::default(), "free"), None);
+}
+
+#[test]
+fn series_part_where_they_stay_apart() {
+    let kernel = series(&[
+        ("free", "Normal", &[1000.0, 1000.0, 1000.0, 1000.0, 1000.0]),
+        ("dirty", "global", &[0.0, 500.0, 5000.0, 5000.0, 5000.0]),
+    ]);
+    // One sample apart is chance, two are not; the tenth is of the most that the kernel's reaches.
+    let engine = series(&[
+        ("free", "Normal", &[1000.0, 500.0, 1000.0, 1000.0, 1000.0]),
+        ("dirty", "global", &[0.0, 0.0, 5500.0, 5501.0, 4499.0]),
+    ]);
+    let parting = Parting::of(&kernel, &engine).unwrap();
+    assert_eq!(
+        (parting.column, parting.kernel, parting.engine),
+        ("dirty", 5000.0, 5501.0)
+    );
+    assert!((parting.at - 0.3).abs() < 1e-9);
+    assert_eq!(Parting::of(&kernel, &kernel), None);
+    assert_eq!(Parting::of(&kernel, &Series::default()), None);
+}

@@ -1,0 +1,82 @@
+//! `kernel`.
+
+use super::key_value;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// What to do with kernels.
+#[derive(Debug, Subcommand)]
+pub enum Kernel {
+    /// Build a kernel from a source tree or a Debian package, in a folder of its own outside of the tree
+    Build(KernelBuild),
+    /// List the kernels that were built
+    List(KernelList),
+    /// Remove kernels, with what their next builds would begin with
+    Remove(KernelRemove),
+    /// Boot a kernel with a shell on this terminal; Ctrl-] ends it at once
+    Shell(KernelShell),
+}
+
+/// Arguments of `kernel shell`.
+#[derive(Debug, Args)]
+pub struct KernelShell {
+    /// A name of `lowmark kernel list`
+    #[arg(value_name = "NAME")]
+    pub name: String,
+
+    /// An experiment whose machine and filesystem the guest gets, those of its first cell [default: 512 MiB, and
+    /// ext4 on an SSD of 10 GiB]
+    #[arg(value_name = "EXPERIMENT")]
+    pub experiment: Option<PathBuf>,
+
+    /// Set a key as in an experiment, such as `--set filesystem=xfs`; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+}
+
+/// Arguments of `kernel build`.
+#[derive(Debug, Args)]
+pub struct KernelBuild {
+    /// A source tree of Linux; nothing is written there
+    #[arg(value_name = "TREE", required_unless_present = "debian")]
+    pub tree: Option<PathBuf>,
+    /// The installed Debian package linux-source-VERSION instead of a tree
+    #[arg(long, value_name = "VERSION", conflicts_with = "tree")]
+    pub debian: Option<String>,
+    /// A patch to apply, as `git diff` or `git format-patch` writes it; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub patch: Vec<PathBuf>,
+    /// A fragment of a kernel configuration, above Lowmark's own; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub config: Vec<PathBuf>,
+    /// The name for `policy = "kernel:NAME"` [default: the package's version, or the tree's release and
+    /// folder]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Leave out the patch by which computing takes time
+    #[arg(long)]
+    pub without_costs: bool,
+    /// No progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Arguments of `kernel list`.
+#[derive(Debug, Args)]
+pub struct KernelList {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `kernel remove`.
+#[derive(Debug, Args)]
+pub struct KernelRemove {
+    /// Names of `lowmark kernel list`
+    #[arg(value_name = "NAME", required_unless_present = "images")]
+    pub names: Vec<String>,
+
+    /// Remove the images of disks that runs have kept; the next ones make theirs anew
+    #[arg(long)]
+    pub images: bool,
+}

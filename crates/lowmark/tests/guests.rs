@@ -1,0 +1,330 @@
+//! Real guests by the command line: a shell, programs of the user's, what goes wrong, Ctrl-C. `LOWMARK_TEST_KERNEL`
+//! names a kernel of the user's cache that was built (CI: 6.12); without it, or a static busybox, a test says so and
+//! does nothing.
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::tcgetattr;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const BUSYBOX: &str = "/bin/busybox";
+
+/// The kernel to test with, where a guest can have a shell.
+fn kernel() -> Option<String> {
+    let name = std::env::var("LOWMARK_TEST_KERNEL").ok();
+    if name.is_none() {
+        eprintln!("not run: LOWMARK_TEST_KERNEL names no kernel");
+    } else if kernel::shell::busybox().is_err() {
+        eprintln!("not run: there is no static busybox");
+        return None;
+    }
+    name
+}
+
+fn lowmark(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lowmark"));
+    let tmp = dir.join("tmp");
+    fs::create_dir_all(&tmp).unwrap();
+    command.args(args).current_dir(dir).env("TMPDIR", tmp);
+    command
+}
+
+/// Nothing of a guest is left: no folder, no process that is a child of this one or of nobody.
+fn nothing_is_left(dir: &Path) {
+    let left: Vec<_> = fs::read_dir(dir.join("tmp")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    let tmp = dir.join("tmp").display().to_string();
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        let cwd = fs::read_link(process.path().join("cwd"));
+        let inside = cwd.is_ok_and(|cwd| cwd.display().to_string().starts_with(&tmp));
+        assert!(!inside, "{:?} is left", process.path());
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_shell_reads_commands_and_its_time_is_ours() {
+    let Some(kernel) = kernel() else { return };
+    let dir = TempDir::new().unwrap();
+    let args = ["kernel", "shell", &kernel, "--set", "filesystem=xfs"];
+    let args = [&args[..], &["--set", "machine.sysctl.swappiness=33"]].concat();
+    let mut shell = lowmark(dir.path(), &args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut typing = shell.stdin.take().unwrap();
+    let began = Instant::now();
+    typing
+        .write_all(
+            b"echo $((6 * 7)) here; sleep 2; cat /proc/sys/vm/swappiness; grep /mnt /proc/mounts\n",
+        )
+        .unwrap();
+    drop(typing);
+    let said = shell.wait_with_output().unwrap();
+    // What is asserted of time is that the guest's does not run ahead of ours: it waits.
+    assert!(began.elapsed().as_secs() >= 2);
+    let said_text = text(&said.stdout);
+    assert!(said.status.success(), "{said_text}");
+    for line in ["42 here\n", "33\n", "/dev/vda /mnt xfs"] {
+        assert!(said_text.contains(line), "{line}: {said_text}");
+    }
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_key_ends_a_shell_and_the_terminal_is_as_it_was() {
+    let Some(kernel) = kernel() else { return };
+    let dir = TempDir::new().unwrap();
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    let modes = || format!("{:?}", tcgetattr(&theirs).unwrap());
+    let before = modes();
+    let mut shell = lowmark(dir.path(), &["kernel", "shell", &kernel])
+        .stdin(theirs.try_clone().unwrap())
+        .stdout(theirs.try_clone().unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut ours = File::from(ours);
+    let mut seen = Vec::new();
+    // Until it prompts; then a program that Ctrl-C ends, and the key that ends everything.
+    let mut until = |words: &str, ours: &mut File| {
+        let mut bytes = [0; 256];
+        while !text(&seen).contains(words) {
+            let n = ours.read(&mut bytes).unwrap();
+            seen.extend(&bytes[..n]);
+        }
+        seen.clear();
+    };
+    until("guest:/mnt#", &mut ours);
+    assert_ne!(modes(), before, "every key is handed on");
+    ours.write_all(b"sleep 100000\r").unwrap();
+    until("100000", &mut ours);
+    // A Ctrl-C that comes before the program runs is the shell's, which changes the terminal's modes meanwhile.
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut typing = ours.try_clone().unwrap();
+        let over = &over;
+        scope.spawn(move || {
+            while !over.load(Relaxed) {
+                typing.write_all(b"\x03echo $((40 + 2)) back\r").unwrap();
+                std::thread::sleep(Duration::from_millis(300));
+            }
+        });
+        until("42 back", &mut ours);
+        over.store(true, Relaxed);
+    });
+    ours.write_all(b"while :; do :; done\r\x1d").unwrap();
+    assert!(shell.wait().unwrap().success());
+    assert_eq!(modes(), before);
+    nothing_is_left(dir.path());
+}
+
+/// An experiment with a program of the user's, and the folder that it runs in.
+fn foreign(dir: &Path, kernel: &str, run: &str) {
+    let bin = dir.join("root/bin");
+    fs::create_dir_all(&bin).unwrap();
+    for name in ["sh", "busybox"] {
+        fs::copy(BUSYBOX, bin.join(name)).unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let workload = format!("command = {{ run = {run:?}, root = \"root\" }}");
+    experiment(dir, kernel, "", &workload);
+}
+
+fn experiment(dir: &Path, kernel: &str, policies: &str, workload: &str) {
+    let text = format!(
+        "name = \"e\"\niterations = 2\npolicy = [\"mine\"]\nfilesystem = \"ext4\"\nworkload = {{ {workload} }}\n\
+         [policies.mine]\nkernel = \"{kernel}\"\n{policies}\n[machine]\nname = \"m\"\ncpus = 1\nnode = [{{ zones = \
+         [{{ zone = \"Normal\", size = \"128M\" }}] }}]\nboot = {{ kernel = \"24M\", anon = \"4M\", cache = \"4M\" \
+         }}\ndisk = {{ kind = \"ssd\", capacity = \"1G\" }}\n"
+    );
+    fs::write(dir.join("e.toml"), text).unwrap();
+}
+
+fn run(dir: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let args = [&["run", "e.toml", "--out", "out"], more].concat();
+    let output: Output = lowmark(dir, &args).output().unwrap();
+    (
+        output.status.code(),
+        text(&output.stdout) + &text(&output.stderr),
+    )
+}
+
+#[test]
+fn a_program_of_the_users_is_a_workload() {
+    let Some(kernel) = kernel() else { return };
+    let dir = TempDir::new().unwrap();
+    let line =
+        "busybox dd if=/dev/zero of=z bs=1M count=64 2>/dev/null && busybox sync && test -s z";
+    foreign(dir.path(), &kernel, line);
+    let (code, said) = run(dir.path(), &["--check"]);
+    assert_eq!(code, Some(0), "{said}");
+    let csv = fs::read_to_string(dir.path().join("out/summary.csv")).unwrap();
+    assert!(csv.contains("mine") && csv.contains("elapsed"), "{csv}");
+    assert!(said.contains("each run twice with equal results"), "{said}");
+    nothing_is_left(dir.path());
+}
+
+/// A preset beside the kernel: what both tell is judged, what only the kernel tells is a miss.
+#[test]
+fn a_preset_is_held_to_the_kernel() {
+    let Some(kernel) = kernel() else { return };
+    let dir = TempDir::new().unwrap();
+    let line = "command = \"dd if=/dev/zero of=a bs=64k count=3200\"";
+    experiment(dir.path(), &kernel, "", line);
+    let args = ["validate", "e.toml", "--kernel", &kernel, "--out", "out"];
+    let args = [&args[..], &["--iterations", "2", "--set", "sample_s=0.1"]].concat();
+    let output: Output = lowmark(dir.path(), &args).output().unwrap();
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    assert!(said.contains("figures inside those of kernel:"), "{said}");
+    let read = |name: &str| fs::read_to_string(dir.path().join("out").join(name)).unwrap();
+    let csv = read("validation.csv");
+    let standing = |figure: &str| {
+        let row = csv.lines().map(|l| l.split(',').collect::<Vec<_>>());
+        row.filter(|r| r[3] == figure)
+            .map(|r| r[5].to_owned())
+            .next()
+    };
+    // The same bytes are written in both, and nobody swaps.
+    assert_eq!(standing("nr_dirtied").as_deref(), Some("inside"), "{csv}");
+    assert_eq!(standing("pswpout").as_deref(), Some("idle"), "{csv}");
+    assert_eq!(
+        standing("psi io some").as_deref(),
+        Some("unsupported"),
+        "{csv}"
+    );
+    assert_eq!(
+        standing("fsync latency p50").as_deref(),
+        Some("untold"),
+        "{csv}"
+    );
+    assert_eq!(read("validation.txt"), said);
+    nothing_is_left(dir.path());
+}
+
+/// A program that computes without end stops the clock: it is named, and the others go on.
+#[test]
+fn a_guest_that_hangs_is_given_up() {
+    let Some(kernel) = kernel() else { return };
+    let dir = TempDir::new().unwrap();
+    foreign(dir.path(), &kernel, "while :; do :; done");
+    let (code, said) = run(dir.path(), &["--patience", "2"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("2 of 2 iterations failed"), "{said}");
+    assert!(said.contains("`sh` computes without end"), "{said}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn a_setting_that_the_kernel_does_not_take_is_told_before_anything_runs() {
+    let Some(kernel) = kernel() else { return };
+    let dir = TempDir::new().unwrap();
+    let refused = |policies: &str, words: &[&str]| {
+        experiment(dir.path(), &kernel, policies, "command = \"sleep 1\"");
+        let (code, said) = run(dir.path(), &[]);
+        assert_eq!(code, Some(2), "{said}");
+        for word in words {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+        assert!(!dir.path().join("out").exists());
+        nothing_is_left(dir.path());
+    };
+    let sysctl = "sysctl = { swapiness = 5 }";
+    refused(
+        sysctl,
+        &[
+            "e.toml:8:12",
+            "`vm.swapiness`",
+            "did you mean `vm.swappiness`",
+        ],
+    );
+    let sysctl = "sysctl = { swappiness = 500 }";
+    refused(
+        sysctl,
+        &["e.toml:8:12", "`vm.swappiness = 500` is not taken"],
+    );
+}
+
+/// Records of a log of iterations, its header among them.
+fn records(log: &Path) -> usize {
+    let bytes = fs::read(log).unwrap_or_default();
+    let first = bytes.iter().position(|b| *b == b'\n');
+    let mut rest = first.map_or(&[][..], |at| &bytes[at + 1..]);
+    let mut records = 0;
+    while let Some((length, _)) = rest.split_first_chunk::<4>() {
+        let whole = 12 + u32::from_le_bytes(*length) as usize;
+        let Some(after) = rest.get(whole..) else {
+            break;
+        };
+        rest = after;
+        records += 1;
+    }
+    records
+}
+
+/// Waits for a word of a child's standard error.
+fn hear(child: &mut Child, log: &Path, word: &str) {
+    loop {
+        let said = fs::read_to_string(log).unwrap_or_default();
+        if said.contains(word) {
+            return;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "{said}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_finished_and_leaves_nothing_behind() {
+    let Some(kernel) = kernel() else { return };
+    let dir = TempDir::new().unwrap();
+    // The second never ends by itself: virtual time goes on and on.
+    let endless = "sleep 80000 & burst -s 1M -n 1000000 -i 50ms -h 10ms";
+    let commands = format!("command = [\"sleep 1\", \"{endless}\"]");
+    experiment(dir.path(), &kernel, "", &commands);
+    let args = ["run", "e.toml", "--out", "out", "--jobs", "1"];
+    let log = dir.path().join("log");
+    let mut child = lowmark(dir.path(), &args)
+        .stdout(Stdio::null())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    // The first is in the log, and another guest is there.
+    let journal = dir.path().join("out.partial/iterations.log");
+    let logged = || records(&journal) > 1;
+    let guest = || {
+        let mut runs = fs::read_dir(dir.path().join("tmp")).unwrap().flatten();
+        runs.any(|run| run.path().join("frames").exists())
+    };
+    while !(logged() && guest()) {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::yield_now();
+    }
+    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    hear(&mut child, &log, "stopping");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let said = fs::read_to_string(&log).unwrap();
+    assert!(said.contains("1 of 4 iterations finished"), "{said}");
+    nothing_is_left(dir.path());
+}

@@ -1,0 +1,362 @@
+//! A look at a running engine: what a recount says, at a cost that follows the work.
+//!
+//! A recount takes some twenty instructions a frame, and a run may change a few thousand pages in a
+//! second of simulated time on a machine of a million. So a look recounts everything only when four times as
+//! many pages have been given out, freed, scanned, dirtied or written as there are frames: that bounds
+//! its share of a run, whatever the machine and however slow its disk. In between it holds
+//!
+//! - **sums** that are kept apart from each other, exactly and in every zone: free blocks by order
+//!   against free pages; pages of files and anonymous ones against the LRU lists, the batches in front
+//!   of them and what tasks have isolated; dirty and written pages of devices against those of zones;
+//!   what is in a file's index against the pages and tags in its leaves;
+//! - **ends of lists**, where all of the work is done: links, membership, order;
+//! - **pages by chance**, more where more was done: their zone, list, neighbours, place in a file's
+//!   index and its tags up to the root, or their entry in a page table.
+//!
+//! Where any of these fails everything is recounted at once, and both are told. Which pages are looked
+//! at follows from the counters, so the same run looks at the same ones.
+
+use super::{Counter, Recount};
+use crate::memory::frame::flag;
+use crate::memory::zone::{LRU_LISTS, Lru, Zone};
+use crate::memory::{buddy, frame};
+use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use crate::world::{Word32, World};
+use crate::{Mm, Pfn};
+
+/// Everything is recounted after as much work as this many times the frames.
+const FRAMES: u64 = 4;
+/// The leaves are summed after as much work as this many times their number.
+const LEAVES: u64 = 4;
+/// Work for which one page more is looked at.
+const WORK_A_PAGE: u64 = 32;
+/// Pages that a look looks at, at least and at most.
+const PAGES: (u64, u64) = (64, 4096);
+/// Neighbouring frames that are looked at together: they share lines of the host's cache, and mostly a leaf.
+const TOGETHER: u64 = 8;
+/// Of a page's index, those that say where it is in its leaf.
+const LEAF_BITS: u32 = 6;
+/// Pages at either end of each list that a look looks at.
+const ENDS: usize = 8;
+
+/// What looks remember of each other.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    /// Work done until the last look, until the last recount, and until the leaves were last summed.
+    before: u64,
+    recounted: u64,
+    summed: u64,
+    isolated: Vec<[u64; 2]>,
+    batched: Vec<u64>,
+}
+
+/// The next of a row of numbers that look like chance (splitmix64).
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+impl Recount {
+    /// Looks at a running engine; recounts everything when enough was done since it last did.
+    ///
+    /// # Errors
+    /// The first disagreement, in words, and what a recount says of it.
+    pub fn look<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
+        let work = work_done(mm);
+        if work - self.looks.recounted >= FRAMES * u64::from(mm.frames.len()) {
+            (self.looks.recounted, self.looks.summed) = (work, work);
+            self.looks.before = work;
+            return self.run(mm);
+        }
+        let found = self.look_at_some(mm, work);
+        self.looks.before = work;
+        found.map_err(|e| match self.run(mm) {
+            Ok(()) => format!("{e}; a recount finds nothing"),
+            Err(all) if all == e => e,
+            Err(all) => format!("{e}; a recount finds: {all}"),
+        })
+    }
+
+    fn look_at_some<W: World>(&mut self, mm: &Mm<W>, work: u64) -> Result<(), String> {
+        mm.stat.check()?;
+        self.lists_sum(mm)?;
+        mm.check_devices(None)?;
+        if work - self.looks.summed >= LEAVES * u64::from(mm.tree_nodes()) {
+            self.looks.summed = work;
+            mm.check_leaves()?;
+        }
+        let mut eye = Eye::new(mm);
+        for z in 0..mm.zones.len() {
+            eye.ends(z)?;
+        }
+        let done = work - self.looks.before;
+        let pages = (done / WORK_A_PAGE).clamp(PAGES.0, PAGES.1);
+        let mut chance = work;
+        let frames = mm.frames.len();
+        for _ in 0..pages / TOGETHER {
+            let first = (next(&mut chance) % u64::from(frames)) as Pfn;
+            for pfn in (first..frames).take(TOGETHER as usize) {
+                eye.page(pfn)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists and counters that are kept apart from each other, zone by zone.
+    fn lists_sum<W: World>(&mut self, mm: &Mm<W>) -> Result<(), String> {
+        let zones = mm.zones.len();
+        let Looks {
+            isolated, batched, ..
+        } = &mut self.looks;
+        isolated.clear();
+        isolated.resize(zones, [0; 2]);
+        batched.clear();
+        batched.resize(zones, 0);
+        for pv in &mm.pagevecs {
+            for pfn in pv.add.iter().flat_map(|batch| batch.iter()) {
+                batched[mm.frames.zone(pfn).min(zones - 1)] += 1;
+            }
+        }
+        for task in 0..mm.config.max_tasks {
+            for pfn in mm.frames.iter(mm.isolated_list(task)) {
+                let f = mm.frames.flags(pfn);
+                let z = frame::zone_of(f).min(zones - 1);
+                isolated[z][usize::from(f & flag::SWAPBACKED == 0)] += 1;
+            }
+        }
+        for (z, zone) in mm.zones.iter().enumerate() {
+            let blocks = zone.nr_free.iter().enumerate();
+            let free: u64 = blocks.map(|(o, n)| u64::from(n.get()) << o).sum();
+            mm.expect(z, ZoneStat::NrFreePages, free)?;
+            let on_lists: i64 = Lru::ALL
+                .iter()
+                .map(|lru| mm.stat.exact(z, lru.size_item()))
+                .sum();
+            let held = isolated[z].iter().sum::<u64>() + batched[z];
+            let pages =
+                mm.stat.exact(z, ZoneStat::NrFilePages) + mm.stat.exact(z, ZoneStat::NrAnonPages);
+            if pages != on_lists + held as i64 {
+                return Err(format!(
+                    "{}: {pages} pages of files and anonymous, {on_lists} on LRU lists and {held} on their way",
+                    mm.zone_name(z)
+                ));
+            }
+            for (item, found) in [ZoneStat::NrIsolatedAnon, ZoneStat::NrIsolatedFile]
+                .into_iter()
+                .zip(isolated[z])
+            {
+                // A batch is counted until all of it is put back or freed.
+                if mm.stat.exact(z, item) < found as i64 {
+                    mm.expect(z, item, found)?;
+                }
+            }
+            let in_cpus: u64 = mm.pcps(z).iter().map(|p| u64::from(p.count())).sum();
+            check_range(mm, z, free + in_cpus, pages)?;
+        }
+        Ok(())
+    }
+}
+
+/// Pages given out, freed, scanned, dirtied and written since boot.
+fn work_done<W: World>(mm: &Mm<W>) -> u64 {
+    let zones = (0..mm.zones.len()).map(|z| {
+        let events = [
+            ZoneEvent::PgAlloc,
+            ZoneEvent::PgScanKswapd,
+            ZoneEvent::PgScanDirect,
+        ];
+        let counts = [ZoneStat::NrDirtied, ZoneStat::NrWritten];
+        let events: u64 = events.map(|e| mm.stat.zone_events(z, e)).iter().sum();
+        events + counts.map(|c| mm.stat.zone(z, c)).iter().sum::<u64>()
+    });
+    zones.sum::<u64>() + mm.stat.events(VmEvent::PgFree) + mm.stat.events(VmEvent::PgFault)
+}
+
+/// No page of a zone is counted twice, and none less than no time.
+fn check_range<W: World>(mm: &Mm<W>, z: usize, free: u64, pages: i64) -> Result<(), String> {
+    let exact = |item| mm.stat.exact(z, item);
+    let used = pages + exact(ZoneStat::NrKernel) + exact(ZoneStat::NrSlabReclaimable);
+    let size = mm.zones[z].size;
+    if free as i64 + used > i64::from(size) {
+        return Err(format!(
+            "{}: {free} free pages and {used} in use, of {size}",
+            mm.zone_name(z)
+        ));
+    }
+    let items = [
+        ZoneStat::NrFreePages,
+        ZoneStat::NrInactiveAnon,
+        ZoneStat::NrActiveAnon,
+        ZoneStat::NrInactiveFile,
+        ZoneStat::NrActiveFile,
+        ZoneStat::NrUnevictable,
+        ZoneStat::NrFilePages,
+        ZoneStat::NrAnonPages,
+        ZoneStat::NrFileMapped,
+        ZoneStat::NrFileDirty,
+        ZoneStat::NrWriteback,
+        ZoneStat::NrIsolatedAnon,
+        ZoneStat::NrIsolatedFile,
+        ZoneStat::NrKernel,
+        ZoneStat::NrSlabReclaimable,
+    ];
+    match items
+        .into_iter()
+        .find(|&i| exact(i) < 0 || exact(i) > i64::from(size))
+    {
+        None => Ok(()),
+        Some(item) => Err(format!(
+            "{} of {}: {} of {size} frames",
+            item.name(),
+            mm.zone_name(z),
+            exact(item)
+        )),
+    }
+}
+
+/// Looks at pages; remembers what it saw last, for neighbours are mostly of one leaf.
+struct Eye<'a, W: World> {
+    mm: &'a Mm<W>,
+    counter: Counter<'a, W>,
+    /// File and leaf whose path to the root was right.
+    path: (u32, u32),
+}
+
+impl<'a, W: World> Eye<'a, W> {
+    fn new(mm: &'a Mm<W>) -> Self {
+        Self {
+            mm,
+            counter: Counter::new(mm, 0),
+            path: (u32::MAX, u32::MAX),
+        }
+    }
+
+    /// Both ends of a zone's LRU lists, and the first block of each of its free lists.
+    fn ends(&mut self, z: usize) -> Result<(), String> {
+        let mm = self.mm;
+        if mm.zones[z].lru_home as usize == z || !mm.node_lru() {
+            for n in 0..LRU_LISTS as u32 {
+                let list = mm.zones[z].lru + n;
+                for pfn in mm.frames.iter(list).take(ENDS) {
+                    self.page(pfn)?;
+                }
+                let mut at = mm.frames.last(list);
+                for _ in 0..ENDS {
+                    if at == list {
+                        break;
+                    }
+                    self.page(at)?;
+                    at = mm.frames.last(at);
+                }
+            }
+        }
+        for order in 0..buddy::ORDERS {
+            for list in 0..mm.lists {
+                let list = mm.free_list(z, order, list);
+                if let Some(pfn) = mm.frames.iter(list).next() {
+                    self.page(pfn)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One frame: its zone, its list and its neighbours there, its place in a file or region.
+    fn page(&mut self, pfn: Pfn) -> Result<(), String> {
+        let mm = self.mm;
+        if pfn >= mm.frames.len() {
+            return Err(format!("{pfn} is on a list and is no frame"));
+        }
+        let f = mm.frames.flags(pfn);
+        let z = frame::zone_of(f);
+        if z >= mm.zones.len() {
+            // Unless it is in a hole between zones.
+            let inside = |z: &Zone<W>| (z.start..z.start + z.size).contains(&pfn);
+            return match mm.zones.iter().any(inside) {
+                true => Err(format!("frame {pfn} is in no zone")),
+                false => Ok(()),
+            };
+        }
+        if f & flag::USED == 0 {
+            return check_free(mm, pfn, f);
+        }
+        if z != self.counter.zone {
+            self.counter = Counter::new(mm, z);
+        }
+        let counter = &mut self.counter;
+        counter.count(pfn).map_err(|w| counter.explain(pfn, w))?;
+        if f & flag::LRU != 0 {
+            check_neighbours(mm, pfn, f)?;
+        }
+        if f & flag::CACHED != 0 {
+            let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
+            if self.path != (mapping, index >> LEAF_BITS) {
+                mm.check_path(mapping, index)?;
+                self.path = (mapping, index >> LEAF_BITS);
+            }
+        }
+        if f & flag::SLAB != 0 {
+            let mut tally = vec![(0, 0); mm.caches.len()];
+            mm.count_slab(pfn, &mut tally)?;
+        }
+        mm.check_mapped(pfn)
+    }
+}
+
+/// A frame that nobody uses has no bit of a page in use, and heads a block or is in one.
+fn check_free<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String> {
+    if f & flag::CHECK_AT_FREE & !flag::BUDDY != 0 {
+        return Err(format!("frame {pfn} is free and has flags {f:#x}"));
+    }
+    if f & flag::BUDDY == 0 {
+        return Ok(());
+    }
+    let order = mm.frames.private(pfn);
+    let fits = order < buddy::ORDERS as u32 && pfn.is_multiple_of(1 << order);
+    let beside = |at: Pfn| {
+        at >= mm.frames.len() || mm.frames.has(at, flag::BUDDY) && mm.frames.private(at) == order
+    };
+    if !fits || !beside(mm.frames.last(pfn)) || !beside(mm.frames.first(pfn)) {
+        return Err(format!("free block {pfn} of order {order} is malformed"));
+    }
+    check_links(mm, pfn)
+}
+
+/// A page on an LRU list stands between pages of that list, or at its end.
+fn check_neighbours<W: World>(mm: &Mm<W>, pfn: Pfn, f: u32) -> Result<(), String> {
+    check_links(mm, pfn)?;
+    let lru = Lru::of(f);
+    let home = |f: u32| mm.zones[frame::zone_of(f)].lru;
+    for at in [mm.frames.last(pfn), mm.frames.first(pfn)] {
+        let there = if at >= mm.frames.len() {
+            at == home(f) + lru as u32
+        } else {
+            let g = mm.frames.flags(at);
+            g & flag::LRU != 0
+                && Lru::of(g) == lru
+                && frame::zone_of(g) < mm.zones.len()
+                && home(g) == home(f)
+        };
+        if !there {
+            return Err(format!(
+                "frame {pfn} of {lru:?} stands beside {at}, which is of another list"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Both neighbours on a list point back. (The table's first and last entry of a list are those after and
+/// before its sentinel, and of a page as well.)
+fn check_links<W: World>(mm: &Mm<W>, pfn: Pfn) -> Result<(), String> {
+    let (before, after) = (mm.frames.last(pfn), mm.frames.first(pfn));
+    if mm.frames.first(before) == pfn && mm.frames.last(after) == pfn {
+        return Ok(());
+    }
+    Err(format!(
+        "frame {pfn} stands between {before} and {after}, which know nothing of it"
+    ))
+}

@@ -1,0 +1,261 @@
+//! How a walk over the free lists goes, known before it is made and remembered for the next allocation.
+//!
+//! Most walks go as the one before: the same zones are passed by for the same reasons, and the same zone
+//! has a page. All that a walk at the low watermark asks are cheap levels, which move when a CPU's
+//! difference is folded, and words that change seldom: watermarks, limits, flags. Whatever changes one of
+//! them adds to one count how far (`VmStat::moved`). Who foresees a walk remembers how many pages any level
+//! may move before one of its tests goes otherwise. Until the count has gone so far, a new walk would
+//! charge the same and end in the same zone, so it is not made. The recount compares what is remembered
+//! with what a walk would meet.
+
+use crate::memory::gfp::Gfp;
+use crate::memory::watermark::{ALLOC_DIRTY_LIMIT, ALLOC_FAIR};
+use crate::memory::zone::{Mark, Zone};
+use crate::policy::{DirtyCheck, FairZones, FreeSnapshot};
+use crate::watch::vmstat::{FAR, ZoneStat};
+use crate::world::{Cost, Word32, Word64, World};
+use crate::{Mm, Pfn};
+
+/// No request has this key: what it asks for fits in half of it.
+const NONE: u64 = u64::MAX;
+/// A zone's number that is none.
+const NOWHERE: u32 = u32::MAX;
+/// Key bit: the task's limits are a quarter higher.
+const LIFTED: u64 = 1 << 63;
+
+/// The walk that a CPU foresaw last.
+pub(crate) struct Hint<W: World> {
+    /// What was asked for.
+    key: W::U64,
+    /// [`VmStat::moved`](crate::watch::vmstat::VmStat::moved) then, and how much further it may be.
+    from: W::U64,
+    spare: W::U64,
+    /// [`NOWHERE`]: no walk could be foreseen.
+    zone: W::U32,
+    /// Zones charged as passed by.
+    walked: W::U32,
+    /// Dirty limits charged as computed.
+    limits: W::U32,
+}
+
+impl<W: World> Hint<W> {
+    pub fn new() -> Self {
+        let hint = Self {
+            key: bytemuck::Zeroable::zeroed(),
+            from: bytemuck::Zeroable::zeroed(),
+            spare: bytemuck::Zeroable::zeroed(),
+            zone: bytemuck::Zeroable::zeroed(),
+            walked: bytemuck::Zeroable::zeroed(),
+            limits: bytemuck::Zeroable::zeroed(),
+        };
+        hint.key.set(NONE);
+        hint
+    }
+
+    fn remember(&self, key: u64, from: u64, (way, spare): (Way, u64)) {
+        self.key.set(key);
+        self.from.set(from);
+        self.spare.set(spare);
+        self.zone.set(way.zone as u32);
+        self.walked.set(way.walked);
+        self.limits.set(way.limits);
+    }
+
+    /// How far levels may move from where they are; `None`: it holds no longer.
+    #[inline(always)]
+    fn holds(&self, moved: u64) -> Option<u64> {
+        self.spare
+            .get()
+            .checked_sub(moved.wrapping_sub(self.from.get()))
+    }
+
+    fn way(&self) -> Way {
+        Way {
+            zone: self.zone.get() as usize,
+            walked: self.walked.get(),
+            limits: self.limits.get(),
+        }
+    }
+}
+
+/// How a walk at the low watermark goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The zone where it ends.
+    zone: usize,
+    /// Zones charged as passed by.
+    walked: u32,
+    /// Dirty limits charged as computed.
+    limits: u32,
+}
+
+impl Way {
+    const NOWHERE: Self = Self {
+        zone: NOWHERE as usize,
+        walked: 0,
+        limits: 0,
+    };
+}
+
+impl<W: World> Mm<W> {
+    /// All of a request that a walk at the low watermark depends on.
+    #[inline(always)]
+    fn hint_key(&self, node: u32, gfp: Gfp) -> u64 {
+        let key = u64::from(node) << 32 | u64::from(gfp.0);
+        if gfp.has(Gfp::WRITE) && self.task_lifted() {
+            key | LIFTED
+        } else {
+            key
+        }
+    }
+
+    /// How the first walk at the low watermark would go (`walk_freelists`), and by how many pages levels may
+    /// move before it could go otherwise. Whether the zone where it ends has a page is not asked. `None`:
+    /// asking would change something, or depends on more.
+    fn foresee(&self, node: u32, gfp: Gfp, lifted: bool) -> Option<(Way, u64)> {
+        if self.policy.free_snapshot == FreeSnapshot::WhileAwake {
+            return None;
+        }
+        let flags = self.first_walk(node, gfp);
+        let fair = flags & ALLOC_FAIR != 0;
+        let limited = flags & ALLOC_DIRTY_LIMIT != 0 && gfp.has(Gfp::WRITE);
+        let fresh = self.policy.dirty_check == DirtyCheck::Fresh;
+        let (mut walked, mut limits, mut classzone, mut spare) = (0, 0, None, FAR - 1);
+        for z in self.eligible(node, gfp) {
+            let zone = &self.zones[z];
+            let classzone = *classzone.get_or_insert(zone.kind.index());
+            if fair {
+                if zone.node != node {
+                    if self.policy.fair_zones == FairZones::Batch {
+                        continue;
+                    }
+                    break;
+                }
+                if self.batch_used_up(z) {
+                    walked += 1;
+                    continue;
+                }
+            }
+            if limited {
+                let (ok, far) = self.zone_dirty_foreseen(z, lifted)?;
+                spare = spare.min(far);
+                if fresh {
+                    limits += 1;
+                    if !ok {
+                        walked += 1;
+                        continue;
+                    }
+                } else if !ok {
+                    // A failing check computes its limit anew.
+                    return None;
+                }
+            }
+            let free = self.stat.zone(z, ZoneStat::NrFreePages);
+            let (ok, far) = self.watermark_foreseen(zone, free, classzone, flags);
+            spare = spare.min(far);
+            if ok {
+                let way = Way {
+                    zone: z,
+                    walked,
+                    limits,
+                };
+                return Some((way, spare));
+            }
+            walked += 1;
+        }
+        Some((Way::NOWHERE, spare))
+    }
+
+    /// The watermark test of a single page at the low mark, and how many pages the free count is away from
+    /// where it goes otherwise.
+    #[inline(always)]
+    fn watermark_foreseen(
+        &self,
+        zone: &Zone<W>,
+        free: u64,
+        classzone: usize,
+        flags: u32,
+    ) -> (bool, u64) {
+        let low = zone.mark(Mark::Low);
+        let ok = |free| self.watermark_ok_on(zone, free, 0, low, classzone, flags);
+        // The walk's flags change no mark: the test is that of a sum of pages.
+        let edge = low + zone.reserve(classzone) + 2;
+        let passes = ok(free);
+        (passes, free.abs_diff(edge).saturating_sub(2))
+    }
+
+    /// The zone where a walk for such a request ends, what it costs (ns), and by how many pages levels may
+    /// move before it could go otherwise. `None`: it has to be made.
+    #[inline(always)]
+    pub(crate) fn foreseen(&self, node: u32, gfp: Gfp) -> Option<(usize, u64, u64)> {
+        let (hint, spare) = self.foreseen_hint(node, gfp)?;
+        let price = |what, n: &W::U32| match n.get() {
+            0 => 0,
+            n => self.world.price(what) * u64::from(n),
+        };
+        let ns = price(Cost::ZoneWalk, &hint.walked) + price(Cost::DirtyLimit, &hint.limits);
+        Some((hint.zone.get() as usize, ns, spare))
+    }
+
+    #[inline(always)]
+    fn foreseen_hint(&self, node: u32, gfp: Gfp) -> Option<(&Hint<W>, u64)> {
+        let hint = &self.hints[self.world.cpu()];
+        let key = self.hint_key(node, gfp);
+        let held = (hint.key.get() == key)
+            .then(|| hint.holds(self.stat.moved()))
+            .flatten();
+        let spare = held.unwrap_or_else(|| self.foresee_anew(hint, node, gfp, key));
+        (hint.zone.get() != NOWHERE).then_some((hint, spare))
+    }
+
+    /// By how many pages levels may move before what this CPU foresaw last could go otherwise; `None`: it
+    /// may do so already.
+    #[inline(always)]
+    pub(crate) fn still_foreseen(&self) -> Option<u64> {
+        self.hints[self.world.cpu()].holds(self.stat.moved())
+    }
+
+    #[inline(never)]
+    fn foresee_anew(&self, hint: &Hint<W>, node: u32, gfp: Gfp, key: u64) -> u64 {
+        let foreseen = self.foresee(node, gfp, key & LIFTED != 0);
+        let foreseen = foreseen.unwrap_or((Way::NOWHERE, 0));
+        hint.remember(key, self.stat.moved(), foreseen);
+        foreseen.1
+    }
+
+    /// A single page from where the last such request found one, or where a walk would, if this CPU's
+    /// list there has a page. `None`: nothing was charged, and the walk has to be made.
+    #[inline(always)]
+    pub(super) fn take_foreseen(&self, node: u32, gfp: Gfp) -> Option<Pfn> {
+        let cpu = self.world.cpu();
+        let (hint, _) = self.foreseen_hint(node, gfp)?;
+        let z = hint.zone.get() as usize;
+        let pcp = self.pcp(z, cpu, self.list_of_request(gfp));
+        let pfn = self.pop_pcp(pcp)?;
+        self.world.charge(Cost::ZoneWalk, hint.walked.get());
+        self.world.charge(Cost::DirtyLimit, hint.limits.get());
+        self.hand_out(z, pfn, node, gfp, 0);
+        Some(pfn)
+    }
+
+    /// Checks that what is remembered and still holds is what a walk would meet.
+    pub(crate) fn check_hints(&self) -> Result<(), String> {
+        for (cpu, hint) in self.hints.iter().enumerate() {
+            let key = hint.key.get();
+            let was = hint.way();
+            let old = key == NONE || hint.holds(self.stat.moved()).is_none();
+            if old || was == Way::NOWHERE && hint.spare.get() == 0 {
+                continue;
+            }
+            let (node, gfp) = ((key & !LIFTED) >> 32, Gfp(key as u32));
+            let way = self.foresee(node as u32, gfp, key & LIFTED != 0);
+            let way = way.map(|(way, _)| way);
+            if way != Some(was) {
+                return Err(format!(
+                    "CPU {cpu} remembers a walk as {was:?}, it would be {way:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,393 @@
+//! Fresh pages of a file in a row: dirty from the start, as a streaming write makes them, or locked until
+//! a device has filled them.
+//!
+//! What happens to each page, in which order, and what is charged and counted is what the single steps
+//! do ([`Mm::alloc_page`], [`Mm::enter_page_cache_lru`], [`Mm::set_page_dirty`],
+//! [`Mm::mark_page_accessed`], [`Mm::note_dirtied`]). A run needs no future, and pages of it go in
+//! batches: as many as nothing can come between. Such a batch ends with the leaf of the index, the CPU's
+//! list of free pages, its batch of new ones, where a counter is folded that allocations ask, where the
+//! dirtier has to look at its limits, and where the task has to give way. So each of these is looked
+//! at once a batch, a counter is changed once, and a page costs the words that are its own.
+//!
+//! The page behind a batch takes the steps by itself. A run ends in front of a page that is not as the
+//! others.
+
+use crate::Mm;
+use crate::cache::mapping::{I_DIRTY_PAGES, Mapping};
+use crate::cache::pagecache::Entered;
+use crate::cache::tree::{Leaf, SLOTS, Tag};
+use crate::memory::frame::{flag, zone_of};
+use crate::memory::gfp::Gfp;
+use crate::memory::pcp::Pcp;
+use crate::memory::zone::Lru;
+use crate::watch::vmstat::{ZoneCounters, ZoneEvent, ZoneStat};
+use crate::world::event::Event;
+use crate::world::{Audience, Cost, ShortLock, Word32, World};
+use crate::writeback::bdi::BdiStat;
+
+/// Where and how a run of fresh pages is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Fresh {
+    /// The file.
+    pub mapping: u32,
+    /// Index of the first page.
+    pub first: u32,
+    /// The most pages, at least 1.
+    pub most: u32,
+    /// How their memory is asked for.
+    pub gfp: Gfp,
+    /// What becomes of them.
+    pub state: FreshState,
+}
+
+/// What fresh pages are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FreshState {
+    /// Locked: their data is still to come. The task does not relax between them.
+    Locked,
+    /// Dirty, and no more.
+    Dirty,
+    /// Copied, dirty, up to date and accessed, and counted against the dirty limits: a program has
+    /// written them.
+    Written,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FreshEnd {
+    /// All pages were made.
+    All,
+    /// Behind the last page that was made the task has to relax, to go on with the next.
+    Relax,
+    /// The same, but before it [`Mm::balance_now`] is to be called.
+    Balance,
+    /// The next page takes the single steps: one is there, or was, or somebody tracks pages.
+    Single,
+    /// The next page's allocation began at this time (ns) and has to go on with [`Mm::alloc_rest`].
+    Short(u64),
+    /// The next page is in the cache and clean: it was not ready.
+    Unready,
+    /// The index has no memory for the next page.
+    NoMemory,
+}
+
+/// A run as its batches need it.
+struct Run<'a, W: World> {
+    fresh: Fresh,
+    m: &'a Mapping<W>,
+    node: u32,
+    dirty: bool,
+    /// Whether its pages may go in batches.
+    batches: bool,
+    /// What a page costs beside its allocation (ns).
+    rest: u64,
+}
+
+impl<W: World> Mm<W> {
+    /// Makes fresh pages of a file. `ready` is told of each page that is to become dirty when it has entered
+    /// the cache, and may refuse that; `None`: nobody asks. Returns how many pages were made, and why no
+    /// more were.
+    ///
+    /// For worlds in which no other task runs between two waits: dirty pages enter the cache unlocked.
+    pub fn fresh_pages(
+        &self,
+        fresh: Fresh,
+        mut ready: Option<impl FnMut(u32) -> bool>,
+    ) -> (u32, FreshEnd) {
+        debug_assert!(
+            fresh.mapping < self.mapping_count() && fresh.most > 0,
+            "{fresh:?} of {} files",
+            self.mapping_count()
+        );
+        let dirty = fresh.state != FreshState::Locked;
+        if dirty && (self.orders.is_some() || self.tracker.is_some()) {
+            return (0, FreshEnd::Single);
+        }
+        let price = |what, counts: bool| if counts { self.world.price(what) } else { 0 };
+        let run = Run {
+            fresh,
+            rest: price(Cost::PageIndex, true)
+                + price(Cost::Lru, true)
+                + price(Cost::PageDirty, dirty)
+                + price(Cost::Copy, fresh.state == FreshState::Written),
+            m: &self.mappings[fresh.mapping as usize],
+            node: self.local_node(),
+            dirty,
+            batches: ready.is_none()
+                && self.tracker.is_none()
+                && !self.watches_pages()
+                && !(W::TRACE && self.world.tracing()),
+        };
+        let mut leaf = run.leaf(self, fresh.first);
+        let mut n = 0;
+        while n < fresh.most {
+            let index = fresh.first + n;
+            if n > 0 && index & (SLOTS - 1) == 0 {
+                leaf = run.leaf(self, index);
+            }
+            if let Some(leaf) = &leaf
+                && run.batches
+                && let Some((made, end)) = self.fresh_batch(&run, leaf, index, fresh.most - n)
+            {
+                n += made;
+                if end != FreshEnd::All {
+                    return (n, end);
+                }
+                continue;
+            }
+            match self.fresh_page(&run, &mut leaf, index, &mut ready) {
+                Ok(()) => n += 1,
+                Err(end @ (FreshEnd::Relax | FreshEnd::Balance)) => return (n + 1, end),
+                Err(end) => return (n, end),
+            }
+        }
+        (n, FreshEnd::All)
+    }
+
+    /// One page of a run, step by step.
+    fn fresh_page<'a>(
+        &'a self,
+        run: &Run<'a, W>,
+        leaf: &mut Option<Leaf<'a, W>>,
+        index: u32,
+        ready: &mut Option<impl FnMut(u32) -> bool>,
+    ) -> Result<(), FreshEnd> {
+        let Fresh { mapping, gfp, .. } = run.fresh;
+        if let Some(leaf) = &leaf
+            && leaf.slot(index).get() != 0
+        {
+            return Err(FreshEnd::Single);
+        }
+        let start = self.world.now();
+        let pfn = self.alloc_pages_fast(gfp, 0, start);
+        let pfn = pfn.ok_or(FreshEnd::Short(start))?;
+        let bits = if run.dirty { 0 } else { flag::LOCKED };
+        self.frames.set_flags(pfn, bits);
+        if self.enter_page_cache_lru(pfn, mapping, index) != Entered::Added {
+            self.frames.clear_flags(pfn, bits);
+            self.free_page(pfn, false);
+            return Err(FreshEnd::NoMemory);
+        }
+        if leaf.is_none() {
+            *leaf = run.leaf(self, index);
+        }
+        if !run.dirty {
+            return Ok(());
+        }
+        if let Some(ready) = ready
+            && !ready(index)
+        {
+            return Err(FreshEnd::Unready);
+        }
+        let written = run.fresh.state == FreshState::Written;
+        let page = self.frames.page(pfn);
+        let mut bits = flag::DIRTY;
+        if written {
+            self.world.charge(Cost::Copy, 1);
+            bits |= flag::UPTODATE | flag::REFERENCED;
+        }
+        let before = page.set_flags(bits);
+        debug_assert!(before & (flag::DIRTY | flag::RECLAIM | flag::REFERENCED) == 0);
+        if run.m.accounts_dirty() {
+            let stat = self.stat.on(self.world.cpu(), zone_of(before));
+            stat.inc(ZoneStat::NrFileDirty);
+            stat.inc(ZoneStat::NrDirtied);
+            self.add_bdi_stat(run.m.bdi(), BdiStat::Reclaimable, 1);
+            self.task_dirty_inc(1);
+        }
+        self.tag_set(run.m, index, Tag::Dirty);
+        self.mark_inode_dirty(run.m, mapping);
+        self.emit(Audience::Traces, || Event::PageDirtied {
+            pfn,
+            mapping,
+            index,
+        });
+        self.world.charge(Cost::PageDirty, 1);
+        if written && self.note_dirtied(mapping) {
+            return Err(FreshEnd::Balance);
+        }
+        if !self.world.goes_on() {
+            return Err(FreshEnd::Relax);
+        }
+        Ok(())
+    }
+
+    /// As many pages as nothing comes between, and what comes behind them. `None`: the next page takes its
+    /// steps by itself.
+    fn fresh_batch(
+        &self,
+        run: &Run<'_, W>,
+        leaf: &Leaf<'_, W>,
+        index: u32,
+        most: u32,
+    ) -> Option<(u32, FreshEnd)> {
+        let Fresh {
+            mapping,
+            gfp,
+            state,
+            ..
+        } = run.fresh;
+        // A leaf without a page is among the shadows; the first dirty page moves its inode.
+        if !leaf.has_pages() || run.dirty && run.m.state.get() & I_DIRTY_PAGES == 0 {
+            return None;
+        }
+        let (zone, ahead, mut spare) = self.foreseen(run.node, gfp)?;
+        let cpu = self.world.cpu();
+        let from = Source {
+            zone,
+            pcp: self.pcp(zone, cpu, self.list_of_request(gfp)),
+            stat: self.stat.on(cpu, zone),
+            batched: self.batch_counted(run.node, gfp),
+        };
+        let (accounted, written) = (run.accounted(), state == FreshState::Written);
+        let slots = leaf.slots_at(index, most.min(SLOTS - (index & (SLOTS - 1))));
+        if slots[0].get() != 0 {
+            return None;
+        }
+        let start = self.world.now();
+        let alloc = ahead + self.world.price(Cost::PageAlloc);
+        let each = alloc + run.rest;
+        let mut n = slots.len() as u32;
+        if from.pcp.count() == 0 {
+            // The first page takes the time of the refill, which may turn the next one's walk.
+            self.refill_empty(zone, self.list_of_request(gfp), from.pcp);
+            match self.still_foreseen() {
+                Some(left) => spare = left,
+                None => n = 1,
+            }
+        }
+        let begun = self.world.now();
+        n = n.min(from.pcp.count());
+        if n == 0 {
+            return None;
+        }
+        // Only the last page folds a level that could turn the next one's walk.
+        if spare < u64::from(2 * n + 3 * from.stat.threshold()) + 16 {
+            n = n.min(self.pagevecs[cpu].add[Lru::InactiveFile as usize].room());
+            if accounted {
+                n = n.min(from.stat.incs_unfolded(ZoneStat::NrFileDirty) + 1);
+            }
+        }
+        if from.batched {
+            n = n.min(from.stat.decs_unfolded(ZoneStat::NrAllocBatch) + 1);
+            if self.marks_at_once(zone) {
+                n = n.min(1);
+            }
+        }
+        if written {
+            n = n.min(self.dirtied_unlooked(mapping));
+        }
+        let taken = slots[..n as usize].iter().position(|s| s.get() != 0);
+        n = self
+            .world
+            .steps(each, taken.map_or(n, |t| t as u32), run.dirty);
+        if n > 0 {
+            let first = begun - start + alloc;
+            self.world.alloc_latencies(first, 1, begun + alloc);
+            if n > 1 {
+                let end = begun + u64::from(n - 1) * each + alloc;
+                self.world.alloc_latencies(alloc, n - 1, end);
+            }
+            self.make_fresh(run, leaf, &from, (index, &slots[..n as usize]));
+            if written {
+                self.note_dirtied_unlooked(mapping, n);
+            }
+            return Some((n, FreshEnd::All));
+        }
+        // One page, behind which the task may have to look or to give way.
+        self.world.charge_ns(each);
+        let end = self.world.now() - run.rest;
+        self.world.alloc_latencies(end - start, 1, end);
+        self.make_fresh(run, leaf, &from, (index, &slots[..1]));
+        if written && self.note_dirtied(mapping) {
+            return Some((1, FreshEnd::Balance));
+        }
+        if run.dirty && !self.world.goes_on() {
+            return Some((1, FreshEnd::Relax));
+        }
+        Some((1, FreshEnd::All))
+    }
+
+    /// Takes the pages of a batch, enters them into their empty slots from an index on, and counts them.
+    /// Time has passed already.
+    #[inline(always)]
+    fn make_fresh(
+        &self,
+        run: &Run<'_, W>,
+        leaf: &Leaf<'_, W>,
+        from: &Source<'_, W>,
+        (index, slots): (u32, &[W::U32]),
+    ) {
+        let n = slots.len() as u32;
+        let mapping = run.fresh.mapping;
+        let bits = flag::USED
+            | flag::CACHED
+            | match run.fresh.state {
+                FreshState::Locked => flag::LOCKED,
+                FreshState::Dirty => flag::DIRTY,
+                FreshState::Written => flag::DIRTY | flag::UPTODATE | flag::REFERENCED,
+            };
+        let new = &self.pagevecs[self.world.cpu()].add[Lru::InactiveFile as usize];
+        let frames = self.frames.table();
+        let mut pages = from.pcp.take_front(n).zip(slots).zip(index..);
+        let mut left = n;
+        while left > 0 {
+            let most = left.min(new.room());
+            let some = pages.by_ref().take(most as usize);
+            new.push_many(some.map(|((pfn, slot), index)| {
+                let page = frames.page(pfn);
+                debug_assert!(page.flags() & (flag::CHECK_AT_FREE | flag::USED) == 0);
+                page.reset_flags(from.zone, bits);
+                page.set_mapcount(0);
+                page.set_mapping(mapping, index);
+                slot.set(pfn + 1);
+                pfn
+            }));
+            left -= most;
+            if new.room() == 0 {
+                self.drain_add(new, Lru::InactiveFile);
+            }
+        }
+        leaf.grown(n);
+        run.m.nrpages.fetch_add(n);
+        self.stat
+            .zone_event(from.zone, ZoneEvent::PgAlloc, u64::from(n));
+        if from.batched {
+            from.stat.add(ZoneStat::NrAllocBatch, -(n as i32));
+            self.note_used_up(from.zone);
+        }
+        from.stat.inc_by(ZoneStat::NrFilePages, n);
+        if run.accounted() {
+            from.stat.inc_by(ZoneStat::NrFileDirty, n);
+            from.stat.inc_by(ZoneStat::NrDirtied, n);
+            self.step_bdi_stat(run.m.bdi(), BdiStat::Reclaimable, 1, n);
+            self.task_dirty_inc(u64::from(n));
+        }
+        if run.dirty {
+            leaf.set_tag_run(Tag::Dirty, index, n);
+        }
+    }
+}
+
+/// Where a batch takes its pages.
+struct Source<'a, W: World> {
+    zone: usize,
+    pcp: &'a Pcp<W>,
+    stat: ZoneCounters<'a, W>,
+    /// Whether they count against the zone's fair batch.
+    batched: bool,
+}
+
+impl<'a, W: World> Run<'a, W> {
+    /// Whether its pages count as dirty ones.
+    #[inline(always)]
+    fn accounted(&self) -> bool {
+        self.dirty && self.m.accounts_dirty()
+    }
+
+    /// The leaf of an index, if there is one.
+    fn leaf(&self, mm: &'a Mm<W>, index: u32) -> Option<Leaf<'a, W>> {
+        let m = self.m;
+        m.tree_lock.with(|| mm.leaf_at(m, index))
+    }
+}

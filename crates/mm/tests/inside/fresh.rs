@@ -1,0 +1,206 @@
+//! Runs of fresh pages against the single steps: twin machines, the same writes, one in runs.
+
+use super::bare::{Bare, recount};
+use super::prelude::*;
+use super::programs::{Lcg, file};
+use super::world::Engine;
+use crate::writeback::fresh::{Fresh, FreshEnd, FreshState};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// What a future gives without waiting.
+fn at_once<T>(job: impl Future<Output = T>) -> Option<T> {
+    match pin!(job).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(out) => Some(out),
+        Poll::Pending => None,
+    }
+}
+
+/// The task looks at the limits behind a page, and all are kept.
+fn looked(mm: &Engine, index: u32) {
+    mm.world.mix(u64::from(index));
+    let (task, cpu) = (mm.world.task(), mm.world.cpu());
+    mm.init_task(task, 0, 0);
+    mm.writeback.dirtied_on_cpu[cpu].set(0);
+}
+
+/// A page that is to be written or read, step by step. `false`: no memory without waiting.
+fn single(mm: &Engine, f: u32, index: u32, gfp: Gfp, state: FreshState) -> bool {
+    match at_once(mm.alloc_page(gfp)) {
+        Some(Some(pfn)) => {
+            fill(mm, f, index, pfn, state);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// What follows its allocation.
+fn fill(mm: &Engine, f: u32, index: u32, pfn: Pfn, state: FreshState) {
+    if state == FreshState::Locked {
+        assert!(mm.try_lock_page(pfn));
+    }
+    assert_eq!(mm.enter_page_cache_lru(pfn, f, index), Entered::Added);
+    if state == FreshState::Locked {
+        return;
+    }
+    if state == FreshState::Written {
+        mm.world.charge(Cost::Copy, 1);
+        mm.frames.set_flags(pfn, flag::UPTODATE);
+    }
+    mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+    if state == FreshState::Written {
+        mm.mark_page_accessed(pfn, TrackPath::BufferedWrite);
+        if mm.note_dirtied(f) {
+            looked(mm, index);
+        }
+    }
+}
+
+/// Missing pages from `first` on, one after the other. `false`: no memory.
+fn by_steps(mm: &Engine, task: u32, fresh: Fresh) -> bool {
+    for index in fresh.first..fresh.first + fresh.most {
+        mm.world.run_as(task);
+        if mm.find_page(fresh.mapping, index).is_none()
+            && !single(mm, fresh.mapping, index, fresh.gfp, fresh.state)
+        {
+            return false;
+        }
+    }
+    true
+}
+
+/// The same in runs, in turns of random length.
+fn by_runs(mm: &Engine, task: u32, fresh: Fresh, chance: &mut Lcg) -> bool {
+    let (mut index, end) = (fresh.first, fresh.first + fresh.most);
+    while index < end {
+        mm.world.run_as(task);
+        let turn = mm.world.now() + u64::from(chance.below(60_000));
+        mm.world.turn.set(turn);
+        let rest = Fresh {
+            first: index,
+            most: end - index,
+            ..fresh
+        };
+        let (n, why) = mm.fresh_pages(rest, None::<fn(u32) -> bool>);
+        index += n;
+        match why {
+            FreshEnd::All | FreshEnd::Relax => {}
+            FreshEnd::Balance => looked(mm, index - 1),
+            FreshEnd::Single => {
+                if mm.find_page(fresh.mapping, index).is_none()
+                    && !single(mm, fresh.mapping, index, fresh.gfp, fresh.state)
+                {
+                    return false;
+                }
+                index += 1;
+            }
+            FreshEnd::Short(start) => {
+                let Some(Some(pfn)) = at_once(mm.alloc_rest(fresh.gfp, start)) else {
+                    return false;
+                };
+                fill(mm, fresh.mapping, index, pfn, fresh.state);
+                index += 1;
+            }
+            FreshEnd::Unready | FreshEnd::NoMemory => unreachable!("{why:?}"),
+        }
+    }
+    true
+}
+
+/// Everything that is counted.
+fn counted(mm: &Engine) -> Vec<u64> {
+    let mut all = vec![mm.world.now(), mm.world.digest()];
+    for z in 0..mm.zones.len() {
+        for item in ZoneStat::ALL {
+            all.push(mm.stat.zone_raw(z, item) as u64);
+            all.push(mm.stat.exact(z, item) as u64);
+        }
+        all.extend(ZoneEvent::ALL.map(|e| mm.stat.zone_events(z, e)));
+    }
+    all.extend(VmEvent::ALL.iter().map(|&e| mm.stat.events(e)));
+    all.push(mm.bdi_stat(0, crate::writeback::bdi::BdiStat::Reclaimable));
+    all.push(mm.bdi_stat_sum(0, crate::writeback::bdi::BdiStat::Reclaimable));
+    all.extend(
+        mm.world
+            .latencies
+            .borrow()
+            .values()
+            .flat_map(|l| [l.0, l.1]),
+    );
+    all
+}
+
+fn twins(policy: &Policy) -> [Engine; 2] {
+    [(); 2].map(|()| {
+        let zone = |kind, size| ZoneInfo {
+            node: 0,
+            kind,
+            size,
+        };
+        let machine = Bare {
+            zones: vec![zone(ZoneType::Dma32, 3000), zone(ZoneType::Normal, 9000)],
+            cpus: 2,
+            ..Bare::new(policy.clone(), 1)
+        };
+        let mm = machine.build();
+        mm.world.untraced.set(true);
+        mm
+    })
+}
+
+/// A run leaves what its single steps leave: the same pages in the same places, counters and their
+/// per-CPU differences, time, latencies, and the same moments at which a dirtier looks at its limits.
+#[test]
+fn runs_do_what_single_steps_do() {
+    for (seed, preset) in (0..).zip(PRESETS.iter().cycle().take(3 * PRESETS.len())) {
+        let [steps, runs] = twins(&preset.policy());
+        let files = [&steps, &runs].map(|mm| file(mm, MappingKind::File, 0, 1 << 20));
+        assert_eq!(files[0], files[1]);
+        let (f, mut chance) = (files[0], Lcg(seed));
+        for step in 0..60 {
+            let state = match chance.below(4) {
+                0 => FreshState::Locked,
+                1 => FreshState::Dirty,
+                _ => FreshState::Written,
+            };
+            let (task, fresh) = (
+                chance.below(2),
+                Fresh {
+                    mapping: f,
+                    first: chance.below(8000),
+                    most: 1 + chance.below(300),
+                    gfp: match chance.below(3) {
+                        0 => Gfp::USER,
+                        _ => Gfp::USER_WRITE,
+                    },
+                    state,
+                },
+            );
+            let there = by_steps(&steps, task, fresh);
+            let same = by_runs(&runs, task, fresh, &mut chance);
+            assert_eq!(there, same, "{}, step {step}", preset.name);
+            if !there {
+                break;
+            }
+            assert_eq!(
+                counted(&steps),
+                counted(&runs),
+                "{}, seed {seed}, step {step}: {fresh:?}",
+                preset.name
+            );
+            for index in fresh.first..fresh.first + fresh.most {
+                let of = |mm: &Engine| {
+                    let pfn = mm.find_page(f, index).expect("it was made");
+                    (pfn, mm.frames.flags(pfn))
+                };
+                assert_eq!(of(&steps), of(&runs), "page {index}");
+            }
+            if chance.below(3) == 0 {
+                [&steps, &runs].iter().for_each(|mm| mm.lru_add_drain());
+            }
+        }
+        recount(&steps);
+        recount(&runs);
+    }
+}

@@ -1,0 +1,60 @@
+//! Processes that a program forks, and the tasks that run them.
+
+use super::TaskHost;
+use crate::world::own_queue;
+use mm::world::Tasks;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use workload::{AnyTask, HostResult, Report, Session};
+
+/// Processes that were forked together.
+pub(super) struct Family {
+    pub alive: Cell<usize>,
+    pub results: RefCell<Vec<Option<HostResult<Report>>>>,
+}
+
+/// A process that was forked.
+pub(super) struct Forked<const T: bool> {
+    pub task: Box<dyn for<'a> AnyTask<TaskHost<'a, T>>>,
+    /// Its number in its family.
+    pub nth: usize,
+    /// The CPUs that its parent was bound to.
+    pub cpus: u64,
+    pub family: Rc<Family>,
+}
+
+/// Forked processes that no task runs yet.
+#[derive(Default)]
+pub struct Forks<const T: bool> {
+    pub(super) waiting: RefCell<VecDeque<Forked<T>>>,
+}
+
+impl<const T: bool> Forks<T> {
+    /// The life of a task that runs forked processes, one after the other.
+    pub async fn child(&self, host: &TaskHost<'_, T>, session: &Session, begin: impl Fn()) {
+        let w = &host.mm.world;
+        loop {
+            let ticket = w.sched.ticket(w.queue_base + own_queue::FORK);
+            let next = self.waiting.borrow_mut().pop_front();
+            let Some(forked) = next else {
+                w.sched
+                    .wait(w.queue_base + own_queue::FORK, ticket, None)
+                    .await;
+                continue;
+            };
+            begin();
+            let (task, name) = (w.sched.task(), forked.task.task_name());
+            w.sched.waiting.set_name(task, name);
+            w.sched.bind(forked.cpus).await;
+            let result = forked.task.run_boxed(host, session).await;
+            let family = forked.family;
+            family.results.borrow_mut()[forked.nth] = Some(result);
+            family.alive.set(family.alive.get() - 1);
+            if family.alive.get() == 0 {
+                w.sched.wake(w.queue_base + own_queue::EXIT);
+            }
+            w.relax().await;
+        }
+    }
+}

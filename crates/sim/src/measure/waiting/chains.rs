@@ -1,0 +1,494 @@
+//! Who waits on what, and behind whom: the chains, kept as lists.
+//!
+//! An object that tasks can hold has a list of those that wait on it, and a task a list of those that
+//! wait for what it holds. So a change leads to whom it concerns and to nobody else: those behind the
+//! task whose wait begins or ends, those that wait on the object that changes hands, and whoever is
+//! behind them in turn. The lists run through the tasks' own entries; nothing is allocated for a wait
+//! once the tables have grown.
+
+use super::crowd::Open;
+use super::{DEPTH, Object, held_by_tasks, of_page};
+use mm::world::{TaskId, Waited, WaitedKind};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// No task, no place.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A neighbour before and one after.
+#[derive(Clone, Copy)]
+struct Link {
+    before: u32,
+    after: u32,
+}
+
+const UNLINKED: Link = Link {
+    before: NONE,
+    after: NONE,
+};
+
+/// A task's wait.
+#[derive(Clone, Copy)]
+pub(super) struct Wait {
+    pub on: Waited,
+    pub since: u64,
+    /// The place of what it waits on, where tasks can hold that; else [`NONE`].
+    pub object: u32,
+    /// The place of the object whose crowd it is counted in, or [`NONE`].
+    pub crowd: u32,
+    /// Who holds what it waits on, or [`NONE`].
+    holder: TaskId,
+    /// Among those that wait on the object.
+    beside: Link,
+    /// Among those that wait for what the holder has.
+    along: Link,
+    /// Its place in [`Chains::page_waiters`].
+    page_at: u32,
+}
+
+#[derive(Clone)]
+pub(super) struct Task {
+    pub name: &'static str,
+    pub wait: Option<Wait>,
+    /// Pages of the I/O that it wants to submit: the first as [`Waited::page`], and how many.
+    submits: Option<(u64, u32)>,
+    /// The first of those that wait for what it holds.
+    behind: TaskId,
+    /// The last walk that met it.
+    met: u32,
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        Self {
+            name: "",
+            wait: None,
+            submits: None,
+            behind: NONE,
+            met: 0,
+        }
+    }
+}
+
+/// Something that tasks hold and wait on.
+pub(super) struct Thing {
+    pub what: Object,
+    holder: TaskId,
+    /// The first of those that wait on it.
+    first: TaskId,
+    /// The crowd behind it.
+    pub open: Option<Open>,
+    /// It is in the tables.
+    known: bool,
+}
+
+/// Waits, holders, and the chains that they make.
+#[derive(Default)]
+pub(super) struct Chains {
+    pub tasks: Vec<Task>,
+    pub things: Vec<Thing>,
+    /// Where each object is in `things`.
+    places: Places,
+    free: Vec<u32>,
+    /// Tasks that wait to submit pages, by number.
+    submitting: Vec<TaskId>,
+    /// Tasks that wait on a page, in no order.
+    page_waiters: Vec<TaskId>,
+    /// Tasks whose chain may lead elsewhere since [`Chains::moved`] was last asked.
+    concerned: Vec<TaskId>,
+    walk: u32,
+}
+
+/// Places of objects. A writeback of an inode is under way for every file that is written, so these are
+/// found by the inode's number; others by kind and number.
+#[derive(Default)]
+struct Places {
+    inodes: Vec<u32>,
+    others: FxHashMap<(u8, u64), u32>,
+}
+
+impl Places {
+    fn get(&self, (kind, object): Object) -> Option<u32> {
+        let known = match kind {
+            WaitedKind::InodeSync => self.inodes.get(object as usize),
+            _ => self.others.get(&(kind as u8, object)),
+        };
+        known.copied().filter(|&at| at != NONE)
+    }
+
+    fn insert(&mut self, (kind, object): Object, at: u32) {
+        if kind == WaitedKind::InodeSync {
+            if self.inodes.len() <= object as usize {
+                self.inodes.resize(object as usize + 1, NONE);
+            }
+            self.inodes[object as usize] = at;
+        } else {
+            self.others.insert((kind as u8, object), at);
+        }
+    }
+
+    fn remove(&mut self, (kind, object): Object) {
+        match kind {
+            WaitedKind::InodeSync => self.inodes[object as usize] = NONE,
+            _ => drop(self.others.remove(&(kind as u8, object))),
+        }
+    }
+}
+
+/// The pages of an I/O that a task wants to submit.
+fn pages((first, n): (u64, u32)) -> Range<u64> {
+    first..first + u64::from(n)
+}
+
+impl Chains {
+    pub fn task(&mut self, task: TaskId) -> &mut Task {
+        let at = task as usize;
+        if self.tasks.len() <= at {
+            self.tasks.resize(at + 1, Task::default());
+        }
+        &mut self.tasks[at]
+    }
+
+    pub fn wait(&self, task: TaskId) -> Option<&Wait> {
+        self.tasks.get(task as usize)?.wait.as_ref()
+    }
+
+    /// The wait of a task that is on a list of waiters.
+    fn linked(&mut self, task: TaskId) -> &mut Wait {
+        let wait = self.tasks[task as usize].wait.as_mut();
+        wait.expect("whoever is on a list waits")
+    }
+
+    /// The place of an object.
+    fn place(&mut self, what: Object) -> u32 {
+        if let Some(at) = self.places.get(what) {
+            return at;
+        }
+        let at = match self.free.pop() {
+            // Nobody holds it, waits on it or crowds behind it since it was forgotten.
+            Some(at) => {
+                let thing = &mut self.things[at as usize];
+                (thing.what, thing.known) = (what, true);
+                at
+            }
+            None => {
+                self.things.push(Thing {
+                    what,
+                    holder: NONE,
+                    first: NONE,
+                    open: None,
+                    known: true,
+                });
+                self.things.len() as u32 - 1
+            }
+        };
+        self.places.insert(what, at);
+        at
+    }
+
+    /// Forgets an object that nobody holds, waits on or crowds behind.
+    pub fn forget(&mut self, at: u32) {
+        let thing = &mut self.things[at as usize];
+        let used = thing.holder != NONE || thing.first != NONE || thing.open.is_some();
+        if thing.known && !used {
+            thing.known = false;
+            self.places.remove(thing.what);
+            self.free.push(at);
+        }
+    }
+
+    /// The task that has what another one waits on.
+    fn holder(&self, wait: &Wait) -> TaskId {
+        let known = self.things[wait.object as usize].holder;
+        if known != NONE {
+            return known;
+        }
+        wait.on.holder.unwrap_or_else(|| {
+            let has = |&t: &TaskId| {
+                let submits = self.tasks[t as usize].submits;
+                submits.is_some_and(|s| pages(s).contains(&wait.on.object))
+            };
+            let any = of_page(wait.on.kind) && !self.submitting.is_empty();
+            let found = any.then(|| self.submitting.iter().copied().find(has));
+            found.flatten().unwrap_or(NONE)
+        })
+    }
+
+    /// Finds the holder of what a task waits on anew, and puts the task behind it.
+    fn follow(&mut self, task: TaskId) {
+        let wait = *self.linked(task);
+        let holder = match self.holder(&wait) {
+            own if own == task => NONE,
+            holder => holder,
+        };
+        if holder != wait.holder {
+            self.leave_holder(task);
+            self.linked(task).holder = holder;
+            if holder != NONE {
+                let next = std::mem::replace(&mut self.task(holder).behind, task);
+                self.linked(task).along.after = next;
+                if next != NONE {
+                    self.linked(next).along.before = task;
+                }
+            }
+        }
+    }
+
+    fn leave_holder(&mut self, task: TaskId) {
+        let wait = self.linked(task);
+        let holder = std::mem::replace(&mut wait.holder, NONE);
+        let Link { before, after } = std::mem::replace(&mut wait.along, UNLINKED);
+        if holder == NONE {
+            return;
+        }
+        match before {
+            NONE => self.tasks[holder as usize].behind = after,
+            before => self.linked(before).along.after = after,
+        }
+        if after != NONE {
+            self.linked(after).along.before = before;
+        }
+    }
+
+    fn leave_object(&mut self, task: TaskId) {
+        let wait = self.linked(task);
+        let (at, Link { before, after }) = (wait.object as usize, wait.beside);
+        match before {
+            NONE => self.things[at].first = after,
+            before => self.linked(before).beside.after = after,
+        }
+        if after != NONE {
+            self.linked(after).beside.before = before;
+        }
+    }
+
+    fn join_object(&mut self, task: TaskId) {
+        let at = self.linked(task).object as usize;
+        let next = std::mem::replace(&mut self.things[at].first, task);
+        self.linked(task).beside.after = next;
+        if next != NONE {
+            self.linked(next).beside.before = task;
+        }
+    }
+
+    /// A task begins to wait.
+    pub fn begin(&mut self, task: TaskId, on: Waited, now: u64) {
+        let held = held_by_tasks(on.kind);
+        let object = match held {
+            true => self.place((on.kind, on.object)),
+            false => NONE,
+        };
+        let page_at = self.page_waiters.len() as u32;
+        if of_page(on.kind) {
+            self.page_waiters.push(task);
+        }
+        let entry = self.task(task);
+        debug_assert!(entry.wait.is_none(), "task {task} waits twice");
+        entry.wait = Some(Wait {
+            on,
+            since: now,
+            object,
+            crowd: NONE,
+            holder: NONE,
+            beside: UNLINKED,
+            along: UNLINKED,
+            page_at,
+        });
+        // Whoever waits for what this task has waits behind what it waits on from here on.
+        self.concerns_behind(task);
+        self.has_pages(task);
+        if held {
+            self.join_object(task);
+            self.follow(task);
+        }
+    }
+
+    /// A task's wait ends, if it has one.
+    pub fn end(&mut self, task: TaskId) -> Option<Wait> {
+        let wait = self.tasks.get(task as usize)?.wait?;
+        if wait.object != NONE {
+            self.leave_holder(task);
+            self.leave_object(task);
+        }
+        if of_page(wait.on.kind) {
+            let at = wait.page_at as usize;
+            self.page_waiters.swap_remove(at);
+            if let Some(&moved) = self.page_waiters.get(at) {
+                self.linked(moved).page_at = wait.page_at;
+            }
+        }
+        let first = self.concerned.len();
+        self.concerns_behind(task);
+        self.tasks[task as usize].wait = None;
+        self.has_no_pages(task, first);
+        Some(wait)
+    }
+
+    /// The task wants to submit I/O of pages.
+    pub fn submits(&mut self, task: TaskId, pages: Option<(u64, u32)>) {
+        let first = self.concerned.len();
+        if let Some(wait) = self.wait(task) {
+            let own = of_page(wait.on.kind);
+            self.concerns_behind(task);
+            if own {
+                // A page of its own that it waits on may be another submitter's from here on.
+                self.concerned.push(task);
+            }
+            self.has_no_pages(task, first);
+        }
+        self.task(task).submits = pages;
+        if self.wait(task).is_some() {
+            self.has_pages(task);
+        }
+    }
+
+    /// Those behind a task may be in another crowd.
+    fn concerns_behind(&mut self, task: TaskId) {
+        let mut next = self.tasks[task as usize].behind;
+        while next != NONE {
+            self.concerned.push(next);
+            next = self.linked(next).along.after;
+        }
+    }
+
+    /// A task that waits has the pages that it wants to submit: others may wait behind it.
+    fn has_pages(&mut self, task: TaskId) {
+        let Some(submits) = self.tasks[task as usize].submits else {
+            return;
+        };
+        let at = self.submitting.partition_point(|&t| t < task);
+        self.submitting.insert(at, task);
+        let first = self.concerned.len();
+        if (submits.1 as usize) < self.page_waiters.len() {
+            for object in pages(submits) {
+                for kind in [WaitedKind::PageLock, WaitedKind::PageWriteback] {
+                    self.concerns_waiters((kind, object));
+                }
+            }
+        } else {
+            for &waiter in &self.page_waiters {
+                let wait = self.tasks[waiter as usize].wait.as_ref();
+                if wait.is_some_and(|w| pages(submits).contains(&w.on.object)) {
+                    self.concerned.push(waiter);
+                }
+            }
+        }
+        self.follow_concerned(first);
+    }
+
+    /// A task has the pages no more that it wanted to submit; those that were behind it are
+    /// concerned from place `first` on.
+    fn has_no_pages(&mut self, task: TaskId, first: usize) {
+        if self.tasks[task as usize].submits.is_some() {
+            self.submitting.retain(|&t| t != task);
+            self.follow_concerned(first);
+        }
+    }
+
+    fn concerns_waiters(&mut self, what: Object) {
+        if let Some(at) = self.places.get(what) {
+            self.concerns_waiters_at(at);
+        }
+    }
+
+    fn concerns_waiters_at(&mut self, at: u32) {
+        let mut next = self.things[at as usize].first;
+        while next != NONE {
+            self.concerned.push(next);
+            next = self.linked(next).beside.after;
+        }
+    }
+
+    fn follow_concerned(&mut self, first: usize) {
+        for at in first..self.concerned.len() {
+            let task = self.concerned[at];
+            // The task itself may wait on a page that it submits, and be off its lists already.
+            if self.wait(task).is_some() {
+                self.follow(task);
+            }
+        }
+    }
+
+    /// A task has an object from here on, or nobody has.
+    pub fn holds(&mut self, what: Object, task: Option<TaskId>) {
+        let at = self.place(what);
+        self.things[at as usize].holder = task.unwrap_or(NONE);
+        let first = self.concerned.len();
+        self.concerns_waiters_at(at);
+        self.follow_concerned(first);
+        self.forget(at);
+    }
+
+    /// Whether [`Chains::moved`] has somebody to name.
+    pub fn any_moved(&self) -> bool {
+        !self.concerned.is_empty()
+    }
+
+    /// Puts those whose chains may lead elsewhere since the last call into `tasks`, by number: all that
+    /// are concerned and everybody behind them.
+    pub fn moved(&mut self, tasks: &mut Vec<TaskId>) {
+        tasks.clear();
+        self.walk = self.walk.wrapping_add(1);
+        for at in 0..self.concerned.len() {
+            self.meet(self.concerned[at], tasks);
+        }
+        self.concerned.clear();
+        self.meet_those_behind(tasks);
+        tasks.sort_unstable();
+    }
+
+    /// Puts all that wait on an object, directly or through others, into `tasks`, in no order.
+    pub fn behind(&mut self, object: u32, tasks: &mut Vec<TaskId>) {
+        tasks.clear();
+        self.walk = self.walk.wrapping_add(1);
+        let mut next = self.things[object as usize].first;
+        while next != NONE {
+            self.meet(next, tasks);
+            next = self.linked(next).beside.after;
+        }
+        self.meet_those_behind(tasks);
+    }
+
+    fn meet(&mut self, task: TaskId, tasks: &mut Vec<TaskId>) {
+        let walk = self.walk;
+        let entry = &mut self.tasks[task as usize];
+        if entry.met != walk {
+            entry.met = walk;
+            tasks.push(task);
+        }
+    }
+
+    fn meet_those_behind(&mut self, tasks: &mut Vec<TaskId>) {
+        let mut at = 0;
+        while at < tasks.len() {
+            let mut next = self.tasks[tasks[at] as usize].behind;
+            while next != NONE {
+                self.meet(next, tasks);
+                next = self.linked(next).along.after;
+            }
+            at += 1;
+        }
+    }
+
+    /// The place of the object at the end of a task's chain, how many tasks stand between, and the task
+    /// that has it, or [`NONE`].
+    pub fn root(&self, task: TaskId) -> Option<(u32, u32, TaskId)> {
+        let mut root = None;
+        let mut at = task;
+        for depth in 0..DEPTH as u32 {
+            let Some(wait) = self.wait(at).filter(|w| w.object != NONE) else {
+                return root;
+            };
+            root = Some((wait.object, depth, wait.holder));
+            if wait.holder == NONE {
+                return root;
+            }
+            assert!(
+                wait.holder != task,
+                "task {task} waits for itself through others"
+            );
+            at = wait.holder;
+        }
+        root
+    }
+}

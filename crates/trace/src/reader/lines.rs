@@ -1,0 +1,210 @@
+//! The lines of a CSV, parsed on many threads: one reads blocks of whole lines, some say what each line
+//! says by itself, and one, the caller's, makes records of that in the order of lines.
+
+use super::{BATCH, Decoder, Reader};
+use crate::error::{Fault, TraceError};
+use crate::input::Input;
+use crate::object_csv::{ObjectCsv, Request};
+use crate::record::Record;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+
+/// A block's lines.
+struct Parsed {
+    /// What each line that is not blank says, and how many lines come before it in the block.
+    lines: Vec<(u32, Result<Request, Fault>)>,
+    /// Lines, with blank ones.
+    count: u32,
+    /// The block, to be filled again.
+    block: Vec<u8>,
+}
+
+/// Blocks under way for each thread that parses.
+const BLOCKS: usize = 2;
+
+impl Reader {
+    /// Reads all whole lines of a CSV, on so many threads besides two that wait most of the time. `send`
+    /// takes each full batch, and gives an empty one unless nobody wants more. Returns whether somebody
+    /// wants what is left: the last records, and a file's end that is no whole line.
+    ///
+    /// # Errors
+    /// A record that can't be read, unless lenient.
+    pub(super) fn lines_in_threads<T>(
+        &mut self,
+        threads: usize,
+        keep: &impl Fn(&Record) -> T,
+        mut send: impl FnMut(Vec<T>) -> Option<Vec<T>>,
+    ) -> Result<bool, TraceError> {
+        // The header, if there is one, is what the columns were taken from.
+        let mut batch = Vec::new();
+        if !self.next_batch_of(&mut batch, keep)? || self.ended {
+            return Ok(batch.is_empty() || send(batch).is_some());
+        }
+        let Some(next) = send(batch) else {
+            return Ok(false);
+        };
+        let Decoder::Csv(csv) = &self.decoder else {
+            return Ok(true);
+        };
+        let parser = csv.parser();
+        let input = Mutex::new(std::mem::replace(&mut self.input, Input::empty()));
+        let (blocks, to_parse) = channel();
+        let (parsed, in_any_order) = channel();
+        let (used, empty) = channel();
+        for _ in 0..threads * BLOCKS {
+            let _ = used.send(Vec::new());
+        }
+        let to_parse = Mutex::new(to_parse);
+        let (wanted, failed) = std::thread::scope(|scope| {
+            let mut some = false;
+            for _ in 0..threads {
+                let parsed = parsed.clone();
+                let work = || parse(&parser, &to_parse, parsed);
+                some |= Builder::new().spawn_scoped(scope, work).is_ok();
+            }
+            drop(parsed);
+            let input = &input;
+            let feed = move || feed(&mut owned(input), &empty, &blocks);
+            // Without threads the lines are read as those of other formats are.
+            let feeder = match some {
+                true => Builder::new().spawn_scoped(scope, feed).ok(),
+                false => None,
+            };
+            let Some(feeder) = feeder else {
+                return (Ok(true), Ok(None));
+            };
+            let wanted = self.in_order(&in_any_order, &used, keep, next, &mut send);
+            // Who waits for a block, or for somebody to take one, learns that nobody wants more.
+            drop(in_any_order);
+            drop(used);
+            (wanted, feeder.join())
+        });
+        self.input = input.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match failed {
+            Ok(failed) => {
+                let wanted = wanted?;
+                if let Some(e) = failed {
+                    self.filled(Err(e))?;
+                }
+                Ok(wanted)
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// Makes records of blocks, in their order.
+    fn in_order<T>(
+        &mut self,
+        parsed: &Receiver<(u64, Parsed)>,
+        used: &Sender<Vec<u8>>,
+        keep: &impl Fn(&Record) -> T,
+        mut batch: Vec<T>,
+        send: &mut impl FnMut(Vec<T>) -> Option<Vec<T>>,
+    ) -> Result<bool, TraceError> {
+        let mut early: BTreeMap<u64, Parsed> = BTreeMap::new();
+        let mut next = 0;
+        batch.clear();
+        while let Ok((number, block)) = parsed.recv() {
+            early.insert(number, block);
+            while let Some(block) = early.remove(&next) {
+                next += 1;
+                let before = self.passed;
+                for (line, request) in block.lines {
+                    let Decoder::Csv(csv) = &mut self.decoder else {
+                        return Ok(false);
+                    };
+                    match request.and_then(|r| csv.record(r, &mut self.tables)) {
+                        Ok(Some(record)) => batch.push(keep(&record)),
+                        Ok(None) => {}
+                        Err(fault) => {
+                            self.passed = before + u64::from(line);
+                            if let Err(e) = self.fault(fault) {
+                                self.ended = true;
+                                return Err(e);
+                            }
+                        }
+                    }
+                    if batch.len() == BATCH {
+                        match send(batch) {
+                            Some(empty) => batch = empty,
+                            None => return Ok(false),
+                        }
+                        batch.clear();
+                    }
+                }
+                self.passed = before + u64::from(block.count);
+                // Who reads may have ended.
+                let _ = used.send(block.block);
+            }
+        }
+        // What is left is less than a batch: the first of whatever follows.
+        Ok(batch.is_empty() || send(batch).is_some())
+    }
+}
+
+/// What a lock holds, whoever panicked with it.
+fn owned<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads blocks of whole lines until there is none, nobody wants more, or reading fails: the error.
+fn feed(
+    input: &mut Input,
+    empty: &Receiver<Vec<u8>>,
+    blocks: &Sender<(u64, Vec<u8>)>,
+) -> Option<io::Error> {
+    for number in 0.. {
+        let whole = loop {
+            match memchr::memrchr(b'\n', input.data()) {
+                Some(at) => break at + 1,
+                None => match input.fill() {
+                    Ok(true) => {}
+                    // Less than a line is left, or more than fits a block.
+                    Ok(false) => return None,
+                    Err(e) => return Some(e),
+                },
+            }
+        };
+        let Ok(mut block) = empty.recv() else { break };
+        block.clear();
+        block.extend_from_slice(&input.data()[..whole]);
+        input.consume(whole);
+        if blocks.send((number, block)).is_err() {
+            break;
+        }
+    }
+    None
+}
+
+/// Parses blocks until there are no more, or nobody wants them.
+fn parse(
+    parser: &ObjectCsv,
+    blocks: &Mutex<Receiver<(u64, Vec<u8>)>>,
+    parsed: Sender<(u64, Parsed)>,
+) {
+    loop {
+        let block = owned(blocks).recv();
+        let Ok((number, block)) = block else { return };
+        let (mut lines, mut count, mut from) = (Vec::with_capacity(block.len() / 24), 0, 0);
+        for end in memchr::memchr_iter(b'\n', &block) {
+            let line = &block[from..end];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                lines.push((count, parser.parse(line)));
+            }
+            from = end + 1;
+            count += 1;
+        }
+        let done = Parsed {
+            lines,
+            count,
+            block,
+        };
+        if parsed.send((number, done)).is_err() {
+            return;
+        }
+    }
+}
