@@ -174,14 +174,14 @@ impl<W: World> Mm<W> {
     ///
     /// Pages come from the smallest block there is, lower addresses first, so a block's pages
     /// leave one after the other and at most the last block is split.
-    pub(crate) fn rmqueue_bulk(
+    pub(crate) fn take_bulk(
         &self,
         z: usize,
         count: u32,
         list: usize,
         out: impl Fn(Pfn, u32),
     ) -> u32 {
-        let n = self.zones[z].lock.with(|| {
+        self.zones[z].lock.with(|| {
             let mut n = 0;
             while n < count {
                 let Some((block, order)) = self.take_block(z, 0, list) else {
@@ -200,12 +200,16 @@ impl<W: World> Mm<W> {
                 }
             }
             n
-        });
+        })
+    }
+
+    /// Counts and charges pages that [`Mm::take_bulk`] took. Even none fold this CPU's difference where its
+    /// threshold has fallen.
+    pub(crate) fn count_bulk(&self, z: usize, n: u32) {
         self.stat
             .add(self.world.cpu(), z, ZoneStat::NrFreePages, -(n as i32));
         self.world.charge(Cost::PageBulk, n);
         self.wake_if_boosted(z);
-        n
     }
 
     /// Returns single pages to the buddy lists. Any bulk return clears the zone's scan count.

@@ -133,10 +133,25 @@ impl<W: World> Mm<W> {
 
     /// Refills a list that is empty; the caller has it for himself.
     #[inline(never)]
-    pub(crate) fn refill_empty(&self, z: usize, list: usize, pcp: &Pcp<W>) {
-        self.rmqueue_bulk(z, self.zones[z].pcp_batch, list, |first, n| {
+    fn refill_empty(&self, z: usize, list: usize, pcp: &Pcp<W>) {
+        let n = self.take_batch(z, list, pcp);
+        self.count_bulk(z, n);
+    }
+
+    /// Refills a list that is empty, for a walk that was foreseen and not made. A zone that has no page is
+    /// left as it is: the walk that finds that out counts it, after its tests.
+    #[inline(never)]
+    pub(crate) fn refill_foreseen(&self, z: usize, list: usize, pcp: &Pcp<W>) {
+        let n = self.take_batch(z, list, pcp);
+        if n > 0 {
+            self.count_bulk(z, n);
+        }
+    }
+
+    fn take_batch(&self, z: usize, list: usize, pcp: &Pcp<W>) -> u32 {
+        self.take_bulk(z, self.zones[z].pcp_batch, list, |first, n| {
             pcp.push_back((0..n).map(|i| first + i));
-        });
+        })
     }
 
     /// Frees a single page to this CPU's list; over `high`, a batch goes back to the buddy lists.

@@ -250,7 +250,7 @@ impl<W: World> Mm<W> {
         let mut n = slots.len() as u32;
         if from.pcp.count() == 0 {
             // The first page takes the time of the refill, which may turn the next one's walk.
-            self.refill_empty(zone, self.list_of_request(gfp), from.pcp);
+            self.refill_foreseen(zone, self.list_of_request(gfp), from.pcp);
             match self.still_foreseen() {
                 Some(left) => spare = left,
                 None => n = 1,

@@ -131,7 +131,7 @@ fn counted(mm: &Engine) -> Vec<u64> {
     all
 }
 
-fn twins(policy: &Policy) -> [Engine; 2] {
+fn twins(policy: &Policy, zones: [u64; 2]) -> [Engine; 2] {
     [(); 2].map(|()| {
         let zone = |kind, size| ZoneInfo {
             node: 0,
@@ -139,7 +139,10 @@ fn twins(policy: &Policy) -> [Engine; 2] {
             size,
         };
         let machine = Bare {
-            zones: vec![zone(ZoneType::Dma32, 3000), zone(ZoneType::Normal, 9000)],
+            zones: vec![
+                zone(ZoneType::Dma32, zones[0]),
+                zone(ZoneType::Normal, zones[1]),
+            ],
             cpus: 2,
             ..Bare::new(policy.clone(), 1)
         };
@@ -154,7 +157,7 @@ fn twins(policy: &Policy) -> [Engine; 2] {
 #[test]
 fn runs_do_what_single_steps_do() {
     for (seed, preset) in (0..).zip(PRESETS.iter().cycle().take(3 * PRESETS.len())) {
-        let [steps, runs] = twins(&preset.policy());
+        let [steps, runs] = twins(&preset.policy(), [3000, 9000]);
         let files = [&steps, &runs].map(|mm| file(mm, MappingKind::File, 0, 1 << 20));
         assert_eq!(files[0], files[1]);
         let (f, mut chance) = (files[0], Lcg(seed));
@@ -202,5 +205,49 @@ fn runs_do_what_single_steps_do() {
         }
         recount(&steps);
         recount(&runs);
+    }
+}
+
+/// The same where the preferred zone has no page left while its cheap level says otherwise, and thresholds
+/// fall as they do when kswapd wakes: looking for a page in vain there folds what a CPU held back, after the
+/// tests of its walk and not before.
+#[test]
+fn runs_do_what_single_steps_do_where_a_zone_is_empty() {
+    for (seed, preset) in (0..).zip(PRESETS.iter().cycle().take(40 * PRESETS.len())) {
+        let mut chance = Lcg(seed);
+        let machines = twins(&preset.policy(), [6000, 64 + u64::from(chance.below(200))]);
+        let f = machines
+            .each_ref()
+            .map(|mm| file(mm, MappingKind::File, 0, 1 << 20))[0];
+        for index in (0..1500).step_by(50) {
+            let fresh = Fresh {
+                mapping: f,
+                first: index,
+                most: 50,
+                gfp: Gfp::USER,
+                state: FreshState::Dirty,
+            };
+            let (task, lists) = (chance.below(2), chance.below(7));
+            let threshold = 1 + chance.below(12);
+            for mm in &machines {
+                mm.stat.set_threshold(1, threshold);
+                // Lists of other CPUs hold pages that the zone counts no longer.
+                mm.world.run_as(1 - task);
+                for _ in 0..lists {
+                    if let Some(Some(pfn)) = at_once(mm.alloc_page(Gfp::USER)) {
+                        mm.free_page(pfn, false);
+                    }
+                }
+            }
+            let [steps, runs] = &machines;
+            assert!(by_steps(steps, task, fresh) && by_runs(runs, task, fresh, &mut chance));
+            assert_eq!(
+                counted(steps),
+                counted(runs),
+                "{}, seed {seed}, index {index}",
+                preset.name
+            );
+        }
+        machines.iter().for_each(recount);
     }
 }

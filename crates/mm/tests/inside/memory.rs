@@ -94,9 +94,10 @@ fn bulks_are_single_pages() {
         if chance.below(2) == 0 {
             let wanted = 1 + chance.below(80);
             let runs = std::cell::RefCell::new(Vec::new());
-            let n = mm.rmqueue_bulk(0, wanted, 0, |first, n| {
+            let n = mm.take_bulk(0, wanted, 0, |first, n| {
                 runs.borrow_mut().extend(first..first + n);
             });
+            mm.count_bulk(0, n);
             let runs = runs.into_inner();
             assert_eq!((n as usize, n), (runs.len(), wanted.min(free.len() as u32)));
             for &pfn in &runs {
