@@ -1,8 +1,10 @@
 //! What the command line accepts.
 
+mod bisect;
 mod kernel;
 mod validate;
 
+pub use bisect::Bisect;
 pub use kernel::{Kernel, KernelBuild, KernelList, KernelRemove, KernelShell};
 pub use validate::Validate;
 
@@ -30,6 +32,8 @@ pub enum Command {
     Run(Run),
     /// Say how near a preset of the engine comes to a real kernel, in experiments run in both
     Validate(Validate),
+    /// Find the commit of a kernel's history that changed a figure, by experiments in kernels built from it
+    Bisect(Bisect),
     /// List results folders, or remove old ones
     Results(Results),
     /// Score the engine against published tables

@@ -1,6 +1,7 @@
 //! The subcommands, one module each.
 
 pub mod bench;
+pub mod bisect;
 pub mod explain;
 pub mod kernel;
 pub mod machine;

@@ -79,6 +79,7 @@ fn run(cli: &cli::Cli) -> Result<(), Failure> {
     match &cli.command {
         cli::Command::Run(args) => commands::run::run(args),
         cli::Command::Results(args) => commands::results::run(args),
+        cli::Command::Bisect(args) => commands::bisect::run(args),
         cli::Command::Validate(args) => commands::validate::run(args),
         cli::Command::Reproduce(args) => commands::reproduce::run(args),
         cli::Command::Tune(args) => commands::tune::run(args),

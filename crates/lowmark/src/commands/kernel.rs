@@ -43,14 +43,15 @@ impl From<BuildError> for Failure {
 }
 
 /// Progress on a terminal, notes anywhere.
-struct Progress {
+pub struct Progress {
     bar: ProgressBar,
     quiet: bool,
     stop: Arc<AtomicBool>,
 }
 
 impl Progress {
-    fn new(quiet: bool) -> Self {
+    /// Of a build that `stop` stops.
+    pub fn new(quiet: bool, stop: &Arc<AtomicBool>) -> Self {
         let bar = if quiet || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
         } else {
@@ -58,8 +59,13 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         };
-        let stop = interrupt::flag_saying("stopping the build; once more to stop at once");
+        let stop = Arc::clone(stop);
         Self { bar, quiet, stop }
+    }
+
+    /// Takes it off the terminal.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
     }
 }
 
@@ -110,9 +116,10 @@ fn build(args: &KernelBuild) -> Result<(), Failure> {
         name: args.name.clone(),
         costs: !args.without_costs,
     };
-    let mut progress = Progress::new(args.quiet);
+    let stop = interrupt::flag_saying("stopping the build; once more to stop at once");
+    let mut progress = Progress::new(args.quiet, &stop);
     let built = build::build(&request, &mut progress);
-    progress.bar.finish_and_clear();
+    progress.clear();
     let built = built?;
     if args.quiet {
         return Ok(());

@@ -1,0 +1,213 @@
+//! A kernel's history and git's search in it.
+//!
+//! Git works in a clone of its own that shares the objects of the user's repository: nothing is written there,
+//! and no hook of its runs. What the search has decided is not kept here: a new clone is told it again.
+
+use crate::failure::Failure;
+use lab::diagnostic::Diagnostic;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Commit {
+    /// Its hash.
+    pub hash: String,
+    /// The first line of its message.
+    pub subject: String,
+}
+
+impl Commit {
+    /// Its hash, short.
+    pub fn short(&self) -> &str {
+        &self.hash[..self.hash.len().min(12)]
+    }
+}
+
+/// What the search knows of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It is like the good end.
+    Good,
+    /// It is like the bad end.
+    Bad,
+    /// It can't be told.
+    Skip,
+}
+
+impl Mark {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Bad => "bad",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+/// Where the search stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// This commit is to be marked.
+    Test(Commit),
+    /// This one is the first bad one.
+    First(Commit),
+    /// One of these is: the others can't be told.
+    OneOf(Vec<Commit>),
+    /// Git says why it can't go on.
+    Stuck(String),
+}
+
+/// A clone to search in.
+#[derive(Debug)]
+pub struct History {
+    /// The clone's files.
+    pub root: PathBuf,
+}
+
+/// Runs git in a folder, away from the user's settings.
+fn git(at: &Path, arguments: &[&str]) -> Result<Output, Failure> {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(at);
+    // A hook that does not exist is none.
+    command.args(["-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"]);
+    command
+        .args(["-c", "advice.detachedHead=false"])
+        .args(arguments);
+    command.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
+    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+        command.env_remove(variable);
+    }
+    let output = command.stdin(Stdio::null()).output();
+    output.map_err(|e| Failure::System(miette::miette!("git can't be run: {e}")))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+/// As [`git`], for what has to succeed: what it printed.
+fn done(at: &Path, arguments: &[&str]) -> Result<String, Failure> {
+    let output = git(at, arguments)?;
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(Failure::System(miette::miette!(
+            "git {} failed: {}",
+            arguments[0],
+            text(&output.stderr)
+        ))),
+    }
+}
+
+/// The commit that a revision of a repository names.
+pub fn revision(tree: &Path, option: &str, name: &str) -> Result<Commit, Failure> {
+    let wrong = |what: String, accepted: &str| {
+        Failure::Input(Diagnostic::placeless(what, accepted.to_owned()).into())
+    };
+    let inside = git(tree, &["rev-parse", "--show-toplevel"])?;
+    if !inside.status.success() {
+        let what = format!(
+            "{} is no git repository: {}",
+            tree.display(),
+            text(&inside.stderr)
+        );
+        return Err(wrong(what, "accepted: a clone of a kernel's repository"));
+    }
+    let wanted = format!("{name}^{{commit}}");
+    let found = git(
+        tree,
+        &[
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            "--end-of-options",
+            &wanted,
+        ],
+    )?;
+    if !found.status.success() {
+        let what = format!("`--{option} {name}`: {} has no such commit", tree.display());
+        return Err(wrong(what, "accepted: a tag, a branch or a hash"));
+    }
+    named(tree, &text(&found.stdout))
+}
+
+fn named(at: &Path, hash: &str) -> Result<Commit, Failure> {
+    let subject = done(at, &["show", "--no-patch", "--format=%s", hash])?;
+    let hash = hash.to_owned();
+    Ok(Commit { hash, subject })
+}
+
+impl History {
+    /// Clones a repository into a folder, which is made anew.
+    pub fn clone_of(tree: &Path, root: PathBuf) -> Result<Self, Failure> {
+        let io = |what: &str, e: std::io::Error| {
+            Failure::System(miette::miette!("can't {what} {}: {e}", root.display()))
+        };
+        if root.exists() {
+            fs::remove_dir_all(&root).map_err(|e| io("remove", e))?;
+        }
+        fs::create_dir_all(&root).map_err(|e| io("make", e))?;
+        let full = fs::canonicalize(tree).map_err(|e| io("read", e))?;
+        let from = full.to_string_lossy();
+        done(
+            &root,
+            &["clone", "--quiet", "--shared", "--no-checkout", &from, "."],
+        )?;
+        Ok(Self { root })
+    }
+
+    /// Commits behind one that lead to another.
+    pub fn between(&self, good: &Commit, bad: &Commit) -> Result<u32, Failure> {
+        let range = format!("{}..{}", good.hash, bad.hash);
+        let count = done(&self.root, &["rev-list", "--count", &range])?;
+        Ok(count.parse().unwrap_or(0))
+    }
+
+    /// Puts a commit's files there.
+    pub fn checkout(&self, commit: &Commit) -> Result<(), Failure> {
+        done(
+            &self.root,
+            &["checkout", "--quiet", "--force", "--detach", &commit.hash],
+        )
+        .map(drop)
+    }
+
+    /// Begins a search.
+    pub fn start(&self, good: &Commit, bad: &Commit) -> Result<Next, Failure> {
+        done(&self.root, &["bisect", "start", "--no-checkout"])?;
+        done(&self.root, &["bisect", "bad", &bad.hash])?;
+        self.mark(good, Mark::Good)
+    }
+
+    /// Tells git of a commit and asks for the next.
+    pub fn mark(&self, commit: &Commit, mark: Mark) -> Result<Next, Failure> {
+        let output = git(&self.root, &["bisect", mark.word(), &commit.hash])?;
+        let (said, trouble) = (text(&output.stdout), text(&output.stderr));
+        let first = said
+            .lines()
+            .find_map(|l| l.strip_suffix(" is the first bad commit"));
+        if let Some(hash) = first {
+            return Ok(Next::First(named(&self.root, hash)?));
+        }
+        if said.contains("There are only 'skip'ped commits left to test") {
+            let hashes = said
+                .lines()
+                .filter(|l| l.len() >= 40 && l.bytes().all(|b| b.is_ascii_hexdigit()));
+            let all: Result<Vec<Commit>, Failure> =
+                hashes.map(|hash| named(&self.root, hash)).collect();
+            return Ok(Next::OneOf(all?));
+        }
+        if !output.status.success() {
+            return Ok(Next::Stuck(if trouble.is_empty() { said } else { trouble }));
+        }
+        let next = done(&self.root, &["rev-parse", "--verify", "BISECT_HEAD"])?;
+        Ok(Next::Test(named(&self.root, &next)?))
+    }
+
+    /// Removes the clone.
+    pub fn remove(self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}

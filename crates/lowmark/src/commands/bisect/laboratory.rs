@@ -1,0 +1,168 @@
+//! Commits run as kernels of the laboratory. Whatever ran is kept and not run again.
+
+use super::history::{Commit, History};
+use super::search::{Judge, Sample, Step};
+use crate::commands::kernel::Progress;
+use crate::commands::run::fitting_jobs;
+use crate::failure::Failure;
+use kernel::build::{self, BuildError, Request, Source};
+use lab::model::Experiment;
+use lab::results::log::{Header, Log};
+use lab::rows::figure_values;
+use lab::runner::{self, Journal, RunOptions, Simulate};
+use sim::{Outcome, RunResult};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// The laboratory as a judge of commits.
+pub struct Laboratory<'a> {
+    /// How kernels are built; the source is the clone.
+    pub request: Request,
+    /// What is run, with the kernel's name as its policy.
+    pub experiment: Experiment,
+    /// The figure.
+    pub metric: &'a str,
+    /// Where runs are kept, a folder a commit.
+    pub folder: PathBuf,
+    /// Who runs them.
+    pub simulate: Simulate<'a>,
+    /// How many at a time.
+    pub jobs: Option<NonZeroUsize>,
+    /// No progress.
+    pub quiet: bool,
+    /// Set by Ctrl-C.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// A commit's runs that are kept, and the log for those to come.
+struct Runs {
+    log: Log,
+    known: BTreeMap<(u32, u32), RunResult>,
+}
+
+impl Journal for Runs {
+    fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult> {
+        self.known.remove(&(cell, iteration))
+    }
+
+    fn finished(&mut self, cell: u32, iteration: u32, result: &RunResult) {
+        if let Err(e) = self.log.finished(cell, iteration, result) {
+            eprintln!("a run can't be kept: {e}; the search goes on, but would run it again");
+        }
+    }
+}
+
+fn trouble(what: &str, path: &Path, e: &std::io::Error) -> Failure {
+    Failure::System(miette::miette!("can't {what} {}: {e}", path.display()))
+}
+
+impl Laboratory<'_> {
+    /// The file in which a commit's build failure is kept.
+    fn failed(folder: &Path) -> PathBuf {
+        folder.join("not-built.txt")
+    }
+
+    /// What is known of a commit whose runs are of this experiment and program.
+    fn runs(&self, folder: &Path) -> Result<Runs, Failure> {
+        let path = folder.join("iterations.log");
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options
+            .open(&path)
+            .map_err(|e| trouble("open", &path, &e))?;
+        let opened = Log::open(file).map_err(|e| trouble("read", &path, &e))?;
+        let (mut log, mut kept) = opened.ok_or_else(|| {
+            Failure::System(miette::miette!("{} is no log of runs", path.display()))
+        })?;
+        let header = Header::new(&self.experiment, false, lab::results::log::build());
+        let another = match &kept.header {
+            None => Some(None),
+            Some(then) => then.difference(&header).map(Some),
+        };
+        if let Some(why) = another {
+            if let Some(why) = why {
+                eprintln!("runs in {} are not used: {why}", folder.display());
+            }
+            kept.results.clear();
+            log.restart().map_err(|e| trouble("write", &path, &e))?;
+            log.begin(&header)
+                .map_err(|e| trouble("write", &path, &e))?;
+        }
+        Ok(Runs {
+            log,
+            known: kept.results,
+        })
+    }
+
+    /// Builds a commit. `Some`: why that can't be.
+    fn build(&mut self, history: &History, commit: &Commit) -> Result<Option<String>, Failure> {
+        history.checkout(commit)?;
+        self.request.source = Source::Tree(history.root.clone());
+        let mut progress = Progress::new(self.quiet, &self.stop);
+        let built = build::build(&self.request, &mut progress);
+        progress.clear();
+        match built {
+            Ok(_) => Ok(None),
+            Err(e @ BuildError::Failed { .. }) => Ok(Some(e.to_string())),
+            // A commit whose tree lacks what guests need.
+            Err(e @ BuildError::Input { .. }) => Ok(Some(e.to_string())),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+impl Judge for Laboratory<'_> {
+    fn sample(&mut self, history: &History, commit: &Commit, runs: u32) -> Result<Sample, Failure> {
+        let folder = self.folder.join(commit.short());
+        fs::create_dir_all(&folder).map_err(|e| trouble("make", &folder, &e))?;
+        let failed = Self::failed(&folder);
+        if let Ok(why) = fs::read_to_string(&failed) {
+            return Ok(Sample::None(why));
+        }
+        let mut kept = self.runs(&folder)?;
+        let known = (0..runs)
+            .filter(|i| kept.known.contains_key(&(0, *i)))
+            .count();
+        if known < runs as usize
+            && let Some(why) = self.build(history, commit)?
+        {
+            fs::write(&failed, &why).map_err(|e| trouble("write", &failed, &e))?;
+            return Ok(Sample::None(why));
+        }
+        self.experiment.iterations = runs;
+        let options = RunOptions {
+            jobs: fitting_jobs(&self.experiment, self.jobs)?,
+            check: None,
+            progress: !self.quiet,
+            stop: Arc::clone(&self.stop),
+        };
+        let outcomes = runner::run_with(&self.experiment, &options, self.simulate, &mut kept)?;
+        if outcomes.interrupted || self.stop.load(SeqCst) {
+            return Err(Failure::Stopped(format!(
+                "stopped; what was run is kept in {}, and the same command goes on",
+                self.folder.display()
+            )));
+        }
+        let results = &outcomes.results[0];
+        let values = figure_values(results, self.metric);
+        if values.is_empty() {
+            let why = results.iter().flatten().find_map(|r| match &r.outcome {
+                Outcome::Failed { error } => Some(error.clone()),
+                _ => None,
+            });
+            let why = why.unwrap_or_else(|| format!("its runs have no `{}`", self.metric));
+            return Ok(Sample::None(why));
+        }
+        Ok(Sample::Values(values))
+    }
+
+    fn looked(&mut self, step: &Step) {
+        if !self.quiet {
+            eprintln!("{}", super::text::step(step));
+        }
+    }
+}

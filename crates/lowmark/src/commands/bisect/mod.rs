@@ -1,0 +1,245 @@
+//! `lowmark bisect`: git's bisection over a kernel's history, with the laboratory as its judge.
+//!
+//! [`history`] drives git, [`search`] asks a judge of commits until the first bad one is told, [`laboratory`] is
+//! that judge: it builds a commit and runs an experiment with it. All runs are kept in the search's folder and
+//! git is told anew at each start, so a search that was broken off anywhere goes on with the same command.
+
+mod history;
+mod laboratory;
+mod search;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use crate::cli::Bisect;
+use crate::commands::worlds::Here;
+use crate::failure::Failure;
+use crate::interrupt;
+use history::{Commit, History, revision};
+use kernel::build::{Request, Source};
+use lab::bisect::Power;
+use lab::diagnostic::Diagnostic;
+use lab::experiment::Overrides;
+use lab::experiment::kernels::PREFIX;
+use lab::model::Experiment;
+use laboratory::Laboratory;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+fn wrong(what: impl Into<String>, accepted: impl Into<String>) -> Failure {
+    Failure::Input(Diagnostic::placeless(what, accepted).into())
+}
+
+/// What a folder is the search of.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Terms {
+    tree: PathBuf,
+    good: String,
+    bad: String,
+    experiment: String,
+    patches: Vec<String>,
+    fragments: Vec<String>,
+    costs: bool,
+}
+
+impl Terms {
+    /// The first of them that differs.
+    fn difference(&self, now: &Self) -> Option<&'static str> {
+        let pairs = [
+            (self.tree != now.tree, "repository"),
+            (self.good != now.good, "good revision"),
+            (self.bad != now.bad, "bad revision"),
+            (self.experiment != now.experiment, "experiment"),
+            (self.patches != now.patches, "patch"),
+            (self.fragments != now.fragments, "configuration"),
+            (self.costs != now.costs, "patch for costs"),
+        ];
+        pairs
+            .into_iter()
+            .find_map(|(differs, what)| differs.then_some(what))
+    }
+}
+
+/// The folder of a search, held as long as it is open.
+struct Place {
+    dir: PathBuf,
+    _lock: File,
+}
+
+impl Place {
+    /// Takes a folder that is new, or that of the same search.
+    fn claim(dir: PathBuf, terms: &Terms) -> Result<Self, Failure> {
+        let io = |what: &str, e: &dyn std::fmt::Display| {
+            wrong(
+                format!("can't {what} {}: {e}", dir.display()),
+                "accepted: `--out` with a folder that can be written to",
+            )
+        };
+        let path = dir.join("search.json");
+        let strange = dir.read_dir().is_ok_and(|mut d| d.next().is_some()) && !path.exists();
+        if strange {
+            return Err(wrong(
+                format!("{} has something else in it", dir.display()),
+                "accepted: `--out` with a new folder, or with that of the same search",
+            ));
+        }
+        fs::create_dir_all(&dir).map_err(|e| io("make", &e))?;
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let lock = options.open(dir.join("lock")).map_err(|e| io("lock", &e))?;
+        lock.try_lock().map_err(|e| io("lock", &e))?;
+        if let Ok(text) = fs::read_to_string(&path) {
+            let then: Terms = serde_json::from_str(&text).map_err(|e| io("read", &e))?;
+            if let Some(what) = then.difference(terms) {
+                return Err(wrong(
+                    format!("{} is a search with another {what}", dir.display()),
+                    "accepted: the same command as before, or `--out` with a new folder",
+                ));
+            }
+        } else {
+            let text = serde_json::to_string_pretty(terms).expect("plain data has a JSON form");
+            let partial = dir.join("search.json.partial");
+            fs::write(&partial, text).map_err(|e| io("write", &e))?;
+            fs::rename(&partial, &path).map_err(|e| io("write", &e))?;
+        }
+        Ok(Self { dir, _lock: lock })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn digests(paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
+    let one = |path: &PathBuf| {
+        let bytes = fs::read(path).map_err(|e| {
+            let what = format!("can't read {}: {e}", path.display());
+            wrong(what, "accepted: a file that can be read")
+        });
+        Ok(hex(&Sha256::digest(bytes?)))
+    };
+    paths.iter().map(one).collect()
+}
+
+/// Reads the experiment with a kernel as its policy; it must have one cell.
+fn load(args: &Bisect, name: &str) -> Result<Experiment, Failure> {
+    let mut set: Vec<String> = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    set.push(format!("policy=\"{PREFIX}{name}\""));
+    let overrides = Overrides {
+        set,
+        iterations: Some(1),
+        track_pages: false,
+    };
+    let experiment = lab::experiment::load(&args.experiment, &overrides)
+        .map_err(|e| Failure::Input(e.into()))?;
+    if experiment.cells.len() != 1 {
+        let keys: Vec<String> = experiment.cells.iter().map(|c| c.group()).collect();
+        return Err(wrong(
+            format!(
+                "the experiment has {} cells: {}",
+                keys.len(),
+                keys.join(", ")
+            ),
+            "accepted: one machine, one filesystem, one workload; `--set filesystem=ext4` chooses",
+        ));
+    }
+    Ok(experiment)
+}
+
+/// A name for the search's kernels: that of all searches between the same commits.
+fn kernels_name(tree: &Path, good: &Commit, bad: &Commit) -> String {
+    let all = format!("{} {} {}", tree.display(), good.hash, bad.hash);
+    format!("bisect-{}", &hex(&Sha256::digest(all))[..12])
+}
+
+/// Searches a kernel's history.
+pub fn run(args: &Bisect) -> Result<(), Failure> {
+    if !(args.error > 0.0 && args.error < 1.0) {
+        let what = format!("`--error {}` is no probability to allow", args.error);
+        return Err(wrong(what, "accepted: more than 0, less than 1"));
+    }
+    let metric = lab::rows::any_figure(&args.metric).map_err(|why| {
+        wrong(
+            format!("`--metric`: {why}"),
+            "accepted: a row, a counter or a figure of the workload; `lowmark explain` lists them",
+        )
+    })?;
+    let good = revision(&args.tree, "good", &args.good)?;
+    let bad = revision(&args.tree, "bad", &args.bad)?;
+    if good.hash == bad.hash {
+        let what = format!("`--good` and `--bad` are both {}", good.short());
+        return Err(wrong(what, "accepted: a revision and a later one"));
+    }
+    let tree = fs::canonicalize(&args.tree).unwrap_or_else(|_| args.tree.clone());
+    let name = kernels_name(&tree, &good, &bad);
+    let experiment = load(args, &name)?;
+    let terms = Terms {
+        tree,
+        good: good.hash.clone(),
+        bad: bad.hash.clone(),
+        experiment: hex(&Sha256::digest(format!("{:?}", experiment.cells[0].spec))),
+        patches: digests(&args.patch)?,
+        fragments: digests(&args.config)?,
+        costs: !args.without_costs,
+    };
+    let default = || {
+        let folder = format!(
+            "bisect-{}-{}-{}",
+            experiment.name,
+            good.short(),
+            bad.short()
+        );
+        Path::new("results").join(folder)
+    };
+    let place = Place::claim(args.out.clone().unwrap_or_else(default), &terms)?;
+    let history = History::clone_of(&args.tree, place.dir.join("tree"))?;
+    let power = Power::of_search(args.error, history.between(&good, &bad)?, args.most);
+    if power.fewest() > args.most {
+        let accepted = format!(
+            "accepted: {} or more, or a larger `--error`",
+            power.fewest()
+        );
+        let what = format!("`--most {}` runs can't tell anything", args.most);
+        return Err(wrong(what, accepted));
+    }
+    let mut laboratory = Laboratory {
+        request: Request {
+            source: Source::Tree(history.root.clone()),
+            patches: args.patch.clone(),
+            fragments: args.config.clone(),
+            name: Some(name.clone()),
+            costs: !args.without_costs,
+        },
+        experiment,
+        metric: &args.metric,
+        folder: place.dir.join("commits"),
+        simulate: &Here::default(),
+        jobs: args.jobs,
+        quiet: args.quiet,
+        stop: interrupt::flag_saying("stopping; what was run is kept; once more to stop at once"),
+    };
+    let named = (args.metric.as_str(), metric.unit);
+    let answer = search::search(&mut laboratory, &history, (&good, &bad), power, named)?;
+    history.remove();
+    let said = text::answer(&answer);
+    let json = serde_json::to_string_pretty(&answer).expect("plain data has a JSON form");
+    for (file, text) in [("answer.txt", &said), ("answer.json", &json)] {
+        let path = place.dir.join(file);
+        fs::write(&path, text)
+            .map_err(|e| Failure::System(miette::miette!("can't write {}: {e}", path.display())))?;
+    }
+    if args.json {
+        return crate::text::print(&(json + "\n"));
+    }
+    crate::text::print(&said)?;
+    if !args.quiet {
+        eprintln!(
+            "runs and answer are in {}; `lowmark kernel remove {name}` removes the kernels",
+            place.dir.display()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! What a search found, for people.
+
+use super::search::{Answer, Found, Step};
+use crate::text::table;
+use lab::bisect::Side;
+
+/// A number with as many digits as tell something.
+fn number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+fn verdict(step: &Step) -> &'static str {
+    match (step.side, step.between) {
+        (Some(Side::Good), false) => "good",
+        (Some(Side::Bad), false) => "bad",
+        (Some(Side::Good), true) => "nearer to good",
+        (Some(Side::Bad), true) => "nearer to bad",
+        (None, _) => "passed over",
+    }
+}
+
+/// One line of a commit that was looked at.
+pub fn step(step: &Step) -> String {
+    let commit = &step.commit;
+    let what = match (&step.why, &step.summary) {
+        (Some(why), _) => why.lines().next().unwrap_or_default().to_owned(),
+        (None, Some(s)) => format!("median {} of {} runs", number(s.median), step.runs),
+        (None, None) => String::new(),
+    };
+    let (short, verdict) = (commit.short(), verdict(step));
+    format!("{short} {verdict}: {what} ({})", commit.subject)
+}
+
+/// A share as a percentage.
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        p if p < 0.01 => "less than 0.01 %".to_owned(),
+        p if p < 1.0 => format!("{p:.2} %"),
+        p => format!("{p:.1} %"),
+    }
+}
+
+fn found(answer: &Answer) -> String {
+    let wrong = || {
+        format!(
+            "wrong with a probability of {} at most",
+            percent(answer.error)
+        )
+    };
+    match &answer.found {
+        Found::First { commit } => format!(
+            "{} is the first bad commit ({})\n  {}\n",
+            commit.hash,
+            wrong(),
+            commit.subject
+        ),
+        Found::OneOf { commits } => {
+            let all: Vec<String> = commits
+                .iter()
+                .map(|c| format!("  {} {}\n", c.hash, c.subject))
+                .collect();
+            let wrong = wrong();
+            format!(
+                "one of these is the first bad commit ({wrong}); the others can't be told:\n{}",
+                all.concat()
+            )
+        }
+        Found::Nothing { visible } => {
+            let seen = match visible {
+                Some(share) => format!(
+                    "a shift of {} of `{}` would have been seen",
+                    percent(*share),
+                    answer.metric
+                ),
+                None => "no shift that small samples could show was looked for".to_owned(),
+            };
+            let runs = answer.steps.iter().map(|s| s.runs).min().unwrap_or(0);
+            format!("none of these, at this power: {runs} runs of each end do not differ; {seen}\n")
+        }
+        Found::Stuck { why } => format!("git can't go on: {why}\n"),
+    }
+}
+
+/// The whole answer: what was found first, then the commits.
+pub fn answer(answer: &Answer) -> String {
+    let mut rows = table([
+        "commit", "like", "median", "least", "most", "runs", "wrong", "subject",
+    ]);
+    for step in &answer.steps {
+        let of = |f: fn(&lab::figures::stats::Summary) -> f64| {
+            step.summary
+                .as_ref()
+                .map_or_else(String::new, |s| number(f(s)))
+        };
+        rows.add_row([
+            step.commit.short().to_owned(),
+            verdict(step).to_owned(),
+            of(|s| s.median),
+            of(|s| s.min),
+            of(|s| s.max),
+            step.runs.to_string(),
+            step.error.map_or_else(String::new, percent),
+            match &step.why {
+                Some(why) => format!("{} [{}]", step.commit.subject, why.trim()),
+                None => step.commit.subject.clone(),
+            },
+        ]);
+    }
+    let unit = match answer.unit.as_str() {
+        "" => String::new(),
+        unit => format!(" ({unit})"),
+    };
+    let (metric, commits) = (&answer.metric, answer.commits);
+    format!(
+        "{}\n`{metric}`{unit} over {commits} commits\n{rows}\n",
+        found(answer)
+    )
+}
