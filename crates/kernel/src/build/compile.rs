@@ -43,11 +43,15 @@ impl Cache {
             log: Log::create(&work.join("log"))?,
             jobs: std::thread::available_parallelism().map_or(1, |n| n.get()),
         };
+        let wanted = sync::patched(&plan.scan, &plan.patched);
+        if let Some(other) = self.begin(&plan.name, &wanted)? {
+            let note = format!("it begins with what was built as {other}");
+            watch.step(Step::Note(&note));
+        }
         let earlier = record::earlier(self, &plan.release.text);
         watch.step(Step::Note(&estimate(plan, earlier.as_ref(), &site)));
         // The quickest first: it needs a compiler and a C library that work.
         let preload = site.preload(work, watch)?;
-        let wanted = sync::patched(&plan.scan, &plan.patched);
         watch.step(Step::Copying(wanted.0.len()));
         site.copy.update(&plan.scan, &plan.patched, &wanted)?;
         let whole = !site.objects.join("vmlinux").exists();

@@ -8,6 +8,7 @@
 //!
 //! A folder appears by one renaming: half a build is never taken for a whole one.
 
+mod begin;
 mod cache;
 mod compile;
 mod config;

@@ -1,0 +1,277 @@
+//! A name's first build begins with what another name's build of nearly the same sources left: then only what
+//! differs is compiled.
+//!
+//! Files of the private copy are hard links of the other's, objects are copied with their times, which make goes
+//! by, and what names the other's folder in them is made to name this one. The manifest is written last: a
+//! beginning that was torn is no beginning, and the build is a whole one.
+
+use super::cache::{Cache, lock_file, make_folder, remove_folder, write_file};
+use super::error::BuildError;
+use super::scan::Manifest;
+use std::collections::BTreeSet;
+use std::fs::{self, File, FileTimes};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// Sources of which more than this share differs have little in common.
+const LIKE: f64 = 0.05;
+
+/// Another name's folder, nobody's but ours for now.
+struct Donor {
+    work: PathBuf,
+    manifest: Manifest,
+    differing: usize,
+    _lock: File,
+}
+
+impl Donor {
+    /// A name's folder, if a kernel of it was built and nobody is at it.
+    fn open(cache: &Cache, name: &str, wanted: &Manifest) -> Option<Self> {
+        let work = cache.work(name);
+        if !work.join("objects/vmlinux").exists() {
+            return None;
+        }
+        let lock = lock_file(&cache.works().join(format!("{name}.lock"))).ok()?;
+        lock.try_lock().ok()?;
+        let manifest = Manifest::parse(&fs::read(work.join("manifest")).ok()?)?;
+        let other = |path: &PathBuf| manifest.0.get(path) != wanted.0.get(path);
+        let here = wanted.0.keys().filter(|path| other(path)).count();
+        let gone = manifest
+            .0
+            .keys()
+            .filter(|path| !wanted.0.contains_key(*path));
+        Some(Self {
+            differing: here + gone.count(),
+            work,
+            manifest,
+            _lock: lock,
+        })
+    }
+}
+
+impl Cache {
+    /// Lets a name's folder begin with the objects of the nearest other one, if the name was never built and
+    /// one is near. Says whose they are.
+    ///
+    /// # Errors
+    /// Something can't be read or written.
+    pub(super) fn begin(
+        &self,
+        name: &str,
+        wanted: &Manifest,
+    ) -> Result<Option<String>, BuildError> {
+        let work = self.work(name);
+        if work.join("manifest").exists() {
+            return Ok(None);
+        }
+        let entries = fs::read_dir(self.works()).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter(|e| e.path().is_dir())
+            .filter_map(|e| e.file_name().into_string().ok())
+            .filter(|other| other != name)
+            .collect();
+        names.sort();
+        let most = (wanted.0.len() as f64 * LIKE) as usize;
+        let nearest = names
+            .into_iter()
+            .filter_map(|other| Some((Donor::open(self, &other, wanted)?, other)))
+            .filter(|(donor, _)| donor.differing <= most)
+            .min_by_key(|(donor, _)| donor.differing);
+        let Some((donor, other)) = nearest else {
+            return Ok(None);
+        };
+        for folder in ["source", "objects"] {
+            remove_folder(&work.join(folder))?;
+        }
+        let error = |path: &Path, e| BuildError::io("can't copy to", path, e);
+        link(&donor, &work.join("source")).map_err(|e| error(&work, e))?;
+        let renamed = Renamed {
+            from: donor.work.as_os_str().as_bytes(),
+            to: work.as_os_str().as_bytes(),
+        };
+        renamed
+            .copy(&donor.work.join("objects"), &work.join("objects"))
+            .map_err(|e| error(&work, e))?;
+        write_file(&work.join("manifest"), &donor.manifest.text())?;
+        Ok(Some(other))
+    }
+}
+
+/// Makes the private copy of hard links.
+fn link(donor: &Donor, to: &Path) -> io::Result<()> {
+    let from = donor.work.join("source");
+    let mut made: BTreeSet<PathBuf> = BTreeSet::new();
+    for path in donor.manifest.0.keys() {
+        let (from, to) = (from.join(path), to.join(path));
+        let above = to.parent().unwrap_or(&to).to_owned();
+        if !made.contains(&above) {
+            make_folder(&above).map_err(io::Error::other)?;
+            made.insert(above);
+        }
+        fs::hard_link(from, to)?;
+    }
+    Ok(())
+}
+
+/// A folder's name and the one that takes its place.
+struct Renamed<'a> {
+    from: &'a [u8],
+    to: &'a [u8],
+}
+
+impl Renamed<'_> {
+    /// A text with the new name; `None`: the old one is not in it.
+    fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(text.len());
+        let mut rest = text;
+        let mut found = false;
+        while let Some(at) = find(rest, self.from) {
+            let behind = &rest[at + self.from.len()..];
+            out.extend_from_slice(&rest[..at]);
+            // `work/6.1` is no part of `work/6.12`.
+            let whole = behind.first().is_none_or(|b| !is_of_name(*b));
+            out.extend_from_slice(if whole { self.to } else { self.from });
+            found |= whole;
+            rest = behind;
+        }
+        out.extend_from_slice(rest);
+        found.then_some(out)
+    }
+
+    /// Copies a folder: times stay, texts of make's and links name the new folder.
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let (from, to) = (entry.path(), to.join(entry.file_name()));
+            let meta = entry.metadata()?;
+            if meta.is_dir() {
+                self.copy(&from, &to)?;
+                continue;
+            }
+            if meta.is_symlink() {
+                let leads = fs::read_link(&from)?;
+                let bytes = leads.as_os_str().as_bytes();
+                let leads = self.text(bytes).unwrap_or_else(|| bytes.to_owned());
+                symlink(std::ffi::OsStr::from_bytes(&leads), &to)?;
+                continue;
+            }
+            if !meta.is_file() {
+                continue;
+            }
+            fs::copy(&from, &to)?;
+            if is_text(&to)
+                && let Some(text) = self.text(&fs::read(&to)?)
+            {
+                fs::write(&to, text)?;
+            }
+            let file = File::options().append(true).open(&to)?;
+            file.set_times(FileTimes::new().set_modified(meta.modified()?))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a byte can go on a folder's name.
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"._+-~".contains(&byte)
+}
+
+/// Whether it is a text that make or the compiler wrote paths into.
+fn is_text(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name == "Makefile" || [".cmd", ".d", ".s"].iter().any(|end| name.ends_with(end))
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|w| w == what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::scan::{Entry, Kind};
+    use std::time::{Duration, SystemTime};
+    use tempfile::TempDir;
+
+    fn manifest(of: &[(String, u8)]) -> Manifest {
+        let entry = |digest: u8| Entry {
+            kind: Kind::Plain,
+            digest: [digest; 32],
+        };
+        let all = of.iter().map(|(p, d)| (PathBuf::from(p), entry(*d)));
+        Manifest(all.collect())
+    }
+
+    fn sources(changed: usize) -> Vec<(String, u8)> {
+        let one = |n| (format!("mm/{n}.c"), u8::from(n < changed));
+        (0..100).map(one).collect()
+    }
+
+    fn built(cache: &Cache, name: &str, changed: usize) {
+        let work = cache.work(name);
+        for (path, _) in sources(changed) {
+            let path = work.join("source").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        }
+        let objects = work.join("objects/mm");
+        fs::create_dir_all(&objects).unwrap();
+        let path = objects.join(".1.o.cmd");
+        let text = format!("gcc -I{0}/source {0}2/x {0}", work.display());
+        fs::write(&path, text).unwrap();
+        let file = File::options().append(true).open(&path).unwrap();
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(5);
+        file.set_times(FileTimes::new().set_modified(time)).unwrap();
+        symlink(work.join("source"), work.join("objects/source")).unwrap();
+        fs::write(work.join("objects/vmlinux"), "").unwrap();
+        let text = manifest(&sources(changed)).text();
+        fs::write(work.join("manifest"), text).unwrap();
+    }
+
+    #[test]
+    fn a_build_begins_with_the_nearest_one() {
+        let dir = TempDir::new().unwrap();
+        let cache = Cache::at(dir.path()).unwrap();
+        let wanted = manifest(&sources(2));
+        assert_eq!(cache.begin("new", &wanted).unwrap(), None);
+        built(&cache, "far", 40);
+        assert_eq!(cache.begin("new", &wanted).unwrap(), None);
+        built(&cache, "near", 4);
+        built(&cache, "nearer", 1);
+        let said = cache.begin("new", &wanted).unwrap();
+        assert_eq!(said.as_deref(), Some("nearer"));
+        let work = cache.work("new");
+        let cmd = work.join("objects/mm/.1.o.cmd");
+        let shown = work.display();
+        let nearer = cache.work("nearer");
+        assert_eq!(
+            fs::read_to_string(&cmd).unwrap(),
+            format!("gcc -I{shown}/source {}2/x {shown}", nearer.display())
+        );
+        let time = fs::metadata(&cmd).unwrap().modified().unwrap();
+        assert_eq!(time, SystemTime::UNIX_EPOCH + Duration::from_secs(5));
+        let link = fs::read_link(work.join("objects/source")).unwrap();
+        assert_eq!(link, work.join("source"));
+        assert_eq!(
+            fs::read_to_string(work.join("source/mm/7.c")).unwrap(),
+            "nearer"
+        );
+        // A name that has a beginning keeps it.
+        assert_eq!(cache.begin("new", &wanted).unwrap(), None);
+    }
+
+    #[test]
+    fn one_that_somebody_is_at_is_left_alone() {
+        let dir = TempDir::new().unwrap();
+        let cache = Cache::at(dir.path()).unwrap();
+        built(&cache, "busy", 0);
+        let lock = cache.lock("busy").unwrap();
+        let wanted = manifest(&sources(0));
+        assert_eq!(cache.begin("new", &wanted).unwrap(), None);
+        drop(lock);
+        assert!(cache.begin("new", &wanted).unwrap().is_some());
+    }
+}
