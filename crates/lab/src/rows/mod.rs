@@ -112,23 +112,11 @@ pub fn values(results: &[Option<RunResult>], name: &str) -> Result<Vec<f64>, Str
     Ok(out)
 }
 
-/// What policies can be compared by.
-///
-/// # Errors
-/// Why that is nothing.
-pub fn figure(name: &str) -> Result<Figure, String> {
-    let figure = any_figure(name)?;
-    if figure.better == Better::Neither {
-        return Err(format!("neither less nor more of `{name}` is better"));
-    }
-    Ok(figure)
-}
-
-/// A figure of a run, whether more or less of it is better or neither.
+/// What policies can be compared by: any figure of a run, whether more or less of it is better or neither.
 ///
 /// # Errors
 /// Why there is none of this name.
-pub fn any_figure(name: &str) -> Result<Figure, String> {
+pub fn figure(name: &str) -> Result<Figure, String> {
     // What belongs to one of several filesystems has its mount point behind it.
     let word = name.split_once(":/").map_or(name, |(word, _)| word);
     let known = match definition::row(name) {

@@ -34,11 +34,6 @@ const IN_EXPERIMENT: &[Wrong] = &[
         "compare = [\"elapsd\"]",
     ),
     (
-        "a figure without a good direction",
-        "iterations = 3",
-        "compare = [\"pgactivate\"]",
-    ),
-    (
         "a figure twice",
         "iterations = 3",
         "compare = [\"elapsed\", \"elapsed\"]",

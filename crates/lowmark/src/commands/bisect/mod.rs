@@ -26,7 +26,7 @@ use lab::model::Experiment;
 use laboratory::Laboratory;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 fn wrong(what: impl Into<String>, accepted: impl Into<String>) -> Failure {
@@ -90,7 +90,13 @@ impl Place {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         let lock = options.open(dir.join("lock")).map_err(|e| io("lock", &e))?;
-        lock.try_lock().map_err(|e| io("lock", &e))?;
+        lock.try_lock().map_err(|e| match e {
+            TryLockError::WouldBlock => wrong(
+                format!("another process searches in {}", dir.display()),
+                "accepted: the same command when that has ended, or another `--out`",
+            ),
+            TryLockError::Error(e) => io("lock", &e),
+        })?;
         if let Ok(text) = fs::read_to_string(&path) {
             let then: Terms = serde_json::from_str(&text).map_err(|e| io("read", &e))?;
             if let Some(what) = then.difference(terms) {
@@ -161,7 +167,7 @@ pub fn run(args: &Bisect) -> Result<(), Failure> {
         let what = format!("`--error {}` is no probability to allow", args.error);
         return Err(wrong(what, "accepted: more than 0, less than 1"));
     }
-    let metric = lab::rows::any_figure(&args.metric).map_err(|why| {
+    let metric = lab::rows::figure(&args.metric).map_err(|why| {
         wrong(
             format!("`--metric`: {why}"),
             "accepted: a row, a counter or a figure of the workload; `lowmark explain` lists them",
