@@ -221,7 +221,9 @@ fn of_no_kernel(sysctl: &Node, path: &str) -> Option<Refused> {
         place: Some(e.place.clone()),
         key: format!("{path}.{}", e.key),
         why: "no kernel has this sysctl, which was proposed and not merged".into(),
-        accepted: "min_free_kbytes and watermark_scale_factor".into(),
+        accepted: "min_free_kbytes and watermark_scale_factor; or `sysctl` in the table of a policy whose \
+                   kernel was patched to have it"
+            .into(),
     })
 }
 

@@ -131,18 +131,6 @@ fn collect(
                  last part of one below vm",
             ));
         };
-        if let Some(key) = OF_NO_KERNEL
-            .iter()
-            .find(|k| name.strip_prefix("vm.") == Some(*k))
-        {
-            return Err(Diagnostic::at(
-                &entry.place,
-                format!(
-                    "`{path}.{key}`: no kernel has this sysctl, which was proposed and not merged"
-                ),
-                "accepted: min_free_kbytes and watermark_scale_factor, or a policy of the engine",
-            ));
-        }
         let text = value(&name, &entry.node, &format!("{path}.{spelt}"))?;
         if all.insert(name.clone(), text).is_some() {
             return Err(Diagnostic::at(
