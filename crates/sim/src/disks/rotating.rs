@@ -335,13 +335,13 @@ mod tests {
         assert!((d.radius(250_000_000) - 0.5).abs() < 1e-9);
     }
 
-    /// A partition of a third, at the outer edge: its end is where a third of the whole disk ends.
+    /// A partition of a half, at the outer edge: its end is where half of the whole disk ends.
     #[test]
     fn a_partition_lies_on_the_outer_tracks() {
         let mut params = Params::default();
-        params.disks.rotating.disk_whole = 3.0;
+        params.disks.rotating.disk_whole = 2.0;
         let (part, whole) = (Rotating::of(250_000_000, &params), disk());
-        assert_eq!(part.radius(250_000_000), whole.radius(250_000_000 / 3));
+        assert_eq!(part.radius(250_000_000), whole.radius(125_000_000));
         assert!(part.seek_ns(0, 250_000_000, 1.0) < whole.seek_ns(0, 250_000_000, 1.0));
     }
 
