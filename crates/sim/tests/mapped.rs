@@ -4,6 +4,7 @@
 mod common;
 
 use common::{disk, machine, run, spec, swap};
+use mm::Policy;
 use mm::cache::mmap::{Advice, Backing};
 use mm::memory::frame::flag;
 use mm::watch::vmstat::VmEvent;
@@ -70,7 +71,16 @@ fn a_shared_store_on_fuse_is_a_bus_error() {
 fn with_world(
     body: impl for<'a> FnOnce(&'a SimMm<false>) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
 ) {
-    let s = spec(machine(48), FsKind::Xfs, "dd if=/dev/zero of=x count=1");
+    with_policy(Policy::linux_3_0(), body);
+}
+
+/// As [`with_world`], under a policy.
+fn with_policy(
+    policy: Policy,
+    body: impl for<'a> FnOnce(&'a SimMm<false>) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
+) {
+    let mut s = spec(machine(48), FsKind::Xfs, "dd if=/dev/zero of=x count=1");
+    s.policy = policy;
     let mm: SimMm<false> = sim::run::build(&s);
     fs::mount(&mm);
     let mut tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> =
@@ -120,6 +130,34 @@ fn cleaning_a_page_makes_the_next_store_fault() {
             assert_eq!(mm.frames.mapcount(pfn), 0);
         })
     });
+}
+
+/// Every other page in order: linux-3.0's mark is met and reads on, so that one fault alone has to wait. To
+/// 2.6.37 nothing is in order, so each window serves the 16 pages behind its miss. With random advice each
+/// fault waits for its page, and no other one comes in.
+#[test]
+fn a_mark_reads_on_where_faults_leave_pages_out() {
+    let cases = [
+        (Policy::linux_3_0(), Advice::Normal, 1, 1007),
+        (Policy::linux_2_6_37(), Advice::Normal, 62, 1007),
+        (Policy::linux_3_0(), Advice::Random, 496, 496),
+    ];
+    for (policy, advice, misses, cached) in cases {
+        with_policy(policy, |mm| {
+            Box::pin(async move {
+                let mapping = fs::create(mm).expect("a file");
+                mm.mappings[mapping as usize].size.set(1024 * 4096);
+                let backing = Backing::Shared { mapping, first: 0 };
+                let region = mm.new_region(backing, 1024, advice).expect("room");
+                for index in (33..1024).step_by(2) {
+                    assert_eq!(mm.touch(region, index, false).await, Touched::Ok);
+                }
+                assert_eq!(mm.vm_event(VmEvent::PgMajFault), misses, "{advice:?}");
+                let pages = (0..1024).filter(|&i| mm.find_page(mapping, i).is_some());
+                assert_eq!(pages.count(), cached, "{advice:?}");
+            })
+        });
+    }
 }
 
 /// A store to a private mapping copies the page; the file and its page stay as they are, and the

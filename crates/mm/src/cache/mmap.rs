@@ -15,9 +15,10 @@ use crate::cache::mapping::MappingKind;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::Lru;
+use crate::policy::MappedReadahead;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::TrackPath;
-use crate::world::{Cost, ReadAround, ShortLock, Touched, Word32, World};
+use crate::world::{Cost, Faulted, ReadAround, ShortLock, Touched, Word32, World};
 use crate::{Mm, Pfn};
 use std::sync::OnceLock;
 
@@ -29,6 +30,11 @@ const YOUNG: u32 = 2;
 const WRITE: u32 = 4;
 /// Where the frame or slot number begins.
 const SHIFT: u32 = 3;
+/// So many misses more than hits, and a mapping's faults bring in nothing but their pages (linux
+/// mm/filemap.c, `MMAP_LOTSAMISS`).
+const LOTS_OF_MISSES: u32 = 100;
+/// Misses are not counted beyond this.
+const MOST_MISSES: u32 = 10 * LOTS_OF_MISSES;
 /// Regions that may exist at a time, ended ones of other lengths included.
 pub const MAX_REGIONS: usize = 8192;
 /// The most frames an entry can name: 2 TiB.
@@ -78,6 +84,9 @@ struct Region<W: World> {
     advice: W::U32,
     /// The file's page of the last fault, plus 1.
     last_fault: W::U32,
+    /// Faults that missed the page cache less those that did not, from 0 to [`MOST_MISSES`]. The kernel
+    /// counts by open file (`mmap_miss`), which here are mapped once each.
+    misses: W::U32,
     /// The next region of the same file, plus 1.
     next: W::U32,
 }
@@ -90,6 +99,40 @@ impl<W: World> Region<W> {
             2 => Some(Backing::Shared { mapping, first }),
             3 => Some(Backing::Private { mapping, first }),
             _ => None,
+        }
+    }
+
+    /// A fault found the file's page `index` cached (`do_async_mmap_readahead`). Returns whether reading
+    /// ahead may go on.
+    fn found(&self, index: u32) -> bool {
+        self.last_fault.set(index + 1);
+        let ahead = self.advice.get() != Advice::Random as u32;
+        if ahead {
+            self.misses.set(self.misses.get().saturating_sub(1));
+        }
+        ahead
+    }
+
+    /// A fault did not find it. Returns what it has read (`do_sync_mmap_readahead`).
+    fn missed(&self, index: u32, rule: MappedReadahead) -> ReadAround {
+        let by_previous = rule == MappedReadahead::PreviousFault;
+        let in_order = by_previous && self.last_fault.get() == index;
+        self.last_fault.set(index + 1);
+        let advice = self.advice.get();
+        if advice == Advice::Random as u32 {
+            return ReadAround::None;
+        }
+        if in_order || advice == Advice::Sequential as u32 {
+            return ReadAround::Ahead { in_order };
+        }
+        let misses = (self.misses.get() + 1).min(MOST_MISSES);
+        self.misses.set(misses);
+        if misses > LOTS_OF_MISSES {
+            ReadAround::None
+        } else if by_previous {
+            ReadAround::Around
+        } else {
+            ReadAround::Marked
         }
     }
 }
@@ -142,6 +185,7 @@ impl<W: World> Mm<W> {
                         first: bytemuck::Zeroable::zeroed(),
                         advice: bytemuck::Zeroable::zeroed(),
                         last_fault: bytemuck::Zeroable::zeroed(),
+                        misses: bytemuck::Zeroable::zeroed(),
                         next: bytemuck::Zeroable::zeroed(),
                     });
                     assert!(made.is_ok(), "region {used} exists");
@@ -158,6 +202,7 @@ impl<W: World> Mm<W> {
             r.kind.set(kind);
             r.advice.set(advice as u32);
             r.last_fault.set(0);
+            r.misses.set(0);
             if let Some((mapping, first)) = file {
                 r.mapping.set(mapping);
                 r.first.set(first);
@@ -283,14 +328,16 @@ impl<W: World> Mm<W> {
         }
         let pfn = self.find_page(mapping, at)?;
         let page = self.frames.page(pfn);
-        if page.flags() & (flag::LOCKED | flag::UPTODATE) != flag::UPTODATE
+        let marks = flag::LOCKED | flag::READAHEAD | flag::UPTODATE;
+        if page.flags() & marks != flag::UPTODATE
             || !self.world.page_mkwrite_at_once(self, mapping, at)?
         {
             return None;
         }
         self.world.charge(Cost::Fault, 1);
         self.stat.event(VmEvent::PgFault, 1);
-        r.last_fault.set(at + 1);
+        r.found(at);
+        page.clear_flags(flag::UNUSED);
         self.page_add_file_rmap(pfn);
         pte.set(pfn << SHIFT | PRESENT | YOUNG | WRITE);
         self.set_page_dirty(pfn, TrackPath::Fault);
@@ -367,28 +414,34 @@ impl<W: World> Mm<W> {
         (mapping, index): (u32, u32),
     ) -> Result<Pfn, Touched> {
         let r = self.regions.region(region);
-        let around = match r.advice.get() {
-            a if a == Advice::Random as u32 => ReadAround::None,
-            a if a == Advice::Sequential as u32 => ReadAround::Ahead,
-            _ if r.last_fault.get() == index => ReadAround::Ahead,
-            _ => ReadAround::Around,
+        let page = Faulted {
+            region,
+            mapping,
+            index,
         };
-        r.last_fault.set(index + 1);
-        let mut major = false;
+        if let Some(pfn) = self.find_page(mapping, index) {
+            if r.found(index) && self.frames.has(pfn, flag::READAHEAD) {
+                self.world.fault_met_mark(self, page, pfn).await;
+            }
+        } else {
+            let around = r.missed(index, self.policy.mapped_readahead);
+            self.note_path(TrackPath::Fault);
+            self.world.fault_page(self, page, around).await?;
+            self.stat.event(VmEvent::PgMajFault, 1);
+        }
         loop {
             match self.find_page(mapping, index) {
                 None => {
                     self.note_path(TrackPath::Fault);
-                    self.world.fault_page(self, mapping, index, around).await?;
-                    if !major {
-                        major = true;
-                        self.stat.event(VmEvent::PgMajFault, 1);
-                    }
+                    self.world.fault_page(self, page, ReadAround::None).await?;
                 }
                 Some(pfn) if self.frames.has(pfn, flag::LOCKED) => {
                     self.wait_on_page_locked(pfn).await;
                 }
-                Some(pfn) if self.frames.has(pfn, flag::UPTODATE) => return Ok(pfn),
+                Some(pfn) if self.frames.has(pfn, flag::UPTODATE) => {
+                    self.frames.clear_flags(pfn, flag::UNUSED);
+                    return Ok(pfn);
+                }
                 Some(_) => return Err(Touched::BusError),
             }
         }

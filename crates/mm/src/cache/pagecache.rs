@@ -368,6 +368,33 @@ impl<W: World> Mm<W> {
         n.min(max)
     }
 
+    /// How many pages right before `to` carry the tag without a gap, up to `max`.
+    pub fn tagged_run_before(&self, mapping: u32, tag: Tag, to: u32, max: u32) -> u32 {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let max = max.min(to);
+        let m = &self.mappings[mapping as usize];
+        m.tree_lock.with(|| {
+            let mut n = 0;
+            while n < max {
+                let at = to - 1 - n;
+                let Some(leaf) = self.leaf(mapping, at) else {
+                    break;
+                };
+                let slot = at & (SLOTS - 1);
+                let bits = self.nodes_pool.tag(leaf, tag).get() << (SLOTS - 1 - slot);
+                let ones = bits.leading_ones();
+                n += ones;
+                if ones <= slot {
+                    break;
+                }
+            }
+            n.min(max)
+        })
+    }
+
     /// How many pages of a file carry the tag, counting no further than `most`.
     pub fn tagged_count(&self, mapping: u32, tag: Tag, most: u32) -> u32 {
         let (mut n, mut from) = (0, 0);

@@ -120,6 +120,7 @@ presets! {
         free_snapshot: FreeSnapshot::WhileAwake, "every watermark test is exact while kswapd is awake";
         watermark_slip: false, "the test counts right";
         order_balance_percent: 100, "for orders above 0 the whole node must be balanced";
+        mapped_readahead: MappedReadahead::PreviousFault, "a fault behind its neighbour's counts as reading in order";
     }
 
     /// All others are described by how they differ from it. Reclaim hands every dirty file page to its

@@ -152,6 +152,18 @@ switches! {
         Proportional = "proportional",
     } see "docs/reference/reclaim.md#zone-scan";
 
+    /// What a fault on a mapped file that misses the page cache has read beside its page, where the program
+    /// gave no advice. Either way a miss counts, a hit counts down, and behind a hundred misses more than
+    /// hits nothing else is read.
+    mapped_readahead: MappedReadahead = Marked {
+        /// linux-3.0: a window around the page, with a mark a quarter of it before its end; a fault that
+        /// finds the marked page has the next window read meanwhile.
+        Marked = "marked",
+        /// Up to 2.6.39: behind a fault on the page before a window from the page on, as read(2) has it;
+        /// else a window around the page, without a mark.
+        PreviousFault = "previous-fault",
+    } see "docs/reference/writeback.md#mapped-faults";
+
     /// When accesses through page tables activate a file page.
     references: References = Twice {
         /// linux-3.0: if it was referenced at the last look too.

@@ -372,9 +372,9 @@ impl<W: World> Mm<W> {
             return true;
         }
         self.shrink_zone(z, sc).await;
-        self.kswapd_shrink_slab(z, end_zone, sc).await;
+        let slab = self.kswapd_shrink_slab(z, end_zone, sc).await;
         self.world.relax().await;
-        self.mark_hopeless(z);
+        self.mark_hopeless(z, slab);
         zone.flags.fetch_and(!ZONE_WRITEBACK);
         let classzone = match self.policy.lower_zones {
             LowerZones::HighAlone => 0,
@@ -388,27 +388,34 @@ impl<W: World> Mm<W> {
         sc.nr_scanned >= sc.nr_to_reclaim
     }
 
-    /// kswapd gives a zone up whose pages were scanned often enough for nothing (both loops, up to
-    /// 3.11); otherwise it would go round over it until somebody frees pages.
-    fn mark_hopeless(&self, z: usize) {
+    /// kswapd gives a zone up whose pages were scanned often enough for nothing, unless its shrinkers have
+    /// freed `slab` objects (both loops, up to 3.11); otherwise it would go round over it until somebody
+    /// frees pages.
+    pub(crate) fn mark_hopeless(&self, z: usize, slab: u64) {
         let zone = &self.zones[z];
         if self.policy.hopeless_zones == HopelessZones::Marked
             && zone.all_unreclaimable.get() == 0
+            && slab == 0
             && !self.zone_reclaimable(z)
         {
             zone.all_unreclaimable.set(1);
         }
     }
 
-    /// Asks the shrinkers for their part of what was scanned of a zone.
-    async fn kswapd_shrink_slab(&self, z: usize, end_zone: usize, sc: &mut ScanControl) {
+    /// Asks the shrinkers for their part of what was scanned of a zone. Returns the objects that they freed.
+    pub(crate) async fn kswapd_shrink_slab(
+        &self,
+        z: usize,
+        end_zone: usize,
+        sc: &mut ScanControl,
+    ) -> u64 {
         let nid = self.zones[z].node;
         let pressure = SlabPressure {
             nid,
             scanned: sc.nr_scanned,
             lru: self.lru_pages_of_node(nid, end_zone),
         };
-        self.shrink_slab(pressure, sc).await;
+        self.shrink_slab(pressure, sc).await
     }
 
     /// Whether kswapd may leave a zone alone while a zone up to `end_zone` needs pages.
@@ -459,10 +466,10 @@ impl<W: World> Mm<W> {
                     self.shrink_zone(z, sc).await;
                 }
                 if shrinks || self.policy.kswapd_slab == KswapdSlab::EveryZone {
-                    self.kswapd_shrink_slab(z, end_zone, sc).await;
+                    let slab = self.kswapd_shrink_slab(z, end_zone, sc).await;
                     self.world.relax().await;
                     total_scanned += sc.nr_scanned;
-                    self.mark_hopeless(z);
+                    self.mark_hopeless(z, slab);
                 }
                 if total_scanned > SWAP_CLUSTER_MAX * 2
                     && total_scanned > sc.nr_reclaimed + sc.nr_reclaimed / 2

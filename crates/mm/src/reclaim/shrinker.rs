@@ -149,7 +149,8 @@ impl<W: World> Mm<W> {
                 scanned,
                 lru,
             };
-            return self.shrink_slab(pressure, sc).await;
+            self.shrink_slab(pressure, sc).await;
+            return;
         }
         for nid in 0..self.nodes.len() as u32 {
             let zone = self
@@ -162,18 +163,19 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Asks every cache for objects. Pages that become free count as reclaimed.
-    pub(crate) async fn shrink_slab(&self, pressure: SlabPressure, sc: &mut ScanControl) {
+    /// Asks every cache for objects. Pages that become free count as reclaimed. Returns the objects freed.
+    pub(crate) async fn shrink_slab(&self, pressure: SlabPressure, sc: &mut ScanControl) -> u64 {
         self.world.charge(Cost::ShrinkSlab, 1);
         let mine = &self.current().reclaimed_slab;
         mine.set(0);
-        let mut i = 0;
+        let (mut i, mut freed) = (0, 0);
         while let Some(shrinker) = self.shrinker_at(i) {
-            self.run_shrinker(shrinker, i, &pressure, sc).await;
+            freed += self.run_shrinker(shrinker, i, &pressure, sc).await;
             i += 1;
         }
         sc.nr_reclaimed += u64::from(mine.get());
         mine.set(0);
+        freed
     }
 
     async fn run_shrinker(
@@ -182,7 +184,7 @@ impl<W: World> Mm<W> {
         slot: usize,
         pressure: &SlabPressure,
         sc: &ScanControl,
-    ) {
+    ) -> u64 {
         let core = self.policy.shrinker_core;
         let nid = if self.shrinkers_by_node() {
             pressure.nid
@@ -191,7 +193,7 @@ impl<W: World> Mm<W> {
         };
         let freeable = self.count_objects(shrinker, nid);
         if freeable == 0 {
-            return;
+            return 0;
         }
         let deferred = &self.nr_deferred[slot * self.nodes.len() + nid as usize];
         let before = deferred.get();
@@ -212,11 +214,17 @@ impl<W: World> Mm<W> {
         let tiny_too = core != ShrinkerCore::Global;
         while left >= batch || (tiny_too && left > 0 && left >= freeable) {
             let n = left.min(batch);
+            let there = self.count_objects(shrinker, nid);
             let answer = self.scan_objects(shrinker, nid, n, sc).await;
             let Shrunk::Freed(objects) = answer else {
                 break;
             };
-            freed += objects;
+            freed += if self.shrinkers_by_node() {
+                objects
+            } else {
+                // Up to 3.11 a shrinker answers how many it has now.
+                there.saturating_sub(self.count_objects(shrinker, nid))
+            };
             self.stat.event(VmEvent::SlabsScanned, n);
             left -= n;
             self.world.relax().await;
@@ -237,6 +245,7 @@ impl<W: World> Mm<W> {
             total_scan: left,
             freed,
         });
+        freed
     }
 
     fn count_objects(&self, shrinker: Shrinker, nid: u32) -> u64 {

@@ -11,7 +11,9 @@ mod tasks;
 mod watch;
 mod words;
 
-pub use storage::{Class, ReadAround, Storage, Touched, WalkRange, WritebackControl, Writepage};
+pub use storage::{
+    Class, Faulted, ReadAround, Storage, Touched, WalkRange, WritebackControl, Writepage,
+};
 pub use tasks::{COSTS, Cost, TaskId, Tasks, WaitQueue, Waited, WaitedKind, Waits};
 pub use watch::{AllocPath, Audience, Watch};
 pub use words::{ShortLock, Word32, Word64};

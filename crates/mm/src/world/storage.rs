@@ -112,10 +112,27 @@ pub enum Writepage {
 pub enum ReadAround {
     /// No other.
     None,
-    /// Half a window before it and half behind.
+    /// A window of which half lies before it.
     Around,
-    /// A window behind it: the last fault was on the page before.
-    Ahead,
+    /// The same, with a mark on the page that is a quarter of the window before its end.
+    Marked,
+    /// What a read(2) of a whole window from it on would have (`page_cache_sync_readahead`); `in_order`:
+    /// behind one of the page before.
+    Ahead {
+        /// The fault before was on the page before, and that is remembered as reading it.
+        in_order: bool,
+    },
+}
+
+/// A page of a file that a fault asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Faulted {
+    /// The mapping of a process: whoever reads ahead remembers by it how far that went.
+    pub region: u32,
+    /// The file.
+    pub mapping: u32,
+    /// The page's index in it.
+    pub index: u32,
 }
 
 /// How an access to mapped memory ended.
@@ -156,17 +173,24 @@ pub trait Storage<W: World> {
     /// unlocked.
     fn swap_readpage(&self, mm: &Mm<W>, pfn: Pfn, slot: u32) -> impl Future<Output = ()>;
 
-    /// Brings a page of a mapped file into the page cache, and perhaps others with it. A world
+    /// Brings a page of a mapped file into the page cache, or others around it: with
+    /// [`ReadAround::None`] the page comes in or there is an error, else both may be left undone. A world
     /// without file mappings leaves this as it is.
     fn fault_page(
         &self,
         mm: &Mm<W>,
-        mapping: u32,
-        index: u32,
+        page: Faulted,
         around: ReadAround,
     ) -> impl Future<Output = Result<(), Touched>> {
-        let _ = (mm, mapping, index, around);
+        let _ = (mm, page, around);
         async { Err(Touched::BusError) }
+    }
+
+    /// A fault found a page that reading ahead has marked ([`crate::memory::frame::flag::READAHEAD`]): the
+    /// next window is due. A world that marks no page leaves this as it is.
+    fn fault_met_mark(&self, mm: &Mm<W>, page: Faulted, pfn: Pfn) -> impl Future<Output = ()> {
+        let _ = (mm, page, pfn);
+        async {}
     }
 
     /// A page of a mapped file is about to become writable. `false`: the filesystem has no room.

@@ -183,8 +183,7 @@ fn reading_around() {
         (Advice::Normal, 50, 4),
         (Advice::Random, 50, 1),
         (Advice::Sequential, 50, 8),
-        // The very first page follows on nothing, which counts as order.
-        (Advice::Normal, 0, 8),
+        (Advice::Normal, 0, 4),
     ] {
         let (mm, [f, _]) = machine();
         let shared = Backing::Shared {
@@ -361,4 +360,68 @@ fn invalidating_a_file() {
     assert!(
         !mm.frames.test_and_set(at(7), flag::LOCKED) && mm.frames.test_and_set(at(7), flag::LOCKED)
     );
+}
+
+/// A machine with one file of 1000 pages, mapped with some advice.
+fn mapped_file(policy: Policy, advice: Advice) -> (Engine, u32, u32) {
+    let mm = Bare::new(policy, 4096).build();
+    let mapping = file(&mm, MappingKind::File, 0, 1000);
+    let backing = Backing::Shared { mapping, first: 0 };
+    let region = mm.new_region(backing, 1000, advice).expect("room");
+    (mm, mapping, region)
+}
+
+/// How many pages the touch of one brings in. The world brings in 1 alone, 4 around one (with a mark on the
+/// third) and 8 ahead.
+fn brought(mm: &Engine, file: u32, region: u32, index: u32) -> usize {
+    let cached = |mm: &Engine| {
+        (0..1000)
+            .filter(|&i| mm.find_page(file, i).is_some())
+            .count()
+    };
+    let before = cached(mm);
+    assert_eq!(touch(mm, region, index, false), Touched::Ok);
+    cached(mm) - before
+}
+
+/// docs/reference/writeback.md#mapped-faults: behind a hundred misses more than hits, a fault brings in its
+/// page alone. Both rules count so.
+#[test]
+fn many_misses_end_reading_around() {
+    for policy in [Policy::linux_3_0(), Policy::linux_2_6_37()] {
+        let (mm, file, region) = mapped_file(policy, Advice::Normal);
+        let brought = |index| brought(&mm, file, region, index);
+        // Never behind the fault before.
+        let misses = (1..=100).map(|i| brought(8 * i));
+        assert_eq!(misses.sum::<usize>(), 400);
+        assert_eq!((brought(900), brought(910)), (1, 1));
+        // 102 misses. The next is the 103rd less what hits take.
+        assert_eq!((brought(9), brought(17)), (0, 0));
+        assert_eq!(brought(920), 1, "101");
+        assert_eq!((brought(25), brought(33)), (0, 0));
+        assert_eq!(brought(930), 4, "100");
+    }
+}
+
+/// Linux 3.0 goes by a mark, 2.6.37 by the fault before.
+#[test]
+fn reading_ahead_of_faults() {
+    let touches = [40, 41, 42, 43, 44, 45, 46];
+    let all = |policy, advice| {
+        let (mm, file, region) = mapped_file(policy, advice);
+        touches.map(|index| brought(&mm, file, region, index))
+    };
+    let (new, old) = (Policy::linux_3_0, Policy::linux_2_6_37);
+    // Marks are met at 42, 44 (what is behind it is there) and 46.
+    assert_eq!(all(new(), Advice::Normal), [4, 0, 4, 0, 0, 0, 4]);
+    assert_eq!(all(old(), Advice::Normal), [4, 0, 0, 0, 8, 0, 0]);
+    // The very first page follows on nothing, which 2.6.37 takes for order.
+    for (policy, pages) in [(new(), 4), (old(), 8)] {
+        let (mm, file, region) = mapped_file(policy, Advice::Normal);
+        assert_eq!(brought(&mm, file, region, 0), pages);
+    }
+    for policy in [new, old] {
+        assert_eq!(all(policy(), Advice::Random), [1; 7]);
+        assert_eq!(all(policy(), Advice::Sequential), [8, 0, 0, 0, 0, 0, 0]);
+    }
 }

@@ -307,6 +307,34 @@ fn shrinkers_defer() {
     }
 }
 
+/// docs/reference/reclaim.md#direct-reclaim: kswapd gives a zone up once its pages were scanned often enough
+/// for nothing, but not while its shrinkers still free objects.
+#[test]
+fn no_zone_is_hopeless_whose_shrinkers_free_objects() {
+    let mm = machine(Policy::linux_3_0(), vec![PLAIN]);
+    tree(&mm, 500);
+    (2..502).for_each(|ino| look_up(&mm, ino));
+    (2..502).for_each(|ino| mm.iput(ino));
+    let objects = |mm: &Engine| mm.cached_objects(0).0 + mm.cached_objects(0).1;
+    let mut calls = 0;
+    loop {
+        let before = objects(&mm);
+        let mut sc = ScanControl::new(32, 0, Gfp::KERNEL, 3, true);
+        sc.nr_scanned = 1000;
+        let freed = block_on(&mm, mm.kswapd_shrink_slab(0, 3, &mut sc));
+        assert!(freed > 0 || objects(&mm) == before);
+        mm.zones[0].pages_scanned.set(1 << 40);
+        mm.mark_hopeless(0, freed);
+        let hopeless = mm.zones[0].all_unreclaimable.get() == 1;
+        assert_eq!(hopeless, freed == 0, "{freed} freed");
+        if hopeless {
+            break;
+        }
+        calls += 1;
+    }
+    assert!(calls > 0, "something was freed before");
+}
+
 /// docs/reference/shrinkers-and-xfs.md#log-and-pusher: a change is pinned until the log has it, then dirty
 /// until its cluster is written; changed again meanwhile it is both.
 #[test]

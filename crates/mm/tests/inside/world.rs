@@ -536,22 +536,31 @@ impl Storage<Self> for TestWorld {
     async fn fault_page(
         &self,
         mm: &Mm<Self>,
-        mapping: u32,
-        index: u32,
+        page: Faulted,
         around: ReadAround,
     ) -> Result<(), Touched> {
+        let (mapping, index) = (page.mapping, page.index);
         let pages = mm.mappings[mapping as usize].size.get() / 4096;
         if u64::from(index) >= pages {
             return Err(Touched::BusError);
         }
         let n = match around {
             ReadAround::None => 1,
-            ReadAround::Around => 4,
-            ReadAround::Ahead => 8,
+            ReadAround::Around | ReadAround::Marked => 4,
+            ReadAround::Ahead { .. } => 8,
         };
         match super::programs::bring_in(mm, mapping, index, n).await {
-            true => Ok(()),
-            false => Err(Touched::OutOfMemory),
+            true if around == ReadAround::Marked => mark(mm, mapping, index + 2),
+            true => {}
+            false => return Err(Touched::OutOfMemory),
+        }
+        Ok(())
+    }
+    async fn fault_met_mark(&self, mm: &Mm<Self>, page: Faulted, pfn: Pfn) {
+        mm.frames.clear_flags(pfn, flag::READAHEAD);
+        let next = page.index + 2;
+        if super::programs::bring_in(mm, page.mapping, next, 4).await {
+            mark(mm, page.mapping, next);
         }
     }
     async fn page_mkwrite(&self, _: &Mm<Self>, mapping: u32, index: u32) -> bool {
@@ -682,4 +691,11 @@ pub fn block_on<T>(mm: &Engine, job: impl Future<Output = T>) -> T {
     });
     run(mm, vec![job], 1, u64::MAX, |_| ());
     out.into_inner().expect("the job has ended")
+}
+
+/// What reading ahead leaves on a page for the fault that comes to it.
+fn mark(mm: &Engine, file: u32, index: u32) {
+    if let Some(pfn) = mm.find_page(file, index) {
+        mm.frames.set_flags(pfn, flag::READAHEAD);
+    }
 }

@@ -115,6 +115,8 @@ pub struct Array {
     pub of: DiskKind,
     /// Bytes that stand on one member before the next has its turn.
     pub chunk: fn(&Params) -> f64,
+    /// Stripes of read-ahead that it raises its window to.
+    pub read_ahead: fn(&Params) -> f64,
 }
 
 /// What a running kernel says of a disk.

@@ -37,6 +37,7 @@ rows! {
         disk_interface_bandwidth: "MB/s" = 280.0, 30.0 => 600.0, "SATA 3 Gbit/s less 8b/10b coding and framing";
         disk_queue_depth: "requests" = 1.0, 1.0 => 31.0, "commands the drive is given at a time: 1 without NCQ, 31 with AHCI NCQ";
         disk_reorder: "requests" = 32.0, 1.0 => 256.0, "commands or cached writes that a drive looks at to choose the next; the length of an NCQ queue";
+        disk_whole: "times" = 1.0, 1.0 => 64.0, "the whole disk in times of its `capacity` in the machine file: above 1 that is a partition at the disk's outer edge, where MMTests makes its own (run-mmtests.sh, TESTDISK_RAID_OFFSET=63)";
         disk_write_cache: "bytes" = 0.0, 0.0 => 67108864.0, "write-back cache of the drive; 0: a write completes on the platter, as with barriers after each; drives of 2011 have 8 to 32 MiB";
     }
 }
@@ -90,6 +91,7 @@ struct Cached {
 /// A disk.
 #[derive(Debug, Clone)]
 pub struct Rotating {
+    /// Of the whole disk, in blocks.
     capacity: f64,
     /// ρ², the inner radius squared.
     inner_squared: f64,
@@ -146,7 +148,7 @@ impl Rotating {
         let ratio = (params.disk_inner_bandwidth / params.disk_outer_bandwidth).min(1.0);
         let cache_blocks = (params.disk_write_cache / BLOCK) as u32;
         Self {
-            capacity: capacity.max(1) as f64,
+            capacity: capacity.max(1) as f64 * params.disk_whole,
             inner_squared: ratio * ratio,
             outer_block_ns: block_ns(params.disk_outer_bandwidth),
             seek_track_ns: params.disk_track_seek,
@@ -331,6 +333,16 @@ mod tests {
         let d = disk();
         assert_eq!(d.radius(0), 1.0);
         assert!((d.radius(250_000_000) - 0.5).abs() < 1e-9);
+    }
+
+    /// A partition of a half, at the outer edge: its end is where half of the whole disk ends.
+    #[test]
+    fn a_partition_lies_on_the_outer_tracks() {
+        let mut params = Params::default();
+        params.disks.rotating.disk_whole = 2.0;
+        let (part, whole) = (Rotating::of(250_000_000, &params), disk());
+        assert_eq!(part.radius(250_000_000), whole.radius(125_000_000));
+        assert!(part.seek_ns(0, 250_000_000, 1.0) < whole.seek_ns(0, 250_000_000, 1.0));
     }
 
     #[test]

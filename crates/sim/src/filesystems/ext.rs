@@ -143,6 +143,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         };
         let want = end.next_multiple_of(chunk) - u64::from(first);
         Ahead {
+            before: 0,
             need,
             want: want.min(u64::from(u32::MAX)) as u32,
         }
@@ -167,6 +168,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         }
         self.note_allocation(mapping);
         let window = || Ahead {
+            before: 0,
             need: 1,
             want: RESERVATION,
         };

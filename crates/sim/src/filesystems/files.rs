@@ -223,6 +223,14 @@ impl Fs {
         })
     }
 
+    /// Pages right before `index` that no extent holds.
+    pub(super) fn hole_before(&self, mapping: u32, index: u32) -> u32 {
+        self.with_place(mapping, |p| {
+            let last = p.before(index).map(|at| p.extents[at]);
+            index - last.map_or(0, |e| (e.index + e.len).min(index))
+        })
+    }
+
     /// Sets aside blocks where the filesystem looks for them, `want` if so many lie together.
     pub(super) fn take_blocks_near(
         &self,
@@ -293,19 +301,7 @@ impl Fs {
         let len = hole.len;
         let mut promised = None;
         let reserve = match hole.reserve {
-            // A page in the middle: those before it get their blocks too.
-            Some(r) if r.index <= index && index - r.index < r.len => {
-                let skipped = index - r.index;
-                if skipped > 0 {
-                    self.space.used(skipped);
-                    self.add_extent(mapping, Extent { len: skipped, ..r });
-                }
-                Extent {
-                    index,
-                    len: r.len - skipped,
-                    block: r.block + u64::from(skipped),
-                }
-            }
+            Some(r) if r.index <= index && index - r.index < r.len => r,
             other => {
                 if self.free_blocks() == 0 {
                     return None;
@@ -315,16 +311,11 @@ impl Fs {
                 }
                 let ahead = ahead();
                 let need = ahead.need.max(len);
-                let taken = self.take_blocks_near(hole.group, hole.goal, ahead.want, need);
-                let (block, n) = taken?;
                 promised = Some(index.saturating_add(need));
-                Extent {
-                    index,
-                    len: n,
-                    block,
-                }
+                self.take_around(mapping, index, &hole, Ahead { need, ..ahead })?
             }
         };
+        let reserve = self.place_before(mapping, index, reserve);
         let n = len.min(reserve.len);
         let block = reserve.block;
         let left = Extent {
@@ -343,6 +334,43 @@ impl Fs {
             });
         });
         Some((block, n))
+    }
+
+    /// Blocks for page `index` of a file and what lies around it. Where they do not lie together, those in
+    /// front of it come first, piece by piece.
+    fn take_around(&self, mapping: u32, index: u32, hole: &Hole, ahead: Ahead) -> Option<Extent> {
+        let (mut first, mut goal) = (index - ahead.before, hole.goal);
+        loop {
+            let before = index - first;
+            let (want, need) = (ahead.want.saturating_add(before), ahead.need + before);
+            let (block, len) = self.take_blocks_near(hole.group, goal, want, need)?;
+            let taken = Extent {
+                index: first,
+                len,
+                block,
+            };
+            if len > before {
+                return Some(taken);
+            }
+            self.space.used(len);
+            self.add_extent(mapping, taken);
+            (first, goal) = (first + len, block + u64::from(len));
+        }
+    }
+
+    /// The pages in front of `index` get their blocks of a reserve; returns what is left of it.
+    fn place_before(&self, mapping: u32, index: u32, reserve: Extent) -> Extent {
+        let before = index - reserve.index;
+        if before > 0 {
+            self.space.used(before);
+            let len = before;
+            self.add_extent(mapping, Extent { len, ..reserve });
+        }
+        Extent {
+            index,
+            len: reserve.len - before,
+            block: reserve.block + u64::from(before),
+        }
     }
 
     /// Whether a descriptor of a file is open for writing.
@@ -407,7 +435,11 @@ mod tests {
         }
         for index in (0..2560).step_by(32) {
             for file in 0..2 {
-                let ahead = || Ahead { need: 32, want };
+                let ahead = || Ahead {
+                    before: 0,
+                    need: 32,
+                    want,
+                };
                 let (_, n) = fs.map_ahead(file, index, 32, ahead).expect("room");
                 assert_eq!(n, 32);
             }
@@ -446,11 +478,66 @@ mod tests {
     #[test]
     fn a_page_in_the_middle_of_a_delayed_extent() {
         let (fs, _) = side_by_side(FsKind::Xfs, 32);
-        let ahead = |need, want| move || Ahead { need, want };
+        let ahead = |need, want| {
+            move || Ahead {
+                before: 0,
+                need,
+                want,
+            }
+        };
         let (first, _) = fs.map_ahead(5, 0, 8, ahead(100, 100)).expect("room");
         let middle = fs.map_ahead(5, 50, 1, ahead(1, 1)).expect("room");
         assert_eq!(middle, (first + 50, 1));
         assert_eq!(fs.map_run(5, 8, 32), Some((first + 8, 32)));
         assert_eq!(fs.map_run(5, 51, 32), Some((first + 51, 32)));
+    }
+
+    /// The delayed extent's first pages come first on the disk, though one behind them is asked for.
+    #[test]
+    fn a_delayed_extent_is_placed_from_its_first_page_on() {
+        let (fs, _) = side_by_side(FsKind::Xfs, 32);
+        fs.add_extent(
+            5,
+            Extent {
+                index: 0,
+                len: 10,
+                block: 7,
+            },
+        );
+        assert_eq!((fs.hole_before(5, 60), fs.hole_before(5, 10)), (50, 0));
+        assert_eq!((fs.hole_before(5, 4), fs.hole_before(6, 9)), (0, 9));
+        let ahead = || Ahead {
+            before: 50,
+            need: 40,
+            want: 40,
+        };
+        let free = fs.free_blocks();
+        let (at, n) = fs.map_ahead(5, 60, 1, ahead).expect("room");
+        assert_eq!(n, 1);
+        assert_eq!(fs.mapped(5, 10), Some((at - 50, 51)));
+        assert_eq!(fs.map_run(5, 61, 39), Some((at + 1, 39)));
+        assert_eq!(fs.free_blocks(), free - 90);
+        // Pieces that lie apart serve the pages in front first.
+        let disk = DiskSpec::new(DiskKind::Disk, Size(64 << 20));
+        let (p, mut rng) = (Params::default(), Rng::new(1, "filesystem layout"));
+        let fs = Fs::new(FsKind::Xfs, &disk, DEVICE, 1 << 14, 32, &p, &mut rng);
+        let runs: Vec<_> = std::iter::from_fn(|| fs.space.take_in_group(0, 0, 64, 64)).collect();
+        for run in runs.iter().step_by(2) {
+            fs.space.put_back(run.0, run.1);
+        }
+        let ahead = || Ahead {
+            before: 100,
+            need: 20,
+            want: 20,
+        };
+        let (at, _) = fs.map_ahead(0, 100, 1, ahead).expect("room");
+        let extents = fs.with_extents(0, |e| e.to_vec());
+        let lens: Vec<u32> = extents.iter().map(|e| e.len).collect();
+        assert_eq!(extents[0].index, 0);
+        assert!(
+            extents.len() > 1 && lens.iter().sum::<u32>() == 101,
+            "{lens:?}"
+        );
+        assert_eq!(fs.mapped(0, 100), Some((at, 1)));
     }
 }

@@ -3,55 +3,86 @@
 
 use super::model::Model as _;
 use super::read::read_window;
+use super::readahead::{self, Window};
 use super::{FsError, SimMm, of};
-use mm::world::{ReadAround, Touched};
+use mm::Pfn;
+use mm::world::{Faulted, ReadAround, Touched};
+use std::cell::RefCell;
+use std::rc::Rc;
 
-/// Brings in a missing page and, as asked, those around it. A hole is zeroes, without I/O.
+/// The window of each region's open file (`vm_file->f_ra`), by the region's number.
+#[derive(Default)]
+pub struct MapWindows(RefCell<Vec<Rc<Window>>>);
+
+impl MapWindows {
+    /// A region maps a file that was opened with this window.
+    pub fn map(&self, region: u32, window: Rc<Window>) {
+        let (windows, at) = (&mut *self.0.borrow_mut(), region as usize);
+        if windows.len() <= at {
+            windows.resize_with(at + 1, Rc::default);
+        }
+        windows[at] = window;
+    }
+
+    fn of(&self, region: u32) -> Rc<Window> {
+        let known = self.0.borrow().get(region as usize).cloned();
+        known.unwrap_or_else(|| {
+            self.map(region, Rc::default());
+            Rc::clone(&self.0.borrow()[region as usize])
+        })
+    }
+}
+
+/// The last page of a file that a fault asks for; an error if the page lies behind it.
+fn last_page<const T: bool>(mm: &SimMm<T>, page: Faulted) -> Result<u32, Touched> {
+    let size = mm.mappings[page.mapping as usize].size.get();
+    let last = size.checked_sub(1).map(|b| (b / 4096) as u32);
+    last.filter(|&last| page.index <= last)
+        .ok_or(Touched::BusError)
+}
+
+/// Brings in a missing page, or what is to be read around it. A hole is zeroes, without I/O.
 pub async fn fault_page<const T: bool>(
     mm: &SimMm<T>,
-    mapping: u32,
-    index: u32,
+    page: Faulted,
     around: ReadAround,
 ) -> Result<(), Touched> {
-    let size = mm.mappings[mapping as usize].size.get();
-    let Some(last) = size.checked_sub(1).map(|b| (b / 4096) as u32) else {
-        return Err(Touched::BusError);
-    };
-    if index > last {
-        return Err(Touched::BusError);
-    }
-    let window = of(mm, mapping).read_ahead;
-    let (from, to) = match around {
-        ReadAround::None => (index, index),
-        ReadAround::Ahead => (index, last),
-        ReadAround::Around => {
-            let from = index.saturating_sub(window / 2);
-            (from, last.min(from.saturating_add(window.max(1) - 1)))
-        }
-    };
+    let last = last_page(mm, page)?;
+    let (mapping, index) = (page.mapping, page.index);
+    let window = mm.world.map_windows.of(page.region);
     let reuse = &mm.world.reuse;
     if reuse.on() {
         reuse.asked(false);
     }
-    // One call per run of missing pages, the asked one included.
-    let mut at = from;
-    while at <= to {
-        if mm.find_page(mapping, at).is_none() {
-            read_window(mm, mapping, at, to).await.map_err(touched)?;
-            if around == ReadAround::Ahead {
-                break;
+    let ahead = match around {
+        ReadAround::None => {
+            let only = read_window(mm, mapping, index, index);
+            return only.await.map_err(touched);
+        }
+        ReadAround::Around => readahead::around(mm, mapping, &window, index, last, false).await,
+        ReadAround::Marked => readahead::around(mm, mapping, &window, index, last, true).await,
+        ReadAround::Ahead { in_order } => {
+            if let Some(before) = index.checked_sub(1).filter(|_| in_order) {
+                window.passed(before);
             }
+            let wanted = (index, of(mm, mapping).read_ahead);
+            readahead::on_demand(mm, mapping, &window, wanted, last, false).await
         }
-        at = match (at..=to).find(|&i| mm.find_page(mapping, i).is_none()) {
-            Some(next) => next,
-            None => break,
-        };
-        // What was brought in may be gone already; only the asked page is worth another try.
-        if at > index && mm.find_page(mapping, index).is_none() {
-            break;
-        }
-    }
+    };
+    // Pages that only might be used: without memory for them the fault goes on with its own.
+    let _ = ahead;
     Ok(())
+}
+
+/// A fault found a marked page.
+pub async fn met_mark<const T: bool>(mm: &SimMm<T>, page: Faulted, pfn: Pfn) {
+    let Ok(last) = last_page(mm, page) else {
+        return;
+    };
+    let wanted = (page.index, of(mm, page.mapping).read_ahead);
+    let window = mm.world.map_windows.of(page.region);
+    // As above.
+    let _ = readahead::met(mm, page.mapping, &window, wanted, last, pfn).await;
 }
 
 fn touched(e: FsError) -> Touched {

@@ -106,6 +106,7 @@ pub use calls::{
     map_direct, read_dir, remove, truncate, unlink,
 };
 pub use files::{DirId, Fs};
+pub use mapped::MapWindows;
 pub use model::Life;
 pub use read::{read, read_with};
 pub use readahead::{Dropped, Window};

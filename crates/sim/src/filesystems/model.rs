@@ -58,6 +58,8 @@ impl Kind {
 
 /// How far an allocation looks ahead, in pages from the first one on.
 pub(super) struct Ahead {
+    /// Pages in front of the first one that get their blocks with it.
+    pub before: u32,
     /// Pages that are dirty: they get their blocks now.
     pub need: u32,
     /// Pages to set blocks aside for, at least `need`.
@@ -67,6 +69,7 @@ pub(super) struct Ahead {
 impl Ahead {
     pub fn none(len: u32) -> Self {
         Self {
+            before: 0,
             need: len,
             want: len,
         }

@@ -85,6 +85,13 @@ impl Window {
         );
     }
 
+    /// The window around page `index` that a fault misses, half of it before the page; `marked`: with a
+    /// mark a quarter before its end (mm/filemap.c, `do_sync_mmap_readahead`).
+    fn around(&self, index: u32, most: u32, marked: bool) {
+        let ahead = if marked { most / 4 } else { 0 };
+        self.set(index.saturating_sub(most / 2), most, ahead);
+    }
+
     /// Remembers the page that was read.
     pub(super) fn passed(&self, index: u32) {
         self.previous.set(index.saturating_add(1));
@@ -163,12 +170,33 @@ pub(super) async fn on_demand<const T: bool>(
     match window.move_to(index, wanted, most, marked, hole, history) {
         Moved::Nothing => Ok(()),
         Moved::Small => fetch(mm, mapping, index, wanted, None, last_page).await,
-        Moved::Window => {
-            let (start, size) = (window.start.get(), window.size.get());
-            let mark = start + size - window.ahead.get();
-            fetch(mm, mapping, start, size, Some(mark), last_page).await
-        }
+        Moved::Window => submit(mm, mapping, window, last_page).await,
     }
+}
+
+/// A fault on a mapped file misses page `index`; `marked`: what is read has a mark.
+pub(super) async fn around<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    window: &Window,
+    index: u32,
+    last_page: u32,
+    marked: bool,
+) -> Result<(), FsError> {
+    window.around(index, super::of(mm, mapping).read_ahead, marked);
+    submit(mm, mapping, window, last_page).await
+}
+
+/// Reads a window, with its mark (`ra_submit`).
+async fn submit<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    window: &Window,
+    last_page: u32,
+) -> Result<(), FsError> {
+    let (start, size) = (window.start.get(), window.size.get());
+    let mark = start + size - window.ahead.get();
+    fetch(mm, mapping, start, size, Some(mark), last_page).await
 }
 
 /// Reads the pages of a window that are not cached.
@@ -263,6 +291,36 @@ mod tests {
             w[4..].iter().all(|&(s, n, mark)| n == 32 && mark == s),
             "{w:?}"
         );
+    }
+
+    /// Faults on mapped pages one by one: the first miss reads around, every mark has the window behind
+    /// read; each page comes in once.
+    #[test]
+    fn a_window_around_a_miss_goes_on_at_its_mark() {
+        let w = Window::default();
+        w.around(100, 32, true);
+        let window = || {
+            (
+                w.start.get(),
+                w.size.get(),
+                w.start.get() + w.size.get() - w.ahead.get(),
+            )
+        };
+        assert_eq!(window(), (84, 32, 108));
+        for (met, then) in [
+            (108, (116, 32, 116)),
+            (116, (148, 32, 148)),
+            (148, (180, 32, 180)),
+        ] {
+            let moved = w.move_to(met, 32, 32, true, || None, || 0);
+            assert!(matches!(moved, Moved::Window));
+            assert_eq!(window(), then);
+        }
+        // At a file's beginning it is no smaller.
+        w.around(3, 32, true);
+        assert_eq!(window(), (0, 32, 24));
+        w.around(3, 32, false);
+        assert_eq!(window().2, 32, "no mark: behind the last page");
     }
 
     #[test]

@@ -136,8 +136,8 @@ impl Model for Xfs {
         end
     }
 
-    /// The delayed extent from a page on, which is converted as a whole; if it reaches the end of a
-    /// file that is open for writing, with preallocation of the file's size rounded down to a power
+    /// The delayed extent around a page, which is converted as a whole from its first page on, whichever is
+    /// asked for (`xfs_iomap_write_allocate`); if it reaches the end of a file that is open for writing, with preallocation of the file's size rounded down to a power
     /// of two (`xfs_iomap_prealloc_size`), while a twentieth of the disk is free.
     fn look_ahead<const T: bool>(
         &self,
@@ -159,7 +159,9 @@ impl Model for Xfs {
                 want = need.saturating_add(behind).min(MAX_EXTENT);
             }
         }
-        Ahead { need, want }
+        let room = fs.hole_before(mapping, first);
+        let before = mm.tagged_run_before(mapping, PageTag::Dirty, first, room);
+        Ahead { before, need, want }
     }
 
     fn run_placed<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32) {

@@ -38,15 +38,15 @@ impl<const T: bool> TaskHost<'_, T> {
                     let what = format!("mapping {}", self.path(fd));
                     return Err(HostError::Unsupported(what));
                 };
-                Some((id, self.file_name(fd)))
+                Some((id, self.file_name(fd), self.window(fd)))
             }
         };
         let backing = match (what, &file) {
-            (Map::Shared(_), Some((mapping, _))) => Backing::Shared {
+            (Map::Shared(_), Some((mapping, ..))) => Backing::Shared {
                 mapping: *mapping,
                 first: 0,
             },
-            (Map::Private(_), Some((mapping, _))) => Backing::Private {
+            (Map::Private(_), Some((mapping, ..))) => Backing::Private {
                 mapping: *mapping,
                 first: 0,
             },
@@ -62,7 +62,10 @@ impl<const T: bool> TaskHost<'_, T> {
             .new_region(backing, pages, advice)
             .ok_or(HostError::OutOfMemory)?;
         let (file, name) = match file {
-            Some((id, name)) => (Some(id), name),
+            Some((id, name, window)) => {
+                self.mm.world.map_windows.map(region, window);
+                (Some(id), name)
+            }
             None => (None, None),
         };
         if let Some(id) = file {

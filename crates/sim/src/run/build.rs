@@ -3,6 +3,7 @@
 use crate::Params;
 use crate::SimMm;
 use crate::block::{Queue, Volume};
+use crate::disks::Array;
 use crate::filesystems::{DEVICE, Fs};
 use crate::rng::Rng;
 use crate::sched::{Sched, SchedParams};
@@ -72,13 +73,14 @@ pub fn watermarks(machine: &Machine) -> Vec<[u64; 3]> {
     watermark::MarkFormula::of(&config.sysctl).marks(min, &config.zones)
 }
 
-/// The read-ahead window of a disk in pages. An array raises it to two stripes, so that a reader
-/// keeps every member busy (Linux 3.0 drivers/md/raid0.c, `raid0_run`).
+/// The read-ahead window of a disk in pages. An array raises it to some stripes, so that a reader
+/// keeps every member busy.
 fn read_ahead(disk: &DiskSpec, run: &Params) -> u32 {
     let p = disk.params(run);
     let array = disk.kind.about().array.as_ref();
-    let stripe = array.map_or(0.0, |a| f64::from(disk.members()) * (a.chunk)(&p) / 4096.0);
-    p.read_ahead.max(2.0 * stripe) as u32
+    let stripe = |a: &Array| f64::from(disk.members()) * (a.chunk)(&p) / 4096.0;
+    let raised = array.map_or(0.0, |a| (a.read_ahead)(&p) * stripe(a));
+    p.read_ahead.max(raised) as u32
 }
 
 /// What a run's engine is built for: [`engine_config`] with room for what its workload makes.
@@ -231,4 +233,22 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         world.record_event = p.cost_trace_event as u64;
     }
     Mm::try_new(world, config, spec.policy.clone(), spec.track_pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{DiskKind, Size};
+
+    /// A window of 128 KiB, which an array raises to two stripes, unless something lies on it that does not.
+    #[test]
+    fn an_array_raises_the_read_ahead_window() {
+        let mut run = Params::default();
+        let of = |kind, run: &Params| read_ahead(&DiskSpec::new(kind, Size(1 << 30)), run);
+        assert_eq!(of(DiskKind::Disk, &run), 32);
+        // Four members with chunks of 64 KiB.
+        assert_eq!(of(DiskKind::Raid0, &run), 2 * 4 * 16);
+        run.disks.raid0.raid_read_ahead = 0.0;
+        assert_eq!(of(DiskKind::Raid0, &run), 32);
+    }
 }

@@ -10,7 +10,7 @@ pub use tag::Tag;
 
 use crate::account::Reclaim;
 use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Volume, Wake};
-use crate::filesystems::{Dropped, Fs, Reuse};
+use crate::filesystems::{Dropped, Fs, MapWindows, Reuse};
 use crate::latency::{AllocClass, AllocLatencies};
 use crate::params::Params;
 use crate::rng::Rng;
@@ -23,7 +23,7 @@ use mm::world::{
     AllocPath, Audience, COSTS, Class, Cost, ShortLock, Storage, TaskId, Tasks, WaitQueue, Waited,
     WaitedKind, Waits, Watch, World, WritebackControl, Writepage,
 };
-use mm::world::{ReadAround, Touched};
+use mm::world::{Faulted, ReadAround, Touched};
 use mm::{Mm, Pfn, queue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -88,6 +88,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub swap_area: (u32, u64),
     /// What was read ahead in vain.
     pub dropped: Dropped,
+    /// How far mapped files were read ahead, by region.
+    pub map_windows: MapWindows,
     /// How well the page cache serves, when that is asked for.
     pub reuse: Reuse,
     /// First wait queue that belongs to the world.
@@ -151,6 +153,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             fs,
             swap_area,
             dropped: Dropped::default(),
+            map_windows: MapWindows::default(),
             reuse: Reuse::default(),
             queue_base,
             tasks,
@@ -581,11 +584,14 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
     fn fault_page(
         &self,
         mm: &Mm<Self>,
-        mapping: u32,
-        index: u32,
+        page: Faulted,
         around: ReadAround,
     ) -> impl Future<Output = Result<(), Touched>> {
-        crate::filesystems::mapped::fault_page(mm, mapping, index, around)
+        crate::filesystems::mapped::fault_page(mm, page, around)
+    }
+
+    fn fault_met_mark(&self, mm: &Mm<Self>, page: Faulted, pfn: Pfn) -> impl Future<Output = ()> {
+        crate::filesystems::mapped::met_mark(mm, page, pfn)
     }
 
     async fn page_mkwrite(&self, mm: &Mm<Self>, mapping: u32, index: u32) -> bool {
