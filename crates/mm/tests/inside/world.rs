@@ -607,6 +607,7 @@ impl Watch for TestWorld {
                 pfn,
                 mapping,
                 index,
+                ..
             } => {
                 [pfn, mapping, index]
                     .into_iter()
