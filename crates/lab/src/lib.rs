@@ -12,9 +12,11 @@
 //! 7. [`results`]: the results folder, written whole or not at all;
 //! 8. [`published`]: tables of published series, the runs that they ask for, scores;
 //! 9. [`tune`]: settings of watermarks searched for;
-//! 10. [`validate`]: how near a preset comes to a real kernel.
+//! 10. [`validate`]: how near a preset comes to a real kernel;
+//! 11. [`attribute`]: which patch of a series did what.
 #![forbid(unsafe_code)]
 
+pub mod attribute;
 pub mod diagnostic;
 pub mod experiment;
 pub mod figures;

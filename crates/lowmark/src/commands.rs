@@ -1,8 +1,10 @@
 //! The subcommands, one module each.
 
+pub mod attribute;
 pub mod bench;
 pub mod explain;
 pub mod kernel;
+mod listen;
 pub mod machine;
 pub mod mrc;
 pub mod params;

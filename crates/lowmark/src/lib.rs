@@ -80,6 +80,7 @@ fn run(cli: &cli::Cli) -> Result<(), Failure> {
         cli::Command::Run(args) => commands::run::run(args),
         cli::Command::Results(args) => commands::results::run(args),
         cli::Command::Validate(args) => commands::validate::run(args),
+        cli::Command::Attribute(args) => commands::attribute::run(args),
         cli::Command::Reproduce(args) => commands::reproduce::run(args),
         cli::Command::Tune(args) => commands::tune::run(args),
         cli::Command::Explain(args) => commands::explain::run(args),
