@@ -22,7 +22,7 @@ use crate::figures::claim::{Center, Claim};
 use crate::figures::stats::ALPHA;
 use crate::model::{Better, Cell, Experiment, Figure, Outcomes};
 use crate::rows;
-use crate::runner::Journal;
+use crate::runner::{Journal, difference};
 use serde::Serialize;
 use sim::RunResult;
 use std::collections::{BTreeMap, BTreeSet};
@@ -258,7 +258,7 @@ impl Comparison {
         let same = !old.is_empty()
             && old.len() == new.len()
             && old.iter().zip(new).all(|(a, b)| match (a, b) {
-                (Some(a), Some(b)) => a.digest == b.digest && a.counters == b.counters,
+                (Some(a), Some(b)) => difference(a, b).is_none(),
                 _ => false,
             });
         let finding = if self.policies[0] == self.policies[1] {
