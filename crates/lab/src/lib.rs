@@ -13,9 +13,11 @@
 //! 8. [`published`]: tables of published series, the runs that they ask for, scores;
 //! 9. [`tune`]: settings of watermarks searched for;
 //! 10. [`validate`]: how near a preset comes to a real kernel;
-//! 11. [`bisect`]: which side of a change a sample is on.
+//! 11. [`attribute`]: which patch of a series did what;
+//! 12. [`bisect`]: which side of a change a sample is on.
 #![forbid(unsafe_code)]
 
+pub mod attribute;
 pub mod bisect;
 pub mod diagnostic;
 pub mod experiment;

@@ -92,6 +92,21 @@ fn ten_million_bytes_as_published_tables() {
     });
 }
 
+#[test]
+fn ten_million_bytes_as_series_of_patches() {
+    let series = [
+        include_str!("../../../data/published/writeback-from-reclaim/patches.toml"),
+        include_str!("../../../data/published/sequential-read/patches.toml"),
+    ];
+    let find = |name: &str| {
+        let text = lab::published::files::find(name).ok_or("there is no such file")?;
+        Ok((name.to_owned(), text.to_owned()))
+    };
+    ten_million(5, &series, |text| {
+        lab::attribute::parse(&Source::new("patches.toml", text), &find, &[]).is_ok()
+    });
+}
+
 fn header() -> String {
     let table = include_str!("../../../data/published/sequential-read/sequential-read.csv");
     let end = table.find('\n').map_or(table.len(), |at| at + 1);

@@ -38,6 +38,8 @@ pub enum Command {
     Results(Results),
     /// Score the engine against published tables
     Reproduce(Reproduce),
+    /// Say which patch of a series did what: each prefix of it, and all but each patch
+    Attribute(Attribute),
     /// Find sysctls for a machine, a workload and goals, and say what they can bear
     Tune(Tune),
     /// Say what a row, counter or word of a report means, or list them all
@@ -112,6 +114,19 @@ pub struct Run {
     /// Record which path instantiated, dirtied and activated each page
     #[arg(long)]
     pub track_pages: bool,
+    /// Write the events of each cell's first iteration into this new file, in the text form of
+    /// /sys/kernel/tracing/trace; with several cells each into a file beside it, with the cell's number and
+    /// key in its name. `lowmark trace vmscan` reads it back
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "resume"])]
+    pub ftrace: Option<PathBuf>,
+    /// Write only these events: names, which may end in `*`, or folders such as `vmscan` [default: all, page by
+    /// page, some 1.5 GB for each GiB that is written]
+    #[arg(long, value_name = "NAMES", requires = "ftrace", value_delimiter = ',')]
+    pub ftrace_events: Vec<String>,
+    /// Write /proc/zoneinfo as it is at the end of each cell's first iteration into this new file; with several
+    /// cells as with `--ftrace`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "resume"])]
+    pub zoneinfo: Option<PathBuf>,
     /// Set a key of the experiment, as in `--set machine.cpus=2`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
@@ -210,6 +225,18 @@ pub enum Trace {
     Info(TraceInfo),
     /// Write an artificial trace
     Generate(TraceGenerate),
+    /// Sum up reclaim's events of a kernel's trace, or of one that `run --ftrace` wrote, as mm reports do
+    Vmscan(TraceVmscan),
+}
+
+/// Arguments of `trace vmscan`.
+#[derive(Debug, Args)]
+pub struct TraceVmscan {
+    /// The text of /sys/kernel/tracing/trace
+    pub file: PathBuf,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `trace info`.
@@ -321,6 +348,28 @@ pub struct Reproduce {
     pub json: bool,
 }
 
+/// Arguments of `attribute`.
+#[derive(Debug, Args)]
+pub struct Attribute {
+    /// A published series whose patches are switches, or a file of patches (docs/commands.md)
+    pub series: String,
+    /// Seeds of each policy at the first look; each further look has twice as many
+    #[arg(long, value_name = "N", default_value = "6")]
+    pub seeds: NonZeroU32,
+    /// Seeds of each policy at most, for what can't be told apart before
+    #[arg(long, value_name = "N", default_value = "24")]
+    pub cap: NonZeroU32,
+    /// Set a key of the series' experiment, above what the series sets; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Threads; the results are the same for any number [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `tune`.
 #[derive(Debug, Args)]
 pub struct Tune {
@@ -342,6 +391,19 @@ pub struct Tune {
     /// The kernel or policy, with --machine
     #[arg(long, value_name = "NAME", default_value = "linux-3.1")]
     pub policy: String,
+    /// Write the events of each cell's first iteration into this new file, in the text form of
+    /// /sys/kernel/tracing/trace; with several cells each into a file beside it, with the cell's number and
+    /// key in its name. `lowmark trace vmscan` reads it back
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "resume"])]
+    pub ftrace: Option<PathBuf>,
+    /// Write only these events: names, which may end in `*`, or folders such as `vmscan` [default: all, page by
+    /// page, some 1.5 GB for each GiB that is written]
+    #[arg(long, value_name = "NAMES", requires = "ftrace", value_delimiter = ',')]
+    pub ftrace_events: Vec<String>,
+    /// Write /proc/zoneinfo as it is at the end of each cell's first iteration into this new file; with several
+    /// cells as with `--ftrace`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "resume"])]
+    pub zoneinfo: Option<PathBuf>,
     /// Set a key of the experiment, as in `--set machine.cpus=2`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,

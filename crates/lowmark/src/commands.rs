@@ -1,9 +1,11 @@
 //! The subcommands, one module each.
 
+pub mod attribute;
 pub mod bench;
 pub mod bisect;
 pub mod explain;
 pub mod kernel;
+mod listen;
 pub mod machine;
 pub mod mrc;
 pub mod params;

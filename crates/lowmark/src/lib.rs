@@ -81,6 +81,7 @@ fn run(cli: &cli::Cli) -> Result<(), Failure> {
         cli::Command::Results(args) => commands::results::run(args),
         cli::Command::Bisect(args) => commands::bisect::run(args),
         cli::Command::Validate(args) => commands::validate::run(args),
+        cli::Command::Attribute(args) => commands::attribute::run(args),
         cli::Command::Reproduce(args) => commands::reproduce::run(args),
         cli::Command::Tune(args) => commands::tune::run(args),
         cli::Command::Explain(args) => commands::explain::run(args),

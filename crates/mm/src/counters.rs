@@ -43,7 +43,7 @@ impl<W: World> Mm<W> {
         }
     }
 
-    fn produces_level(&self, level: ZoneStat) -> bool {
+    pub(crate) fn produces_level(&self, level: ZoneStat) -> bool {
         match level {
             ZoneStat::NrActiveFile => self.has_active_file(),
             ZoneStat::NrSlabReclaimable => self.keeps_inodes(),

@@ -337,10 +337,16 @@ impl<W: World> Mm<W> {
         self.task_lists + task
     }
 
+    /// Whether somebody listens to every event.
+    #[inline(always)]
+    pub(crate) fn traced(&self) -> bool {
+        W::TRACE && self.world.tracing()
+    }
+
     /// Tells of an event: the one way to do so. [`world::Watch`] says where it goes.
     #[inline(always)]
     pub(crate) fn emit(&self, to: Audience, event: impl FnOnce() -> Event) {
-        if to != Audience::Traces || W::TRACE && self.world.tracing() {
+        if to != Audience::Traces || self.traced() {
             self.world.event(to, &event());
         }
     }

@@ -19,7 +19,7 @@ pub use disks::DiskKind;
 pub use executor::{sched, watchdog};
 pub use filesystems::FsKind;
 pub(crate) use measure::monitors;
-pub use measure::{account, latency, result, sample, slowest, stored, waiting};
+pub use measure::{account, ftrace, latency, result, sample, slowest, stored, waiting};
 pub use params::Params;
 pub use result::{Origin, Outcome, RunResult};
 pub use run::run;
@@ -28,8 +28,8 @@ pub use spec::RunSpec;
 pub use world::{SimMm, SimWorld};
 pub(crate) use world::{Tag, own_queue};
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
 
 /// How the outside watches and stops a run.
 #[derive(Debug, Default)]
@@ -40,4 +40,6 @@ pub struct Control {
     pub sim_ns: AtomicU64,
     /// Polls that the run took, at its end; see [`watchdog`].
     pub polls: AtomicU64,
+    /// Who hears the run's events, and is taken by it.
+    pub listener: Mutex<Option<Box<dyn world::Listener>>>,
 }

@@ -326,6 +326,7 @@ fn run(
         jobs,
         check: check.then_some(Check::Full),
         progress: false,
+        listeners: None,
         stop: Default::default(),
     };
     runner::run(experiment, &options, &sim::run)

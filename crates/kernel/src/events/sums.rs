@@ -37,6 +37,7 @@ impl Occurred {
                 nid: 0,
                 zid: 0,
                 order: 0,
+                gfp: 0,
             }),
             Says::Begin => What::Reclaim(Event::DirectReclaimBegin {
                 order: 0,
@@ -57,10 +58,13 @@ impl Occurred {
                     } else {
                         IsolateMode::Inactive
                     },
+                    classzone: 0,
                     order: 0,
                     nr_requested: 0,
                     nr_scanned: u32::try_from(scanned.unsigned(event)?).unwrap_or(u32::MAX),
+                    nr_skipped: 0,
                     nr_taken: 0,
+                    lru: 0,
                 })
             }
             Says::Write { flags, file, sync } => {

@@ -79,6 +79,7 @@ fn measured(
         jobs: std::thread::available_parallelism().map_or(1, Into::into),
         check: None,
         progress: true,
+        listeners: None,
         stop: Arc::default(),
     };
     let mut plan = plan(series, iterations).map_err(|e| e.to_string())?;

@@ -621,3 +621,20 @@ fn swap_has_room_on_its_disk() {
     );
     assert!(e.expect_err("too large").accepted.contains("up to 512M"));
 }
+
+/// Words of an earlier version are refused with the words that took their place.
+#[test]
+fn old_words_of_fair_zones_name_the_new_ones() {
+    for old in ["flag", "flag-merged"] {
+        let overrides = Overrides {
+            set: vec![format!("policies.limits.fair_zones='{old}'")],
+            ..Overrides::default()
+        };
+        let refused = parse_with(EXPERIMENT, MACHINE, &overrides).expect_err(old);
+        let said = show(&refused);
+        assert!(
+            said.contains("as-meant") && said.contains("as-merged"),
+            "{said}"
+        );
+    }
+}

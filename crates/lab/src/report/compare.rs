@@ -335,7 +335,7 @@ pub fn program_text(outcomes: &Outcomes) -> String {
 }
 
 /// Four digits that count, and all before the point.
-fn short(x: f64) -> String {
+pub(crate) fn short(x: f64) -> String {
     let digits = match x.abs() {
         v if v >= 1000.0 => 0,
         v if v >= 100.0 => 1,

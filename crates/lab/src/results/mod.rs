@@ -24,6 +24,7 @@ pub use json::to_json;
 pub use manifest::{Kind, MANIFEST};
 pub use place::{ClaimedFolder, Fill, OutputError, Published, Resumption, Terms, sweep};
 pub use rows::rows_json;
+pub use series::file_name;
 pub use single::Single;
 
 use crate::model::{Cell, Outcomes};

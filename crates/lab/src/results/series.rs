@@ -45,7 +45,7 @@ impl Format for SeriesCsv {
 }
 
 /// A key as a file name that every filesystem takes.
-fn file_name(key: &str) -> String {
+pub fn file_name(key: &str) -> String {
     let mut name = String::new();
     for c in key.chars() {
         let plain = c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '=');

@@ -23,8 +23,10 @@ use kernel::{Kernel, Refused};
 use mm::NoMemory;
 use progress::Progress;
 use sim::rng::{fnv1a, splitmix64};
+use sim::world::Listener;
 use sim::{Control, Outcome, RunResult, RunSpec};
 use std::any::Any;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -41,8 +43,23 @@ pub struct RunOptions {
     pub check: Option<Check>,
     /// Show progress where standard error is a terminal.
     pub progress: bool,
+    /// Who hears the events of which runs of the engine.
+    pub listeners: Option<Listeners>,
     /// Set from outside to stop: finished iterations are kept, running ones dropped.
     pub stop: Arc<AtomicBool>,
+}
+
+/// Makes the listener of one iteration of a cell, if it has one.
+pub type Listen = dyn Fn(&Cell, u32) -> Option<Box<dyn Listener>> + Send + Sync;
+
+/// Listeners of a run's iterations. With a check, the first of an iteration's two runs is heard.
+#[derive(Clone)]
+pub struct Listeners(pub Arc<Listen>);
+
+impl fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listeners")
+    }
 }
 
 /// What runs one cell at one iteration. A function from a specification to a result is the engine, or what
@@ -305,8 +322,10 @@ impl Pool<'_> {
             };
             Some(Err(Bad::Check(Box::new(failure))))
         };
+        let listeners = self.options.listeners.as_ref();
+        let mut listener = listeners.and_then(|l| (l.0)(cell, iteration));
         let Some(check) = self.options.check else {
-            return match self.once(slot, index, cell, &spec) {
+            return match self.once(slot, index, cell, &spec, listener) {
                 Ok(done) => done.map(Ok),
                 Err(payload) => Some(Err(Bad::Panic(payload))),
             };
@@ -318,7 +337,7 @@ impl Pool<'_> {
         };
         let mut pair = Vec::with_capacity(2);
         for _ in 0..2 {
-            match self.once(slot, index, cell, &spec) {
+            match self.once(slot, index, cell, &spec, listener.take()) {
                 Ok(done) => pair.push(done?),
                 Err(payload) if payload.is::<NoMemory>() => return Some(Err(Bad::Panic(payload))),
                 Err(payload) => return fail(check::panic_text(payload.as_ref())),
@@ -340,8 +359,12 @@ impl Pool<'_> {
         index: usize,
         cell: &Cell,
         spec: &RunSpec,
+        listener: Option<Box<dyn Listener>>,
     ) -> Result<Option<Done>, Box<dyn Any + Send>> {
-        let control = Arc::new(Control::default());
+        let control = Arc::new(Control {
+            listener: Mutex::new(listener),
+            ..Control::default()
+        });
         *self.slot(slot) = Some((index, Arc::clone(&control)));
         let done = catch_unwind(AssertUnwindSafe(|| match &cell.kernel {
             None => (self.simulate.engine(spec, &control), Vec::new()),

@@ -6,6 +6,7 @@ fn options(jobs: usize, check: bool) -> RunOptions {
         jobs,
         check: check.then_some(Check::Sampled),
         progress: false,
+        listeners: None,
         stop: Arc::default(),
     }
 }

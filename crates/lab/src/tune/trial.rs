@@ -178,6 +178,7 @@ impl<'a> Trials<'a> {
             jobs,
             check: None,
             progress: false,
+            listeners: None,
             stop: Arc::clone(&self.options.stop),
         };
         let outcomes =

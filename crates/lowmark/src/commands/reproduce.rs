@@ -17,6 +17,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         jobs: 1, // by what fits, experiment by experiment
         check: None,
         progress: true,
+        listeners: None,
         stop: crate::interrupt::flag(),
     };
     let mut all = match &args.published {

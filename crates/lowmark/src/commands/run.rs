@@ -1,5 +1,6 @@
 //! `lowmark run`.
 
+use super::listen::Files;
 use super::worlds::Here;
 use crate::cli::{Check, Run};
 use crate::failure::Failure;
@@ -13,7 +14,7 @@ use lab::report::compare::Comparison;
 use lab::results::log::{Header, build};
 use lab::results::{self, ClaimedFolder, File, Kind, Resumption, Terms};
 use lab::runner::memory::{self, Host, Need};
-use lab::runner::{self, Journal, RunOptions, Tried};
+use lab::runner::{self, Journal, Listeners, RunOptions, Tried};
 use lab::validate::Validation;
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
@@ -37,7 +38,13 @@ pub fn run(args: &Run) -> Result<(), Failure> {
         return list(&experiment, args.json);
     }
     let patience = Duration::from_secs(args.patience);
-    run_loaded(&How::of(args), &experiment, &Here { patience }).map(drop)
+    let files = Files::new(args, &experiment)?;
+    let how = How {
+        listeners: files.as_ref().map(|f| &f.listeners),
+        ..How::of(args)
+    };
+    run_loaded(&how, &experiment, &Here { patience })?;
+    files.map_or(Ok(()), |files| files.written())
 }
 
 /// How an experiment is run and what is shown of it; the fields are those of [`Run`].
@@ -54,6 +61,8 @@ pub struct How<'a> {
     pub json: bool,
     pub rows: bool,
     pub quiet: bool,
+    /// Who hears the engine's events.
+    pub listeners: Option<&'a Listeners>,
 }
 
 impl<'a> How<'a> {
@@ -69,6 +78,7 @@ impl<'a> How<'a> {
             json: args.json,
             rows: args.rows,
             quiet: args.quiet,
+            listeners: None,
         }
     }
 }
@@ -257,6 +267,7 @@ pub fn run_loaded(
         jobs,
         check: args.check.map(Into::into),
         progress: !args.quiet,
+        listeners: args.listeners.cloned(),
         stop,
     };
     let mut kept = Kept {

@@ -1,12 +1,16 @@
 //! `lowmark trace`.
 
-use crate::cli::{Trace, TraceGenerate, TraceInfo};
+use crate::cli::{Trace, TraceGenerate, TraceInfo, TraceVmscan};
 use crate::failure::Failure;
 use crate::text;
+use lab::diagnostic::Diagnostic;
 use lab::experiment::trace_error;
 use lab::results::Single;
 use serde_json::json;
-use std::io::{self, Write};
+use sim::account::{ClassSums, CongestionWaits};
+use sim::ftrace::read::{self, Traced};
+use std::fs::File;
+use std::io::{self, BufReader, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,6 +22,7 @@ pub fn run(what: &Trace) -> Result<(), Failure> {
     match what {
         Trace::Info(args) => info(args),
         Trace::Generate(args) => generate(args),
+        Trace::Vmscan(args) => vmscan(args),
     }
 }
 
@@ -38,6 +43,68 @@ fn info(args: &TraceInfo) -> Result<(), Failure> {
         return text::print_json(&json(&survey));
     }
     text::print(&shown(&args.file, &survey))
+}
+
+fn vmscan(args: &TraceVmscan) -> Result<(), Failure> {
+    let shown = args.file.display();
+    let wrong = |e: &dyn std::fmt::Display| {
+        let accepted =
+            "accepted: the text of /sys/kernel/tracing/trace, or a file of `run --ftrace`";
+        Failure::Input(Diagnostic::placeless(format!("{shown}: {e}"), accepted).into())
+    };
+    let file = File::open(&args.file).map_err(|e| wrong(&e))?;
+    let traced = read::rows(BufReader::with_capacity(1 << 20, file)).map_err(|e| wrong(&e))?;
+    if args.json {
+        return text::print_json(&json!({
+            "span_ns": traced.span_ns,
+            "sums": traced.sums,
+            "events": traced.events,
+        }));
+    }
+    text::print(&vmscan_text(&traced))
+}
+
+/// The rows that need a trace and nothing else.
+fn vmscan_text(traced: &Traced) -> String {
+    let s = &traced.sums;
+    let mut table = text::table(["", "direct", "kswapd"]);
+    let mut row = |name: &str, of: &dyn Fn(&ClassSums) -> u64| {
+        table.add_row([
+            name.to_owned(),
+            of(&s.direct).to_string(),
+            of(&s.kswapd).to_string(),
+        ]);
+    };
+    row("pages scanned", &|c| c.scanned);
+    row("write file async I/O", &|c| c.writes.file_async);
+    row("write anon async I/O", &|c| c.writes.anon_async);
+    row("write file sync I/O", &|c| c.writes.file_sync);
+    row("write anon sync I/O", &|c| c.writes.anon_sync);
+    let of = |waits: Option<CongestionWaits>| waits.unwrap_or_default();
+    row("congest waits", &|c| of(c.congest).number);
+    row("congest waits, ms", &|c| of(c.congest).delayed_us / 1000);
+    row("congest waits, full", &|c| of(c.congest).full);
+    row("conditional waits", &|c| of(c.conditional).number);
+    row("conditional waits, ms", &|c| {
+        of(c.conditional).delayed_us / 1000
+    });
+    row("conditional waits, full", &|c| of(c.conditional).full);
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    format!(
+        "{table}\n\
+         direct reclaims: {}, {:.2} s stalled\n\
+         wake kswapd requests: {} of those who reclaim directly, {} of all\n\
+         kswapd wakeups: {}, {:.2} s awake\n\
+         {:.2} s, {} events\n",
+        s.direct_reclaims,
+        seconds(s.stalled_ns),
+        s.wake_requests,
+        s.wake_requests_all,
+        s.kswapd_wakeups,
+        seconds(s.kswapd_awake_ns),
+        seconds(traced.span_ns),
+        traced.events.values().sum::<u64>(),
+    )
 }
 
 fn json(s: &Survey) -> serde_json::Value {
@@ -106,7 +173,7 @@ fn shown(file: &Path, s: &Survey) -> String {
 
 fn generate(args: &TraceGenerate) -> Result<(), Failure> {
     let wrong = |what: &str, accepted: &str| {
-        let error = lab::diagnostic::Diagnostic::placeless(what, accepted);
+        let error = Diagnostic::placeless(what, accepted);
         Err(Failure::Input(error.into()))
     };
     let csv = args.out.extension().is_some_and(|e| e == "csv");

@@ -46,6 +46,7 @@ pub fn run(args: &Validate) -> Result<(), Failure> {
             json: args.json,
             rows: false,
             quiet: args.quiet,
+            listeners: None,
         };
         if several && !args.json && !args.quiet {
             text::print(&format!("== {}\n", experiment.name))?;

@@ -15,7 +15,8 @@ use crate::cache::tree::{
 use crate::memory::frame::{Page, flag, zone_of};
 use crate::memory::zone::Lru;
 use crate::watch::vmstat::{ZoneEvent, ZoneStat};
-use crate::world::{Cost, ShortLock, Word32, Word64, World};
+use crate::world::event::Event;
+use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
 /// What became of a page that was to enter a file's index.
@@ -225,6 +226,11 @@ impl<W: World> Mm<W> {
             | flag::RECLAIM;
         let m = &self.mappings[mapping as usize];
         let frames = self.frames.table();
+        if self.traced() {
+            for &pfn in pages {
+                self.tell_deleted(pfn);
+            }
+        }
         m.tree_lock.with(|| {
             let at = self.leaf_of(m, leaf * SLOTS);
             let at = at.expect("a cached page has a leaf");
@@ -456,6 +462,12 @@ impl<W: World> Mm<W> {
         if entered != Entered::Added {
             return entered;
         }
+        self.emit(Audience::Traces, || Event::FilemapAdd {
+            pfn,
+            bdi: m.bdi(),
+            mapping,
+            index,
+        });
         let lru = if shadow != 0 && self.refault(shadow) {
             self.workingset_activation(pfn);
             Lru::ActiveFile
@@ -504,8 +516,24 @@ impl<W: World> Mm<W> {
     pub(crate) fn leave_page_cache(&self, page: Page<'_, W>, pfn: Pfn, shadow: u32) {
         debug_assert!(page.flags() & (flag::DIRTY | flag::WRITEBACK) == 0);
         self.index_remove(page, pfn, shadow);
+        if self.traced() {
+            self.tell_deleted(pfn);
+        }
         page.clear_flags(flag::CACHED);
         page.set_mapping(u32::MAX, 0);
+    }
+
+    /// Tells of a page that leaves its file's cache, whose it still is.
+    #[inline(never)]
+    fn tell_deleted(&self, pfn: Pfn) {
+        let page = self.frames.page(pfn);
+        let mapping = page.mapping();
+        self.emit(Audience::Traces, || Event::FilemapDelete {
+            pfn,
+            bdi: self.mappings[mapping as usize].bdi(),
+            mapping,
+            index: page.index(),
+        });
     }
 
     /// Counts pages of a zone that left the page cache.

@@ -214,11 +214,8 @@ impl<W: World> Mm<W> {
         let mut again = false;
         'restart: loop {
             for z in self.eligible(node, gfp) {
-                self.wakeup_kswapd(
-                    z,
-                    order,
-                    self.zones[self.preferred_zone(node, gfp)].kind.index(),
-                );
+                let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+                self.wakeup_kswapd(z, gfp, order, classzone);
             }
             if self.policy.dirty_limits == DirtyLimits::PerZoneStall
                 && gfp.has(Gfp::WRITE)

@@ -8,7 +8,8 @@
 
 use crate::memory::frame::{NO_PFN, flag};
 use crate::watch::vmstat::{VmEvent, ZoneStat};
-use crate::world::{Cost, ShortLock, Word32, Word64, World};
+use crate::world::event::Event;
+use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
 /// Number of orders.
@@ -263,6 +264,7 @@ impl<W: World> Mm<W> {
         });
         self.stat.add_exact(z, ZoneStat::NrFreePages, 1 << order);
         self.stat.event(VmEvent::PgFree, 1 << order);
+        self.emit(Audience::Traces, || Event::PageFree { pfn, order });
         self.world.charge(Cost::PageBulk, 1);
     }
 }

@@ -13,3 +13,4 @@ pub mod slab;
 pub mod task;
 pub mod watermark;
 pub mod zone;
+mod zoneinfo;

@@ -6,7 +6,8 @@
 
 use crate::memory::frame::{NO_PFN, flag, zone_of};
 use crate::watch::vmstat::VmEvent;
-use crate::world::{Cost, ShortLock, Word32, World};
+use crate::world::event::Event;
+use crate::world::{Audience, Cost, ShortLock, Word32, World};
 use crate::{Mm, Pfn};
 
 /// One zone's list on one CPU.
@@ -159,6 +160,7 @@ impl<W: World> Mm<W> {
     pub fn free_page(&self, pfn: Pfn, cold: bool) {
         let z = self.free_page_prepare(pfn);
         self.stat.event(VmEvent::PgFree, 1);
+        self.emit(Audience::Traces, || Event::PageFree { pfn, order: 0 });
         self.world.charge(Cost::PageFree, 1);
         if self.grouped() {
             return self.free_to_own_kind(z, pfn, cold);
@@ -181,6 +183,7 @@ impl<W: World> Mm<W> {
         for &pfn in pages {
             let of = self.free_page_prepare(pfn);
             debug_assert!(of == z);
+            self.emit(Audience::Traces, || Event::PageFree { pfn, order: 0 });
         }
         if self.grouped() {
             for &pfn in pages {

@@ -75,7 +75,7 @@ impl<W: World> Mm<W> {
         let zone = &self.zones[z];
         if !self.boost.is_empty() && zone.flags.get() & ZONE_BOOSTED_WATERMARK != 0 {
             zone.flags.fetch_and(!ZONE_BOOSTED_WATERMARK);
-            self.wakeup_kswapd(z, 0, zone.kind.index());
+            self.wakeup_kswapd(z, Gfp(0), 0, zone.kind.index());
         }
     }
 

@@ -27,10 +27,11 @@ impl<W: World> Mm<W> {
         let list = self.lru_list(z, lru);
         let mine = self.isolated_list(self.world.task());
         debug_assert!(self.frames.list_empty(mine));
-        let (mut scanned, mut taken) = (0, 0);
+        let (mut scanned, mut taken, mut skipped) = (0, 0, 0);
         self.lru_home(z).lru_lock.with(|| {
             if self.node_lru() {
-                (scanned, taken) = self.isolate_of_node(list, n, mine, sc.classzone);
+                (taken, skipped) = self.isolate_of_node(list, n, mine, sc.classzone);
+                scanned = taken + skipped / 4;
                 let file = usize::from(lru.is_file());
                 self.lru_home(z).recent_scanned[file].fetch_add(u64::from(taken));
                 return;
@@ -78,10 +79,13 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::Lru, taken);
         self.emit(Audience::Sums, || Event::LruIsolate {
             mode,
+            classzone: sc.classzone as u32,
             order,
             nr_requested: n,
             nr_scanned: scanned,
+            nr_skipped: skipped,
             nr_taken: taken,
+            lru: lru as u8,
         });
         (scanned, taken)
     }
@@ -108,7 +112,7 @@ impl<W: World> Mm<W> {
                 taken += 1;
             }
         }
-        (taken + aside / 4, taken)
+        (taken, aside)
     }
 
     fn isolated_item(file: bool) -> ZoneStat {

@@ -27,7 +27,7 @@ pub const KSWAPD_FLAGS: u32 = PF_KSWAPD | PF_MEMALLOC | PF_SWAPWRITE;
 
 impl<W: World> Mm<W> {
     /// Asks a zone's kswapd to work: if it sleeps and the zone is below its low watermark.
-    pub(crate) fn wakeup_kswapd(&self, z: usize, order: u32, classzone: usize) {
+    pub(crate) fn wakeup_kswapd(&self, z: usize, gfp: Gfp, order: u32, classzone: usize) {
         let zone = &self.zones[z];
         let node = &self.nodes[zone.node as usize];
         self.world.charge(Cost::ZoneWalk, 1);
@@ -56,6 +56,7 @@ impl<W: World> Mm<W> {
             nid: zone.node,
             zid: zone.kind.index() as u32,
             order,
+            gfp: gfp.0,
         });
         if always && node.kswapd_sleeping.get() == 0 {
             return;

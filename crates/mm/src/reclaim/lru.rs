@@ -189,7 +189,25 @@ impl<W: World> Mm<W> {
             });
             self.count_lru(z, lru, moved);
         }
+        if self.traced() {
+            self.tell_inserted(pv, lru);
+        }
         pv.n.set(0);
+    }
+
+    /// Tells of a batch's pages, which are on their list now.
+    #[inline(never)]
+    fn tell_inserted(&self, pv: &Pagevec<W>, lru: Lru) {
+        for pfn in pv.iter() {
+            let f = self.frames.flags(pfn);
+            self.emit(Audience::Traces, || Event::LruInsertion {
+                pfn,
+                lru: lru as u8,
+                mapped: self.frames.mapcount(pfn) > 0,
+                anon: f & flag::SWAPBACKED != 0,
+                swapcache: f & flag::SWAPCACHE != 0,
+            });
+        }
     }
 
     fn drain_rotate(&self, pv: &Pagevec<W>) {
@@ -234,7 +252,7 @@ impl<W: World> Mm<W> {
                 self.count_lru(z, from, -1);
                 self.count_lru(z, to, 1);
                 self.stat.event(VmEvent::PgActivate, 1);
-                self.emit(Audience::Traces, || Event::PageActivated { pfn });
+                self.emit(Audience::Traces, || Event::LruActivate { pfn });
             }
             self.frames.clear_flags(pfn, flag::PINNED);
         }

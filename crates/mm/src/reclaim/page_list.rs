@@ -28,12 +28,16 @@ enum Verdict {
 pub(super) struct Batch {
     pub(super) reclaimed: u64,
     pub(super) dirty: u64,
-    congested: u64,
+    pub(super) congested: u64,
     pub(super) writeback: u64,
     /// Dirty and not under writeback.
     pub(super) unqueued: u64,
     /// Under writeback, met before, in a zone full of such pages.
     pub(super) immediate: u64,
+    /// Anonymous pages and file pages that were activated.
+    pub(super) activate: [u32; 2],
+    /// Kept because they were used.
+    pub(super) ref_keep: u32,
 }
 
 /// The pages that one call of `shrink_page_list` has isolated.
@@ -168,7 +172,7 @@ impl<W: World> Mm<W> {
                 self.frames.del(pfn);
                 list.free(self, page, pfn);
             } else {
-                self.keep_isolated(pfn, verdict);
+                self.keep_isolated(pfn, verdict, &mut list.batch);
             }
         }
         let batch = list.batch;
@@ -243,7 +247,7 @@ impl<W: World> Mm<W> {
                         list.free(self, page, pfn);
                         continue;
                     }
-                    verdict => self.keep_isolated(pfn, verdict),
+                    verdict => self.keep_isolated(pfn, verdict, &mut list.batch),
                 }
             }
             frames.join(pfn, kept);
@@ -312,7 +316,7 @@ impl<W: World> Mm<W> {
     }
 
     /// Unlocks an isolated page that stays; the verdict may be to activate it.
-    fn keep_isolated(&self, pfn: Pfn, verdict: Verdict) {
+    fn keep_isolated(&self, pfn: Pfn, verdict: Verdict, batch: &mut Batch) {
         if verdict == Verdict::Activate && !self.is_ordered(self.frames.flags(pfn)) {
             if self.frames.has(pfn, flag::SWAPCACHE) && self.swap_is_half_full() {
                 self.try_to_free_swap(pfn);
@@ -321,7 +325,8 @@ impl<W: World> Mm<W> {
                 self.stat.event(VmEvent::PgActivate, 1);
                 self.note_path(TrackPath::Reclaim);
                 self.track_activated(pfn);
-                self.emit(Audience::Traces, || Event::PageActivated { pfn });
+                let file = !self.frames.has(pfn, flag::SWAPBACKED);
+                batch.activate[usize::from(file)] += 1;
             }
         }
         self.unlock_isolated(pfn);
@@ -384,6 +389,7 @@ impl<W: World> Mm<W> {
         let referenced = f & flag::REFERENCED != 0;
         if referenced {
             if self.is_ordered(f) {
+                batch.ref_keep += 1;
                 return Verdict::Keep; // used since the policy chose it
             }
             page.clear_flags(flag::REFERENCED);
@@ -399,6 +405,7 @@ impl<W: World> Mm<W> {
             return if referenced || shared {
                 Verdict::Activate
             } else {
+                batch.ref_keep += 1;
                 Verdict::Keep
             };
         } else if referenced && file {

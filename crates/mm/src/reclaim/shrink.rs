@@ -172,7 +172,14 @@ impl<W: World> Mm<W> {
             zid: self.zones[z].kind.index() as u32,
             nr_scanned: scanned,
             nr_reclaimed: batch.reclaimed as u32,
+            nr_dirty: batch.dirty as u32,
+            nr_writeback: batch.writeback as u32,
+            nr_congested: batch.congested as u32,
+            nr_immediate: batch.immediate as u32,
+            nr_activate: batch.activate,
+            nr_ref_keep: batch.ref_keep,
             priority: u32::from(sc.priority),
+            file,
         });
         // writeback-from-reclaim 6: the lower the priority, the fewer such pages it takes.
         let found = match self.policy.reclaim_throttle {

@@ -204,11 +204,13 @@ impl<W: World> Mm<W> {
             shrinker: shrinker.name(),
             nid,
             deferred: before,
+            gfp: sc.gfp.0,
             pgs_scanned: pressure.scanned,
             lru_pgs: pressure.lru,
             cache_items: freeable,
             delta,
             total_scan: total,
+            priority: u32::from(sc.priority),
         });
         let (mut left, mut freed) = (total, 0);
         let tiny_too = core != ShrinkerCore::Global;

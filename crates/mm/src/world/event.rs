@@ -86,7 +86,12 @@ pub enum Event {
     /// A balance run starts, whether or not kswapd was asleep.
     KswapdWake { nid: u32, order: u32 },
     /// An allocator wakes a sleeping kswapd.
-    WakeupKswapd { nid: u32, zid: u32, order: u32 },
+    WakeupKswapd {
+        nid: u32,
+        zid: u32,
+        order: u32,
+        gfp: u32,
+    },
     /// A task enters direct reclaim.
     DirectReclaimBegin {
         order: u32,
@@ -98,10 +103,13 @@ pub enum Event {
     /// Pages isolated from a list.
     LruIsolate {
         mode: IsolateMode,
+        classzone: u32,
         order: u32,
         nr_requested: u32,
         nr_scanned: u32,
+        nr_skipped: u32,
         nr_taken: u32,
+        lru: u8,
     },
     /// Reclaim handed a page to its filesystem.
     Writepage { pfn: Pfn, file: bool, sync: bool },
@@ -111,7 +119,15 @@ pub enum Event {
         zid: u32,
         nr_scanned: u32,
         nr_reclaimed: u32,
+        nr_dirty: u32,
+        nr_writeback: u32,
+        nr_congested: u32,
+        nr_immediate: u32,
+        /// Anonymous pages and file pages.
+        nr_activate: [u32; 2],
+        nr_ref_keep: u32,
         priority: u32,
+        file: bool,
     },
     /// A wait that always sleeps.
     CongestionWait {
@@ -125,6 +141,33 @@ pub enum Event {
     },
     /// A page was allocated.
     PageAlloc { pfn: Pfn, order: u32, gfp: u32 },
+    /// A page was freed.
+    PageFree { pfn: Pfn, order: u32 },
+    /// A page came onto a list (`mm_lru_insertion`).
+    LruInsertion {
+        pfn: Pfn,
+        lru: u8,
+        mapped: bool,
+        anon: bool,
+        swapcache: bool,
+    },
+    /// A page that was used moved to an active list (`mm_lru_activate`). What a scan activates is counted in
+    /// [`Event::ShrinkInactive`], as in the kernel.
+    LruActivate { pfn: Pfn },
+    /// A page entered a file's cache.
+    FilemapAdd {
+        pfn: Pfn,
+        bdi: u32,
+        mapping: u32,
+        index: u32,
+    },
+    /// … and left it.
+    FilemapDelete {
+        pfn: Pfn,
+        bdi: u32,
+        mapping: u32,
+        index: u32,
+    },
     /// A work item was queued on a flusher.
     WritebackQueue {
         bdi: u32,
@@ -147,19 +190,42 @@ pub enum Event {
         background: bool,
     },
     /// A page went from clean to dirty.
-    PageDirtied { pfn: Pfn, mapping: u32, index: u32 },
-    /// A page moved to an active list.
-    PageActivated { pfn: Pfn },
+    PageDirtied {
+        pfn: Pfn,
+        bdi: u32,
+        mapping: u32,
+        index: u32,
+    },
+    /// A dirtier was held to its rate (3.2), with what its pause follows from. Limits in pages, rates in KiB a
+    /// second, times in milliseconds.
+    BalanceDirtyPages {
+        bdi: u32,
+        limit: u32,
+        setpoint: u32,
+        dirty: u32,
+        bdi_setpoint: u32,
+        bdi_dirty: u32,
+        dirty_ratelimit: u32,
+        task_ratelimit: u32,
+        dirtied: u32,
+        dirtied_pause: u32,
+        paused: u32,
+        pause: i32,
+        period: u32,
+        think: u32,
+    },
     /// A shrinker begins (`mm_shrink_slab_start`).
     ShrinkSlabStart {
         shrinker: &'static str,
         nid: u32,
         deferred: u64,
+        gfp: u32,
         pgs_scanned: u64,
         lru_pgs: u64,
         cache_items: u64,
         delta: u64,
         total_scan: u64,
+        priority: u32,
     },
     /// … and ends (`mm_shrink_slab_end`).
     ShrinkSlabEnd {
@@ -178,4 +244,20 @@ pub enum Event {
     },
     /// The OOM stage was reached.
     OutOfMemory { task: TaskId, order: u32 },
+}
+
+impl Event {
+    /// Whether it comes page by page, several times in the life of each.
+    pub fn by_page(&self) -> bool {
+        matches!(
+            self,
+            Self::PageAlloc { .. }
+                | Self::PageFree { .. }
+                | Self::LruInsertion { .. }
+                | Self::LruActivate { .. }
+                | Self::FilemapAdd { .. }
+                | Self::FilemapDelete { .. }
+                | Self::PageDirtied { .. }
+        )
+    }
 }

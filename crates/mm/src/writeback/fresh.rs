@@ -116,7 +116,7 @@ impl<W: World> Mm<W> {
             batches: ready.is_none()
                 && self.tracker.is_none()
                 && !self.watches_pages()
-                && !(W::TRACE && self.world.tracing()),
+                && !self.traced(),
         };
         let mut leaf = run.leaf(self, fresh.first);
         let mut n = 0;
@@ -199,6 +199,7 @@ impl<W: World> Mm<W> {
         self.mark_inode_dirty(run.m, mapping);
         self.emit(Audience::Traces, || Event::PageDirtied {
             pfn,
+            bdi: run.m.bdi(),
             mapping,
             index,
         });

@@ -61,6 +61,7 @@ impl<W: World> Mm<W> {
         self.track_dirtied(pfn);
         self.emit(Audience::Traces, || Event::PageDirtied {
             pfn,
+            bdi: m.bdi(),
             mapping,
             index,
         });

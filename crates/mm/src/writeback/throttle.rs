@@ -10,7 +10,8 @@
 use super::pace::RATIO_BITS;
 use crate::Mm;
 use crate::watch::vmstat::ZoneStat;
-use crate::world::{Cost, Waited, WaitedKind, Word32, Word64, World};
+use crate::world::event::Event;
+use crate::world::{Audience, Cost, Waited, WaitedKind, Word32, Word64, World};
 use crate::writeback::dirty::{Limits, ratelimit_pages};
 use crate::writeback::pace::{Position, pauses, poll_interval};
 
@@ -125,6 +126,47 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// Tells how a dirtier is held to its rate: `[pages dirtied, its rate, the period for them]`, the pages after
+    /// which it looks again, the pause, and when it came here.
+    #[inline(always)]
+    fn tell_pace(
+        &self,
+        bdi: u32,
+        p: &Position,
+        [dirtied, task, period]: [u64; 3],
+        poll: u64,
+        pause: i64,
+        entered: u64,
+    ) {
+        let ms = |ticks: u64| (ticks * 1000 / self.config.hz) as u32;
+        let kib = |pages: u64| u32::try_from(pages * 4).unwrap_or(u32::MAX);
+        self.emit(Audience::Traces, || {
+            let (now, tick) = (self.world.now(), self.tick());
+            let setpoint = u64::midpoint(p.limit, p.freerun);
+            let pace = &self.dirtier().pace;
+            let think = match pace.paused.get() {
+                0 => 0,
+                then => now.saturating_sub(then) / tick,
+            };
+            Event::BalanceDirtyPages {
+                bdi,
+                limit: p.limit as u32,
+                setpoint: setpoint as u32,
+                dirty: p.dirty as u32,
+                bdi_setpoint: (setpoint * p.bdi_thresh / (p.thresh + 1)) as u32,
+                bdi_dirty: p.bdi_dirty as u32,
+                dirty_ratelimit: kib(self.bdis[bdi as usize].rate.base.get()),
+                task_ratelimit: kib(task),
+                dirtied: dirtied as u32,
+                dirtied_pause: poll as u32,
+                paused: ms((now - entered) / tick),
+                pause: (pause * 1000 / self.config.hz as i64) as i32,
+                period: ms(period),
+                think: ms(think),
+            }
+        });
+    }
+
     /// Holds a dirtier to its rate (`balance_dirty_pages`): mostly one sleep.
     pub(crate) async fn throttle_dirtier(&self, bdi: u32) {
         let b = &self.bdis[bdi as usize];
@@ -134,6 +176,7 @@ impl<W: World> Mm<W> {
         let mut exceeded;
         let mut limits;
         let mut reclaimable;
+        let entered = self.world.now();
         loop {
             self.world.charge(Cost::WritebackRound, 1);
             let now = self.world.now();
@@ -167,6 +210,14 @@ impl<W: World> Mm<W> {
                 };
                 let pause = period as i64 - since;
                 if pause < pauses.min as i64 {
+                    self.tell_pace(
+                        bdi,
+                        &p,
+                        [dirtied, task, period],
+                        pauses.poll,
+                        pause,
+                        entered,
+                    );
                     if pause < -(hz as i64) {
                         pace.paused.set(now);
                         pace.dirtied.set(0);
@@ -182,6 +233,9 @@ impl<W: World> Mm<W> {
             } else {
                 pauses.max
             };
+            let period = (hz * dirtied).checked_div(task).unwrap_or(pauses.max);
+            let slept = [dirtied, task, period];
+            self.tell_pace(bdi, &p, slept, pauses.poll, pause as i64, entered);
             self.world
                 .waits_on(Waited::on(WaitedKind::DirtyLimit, u64::from(bdi)));
             self.world.sleep(pause * tick).await;

@@ -616,6 +616,7 @@ impl Watch for TestWorld {
                 pfn,
                 mapping,
                 index,
+                ..
             } => {
                 [pfn, mapping, index]
                     .into_iter()

@@ -46,6 +46,7 @@ impl<const T: bool> Forks<T> {
             begin();
             let (task, name) = (w.sched.task(), forked.task.task_name());
             w.sched.waiting.set_name(task, name);
+            w.listening.set_comm(task, name);
             w.sched.bind(forked.cpus).await;
             let result = forked.task.run_boxed(host, session).await;
             let family = forked.family;

@@ -2,6 +2,7 @@
 //! (`sample`), the harness beside it (`monitors`), and the result that all of it ends in.
 
 pub mod account;
+pub mod ftrace;
 pub mod latency;
 pub(crate) mod monitors;
 pub mod result;

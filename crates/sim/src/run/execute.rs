@@ -14,7 +14,7 @@ use crate::result::{Outcome, RunResult};
 use crate::sched::Event;
 use crate::spec::RunSpec;
 use crate::watchdog::{Ending, MOST_POLLS};
-use crate::world::SimWorld;
+use crate::world::{Listener, SimWorld};
 use mm::SECOND;
 use mm::memory::task::PF_SWAPWRITE;
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
@@ -28,6 +28,16 @@ use workload::Step;
 const REFRESH: u32 = 0;
 /// Sysctls are written: the number of the change is counted from here.
 pub(super) const FIRST_CHANGE: u32 = 1;
+
+/// Who wants a run's events.
+pub(super) enum Record {
+    /// Nobody.
+    Nothing,
+    /// Whoever asked for [`Recorded`].
+    Ring,
+    /// A listener, as they happen.
+    For(Box<dyn Listener>),
+}
 
 /// What a traced run recorded.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +73,7 @@ impl<'a, const T: bool> Tasks<'a, T> {
         self.mm.init_task(id, flags, node);
         sched.set_class(id, class);
         sched.waiting.set_name(id, class.name());
+        self.mm.world.listening.set_comm(id, class.name());
         if class == TaskClass::Kswapd {
             self.mm.world.reclaim.is_kswapd(id);
         }
@@ -97,15 +108,21 @@ impl<'a, const T: bool> Tasks<'a, T> {
             if cpus != 0 {
                 mm.world.sched.set_affinity(id, cpus);
             }
+            mm.world.listening.set_comm(id, format!("kswapd{node}"));
             self.kswapds.push(id);
         }
         for bdi in 0..mm.bdi_count() {
             let life = Box::pin(mm.flusher(bdi));
             let id = self.add(life, PF_SWAPWRITE, 0, TaskClass::Flusher);
+            // As Linux 3.0 called them.
+            mm.world
+                .listening
+                .set_comm(id, format!("flush-8:{}", 16 * bdi));
             self.flushers.push(id);
         }
-        for (_, daemon) in fs::daemons(mm) {
-            self.add(daemon, 0, 0, TaskClass::Filesystem);
+        for (name, daemon) in fs::daemons(mm) {
+            let id = self.add(daemon, 0, 0, TaskClass::Filesystem);
+            mm.world.listening.set_comm(id, name);
         }
         if spec.monitors {
             let p = spec.machine.params(&spec.params).scaled();
@@ -137,10 +154,18 @@ impl<'a, const T: bool> Tasks<'a, T> {
 pub(super) fn run_in<const T: bool>(
     spec: &RunSpec,
     control: &Control,
-    record: bool,
+    record: Record,
 ) -> (RunResult, Recorded) {
     let mm = build::<T>(spec);
-    mm.world.recording.set(record);
+    let ring = matches!(record, Record::Ring);
+    mm.world.recording.set(match &record {
+        Record::Nothing => false,
+        Record::Ring => true,
+        Record::For(listener) => listener.hears(),
+    });
+    if let Record::For(listener) = record {
+        mm.world.listening.begin(listener);
+    }
     fs::mount(&mm);
     let names = Namespace::new(&spec.machine.mount_points());
     let forks = Forks::default();
@@ -182,7 +207,8 @@ pub(super) fn run_in<const T: bool>(
         check_error,
         ended,
     );
-    let recorded = if record {
+    mm.world.listening.end(&|| mm.zoneinfo());
+    let recorded = if ring {
         recorded(&mm, &progress, result.sim_ns, kswapds)
     } else {
         Recorded::default()

@@ -14,9 +14,10 @@ pub use execute::Recorded;
 use crate::Control;
 use crate::result::RunResult;
 use crate::spec::RunSpec;
-use execute::run_in;
+use execute::{Record, run_in};
+use std::sync::PoisonError;
 
-/// Runs one cell at one iteration; deterministic in `spec`. Where the host has no memory for it, it
+/// Runs one cell at one iteration; deterministic in `spec`. [`Control::listener`] hears its events. Where the host has no memory for it, it
 /// unwinds with [`mm::NoMemory`] and no message.
 ///
 /// A call of its own in the program too: `tests/bench-gate` counts the instructions below it.
@@ -27,11 +28,14 @@ pub fn run(spec: &RunSpec, control: &Control) -> RunResult {
 
 /// As [`run`], with every event of reclaim and writeback recorded. Recording changes nothing.
 pub fn traced(spec: &RunSpec, control: &Control) -> (RunResult, Recorded) {
-    run_in::<true>(spec, control, true)
+    run_in::<true>(spec, control, Record::Ring)
 }
 
 /// As [`run`], which has the tracepoints in place (`T`) and nobody who listens. That costs nothing to speak
 /// of, so only the benchmark that shows it builds the engine once more without them.
 pub fn with_tracepoints<const T: bool>(spec: &RunSpec, control: &Control) -> RunResult {
-    run_in::<T>(spec, control, false).0
+    let listener = control.listener.lock();
+    let listener = listener.unwrap_or_else(PoisonError::into_inner).take();
+    let record = listener.map_or(Record::Nothing, Record::For);
+    run_in::<T>(spec, control, record).0
 }

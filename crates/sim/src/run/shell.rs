@@ -4,6 +4,7 @@ use super::boot::boot;
 use super::execute::FIRST_CHANGE;
 use super::gather::inodes_freed;
 use crate::SimMm;
+use crate::ftrace;
 use crate::host::{Forks, Namespace, TaskHost};
 use crate::sched::Event;
 use crate::spec::RunSpec;
@@ -88,6 +89,7 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
     *progress.baseline.borrow_mut() = mm.vmstat();
     *progress.freed.borrow_mut() = inodes_freed(mm);
     progress.started.set(Some(start));
+    mm.world.mark(ftrace::BEGINS);
     for (nth, change) in (FIRST_CHANGE..).zip(&spec.changes) {
         mm.world
             .sched
@@ -115,6 +117,7 @@ pub(super) async fn shell<const T: bool>(stage: &Stage<'_, T>) {
         }
     }
     progress.finished.set(Some(mm.world.now()));
+    mm.world.mark(ftrace::ENDS);
     mm.world.sched.stop();
 }
 
@@ -127,7 +130,9 @@ fn bind<const T: bool>(mm: &SimMm<T>, spec: &RunSpec) {
 
 async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'_, T>) -> bool {
     let (host, progress) = (stage.host(), stage.progress);
+    let w = &stage.mm.world;
     for command in &process.commands {
+        w.listening.set_comm(w.sched.task(), command.name());
         match command.run(&host, stage.session).await {
             Ok(report) => progress.reports.borrow_mut().push(report),
             Err(e) => {

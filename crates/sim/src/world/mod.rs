@@ -1,11 +1,13 @@
 //! The virtual world: what the engine asks for, answered with simulated time and plain cells.
 
 mod costs;
+mod listener;
 pub mod own_queue;
 mod tag;
 
 pub use costs::CallCosts;
 use costs::cost_table;
+pub use listener::{Listener, Listening, Moment};
 pub use tag::Tag;
 
 use crate::account::Reclaim;
@@ -115,6 +117,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub events: RefCell<Vec<(u64, TaskId, Event)>>,
     /// How often the ring of events filled up and was emptied.
     pub rings_lost: Cell<u64>,
+    /// Who hears them instead.
+    pub listening: Listening,
     /// Whether events are recorded now.
     pub recording: Cell<bool>,
 }
@@ -167,6 +171,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             raw_failed: RefCell::default(),
             events: RefCell::new(Vec::new()),
             rings_lost: Cell::new(0),
+            listening: Listening::default(),
             recording: Cell::new(false),
         }
     }
@@ -727,13 +732,19 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
-    /// Into the trace. A page-by-page event is recorded only on request.
+    /// The listener is told of something that is no event of the engine's.
+    pub fn mark(&self, text: &str) {
+        let (now, cpu, task) = (self.sched.now(), self.sched.cpu(), self.sched.task());
+        self.listening.mark(now, cpu, task, text);
+    }
+
+    /// To the listener, or into the ring, where page-by-page events are left out.
     fn trace(&self, event: &Event) {
-        let by_page = matches!(
-            event,
-            Event::PageAlloc { .. } | Event::PageDirtied { .. } | Event::PageActivated { .. }
-        );
-        if by_page {
+        let (now, cpu, task) = (self.sched.now(), self.sched.cpu(), self.sched.task());
+        if self.listening.tell(now, cpu, task, event) {
+            return;
+        }
+        if event.by_page() {
             return;
         }
         let mut events = self.events.borrow_mut();
@@ -741,6 +752,6 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             events.clear();
             self.rings_lost.set(self.rings_lost.get() + 1);
         }
-        events.push((self.sched.now(), self.sched.task(), *event));
+        events.push((now, task, *event));
     }
 }

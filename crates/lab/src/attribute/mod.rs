@@ -1,0 +1,302 @@
+//! Which patch of a series did what: every prefix of the series and every set of all patches but one is run, and
+//! neighbours are compared.
+//!
+//! - **First addition**: the prefix that ends with the patch against the one before it.
+//! - **Last addition**: all patches against all but this one.
+//!
+//! Both are there because patches act on each other: one whose work a later one does as well has a first addition
+//! and no last one.
+//!
+//! Seeds are added until a comparison can tell its two policies apart, or at a stated cap: looks are at so many
+//! iterations, twice, four times, … Each look is a test, so each has only its part of the 5 % (Bonferroni), and
+//! the p-values that are shown are multiplied by the number of looks. A comparison that two policies share, or whose
+//! runs are the same bytes, needs none.
+
+mod patches;
+mod text;
+
+pub use patches::{FILE, Patch, Patches, Switches, Tried, load, parse, shipped};
+pub use text::{to_json, to_text};
+
+use crate::figures::claim::{Center, Claim};
+use crate::figures::stats::ALPHA;
+use crate::model::{Better, Cell, Experiment, Figure, Outcomes};
+use crate::rows;
+use crate::runner::{Journal, difference};
+use serde::Serialize;
+use sim::RunResult;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Iterations of each cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seeds {
+    /// At the first look.
+    pub first: u32,
+    /// At the last one.
+    pub cap: u32,
+}
+
+impl Seeds {
+    /// The iterations at each look.
+    pub fn looks(self) -> Vec<u32> {
+        let mut looks = vec![self.first.min(self.cap)];
+        while let Some(&last) = looks.last()
+            && last < self.cap
+        {
+            looks.push((last * 2).min(self.cap));
+        }
+        looks
+    }
+}
+
+/// Which neighbours are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Addition {
+    /// The prefix with the patch against that without it.
+    First,
+    /// All patches against all but this one.
+    Last,
+}
+
+/// What can be said of a patch and a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finding {
+    /// The patch lowers it.
+    Less,
+    /// The patch raises it.
+    More,
+    /// At the cap nothing can be claimed.
+    Unclear,
+    /// The runs are the same bytes.
+    Same,
+    /// Both sides have the same switches.
+    NoSwitch,
+    /// The run was stopped before, or gave no value.
+    Open,
+}
+
+/// One patch by one figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// The cell's other axes.
+    pub group: String,
+    /// The patch's number.
+    pub patch: u32,
+    /// Which neighbours are compared.
+    pub addition: Addition,
+    /// The figure.
+    pub figure: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The mean without the patch.
+    pub without: f64,
+    /// The mean with it.
+    pub with: f64,
+    /// The p-value, corrected for the looks.
+    pub p: Option<f64>,
+    /// Values on the smaller side.
+    pub n: usize,
+    /// What follows.
+    pub finding: Finding,
+    /// Whether that is good; `None`: nobody can say.
+    pub good: Option<bool>,
+}
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub struct Attribution {
+    /// The series.
+    pub patches: Patches,
+    /// Iterations at each look.
+    pub looks: Vec<u32>,
+    /// Group by group, patch by patch, figure by figure.
+    pub rows: Vec<Row>,
+    /// Iterations that were run.
+    pub runs: usize,
+    /// Iterations that did not complete, which have no values.
+    pub lost: usize,
+    /// The run was stopped.
+    pub interrupted: bool,
+}
+
+/// Results by group and policy.
+type Results = BTreeMap<(String, String), Vec<Option<RunResult>>>;
+
+/// Finished iterations of an experiment's cells.
+struct Known<'a> {
+    cells: &'a [Cell],
+    results: &'a Results,
+}
+
+impl Journal for Known<'_> {
+    fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult> {
+        let all = self.results.get(&key(&self.cells[cell as usize]))?;
+        all.get(iteration as usize)?.clone()
+    }
+
+    fn finished(&mut self, _: u32, _: u32, _: &RunResult) {}
+}
+
+fn key(cell: &Cell) -> (String, String) {
+    (cell.group(), cell.policy.clone())
+}
+
+/// Runs one round: cells, so many iterations, and those that are known.
+pub type Round<'a, E> = dyn FnMut(&Experiment, &mut dyn Journal) -> Result<Outcomes, E> + 'a;
+
+/// Runs what is needed and says which patch did what.
+///
+/// # Errors
+/// That of a round.
+pub fn attribute<E>(
+    tried: &Tried,
+    seeds: Seeds,
+    round: &mut Round<'_, E>,
+) -> Result<Attribution, E> {
+    let looks = seeds.looks();
+    let mut open = comparisons(tried);
+    let (mut rows, mut results): (Vec<Option<Row>>, Results) =
+        (vec![None; open.len()], Results::new());
+    let mut interrupted = false;
+    for (nth, &n) in looks.iter().enumerate() {
+        let wanted: BTreeSet<(String, String)> = open
+            .iter()
+            .zip(&rows)
+            .filter(|(_, row)| row.is_none())
+            .flat_map(|(c, _)| c.policies.iter().map(|p| (c.group.clone(), p.clone())))
+            .collect();
+        if wanted.is_empty() {
+            break;
+        }
+        let mut experiment = tried.experiment.clone();
+        experiment.iterations = n;
+        experiment.cells.retain(|cell| wanted.contains(&key(cell)));
+        let cells = experiment.cells.clone();
+        let mut known = Known {
+            cells: &cells,
+            results: &results,
+        };
+        let outcomes = round(&experiment, &mut known)?;
+        for (cell, of_cell) in cells.iter().zip(outcomes.results) {
+            results.insert(key(cell), of_cell);
+        }
+        interrupted = outcomes.interrupted;
+        let last = nth + 1 == looks.len() || interrupted;
+        for (comparison, row) in open.iter_mut().zip(&mut rows) {
+            if row.is_none() {
+                *row = comparison.judge(&results, looks.len(), last, interrupted);
+            }
+        }
+        if interrupted {
+            break;
+        }
+    }
+    let all = || results.values().flatten().flatten();
+    let complete = all().filter(|r| r.outcome == sim::Outcome::Completed);
+    Ok(Attribution {
+        patches: tried.patches.clone(),
+        looks,
+        rows: rows.into_iter().flatten().collect(),
+        runs: all().count(),
+        lost: all().count() - complete.count(),
+        interrupted,
+    })
+}
+
+/// Two neighbours by one figure.
+struct Comparison {
+    group: String,
+    patch: u32,
+    addition: Addition,
+    figure: Figure,
+    /// Without the patch, and with it.
+    policies: [String; 2],
+}
+
+/// All of them, in the order of the rows.
+fn comparisons(tried: &Tried) -> Vec<Comparison> {
+    let mut groups: Vec<String> = Vec::new();
+    for cell in &tried.experiment.cells {
+        let group = cell.group();
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    let all = &tried.prefixes[tried.prefixes.len() - 1];
+    let mut out = Vec::new();
+    for group in &groups {
+        for (i, patch) in tried.patches.patch.iter().enumerate() {
+            let first = [tried.prefixes[i].clone(), tried.prefixes[i + 1].clone()];
+            let last = [tried.without[i].clone(), all.clone()];
+            for (addition, policies) in [(Addition::First, first), (Addition::Last, last)] {
+                out.extend(tried.figures.iter().map(|figure| Comparison {
+                    group: group.clone(),
+                    patch: patch.number,
+                    addition,
+                    figure: figure.clone(),
+                    policies: policies.clone(),
+                }));
+            }
+        }
+    }
+    out
+}
+
+impl Comparison {
+    /// What can be said now; `None`: more seeds are wanted.
+    fn judge(&self, results: &Results, looks: usize, last: bool, stopped: bool) -> Option<Row> {
+        let of = |policy: &String| results.get(&(self.group.clone(), policy.clone()));
+        let none = Vec::new();
+        let [old, new] = [0, 1].map(|i| of(&self.policies[i]).unwrap_or(&none));
+        let [without, with] = [old, new].map(|r| rows::figure_values(r, &self.figure.name));
+        let n = without.len().min(with.len());
+        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+        let claim = Claim::new(&with, &without, Center::Mean);
+        let p = claim.and_then(|c| c.p).map(|p| (p * looks as f64).min(1.0));
+        let same = !old.is_empty()
+            && old.len() == new.len()
+            && old.iter().zip(new).all(|(a, b)| match (a, b) {
+                (Some(a), Some(b)) => difference(a, b).is_none(),
+                _ => false,
+            });
+        let finding = if self.policies[0] == self.policies[1] {
+            Finding::NoSwitch
+        } else if same {
+            Finding::Same
+        } else if p.is_some_and(|p| p < ALPHA) {
+            match mean(&with) < mean(&without) {
+                true => Finding::Less,
+                false => Finding::More,
+            }
+        } else if !last {
+            return None;
+        } else if stopped || n == 0 {
+            Finding::Open
+        } else {
+            Finding::Unclear
+        };
+        let good = match (finding, self.figure.better) {
+            (Finding::Less, Better::Lower) | (Finding::More, Better::Higher) => Some(true),
+            (Finding::Less, Better::Higher) | (Finding::More, Better::Lower) => Some(false),
+            _ => None,
+        };
+        Some(Row {
+            group: self.group.clone(),
+            patch: self.patch,
+            addition: self.addition,
+            figure: self.figure.name.clone(),
+            unit: self.figure.unit,
+            without: mean(&without),
+            with: mean(&with),
+            p,
+            n,
+            finding,
+            good,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

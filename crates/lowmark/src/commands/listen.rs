@@ -1,0 +1,185 @@
+//! The files of `run --ftrace` and `run --zoneinfo`.
+
+use crate::cli::Run;
+use crate::failure::Failure;
+use lab::diagnostic::Diagnostic;
+use lab::model::{Cell, Experiment};
+use lab::results::file_name;
+use lab::runner::Listeners;
+use mm::world::event::Event;
+use sim::ftrace::{self, Ftrace, Selection};
+use sim::world::{Listener, Moment};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How much of a trace is written at a time.
+const BUFFER: usize = 1 << 20;
+
+/// The files of all cells, made before the first run begins.
+pub struct Files {
+    /// What the runner asks for listeners.
+    pub listeners: Listeners,
+    /// Each file, with what went wrong in writing it.
+    failures: Vec<(PathBuf, ftrace::Failure)>,
+}
+
+/// A cell's open files; each is taken by its first iteration.
+#[derive(Debug, Default)]
+struct Open {
+    ftrace: Option<(File, ftrace::Failure)>,
+    zoneinfo: Option<(File, ftrace::Failure)>,
+}
+
+impl Files {
+    /// Those that are asked for; `None`: there are none.
+    pub fn new(args: &Run, experiment: &Experiment) -> Result<Option<Self>, Failure> {
+        let wrong = |what: String, accepted: &str| {
+            Err(Failure::Input(Diagnostic::placeless(what, accepted).into()))
+        };
+        if args.ftrace.is_none() && args.zoneinfo.is_none() {
+            return Ok(None);
+        }
+        if let Some(kernel) = experiment.kernels().first() {
+            let what = format!(
+                "`--ftrace` and `--zoneinfo` are the engine's, and `{}` is a real kernel",
+                kernel.build
+            );
+            return wrong(
+                what,
+                "accepted: policies of the engine; a guest has files of its own under /sys/kernel/tracing and /proc",
+            );
+        }
+        let selection = match Selection::new(&args.ftrace_events) {
+            Ok(selection) => selection,
+            Err(name) => {
+                let known: Vec<&str> = ftrace::text::EVENTS
+                    .iter()
+                    .map(|(_, event)| *event)
+                    .collect();
+                let what = format!("`--ftrace-events` has `{name}`, which is no event");
+                return wrong(
+                    what,
+                    &format!(
+                        "accepted: {}, with `*` at the end, or folders such as `vmscan`",
+                        known.join(", ")
+                    ),
+                );
+            }
+        };
+        let mut failures = Vec::new();
+        let mut open: BTreeMap<String, Open> = BTreeMap::new();
+        for (nth, cell) in experiment.cells.iter().enumerate() {
+            let mut make = |path: &Option<PathBuf>| {
+                let Some(path) = path else { return Ok(None) };
+                let path = path_of(path, cell, nth, experiment.cells.len());
+                let file = File::create_new(&path).map_err(|e| unwritable(&path, &e))?;
+                let failure = ftrace::Failure::default();
+                failures.push((path, Arc::clone(&failure)));
+                Ok::<_, Failure>(Some((file, failure)))
+            };
+            let files = Open {
+                ftrace: make(&args.ftrace)?,
+                zoneinfo: make(&args.zoneinfo)?,
+            };
+            open.insert(cell.key(), files);
+        }
+        let open = Mutex::new(open);
+        let listen = move |cell: &Cell, iteration: u32| -> Option<Box<dyn Listener>> {
+            let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+            let files = open.get_mut(&cell.key()).filter(|_| iteration == 0)?;
+            Some(Box::new(Writing::new(std::mem::take(files), &selection)))
+        };
+        Ok(Some(Self {
+            listeners: Listeners(Arc::new(listen)),
+            failures,
+        }))
+    }
+
+    /// After the runs: what could not be written.
+    pub fn written(&self) -> Result<(), Failure> {
+        for (path, failure) in &self.failures {
+            let failure = failure
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            if let Some(e) = failure {
+                let text = format!("{} is not complete: {e}", path.display());
+                return Err(Failure::Results(text));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unwritable(path: &Path, e: &io::Error) -> Failure {
+    let what = format!("{} can't be made: {e}", path.display());
+    let accepted = "accepted: a new file in a folder that is there";
+    Failure::Input(Diagnostic::placeless(what, accepted).into())
+}
+
+/// A cell's file: the one that was named, or beside it one with the cell's number and key in its name, as in
+/// the results' `series/`.
+fn path_of(path: &Path, cell: &Cell, nth: usize, cells: usize) -> PathBuf {
+    if cells == 1 {
+        return path.to_owned();
+    }
+    let width = (cells - 1).to_string().len();
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let mut name = format!("{stem}-{nth:0width$}-{}", file_name(&cell.key()));
+    if let Some(ending) = path.extension() {
+        name = format!("{name}.{}", ending.to_string_lossy());
+    }
+    path.with_file_name(name)
+}
+
+/// Writes a run's files.
+#[derive(Debug)]
+struct Writing {
+    ftrace: Option<Ftrace<BufWriter<File>>>,
+    zoneinfo: Option<(File, ftrace::Failure)>,
+}
+
+impl Writing {
+    fn new(files: Open, selection: &Selection) -> Self {
+        let ftrace = files.ftrace.map(|(file, failure)| {
+            let buffered = BufWriter::with_capacity(BUFFER, file);
+            Ftrace::new(buffered, selection.clone(), failure)
+        });
+        Self {
+            ftrace,
+            zoneinfo: files.zoneinfo,
+        }
+    }
+}
+
+impl Listener for Writing {
+    fn heard(&mut self, at: Moment<'_>, event: &Event) {
+        if let Some(ftrace) = &mut self.ftrace {
+            ftrace.heard(at, event);
+        }
+    }
+
+    fn marked(&mut self, at: Moment<'_>, text: &str) {
+        if let Some(ftrace) = &mut self.ftrace {
+            ftrace.marked(at, text);
+        }
+    }
+
+    fn ended(&mut self, zoneinfo: &dyn Fn() -> String) {
+        if let Some(ftrace) = &mut self.ftrace {
+            ftrace.ended(zoneinfo);
+        }
+        if let Some((file, failure)) = &mut self.zoneinfo
+            && let Err(e) = file.write_all(zoneinfo().as_bytes())
+        {
+            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
+        }
+    }
+
+    fn hears(&self) -> bool {
+        self.ftrace.is_some()
+    }
+}

@@ -1,0 +1,311 @@
+//! The rows that are made of traces (docs/reference/counters-and-traces.md#rows-from-traces), out of a trace's
+//! text: of ours, or of a kernel's, back to 2.6.36.
+//!
+//! A kswapd is who is called so. Where the trace marker says when the workload begins and has ended, what is between
+//! counts, with spans that had begun before from there on; else all of it. Times are as exact as the text:
+//! a microsecond.
+
+use super::{BEGINS, ENDS, text::MARK};
+use crate::account::{ClassSums, CongestionWaits, ReclaimSums};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead};
+use thiserror::Error;
+
+/// Why a text gives no rows.
+#[derive(Debug, Error)]
+pub enum Wrong {
+    /// It can't be read.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// A line is no event's.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The ring of the kernel was full.
+    #[error("line {0}: the kernel lost events there, so what is left makes no sums")]
+    Lost(u64),
+}
+
+/// What a trace tells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traced {
+    /// The sums behind the rows.
+    pub sums: ReclaimSums,
+    /// Nanoseconds between its first and last counted event, or the marks.
+    pub span_ns: u64,
+    /// How often each event came in that time.
+    pub events: BTreeMap<String, u64>,
+}
+
+/// A line of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// The task's name.
+    pub comm: &'a str,
+    /// Its number.
+    pub pid: u32,
+    /// The CPU.
+    pub cpu: u32,
+    /// Nanoseconds.
+    pub ns: u64,
+    /// The event's name.
+    pub name: &'a str,
+    /// Its fields.
+    pub fields: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// Takes a line apart: `comm-pid [cpu] flags time: name: fields`, with or without flags.
+    pub fn of(line: &'a str) -> Option<Self> {
+        // A name may have brackets and blanks in it: the CPU's come behind the task's number.
+        let (mut from, mut found) = (0, None);
+        while let Some(at) = line[from..].find(" [").map(|at| at + from) {
+            let rest = &line[at + 2..];
+            let cpu = rest.split_once(']');
+            let task = line[..at].trim().rsplit_once('-');
+            if let (Some((cpu, rest)), Some((comm, pid))) = (cpu, task)
+                && let (Ok(cpu), Ok(pid)) = (cpu.parse(), pid.trim().parse())
+            {
+                found = Some((comm, pid, cpu, rest));
+                break;
+            }
+            from = at + 2;
+        }
+        let (comm, pid, cpu, rest) = found?;
+        let (head, rest) = rest.split_once(": ")?;
+        let ns = nanoseconds(head.split_whitespace().last()?)?;
+        let (name, fields) = rest.split_once(':')?;
+        Some(Self {
+            comm,
+            pid,
+            cpu,
+            ns,
+            name: name.trim(),
+            fields: fields.trim(),
+        })
+    }
+
+    /// A field's word.
+    pub fn word(&self, name: &str) -> Option<&'a str> {
+        let mut words = self.fields.split_whitespace();
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    /// A field's number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.word(name)?.parse().ok()
+    }
+}
+
+/// `seconds.fraction` in nanoseconds.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let (seconds, fraction) = text.split_once('.')?;
+    let digits = fraction.len() as u32;
+    if digits == 0 || digits > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let seconds: u64 = seconds.parse().ok()?;
+    let fraction: u64 = fraction.parse().ok()?;
+    seconds
+        .checked_mul(1_000_000_000)?
+        .checked_add(fraction * 10_u64.pow(9 - digits))
+}
+
+/// What one task did.
+#[derive(Debug, Default)]
+struct Task {
+    awake_since: Option<u64>,
+    stalled_since: Option<u64>,
+    requests: u64,
+    begins: u64,
+}
+
+/// Adds up a trace's lines.
+#[derive(Debug)]
+struct Reading {
+    tasks: BTreeMap<u32, Task>,
+    sums: ReclaimSums,
+    events: BTreeMap<String, u64>,
+    from: Option<u64>,
+    to: u64,
+}
+
+/// The rows of a trace.
+///
+/// # Errors
+/// [`Wrong`].
+pub fn rows(mut input: impl BufRead) -> Result<Traced, Wrong> {
+    let mut reading = Reading::new();
+    let (mut bytes, mut number) = (Vec::new(), 0);
+    loop {
+        bytes.clear();
+        if input.read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+        number += 1;
+        let line = String::from_utf8_lossy(&bytes);
+        let line = line.trim_end();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if line.starts_with("CPU:") && line.ends_with("EVENTS]") {
+            return Err(Wrong::Lost(number));
+        }
+        let wrong = |what| Wrong::Line { line: number, what };
+        let line = Line::of(line).ok_or_else(|| wrong("no event of a trace"))?;
+        if line.name == MARK && line.fields == ENDS {
+            reading.to = line.ns;
+            reading.end();
+            return Ok(reading.traced());
+        }
+        reading
+            .read(&line)
+            .ok_or_else(|| wrong("a field is missing"))?;
+    }
+    reading.end();
+    Ok(reading.traced())
+}
+
+impl Reading {
+    fn new() -> Self {
+        let sums = ReclaimSums {
+            direct: ClassSums::NOTHING,
+            kswapd: ClassSums::NOTHING,
+            ..ReclaimSums::default()
+        };
+        Self {
+            tasks: BTreeMap::new(),
+            sums,
+            events: BTreeMap::new(),
+            from: None,
+            to: 0,
+        }
+    }
+
+    /// What came before counts no longer; spans that are under way count from here.
+    fn begin(&mut self, ns: u64) {
+        let tasks = std::mem::take(&mut self.tasks);
+        *self = Self::new();
+        self.from = Some(ns);
+        self.to = ns;
+        for (pid, task) in tasks {
+            let spans = Task {
+                awake_since: task.awake_since.map(|_| ns),
+                stalled_since: task.stalled_since.map(|_| ns),
+                ..Task::default()
+            };
+            self.tasks.insert(pid, spans);
+        }
+    }
+
+    /// One event; `None`: a field that is read from it is not there.
+    fn read(&mut self, line: &Line<'_>) -> Option<()> {
+        if line.name == MARK {
+            if line.fields == BEGINS {
+                self.begin(line.ns);
+            }
+            return Some(());
+        }
+        self.from.get_or_insert(line.ns);
+        self.to = self.to.max(line.ns);
+        let count = self.events.entry(line.name.to_owned()).or_default();
+        *count += 1;
+        let task = self.tasks.entry(line.pid).or_default();
+        let class = match line.comm.starts_with("kswapd") {
+            true => &mut self.sums.kswapd,
+            false => &mut self.sums.direct,
+        };
+        match line.name {
+            "mm_vmscan_kswapd_wake" if task.awake_since.is_none() => {
+                task.awake_since = Some(line.ns);
+                self.sums.kswapd_wakeups += 1;
+            }
+            "mm_vmscan_kswapd_sleep" => {
+                let since = task.awake_since.take();
+                let ns = since.map_or(0, |s| line.ns.saturating_sub(s));
+                add(&mut self.sums.kswapd_awake_ns, ns);
+            }
+            "mm_vmscan_direct_reclaim_begin" => {
+                task.stalled_since = Some(line.ns);
+                task.begins += 1;
+            }
+            "mm_vmscan_direct_reclaim_end" => {
+                let since = task.stalled_since.take();
+                let ns = since.map_or(0, |s| line.ns.saturating_sub(s));
+                add(&mut self.sums.stalled_ns, ns);
+            }
+            "mm_vmscan_wakeup_kswapd" => task.requests += 1,
+            "mm_vmscan_lru_isolate" => {
+                // Linux 3.16 and earlier say `isolate_mode`, whose 1 is an active list before 3.3; 4.10 and later
+                // name the list.
+                let active = match line.word("lru") {
+                    Some(list) => list.starts_with("active"),
+                    None => line.word("isolate_mode")? == "1",
+                };
+                if !active {
+                    class.scanned = class.scanned.saturating_add(line.number("nr_scanned")?);
+                }
+            }
+            "mm_vmscan_writepage" | "mm_vmscan_write_folio" => {
+                let flags = line.word("flags")?;
+                let has = |flag: &str| flags.split('|').any(|f| f == flag);
+                let (file, sync) = (has("RECLAIM_WB_FILE"), has("RECLAIM_WB_SYNC"));
+                let writes = &mut class.writes;
+                *match (file, sync) {
+                    (true, false) => &mut writes.file_async,
+                    (true, true) => &mut writes.file_sync,
+                    (false, false) => &mut writes.anon_async,
+                    (false, true) => &mut writes.anon_sync,
+                } += 1;
+            }
+            "writeback_congestion_wait" => wait(&mut class.congest, line)?,
+            "writeback_wait_iff_congested" => wait(&mut class.conditional, line)?,
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// What is under way counts up to the end.
+    fn end(&mut self) {
+        for task in self.tasks.values() {
+            let open = |since: Option<u64>| since.map_or(0, |s| self.to.saturating_sub(s));
+            add(&mut self.sums.kswapd_awake_ns, open(task.awake_since));
+            add(&mut self.sums.stalled_ns, open(task.stalled_since));
+            self.sums.direct_reclaims += task.begins;
+            self.sums.wake_requests_all += task.requests;
+            if task.begins > 0 {
+                self.sums.wake_requests += task.requests;
+            }
+        }
+    }
+
+    fn traced(self) -> Traced {
+        Traced {
+            sums: self.sums,
+            span_ns: self.to.saturating_sub(self.from.unwrap_or(self.to)),
+            events: self.events,
+        }
+    }
+}
+
+/// Times of a damaged trace may be anything.
+fn add(sum: &mut u64, ns: u64) {
+    *sum = sum.saturating_add(ns);
+}
+
+fn wait(waits: &mut Option<CongestionWaits>, line: &Line<'_>) -> Option<()> {
+    let (timeout, delayed) = (line.number("usec_timeout")?, line.number("usec_delayed")?);
+    let waits = waits.get_or_insert_default();
+    waits.number += 1;
+    waits.delayed_us = waits.delayed_us.saturating_add(delayed);
+    waits.full += u64::from(delayed >= timeout);
+    Some(())
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
