@@ -138,6 +138,7 @@ impl Judge for Laboratory<'_> {
             jobs: fitting_jobs(&self.experiment, self.jobs)?,
             check: None,
             progress: !self.quiet,
+            listeners: None,
             stop: Arc::clone(&self.stop),
         };
         let outcomes = runner::run_with(&self.experiment, &options, self.simulate, &mut kept)?;

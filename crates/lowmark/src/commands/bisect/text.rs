@@ -104,19 +104,21 @@ pub fn answer(answer: &Answer) -> String {
             of(|s| s.max),
             step.runs.to_string(),
             step.error.map_or_else(String::new, percent),
-            match &step.why {
-                Some(why) => format!("{} [{}]", step.commit.subject, why.trim()),
-                None => step.commit.subject.clone(),
-            },
+            step.commit.subject.clone(),
         ]);
     }
+    let passed = answer.steps.iter().filter_map(|step| {
+        let why = step.why.as_ref()?.trim();
+        Some(format!("{} was passed over: {why}\n", step.commit.short()))
+    });
+    let passed: String = passed.collect();
     let unit = match answer.unit.as_str() {
         "" => String::new(),
         unit => format!(" ({unit})"),
     };
     let (metric, commits) = (&answer.metric, answer.commits);
     format!(
-        "{}\n`{metric}`{unit} over {commits} commits\n{rows}\n",
+        "{}\n`{metric}`{unit} over {commits} commits\n{rows}\n{passed}",
         found(answer)
     )
 }
