@@ -137,7 +137,7 @@ pub fn parse(
         return Err(wrong(what, "accepted: [[patch]] with ascending `number`"));
     }
     let figure = |name: &String| {
-        rows::any_figure(name).map_err(|why| wrong(why, "accepted: what `lowmark explain` lists"))
+        rows::figure(name).map_err(|why| wrong(why, "accepted: what `lowmark explain` lists"))
     };
     let figures: Vec<Figure> = patches
         .figures

@@ -117,18 +117,6 @@ pub fn values(results: &[Option<RunResult>], name: &str) -> Result<Vec<f64>, Str
 /// # Errors
 /// Why there is none of this name.
 pub fn figure(name: &str) -> Result<Figure, String> {
-    let figure = any_figure(name)?;
-    match figure.better {
-        Better::Neither => Err(format!("neither less nor more of `{name}` is better")),
-        Better::Lower | Better::Higher => Ok(figure),
-    }
-}
-
-/// A row, a counter or a figure of the workload, whether or not one side of it is good.
-///
-/// # Errors
-/// There is none.
-pub fn any_figure(name: &str) -> Result<Figure, String> {
     // What belongs to one of several filesystems has its mount point behind it.
     let word = name.split_once(":/").map_or(name, |(word, _)| word);
     let known = match definition::row(name) {
