@@ -85,6 +85,13 @@ pub fn memory(machine: &Machine) -> u64 {
     zones.fold(0, |sum: u64, z| sum.saturating_add(z.size.0))
 }
 
+/// What of it is a zone Movable's (bytes).
+pub fn movable(machine: &Machine) -> u64 {
+    let zones = machine.nodes.iter().flat_map(|n| &n.zones);
+    let movable = zones.filter(|z| z.zone == mm::ZoneType::Movable);
+    movable.map(|z| z.size.0).sum()
+}
+
 /// The arguments of the guest's kernel.
 pub fn arguments(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Disk]) -> Vec<String> {
     let console = match task {
@@ -105,9 +112,7 @@ pub fn arguments(spec: &RunSpec, kernel: &Kernel, task: Assignment, disks: &[Dis
     .into();
     args.push(format!("ssl0=null,fd:{FRAMES}"));
     args.push(format!("mem={}K", memory(&spec.machine) >> 10));
-    let zones = spec.machine.nodes.iter().flat_map(|n| &n.zones);
-    let movable = zones.filter(|z| z.zone == mm::ZoneType::Movable);
-    let movable: u64 = movable.map(|z| z.size.0).sum();
+    let movable = movable(&spec.machine);
     if movable > 0 {
         args.push(format!("movablecore={}K", movable >> 10));
     }

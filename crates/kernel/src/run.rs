@@ -196,6 +196,13 @@ fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> S
 impl<'a> Run<'a> {
     fn new(spec: &'a RunSpec, kernel: &'a Kernel, patience: Duration) -> Result<Self, String> {
         let built = crate::build::find(&kernel.build).map_err(|e| e.to_string())?;
+        if guest::movable(&spec.machine) > 0 && built.record.own_patches.is_empty() {
+            return Err(format!(
+                "kernel {} has no zone Movable: User-Mode Linux makes its zones before it reads how they are to \
+                 be, and this one was built without the patch that mends it",
+                built.name
+            ));
+        }
         let folder = tempfile::Builder::new().prefix("lowmark-").tempdir();
         Ok(Self {
             spec,

@@ -5,7 +5,8 @@ mod common;
 
 use common::kernel;
 use kernel::Kernel;
-use sim::spec::{DiskKind, DiskSpec, Fault, FsKind, Mount, SecondSpec, Size, SwapSpec};
+use mm::ZoneType;
+use sim::spec::{DiskKind, DiskSpec, Fault, FsKind, Mount, SecondSpec, Size, SwapSpec, ZoneSpec};
 use sim::{Control, Outcome, RunResult, RunSpec};
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLock};
@@ -65,6 +66,23 @@ fn a_seed_is_a_run() {
         spec.seed = 2;
         assert_ne!(first.digest, run(&spec, &kernel).digest, "{name}");
     }
+}
+
+/// Pages of files come from the zone Movable first, and it has as many as the machine says.
+#[test]
+fn a_zone_movable_has_its_memory() {
+    let Some(kernel) = kernel() else { return };
+    let mut spec = spec("dd if=/dev/zero of=z bs=64k count=400");
+    let zone = |zone, mib: u64| ZoneSpec {
+        zone,
+        size: Size(mib << 20),
+    };
+    spec.machine.nodes[0].zones = vec![zone(ZoneType::Normal, 96), zone(ZoneType::Movable, 32)];
+    let result = run(&spec, &kernel);
+    assert_eq!(result.outcome, Outcome::Completed);
+    // 6400 pages are written; some 8192 are there.
+    let taken = counter(&result, "pgalloc_movable");
+    assert!(taken > 5000, "{taken} pages of Movable");
 }
 
 #[test]

@@ -391,19 +391,6 @@ pub struct Tune {
     /// The kernel or policy, with --machine
     #[arg(long, value_name = "NAME", default_value = "linux-3.1")]
     pub policy: String,
-    /// Write the events of each cell's first iteration into this new file, in the text form of
-    /// /sys/kernel/tracing/trace; with several cells each into a file beside it, with the cell's number and
-    /// key in its name. `lowmark trace vmscan` reads it back
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "resume"])]
-    pub ftrace: Option<PathBuf>,
-    /// Write only these events: names, which may end in `*`, or folders such as `vmscan` [default: all, page by
-    /// page, some 1.5 GB for each GiB that is written]
-    #[arg(long, value_name = "NAMES", requires = "ftrace", value_delimiter = ',')]
-    pub ftrace_events: Vec<String>,
-    /// Write /proc/zoneinfo as it is at the end of each cell's first iteration into this new file; with several
-    /// cells as with `--ftrace`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "resume"])]
-    pub zoneinfo: Option<PathBuf>,
     /// Set a key of the experiment, as in `--set machine.cpus=2`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,

@@ -339,10 +339,6 @@ mod tests {
             ),
             ("kernel = '6'\nsysctl = 3", "f:2:10 `policies.mine.sysctl`"),
             (
-                "kernel = '6'\nsysctl = { wmark_low_kbytes = 3 }",
-                "f:2:12 `policies.mine.sysctl.wmark_low_kbytes`: no kernel has",
-            ),
-            (
                 "kernel = '6'\nsysctl = { 'vm/wmark_min_kbytes' = 3 }",
                 "f:2:12 `policies.mine.sysctl.wmark_min_kbytes`: no kernel has",
             ),

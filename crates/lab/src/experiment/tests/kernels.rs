@@ -129,13 +129,6 @@ fn what_is_wrong_is_one_error_each() {
             ("\"mine\"", mine("base = \"linux-3.1\"\nlru_gen = true")),
         ),
         (
-            "a sysctl of no kernel",
-            (
-                "\"mine\"",
-                mine("kernel = \"6.12\"\nsysctl = { wmark_min_kbytes = 4096 }"),
-            ),
-        ),
-        (
             "a table with a kernel's name",
             (
                 "\"linux-3.1\"",
