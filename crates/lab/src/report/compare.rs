@@ -1,7 +1,7 @@
 //! Comparison of policies: the answer first, then the table, then what to be careful about.
 
 use super::page;
-use crate::figures::claim::{SummaryTable, baseline};
+use crate::figures::claim::{SummaryTable, Verdict, baseline};
 use crate::figures::stats::{self, ALPHA, FEW, Summary};
 use crate::figures::values::{completed, counter, metric};
 use crate::model::Outcomes;
@@ -286,10 +286,13 @@ pub fn figures_text(outcomes: &Outcomes) -> String {
             .iter()
             .filter_map(|t| {
                 let claim = t.rows[i].comparison?;
-                let word = match t.is_good(claim.verdict) {
-                    None => "not to be claimed",
-                    Some(true) => "better",
-                    Some(false) => "worse",
+                let word = match (t.is_good(claim.verdict), claim.verdict) {
+                    (Some(true), _) => "better",
+                    (Some(false), _) => "worse",
+                    // Of some figures neither side is good.
+                    (None, Verdict::Less) => "less",
+                    (None, Verdict::More) => "more",
+                    (None, Verdict::Unclear | Verdict::TooFew) => "not to be claimed",
                 };
                 let [old, new] = [base, i].map(|cell| short(t.rows[cell].mean));
                 let p = claim.p?;
