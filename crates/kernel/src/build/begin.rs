@@ -7,6 +7,7 @@
 
 use super::cache::{Cache, lock_file, make_folder, remove_folder, write_file};
 use super::error::BuildError;
+use super::plain;
 use super::scan::Manifest;
 use std::collections::BTreeSet;
 use std::fs::{self, File, FileTimes};
@@ -131,7 +132,7 @@ impl Renamed<'_> {
             let behind = &rest[at + self.from.len()..];
             out.extend_from_slice(&rest[..at]);
             // `work/6.1` is no part of `work/6.12`.
-            let whole = behind.first().is_none_or(|b| !is_of_name(*b));
+            let whole = behind.first().is_none_or(|b| !plain(char::from(*b)));
             out.extend_from_slice(if whole { self.to } else { self.from });
             found |= whole;
             rest = behind;
@@ -172,11 +173,6 @@ impl Renamed<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether a byte can go on a folder's name.
-fn is_of_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"._+-~".contains(&byte)
 }
 
 /// Whether it is a text that make or the compiler wrote paths into.

@@ -140,12 +140,16 @@ pub fn remove(name: &str) -> Result<(), BuildError> {
     Cache::of_user()?.remove(name)
 }
 
+/// Whether a character can stand in a kernel's name, and so in its folders'.
+fn plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._+-~".contains(c)
+}
+
 /// Whether a name can be a kernel's.
 ///
 /// # Errors
 /// It has other characters than a folder's name should have, or means something else.
 pub fn check_name(name: &str) -> Result<(), BuildError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-~".contains(c);
     let good = name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.len() <= LONGEST
         && name.chars().all(plain)
@@ -283,15 +287,9 @@ fn ours(own: Option<&Own>) -> String {
 
 fn default_name(release: &Release, root: &Path) -> String {
     let folder = root.file_name().unwrap_or_default().to_string_lossy();
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || "._+-~".contains(c) {
-            c
-        } else {
-            '-'
-        }
-    };
+    let spelt = |c| if plain(c) { c } else { '-' };
     let name = format!("{release}-{folder}");
-    name.chars().map(plain).take(LONGEST).collect()
+    name.chars().map(spelt).take(LONGEST).collect()
 }
 
 impl Cache {

@@ -57,8 +57,7 @@ impl Header {
             let mut spec = cell.spec.clone();
             spec.seed = 0;
             let sum = Sha256::digest(format!("{spec:?}{:?}", cell.kernel));
-            let sum = sum.iter().map(|b| format!("{b:02x}")).collect();
-            (cell.key(), sum)
+            (cell.key(), super::hex(&sum))
         });
         Self {
             version: env!("CARGO_PKG_VERSION").into(),

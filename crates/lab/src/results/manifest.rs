@@ -125,8 +125,8 @@ pub fn is_inside(path: &str) -> bool {
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Hex digits.
-fn hex(bytes: &[u8]) -> String {
+/// Hex digits, two a byte.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 

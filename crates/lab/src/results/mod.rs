@@ -21,7 +21,7 @@ mod tests;
 mod waits;
 
 pub use json::to_json;
-pub use manifest::{Kind, MANIFEST};
+pub use manifest::{Kind, MANIFEST, hex};
 pub use place::{ClaimedFolder, Fill, OutputError, Published, Resumption, Terms, sweep};
 pub use rows::rows_json;
 pub use series::file_name;

@@ -23,6 +23,7 @@ use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
 use lab::experiment::kernels::PREFIX;
 use lab::model::Experiment;
+use lab::results::hex;
 use laboratory::Laboratory;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -113,10 +114,6 @@ impl Place {
         }
         Ok(Self { dir, _lock: lock })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 fn digests(paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
