@@ -69,11 +69,17 @@ impl<W: World> Mm<W> {
         self.stat.note_change();
     }
 
+    /// Whether zones can be boosted at all.
+    #[inline(always)]
+    pub(crate) fn boosts_zones(&self) -> bool {
+        !self.boost.is_empty()
+    }
+
     /// Wakes kswapd for a zone that was just boosted: its node may be balanced, and nobody else would.
     #[inline(always)]
     pub(crate) fn wake_if_boosted(&self, z: usize) {
         let zone = &self.zones[z];
-        if !self.boost.is_empty() && zone.flags.get() & ZONE_BOOSTED_WATERMARK != 0 {
+        if self.boosts_zones() && zone.flags.get() & ZONE_BOOSTED_WATERMARK != 0 {
             zone.flags.fetch_and(!ZONE_BOOSTED_WATERMARK);
             self.wakeup_kswapd(z, Gfp(0), 0, zone.kind.index());
         }
@@ -82,7 +88,7 @@ impl<W: World> Mm<W> {
     /// The boosts of a node's zones up to a classzone.
     fn boosts(&self, nid: u32, classzone: usize) -> [u32; ZONE_TYPES] {
         let mut boosts = [0; ZONE_TYPES];
-        if !self.boost.is_empty() {
+        if self.boosts_zones() {
             let zones = self.nodes[nid as usize].zones.iter();
             for z in zones.map(|&z| usize::from(z)) {
                 let kind = self.zones[z].kind.index();

@@ -250,6 +250,10 @@ impl<W: World> Mm<W> {
         let each = alloc + run.rest;
         let mut n = slots.len() as u32;
         if from.pcp.count() == 0 {
+            // A refill that boosts a zone wakes kswapd, for which the walk's time must have passed.
+            if ahead > 0 && self.boosts_zones() {
+                return None;
+            }
             // The first page takes the time of the refill, which may turn the next one's walk.
             self.refill_foreseen(zone, self.list_of_request(gfp), from.pcp);
             match self.still_foreseen() {

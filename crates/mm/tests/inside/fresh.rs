@@ -119,6 +119,7 @@ fn counted(mm: &Engine) -> Vec<u64> {
         all.extend(ZoneEvent::ALL.map(|e| mm.stat.zone_events(z, e)));
     }
     all.extend(VmEvent::ALL.iter().map(|&e| mm.stat.events(e)));
+    all.extend(mm.world.woken(queue::kswapd(0)));
     all.push(mm.bdi_stat(0, crate::writeback::bdi::BdiStat::Reclaimable));
     all.push(mm.bdi_stat_sum(0, crate::writeback::bdi::BdiStat::Reclaimable));
     all.extend(
@@ -132,13 +133,17 @@ fn counted(mm: &Engine) -> Vec<u64> {
 }
 
 fn twins(policy: &Policy, zones: [u64; 2]) -> [Engine; 2] {
+    boosted_twins(policy, zones, None)
+}
+
+fn boosted_twins(policy: &Policy, zones: [u64; 2], boost: Option<u32>) -> [Engine; 2] {
     [(); 2].map(|()| {
         let zone = |kind, size| ZoneInfo {
             node: 0,
             kind,
             size,
         };
-        let machine = Bare {
+        let mut machine = Bare {
             zones: vec![
                 zone(ZoneType::Dma32, zones[0]),
                 zone(ZoneType::Normal, zones[1]),
@@ -146,6 +151,7 @@ fn twins(policy: &Policy, zones: [u64; 2]) -> [Engine; 2] {
             cpus: 2,
             ..Bare::new(policy.clone(), 1)
         };
+        machine.sysctl.watermark_boost_factor = boost;
         let mm = machine.build();
         mm.world.untraced.set(true);
         mm
@@ -250,4 +256,63 @@ fn runs_do_what_single_steps_do_where_a_zone_is_empty() {
         }
         machines.iter().for_each(recount);
     }
+}
+
+/// Takes all memory, in turns of both kinds, and frees two pages of three.
+fn scatter(mm: &Engine, chance: &mut Lcg) {
+    let mut taken = Vec::new();
+    while let Some(pfn) = {
+        let gfp = [Gfp::USER, Gfp::KERNEL][chance.below(64) as usize / 48];
+        mm.alloc_pages_fast(gfp, 0, 0)
+    } {
+        taken.push(pfn);
+    }
+    taken.retain(|_| chance.below(3) > 0);
+    taken.into_iter().for_each(|pfn| mm.free_page(pfn, false));
+}
+
+/// The same where taking pages mixes kinds and so wakes kswapd: the time of a walk passes before that.
+#[test]
+fn runs_do_what_single_steps_do_where_watermarks_are_boosted() {
+    let mut woken = 0;
+    for (seed, preset) in (0..).zip(PRESETS.iter().cycle().take(10 * PRESETS.len())) {
+        let mut chance = Lcg(seed);
+        let policy = Policy {
+            mobility: Mobility::Grouped,
+            ..preset.policy()
+        };
+        let sizes = [2000 + u64::from(chance.below(600)), 64];
+        let machines = boosted_twins(&policy, sizes, Some(15_000));
+        let f = machines
+            .each_ref()
+            .map(|mm| file(mm, MappingKind::File, 0, 1 << 20))[0];
+        // What is free lies scattered in blocks of both kinds.
+        machines.iter().for_each(|mm| scatter(mm, &mut Lcg(seed)));
+        for index in (0..1500).step_by(50) {
+            let fresh = Fresh {
+                mapping: f,
+                first: index,
+                most: 50,
+                gfp: [Gfp::USER, Gfp::KERNEL][chance.below(2) as usize],
+                state: FreshState::Dirty,
+            };
+            for mm in &machines {
+                mm.nodes[0].kswapd_sleeping.set(1);
+            }
+            let [steps, runs] = &machines;
+            let all = [
+                by_steps(steps, 0, fresh),
+                by_runs(runs, 0, fresh, &mut chance),
+            ];
+            assert_eq!(all[0], all[1]);
+            let which = (preset.name, seed, index);
+            assert_eq!(counted(steps), counted(runs), "{which:?}");
+            if !all[0] {
+                break;
+            }
+        }
+        woken += machines[0].world.woken(queue::kswapd(0))[0];
+        machines.iter().for_each(recount);
+    }
+    assert!(woken > 50, "{woken}");
 }

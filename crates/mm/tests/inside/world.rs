@@ -85,6 +85,8 @@ struct Device {
 #[derive(Default)]
 struct Queue {
     wakes: u64,
+    /// When it was woken last (ns).
+    woken: u64,
     waiters: VecDeque<u32>,
 }
 
@@ -203,6 +205,12 @@ impl TestWorld {
     pub fn mix(&self, word: u64) {
         let d = (self.digest.get() ^ word).wrapping_mul(0x0000_0100_0000_01b3);
         self.digest.set(d ^ d >> 29);
+    }
+
+    /// How often a queue was woken, and when last (ns).
+    pub fn woken(&self, q: WaitQueue) -> [u64; 2] {
+        let queue = &self.queues.borrow()[q.0 as usize];
+        [queue.wakes, queue.woken]
     }
 
     /// The digest of every event and wait with its time.
@@ -488,6 +496,7 @@ impl Tasks for TestWorld {
         let waiters = {
             let queue = &mut self.queues.borrow_mut()[q.0 as usize];
             queue.wakes += 1;
+            queue.woken = self.now();
             std::mem::take(&mut queue.waiters)
         };
         waiters.into_iter().for_each(|t| self.make_ready(t));
