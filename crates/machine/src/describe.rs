@@ -279,6 +279,8 @@ fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
         watermark_scale_factor: formula.scale_factor.map(|n| small(n).clamp(1, 3000)),
         watermark_boost_factor: None,
         xfssyncd_centisecs: None,
+        panic_on_oom: None,
+        oom_kill_allocating_task: None,
         lowmem_reserve_ratio: verify::reserve_ratios(captured).map(small),
         swappiness: small(s.swappiness).min(100),
     }

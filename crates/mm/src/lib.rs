@@ -143,6 +143,8 @@ pub struct Mm<W: World> {
     pub(crate) pagevecs: Box<[lru::Pagevecs<W>]>,
     /// Each CPU's last walk over the free lists.
     pub(crate) hints: Box<[hint::Hint<W>]>,
+    /// When a process was killed last for its memory (ns).
+    pub(crate) oom_began: W::U64,
     pub(crate) nodes_pool: tree::Nodes<W>,
     pub(crate) mappings_used: W::U32,
     watched: W::U32,
@@ -250,6 +252,7 @@ impl<W: World> Mm<W> {
                 .collect(),
             pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
             hints: (0..config.cpus).map(|_| hint::Hint::new()).collect(),
+            oom_began: bytemuck::Zeroable::zeroed(),
             nodes_pool: tree::Nodes::new(pool)?,
             mappings_used: bytemuck::Zeroable::zeroed(),
             watched: bytemuck::Zeroable::zeroed(),

@@ -235,6 +235,13 @@ sysctls! {
     /// Preference for swapping against dropping page cache, 0..=100.
     "vm.swappiness", swappiness: u32 = 60,
         "of 200", Fits::Number(0, 100), false, Nothing;
+    /// 1 or 2: where memory runs out nobody is killed and the machine panics, which ends the run. Absent:
+    /// 0, somebody is.
+    "vm.panic_on_oom", panic_on_oom: Option<u32> = None,
+        "0, 1 or 2", Fits::Number(0, 2), false, Nothing;
+    /// 1: who finds no memory is killed himself, and not who has most. Absent: 0.
+    "vm.oom_kill_allocating_task", oom_kill_allocating_task: Option<u32> = None,
+        "0 or 1", Fits::Number(0, 1), false, Nothing;
     /// How often XFS forces its log and writes in place what names changed, in hundredths of a second,
     /// 100..=720000; absent: the parameter `xfs_log_interval`.
     "fs.xfs.xfssyncd_centisecs", xfssyncd_centisecs: Option<u32> = None,

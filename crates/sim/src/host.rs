@@ -3,8 +3,10 @@
 mod forks;
 mod map;
 mod names;
+mod process;
 
 pub use forks::Forks;
+pub use process::Runs;
 
 use crate::SimMm;
 use crate::filesystems::{self as fs, DirId, FsError};
@@ -44,6 +46,8 @@ struct Open {
     flags: OpenFlags,
     /// For reading ahead; made when it is first read.
     window: Option<Rc<fs::Window>>,
+    /// The process that opened it.
+    owner: process::Pid,
 }
 
 /// What a call needs to know of an open file.
@@ -125,6 +129,7 @@ pub struct TaskHost<'a, const T: bool> {
     names: &'a Namespace,
     forks: &'a Forks<T>,
     started: u64,
+    life: process::Life,
 }
 
 impl<'a, const T: bool> TaskHost<'a, T> {
@@ -135,6 +140,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
             names,
             forks,
             started,
+            life: process::Life::default(),
         }
     }
 
@@ -187,12 +193,14 @@ impl<'a, const T: bool> TaskHost<'a, T> {
             pos: 0,
             flags,
             window: None,
+            owner: self.life.pid(),
         });
         Fd(fd as u32)
     }
 
     /// open(2) of a name in a directory, after the look-up was charged.
     async fn open_found(&self, dir: DirPlace, name: &str, flags: OpenFlags) -> HostResult<Fd> {
+        self.return_to_user().await;
         let path = || self.names.names.borrow().path_in(dir, name);
         let wanted = Wanted::new(name);
         let known = self.names.names.borrow().find_in(dir, wanted);
@@ -214,6 +222,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
 
     /// mkdir(2) of a directory's path; returns whether it was not there.
     async fn make_dir(&self, place: DirPlace) -> HostResult<bool> {
+        self.return_to_user().await;
         self.mm.world.charge(Cost::Syscall, 1);
         self.mm.world.sched.charge(self.mm.world.calls.lookup);
         if self.names.names.borrow().is_named(place) {
@@ -235,6 +244,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
 
     /// unlink(2) of a name in a directory, after the call was charged.
     async fn unlink_found(&self, dir: DirPlace, name: &str) -> HostResult<()> {
+        self.return_to_user().await;
         let path = || self.names.names.borrow().path_in(dir, name);
         let wanted = Wanted::new(name);
         let known = self.names.names.borrow().find_in(dir, wanted);
@@ -448,6 +458,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn sync(&self, fd: Fd, _data_only: bool) -> HostResult<()> {
+        self.return_to_user().await;
         let o = self.get(fd)?;
         self.mm.world.charge(Cost::Syscall, 1);
         match o.object {
@@ -459,6 +470,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn sync_all(&self) -> HostResult<()> {
+        self.return_to_user().await;
         self.mm.world.charge(Cost::Syscall, 1);
         if fs::sync_all(self.mm).await {
             Ok(())
@@ -516,6 +528,10 @@ impl<const T: bool> Host for TaskHost<'_, T> {
                 task: Box::new(child),
                 nth,
                 cpus: w.sched.affinity(),
+                runs: match C::THREAD {
+                    true => Runs::Thread(self.life.pid()),
+                    false => Runs::Process(self.life.pid()),
+                },
                 family: Rc::clone(&family),
             });
             w.sched.wake_one(w.queue_base + own_queue::FORK);
@@ -527,6 +543,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             if family.alive.get() == 0 {
                 break;
             }
+            self.return_to_user().await;
             w.sched.wait(exit, ticket, None).await;
         }
         let results = family.results.take();
@@ -566,6 +583,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn stat(&self, path: &str) -> HostResult<Stat> {
+        self.return_to_user().await;
         let w = &self.mm.world;
         w.charge(Cost::Syscall, 1);
         w.sched.charge(w.calls.lookup);
@@ -631,6 +649,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn alloc_pages(&self, order: u32, atomic: bool) -> HostResult<Option<Pages>> {
+        self.return_to_user().await;
         let gfp = if atomic { Gfp::ATOMIC } else { Gfp::KERNEL };
         let pfn = self.mm.alloc_kernel_pages(gfp, order).await;
         self.mm.world.relax().await;
@@ -669,6 +688,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             let n = left.min(10_000);
             self.mm.world.sched.charge_user(n);
             self.mm.world.relax().await;
+            self.return_to_user().await;
             left -= n;
         }
     }
@@ -688,13 +708,16 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn sleep(&self, ns: u64) {
-        self.mm.world.sched.sleep(ns).await;
+        self.return_to_user().await;
+        self.mm.world.sched.nap(ns).await;
+        self.return_to_user().await;
     }
 }
 
 impl<const T: bool> TaskHost<'_, T> {
     /// Reads at the position of `o`.
     async fn read_open(&self, o: Use, len: u64) -> HostResult<u64> {
+        self.return_to_user().await;
         self.mm.world.charge(Cost::Syscall, 1);
         let n = match o.object {
             Object::Zero => {
@@ -729,6 +752,7 @@ impl<const T: bool> TaskHost<'_, T> {
 
     /// Writes at the position of `o`; returns where that was, which O_APPEND decides.
     async fn write_open(&self, mut o: Use, len: u64) -> HostResult<u64> {
+        self.return_to_user().await;
         self.mm.world.charge(Cost::Syscall, 1);
         if let Object::File(id) = o.object {
             if o.flags.append {

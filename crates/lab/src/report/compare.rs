@@ -376,25 +376,31 @@ pub fn oom_text(outcomes: &Outcomes) -> String {
     let mut out = String::new();
     for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
         let ended = results.iter().flatten().filter_map(|r| match &r.outcome {
-            Outcome::Oom { report } => Some((r.metrics.get("elapsed").map(|m| m.value), report)),
+            Outcome::Oom { report } => Some(report),
             _ => None,
         });
         let ended: Vec<_> = ended.collect();
-        let Some((_, report)) = ended.first() else {
+        let Some(report) = ended.first() else {
             continue;
         };
-        let after: Vec<f64> = ended.iter().filter_map(|e| e.0).collect();
-        let after = stats::summary(&after).map_or(String::new(), |s| {
-            format!(", after {:.1} s (median)", s.median)
-        });
+        let (first, rest) = report.split_once('\n').unwrap_or((report, ""));
+        // One whole report is enough to see what such a machine looks like.
+        let rest = if out.is_empty() { rest } else { "" };
         let group = cell.group();
         let _ = writeln!(
             out,
-            "{group}: {} ran out of memory in {} of {} iterations{after}; pages left in the first: {report}",
+            "{group}: {} ran out of memory in {} of {} iterations; in the first: {first}",
             cell.policy,
             ended.len(),
             results.iter().flatten().count(),
         );
+        for line in rest.lines() {
+            let _ = writeln!(out, "    {line}");
+            // Up to the first kill.
+            if line.starts_with("Killed process") {
+                break;
+            }
+        }
     }
     if !out.is_empty() {
         out.insert(0, '\n');

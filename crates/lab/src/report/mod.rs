@@ -345,7 +345,10 @@ fn notes(report: &HtmlReport, labels: &Labels) -> String {
 fn ending(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Completed => None,
-        Outcome::Oom { report } => Some(format!("ran out of memory: {report}")),
+        Outcome::Oom { report } => Some(format!(
+            "ran out of memory: {}",
+            Outcome::oom_headline(report)
+        )),
         Outcome::Failed { error } => Some(format!("failed: {error}")),
         Outcome::TimeLimit => Some("reached the time limit".into()),
         Outcome::Interrupted => Some("were interrupted".into()),

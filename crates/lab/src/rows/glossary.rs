@@ -489,6 +489,14 @@ const WORDS: &[Word] = &[
         &["nr_vmscan_immediate_reclaim"],
     ),
     counter(
+        "oom_kill",
+        "processes",
+        "4.13 and later",
+        "Processes killed because no memory was found.",
+        "memory ran out; the kernel's report names who asked, who died, and what memory was in use for",
+        &["allocstall"],
+    ),
+    counter(
         "pgfault",
         "faults",
         "all",

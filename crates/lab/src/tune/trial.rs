@@ -227,7 +227,9 @@ pub fn figures(kept_free: u64, results: &[RunResult]) -> Figures {
         runs: results.len() as u32,
         failed: results.iter().find_map(|r| match &r.outcome {
             Outcome::Completed => None,
-            Outcome::Oom { report } => Some(format!("out of memory: {report}")),
+            Outcome::Oom { report } => {
+                Some(format!("out of memory: {}", Outcome::oom_headline(report)))
+            }
             Outcome::Failed { error } => Some(error.clone()),
             Outcome::TimeLimit => Some("the time limit was reached".into()),
             Outcome::Interrupted => Some("interrupted".into()),

@@ -37,6 +37,8 @@ const LOTS_OF_MISSES: u32 = 100;
 const MOST_MISSES: u32 = 10 * LOTS_OF_MISSES;
 /// Regions that may exist at a time, ended ones of other lengths included.
 pub const MAX_REGIONS: usize = 8192;
+/// Entries of one page of a page table.
+const ENTRIES_OF_TABLE: usize = 512;
 /// The most frames an entry can name: 2 TiB.
 pub const MAX_FRAMES: u32 = 1 << (32 - SHIFT);
 
@@ -74,6 +76,35 @@ pub enum Advice {
     Random,
 }
 
+/// What a process has of memory, in pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Addresses (`total_vm`).
+    pub mapped: u64,
+    /// Its own pages.
+    pub anon: u64,
+    /// Pages of files.
+    pub file: u64,
+    /// Pages in the swap area.
+    pub swapped: u64,
+    /// Pages of page tables (`nr_ptes`).
+    pub tables: u64,
+}
+
+impl Held {
+    fn present(&self) -> u64 {
+        self.anon + self.file + self.swapped
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.mapped += other.mapped;
+        self.anon += other.anon;
+        self.file += other.file;
+        self.swapped += other.swapped;
+        self.tables += other.tables;
+    }
+}
+
 /// One mapping of one process.
 struct Region<W: World> {
     ptes: Box<[W::U32]>,
@@ -89,6 +120,8 @@ struct Region<W: World> {
     misses: W::U32,
     /// The next region of the same file, plus 1.
     next: W::U32,
+    /// The process that has it; 0: none that could be killed.
+    owner: W::U32,
 }
 
 impl<W: World> Region<W> {
@@ -187,6 +220,7 @@ impl<W: World> Mm<W> {
                         last_fault: bytemuck::Zeroable::zeroed(),
                         misses: bytemuck::Zeroable::zeroed(),
                         next: bytemuck::Zeroable::zeroed(),
+                        owner: bytemuck::Zeroable::zeroed(),
                     });
                     assert!(made.is_ok(), "region {used} exists");
                     rs.used.set(used + 1);
@@ -203,6 +237,7 @@ impl<W: World> Mm<W> {
             r.advice.set(advice as u32);
             r.last_fault.set(0);
             r.misses.set(0);
+            r.owner.set(self.current_process().unwrap_or(0));
             if let Some((mapping, first)) = file {
                 r.mapping.set(mapping);
                 r.first.set(first);
@@ -250,6 +285,33 @@ impl<W: World> Mm<W> {
             });
         }
         r.kind.set(0);
+    }
+
+    /// Calls `f` with every region that a process has and what of it is in memory or swapped out.
+    pub(crate) fn for_each_owned(&self, mut f: impl FnMut(u32, Held)) {
+        for id in 0..self.regions.used.get() {
+            let r = self.regions.region(id);
+            let owner = r.owner.get();
+            if r.kind.get() == 0 || owner == 0 {
+                continue;
+            }
+            let mut held = Held {
+                mapped: r.ptes.len() as u64,
+                ..Held::default()
+            };
+            for table in r.ptes.chunks(ENTRIES_OF_TABLE) {
+                let before = held.present();
+                for v in table.iter().map(Word32::get).filter(|v| *v != 0) {
+                    match v & PRESENT {
+                        0 => held.swapped += 1,
+                        _ if self.frames.has(v >> SHIFT, flag::ANON) => held.anon += 1,
+                        _ => held.file += 1,
+                    }
+                }
+                held.tables += u64::from(held.present() > before);
+            }
+            f(owner, held);
+        }
     }
 
     /// Frees an anonymous page that no entry names any more, if nobody holds it.

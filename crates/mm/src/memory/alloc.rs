@@ -7,11 +7,11 @@ use crate::memory::task::{PF_DYING, PF_MEMALLOC, PF_REALTIME};
 use crate::memory::watermark::{
     ALLOC_DIRTY_LIMIT, ALLOC_FAIR, ALLOC_HARDER, ALLOC_HIGH, ALLOC_NO_WATERMARKS,
 };
-use crate::memory::zone::{Mark, ZONE_OOM_LOCKED};
+use crate::memory::zone::Mark;
 use crate::policy::{DirtyLimits, FairZones};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
-use crate::world::{AllocPath, Audience, Class, Cost, Waits, Word32, World};
+use crate::world::{AllocPath, Audience, Class, Cost, World};
 use crate::{Mm, Pfn};
 
 /// Orders above this are costly: not retried for ever.
@@ -326,60 +326,6 @@ impl<W: World> Mm<W> {
             let counted = all - (u64::from(tried) * all).div_ceil(most);
             counted > self.zones[z].mark(Mark::Min)
         })
-    }
-
-    /// The OOM stage. `true`: nothing is left and the run ends; where Linux would kill a task,
-    /// the engine reports and stops, for a killed workload has no result.
-    async fn oom_stage(&self, node: u32, gfp: Gfp, order: u32) -> bool {
-        let zones: Vec<usize> = self.eligible(node, gfp).collect();
-        if zones
-            .iter()
-            .any(|&z| self.zones[z].flags.get() & ZONE_OOM_LOCKED != 0)
-        {
-            self.world.waits_for(Waits::Lock);
-            self.world.sleep(self.tick()).await;
-            return false;
-        }
-        for &z in &zones {
-            self.zones[z].flags.fetch_or(ZONE_OOM_LOCKED);
-        }
-        let classzone = self.zones[zones[0]].kind.index();
-        let last_look = zones
-            .iter()
-            .any(|&z| self.watermark_ok(z, order, self.zones[z].mark(Mark::High), classzone, 0));
-        for &z in &zones {
-            self.zones[z].flags.fetch_and(!ZONE_OOM_LOCKED);
-        }
-        if last_look {
-            return false;
-        }
-        let task = self.world.task();
-        self.emit(Audience::Traces, || Event::OutOfMemory { task, order });
-        self.world.out_of_memory(self.oom_report(order));
-        true
-    }
-
-    fn oom_report(&self, order: u32) -> String {
-        use std::fmt::Write as _;
-        let mut s = format!("task {} asked for 2^{order} pages", self.world.task());
-        for z in 0..self.zones.len() {
-            let _ = write!(
-                s,
-                "; {}: free {} min {} inactive_anon {} active_anon {} inactive_file {} \
-                 active_file {} dirty {} writeback {} kernel {}",
-                self.zone_name(z),
-                self.zone_stat(z, ZoneStat::NrFreePages),
-                self.zones[z].mark(Mark::Min),
-                self.zone_stat(z, ZoneStat::NrInactiveAnon),
-                self.zone_stat(z, ZoneStat::NrActiveAnon),
-                self.zone_stat(z, ZoneStat::NrInactiveFile),
-                self.zone_stat(z, ZoneStat::NrActiveFile),
-                self.zone_stat(z, ZoneStat::NrFileDirty),
-                self.zone_stat(z, ZoneStat::NrWriteback),
-                self.zone_stat(z, ZoneStat::NrKernel),
-            );
-        }
-        s
     }
 
     /// The earlier form of per-zone dirty limits: where every zone a write may use is over its

@@ -20,6 +20,10 @@ pub const PF_DYING: u32 = 32;
 /// Its page cache and anonymous pages come from its node alone (`numactl --membind`).
 pub const PF_MEMBIND: u32 = 64;
 
+/// The task is of a process that may be killed for its memory. Others are the kernel's own, or stand for
+/// processes that `oom_score_adj` protects.
+pub const PF_KILLABLE: u32 = 128;
+
 /// One task's row.
 pub struct Task<W: World> {
     pub(crate) flags: W::U32,
@@ -29,6 +33,10 @@ pub struct Task<W: World> {
     pub(crate) node: W::U32,
     /// Pages that came free because it freed objects on them, or dropped an unused inode's cache.
     pub(crate) reclaimed_slab: W::U32,
+    /// The number of its process, which its threads share, and of the one that forked that; where it has
+    /// [`PF_KILLABLE`].
+    pub(crate) process: W::U32,
+    pub(crate) parent: W::U32,
 }
 
 impl<W: World> Task<W> {
@@ -38,6 +46,8 @@ impl<W: World> Task<W> {
             writing_to: bytemuck::Zeroable::zeroed(),
             node: bytemuck::Zeroable::zeroed(),
             reclaimed_slab: bytemuck::Zeroable::zeroed(),
+            process: bytemuck::Zeroable::zeroed(),
+            parent: bytemuck::Zeroable::zeroed(),
         }
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod eviction;
 pub(crate) mod isolate;
 pub mod kswapd;
 pub mod lru;
+pub mod oom;
 pub(crate) mod page_list;
 pub mod scan;
 pub mod shrink;

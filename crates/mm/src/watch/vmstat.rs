@@ -195,6 +195,8 @@ events! {
     XfsReclaimWait = "xfs_reclaim_wait",
     /// XFS: those of kswapd.
     KswapdInodeWait = "kswapd_inode_wait",
+    /// Processes killed because no memory was found (4.13).
+    OomKill = "oom_kill",
 }
 
 /// Number of [`VmEvent`] items.

@@ -244,6 +244,8 @@ pub enum Event {
     },
     /// The OOM stage was reached.
     OutOfMemory { task: TaskId, order: u32 },
+    /// A process was chosen to die (`oom:mark_victim`).
+    MarkVictim { pid: u32 },
 }
 
 impl Event {

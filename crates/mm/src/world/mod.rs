@@ -15,7 +15,7 @@ pub use storage::{
     Class, Faulted, ReadAround, Storage, Touched, WalkRange, WritebackControl, Writepage,
 };
 pub use tasks::{COSTS, Cost, TaskId, Tasks, WaitQueue, Waited, WaitedKind, Waits};
-pub use watch::{AllocPath, Audience, Watch};
+pub use watch::{AllocPath, Audience, OomKill, Watch};
 pub use words::{ShortLock, Word32, Word64};
 
 /// What the engine wants from outside: its words of state, and three kinds of answers.

@@ -274,6 +274,15 @@ pub trait Tasks {
         self.wake(q);
     }
 
+    /// A task was sent a signal that kills it: it wakes where it sleeps for its program, and dies when it
+    /// returns there ([`PF_DYING`](crate::memory::task::PF_DYING)). A world without killable tasks is not asked.
+    fn kill(&self, _task: TaskId) {}
+
+    /// What a task is called (`comm`).
+    fn comm(&self, task: TaskId) -> String {
+        format!("task {task}")
+    }
+
     /// Why the calling task's next [`Tasks::wait`] or [`Tasks::sleep`] waits, if it does, where there is
     /// no object to name. Called right before it.
     #[inline(always)]

@@ -1,5 +1,6 @@
 //! Watching: what the engine tells of itself.
 
+use super::TaskId;
 use super::event::Event;
 
 /// How an allocation was served, for the latency histogram.
@@ -27,6 +28,25 @@ pub enum Audience {
     Slowest,
     /// That record, and the sums that a world keeps whether or not anybody traces.
     Sums,
+}
+
+/// A process that was killed for its memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OomKill {
+    /// When, in nanoseconds since the world began.
+    pub time: u64,
+    /// The task that found no memory.
+    pub asker: TaskId,
+    /// What it asked for ([`Gfp`](crate::memory::gfp::Gfp)).
+    pub gfp: u32,
+    /// How much: 2^order pages.
+    pub order: u32,
+    /// The process that was killed.
+    pub pid: u32,
+    /// What it is called.
+    pub comm: String,
+    /// The kernel's report behind its first line: `Mem-Info`, the processes, and who was killed.
+    pub text: String,
 }
 
 /// Watching.
@@ -73,6 +93,11 @@ pub trait Watch {
         let _ = free;
     }
 
-    /// No memory could be reclaimed: the run ends.
+    /// No memory could be reclaimed and nobody was left to be killed, or nobody may be: the run ends.
     fn out_of_memory(&self, report: String);
+
+    /// A process was killed for its memory.
+    fn oom_killed(&self, kill: OomKill) {
+        let _ = kill;
+    }
 }

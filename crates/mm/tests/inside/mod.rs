@@ -18,6 +18,7 @@ mod mapped;
 mod memory;
 mod names;
 mod objects;
+mod oom;
 mod programs;
 mod recounts;
 mod scans;

@@ -132,6 +132,9 @@ pub struct TestWorld {
     /// Up to here a task need not give way.
     pub turn: Cell<u64>,
     pub oom: RefCell<Option<String>>,
+    /// Who was killed, and who was sent the signal.
+    pub kills: RefCell<Vec<OomKill>>,
+    pub signals: RefCell<Vec<TaskId>>,
 }
 
 /// A run that takes more turns goes round for ever.
@@ -179,6 +182,8 @@ impl TestWorld {
             untraced: Cell::new(false),
             turn: Cell::new(0),
             oom: RefCell::default(),
+            kills: RefCell::default(),
+            signals: RefCell::default(),
         }
     }
 
@@ -501,6 +506,9 @@ impl Tasks for TestWorld {
         };
         waiters.into_iter().for_each(|t| self.make_ready(t));
     }
+    fn kill(&self, task: TaskId) {
+        self.signals.borrow_mut().push(task);
+    }
     fn waits_on(&self, what: Waited) {
         self.mix(what.object ^ u64::from(what.holder.unwrap_or(99)) << 40);
         *self.waits.borrow_mut().entry(what.kind.name()).or_default() += 1;
@@ -645,6 +653,9 @@ impl Watch for TestWorld {
     }
     fn out_of_memory(&self, report: String) {
         self.oom.borrow_mut().get_or_insert(report);
+    }
+    fn oom_killed(&self, kill: OomKill) {
+        self.kills.borrow_mut().push(kill);
     }
 }
 

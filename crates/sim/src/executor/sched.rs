@@ -92,6 +92,8 @@ struct Task {
     waiting_on: Option<u32>,
     /// Its wait is told to [`Sched::waiting`].
     told: bool,
+    /// It sleeps for its program, and a signal wakes it.
+    interruptible: bool,
     /// Why it is blocked.
     why: Waits,
     /// In direct reclaim.
@@ -288,6 +290,7 @@ impl Sched {
                 woken: false,
                 waiting_on: None,
                 told: false,
+                interruptible: false,
                 why: Waits::Sleep,
                 in_reclaim: false,
                 accounted: now,

@@ -1,6 +1,7 @@
 //! Processes that a program forks, and the tasks that run them.
 
 use super::TaskHost;
+use super::process::{Pid, Runs};
 use crate::world::own_queue;
 use mm::world::Tasks;
 use std::cell::{Cell, RefCell};
@@ -21,6 +22,8 @@ pub(super) struct Forked<const T: bool> {
     pub nth: usize,
     /// The CPUs that its parent was bound to.
     pub cpus: u64,
+    /// What it is to the kernel.
+    pub runs: Runs,
     pub family: Rc<Family>,
 }
 
@@ -28,9 +31,17 @@ pub(super) struct Forked<const T: bool> {
 #[derive(Default)]
 pub struct Forks<const T: bool> {
     pub(super) waiting: RefCell<VecDeque<Forked<T>>>,
+    /// Processes so far.
+    pids: Cell<Pid>,
 }
 
 impl<const T: bool> Forks<T> {
+    /// A number that no process has had.
+    pub(super) fn new_pid(&self) -> Pid {
+        self.pids.set(self.pids.get() + 1);
+        self.pids.get()
+    }
+
     /// The life of a task that runs forked processes, one after the other.
     pub async fn child(&self, host: &TaskHost<'_, T>, session: &Session, begin: impl Fn()) {
         let w = &host.mm.world;
@@ -48,7 +59,10 @@ impl<const T: bool> Forks<T> {
             w.sched.waiting.set_name(task, name);
             w.listening.set_comm(task, name);
             w.sched.bind(forked.cpus).await;
-            let result = forked.task.run_boxed(host, session).await;
+            let program = forked.task.run_boxed(host, session);
+            let ended = host.run_program(forked.runs, program).await;
+            // Whoever was killed has measured nothing.
+            let result = ended.unwrap_or_else(|| Ok(Report::default()));
             let family = forked.family;
             family.results.borrow_mut()[forked.nth] = Some(result);
             family.alive.set(family.alive.get() - 1);

@@ -19,10 +19,13 @@ pub(super) struct Mapped {
     pages: u64,
     /// What its file was opened as; absent: it has none.
     name: Option<FileName>,
+    /// The process that made it.
+    pub(super) owner: super::process::Pid,
 }
 
 impl<const T: bool> TaskHost<'_, T> {
     pub(super) async fn map_pages(&self, what: Map, len: u64, advice: Advice) -> HostResult<MapId> {
+        self.return_to_user().await;
         self.mm.world.charge(Cost::Syscall, 2);
         if len == 0 || !len.is_multiple_of(4096) {
             return Err(HostError::Unsupported(format!(
@@ -77,6 +80,7 @@ impl<const T: bool> TaskHost<'_, T> {
             file,
             pages: u64::from(pages),
             name,
+            owner: self.life.pid(),
         });
         Ok(MapId(map as u32))
     }
@@ -98,6 +102,7 @@ impl<const T: bool> TaskHost<'_, T> {
         let write = word.store.is_some();
         let mut at = first;
         while at < first + pages {
+            self.return_to_user().await;
             let n = BATCH.min(first + pages - at);
             self.mm.world.charge(Cost::Touch, n as u32);
             for page in at..at + n {

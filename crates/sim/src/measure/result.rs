@@ -14,9 +14,11 @@ use std::collections::BTreeMap;
 pub enum Outcome {
     /// The workload finished.
     Completed,
-    /// No memory could be reclaimed for an allocation.
+    /// No memory could be reclaimed for an allocation: processes were killed and the others went on to the
+    /// workload's end, or nobody could be killed and the run ended there. Figures of such a run are of other work
+    /// than those of one that completed.
     Oom {
-        /// What asked and what was left, in words.
+        /// In the first line who was killed and when, or why nobody was; then the kernel's report.
         report: String,
     },
     /// The workload got an error from its host.
@@ -28,6 +30,13 @@ pub enum Outcome {
     TimeLimit,
     /// The user interrupted it.
     Interrupted,
+}
+
+impl Outcome {
+    /// The first line of what a run that ran out of memory said.
+    pub fn oom_headline(report: &str) -> &str {
+        report.lines().next().unwrap_or_default()
+    }
 }
 
 /// A measured figure with its unit.

@@ -4,6 +4,7 @@ use super::shell::Progress;
 use crate::SimMm;
 use crate::account::{TaskClass, TaskTime};
 use crate::filesystems::{self as fs};
+use crate::ftrace;
 use crate::latency::AllocClass;
 use crate::result::{
     AllocLatency, Metric, Origin, Outcome, RunResult, Series, TrackerReport, TrackerRow,
@@ -14,7 +15,9 @@ use hdrhistogram::Histogram;
 use mm::SECOND;
 use mm::memory::watermark;
 use mm::watch::vmstat::ZoneStat;
+use mm::world::OomKill;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// Inodes whose memory was given back since the mount, of each filesystem.
 pub(super) fn inodes_freed<const T: bool>(mm: &SimMm<T>) -> Vec<u64> {
@@ -99,6 +102,8 @@ fn ending<const T: bool>(
         Outcome::Failed { error }
     } else if let Some(o) = outcome {
         o
+    } else if ended && let Some(report) = kills(mm, progress) {
+        Outcome::Oom { report }
     } else if let Some(error) = progress.error.borrow_mut().take() {
         Outcome::Failed {
             error: error.to_string(),
@@ -110,6 +115,30 @@ fn ending<const T: bool>(
     } else {
         Outcome::Completed
     }
+}
+
+/// Who was killed for his memory, and the kernel's report of each; `None`: nobody was.
+fn kills<const T: bool>(mm: &SimMm<T>, progress: &Progress) -> Option<String> {
+    let kills = mm.world.oom_kills.borrow();
+    let start = progress.started.get().unwrap_or(0);
+    let seconds = |kill: &OomKill| kill.time.saturating_sub(start) as f64 / 1e9;
+    let killed = |kill: &OomKill| format!("{} ({}) at {:.3} s", kill.comm, kill.pid, seconds(kill));
+    let names: Vec<String> = kills.iter().map(killed).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let mut out = format!("{} killed: {}\n", names.len(), names.join(", "));
+    for kill in &*kills {
+        let asker = mm.world.listening.comm(kill.asker);
+        let OomKill { order, text, .. } = kill;
+        let mut gfp = String::new();
+        ftrace::gfp::put(kill.gfp, &mut gfp);
+        let _ = write!(
+            out,
+            "{asker} invoked oom-killer: gfp_mask={gfp}, order={order}, oom_score_adj=0\n{text}"
+        );
+    }
+    Some(out)
 }
 
 type Metrics = BTreeMap<String, Metric>;

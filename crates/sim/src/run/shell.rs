@@ -5,7 +5,7 @@ use super::execute::FIRST_CHANGE;
 use super::gather::inodes_freed;
 use crate::SimMm;
 use crate::ftrace;
-use crate::host::{Forks, Namespace, TaskHost};
+use crate::host::{Forks, Namespace, Runs, TaskHost};
 use crate::sched::Event;
 use crate::spec::RunSpec;
 use crate::world::own_queue;
@@ -133,9 +133,12 @@ async fn run_process<const T: bool>(process: &workload::Process, stage: &Stage<'
     let w = &stage.mm.world;
     for command in &process.commands {
         w.listening.set_comm(w.sched.task(), command.name());
-        match command.run(&host, stage.session).await {
-            Ok(report) => progress.reports.borrow_mut().push(report),
-            Err(e) => {
+        let program = command.run(&host, stage.session);
+        match host.run_program(Runs::Process(0), program).await {
+            // The shell goes on behind a command that was killed.
+            None => return true,
+            Some(Ok(report)) => progress.reports.borrow_mut().push(report),
+            Some(Err(e)) => {
                 progress.error.borrow_mut().get_or_insert(e);
                 return false;
             }

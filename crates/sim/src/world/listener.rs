@@ -59,6 +59,12 @@ impl Listening {
         comms[task] = comm.into();
     }
 
+    /// A task's name; `<...>`: it has none.
+    pub fn comm(&self, task: TaskId) -> String {
+        let comms = self.comms.borrow();
+        comms.get(task as usize).map_or("<...>", |c| c).to_owned()
+    }
+
     /// Whether there is a listener; if so, it hears.
     pub fn tell(&self, ns: u64, cpu: usize, task: TaskId, event: &Event) -> bool {
         self.with(ns, cpu, task, |listener, at| listener.heard(at, event))

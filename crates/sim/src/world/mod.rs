@@ -22,8 +22,8 @@ use mm::memory::frame::flag;
 use mm::watch::vmstat::VmEvent;
 use mm::world::event::Event;
 use mm::world::{
-    AllocPath, Audience, COSTS, Class, Cost, ShortLock, Storage, TaskId, Tasks, WaitQueue, Waited,
-    WaitedKind, Waits, Watch, World, WritebackControl, Writepage,
+    AllocPath, Audience, COSTS, Class, Cost, OomKill, ShortLock, Storage, TaskId, Tasks, WaitQueue,
+    Waited, WaitedKind, Waits, Watch, World, WritebackControl, Writepage,
 };
 use mm::world::{Faulted, ReadAround, Touched};
 use mm::{Mm, Pfn, queue};
@@ -107,6 +107,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub slowest: Slowest,
     /// Sums over reclaim's events since the workload began.
     pub reclaim: Reclaim,
+    /// Processes that were killed for their memory, in that order.
+    pub oom_kills: RefCell<Vec<OomKill>>,
     /// Set when the run ran out of memory.
     pub oom: RefCell<Option<String>>,
     /// Pages whose data was lost: device errors, and full devices.
@@ -166,6 +168,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             alloc: AllocLatencies::new(tasks as usize),
             slowest: Slowest::new(tasks as usize),
             reclaim: Reclaim::new(tasks as usize),
+            oom_kills: RefCell::default(),
             oom: RefCell::new(None),
             lost_pages: Cell::new(0),
             raw_failed: RefCell::default(),
@@ -520,6 +523,15 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
         self.sched.wake_one(q.0);
     }
 
+    fn kill(&self, task: TaskId) {
+        self.sched.interrupt(task);
+        self.sched.wake(self.queue_base + own_queue::EXIT);
+    }
+
+    fn comm(&self, task: TaskId) -> String {
+        self.listening.comm(task)
+    }
+
     #[inline(always)]
     fn waits_for(&self, why: Waits) {
         self.sched.waits_for(why);
@@ -702,6 +714,10 @@ impl<const TRACE: bool> Watch for SimWorld<TRACE> {
     fn out_of_memory(&self, report: String) {
         self.oom.borrow_mut().get_or_insert(report);
         self.sched.stop();
+    }
+
+    fn oom_killed(&self, kill: OomKill) {
+        self.oom_kills.borrow_mut().push(kill);
     }
 }
 

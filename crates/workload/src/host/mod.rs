@@ -201,6 +201,9 @@ pub trait Host {
 pub trait Task: Send + 'static {
     /// The program's name, as a task list shows it and a command line has it.
     const NAME: &'static str;
+    /// Whether it is a thread of who forks it and not a process: they have their memory in common, and are
+    /// killed together.
+    const THREAD: bool = false;
 
     /// The name of this one's program; differs from [`Self::NAME`] where a type stands for several
     /// programs.

@@ -383,6 +383,7 @@ type Step = HostResult<bool>;
 
 impl Task for Thread {
     const NAME: &'static str = Simoop::NAME;
+    const THREAD: bool = true;
 
     async fn run<H: Host>(&self, host: &H, session: &Session) -> HostResult<Report> {
         match self.role {

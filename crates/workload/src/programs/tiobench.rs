@@ -351,6 +351,7 @@ fn figures(report: &mut Report, name: &str, behind: &str, runs: &[Log]) {
 
 impl Task for Thread {
     const NAME: &'static str = Tiobench::NAME;
+    const THREAD: bool = true;
 
     async fn run<H: Host>(&self, host: &H, _: &Session) -> HostResult<Report> {
         let mut buf = host.buffer(self.block);

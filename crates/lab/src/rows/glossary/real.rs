@@ -281,14 +281,6 @@ pub(super) const WORDS: &[Word] = &[
         &["vmstat: Compaction pages moved"],
     ),
     real(
-        "oom_kill",
-        &[],
-        "tasks",
-        "tasks that the kernel killed because it found no memory",
-        "memory ran out",
-        &["allocstall"],
-    ),
-    real(
         "drop_pagecache",
         &["drop_slab"],
         "events",

@@ -1,6 +1,6 @@
 //! How a task leaves its CPU: it waits for a queue, sleeps, or gives way.
 
-use super::{Event, Queue, Sched, State};
+use super::{Event, Queue, Sched, State, TaskId};
 use mm::world::Waits;
 use std::future::Future;
 use std::panic::Location;
@@ -95,6 +95,7 @@ impl Sched {
         Sleep {
             sched: self,
             until: self.tick_at(self.now() + ns),
+            interruptible: false,
             blocked: false,
             at: Location::caller(),
         }
@@ -106,8 +107,30 @@ impl Sched {
         Sleep {
             sched: self,
             until: self.now() + ns,
+            interruptible: false,
             blocked: false,
             at: Location::caller(),
+        }
+    }
+
+    /// As [`Self::sleep`], until [`Self::interrupt`] at most.
+    #[track_caller]
+    pub fn nap(&self, ns: u64) -> Sleep<'_> {
+        Sleep {
+            interruptible: true,
+            ..self.sleep(ns)
+        }
+    }
+
+    /// Wakes a task from its [nap](Self::nap); one that does not nap goes on as it would.
+    pub fn interrupt(&self, task: TaskId) {
+        let naps = {
+            let tasks = self.tasks.borrow();
+            let t = &tasks[task as usize];
+            t.state == State::Blocked && t.interruptible
+        };
+        if naps {
+            self.make_runnable(task);
         }
     }
 
@@ -232,6 +255,7 @@ impl Future for Wait<'_> {
 pub struct Sleep<'a> {
     sched: &'a Sched,
     until: u64,
+    interruptible: bool,
     blocked: bool,
     at: &'static Location<'static>,
 }
@@ -240,11 +264,21 @@ impl Future for Sleep<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let naps = |naps| {
+            let task = self.sched.task() as usize;
+            self.sched.tasks.borrow_mut()[task].interruptible = naps;
+        };
         if self.blocked {
+            if self.interruptible {
+                naps(false);
+            }
             return Poll::Ready(());
         }
         let why = self.sched.why.take();
         self.sched.block(None, Some(self.until), why, self.at);
+        if self.interruptible {
+            naps(true);
+        }
         self.blocked = true;
         Poll::Pending
     }

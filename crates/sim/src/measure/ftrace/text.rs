@@ -73,7 +73,7 @@ pub fn name(event: &Event) -> &'static str {
         Event::BalanceDirtyPages { .. } => "balance_dirty_pages",
         Event::ShrinkSlabStart { .. } => "mm_shrink_slab_start",
         Event::ShrinkSlabEnd { .. } => "mm_shrink_slab_end",
-        Event::XfsInodeWait { .. } | Event::OutOfMemory { .. } => MARK,
+        Event::XfsInodeWait { .. } | Event::OutOfMemory { .. } | Event::MarkVictim { .. } => MARK,
     }
 }
 
@@ -368,6 +368,7 @@ fn page(event: &Event, out: &mut String) -> Written {
         Event::OutOfMemory { task, order } => {
             write!(out, "lowmark: out_of_memory pid={task} order={order}")
         }
+        Event::MarkVictim { pid } => write!(out, "lowmark: mark_victim pid={pid}"),
         _ => Ok(()),
     }
 }
