@@ -20,6 +20,7 @@
 pub mod attribute;
 pub mod bisect;
 pub mod diagnostic;
+pub mod diverge;
 pub mod experiment;
 pub mod figures;
 pub mod model;

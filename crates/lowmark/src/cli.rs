@@ -1,10 +1,12 @@
 //! What the command line accepts.
 
 mod bisect;
+mod diverge;
 mod kernel;
 mod validate;
 
 pub use bisect::Bisect;
+pub use diverge::Diverge;
 pub use kernel::{Kernel, KernelBuild, KernelList, KernelRemove, KernelShell};
 pub use validate::Validate;
 
@@ -40,6 +42,8 @@ pub enum Command {
     Reproduce(Reproduce),
     /// Say which patch of a series did what: each prefix of it, and all but each patch
     Attribute(Attribute),
+    /// Say where two runs of the engine part: the first decision that differs, and what follows
+    Diverge(Diverge),
     /// Find sysctls for a machine, a workload and goals, and say what they can bear
     Tune(Tune),
     /// Say what a row, counter or word of a report means, or list them all

@@ -3,6 +3,7 @@
 pub mod attribute;
 pub mod bench;
 pub mod bisect;
+pub mod diverge;
 pub mod explain;
 pub mod kernel;
 mod listen;

@@ -82,6 +82,7 @@ fn run(cli: &cli::Cli) -> Result<(), Failure> {
         cli::Command::Bisect(args) => commands::bisect::run(args),
         cli::Command::Validate(args) => commands::validate::run(args),
         cli::Command::Attribute(args) => commands::attribute::run(args),
+        cli::Command::Diverge(args) => commands::diverge::run(args),
         cli::Command::Reproduce(args) => commands::reproduce::run(args),
         cli::Command::Tune(args) => commands::tune::run(args),
         cli::Command::Explain(args) => commands::explain::run(args),

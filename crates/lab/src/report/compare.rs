@@ -7,7 +7,7 @@ use crate::figures::values::{completed, counter, metric};
 use crate::model::Outcomes;
 use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde::Serialize;
-use sim::Outcome;
+use sim::{Outcome, RunResult};
 use std::fmt::Write as _;
 use workload::report::{Median, Medians};
 
@@ -36,6 +36,10 @@ pub struct ComparedCell {
     pub pgactivate: Option<Summary>,
     /// Indexes of outlying iterations by elapsed time.
     pub outliers: Vec<usize>,
+    /// Indexes of iterations that fall into two groups by elapsed time, the shorter ones first; absent where
+    /// they do not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<[Vec<usize>; 2]>,
 }
 
 /// A whole comparison.
@@ -97,6 +101,7 @@ impl Comparison {
                     nr_vmscan_write: stats::summary(&counter(results, "nr_vmscan_write")),
                     pgactivate: stats::summary(&counter(results, "pgactivate")),
                     outliers: stats::outliers(&elapsed.samples),
+                    groups: groups(results, &elapsed.samples),
                     elapsed: stats::summary(&elapsed.samples),
                 }
             })
@@ -222,8 +227,45 @@ impl Comparison {
                 which.join(", ")
             ));
         }
+        for (r, [short, long]) in self
+            .rows
+            .iter()
+            .filter_map(|r| Some((r, r.groups.as_ref()?)))
+        {
+            out.push(format!(
+                "{} {}: the iterations fall into two groups by elapsed time, of {} and {}: a mean tells little; \
+                 `lowmark diverge EXPERIMENT {}:{} {}:{}` says where they part",
+                r.group,
+                r.policy,
+                short.len(),
+                long.len(),
+                r.policy,
+                short[0],
+                r.policy,
+                long[0]
+            ));
+        }
         out
     }
+}
+
+/// The numbers of the iterations of each group of elapsed times, if there are two.
+fn groups(results: &[Option<RunResult>], samples: &[f64]) -> Option<[Vec<usize>; 2]> {
+    let completed = |(_, r): &(usize, &Option<RunResult>)| {
+        let ended = r.as_ref().map(|r| &r.outcome);
+        ended == Some(&Outcome::Completed)
+    };
+    let numbers: Vec<usize> = results
+        .iter()
+        .enumerate()
+        .filter(completed)
+        .map(|r| r.0)
+        .collect();
+    if numbers.len() != samples.len() {
+        return None;
+    }
+    let number = |group: Vec<usize>| group.into_iter().map(|i| numbers[i]).collect();
+    stats::two_groups(samples).map(|both| both.map(number))
 }
 
 /// A row a cell that reports the metric `of`, with the number of its iterations that do; empty if
@@ -528,6 +570,35 @@ mod tests {
             host: Vec::new(),
             interrupted: false,
         }
+    }
+
+    #[test]
+    fn two_groups_of_iterations_are_said_with_a_pair_to_look_at() {
+        let mut o = outcomes();
+        let first = o.results[1][0].clone().expect("a result");
+        let run = |elapsed: f64| {
+            let mut r = first.clone();
+            r.outcome = Outcome::Completed;
+            r.metrics.insert(
+                "elapsed".into(),
+                Metric {
+                    unit: "s",
+                    value: elapsed,
+                },
+            );
+            Some(r)
+        };
+        o.results[1] = [145.0, 146.0, 100.0, 101.0].map(run).into();
+        let warnings = Comparison::new(&o).warnings();
+        let said = warnings
+            .iter()
+            .find(|w| w.contains("two groups"))
+            .expect("a warning");
+        let policy = &o.experiment.cells[1].policy;
+        assert!(
+            said.contains(&format!("diverge EXPERIMENT {policy}:2 {policy}:0`")),
+            "{said}"
+        );
     }
 
     #[test]

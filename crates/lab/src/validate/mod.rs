@@ -12,7 +12,8 @@ mod tests;
 use crate::figures::stats::{self, Summary};
 use crate::figures::values::completed;
 use crate::model::{Cell, Outcomes};
-use judged::{Figure, column};
+use judged::Figure;
+pub use judged::column;
 use serde::Serialize;
 use sim::result::Series;
 
@@ -99,33 +100,43 @@ pub struct Parting {
 }
 
 impl Parting {
-    /// Looks for it: the earliest sample from which on, twice in a row, a column of [`PARTING`] differs by more
-    /// than a tenth of the most that the kernel's reaches. Samples of the engine are read at the kernel's times.
-    /// `None`: they do not part, or one of them was not sampled.
+    /// The earliest of the columns of [`PARTING`] by [`first_apart`]. `None`: they do not part, or one of them was
+    /// not sampled.
     fn of(kernel: &Series, engine: &Series) -> Option<Self> {
         let first = |name: &'static str| {
-            let (ours, theirs) = (column(kernel, name)?, column(engine, name)?);
-            let most = ours.iter().copied().fold(0.0, f64::max);
-            let off = (most * TOLERANCE).max(SLACK_PAGES);
-            let pairs = kernel.t.iter().zip(&ours).map_while(|(&t, &value)| {
-                // Behind the engine's end there is nothing to compare.
-                let at = engine.t.partition_point(|&e| e < t);
-                Some((t, value, *theirs.get(at)?))
-            });
-            let pairs: Vec<(f64, f64, f64)> = pairs.collect();
-            let apart = |of: &(f64, f64, f64)| (of.1 - of.2).abs() > off;
-            let mut twice = pairs.windows(2);
-            let pair = twice.find(|two| two.iter().all(apart))?[0];
+            let (at, ours, theirs) = first_apart(kernel, engine, name)?;
             Some(Self {
-                at: pair.0,
+                at,
                 column: name,
-                kernel: pair.1,
-                engine: pair.2,
+                kernel: ours,
+                engine: theirs,
             })
         };
         let all = PARTING.into_iter().filter_map(first);
         all.min_by(|a, b| a.at.total_cmp(&b.at))
     }
+}
+
+/// The earliest sample of `ours`, in seconds, from which on, twice in a row, a column differs by more than a tenth
+/// of the most that it reaches in `ours`, with both values. Samples of `theirs` are read at the times of
+/// `ours`. `None`: it does not, or one of the two does not have it.
+pub fn first_apart(ours: &Series, theirs: &Series, name: &str) -> Option<(f64, f64, f64)> {
+    let (a, b) = (column(ours, name)?, column(theirs, name)?);
+    let most = a.iter().copied().fold(0.0, f64::max);
+    let of_pages = ours
+        .columns
+        .iter()
+        .any(|c| c.name == name && c.unit == "pages");
+    let off = (most * TOLERANCE).max(if of_pages { SLACK_PAGES } else { 0.0 });
+    let pairs = ours.t.iter().zip(&a).map_while(|(&t, &value)| {
+        // Behind the end of `theirs` there is nothing to compare.
+        let at = theirs.t.partition_point(|&e| e < t);
+        Some((t, value, *b.get(at)?))
+    });
+    let pairs: Vec<(f64, f64, f64)> = pairs.collect();
+    let apart = |of: &(f64, f64, f64)| (of.1 - of.2).abs() > off;
+    let mut twice = pairs.windows(2);
+    Some(twice.find(|two| two.iter().all(apart))?[0])
 }
 
 /// A kernel and a preset on one combination of the other axes.

@@ -1,0 +1,87 @@
+//! The words of `diverge`.
+
+use super::{Decision, Divergence, First, MOST_DECISIONS};
+use crate::report::compare;
+use comfy_table::{CellAlignment, Table, presets};
+use std::fmt::Write as _;
+
+/// What parted where, for a terminal.
+pub fn to_text(found: &Divergence) -> String {
+    let mut out = String::new();
+    for (name, run) in ["A", "B"].into_iter().zip(0..) {
+        let ending = found.endings[run].as_ref();
+        let ending = ending.map_or(String::new(), |e| format!(", {e}"));
+        let _ = writeln!(
+            out,
+            "{name}: {}: {:.3} s, {} decisions{ending}",
+            found.runs[run], found.elapsed[run], found.decisions[run]
+        );
+    }
+    out.push('\n');
+    if found.compared == MOST_DECISIONS as u64 {
+        let _ = writeln!(
+            out,
+            "Only the first {} decisions are compared one by one.\n",
+            found.compared
+        );
+    }
+    match (&found.first, &found.figures) {
+        (None, None) => {
+            let _ = writeln!(out, "No decision differs.");
+        }
+        (None, Some(figures)) => {
+            out.push_str("Both did the same in the same order. The first figure that differs:\n");
+            put_first(&mut out, figures);
+        }
+        (Some(first), figures) => {
+            if let Some(figures) = figures.as_ref().filter(|f| f.number < first.number) {
+                out.push_str("The first decision that differs in a figure:\n");
+                put_first(&mut out, figures);
+                out.push('\n');
+            }
+            out.push_str("The first decision that differs in who did what where:\n");
+            put_first(&mut out, first);
+        }
+    }
+    if !found.parted.is_empty() {
+        out.push_str("\nWhat parted by more than a tenth, in this order:\n");
+        out.push_str(&parted(found));
+    }
+    out
+}
+
+fn put_first(out: &mut String, first: &First) {
+    let line = |d: &Decision| format!("{:10.6} s  {:<18} {}", d.at, d.task, d.event);
+    for (name, run) in ["A", "B"].into_iter().zip(0..) {
+        for d in &first.before[run] {
+            let _ = writeln!(out, "  {name}   {}", line(d));
+        }
+        let last = first.decisions[run].as_ref();
+        let last = last.map_or_else(|| "its end".to_owned(), line);
+        let _ = writeln!(out, "  {name} > {last}");
+    }
+}
+
+fn parted(found: &Divergence) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["s", "what", "A then", "B then", "A in all", "B in all", ""]);
+    for column in [0, 2, 3, 4, 5] {
+        let column = table.column_mut(column).expect("a column of the header");
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for p in &found.parted {
+        let [a, b] = p.then.map(compare::short);
+        let [all_a, all_b] = p.all.map(compare::short);
+        table.add_row([
+            format!("{:.1}", p.at),
+            p.what.clone(),
+            a,
+            b,
+            all_a,
+            all_b,
+            p.unit.clone(),
+        ]);
+    }
+    format!("{table}\n")
+}
