@@ -33,9 +33,7 @@ pub struct EngineBench {
     pub bare_loop_per_second: f64,
     /// Median of the rounds' ratios: engine to bare loop.
     pub ratio: f64,
-    /// Lifecycles a second with tracepoints compiled in but nobody listening, to those without.
-    pub tracepoints_idle_ratio: f64,
-    /// Lifecycles a second with vmscan and writeback events recorded, to those without.
+    /// Lifecycles a second with vmscan and writeback events recorded, to those that nobody listens to.
     pub tracepoints_recording_ratio: f64,
     /// Bytes of one frame in the frame table.
     pub bytes_per_frame: usize,
@@ -121,7 +119,7 @@ fn spec(mib: u64) -> RunSpec {
 }
 
 /// Streams `pages` pages through the page cache of a machine; kswapd frees them.
-async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
+async fn stream(mm: &SimMm<true>, pages: u64, freed: &Cell<u64>) {
     let file = mm.new_mapping(MappingKind::File, 0).expect("a file");
     let before = mm.vm_event(VmEvent::PgFree);
     let (mut index, end) = (0, pages as u32);
@@ -165,13 +163,13 @@ async fn stream<const T: bool>(mm: &SimMm<T>, pages: u64, freed: &Cell<u64>) {
 
 /// Lets `pages` pages live and does nothing else, for a profiler; returns how many were freed.
 pub fn live(pages: u32) -> u64 {
-    lifecycles::<true>(u64::from(pages), false).0
+    lifecycles(u64::from(pages), false).0
 }
 
 /// Pages that were freed, and how many a second; those that only fill the cache are not among them.
-fn lifecycles<const T: bool>(pages: u64, record: bool) -> (u64, f64) {
+fn lifecycles(pages: u64, record: bool) -> (u64, f64) {
     let spec = spec(512);
-    let mm: SimMm<T> = crate::run::build(&spec);
+    let mm: SimMm<true> = crate::run::build(&spec);
     mm.new_bdi(0, 100).expect("a bdi");
     mm.world.recording.set(record);
     let freed = Cell::new(0);
@@ -338,16 +336,15 @@ fn median(mut v: Vec<f64>) -> f64 {
 /// Runs the engine benchmark: interleaved rounds, medians of ratios.
 pub fn engine(rounds: usize) -> EngineBench {
     let peak_bytes_per_frame = fill(512, 1000).peak_bytes_per_frame;
-    let variants: [fn() -> f64; 4] = [
+    let variants: [fn() -> f64; 3] = [
         bare_loop,
-        || lifecycles::<false>(ROUND, false).1,
-        || lifecycles::<true>(ROUND, false).1,
-        || lifecycles::<true>(ROUND, true).1,
+        || lifecycles(ROUND, false).1,
+        || lifecycles(ROUND, true).1,
     ];
-    let rates: Vec<[f64; 4]> = (0..rounds.max(1))
+    let rates: Vec<[f64; 3]> = (0..rounds.max(1))
         .map(|_| {
             let there = variants.map(|measure| measure());
-            let mut back = [0.0; 4];
+            let mut back = [0.0; 3];
             for (rate, measure) in back.iter_mut().zip(variants).rev() {
                 *rate = measure();
             }
@@ -355,13 +352,12 @@ pub fn engine(rounds: usize) -> EngineBench {
             std::array::from_fn(|i| 2.0 / (1.0 / there[i] + 1.0 / back[i]))
         })
         .collect();
-    let of = |f: fn(&[f64; 4]) -> f64| rates.iter().map(f).collect::<Vec<f64>>();
-    let recording = of(|r| r[3] / r[1]);
+    let of = |f: fn(&[f64; 3]) -> f64| rates.iter().map(f).collect::<Vec<f64>>();
+    let recording = of(|r| r[2] / r[1]);
     EngineBench {
         page_lifecycles_per_second: median(of(|r| r[1])),
         bare_loop_per_second: median(of(|r| r[0])),
         ratio: median(of(|r| r[1] / r[0])),
-        tracepoints_idle_ratio: median(of(|r| r[2] / r[1])),
         tracepoints_recording_range: [
             recording.iter().copied().fold(f64::INFINITY, f64::min),
             recording.iter().copied().fold(0.0, f64::max),

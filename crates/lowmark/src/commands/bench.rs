@@ -38,7 +38,6 @@ pub fn run(args: &Bench) -> Result<(), Failure> {
         "page_lifecycles_per_second": b.page_lifecycles_per_second,
         "bare_loop_per_second": b.bare_loop_per_second,
         "ratio": b.ratio,
-        "tracepoints_idle_ratio": b.tracepoints_idle_ratio,
         "tracepoints_recording_ratio": b.tracepoints_recording_ratio,
         "tracepoints_recording_range": b.tracepoints_recording_range,
         "bytes_per_frame": b.bytes_per_frame,
