@@ -10,8 +10,6 @@ pub use process::Runs;
 
 use crate::SimMm;
 use crate::filesystems::{self as fs, DirId, FsError};
-use crate::world::own_queue;
-use forks::{Family, Forked};
 use mm::inodes::inode::NoInode;
 use mm::memory::gfp::Gfp;
 use mm::watch::vmstat::VmEvent;
@@ -20,7 +18,7 @@ use mm::world::Tasks;
 use names::{DirPlace, FileName, Named, Names, Wanted, plain, split};
 use slab::Slab;
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use workload::{
@@ -200,7 +198,9 @@ impl<'a, const T: bool> TaskHost<'a, T> {
 
     /// open(2) of a name in a directory, after the look-up was charged.
     async fn open_found(&self, dir: DirPlace, name: &str, flags: OpenFlags) -> HostResult<Fd> {
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
         let path = || self.names.names.borrow().path_in(dir, name);
         let wanted = Wanted::new(name);
         let known = self.names.names.borrow().find_in(dir, wanted);
@@ -222,7 +222,9 @@ impl<'a, const T: bool> TaskHost<'a, T> {
 
     /// mkdir(2) of a directory's path; returns whether it was not there.
     async fn make_dir(&self, place: DirPlace) -> HostResult<bool> {
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
         self.mm.world.charge(Cost::Syscall, 1);
         self.mm.world.sched.charge(self.mm.world.calls.lookup);
         if self.names.names.borrow().is_named(place) {
@@ -244,7 +246,9 @@ impl<'a, const T: bool> TaskHost<'a, T> {
 
     /// unlink(2) of a name in a directory, after the call was charged.
     async fn unlink_found(&self, dir: DirPlace, name: &str) -> HostResult<()> {
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
         let path = || self.names.names.borrow().path_in(dir, name);
         let wanted = Wanted::new(name);
         let known = self.names.names.borrow().find_in(dir, wanted);
@@ -458,7 +462,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn sync(&self, fd: Fd, _data_only: bool) -> HostResult<()> {
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
         let o = self.get(fd)?;
         self.mm.world.charge(Cost::Syscall, 1);
         match o.object {
@@ -470,7 +476,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn sync_all(&self) -> HostResult<()> {
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
         self.mm.world.charge(Cost::Syscall, 1);
         if fs::sync_all(self.mm).await {
             Ok(())
@@ -517,40 +525,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn fork<C: Task>(&self, children: Vec<C>) -> HostResult<Vec<Report>> {
-        let w = &self.mm.world;
-        let family = Rc::new(Family {
-            alive: Cell::new(children.len()),
-            results: RefCell::new(vec![None; children.len()]),
-        });
-        for (nth, child) in children.into_iter().enumerate() {
-            w.work(w.calls.fork).await;
-            self.forks.waiting.borrow_mut().push_back(Forked {
-                task: Box::new(child),
-                nth,
-                cpus: w.sched.affinity(),
-                runs: match C::THREAD {
-                    true => Runs::Thread(self.life.pid()),
-                    false => Runs::Process(self.life.pid()),
-                },
-                family: Rc::clone(&family),
-            });
-            w.sched.wake_one(w.queue_base + own_queue::FORK);
-            w.relax().await;
-        }
-        let exit = w.queue_base + own_queue::EXIT;
-        loop {
-            let ticket = w.sched.ticket(exit);
-            if family.alive.get() == 0 {
-                break;
-            }
-            self.return_to_user().await;
-            w.sched.wait(exit, ticket, None).await;
-        }
-        let results = family.results.take();
-        results
-            .into_iter()
-            .map(|r| r.expect("an ended process has a result"))
-            .collect()
+        self.fork_all(children).await
     }
 
     async fn unlink(&self, path: &str) -> HostResult<()> {
@@ -583,7 +558,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn stat(&self, path: &str) -> HostResult<Stat> {
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
         let w = &self.mm.world;
         w.charge(Cost::Syscall, 1);
         w.sched.charge(w.calls.lookup);
@@ -649,7 +626,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn alloc_pages(&self, order: u32, atomic: bool) -> HostResult<Option<Pages>> {
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
         let gfp = if atomic { Gfp::ATOMIC } else { Gfp::KERNEL };
         let pfn = self.mm.alloc_kernel_pages(gfp, order).await;
         self.mm.world.relax().await;
@@ -688,7 +667,9 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             let n = left.min(10_000);
             self.mm.world.sched.charge_user(n);
             self.mm.world.relax().await;
-            self.return_to_user().await;
+            if self.dies_here() {
+                self.die().await;
+            }
             left -= n;
         }
     }
@@ -708,16 +689,22 @@ impl<const T: bool> Host for TaskHost<'_, T> {
     }
 
     async fn sleep(&self, ns: u64) {
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
         self.mm.world.sched.nap(ns).await;
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
     }
 }
 
 impl<const T: bool> TaskHost<'_, T> {
     /// Reads at the position of `o`.
     async fn read_open(&self, o: Use, len: u64) -> HostResult<u64> {
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
         self.mm.world.charge(Cost::Syscall, 1);
         let n = match o.object {
             Object::Zero => {
@@ -752,7 +739,9 @@ impl<const T: bool> TaskHost<'_, T> {
 
     /// Writes at the position of `o`; returns where that was, which O_APPEND decides.
     async fn write_open(&self, mut o: Use, len: u64) -> HostResult<u64> {
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
         self.mm.world.charge(Cost::Syscall, 1);
         if let Object::File(id) = o.object {
             if o.flags.append {

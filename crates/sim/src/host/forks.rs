@@ -7,7 +7,7 @@ use mm::world::Tasks;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use workload::{AnyTask, HostResult, Report, Session};
+use workload::{AnyTask, HostResult, Report, Session, Task};
 
 /// Processes that were forked together.
 pub(super) struct Family {
@@ -71,5 +71,47 @@ impl<const T: bool> Forks<T> {
             }
             w.relax().await;
         }
+    }
+}
+
+impl<const T: bool> TaskHost<'_, T> {
+    /// fork(2) of all children and wait(2) for them.
+    pub(super) async fn fork_all<C: Task>(&self, children: Vec<C>) -> HostResult<Vec<Report>> {
+        let w = &self.mm.world;
+        let family = Rc::new(Family {
+            alive: Cell::new(children.len()),
+            results: RefCell::new(vec![None; children.len()]),
+        });
+        for (nth, child) in children.into_iter().enumerate() {
+            w.work(w.calls.fork).await;
+            self.forks.waiting.borrow_mut().push_back(Forked {
+                task: Box::new(child),
+                nth,
+                cpus: w.sched.affinity(),
+                runs: match C::THREAD {
+                    true => Runs::Thread(self.life.pid()),
+                    false => Runs::Process(self.life.pid()),
+                },
+                family: Rc::clone(&family),
+            });
+            w.sched.wake_one(w.queue_base + own_queue::FORK);
+            w.relax().await;
+        }
+        let exit = w.queue_base + own_queue::EXIT;
+        loop {
+            let ticket = w.sched.ticket(exit);
+            if family.alive.get() == 0 {
+                break;
+            }
+            if self.dies_here() {
+                self.die().await;
+            }
+            w.sched.wait(exit, ticket, None).await;
+        }
+        let results = family.results.take();
+        results
+            .into_iter()
+            .map(|r| r.expect("an ended process has a result"))
+            .collect()
     }
 }

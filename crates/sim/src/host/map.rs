@@ -25,7 +25,9 @@ pub(super) struct Mapped {
 
 impl<const T: bool> TaskHost<'_, T> {
     pub(super) async fn map_pages(&self, what: Map, len: u64, advice: Advice) -> HostResult<MapId> {
-        self.return_to_user().await;
+        if self.dies_here() {
+            self.die().await;
+        }
         self.mm.world.charge(Cost::Syscall, 2);
         if len == 0 || !len.is_multiple_of(4096) {
             return Err(HostError::Unsupported(format!(
@@ -102,7 +104,9 @@ impl<const T: bool> TaskHost<'_, T> {
         let write = word.store.is_some();
         let mut at = first;
         while at < first + pages {
-            self.return_to_user().await;
+            if self.dies_here() {
+                self.die().await;
+            }
             let n = BATCH.min(first + pages - at);
             self.mm.world.charge(Cost::Touch, n as u32);
             for page in at..at + n {

@@ -74,16 +74,15 @@ impl<const T: bool> TaskHost<'_, T> {
             && threads.all(|t| self.mm.tasks[t as usize].flags() & mm::memory::task::PF_DYING == 0)
     }
 
-    /// Where the task returns to its program: if it was killed, it never does.
+    /// Where the task returns to its program: whether it was killed and [dies](Self::die) there.
     #[inline(always)]
-    pub(super) async fn return_to_user(&self) {
-        if self.mm.is_dying() {
-            self.die().await;
-        }
+    pub(super) fn dies_here(&self) -> bool {
+        self.mm.world.killing.get() && self.mm.is_dying()
     }
 
+    /// A task that was killed does not go on with its program.
     #[cold]
-    async fn die(&self) {
+    pub(super) async fn die(&self) {
         self.life.dead.set(true);
         pending().await
     }

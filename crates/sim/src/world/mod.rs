@@ -107,6 +107,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub slowest: Slowest,
     /// Sums over reclaim's events since the workload began.
     pub reclaim: Reclaim,
+    /// Some task was killed: whoever returns to his program looks whether it was he.
+    pub killing: Cell<bool>,
     /// Processes that were killed for their memory, in that order.
     pub oom_kills: RefCell<Vec<OomKill>>,
     /// Set when the run ran out of memory.
@@ -168,6 +170,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             alloc: AllocLatencies::new(tasks as usize),
             slowest: Slowest::new(tasks as usize),
             reclaim: Reclaim::new(tasks as usize),
+            killing: Cell::new(false),
             oom_kills: RefCell::default(),
             oom: RefCell::new(None),
             lost_pages: Cell::new(0),
@@ -524,6 +527,7 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
     }
 
     fn kill(&self, task: TaskId) {
+        self.killing.set(true);
         self.sched.interrupt(task);
         self.sched.wake(self.queue_base + own_queue::EXIT);
     }
