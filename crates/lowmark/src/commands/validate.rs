@@ -45,6 +45,7 @@ pub fn run(args: &Validate) -> Result<(), Failure> {
             check: None,
             json: args.json,
             rows: false,
+            mail: false,
             quiet: args.quiet,
             listeners: None,
         };
