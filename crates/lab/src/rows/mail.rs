@@ -258,7 +258,8 @@ fn is_shown(row: &ComparedRow, left_out: &mut LeftOut) -> bool {
     if values.peek().is_none() {
         return false;
     }
-    let zero = values.all(|v| *v == 0.0);
+    // What was asked for is answered, with 0 too.
+    let zero = row.block != super::ASKED && values.all(|v| *v == 0.0);
     left_out.zero |= zero;
     !zero
 }
