@@ -493,7 +493,7 @@ mod tests {
         let results = experiment.cells.iter().enumerate().map(|(c, cell)| {
             let of = |i: u32| {
                 let mut spec = cell.spec.clone();
-                spec.policy.name = cell.policy.clone().into();
+                spec.policy.name = cell.policy.clone();
                 spec.seed = u64::from(i) + 100 * c as u64;
                 let control = sim::Control::default();
                 Some(match &cell.kernel {
