@@ -138,6 +138,10 @@ pub struct Run {
     /// after the comparison; the results folder always has them as rows.txt
     #[arg(long)]
     pub rows: bool,
+    /// With `--rows`: print nothing but the rows, as a reply on a mailing list has them (plain ASCII, at most 72
+    /// columns); the results folder always has this as mail.txt
+    #[arg(long, requires = "rows", conflicts_with_all = ["json", "quiet"])]
+    pub mail: bool,
     /// Print the results as JSON instead of tables; with `--rows`, the rows
     #[arg(long)]
     pub json: bool,

@@ -319,6 +319,18 @@ fn bursts_of_every_kind_give_their_pages_back() {
     }
 }
 
+/// Bursts that are late follow each other at once; together they are more than memory, so each has to free
+/// its pages before the next one takes its own.
+#[test]
+fn late_bursts_free_what_is_due() {
+    let r = run(&bursts(
+        Policy::linux_3_0(),
+        "burst -s 8M -r 40M -i 1ms -n 20",
+    ));
+    assert_eq!(r.outcome, Outcome::Completed);
+    assert_eq!(r.metrics["bursts"].value, 20.0);
+}
+
 /// An episode of direct reclaim: entries of any task with less than a burst period from one to the
 /// next. Times in nanoseconds.
 #[derive(Debug, PartialEq)]

@@ -23,3 +23,9 @@ pub fn counter(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
         .filter_map(|r| r.counters.get(name).map(|&v| v as f64))
         .collect()
 }
+
+/// A run's value of a metric, or of a counter where no metric has the name.
+pub fn of_run(result: &RunResult, name: &str) -> Option<f64> {
+    let metric = result.metrics.get(name).map(|m| m.value);
+    metric.or_else(|| result.counters.get(name).map(|&v| v as f64))
+}

@@ -22,7 +22,10 @@ mod waits;
 
 pub use json::to_json;
 pub use manifest::{Kind, MANIFEST, hex};
-pub use place::{ClaimedFolder, Fill, OutputError, Published, Resumption, Terms, sweep};
+pub use place::{
+    ClaimedFolder, Fill, OutputError, Published, Resumption, Terms, complete_folder, is_begun,
+    sweep,
+};
 pub use rows::rows_json;
 pub use series::file_name;
 pub use single::Single;

@@ -185,6 +185,23 @@ fn with(name: &OsStr, suffix: &str) -> OsString {
     all
 }
 
+/// The folder that a run's complete results go to: the path itself, or what it is beside if it ends in
+/// `.partial`.
+pub fn complete_folder(dir: &Path) -> &Path {
+    let shown = dir.as_os_str().as_bytes();
+    let trimmed = shown.strip_suffix(b"/").unwrap_or(shown);
+    let stem = trimmed.strip_suffix(PARTIAL.as_bytes());
+    stem.map_or(dir, |stem| Path::new(OsStr::from_bytes(stem)))
+}
+
+/// Whether anything of a run is at this place: its results, or what was finished of them.
+pub fn is_begun(dir: &Path) -> bool {
+    let dir = complete_folder(dir);
+    let partial = dir.file_name().map(|name| with(name, PARTIAL));
+    let there = |path: &Path| fs::symlink_metadata(path).is_ok();
+    there(dir) || partial.is_some_and(|name| there(&dir.with_file_name(name)))
+}
+
 impl ClaimedFolder {
     /// Claims a folder for results and finds out whether they can be written there.
     ///
@@ -230,10 +247,7 @@ impl ClaimedFolder {
     /// # Errors
     /// As [`Self::claim`], or there is nothing to go on with.
     pub fn resume(dir: &Path, terms: Terms<'_>) -> Result<Resumption, OutputError> {
-        let shown = dir.as_os_str().as_bytes();
-        let trimmed = shown.strip_suffix(b"/").unwrap_or(shown);
-        let stem = trimmed.strip_suffix(PARTIAL.as_bytes());
-        let dir = stem.map_or(dir, |stem| Path::new(OsStr::from_bytes(stem)));
+        let dir = complete_folder(dir);
         let Some(name) = dir.file_name() else {
             return Err(OutputError::NothingToResume { path: dir.into() });
         };

@@ -7,6 +7,7 @@
 pub mod definition;
 pub mod explain;
 pub mod glossary;
+pub mod mail;
 mod text;
 mod time;
 
@@ -71,7 +72,14 @@ pub struct Group {
     pub group: String,
     /// Its rows, block by block.
     pub rows: Vec<ComparedRow>,
+    /// The figures that the experiment asks for, as rows: counters and words are among them that no block
+    /// has.
+    #[serde(skip)]
+    pub asked: Vec<ComparedRow>,
 }
+
+/// The heading of the figures that the experiment asks for.
+const ASKED: &str = "Asked for";
 
 /// The heading of the workload's other figures.
 const WORKLOAD: &str = "Workload";
@@ -174,8 +182,10 @@ pub fn groups(outcomes: &Outcomes) -> Vec<Group> {
                 .map(|(c, r)| (c, completed(r)))
                 .collect();
             members.sort_by_key(|(c, _)| !c.baseline);
+            let asked = outcomes.experiment.figures.iter();
             Group {
                 rows: lines(&members),
+                asked: asked.map(|figure| self::asked(figure, &members)).collect(),
                 group,
             }
         })
@@ -229,6 +239,34 @@ fn defined(row: &'static ReportRow, members: &[(&Cell, Vec<&RunResult>)]) -> Opt
         };
         compared(line, members)
     })
+}
+
+/// A figure that the experiment asks for; without values where no run has it.
+fn asked(figure: &Figure, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
+    let row = definition::row(&figure.name).and_then(|row| defined(row, members));
+    let mut line = row.unwrap_or_else(|| {
+        let cell = |(cell, runs): &(&Cell, Vec<&RunResult>)| RowCell {
+            policy: cell.policy.clone(),
+            values: runs
+                .iter()
+                .filter_map(|r| values::of_run(r, &figure.name))
+                .collect(),
+            ..RowCell::default()
+        };
+        let line = ComparedRow {
+            name: figure.name.clone(),
+            label: String::new(),
+            block: ASKED,
+            unit: figure.unit.into(),
+            better: figure.better,
+            decimals: if figure.unit == "s" { 2 } else { 0 },
+            cells: members.iter().map(cell).collect(),
+        };
+        compared(line, members)
+    });
+    line.label = figure.name.clone();
+    line.block = ASKED;
+    line
 }
 
 /// The workload's figures that no row is defined for, by name.

@@ -65,7 +65,7 @@ pub fn answers(groups: &[Group]) -> Vec<String> {
 }
 
 /// Digits after the point: a mean of counts over several iterations gets one.
-fn decimals(line: &ComparedRow) -> usize {
+pub(super) fn decimals(line: &ComparedRow) -> usize {
     let fractions = line
         .cells
         .iter()
@@ -145,17 +145,21 @@ pub fn to_text(outcomes: &Outcomes) -> String {
     out
 }
 
-/// The rows of one group under their headings, in columns as wide as they must be.
-fn block_text(out: &mut String, rows: &[ComparedRow]) {
-    let Some(first) = rows.first() else {
-        return;
-    };
-    let label = |l: &ComparedRow| match l.unit.as_str() {
+/// A row's label with its unit.
+pub(super) fn label(l: &ComparedRow) -> String {
+    match l.unit.as_str() {
         "" => l.label.clone(),
         // The published names say some units themselves.
         "s" if l.label.ends_with("(seconds)") => l.label.clone(),
         "%" => l.label.clone(),
         unit => format!("{} [{unit}]", l.label),
+    }
+}
+
+/// The rows of one group under their headings, in columns as wide as they must be.
+fn block_text(out: &mut String, rows: &[ComparedRow]) {
+    let Some(first) = rows.first() else {
+        return;
     };
     let cells: Vec<Vec<String>> = rows
         .iter()

@@ -81,6 +81,12 @@ pub trait Worlds: Sync {
         ))
     }
 
+    /// What a kernel says it is (`uname -r`), if that is known.
+    fn release(&self, kernel: &Kernel) -> Option<String> {
+        let _ = kernel;
+        None
+    }
+
     /// What of a cell's settings a real kernel does not take, if there is such a thing.
     ///
     /// # Errors

@@ -173,3 +173,17 @@ pub fn to_csv(validation: &Validation) -> Vec<u8> {
     }
     csv.into_bytes()
 }
+
+/// Figures inside, and those that are scored, of what [`to_csv`] has written.
+pub fn score_of_csv(csv: &str) -> (usize, usize) {
+    // Behind the standing are nine numbers; what is before it may have commas.
+    let standings = csv
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.rsplit(',').nth(9));
+    standings.fold((0, 0), |(inside, scored), standing| match standing {
+        "inside" => (inside + 1, scored + 1),
+        "outside" | "unsupported" => (inside, scored + 1),
+        _ => (inside, scored),
+    })
+}

@@ -25,11 +25,15 @@ pub struct Validate {
     pub jobs: Option<NonZeroUsize>,
     /// The results folder, a new one; of several experiments each has a folder of its name in it [default:
     /// results/NAME/TIME]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", group = "place")]
     pub out: Option<PathBuf>,
-    /// Replace earlier results in the folder of `--out`, when the new ones are complete
-    #[arg(long, requires = "out")]
+    /// Replace earlier results in the folder of `--out` or `--resume`, when the new ones are complete
+    #[arg(long, requires = "place")]
     pub replace: bool,
+    /// Go on with what was interrupted or killed: the results folder, or the one beside it that ends in
+    /// `.partial`; of several experiments the folder of `--out`; everything else as it was begun
+    #[arg(long, value_name = "DIR", group = "place")]
+    pub resume: Option<PathBuf>,
     /// Seconds of wall time after which a real kernel's guest is given up that makes no progress in virtual
     /// time
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]

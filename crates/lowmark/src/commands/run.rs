@@ -60,6 +60,7 @@ pub struct How<'a> {
     pub check: Option<Check>,
     pub json: bool,
     pub rows: bool,
+    pub mail: bool,
     pub quiet: bool,
     /// Who hears the engine's events.
     pub listeners: Option<&'a Listeners>,
@@ -77,6 +78,7 @@ impl<'a> How<'a> {
             check: args.check,
             json: args.json,
             rows: args.rows,
+            mail: args.mail,
             quiet: args.quiet,
             listeners: None,
         }
@@ -127,39 +129,32 @@ struct Answer {
     text: String,
     /// The text of the rows.
     rows: String,
-    /// Both, and the report, for the results folder.
+    /// The rows as a mail.
+    mail: String,
+    /// All three, and the report, for the results folder.
     files: Vec<File>,
     /// [`Question::Validate`]'s.
     validation: Option<Validation>,
 }
 
-fn answer(outcomes: &Outcomes, question: Question) -> Answer {
-    let (text, rows, mut files) = compare(outcomes);
+fn answer(outcomes: &Outcomes, question: Question, releases: &BTreeMap<String, String>) -> Answer {
+    let mut answer = compare(outcomes, releases);
     if question == Question::Compare {
-        return Answer {
-            text,
-            rows,
-            files,
-            validation: None,
-        };
+        return answer;
     }
     let validation = Validation::new(outcomes);
-    let text = lab::validate::text::to_text(&validation);
-    files.push(File::new("validation.txt", text.clone()));
-    files.push(File::new(
-        "validation.csv",
-        lab::validate::text::to_csv(&validation),
-    ));
-    Answer {
-        text,
-        rows,
-        files,
-        validation: Some(validation),
-    }
+    answer.text = lab::validate::text::to_text(&validation);
+    let csv = lab::validate::text::to_csv(&validation);
+    answer.files.extend([
+        File::new("validation.txt", answer.text.clone()),
+        File::new("validation.csv", csv),
+    ]);
+    answer.validation = Some(validation);
+    answer
 }
 
-/// The laboratory's comparison of policies: its text and that of the rows, and their files.
-fn compare(outcomes: &Outcomes) -> (String, String, Vec<File>) {
+/// The laboratory's comparison of policies.
+fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     let comparison = Comparison::new(outcomes);
     let text = lab::report::compare::figures_text(outcomes)
         + &lab::report::compare::program_text(outcomes)
@@ -170,12 +165,20 @@ fn compare(outcomes: &Outcomes) -> (String, String, Vec<File>) {
         + &lab::report::compare::tracker_text(outcomes);
     let page = lab::report::page::report(outcomes, &comparison);
     let rows = lab::rows::to_text(outcomes) + "\n" + &lab::rows::time_text(outcomes);
+    let mail = lab::rows::mail::to_text(outcomes, releases);
     let files = vec![
         File::new("comparison.txt", text.clone()),
         File::new("rows.txt", rows.clone()),
+        File::new("mail.txt", mail.clone()),
         File::new("report.html", page),
     ];
-    (text, rows, files)
+    Answer {
+        text,
+        rows,
+        mail,
+        files,
+        validation: None,
+    }
 }
 
 /// What went wrong in iterations that failed: each reason once, with the first iteration that has it.
@@ -277,7 +280,12 @@ pub fn run_loaded(
     };
     let outcomes = runner::run_with(experiment, &options, simulate, &mut kept);
     match outcomes {
-        Ok(outcomes) => finish(args, &outcomes, kept.place),
+        Ok(outcomes) => {
+            let kernels = experiment.kernels().into_iter();
+            let release = |k: &Kernel| Some((k.build.clone(), simulate.release(k)?));
+            let releases = kernels.filter_map(release).collect();
+            finish(args, &outcomes, kept.place, &releases)
+        }
         Err(failure) => {
             kept.place.say_kept();
             Err(failure.into())
@@ -312,11 +320,12 @@ impl Journal for Kept {
     }
 }
 
-/// Writes and prints what there is; returns what was judged.
+/// Writes and prints what there is; returns what was judged. `releases`: of real kernels, by build.
 fn finish(
     args: &How<'_>,
     outcomes: &Outcomes,
     place: ClaimedFolder,
+    releases: &BTreeMap<String, String>,
 ) -> Result<Option<Validation>, Failure> {
     let wanted = outcomes.results.iter().flatten().count();
     let finished = outcomes.results.iter().flatten().flatten().count();
@@ -327,7 +336,7 @@ fn finish(
             kept: None,
         });
     }
-    let answer = answer(outcomes, args.question);
+    let answer = answer(outcomes, args.question, releases);
     let fill: results::Fill<'_> = &|emit| results::files(outcomes, &answer.files, emit);
     let (dir, written) = if outcomes.interrupted {
         (place.keep_partial(fill)?, Ok(()))
@@ -342,6 +351,9 @@ fn finish(
         text::print(&results::rows_json(outcomes))?;
     } else if args.json {
         text::print(&results::to_json(outcomes))?;
+    } else if args.mail && !args.quiet {
+        // Nothing else, so that it can go into a mail as it is.
+        text::print(&answer.mail)?;
     } else if !args.quiet {
         text::print(&answer.text)?;
         if args.rows {

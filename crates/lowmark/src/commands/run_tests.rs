@@ -42,7 +42,13 @@ fn an_experiment_of_no_cells_leaves_an_empty_results_folder() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("results");
     let args = args(&["--quiet", "--out", out.to_str().unwrap()]);
-    finish(&How::of(&args), &outcomes(0, false), place(&out)).unwrap();
+    finish(
+        &How::of(&args),
+        &outcomes(0, false),
+        place(&out),
+        &BTreeMap::new(),
+    )
+    .unwrap();
     assert!(out.join("results.json").exists());
 }
 
@@ -50,7 +56,13 @@ fn an_experiment_of_no_cells_leaves_an_empty_results_folder() {
 fn an_interrupt_before_the_first_result_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("results");
-    let failure = finish(&How::of(&args(&[])), &outcomes(6, true), place(&out)).unwrap_err();
+    let failure = finish(
+        &How::of(&args(&[])),
+        &outcomes(6, true),
+        place(&out),
+        &BTreeMap::new(),
+    )
+    .unwrap_err();
     assert!(matches!(
         failure,
         Failure::Interrupted {
@@ -147,4 +159,39 @@ fn options_stand_above_the_file() {
     assert_eq!((e.iterations, e.seed), (2, 9));
     let e = adjusted(outcomes(0, false).experiment, &args(&[]));
     assert_eq!((e.iterations, e.seed), (2, 1));
+}
+
+/// The rows as a mail: in the folder of every run, and with what a kernel says that it is.
+#[test]
+fn a_run_leaves_its_rows_as_a_mail() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut experiment = tiny(dir.path(), "dd if=/dev/zero of=x bs=4k count=1");
+    let out = dir.path().join("out");
+    let args = args(&["--quiet", "--out", out.to_str().unwrap()]);
+    experiment.cells[0].kernel = Some(Kernel::new("mine"));
+    let releases = [("mine".to_owned(), "6.12.1-mine".to_owned())].into();
+    let outcomes = Outcomes {
+        results: vec![vec![None, None]],
+        host: Vec::new(),
+        interrupted: false,
+        experiment,
+    };
+    finish(&How::of(&args), &outcomes, place(&out), &releases).unwrap();
+    let mail = std::fs::read_to_string(out.join("mail.txt")).unwrap();
+    assert!(
+        mail.contains("Linux 6.12.1-mine (kernel:mine)") && mail.contains("nothing was measured"),
+        "{mail}"
+    );
+}
+
+#[test]
+fn a_mail_is_of_rows_and_no_json() {
+    let parse = |more: &[&str]| {
+        let all = ["lowmark", "run", "x.toml"].iter().chain(more);
+        crate::cli::Cli::try_parse_from(all).is_ok()
+    };
+    assert!(parse(&["--rows", "--mail"]));
+    assert!(!parse(&["--mail"]));
+    assert!(!parse(&["--rows", "--mail", "--json"]));
+    assert!(!parse(&["--rows", "--mail", "--quiet"]));
 }

@@ -8,7 +8,10 @@ use crate::text;
 use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
 use lab::model::Experiment;
+use lab::results::{complete_folder, is_begun};
+use lab::runner::Simulate;
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Runs each experiment with real kernels and presets in the place of its policies, and judges the presets.
@@ -20,9 +23,8 @@ pub fn run(args: &Validate) -> Result<(), Failure> {
         .map(|path| load(args, path))
         .collect();
     let experiments = experiments?;
-    let several = experiments.len() > 1;
     let names: BTreeSet<&str> = experiments.iter().map(|e| e.name.as_str()).collect();
-    if args.out.is_some() && names.len() < experiments.len() {
+    if (args.out.is_some() || args.resume.is_some()) && names.len() < experiments.len() {
         let accepted = "accepted: experiments whose names differ, as each has a folder of its name";
         let what = "two of these experiments have the same name";
         return Err(Failure::Input(Diagnostic::placeless(what, accepted).into()));
@@ -30,34 +32,61 @@ pub fn run(args: &Validate) -> Result<(), Failure> {
     let here = Here {
         patience: Duration::from_secs(args.patience),
     };
+    validate(args, &experiments, &here)
+}
+
+/// Runs and judges what was read.
+fn validate(
+    args: &Validate,
+    experiments: &[Experiment],
+    simulate: Simulate<'_>,
+) -> Result<(), Failure> {
+    let several = experiments.len() > 1;
+    let shown = !args.json && !args.quiet;
+    let of = |base: &PathBuf, experiment: &Experiment| match several {
+        true => base.join(&experiment.name),
+        false => base.clone(),
+    };
+    // Of several, what was broken off did not get to all of them.
+    let resumed = |e: &Experiment| args.resume.as_ref().map(|base| of(base, e));
+    let any = experiments
+        .iter()
+        .filter_map(resumed)
+        .any(|dir| is_begun(&dir));
     let (mut inside, mut scored) = (0, 0);
-    for experiment in &experiments {
-        let out = args.out.as_ref().map(|dir| match several {
-            true => dir.join(&experiment.name),
-            false => dir.clone(),
-        });
+    for experiment in experiments {
+        let (mut out, mut resume) = (
+            args.out.as_ref().map(|base| of(base, experiment)),
+            resumed(experiment),
+        );
+        if several && any && resume.as_ref().is_some_and(|dir| !is_begun(dir)) {
+            out = resume.take();
+        }
         let how = How {
             question: Question::Validate,
             jobs: args.jobs,
             out: out.as_deref(),
             replace: args.replace,
-            resume: None,
+            resume: resume.as_deref(),
             check: None,
             json: args.json,
             rows: false,
+            mail: false,
             quiet: args.quiet,
             listeners: None,
         };
-        if several && !args.json && !args.quiet {
+        if several && shown {
             text::print(&format!("== {}\n", experiment.name))?;
         }
-        if let Some(validation) = run_loaded(&how, experiment, &here)? {
-            let score = validation.score();
-            inside += score.0;
-            scored += score.1;
-        }
+        let score = match (run_loaded(&how, experiment, simulate)?, &resume) {
+            (Some(validation), _) => validation.score(),
+            (None, Some(dir)) => judged_before(dir, shown)?,
+            (None, None) => (0, 0),
+        };
+        inside += score.0;
+        scored += score.1;
     }
-    if several && !args.json && !args.quiet {
+    if several && shown {
         text::print(&format!(
             "all experiments: {inside} of {scored} figures inside\n"
         ))?;
@@ -65,8 +94,26 @@ pub fn run(args: &Validate) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The score of results that were complete already; they are shown as if they were new.
+fn judged_before(dir: &Path, shown: bool) -> Result<(usize, usize), Failure> {
+    let dir = complete_folder(dir);
+    let read = |name: &str| {
+        let path = dir.join(name);
+        std::fs::read_to_string(&path).map_err(|e| {
+            let what = format!("can't read `{}`: {e}", path.display());
+            let accepted = "accepted: results of `lowmark validate`";
+            Failure::Input(Diagnostic::placeless(what, accepted).into())
+        })
+    };
+    let csv = read("validation.csv")?;
+    if shown {
+        text::print(&read("validation.txt")?)?;
+    }
+    Ok(lab::validate::text::score_of_csv(&csv))
+}
+
 /// Reads an experiment, with the kernels and presets as its policies.
-fn load(args: &Validate, path: &std::path::Path) -> Result<Experiment, Failure> {
+fn load(args: &Validate, path: &Path) -> Result<Experiment, Failure> {
     let kernels = args.kernels.iter().map(|k| match k.starts_with("kernel:") {
         true => k.clone(),
         false => format!("kernel:{k}"),
@@ -82,4 +129,114 @@ fn load(args: &Validate, path: &std::path::Path) -> Result<Experiment, Failure> 
         track_pages: false,
     };
     lab::experiment::load(path, &overrides).map_err(|e| Failure::Input(e.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::{HostUse, Kernel};
+    use lab::runner::Worlds;
+    use sim::{Control, RunResult, RunSpec};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// The engine in the place of a kernel too; it panics at this run of a kernel, if at any.
+    struct Failing {
+        at: usize,
+        runs: AtomicUsize,
+    }
+
+    impl Failing {
+        fn at(at: usize) -> Self {
+            let runs = AtomicUsize::new(0);
+            Self { at, runs }
+        }
+    }
+
+    impl Worlds for Failing {
+        fn engine(&self, spec: &RunSpec, control: &Control) -> RunResult {
+            sim::run(spec, control)
+        }
+
+        fn identity(&self, _: &Kernel) -> Result<String, Diagnostic> {
+            Ok("always the same".into())
+        }
+
+        fn kernel(&self, spec: &RunSpec, _: &Kernel, control: &Control) -> (RunResult, HostUse) {
+            assert_ne!(self.runs.fetch_add(1, Relaxed), self.at, "a bug");
+            let mut result = sim::run(spec, control);
+            result.origin = sim::Origin::Kernel;
+            (result, HostUse::default())
+        }
+    }
+
+    fn args(more: &[&str]) -> Validate {
+        let fixed = ["--quiet", "--jobs", "1", "--iterations", "2"];
+        let all = ["lowmark", "validate"].iter().chain(more).chain(&fixed);
+        match clap::Parser::parse_from(all) {
+            crate::cli::Cli {
+                command: crate::cli::Command::Validate(args),
+                ..
+            } => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn small(dir: &Path, name: &str) -> String {
+        let file = dir.join(format!("{name}.toml"));
+        let machine = "name = \"tiny\"\ncpus = 1\ndisk = { kind = \"ssd\", capacity = \"1G\" }\n\
+                       [[machine.node]]\nzones = [{ zone = \"Normal\", size = \"256M\" }]\n";
+        let text = format!(
+            "name = \"{name}\"\niterations = 1\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
+             [machine]\n{machine}[workload]\ncommand = \"dd if=/dev/zero of=x bs=4k count=1\"\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    }
+
+    /// What a run of two experiments left that ended in the second: the first is not computed again, the
+    /// second goes on, the third begins, and all of it is what it would have been.
+    #[test]
+    fn a_validation_goes_on_where_it_was_broken_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = ["one", "two", "three"].map(|name| small(dir.path(), name));
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let (whole, broken) = (path("whole"), path("broken"));
+        let go = |more: &[&str], worlds: &Failing| {
+            let args = args(&[&files[..], more].concat());
+            let load = |f: &PathBuf| load(&args, f).unwrap();
+            let experiments: Vec<Experiment> = args.experiments.iter().map(load).collect();
+            validate(&args, &experiments, worlds)
+        };
+        let never = || Failing::at(usize::MAX);
+        go(&["--out", &whole], &never()).unwrap();
+        // A kernel's second run of the second file.
+        let at = Failing::at(3);
+        let ends = std::panic::AssertUnwindSafe(|| go(&["--out", &broken], &at));
+        assert!(std::panic::catch_unwind(ends).is_err());
+        assert!(!dir.path().join("broken/two").exists());
+        let rest = never();
+        go(&["--resume", &broken], &rest).unwrap();
+        assert_eq!(
+            rest.runs.load(Relaxed),
+            3,
+            "one of the second, two of the third"
+        );
+        for name in ["one", "two", "three"] {
+            for file in ["validation.csv", "validation.txt", "results.json"] {
+                let read = |base: &str| std::fs::read(dir.path().join(base).join(name).join(file));
+                let (new, old) = (read("broken").unwrap(), read("whole").unwrap());
+                assert_eq!(new, old, "{name}/{file}");
+            }
+        }
+        let again = never();
+        go(&["--resume", &broken], &again).unwrap();
+        assert_eq!(again.runs.load(Relaxed), 0, "everything was complete");
+        let nothing = go(&["--resume", &path("nothing")], &never()).unwrap_err();
+        assert!(
+            format!("{nothing:?}").contains("nothing of a run"),
+            "{nothing:?}"
+        );
+        assert!(!dir.path().join("nothing").exists());
+    }
 }

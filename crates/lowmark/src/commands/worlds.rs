@@ -32,6 +32,11 @@ impl Worlds for Here {
         })
     }
 
+    fn release(&self, kernel: &Kernel) -> Option<String> {
+        let built = kernel::build::find(&kernel.build);
+        built.ok().map(|built| built.release)
+    }
+
     fn kernel(&self, spec: &RunSpec, kernel: &Kernel, control: &Control) -> (RunResult, HostUse) {
         kernel::run(spec, kernel, self.patience, control)
     }

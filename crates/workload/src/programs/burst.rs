@@ -128,7 +128,8 @@ impl Task for Burst {
         // On-off: until when bursts follow each other.
         let mut on_until = due + run.chance(self.on_ns);
         while self.repeats.is_none_or(|n| run.bursts < n) {
-            run.wait_until(host, due).await?;
+            // One that is late has the past behind it: what is due by now is freed first.
+            run.wait_until(host, due.max(host.now())).await?;
             run.burst(host).await?;
             due = match self.arrival {
                 Arrival::Periodic => due + self.interval_ns,
