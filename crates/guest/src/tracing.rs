@@ -72,12 +72,7 @@ impl Tracer {
     ///
     /// # Errors
     /// What could not be set or read, in one line.
-    pub fn new(
-        dir: &Path,
-        points: &[String],
-        kb: u64,
-        out: &mut impl Write,
-    ) -> Step<Option<Self>> {
+    pub fn new(dir: &Path, points: &[String], kb: u64, out: &mut impl Write) -> Step<Option<Self>> {
         let events = dir.join("events");
         let there = |p: &(&str, &str)| fs::exists(events.join(p.0).join("format")).unwrap_or(false);
         let points = points.iter().map(|p| p.split_once(' ').unwrap_or((p, "")));

@@ -182,7 +182,12 @@ impl Desk {
 fn run(out: &mut File, job: &Job) -> Step {
     make_room();
     let notes = memory::lock().and_then(|()| {
-        let tracer = Tracer::new(Path::new(events::TRACEFS), &job.tracepoints, job.trace_kb, out)?;
+        let tracer = Tracer::new(
+            Path::new(events::TRACEFS),
+            &job.tracepoints,
+            job.trace_kb,
+            out,
+        )?;
         let notes = memory::boot(&job.boot)?;
         Ok((tracer, notes))
     });

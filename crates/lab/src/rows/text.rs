@@ -125,10 +125,20 @@ pub fn to_text(outcomes: &Outcomes) -> String {
          better (more, where neither is better), - where new is 0; stars: p < {ALPHA} (Mann-Whitney U)"
     );
     let iterations = outcomes.experiment.iterations as usize;
-    if iterations < FEW {
+    let cells = &outcomes.experiment.cells;
+    // What was measured and not run has nothing to compare with, or no option for more of it.
+    let measured = |r: &sim::RunResult| r.origin == sim::Origin::Kernel;
+    let runs = cells.iter().zip(&outcomes.results);
+    let mut runs = runs.filter(|(cell, _)| cell.kernel.is_none());
+    let measured = runs.any(|(_, results)| results.iter().flatten().any(measured));
+    if iterations < FEW && (!measured || cells.len() > 1) {
+        let more = match measured {
+            true => "",
+            false => "; raise --iterations",
+        };
         let _ = writeln!(
             out,
-            "note: fewer than {FEW} iterations: differences can hardly be claimed; raise --iterations"
+            "note: fewer than {FEW} iterations: differences can hardly be claimed{more}"
         );
     }
     let missing = groups
