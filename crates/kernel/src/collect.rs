@@ -379,7 +379,7 @@ impl Sample {
     }
 
     fn rates(&self, before: &Self, names: &Names, disks: Disks<'_>, row: &mut Row) {
-        let seconds = ((self.at - before.at) as f64 / 1e9).max(1e-9);
+        let seconds = (self.at.saturating_sub(before.at) as f64 / 1e9).max(1e-9);
         let megabytes =
             |now: u64, before: u64| now.saturating_sub(before) as f64 * 512.0 / 1e6 / seconds;
         for (i, disk) in disks.filesystems.iter().enumerate() {

@@ -21,6 +21,10 @@ const LEVEL: i32 = 1;
 /// Samples that a time series has at most, as the engine's.
 const MOST: usize = 2000;
 
+/// Bits of the distance over which texts are compared while they are packed: 4 MiB, a few looks of a machine with
+/// hundreds of CPUs.
+const WINDOW: u32 = 22;
+
 /// What a recording is of, beside what its frames say.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
@@ -45,7 +49,7 @@ pub fn writer<W: Write>(mut to: W, about: &About) -> io::Result<Writer<W>> {
     let mut packed = zstd::Encoder::new(to, LEVEL)?;
     // A look of a machine with many CPUs is large, and the next one is like it.
     packed.long_distance_matching(true)?;
-    packed.window_log(22)?;
+    packed.window_log(WINDOW)?;
     Ok(packed)
 }
 
@@ -57,8 +61,8 @@ pub struct Recording {
     heard: Heard,
 }
 
-fn head(file: File) -> io::Result<(About, BufReader<File>)> {
-    let mut from = BufReader::new(file);
+fn head<R: Read>(from: R) -> io::Result<(About, BufReader<R>)> {
+    let mut from = BufReader::new(from);
     let mut line = Vec::new();
     (&mut from).take(64 << 10).read_until(b'\n', &mut line)?;
     let text = String::from_utf8_lossy(&line);
@@ -75,11 +79,19 @@ impl Recording {
     /// # Errors
     /// It can't be read, or is none.
     pub fn read(path: &Path) -> io::Result<Self> {
-        let (about, _) = head(File::open(path)?)?;
+        Self::of(|| File::open(path))
+    }
+
+    /// Reads one, from its beginning each time that it is opened.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn of<R: Read>(open: impl Fn() -> io::Result<R>) -> io::Result<Self> {
+        let (about, _) = head(open()?)?;
         let heard = Heard::read(|| {
-            let (_, from) = head(File::open(path)?)?;
+            let (_, from) = head(open()?)?;
             let mut frames = zstd::Decoder::with_buffer(from)?;
-            frames.window_log_max(22)?;
+            frames.window_log_max(WINDOW)?;
             Ok(BufReader::new(frames))
         })?;
         Ok(Self { about, heard })
