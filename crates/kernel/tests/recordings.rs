@@ -97,8 +97,7 @@ fn series_have_what_was_looked_at() {
     }
 }
 
-/// `nr_free_pages_blocks` came with 6.16, `pgdemote_khugepaged` with 6.8, `pgscan_khugepaged` with 6.5 or its like:
-/// each kernel has its own names, and none of another's.
+/// Each kernel has its own names, and none of another's.
 #[test]
 fn a_counter_that_a_kernel_lacks_is_not_there() {
     let [host, guest, older] = ALL.map(|(_, bytes)| result(bytes));

@@ -142,17 +142,18 @@ impl<W: Write> Recorder<W> {
                 format!("not recorded: {} can't be read here", missing.join(", ")),
             )?;
         }
-        let tracer = match instance {
-            Ok(instance) => {
-                let points = TRACEPOINTS.map(str::to_owned);
-                let tracer = Tracer::new(&instance.dir(), &points, ring_kb, &mut out)?;
-                if tracer.is_none() {
-                    note(
-                        &mut out,
-                        "not recorded: the kernel has none of the tracepoints".to_owned(),
-                    )?;
-                }
-                tracer.map(|tracer| (tracer, instance))
+        // Formats are said only if all is ready: without events they would tell of none.
+        let mut formats = Vec::new();
+        let points = TRACEPOINTS.map(str::to_owned);
+        let tracer = instance.and_then(|instance| {
+            let tracer = Tracer::new(&instance.dir(), &points, ring_kb, &mut formats)?;
+            let tracer = tracer.ok_or("the kernel has none of them")?;
+            Ok((tracer, instance))
+        });
+        let tracer = match tracer {
+            Ok(tracer) => {
+                out.write_all(&formats).map_err(of("the recording"))?;
+                Some(tracer)
             }
             Err(why) => {
                 note(&mut out, format!("tracepoints are not recorded: {why}"))?;

@@ -84,7 +84,11 @@ impl Instance {
         let tracefs = Tracefs::find()?;
         let name = undo.name().to_owned();
         undo.add(Action::Instance(name.clone()))?;
-        fs::create_dir(tracefs.instance(&name))?;
+        if let Err(e) = fs::create_dir(tracefs.instance(&name)) {
+            // One of this name is somebody else's.
+            undo.done()?;
+            return Err(e);
+        }
         Ok(Self {
             tracefs,
             name,

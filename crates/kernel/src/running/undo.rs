@@ -178,6 +178,15 @@ impl Undo {
     }
 }
 
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if self.actions.is_empty() {
+            // Nothing was done that has to be undone.
+            let _ = self.done();
+        }
+    }
+}
+
 /// Who watches over a list; it ends with this.
 #[derive(Debug)]
 pub struct Guard(Child);

@@ -219,8 +219,8 @@ fn snapshot(path: &Path, of: &str, must: &str) -> Result<String, Failure> {
 fn backwards(vmstat: &[String; 2], before: &Path, after: &Path) -> Result<(), Failure> {
     let [first, last] = vmstat.each_ref().map(|text| kernel::proc::vmstat(text));
     let less = first.iter().find(|(name, n)| {
-        // The numbers of pages allocated and freed go up at every boot from 0.
-        ["pgalloc_normal", "pgfree", "pgfault"].contains(name)
+        // Of names that are no levels some are: these only ever grow, and every kernel has them.
+        ["pgpgin", "pgpgout", "pgfault", "pgfree", "pgscan_kswapd"].contains(name)
             && last.get(*name).is_some_and(|m| m < n)
     });
     match less {
