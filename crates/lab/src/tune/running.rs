@@ -109,11 +109,13 @@ impl Learning {
             }
             Knob::MinFree => {
                 // low is 5/4 of min.
-                let kbytes = (4 * wanted * 4).div_ceil(5).max(self.min_free_kbytes);
-                (
-                    vec![("min_free_kbytes", kbytes)],
-                    self.sums(kbytes, self.formula)[1],
-                )
+                let mut kbytes = (4 * wanted * 4).div_ceil(5).max(self.min_free_kbytes);
+                let of = |kbytes| self.sums(kbytes, self.formula)[1];
+                // Each zone is rounded down, by less than a page.
+                while of(kbytes) < wanted {
+                    kbytes += 4;
+                }
+                (vec![("min_free_kbytes", kbytes)], of(kbytes))
             }
         }
     }
