@@ -109,7 +109,7 @@ impl Heard {
         let mut nth = 0..;
         self.looks
             .samples
-            .retain(|_| nth.next().is_some_and(|n: usize| n % each == 0));
+            .retain(|_| nth.next().is_some_and(|n: usize| n.is_multiple_of(each)));
         each
     }
 
