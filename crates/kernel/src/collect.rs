@@ -72,7 +72,7 @@ impl Heard {
     ///
     /// # Errors
     /// What can't be read, or is no frame.
-    pub fn read<R: Read>(open: impl Fn() -> io::Result<R>) -> io::Result<Self> {
+    pub fn read<'a>(open: &dyn Fn() -> io::Result<Box<dyn Read + 'a>>) -> io::Result<Self> {
         let mut heard = Self::default();
         let mut survey = Ok(Survey::default());
         let mut from = open()?;
@@ -292,6 +292,15 @@ fn pressures(first: &Files, last: &Files, into: &mut BTreeMap<String, Metric>) {
                 into.insert(format!("psi_{of}_{who}"), Metric { unit: "s", value });
             }
         }
+    }
+}
+
+/// Fills the buffer; false if the end comes before that.
+pub(crate) fn whole(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+    match from.read_exact(buffer) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(e) => Err(e),
     }
 }
 

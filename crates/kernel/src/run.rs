@@ -393,7 +393,10 @@ impl<'a> Run<'a> {
         let ending = server.serve(limits, control, &mut watched);
         process.look();
         let heard = || -> Result<Heard, String> {
-            let heard = Heard::read(|| File::open(self.path("frames")).map(BufReader::new));
+            let heard = Heard::read(&|| {
+                let file = File::open(self.path("frames"))?;
+                Ok(Box::new(BufReader::new(file)))
+            });
             heard.map_err(of("what the guest said"))
         };
         let mut all = heard()?;

@@ -2,18 +2,18 @@
 //! 6.1 with 256 MiB. What a kernel does not have is not told, and never 0.
 
 use guest::wire::Frame;
-use kernel::running::file::{About, Recording, writer};
+use kernel::running::file::{About, Recording, frames as frames_of, writer};
 use sim::result::{Outcome, RunResult};
-use std::io::{self, BufRead, Cursor, Read, Write};
+use std::io::{self, Read, Write};
 
-const HOST: &[u8] = include_bytes!("recordings/linux-6.18.zst");
-const GUEST: &[u8] = include_bytes!("recordings/linux-6.12.zst");
-const OLDER: &[u8] = include_bytes!("recordings/linux-6.1.zst");
+const HOST: &[u8] = include_bytes!("recordings/linux-6.18.z");
+const GUEST: &[u8] = include_bytes!("recordings/linux-6.12.z");
+const OLDER: &[u8] = include_bytes!("recordings/linux-6.1.z");
 
 const ALL: [(&str, &[u8]); 3] = [("6.18", HOST), ("6.12", GUEST), ("6.1", OLDER)];
 
 fn recording(bytes: &[u8]) -> io::Result<Recording> {
-    Recording::of(|| Ok(Cursor::new(bytes)))
+    Recording::of(&|| Ok(Box::new(bytes)))
 }
 
 fn result(bytes: &[u8]) -> RunResult {
@@ -29,13 +29,17 @@ fn sum_of(result: &RunResult, prefix: &str) -> u64 {
 
 /// The frames of a recording.
 fn frames(bytes: &[u8]) -> Vec<Frame> {
-    let mut from = bytes;
-    from.read_until(b'\n', &mut Vec::new()).unwrap();
-    let mut unpacked = Vec::new();
-    let mut decoder = zstd::Decoder::with_buffer(from).unwrap();
-    decoder.read_to_end(&mut unpacked).unwrap();
+    let unpacked = unpacked(bytes);
     let mut from = &unpacked[..];
     std::iter::from_fn(|| Frame::read(&mut from).unwrap()).collect()
+}
+
+/// Its bytes.
+fn unpacked(bytes: &[u8]) -> Vec<u8> {
+    let mut unpacked = Vec::new();
+    let mut from = frames_of(Box::new(bytes)).unwrap();
+    from.read_to_end(&mut unpacked).unwrap();
+    unpacked
 }
 
 /// A recording of frames.

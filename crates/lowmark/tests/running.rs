@@ -84,7 +84,7 @@ fn a_command_is_recorded_and_reported_with_another() {
         "summary.csv",
         "report.html",
         "rows.txt",
-        "recording.zst",
+        "recording.z",
     ] {
         assert!(dir.join("a").join(file).exists(), "{file}");
     }

@@ -2,6 +2,8 @@
 
 use crate::collect::{Disks, Heard};
 use crate::proc;
+use miniz_oxide::deflate::compress_to_vec;
+use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use serde::{Deserialize, Serialize};
 use sim::result::{Outcome, RunResult};
 use sim::sample::Names;
@@ -10,20 +12,19 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 /// Its name in a results folder.
-pub const NAME: &str = "recording.zst";
+pub const NAME: &str = "recording.z";
 
 /// What the first line begins with.
 const MAGIC: &str = "lowmark-recording 1 ";
 
 /// How hard it is packed: texts that differ little from one look to the next need no more.
-const LEVEL: i32 = 1;
+const LEVEL: u8 = 4;
+
+/// Bytes that are packed at a time.
+const BLOCK: usize = 1 << 20;
 
 /// Samples that a time series has at most, as the engine's.
 const MOST: usize = 2000;
-
-/// Bits of the distance over which texts are compared while they are packed: 4 MiB, a few looks of a machine with
-/// hundreds of CPUs.
-const WINDOW: u32 = 22;
 
 /// What a recording is of, beside what its frames say.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +37,12 @@ pub struct About {
     pub disks: Vec<String>,
 }
 
-/// Where a recording is written to.
-pub type Writer<W> = zstd::Encoder<'static, W>;
+/// Where a recording is written to: block by block, each its length packed and unpacked (4 bytes, little endian) and
+/// its bytes as a stream of deflate.
+pub struct Writer<W: Write> {
+    to: W,
+    block: Vec<u8>,
+}
 
 /// Begins a recording.
 ///
@@ -46,11 +51,95 @@ pub type Writer<W> = zstd::Encoder<'static, W>;
 pub fn writer<W: Write>(mut to: W, about: &About) -> io::Result<Writer<W>> {
     let line = serde_json::to_string(about)?;
     writeln!(to, "{MAGIC}{line}")?;
-    let mut packed = zstd::Encoder::new(to, LEVEL)?;
-    // A look of a machine with many CPUs is large, and the next one is like it.
-    packed.long_distance_matching(true)?;
-    packed.window_log(WINDOW)?;
-    Ok(packed)
+    Ok(Writer {
+        to,
+        block: Vec::with_capacity(BLOCK),
+    })
+}
+
+impl<W: Write> Writer<W> {
+    fn put(&mut self) -> io::Result<()> {
+        let packed = compress_to_vec(&self.block, LEVEL);
+        for len in [packed.len(), self.block.len()] {
+            self.to.write_all(&(len as u32).to_le_bytes())?;
+        }
+        self.block.clear();
+        self.to.write_all(&packed)
+    }
+
+    /// Writes what is not yet written; gives back where to.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.put()?;
+        self.to.flush()?;
+        Ok(self.to)
+    }
+}
+
+impl<W: Write> Write for Writer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(BLOCK - self.block.len());
+        self.block.extend_from_slice(&bytes[..taken]);
+        if self.block.len() == BLOCK {
+            self.put()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // A block is as long as it can be; `finish` writes the last.
+        Ok(())
+    }
+}
+
+/// Unpacks blocks. One that is cut off is the end.
+struct Unpacked<R: Read> {
+    from: R,
+    block: Vec<u8>,
+    at: usize,
+}
+
+impl<R: Read> Unpacked<R> {
+    /// The next block, if there is one.
+    fn next(&mut self) -> io::Result<bool> {
+        let wrong = || io::Error::other("a block of the recording is damaged");
+        let mut lengths = [0; 8];
+        if !crate::collect::whole(&mut self.from, &mut lengths)? {
+            return Ok(false);
+        }
+        let length = |at: usize| {
+            let bytes = lengths[at..at + 4].try_into().expect("4 bytes");
+            u32::from_le_bytes(bytes) as usize
+        };
+        let (packed, len) = (length(0), length(4));
+        // What can't be packed grows by a few bytes.
+        if packed > 2 * BLOCK || len > BLOCK {
+            return Err(wrong());
+        }
+        let mut bytes = vec![0; packed];
+        if !crate::collect::whole(&mut self.from, &mut bytes)? {
+            return Ok(false);
+        }
+        self.block = decompress_to_vec_with_limit(&bytes, len).map_err(|_| wrong())?;
+        self.at = 0;
+        Ok(true)
+    }
+}
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.block.len() {
+            if !self.next()? {
+                return Ok(0);
+            }
+        }
+        let n = into.len().min(self.block.len() - self.at);
+        into[..n].copy_from_slice(&self.block[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
 }
 
 /// A recording that was read.
@@ -61,7 +150,10 @@ pub struct Recording {
     heard: Heard,
 }
 
-fn head<R: Read>(from: R) -> io::Result<(About, BufReader<R>)> {
+/// Where a recording is read from.
+pub type From<'a> = Box<dyn Read + 'a>;
+
+fn head(from: From<'_>) -> io::Result<(About, BufReader<From<'_>>)> {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     (&mut from).take(64 << 10).read_until(b'\n', &mut line)?;
@@ -73,27 +165,35 @@ fn head<R: Read>(from: R) -> io::Result<(About, BufReader<R>)> {
     }
 }
 
+/// The frames of a recording, unpacked.
+///
+/// # Errors
+/// It is none.
+pub fn frames(from: From<'_>) -> io::Result<From<'_>> {
+    let (_, from) = head(from)?;
+    Ok(Box::new(Unpacked {
+        from,
+        block: Vec::new(),
+        at: 0,
+    }))
+}
+
 impl Recording {
     /// Reads one.
     ///
     /// # Errors
     /// It can't be read, or is none.
     pub fn read(path: &Path) -> io::Result<Self> {
-        Self::of(|| File::open(path))
+        Self::of(&|| Ok(Box::new(File::open(path)?)))
     }
 
     /// Reads one, from its beginning each time that it is opened.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn of<R: Read>(open: impl Fn() -> io::Result<R>) -> io::Result<Self> {
+    pub fn of<'a>(open: &dyn Fn() -> io::Result<From<'a>>) -> io::Result<Self> {
         let (about, _) = head(open()?)?;
-        let heard = Heard::read(|| {
-            let (_, from) = head(open()?)?;
-            let mut frames = zstd::Decoder::with_buffer(from)?;
-            frames.window_log_max(WINDOW)?;
-            Ok(BufReader::new(frames))
-        })?;
+        let heard = Heard::read(&|| frames(open()?))?;
         Ok(Self { about, heard })
     }
 
