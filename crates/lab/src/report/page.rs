@@ -44,7 +44,10 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
             .zip(&outcomes.results)
             .map(|(cell, results)| panel(cell, results, &groups))
             .collect(),
-        notes: comparison.warnings(),
+        notes: match outcomes.measured() {
+            true => all().flat_map(|r| r.notes.clone()).collect(),
+            false => comparison.warnings(),
+        },
     })
 }
 

@@ -125,13 +125,9 @@ pub fn to_text(outcomes: &Outcomes) -> String {
          better (more, where neither is better), - where new is 0; stars: p < {ALPHA} (Mann-Whitney U)"
     );
     let iterations = outcomes.experiment.iterations as usize;
-    let cells = &outcomes.experiment.cells;
-    // What was measured and not run has nothing to compare with, or no option for more of it.
-    let measured = |r: &sim::RunResult| r.origin == sim::Origin::Kernel;
-    let runs = cells.iter().zip(&outcomes.results);
-    let mut runs = runs.filter(|(cell, _)| cell.kernel.is_none());
-    let measured = runs.any(|(_, results)| results.iter().flatten().any(measured));
-    if iterations < FEW && (!measured || cells.len() > 1) {
+    // What was measured alone has nothing to compare with.
+    let measured = outcomes.measured();
+    if iterations < FEW && (!measured || outcomes.experiment.cells.len() > 1) {
         let more = match measured {
             true => "",
             false => "; raise --iterations",
