@@ -13,9 +13,13 @@ pub mod host;
 pub mod init;
 pub mod job;
 #[cfg(target_os = "linux")]
+pub mod looks;
+#[cfg(target_os = "linux")]
 pub mod programs;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(target_os = "linux")]
+pub mod tracing;
 pub mod wire;
 
 /// A value of /proc/meminfo, in kB.

@@ -147,6 +147,9 @@ pub enum Frame {
     /// Raw pages of the trace ring, whole ones. Times in them are nanoseconds of the clock that
     /// [`Frame::Start`] is a time of.
     Trace(Vec<u8>),
+    /// Every event up to this time of the ring's clock has been said, of all CPUs. Said by who records a machine
+    /// of several; those of one are in the order of time anyway.
+    Fetched(u64),
     /// So many events found no room in the ring; not said if none.
     Lost(u64),
     /// Something a reader must know.
@@ -220,6 +223,7 @@ impl Frame {
             Self::Figure(name, unit, value) => (head("figure", 0, name, unit, *value), none),
             Self::Format(name, text) => (head("format", 0, name, "", 0.0), text.as_bytes()),
             Self::Trace(raw) => (head("trace", 0, "", "", 0.0), raw),
+            Self::Fetched(ns) => (head("fetched", *ns, "", "", 0.0), none),
             Self::Lost(n) => (head("lost", *n, "", "", 0.0), none),
             Self::Note(text) => (head("note", 0, text, "", 0.0), none),
             Self::End(ns) => (head("end", *ns, "", "", 0.0), none),
@@ -279,6 +283,7 @@ impl Frame {
             "figure" => Self::Figure(head.text, head.unit, value),
             "format" => Self::Format(head.text, text(&body)),
             "trace" => Self::Trace(body),
+            "fetched" => Self::Fetched(head.ns),
             "lost" => Self::Lost(head.ns),
             "note" => Self::Note(head.text),
             "end" => Self::End(head.ns),
@@ -321,6 +326,7 @@ mod tests {
             Frame::Figure("elapsed".into(), "s".into(), 1.5),
             Frame::Format("a/b".into(), "text\n".into()),
             Frame::Trace(vec![0, 255, 10]),
+            Frame::Fetched(8),
             Frame::Lost(3),
             Frame::Note("n".into()),
             Frame::End(u64::MAX),

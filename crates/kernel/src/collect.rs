@@ -1,8 +1,7 @@
-//! What a guest said, as the result of a run.
+//! What a guest said, or a recording of the running Linux holds, as the result of a run.
 
-use crate::events;
-use crate::guest::disk_name;
-use crate::proc::{self, DiskStats, Zone};
+use crate::events::{Survey, TraceError, Traced};
+use crate::proc::{self, DiskStats};
 use guest::wire::Frame;
 use sim::result::{Column, Metric, Outcome, RunResult, Series};
 use sim::rng::fnv1a;
@@ -10,29 +9,108 @@ use sim::sample::Names;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-/// Everything that was said, in order.
+/// Everything that was said, as far as a result needs it: of looks the first, the last and the figures of those
+/// between, of events their sums.
 #[derive(Debug, Default)]
 pub struct Heard {
+    /// All but looks and events, in order.
     frames: Vec<Frame>,
     digest: u64,
+    looks: Looks,
+    traced: Option<Result<Traced, TraceError>>,
 }
 
 /// The files of one look.
-type Files<'a> = BTreeMap<&'a str, &'a str>;
+type Files = BTreeMap<String, String>;
+
+/// Looks in order: that at the start first, that at the end last.
+#[derive(Debug, Default)]
+struct Looks {
+    first: Option<Files>,
+    /// Those that are over.
+    samples: Vec<Sample>,
+    /// The one whose files are being said.
+    now: Option<(u64, Files)>,
+}
+
+impl Looks {
+    fn file(&mut self, at: u64, path: &str, contents: &[u8]) {
+        // The look at the end may be at the time of another one, and follows it.
+        let other = |(last, files): &(u64, Files)| *last != at || files.contains_key(path);
+        if self.now.as_ref().is_none_or(other) {
+            if let Some((at, files)) = self.now.take() {
+                self.samples.push(Sample::of(at, &files));
+                self.first.get_or_insert(files);
+            }
+            self.now = Some((at, Files::new()));
+        }
+        if let Some((_, files)) = &mut self.now {
+            let text = String::from_utf8_lossy(contents).into_owned();
+            files.insert(path.to_owned(), text);
+        }
+    }
+
+    /// The first one's files, and the time and files of the last.
+    fn ends(&self) -> Option<(&Files, u64, &Files)> {
+        let (at, last) = self.now.as_ref()?;
+        Some((self.first.as_ref().unwrap_or(last), *at, last))
+    }
+}
+
+/// The disks of a run, by the kernel's names.
+#[derive(Debug, Clone, Copy)]
+pub struct Disks<'a> {
+    /// Those of its filesystems, in the order of their names in results.
+    pub filesystems: &'a [String],
+    /// That of the swap area, if it has one to itself.
+    pub swap: Option<&'a str>,
+}
 
 impl Heard {
-    /// Reads all frames; a last one that is cut short is left out.
+    /// Reads all frames, from their beginning each time that they are opened; a last one that is cut short is left
+    /// out.
     ///
     /// # Errors
     /// What can't be read, or is no frame.
-    pub fn read(from: &mut impl Read) -> io::Result<Self> {
+    pub fn read<'a>(open: &dyn Fn() -> io::Result<Box<dyn Read + 'a>>) -> io::Result<Self> {
         let mut heard = Self::default();
-        while let Some(frame) = Frame::read(from)? {
+        let mut survey = Ok(Survey::default());
+        let mut from = open()?;
+        while let Some(frame) = Frame::read(&mut from)? {
             let bytes = [&heard.digest.to_le_bytes()[..], &frame.to_bytes()].concat();
             heard.digest = fnv1a(&bytes);
-            heard.frames.push(frame);
+            survey = survey.and_then(|mut s| s.frame(&frame).map(|()| s));
+            match frame {
+                Frame::Look(at, path, contents) => heard.looks.file(at, &path, &contents),
+                Frame::Trace(_) => {}
+                other => heard.frames.push(other),
+            }
         }
+        let mut reading = match survey.and_then(Survey::done) {
+            Ok(Some(reading)) => Ok(reading),
+            Ok(None) => return Ok(heard),
+            Err(why) => {
+                heard.traced = Some(Err(why));
+                return Ok(heard);
+            }
+        };
+        let mut from = open()?;
+        while let Some(frame) = Frame::read(&mut from)? {
+            reading = reading.and_then(|mut r| r.frame(&frame).map(|()| r));
+        }
+        heard.traced = Some(reading.map(|r| r.done()));
         Ok(heard)
+    }
+
+    /// Leaves out looks evenly until there are no more than so many; rates are means over the longer times then.
+    /// Returns how many became one.
+    pub fn thin(&mut self, most: usize) -> usize {
+        let each = self.looks.samples.len().div_ceil(most.max(1)).max(1);
+        let mut nth = 0..;
+        self.looks
+            .samples
+            .retain(|_| nth.next().is_some_and(|n: usize| n.is_multiple_of(each)));
+        each
     }
 
     /// A digest of it.
@@ -43,6 +121,20 @@ impl Heard {
     /// Whether it said all that it had to say.
     pub fn complete(&self) -> bool {
         self.frames.contains(&Frame::Bye)
+    }
+
+    /// The kernel's release.
+    pub fn release(&self) -> Option<&str> {
+        self.frames.iter().find_map(|f| match f {
+            Frame::Hello(release) => Some(release.as_str()),
+            _ => None,
+        })
+    }
+
+    /// A file of the last look.
+    pub fn last(&self, path: &str) -> Option<&str> {
+        let (_, _, last) = self.looks.ends()?;
+        last.get(path).map(String::as_str)
     }
 
     /// Why it could not go on, or a program failed.
@@ -70,42 +162,13 @@ impl Heard {
         })
     }
 
-    /// The looks with their times: that at the start first, that at the end last.
-    fn looks(&self) -> Vec<(u64, Files<'_>)> {
-        let mut looks: Vec<(u64, Files<'_>)> = Vec::new();
-        for frame in &self.frames {
-            let Frame::Look(at, path, contents) = frame else {
-                continue;
-            };
-            let text = std::str::from_utf8(contents).unwrap_or("");
-            // The look at the end may be at the time of another one, and follows it.
-            let new = looks
-                .last()
-                .is_none_or(|(last, files)| last != at || files.contains_key(path.as_str()));
-            if new {
-                looks.push((*at, Files::new()));
-            }
-            if let Some((_, files)) = looks.last_mut() {
-                files.insert(path, text);
-            }
-        }
-        looks
-    }
-
-    /// The result of a run with so many filesystems, and a swap disk of its own behind theirs if there is one.
-    pub fn result(
-        &self,
-        outcome: Outcome,
-        names: &Names,
-        filesystems: usize,
-        swap: Option<usize>,
-    ) -> RunResult {
-        let looks = self.looks();
+    /// The result of a run with these disks, whose filesystems results call so.
+    pub fn result(self, outcome: Outcome, names: &Names, disks: Disks<'_>) -> RunResult {
         let mut result = RunResult::of_kernel(outcome);
-        if let (Some((_, first)), Some((at, last))) = (looks.first(), looks.last()) {
+        if let Some((first, at, last)) = self.looks.ends() {
             result.counters = counters(first, last);
             pressures(first, last, &mut result.metrics);
-            let lasted = self.end().unwrap_or(*at);
+            let lasted = self.end().unwrap_or(at);
             let elapsed = Metric {
                 unit: "s",
                 value: lasted as f64 / 1e9,
@@ -113,17 +176,17 @@ impl Heard {
             result.metrics.insert("elapsed".to_owned(), elapsed);
         }
         self.figures(&mut result.metrics);
-        match events::read(&self.frames) {
-            Ok(Some(traced)) => traced.tell(&mut result),
-            Ok(None) => {}
-            Err(why) => result
+        result.series = self.series(names, disks);
+        match self.traced {
+            Some(Ok(traced)) => traced.tell(&mut result),
+            None => {}
+            Some(Err(why)) => result
                 .notes
                 .push(format!("tracepoints tell nothing: {why}")),
         }
-        result.series = self.series(&looks, names, filesystems, swap);
-        for frame in &self.frames {
+        for frame in self.frames {
             if let Frame::Note(note) = frame {
-                result.notes.push(note.clone());
+                result.notes.push(note);
             }
         }
         result
@@ -144,25 +207,15 @@ impl Heard {
         }
     }
 
-    fn series(
-        &self,
-        looks: &[(u64, Files<'_>)],
-        names: &Names,
-        filesystems: usize,
-        swap: Option<usize>,
-    ) -> Series {
+    fn series(&self, names: &Names, disks: Disks<'_>) -> Series {
         let mut series = Series::default();
-        let mut before: Option<Sample> = None;
         let mut gauges = self.gauges();
         // The last look is that of the end: it is no sample unless it is at the time of one.
-        let samples = &looks[..looks.len().saturating_sub(1)];
-        for (at, files) in samples.iter().skip(1) {
-            let now = Sample::of(*at, files, filesystems, swap);
-            let first = || Sample::of(0, &samples[0].1, filesystems, swap);
-            let mut row = now.row(&before.take().unwrap_or_else(first), names);
-            row.extend(gauges.remove(at).unwrap_or_default());
-            before = Some(now);
-            put(&mut series, *at, row);
+        for pair in self.looks.samples.windows(2) {
+            let [before, now] = pair else { continue };
+            let mut row = now.row(before, names, disks);
+            row.extend(gauges.remove(&now.at).unwrap_or_default());
+            put(&mut series, now.at, row);
         }
         series
     }
@@ -217,18 +270,9 @@ fn put(series: &mut Series, at: u64, row: Row) {
 }
 
 /// Events of `/proc/vmstat` from the start to the end.
-fn counters(first: &Files<'_>, last: &Files<'_>) -> BTreeMap<String, u64> {
-    let text = |files: &Files<'_>| files.get("/proc/vmstat").copied().unwrap_or("").to_owned();
-    let (first, last) = (text(first), text(last));
-    let first = proc::vmstat(&first);
-    let events = proc::vmstat(&last)
-        .into_iter()
-        .filter(|(name, _)| !proc::is_level(name));
-    let since = |(name, n): (&str, u64)| {
-        let before = first.get(name).copied().unwrap_or(0);
-        (name.to_owned(), n.saturating_sub(before))
-    };
-    events.map(since).collect()
+fn counters(first: &Files, last: &Files) -> BTreeMap<String, u64> {
+    let text = |files: &Files| files.get("/proc/vmstat").cloned().unwrap_or_default();
+    proc::events_between(&text(first), &text(last))
 }
 
 /// The files of pressure and what each is of.
@@ -239,10 +283,10 @@ const PRESSURES: [(&str, &str); 3] = [
 ];
 
 /// Seconds that tasks stood still, from the start to the end.
-fn pressures(first: &Files<'_>, last: &Files<'_>, into: &mut BTreeMap<String, Metric>) {
+fn pressures(first: &Files, last: &Files, into: &mut BTreeMap<String, Metric>) {
     for (path, of) in PRESSURES {
         for who in ["some", "full"] {
-            let total = |files: &Files<'_>| proc::pressure(files.get(path)?, who);
+            let total = |files: &Files| proc::pressure(files.get(path)?, who);
             if let (Some(first), Some(last)) = (total(first), total(last)) {
                 let value = last.saturating_sub(first) as f64 / 1e6;
                 into.insert(format!("psi_{of}_{who}"), Metric { unit: "s", value });
@@ -251,22 +295,51 @@ fn pressures(first: &Files<'_>, last: &Files<'_>, into: &mut BTreeMap<String, Me
     }
 }
 
-/// What a look says, as far as series need it.
+/// Fills the buffer; false if the end comes before that.
+pub(crate) fn whole(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+    match from.read_exact(buffer) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// What series show of a zone: the column's name and that of `/proc/zoneinfo`.
+const OF_ZONES: [(&str, &str); 8] = [
+    ("free", "free"),
+    ("min", "min"),
+    ("low", "low"),
+    ("high", "high"),
+    ("inactive_file", "nr_zone_inactive_file"),
+    ("active_file", "nr_zone_active_file"),
+    ("inactive_anon", "nr_zone_inactive_anon"),
+    ("active_anon", "nr_zone_active_anon"),
+];
+
+/// And of all memory, from `/proc/vmstat`.
+const OF_ALL: [(&str, &str); 4] = [
+    ("dirty", "nr_dirty"),
+    ("writeback", "nr_writeback"),
+    ("background_limit", "nr_dirty_background_threshold"),
+    ("dirty_limit", "nr_dirty_threshold"),
+];
+
+/// What a look says, as far as series need it. There may be many.
+#[derive(Debug)]
 struct Sample {
     at: u64,
-    zones: Vec<Zone>,
-    stat: BTreeMap<String, u64>,
-    disks: Vec<DiskStats>,
-    swap: Option<DiskStats>,
+    /// Each zone's name and figures, in the order of [`OF_ZONES`].
+    zones: Vec<(String, [Option<u64>; OF_ZONES.len()])>,
+    /// In the order of [`OF_ALL`].
+    all: [Option<u64>; OF_ALL.len()],
+    disks: Vec<(String, DiskStats)>,
     pressures: Vec<(String, u64)>,
 }
 
 impl Sample {
-    fn of(at: u64, files: &Files<'_>, filesystems: usize, swap: Option<usize>) -> Self {
-        let text = |path: &str| files.get(path).copied().unwrap_or("");
+    fn of(at: u64, files: &Files) -> Self {
+        let text = |path: &str| files.get(path).map_or("", String::as_str);
         let stat = proc::vmstat(text("/proc/vmstat"));
-        let disks = text("/proc/diskstats");
-        let disk = |i: usize| proc::diskstats(disks, &disk_name(i)).unwrap_or_default();
         let mut pressures = Vec::new();
         for (path, of) in PRESSURES {
             for who in ["some", "full"] {
@@ -275,59 +348,53 @@ impl Sample {
                 }
             }
         }
+        let zones = proc::zones(text("/proc/zoneinfo"));
         Self {
             at,
-            zones: proc::zones(text("/proc/zoneinfo")),
-            stat: stat
+            zones: zones
                 .into_iter()
-                .map(|(name, n)| (name.to_owned(), n))
+                .map(|zone| {
+                    let figures = OF_ZONES.map(|(_, from)| zone.figures.get(from).copied());
+                    (zone.name, figures)
+                })
                 .collect(),
-            disks: (0..filesystems).map(disk).collect(),
-            swap: swap.map(disk),
+            all: OF_ALL.map(|(_, from)| stat.get(from).copied()),
+            disks: proc::all_diskstats(text("/proc/diskstats")).collect(),
             pressures,
         }
     }
 
-    fn row(&self, before: &Self, names: &Names) -> Row {
+    fn disk(&self, name: &str) -> Option<DiskStats> {
+        let found = self.disks.iter().find(|(n, _)| n == name);
+        found.map(|(_, stats)| *stats)
+    }
+
+    fn row(&self, before: &Self, names: &Names, disks: Disks<'_>) -> Row {
         let mut row = Row::new();
-        for zone in &self.zones {
-            let mut put = |what: &str, from: &str| {
-                if let Some(n) = zone.figures.get(from) {
-                    row.push((what.to_owned(), zone.name.clone(), "pages", *n as f64));
+        for (zone, figures) in &self.zones {
+            for ((what, _), figure) in OF_ZONES.iter().zip(figures) {
+                if let Some(n) = figure {
+                    row.push(((*what).to_owned(), zone.clone(), "pages", *n as f64));
                 }
-            };
-            for (what, from) in [
-                ("free", "free"),
-                ("min", "min"),
-                ("low", "low"),
-                ("high", "high"),
-                ("inactive_file", "nr_zone_inactive_file"),
-                ("active_file", "nr_zone_active_file"),
-                ("inactive_anon", "nr_zone_inactive_anon"),
-                ("active_anon", "nr_zone_active_anon"),
-            ] {
-                put(what, from);
             }
         }
-        for (what, from) in [
-            ("dirty", "nr_dirty"),
-            ("writeback", "nr_writeback"),
-            ("background_limit", "nr_dirty_background_threshold"),
-            ("dirty_limit", "nr_dirty_threshold"),
-        ] {
-            if let Some(n) = self.stat.get(from) {
-                row.push((what.to_owned(), GLOBAL.to_owned(), "pages", *n as f64));
+        for ((what, _), figure) in OF_ALL.iter().zip(self.all) {
+            if let Some(n) = figure {
+                row.push(((*what).to_owned(), GLOBAL.to_owned(), "pages", n as f64));
             }
         }
-        self.rates(before, names, &mut row);
+        self.rates(before, names, disks, &mut row);
         row
     }
 
-    fn rates(&self, before: &Self, names: &Names, row: &mut Row) {
-        let seconds = ((self.at - before.at) as f64 / 1e9).max(1e-9);
+    fn rates(&self, before: &Self, names: &Names, disks: Disks<'_>, row: &mut Row) {
+        let seconds = (self.at.saturating_sub(before.at) as f64 / 1e9).max(1e-9);
         let megabytes =
             |now: u64, before: u64| now.saturating_sub(before) as f64 * 512.0 / 1e6 / seconds;
-        for (i, (now, old)) in self.disks.iter().zip(&before.disks).enumerate() {
+        for (i, disk) in disks.filesystems.iter().enumerate() {
+            let (Some(now), Some(old)) = (self.disk(disk), before.disk(disk)) else {
+                continue;
+            };
             let scope = match names {
                 Names::ByMount(mounts) if i > 0 => mounts[i].clone(),
                 _ => GLOBAL.to_owned(),
@@ -348,7 +415,8 @@ impl Sample {
             put("queue", "requests", now.in_flight as f64);
         }
         let mut put = |what: String, unit, value| row.push((what, GLOBAL.to_owned(), unit, value));
-        if let (Some(now), Some(old)) = (self.swap, before.swap) {
+        let swap = |sample: &Self| sample.disk(disks.swap?);
+        if let (Some(now), Some(old)) = (swap(self), swap(before)) {
             put(
                 "swap_write_throughput".to_owned(),
                 "MB/s",

@@ -1,5 +1,5 @@
 //! The kernel world: a real Linux, built from a source tree, in virtual time on the modelled disks of
-//! `sim`.
+//! `sim`. And [`running`]: the Linux that we run on, recorded in the same words.
 
 pub mod build;
 pub mod calendar;
@@ -10,9 +10,10 @@ pub mod guest;
 pub mod image;
 pub mod initramfs;
 mod layout;
-mod proc;
+pub mod proc;
 pub mod process;
 pub mod run;
+pub mod running;
 mod seat;
 pub mod server;
 pub mod shell;

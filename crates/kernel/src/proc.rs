@@ -30,6 +30,18 @@ pub fn is_level(name: &str) -> bool {
     LEVELS.contains(&name) || name.starts_with("nr_") && !EVENTS.contains(&name)
 }
 
+/// What happened between two texts of `/proc/vmstat`. A name that the first does not have is left out: what it
+/// counted before is not known.
+pub fn events_between(first: &str, last: &str) -> BTreeMap<String, u64> {
+    let before = vmstat(first);
+    let events = vmstat(last).into_iter().filter(|(name, _)| !is_level(name));
+    let since = |(name, n): (&str, u64)| {
+        let then = before.get(name)?;
+        Some((name.to_owned(), n.saturating_sub(*then)))
+    };
+    events.filter_map(since).collect()
+}
+
 /// A zone of `/proc/zoneinfo`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Zone {
@@ -94,17 +106,17 @@ pub struct DiskStats {
     pub in_flight: u64,
 }
 
-/// The line of a disk.
-pub fn diskstats(text: &str, disk: &str) -> Option<DiskStats> {
-    let mut lines = text
-        .lines()
-        .map(|l| l.split_whitespace().collect::<Vec<&str>>());
-    let words = lines.find(|words| words.get(2) == Some(&disk))?;
-    let number = |at: usize| words.get(at)?.parse().ok();
-    Some(DiskStats {
-        read: number(5)?,
-        written: number(9)?,
-        in_flight: number(11)?,
+/// The disks of `/proc/diskstats`, partitions among them.
+pub fn all_diskstats(text: &str) -> impl Iterator<Item = (String, DiskStats)> {
+    text.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| words.get(at)?.parse().ok();
+        let stats = DiskStats {
+            read: number(5)?,
+            written: number(9)?,
+            in_flight: number(11)?,
+        };
+        Some(((*words.get(2)?).to_owned(), stats))
     })
 }
 
@@ -155,9 +167,10 @@ mod tests {
     #[test]
     fn disks_and_pressure() {
         let text = " 254  0 vda 1 0 8 0 2 0 16 0 3 0 0 0\n 254 16 vdb 5 0 80 0 6 0 160 0 1 0 0 0\n";
-        let vdb = diskstats(text, "vdb").unwrap();
+        let disks: BTreeMap<String, DiskStats> = all_diskstats(text).collect();
+        let vdb = disks["vdb"];
         assert_eq!((vdb.read, vdb.written, vdb.in_flight), (80, 160, 1));
-        assert_eq!(diskstats(text, "vdc"), None);
+        assert_eq!(disks.len(), 2);
         let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 total=3\n";
         assert_eq!(
             (pressure(text, "some"), pressure(text, "full")),

@@ -1,6 +1,6 @@
 //! One run of a cell in a real kernel.
 
-use crate::collect::Heard;
+use crate::collect::{Disks, Heard};
 use crate::disk::Disk;
 use crate::guest::{self, FRAMES, arguments};
 use crate::image::Images;
@@ -393,8 +393,10 @@ impl<'a> Run<'a> {
         let ending = server.serve(limits, control, &mut watched);
         process.look();
         let heard = || -> Result<Heard, String> {
-            let read = File::open(self.path("frames"));
-            let heard = read.and_then(|file| Heard::read(&mut BufReader::new(file)));
+            let heard = Heard::read(&|| {
+                let file = File::open(self.path("frames"))?;
+                Ok(Box::new(BufReader::new(file)))
+            });
             heard.map_err(of("what the guest said"))
         };
         let mut all = heard()?;
@@ -453,14 +455,19 @@ impl<'a> Run<'a> {
         let outcome = after.outcome();
         let machine = &self.spec.machine;
         let names = Names::of(machine);
-        let filesystems = 1 + machine.mounts.len();
+        let filesystems: Vec<String> = (0..=machine.mounts.len()).map(guest::disk_name).collect();
         // A partition's requests are among those of its disk.
         let swap = machine.swap.as_ref().filter(|s| s.disk.is_some());
-        let swap = swap.map(|_| filesystems);
-        let mut result = after.heard.result(outcome, &names, filesystems, swap);
+        let swap = swap.map(|_| guest::disk_name(filesystems.len()));
+        let disks = Disks {
+            filesystems: &filesystems,
+            swap: swap.as_deref(),
+        };
+        let digest = after.heard.digest();
+        let mut result = after.heard.result(outcome, &names, disks);
         result.sim_ns = after.server.now();
         let disks = after.server.disks().flat_map(|d| d.digest().to_le_bytes());
-        let words: Vec<u8> = disks.chain(after.heard.digest().to_le_bytes()).collect();
+        let words: Vec<u8> = disks.chain(digest.to_le_bytes()).collect();
         result.digest = fnv1a(&words);
         if matches!(after.ending, Ending::TimeLimit) && after.words != NO_WORDS {
             let note = format!("the kernel's last words: {}", after.words);

@@ -14,7 +14,8 @@
 //! 9. [`tune`]: settings of watermarks searched for;
 //! 10. [`validate`]: how near a preset comes to a real kernel;
 //! 11. [`attribute`]: which patch of a series did what;
-//! 12. [`bisect`]: which side of a change a sample is on.
+//! 12. [`bisect`]: which side of a change a sample is on;
+//! 13. [`recorded`]: figures that no run of ours gave, in our rows.
 #![forbid(unsafe_code)]
 
 pub mod attribute;
@@ -25,6 +26,7 @@ pub mod experiment;
 pub mod figures;
 pub mod model;
 pub mod published;
+pub mod recorded;
 pub mod report;
 pub mod results;
 pub mod rows;

@@ -151,3 +151,13 @@ pub struct Outcomes {
     /// The run was interrupted.
     pub interrupted: bool,
 }
+
+impl Outcomes {
+    /// Whether something in it was measured and not run (the room `recorded`): there is no option for more of it.
+    pub fn measured(&self) -> bool {
+        let kernels = |r: &RunResult| r.origin == sim::Origin::Kernel;
+        let runs = self.experiment.cells.iter().zip(&self.results);
+        let mut own = runs.filter(|(cell, _)| cell.kernel.is_none());
+        own.any(|(_, results)| results.iter().flatten().any(kernels))
+    }
+}

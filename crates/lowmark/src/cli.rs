@@ -3,11 +3,13 @@
 mod bisect;
 mod diverge;
 mod kernel;
+mod running;
 mod validate;
 
 pub use bisect::Bisect;
 pub use diverge::Diverge;
 pub use kernel::{Kernel, KernelBuild, KernelList, KernelRemove, KernelShell};
+pub use running::{Learn, Record, Report, Undo};
 pub use validate::Validate;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -36,6 +38,14 @@ pub enum Command {
     Validate(Validate),
     /// Find the commit of a kernel's history that changed a figure, by experiments in kernels built from it
     Bisect(Bisect),
+    /// Record the running Linux: its counters, zones, pressure, disks and tracepoints
+    Record(Record),
+    /// Put recordings, or the counters and traces of any machine, into the rows of mm reports, and say what they mean
+    Report(Report),
+    /// Learn watermarks on the running Linux, from its direct reclaims and kswapd's trouble
+    Learn(Learn),
+    #[command(hide = true)]
+    Undo(Undo),
     /// List results folders, or remove old ones
     Results(Results),
     /// Score the engine against published tables

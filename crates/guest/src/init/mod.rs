@@ -5,23 +5,23 @@
 //! threads but a process of their own ([`crate::programs`]): nothing of what they map is locked, and the
 //! kernel can kill them when memory runs out, which it can't do to its first process.
 
+mod events;
 mod foreign;
-mod looks;
 mod memory;
 mod mounts;
 mod prepare;
 mod settings;
 mod shell;
-mod tracing;
 
 pub use foreign::run as run_foreign;
 pub use memory::idle;
 
 use crate::host::{Costs, Spend, clock, lock, sleep_until};
+use crate::looks::Looks;
 use crate::programs::{self, Player};
 use crate::sys;
+use crate::tracing::Tracer;
 use crate::wire::{Assignment, Frame, JOB, Job, ScriptJob};
-use looks::Looks;
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::MlockAllFlags;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
@@ -29,9 +29,9 @@ use rustix::system::RebootCommand;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::num::NonZeroU64;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use tracing::Tracer;
 
 /// Where the first filesystem is mounted.
 pub const ROOT: &str = "/mnt";
@@ -182,7 +182,12 @@ impl Desk {
 fn run(out: &mut File, job: &Job) -> Step {
     make_room();
     let notes = memory::lock().and_then(|()| {
-        let tracer = Tracer::new(&job.tracepoints, job.trace_kb, out)?;
+        let tracer = Tracer::new(
+            Path::new(events::TRACEFS),
+            &job.tracepoints,
+            job.trace_kb,
+            out,
+        )?;
         let notes = memory::boot(&job.boot)?;
         Ok((tracer, notes))
     });
@@ -242,7 +247,7 @@ fn follow(desk: &Mutex<Desk>, from: &mut impl Read, child: &mut Child) -> Step {
                 desk.look(at).map_err(of("a look"))?;
                 let Desk { tracer, out, .. } = &mut *desk;
                 if let Some(tracer) = tracer {
-                    let lost = tracer.end()?;
+                    let lost = tracer.end()?.iter().map(|(_, n)| n).sum();
                     tracer.drain(out).map_err(of("the ring of events"))?;
                     if lost > 0 {
                         say(out, &Frame::Lost(lost))?;
@@ -290,7 +295,7 @@ fn watch(desk: &Arc<Mutex<Desk>>, job: &Job, start: u64, child: &Child) -> Step 
     let desk = Arc::clone(desk);
     if lock(&desk).tracer.is_some() {
         let desk = Arc::clone(&desk);
-        thread("tracer", move || tracing::follow(&desk))?;
+        thread("tracer", move || events::follow(&desk))?;
     }
     let mut changes = job.changes.clone().into_iter().peekable();
     let sample = job.sample_ns;

@@ -1,4 +1,5 @@
-//! Tracepoints of a guest: the pages of its ring, by the formats that it says, as the figures of a run.
+//! Tracepoints of a guest or of the running Linux: the pages of its rings, by the formats that it says, as the
+//! figures of a run.
 //!
 //! The figures are sums, so what a run keeps is small however much was recorded. Events that are missing make
 //! a sum wrong, so then there is none: a row that can't be told is `unsupported`, and a note says why.
@@ -11,7 +12,7 @@ use format::Formats;
 use guest::wire::Frame;
 use ring::Page;
 pub use sums::Traced;
-use sums::{Occurred, Sums};
+use sums::{Cast, Occurred, Sums};
 
 /// What is recorded. Of the two names of reclaim's writes a kernel has one (6.5 renamed it). The most frequent
 /// is one event for 32 pages scanned. Events of single pages (kmem, writeback_dirty_folio) are left out: they are
@@ -53,53 +54,147 @@ pub enum TraceError {
 
 type Result<T> = std::result::Result<T, TraceError>;
 
-/// What a guest's frames say of its events; `None`: it has no tracepoints, or did not come to its end.
+/// What a first reading of the frames has to find out: how events look, who the tasks are, and what had begun
+/// before anything was recorded. The second one ([`Reading`]) sums up.
+#[derive(Debug, Default)]
+pub struct Survey {
+    texts: Vec<(String, String)>,
+    formats: Option<Formats>,
+    start: Option<u64>,
+    lasted: Option<u64>,
+    lost: Option<u64>,
+    cast: Cast,
+    queue: Queue,
+}
+
+impl Survey {
+    /// Reads a frame.
+    ///
+    /// # Errors
+    /// Formats or pages that can't be read.
+    pub fn frame(&mut self, frame: &Frame) -> Result<()> {
+        match frame {
+            Frame::Format(name, text) => self.texts.push((name.clone(), text.clone())),
+            Frame::Start(ns) => self.start = Some(*ns),
+            Frame::End(ns) => self.lasted = Some(*ns),
+            Frame::Lost(n) => self.lost = Some(self.lost.unwrap_or(0) + n),
+            Frame::Trace(pages) => {
+                let formats = match &mut self.formats {
+                    Some(formats) => formats,
+                    none => none.insert(formats(&self.texts)?),
+                };
+                if self.queue.take(pages, formats)? {
+                    self.lost = self.lost.or(Some(0));
+                }
+            }
+            Frame::Fetched(until) => self.queue.each(*until, |event| self.cast.see(event)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// All frames were read; `None`: there are no tracepoints, or no end.
+    ///
+    /// # Errors
+    /// Formats that can't be read.
+    pub fn done(mut self) -> Result<Option<Reading>> {
+        let (Some(start), Some(lasted), false) = (self.start, self.lasted, self.texts.is_empty())
+        else {
+            return Ok(None);
+        };
+        self.queue.each(u64::MAX, |event| self.cast.see(event));
+        let formats = match self.formats {
+            Some(formats) => formats,
+            None => formats(&self.texts)?,
+        };
+        Ok(Some(Reading {
+            sums: Sums::new(self.cast, start, start.saturating_add(lasted)),
+            formats,
+            lost: self.lost,
+            queue: Queue::default(),
+        }))
+    }
+}
+
+fn formats(texts: &[(String, String)]) -> Result<Formats> {
+    Formats::read(texts.iter().map(|(name, text)| (&**name, &**text)))
+}
+
+/// A second reading of the same frames.
+pub struct Reading {
+    formats: Formats,
+    lost: Option<u64>,
+    queue: Queue,
+    sums: Sums,
+}
+
+impl Reading {
+    /// Reads a frame again.
+    ///
+    /// # Errors
+    /// Pages that can't be read.
+    pub fn frame(&mut self, frame: &Frame) -> Result<()> {
+        match frame {
+            Frame::Trace(pages) => drop(self.queue.take(pages, &self.formats)?),
+            Frame::Fetched(until) => self.queue.each(*until, |event| self.sums.add(event)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What the events tell.
+    pub fn done(mut self) -> Traced {
+        self.queue.each(u64::MAX, |event| self.sums.add(event));
+        self.sums.end();
+        self.sums.traced(&self.formats, self.lost)
+    }
+}
+
+/// Events that were read and may come before others that were not yet: rings of several CPUs are fetched one
+/// after the other.
+#[derive(Debug, Default)]
+struct Queue {
+    events: Vec<Occurred>,
+}
+
+impl Queue {
+    /// Takes the events of pages; returns whether some are missing between them.
+    fn take(&mut self, pages: &[u8], formats: &Formats) -> Result<bool> {
+        let mut missed = false;
+        for page in pages.chunks(formats.header.size.max(1)) {
+            let mut page = Page::new(page, &formats.header)?;
+            missed |= page.missed;
+            while let Some((at, event)) = page.next()? {
+                if let Some(point) = formats.point(event) {
+                    let event = Occurred::new(at, point, event).ok_or(TraceError::Event)?;
+                    self.events.push(event);
+                }
+            }
+        }
+        Ok(missed)
+    }
+
+    /// Gives up, in the order of time, the events up to a time before which none is to come.
+    fn each(&mut self, until: u64, mut to: impl FnMut(&Occurred)) {
+        // Stable: those of one CPU and time stay in their order.
+        self.events.sort_by_key(Occurred::at);
+        let ready = self.events.partition_point(|e| e.at() <= until);
+        self.events.drain(..ready).for_each(|event| to(&event));
+    }
+}
+
+/// What frames say of their events; `None`: there are no tracepoints, or no end.
 ///
 /// # Errors
 /// Formats or pages that can't be read.
 pub fn read(frames: &[Frame]) -> Result<Option<Traced>> {
-    let texts = frames.iter().filter_map(|f| match f {
-        Frame::Format(name, text) => Some((name.as_str(), text.as_str())),
-        _ => None,
-    });
-    if texts.clone().next().is_none() {
-        return Ok(None);
-    }
-    let time = |of: fn(&Frame) -> Option<u64>| frames.iter().find_map(of);
-    let start = time(|f| match f {
-        Frame::Start(ns) => Some(*ns),
-        _ => None,
-    });
-    let lasted = time(|f| match f {
-        Frame::End(ns) => Some(*ns),
-        _ => None,
-    });
-    let (Some(start), Some(lasted)) = (start, lasted) else {
+    let mut survey = Survey::default();
+    frames.iter().try_for_each(|frame| survey.frame(frame))?;
+    let Some(mut reading) = survey.done()? else {
         return Ok(None);
     };
-    let formats = Formats::read(texts)?;
-    let mut lost = time(|f| match f {
-        Frame::Lost(n) => Some(*n),
-        _ => None,
-    });
-    let mut all = Vec::new();
-    let traces = frames.iter().filter_map(|f| match f {
-        Frame::Trace(pages) => Some(pages),
-        _ => None,
-    });
-    for page in traces.flat_map(|pages| pages.chunks(formats.header.size.max(1))) {
-        let mut page = Page::new(page, &formats.header)?;
-        if page.missed {
-            lost = lost.or(Some(0));
-        }
-        while let Some((at, event)) = page.next()? {
-            if let Some(point) = formats.point(event) {
-                all.push(Occurred::new(at, point, event).ok_or(TraceError::Event)?);
-            }
-        }
-    }
-    let sums = Sums::new(&all, start, start.saturating_add(lasted));
-    Ok(Some(sums.traced(&formats, lost)))
+    frames.iter().try_for_each(|frame| reading.frame(frame))?;
+    Ok(Some(reading.done()))
 }
 
 #[cfg(test)]

@@ -27,6 +27,11 @@ enum What {
 }
 
 impl Occurred {
+    /// Nanoseconds of the ring's clock.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
     /// Reads one; `None`: it is too short.
     pub fn new(at: u64, point: &Point, event: &[u8]) -> Option<Self> {
         // Fields that no sum reads are left at 0.
@@ -101,7 +106,14 @@ impl Times {
 
 /// Sums up.
 pub struct Sums {
-    reclaim: ReclaimSums,
+    tasks: BTreeMap<u64, TaskId>,
+    reclaim: Reclaim,
+    start: u64,
+    end: u64,
+    /// Whether the workload has begun.
+    begun: bool,
+    /// Who is in direct reclaim, since when.
+    inside: BTreeMap<u64, u64>,
     /// Direct reclaims that came to their end.
     stalls: Histogram<u64>,
     /// The longest of them; the histogram's bounds don't cut it.
@@ -115,75 +127,86 @@ pub struct Sums {
 impl Sums {
     /// Of events in the order of time, from the workload's start to its end; what is under way at either counts
     /// from or up to it.
-    pub fn new(events: &[Occurred], start: u64, end: u64) -> Self {
-        let mut tasks: BTreeMap<u64, TaskId> = BTreeMap::new();
-        for event in events {
-            let next = tasks.len() as TaskId;
-            tasks.entry(event.pid).or_insert(next);
-        }
+    pub fn new(cast: Cast, start: u64, end: u64) -> Self {
+        let tasks: BTreeMap<u64, TaskId> = cast.parts.keys().copied().zip(0..).collect();
         let reclaim = Reclaim::new(tasks.len());
-        under_way(events, &tasks, &reclaim, start);
-        let mut sums = Self {
-            reclaim: ReclaimSums::default(),
+        cast.enter(&tasks, &reclaim, start);
+        Self {
+            tasks,
+            reclaim,
+            start,
+            end,
+            begun: false,
+            inside: BTreeMap::new(),
             stalls: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("valid bounds"),
             longest_ns: 0,
             by_task: BTreeMap::new(),
             pauses: Times::default(),
             throttled: Times::default(),
-        };
-        let mut begun: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut restarted = false;
-        for event in events {
-            // The last look at counters is a little after the end, so what happens until then counts here, too.
-            let at = event.at.min(end);
-            if !restarted && at >= start {
-                reclaim.restart(start);
-                restarted = true;
-            }
-            match event.what {
-                What::Reclaim(what) => {
-                    reclaim.count(at, tasks[&event.pid], &what);
-                    match what {
-                        Event::DirectReclaimBegin { .. } => {
-                            begun.insert(event.pid, at);
-                        }
-                        Event::DirectReclaimEnd { .. } => {
-                            let since = begun.remove(&event.pid);
-                            if let Some(since) = since.filter(|_| restarted) {
-                                sums.stalled(event.pid, since, at, start);
-                            }
-                        }
-                        _ => {}
-                    }
-                }
-                _ if !restarted => {}
-                What::Pause(ms) if ms > 0 => sums.pauses.add((ms as u64).saturating_mul(1_000_000)),
-                What::Pause(_) => {}
-                What::Throttled(us) => {
-                    let us = u64::try_from(us).unwrap_or(0);
-                    sums.throttled.add(us.saturating_mul(1_000));
-                }
-            }
         }
-        if !restarted {
-            reclaim.restart(start);
-        }
-        for (pid, since) in begun {
-            *sums.by_task.entry(pid).or_default() += end.saturating_sub(since.max(start));
-        }
-        sums.reclaim = reclaim.sums(end);
-        sums
     }
 
-    fn stalled(&mut self, pid: u64, since: u64, until: u64, start: u64) {
+    /// The next event.
+    pub fn add(&mut self, event: &Occurred) {
+        // The last look at counters is a little after the end, so what happens until then counts here, too.
+        let at = event.at.min(self.end);
+        if !self.begun && at >= self.start {
+            self.begin();
+        }
+        match event.what {
+            What::Reclaim(what) => {
+                let Some(&task) = self.tasks.get(&event.pid) else {
+                    return;
+                };
+                self.reclaim.count(at, task, &what);
+                match what {
+                    Event::DirectReclaimBegin { .. } => {
+                        self.inside.insert(event.pid, at);
+                    }
+                    Event::DirectReclaimEnd { .. } => {
+                        let since = self.inside.remove(&event.pid);
+                        if let Some(since) = since.filter(|_| self.begun) {
+                            self.stalled(event.pid, since, at);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            _ if !self.begun => {}
+            What::Pause(ms) if ms > 0 => self.pauses.add((ms as u64).saturating_mul(1_000_000)),
+            What::Pause(_) => {}
+            What::Throttled(us) => {
+                let us = u64::try_from(us).unwrap_or(0);
+                self.throttled.add(us.saturating_mul(1_000));
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        self.reclaim.restart(self.start);
+        self.begun = true;
+    }
+
+    /// There are no more events.
+    pub fn end(&mut self) {
+        if !self.begun {
+            self.begin();
+        }
+        for (pid, since) in std::mem::take(&mut self.inside) {
+            *self.by_task.entry(pid).or_default() += self.end.saturating_sub(since.max(self.start));
+        }
+    }
+
+    fn stalled(&mut self, pid: u64, since: u64, until: u64) {
         let ns = until.saturating_sub(since);
         self.stalls.saturating_record(ns.max(1));
         self.longest_ns = self.longest_ns.max(ns);
-        *self.by_task.entry(pid).or_default() += until.saturating_sub(since.max(start));
+        *self.by_task.entry(pid).or_default() += until.saturating_sub(since.max(self.start));
     }
 
     /// What of it a kernel can tell that has these tracepoints, and lost so many events.
-    pub fn traced(mut self, formats: &Formats, lost: Option<u64>) -> Traced {
+    pub fn traced(self, formats: &Formats, lost: Option<u64>) -> Traced {
+        let mut reclaim = self.reclaim.sums(self.end);
         let mut traced = Traced::default();
         if let Some(n) = lost {
             let many = match n {
@@ -205,10 +228,10 @@ impl Sums {
         match missing(&OF_ROWS).or(stalls).or_else(|| any(&WRITES)) {
             None => {
                 // No kernel that can be a guest waits for congestion: 5.16 took it out.
-                for class in [&mut self.reclaim.direct, &mut self.reclaim.kswapd] {
+                for class in [&mut reclaim.direct, &mut reclaim.kswapd] {
                     (class.congest, class.conditional) = (None, None);
                 }
-                traced.reclaim = Some(self.reclaim);
+                traced.reclaim = Some(reclaim);
             }
             Some(name) => traced.notes.push(format!(
                 "the kernel has no tracepoint {name}: the rows of vmscan's events are not told"
@@ -252,40 +275,60 @@ const WRITES: [&str; 2] = ["vmscan/mm_vmscan_write_folio", "vmscan/mm_vmscan_wri
 const DIRTY: &str = "writeback/balance_dirty_pages";
 const THROTTLED: &str = "vmscan/mm_vmscan_throttled";
 
-/// Says who the kswapds are, and begins what had begun before anything was recorded: a kswapd whose first event is
-/// that it goes to sleep was awake, a task that leaves direct reclaim first was in it.
-fn under_way(events: &[Occurred], tasks: &BTreeMap<u64, TaskId>, reclaim: &Reclaim, start: u64) {
-    // For each task: whether an event of sleeping or waking, and one of direct reclaim, was seen.
-    let mut seen = vec![(false, false); tasks.len()];
-    let from = events.first().map_or(start, |e| e.at.min(start));
-    for event in events {
-        let task = tasks[&event.pid];
-        let (kswapd, direct) = &mut seen[task as usize];
+/// What a task did first, as far as it says what had begun before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    /// It went to sleep or woke up as kswapds do: whether it was awake before.
+    kswapd: Option<bool>,
+    /// It began or left direct reclaim: whether it was in it before.
+    direct: Option<bool>,
+}
+
+/// The tasks that events are of.
+#[derive(Debug, Default)]
+pub struct Cast {
+    parts: BTreeMap<u64, Part>,
+    first: Option<u64>,
+}
+
+impl Cast {
+    /// The next event, in the order of time.
+    pub fn see(&mut self, event: &Occurred) {
+        self.first.get_or_insert(event.at);
+        let part = self.parts.entry(event.pid).or_default();
         let What::Reclaim(what) = event.what else {
-            continue;
+            return;
         };
         match what {
-            Event::KswapdSleep { .. } | Event::KswapdWake { .. } => {
+            Event::KswapdSleep { .. } => drop(part.kswapd.get_or_insert(true)),
+            Event::KswapdWake { .. } => drop(part.kswapd.get_or_insert(false)),
+            Event::DirectReclaimEnd { .. } => drop(part.direct.get_or_insert(true)),
+            Event::DirectReclaimBegin { .. } => drop(part.direct.get_or_insert(false)),
+            _ => {}
+        }
+    }
+
+    /// Says who the kswapds are, and begins what had begun before anything was recorded: a kswapd whose first
+    /// event is that it goes to sleep was awake, a task that leaves direct reclaim first was in it.
+    fn enter(&self, tasks: &BTreeMap<u64, TaskId>, reclaim: &Reclaim, start: u64) {
+        let from = self.first.map_or(start, |first| first.min(start));
+        for (pid, part) in &self.parts {
+            let task = tasks[pid];
+            if let Some(awake) = part.kswapd {
                 reclaim.is_kswapd(task);
-                if !*kswapd && matches!(what, Event::KswapdSleep { .. }) {
+                if awake {
                     let wake = Event::KswapdWake { nid: 0, order: 0 };
                     reclaim.count(from, task, &wake);
                 }
-                *kswapd = true;
             }
-            Event::DirectReclaimBegin { .. } => *direct = true,
-            Event::DirectReclaimEnd { .. } => {
-                if !*direct {
-                    let begin = Event::DirectReclaimBegin {
-                        order: 0,
-                        may_writepage: false,
-                        gfp: 0,
-                    };
-                    reclaim.count(from, task, &begin);
-                }
-                *direct = true;
+            if part.direct == Some(true) {
+                let begin = Event::DirectReclaimBegin {
+                    order: 0,
+                    may_writepage: false,
+                    gfp: 0,
+                };
+                reclaim.count(from, task, &begin);
             }
-            _ => {}
         }
     }
 }

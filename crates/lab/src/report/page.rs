@@ -20,14 +20,17 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
         .iter()
         .filter(|p| !p.fitted.is_empty())
         .count();
-    let facts = vec![
+    let mut facts = vec![
         ("iterations of each cell".into(), e.iterations.to_string()),
         ("cells".into(), e.cells.len().to_string()),
-        (
+    ];
+    let all = || outcomes.results.iter().flatten().flatten();
+    if all().next().is_none() || all().any(|r| r.origin == sim::Origin::Engine) {
+        facts.push((
             "model parameters fitted to published cells".into(),
             format!("{fitted} of {}", sim::Params::TABLE.len()),
-        ),
-    ];
+        ));
+    }
     html(&HtmlReport {
         title: e.name.clone(),
         experiment_toml: e.text.clone(),
@@ -41,7 +44,10 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
             .zip(&outcomes.results)
             .map(|(cell, results)| panel(cell, results, &groups))
             .collect(),
-        notes: comparison.warnings(),
+        notes: match outcomes.measured() {
+            true => all().flat_map(|r| r.notes.clone()).collect(),
+            false => comparison.warnings(),
+        },
     })
 }
 

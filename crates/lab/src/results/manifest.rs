@@ -25,6 +25,8 @@ pub enum Kind {
     Tune,
     /// `lowmark machine --save`.
     Machine,
+    /// `lowmark record`.
+    Record,
 }
 
 impl Kind {
@@ -35,6 +37,7 @@ impl Kind {
             Self::Mrc => "mrc",
             Self::Tune => "tune",
             Self::Machine => "machine",
+            Self::Record => "record",
         }
     }
 }

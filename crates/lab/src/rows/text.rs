@@ -125,10 +125,16 @@ pub fn to_text(outcomes: &Outcomes) -> String {
          better (more, where neither is better), - where new is 0; stars: p < {ALPHA} (Mann-Whitney U)"
     );
     let iterations = outcomes.experiment.iterations as usize;
-    if iterations < FEW {
+    // What was measured alone has nothing to compare with.
+    let measured = outcomes.measured();
+    if iterations < FEW && (!measured || outcomes.experiment.cells.len() > 1) {
+        let more = match measured {
+            true => "",
+            false => "; raise --iterations",
+        };
         let _ = writeln!(
             out,
-            "note: fewer than {FEW} iterations: differences can hardly be claimed; raise --iterations"
+            "note: fewer than {FEW} iterations: differences can hardly be claimed{more}"
         );
     }
     let missing = groups

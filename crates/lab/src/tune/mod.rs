@@ -11,6 +11,7 @@ pub mod goals;
 pub mod learn;
 pub mod margin;
 pub mod page;
+pub mod running;
 pub mod search;
 pub mod space;
 pub mod sysctl_d;

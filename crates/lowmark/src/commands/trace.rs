@@ -45,15 +45,20 @@ fn info(args: &TraceInfo) -> Result<(), Failure> {
     text::print(&shown(&args.file, &survey))
 }
 
-fn vmscan(args: &TraceVmscan) -> Result<(), Failure> {
-    let shown = args.file.display();
+/// The sums of a trace's text.
+pub fn read(path: &Path) -> Result<Traced, Failure> {
+    let shown = path.display();
     let wrong = |e: &dyn std::fmt::Display| {
         let accepted =
             "accepted: the text of /sys/kernel/tracing/trace, or a file of `run --ftrace`";
         Failure::Input(Diagnostic::placeless(format!("{shown}: {e}"), accepted).into())
     };
-    let file = File::open(&args.file).map_err(|e| wrong(&e))?;
-    let traced = read::rows(BufReader::with_capacity(1 << 20, file)).map_err(|e| wrong(&e))?;
+    let file = File::open(path).map_err(|e| wrong(&e))?;
+    read::rows(BufReader::with_capacity(1 << 20, file)).map_err(|e| wrong(&e))
+}
+
+fn vmscan(args: &TraceVmscan) -> Result<(), Failure> {
+    let traced = read(&args.file)?;
     if args.json {
         return text::print_json(&json!({
             "span_ns": traced.span_ns,

@@ -9,6 +9,7 @@
 //! profile of an earlier run is at hand, its marks are what is raised, below the same cap. The minimum stays the default one unless
 //! allocations that cannot wait fail.
 
+use super::amounts::{Amounts, PARTS};
 use crate::Mm;
 use crate::memory::gfp::Gfp;
 use crate::memory::zone::Mark;
@@ -16,9 +17,6 @@ use crate::policy::{Policy, Watermarks};
 use crate::policy::{ProfileZone, WatermarkProfile};
 use crate::reclaim::scan::{DEF_PRIORITY, ScanControl};
 use crate::world::{ShortLock, Word32, Word64, World};
-
-/// Decay takes place in so many equal parts.
-const PARTS: u64 = 16;
 
 /// The sizes of what a zone has above its default, in pages, and what they were when time began to
 /// take from them.
@@ -83,6 +81,45 @@ pub(crate) fn zones<W: World>(policy: &Policy, zones: usize) -> Box<[ZoneAuto<W>
 }
 
 impl<W: World> ZoneAuto<W> {
+    /// What it has, under its lock.
+    fn amounts(&self) -> Amounts {
+        Amounts {
+            extra: self.extra.get(),
+            floor: self.floor.get(),
+            extra_min: self.extra_min.get(),
+            peak: self.peak.get(),
+            peak_min: self.peak_min.get(),
+            peak_floor: self.peak_floor.get(),
+            learned: self.learned.get(),
+            learned_min: self.learned_min.get(),
+            raised_at: self.raised_at.get(),
+            parts: self.parts.get(),
+            taught_at: self.taught_at.get(),
+            floor_parts: self.floor_parts.get(),
+        }
+    }
+
+    /// Changes what it has.
+    fn change<R>(&self, how: impl FnOnce(&mut Amounts) -> R) -> R {
+        self.lock.with(|| {
+            let mut amounts = self.amounts();
+            let done = how(&mut amounts);
+            self.extra.set(amounts.extra);
+            self.floor.set(amounts.floor);
+            self.extra_min.set(amounts.extra_min);
+            self.peak.set(amounts.peak);
+            self.peak_min.set(amounts.peak_min);
+            self.peak_floor.set(amounts.peak_floor);
+            self.learned.set(amounts.learned);
+            self.learned_min.set(amounts.learned_min);
+            self.raised_at.set(amounts.raised_at);
+            self.parts.set(amounts.parts);
+            self.taught_at.set(amounts.taught_at);
+            self.floor_parts.set(amounts.floor_parts);
+            done
+        })
+    }
+
     fn default_mark(&self, mark: Mark) -> u32 {
         self.default[mark as usize].get()
     }
@@ -107,11 +144,6 @@ impl<W: World> ZoneAuto<W> {
         };
         [new_min, new_low, new_high.max(new_low)]
     }
-}
-
-/// `percent` of a number of pages, at least one.
-fn part(pages: u32, percent: u32) -> u32 {
-    ((u64::from(pages) * u64::from(percent)).div_ceil(100) as u32).max(1)
 }
 
 impl<W: World> Mm<W> {
@@ -141,53 +173,14 @@ impl<W: World> Mm<W> {
         let rules = &self.policy.auto;
         let now = self.world.now();
         let a = &self.auto[z];
-        a.lock.with(|| {
-            let (last, extra) = (a.raised_at.get(), a.extra.get());
-            let debounce = u64::from(rules.debounce_ms) * 1_000_000;
-            if last != 0 && now.saturating_sub(last) < debounce {
-                return;
-            }
-            let step = part(a.default_mark(Mark::Low), rules.step_percent);
-            let more = if taught { extra.max(step) } else { step };
-            let room = a.room(Mark::Low);
-            let extra = extra.saturating_add(more).min(room);
-            a.extra.set(extra);
-            a.learned.set(a.learned.get().max(extra));
-            if taught {
-                let kept = u64::from(extra) * u64::from(rules.remember_percent) / 100;
-                let floor = a.floor.get().max(kept as u32);
-                a.floor.set(floor);
-                a.peak_floor.set(floor);
-                a.taught_at.set(now.max(1));
-                a.floor_parts.set(0);
-            }
-            self.begin_decay(z, now);
-        });
+        let (low, room) = (a.default_mark(Mark::Low), a.room(Mark::Low));
+        a.change(|amounts| amounts.raise(rules, now, low, room, taught));
         self.apply_auto(z);
-    }
-
-    /// Time takes from a zone's amounts from `now` on.
-    fn begin_decay(&self, z: usize, now: u64) {
-        let a = &self.auto[z];
-        a.raised_at.set(now.max(1));
-        a.parts.set(0);
-        a.peak.set(a.extra.get().saturating_sub(a.floor.get()));
-        a.peak_min.set(a.extra_min.get());
     }
 
     /// Takes a part of what a zone has above its floor.
     fn lower(&self, z: usize) {
-        let a = &self.auto[z];
-        let changed = a.lock.with(|| {
-            let above = a.extra.get().saturating_sub(a.floor.get());
-            if above == 0 {
-                return false;
-            }
-            let less = part(above, self.policy.auto.lower_percent).min(above);
-            a.extra.set(a.extra.get() - less);
-            true
-        });
-        if changed {
+        if self.auto[z].change(|amounts| amounts.lower(&self.policy.auto)) {
             self.apply_auto(z);
         }
     }
@@ -260,20 +253,8 @@ impl<W: World> Mm<W> {
         let now = self.world.now();
         for z in self.eligible(node, gfp) {
             let a = &self.auto[z];
-            a.lock.with(|| {
-                let last = a.raised_at.get();
-                if last != 0 && now.saturating_sub(last) < u64::from(rules.debounce_ms) * 1_000_000
-                {
-                    return;
-                }
-                let step = part(a.default_mark(Mark::Min), rules.step_percent);
-                let most = a.room(Mark::Min);
-                a.extra_min
-                    .set(a.extra_min.get().saturating_add(step).min(most));
-                a.learned_min
-                    .set(a.learned_min.get().max(a.extra_min.get()));
-                self.begin_decay(z, now);
-            });
+            let (min, room) = (a.default_mark(Mark::Min), a.room(Mark::Min));
+            a.change(|amounts| amounts.raise_min(rules, now, min, room));
             self.apply_auto(z);
         }
     }
@@ -312,37 +293,7 @@ impl<W: World> Mm<W> {
         let now = self.world.now();
         for &z in &self.nodes[nid as usize].zones {
             let z = usize::from(z);
-            let a = &self.auto[z];
-            let changed = a.lock.with(|| {
-                let passed = |since: u64, whole: u64| match whole {
-                    0 => 0,
-                    _ => (now.saturating_sub(since) * PARTS / whole).min(PARTS),
-                };
-                let left = |peak: u32, parts: u64| {
-                    (u64::from(peak) * (PARTS - parts)).div_ceil(PARTS) as u32
-                };
-                let mut changed = false;
-                let parts = passed(a.taught_at.get(), u64::from(rules.forget_s) * crate::SECOND);
-                if parts > u64::from(a.floor_parts.get()) {
-                    a.floor_parts.set(parts as u32);
-                    let floor = a.floor.get().min(left(a.peak_floor.get(), parts));
-                    // What lay on the floor goes down with it.
-                    let above = a.extra.get().saturating_sub(a.floor.get());
-                    a.floor.set(floor);
-                    a.extra.set(floor + above);
-                    changed = true;
-                }
-                let parts = passed(a.raised_at.get(), u64::from(rules.decay_ms) * 1_000_000);
-                if parts > u64::from(a.parts.get()) {
-                    a.parts.set(parts as u32);
-                    let most = a.floor.get().saturating_add(left(a.peak.get(), parts));
-                    a.extra.set(a.extra.get().min(most));
-                    let most = left(a.peak_min.get(), parts);
-                    a.extra_min.set(a.extra_min.get().min(most));
-                    changed = true;
-                }
-                changed
-            });
+            let changed = self.auto[z].change(|amounts| amounts.decay(rules, now));
             if changed {
                 self.apply_auto(z);
             }

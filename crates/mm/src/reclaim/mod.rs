@@ -1,5 +1,6 @@
 //! Reclaim: LRU lists, scanning, kswapd, direct reclaim, shrinkers.
 
+pub mod amounts;
 pub mod auto;
 pub mod boost;
 pub mod congestion;

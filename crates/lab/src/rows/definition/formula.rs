@@ -11,9 +11,9 @@ pub(super) fn metric(r: &RunResult, name: &str) -> Reading {
 /// CPU time of the test's programs: a real kernel's guest may have nobody who tells it.
 pub(super) fn cpu_time(r: &RunResult, name: &str) -> Reading {
     match (metric(r, name), r.origin) {
-        (Absent, Origin::Kernel) => {
-            Unsupported("in a real kernel's guest nobody tells what computing took")
-        }
+        (Absent, Origin::Kernel) => Unsupported(
+            "of a real kernel nobody tells what computing took, but of a recorded command",
+        ),
         (reading, _) => reading,
     }
 }

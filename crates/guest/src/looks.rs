@@ -1,4 +1,4 @@
-//! Looks at the files of a job.
+//! Looks at files of `/proc` and `/sys`: those of a job in a guest, or the running system's.
 
 use crate::{sys, wire};
 use std::fs::File;
@@ -10,7 +10,7 @@ const VMSTAT: &str = "/proc/vmstat";
 
 /// Files that are read again and again. They stay open and the buffers stay as large as they had to be, so
 /// a look takes hardly any memory, here or in the kernel.
-pub(super) struct Looks {
+pub struct Looks {
     files: Vec<(String, File)>,
     contents: Vec<u8>,
     frame: Vec<u8>,
@@ -18,7 +18,7 @@ pub(super) struct Looks {
 
 impl Looks {
     /// Those of the files that can be read.
-    pub(super) fn open(paths: &[String]) -> Self {
+    pub fn open(paths: &[String]) -> Self {
         let readable = |path: &String| {
             let file = File::open(path).ok()?;
             file.read_at(&mut [0; 1], 0).ok()?;
@@ -31,8 +31,16 @@ impl Looks {
         }
     }
 
+    /// The files that are read.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|(path, _)| path.as_str())
+    }
+
     /// Reads all of them and says what is in them; `at` is the time that the frames carry.
-    pub(super) fn take(&mut self, at: u64, to: &mut impl Write) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// A file that can't be read any more, and those of the writer.
+    pub fn take(&mut self, at: u64, to: &mut impl Write) -> io::Result<()> {
         for (path, file) in &self.files {
             let contents = &mut self.contents;
             let len = match path.as_str() {

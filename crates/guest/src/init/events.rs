@@ -1,0 +1,48 @@
+//! The thread that fetches events from a guest's ring.
+
+use super::Desk;
+use crate::host::{clock, lock, sleep_until};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::fs::File;
+use std::sync::Mutex;
+
+/// Where a guest's tracefs is.
+pub(super) const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// Nanoseconds until the ring is asked again that was said to have something and had not.
+const PAUSE_NS: u64 = 1_000_000;
+
+/// Fetches events whenever a ring is half full.
+pub(super) fn follow(desk: &Mutex<Desk>) {
+    let rings = lock(desk)
+        .tracer
+        .as_ref()
+        .map(|tracer| tracer.rings().map(File::try_clone).collect());
+    let Some(Ok(rings)) = rings else { return };
+    let rings: Vec<File> = rings;
+    loop {
+        let mut ready: Vec<PollFd<'_>> = rings
+            .iter()
+            .map(|ring| PollFd::new(ring, PollFlags::IN))
+            .collect();
+        match poll(&mut ready, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+        let mut desk = lock(desk);
+        if desk.over {
+            return;
+        }
+        let Desk { tracer, out, .. } = &mut *desk;
+        if let Some(tracer) = tracer {
+            // What can't be written here, the next look can't either, and says so.
+            let fetched = tracer.drain(out).unwrap_or(0);
+            drop(desk);
+            if fetched == 0 {
+                // The kernel's sum of full pages may be wrong for a while, and here time would stand still.
+                sleep_until(clock() + PAUSE_NS);
+            }
+        }
+    }
+}

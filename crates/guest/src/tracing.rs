@@ -1,0 +1,217 @@
+//! Tracepoints: the kernel's rings of events, fetched page by page.
+
+use crate::wire::Frame;
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// KiB of each ring if nobody says.
+const RING_KB: u64 = 4096;
+
+/// Bytes of a page of a ring.
+const PAGE: usize = 4096;
+
+/// Pages that are said at once.
+const PAGES: usize = 16;
+
+/// What a step returns: why it can't be done, in one line.
+type Step<T = ()> = Result<T, String>;
+
+/// `what: why` of an error.
+fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
+    move |why| format!("{what}: {why}")
+}
+
+/// Events that are recorded, of one CPU or several. It has a folder of tracefs to itself: the whole of a guest's,
+/// or an instance.
+pub struct Tracer {
+    dir: PathBuf,
+    /// The CPUs' numbers and rings.
+    rings: Vec<(u32, File)>,
+    pages: Vec<u8>,
+}
+
+/// The text of a file of tracefs. `header_page` ends with the first read, however little that asked for, and
+/// std's begins with a few bytes.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut bytes = vec![0; 16 << 10];
+    let mut len = 0;
+    loop {
+        if len == bytes.len() {
+            bytes.resize(2 * len, 0);
+        }
+        match file.read(&mut bytes[len..]) {
+            Ok(0) => break,
+            Ok(n) => len += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    bytes.truncate(len);
+    String::from_utf8(bytes).map_err(io::Error::other)
+}
+
+/// The numbers of the CPUs that have a ring.
+fn cpus(dir: &Path) -> io::Result<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for entry in fs::read_dir(dir.join("per_cpu"))? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|n| n.strip_prefix("cpu"));
+        cpus.extend(number.and_then(|n| n.parse::<u32>().ok()));
+    }
+    cpus.sort_unstable();
+    Ok(cpus)
+}
+
+impl Tracer {
+    /// Readies the rings of `kb` KiB each in this folder of tracefs, says the formats of those tracepoints that
+    /// there are, and turns them on; nothing is recorded yet. `None` if there are none. A tracepoint has behind a
+    /// space the kernel's filter of its events.
+    ///
+    /// # Errors
+    /// What could not be set or read, in one line.
+    pub fn new(dir: &Path, points: &[String], kb: u64, out: &mut impl Write) -> Step<Option<Self>> {
+        let events = dir.join("events");
+        let there = |p: &(&str, &str)| fs::exists(events.join(p.0).join("format")).unwrap_or(false);
+        let points = points.iter().map(|p| p.split_once(' ').unwrap_or((p, "")));
+        let points: Vec<(&str, &str)> = points.filter(there).collect();
+        if points.is_empty() {
+            return Ok(None);
+        }
+        let mut tracer = Self {
+            dir: dir.to_owned(),
+            rings: Vec::new(),
+            pages: vec![0; PAGES * PAGE],
+        };
+        tracer.set("tracing_on", "0")?;
+        tracer.set(
+            "buffer_size_kb",
+            &if kb == 0 { RING_KB } else { kb }.to_string(),
+        )?;
+        // What finds no room is counted, and nothing that was there is lost for it.
+        tracer.set("options/overwrite", "0")?;
+        // The clock that programs and looks go by.
+        tracer.set("trace_clock", "mono")?;
+        let mut format = |name: &str, path: &Path| {
+            let text = read_text(path).map_err(of(path.display()))?;
+            let said = Frame::Format(name.to_owned(), text).write(out);
+            said.map_err(of("what is said of tracepoints"))
+        };
+        format("header_page", &events.join("header_page"))?;
+        for (point, filter) in points {
+            format(point, &events.join(point).join("format"))?;
+            if !filter.is_empty() {
+                tracer.set(&format!("events/{point}/filter"), filter)?;
+            }
+            tracer.set(&format!("events/{point}/enable"), "1")?;
+        }
+        for cpu in cpus(dir).map_err(of(dir.display()))? {
+            let raw = dir.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let raw = rustix::fs::open(&raw, flags, Mode::empty()).map_err(of(raw.display()))?;
+            tracer.rings.push((cpu, raw.into()));
+        }
+        Ok(Some(tracer))
+    }
+
+    fn set(&self, file: &str, text: &str) -> Step {
+        let path = self.dir.join(file);
+        fs::write(&path, text).map_err(of(format_args!("`{text}` into {}", path.display())))
+    }
+
+    /// The rings, to wait for.
+    pub fn rings(&self) -> impl Iterator<Item = &File> {
+        self.rings.iter().map(|(_, ring)| ring)
+    }
+
+    /// Recording begins.
+    ///
+    /// # Errors
+    /// The kernel does not let it.
+    pub fn begin(&self) -> Step {
+        self.set("tracing_on", "1")
+    }
+
+    /// Says what was recorded since the last time; returns how many bytes that are.
+    ///
+    /// # Errors
+    /// A ring's, and the writer's.
+    pub fn drain(&mut self, out: &mut impl Write) -> io::Result<usize> {
+        let mut all = 0;
+        for (_, ring) in &mut self.rings {
+            all += drain(ring, &mut self.pages, out)?;
+        }
+        Ok(all)
+    }
+
+    /// Recording ends; returns how many events of each CPU found no room. What the rings have can still be
+    /// fetched.
+    ///
+    /// # Errors
+    /// The kernel does not let it, or does not say.
+    pub fn end(&self) -> Step<Vec<(u32, u64)>> {
+        self.set("tracing_on", "0")?;
+        let of_cpu = |cpu: u32| {
+            let path = self.dir.join(format!("per_cpu/cpu{cpu}/stats"));
+            let text = fs::read_to_string(&path).map_err(of(path.display()))?;
+            Ok((cpu, lost(&text)))
+        };
+        self.rings.iter().map(|(cpu, _)| of_cpu(*cpu)).collect()
+    }
+}
+
+/// Says what one ring has.
+fn drain(ring: &mut File, pages: &mut [u8], out: &mut impl Write) -> io::Result<usize> {
+    let mut all = 0;
+    loop {
+        let mut len = 0;
+        let more = loop {
+            if len + PAGE > pages.len() {
+                break true;
+            }
+            match ring.read(&mut pages[len..len + PAGE]) {
+                Ok(0) => break false,
+                // What a page lacks at its end says nothing; the next one begins where pages begin.
+                Ok(n) => {
+                    pages[len + n..len + PAGE].fill(0);
+                    len += PAGE;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break false,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        };
+        all += len;
+        if len > 0 {
+            Frame::Trace(pages[..len].to_vec()).write(out)?;
+        }
+        if !more {
+            return Ok(all);
+        }
+    }
+}
+
+/// Events that found no room.
+fn lost(stats: &str) -> u64 {
+    let of = |name: &str| {
+        let mut lines = stats.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value
+            .and_then(|v| v.trim().parse::<u64>().ok())
+            .unwrap_or(0)
+    };
+    of("overrun") + of("dropped events")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_events_are_counted() {
+        let stats = "entries: 5\noverrun: 2\ncommit overrun: 0\nbytes: 9\ndropped events: 3\nread events: 1\n";
+        assert_eq!(lost(stats), 5);
+    }
+}

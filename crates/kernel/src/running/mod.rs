@@ -1,0 +1,341 @@
+//! The running Linux, recorded in the words in which a guest speaks ([`guest::wire`]): what holds for a guest's run
+//! (rows, series, what is `unsupported`) holds for a recording, by the same code.
+//!
+//! - [`Recorder`]: looks at `/proc` at an interval, and with the right to it the tracepoints that guests have.
+//! - [`tracefs`]: an instance of our own, so nobody else's tracing is touched.
+//! - [`undo`]: what is set is written down first, and undone by whoever comes next if we are killed.
+//! - [`file`](mod@file): the recording as it is kept.
+
+pub mod file;
+pub mod tracefs;
+pub mod undo;
+
+use crate::events::TRACEPOINTS;
+use guest::looks::Looks;
+use guest::tracing::Tracer;
+use guest::wire::Frame;
+use nix::sys::resource::{UsageWho, getrusage};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+use tracefs::Instance;
+
+/// The files that are looked at, those that a guest's run has among them. One that is not there, or may not be
+/// read, is left out and named.
+pub const WATCH: [&str; 7] = [
+    "/proc/vmstat",
+    "/proc/zoneinfo",
+    "/proc/diskstats",
+    "/proc/meminfo",
+    "/proc/pressure/memory",
+    "/proc/pressure/io",
+    "/proc/pressure/cpu",
+];
+
+/// KiB of the ring of each CPU.
+pub const RING_KB: u64 = 1024;
+
+/// Nanoseconds that pass at least between two times that rings are fetched because they are half full.
+const PAUSE_NS: u64 = 10_000_000;
+
+/// Nanoseconds after which somebody who wants us to stop is heard.
+const HEAR_NS: u64 = 100_000_000;
+
+/// Nanoseconds of CLOCK_MONOTONIC, the clock of rings and looks.
+pub fn clock() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Why a recording ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// What was recorded has ended, at this time of [`clock`].
+    Done(u64),
+    /// Somebody wants it to.
+    Asked,
+    /// The time that was given is over.
+    Limit,
+}
+
+/// What a recording took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Seconds that were recorded.
+    pub recorded_s: f64,
+    /// CPU seconds of the process that recorded.
+    pub cpu_s: f64,
+    /// Looks taken.
+    pub looks: u64,
+    /// Bytes of events fetched.
+    pub event_bytes: u64,
+    /// Events that found no room, of all CPUs.
+    pub lost: u64,
+}
+
+/// Records.
+pub struct Recorder<W: Write> {
+    out: W,
+    looks: Looks,
+    tracer: Option<(Tracer, Instance)>,
+    interval_ns: u64,
+    start: u64,
+    /// When rings were fetched last.
+    fetched: u64,
+    cpu_s: f64,
+    taken: u64,
+    event_bytes: u64,
+}
+
+/// CPU seconds of this process.
+fn cpu_seconds() -> f64 {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+        return f64::NAN;
+    };
+    let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6;
+    seconds(usage.user_time()) + seconds(usage.system_time())
+}
+
+/// `what: why` of an error, in one line.
+fn of<E: std::fmt::Display>(what: impl std::fmt::Display) -> impl FnOnce(E) -> String {
+    move |why| format!("{what}: {why}")
+}
+
+impl<W: Write> Recorder<W> {
+    /// Readies everything, and says what is missing: files below `root`, and events if there is no instance for
+    /// them (with the reason). Nothing is recorded yet.
+    ///
+    /// # Errors
+    /// No `/proc/vmstat`, or nothing can be written; in one line.
+    pub fn new(
+        mut out: W,
+        root: &Path,
+        instance: Result<Instance, String>,
+        ring_kb: u64,
+        interval_ns: u64,
+    ) -> Result<Self, String> {
+        let said = of("the recording");
+        let release = std::fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
+        let release = release.map_err(of("the kernel's release"))?;
+        let hello = Frame::Hello(release.trim().to_owned());
+        hello.write(&mut out).map_err(said)?;
+        let note = |out: &mut W, text: String| {
+            let note = Frame::Note(text);
+            note.write(out).map_err(of("the recording"))
+        };
+        let looks = Looks::open(WATCH.map(str::to_owned).as_ref());
+        let seen: Vec<String> = looks.paths().map(str::to_owned).collect();
+        let missing: Vec<&str> = WATCH
+            .into_iter()
+            .filter(|w| seen.iter().all(|s| s != w))
+            .collect();
+        if missing.contains(&"/proc/vmstat") {
+            return Err("/proc/vmstat can't be read: there is nothing to record".to_owned());
+        }
+        if !missing.is_empty() {
+            note(
+                &mut out,
+                format!("not recorded: {} can't be read here", missing.join(", ")),
+            )?;
+        }
+        // Formats are said only if all is ready: without events they would tell of none.
+        let mut formats = Vec::new();
+        let points = TRACEPOINTS.map(str::to_owned);
+        let tracer = instance.and_then(|instance| {
+            let tracer = Tracer::new(&instance.dir(), &points, ring_kb, &mut formats)?;
+            let tracer = tracer.ok_or("the kernel has none of them")?;
+            Ok((tracer, instance))
+        });
+        let tracer = match tracer {
+            Ok(tracer) => {
+                out.write_all(&formats).map_err(of("the recording"))?;
+                Some(tracer)
+            }
+            Err(why) => {
+                note(&mut out, format!("tracepoints are not recorded: {why}"))?;
+                None
+            }
+        };
+        Ok(Self {
+            out,
+            looks,
+            tracer,
+            interval_ns,
+            start: 0,
+            fetched: 0,
+            cpu_s: 0.0,
+            taken: 0,
+            event_bytes: 0,
+        })
+    }
+
+    /// Whether events are recorded.
+    pub fn traces(&self) -> bool {
+        self.tracer.is_some()
+    }
+
+    /// Recording begins.
+    ///
+    /// # Errors
+    /// A file that can't be read any more, or nothing can be written; in one line.
+    pub fn begin(&mut self) -> Result<(), String> {
+        self.cpu_s = cpu_seconds();
+        if let Some((tracer, _)) = &self.tracer {
+            tracer.begin()?;
+        }
+        self.start = clock();
+        self.fetched = self.start;
+        let start = Frame::Start(self.start).write(&mut self.out);
+        start.map_err(of("the recording"))?;
+        self.look(0)
+    }
+
+    fn look(&mut self, at: u64) -> Result<(), String> {
+        self.taken += 1;
+        self.looks.take(at, &mut self.out).map_err(of("a look"))
+    }
+
+    /// Fetches events. What came before the last time is complete then: an event is in its ring some time after
+    /// its own, but never that long.
+    fn fetch(&mut self) -> Result<(), String> {
+        let Some((tracer, _)) = &mut self.tracer else {
+            return Ok(());
+        };
+        let now = clock();
+        let bytes = tracer.drain(&mut self.out);
+        self.event_bytes += bytes.map_err(of("a ring of events"))? as u64;
+        let until = Frame::Fetched(self.fetched).write(&mut self.out);
+        until.map_err(of("the recording"))?;
+        self.fetched = now;
+        Ok(())
+    }
+
+    /// Records until something ends it: `over` says so when it is asked, and `done` can be read then (both are
+    /// looked at whenever something happens, and ten times a second).
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub fn follow(
+        &mut self,
+        limit_ns: Option<u64>,
+        done: Option<&File>,
+        over: &mut dyn FnMut() -> Option<Ended>,
+    ) -> Result<Ended, String> {
+        let limit = limit_ns.map(|ns| self.start.saturating_add(ns));
+        let mut next = self.start + self.interval_ns;
+        loop {
+            if let Some(ended) = over() {
+                return Ok(ended);
+            }
+            let now = clock();
+            if limit.is_some_and(|limit| now >= limit) {
+                return Ok(Ended::Limit);
+            }
+            if now >= next {
+                self.fetch()?;
+                self.look(now - self.start)?;
+                // Looks that could not be taken in time are left out: their times are in the series.
+                while next <= now {
+                    next += self.interval_ns;
+                }
+                continue;
+            }
+            let until = next.min(limit.unwrap_or(u64::MAX));
+            if self.wait((until - now).min(HEAR_NS), done)? {
+                self.fetch()?;
+            }
+        }
+    }
+
+    /// Waits; returns whether a ring is half full.
+    fn wait(&mut self, ns: u64, done: Option<&File>) -> Result<bool, String> {
+        // Older kernels call a ring ready as soon as there is anything in it.
+        let soon = clock() < self.fetched + PAUSE_NS;
+        let rings = self.tracer.iter().flat_map(|(tracer, _)| tracer.rings());
+        let mut ready: Vec<PollFd<'_>> = rings
+            .filter(|_| !soon)
+            .map(|ring| PollFd::from_borrowed_fd(ring.as_fd(), PollFlags::IN))
+            .collect();
+        let of_rings = ready.len();
+        ready.extend(done.map(|done| PollFd::from_borrowed_fd(done.as_fd(), PollFlags::IN)));
+        let ns = if soon { ns.min(PAUSE_NS) } else { ns };
+        let timeout = Timespec {
+            tv_sec: (ns / 1_000_000_000) as _,
+            tv_nsec: (ns % 1_000_000_000) as _,
+        };
+        match poll(&mut ready, Some(&timeout)) {
+            Ok(_) => {
+                let mut rings = ready[..of_rings].iter();
+                Ok(rings.any(|fd| fd.revents().contains(PollFlags::IN)))
+            }
+            Err(Errno::INTR) => Ok(false),
+            Err(e) => Err(format!("waiting for events: {e}")),
+        }
+    }
+
+    /// Recording ends, as of `at` of [`clock`] (`None`: now). Says what it took, and gives back where it was
+    /// written to.
+    ///
+    /// # Errors
+    /// As [`Self::begin`]. The instance is removed all the same.
+    pub fn end(mut self, at: Option<u64>, notes: Vec<String>) -> Result<(W, Cost), String> {
+        let end = at.unwrap_or_else(clock).max(self.start) - self.start;
+        let said = |out: &mut W, frame: Frame| frame.write(out).map_err(of("the recording"));
+        let losses = match &self.tracer {
+            Some((tracer, _)) => tracer.end()?,
+            None => Vec::new(),
+        };
+        said(&mut self.out, Frame::End(end))?;
+        self.look(end)?;
+        self.fetch()?;
+        let lost: u64 = losses.iter().map(|(_, n)| n).sum();
+        if lost > 0 {
+            said(&mut self.out, Frame::Lost(lost))?;
+            let of_cpus = losses.iter().filter(|(_, n)| *n > 0);
+            let of_cpus: Vec<String> = of_cpus
+                .map(|(cpu, n)| format!("{n} on CPU {cpu}"))
+                .collect();
+            let text = format!(
+                "events that found no room in their ring: {}",
+                of_cpus.join(", ")
+            );
+            said(&mut self.out, Frame::Note(text))?;
+        }
+        for note in notes {
+            said(&mut self.out, Frame::Note(note))?;
+        }
+        said(&mut self.out, Frame::Bye)?;
+        let cost = Cost {
+            recorded_s: end as f64 / 1e9,
+            cpu_s: cpu_seconds() - self.cpu_s,
+            looks: self.taken,
+            event_bytes: self.event_bytes,
+            lost,
+        };
+        if let Some((tracer, instance)) = self.tracer.take() {
+            drop(tracer);
+            instance.end().map_err(of("the instance of tracefs"))?;
+        }
+        Ok((self.out, cost))
+    }
+
+    /// Says a figure of what was recorded.
+    ///
+    /// # Errors
+    /// Nothing can be written.
+    pub fn figure(&mut self, name: &str, unit: &str, value: f64) -> Result<(), String> {
+        let frame = Frame::Figure(name.to_owned(), unit.to_owned(), value);
+        frame.write(&mut self.out).map_err(of("the recording"))
+    }
+}
+
+/// CPU seconds of the children of this process that it has waited for: in user programs and in the kernel.
+pub fn childrens_seconds() -> Option<(f64, f64)> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
+    let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6;
+    Some((seconds(usage.user_time()), seconds(usage.system_time())))
+}

@@ -1,0 +1,287 @@
+//! Figures that no run of ours gave, in our rows: recordings of a running Linux, snapshots and traces of any
+//! machine. Several stand side by side as policies do, the first as the baseline.
+
+use crate::diagnostic::{Diagnostic, Source};
+use crate::experiment::{Overrides, files_near, parse};
+use crate::model::{Better, Cell, Experiment, Outcomes};
+use crate::rows::{self, Block, Reading};
+use sim::ftrace::read::Traced;
+use sim::{Origin, RunResult};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Something that was measured.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// What tables call it: a kernel's release, a preset.
+    pub name: String,
+    /// The machine.
+    pub machine: String,
+    /// What was measured, one result a time.
+    pub results: Vec<RunResult>,
+}
+
+/// Of what an [`Experiment`] is made that nobody ran: no figure depends on it.
+const STAND_IN: &str = "name = \"recorded\"\niterations = 1\npolicy = \"linux-4.9\"\nfilesystem = \"ext4\"\n\
+    [machine]\nname = \"recorded\"\ncpus = 1\n[[machine.node]]\nzones = [{ zone = \"Normal\", size = \"512M\" }]\n\
+    [machine.disk]\nkind = \"ssd\"\ncapacity = \"1G\"\n[workload]\ncommand = \"sleep 1\"\n";
+
+/// Everything that was measured, as what was run: `name` names the results, `what` says what was measured, and
+/// `text` is told in full where an experiment's text would be.
+///
+/// # Panics
+/// If two have the same name: rows would not tell them apart.
+pub fn outcomes(name: &str, what: &str, text: String, measured: Vec<Measured>) -> Outcomes {
+    let stand_in = Source::new("recorded", STAND_IN.to_owned());
+    let near = files_near(Path::new("recorded"));
+    let experiment = parse(&stand_in, &near, &Overrides::default());
+    let experiment = experiment.expect("the stand-in is an experiment");
+    let several = measured.len() > 1;
+    let iterations = measured.iter().map(|m| m.results.len()).max().unwrap_or(0);
+    let cell = |(i, m): (usize, &Measured)| Cell {
+        axes: match several {
+            true => vec![("policy".to_owned(), m.name.clone())],
+            false => Vec::new(),
+        },
+        machine: m.machine.clone(),
+        // The group: what was measured.
+        filesystem: what.to_owned(),
+        policy: m.name.clone(),
+        baseline: i == 0,
+        ..experiment.cells[0].clone()
+    };
+    let cells: Vec<Cell> = measured.iter().enumerate().map(cell).collect();
+    for (i, cell) in cells.iter().enumerate() {
+        let same = cells[..i].iter().any(|c| c.policy == cell.policy);
+        assert!(!same, "two are called {}", cell.policy);
+    }
+    Outcomes {
+        experiment: Experiment {
+            name: name.to_owned(),
+            iterations: iterations as u32,
+            text,
+            axes: match several {
+                true => vec!["policy".to_owned()],
+                false => Vec::new(),
+            },
+            cells,
+            ..experiment
+        },
+        results: measured
+            .into_iter()
+            .map(|m| {
+                let mut results: Vec<_> = m.results.into_iter().map(Some).collect();
+                results.resize_with(iterations, || None);
+                results
+            })
+            .collect(),
+        host: Vec::new(),
+        interrupted: false,
+    }
+}
+
+/// Puts a trace's sums into the result of a machine's snapshots. What the text may lack and nobody can see in it is
+/// not told: which events were recorded does not stand there, so those that never came count as 0 only where the
+/// counters agree.
+pub fn with_events(result: &mut RunResult, traced: &Traced) {
+    let came = |name: &str| traced.events.contains_key(name);
+    let counted = |prefix: &str| {
+        let all = result.counters.iter();
+        let of: Vec<u64> = all
+            .filter(|(name, _)| name.starts_with(prefix))
+            .map(|(_, n)| *n)
+            .collect();
+        (!of.is_empty()).then(|| of.iter().sum::<u64>())
+    };
+    let silent = [
+        ("mm_vmscan_lru_isolate", "pgscan_kswapd"),
+        ("mm_vmscan_lru_isolate", "pgscan_direct"),
+        ("mm_vmscan_direct_reclaim_begin", "allocstall"),
+    ];
+    let silent = silent
+        .iter()
+        .find(|(event, counter)| !came(event) && counted(counter) != Some(0));
+    if let Some((event, counter)) = silent {
+        let said = match counted(counter) {
+            Some(n) => format!("{counter} has {n}"),
+            None => format!("no {counter} says that there were none"),
+        };
+        result.notes.push(format!(
+            "the trace has no {event}, and {said}: the rows of vmscan's events are not told"
+        ));
+        return;
+    }
+    let mut sums = traced.sums;
+    for class in [&mut sums.direct, &mut sums.kswapd] {
+        if !came("writeback_congestion_wait") {
+            class.congest = None;
+        }
+        if !came("writeback_wait_iff_congested") {
+            class.conditional = None;
+        }
+    }
+    result.reclaim = Some(sums);
+}
+
+/// What stands out in each: rows of which less is better and that are not 0, with what that means; then what has
+/// to be known.
+pub fn explained(outcomes: &Outcomes) -> String {
+    let mut out = String::new();
+    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
+        let measured = results
+            .iter()
+            .flatten()
+            .filter(|r| r.origin == Origin::Kernel);
+        let Some(result) = measured.into_iter().next() else {
+            continue;
+        };
+        let _ = writeln!(out, "\n{}:", cell.policy);
+        let told = [Block::Vmstat, Block::Vmscan, Block::Congestion];
+        let mut any = false;
+        for row in rows::definition::rows() {
+            let Reading::Is(value) = (row.value)(result) else {
+                continue;
+            };
+            // Direct efficiency and the like are of no account without what they are a share of.
+            if value <= 0.0 || row.better != Better::Lower || !told.contains(&row.block) {
+                continue;
+            }
+            any = true;
+            let unit = match row.unit {
+                "" => String::new(),
+                _ if row.label().ends_with("(seconds)") => String::new(),
+                unit => format!(" {unit}"),
+            };
+            let _ = writeln!(
+                out,
+                "  {} {value:.*}{unit}: {}",
+                row.label(),
+                row.decimals,
+                row.high
+            );
+        }
+        if !any {
+            let _ = writeln!(
+                out,
+                "  nothing stands out: no row of which less is better has anything"
+            );
+        }
+        for note in &result.notes {
+            let _ = writeln!(out, "  note: {note}");
+        }
+    }
+    out
+}
+
+/// The one cell that an experiment has on a machine under one policy, for a prediction beside what was measured.
+///
+/// # Errors
+/// The experiment is wrong, or has several cells, so that it is not said which was measured.
+pub fn prediction(
+    path: &Path,
+    machine: &Path,
+    policy: &str,
+    mut set: Vec<String>,
+    iterations: u32,
+) -> Result<Experiment, Diagnostic> {
+    let quoted = |text: &str| serde_json::Value::String(text.to_owned()).to_string();
+    let machine = std::fs::canonicalize(machine).unwrap_or_else(|_| machine.to_owned());
+    set.push(format!(
+        "machine={}",
+        quoted(&machine.display().to_string())
+    ));
+    set.push(format!("policy={}", quoted(policy)));
+    let overrides = Overrides {
+        set,
+        iterations: Some(iterations),
+        track_pages: false,
+    };
+    let experiment = crate::experiment::load(path, &overrides)?;
+    if experiment.cells.len() > 1 {
+        let axes = experiment.axes.join(", ");
+        let what = format!(
+            "`{}` has {} cells here ({axes} vary), and one was measured",
+            path.display(),
+            experiment.cells.len()
+        );
+        return Err(Diagnostic::placeless(
+            what,
+            "accepted: an experiment of one cell; `--set KEY=VALUE` chooses one of a list",
+        ));
+    }
+    Ok(experiment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::Outcome;
+
+    fn result(counters: &[(&str, u64)]) -> RunResult {
+        let mut result = RunResult::of_kernel(Outcome::Completed);
+        let own = |(name, n): &(&str, u64)| ((*name).to_owned(), *n);
+        result.counters = counters.iter().map(own).collect();
+        result
+    }
+
+    fn traced(text: &str) -> Traced {
+        sim::ftrace::read::rows(text.as_bytes()).unwrap()
+    }
+
+    const STALL: &str = "dd-7 [000] ..... 1.000000: mm_vmscan_direct_reclaim_begin: order=0\n\
+        dd-7 [000] ..... 1.500000: mm_vmscan_lru_isolate: classzone=0 order=0 nr_requested=32 nr_scanned=32 \
+        nr_skipped=0 nr_taken=32 lru=inactive_file\n\
+        dd-7 [001] ..... 2.000000: mm_vmscan_direct_reclaim_end: nr_reclaimed=32\n";
+
+    #[test]
+    fn what_a_trace_does_not_say_is_not_told() {
+        let counters = [
+            ("pgscan_kswapd", 0),
+            ("pgscan_direct", 32),
+            ("allocstall_normal", 1),
+        ];
+        let mut r = result(&counters);
+        with_events(&mut r, &traced(STALL));
+        let sums = r.reclaim.unwrap();
+        assert_eq!((sums.direct_reclaims, sums.stalled_ns), (1, 1_000_000_000));
+        assert_eq!(sums.direct.congest, None, "no kernel of today waits so");
+        // kswapd scanned, of which no event tells: vmscan's events were not recorded.
+        let mut r = result(&[
+            ("pgscan_kswapd", 9),
+            ("pgscan_direct", 0),
+            ("allocstall", 0),
+        ]);
+        with_events(
+            &mut r,
+            &traced("dd-7 [000] ..... 1.000000: mm_vmscan_kswapd_wake: nid=0\n"),
+        );
+        assert_eq!(r.reclaim, None);
+        assert!(r.notes[0].contains("pgscan_kswapd has 9"), "{:?}", r.notes);
+    }
+
+    #[test]
+    fn what_stands_out_is_said_in_the_words_of_the_rows() {
+        let calm = result(&[("pgscan_direct", 0), ("pgsteal_direct", 0)]);
+        let busy = result(&[("pgscan_direct", 64), ("pgsteal_direct", 60)]);
+        let one = |name: &str, result| Measured {
+            name: name.to_owned(),
+            machine: "m".to_owned(),
+            results: vec![result],
+        };
+        let o = outcomes(
+            "x",
+            "dd",
+            String::new(),
+            vec![one("6.1", calm), one("6.12", busy)],
+        );
+        let text = explained(&o);
+        let (calm, busy) = text.split_once("\n6.12:").unwrap();
+        assert!(calm.contains("nothing stands out"), "{text}");
+        assert!(
+            busy.contains("Direct pages scanned 64 pages: processes search for pages themselves"),
+            "{text}"
+        );
+        let rows = rows::to_text(&o);
+        assert!(rows.contains("unsupported"), "{rows}");
+    }
+}

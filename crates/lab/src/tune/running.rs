@@ -1,0 +1,475 @@
+//! The learning mode on the running Linux: the rules of `watermarks = "auto"` ([`mm::reclaim::amounts`]), fed from
+//! the kernel's counters instead of the engine's events, for the machine as a whole instead of zone by zone.
+//!
+//! - A direct reclaim raises, to twice what there was above the default; what it has taught stays as a floor.
+//! - Trouble of kswapd raises by a step: of what it scanned it has freed less than half, and a zone is below low.
+//!   (The engine asks for its scan priority, too, which no counter has.)
+//! - Next to no direct reclaim among the last thousand reclaim events lowers, and so does time.
+//! - No low watermark is above the cap, five times what the settings gave at the start (the review: 4 to 5).
+
+use super::space::scale_factor;
+use mm::ZoneInfo;
+use mm::memory::watermark::{MarkFormula, lowmem_kbytes};
+use mm::policy::AutoWatermarks;
+use mm::reclaim::amounts::Amounts;
+
+/// What is written to change watermarks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knob {
+    /// `watermark_scale_factor`, from 4.6 on; up to so much (1000 before 5.19, 3000 since).
+    ScaleFactor(u32),
+    /// `wmark_low_kbytes` and `wmark_high_kbytes` of the patch of 2011.
+    Explicit,
+    /// `min_free_kbytes` where there is nothing else: before 4.6.
+    MinFree,
+}
+
+/// A machine whose watermarks are learned.
+#[derive(Debug, Clone)]
+pub struct Learning {
+    /// Its zones.
+    pub zones: Vec<ZoneInfo>,
+    /// `min_free_kbytes`.
+    pub min_free_kbytes: u64,
+    /// How its kernel comes to watermarks, with its settings at the start.
+    pub formula: MarkFormula,
+    /// What is written.
+    pub knob: Knob,
+}
+
+/// Files below `/proc/sys/vm` and what is written there.
+pub type Setting = Vec<(&'static str, u64)>;
+
+impl Learning {
+    /// The sums of the watermarks in pages: min, low, high.
+    fn sums(&self, min_free_kbytes: u64, formula: MarkFormula) -> [u64; 3] {
+        let all = formula.marks(min_free_kbytes, &self.zones);
+        all.iter().fold([0; 3], |sums, marks| {
+            [sums[0] + marks[0], sums[1] + marks[1], sums[2] + marks[2]]
+        })
+    }
+
+    /// Those of the start.
+    pub fn default_sums(&self) -> [u64; 3] {
+        self.sums(self.min_free_kbytes, self.formula)
+    }
+
+    /// What was set at the start.
+    pub fn defaults(&self) -> Setting {
+        match self.knob {
+            Knob::ScaleFactor(_) => {
+                vec![(
+                    "watermark_scale_factor",
+                    self.formula.scale_factor.unwrap_or(0),
+                )]
+            }
+            // 0: as the kernel computes it.
+            Knob::Explicit => vec![
+                ("wmark_low_kbytes", self.formula.low_kbytes.unwrap_or(0)),
+                ("wmark_high_kbytes", self.formula.high_kbytes.unwrap_or(0)),
+            ],
+            Knob::MinFree => vec![("min_free_kbytes", self.min_free_kbytes)],
+        }
+    }
+
+    /// The least setting whose low watermarks come to so many pages above those of the start, and the sum of
+    /// the low watermarks that it gives.
+    pub fn setting(&self, extra: u32) -> (Setting, u64) {
+        let [min, low, high] = self.default_sums();
+        if extra == 0 {
+            return (self.defaults(), low);
+        }
+        let wanted = low + u64::from(extra);
+        match self.knob {
+            Knob::ScaleFactor(most) => {
+                let of = |factor: u32| {
+                    let formula = MarkFormula {
+                        scale_factor: Some(factor.into()),
+                        ..self.formula
+                    };
+                    self.sums(self.min_free_kbytes, formula)[1]
+                };
+                let least = self.formula.scale_factor.unwrap_or(0) as u32;
+                // The formula for all zones together, then zone by zone: each is rounded.
+                let gap = 4 * wanted.saturating_sub(min);
+                let mut factor =
+                    scale_factor(gap, lowmem_kbytes(&self.zones)).clamp(least, most.max(least));
+                while factor < most && of(factor) < wanted {
+                    factor += 1;
+                }
+                (vec![("watermark_scale_factor", factor.into())], of(factor))
+            }
+            Knob::Explicit => {
+                let marks = [wanted * 4, (high * wanted).div_ceil(low.max(1)) * 4];
+                let setting = vec![
+                    ("wmark_low_kbytes", marks[0]),
+                    ("wmark_high_kbytes", marks[1]),
+                ];
+                (setting, wanted)
+            }
+            Knob::MinFree => {
+                // low is 5/4 of min.
+                let mut kbytes = (4 * wanted * 4).div_ceil(5).max(self.min_free_kbytes);
+                let of = |kbytes| self.sums(kbytes, self.formula)[1];
+                // Each zone is rounded down, by less than a page.
+                while of(kbytes) < wanted {
+                    kbytes += 4;
+                }
+                (vec![("min_free_kbytes", kbytes)], of(kbytes))
+            }
+        }
+    }
+}
+
+/// Counters of `/proc/vmstat` at a look, since boot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Nanoseconds since learning began.
+    pub at_ns: u64,
+    /// Entries into direct reclaim: `allocstall`, of all zones.
+    pub stalls: u64,
+    /// Runs of kswapd: `pageoutrun`.
+    pub runs: u64,
+    /// Pages that kswapd scanned: `pgscan_kswapd`, of all zones.
+    pub scanned: u64,
+    /// Pages that it freed: `pgsteal_kswapd`.
+    pub freed: u64,
+    /// Whether a zone has less free than its low watermark.
+    pub below_low: bool,
+}
+
+/// Why watermarks change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// So many direct reclaims since the last look.
+    DirectReclaim(u64),
+    /// kswapd scanned so many pages since the last look, freed so few, and a zone is below low.
+    Trouble {
+        /// Pages scanned.
+        scanned: u64,
+        /// Pages freed.
+        freed: u64,
+    },
+    /// So few direct reclaims among so many reclaim events.
+    Quiet {
+        /// Reclaim events: kswapd's runs and direct reclaims.
+        events: u64,
+        /// Direct reclaims.
+        direct: u64,
+    },
+    /// Time has passed since the last raise.
+    Time,
+}
+
+impl Cause {
+    /// For people.
+    pub fn text(self) -> String {
+        match self {
+            Self::DirectReclaim(n) => format!("{n} direct reclaims since the last look: raise"),
+            Self::Trouble { scanned, freed } => format!(
+                "kswapd scanned {scanned} pages and freed {freed}, and a zone is below low: raise"
+            ),
+            Self::Quiet { events, direct } => {
+                format!("{direct} direct reclaims among {events} reclaim events: lower")
+            }
+            Self::Time => "no reason to raise for a while: lower".to_owned(),
+        }
+    }
+}
+
+/// A time with one setting, and what happened in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Period {
+    /// Why it began; `None`: the first.
+    pub cause: Option<Cause>,
+    /// Its setting.
+    pub setting: Setting,
+    /// The sum of the low watermarks by that, in pages.
+    pub low: u64,
+    /// Nanoseconds of its beginning and, so far, its end.
+    pub from_ns: u64,
+    /// See `from_ns`.
+    pub to_ns: u64,
+    /// Direct reclaims in it.
+    pub stalls: u64,
+    /// Runs of kswapd.
+    pub runs: u64,
+    /// Pages that kswapd scanned and freed.
+    pub scanned: u64,
+    /// See `scanned`.
+    pub freed: u64,
+}
+
+/// Learns.
+#[derive(Debug, Clone)]
+pub struct Learner {
+    learning: Learning,
+    rules: AutoWatermarks,
+    amounts: Amounts,
+    low: u32,
+    last: Option<Look>,
+    /// Reclaim events since quiet was last judged, and direct reclaims among them.
+    events: u64,
+    direct: u64,
+    periods: Vec<Period>,
+}
+
+impl Learner {
+    /// Begins with what is set.
+    pub fn new(learning: Learning, rules: AutoWatermarks) -> Self {
+        let [_, low, _] = learning.default_sums();
+        let first = Period {
+            cause: None,
+            setting: learning.defaults(),
+            low,
+            from_ns: 0,
+            to_ns: 0,
+            stalls: 0,
+            runs: 0,
+            scanned: 0,
+            freed: 0,
+        };
+        Self {
+            low: u32::try_from(low).unwrap_or(u32::MAX),
+            learning,
+            rules,
+            amounts: Amounts::default(),
+            last: None,
+            events: 0,
+            direct: 0,
+            periods: vec![first],
+        }
+    }
+
+    /// The next look. If that asks for another setting, it has begun, and is the last of [`Self::periods`].
+    pub fn see(&mut self, look: Look) -> bool {
+        let Some(last) = self.last.replace(look) else {
+            return false;
+        };
+        let since = |of: fn(&Look) -> u64| of(&look).saturating_sub(of(&last));
+        let stalls = since(|l| l.stalls);
+        let (runs, scanned, freed) = (since(|l| l.runs), since(|l| l.scanned), since(|l| l.freed));
+        if let Some(period) = self.periods.last_mut() {
+            period.to_ns = look.at_ns;
+            period.stalls += stalls;
+            period.runs += runs;
+            period.scanned += scanned;
+            period.freed += freed;
+        }
+        let cause = self.cause(look, stalls, runs, scanned, freed);
+        let (setting, low) = self.learning.setting(self.amounts.extra);
+        let now = self.periods.last().map(|p| &p.setting);
+        if now == Some(&setting) {
+            return false;
+        }
+        self.periods.push(Period {
+            cause: Some(cause),
+            setting,
+            low,
+            from_ns: look.at_ns,
+            to_ns: look.at_ns,
+            stalls: 0,
+            runs: 0,
+            scanned: 0,
+            freed: 0,
+        });
+        true
+    }
+
+    /// Lets the rules act; which of them did last.
+    fn cause(&mut self, look: Look, stalls: u64, runs: u64, scanned: u64, freed: u64) -> Cause {
+        let (rules, now) = (&self.rules, look.at_ns);
+        let room = self.low.saturating_mul(rules.cap.saturating_sub(1));
+        self.amounts.decay(rules, now);
+        let mut cause = Cause::Time;
+        self.events += runs + stalls;
+        self.direct += stalls;
+        if self.events >= u64::from(rules.quiet_events.max(1)) {
+            let (events, direct) = (self.events, self.direct);
+            (self.events, self.direct) = (0, 0);
+            if rules.lower_on_quiet
+                && direct <= u64::from(rules.quiet_direct)
+                && self.amounts.lower(rules)
+            {
+                cause = Cause::Quiet { events, direct };
+            }
+        }
+        if rules.raise_on_direct_reclaim && stalls > 0 {
+            self.amounts.raise(rules, now, self.low, room, true);
+            cause = Cause::DirectReclaim(stalls);
+        } else if rules.raise_on_trouble && look.below_low && 2 * freed < scanned {
+            self.amounts.raise(rules, now, self.low, room, false);
+            cause = Cause::Trouble { scanned, freed };
+        }
+        cause
+    }
+
+    /// Settings one after the other, with what happened under each.
+    pub fn periods(&self) -> &[Period] {
+        &self.periods
+    }
+
+    /// What to begin with next time: the highest that was learned; `None`: what is set was never too low.
+    pub fn learned(&self) -> Option<(Setting, u64)> {
+        (self.amounts.learned > 0).then(|| self.learning.setting(self.amounts.learned))
+    }
+
+    /// Whether the cap, or the largest value that the kernel takes, was reached.
+    pub fn at_cap(&self) -> bool {
+        let room = self.low.saturating_mul(self.rules.cap.saturating_sub(1));
+        let most = self.learning.setting(self.amounts.learned).1;
+        self.amounts.learned >= room || most < u64::from(self.low) + u64::from(self.amounts.learned)
+    }
+
+    /// The cap: so many times the low watermarks of the start.
+    pub fn cap(&self) -> u32 {
+        self.rules.cap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mm::ZoneType;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn learning(knob: Knob) -> Learning {
+        let zone = |kind, size| ZoneInfo {
+            node: 0,
+            kind,
+            size,
+        };
+        Learning {
+            zones: vec![zone(ZoneType::Dma, 3840), zone(ZoneType::Dma32, 126_000)],
+            min_free_kbytes: 2800,
+            formula: MarkFormula {
+                scale_factor: match knob {
+                    Knob::MinFree => None,
+                    _ => Some(10),
+                },
+                movable_apart: false,
+                low_kbytes: None,
+                high_kbytes: None,
+            },
+            knob,
+        }
+    }
+
+    fn learner(knob: Knob) -> Learner {
+        Learner::new(learning(knob), AutoWatermarks::default())
+    }
+
+    fn look(second: u64, stalls: u64) -> Look {
+        Look {
+            at_ns: second * SECOND,
+            stalls,
+            ..Look::default()
+        }
+    }
+
+    #[test]
+    fn every_knob_gives_what_is_asked_for_and_no_more() {
+        for knob in [Knob::ScaleFactor(3000), Knob::Explicit, Knob::MinFree] {
+            let l = learning(knob);
+            let [_, low, _] = l.default_sums();
+            assert_eq!(l.setting(0), (l.defaults(), low), "{knob:?}");
+            for extra in [1, 100, 2000] {
+                let (setting, gives) = l.setting(extra);
+                assert!(
+                    gives >= low + u64::from(extra),
+                    "{knob:?} {extra}: {setting:?}"
+                );
+                assert!(
+                    gives <= low + u64::from(extra) + 20,
+                    "{knob:?} {extra}: {setting:?}"
+                );
+            }
+        }
+        // What a kernel does not take is not proposed.
+        let (setting, _) = learning(Knob::ScaleFactor(1000)).setting(100_000);
+        assert_eq!(setting, [("watermark_scale_factor", 1000)]);
+    }
+
+    #[test]
+    fn direct_reclaim_raises_to_the_cap_and_no_further() {
+        let mut l = learner(Knob::ScaleFactor(3000));
+        let low = l.learning.default_sums()[1];
+        assert!(!l.see(look(0, 100)), "what was before does not count");
+        let mut lows = vec![low];
+        for second in 1..10 {
+            if l.see(look(second, 100 + second)) {
+                lows.push(l.periods().last().unwrap().low);
+            }
+        }
+        assert!(lows.is_sorted() && lows.len() > 3, "{lows:?}");
+        let most = *lows.last().unwrap();
+        assert!(most >= 5 * low && most < 5 * low + 20, "{lows:?}");
+        assert!(l.at_cap());
+        let causes: Vec<_> = l.periods()[1..].iter().map(|p| p.cause).collect();
+        assert!(causes.iter().all(|c| *c == Some(Cause::DirectReclaim(1))));
+        // Each period has what happened under its setting.
+        let stalls: u64 = l.periods().iter().map(|p| p.stalls).sum();
+        assert_eq!(stalls, 9);
+    }
+
+    #[test]
+    fn trouble_of_kswapd_raises_only_where_a_zone_is_below_low() {
+        for below_low in [false, true] {
+            let mut l = learner(Knob::Explicit);
+            l.see(look(0, 0));
+            let changed = l.see(Look {
+                scanned: 1000,
+                freed: 100,
+                below_low,
+                ..look(1, 0)
+            });
+            assert_eq!(changed, below_low);
+        }
+        let mut l = learner(Knob::Explicit);
+        l.see(look(0, 0));
+        let fine = Look {
+            scanned: 1000,
+            freed: 900,
+            below_low: true,
+            ..look(1, 0)
+        };
+        assert!(!l.see(fine), "it frees most of what it looks at");
+    }
+
+    #[test]
+    fn long_quiet_lowers_to_what_direct_reclaim_has_taught_and_below_it_only_later() {
+        let mut l = learner(Knob::ScaleFactor(3000));
+        let low = l.learning.default_sums()[1];
+        l.see(look(0, 0));
+        assert!(l.see(look(1, 1)));
+        let raised = l.periods().last().unwrap().low;
+        // kswapd works, nobody reclaims directly: the floor holds.
+        for second in 2..60 {
+            let runs = second * 1000;
+            l.see(Look {
+                runs,
+                ..look(second, 1)
+            });
+        }
+        assert_eq!(l.periods().last().unwrap().low, raised);
+        // After an hour it is forgotten.
+        for minute in 1..=62 {
+            l.see(look(60 * minute, 1));
+        }
+        let last = l.periods().last().unwrap();
+        assert_eq!((last.low, last.cause), (low, Some(Cause::Time)));
+        assert_eq!(last.setting, l.learning.defaults());
+        // What it came to is kept for the next boot.
+        assert_eq!(l.learned().unwrap().1, raised);
+    }
+
+    #[test]
+    fn a_machine_without_stalls_keeps_what_it_has() {
+        let mut l = learner(Knob::MinFree);
+        for second in 0..100 {
+            assert!(!l.see(look(second, 7)));
+        }
+        assert_eq!((l.periods().len(), l.learned()), (1, None));
+    }
+}

@@ -1,0 +1,485 @@
+//! `lowmark learn`.
+
+use super::record::{instance, sweep};
+use crate::cli::Learn;
+use crate::failure::Failure;
+use crate::{interrupt, text};
+use kernel::proc;
+use kernel::running::file::{self, About, Recording};
+use kernel::running::undo::{Action, FOLDER, Guard, Undo};
+use kernel::running::{Ended, Recorder, clock};
+use lab::tune::running::{Knob, Learner, Learning, Look, Period, Setting};
+use machine::capture::Captured;
+use machine::{Root, parse, verify};
+use miette::miette;
+use mm::policy::AutoWatermarks;
+use serde_json::json;
+use sim::RunResult;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// Where settings are below the root.
+const VM: &str = "proc/sys/vm";
+
+fn unreadable(e: &impl std::fmt::Display) -> Failure {
+    Failure::Input(miette!(
+        help = "accepted: a Linux with 4 KiB pages, or a saved tree of its /proc and /sys",
+        "{e}"
+    ))
+}
+
+/// What is set, and who puts it back.
+struct Settings {
+    dir: PathBuf,
+    /// What was there at the start.
+    was: Setting,
+    /// What has to be there: what was, or what we wrote.
+    now: Setting,
+    /// With `--apply`.
+    undo: Option<(Undo, Option<Guard>)>,
+}
+
+impl Settings {
+    fn read(&self, name: &str) -> Result<u64, String> {
+        let path = self.dir.join(name);
+        let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let number = text.trim().parse();
+        number.map_err(|_| format!("{}: `{}` is no number", path.display(), text.trim()))
+    }
+
+    /// What somebody else has written, if anybody has.
+    fn foreign(&self) -> Result<Option<String>, String> {
+        for (name, ours) in &self.now {
+            let now = self.read(name)?;
+            if now != *ours {
+                return Ok(Some(format!(
+                    "vm.{name} is {now} and was {ours}: somebody else has written it, so we step aside"
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    fn write(&mut self, setting: &Setting) -> Result<(), String> {
+        let Some((undo, _)) = &mut self.undo else {
+            return Ok(());
+        };
+        for ((name, value), (_, was)) in setting.iter().zip(&self.was) {
+            let path = self.dir.join(name);
+            let action = Action::Setting {
+                path: path.clone(),
+                was: was.to_string(),
+                ours: value.to_string(),
+            };
+            let written = undo
+                .add(action)
+                .and_then(|()| fs::write(&path, value.to_string()));
+            written.map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+        self.now.clone_from(setting);
+        Ok(())
+    }
+}
+
+/// What of the kernel is set, and how.
+fn learning(root: &Root, captured: &Captured) -> Result<Learning, Failure> {
+    let zones = verify::zones(captured).map_err(|e| unreadable(&e))?;
+    let release = parse::release(&captured.release).unwrap_or((0, 0));
+    let there = |name: &str| root.path(&format!("{VM}/{name}")).exists();
+    let set = |name: &str| -> Result<Option<u64>, Failure> {
+        let path = format!("{VM}/{name}");
+        let value = root.optional(&path, parse::number);
+        // 0: as the kernel computes it.
+        value
+            .map(|v| v.filter(|v| *v > 0))
+            .map_err(|e| unreadable(&e))
+    };
+    let mut formula = captured
+        .era()
+        .marks(captured.settings.watermark_scale_factor);
+    formula.low_kbytes = set("wmark_low_kbytes")?;
+    formula.high_kbytes = set("wmark_high_kbytes")?;
+    let knob = if there("wmark_low_kbytes") && there("wmark_high_kbytes") {
+        Knob::Explicit
+    } else if there("watermark_scale_factor") {
+        Knob::ScaleFactor(if release >= (5, 19) { 3000 } else { 1000 })
+    } else {
+        Knob::MinFree
+    };
+    Ok(Learning {
+        zones: zones.into_iter().map(|(_, info)| info).collect(),
+        min_free_kbytes: captured.settings.min_free_kbytes,
+        formula,
+        knob,
+    })
+}
+
+/// A look at the counters.
+fn look(root: &Root, at_ns: u64) -> Result<Look, String> {
+    let text = root.text("proc/vmstat").map_err(|e| e.to_string())?;
+    let stat = proc::vmstat(&text);
+    // By zone before 4.8 or in part since; one name has all else.
+    let all = |name: &str| match stat.get(name) {
+        Some(n) => *n,
+        None => stat
+            .iter()
+            .filter(|(n, _)| {
+                n.strip_prefix(name)
+                    .is_some_and(|zone| zone.starts_with('_'))
+            })
+            .filter(|(n, _)| !n.ends_with("_throttle"))
+            .map(|(_, n)| n)
+            .sum(),
+    };
+    let zones = root.text("proc/zoneinfo").map_err(|e| e.to_string())?;
+    let zones = parse::zoneinfo(&zones).map_err(|e| e.to_string())?;
+    Ok(Look {
+        at_ns,
+        stalls: all("allocstall"),
+        runs: all("pageoutrun"),
+        scanned: all("pgscan_kswapd"),
+        freed: match stat.get("kswapd_steal") {
+            Some(n) => *n,
+            None => all("pgsteal_kswapd"),
+        },
+        below_low: zones.iter().any(|z| z.managed > 0 && z.free < z.marks[1]),
+    })
+}
+
+/// Counters without which nothing can be learned.
+fn told(root: &Root) -> Result<(), Failure> {
+    let text = root.text("proc/vmstat").map_err(|e| unreadable(&e))?;
+    let stat = proc::vmstat(&text);
+    for name in ["allocstall", "pgscan_kswapd", "pageoutrun"] {
+        if !stat.keys().any(|n| n.starts_with(name)) {
+            return Err(unreadable(&format!(
+                "this kernel's /proc/vmstat has no {name}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Learns watermarks on the running Linux.
+pub fn run(args: &Learn) -> Result<(), Failure> {
+    let root = match &args.root {
+        Some(dir) => Root::at(dir),
+        None => Root::live(),
+    };
+    if root.is_live() {
+        sweep();
+    }
+    let captured = Captured::read(&root).map_err(|e| unreadable(&e))?;
+    told(&root)?;
+    let learning = learning(&root, &captured)?;
+    let mut settings = Settings {
+        dir: root.path(VM),
+        was: learning.defaults(),
+        now: learning.defaults(),
+        undo: None,
+    };
+    if args.apply {
+        settings.undo = Some(guarded(args, &settings)?);
+    }
+    let learner = Learner::new(learning, AutoWatermarks::default());
+    let stop = interrupt::flag_saying("stopping; what was set is set back");
+    let mut course = Course {
+        root: &root,
+        settings,
+        learner,
+        start: clock(),
+        next: 0,
+        quiet: args.json,
+        aside: None,
+        interval: args.interval.as_nanos() as u64,
+    };
+    let begun = course.tick(0);
+    let watched = begun.and_then(|()| watch(args, &root, &mut course, &stop));
+    // First of all what was set goes back.
+    let back = match &mut course.settings.undo {
+        Some((undo, _)) => undo.undo(),
+        None => Ok(Vec::new()),
+    };
+    let failed = |why: String| Failure::System(miette!("{why}"));
+    let (ended, traced) = watched.map_err(failed)?;
+    let back = back.map_err(|e| failed(format!("the setting could not be put back: {e}")))?;
+    if args.json {
+        text::print_json(&json(&course, traced.as_ref()))?;
+    } else {
+        text::print(&shown(&course, args, traced.as_ref()))?;
+        crate::place::say(&back);
+    }
+    match (ended, course.aside) {
+        (_, Some(why)) => Err(Failure::Stopped(why)),
+        (Ended::Asked, None) => Err(Failure::Stopped("interrupted".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// The right to write, and who puts it back if we can't.
+fn guarded(args: &Learn, settings: &Settings) -> Result<(Undo, Option<Guard>), Failure> {
+    let names = settings.now.iter().map(|(name, _)| settings.dir.join(name));
+    for path in names {
+        let open = fs::OpenOptions::new().write(true).open(&path);
+        open.map_err(|e| {
+            Failure::Input(miette!(
+                help = "accepted: `--apply` as root; without it what would be set is printed",
+                "{}: {e}",
+                path.display()
+            ))
+        })?;
+    }
+    let folder = match &args.root {
+        Some(dir) => dir.join(FOLDER.trim_start_matches('/')),
+        None => FOLDER.into(),
+    };
+    let undo = Undo::new(&folder);
+    let guard = undo.and_then(|undo| {
+        let guard = undo.guard(&std::env::current_exe()?, &["undo"])?;
+        Ok((undo, Some(guard)))
+    });
+    guard.map_err(|e| Failure::System(miette!("{}: {e}", folder.display())))
+}
+
+/// What goes on.
+struct Course<'a> {
+    root: &'a Root,
+    settings: Settings,
+    learner: Learner,
+    /// Of [`clock`].
+    start: u64,
+    /// When the next look is due, since the start.
+    next: u64,
+    interval: u64,
+    quiet: bool,
+    /// Why we stepped aside.
+    aside: Option<String>,
+}
+
+impl Course<'_> {
+    /// Looks, if it is time; sets what follows from it.
+    fn tick(&mut self, now: u64) -> Result<(), String> {
+        if now < self.next || self.aside.is_some() {
+            return Ok(());
+        }
+        while self.next <= now {
+            self.next += self.interval;
+        }
+        if let Some(why) = self.settings.foreign()? {
+            self.aside = Some(why);
+            return Ok(());
+        }
+        if self.learner.see(look(self.root, now)?)
+            && let Some(period) = self.learner.periods().last().cloned()
+        {
+            self.settings.write(&period.setting)?;
+            if !self.quiet {
+                let did = match self.settings.undo {
+                    Some(_) => "set",
+                    None => "would set",
+                };
+                let cause = period.cause.map_or_else(String::new, |c| c.text());
+                let at = period.from_ns as f64 / 1e9;
+                text::print(&format!(
+                    "{at:8.1} s  {cause}; {did} {}\n",
+                    setting_text(&period.setting)
+                ))
+                .map_err(|_| "standard output".to_owned())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Watches to the end; with the tracepoints of direct reclaim, if we may.
+fn watch(
+    args: &Learn,
+    root: &Root,
+    course: &mut Course<'_>,
+    stop: &AtomicBool,
+) -> Result<(Ended, Option<RunResult>), String> {
+    let limit = args.duration.as_nanos() as u64;
+    let mut failed = None;
+    let start = course.start;
+    let mut over = || {
+        if stop.load(SeqCst) {
+            return Some(Ended::Asked);
+        }
+        let now = clock() - start;
+        if let Err(why) = course.tick(now) {
+            failed = Some(why);
+        }
+        let done = failed.is_some() || course.aside.is_some();
+        done.then_some(Ended::Done(clock()))
+    };
+    let traced = match root.is_live() {
+        true => traced(&mut over, limit),
+        false => None,
+    };
+    let (ended, result) = match traced {
+        Some(done) => done?,
+        None => loop {
+            if let Some(ended) = over() {
+                break (ended, None);
+            }
+            if clock() - start >= limit {
+                break (Ended::Limit, None);
+            }
+            std::thread::sleep(args.interval.min(std::time::Duration::from_millis(100)));
+        },
+    };
+    match failed {
+        Some(why) => Err(why),
+        None => Ok((ended, result)),
+    }
+}
+
+type Watched = Result<(Ended, Option<RunResult>), String>;
+
+/// Records events meanwhile; `None`: we may not.
+fn traced(over: &mut dyn FnMut() -> Option<Ended>, limit: u64) -> Option<Watched> {
+    let (instance, guard) = instance(false);
+    let instance = instance.ok()?;
+    let spool = tempfile::tempfile().ok()?;
+    let record = || -> Watched {
+        let said = |e: std::io::Error| format!("a temporary file: {e}");
+        let writer = file::writer(BufWriter::new(&spool), &About::default()).map_err(said)?;
+        // Looks for their own sake are rare: the counters are looked at anyway.
+        let minute = 60_000_000_000;
+        let ring = kernel::running::RING_KB;
+        let mut recorder = Recorder::new(writer, Path::new("/"), Ok(instance), ring, minute)?;
+        recorder.begin()?;
+        let ended = recorder.follow(Some(limit), None, over)?;
+        let (writer, _) = recorder.end(None, Vec::new())?;
+        writer
+            .finish()
+            .and_then(|mut to| to.flush())
+            .map_err(said)?;
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&spool);
+        let recording = Recording::read(Path::new(&format!("/proc/self/fd/{fd}")));
+        Ok((ended, Some(recording.map_err(said)?.result())))
+    };
+    let done = record();
+    drop(guard);
+    Some(done)
+}
+
+fn setting_text(setting: &Setting) -> String {
+    let all = setting.iter().map(|(name, n)| format!("vm.{name} = {n}"));
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// Direct reclaims of a period in a second.
+fn rate(p: &Period) -> f64 {
+    let seconds = (p.to_ns - p.from_ns) as f64 / 1e9;
+    if seconds > 0.0 {
+        p.stalls as f64 / seconds
+    } else {
+        0.0
+    }
+}
+
+/// Cause and effect of each step, and what to set.
+fn shown(course: &Course<'_>, args: &Learn, traced: Option<&RunResult>) -> String {
+    let mut table = text::table([
+        "from, s",
+        "cause",
+        "setting",
+        "low, kB",
+        "direct reclaims",
+        "a second",
+        "kswapd's runs",
+        "scanned",
+        "freed",
+    ]);
+    for p in course.learner.periods() {
+        let cause = p.cause.map_or_else(|| "as it was".to_owned(), |c| c.text());
+        table.add_row([
+            format!("{:.1}", p.from_ns as f64 / 1e9),
+            cause,
+            setting_text(&p.setting),
+            (p.low * 4).to_string(),
+            p.stalls.to_string(),
+            format!("{:.2}", rate(p)),
+            p.runs.to_string(),
+            p.scanned.to_string(),
+            p.freed.to_string(),
+        ]);
+    }
+    let mut out = format!("{table}\n");
+    if let Some(result) = traced
+        && let Some(sums) = &result.reclaim
+    {
+        let longest = result
+            .metrics
+            .get("alloc_wait_max")
+            .map_or(0.0, |m| m.value);
+        out += &format!(
+            "tracepoints: {} direct reclaims, {:.3} s in all, the longest {:.3} ms\n",
+            sums.direct_reclaims,
+            sums.stalled_ns as f64 / 1e9,
+            longest / 1e3,
+        );
+    }
+    out += &proposal(course, args);
+    out
+}
+
+/// What to begin with next time.
+fn proposal(course: &Course<'_>, args: &Learn) -> String {
+    let Some((setting, low)) = course.learner.learned() else {
+        return "nothing was learned: there was no direct reclaim, and kswapd had no trouble\n"
+            .to_owned();
+    };
+    let mut out = String::from("to begin with that at the next boot, in /etc/sysctl.d:\n");
+    for (name, n) in &setting {
+        out += &format!("  vm.{name} = {n}\n");
+    }
+    out += &format!("low watermarks of {} kB in all", low * 4);
+    let default = course.learner.periods()[0].low;
+    out += &format!(
+        ", {:.2} times those of the start",
+        low as f64 / default.max(1) as f64
+    );
+    if course.learner.at_cap() {
+        out += &format!(
+            "; that is as far as it goes (at most {} times): more memory, or less at a time",
+            course.learner.cap()
+        );
+    }
+    if !args.apply {
+        out +=
+            "; nothing was set, so each step is a guess that nobody has tried (`--apply` tries it)";
+    }
+    out + "\n"
+}
+
+fn json(course: &Course<'_>, traced: Option<&RunResult>) -> serde_json::Value {
+    let of = |setting: &Setting| -> serde_json::Value {
+        let all = setting
+            .iter()
+            .map(|(name, n)| ((*name).to_owned(), json!(n)));
+        all.collect::<serde_json::Map<_, _>>().into()
+    };
+    let periods = course.learner.periods().iter();
+    json!({
+        "applied": course.settings.undo.is_some(),
+        "periods": periods.map(|p| json!({
+            "from_s": p.from_ns as f64 / 1e9,
+            "to_s": p.to_ns as f64 / 1e9,
+            "cause": p.cause.map(|c| c.text()),
+            "setting": of(&p.setting),
+            "low_kbytes": p.low * 4,
+            "direct_reclaims": p.stalls,
+            "kswapd_runs": p.runs,
+            "pages_scanned": p.scanned,
+            "pages_freed": p.freed,
+        })).collect::<Vec<_>>(),
+        "learned": course.learner.learned().map(|(setting, _)| of(&setting)),
+        "at_cap": course.learner.at_cap(),
+        "stepped_aside": course.aside,
+        "traced": traced.and_then(|r| r.reclaim.as_ref()),
+    })
+}

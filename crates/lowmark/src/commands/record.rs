@@ -1,0 +1,315 @@
+//! `lowmark record`.
+
+use super::report;
+use crate::cli::{Record, Undo};
+use crate::failure::Failure;
+use crate::place::{claim, settled};
+use crate::{interrupt, place, text};
+use kernel::running::file::{self, About, Recording};
+use kernel::running::tracefs::Instance;
+use kernel::running::undo::{self, FOLDER, Guard};
+use kernel::running::{Cost, Ended, Recorder, childrens_seconds, clock};
+use lab::diagnostic::one_of;
+use lab::results::{File, Kind, Terms};
+use machine::capture::Captured;
+use machine::{Root, describe};
+use miette::miette;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// Undoes what a process of ours has left, as soon as that has ended.
+pub fn undo(args: &Undo) -> Result<(), Failure> {
+    let done = undo::wait_and_undo(&args.file);
+    done.map_err(|e| Failure::System(miette!("{}: {e}", args.file.display())))
+}
+
+/// Says what earlier processes left that were killed, and was put right.
+pub fn sweep() {
+    place::say(&undo::sweep(Path::new(FOLDER)));
+}
+
+/// What this machine is, as far as it can be said.
+struct Here {
+    /// The machine file.
+    machine: Option<String>,
+    /// Its name.
+    name: String,
+    /// Disks whose series are shown.
+    disks: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Here {
+    fn look(wanted: &[String]) -> Result<Self, Failure> {
+        let root = Root::live();
+        let captured = Captured::read(&root).map_err(|e| e.to_string());
+        let mut here = Self {
+            machine: None,
+            name: "this machine".to_owned(),
+            disks: Vec::new(),
+            notes: Vec::new(),
+        };
+        let described = captured.as_ref().map_err(Clone::clone).and_then(|c| {
+            let options = describe::Options {
+                name: None,
+                disk: describe::likely_disk(c),
+                fit: None,
+            };
+            describe::describe(c, &options).map_err(|e| e.to_string())
+        });
+        match described {
+            Ok(described) => {
+                here.name = described.machine.name;
+                here.machine = Some(described.text);
+            }
+            Err(why) => here.notes.push(format!("there is no machine.toml: {why}")),
+        }
+        if let Ok(captured) = &captured {
+            let likely = describe::likely_disk(captured).map(|d| d.name.as_str());
+            let names = captured.disks.iter().map(|d| d.name.as_str());
+            let others = names.filter(|n| Some(*n) != likely);
+            here.disks = likely
+                .into_iter()
+                .chain(others)
+                .map(str::to_owned)
+                .collect();
+        }
+        if !wanted.is_empty() {
+            let all = root.names("sys/block");
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            if let Some(wrong) = wanted.iter().find(|w| !all.contains(&w.as_str())) {
+                let help = one_of(wrong, &all);
+                return Err(Failure::Input(miette!(help = help, "no disk `{wrong}`")));
+            }
+            here.disks = wanted.to_vec();
+        }
+        Ok(here)
+    }
+}
+
+/// An instance of tracefs and who watches over it, or why there is none.
+pub fn instance(unwanted: bool) -> (Result<Instance, String>, Option<Guard>) {
+    if unwanted {
+        return (Err("they are not wanted (--no-events)".to_owned()), None);
+    }
+    let made = || -> std::io::Result<(Instance, Guard)> {
+        let undo = undo::Undo::new(Path::new(FOLDER))?;
+        let guard = undo.guard(&std::env::current_exe()?, &["undo"])?;
+        Ok((Instance::new(undo)?, guard))
+    };
+    match made() {
+        Ok((instance, guard)) => (Ok(instance), Some(guard)),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            (Err(format!("only root may ({e})")), None)
+        }
+        Err(e) => (Err(e.to_string()), None),
+    }
+}
+
+/// A command that runs, and the pipe that can be read when it has ended.
+struct Running {
+    ended: std::io::PipeReader,
+    /// When it ended; 0: it runs.
+    at: Arc<AtomicU64>,
+    waiter: std::thread::JoinHandle<std::io::Result<ExitStatus>>,
+}
+
+fn start(command: &[String]) -> Result<Running, Failure> {
+    let [program, arguments @ ..] = command else {
+        unreachable!("there is a command")
+    };
+    let pipe = std::io::pipe().map_err(|e| Failure::System(miette!("a pipe: {e}")))?;
+    let (ended, mut tell) = pipe;
+    let child = Command::new(program).args(arguments).spawn();
+    let mut child: Child = child.map_err(|e| {
+        Failure::Input(miette!(
+            help = "accepted: a program and its arguments behind `--`; `-- sh -c '…'` for a shell's line",
+            "`{program}` can't be run: {e}"
+        ))
+    })?;
+    let at = Arc::new(AtomicU64::new(0));
+    let when = Arc::clone(&at);
+    let waiter = std::thread::spawn(move || {
+        let status = child.wait();
+        when.store(clock(), SeqCst);
+        // Whoever waits for it may have ended.
+        let _ = tell.write_all(b".");
+        status
+    });
+    Ok(Running { ended, at, waiter })
+}
+
+/// Records the running Linux into a results folder.
+pub fn run(args: &Record) -> Result<(), Failure> {
+    sweep();
+    let here = Here::look(&args.disk)?;
+    let terms = Terms {
+        kind: Kind::Record,
+        title: "record",
+        replace: args.replace,
+    };
+    let place = claim(args.out.as_deref(), "record", terms)?;
+    let release = Root::live().text("proc/sys/kernel/osrelease");
+    let release = release.map_or_else(|_| "Linux".to_owned(), |text| text.trim().to_owned());
+    let about = About {
+        name: args.name.clone().unwrap_or(release),
+        what: what(args),
+        disks: here.disks.clone(),
+    };
+    let spool = tempfile::tempfile_in(place.partial().parent().unwrap_or(Path::new(".")));
+    let spool = spool.map_err(|e| Failure::System(miette!("a temporary file: {e}")))?;
+    let stop = interrupt::flag_saying("stopping; what was recorded is kept");
+    let (ended, cost, status) = record(args, &about, &here.notes, &spool, &stop)?;
+    let path = PathBuf::from(format!(
+        "/proc/self/fd/{}",
+        std::os::fd::AsRawFd::as_raw_fd(&spool)
+    ));
+    let unreadable = |e: std::io::Error| Failure::System(miette!("the recording: {e}"));
+    let recording = Recording::read(&path).map_err(unreadable)?;
+    let outcomes = report::outcomes_of(vec![(recording, here.name.clone())]);
+    let answer = report::Answer::new(&outcomes);
+    let mut files = answer.files.clone();
+    files.push(File::new(
+        file::NAME,
+        std::fs::read(&path).map_err(unreadable)?,
+    ));
+    files.extend(here.machine.map(|text| File::new("machine.toml", text)));
+    let published = place.publish(&|emit| lab::results::files(&outcomes, &files, emit))?;
+    let written = settled(&published);
+    if args.json {
+        text::print(&lab::results::rows_json(&outcomes))?;
+    } else if !args.quiet {
+        text::print(&answer.text)?;
+    }
+    if !args.quiet {
+        eprintln!("{}", cost_text(&cost, args));
+        eprintln!("results in {}", published.dir.display());
+    }
+    written?;
+    if let Some(status) = wait(status, ended)?.filter(|s| !s.success()) {
+        return Err(Failure::Results(format!("the command ended with {status}")));
+    }
+    match ended {
+        Ended::Asked => Err(Failure::Stopped(format!(
+            "interrupted after {:.1} s; what was recorded until then is in {}",
+            cost.recorded_s,
+            published.dir.display()
+        ))),
+        Ended::Done(_) | Ended::Limit => Ok(()),
+    }
+}
+
+/// What is recorded, in words.
+fn what(args: &Record) -> String {
+    match (&args.command[..], args.duration) {
+        ([], Some(time)) => humantime::format_duration(time).to_string(),
+        (command, _) => command.join(" "),
+    }
+}
+
+type Waiter = std::thread::JoinHandle<std::io::Result<ExitStatus>>;
+
+/// Records until something ends it; a command that runs on is still waited for.
+fn record(
+    args: &Record,
+    about: &About,
+    notes: &[String],
+    spool: &std::fs::File,
+    stop: &AtomicBool,
+) -> Result<(Ended, Cost, Option<Waiter>), Failure> {
+    let failed = |why: String| Failure::System(miette!("{why}"));
+    let writer = file::writer(BufWriter::new(spool), about);
+    let writer = writer.map_err(|e| failed(format!("the recording: {e}")))?;
+    let (instance, guard) = instance(args.no_events);
+    if let Err(why) = &instance
+        && !args.quiet
+    {
+        eprintln!("note: tracepoints are not recorded: {why}");
+    }
+    let interval = args.interval.as_nanos() as u64;
+    let recorder = Recorder::new(writer, Path::new("/"), instance, args.ring, interval);
+    let mut recorder = recorder.map_err(failed)?;
+    recorder.begin().map_err(failed)?;
+    let children = childrens_seconds();
+    let running = match args.command.is_empty() {
+        true => None,
+        false => Some(start(&args.command)?),
+    };
+    let pipe = running.as_ref().map(|r| r.ended.try_clone()).transpose();
+    let pipe = pipe.map_err(|e| failed(format!("a pipe: {e}")))?;
+    let pipe = pipe.map(|p| std::fs::File::from(std::os::fd::OwnedFd::from(p)));
+    let limit = args.duration.map(|d| d.as_nanos() as u64);
+    let ended = recorder.follow(limit, pipe.as_ref(), &mut || {
+        let at = running.as_ref().map_or(0, |r| r.at.load(SeqCst));
+        match (at, stop.load(SeqCst)) {
+            (0, true) => Some(Ended::Asked),
+            (0, false) => None,
+            (at, _) => Some(Ended::Done(at)),
+        }
+    });
+    let ended = ended.map_err(failed)?;
+    let mut notes = notes.to_vec();
+    let at = match ended {
+        Ended::Done(at) => {
+            if let (Some(before), Some(after)) = (children, childrens_seconds()) {
+                let said = recorder
+                    .figure("user_time", "s", after.0 - before.0)
+                    .and_then(|()| recorder.figure("system_time", "s", after.1 - before.1));
+                said.map_err(failed)?;
+            }
+            Some(at)
+        }
+        Ended::Limit if running.is_some() => {
+            notes.push("the command runs on after what was recorded".to_owned());
+            None
+        }
+        Ended::Asked => {
+            notes.push("interrupted: what came later is not recorded".to_owned());
+            None
+        }
+        Ended::Limit => None,
+    };
+    let (writer, cost) = recorder.end(at, notes).map_err(failed)?;
+    drop(guard);
+    let flushed = writer.finish().and_then(|mut to| to.flush());
+    flushed.map_err(|e| failed(format!("the recording: {e}")))?;
+    Ok((ended, cost, running.map(|r| r.waiter)))
+}
+
+/// The command's end.
+fn wait(waiter: Option<Waiter>, ended: Ended) -> Result<Option<ExitStatus>, Failure> {
+    let Some(waiter) = waiter else {
+        return Ok(None);
+    };
+    if ended == Ended::Limit && !waiter.is_finished() {
+        eprintln!("the command runs on; waiting for it");
+    }
+    let status = waiter.join().expect("it only waits");
+    let status = status.map_err(|e| Failure::System(miette!("the command: {e}")))?;
+    // Who interrupts us interrupts it.
+    Ok(Some(status).filter(|_| ended != Ended::Asked))
+}
+
+/// What recording cost, in words.
+fn cost_text(cost: &Cost, args: &Record) -> String {
+    let mut text = format!(
+        "recorded {:.1} s: {} looks, one each {}, {} KiB of events; recording took {:.2} s of CPU, {:.2} % of one",
+        cost.recorded_s,
+        cost.looks,
+        humantime::format_duration(Duration::from_millis(args.interval.as_millis() as u64)),
+        cost.event_bytes >> 10,
+        cost.cpu_s,
+        100.0 * cost.cpu_s / cost.recorded_s.max(1e-9),
+    );
+    if cost.lost > 0 {
+        text += &format!(
+            "; {} events found no room: try a larger `--ring` (now {} KiB)",
+            cost.lost, args.ring
+        );
+    }
+    text
+}

@@ -1,0 +1,287 @@
+//! `lowmark report`.
+
+use super::worlds::Here;
+use crate::cli::Report;
+use crate::failure::Failure;
+use crate::text;
+use kernel::running::file::{self, Recording, of_snapshots};
+use lab::diagnostic::Diagnostic;
+use lab::model::Outcomes;
+use lab::recorded::{self, Measured};
+use lab::report::compare::Comparison;
+use lab::results::File;
+use lab::runner::{self, RunOptions};
+use sim::RunResult;
+use sim::result::Metric;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is said of something that was measured.
+pub struct Answer {
+    /// For a terminal: the rows and what stands out.
+    pub text: String,
+    /// Both and the page, for a results folder.
+    pub files: Vec<File>,
+}
+
+impl Answer {
+    /// Of what was measured.
+    pub fn new(outcomes: &Outcomes) -> Self {
+        let comparison = Comparison::new(outcomes);
+        let page = lab::report::page::report(outcomes, &comparison);
+        let rows = lab::rows::to_text(outcomes);
+        let explained = recorded::explained(outcomes);
+        Self {
+            text: format!("{rows}{explained}"),
+            files: vec![
+                File::new("rows.txt", rows),
+                File::new("explained.txt", explained),
+                File::new("report.html", page),
+            ],
+        }
+    }
+}
+
+/// Recordings side by side, with what their machines are called. One of a name that another has before it has a
+/// number behind it.
+pub fn outcomes_of(recordings: Vec<(Recording, String)>) -> Outcomes {
+    let mut names: Vec<String> = Vec::new();
+    let mut whats: Vec<String> = Vec::new();
+    let mut text = String::new();
+    let mut measured = Vec::new();
+    for (recording, machine) in recordings {
+        let about = recording.about.clone();
+        let numbered = |n: u32| format!("{} ({n})", about.name);
+        let mut name = about.name.clone();
+        let mut number = 1;
+        while names.contains(&name) {
+            number += 1;
+            name = numbered(number);
+        }
+        names.push(name.clone());
+        text += &format!(
+            "# {name}: Linux {}, recorded: {}\n",
+            recording.release(),
+            about.what
+        );
+        if !whats.contains(&about.what) {
+            whats.push(about.what);
+        }
+        measured.push(Measured {
+            name,
+            machine,
+            results: vec![recording.result()],
+        });
+    }
+    recorded::outcomes("record", &whats.join(" | "), text, measured)
+}
+
+fn wrong(what: String, accepted: &str) -> Failure {
+    Failure::Input(Diagnostic::placeless(what, accepted).into())
+}
+
+/// Puts what was measured into rows.
+pub fn run(args: &Report) -> Result<(), Failure> {
+    let mut outcomes = match &args.runs[..] {
+        [] => foreign(args)?,
+        runs => match recordings(runs)? {
+            Some(outcomes) => outcomes,
+            None => return stored(&runs[0], args.json),
+        },
+    };
+    if let (Some(path), Some(machine)) = (&args.experiment, &args.machine) {
+        let predicted = predicted(args, path, machine)?;
+        outcomes = beside(outcomes, predicted);
+    }
+    if args.json {
+        return text::print(&lab::results::rows_json(&outcomes));
+    }
+    text::print(&Answer::new(&outcomes).text)
+}
+
+/// The recordings in these folders; `None`: it is one folder, of a run.
+fn recordings(runs: &[PathBuf]) -> Result<Option<Outcomes>, Failure> {
+    let mut all = Vec::new();
+    for run in runs {
+        let path = match run.is_dir() {
+            true => run.join(file::NAME),
+            false => run.clone(),
+        };
+        if runs.len() == 1 && run.is_dir() && !path.exists() && run.join("rows.txt").exists() {
+            return Ok(None);
+        }
+        let recording = Recording::read(&path).map_err(|e| {
+            let accepted = "accepted: a results folder of `lowmark record`, several of them, or one of `lowmark run`";
+            wrong(format!("{}: {e}", path.display()), accepted)
+        })?;
+        let machine = machine_name(&run.join("machine.toml"));
+        all.push((recording, machine));
+    }
+    Ok(Some(outcomes_of(all)))
+}
+
+/// What a machine file calls its machine.
+fn machine_name(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let name = text.lines().find_map(|l| l.strip_prefix("name = "));
+    name.map_or_else(
+        || "a machine".to_owned(),
+        |name| name.trim().trim_matches('"').to_owned(),
+    )
+}
+
+/// What a run's folder says itself.
+fn stored(run: &Path, json: bool) -> Result<(), Failure> {
+    let read = |name: &str| {
+        let path = run.join(name);
+        fs::read_to_string(&path).map_err(|e| {
+            let accepted = "accepted: a results folder that is complete";
+            wrong(format!("{}: {e}", path.display()), accepted)
+        })
+    };
+    match json {
+        true => text::print(&read("rows.json")?),
+        false => text::print(&format!(
+            "{}\n{}",
+            read("comparison.txt")?,
+            read("rows.txt")?
+        )),
+    }
+}
+
+/// Figures of another machine.
+fn foreign(args: &Report) -> Result<Outcomes, Failure> {
+    let mut result = match &args.vmstat[..] {
+        [before, after] => {
+            let read = |path: &PathBuf, of: &str, must: &str| snapshot(path, of, must);
+            let vmstat = [
+                read(before, "vmstat", "nr_free_pages")?,
+                read(after, "vmstat", "nr_free_pages")?,
+            ];
+            let zoneinfo = match &args.zoneinfo[..] {
+                [before, after] => Some([
+                    read(before, "zoneinfo", "Node ")?,
+                    read(after, "zoneinfo", "Node ")?,
+                ]),
+                _ => None,
+            };
+            let zoneinfo = zoneinfo.as_ref().map(|[a, b]| [a.as_str(), b.as_str()]);
+            backwards(&vmstat, before, after)?;
+            of_snapshots([&vmstat[0], &vmstat[1]], zoneinfo)
+        }
+        _ => RunResult::of_kernel(sim::Outcome::Completed),
+    };
+    if let Some(seconds) = args.elapsed {
+        let elapsed = Metric {
+            unit: "s",
+            value: seconds,
+        };
+        result.metrics.insert("elapsed".to_owned(), elapsed);
+    } else {
+        let note = "nobody says how long it took (`--elapsed`): rows per second are left out";
+        result.notes.push(note.to_owned());
+    }
+    if let Some(path) = &args.ftrace {
+        recorded::with_events(&mut result, &super::trace::read(path)?);
+    }
+    let measured = Measured {
+        name: args.name.clone(),
+        machine: "a machine".to_owned(),
+        results: vec![result],
+    };
+    let text = "# figures of snapshots\n".to_owned();
+    Ok(recorded::outcomes(
+        "report",
+        "measured",
+        text,
+        vec![measured],
+    ))
+}
+
+/// A snapshot's text, which must have something in it that all have.
+fn snapshot(path: &Path, of: &str, must: &str) -> Result<String, Failure> {
+    let accepted = format!("accepted: the text of /proc/{of}");
+    let text = fs::read_to_string(path)
+        .map_err(|e| wrong(format!("{}: {e}", path.display()), &accepted))?;
+    match text.lines().any(|line| line.starts_with(must)) {
+        true => Ok(text),
+        false => Err(wrong(
+            format!(
+                "{}: it is no /proc/{of}: there is no `{must}`",
+                path.display()
+            ),
+            &accepted,
+        )),
+    }
+}
+
+/// Counters only grow: where one has become less, the two are not before and after.
+fn backwards(vmstat: &[String; 2], before: &Path, after: &Path) -> Result<(), Failure> {
+    let [first, last] = vmstat.each_ref().map(|text| kernel::proc::vmstat(text));
+    let less = first.iter().find(|(name, n)| {
+        // Of names that are no levels some are: these only ever grow, and every kernel has them.
+        ["pgpgin", "pgpgout", "pgfault", "pgfree", "pgscan_kswapd"].contains(name)
+            && last.get(*name).is_some_and(|m| m < n)
+    });
+    match less {
+        None => Ok(()),
+        Some((name, n)) => Err(wrong(
+            format!(
+                "{name} is {n} in {} and {} in {}",
+                before.display(),
+                last[name],
+                after.display()
+            ),
+            "accepted: first the earlier snapshot, then the later one of the same boot",
+        )),
+    }
+}
+
+/// What the engine says.
+fn predicted(args: &Report, path: &Path, machine: &Path) -> Result<Outcomes, Failure> {
+    let set = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let iterations = args.iterations.get();
+    let experiment = recorded::prediction(path, machine, &args.policy, set, iterations);
+    let experiment = experiment.map_err(|e| Failure::Input(e.into()))?;
+    let options = RunOptions {
+        jobs: super::run::fitting_jobs(&experiment, None)?,
+        check: None,
+        progress: true,
+        listeners: None,
+        stop: crate::interrupt::flag_saying("stopping; once more to stop at once"),
+    };
+    let here = Here {
+        patience: kernel::PATIENCE,
+    };
+    let outcomes = runner::run(&experiment, &options, &here)?;
+    if outcomes.interrupted {
+        let what = "interrupted before the engine had said what it makes of it";
+        return Err(Failure::Stopped(what.to_owned()));
+    }
+    match super::run::failures(&outcomes) {
+        Some(failed) => Err(Failure::Results(failed)),
+        None => Ok(outcomes),
+    }
+}
+
+/// What was measured and what was predicted, side by side.
+fn beside(measured: Outcomes, predicted: Outcomes) -> Outcomes {
+    let what = measured.experiment.cells[0].filesystem.clone();
+    let text = measured.experiment.text + &predicted.experiment.text;
+    let name = measured.experiment.name;
+    let cells = measured.experiment.cells.iter();
+    let cells = cells.chain(&predicted.experiment.cells);
+    let names: Vec<(String, String)> = cells
+        .map(|c| (c.policy.clone(), c.machine.clone()))
+        .collect();
+    let results = measured.results.into_iter().chain(predicted.results);
+    let all = names
+        .into_iter()
+        .zip(results)
+        .map(|((name, machine), r)| Measured {
+            name,
+            machine,
+            results: r.into_iter().flatten().collect(),
+        });
+    recorded::outcomes(&name, &what, text, all.collect())
+}

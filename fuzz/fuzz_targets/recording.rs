@@ -1,0 +1,15 @@
+//! Any frames in the place of a recording's are a result, or refused.
+#![no_main]
+
+use kernel::running::file::{About, Recording, writer};
+use libfuzzer_sys::fuzz_target;
+use std::io::Write;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut packed = writer(Vec::new(), &About::default()).expect("memory");
+    packed.write_all(bytes).expect("memory");
+    let packed = packed.finish().expect("memory");
+    if let Ok(recording) = Recording::of(&|| Ok(Box::new(&packed[..]))) {
+        recording.result();
+    }
+});
