@@ -171,7 +171,7 @@ pub fn diverge(
     parted.sort_by(|a, b| a.at.total_cmp(&b.at).then_with(|| a.what.cmp(&b.what)));
     Some(Divergence {
         runs: [a.name(), b.name()],
-        endings: results.map(|r| ending(&r.outcome)),
+        endings: results.map(|r| r.outcome.ending()),
         elapsed: results.map(|r| r.metrics.get("elapsed").map_or(0.0, |m| m.value)),
         decisions: [ours.number, theirs.number],
         compared: ours.number.min(theirs.number).min(MOST_DECISIONS as u64),
@@ -179,18 +179,6 @@ pub fn diverge(
         figures,
         parted,
     })
-}
-
-fn ending(outcome: &Outcome) -> Option<String> {
-    match outcome {
-        Outcome::Completed => None,
-        Outcome::Oom { report } => {
-            Some(format!("out of memory: {}", Outcome::oom_headline(report)))
-        }
-        Outcome::Failed { error } => Some(error.clone()),
-        Outcome::TimeLimit => Some("the time limit was reached".into()),
-        Outcome::Interrupted => Some("interrupted".into()),
-    }
 }
 
 /// One run with somebody who hears it; `None`: it was interrupted.

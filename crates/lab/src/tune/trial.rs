@@ -225,14 +225,6 @@ pub fn figures(kept_free: u64, results: &[RunResult]) -> Figures {
             .unwrap_or(0),
         throughput: results.iter().map(rate).sum::<f64>() / n,
         runs: results.len() as u32,
-        failed: results.iter().find_map(|r| match &r.outcome {
-            Outcome::Completed => None,
-            Outcome::Oom { report } => {
-                Some(format!("out of memory: {}", Outcome::oom_headline(report)))
-            }
-            Outcome::Failed { error } => Some(error.clone()),
-            Outcome::TimeLimit => Some("the time limit was reached".into()),
-            Outcome::Interrupted => Some("interrupted".into()),
-        }),
+        failed: results.iter().find_map(|r| r.outcome.ending()),
     }
 }

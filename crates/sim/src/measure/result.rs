@@ -33,6 +33,17 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// In words how a run ended that did not complete.
+    pub fn ending(&self) -> Option<String> {
+        match self {
+            Self::Completed => None,
+            Self::Oom { report } => Some(format!("out of memory: {}", Self::oom_headline(report))),
+            Self::Failed { error } => Some(error.clone()),
+            Self::TimeLimit => Some("the time limit was reached".into()),
+            Self::Interrupted => Some("interrupted".into()),
+        }
+    }
+
     /// The first line of what a run that ran out of memory said.
     pub fn oom_headline(report: &str) -> &str {
         report.lines().next().unwrap_or_default()
