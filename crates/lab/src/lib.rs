@@ -15,7 +15,8 @@
 //! 10. [`validate`]: how near a preset comes to a real kernel;
 //! 11. [`attribute`]: which patch of a series did what;
 //! 12. [`bisect`]: which side of a change a sample is on;
-//! 13. [`recorded`]: figures that no run of ours gave, in our rows.
+//! 13. [`recorded`]: figures that no run of ours gave, in our rows;
+//! 14. [`diverge`]: where two runs part.
 #![forbid(unsafe_code)]
 
 pub mod attribute;
