@@ -5,7 +5,7 @@ use super::space::{Setting, kept_free};
 use crate::model::{Cell, Experiment};
 use crate::runner::{self, RunOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sim::{Outcome, RunResult};
+use sim::RunResult;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::Arc;
