@@ -19,7 +19,7 @@ pub(super) enum Wanted {
     /// Sums of every decision.
     Sums,
     /// The texts of these.
-    Texts(Range<u64>),
+    Texts(Vec<Range<u64>>),
 }
 
 /// What was heard of a run.
@@ -33,8 +33,8 @@ pub(super) struct Heard {
     pub kinds: BTreeMap<&'static str, Vec<u32>>,
     /// Spans until the workload's end.
     pub slots: usize,
-    /// What was wanted.
-    pub texts: Vec<Decision>,
+    /// What was wanted, with their numbers.
+    pub texts: Vec<(u64, Decision)>,
 }
 
 /// Of a decision's hashes, who did what where.
@@ -83,7 +83,7 @@ impl Hearing {
     }
 }
 
-/// Where a decision was taken: zone, node, group or device, as its event has it.
+/// Where a decision was taken: zone or node, if its event has one.
 fn place(event: &Event) -> u64 {
     match *event {
         Event::KswapdSleep { nid } | Event::KswapdWake { nid, .. } => u64::from(nid),
@@ -107,14 +107,15 @@ impl Listener for Hearing {
         let since = at.ns.saturating_sub(began);
         let name = ftrace::text::name(event);
         match &self.wanted {
-            Wanted::Texts(range) if range.contains(&number) => {
+            Wanted::Texts(ranges) if ranges.iter().any(|r| r.contains(&number)) => {
                 self.text.clear();
                 ftrace::text::fields(event, &mut self.text);
-                heard.texts.push(Decision {
+                let decision = Decision {
                     at: since as f64 / 1e9,
                     task: format!("{}-{}", at.comm, at.task),
                     event: format!("{name}: {}", self.text),
-                });
+                };
+                heard.texts.push((number, decision));
             }
             Wanted::Texts(_) => {}
             Wanted::Sums => {

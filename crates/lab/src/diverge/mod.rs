@@ -20,6 +20,7 @@ use crate::validate;
 use heard::{Heard, Hearing, Wanted};
 use serde::Serialize;
 use sim::{Control, Outcome, RunResult, RunSpec};
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -94,6 +95,21 @@ pub struct First {
     pub decisions: [Option<Decision>; 2],
 }
 
+impl First {
+    /// From the texts of both runs, with their numbers.
+    fn of(number: u64, shown: Range<u64>, texts: &[Vec<(u64, Decision)>; 2]) -> Self {
+        let of = |texts: &Vec<(u64, Decision)>, numbers: Range<u64>| {
+            let texts = texts.iter().filter(|(n, _)| numbers.contains(n));
+            texts.map(|(_, d)| d.clone()).collect::<Vec<Decision>>()
+        };
+        Self {
+            number,
+            before: texts.each_ref().map(|t| of(t, shown.start..number)),
+            decisions: texts.each_ref().map(|t| of(t, number..shown.end).pop()),
+        }
+    }
+}
+
 /// Something that parted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parted {
@@ -141,30 +157,15 @@ pub fn diverge(
     let (ours, first) = run(&a, Wanted::Sums)?;
     let (theirs, second) = run(&b, Wanted::Sums)?;
     let differs = [heard::places, heard::figures].map(|of| heard::first_apart(&ours, &theirs, of));
-    let texts = |number: Option<u64>| -> Option<Option<First>> {
-        let Some(number) = number else {
-            return Some(None);
-        };
-        let from = number.saturating_sub(BEFORE);
-        let mut of = [&a, &b].map(|side| run(side, Wanted::Texts(from..number + 1)));
-        let [ours, theirs] = [of[0].take()?.0.texts, of[1].take()?.0.texts];
-        let split = |mut texts: Vec<Decision>| {
-            let after = texts.len() as u64 > number - from;
-            let last = after.then(|| texts.pop()).flatten();
-            (texts, last)
-        };
-        let ((before_a, in_a), (before_b, in_b)) = (split(ours), split(theirs));
-        Some(Some(First {
-            number,
-            before: [before_a, before_b],
-            decisions: [in_a, in_b],
-        }))
-    };
-    let places = texts(differs[0])?;
-    let figures = match differs[1] == differs[0] {
-        true => places.clone(),
-        false => texts(differs[1])?,
-    };
+    let shown = |number: u64| number.saturating_sub(BEFORE)..number + 1;
+    let ranges: Vec<Range<u64>> = differs.iter().flatten().map(|n| shown(*n)).collect();
+    let mut texts = [Vec::new(), Vec::new()];
+    if !ranges.is_empty() {
+        for (side, texts) in [&a, &b].into_iter().zip(&mut texts) {
+            *texts = run(side, Wanted::Texts(ranges.clone()))?.0.texts;
+        }
+    }
+    let [places, figures] = differs.map(|number| number.map(|n| First::of(n, shown(n), &texts)));
     let results = [&first, &second];
     let mut parted = kinds_parted([&ours, &theirs]);
     parted.extend(columns_parted(results));
@@ -212,9 +213,7 @@ fn kinds_parted(runs: [&Heard; 2]) -> Vec<Parted> {
         let slots = runs[0].slots.min(runs[1].slots);
         let at = |side: usize, slot: usize| {
             let sums: &Vec<u64> = &sums[side];
-            sums.get(slot.min(sums.len().wrapping_sub(1)))
-                .copied()
-                .unwrap_or(0)
+            sums.get(slot).or(sums.last()).copied().unwrap_or(0)
         };
         let apart = |slot: &usize| {
             let (a, b) = (at(0, *slot), at(1, *slot));
