@@ -105,6 +105,21 @@ fn ends_of_every_parameter() {
     try_all(&cases);
 }
 
+/// What was found once. Memory has run out; while a look-up waits for a dentry's memory, the inode that it has
+/// found is written, goes to the list of unused ones and is freed.
+#[test]
+fn an_inode_that_goes_while_its_dentry_is_looked_for() {
+    let param = Params::TABLE.iter().find(|p| p.name == "monitor_interval");
+    let spec = tiny(
+        FsKind::Xfs,
+        DiskKind::Ssd,
+        param.expect("a parameter"),
+        1e6,
+        1653,
+    );
+    assert_eq!(wrong(&spec), None);
+}
+
 /// Everything with everything: some minutes without optimisation, half a minute with it.
 #[test]
 #[ignore = "minutes; CI runs it: cargo test --release -p sim --test parameters -- --ignored"]

@@ -138,8 +138,10 @@ impl<W: World> Mm<W> {
             } else {
                 None
             };
+            // Its pages may have been written and the shrinker come by while a dentry was looked for.
+            let found = dentry.is_some() && self.bring_in(ino).await;
             match dentry {
-                Some(object) if !row.any(DENTRY | UNLINKED) => {
+                Some(object) if found && !row.any(DENTRY | UNLINKED) => {
                     // The directory's hold becomes the dentry's.
                     row.set_dentry(object);
                     row.set(DENTRY);
