@@ -57,6 +57,9 @@ impl<W: World> Mm<W> {
             VmEvent::WorkingsetRefault
             | VmEvent::WorkingsetActivate
             | VmEvent::WorkingsetNodereclaim => self.policy.workingset,
+            VmEvent::WorkingsetRefaultAnon | VmEvent::WorkingsetActivateAnon => {
+                self.policy.workingset_anon
+            }
             VmEvent::XfsInodesReclaimed
             | VmEvent::XfsInodesRecycled
             | VmEvent::XfsInodesFlushed

@@ -96,7 +96,8 @@ impl<W: World> Mm<W> {
         if config.swap_slots > 0 {
             let slots = u64::from(config.swap_slots);
             let map = slots.div_ceil(64) * 8;
-            uses.push(Use::whole("swap slots", slots * 8 + map));
+            let shadows = if policy.workingset_anon { slots * 4 } else { 0 };
+            uses.push(Use::whole("swap slots", slots * 8 + shadows + map));
         }
         if policy.eviction != policy::Eviction::Linux {
             let bytes = frames * BYTES_PER_ORDERED_PAGE;

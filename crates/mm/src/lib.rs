@@ -113,7 +113,7 @@ impl Config {
 
     /// How many wait queues the engine uses; a world may number its own from here on.
     pub fn wait_queues(&self) -> u32 {
-        queue::ag(self, self.nodes(), self.max_ags).0
+        queue::throttled(self, self.nodes(), self.nodes()).0
     }
 }
 
@@ -258,7 +258,7 @@ impl<W: World> Mm<W> {
             watched: bytemuck::Zeroable::zeroed(),
             bdis_used: bytemuck::Zeroable::zeroed(),
             bdi_stat_batch: bdi::stat_batch(config.cpus),
-            swap: swap::Swap::new(config.swap_slots)?,
+            swap: swap::Swap::new(config.swap_slots, policy.workingset_anon)?,
             regions: mmap::Regions::new(),
             caches: table::new_caches(config.max_supers, slab_lists),
             inodes: table::Inodes::new(&config, nodes)?,

@@ -39,3 +39,7 @@ pub fn xfs(config: &crate::Config, nodes: u32, sb: u32, nth: u32) -> WaitQueue {
 pub fn ag(config: &crate::Config, nodes: u32, ag: u32) -> WaitQueue {
     WaitQueue(inodes(config, nodes) + 64 + 3 * config.max_supers + ag)
 }
+/// Reclaimers of a node that wait until some pages are written.
+pub fn throttled(config: &crate::Config, nodes: u32, node: u32) -> WaitQueue {
+    WaitQueue(inodes(config, nodes) + 64 + 3 * config.max_supers + config.max_ags + node)
+}

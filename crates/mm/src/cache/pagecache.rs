@@ -14,10 +14,20 @@ use crate::cache::tree::{
 };
 use crate::memory::frame::{Page, flag, zone_of};
 use crate::memory::zone::Lru;
+use crate::policy::Accesses;
 use crate::watch::vmstat::{ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
+
+/// What a fresh page is brought in for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Brought {
+    /// To be read, or it is not known.
+    Read,
+    /// To be written (`__GFP_WRITE`).
+    Written,
+}
 
 /// What became of a page that was to enter a file's index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -451,6 +461,18 @@ impl<W: World> Mm<W> {
     /// inactive list. A page that others must not see unfilled is locked before.
     #[inline]
     pub fn enter_page_cache_lru(&self, pfn: Pfn, mapping: u32, index: u32) -> Entered {
+        self.enter_page_cache_for(pfn, mapping, index, Brought::Read)
+    }
+
+    /// [`Mm::enter_page_cache_lru`] of a page that is brought in for something.
+    #[inline]
+    pub fn enter_page_cache_for(
+        &self,
+        pfn: Pfn,
+        mapping: u32,
+        index: u32,
+        brought: Brought,
+    ) -> Entered {
         let before = self.frames.flags(pfn);
         debug_assert!(before & (flag::CACHED | flag::ANON) == 0);
         let m = &self.mappings[mapping as usize];
@@ -468,7 +490,8 @@ impl<W: World> Mm<W> {
             mapping,
             index,
         });
-        let lru = if shadow != 0 && self.refault(shadow) {
+        let counts = brought == Brought::Read || self.policy.accesses == Accesses::ReadsAndWrites;
+        let lru = if shadow != 0 && counts && self.refault(shadow) {
             self.workingset_activation(pfn);
             Lru::ActiveFile
         } else {

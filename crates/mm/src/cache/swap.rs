@@ -23,6 +23,8 @@ pub(crate) struct Swap<W: World> {
     count: Box<[W::U32]>,
     /// Per slot: caching frame + 1.
     cached: Box<[W::U32]>,
+    /// Per slot: the shadow of the page that reclaim took, or 0 (`workingset_anon`; else there are none).
+    shadows: Box<[W::U32]>,
     /// A bit for each slot that is not free; bits behind the last slot are set.
     taken: Box<[W::U64]>,
     free: W::U32,
@@ -32,11 +34,13 @@ pub(crate) struct Swap<W: World> {
 }
 
 impl<W: World> Swap<W> {
-    pub fn new(slots: u32) -> Result<Self, NoMemory> {
+    /// So many slots; with `shadows`, each may keep the shadow of its page.
+    pub fn new(slots: u32, shadows: bool) -> Result<Self, NoMemory> {
         let what = "the swap area's slots";
         let s = Self {
             count: heap::zeroed(what, slots as usize)?,
             cached: heap::zeroed(what, slots as usize)?,
+            shadows: heap::zeroed(what, if shadows { slots as usize } else { 0 })?,
             taken: heap::zeroed(what, slots.div_ceil(WORD) as usize)?,
             free: bytemuck::Zeroable::zeroed(),
             cluster_next: bytemuck::Zeroable::zeroed(),
@@ -136,6 +140,9 @@ impl<W: World> Mm<W> {
     }
 
     fn count_slot_freed(&self, slot: u32) {
+        if let Some(shadow) = self.swap.shadows.get(slot as usize) {
+            shadow.set(0);
+        }
         let (word, bit) = self.swap.word_of(slot);
         word.fetch_and(!bit);
         if self.swap.free.fetch_add(1) == 0 {
@@ -192,7 +199,19 @@ impl<W: World> Mm<W> {
                 self.frames.zone(pfn),
                 ZoneStat::NrAnonPages,
             );
-            self.lru_cache_add(pfn, Lru::InactiveAnon);
+            let shadow = self.swap.shadows.get(s as usize);
+            let near = shadow.is_some_and(|shadow| match shadow.get() {
+                0 => false,
+                old => {
+                    shadow.set(0);
+                    self.refault_anon(old)
+                }
+            });
+            let lru = match near {
+                true => Lru::ActiveAnon,
+                false => Lru::InactiveAnon,
+            };
+            self.lru_cache_add(pfn, lru);
             self.stat.event(VmEvent::PswpIn, 1);
             self.world.swap_readpage(self, pfn, s).await;
         }
@@ -261,6 +280,18 @@ impl<W: World> Mm<W> {
         self.set_page_writeback(pfn);
         self.world.swap_writepage(self, pfn, slot).await;
         Writepage::Started
+    }
+
+    /// Reclaim takes a page out of the swap cache: its slot keeps a shadow.
+    pub(crate) fn leave_swap_cache(&self, pfn: Pfn) {
+        let slot = self.frames.private(pfn) as usize;
+        let z = self.frames.zone(pfn);
+        self.delete_from_swap_cache(pfn);
+        if let Some(shadow) = self.swap.shadows.get(slot)
+            && self.swap.count[slot].get() > 0
+        {
+            shadow.set(self.aged_shadow(z));
+        }
     }
 
     /// Takes a clean, unmapped page out of the swap cache; a slot that nobody names is free again.

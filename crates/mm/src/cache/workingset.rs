@@ -44,7 +44,11 @@ impl<W: World> Mm<W> {
         if !self.keeps_shadows() || page.has(flag::SWAPBACKED) {
             return 0;
         }
-        let z = page.zone();
+        self.aged_shadow(page.zone())
+    }
+
+    /// The shadow of a page of a zone, by whose eviction its lists grow older.
+    pub(crate) fn aged_shadow(&self, z: usize) -> u32 {
         let age = self.lru_home(z).inactive_age.fetch_add(1);
         Self::shadow(z, age >> self.age_shift())
     }
@@ -79,16 +83,55 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A page comes back whose shadow was still there; whether it is to be activated.
+    /// A file page comes back whose shadow was still there; whether it is to be activated.
     pub(crate) fn refault(&self, shadow: u32) -> bool {
-        let z = ((shadow & !SHADOW) >> AGE_BITS) as usize;
+        self.stat.event(VmEvent::WorkingsetRefault, 1);
+        let near = self.came_back_soon(shadow, true);
+        self.stat
+            .event(VmEvent::WorkingsetActivate, u64::from(near));
+        near
+    }
+
+    /// The same of an anonymous page (5.9).
+    pub(crate) fn refault_anon(&self, shadow: u32) -> bool {
+        self.stat.event(VmEvent::WorkingsetRefaultAnon, 1);
+        let near = self.came_back_soon(shadow, false);
+        self.stat
+            .event(VmEvent::WorkingsetActivateAnon, u64::from(near));
+        if near {
+            self.lru_home(Self::zone_of_shadow(shadow))
+                .inactive_age
+                .fetch_add(1);
+        }
+        near
+    }
+
+    fn zone_of_shadow(shadow: u32) -> usize {
+        ((shadow & !SHADOW) >> AGE_BITS) as usize
+    }
+
+    /// Whether a page would have stayed, had it had the place of those that it competes with.
+    fn came_back_soon(&self, shadow: u32, file: bool) -> bool {
+        let z = Self::zone_of_shadow(shadow);
         let shift = self.age_shift();
         let now = (self.lru_home(z).inactive_age.get() >> shift) as u32;
         let distance = now.wrapping_sub(shadow) & ((1 << AGE_BITS) - 1);
-        self.stat.event(VmEvent::WorkingsetRefault, 1);
-        let near = u64::from(distance) << shift <= self.lru_stat(z, ZoneStat::NrActiveFile);
-        self.stat
-            .event(VmEvent::WorkingsetActivate, u64::from(near));
+        let pages = |item| self.lru_stat(z, item);
+        let mut rivals = pages(ZoneStat::NrActiveFile);
+        if !file {
+            rivals += pages(ZoneStat::NrInactiveFile);
+        }
+        if self.policy.workingset_anon && self.free_swap() > 0 {
+            rivals += pages(ZoneStat::NrActiveAnon);
+            if file {
+                rivals += pages(ZoneStat::NrInactiveAnon);
+            }
+        }
+        let near = u64::from(distance) << shift <= rivals;
+        if near {
+            self.note_activated(z, file);
+            self.note_cost(z, file, 1, 0);
+        }
         near
     }
 
@@ -96,7 +139,11 @@ impl<W: World> Mm<W> {
     #[inline]
     pub(crate) fn workingset_activation(&self, pfn: Pfn) {
         let page = self.frames.page(pfn);
-        if self.policy.workingset && !page.has(flag::SWAPBACKED) {
+        let ages = match page.has(flag::SWAPBACKED) {
+            true => self.policy.workingset_anon,
+            false => self.policy.workingset,
+        };
+        if ages {
             self.lru_home(page.zone()).inactive_age.fetch_add(1);
         }
     }

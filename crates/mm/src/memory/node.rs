@@ -2,6 +2,7 @@
 
 use crate::memory::fair::FairLists;
 use crate::memory::zone::{ZonelistOrder, zonelist};
+use crate::reclaim::cost::Costs;
 use crate::world::{ShortLock, Word32, World};
 use crate::{ZONE_TYPES, ZoneInfo};
 
@@ -21,8 +22,18 @@ pub struct Node<W: World> {
     pub(crate) dirty_pressure: W::U32,
     /// The largest order asked for since kswapd last took the request.
     pub(crate) kswapd_order: W::U32,
-    /// The lowest classzone asked for since then.
+    /// The lowest classzone asked for since then, or the highest (`kswapd_zone`).
     pub(crate) kswapd_classzone: W::U32,
+    /// Whether anything was asked for since then.
+    kswapd_asked: W::U32,
+    /// Reclaimers that wait until some pages are written (`reclaim_throttle = "reasons"`).
+    pub(crate) throttled: W::U32,
+    /// Pages written while there are any.
+    pub(crate) throttled_written: W::U64,
+    /// The same when the first of them began to wait.
+    pub(crate) throttled_since: W::U64,
+    /// What its lists have cost (`scan_balance = "cost"`).
+    pub(crate) costs: Costs<W>,
     /// Guards the request (order and classzone).
     lock: W::Lock,
 }
@@ -48,6 +59,11 @@ impl<W: World> Node<W> {
             dirty_pressure: bytemuck::Zeroable::zeroed(),
             kswapd_order: bytemuck::Zeroable::zeroed(),
             kswapd_classzone: bytemuck::Zeroable::zeroed(),
+            kswapd_asked: bytemuck::Zeroable::zeroed(),
+            throttled: bytemuck::Zeroable::zeroed(),
+            throttled_written: bytemuck::Zeroable::zeroed(),
+            throttled_since: bytemuck::Zeroable::zeroed(),
+            costs: Costs::new(),
             lock: W::Lock::default(),
         };
         node.kswapd_classzone.set(3);
@@ -63,6 +79,19 @@ impl<W: World> Node<W> {
         });
     }
 
+    /// As [`Self::ask_kswapd`], where the highest of the zones asked for counts (4.8).
+    pub(crate) fn ask_kswapd_up_to(&self, order: u32, classzone: u32) {
+        self.lock.with(|| {
+            self.kswapd_order.set(self.kswapd_order.get().max(order));
+            let asked = match self.kswapd_asked.get() {
+                0 => classzone,
+                _ => self.kswapd_classzone.get().max(classzone),
+            };
+            self.kswapd_asked.set(1);
+            self.kswapd_classzone.set(asked);
+        });
+    }
+
     /// Takes what was asked of kswapd: order and classzone.
     pub(crate) fn take_request(&self) -> (u32, usize) {
         self.lock.with(|| {
@@ -72,6 +101,7 @@ impl<W: World> Node<W> {
             );
             self.kswapd_order.set(0);
             self.kswapd_classzone.set(3);
+            self.kswapd_asked.set(0);
             asked
         })
     }

@@ -175,6 +175,33 @@ presets! {
         oom_retries: 16, "rounds without progress before memory counts as exhausted (4.7)";
         dirty_check: DirtyCheck::Cached, "stands for a check that is dropped after the first walk";
     }
+
+    /// What a kernel of today does, as far as there are switches for it: docs/validate.md says how near it comes to
+    /// the real thing, and what is missing. Per-CPU lists and watermark boosts are those of linux-4.9.
+    linux_6_1 "linux-6.1", (6, 1), "December 2022",
+    baseline of "kernels of today" "docs/validate.md", on linux_4_9 {
+        kswapd_writeback: ReclaimWriteback::Never, "no filesystem has a writepage for it";
+        reclaim_throttle: ReclaimThrottle::Reasons, "what was scanned of a node marks it (5.16)";
+        unwritten_pages: UnwrittenPages::Active, "pages that cannot be freed yet are activated (4.11)";
+        flusher_wake: FlusherWake::TailDirty, "whoever meets a whole batch of dirty pages (4.11)";
+        writeout_throttle: false, "nobody waits for writeback as such (5.16)";
+        scan_balance: ScanBalance::Cost, "by what it cost to have anonymous or file memory (5.9)";
+        accesses: Accesses::Reads, "writes neither activate nor come back (4.7)";
+        workingset_anon: true, "anonymous pages leave shadows (5.9)";
+        kswapd_wake: KswapdWake::Unbalanced, "unless a zone that may be used is above high (4.8)";
+        kswapd_zone: KswapdZone::Highest, "it works for all that was asked for (4.8)";
+        shrinker_core: ShrinkerCore::ByPriority, "shrinkers are asked by the scan priority alone (4.17)";
+        inode_reclaim: InodeReclaim::NonBlocking, "reclaim does not wait for inodes (5.9)";
+        watermark_formula: WatermarkFormula::ScaleFactor, "by watermark_scale_factor (4.6)";
+        dirty_ratios: DirtyRatios::In4096ths, "whole 4096ths (4.2)";
+        written: Written::Done, "pages count as written once they are (4.2)";
+    }
+
+    /// As 6.1 with the scheduler of 6.6.
+    linux_6_12 "linux-6.12", (6, 12), "November 2024",
+    baseline of "kernels of today" "docs/validate.md", on linux_6_1 {
+        wakeup_preemption: WakeupPreemption::Slice, "who runs keeps the CPU for its slice (6.6)";
+    }
 }
 
 impl Policy {

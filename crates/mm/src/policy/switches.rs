@@ -75,7 +75,31 @@ switches! {
         /// again stall kswapd, direct reclaim waits while zone and device are congested, and no
         /// priority loop waits any more.
         ZoneFlags = "zone-flags",
-    } see "docs/reference/reclaim.md#dirty-pages";
+        /// 5.16: what all that was scanned of a node was marks the node, and no device's congestion counts.
+        /// kswapd that meets pages under writeback again waits until some are written; direct reclaim of a
+        /// marked node, or without progress, waits for a tick where half of what could be reclaimed is dirty.
+        Reasons = "reasons",
+    } see "docs/reference/reclaim.md#dirty-pages" "docs/reference/reclaim.md#reasons";
+
+    /// Where pages go that reclaim meets under writeback, or leaves to the flusher.
+    unwritten_pages: UnwrittenPages = Inactive {
+        /// linux-3.0: back to the head of their inactive list.
+        Inactive = "inactive",
+        /// 4.11: to the active list, out of reclaim's way. Once clean they go to the inactive tail.
+        Active = "active",
+    } see "docs/reference/reclaim.md#reasons";
+
+    /// When reclaim wakes the flushers.
+    flusher_wake: FlusherWake = Scanned {
+        /// linux-3.0: direct reclaim does that has scanned half more than it had to free, for so many pages.
+        Scanned = "scanned",
+        /// 4.11: anybody who meets a batch of pages all of which are dirty and not under writeback, for all
+        /// dirty pages.
+        TailDirty = "tail-dirty",
+    } see "docs/reference/reclaim.md#reasons";
+
+    /// Reclaim waits while there is a tenth more under writeback than may be dirty (up to 5.15).
+    writeout_throttle: bool = true see "docs/reference/writeback.md#waiting-for-writeback";
 
     /// A dirty file page that reclaim may not write is marked so that it moves to the inactive tail as
     /// soon as it is clean (*writeback-from-reclaim* 7).
@@ -141,7 +165,10 @@ switches! {
         /// 3.16: file pages alone while their inactive list is the longer one; a forced scan only of a
         /// zone that is not reclaimable.
         FileFirst = "file-first",
-    } see "docs/reference/reclaim.md#scan-counts";
+        /// 5.9: by what it cost to have either: pages written and looked at for nothing, and pages that came
+        /// back. File pages alone while many are inactive and none comes back soon.
+        Cost = "cost",
+    } see "docs/reference/reclaim.md#scan-counts" "docs/reference/reclaim.md#costs";
 
     /// What a zone's scan does once it has reclaimed enough.
     scan_stop: ScanStop = AtOnce {
@@ -180,9 +207,21 @@ switches! {
         InBatch = "in-batch",
     } see "docs/reference/memory-model.md#lru-lists" "docs/reference/memory-model.md#page-states";
 
+    /// What counts as an access to a page of a file.
+    accesses: Accesses = ReadsAndWrites {
+        /// linux-3.0: read(2) and write(2).
+        ReadsAndWrites = "reads-and-writes",
+        /// 4.7: read(2). A page that is written activates nothing, and none that is brought in to be written
+        /// counts as one that came back.
+        Reads = "reads",
+    } see "docs/reference/memory-model.md#page-states";
+
     /// 3.15: a file page that comes back no later than as many evictions as there are active pages is
     /// activated at once.
     workingset: bool = false see "docs/reference/reclaim.md#refaults";
+
+    /// 5.9: the same for anonymous pages in swap. Where there is swap, a page takes the place of any active one.
+    workingset_anon: bool = false see "docs/reference/reclaim.md#refaults" "docs/reference/reclaim.md#costs";
 
     /// Whether allocations spread over a node's zones by their size.
     fair_zones: FairZones = Off {
@@ -224,7 +263,17 @@ switches! {
         Low = "low",
         /// 3.6: the high one.
         High = "high",
+        /// 4.8: the high one of every zone that the request may use: one that is above it lets kswapd sleep.
+        Unbalanced = "unbalanced",
     } see "docs/reference/allocation.md#slow-path";
+
+    /// For which of the zones that were asked for since its last run kswapd works.
+    kswapd_zone: KswapdZone = Lowest {
+        /// linux-3.0: the lowest.
+        Lowest = "lowest",
+        /// 4.8: the highest.
+        Highest = "highest",
+    } see "docs/reference/reclaim.md#kswapd";
 
     /// Which lower zones kswapd reclaims because a higher one needs it (*sequential-read* 3).
     lower_zones: LowerZones = Gap {
@@ -369,6 +418,22 @@ switches! {
         /// 4.2: percentages are rounded down to whole 4096ths first.
         In4096ths = "4096ths",
     } see "docs/reference/writeback.md#limits";
+
+    /// When a page counts as written (`nr_written`).
+    written: Written = Submitted {
+        /// linux-3.0: when it goes under writeback.
+        Submitted = "submitted",
+        /// 4.2: when its writeback has ended.
+        Done = "done",
+    } see "docs/reference/writeback.md#accounting";
+
+    /// When a task that wakes has the CPU of the one that runs there.
+    wakeup_preemption: WakeupPreemption = RunTime {
+        /// Up to 6.5 (CFS): where that has run for longer by the wake-up granularity.
+        RunTime = "run-time",
+        /// 6.6 (EEVDF, `RUN_TO_PARITY`): at the tick behind the slice that it has, of 0.7 ms on one CPU.
+        Slice = "slice",
+    } see "docs/decisions/virtual-world.md#charge-and-relax";
 
     /// Who decides the watermarks.
     watermarks: Watermarks = Sysctl {

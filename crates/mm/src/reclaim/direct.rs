@@ -5,7 +5,7 @@ use crate::ZoneType;
 use crate::memory::gfp::Gfp;
 use crate::memory::task::{PF_DYING, PF_KSWAPD, PF_MEMALLOC};
 use crate::memory::zone::Mark;
-use crate::policy::{HopelessZones, ReclaimThrottle};
+use crate::policy::{FlusherWake, HopelessZones};
 use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::reclaim::shrinker::SlabPressure;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
@@ -25,7 +25,16 @@ impl<W: World> Mm<W> {
             may_writepage: true,
             gfp: gfp.0,
         });
-        let progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
+        self.world.memory_stall(true);
+        let mut progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
+        if sc.nr_reclaimed == 0 && std::mem::take(&mut sc.skipped_deactivate) {
+            // Whoever would run out of memory looks at the active pages, too.
+            sc.force_deactivate = true;
+            self.stat.event(VmEvent::AllocStall, 1);
+            progress = self.direct_reclaim_loop(node, gfp, &mut sc).await;
+        }
+        self.snapshot_refaults(node, gfp);
+        self.world.memory_stall(false);
         self.emit(Audience::Sums, || Event::DirectReclaimEnd {
             nr_reclaimed: sc.nr_reclaimed,
         });
@@ -55,6 +64,7 @@ impl<W: World> Mm<W> {
                 }
                 let scanned = sc.nr_scanned;
                 self.shrink_zone(home, sc).await;
+                self.throttle_without_progress(home, sc).await;
                 if self.node_lru() {
                     // 4.8: the shrinkers' part comes after each node.
                     let pressure = SlabPressure {
@@ -74,11 +84,13 @@ impl<W: World> Mm<W> {
                 return sc.nr_reclaimed;
             }
             if total_scanned > SWAP_CLUSTER_MAX * 3 / 2 {
-                self.wakeup_flusher_threads(total_scanned);
+                if self.policy.flusher_wake == FlusherWake::Scanned {
+                    self.wakeup_flusher_threads(total_scanned);
+                }
                 sc.may_writepage = true;
             }
             // Since 3.12 each batch waits for itself.
-            if self.policy.reclaim_throttle != ReclaimThrottle::ZoneFlags
+            if !self.throttles_by_flags()
                 && sc.nr_scanned > 0
                 && priority < DEF_PRIORITY - 2
             {

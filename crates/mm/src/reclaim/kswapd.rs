@@ -6,8 +6,8 @@ use crate::memory::task::{PF_KSWAPD, PF_MEMALLOC, PF_SWAPWRITE};
 use crate::memory::zone::Lru;
 use crate::memory::zone::{Mark, ZONE_CONGESTED, ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
 use crate::policy::{
-    BalanceGap, FreeSnapshot, HopelessZones, KswapdLoop, KswapdSlab, KswapdWake, LowerZones,
-    WakeupTrace,
+    BalanceGap, FreeSnapshot, HopelessZones, KswapdLoop, KswapdSlab, KswapdWake, KswapdZone,
+    LowerZones, ReclaimThrottle, WakeupTrace,
 };
 use crate::queue;
 use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
@@ -31,13 +31,13 @@ impl<W: World> Mm<W> {
         let zone = &self.zones[z];
         let node = &self.nodes[zone.node as usize];
         self.world.charge(Cost::ZoneWalk, 1);
-        let wake_below = match self.policy.kswapd_wake {
-            KswapdWake::Low => Mark::Low,
-            KswapdWake::High => Mark::High,
-        };
         let below = || {
-            !self.watermark_ok_safe(z, order, zone.mark(wake_below), 0)
-                || self.node_boosted(zone.node, classzone)
+            let low = match self.policy.kswapd_wake {
+                KswapdWake::Low => !self.watermark_ok_safe(z, order, zone.mark(Mark::Low), 0),
+                KswapdWake::High => !self.watermark_ok_safe(z, order, zone.mark(Mark::High), 0),
+                KswapdWake::Unbalanced => !self.some_balanced(zone.node, order, classzone),
+            };
+            low || self.node_boosted(zone.node, classzone)
         };
         let always = self.policy.wakeup_trace == WakeupTrace::Always;
         if always {
@@ -47,7 +47,10 @@ impl<W: World> Mm<W> {
             }
             node.ask_kswapd(order, ALL_ZONES);
         } else {
-            node.ask_kswapd(order, classzone as u32);
+            match self.policy.kswapd_zone {
+                KswapdZone::Lowest => node.ask_kswapd(order, classzone as u32),
+                KswapdZone::Highest => node.ask_kswapd_up_to(order, classzone as u32),
+            }
             if node.kswapd_sleeping.get() == 0 || !below() {
                 return;
             }
@@ -109,9 +112,11 @@ impl<W: World> Mm<W> {
                 (order, classzone) = node.take_request();
             }
             self.emit(Audience::Sums, || Event::KswapdWake { nid, order });
+            self.world.memory_stall(true);
             let boosts = self.reclaim_boosts(nid, order, classzone).await;
             order = self.balance_pgdat(nid, order, classzone).await;
             self.boosts_answered(nid, boosts);
+            self.world.memory_stall(false);
         }
     }
 
@@ -181,16 +186,8 @@ impl<W: World> Mm<W> {
     /// Whether some zone that matters is still below its high watermark.
     pub(crate) fn sleeping_prematurely(&self, nid: u32, order: u32, classzone: usize) -> bool {
         if self.node_lru() {
-            let mut asked = self.nodes[nid as usize]
-                .zones
-                .iter()
-                .map(|&z| usize::from(z));
-            // 4.8: one zone that was asked for is enough. (Its sleep wanted all of them, which was
-            // mended later.)
-            return !asked.any(|z| {
-                let zone = &self.zones[z];
-                zone.kind.index() <= classzone && self.balanced(z, order, classzone)
-            }) && self.zone_reclaimable(usize::from(self.nodes[nid as usize].zones[0]));
+            return !self.some_balanced(nid, order, classzone)
+                && self.zone_reclaimable(usize::from(self.nodes[nid as usize].zones[0]));
         }
         let (mut all_ok, mut balanced) = (true, 0);
         for &z in &self.nodes[nid as usize].zones {
@@ -209,6 +206,16 @@ impl<W: World> Mm<W> {
         } else {
             !all_ok
         }
+    }
+
+    /// Whether one of the zones that a request may use is above its high watermark: from 4.8 on that is enough.
+    /// (kswapd's sleep wanted all of them, which was mended later.)
+    fn some_balanced(&self, nid: u32, order: u32, classzone: usize) -> bool {
+        let mut zones = self.nodes[nid as usize].zones.iter();
+        zones.any(|&z| {
+            let z = usize::from(z);
+            self.zones[z].kind.index() <= classzone && self.balanced(z, order, classzone)
+        })
     }
 
     /// Whether a zone is above its high watermark for kswapd's purposes, be it about to sleep or at
@@ -350,7 +357,9 @@ impl<W: World> Mm<W> {
                 lru: self.node_lru_pages(nid),
             };
             self.shrink_slab(pressure, &mut sc).await;
-            self.zones[home].flags.fetch_and(!ZONE_WRITEBACK);
+            if self.policy.reclaim_throttle != ReclaimThrottle::Reasons {
+                self.zones[home].flags.fetch_and(!ZONE_WRITEBACK);
+            }
             self.wake_for_reserves(nid);
             if sc.nr_scanned < sc.nr_to_reclaim || sc.nr_reclaimed == 0 {
                 sc.priority -= 1;
@@ -358,9 +367,10 @@ impl<W: World> Mm<W> {
             self.world.relax().await;
         }
         if sc.priority >= 1 {
-            let flags = ZONE_CONGESTED | ZONE_TAIL_DIRTY;
+            let flags = ZONE_CONGESTED | ZONE_TAIL_DIRTY | ZONE_WRITEBACK;
             self.zones[home].flags.fetch_and(!flags);
         }
+        self.snapshot_refaults_of(nid);
         order
     }
 

@@ -8,7 +8,7 @@
 use crate::memory::frame::{flag, zone_of};
 use crate::memory::zone::Zone;
 use crate::memory::zone::{LRU_LISTS, Lru};
-use crate::policy::{LruScope, MarkAccessed};
+use crate::policy::{Accesses, LruScope, MarkAccessed, UnwrittenPages};
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::{Event, TrackPath};
 use crate::world::{Audience, Cost, ShortLock, Word32, Word64, World};
@@ -217,9 +217,15 @@ impl<W: World> Mm<W> {
             self.lru_home(z).lru_lock.with(|| {
                 // Only under the lock do the flags say on which list the page is.
                 let f = self.frames.flags(pfn);
-                if f & flag::LRU != 0 && f & (flag::ACTIVE | flag::UNEVICTABLE) == 0 {
+                if f & flag::LRU != 0 && f & (self.active_stays() | flag::UNEVICTABLE) == 0 {
+                    let (from, to) = (Lru::of(f), Lru::of(f & !flag::ACTIVE));
                     self.frames.del(pfn);
-                    self.frames.add_tail(self.lru_list(z, Lru::of(f)), pfn);
+                    if from != to {
+                        self.frames.clear_flags(pfn, flag::ACTIVE);
+                        self.count_lru(z, from, -1);
+                        self.count_lru(z, to, 1);
+                    }
+                    self.frames.add_tail(self.lru_list(z, to), pfn);
                     moved += 1;
                 }
             });
@@ -227,6 +233,16 @@ impl<W: World> Mm<W> {
         }
         pv.n.set(0);
         self.stat.event(VmEvent::PgRotated, moved);
+    }
+
+    /// The flag of pages that do not go to the tail once they are clean: reclaim has none of its own among the
+    /// active ones, or they wait there for just that.
+    #[inline(always)]
+    fn active_stays(&self) -> u32 {
+        match self.policy.unwritten_pages {
+            UnwrittenPages::Inactive => flag::ACTIVE,
+            UnwrittenPages::Active => 0,
+        }
     }
 
     fn drain_activate(&self, pv: &Pagevec<W>) {
@@ -289,7 +305,7 @@ impl<W: World> Mm<W> {
             return;
         }
         let f = self.frames.flags(pfn);
-        let bad = flag::LOCKED | flag::DIRTY | flag::ACTIVE | flag::UNEVICTABLE;
+        let bad = flag::LOCKED | flag::DIRTY | flag::UNEVICTABLE | self.active_stays();
         // The batch holds a reference: nobody frees the page meanwhile.
         if f & flag::LRU == 0
             || f & (bad | flag::PINNED) != 0
@@ -324,6 +340,9 @@ impl<W: World> Mm<W> {
     /// One software access (docs/reference/memory-model.md#page-states): the second one activates. Whether a
     /// page that still waits in an add batch is activated is `mark_accessed`.
     pub fn mark_page_accessed(&self, pfn: Pfn, path: TrackPath) {
+        if path == TrackPath::BufferedWrite && self.policy.accesses == Accesses::Reads {
+            return;
+        }
         if self.orders.is_some() && self.use_ordered(pfn) {
             return;
         }

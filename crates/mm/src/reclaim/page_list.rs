@@ -6,7 +6,7 @@ use crate::memory::frame::{Page, flag};
 use crate::memory::gfp::Gfp;
 use crate::memory::task::{PF_KSWAPD, PF_SWAPWRITE};
 use crate::memory::zone::{Lru, ZONE_CONGESTED, ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
-use crate::policy::{ReclaimThrottle, ReclaimWriteback, References};
+use crate::policy::{ReclaimThrottle, ReclaimWriteback, References, UnwrittenPages};
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use crate::world::event::{Event, TrackPath};
 use crate::world::{Audience, Class, Cost, Word32, World, WritebackControl, Writepage};
@@ -38,6 +38,8 @@ pub(super) struct Batch {
     pub(super) activate: [u32; 2],
     /// Kept because they were used.
     pub(super) ref_keep: u32,
+    /// Handed to a filesystem or to swap.
+    pub(super) pageout: u64,
 }
 
 /// The pages that one call of `shrink_page_list` has isolated.
@@ -176,7 +178,10 @@ impl<W: World> Mm<W> {
             }
         }
         let batch = list.batch;
-        if batch.dirty > 0 && batch.dirty == batch.congested {
+        if batch.dirty > 0
+            && batch.dirty == batch.congested
+            && self.policy.reclaim_throttle != ReclaimThrottle::Reasons
+        {
             self.zones[z].flags.fetch_or(ZONE_CONGESTED);
         }
         let freed = &list.freed[..batch.reclaimed as usize];
@@ -367,7 +372,7 @@ impl<W: World> Mm<W> {
         let mut may_enter_fs =
             sc.gfp.has(Gfp::FS) || (f & flag::SWAPCACHE != 0 && sc.gfp.has(Gfp::IO));
         let file = f & flag::SWAPBACKED == 0;
-        let by_flags = self.policy.reclaim_throttle == ReclaimThrottle::ZoneFlags;
+        let by_flags = self.throttles_by_flags();
         if by_flags && f & (flag::DIRTY | flag::WRITEBACK) != 0 {
             self.count_for_flags(page, f, batch);
         }
@@ -383,7 +388,7 @@ impl<W: World> Mm<W> {
                 page.set_flags(flag::RECLAIM);
                 batch.writeback += 1;
             }
-            return Verdict::Keep;
+            return self.unwritten();
         }
         let young = if mapped { self.take_young(pfn) } else { 0 };
         let referenced = f & flag::REFERENCED != 0;
@@ -436,7 +441,7 @@ impl<W: World> Mm<W> {
             }
             if file && !self.may_write_file(page.zone(), sc) {
                 self.leave_to_flusher(pfn, f);
-                return Verdict::Keep;
+                return self.unwritten();
             }
             if only_if_clean || !may_enter_fs || !sc.may_writepage {
                 return Verdict::Keep;
@@ -444,6 +449,14 @@ impl<W: World> Mm<W> {
             return Verdict::Pageout;
         }
         Verdict::Free
+    }
+
+    /// Where a page goes that is under writeback or left to the flusher.
+    fn unwritten(&self) -> Verdict {
+        match self.policy.unwritten_pages {
+            UnwrittenPages::Inactive => Verdict::Keep,
+            UnwrittenPages::Active => Verdict::Activate,
+        }
     }
 
     /// A dirty file page that this reclaimer may not write (*writeback-from-reclaim* 1, 5, 7, 8).
@@ -487,6 +500,10 @@ impl<W: World> Mm<W> {
             batch.dirty += 1;
             batch.unqueued += u64::from(f & flag::WRITEBACK == 0);
         }
+        if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
+            batch.congested += u64::from(file && again);
+            return;
+        }
         let bdi = || self.mappings[page.mapping() as usize].bdi();
         let congested =
             file && f & flag::CACHED != 0 && self.world.bdi_congested(bdi(), Class::Async);
@@ -502,8 +519,7 @@ impl<W: World> Mm<W> {
         }
         let swap = f & flag::SWAPCACHE != 0;
         if !swap && !self.may_write_to_queue(pfn, sc) {
-            batch.congested +=
-                u64::from(self.policy.reclaim_throttle != ReclaimThrottle::ZoneFlags);
+            batch.congested += u64::from(!self.throttles_by_flags());
             return Pageout::Keep;
         }
         if !self.clear_page_dirty_for_io(pfn) {
@@ -541,6 +557,7 @@ impl<W: World> Mm<W> {
             sync: wbc.sync_all,
         });
         self.unlock_isolated(pfn);
+        batch.pageout += 1;
         self.world.relax().await;
         Pageout::Success
     }
@@ -580,7 +597,7 @@ impl<W: World> Mm<W> {
             }
             true
         } else if f & flag::SWAPCACHE != 0 {
-            self.delete_from_swap_cache(pfn);
+            self.leave_swap_cache(pfn);
             true
         } else if f & flag::ANON != 0 {
             self.forget_anon(pfn);

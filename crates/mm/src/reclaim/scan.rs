@@ -38,6 +38,26 @@ pub struct ScanControl {
     pub kswapd: bool,
     /// The highest zone type whose pages help; of a node's lists, others are set aside.
     pub classzone: usize,
+    /// What the scan of the node has met so far.
+    pub(super) met: Met,
+    /// Which active lists may be scanned, anonymous and file (`scan_balance = "cost"`).
+    pub(super) may_deactivate: [bool; 2],
+    /// Both may, for want of anything else.
+    pub(super) force_deactivate: bool,
+    /// An active list was left alone.
+    pub(super) skipped_deactivate: bool,
+}
+
+/// Pages that the scan of a zone or node has met.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Met {
+    pub(super) dirty: u64,
+    pub(super) congested: u64,
+    pub(super) unqueued: u64,
+    pub(super) writeback: u64,
+    pub(super) immediate: u64,
+    pub(super) taken: u64,
+    pub(super) file_taken: u64,
 }
 
 impl ScanControl {
@@ -62,6 +82,10 @@ impl ScanControl {
             priority: DEF_PRIORITY,
             kswapd,
             classzone,
+            met: Met::default(),
+            may_deactivate: [true; 2],
+            force_deactivate: false,
+            skipped_deactivate: false,
         }
     }
 }
@@ -123,6 +147,9 @@ impl<W: World> Mm<W> {
         if self.config.swap_slots == 0 {
             return false;
         }
+        if self.policy.scan_balance == ScanBalance::Cost {
+            return self.inactive_is_low(z, false);
+        }
         let pages = if self.node_lru() {
             self.nodes[self.zones[z].node as usize].size
         } else {
@@ -138,9 +165,11 @@ impl<W: World> Mm<W> {
     }
 
     /// How many pages of each list to scan (docs/reference/reclaim.md#scan-counts), in [`SCAN_ORDER`].
-    pub(crate) fn get_scan_count(&self, z: usize, sc: &ScanControl) -> [u64; 4] {
-        if self.policy.scan_balance == ScanBalance::FileFirst {
-            return self.get_scan_count_file_first(z, sc);
+    pub(crate) fn get_scan_count(&self, z: usize, sc: &mut ScanControl) -> [u64; 4] {
+        match self.policy.scan_balance {
+            ScanBalance::Fractions => {}
+            ScanBalance::FileFirst => return self.get_scan_count_file_first(z, sc),
+            ScanBalance::Cost => return self.scan_by_cost(z, sc),
         }
         let anon = self.size_of_type(z, false);
         let file = self.size_of_type(z, true);
@@ -183,7 +212,7 @@ impl<W: World> Mm<W> {
     }
 
     /// The high watermark of a zone, or of all zones of its node together.
-    fn lru_high(&self, z: usize) -> u64 {
+    pub(super) fn lru_high(&self, z: usize) -> u64 {
         if !self.node_lru() {
             return self.zones[z].mark(Mark::High);
         }

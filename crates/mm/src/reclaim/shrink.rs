@@ -4,10 +4,10 @@ use crate::Mm;
 use crate::memory::frame::flag;
 use crate::memory::zone::Lru;
 use crate::memory::zone::{ZONE_TAIL_DIRTY, ZONE_WRITEBACK};
-use crate::policy::{ReclaimThrottle, ScanStop};
+use crate::policy::{FlusherWake, ReclaimThrottle, ScanBalance, ScanStop};
 use crate::reclaim::page_list::Batch;
 use crate::reclaim::scan::{
-    DEF_PRIORITY, SCAN_ORDER, SWAP_CLUSTER_MAX, ScanControl, scan_in_proportion,
+    DEF_PRIORITY, Met, SCAN_ORDER, SWAP_CLUSTER_MAX, ScanControl, scan_in_proportion,
 };
 use crate::watch::vmstat::{VmEvent, ZoneEvent};
 use crate::world::event::{Event, IsolateMode, TrackPath};
@@ -17,6 +17,7 @@ impl<W: World> Mm<W> {
     /// Scans a zone (docs/reference/reclaim.md#zone-scan).
     pub(crate) async fn shrink_zone(&self, z: usize, sc: &mut ScanControl) {
         let reclaimed_before = sc.nr_reclaimed;
+        sc.met = Met::default();
         let mut nr = self.get_scan_count(z, sc);
         let targets = nr;
         // Direct reclaim at the first priority finishes what it set out to scan.
@@ -52,11 +53,26 @@ impl<W: World> Mm<W> {
             self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
             self.world.relax().await;
         }
-        self.throttle_vm_writeout(sc.gfp).await;
+        if self.policy.writeout_throttle {
+            self.throttle_vm_writeout(sc.gfp).await;
+        }
+        if self.policy.reclaim_throttle == ReclaimThrottle::Reasons {
+            self.throttle_by_reasons(z, sc).await;
+        }
     }
 
     async fn shrink_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         match lru {
+            Lru::ActiveAnon | Lru::ActiveFile
+                if self.policy.scan_balance == ScanBalance::Cost =>
+            {
+                if sc.may_deactivate[usize::from(lru.is_file())] {
+                    self.shrink_active_list(z, lru, n, sc);
+                    self.world.relax().await;
+                } else {
+                    sc.skipped_deactivate = true;
+                }
+            }
             Lru::ActiveAnon | Lru::ActiveFile => {
                 let low = if lru.is_file() {
                     self.inactive_file_is_low(z)
@@ -81,7 +97,7 @@ impl<W: World> Mm<W> {
                 .zone_event(z, ZoneEvent::PgRefill, u64::from(scanned));
         }
         let mine = self.isolated_list(self.world.task());
-        let (mut rotated, mut deactivated) = (0, 0);
+        let (mut rotated, mut deactivated, mut kept) = (0, 0, 0);
         for _ in 0..taken {
             let pfn = self.frames.last(mine);
             let f = self.frames.flags(pfn);
@@ -97,12 +113,15 @@ impl<W: World> Mm<W> {
                 if !(young > 0 && f & flag::EXEC != 0 && lru.is_file()) {
                     self.frames.clear_flags(pfn, flag::ACTIVE);
                     deactivated += 1;
+                } else {
+                    kept += 1;
                 }
             }
             self.count_returned(pfn, lru.is_file());
             self.putback_lru_page(z, pfn);
         }
         self.count_rotated(z, lru.is_file(), rotated);
+        self.note_cost(z, lru.is_file(), 0, kept);
         self.stat.event(VmEvent::PgDeactivate, deactivated);
         self.count_isolated(z, lru.is_file(), -(taken as i32));
         self.world.charge(Cost::PageScan, taken);
@@ -119,9 +138,18 @@ impl<W: World> Mm<W> {
     /// Scans one batch of an inactive list.
     async fn shrink_inactive_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         let file = lru.is_file();
+        let reasons = self.policy.reclaim_throttle == ReclaimThrottle::Reasons;
+        let mut stalled = false;
         while self.too_many_isolated(z, file, sc) {
-            self.congestion_wait(Class::Async, self.tick_fraction(10))
-                .await;
+            if reasons {
+                if std::mem::replace(&mut stalled, true) {
+                    return;
+                }
+                self.wait_for_isolated(z).await;
+            } else {
+                self.congestion_wait(Class::Async, self.tick_fraction(10))
+                    .await;
+            }
             if self.current().flags() & crate::memory::task::PF_DYING != 0 {
                 sc.nr_reclaimed += SWAP_CLUSTER_MAX;
                 return;
@@ -160,6 +188,16 @@ impl<W: World> Mm<W> {
         }
         self.count_rotated(z, file, rotated);
         self.count_isolated(z, file, -(taken as i32));
+        self.note_cost(
+            z,
+            file,
+            batch.pageout,
+            u64::from(scanned) - batch.reclaimed,
+        );
+        if batch.unqueued == u64::from(taken) && self.policy.flusher_wake == FlusherWake::TailDirty
+        {
+            self.wakeup_flusher_threads(0);
+        }
         if sc.kswapd {
             self.stat.event(VmEvent::KswapdSteal, batch.reclaimed);
         }
@@ -186,6 +224,10 @@ impl<W: World> Mm<W> {
             ReclaimThrottle::None => 0,
             ReclaimThrottle::ZoneFlags => {
                 self.throttle_by_flags(z, taken, &batch, sc).await;
+                0
+            }
+            ReclaimThrottle::Reasons => {
+                self.note_met(taken, file, &batch, sc);
                 0
             }
             ReclaimThrottle::Dirty => batch.dirty,

@@ -169,6 +169,10 @@ events! {
     WorkingsetRefault = "workingset_refault",
     /// Those of them that were activated at once (3.15).
     WorkingsetActivate = "workingset_activate",
+    /// Anonymous pages that came back from swap while their shadow was kept (5.9).
+    WorkingsetRefaultAnon = "workingset_refault_anon",
+    /// Those of them that were activated at once (5.9).
+    WorkingsetActivateAnon = "workingset_activate_anon",
     /// Shadows given up because they were too many (3.15).
     WorkingsetNodereclaim = "workingset_nodereclaim",
     /// Tasks that waited for kswapd in front of direct reclaim (3.6).

@@ -160,6 +160,30 @@ impl WaitedKind {
         }
     }
 
+    /// Whether the kernel's task counts as waiting for I/O meanwhile (`io_schedule`): for a page, a request, the
+    /// end of one, and in a pause of a dirtier.
+    pub fn io_schedules(self) -> bool {
+        match self {
+            Self::PageLock
+            | Self::PageWriteback
+            | Self::Request
+            | Self::DeviceRead
+            | Self::DeviceWrite
+            | Self::DirtyLimit
+            | Self::Congestion
+            | Self::FlushLock
+            | Self::Pin => true,
+            Self::InodeSync
+            | Self::ReclaimThrottle
+            | Self::AgLock
+            | Self::InodeLock
+            | Self::LogForce
+            | Self::ClusterBuffer
+            | Self::ClusterWrite
+            | Self::Server => false,
+        }
+    }
+
     /// The name that reports use.
     pub fn name(self) -> &'static str {
         match self {
@@ -292,6 +316,10 @@ pub trait Tasks {
     /// ([`WaitedKind::why`]). Called right before it.
     #[inline(always)]
     fn waits_on(&self, _what: Waited) {}
+
+    /// The calling task begins, or ends, what it does for want of memory (`psi_memstall_enter`).
+    #[inline(always)]
+    fn memory_stall(&self, _begins: bool) {}
 
     /// The calling task has an object that others may wait on, and may sleep while it has it.
     #[inline(always)]

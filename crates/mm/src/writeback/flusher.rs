@@ -11,7 +11,7 @@
 //! merged; the groups are ours.) Serving leaves an inode where it is on its list.
 
 use super::queues::{List, NONE};
-use crate::policy::{DirtyThrottle, FlusherSlice};
+use crate::policy::{DirtyThrottle, FlusherSlice, FlusherWake};
 use crate::reclaim::scan::DEF_PRIORITY;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
@@ -57,6 +57,9 @@ impl<W: World> Mm<W> {
             let s = self.flusher_state(bdi);
             s.lock.with(|| {
                 let n = s.work_count.get() as usize;
+                if n > 0 && nr_pages == 0 && self.policy.flusher_wake == FlusherWake::TailDirty {
+                    return; // everything is to be written already (`WB_start_all`)
+                }
                 if n < WORK_ITEMS {
                     s.work[n].set(nr);
                     s.work_count.set(n as u32 + 1);

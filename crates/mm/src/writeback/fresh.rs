@@ -14,12 +14,13 @@
 
 use crate::Mm;
 use crate::cache::mapping::{I_DIRTY_PAGES, Mapping};
-use crate::cache::pagecache::Entered;
+use crate::cache::pagecache::{Brought, Entered};
 use crate::cache::tree::{Leaf, SLOTS, Tag};
 use crate::memory::frame::{flag, zone_of};
 use crate::memory::gfp::Gfp;
 use crate::memory::pcp::Pcp;
 use crate::memory::zone::Lru;
+use crate::policy::Accesses;
 use crate::watch::vmstat::{ZoneCounters, ZoneEvent, ZoneStat};
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, World};
@@ -163,7 +164,11 @@ impl<W: World> Mm<W> {
         let pfn = pfn.ok_or(FreshEnd::Short(start))?;
         let bits = if run.dirty { 0 } else { flag::LOCKED };
         self.frames.set_flags(pfn, bits);
-        if self.enter_page_cache_lru(pfn, mapping, index) != Entered::Added {
+        let brought = match run.dirty {
+            true => Brought::Written,
+            false => Brought::Read,
+        };
+        if self.enter_page_cache_for(pfn, mapping, index, brought) != Entered::Added {
             self.frames.clear_flags(pfn, bits);
             self.free_page(pfn, false);
             return Err(FreshEnd::NoMemory);
@@ -184,7 +189,7 @@ impl<W: World> Mm<W> {
         let mut bits = flag::DIRTY;
         if written {
             self.world.charge(Cost::Copy, 1);
-            bits |= flag::UPTODATE | flag::REFERENCED;
+            bits |= flag::UPTODATE | self.write_access();
         }
         let before = page.set_flags(bits);
         debug_assert!(before & (flag::DIRTY | flag::RECLAIM | flag::REFERENCED) == 0);
@@ -211,6 +216,15 @@ impl<W: World> Mm<W> {
             return Err(FreshEnd::Relax);
         }
         Ok(())
+    }
+
+    /// What write(2) leaves on a fresh page that it fills.
+    #[inline(always)]
+    fn write_access(&self) -> u32 {
+        match self.policy.accesses {
+            Accesses::ReadsAndWrites => flag::REFERENCED,
+            Accesses::Reads => 0,
+        }
     }
 
     /// As many pages as nothing comes between, and what comes behind them. `None`: the next page takes its
@@ -330,7 +344,7 @@ impl<W: World> Mm<W> {
             | match run.fresh.state {
                 FreshState::Locked => flag::LOCKED,
                 FreshState::Dirty => flag::DIRTY,
-                FreshState::Written => flag::DIRTY | flag::UPTODATE | flag::REFERENCED,
+                FreshState::Written => flag::DIRTY | flag::UPTODATE | self.write_access(),
             };
         let new = &self.pagevecs[self.world.cpu()].add[Lru::InactiveFile as usize];
         let frames = self.frames.table();

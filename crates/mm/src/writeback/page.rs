@@ -2,6 +2,7 @@
 
 use crate::cache::mapping::{AS_EIO, Mapping};
 use crate::cache::tree::{Leaf, Tag, page_in};
+use crate::policy::Written;
 use crate::memory::frame::{Page, flag, zone_of};
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::{Event, TrackPath};
@@ -152,7 +153,9 @@ impl<W: World> Mm<W> {
     fn account_writeback(&self, z: usize, m: Option<&Mapping<W>>, n: u32) {
         let stat = self.stat.on(self.world.cpu(), z);
         stat.inc_by(ZoneStat::NrWriteback, n);
-        stat.inc_by(ZoneStat::NrWritten, n);
+        if self.policy.written == Written::Submitted {
+            stat.inc_by(ZoneStat::NrWritten, n);
+        }
         if let Some(m) = m
             && m.accounts_dirty()
         {
@@ -295,9 +298,12 @@ impl<W: World> Mm<W> {
     /// Counts pages whose writeback ended; `m`: their file, if they belong to one.
     #[inline(always)]
     fn account_written(&self, z: usize, m: Option<&Mapping<W>>, n: u32) {
-        self.stat
-            .on(self.world.cpu(), z)
-            .dec_by(ZoneStat::NrWriteback, n);
+        let stat = self.stat.on(self.world.cpu(), z);
+        stat.dec_by(ZoneStat::NrWriteback, n);
+        if self.policy.written == Written::Done {
+            stat.inc_by(ZoneStat::NrWritten, n);
+        }
+        self.throttled_see_written(z, n);
         if let Some(m) = m
             && m.accounts_dirty()
         {

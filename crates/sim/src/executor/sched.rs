@@ -10,10 +10,12 @@
 //! looked, so samples, recounts and progress change nothing that they see.
 
 mod accounts;
+mod pressure;
 mod run_queue;
 mod turns;
 mod wait;
 
+pub use pressure::Stall;
 pub use turns::Observer;
 pub use wait::{Relax, Sleep, Wait};
 
@@ -22,6 +24,7 @@ use crate::rng::Rng;
 use crate::waiting::Waiting;
 use crate::watchdog::{Ending, Watchdog};
 use mm::world::{Waited, Waits};
+use pressure::{Doing, Pressure};
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -45,6 +48,9 @@ pub struct SchedParams {
     pub min_granularity: u64,
     /// A woken task preempts one that has run this much more.
     pub wakeup_granularity: u64,
+    /// A task that runs keeps its CPU up to the tick behind a slice of so long, whoever wakes (EEVDF,
+    /// `RUN_TO_PARITY`); `None`: by the two granularities (CFS).
+    pub parity_slice: Option<u64>,
     /// Median of the wake-up latency of an idle CPU.
     pub idle_wakeup: f64,
     /// Sigma of its logarithm.
@@ -98,6 +104,12 @@ struct Task {
     why: Waits,
     /// In direct reclaim.
     in_reclaim: bool,
+    /// In a memory stall: what it waits for and what it computes is for want of memory.
+    memory_stall: bool,
+    /// Its wait is one for I/O (`io_schedule`).
+    io: bool,
+    /// As what it is counted, and where.
+    counted: (usize, Doing),
     /// Its account is complete up to here.
     accounted: u64,
     /// Since when the account runs, and the time of the task's end.
@@ -160,6 +172,8 @@ pub struct Sched {
     on: Cell<Option<Waited>>,
     /// Who waits for whom.
     pub waiting: Waiting,
+    /// How long tasks stood still.
+    pressure: Pressure,
     /// The time of the last event.
     last_event: Cell<u64>,
     watchdog: Watchdog,
@@ -200,6 +214,7 @@ impl Sched {
             why: Cell::new(Waits::Sleep),
             on: Cell::new(None),
             waiting: Waiting::default(),
+            pressure: Pressure::new(cpus),
             last_event: Cell::new(0),
             watchdog: Watchdog::new(),
         }
@@ -293,6 +308,9 @@ impl Sched {
                 interruptible: false,
                 why: Waits::Sleep,
                 in_reclaim: false,
+                memory_stall: false,
+                io: false,
+                counted: (cpu, Doing::default()),
                 accounted: now,
                 born: now,
                 ended: None,

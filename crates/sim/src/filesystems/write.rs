@@ -6,6 +6,7 @@ use super::{Fs, FsError, SimMm, of};
 use crate::Tag;
 use mm::Pfn;
 use mm::cache::mapping::{AS_EIO, MappingKind};
+use mm::cache::pagecache::{Brought, Entered};
 use mm::cache::tree::Tag as PageTag;
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
@@ -223,7 +224,12 @@ pub(super) fn enter_page<const T: bool>(
     if locked {
         mm.frames.set_flags(pfn, flag::LOCKED);
     }
-    if !mm.add_to_page_cache_lru(pfn, mapping, index) {
+    let brought = if locked {
+        Brought::Read
+    } else {
+        Brought::Written
+    };
+    if mm.enter_page_cache_for(pfn, mapping, index, brought) != Entered::Added {
         mm.frames.clear_flags(pfn, flag::LOCKED);
         mm.free_page(pfn, false);
         return Err(FsError::OutOfMemory);

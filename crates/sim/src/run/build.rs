@@ -11,6 +11,7 @@ use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
 use mm::ZoneInfo;
 use mm::memory::watermark;
+use mm::policy::WakeupPreemption;
 use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
@@ -18,6 +19,8 @@ use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 const MAX_MAPPINGS: u32 = 65_536;
 const OWN_TASKS: u32 = 112;
 const MIN_BDIS: u32 = 4;
+/// A task's slice on one CPU, in nanoseconds (Linux 6.12 kernel/sched/fair.c, `base_slice_ns`).
+const BASE_SLICE: u64 = 700_000;
 
 /// The node of each CPU: as the machine says, else one node after the other (what Linux does with
 /// `numa=fake` where firmware names no CPUs, `numa_init_array`).
@@ -163,6 +166,11 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         latency: p.sched_latency as u64,
         min_granularity: p.sched_min_granularity as u64,
         wakeup_granularity: p.sched_wakeup_granularity as u64,
+        parity_slice: match spec.policy.wakeup_preemption {
+            WakeupPreemption::RunTime => None,
+            // `sysctl_sched_base_slice` grows with the CPUs up to eight.
+            WakeupPreemption::Slice => Some(BASE_SLICE * u64::from(1 + m.cpus.min(8).ilog2())),
+        },
         idle_wakeup: p.idle_wakeup,
         idle_wakeup_sigma: p.idle_wakeup_sigma,
         place: p.sched_place != 0.0,

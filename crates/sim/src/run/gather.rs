@@ -63,6 +63,10 @@ pub(super) fn gather<const T: bool>(
     let tasks = TaskTime::by_class(w.sched.task_times(end).into_iter().map(|t| t.1));
     let mut metrics = of_programs(progress, end);
     of_the_world(mm, &tasks, &mut metrics);
+    for (stall, ns) in w.sched.stalls(end) {
+        let (name, value) = (stall.name().to_owned(), ns as f64 / SECOND as f64);
+        metrics.insert(name, Metric { unit: "s", value });
+    }
     metrics.extend(reuse(&w.reuse));
     of_each_filesystem(mm, &spec.machine, progress, &mut metrics);
     if let Some(value) = lumpiness {

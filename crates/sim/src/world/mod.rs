@@ -546,6 +546,10 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
         self.sched.waits_on(what);
     }
 
+    fn memory_stall(&self, begins: bool) {
+        self.sched.in_memory_stall(begins);
+    }
+
     fn holds(&self, kind: WaitedKind, object: u64) {
         let (task, now) = (self.sched.task(), self.sched.now());
         self.sched.waiting.holds(kind, object, Some(task), now);

@@ -1,6 +1,7 @@
 //! Where tasks' time goes.
 
-use super::{Sched, State, Task, TaskId};
+use super::pressure::Doing;
+use super::{Sched, Stall, State, Task, TaskId};
 use crate::account::{Spent, TaskClass, TaskTime};
 use mm::world::{Waited, Waits};
 
@@ -77,6 +78,35 @@ impl Sched {
         task.in_reclaim = inside;
     }
 
+    /// The running task enters a memory stall, or leaves it (`psi_memstall_enter`).
+    pub fn in_memory_stall(&self, inside: bool) {
+        let now = self.now();
+        let task = &mut self.tasks.borrow_mut()[self.task() as usize];
+        task.memory_stall = inside;
+        self.press(task, task.cpu, now);
+        self.pressure.runs(task.cpu, Some(inside), now);
+    }
+
+    /// A task's state, CPU or stall has changed.
+    #[inline]
+    pub(super) fn press(&self, task: &mut Task, c: usize, now: u64) {
+        let runs = matches!(task.state, State::Running | State::Runnable);
+        let doing = Doing {
+            runs,
+            waits_for_io: task.state == State::Blocked && task.io,
+            memory_stall: task.memory_stall && task.state != State::Done,
+        };
+        let before = std::mem::replace(&mut task.counted, (c, doing));
+        if before != (c, doing) {
+            self.pressure.moves(before, (c, doing), now);
+        }
+    }
+
+    /// How long tasks have stood still since the accounts began, in nanoseconds.
+    pub fn stalls(&self, now: u64) -> impl Iterator<Item = (Stall, u64)> {
+        Stall::ALL.into_iter().zip(self.pressure.totals(now))
+    }
+
     /// Charges CPU time of the running task's own program.
     pub fn charge_user(&self, ns: u64) {
         self.charge(ns);
@@ -86,6 +116,7 @@ impl Sched {
     /// Begins all accounts of time anew.
     pub fn restart_accounts(&self) {
         let now = self.now();
+        self.pressure.restart(now);
         for t in self.tasks.borrow_mut().iter_mut() {
             // A task that was woken to start in a moment has its run-queue time booked ahead.
             let from = match t.state {

@@ -54,6 +54,8 @@ impl Sched {
             task.state = State::Running;
             task.started_at = start;
             task.account(start, Spent::RunQueue);
+            self.press(task, c, start);
+            self.pressure.runs(c, Some(task.memory_stall), start);
             drop(tasks);
             if c == self.here.get() && !self.interrupt.get() {
                 self.enter(c);
@@ -75,13 +77,15 @@ impl Sched {
         let ran = current_vruntime + cpu.clock.get().saturating_sub(current_start);
         let task = &mut tasks[id as usize];
         task.state = State::Runnable;
+        self.press(task, c, now);
         // A sleeper gets at most half a latency of credit.
         task.vruntime = task
             .vruntime
             .max(ran.saturating_sub(self.params.latency / 2));
-        let preempts = ran > task.vruntime + self.params.wakeup_granularity;
+        let preempts = self.params.parity_slice.is_none()
+            && ran > task.vruntime + self.params.wakeup_granularity;
         cpu.run_queue.borrow_mut().push_back(id);
-        self.set_slice(c);
+        self.set_slice(c, current_start);
         if preempts {
             cpu.resched.set(true);
         }
@@ -98,11 +102,18 @@ impl Sched {
         }
     }
 
-    fn set_slice(&self, c: usize) {
+    /// Gives the task that has run on a CPU since `started` a slice, if there are others.
+    fn set_slice(&self, c: usize, started: u64) {
         let cpu = &self.cpus[c];
         let n = cpu.run_queue.borrow().len() as u64 + 1;
         if n == 1 {
             cpu.slice_end.set(NEVER);
+        } else if let Some(slice) = self.params.parity_slice {
+            if cpu.slice_end.get() == NEVER {
+                let ran = cpu.clock.get().saturating_sub(started);
+                let slices = ran / slice.max(1) + 1;
+                cpu.slice_end.set(self.tick_at(started + slices * slice));
+            }
         } else if cpu.slice_end.get() == NEVER {
             let slice = (self.params.latency / n).max(self.params.min_granularity);
             cpu.slice_end.set(cpu.clock.get() + slice);
@@ -126,6 +137,8 @@ impl Sched {
         }
         cpu.busy_ns.set(cpu.busy_ns.get() + ran);
         task.state = state;
+        self.press(task, c, cpu.clock.get());
+        self.pressure.runs(c, None, cpu.clock.get());
         if state == State::Runnable {
             cpu.run_queue.borrow_mut().push_back(id);
         }
@@ -186,8 +199,10 @@ impl Sched {
             task.cpu = c;
             task.started_at = cpu.clock.get();
             task.account(task.started_at, Spent::RunQueue);
+            self.press(task, c, task.started_at);
+            self.pressure.runs(c, Some(task.memory_stall), task.started_at);
         }
-        self.set_slice(c);
+        self.set_slice(c, cpu.clock.get());
         self.note(cpu.clock.get(), u64::from(id) | 1 << 32);
     }
 }

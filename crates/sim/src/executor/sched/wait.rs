@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 impl Sched {
     /// The next timer tick at or after a time: kernel timeouts expire on ticks.
-    fn tick_at(&self, time: u64) -> u64 {
+    pub(super) fn tick_at(&self, time: u64) -> u64 {
         let (tick, phase) = (self.params.tick, self.params.tick_phase);
         (time.saturating_sub(phase)).div_ceil(tick) * tick + phase
     }
@@ -35,6 +35,7 @@ impl Sched {
             t.woken = false;
             t.why = why;
             t.told = what.is_some();
+            t.io = what.map_or(why == Waits::Device, |what| what.kind.io_schedules());
             t.waiting_on = on;
             t.generation
         };

@@ -1,0 +1,298 @@
+//! Pressure stall information, task by task as the kernel counts it (Documentation/accounting/psi.rst and
+//! kernel/sched/psi.c of Linux 6.12; docs/reference/counters-and-traces.md#pressure).
+//!
+//! Each CPU counts its tasks that run or want to, that wait for I/O, and that are in a memory stall. From these
+//! follow its states; the time in each is added up, and every two seconds CPUs are averaged, each by the time
+//! in which it was not idle. On one CPU a sum is the time itself.
+
+use std::cell::Cell;
+
+/// Stalled for I/O, memory or a CPU: some task is, or all that are not idle are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stall {
+    /// `/proc/pressure/io`, some.
+    IoSome,
+    /// `/proc/pressure/io`, full.
+    IoFull,
+    /// `/proc/pressure/memory`, some.
+    MemorySome,
+    /// `/proc/pressure/memory`, full.
+    MemoryFull,
+    /// `/proc/pressure/cpu`, some.
+    CpuSome,
+}
+
+/// Number of [`Stall`]s.
+const STALLS: usize = Stall::CpuSome as usize + 1;
+/// The state of a CPU that is not idle, behind the stalls.
+const NONIDLE: usize = STALLS;
+/// How often CPUs are averaged (`PSI_FREQ`), in nanoseconds.
+const PERIOD: u64 = 2_000_000_000;
+
+impl Stall {
+    /// All of them.
+    pub const ALL: [Self; STALLS] = [
+        Self::IoSome,
+        Self::IoFull,
+        Self::MemorySome,
+        Self::MemoryFull,
+        Self::CpuSome,
+    ];
+
+    /// The name that results use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::IoSome => "psi_io_some",
+            Self::IoFull => "psi_io_full",
+            Self::MemorySome => "psi_memory_some",
+            Self::MemoryFull => "psi_memory_full",
+            Self::CpuSome => "psi_cpu_some",
+        }
+    }
+}
+
+/// What a task is for its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Doing {
+    /// It runs or wants to (`TSK_RUNNING`).
+    pub runs: bool,
+    /// It waits for I/O (`TSK_IOWAIT`).
+    pub waits_for_io: bool,
+    /// It is in a memory stall (`TSK_MEMSTALL`).
+    pub memory_stall: bool,
+}
+
+/// Tasks of one CPU, by what they do.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    running: u32,
+    waiting: u32,
+    stalled: u32,
+    /// Running, and in a memory stall.
+    running_stalled: u32,
+}
+
+impl Counts {
+    fn step(&mut self, doing: Doing, by: i32) {
+        let add = |n: &mut u32, counts: bool| {
+            *n = n
+                .checked_add_signed(if counts { by } else { 0 })
+                .expect("who leaves was counted");
+        };
+        add(&mut self.running, doing.runs);
+        add(&mut self.waiting, doing.waits_for_io);
+        add(&mut self.stalled, doing.memory_stall);
+        add(&mut self.running_stalled, doing.runs && doing.memory_stall);
+    }
+
+    /// The states of the CPU, a bit each. `on_cpu`: whether a task has it, and whether that is in a memory
+    /// stall.
+    fn states(&self, on_cpu: Option<bool>) -> u8 {
+        let all_stalled = self.running == self.running_stalled;
+        let is = [
+            self.waiting > 0,
+            self.waiting > 0 && self.running == 0,
+            self.stalled > 0,
+            self.stalled > 0 && all_stalled || on_cpu == Some(true),
+            self.running > u32::from(on_cpu.is_some()),
+            self.running + self.waiting + self.stalled > 0,
+        ];
+        is.iter().rev().fold(0, |bits, &is| bits << 1 | u8::from(is))
+    }
+}
+
+#[derive(Default)]
+struct OfCpu {
+    counts: Cell<Counts>,
+    on_cpu: Cell<Option<bool>>,
+    states: Cell<u8>,
+    since: Cell<u64>,
+    times: [Cell<u64>; NONIDLE + 1],
+}
+
+impl OfCpu {
+    /// Books the time up to now.
+    #[inline]
+    fn book(&self, now: u64) {
+        let ns = now.saturating_sub(self.since.get());
+        if ns == 0 {
+            return;
+        }
+        self.since.set(now);
+        let mut states = self.states.get();
+        while states != 0 {
+            let time = &self.times[states.trailing_zeros() as usize];
+            time.set(time.get() + ns);
+            states &= states - 1;
+        }
+    }
+}
+
+/// The machine's.
+pub(super) struct Pressure {
+    cpus: Box<[OfCpu]>,
+    /// Nanoseconds averaged over CPUs, up to the last period's end.
+    total: [Cell<u64>; STALLS],
+    /// When CPUs are averaged next.
+    due: Cell<u64>,
+}
+
+impl Pressure {
+    pub fn new(cpus: usize) -> Self {
+        Self {
+            cpus: (0..cpus).map(|_| OfCpu::default()).collect(),
+            total: Default::default(),
+            due: Cell::new(PERIOD),
+        }
+    }
+
+    /// A task does something else, perhaps on another CPU.
+    #[inline]
+    pub fn moves(&self, (from, was): (usize, Doing), (to, is): (usize, Doing), now: u64) {
+        self.change(from, now, |counts| {
+            counts.step(was, -1);
+            if from == to {
+                counts.step(is, 1);
+            }
+        });
+        if from != to {
+            self.change(to, now, |counts| counts.step(is, 1));
+        }
+    }
+
+    /// Who has a CPU: whether he is in a memory stall; nobody.
+    #[inline]
+    pub fn runs(&self, c: usize, on_cpu: Option<bool>, now: u64) {
+        let cpu = &self.cpus[c];
+        if cpu.on_cpu.get() != on_cpu {
+            cpu.book(now);
+            cpu.on_cpu.set(on_cpu);
+            cpu.states.set(cpu.counts.get().states(on_cpu));
+        }
+    }
+
+    #[inline]
+    fn change(&self, c: usize, now: u64, change: impl FnOnce(&mut Counts)) {
+        if now >= self.due.get() {
+            self.average(now);
+        }
+        let cpu = &self.cpus[c];
+        cpu.book(now);
+        let mut counts = cpu.counts.get();
+        change(&mut counts);
+        cpu.counts.set(counts);
+        cpu.states.set(counts.states(cpu.on_cpu.get()));
+    }
+
+    /// What the CPUs have booked, averaged.
+    fn averaged(&self) -> [u64; STALLS] {
+        let nonidle = |cpu: &OfCpu| u128::from(cpu.times[NONIDLE].get());
+        let all: u128 = self.cpus.iter().map(nonidle).sum();
+        std::array::from_fn(|stall| {
+            let weighed = |cpu: &OfCpu| u128::from(cpu.times[stall].get()) * nonidle(cpu);
+            let sum: u128 = self.cpus.iter().map(weighed).sum();
+            sum.checked_div(all).unwrap_or(0) as u64
+        })
+    }
+
+    /// A period has ended.
+    #[cold]
+    fn average(&self, now: u64) {
+        self.cpus.iter().for_each(|cpu| cpu.book(now));
+        for (total, more) in self.total.iter().zip(self.averaged()) {
+            total.set(total.get() + more);
+        }
+        let times = self.cpus.iter().flat_map(|cpu| &cpu.times);
+        times.for_each(|time| time.set(0));
+        self.due.set(now - now % PERIOD + PERIOD);
+    }
+
+    /// Sums begin anew.
+    pub fn restart(&self, now: u64) {
+        self.average(now);
+        self.total.iter().for_each(|total| total.set(0));
+    }
+
+    /// Nanoseconds of each stall up to `now`.
+    pub fn totals(&self, now: u64) -> [u64; STALLS] {
+        self.cpus.iter().for_each(|cpu| cpu.book(now));
+        let open = self.averaged();
+        std::array::from_fn(|stall| self.total[stall].get() + open[stall])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Doing = Doing {
+        runs: false,
+        waits_for_io: false,
+        memory_stall: false,
+    };
+    const RUNS: Doing = Doing { runs: true, ..IDLE };
+    const IO: Doing = Doing {
+        waits_for_io: true,
+        ..IDLE
+    };
+    const RECLAIMS: Doing = Doing {
+        runs: true,
+        memory_stall: true,
+        ..IDLE
+    };
+    const MS: u64 = 1_000_000;
+
+    fn of(p: &Pressure, stall: Stall, now: u64) -> u64 {
+        p.totals(now)[stall as usize]
+    }
+
+    /// One waits for I/O from 10 to 40 ms; from 20 to 30 another one runs.
+    #[test]
+    fn some_and_full() {
+        let p = Pressure::new(1);
+        p.moves((0, IDLE), (0, IO), 10 * MS);
+        p.moves((0, IDLE), (0, RUNS), 20 * MS);
+        p.runs(0, Some(false), 20 * MS);
+        p.moves((0, RUNS), (0, IDLE), 30 * MS);
+        p.runs(0, None, 30 * MS);
+        p.moves((0, IO), (0, IDLE), 40 * MS);
+        assert_eq!(of(&p, Stall::IoSome, 50 * MS), 30 * MS);
+        assert_eq!(of(&p, Stall::IoFull, 50 * MS), 20 * MS);
+        assert_eq!(of(&p, Stall::MemorySome, 50 * MS), 0);
+        assert_eq!(of(&p, Stall::CpuSome, 50 * MS), 0);
+        p.restart(50 * MS);
+        assert_eq!(of(&p, Stall::IoSome, 60 * MS), 0);
+    }
+
+    /// Who reclaims has the CPU: nobody does anything else, though one wants to.
+    #[test]
+    fn reclaim_is_a_stall_of_all_that_run() {
+        let p = Pressure::new(1);
+        p.moves((0, IDLE), (0, RECLAIMS), 0);
+        p.runs(0, Some(true), 0);
+        p.moves((0, IDLE), (0, RUNS), 5 * MS);
+        assert_eq!(of(&p, Stall::MemoryFull, 10 * MS), 10 * MS);
+        assert_eq!(of(&p, Stall::CpuSome, 10 * MS), 5 * MS);
+        // It is put off its CPU in the midst of it: the other one works.
+        p.runs(0, Some(false), 10 * MS);
+        assert_eq!(of(&p, Stall::MemoryFull, 20 * MS), 10 * MS);
+        assert_eq!(of(&p, Stall::MemorySome, 20 * MS), 20 * MS);
+    }
+
+    /// A CPU that is idle most of the time has little to say; over periods sums add up.
+    #[test]
+    fn cpus_are_averaged_by_what_they_did() {
+        let p = Pressure::new(2);
+        p.moves((0, IDLE), (0, RUNS), 0);
+        p.runs(0, Some(false), 0);
+        p.moves((1, IDLE), (1, IO), 0);
+        p.moves((1, IO), (1, IDLE), 500 * MS);
+        // CPU 1 waited for all of its 0.5 s, CPU 0 never in its 2 s.
+        let expected = 500 * 500 / 2500;
+        assert_eq!(of(&p, Stall::IoSome, 2000 * MS), expected * MS);
+        p.moves((1, IDLE), (1, IO), 2000 * MS);
+        assert_eq!(of(&p, Stall::IoSome, 2000 * MS), expected * MS);
+        let second = 1000 * 1000 / 2000;
+        assert_eq!(of(&p, Stall::IoSome, 3000 * MS), (expected + second) * MS);
+    }
+}
