@@ -22,6 +22,7 @@ mod oom;
 mod programs;
 mod recounts;
 mod scans;
+mod today;
 mod world;
 
 /// What the tests need of the engine, named in one place.

@@ -255,7 +255,7 @@ fn scan_counts() {
             kswapd: sc.kswapd,
         };
         lists.impose(&mm);
-        let got = mm.get_scan_count(0, &sc);
+        let got = mm.get_scan_count(0, &mut sc);
         assert_eq!(
             got,
             lists.expected(file_first, save),

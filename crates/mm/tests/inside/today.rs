@@ -1,0 +1,187 @@
+//! Switches of kernels of today, one call at a time.
+
+use super::bare::{Bare, recount};
+use super::prelude::*;
+use super::programs::{bring_in, file, write};
+use super::world::{Engine, block_on};
+use crate::reclaim::scan::ScanControl;
+
+fn with(change: impl FnOnce(&mut Policy)) -> Policy {
+    let mut policy = Policy::linux_6_1();
+    change(&mut policy);
+    policy
+}
+
+fn settled(mm: &Engine) {
+    mm.lru_add_drain();
+    mm.refresh_cpu_vm_stats(0);
+}
+
+/// `written`: pages under writeback count once that has ended.
+#[test]
+fn pages_count_as_written_once_they_are() {
+    for (written, begun) in [(Written::Submitted, 4), (Written::Done, 0)] {
+        let mm = Bare::new(with(|p| p.written = written), 1024).build();
+        let f = file(&mm, MappingKind::File, 0, 4);
+        block_on(&mm, async {
+            for index in 0..4 {
+                write(&mm, f, index).await;
+            }
+        });
+        let count = || {
+            settled(&mm);
+            mm.global_stat(ZoneStat::NrWritten)
+        };
+        assert_eq!(mm.start_writeback(f, 0, 4, |_| ()), 4);
+        assert_eq!(count(), begun, "{written:?}");
+        mm.end_writeback(f, 0, 4, false);
+        assert_eq!(count(), 4, "{written:?}");
+        recount(&mm);
+    }
+}
+
+/// `unwritten_pages`: a dirty page that reclaim leaves to the flusher waits among the active ones, and goes to the
+/// inactive tail once it is clean: it is the first to be freed then.
+#[test]
+fn dirty_pages_get_out_of_the_way() {
+    for (unwritten, activated) in [(UnwrittenPages::Inactive, 0), (UnwrittenPages::Active, 8)] {
+        let mut bare = Bare::new(with(|p| p.unwritten_pages = unwritten), 2048);
+        bare.sysctl.dirty_ratio = 100;
+        bare.sysctl.dirty_background_ratio = 99;
+        let mm = bare.build();
+        let f = file(&mm, MappingKind::File, 0, 100);
+        block_on(&mm, async {
+            for index in 0..8 {
+                write(&mm, f, index).await;
+            }
+            bring_in(&mm, f, 8, 40).await;
+            mm.world.sleep(SECOND).await;
+        });
+        settled(&mm);
+        let mut sc = ScanControl::new(8, 0, Gfp::USER, 3, false);
+        sc.priority = 2;
+        block_on(&mm, mm.shrink_zone(0, &mut sc));
+        settled(&mm);
+        assert_eq!(mm.vm_event(VmEvent::PgActivate), activated, "{unwritten:?}");
+        assert_eq!(mm.global_stat(ZoneStat::NrActiveFile), activated);
+        assert_eq!(mm.global_stat(ZoneStat::NrVmscanImmediateReclaim), 8);
+        assert_eq!(mm.start_writeback(f, 0, 8, |_| ()), 8);
+        mm.end_writeback(f, 0, 8, false);
+        settled(&mm);
+        assert_eq!(mm.vm_event(VmEvent::PgRotated), 8);
+        assert_eq!(mm.global_stat(ZoneStat::NrActiveFile), 0);
+        let tail = mm.frames.last(mm.lru_list(0, crate::memory::zone::Lru::InactiveFile));
+        assert!(mm.frames.index(tail) < 8 && !mm.frames.has(tail, flag::ACTIVE));
+        recount(&mm);
+    }
+}
+
+/// `accesses`: a page that is written twice is used once more, or not at all.
+#[test]
+fn writes_are_accesses_or_not() {
+    for (accesses, active) in [(Accesses::ReadsAndWrites, 1), (Accesses::Reads, 0)] {
+        let mm = Bare::new(with(|p| p.accesses = accesses), 1024).build();
+        let f = file(&mm, MappingKind::File, 0, 4);
+        block_on(&mm, async {
+            write(&mm, f, 0).await;
+            mm.lru_add_drain();
+            write(&mm, f, 0).await;
+        });
+        settled(&mm);
+        assert_eq!(mm.global_stat(ZoneStat::NrActiveFile), active, "{accesses:?}");
+        // A read is one in any case.
+        let pfn = mm.find_page(f, 0).expect("cached");
+        mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
+        mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
+        settled(&mm);
+        assert_eq!(mm.global_stat(ZoneStat::NrActiveFile), 1);
+        recount(&mm);
+    }
+}
+
+/// `kswapd_zone`: of two requests, for DMA32 and for Normal, kswapd works for the one or the other.
+#[test]
+fn kswapd_works_for_the_lowest_or_for_the_highest() {
+    for (rule, expected) in [(KswapdZone::Lowest, 1), (KswapdZone::Highest, 2)] {
+        let mut bare = Bare::new(with(|p| p.kswapd_zone = rule), 0);
+        bare.zones = [ZoneType::Dma32, ZoneType::Normal]
+            .map(|kind| ZoneInfo {
+                node: 0,
+                kind,
+                size: 4096,
+            })
+            .to_vec();
+        let mm = bare.build();
+        for classzone in [2, 1, 2] {
+            mm.wakeup_kswapd(0, Gfp::KERNEL, 0, classzone);
+        }
+        assert_eq!(mm.nodes[0].take_request(), (0, expected), "{rule:?}");
+        assert_eq!(mm.nodes[0].take_request(), (0, 3), "nobody asked since");
+    }
+}
+
+/// `kswapd_wake`: the higher zone is low, the lower one has room for any request.
+#[test]
+fn a_balanced_lower_zone_lets_kswapd_sleep() {
+    for (wake, sleeps) in [(KswapdWake::High, false), (KswapdWake::Unbalanced, true)] {
+        let mut bare = Bare::new(with(|p| p.kswapd_wake = wake), 0);
+        bare.zones = [ZoneType::Dma32, ZoneType::Normal]
+            .map(|kind| ZoneInfo {
+                node: 0,
+                kind,
+                size: 4096,
+            })
+            .to_vec();
+        let mm = bare.build();
+        let free = || mm.stat.zone(1, ZoneStat::NrFreePages);
+        while free() >= mm.zones[1].mark(Mark::High) {
+            block_on(&mm, mm.alloc_page(Gfp::USER)).expect("memory");
+            mm.refresh_cpu_vm_stats(0);
+        }
+        mm.nodes[0].kswapd_sleeping.set(1);
+        mm.wakeup_kswapd(1, Gfp::USER, 0, 2);
+        assert_eq!(mm.kswapd_sleeps(0), sleeps, "{wake:?}");
+    }
+}
+
+/// `scan_balance = "cost"`: the kind that cost I/O is scanned less; file pages alone while many are inactive and
+/// none comes back soon.
+#[test]
+fn what_cost_more_is_scanned_less() {
+    let mut bare = Bare::new(with(|_| ()), 20_000);
+    bare.swap = 8000;
+    bare.sysctl.swappiness = 100;
+    let mm = bare.build();
+    let f = file(&mm, MappingKind::File, 0, 8000);
+    let region = mm
+        .new_region(Backing::Anon, 8000, Advice::Normal)
+        .expect("room");
+    block_on(&mm, async {
+        bring_in(&mm, f, 0, 32).await;
+        for index in 0..4000 {
+            mm.touch(region, index, true).await;
+        }
+        for first in (32..4000).step_by(32) {
+            bring_in(&mm, f, first, 32).await;
+        }
+        mm.world.sleep(SECOND).await;
+    });
+    settled(&mm);
+    let scan = || {
+        let mut sc = ScanControl::new(32, 0, Gfp::USER, 3, true);
+        sc.priority = 4;
+        let [inactive_anon, active_anon, inactive_file, _] = mm.get_scan_count(0, &mut sc);
+        (inactive_anon + active_anon, inactive_file)
+    };
+    let (anon, cache) = scan();
+    assert!(anon == 0 && cache > 200, "cache alone: {anon} {cache}");
+    // A file page came back: the active pages have to be looked at, and the kinds share.
+    mm.note_activated(0, true);
+    let (anon, cache) = scan();
+    assert!(anon > 0 && cache > 0 && anon.abs_diff(cache) < cache, "{anon} {cache}");
+    mm.note_cost(0, false, 20, 0);
+    let (less, more) = scan();
+    assert!(less < anon && more > cache, "{less} of {anon}, {more} of {cache}");
+    mm.snapshot_refaults(0, Gfp::USER);
+    assert_eq!(scan().0, 0, "no news");
+}

@@ -1,0 +1,137 @@
+//! The switches that make linux-6.1 and linux-6.12 of linux-4.9: each changes an outcome, and for the reason that
+//! its documentation gives. Those that one call shows are in mm's own tests (`tests/inside/today.rs`).
+
+mod common;
+
+use common::{bare, disk, run, spec, swap};
+use mm::policy::{FlusherWake, ReclaimThrottle, UnwrittenPages, WakeupPreemption};
+use mm::world::WaitedKind;
+use mm::{Policy, ZoneType};
+use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
+use sim::{Outcome, RunResult};
+
+fn with(change: impl FnOnce(&mut Policy)) -> Policy {
+    let mut policy = Policy::linux_6_12();
+    change(&mut policy);
+    policy
+}
+
+/// Anonymous memory of half again what there is, used over and over.
+const SWAPS: &str = "desktop -w 90M -p 1M -n 256 -i 5ms -t 4s";
+
+/// One CPU, one zone.
+fn small(mib: u64) -> Machine {
+    let mut m = bare(ZoneType::Normal, mib << 20);
+    m.cpus = 1;
+    m.hz = 100;
+    m
+}
+
+fn of(m: Machine, policy: Policy, command: &str) -> RunSpec {
+    let mut s = spec(m, FsKind::Xfs, command);
+    s.policy = policy;
+    s
+}
+
+fn completed(s: &RunSpec) -> RunResult {
+    let r = run(s);
+    assert!(matches!(r.outcome, Outcome::Completed), "{:?}", r.outcome);
+    r
+}
+
+fn count(r: &RunResult, name: &str) -> u64 {
+    r.counters[name]
+}
+
+/// Dirty pages below every limit, and reads that push them to the tail of the list. kswapd frees what is clean
+/// and never blocks; only who meets whole batches of dirty pages knows that the flusher is needed.
+#[test]
+fn whoever_meets_dirty_batches_wakes_the_flusher() {
+    let written = |wake| {
+        let mut m = small(64);
+        m.sysctl.dirty_ratio = 90;
+        m.sysctl.dirty_background_ratio = 80;
+        let policy = with(|p| p.flusher_wake = wake);
+        let command = "dd if=/dev/zero of=big bs=1M count=80 conv=fdatasync; \
+                       dd if=/dev/zero of=a bs=1M count=16; dd if=big of=/dev/null bs=64k";
+        count(&completed(&of(m, policy, command)), "nr_written") - (80 << 8)
+    };
+    let (scanned, tail) = (written(FlusherWake::Scanned), written(FlusherWake::TailDirty));
+    assert!(scanned < 100 && tail >= 4000, "{scanned} {tail}");
+}
+
+/// A slow stick and limits that let memory fill with dirty pages: reclaimers wait for congestion, or each for its
+/// reason, and nobody for congestion.
+#[test]
+fn reclaimers_wait_for_a_reason() {
+    let waits = |throttle| {
+        let mut m = small(64);
+        m.disk = disk(DiskKind::UsbFlash);
+        m.sysctl.dirty_ratio = 100;
+        m.sysctl.dirty_background_ratio = 5;
+        let policy = with(|p| {
+            p.reclaim_throttle = throttle;
+            p.unwritten_pages = UnwrittenPages::Inactive; // they come round again
+        });
+        let r = completed(&of(m, policy, "dd if=/dev/zero of=a bs=1M count=120 & burst -d 5s -s 24M -i 300ms -n 8 -h 100ms"));
+        let sums = r.reclaim.expect("sums");
+        let congest = [sums.direct, sums.kswapd].map(|c| c.congest.map_or(0, |w| w.number));
+        let waits = r.waits.expect("waits");
+        let of_reasons = waits.kinds.iter().filter(|w| w.kind == WaitedKind::ReclaimThrottle.name());
+        let reasons: u64 = of_reasons.map(|w| w.count).sum();
+        (congest[0] + congest[1], reasons)
+    };
+    let flags = waits(ReclaimThrottle::ZoneFlags);
+    assert!(flags.0 > 0, "{flags:?}");
+    let reasons = waits(ReclaimThrottle::Reasons);
+    assert!(reasons.0 == 0 && reasons.1 > 0, "{reasons:?}");
+}
+
+/// Swap writes more at once than may be dirty, which holds reclaimers back or does not.
+#[test]
+fn nobody_waits_for_writeback_as_such() {
+    let congest = |throttles| {
+        let mut m = small(64);
+        m.swap = Some(swap(128 << 20));
+        m.sysctl.dirty_bytes = Size(64 << 10);
+        m.sysctl.dirty_background_bytes = Size(32 << 10);
+        let policy = with(|p| p.writeout_throttle = throttles);
+        let r = completed(&of(m, policy, SWAPS));
+        let sums = r.reclaim.expect("sums");
+        assert!(count(&r, "pswpout") > 1000);
+        [sums.direct, sums.kswapd].map(|c| c.congest.map_or(0, |w| w.number))
+    };
+    assert_eq!(congest(false), [0, 0]);
+    assert!(congest(true).iter().sum::<u64>() > 0);
+}
+
+/// Anonymous memory of half again what there is, used over and over: what comes back is known by its shadow, or
+/// there is no such count.
+#[test]
+fn anonymous_pages_leave_shadows() {
+    let refaults = |keeps| {
+        let mut m = small(64);
+        m.swap = Some(swap(128 << 20));
+        let r = completed(&of(m, with(|p| p.workingset_anon = keeps), SWAPS));
+        assert!(count(&r, "pswpin") > 1000);
+        r.counters.get("workingset_refault_anon").copied()
+    };
+    assert_eq!(refaults(false), None);
+    assert!(refaults(true).is_some_and(|n| n > 500));
+}
+
+/// One CPU: kswapd that is woken by a writer has the CPU at once, or when the writer sleeps or its slice is over;
+/// until then the writer reclaims by itself.
+#[test]
+fn who_runs_keeps_the_cpu_for_its_slice() {
+    let stalls = |preemption| {
+        let policy = with(|p| p.wakeup_preemption = preemption);
+        let r = completed(&of(small(128), policy, "dd if=/dev/zero of=a bs=64k count=6000"));
+        r.reclaim.expect("sums").direct_reclaims
+    };
+    let (at_once, later) = (
+        stalls(WakeupPreemption::RunTime),
+        stalls(WakeupPreemption::Slice),
+    );
+    assert!(later > 10 * at_once.max(1), "{at_once} {later}");
+}
