@@ -168,6 +168,7 @@ impl Heard {
         if let Some((first, at, last)) = self.looks.ends() {
             result.counters = counters(first, last);
             pressures(first, last, &mut result.metrics);
+            managed(first, &mut result.metrics);
             let lasted = self.end().unwrap_or(at);
             let elapsed = Metric {
                 unit: "s",
@@ -292,6 +293,22 @@ fn pressures(first: &Files, last: &Files, into: &mut BTreeMap<String, Metric>) {
                 into.insert(format!("psi_{of}_{who}"), Metric { unit: "s", value });
             }
         }
+    }
+}
+
+/// Pages that the allocator owns, over all zones: the machine's without what the kernel kept for itself when it
+/// came up.
+fn managed(first: &Files, into: &mut BTreeMap<String, Metric>) {
+    let zones = first
+        .get("/proc/zoneinfo")
+        .map_or_else(Vec::new, |text| proc::zones(text));
+    if !zones.is_empty() {
+        let pages: u64 = zones.iter().map(|zone| zone.managed).sum();
+        let metric = Metric {
+            unit: "pages",
+            value: pages as f64,
+        };
+        into.insert("managed".to_owned(), metric);
     }
 }
 

@@ -1,6 +1,8 @@
 //! By what a preset is judged: `data/validate/figures.toml`, and the values that a run has of it.
 
+use crate::results::hex;
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 use sim::RunResult;
 use sim::result::Series;
 
@@ -45,6 +47,16 @@ enum Of {
     Min,
 }
 
+/// A digest of the list: figures that were taken by another one can't be judged by this.
+pub fn digest() -> String {
+    let lines = EMBEDDED
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let mut hash = Sha256::new();
+    lines.for_each(|line| hash.update(format!("{line}\n")));
+    hex(&hash.finalize())
+}
+
 /// All of them, in the file's order.
 pub fn figures() -> Vec<Figure> {
     let file: File =
@@ -54,12 +66,18 @@ pub fn figures() -> Vec<Figure> {
 
 impl Figure {
     /// The unit of its values.
-    pub fn unit(&self, of: &RunResult) -> &'static str {
+    pub fn unit<'a>(&self, of: &'a RunResult) -> &'a str {
         if self.pages {
             return "pages";
         }
         let metric = self.metric.iter().find_map(|name| of.metrics.get(name));
-        metric.map_or("", |m| m.unit)
+        let column = || {
+            let name = self.series.as_deref()?;
+            of.series.columns.iter().find(|c| c.name == name)
+        };
+        (metric.map(|m| m.unit))
+            .or_else(|| column().map(|c| c.unit))
+            .unwrap_or("")
     }
 
     /// Its value in a run; `None`: nobody tells.

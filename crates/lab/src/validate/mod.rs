@@ -1,19 +1,24 @@
 //! How near a preset of the engine comes to a real kernel: the same experiment in both, figure by figure.
 //!
-//! By what it is judged, a committed file says ([`judged`]). How a figure can stand, [`Standing`] says; where two runs part,
-//! [`Parting`] tells.
+//! By what it is judged, a committed file says ([`judged`]); what a run gave of it is [`measured`]. How a figure can stand,
+//! [`Standing`] says; where two runs part, [`Parting`] tells. A [`suite`] is a folder of experiments whose kernels' figures
+//! can be [`kept`], so that presets are judged without a guest; [`score`] is its table.
 
 pub mod judged;
+pub mod kept;
+pub mod measured;
+pub mod score;
+pub mod suite;
 pub mod text;
 
 #[cfg(test)]
 mod tests;
 
-use crate::figures::stats::{self, Summary};
-use crate::figures::values::completed;
+use crate::figures::stats::Summary;
 use crate::model::{Cell, Outcomes};
 use judged::Figure;
 pub use judged::column;
+use measured::Measured;
 use serde::Serialize;
 use sim::result::Series;
 
@@ -139,6 +144,15 @@ pub fn first_apart(ours: &Series, theirs: &Series, name: &str) -> Option<(f64, f
     Some(twice.find(|two| two.iter().all(apart))?[0])
 }
 
+/// What every cell of an experiment gave, in matrix order.
+pub fn measured(outcomes: &Outcomes) -> Vec<Measured> {
+    let figures = judged::figures();
+    let cells = 0..outcomes.experiment.cells.len();
+    cells
+        .map(|nth| Measured::of(outcomes, nth, &figures))
+        .collect()
+}
+
 /// A kernel and a preset on one combination of the other axes.
 #[derive(Debug, Clone, Serialize)]
 pub struct Pair {
@@ -157,52 +171,37 @@ pub struct Pair {
 }
 
 impl Pair {
-    fn of(outcomes: &Outcomes, kernel: usize, engine: usize, figures: &[Figure]) -> Self {
-        let cell = |nth: usize| &outcomes.experiment.cells[nth];
-        let of = |nth: usize| outcomes.results[nth].as_slice();
-        let values = |nth, figure: &Figure| -> Vec<f64> {
-            completed(of(nth)).filter_map(|r| figure.value(r)).collect()
-        };
-        let moved = stats::median(
-            &completed(of(kernel))
-                .filter_map(|r| {
-                    Some((r.counters.get("pgpgin")? + r.counters.get("pgpgout")?) as f64)
-                })
-                .collect::<Vec<f64>>(),
-        );
-        // Those two count KiB.
-        let slack = SLACK_PAGES.max(moved.unwrap_or(0.0) / 4.0 * SLACK_SHARE);
+    /// Judges one beside the other.
+    pub fn of(kernel: &Measured, engine: &Measured, figures: &[Figure]) -> Self {
+        let slack = SLACK_PAGES.max(kernel.moved * SLACK_SHARE);
         let judge = |figure: &Figure| {
-            let (k, e) = (values(kernel, figure), values(engine, figure));
-            let (k, e) = (stats::summary(&k), stats::summary(&e));
+            let name = &figure.name;
+            let (k, e) = (kernel.summary(name), engine.summary(name));
             let of_kernel = k.as_ref().filter(|k| k.median != 0.0);
-            let any = completed(of(kernel)).chain(completed(of(engine))).next();
+            let mut told = [kernel, engine].into_iter();
+            let unit = told.find_map(|of| of.figures.get(name)).map(|t| &t.unit);
             Judged {
-                name: figure.name.clone(),
-                unit: any.map_or("", |r| figure.unit(r)).to_owned(),
+                name: name.clone(),
+                unit: unit.cloned().unwrap_or_default(),
                 ratio: of_kernel.and_then(|k| Some(e.as_ref()?.median / k.median)),
-                standing: match completed(of(engine)).count() {
+                standing: match engine.completed {
                     0 => Standing::Untold,
-                    _ => Standing::of(
-                        k.as_ref(),
-                        e.as_ref(),
-                        if figure.pages { slack } else { 0.0 },
-                    ),
+                    _ => {
+                        let slack = if figure.pages { slack } else { 0.0 };
+                        Standing::of(k.as_ref(), e.as_ref(), slack)
+                    }
                 },
                 kernel: k,
                 engine: e,
             }
         };
-        let series = |nth| of(nth).first().and_then(|r| r.as_ref()).map(|r| &r.series);
         Self {
-            group: cell(kernel).group(),
-            kernel: cell(kernel).policy.clone(),
-            preset: cell(engine).policy.clone(),
-            completed: (completed(of(kernel)).count(), completed(of(engine)).count()),
+            group: kernel.group.clone(),
+            kernel: kernel.policy.clone(),
+            preset: engine.policy.clone(),
+            completed: (kernel.completed, engine.completed),
             figures: figures.iter().map(judge).collect(),
-            parting: series(kernel)
-                .zip(series(engine))
-                .and_then(|(k, e)| Parting::of(k, e)),
+            parting: Parting::of(&kernel.course.series(), &engine.course.series()),
         }
     }
 
@@ -233,10 +232,12 @@ impl Validation {
             let all = cells.iter().enumerate();
             all.filter(move |(_, cell)| cell.kernel.is_some() == real)
         };
+        let measured = |nth| Measured::of(outcomes, nth, &figures);
         let beside = |(k, kernel): (usize, &Cell)| {
             let group = kernel.group();
             let engines = of(false).filter(move |(_, cell)| cell.group() == group);
-            let pairs = engines.map(|(e, _)| Pair::of(outcomes, k, e, &figures));
+            let kernel = measured(k);
+            let pairs = engines.map(|(e, _)| Pair::of(&kernel, &measured(e), &figures));
             pairs.collect::<Vec<Pair>>()
         };
         Self {

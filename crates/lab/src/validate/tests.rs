@@ -1,4 +1,5 @@
 use super::*;
+use crate::figures::stats;
 use sim::RunResult;
 use sim::result::Column;
 

@@ -9,14 +9,51 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct Validate {
     /// Experiment files; their own policies are not asked
-    #[arg(required = true, value_name = "EXPERIMENT")]
+    #[arg(required_unless_present = "suite", value_name = "EXPERIMENT")]
     pub experiments: Vec<PathBuf>,
-    /// A real kernel to be held to, by the name that it was built under; may be repeated
-    #[arg(long = "kernel", value_name = "NAME", default_value = "6.12")]
+    /// A real kernel to be held to, by the name that it was built under; may be repeated [default: 6.12; with
+    /// --against all that are kept]
+    #[arg(long = "kernel", value_name = "NAME")]
     pub kernels: Vec<String>,
-    /// The engine's preset that is judged; may be repeated [default: the nearest one that there is]
-    #[arg(long = "preset", value_name = "POLICY", default_value = NEAREST_PRESET)]
+    /// The engine's preset that is judged; may be repeated [default: of each kernel the nearest one that there is]
+    #[arg(long = "preset", value_name = "POLICY")]
     pub presets: Vec<String>,
+    /// Run and score all scenarios of a suite: `modern`, or a folder of experiments with one cell each
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "experiments",
+        help_heading = "Suites"
+    )]
+    pub suite: Option<String>,
+    /// Only this scenario of the suite, with the tables of its figures; may be repeated
+    #[arg(
+        long = "scenario",
+        value_name = "NAME",
+        requires = "suite",
+        help_heading = "Suites"
+    )]
+    pub scenarios: Vec<String>,
+    /// Keep the kernels' figures in this folder, a file a kernel, beside those of other scenarios
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "suite",
+        conflicts_with = "against",
+        help_heading = "Suites"
+    )]
+    pub keep: Option<PathBuf>,
+    /// Judge by kept figures, without a guest
+    #[arg(long, value_name = "DIR", requires = "suite", conflicts_with_all = ["place", "replace"], help_heading = "Suites")]
+    pub against: Option<PathBuf>,
+    /// Print the suite's tables as Markdown
+    #[arg(
+        long,
+        requires = "suite",
+        conflicts_with = "json",
+        help_heading = "Suites"
+    )]
+    pub markdown: bool,
     /// Iterations of each, instead of the file's: their range is what the preset is held to
     #[arg(long, value_name = "N", default_value = "5")]
     pub iterations: NonZeroU32,
@@ -49,5 +86,16 @@ pub struct Validate {
     pub quiet: bool,
 }
 
-/// The preset that comes nearest to kernels of today.
-pub const NEAREST_PRESET: &str = "linux-4.9";
+/// The kernel that presets are held to where nobody says which.
+const KERNEL: &str = "6.12";
+
+impl Validate {
+    /// The kernels, by the names that they were built under.
+    pub fn kernels(&self) -> Vec<String> {
+        let bare = |name: &String| name.strip_prefix("kernel:").unwrap_or(name).to_owned();
+        match self.kernels.is_empty() {
+            true => vec![KERNEL.to_owned()],
+            false => self.kernels.iter().map(bare).collect(),
+        }
+    }
+}

@@ -122,7 +122,12 @@ pub enum Question {
     Compare,
     /// How near presets come to real kernels.
     Validate,
+    /// What the figures are by which presets are judged; for [`measured`](MEASURED).
+    Measure,
 }
+
+/// The file of the results folder that answers [`Question::Measure`].
+pub const MEASURED: &str = "measured.json";
 
 /// The laboratory's answer to the question.
 struct Answer {
@@ -139,8 +144,15 @@ struct Answer {
 
 fn answer(outcomes: &Outcomes, question: Question, releases: &BTreeMap<String, String>) -> Answer {
     let mut answer = compare(outcomes, releases);
-    if question == Question::Compare {
-        return answer;
+    match question {
+        Question::Compare => return answer,
+        Question::Measure => {
+            let measured = lab::validate::measured(outcomes);
+            let json = serde_json::to_string(&measured).expect("figures have a JSON form");
+            answer.files.push(File::new(MEASURED, json + "\n"));
+            return answer;
+        }
+        Question::Validate => {}
     }
     let validation = Validation::new(outcomes);
     answer.text = lab::validate::text::to_text(&validation);

@@ -1,5 +1,7 @@
 //! `lowmark validate`.
 
+mod suite;
+
 use super::run::{How, Question, run_loaded};
 use super::worlds::Here;
 use crate::cli::Validate;
@@ -10,12 +12,19 @@ use lab::experiment::Overrides;
 use lab::model::Experiment;
 use lab::results::{complete_folder, is_begun};
 use lab::runner::Simulate;
+use lab::validate::suite::nearest;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Runs each experiment with real kernels and presets in the place of its policies, and judges the presets.
 pub fn run(args: &Validate) -> Result<(), Failure> {
+    let here = Here {
+        patience: Duration::from_secs(args.patience),
+    };
+    if let Some(suite) = &args.suite {
+        return suite::run(args, suite, &here);
+    }
     // All files are read before the first of them runs.
     let experiments: Result<Vec<Experiment>, Failure> = args
         .experiments
@@ -29,9 +38,6 @@ pub fn run(args: &Validate) -> Result<(), Failure> {
         let what = "two of these experiments have the same name";
         return Err(Failure::Input(Diagnostic::placeless(what, accepted).into()));
     }
-    let here = Here {
-        patience: Duration::from_secs(args.patience),
-    };
     validate(args, &experiments, &here)
 }
 
@@ -114,11 +120,15 @@ fn judged_before(dir: &Path, shown: bool) -> Result<(usize, usize), Failure> {
 
 /// Reads an experiment, with the kernels and presets as its policies.
 fn load(args: &Validate, path: &Path) -> Result<Experiment, Failure> {
-    let kernels = args.kernels.iter().map(|k| match k.starts_with("kernel:") {
-        true => k.clone(),
-        false => format!("kernel:{k}"),
-    });
-    let policies: Vec<String> = kernels.chain(args.presets.iter().cloned()).collect();
+    let kernels = args.kernels();
+    let mut policies: Vec<String> = kernels.iter().map(|k| format!("kernel:{k}")).collect();
+    match args.presets.is_empty() {
+        false => policies.extend(args.presets.iter().cloned()),
+        true => {
+            let nearest: BTreeSet<&str> = kernels.iter().map(|k| nearest(k)).collect();
+            policies.extend(nearest.into_iter().map(str::to_owned));
+        }
+    }
     let list = serde_json::to_string(&policies).expect("words have a JSON form");
     let mut set: Vec<String> = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
     // What is judged stands above what is set.

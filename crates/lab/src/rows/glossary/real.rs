@@ -107,6 +107,16 @@ pub(super) const WORDS: &[Word] = &[
         "cannot be for a whole system",
         &["psi_cpu_some"],
     ),
+    Word {
+        name: "managed",
+        also: &[],
+        kind: Kind::Metric,
+        text: "Pages that the kernel's allocator owns when the workload begins (`managed` of /proc/zoneinfo, all zones): the machine's memory without what the kernel kept for itself as it came up.",
+        unit: "pages",
+        kernels: "3.9 and later",
+        high: "",
+        related: &["kernel:NAME"],
+    },
     traced(
         "direct_reclaim_tasks",
         "tasks",

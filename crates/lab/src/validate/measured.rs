@@ -1,0 +1,128 @@
+//! What one policy gave of every figure that is judged: all of a run that a judgement needs, small enough to be kept.
+
+use super::PARTING;
+use super::judged::{Figure, column};
+use crate::figures::stats;
+use crate::figures::values::completed;
+use crate::model::Outcomes;
+use serde::{Deserialize, Serialize};
+use sim::result::{Column, Series};
+use std::collections::BTreeMap;
+
+/// Samples of a course that is kept.
+pub const KEPT_SAMPLES: usize = 100;
+
+/// A policy's iterations on one combination of the other axes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// The policy.
+    pub policy: String,
+    /// The other axes.
+    pub group: String,
+    /// Iterations that completed.
+    pub completed: usize,
+    /// Pages that the devices moved, the median.
+    pub moved: f64,
+    /// Pages that a real kernel's allocator owns.
+    pub managed: Option<f64>,
+    /// Every figure of the list that it tells, by name.
+    pub figures: BTreeMap<String, Told>,
+    /// The series in which a parting is looked for, of the first iteration.
+    pub course: Course,
+}
+
+/// A figure's values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// Their unit.
+    pub unit: String,
+    /// One a completed iteration.
+    pub values: Vec<f64>,
+}
+
+/// Columns of [`PARTING`] over time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Course {
+    /// Seconds from the beginning of the workload.
+    pub t: Vec<f64>,
+    /// By name, each as long as `t` (pages).
+    pub columns: BTreeMap<String, Vec<f64>>,
+}
+
+impl Measured {
+    /// What a cell gave.
+    pub fn of(outcomes: &Outcomes, nth: usize, figures: &[Figure]) -> Self {
+        let cell = &outcomes.experiment.cells[nth];
+        let results = outcomes.results[nth].as_slice();
+        let told = |figure: &Figure| {
+            let values: Vec<f64> = completed(results).filter_map(|r| figure.value(r)).collect();
+            let unit = completed(results).next().map_or("", |r| figure.unit(r));
+            let unit = unit.to_owned();
+            (!values.is_empty()).then(|| (figure.name.clone(), Told { unit, values }))
+        };
+        let of_devices = |r: &sim::RunResult| {
+            Some((r.counters.get("pgpgin")? + r.counters.get("pgpgout")?) as f64)
+        };
+        let moved: Vec<f64> = completed(results).filter_map(of_devices).collect();
+        let managed = |r: &sim::RunResult| Some(r.metrics.get("managed")?.value);
+        let first = results.first().and_then(Option::as_ref);
+        Self {
+            policy: cell.policy.clone(),
+            group: cell.group(),
+            completed: completed(results).count(),
+            // Those two count KiB.
+            moved: stats::median(&moved).unwrap_or(0.0) / 4.0,
+            managed: completed(results).find_map(managed),
+            figures: figures.iter().filter_map(told).collect(),
+            course: first.map_or_else(Course::default, |r| Course::of(&r.series)),
+        }
+    }
+
+    /// The summary of a figure; `None`: nobody tells.
+    pub fn summary(&self, name: &str) -> Option<stats::Summary> {
+        stats::summary(&self.figures.get(name)?.values)
+    }
+}
+
+impl Course {
+    fn of(series: &Series) -> Self {
+        let columns = PARTING.iter().filter_map(|name| {
+            let values = column(series, name)?;
+            Some(((*name).to_owned(), values))
+        });
+        Self {
+            t: series.t.clone(),
+            columns: columns.collect(),
+        }
+    }
+
+    /// At most so many samples of it, evenly spread; the first is among them.
+    #[must_use]
+    pub fn thinned(&self, most: usize) -> Self {
+        let step = self.t.len().div_ceil(most.max(1)).max(1);
+        let thin = |all: &Vec<f64>| all.iter().copied().step_by(step).collect::<Vec<f64>>();
+        Self {
+            t: thin(&self.t),
+            columns: (self.columns.iter())
+                .map(|(name, all)| (name.clone(), thin(all)))
+                .collect(),
+        }
+    }
+
+    /// The same as a time series.
+    pub(super) fn series(&self) -> Series {
+        let column = |(name, values): (&String, &Vec<f64>)| Column {
+            name: name.clone(),
+            scope: "global".to_owned(),
+            unit: "pages",
+            values: values.clone(),
+        };
+        Series {
+            t: self.t.clone(),
+            columns: self.columns.iter().map(column).collect(),
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The table of a suite: scenario by scenario how many figures are inside, those that decide nothing while building apart.
+
+use super::suite::held_out;
+use super::{Pair, Standing};
+use crate::report::RULED;
+use comfy_table::Table as Ruled;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// A scenario needs so many figures that are scored.
+pub const FEWEST: usize = 12;
+
+/// A scenario's score.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The scenario.
+    pub scenario: String,
+    /// Whether it decides nothing while building.
+    pub held_out: bool,
+    /// Figures inside.
+    pub inside: usize,
+    /// Figures that are scored.
+    pub live: usize,
+    /// What was judged.
+    pub pair: Pair,
+}
+
+impl Row {
+    /// That of a judged pair.
+    pub fn new(scenario: &str, pair: Pair) -> Self {
+        let (inside, live) = match pair.completed {
+            // What the preset does not get to its end is a miss in whatever the kernel did.
+            (1.., 0) => {
+                let moved = |s: &crate::figures::stats::Summary| s.min != 0.0 || s.max != 0.0;
+                let told = pair.figures.iter().filter_map(|j| j.kernel.as_ref());
+                (0, told.filter(|s| moved(s)).count())
+            }
+            _ => pair.score(),
+        };
+        Self {
+            scenario: scenario.to_owned(),
+            held_out: held_out(scenario),
+            inside,
+            live,
+            pair,
+        }
+    }
+
+    /// Whether it has enough figures to be scored.
+    pub fn enough(&self) -> bool {
+        self.live >= FEWEST
+    }
+
+    fn share(&self) -> f64 {
+        self.inside as f64 / self.live.max(1) as f64
+    }
+}
+
+/// A preset beside a kernel over a suite.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verdict {
+    /// The kernel, by its name.
+    pub kernel: String,
+    /// As `uname -r` says in a guest.
+    pub release: String,
+    /// The preset.
+    pub preset: String,
+    /// Inside and scored, of what decides.
+    pub deciding: (usize, usize),
+    /// The same of what is held out.
+    pub held_out: (usize, usize),
+    /// Scenarios, worst first.
+    pub rows: Vec<Row>,
+}
+
+impl Verdict {
+    /// That of scenarios' scores.
+    pub fn new(kernel: &str, release: &str, preset: &str, mut rows: Vec<Row>) -> Self {
+        rows.sort_by(|a, b| {
+            let worst = a.share().total_cmp(&b.share());
+            worst.then_with(|| a.scenario.cmp(&b.scenario))
+        });
+        let sum = |apart: bool| {
+            let of = rows.iter().filter(|r| r.held_out == apart && r.enough());
+            of.fold((0, 0), |(i, l), r| (i + r.inside, l + r.live))
+        };
+        Self {
+            kernel: kernel.to_owned(),
+            release: release.to_owned(),
+            preset: preset.to_owned(),
+            deciding: sum(false),
+            held_out: sum(true),
+            rows,
+        }
+    }
+
+    fn part(&self, apart: bool) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |r| r.held_out == apart)
+    }
+
+    /// Every figure with the scenarios in which it is inside and in which it is scored, of what decides; worst first.
+    fn by_figure(&self) -> Vec<(&str, usize, usize)> {
+        let mut all: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        let scored = self.part(false).filter(|r| r.enough());
+        for judged in scored.flat_map(|r| &r.pair.figures) {
+            if judged.standing.scored() {
+                let (inside, live) = all.entry(&judged.name).or_default();
+                *inside += usize::from(judged.standing == Standing::Inside);
+                *live += 1;
+            }
+        }
+        let mut all: Vec<_> = all.into_iter().map(|(n, (i, l))| (n, i, l)).collect();
+        let share = |&(_, i, l): &(&str, usize, usize)| i as f64 / l as f64;
+        all.sort_by(|a, b| share(a).total_cmp(&share(b)).then(b.2.cmp(&a.2)));
+        all
+    }
+
+    fn rows_of(&self, apart: bool) -> Grid {
+        let parting = |row: &Row| match &row.pair.parting {
+            None => "-".to_owned(),
+            Some(p) => format!("{}, {:.1} s", p.column, p.at),
+        };
+        let line = |row: &Row| {
+            vec![
+                row.scenario.clone(),
+                format!("{} of {}", row.inside, row.live),
+                match row.enough() {
+                    true => percent(row.inside, row.live),
+                    false => format!("fewer than {FEWEST}: not scored"),
+                },
+                parting(row),
+                format!("{}+{}", row.pair.completed.0, row.pair.completed.1),
+            ]
+        };
+        Grid {
+            header: ["scenario", "inside", "share", "they part first in", "n"].map(String::from),
+            lines: self.part(apart).map(line).collect(),
+        }
+    }
+}
+
+fn percent(inside: usize, live: usize) -> String {
+    match live {
+        0 => "-".to_owned(),
+        n => format!("{:.0} %", 100.0 * inside as f64 / n as f64),
+    }
+}
+
+/// A table in one of two forms.
+struct Grid {
+    header: [String; 5],
+    lines: Vec<Vec<String>>,
+}
+
+impl Grid {
+    fn text(&self) -> String {
+        let mut table = Ruled::new();
+        table.load_style(RULED);
+        table.set_header(&self.header);
+        self.lines.iter().for_each(|line| {
+            table.add_row(line);
+        });
+        table.to_string()
+    }
+
+    fn markdown(&self) -> String {
+        let mut out = format!("| {} |\n", self.header.join(" | "));
+        let _ = writeln!(out, "|{}", "---|".repeat(self.header.len()));
+        for line in &self.lines {
+            let _ = writeln!(out, "| {} |", line.join(" | "));
+        }
+        out
+    }
+}
+
+/// In which form tables are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// For a terminal.
+    Text,
+    /// For a page.
+    Markdown,
+}
+
+/// The totals, then both parts' tables, and the figures of what decides.
+pub fn to_text(verdicts: &[Verdict], form: Form) -> String {
+    let mut out = String::new();
+    for verdict in verdicts {
+        let title = format!(
+            "{} beside kernel:{} ({})",
+            verdict.preset, verdict.kernel, verdict.release
+        );
+        let _ = match form {
+            Form::Text => writeln!(out, "== {title}\n"),
+            Form::Markdown => writeln!(out, "## {title}\n"),
+        };
+        for (apart, name) in [
+            (false, "what decides"),
+            (true, "held out, decides nothing while building"),
+        ] {
+            let (inside, live) = if apart {
+                verdict.held_out
+            } else {
+                verdict.deciding
+            };
+            let grid = verdict.rows_of(apart);
+            if grid.lines.is_empty() {
+                continue;
+            }
+            let share = percent(inside, live);
+            let _ = writeln!(out, "{name}: {inside} of {live} figures inside ({share})\n");
+            let _ = writeln!(
+                out,
+                "{}",
+                if form == Form::Text {
+                    grid.text() + "\n"
+                } else {
+                    grid.markdown()
+                }
+            );
+        }
+        let few: Vec<&str> = verdict
+            .rows
+            .iter()
+            .filter(|r| !r.enough())
+            .map(|r| r.scenario.as_str())
+            .collect();
+        if !few.is_empty() {
+            let few = few.join(", ");
+            let _ = writeln!(
+                out,
+                "Not scored, as fewer than {FEWEST} figures are: {few}.\n"
+            );
+        }
+        let by_figure = verdict.by_figure();
+        if !by_figure.is_empty() {
+            let figures: Vec<String> = by_figure
+                .iter()
+                .map(|(name, inside, live)| format!("{name} {inside}/{live}"))
+                .collect();
+            let _ = writeln!(
+                out,
+                "By figure, worst first (scenarios that decide): {}.\n",
+                figures.join("; ")
+            );
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::judged;
+    use super::super::measured::{Course, Measured, Told};
+    use super::*;
+
+    /// Figures of the list, in its order, with one value each.
+    fn measured(policy: &str, values: &[f64]) -> Measured {
+        let figures = judged::figures();
+        let told = figures.iter().zip(values).map(|(figure, value)| {
+            let told = Told {
+                unit: "pages".to_owned(),
+                values: vec![*value],
+            };
+            (figure.name.clone(), told)
+        });
+        Measured {
+            policy: policy.to_owned(),
+            group: "ext4".to_owned(),
+            completed: 1,
+            moved: 0.0,
+            managed: None,
+            figures: told.collect(),
+            course: Course::default(),
+        }
+    }
+
+    fn row(scenario: &str, kernel: &[f64], engine: &[f64]) -> Row {
+        let (k, e) = (
+            measured("kernel:6.12", kernel),
+            measured("linux-4.9", engine),
+        );
+        Row::new(scenario, Pair::of(&k, &e, &judged::figures()))
+    }
+
+    #[test]
+    fn parts_are_summed_apart_and_the_worst_is_first() {
+        let kernel = [1000.0; 12];
+        let mut half = kernel;
+        half[..6].fill(5000.0);
+        let rows = vec![
+            row("write-ext4-2g", &kernel, &kernel),
+            row("write-ext4-256m", &kernel, &half),
+            row("database-xfs-1g", &kernel, &half),
+            row("fsync-ext4-256m", &kernel[..11], &kernel[..11]),
+        ];
+        let verdict = Verdict::new("6.12", "6.12.94", "linux-4.9", rows);
+        assert_eq!(verdict.held_out, (6, 12), "write-ext4-256m");
+        assert_eq!(verdict.deciding, (18, 24), "without what has 11 figures");
+        assert_eq!(verdict.rows[0].scenario, "database-xfs-1g");
+        let text = to_text(&[verdict], Form::Markdown);
+        assert!(
+            text.contains("| database-xfs-1g | 6 of 12 | 50 % | - | 1+1 |"),
+            "{text}"
+        );
+        assert!(text.contains("Not scored, as fewer than 12 figures are: fsync-ext4-256m."));
+    }
+
+    #[test]
+    fn a_preset_that_never_gets_to_the_end_misses_everything() {
+        let kernel = [1000.0; 12];
+        let mut k = measured("kernel:6.12", &kernel);
+        k.figures.insert(
+            "pswpin".to_owned(),
+            Told {
+                unit: "pages".to_owned(),
+                values: vec![0.0],
+            },
+        );
+        let none = Measured {
+            completed: 0,
+            ..measured("linux-4.9", &[])
+        };
+        let row = Row::new("a", Pair::of(&k, &none, &judged::figures()));
+        assert_eq!(
+            (row.inside, row.live),
+            (0, 12),
+            "what the kernel has at 0 is not scored"
+        );
+    }
+}

@@ -1,0 +1,278 @@
+//! A suite: a folder of experiments, one machine and one filesystem each, by which presets are held to real kernels.
+//!
+//! What is in a scenario is known by a digest ([`Scenario::content`]), so that figures are never judged by those of another
+//! one. Some of them decide nothing while an engine is built ([`held_out`]).
+
+use crate::diagnostic::Diagnostic;
+use crate::experiment::{self, Overrides};
+use crate::model::Experiment;
+use crate::results::hex;
+use mm::size::Size;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+/// Where suites lie, from the project's root.
+pub const FOLDER: &str = "experiments/validate";
+
+/// A scenario of a suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scenario {
+    /// Its file's name without the ending.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// A digest of what it asks for: of its file and its job file, without comments.
+    pub content: String,
+}
+
+/// Whether a scenario decides nothing while the engine is built: the first eight bytes of the SHA-256 of its name, read as a
+/// number with the highest byte first, are divisible by three.
+pub fn held_out(name: &str) -> bool {
+    let sum = Sha256::digest(name);
+    let (first, _) = sum.as_slice().split_first_chunk().expect("it has 32 bytes");
+    u64::from_be_bytes(*first).is_multiple_of(3)
+}
+
+/// The preset that comes nearest to a kernel, by its release or name (`6.12.94`): the newest of none later, or else the newest
+/// that there is.
+pub fn nearest(kernel: &str) -> &'static str {
+    let presets = mm::policy::PRESETS;
+    let mut numbers = kernel.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next()?.parse::<u32>().ok();
+    let release = number().zip(number());
+    let of_its_time = |p: &&mm::policy::Preset| release.is_none_or(|r| p.release <= r);
+    let newest = presets.iter().filter(of_its_time).max_by_key(|p| p.release);
+    let newest = newest.or_else(|| presets.iter().max_by_key(|p| p.release));
+    newest.expect("there are presets").name
+}
+
+/// The scenarios of a suite, by name: those of a folder, or of one of [`FOLDER`] here or in a folder above.
+///
+/// # Errors
+/// There is no such folder, nothing in it, or something that can't be read or is no scenario.
+pub fn scenarios(suite: &str) -> Result<Vec<Scenario>, Diagnostic> {
+    let folder = folder(suite)?;
+    let wrong = |e: std::io::Error| {
+        let what = format!("`{}` can't be read: {e}", folder.display());
+        Diagnostic::placeless(what, "accepted: a folder of experiments")
+    };
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(&folder).map_err(wrong)? {
+        let path = entry.map_err(wrong)?.path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            all.push(Scenario::read(path)?);
+        }
+    }
+    if all.is_empty() {
+        let what = format!("no experiment is in `{}`", folder.display());
+        let accepted = "accepted: a folder with files that end in .toml";
+        return Err(Diagnostic::placeless(what, accepted));
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
+fn folder(suite: &str) -> Result<PathBuf, Diagnostic> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let above = here.ancestors().map(|at| at.join(FOLDER).join(suite));
+    let mut candidates = above.chain([PathBuf::from(suite)]);
+    candidates.find(|path| path.is_dir()).ok_or_else(|| {
+        let what = format!("no suite `{suite}`");
+        let accepted = format!(
+            "accepted: the name of a folder of {FOLDER}, such as modern, in the project's folder; or any folder of experiments"
+        );
+        Diagnostic::placeless(what, accepted)
+    })
+}
+
+impl Scenario {
+    fn read(path: PathBuf) -> Result<Self, Diagnostic> {
+        let wrong = |what: String, accepted: &str| {
+            Diagnostic::placeless(format!("scenario `{}`: {what}", path.display()), accepted)
+        };
+        let read = |path: &Path| {
+            experiment::read_text(path).map_err(|e| {
+                let what = format!("`{}` can't be read: {e}", path.display());
+                wrong(what, "accepted: a file that can be read")
+            })
+        };
+        let text = read(&path)?;
+        let table: toml::Table = toml::from_str(&text)
+            .map_err(|e| wrong(e.message().to_owned(), "accepted: an experiment file"))?;
+        let workload = table.get("workload").and_then(toml::Value::as_table);
+        let machine = table.get("machine").and_then(toml::Value::as_table);
+        let of = |key: &str| workload.and_then(|w| w.get(key));
+        // What else a file can name is not in the digest.
+        if machine.is_none_or(|m| m.contains_key("base")) || of("trace").is_some() {
+            return Err(wrong(
+                "it is made of other files".to_owned(),
+                "accepted: a table [machine] of its own, and a command line or one fio job file",
+            ));
+        }
+        let jobs = match of("fio") {
+            None => String::new(),
+            Some(toml::Value::String(name)) => read(&path.with_file_name(name))?,
+            Some(_) => {
+                let what = "it has several job files".to_owned();
+                return Err(wrong(what, "accepted: one"));
+            }
+        };
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        Ok(Self {
+            name: name.into_owned(),
+            content: content(&text, &jobs),
+            path,
+        })
+    }
+
+    /// Its experiment with these policies, a cell each.
+    ///
+    /// # Errors
+    /// It can't be read, or has axes of its own.
+    pub fn load(
+        &self,
+        policies: &[String],
+        set: &[String],
+        iterations: u32,
+    ) -> Result<Experiment, Diagnostic> {
+        let list = serde_json::to_string(policies).expect("words have a JSON form");
+        let mut set = set.to_vec();
+        // What is judged stands above what is set.
+        set.push(format!("policy={list}"));
+        let overrides = Overrides {
+            set,
+            iterations: Some(iterations),
+            track_pages: false,
+        };
+        let experiment = experiment::load(&self.path, &overrides)?;
+        let zones = |cell: &crate::model::Cell| -> usize {
+            cell.spec.machine.nodes.iter().map(|n| n.zones.len()).sum()
+        };
+        let several = experiment.cells.len() != policies.len();
+        if several || experiment.cells.iter().any(|cell| zones(cell) != 1) {
+            let what = format!("scenario `{}` is more than one", self.path.display());
+            let accepted = "accepted: one machine of one zone, one filesystem, one workload";
+            return Err(Diagnostic::placeless(what, accepted));
+        }
+        Ok(experiment)
+    }
+}
+
+/// Gives the machines of an experiment's cells, which have one zone, so many pages: what a kernel's allocator owned of the
+/// machine's memory. So the two worlds have the same watermarks, and the same memory free at boot.
+pub fn give_memory(experiment: &mut Experiment, pages: u64) {
+    for cell in &mut experiment.cells {
+        let nodes = cell.spec.machine.nodes.iter_mut();
+        if let Some(zone) = nodes.flat_map(|n| &mut n.zones).next() {
+            zone.size = Size(pages * 4096);
+        }
+    }
+}
+
+/// A digest of an experiment's and a job file's text without empty lines and those that are comments.
+fn content(experiment: &str, jobs: &str) -> String {
+    let mut hash = Sha256::new();
+    for (text, comments) in [(experiment, &["#"][..]), (jobs, &["#", ";"])] {
+        let said = |line: &&str| !line.is_empty() && comments.iter().all(|c| !line.starts_with(c));
+        for line in text.lines().map(str::trim).filter(said) {
+            hash.update(format!("{line}\n"));
+        }
+        hash.update([0]);
+    }
+    hex(&hash.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_no_content() {
+        let one = content(
+            "# why\nname = \"a\"\n\n[machine]\n",
+            "; jobs\n[a]\nrw=read\n",
+        );
+        assert_eq!(one, content("name = \"a\"\n[machine]", "[a]\n# b\nrw=read"));
+        assert_ne!(one, content("name = \"a\"\n[machine]", "[a]\nrw=write"));
+        assert_ne!(one, content("name = \"b\"\n[machine]", "[a]\nrw=read"));
+        // What moves from one file into the other is another thing.
+        assert_ne!(content("a", "b"), content("a\nb", ""));
+    }
+
+    #[test]
+    fn the_nearest_preset_is_none_of_a_later_time() {
+        let newest = mm::policy::PRESETS
+            .iter()
+            .max_by_key(|p| p.release)
+            .unwrap();
+        assert_eq!(nearest("4.9.337"), "linux-4.9");
+        assert_eq!(nearest("4.1"), "linux-3.16");
+        assert_eq!(nearest("99.1-mine"), newest.name);
+        assert_eq!(nearest("mine"), newest.name);
+    }
+
+    /// Who decides nothing is committed before the first mechanism: a name that moves from one part to the
+    /// other would be a choice by results.
+    #[test]
+    fn a_third_of_the_suite_is_held_out() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let suite = root.join(FOLDER).join("modern");
+        let all = scenarios(&suite.display().to_string()).unwrap();
+        assert!(all.len() >= 18);
+        let apart: Vec<&str> = all
+            .iter()
+            .map(|s| s.name.as_str())
+            .filter(|name| held_out(name))
+            .collect();
+        assert_eq!(
+            apart,
+            [
+                "fsync-xfs-256m",
+                "re-read-one-xfs-256m",
+                "re-read-random-xfs-512m",
+                "re-read-two-btrfs-128m",
+                "small-files-xfs-128m",
+                "write-ext4-256m",
+                "write-two-ext4-128m",
+                "write-usb-ext4-1g",
+                "write-xfs-512m",
+            ]
+        );
+        for scenario in all {
+            let loaded = scenario.load(&["linux-4.9".to_owned()], &[], 5).unwrap();
+            assert_eq!(loaded.name, format!("modern-{}", scenario.name));
+        }
+    }
+
+    #[test]
+    fn what_is_no_scenario_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let suite = dir.path().display().to_string();
+        let refused = |text: &str| {
+            std::fs::write(dir.path().join("a.toml"), text).unwrap();
+            let all = scenarios(&suite).map_err(|e| e.to_string());
+            all.and_then(|all| {
+                let policy = ["linux-4.9".to_owned()];
+                all[0].load(&policy, &[], 1).map_err(|e| e.to_string())
+            })
+            .map(|_| ())
+            .unwrap_err()
+        };
+        assert!(
+            scenarios(&suite)
+                .unwrap_err()
+                .to_string()
+                .contains("no experiment")
+        );
+        let nowhere = scenarios("nowhere").unwrap_err().to_string();
+        assert!(nowhere.contains("no suite `nowhere`"), "{nowhere}");
+        let other = refused("machine = \"m.toml\"\n[workload]\ncommand = \"sleep 1\"\n");
+        assert!(other.contains("other files"), "{other}");
+        let two = "name = \"a\"\npolicy = \"linux-4.9\"\nfilesystem = [\"ext4\", \"xfs\"]\n\
+                   [machine]\nname = \"m\"\ncpus = 1\ndisk = { kind = \"ssd\", capacity = \"1G\" }\n\
+                   [[machine.node]]\nzones = [{ zone = \"Normal\", size = \"128M\" }]\n\
+                   [workload]\ncommand = \"sleep 1\"\n";
+        let two = refused(two);
+        assert!(two.contains("more than one"), "{two}");
+    }
+}

@@ -1,0 +1,292 @@
+//! `lowmark validate --suite`: first the kernels, scenario by scenario, then the presets by what those gave, or by what
+//! was kept of them.
+
+use crate::cli::Validate;
+use crate::commands::run::{How, MEASURED, Question, fitting_jobs, run_loaded};
+use crate::failure::Failure;
+use crate::{interrupt, text};
+use kernel::Kernel;
+use lab::diagnostic::{Diagnostic, one_of};
+use lab::model::{Experiment, Outcomes};
+use lab::results::{complete_folder, is_begun};
+use lab::runner::{self, RunOptions, Simulate};
+use lab::validate::kept::{self, Kept};
+use lab::validate::measured::Measured;
+use lab::validate::score::{Form, Row, Verdict};
+use lab::validate::suite::{self, Scenario, give_memory, nearest};
+use lab::validate::{Pair, Validation, judged};
+use std::path::{Path, PathBuf};
+
+/// Runs and scores a suite.
+pub fn run(args: &Validate, name: &str, simulate: Simulate<'_>) -> Result<(), Failure> {
+    let mut scenarios = suite::scenarios(name).map_err(input)?;
+    let known: Vec<&str> = scenarios.iter().map(|s| s.name.as_str()).collect();
+    for wanted in &args.scenarios {
+        if !known.contains(&wanted.as_str()) {
+            let what = format!("the suite has no scenario `{wanted}`");
+            return Err(input(Diagnostic::placeless(what, one_of(wanted, &known))));
+        }
+    }
+    if !args.scenarios.is_empty() {
+        scenarios.retain(|s| args.scenarios.contains(&s.name));
+    }
+    of_policies(args)?;
+    let (kernels, failed) = match &args.against {
+        Some(folder) => (
+            chosen(args, kept::read_folder(folder).map_err(input)?)?,
+            None,
+        ),
+        None => measure(args, &scenarios, simulate)?,
+    };
+    if let Some(folder) = &args.keep {
+        keep(args, folder, &kernels)?;
+    }
+    let verdicts = judge(args, &scenarios, &kernels, simulate)?;
+    show(args, &verdicts)?;
+    failed.map_or(Ok(()), |what| Err(Failure::Results(what)))
+}
+
+fn input(e: Diagnostic) -> Failure {
+    Failure::Input(e.into())
+}
+
+/// What is set may change policies and nothing that a kernel's figures depend on.
+fn of_policies(args: &Validate) -> Result<(), Failure> {
+    match args
+        .set
+        .iter()
+        .find(|(key, _)| !key.starts_with("policies."))
+    {
+        None => Ok(()),
+        Some((key, _)) => {
+            let what = format!("`--set {key}=…` would change the scenarios of a suite");
+            let accepted = "accepted: keys below `policies`, such as `--set policies.trial.base=linux-4.9` beside `--preset trial`";
+            Err(input(Diagnostic::placeless(what, accepted)))
+        }
+    }
+}
+
+/// The kept kernels that are asked for: all, unless some are named.
+fn chosen(args: &Validate, mut all: Vec<Kept>) -> Result<Vec<Kept>, Failure> {
+    if args.kernels.is_empty() {
+        return Ok(all);
+    }
+    let wanted = args.kernels();
+    let known: Vec<&str> = all.iter().map(|k| k.kernel.as_str()).collect();
+    if let Some(name) = wanted.iter().find(|n| !known.contains(&n.as_str())) {
+        let what = format!("no figures of kernel:{name} are kept");
+        return Err(input(Diagnostic::placeless(what, one_of(name, &known))));
+    }
+    all.retain(|k| wanted.contains(&k.kernel));
+    Ok(all)
+}
+
+/// Runs the kernels; their figures, and what went wrong with iterations that failed.
+fn measure(
+    args: &Validate,
+    scenarios: &[Scenario],
+    simulate: Simulate<'_>,
+) -> Result<(Vec<Kept>, Option<String>), Failure> {
+    let Some(base) = args.out.as_ref().or(args.resume.as_ref()) else {
+        let what = "a suite's guests take a while, and there is no folder for their results";
+        let accepted = "accepted: `--out DIR`, with which `--resume DIR` can go on; or `--against DIR`, which needs no guest";
+        return Err(input(Diagnostic::placeless(what, accepted)));
+    };
+    let names = args.kernels();
+    let policies: Vec<String> = names.iter().map(|k| format!("kernel:{k}")).collect();
+    // All files are read before the first of them runs.
+    let load = |s: &Scenario| s.load(&policies, &[], args.iterations.get());
+    let experiments: Result<Vec<Experiment>, Diagnostic> = scenarios.iter().map(load).collect();
+    let experiments = experiments.map_err(input)?;
+    let mut kept = Vec::new();
+    for kernel in experiments
+        .first()
+        .map_or_else(Vec::new, Experiment::kernels)
+    {
+        let release = simulate.release(kernel).unwrap_or_default();
+        let build = simulate.identity(kernel).map_err(input)?;
+        kept.push(Kept::new(&name_of(kernel), release, build));
+    }
+    let mut failed = Vec::new();
+    let nth_of = scenarios.len();
+    for (nth, (scenario, experiment)) in scenarios.iter().zip(&experiments).enumerate() {
+        if !args.quiet {
+            eprintln!("{} ({} of {nth_of})", scenario.name, nth + 1);
+        }
+        let (dir, why) = run_one(args, base, scenario, experiment, simulate)?;
+        failed.extend(why.map(|why| format!("{}: {why}", scenario.name)));
+        for (measured, kept) in read(&dir)?.into_iter().zip(&mut kept) {
+            kept.take(scenario, experiment.seed, experiment.iterations, measured);
+        }
+    }
+    Ok((kept, (!failed.is_empty()).then(|| failed.join("\n"))))
+}
+
+fn name_of(kernel: &Kernel) -> String {
+    kernel.build.clone()
+}
+
+/// Runs the kernels on a scenario, or goes on with them; where the results are, and what failed.
+fn run_one(
+    args: &Validate,
+    base: &Path,
+    scenario: &Scenario,
+    experiment: &Experiment,
+    simulate: Simulate<'_>,
+) -> Result<(PathBuf, Option<String>), Failure> {
+    let dir = base.join(&scenario.name);
+    let begun = args.resume.is_some() && is_begun(&dir);
+    let how = How {
+        question: Question::Measure,
+        jobs: args.jobs,
+        out: (!begun).then_some(dir.as_path()),
+        replace: args.replace,
+        resume: begun.then_some(dir.as_path()),
+        check: None,
+        json: false,
+        rows: false,
+        mail: false,
+        quiet: true,
+        listeners: None,
+    };
+    let failed = match run_loaded(&how, experiment, simulate) {
+        Ok(_) => None,
+        Err(Failure::Results(why)) => Some(why),
+        Err(other) => return Err(other),
+    };
+    Ok((complete_folder(&dir).to_owned(), failed))
+}
+
+fn read(dir: &Path) -> Result<Vec<Measured>, Failure> {
+    let path = dir.join(MEASURED);
+    let wrong = |what: String| {
+        let what = format!("`{}`: {what}", path.display());
+        let accepted = "accepted: results of `lowmark validate --suite`";
+        input(Diagnostic::placeless(what, accepted))
+    };
+    let text = std::fs::read_to_string(&path).map_err(|e| wrong(format!("can't be read: {e}")))?;
+    serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))
+}
+
+/// Writes what the kernels gave; of single scenarios beside what is there.
+fn keep(args: &Validate, folder: &Path, kernels: &[Kept]) -> Result<(), Failure> {
+    for kernel in kernels {
+        let path = kept::file(folder, &kernel.kernel);
+        let mut all = kernel.clone();
+        if !args.scenarios.is_empty() && path.exists() {
+            let earlier = kept::read(&path).map_err(input)?;
+            all.join(earlier).map_err(input)?;
+        }
+        kept::write(&path, &all)
+            .map_err(|e| Failure::System(miette::miette!("`{}`: {e}", path.display())))?;
+        if !args.quiet {
+            eprintln!("kept in {}", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// Runs presets on the memory that each kernel had, and judges them.
+fn judge(
+    args: &Validate,
+    scenarios: &[Scenario],
+    kernels: &[Kept],
+    simulate: Simulate<'_>,
+) -> Result<Vec<Verdict>, Failure> {
+    // What can't be judged is said before the first run.
+    for kernel in kernels {
+        scenarios
+            .iter()
+            .try_for_each(|s| kernel.of(s).map(|_| ()))
+            .map_err(input)?;
+    }
+    let mut verdicts = Vec::new();
+    for kernel in kernels {
+        let presets = match args.presets.is_empty() {
+            true => vec![nearest(&kernel.release).to_owned()],
+            false => args.presets.clone(),
+        };
+        let mut rows: Vec<Vec<Row>> = vec![Vec::new(); presets.len()];
+        for scenario in scenarios {
+            let kept = kernel.of(scenario).map_err(input)?;
+            let outcomes = engine(args, scenario, &presets, kept, simulate)?;
+            let engines = lab::validate::measured(&outcomes);
+            for (engine, rows) in engines.iter().zip(&mut rows) {
+                let pair = Pair::of(&kept.measured, engine, &judged::figures());
+                rows.push(Row::new(&scenario.name, pair));
+            }
+        }
+        for (preset, rows) in presets.iter().zip(rows) {
+            verdicts.push(Verdict::new(&kernel.kernel, &kernel.release, preset, rows));
+        }
+    }
+    Ok(verdicts)
+}
+
+/// Runs presets on a scenario, with the seeds and the memory of a kernel's runs.
+fn engine(
+    args: &Validate,
+    scenario: &Scenario,
+    presets: &[String],
+    kept: &kept::OfScenario,
+    simulate: Simulate<'_>,
+) -> Result<Outcomes, Failure> {
+    let set: Vec<String> = args.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let mut experiment = scenario
+        .load(presets, &set, kept.iterations)
+        .map_err(input)?;
+    if experiment.cells.iter().any(|cell| cell.kernel.is_some()) {
+        let what = "`--preset` is a policy of the engine, and a real kernel was asked for";
+        return Err(input(Diagnostic::placeless(
+            what,
+            "accepted: a preset, and `--kernel` for real kernels",
+        )));
+    }
+    if let Some(pages) = kept.measured.managed {
+        give_memory(&mut experiment, pages as u64);
+    }
+    let options = RunOptions {
+        jobs: fitting_jobs(&experiment, args.jobs)?,
+        check: None,
+        progress: !args.quiet,
+        listeners: None,
+        stop: interrupt::flag(),
+    };
+    let outcomes = runner::run(&experiment, &options, simulate)?;
+    match outcomes.interrupted {
+        true => Err(Failure::Stopped(
+            "stopped before all scenarios were judged".to_owned(),
+        )),
+        false => Ok(outcomes),
+    }
+}
+
+/// Prints what was judged.
+fn show(args: &Validate, verdicts: &[Verdict]) -> Result<(), Failure> {
+    if args.json {
+        return text::print_json(&verdicts);
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    let form = match args.markdown {
+        true => Form::Markdown,
+        false => Form::Text,
+    };
+    text::print(&lab::validate::score::to_text(verdicts, form))?;
+    if !args.scenarios.is_empty() && !args.markdown {
+        for row in verdicts.iter().flat_map(|v| &v.rows) {
+            let one = Validation {
+                experiment: row.scenario.clone(),
+                iterations: row.pair.completed.0 as u32,
+                pairs: vec![row.pair.clone()],
+            };
+            text::print(&format!(
+                "== {}\n{}",
+                row.scenario,
+                lab::validate::text::to_text(&one)
+            ))?;
+        }
+    }
+    Ok(())
+}
