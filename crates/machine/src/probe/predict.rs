@@ -47,6 +47,7 @@ pub fn rate(disk: &DiskSpec, params: &Params, load: Load, span: u64, operations:
                     sync: true,
                     block: slot * blocks + first,
                     blocks: piece.min(blocks - first) as u32,
+                    purpose: Default::default(),
                 };
                 // A full queue would make a thread sleep; here it is emptied first.
                 while queue.submit(now, &mut task, bio) == Submit::WouldBlock {

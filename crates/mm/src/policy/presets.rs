@@ -195,6 +195,8 @@ presets! {
         watermark_formula: WatermarkFormula::ScaleFactor, "by watermark_scale_factor (4.6)";
         dirty_ratios: DirtyRatios::In4096ths, "whole 4096ths (4.2)";
         written: Written::Done, "pages count as written once they are (4.2)";
+        request_queue: RequestQueue::Multi, "tags, and no congestion (5.0)";
+        writeback_throttling: WritebackThrottling::Wbt, "writes leave room for reads (4.10)";
     }
 
     /// As 6.1 with the scheduler of 6.6.

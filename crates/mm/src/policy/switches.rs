@@ -435,6 +435,26 @@ switches! {
         Slice = "slice",
     } see "docs/decisions/virtual-world.md#charge-and-relax";
 
+    /// How requests for a device are queued and given out.
+    request_queue: RequestQueue = Single {
+        /// Up to 4.20: one queue with so many requests of each class, sync and async, and marks of
+        /// congestion; the disk's scheduler as it is given.
+        Single = "single",
+        /// 5.0: tags. A device has as many as it takes requests at a time, a scheduler `nr_requests` of
+        /// its own, of which reads may have all; no device is congested. `deadline` and `cfq` are
+        /// mq-deadline, which goes by direction; `none` has the device's tags alone.
+        Multi = "multi",
+    } see "docs/reference/writeback.md#request-queue-of-today";
+
+    /// Whether the block layer holds writes back before they get a request.
+    writeback_throttling: WritebackThrottling = None {
+        /// No: as many as the queue has room for.
+        None = "none",
+        /// 4.10, on by default with `request_queue = "multi"`: so many that reads keep their latency. The
+        /// flusher's share is a quarter of what is allowed, or half.
+        Wbt = "wbt",
+    } see "docs/reference/writeback.md#writeback-throttling";
+
     /// Who decides the watermarks.
     watermarks: Watermarks = Sysctl {
         /// The sysctls.

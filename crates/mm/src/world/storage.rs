@@ -205,6 +205,12 @@ pub trait Storage<W: World> {
         None
     }
 
+    /// A task that dirtied pages of a bdi is about to be put to sleep for it. A world whose devices hold no
+    /// writes back leaves this as it is.
+    fn dirtier_sleeps(&self, bdi: u32) {
+        let _ = bdi;
+    }
+
     /// Reads an inode from its place. Worlds whose filesystems do not tell the engine of their inodes
     /// are never asked, neither this nor the next two.
     fn read_inode(&self, mm: &Mm<W>, ino: u32) -> impl Future<Output = ()> {

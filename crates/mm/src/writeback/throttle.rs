@@ -238,6 +238,7 @@ impl<W: World> Mm<W> {
             self.tell_pace(bdi, &p, slept, pauses.poll, pause as i64, entered);
             self.world
                 .waits_on(Waited::on(WaitedKind::DirtyLimit, u64::from(bdi)));
+            self.world.dirtier_sleeps(bdi);
             self.world.sleep(pause * tick).await;
             pace.paused.set(now + pause * tick);
             pace.dirtied.set(0);

@@ -41,6 +41,25 @@ pub struct Bio {
     pub block: u64,
     /// Number of blocks: at least 1, at most [`super::Queue::max_request_blocks`].
     pub blocks: u32,
+    /// What a write is for; reads are never held back.
+    pub purpose: Purpose,
+}
+
+/// What a write is for, by which writeback throttling holds it back (`REQ_BACKGROUND`, `REQ_SYNC`,
+/// `REQ_SWAP`, `REQ_IDLE`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// Background and periodic writeback.
+    Background,
+    /// Other writeback that nobody waits for.
+    #[default]
+    Writeback,
+    /// Somebody waits for it, or it is metadata.
+    Waited,
+    /// A page for swap.
+    Swap,
+    /// A log or journal, or a program past the page cache: never held back.
+    Exempt,
 }
 
 impl Bio {

@@ -8,7 +8,9 @@
 //! - A batch is up to `fifo_batch` requests in that order. Before each batch the oldest request of
 //!   the class is looked at; if its time has expired, the sweep goes on from it.
 //!
-//! That is `scheduler = "deadline"`, which a single writer or reader can't tell from CFQ. With
+//! That is `scheduler = "deadline"`, which a single writer or reader can't tell from CFQ. Under
+//! `request_queue = "multi"` it is mq-deadline: the classes are reads and writes, and after the highest
+//! block the oldest request is next. With
 //! `"cfq"`, [`super::cfq`] decides whose turn it is, and only the order of one owner's requests is
 //! made here. With `"none"` requests are served in the order of arrival; the sorted list is there for
 //! merging alone.
@@ -97,6 +99,8 @@ pub(super) struct Elevator {
     cfq: Option<Cfq>,
     /// Requests are served as they come.
     in_order: bool,
+    /// A sweep begins anew with the oldest request, not with the lowest (mq-deadline).
+    from_oldest: bool,
     /// Requests that came.
     came: u64,
     /// Whose request a slot holds.
@@ -115,8 +119,8 @@ pub(super) enum Next {
 }
 
 impl Elevator {
-    /// For at most `capacity` requests a class.
-    pub fn new(capacity: usize, scheduler: Scheduler, params: &Params) -> Self {
+    /// For at most `capacity` requests a class; `multi`: one of today's, where a device has tags.
+    pub fn new(capacity: usize, scheduler: Scheduler, multi: bool, params: &Params) -> Self {
         let class = |expire: f64| ClassQueue {
             sorted: Vec::with_capacity(capacity),
             fifo: VecDeque::with_capacity(capacity),
@@ -132,8 +136,9 @@ impl Elevator {
             batch_class: Class::Sync,
             batched: fifo_batch,
             starved: 0,
-            cfq: (scheduler == Scheduler::Cfq).then(|| Cfq::new(params)),
+            cfq: (scheduler == Scheduler::Cfq && !multi).then(|| Cfq::new(params)),
             in_order: scheduler == Scheduler::None,
+            from_oldest: multi,
             came: 0,
             owners: vec![0; 2 * capacity],
         }
@@ -329,10 +334,12 @@ impl Elevator {
                     .fifo
                     .front()
                     .expect("a class with requests has an oldest");
-                let at = if oldest.expires <= now {
-                    queue.index_of(place(oldest.slot).block, oldest.slot)
-                } else {
-                    self.ahead(class).unwrap_or(0)
+                let anew = || queue.index_of(place(oldest.slot).block, oldest.slot);
+                let at = match self.ahead(class) {
+                    _ if oldest.expires <= now => anew(),
+                    Some(at) => at,
+                    None if self.from_oldest => anew(),
+                    None => 0,
                 };
                 (class, at)
             }
@@ -354,7 +361,7 @@ mod tests {
     }
 
     fn elevator() -> Elevator {
-        Elevator::new(192, Scheduler::Deadline, &Params::default())
+        Elevator::new(192, Scheduler::Deadline, false, &Params::default())
     }
 
     fn add(e: &mut Elevator, now: u64, class: Class, slot: Slot) {

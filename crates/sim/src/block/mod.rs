@@ -37,9 +37,10 @@ mod model_check;
 mod queue;
 mod request_list;
 mod volume;
+mod wbt;
 
-pub use bio::{Bio, Class, Dir, Done, IoError};
+pub use bio::{Bio, Class, Dir, Done, IoError, Purpose};
 pub use device::{Device, Ended};
-pub use queue::{Queue, Stats, Submit};
+pub use queue::{Form, Queue, Stats, Submit};
 pub use request_list::{Admission, IoContext, Limits, RequestList, Wake};
 pub use volume::Volume;

@@ -491,6 +491,7 @@ impl Check {
             Submit::Merged(wake) => ("merged", wake),
             Submit::Queued => ("queued", Wake::default()),
             Submit::WouldBlock => ("blocked", Wake::default()),
+            Submit::Throttled(_) => unreachable!("this queue has no throttle"),
         };
         assert_eq!(may_merge, answer == "merged");
         let mut woken = Woken::default();
@@ -519,6 +520,7 @@ impl Check {
                         sync,
                         block,
                         blocks,
+                        purpose: Default::default(),
                     },
                 );
             }

@@ -2,11 +2,12 @@
 
 use super::device::{Device, Ended};
 use super::elevator::{Elevator, Next, Place, Slot};
+use super::wbt::Wbt;
 use super::{Admission, Bio, Class, Dir, Done, IoContext, Limits, RequestList, Wake};
 use crate::disks::Transfer;
 use crate::params::Params;
 use crate::rng::Rng;
-use crate::spec::DiskSpec;
+use crate::spec::{DiskSpec, Scheduler};
 
 /// What became of a bio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,17 @@ pub enum Submit {
     Queued,
     /// The class is full: nothing happened to the bio, the task must sleep for a request.
     WouldBlock,
+    /// Too much is being written: the same, but it sleeps in this room of the throttle.
+    Throttled(u8),
+}
+
+/// What the policy says of request queues.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Tags in the place of requests of each class, and elevators that go by direction.
+    pub multi: bool,
+    /// Writes are held back before they get a request.
+    pub throttled: bool,
 }
 
 /// What a queue has done so far. Arrays are indexed by [`Dir::index`].
@@ -94,13 +106,36 @@ pub struct Queue {
     capacity_blocks: u64,
     device: Device,
     stats: Stats,
+    /// Reads and writes have classes of their own, whoever waits for them.
+    multi: bool,
+    /// The request that left the elevator though the device has no tag for it.
+    parked: Option<Slot>,
+    wbt: Option<Wbt>,
 }
 
 impl Queue {
-    /// The queue of this disk. What differs between runs (the speed of a used stick) is drawn here.
+    /// The queue of this disk under the kernels with one queue. What differs between runs (the speed of a
+    /// used stick) is drawn here.
     pub fn new(spec: &DiskSpec, params: &Params, rng: &mut Rng) -> Self {
+        Self::with_form(spec, params, Form::default(), rng)
+    }
+
+    /// The queue of this disk in the form of a policy.
+    pub fn with_form(spec: &DiskSpec, params: &Params, form: Form, rng: &mut Rng) -> Self {
         let device = Device::new(spec, params, rng);
-        let limits = Limits::new(params.nr_requests as u32 * device.members(), params);
+        let mut requests = params.nr_requests as u32 * device.members();
+        // What a device registers with: a scheduler with tags for twice its depth.
+        let registered = 2 * device.depth().min(params.nr_requests as u32);
+        let list = if form.multi {
+            if spec.scheduler == Scheduler::None {
+                requests = device.depth();
+            }
+            let limits = Limits::new(requests, params);
+            RequestList::of_tags(limits, registered, spec.scheduler)
+        } else {
+            RequestList::new(Limits::new(requests, params), spec.scheduler)
+        };
+        let limits = *list.limits();
         let slots = 2 * limits.most;
         let idle = Request {
             block: 0,
@@ -112,7 +147,7 @@ impl Queue {
             class: Class::Sync,
         };
         Self {
-            elevator: Elevator::new(limits.most as usize, spec.scheduler, params),
+            elevator: Elevator::new(limits.most as usize, spec.scheduler, form.multi, params),
             requests: vec![idle; slots as usize],
             free_slots: (0..slots).rev().collect(),
             bios: Vec::with_capacity(slots as usize),
@@ -123,7 +158,10 @@ impl Queue {
             capacity_blocks: spec.capacity.pages(),
             device,
             stats: Stats::default(),
-            list: RequestList::new(limits, spec.scheduler),
+            multi: form.multi,
+            parked: None,
+            wbt: form.throttled.then(|| Wbt::new(registered, slots as usize)),
+            list,
         }
     }
 
@@ -150,6 +188,22 @@ impl Queue {
     /// Whether a class is marked full.
     pub fn full(&self, class: Class) -> bool {
         self.list.full(class)
+    }
+
+    /// The class that a bio counts and is sorted in.
+    pub fn class_of(&self, bio: &Bio) -> Class {
+        match bio.dir {
+            _ if !self.multi => bio.class(),
+            Dir::Read => Class::Sync,
+            Dir::Write => Class::Async,
+        }
+    }
+
+    /// A task that dirtied pages of this device's was put to sleep.
+    pub fn dirtier_sleeps(&mut self, now: u64) {
+        if let Some(wbt) = &mut self.wbt {
+            wbt.dirtier_sleeps(now);
+        }
     }
 
     /// The class among whose sleepers a task waits that wants a request of a class.
@@ -215,7 +269,7 @@ impl Queue {
     /// The queued request that the bio would extend at its end.
     /// With it the one behind, which the bio may reach.
     fn back_merge(&self, bio: &Bio) -> Option<(Slot, Option<Slot>)> {
-        let (before, after) = self.elevator.around(bio.class(), bio.block);
+        let (before, after) = self.elevator.around(self.class_of(bio), bio.block);
         let slot = before?;
         let fits = self.requests[slot as usize].end == bio.block && self.fits(slot, bio);
         fits.then_some((slot, after))
@@ -223,7 +277,7 @@ impl Queue {
 
     /// The queued request that the bio would extend at its front.
     fn front_merge(&self, bio: &Bio) -> Option<Slot> {
-        let slot = self.elevator.starting_at(bio.class(), bio.end())?;
+        let slot = self.elevator.starting_at(self.class_of(bio), bio.end())?;
         self.fits(slot, bio).then_some(slot)
     }
 
@@ -238,17 +292,23 @@ impl Queue {
     /// If the bio is empty, longer than a request, or reaches beyond the end of the device.
     pub fn submit(&mut self, now: u64, task: &mut IoContext, bio: Bio) -> Submit {
         self.check(&bio);
-        if let Some((slot, after)) = self.back_merge(&bio) {
-            return Submit::Merged(self.merge_back(slot, after, &bio));
+        if let Some(wake) = self.try_merge(now, task, &bio) {
+            return Submit::Merged(wake);
         }
-        if let Some(slot) = self.front_merge(&bio) {
-            return Submit::Merged(self.merge_front(slot, &bio));
+        let class = self.class_of(&bio);
+        if !task.has_token {
+            if let Some(wbt) = &mut self.wbt
+                && let Err(room) = wbt.ask(now, task.owner(), &bio)
+            {
+                return Submit::Throttled(room);
+            }
+            task.has_token = self.wbt.is_some();
         }
-        let class = bio.class();
         if self.list.admit(now, class, task) == Admission::Wait {
             self.stats.blocked[class.index()] += 1;
             return Submit::WouldBlock;
         }
+        task.has_token = false;
         let node = self.new_bio(&bio);
         let slot = self
             .free_slots
@@ -267,8 +327,27 @@ impl Queue {
             block: bio.block,
             end: bio.end(),
         };
+        if let Some(wbt) = &mut self.wbt {
+            wbt.queued(slot, &bio);
+        }
         self.elevator.insert(now, class, task.owner(), place, slot);
         Submit::Queued
+    }
+
+    /// Extends a queued request by the bio, if there is one that it fits.
+    fn try_merge(&mut self, now: u64, task: &mut IoContext, bio: &Bio) -> Option<Wake> {
+        let mut wake = if let Some((slot, after)) = self.back_merge(bio) {
+            self.merge_back(now, slot, after, bio)
+        } else {
+            let slot = self.front_merge(bio)?;
+            self.merge_front(now, slot, bio)
+        };
+        if let Some(wbt) = &mut self.wbt
+            && std::mem::take(&mut task.has_token)
+        {
+            wbt.merged(now, bio, &mut wake.tokens);
+        }
+        Some(wake)
     }
 
     fn new_bio(&mut self, bio: &Bio) -> u32 {
@@ -288,7 +367,7 @@ impl Queue {
         at
     }
 
-    fn merge_back(&mut self, slot: Slot, after: Option<Slot>, bio: &Bio) -> Wake {
+    fn merge_back(&mut self, now: u64, slot: Slot, after: Option<Slot>, bio: &Bio) -> Wake {
         self.stats.merges[bio.dir.index()] += 1;
         let node = self.new_bio(bio);
         let request = &mut self.requests[slot as usize];
@@ -297,10 +376,10 @@ impl Queue {
         request.end = bio.end();
         self.elevator.extended(request.class, bio.block);
         self.elevator.grew(request.class, slot, bio.end());
-        after.map_or_else(Wake::default, |after| self.try_join(slot, after))
+        after.map_or_else(Wake::default, |after| self.try_join(now, slot, after))
     }
 
-    fn merge_front(&mut self, slot: Slot, bio: &Bio) -> Wake {
+    fn merge_front(&mut self, now: u64, slot: Slot, bio: &Bio) -> Wake {
         self.stats.merges[bio.dir.index()] += 1;
         let node = self.new_bio(bio);
         let request = &mut self.requests[slot as usize];
@@ -309,12 +388,12 @@ impl Queue {
         let was = std::mem::replace(&mut request.block, bio.block);
         self.elevator.moved(request.class, was, bio.block, slot);
         let before = self.elevator.in_front(request.class, bio.block, slot);
-        before.map_or_else(Wake::default, |before| self.try_join(before, slot))
+        before.map_or_else(Wake::default, |before| self.try_join(now, before, slot))
     }
 
     /// Joins two neighbouring requests into the first if they touch and fit, which frees the second
     /// (Linux: `attempt_merge`).
-    fn try_join(&mut self, first: Slot, second: Slot) -> Wake {
+    fn try_join(&mut self, now: u64, first: Slot, second: Slot) -> Wake {
         let (a, b) = (
             self.requests[first as usize],
             self.requests[second as usize],
@@ -332,6 +411,9 @@ impl Queue {
         self.elevator.merged(a.class, first, second, b.block);
         self.free_slots.push(second);
         self.list.free(a.class, &mut wake);
+        if let Some(wbt) = &mut self.wbt {
+            wbt.joined(now, second, &mut wake.tokens);
+        }
         wake
     }
 
@@ -343,26 +425,48 @@ impl Queue {
             .iter()
             .map(|&class| self.elevator.len(class))
             .sum();
+        let mut again = None;
         if self.plugged == 0 || queued >= self.plug_requests {
             while self.in_service() < self.device.depth() {
-                let place = |slot: Slot| {
-                    let r = &self.requests[slot as usize];
-                    Place {
-                        block: r.block,
-                        end: r.end,
-                    }
-                };
-                match self.elevator.next(now, place) {
+                if let Some(slot) = self.parked.take() {
+                    self.start(now, slot, rng);
+                    continue;
+                }
+                match self.next(now) {
                     Next::Request(_, slot) => self.start(now, slot, rng),
                     Next::Nothing => break,
                     Next::Wait(until) => {
-                        let end = self.next_completion();
-                        return Some(end.map_or(until, |end| end.min(until)));
+                        again = Some(until);
+                        break;
                     }
                 }
             }
+            // blk-mq looks for a tag after it took a request, and keeps it if there is none.
+            if self.multi
+                && self.parked.is_none()
+                && self.in_service() >= self.device.depth()
+                && let Next::Request(_, slot) = self.next(now)
+            {
+                self.parked = Some(slot);
+            }
         }
-        self.next_completion()
+        let window = self.wbt.as_ref().and_then(Wbt::timer);
+        [self.next_completion(), again, window]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The request that the elevator gives out next.
+    fn next(&mut self, now: u64) -> Next {
+        let place = |slot: Slot| {
+            let r = &self.requests[slot as usize];
+            Place {
+                block: r.block,
+                end: r.end,
+            }
+        };
+        self.elevator.next(now, place)
     }
 
     fn start(&mut self, now: u64, slot: Slot, rng: &mut Rng) {
@@ -373,6 +477,9 @@ impl Queue {
             block: request.block,
             blocks: request.blocks(),
         };
+        if let Some(wbt) = &mut self.wbt {
+            wbt.issued(now, slot, transfer.dir);
+        }
         self.device.start(now, &transfer, choices, slot, rng);
     }
 
@@ -389,6 +496,9 @@ impl Queue {
             self.end_request(ended, out, &mut wake);
         }
         self.stats.busy_ns = self.device.busy_ns();
+        if let Some(wbt) = &mut self.wbt {
+            wbt.tick(now, &mut wake.tokens);
+        }
         wake
     }
 
@@ -426,6 +536,9 @@ impl Queue {
         }
         self.free_slots.push(slot);
         self.list.free(request.class, wake);
+        if let Some(wbt) = &mut self.wbt {
+            wbt.ended(finish, slot, request.dir, &mut wake.tokens);
+        }
     }
 }
 
@@ -457,6 +570,7 @@ mod tests {
             sync: false,
             block,
             blocks,
+            purpose: Default::default(),
         }
     }
 

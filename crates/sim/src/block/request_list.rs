@@ -45,6 +45,8 @@ pub struct IoContext {
     owner: u16,
     batch_left: u32,
     batch_until: u64,
+    /// It may write, and needs a request for that.
+    pub(super) has_token: bool,
 }
 
 impl IoContext {
@@ -94,6 +96,8 @@ pub struct Wake {
     pub uncongested: [bool; 2],
     /// The congestion flag was set and is now clear.
     pub flag_cleared: [bool; 2],
+    /// How many tasks that sleep in a room of the throttle may go on, the longest sleeper first.
+    pub tokens: [u32; 2],
 }
 
 impl Wake {
@@ -112,6 +116,22 @@ pub struct RequestList {
     full: [bool; 2],
     /// Both classes share `full` tags.
     tags: bool,
+    /// Of which so many are for writes, with sleepers of their own (`async_depth`).
+    writes: Option<u32>,
+}
+
+/// Tags of a scheduler that writes may have (Linux 6.12 block/mq-deadline.c `dd_limit_depth`,
+/// lib/sbitmap.c): of every word of the bitmap so many as the device was registered with. A later
+/// `nr_requests` makes words, and does not change how many of each.
+fn tags_for_writes(tags: u32, registered: u32) -> u32 {
+    // Words of up to 64 bits, smaller ones while that makes fewer than four.
+    let mut shift = 6;
+    while tags >= 4 && 4 << shift > tags {
+        shift -= 1;
+    }
+    let word = 1 << shift;
+    let whole = tags / word * registered.min(word);
+    whole + registered.min(tags % word)
 }
 
 impl RequestList {
@@ -119,10 +139,24 @@ impl RequestList {
     pub fn new(limits: Limits, scheduler: Scheduler) -> Self {
         Self {
             tags: scheduler == Scheduler::None,
+            writes: None,
             limits,
             count: [0; 2],
             congested: [false; 2],
             full: [false; 2],
+        }
+    }
+
+    /// An idle queue's of tags: `limits.full` of them, the scheduler's or, without one, the device's.
+    pub fn of_tags(limits: Limits, registered: u32, scheduler: Scheduler) -> Self {
+        let writes = match scheduler {
+            Scheduler::None => limits.full,
+            _ => tags_for_writes(limits.full, registered),
+        };
+        Self {
+            tags: true,
+            writes: Some(writes),
+            ..Self::new(limits, scheduler)
         }
     }
 
@@ -148,7 +182,11 @@ impl RequestList {
 
     /// The class among whose sleepers a task waits that wants a request of a class.
     pub fn sleeps_as(&self, class: Class) -> Class {
-        if self.tags { Class::Sync } else { class }
+        if self.tags && self.writes.is_none() {
+            Class::Sync
+        } else {
+            class
+        }
     }
 
     /// A task asks for a request.
@@ -161,7 +199,8 @@ impl RequestList {
         } = self.limits;
         let c = class.index();
         if self.tags {
-            if self.count[0] + self.count[1] >= full {
+            let room = class == Class::Sync || self.writes.is_none_or(|most| self.count[c] < most);
+            if self.count[0] + self.count[1] >= full || !room {
                 return Admission::Wait;
             }
             self.count[c] += 1;
@@ -201,7 +240,11 @@ impl RequestList {
         );
         self.count[c] -= 1;
         if self.tags {
-            wake.requests[self.sleeps_as(class).index()] += 1;
+            match self.writes {
+                None => wake.requests[self.sleeps_as(class).index()] += 1,
+                // Whoever it is of use to.
+                Some(_) => wake.requests.iter_mut().for_each(|n| *n += 1),
+            }
             return;
         }
         if self.count[c] < self.limits.congested_off {
@@ -257,6 +300,33 @@ mod tests {
         list.free(Class::Async, &mut wake);
         assert_eq!((wake.requests, wake.uncongested), ([1, 0], [false; 2]));
         assert_eq!(list.admit(0, Class::Sync, &mut task), Admission::Granted);
+    }
+
+    /// Reads may have all of a scheduler's tags, writes what the words of its bitmap leave them.
+    #[test]
+    fn writes_leave_tags_to_reads() {
+        assert_eq!(
+            [2, 4, 62, 256].map(|r| tags_for_writes(128, r)),
+            [8, 16, 128, 128]
+        );
+        assert_eq!(tags_for_writes(100, 2), 2 * 6 + 2);
+        let limits = Limits::new(128, &Params::default());
+        let mut list = RequestList::of_tags(limits, 2, Scheduler::Deadline);
+        let mut task = IoContext::default();
+        take(&mut list, 8, &mut task);
+        assert_eq!(list.admit(0, Class::Async, &mut task), Admission::Wait);
+        for _ in 8..128 {
+            assert_eq!(list.admit(0, Class::Sync, &mut task), Admission::Granted);
+        }
+        assert_eq!(list.admit(0, Class::Sync, &mut task), Admission::Wait);
+        assert!(
+            Class::ALL
+                .iter()
+                .all(|&c| !list.congested(c) && list.sleeps_as(c) == c)
+        );
+        let mut wake = Wake::default();
+        list.free(Class::Async, &mut wake);
+        assert_eq!(wake.requests, [1, 1]);
     }
 
     #[test]

@@ -66,6 +66,7 @@ impl Load {
                     sync: false,
                     block,
                     blocks: self.blocks,
+                    purpose: Default::default(),
                 };
                 assert_ne!(queue.submit(now, &mut task, bio), Submit::WouldBlock);
                 submitted += 1;

@@ -2,7 +2,7 @@
 
 use crate::Params;
 use crate::SimMm;
-use crate::block::{Queue, Volume};
+use crate::block::{Form, Queue, Volume};
 use crate::disks::Array;
 use crate::filesystems::{DEVICE, Fs};
 use crate::rng::Rng;
@@ -11,7 +11,7 @@ use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
 use mm::ZoneInfo;
 use mm::memory::watermark;
-use mm::policy::WakeupPreemption;
+use mm::policy::{RequestQueue, WakeupPreemption, WritebackThrottling};
 use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
@@ -187,6 +187,10 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
     );
     let mut wear = Rng::new(spec.seed, "disk");
     let (mut devices, mut volumes) = (Vec::new(), Vec::new());
+    let form = Form {
+        multi: spec.policy.request_queue == RequestQueue::Multi,
+        throttled: spec.policy.writeback_throttling == WritebackThrottling::Wbt,
+    };
     let mut attach = |d: &DiskSpec, label: &str| {
         let own = d.params(p);
         let (volume, disks) = Volume::new(d, &own, devices.len() as u32);
@@ -196,7 +200,7 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
                 _ => format!("{label} {i}"),
             };
             devices.push((
-                Queue::new(disk, &own, &mut wear),
+                Queue::with_form(disk, &own, form, &mut wear),
                 Rng::new(spec.seed, &label),
             ));
         }

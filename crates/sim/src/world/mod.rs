@@ -3,6 +3,7 @@
 mod costs;
 mod listener;
 pub mod own_queue;
+mod submit;
 mod tag;
 
 pub use costs::CallCosts;
@@ -11,7 +12,7 @@ pub use listener::{Listener, Listening, Moment};
 pub use tag::Tag;
 
 use crate::account::Reclaim;
-use crate::block::{self, Bio, Dir, Done, IoContext, Queue, Submit, Volume, Wake};
+use crate::block::{self, Dir, Done, IoContext, Queue, Volume};
 use crate::filesystems::{Dropped, Fs, MapWindows, Reuse};
 use crate::latency::{AllocClass, AllocLatencies};
 use crate::params::Params;
@@ -26,7 +27,7 @@ use mm::world::{
     Waited, WaitedKind, Waits, Watch, World, WritebackControl, Writepage,
 };
 use mm::world::{Faulted, ReadAround, Touched};
-use mm::{Mm, Pfn, queue};
+use mm::{Mm, Pfn};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
@@ -273,117 +274,6 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             .max_request_blocks()
     }
 
-    /// Submits what may be read or written at once, waiting for requests while a queue is full.
-    /// What lies on several members of an array ends in as many parts, and so does what is longer than
-    /// a request may be (Linux cuts at the limits of the queue: `bio_add_page` up to 4.2,
-    /// `blk_queue_split` since). Each part has the tag; an inode's cluster is handed over in parts that
-    /// need no cut, because its end counts.
-    pub async fn submit(
-        &self,
-        volume: u32,
-        tag: Tag,
-        write: bool,
-        sync: bool,
-        block: u64,
-        blocks: u32,
-    ) {
-        let dir = if write { Dir::Write } else { Dir::Read };
-        let mut done = 0;
-        while done < blocks {
-            let (dev, at, room) = self.volumes[volume as usize].place(block + u64::from(done));
-            let most = self.max_bio(volume);
-            let n = u64::from((blocks - done).min(most)).min(room) as u32;
-            let bio = Bio {
-                tag: tag.after(done).pack(),
-                dir,
-                sync,
-                block: at,
-                blocks: n,
-            };
-            self.submit_bio(dev, bio).await;
-            done += n;
-        }
-    }
-
-    async fn submit_bio(&self, dev: u32, bio: Bio) {
-        let class = self.devices.borrow()[dev as usize]
-            .queue
-            .sleeps_as(bio.class());
-        let q = self.queue_base + own_queue::request(self.tasks, dev, class.index() as u32);
-        self.charge(Cost::Submit, 1);
-        loop {
-            let ticket = self.sched.ticket(q);
-            let task = self.sched.task() as usize;
-            let answer = {
-                let d = &mut self.devices.borrow_mut()[dev as usize];
-                let (queue, context) = (&mut d.queue, &mut d.contexts[task]);
-                queue.submit(self.sched.now(), context, bio)
-            };
-            match answer {
-                Submit::Queued => break,
-                Submit::Merged(wake) => {
-                    self.wake_for(dev, wake);
-                    break;
-                }
-                Submit::WouldBlock => {
-                    self.kick(dev);
-                    let request = u64::from(dev) << 1 | class.index() as u64;
-                    self.waits_on(Waited::on(WaitedKind::Request, request));
-                    // A page's tag is what others name it by.
-                    let pages = Tag::unpack(bio.tag)
-                        .pages()
-                        .then_some((bio.tag, bio.blocks));
-                    self.sched.waiting.submits(task as TaskId, pages);
-                    self.sched.wait(q, ticket, None).await;
-                    self.sched.waiting.submits(task as TaskId, None);
-                    let d = &mut self.devices.borrow_mut()[dev as usize];
-                    let limits = *d.queue.limits();
-                    d.contexts[task].woken(self.sched.now(), &limits);
-                }
-            }
-        }
-        self.kick(dev);
-    }
-
-    /// Wakes whoever may have a request now, and those who wait for congestion to end.
-    fn wake_for(&self, dev: u32, wake: Wake) {
-        for class in [block::Class::Sync, block::Class::Async] {
-            let c = class.index();
-            for _ in 0..wake.requests[c] {
-                let q = own_queue::request(self.tasks, dev, c as u32);
-                self.sched.wake_one(self.queue_base + q);
-            }
-            if wake.uncongested[c] {
-                let ours = if c == 0 { Class::Sync } else { Class::Async };
-                self.sched.wake(queue::congestion(ours).0);
-            }
-        }
-    }
-
-    /// Submits a write that belongs to no page and waits for it. Returns whether it succeeded.
-    pub async fn write_raw(&self, volume: u32, block: u64, blocks: u32, write: bool) -> bool {
-        let queue = self.queue_base + own_queue::TASK + self.sched.task();
-        let (mut at, end) = (block, block + u64::from(blocks));
-        let most = u64::from(self.max_bio(volume));
-        self.raw_failed.borrow_mut().remove(&queue);
-        while at < end {
-            let (_, _, room) = self.volumes[volume as usize].place(at);
-            let n = (end - at).min(most).min(room) as u32;
-            let ticket = self.sched.ticket(queue);
-            self.submit(volume, Tag::Raw { queue }, write, true, at, n)
-                .await;
-            let kind = if write {
-                WaitedKind::DeviceWrite
-            } else {
-                WaitedKind::DeviceRead
-            };
-            self.waits_on(Waited::on(kind, u64::from(volume)));
-            self.sched.wait(queue, ticket, None).await;
-            at += u64::from(n);
-        }
-        !self.raw_failed.borrow_mut().remove(&queue)
-    }
-
     /// A device has finished requests.
     pub fn device_event(mm: &Mm<Self>, dev: u32) {
         let w = &mm.world;
@@ -626,6 +516,14 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
     #[inline]
     fn page_mkwrite_at_once(&self, mm: &Mm<Self>, mapping: u32, index: u32) -> Option<bool> {
         Some(crate::filesystems::mapped::page_mkwrite(mm, mapping, index))
+    }
+
+    fn dirtier_sleeps(&self, bdi: u32) {
+        let volume = self.fs[self.fs_of(bdi)].volume as usize;
+        let mut devices = self.devices.borrow_mut();
+        for dev in self.volumes[volume].devices() {
+            devices[dev as usize].queue.dirtier_sleeps(self.sched.now());
+        }
     }
 
     fn read_inode(&self, mm: &Mm<Self>, ino: u32) -> impl Future<Output = ()> {

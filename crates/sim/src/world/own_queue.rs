@@ -18,7 +18,12 @@ pub fn request(tasks: u32, device: u32, class: u32) -> u32 {
     TASK + tasks + device * 2 + class
 }
 
+/// Writers that a device's throttle holds back, by its room, in a world with so many tasks and devices.
+pub fn throttled(tasks: u32, devices: u32, device: u32, room: u32) -> u32 {
+    request(tasks, devices, 0) + device * 2 + room
+}
+
 /// All of a world with room for so many tasks and so many devices.
 pub fn count(tasks: u32, devices: u32) -> u32 {
-    request(tasks, devices, 0)
+    throttled(tasks, devices, devices, 0)
 }

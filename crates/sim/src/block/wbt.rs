@@ -1,0 +1,508 @@
+//! Writeback throttling (Linux 6.12 block/blk-wbt.c, block/blk-rq-qos.c;
+//! docs/reference/writeback.md#writeback-throttling): how many writes may be on their way to a device.
+//!
+//! A write takes a token before it asks for a request, and gives it back when its request ends or becomes
+//! part of another one. So many are out at most: the whole depth for what somebody waits for, half of it
+//! for other writeback, a quarter for background writeback and whenever somebody else used the device
+//! within the last tenth of a second. Every window the depth goes a step up or down, by whether reads kept
+//! their latency beside writes.
+//!
+//! Size: 24 bytes a request slot. Time: a token is some 10 ns.
+
+use super::{Bio, Dir, Purpose};
+use std::collections::VecDeque;
+
+const MS: u64 = 1_000_000;
+/// The depth that it begins with, unless the queue has less (`RWB_DEF_DEPTH`).
+const DEFAULT_DEPTH: u32 = 16;
+/// A window (`RWB_WINDOW_NSEC`).
+const WINDOW: u64 = 100 * MS;
+/// Latency that reads are to keep on a disk that turned when it was registered; a modelled disk is always
+/// registered so, whatever its `rotational` is set to afterwards (`wbt_default_latency_nsec`).
+const LATENCY: u64 = 75 * MS;
+/// Writes of a window without which its reads say nothing (`RWB_MIN_WRITE_SAMPLES`).
+const LEAST_WRITES: u32 = 3;
+/// Windows in a row without a word after which a step goes back (`RWB_UNKNOWN_BUMP`).
+const UNKNOWN: u32 = 5;
+/// How long a dirtier's sleep counts (`wb_recent_wait`).
+const RECENT_WAIT: u64 = 1000 * MS;
+/// How long others' use of the device counts (`close_io`).
+const CLOSE: u64 = 100 * MS;
+
+/// Tokens of one kind, and who waits for one.
+#[derive(Debug, Clone, Default)]
+struct Room {
+    out: u32,
+    waiting: VecDeque<(u16, Purpose)>,
+    /// Who got one while it slept.
+    given: Vec<u16>,
+}
+
+/// What a request slot holds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    /// The room that its token is of.
+    room: Option<u8>,
+    issued: u64,
+}
+
+/// Requests that ended in a window.
+#[derive(Debug, Clone, Copy, Default)]
+struct Window {
+    reads: u32,
+    writes: u32,
+    least_read: u64,
+}
+
+/// What a window said of latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    Unknown,
+    OnlyWrites,
+    Exceeded,
+}
+
+/// How many tasks that sleep for a token have one now, the longest sleeper first, by room.
+pub(super) type Given = [u32; 2];
+
+/// The throttle of one queue.
+#[derive(Debug, Clone)]
+pub(super) struct Wbt {
+    queue_depth: u32,
+    max_depth: u32,
+    normal: u32,
+    background: u32,
+    step: i32,
+    scaled_max: bool,
+    unknown: u32,
+    rooms: [Room; 2],
+    held: Vec<Held>,
+    window: Window,
+    window_ns: u64,
+    timer: Option<u64>,
+    /// The read that was issued first of those still out: its slot and when.
+    cookie: Option<(u32, u64)>,
+    /// When a read last asked for a request, and when one last ended.
+    others: Option<u64>,
+    dirtier_slept: Option<u64>,
+}
+
+impl Wbt {
+    /// The throttle of a queue that was registered with so many requests, and has `slots` at most.
+    pub fn new(queue_depth: u32, slots: usize) -> Self {
+        let mut wbt = Self {
+            queue_depth,
+            max_depth: 0,
+            normal: 0,
+            background: 0,
+            step: 0,
+            scaled_max: false,
+            unknown: 0,
+            rooms: Default::default(),
+            held: vec![Held::default(); slots],
+            window: Window::default(),
+            window_ns: WINDOW,
+            timer: None,
+            cookie: None,
+            others: None,
+            dirtier_slept: None,
+        };
+        wbt.set_depth();
+        wbt
+    }
+
+    /// The room whose tokens a bio needs.
+    fn room(bio: &Bio) -> Option<usize> {
+        match (bio.dir, bio.purpose) {
+            (Dir::Read, _) | (_, Purpose::Exempt) => None,
+            (_, Purpose::Swap) => Some(1),
+            _ => Some(0),
+        }
+    }
+
+    /// Depth and shares of the step (`rq_depth_calc_max_depth`, `calc_wb_limits`). Returns whether it
+    /// can't go further up.
+    fn set_depth(&mut self) -> bool {
+        let depth = DEFAULT_DEPTH.min(self.queue_depth);
+        let mut top = false;
+        self.max_depth = match self.step {
+            // A device that takes one request has the next one at hand.
+            _ if self.queue_depth == 1 => {
+                top = self.step <= 0;
+                if top { 2 } else { 1 }
+            }
+            0 => depth,
+            1.. => 1 + ((depth - 1) >> self.step.min(31)),
+            _ => {
+                let most = 3 * self.queue_depth / 4;
+                let wider = u64::from(depth - 1) << self.step.unsigned_abs().min(31);
+                top = wider + 1 > u64::from(most);
+                if top { most } else { wider as u32 + 1 }
+            }
+        };
+        (self.normal, self.background) = if self.max_depth <= 2 {
+            (self.max_depth, 1)
+        } else {
+            (self.max_depth.div_ceil(2), (self.max_depth + 3) / 4)
+        };
+        top
+    }
+
+    fn within(then: Option<u64>, now: u64, span: u64) -> bool {
+        then.is_some_and(|then| now < then + span)
+    }
+
+    fn limit(&self, now: u64, purpose: Purpose) -> u32 {
+        let whole = matches!(purpose, Purpose::Waited | Purpose::Swap);
+        if whole || Self::within(self.dirtier_slept, now, RECENT_WAIT) {
+            self.max_depth
+        } else if purpose == Purpose::Background || Self::within(self.others, now, CLOSE) {
+            self.background
+        } else {
+            self.normal
+        }
+    }
+
+    /// A task that dirtied pages was put to sleep: whatever is written makes room for it.
+    pub fn dirtier_sleeps(&mut self, now: u64) {
+        self.dirtier_slept = Some(now);
+    }
+
+    /// A task wants to write, or to read, which is noted. `Err`: it must sleep among those of this room
+    /// until its turn. A task that was woken asks again and has its token then.
+    pub fn ask(&mut self, now: u64, task: u16, bio: &Bio) -> Result<(), u8> {
+        let Some(room) = Self::room(bio) else {
+            if bio.dir == Dir::Read {
+                self.others = Some(now);
+            }
+            return Ok(());
+        };
+        let limit = self.limit(now, bio.purpose);
+        let r = &mut self.rooms[room];
+        if let Some(at) = r.given.iter().position(|&t| t == task) {
+            r.given.swap_remove(at);
+        } else if r.waiting.is_empty() && r.out < limit {
+            r.out += 1;
+        } else {
+            if !r.waiting.iter().any(|w| w.0 == task) {
+                r.waiting.push_back((task, bio.purpose));
+            }
+            return Err(room as u8);
+        }
+        if self.timer.is_none() {
+            self.arm(now);
+        }
+        Ok(())
+    }
+
+    /// A bio for which a token was taken needs no request of its own.
+    pub fn merged(&mut self, now: u64, bio: &Bio, given: &mut Given) {
+        if let Some(room) = Self::room(bio) {
+            self.give_back(now, room, given);
+        }
+    }
+
+    /// A bio with its token has a request.
+    pub fn queued(&mut self, slot: u32, bio: &Bio) {
+        self.held[slot as usize] = Held {
+            room: Self::room(bio).map(|room| room as u8),
+            issued: 0,
+        };
+    }
+
+    /// A request became part of another one.
+    pub fn joined(&mut self, now: u64, gone: u32, given: &mut Given) {
+        if let Some(room) = self.held[gone as usize].room.take() {
+            self.give_back(now, usize::from(room), given);
+        }
+    }
+
+    /// The device has a request.
+    pub fn issued(&mut self, now: u64, slot: u32, dir: Dir) {
+        self.held[slot as usize].issued = now;
+        if dir == Dir::Read && self.cookie.is_none() {
+            self.cookie = Some((slot, now));
+        }
+    }
+
+    /// A request ended.
+    pub fn ended(&mut self, now: u64, slot: u32, dir: Dir, given: &mut Given) {
+        let Held { room, issued } = std::mem::take(&mut self.held[slot as usize]);
+        let w = &mut self.window;
+        match dir {
+            Dir::Read => {
+                let took = now.saturating_sub(issued);
+                w.least_read = if w.reads == 0 {
+                    took
+                } else {
+                    w.least_read.min(took)
+                };
+                w.reads += 1;
+                self.others = Some(now);
+                if self.cookie.is_some_and(|(of, _)| of == slot) {
+                    self.cookie = None;
+                }
+            }
+            Dir::Write => w.writes += 1,
+        }
+        if let Some(room) = room {
+            self.give_back(now, usize::from(room), given);
+        }
+    }
+
+    /// Sleepers hear of it only once there is room for half a background share (`wbt_rqw_done`).
+    fn give_back(&mut self, now: u64, room: usize, given: &mut Given) {
+        let r = &mut self.rooms[room];
+        r.out = r
+            .out
+            .checked_sub(1)
+            .expect("a token that nobody has came back");
+        let out = r.out;
+        if out > 0 && (out >= self.normal || self.normal - out < self.background / 2) {
+            return;
+        }
+        self.give(now, room, given);
+    }
+
+    /// Gives tokens to sleepers in their order, until one can't have any.
+    fn give(&mut self, now: u64, room: usize, given: &mut Given) {
+        while let Some(&(task, purpose)) = self.rooms[room].waiting.front() {
+            if self.rooms[room].out >= self.limit(now, purpose) {
+                break;
+            }
+            let r = &mut self.rooms[room];
+            r.waiting.pop_front();
+            r.given.push(task);
+            r.out += 1;
+            given[room] += 1;
+        }
+    }
+
+    fn arm(&mut self, now: u64) {
+        self.window_ns = match self.step {
+            1.. => (WINDOW << 4) / (((self.step as u64) + 1) << 8).isqrt(),
+            _ => WINDOW,
+        };
+        self.window = Window::default();
+        self.timer = Some(now + self.window_ns);
+    }
+
+    /// When the window ends.
+    pub fn timer(&self) -> Option<u64> {
+        self.timer
+    }
+
+    /// Ends the window, if it is time (`wb_timer_fn`).
+    pub fn tick(&mut self, now: u64, given: &mut Given) {
+        if self.timer.is_none_or(|at| now < at) {
+            return;
+        }
+        self.timer = None;
+        match self.verdict(now) {
+            Verdict::Exceeded => self.down(true),
+            Verdict::Ok | Verdict::OnlyWrites => self.up(now, given),
+            Verdict::Unknown => {
+                self.unknown += 1;
+                if self.unknown >= UNKNOWN {
+                    match self.step {
+                        1.. => self.up(now, given),
+                        0 => {}
+                        _ => self.down(false),
+                    }
+                }
+            }
+        }
+        if self.step != 0 || self.out() > 0 {
+            self.arm(now);
+        }
+    }
+
+    fn out(&self) -> u32 {
+        self.rooms.iter().map(|r| r.out).sum()
+    }
+
+    fn verdict(&self, now: u64) -> Verdict {
+        let waits = self.cookie.map_or(0, |(_, since)| now - since.min(now));
+        let w = &self.window;
+        if waits > self.window_ns || (waits > LATENCY && w.reads == 0) {
+            Verdict::Exceeded
+        } else if w.reads < 1 || w.writes < LEAST_WRITES {
+            let slept = Self::within(self.dirtier_slept, now, RECENT_WAIT);
+            if w.writes > 0 || slept || self.out() > 0 {
+                Verdict::OnlyWrites
+            } else {
+                Verdict::Unknown
+            }
+        } else if w.least_read > LATENCY {
+            Verdict::Exceeded
+        } else {
+            Verdict::Ok
+        }
+    }
+
+    fn up(&mut self, now: u64, given: &mut Given) {
+        if self.scaled_max {
+            return;
+        }
+        self.step -= 1;
+        self.scaled_max = self.set_depth();
+        self.unknown = 0;
+        for room in 0..self.rooms.len() {
+            self.give(now, room, given);
+        }
+    }
+
+    fn down(&mut self, hard: bool) {
+        if self.max_depth == 1 {
+            return;
+        }
+        self.step = if self.step < 0 && hard {
+            0
+        } else {
+            self.step + 1
+        };
+        self.scaled_max = false;
+        self.set_depth();
+        self.unknown = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bio(dir: Dir, purpose: Purpose) -> Bio {
+        Bio {
+            tag: 0,
+            dir,
+            sync: dir == Dir::Read,
+            block: 0,
+            blocks: 1,
+            purpose,
+        }
+    }
+
+    /// How many writes for a purpose find room beside each other.
+    fn room(mut wbt: Wbt, now: u64, purpose: Purpose) -> u32 {
+        let write = bio(Dir::Write, purpose);
+        (0..)
+            .take_while(|&task| wbt.ask(now, task, &write).is_ok())
+            .count() as u32
+    }
+
+    #[test]
+    fn shares_are_of_the_depth_and_by_who_writes() {
+        let wbt = Wbt::new(62, 256);
+        let of = |purpose| room(wbt.clone(), 0, purpose);
+        assert_eq!(of(Purpose::Background), 4);
+        assert_eq!(of(Purpose::Writeback), 8);
+        assert_eq!(of(Purpose::Waited), 16);
+        assert_eq!(room(wbt.clone(), 0, Purpose::Swap), 16);
+        // A read nearby takes the flusher down to the background's share, a dirtier that sleeps gives it
+        // all.
+        let mut nearby = wbt.clone();
+        nearby
+            .ask(0, 0, &bio(Dir::Read, Purpose::Writeback))
+            .expect("reads pass");
+        assert_eq!(room(nearby.clone(), CLOSE - 1, Purpose::Writeback), 4);
+        assert_eq!(room(nearby, CLOSE, Purpose::Writeback), 8);
+        let mut slept = wbt;
+        slept.dirtier_sleeps(0);
+        assert_eq!(
+            room(slept.clone(), RECENT_WAIT - 1, Purpose::Background),
+            16
+        );
+        assert_eq!(room(slept, RECENT_WAIT, Purpose::Background), 4);
+    }
+
+    /// Windows with writes alone widen the depth up to three quarters of the queue's; of a device that
+    /// takes one request that is one, less than the two that it began with.
+    #[test]
+    fn writes_alone_widen_it_to_three_quarters() {
+        for (depth, most) in [(62, 46), (256, 192), (2, 1)] {
+            let mut wbt = Wbt::new(depth, 256);
+            let write = bio(Dir::Write, Purpose::Waited);
+            wbt.ask(0, 0, &write).expect("the first has room");
+            let mut given = Given::default();
+            for _ in 0..10 {
+                let at = wbt.timer().expect("a write is out");
+                wbt.tick(at - 1, &mut given);
+                wbt.tick(at, &mut given);
+            }
+            assert_eq!(wbt.max_depth, most, "{depth}");
+        }
+    }
+
+    /// A window whose quickest read was slow halves the depth, one whose was quick gives it back.
+    #[test]
+    fn slow_reads_narrow_it() {
+        let mut wbt = Wbt::new(62, 256);
+        let mut given = Given::default();
+        let mut window = |wbt: &mut Wbt, took: u64| {
+            let write = bio(Dir::Write, Purpose::Waited);
+            let start = wbt.timer().unwrap_or(0);
+            wbt.ask(start, 0, &write).expect("there is room");
+            for slot in 0..3 {
+                wbt.ended(start, slot, Dir::Write, &mut given);
+            }
+            wbt.issued(start, 9, Dir::Read);
+            wbt.ended(start + took, 9, Dir::Read, &mut given);
+            wbt.queued(0, &write);
+            wbt.ended(start, 0, Dir::Write, &mut given);
+            let at = wbt.timer().expect("armed");
+            wbt.tick(at, &mut given);
+            wbt.max_depth
+        };
+        assert_eq!(window(&mut wbt, LATENCY + 1), 8);
+        assert_eq!(window(&mut wbt, LATENCY + 1), 4);
+        assert_eq!(window(&mut wbt, LATENCY), 8);
+        // A read that is still out counts too.
+        wbt.issued(0, 9, Dir::Read);
+        wbt.ask(0, 0, &bio(Dir::Write, Purpose::Waited))
+            .expect("there is room");
+        wbt.tick(u64::MAX / 2, &mut given);
+        assert_eq!(wbt.max_depth, 4);
+    }
+
+    /// Sleepers go on in their order, and not before half of a background share is free.
+    #[test]
+    fn sleepers_are_woken_in_batches_and_in_order() {
+        let mut wbt = Wbt::new(256, 256);
+        wbt.dirtier_sleeps(0);
+        for _ in 0..3 {
+            wbt.up(0, &mut Given::default());
+        }
+        let write = bio(Dir::Write, Purpose::Writeback);
+        let after = RECENT_WAIT;
+        let (normal, background) = (wbt.normal, wbt.background);
+        for slot in 0..normal {
+            wbt.ask(after, 0, &write).expect("there is room");
+            wbt.queued(slot, &write);
+        }
+        for task in 1..=3 {
+            assert_eq!(wbt.ask(after, task, &write), Err(0));
+        }
+        let mut given = Given::default();
+        for slot in 0..background / 2 {
+            assert_eq!(given, [0, 0], "{slot} of {background} / 2");
+            wbt.ended(after, slot, Dir::Write, &mut given);
+        }
+        assert_eq!(given, [3, 0]);
+        // Whoever comes in between has no token before those who were woken.
+        for task in 1..=3 {
+            assert_eq!(wbt.ask(after, task, &write), Ok(()));
+        }
+    }
+
+    #[test]
+    fn logs_and_reads_are_never_held_back() {
+        let wbt = Wbt::new(2, 256);
+        let mut full = wbt.clone();
+        while full.ask(0, 7, &bio(Dir::Write, Purpose::Waited)).is_ok() {}
+        assert_eq!(full.ask(0, 1, &bio(Dir::Write, Purpose::Exempt)), Ok(()));
+        assert_eq!(full.ask(0, 1, &bio(Dir::Read, Purpose::Waited)), Ok(()));
+        // Swap has tokens of its own.
+        assert_eq!(full.ask(0, 1, &bio(Dir::Write, Purpose::Swap)), Ok(()));
+    }
+}

@@ -1,0 +1,158 @@
+//! What tasks hand to devices, and how they wait for room there.
+
+use super::{SimWorld, Tag, own_queue};
+use crate::block::{self, Bio, Dir, Purpose, Submit, Wake};
+use mm::queue;
+use mm::world::{Class, Cost, TaskId, Tasks, Waited, WaitedKind};
+
+impl<const TRACE: bool> SimWorld<TRACE> {
+    /// Submits what may be read or written at once, waiting for requests while a queue is full.
+    pub async fn submit(
+        &self,
+        volume: u32,
+        tag: Tag,
+        write: bool,
+        sync: bool,
+        block: u64,
+        blocks: u32,
+    ) {
+        let purpose = match tag {
+            Tag::Swap { .. } => Purpose::Swap,
+            Tag::Raw { .. } if sync => Purpose::Exempt,
+            Tag::Pages { .. } if !sync => Purpose::Writeback,
+            _ => Purpose::Waited,
+        };
+        let bio = Bio {
+            tag: tag.pack(),
+            dir: if write { Dir::Write } else { Dir::Read },
+            sync,
+            block,
+            blocks,
+            purpose,
+        };
+        self.submit_parts(volume, bio).await;
+    }
+
+    /// [`Self::submit`] of a bio by its place on the volume.
+    /// What lies on several members of an array ends in as many parts, and so does what is longer than
+    /// a request may be (Linux cuts at the limits of the queue: `bio_add_page` up to 4.2,
+    /// `blk_queue_split` since). Each part has the tag; an inode's cluster is handed over in parts that
+    /// need no cut, because its end counts.
+    pub async fn submit_parts(&self, volume: u32, whole: Bio) {
+        let mut done = 0;
+        while done < whole.blocks {
+            let first = whole.block + u64::from(done);
+            let (dev, at, room) = self.volumes[volume as usize].place(first);
+            let most = self.max_bio(volume);
+            let n = u64::from((whole.blocks - done).min(most)).min(room) as u32;
+            let bio = Bio {
+                tag: Tag::unpack(whole.tag).after(done).pack(),
+                block: at,
+                blocks: n,
+                ..whole
+            };
+            self.submit_bio(dev, bio).await;
+            done += n;
+        }
+    }
+
+    async fn submit_bio(&self, dev: u32, bio: Bio) {
+        self.charge(Cost::Submit, 1);
+        while !self.try_submit(dev, bio).await {}
+        self.kick(dev);
+    }
+
+    /// Hands a bio to a device's queue, or sleeps until it is worth to be tried again.
+    async fn try_submit(&self, dev: u32, bio: Bio) -> bool {
+        let task = self.sched.task() as usize;
+        let (class, devices) = {
+            let devices = self.devices.borrow();
+            let queue = &devices[dev as usize].queue;
+            let class = queue.sleeps_as(queue.class_of(&bio)).index() as u32;
+            (class, devices.len() as u32)
+        };
+        let own = |q| self.queue_base + q;
+        let request = own(own_queue::request(self.tasks, dev, class));
+        let tickets = [0, 1].map(|room| {
+            let q = own(own_queue::throttled(self.tasks, devices, dev, room));
+            (q, self.sched.ticket(q))
+        });
+        let ticket = self.sched.ticket(request);
+        let answer = {
+            let d = &mut self.devices.borrow_mut()[dev as usize];
+            let (queue, context) = (&mut d.queue, &mut d.contexts[task]);
+            queue.submit(self.sched.now(), context, bio)
+        };
+        let (q, ticket) = match answer {
+            Submit::Queued => return true,
+            Submit::Merged(wake) => {
+                self.wake_for(dev, wake);
+                return true;
+            }
+            Submit::WouldBlock => (request, ticket),
+            Submit::Throttled(room) => tickets[usize::from(room)],
+        };
+        self.kick(dev);
+        let waited = u64::from(dev) << 1 | u64::from(class);
+        self.waits_on(Waited::on(WaitedKind::Request, waited));
+        // A page's tag is what others name it by.
+        let pages = Tag::unpack(bio.tag)
+            .pages()
+            .then_some((bio.tag, bio.blocks));
+        self.sched.waiting.submits(task as TaskId, pages);
+        self.sched.wait(q, ticket, None).await;
+        self.sched.waiting.submits(task as TaskId, None);
+        if answer == Submit::WouldBlock {
+            let d = &mut self.devices.borrow_mut()[dev as usize];
+            let limits = *d.queue.limits();
+            d.contexts[task].woken(self.sched.now(), &limits);
+        }
+        false
+    }
+
+    /// Wakes whoever may have a request now, and those who wait for congestion to end.
+    pub(super) fn wake_for(&self, dev: u32, wake: Wake) {
+        for class in [block::Class::Sync, block::Class::Async] {
+            let c = class.index();
+            for _ in 0..wake.requests[c] {
+                let q = own_queue::request(self.tasks, dev, c as u32);
+                self.sched.wake_one(self.queue_base + q);
+            }
+            if wake.uncongested[c] {
+                let ours = if c == 0 { Class::Sync } else { Class::Async };
+                self.sched.wake(queue::congestion(ours).0);
+            }
+        }
+        let devices = self.devices.borrow().len() as u32;
+        for (room, &tokens) in (0..).zip(&wake.tokens) {
+            for _ in 0..tokens {
+                let q = own_queue::throttled(self.tasks, devices, dev, room);
+                self.sched.wake_one(self.queue_base + q);
+            }
+        }
+    }
+
+    /// Submits a write that belongs to no page and waits for it. Returns whether it succeeded.
+    pub async fn write_raw(&self, volume: u32, block: u64, blocks: u32, write: bool) -> bool {
+        let queue = self.queue_base + own_queue::TASK + self.sched.task();
+        let (mut at, end) = (block, block + u64::from(blocks));
+        let most = u64::from(self.max_bio(volume));
+        self.raw_failed.borrow_mut().remove(&queue);
+        while at < end {
+            let (_, _, room) = self.volumes[volume as usize].place(at);
+            let n = (end - at).min(most).min(room) as u32;
+            let ticket = self.sched.ticket(queue);
+            self.submit(volume, Tag::Raw { queue }, write, true, at, n)
+                .await;
+            let kind = if write {
+                WaitedKind::DeviceWrite
+            } else {
+                WaitedKind::DeviceRead
+            };
+            self.waits_on(Waited::on(kind, u64::from(volume)));
+            self.sched.wait(queue, ticket, None).await;
+            at += u64::from(n);
+        }
+        !self.raw_failed.borrow_mut().remove(&queue)
+    }
+}
