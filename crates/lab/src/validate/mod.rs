@@ -15,7 +15,7 @@ pub mod text;
 mod tests;
 
 use crate::figures::stats::Summary;
-use crate::model::{Cell, Outcomes};
+use crate::model::{Cell, Experiment, Outcomes};
 use judged::Figure;
 pub use judged::column;
 use measured::Measured;
@@ -31,6 +31,17 @@ pub const SLACK_SHARE: f64 = 0.001;
 
 /// The columns of the time series in which a parting is looked for, in the order in which the first is taken.
 pub const PARTING: [&str; 4] = ["free", "dirty", "writeback", "inactive_file"];
+
+/// How often a guest's timer ticks in a second: its build decides (docs/kernel.md).
+pub const GUEST_HZ: u32 = 100;
+
+/// Lets the engine's timer tick as often as a guest's, whatever a machine has by default. A machine that says
+/// something else has been refused for its kernels.
+pub fn tick_like_guests(experiment: &mut Experiment) {
+    for cell in experiment.cells.iter_mut().filter(|c| c.kernel.is_none()) {
+        cell.spec.machine.hz = GUEST_HZ;
+    }
+}
 
 /// Where a figure of the engine stands beside the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -138,7 +138,10 @@ fn load(args: &Validate, path: &Path) -> Result<Experiment, Failure> {
         iterations: Some(args.iterations.get()),
         track_pages: false,
     };
-    lab::experiment::load(path, &overrides).map_err(|e| Failure::Input(e.into()))
+    let loaded = lab::experiment::load(path, &overrides);
+    let mut experiment = loaded.map_err(|e| Failure::Input(e.into()))?;
+    lab::validate::tick_like_guests(&mut experiment);
+    Ok(experiment)
 }
 
 #[cfg(test)]

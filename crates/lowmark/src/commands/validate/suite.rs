@@ -242,6 +242,7 @@ fn engine(
             "accepted: a preset, and `--kernel` for real kernels",
         )));
     }
+    lab::validate::tick_like_guests(&mut experiment);
     if let Some(pages) = kept.measured.managed {
         give_memory(&mut experiment, pages as u64);
     }
