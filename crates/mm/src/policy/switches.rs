@@ -455,6 +455,26 @@ switches! {
         Wbt = "wbt",
     } see "docs/reference/writeback.md#writeback-throttling";
 
+    /// Which pages of a file leave writeback together.
+    writeback_ends: WritebackEnds = Request {
+        /// Those of a request.
+        Request = "request",
+        /// Those that a filesystem gathered: those of a bio, which has 256 runs of frames; on xfs up to 4096
+        /// neighbours (5.4, iomap). On ext4 with `ext4_writeback = "by-extent"` up to 2048, when their
+        /// extent is converted.
+        IoEnd = "ioend",
+    } see "docs/reference/writeback.md#ends-of-writeback";
+
+    /// How ext4's flusher and its journal write a file's data.
+    ext4_writeback: Ext4Writeback = Bumped {
+        /// linux-3.0: the flusher raises its quota to the whole run of dirty pages; a commit walks the
+        /// files with new blocks.
+        Bumped = "bumped",
+        /// 5.6: extent by extent, within the quota and a transaction; blocks are new ones until their data
+        /// is written, so a commit has no data to write, and waits for whoever is in its transaction.
+        ByExtent = "by-extent",
+    } see "docs/reference/writeback.md#ext4-of-today";
+
     /// Who decides the watermarks.
     watermarks: Watermarks = Sysctl {
         /// The sysctls.

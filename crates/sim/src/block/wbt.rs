@@ -7,7 +7,7 @@
 //! within the last tenth of a second. Every window the depth goes a step up or down, by whether reads kept
 //! their latency beside writes.
 //!
-//! Size: 24 bytes a request slot. Time: a token is some 10 ns.
+//! Size: 16 bytes a request slot. Time: a token is some 10 ns.
 
 use super::{Bio, Dir, Purpose};
 use std::collections::VecDeque;
@@ -144,7 +144,7 @@ impl Wbt {
         (self.normal, self.background) = if self.max_depth <= 2 {
             (self.max_depth, 1)
         } else {
-            (self.max_depth.div_ceil(2), (self.max_depth + 3) / 4)
+            (self.max_depth.div_ceil(2), self.max_depth.div_ceil(4))
         };
         top
     }

@@ -15,17 +15,19 @@
 //! ext3 gives a page its block in the write call, out of the file's reservation window (with
 //! `fs_look_ahead`; else when it is written back). It writes whatever it is asked to.
 
+use super::jbd2::Transactions;
 use super::layout::Layout;
-use super::model::{Ahead, Kind, Life, Model};
+use super::model::{Ahead, Ends, Kind, Life, Model};
 use super::names::NameChange;
 use super::ring::Ring;
 use super::walk::{Walk, write_cache_pages};
-use super::write::metadata_page;
+use super::write::{self, metadata_page};
 use super::{Fs, FsError, SimMm};
 use mm::world::{Tasks};
 use crate::params::Params;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
+use mm::policy::Ext4Writeback;
 use mm::world::event::TrackPath;
 use mm::world::{Cost, WritebackControl};
 use std::cell::{Cell, RefCell};
@@ -39,6 +41,8 @@ const JOURNAL_LENGTH: u64 = 32_768;
 const COMMIT_BLOCKS: u32 = 8;
 /// ext4's `max_writeback_mb_bump`: 128 MiB in pages.
 const MAX_BUMP: u32 = 32_768;
+/// Pages that today's ext4 writes with one extent (`MAX_WRITEPAGES_EXTENT_LEN`).
+const MAX_EXTENT: u32 = 2048;
 /// Inodes of a table's block, 256 bytes each.
 const INODES_OF_BLOCK: u64 = 16;
 /// The longest reservation window of ext3 in blocks (`EXT3_MAX_RESERVE_BLOCKS`). It begins with 8
@@ -66,6 +70,7 @@ pub(super) struct Ext<const DELAYED: bool> {
     device_file: Cell<u32>,
     /// Whether a commit is under way.
     committing: Cell<bool>,
+    transactions: Transactions,
 }
 
 /// The block of an inode.
@@ -92,6 +97,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
             known: RefCell::default(),
             device_file: Cell::new(0),
             committing: Cell::new(false),
+            transactions: Transactions::default(),
         }
     }
 
@@ -179,6 +185,49 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         self.note_allocation(mapping);
     }
 
+    async fn write<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        pos: u64,
+        len: u64,
+    ) -> Result<(), FsError> {
+        if Self::by_extent(mm) {
+            // The inode's size and times.
+            self.transactions.change(mm).await;
+        }
+        write::buffered(mm, fs, mapping, pos, len).await
+    }
+
+    fn ends<const T: bool>(&self, mm: &SimMm<T>, fresh: bool) -> Ends {
+        if fresh && Self::by_extent(mm) {
+            Ends {
+                pages: MAX_EXTENT,
+                by_bio: false,
+                ..Ends::BIO
+            }
+        } else {
+            Ends::BIO
+        }
+    }
+
+    async fn begin_fresh<const T: bool>(&self, mm: &SimMm<T>) {
+        if Self::by_extent(mm) {
+            self.transactions.join(mm).await;
+        }
+    }
+
+    fn fresh_done<const T: bool>(&self, mm: &SimMm<T>) {
+        if Self::by_extent(mm) {
+            self.transactions.leave(mm);
+        }
+    }
+
+    fn may_end(&self, id: u32) -> bool {
+        self.transactions.may_end(id)
+    }
+
     async fn writepages<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -186,7 +235,8 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         mapping: u32,
         wbc: &mut WritebackControl,
     ) {
-        if DELAYED && mm.mappings[mapping as usize].kind() == MappingKind::File {
+        let bumped = DELAYED && !Self::by_extent(mm);
+        if bumped && mm.mappings[mapping as usize].kind() == MappingKind::File {
             da_writepages(mm, mapping, wbc).await;
         } else {
             write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
@@ -218,6 +268,9 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         fs: &Fs,
         change: NameChange,
     ) -> Result<(), FsError> {
+        if Self::by_extent(mm) {
+            self.transactions.change(mm).await;
+        }
         if change.new_block {
             self.change_block(mm, change.block, true).await?;
         }
@@ -237,6 +290,11 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
 }
 
 impl<const DELAYED: bool> Ext<DELAYED> {
+    /// Whether this is ext4 as it writes today.
+    fn by_extent<const T: bool>(mm: &SimMm<T>) -> bool {
+        DELAYED && mm.policy.ext4_writeback == Ext4Writeback::ByExtent
+    }
+
     /// Brings a block of the inode table or of a directory into memory, if there is any for it.
     async fn read_block<const T: bool>(&self, mm: &SimMm<T>, block: u64) {
         self.known.borrow_mut().insert(block);
@@ -293,6 +351,9 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         if self.committing.replace(true) {
             return true; // the commit under way takes this one's changes along
         }
+        if Self::by_extent(mm) {
+            return self.commit_by_extent(mm, fs, force).await;
+        }
         let files = self.files.take();
         let changed = self.blocks.take().len() as u64;
         if files.is_empty() && changed == 0 && !force {
@@ -304,6 +365,26 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         }
         let (at, blocks) = self.journal.take(u64::from(COMMIT_BLOCKS) + changed);
         let ok = mm.world.write_raw(fs.volume, at, blocks, true).await;
+        self.committing.set(false);
+        ok
+    }
+
+    /// The commit of today, which has begun: metadata, then the block that makes them valid. Nothing of a
+    /// file's data is in it, for new blocks are none of the file's until their data is written.
+    async fn commit_by_extent<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, force: bool) -> bool {
+        if self.files.borrow().is_empty() && self.blocks.borrow().is_empty() && !force {
+            self.committing.set(false);
+            return true;
+        }
+        self.transactions.switch(mm).await;
+        self.files.take();
+        let changed = self.blocks.take().len() as u64;
+        let metadata = u64::from(COMMIT_BLOCKS) - 1 + changed;
+        let (at, blocks) = self.journal.take(metadata);
+        let mut ok = mm.world.write_raw(fs.volume, at, blocks, true).await;
+        self.transactions.unshadow(mm);
+        let (at, blocks) = self.journal.take(1);
+        ok &= mm.world.write_raw(fs.volume, at, blocks, true).await;
         self.committing.set(false);
         ok
     }

@@ -89,6 +89,8 @@ filesystems! { $
 mod calls;
 mod files;
 pub mod inode;
+pub mod ioend;
+mod jbd2;
 mod layout;
 pub mod mapped;
 mod model;

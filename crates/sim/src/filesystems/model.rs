@@ -76,6 +76,26 @@ impl Ahead {
     }
 }
 
+/// What bounds a bio and an end, where pages leave writeback by ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// Pages that leave writeback together, at most.
+    pub pages: u32,
+    /// Runs of frames in a row that a bio has room for.
+    pub segments: u32,
+    /// Each bio is an end.
+    pub by_bio: bool,
+}
+
+impl Ends {
+    /// A bio's (`BIO_MAX_VECS`).
+    pub const BIO: Self = Self {
+        pages: u32::MAX,
+        segments: 256,
+        by_bio: true,
+    };
+}
+
 /// A filesystem: its own state, and what it does otherwise than others. `fs` is always the one that it
 /// is part of, `mapping` a file of it.
 #[expect(
@@ -223,6 +243,23 @@ pub(super) trait Model: Sized {
         wbc: &mut WritebackControl,
     ) {
         walk::write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
+    }
+
+    /// Which pages end together; `fresh`: their blocks are new.
+    fn ends<const T: bool>(&self, mm: &SimMm<T>, fresh: bool) -> Ends {
+        Ends::BIO
+    }
+
+    /// A walk is about to write pages whose blocks are new, until [`Self::fresh_done`].
+    async fn begin_fresh<const T: bool>(&self, mm: &SimMm<T>) {}
+
+    /// It has handed them over.
+    fn fresh_done<const T: bool>(&self, mm: &SimMm<T>) {}
+
+    /// Whether pages with new blocks, all of which are written, leave writeback now. Else the model ends
+    /// them later ([`super::ioend::finish`]).
+    fn may_end(&self, id: u32) -> bool {
+        true
     }
 
     /// A walk started I/O on a run of so many pages.

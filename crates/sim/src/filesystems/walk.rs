@@ -1,9 +1,11 @@
 //! Writing dirty pages back: the walk over a file's dirty pages, where they go on the device, and
 //! what page reclaim may write.
 
+use super::ioend::{self, Gathered};
 use super::model::{Ahead, Model as _};
 use super::{BATCH, Fs, SimMm, of};
 use crate::Tag;
+use crate::block::{Bio, Dir};
 use mm::Pfn;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag as PageTag;
@@ -12,6 +14,7 @@ use mm::memory::task::{PF_KSWAPD, PF_MEMALLOC};
 use mm::watch::vmstat::VmEvent;
 use mm::world::Tasks;
 use mm::world::{WalkRange, WritebackControl, Writepage};
+use smallvec::SmallVec;
 
 /// How a filesystem walks a file's dirty pages.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +44,7 @@ pub(super) async fn write_cache_pages<const T: bool>(
     let start_quota = wbc.nr_to_write;
     let mut last_done = None;
     let mut used_up = false;
+    let mut gathered = Gathered::new(mm, mapping, wbc);
     'walk: loop {
         while let Some(first) = mm.next_tagged(mapping, PageTag::Dirty, range.index) {
             if first > range.end {
@@ -49,7 +53,7 @@ pub(super) async fn write_cache_pages<const T: bool>(
             let most = (range.end - first).saturating_add(1).min(BATCH);
             let quota = wbc.nr_to_write.clamp(1, i64::from(most)) as u32;
             let run = mm.tagged_run(mapping, PageTag::Dirty, first, quota.min(most));
-            let written = write_run(mm, mapping, first, run, wbc).await;
+            let written = write_run(mm, mapping, first, run, wbc, gathered.as_mut()).await;
             if written.pages > 0 {
                 ask!(fs, model => model.run_written(mm, fs, mapping, written.pages).await);
             }
@@ -73,6 +77,9 @@ pub(super) async fn write_cache_pages<const T: bool>(
             break;
         }
     }
+    if let Some(gathered) = &mut gathered {
+        gathered.submit(mm).await;
+    }
     if let Some(done) = last_done
         && (wbc.range_cyclic || (whole && (used_up || wbc.nr_to_write > 0)))
     {
@@ -88,31 +95,59 @@ pub(super) struct Written {
     pub advanced: u32,
 }
 
-/// Starts I/O on up to a batch of contiguous dirty pages.
+/// Starts I/O on up to a batch of contiguous dirty pages, or gathers them for it.
 pub(super) async fn write_run<const T: bool>(
     mm: &SimMm<T>,
     mapping: u32,
     first: u32,
     run: u32,
     wbc: &mut WritebackControl,
+    mut gathered: Option<&mut Gathered>,
 ) -> Written {
     debug_assert!(run > 0 && run <= BATCH);
     let volume = of(mm, mapping).volume;
+    let fresh = match &mut gathered {
+        Some(gathered) => gathered.prepare(mm, first).await,
+        None => false,
+    };
     let most = run.min(mm.world.max_bio(volume));
     let Some((block, len)) = block_of_run(mm, mapping, first, most) else {
         return lose_run(mm, mapping, first, run, wbc).await;
     };
-    let n = mm.start_writeback(mapping, first, len, |_| ());
+    let mut pfns = SmallVec::<[Pfn; BATCH as usize]>::new();
+    let gathers = gathered.is_some();
+    let n = mm.start_writeback(mapping, first, len, |pfn| {
+        if gathers {
+            pfns.push(pfn);
+        }
+    });
     if n == 0 {
+        if let Some(gathered) = gathered {
+            // It may wait, and nobody may for pages that no device has.
+            gathered.submit(mm).await;
+        }
         return first_refused(mm, mapping, first, wbc).await;
+    }
+    if let Some(gathered) = gathered {
+        gathered.add(mm, first, (block, &pfns), fresh).await;
+        return Written {
+            pages: n,
+            advanced: n,
+        };
     }
     let tag = Tag::Pages {
         mapping,
         index: first,
     };
-    mm.world
-        .submit(volume, tag, true, wbc.sync_all, block, n)
-        .await;
+    let bio = Bio {
+        tag: tag.pack(),
+        dir: Dir::Write,
+        sync: wbc.sync_all,
+        block,
+        blocks: n,
+        purpose: ioend::purpose(wbc),
+    };
+    mm.world.submit_parts(volume, bio).await;
     Written {
         pages: n,
         advanced: n,

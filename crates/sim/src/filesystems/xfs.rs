@@ -9,7 +9,7 @@
 //!   headers are written in place every 30 s, inodes by the engine's pusher.
 
 use super::layout::Layout;
-use super::model::{Ahead, Kind, Life, Model};
+use super::model::{Ahead, Ends, Kind, Life, Model};
 use super::names::NameChange;
 use super::ring::Ring;
 use super::space::Space;
@@ -47,6 +47,8 @@ const ENTRIES_IN_INODE: u32 = 156 / 56;
 const MAX_EXTENT: u32 = (1 << 21) - 1;
 /// The least preallocation behind the end of a file: 64 KiB.
 const LEAST_PREALLOCATION: u32 = 16;
+/// Pages that leave writeback together (`IOEND_BATCH_SIZE`).
+const MAX_IOEND: u32 = 4096;
 
 /// The least blocks of an allocation group: 16 MiB (`XFS_AG_MIN_BYTES`).
 const LEAST_GROUP: u64 = 4096;
@@ -162,6 +164,16 @@ impl Model for Xfs {
         let room = fs.hole_before(mapping, first);
         let before = mm.tagged_run_before(mapping, PageTag::Dirty, first, room);
         Ahead { before, need, want }
+    }
+
+    /// iomap's: one bio of pages in a row (`IOEND_BATCH_SIZE`; folios of a program's writes are large, so
+    /// that a bio has room for as many).
+    fn ends<const T: bool>(&self, _mm: &SimMm<T>, _fresh: bool) -> Ends {
+        Ends {
+            pages: MAX_IOEND,
+            segments: u32::MAX,
+            by_bio: true,
+        }
     }
 
     fn run_placed<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, mapping: u32) {
@@ -342,7 +354,7 @@ async fn cluster_write<const T: bool>(
     let quota = wbc.nr_to_write.clamp(0, i64::from(BATCH - 1)) as u32;
     let run = mm.tagged_run(mapping, PageTag::Dirty, next, quota);
     if run > 0 {
-        wbc.nr_to_write -= i64::from(write_run(mm, mapping, next, run, wbc).await.pages);
+        wbc.nr_to_write -= i64::from(write_run(mm, mapping, next, run, wbc, None).await.pages);
     }
 }
 

@@ -13,6 +13,7 @@ pub use tag::Tag;
 
 use crate::account::Reclaim;
 use crate::block::{self, Dir, Done, IoContext, Queue, Volume};
+use crate::filesystems::ioend::IoEnds;
 use crate::filesystems::{Dropped, Fs, MapWindows, Reuse};
 use crate::latency::{AllocClass, AllocLatencies};
 use crate::params::Params;
@@ -93,6 +94,8 @@ pub struct SimWorld<const TRACE: bool> {
     pub dropped: Dropped,
     /// How far mapped files were read ahead, by region.
     pub map_windows: MapWindows,
+    /// Pages that leave writeback together.
+    pub ends: IoEnds,
     /// How well the page cache serves, when that is asked for.
     pub reuse: Reuse,
     /// First wait queue that belongs to the world.
@@ -163,6 +166,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             swap_area,
             dropped: Dropped::default(),
             map_windows: MapWindows::default(),
+            ends: IoEnds::default(),
             reuse: Reuse::default(),
             queue_base,
             tasks,
@@ -317,6 +321,9 @@ impl<const TRACE: bool> SimWorld<TRACE> {
                 }
                 Tag::Pages { mapping, index } => {
                     mm.end_read(mapping, index, d.blocks, d.error.is_some());
+                }
+                Tag::End { id } => {
+                    crate::filesystems::ioend::completed(mm, id, d.blocks, d.error.is_some());
                 }
                 Tag::Swap { pfn } => {
                     if d.dir == Dir::Write {

@@ -23,7 +23,12 @@ pub fn throttled(tasks: u32, devices: u32, device: u32, room: u32) -> u32 {
     request(tasks, devices, 0) + device * 2 + room
 }
 
+/// Those who wait for a journal's transactions.
+pub fn transaction(tasks: u32, devices: u32) -> u32 {
+    throttled(tasks, devices, devices, 0)
+}
+
 /// All of a world with room for so many tasks and so many devices.
 pub fn count(tasks: u32, devices: u32) -> u32 {
-    throttled(tasks, devices, devices, 0)
+    transaction(tasks, devices) + 1
 }

@@ -56,6 +56,12 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         }
     }
 
+    /// The queue of those who wait for a journal's transactions.
+    pub(crate) fn transaction_queue(&self) -> u32 {
+        let devices = self.devices.borrow().len() as u32;
+        self.queue_base + own_queue::transaction(self.tasks, devices)
+    }
+
     async fn submit_bio(&self, dev: u32, bio: Bio) {
         self.charge(Cost::Submit, 1);
         while !self.try_submit(dev, bio).await {}
@@ -96,9 +102,14 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         let waited = u64::from(dev) << 1 | u64::from(class);
         self.waits_on(Waited::on(WaitedKind::Request, waited));
         // A page's tag is what others name it by.
-        let pages = Tag::unpack(bio.tag)
-            .pages()
-            .then_some((bio.tag, bio.blocks));
+        let pages = match Tag::unpack(bio.tag) {
+            Tag::Pages { .. } => Some((bio.tag, bio.blocks)),
+            Tag::End { id } => {
+                let (mapping, index, pages) = self.ends.pages(id);
+                Some((Tag::Pages { mapping, index }.pack(), pages))
+            }
+            _ => None,
+        };
         self.sched.waiting.submits(task as TaskId, pages);
         self.sched.wait(q, ticket, None).await;
         self.sched.waiting.submits(task as TaskId, None);

@@ -12,6 +12,11 @@ pub enum Tag {
         /// First page.
         index: u32,
     },
+    /// Pages that leave writeback together.
+    End {
+        /// Their number in the table of ends.
+        id: u32,
+    },
     /// A page of the swap area.
     Swap {
         /// Its slot.
@@ -30,18 +35,14 @@ pub enum Tag {
 }
 
 impl Tag {
-    pub(super) fn pack(self) -> u64 {
+    pub(crate) fn pack(self) -> u64 {
         match self {
             Self::Pages { mapping, index } => u64::from(mapping) << 32 | u64::from(index),
+            Self::End { id } => 0xffff_fffc << 32 | u64::from(id),
             Self::Inode { ino } => 0xffff_fffd << 32 | u64::from(ino),
             Self::Swap { pfn } => 0xffff_fffe << 32 | u64::from(pfn),
             Self::Raw { queue } => 0xffff_ffff << 32 | u64::from(queue),
         }
-    }
-
-    /// Whether it is of a file's pages.
-    pub(super) fn pages(self) -> bool {
-        matches!(self, Self::Pages { .. })
     }
 
     /// The tag of what follows the first `blocks` blocks.
@@ -58,6 +59,7 @@ impl Tag {
     pub(super) fn unpack(v: u64) -> Self {
         match (v >> 32) as u32 {
             0xffff_ffff => Self::Raw { queue: v as u32 },
+            0xffff_fffc => Self::End { id: v as u32 },
             0xffff_fffd => Self::Inode { ino: v as u32 },
             0xffff_fffe => Self::Swap { pfn: v as u32 },
             mapping => Self::Pages {

@@ -1,0 +1,272 @@
+//! Pages that leave writeback together (`writeback_ends = "ioend"`;
+//! docs/reference/writeback.md#ends-of-writeback).
+//!
+//! A walk over a file's dirty pages gathers neighbours, in the file and on the disk, into bios and bios
+//! into ends. The device serves requests; a page is under writeback until all requests of its end have
+//! ended, and where blocks were new to ext4, until their extent is converted
+//! ([`super::model::Model::may_end`]).
+
+use super::model::{Ends, Model as _};
+use super::{SimMm, of};
+use crate::Tag;
+use crate::block::{Bio, Dir, Purpose};
+use mm::Pfn;
+use mm::cache::mapping::MappingKind;
+use mm::policy::WritebackEnds;
+use mm::world::WritebackControl;
+use std::cell::RefCell;
+
+/// An end: pages in a row.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    mapping: u32,
+    first: u32,
+    pages: u32,
+    /// Of them those whose requests have not ended.
+    left: u32,
+    /// More may come.
+    open: bool,
+    failed: bool,
+    /// Its blocks are new.
+    fresh: bool,
+}
+
+/// The ends that a world has under way.
+#[derive(Debug, Default)]
+pub struct IoEnds(RefCell<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    ends: Vec<End>,
+    free: Vec<u32>,
+}
+
+impl IoEnds {
+    fn open(&self, end: End) -> u32 {
+        let table = &mut *self.0.borrow_mut();
+        if let Some(id) = table.free.pop() {
+            table.ends[id as usize] = end;
+            return id;
+        }
+        table.ends.push(end);
+        u32::try_from(table.ends.len() - 1).expect("fewer ends than 32 bits can name")
+    }
+
+    fn change<R>(&self, id: u32, change: impl FnOnce(&mut End) -> R) -> R {
+        change(&mut self.0.borrow_mut().ends[id as usize])
+    }
+
+    /// The pages of an end: file, first one, how many.
+    pub fn pages(&self, id: u32) -> (u32, u32, u32) {
+        self.change(id, |e| (e.mapping, e.first, e.pages))
+    }
+}
+
+/// A request with `blocks` pages of an end has ended.
+pub fn completed<const T: bool>(mm: &SimMm<T>, id: u32, blocks: u32, failed: bool) {
+    let done = mm.world.ends.change(id, |e| {
+        e.left -= blocks;
+        e.failed |= failed;
+        e.left == 0 && !e.open
+    });
+    if failed {
+        mm.world.note_lost(blocks);
+    }
+    if done {
+        all_written(mm, id);
+    }
+}
+
+/// Everything of an end is written.
+fn all_written<const T: bool>(mm: &SimMm<T>, id: u32) {
+    let (mapping, fresh) = mm.world.ends.change(id, |e| (e.mapping, e.fresh));
+    let fs = of(mm, mapping);
+    if !fresh || ask!(fs, model => model.may_end(id)) {
+        finish(mm, id);
+    }
+}
+
+/// The pages of an end leave writeback.
+pub(super) fn finish<const T: bool>(mm: &SimMm<T>, id: u32) {
+    let end = mm.world.ends.change(id, |e| *e);
+    mm.world.ends.0.borrow_mut().free.push(id);
+    mm.end_writeback(end.mapping, end.first, end.pages, end.failed);
+}
+
+/// A bio that grows.
+#[derive(Debug, Default)]
+struct Growing {
+    block: u64,
+    pages: u32,
+    /// Frames in a row take one of its segments.
+    segments: u32,
+    last: Pfn,
+}
+
+/// What a walk has gathered.
+pub(super) struct Gathered {
+    mapping: u32,
+    purpose: Purpose,
+    sync: bool,
+    /// The end that grows, and the block after its last page.
+    open: Option<(u32, u64)>,
+    bio: Growing,
+    /// Pages before this index got their blocks in this walk.
+    fresh_until: u32,
+    /// The filesystem was told that new blocks are written.
+    in_transaction: bool,
+}
+
+impl Gathered {
+    /// What a walk over a file gathers, if the policy says that it does.
+    pub fn new<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &WritebackControl) -> Option<Self> {
+        let file = mm.mappings[mapping as usize].kind() == MappingKind::File;
+        let gathers = file && mm.policy.writeback_ends == WritebackEnds::IoEnd;
+        gathers.then(|| Self {
+            mapping,
+            purpose: purpose(wbc),
+            sync: wbc.sync_all,
+            open: None,
+            bio: Growing::default(),
+            fresh_until: 0,
+            in_transaction: false,
+        })
+    }
+
+    fn rule<const T: bool>(&self, mm: &SimMm<T>, fresh: bool) -> Ends {
+        let fs = of(mm, self.mapping);
+        ask!(fs, model => model.ends(mm, fresh))
+    }
+
+    /// Whether a page's blocks are new: it has none yet, or got them in this walk.
+    fn is_fresh<const T: bool>(&self, mm: &SimMm<T>, index: u32) -> bool {
+        index < self.fresh_until || of(mm, self.mapping).mapped(self.mapping, index).is_none()
+    }
+
+    /// Pages from an index on are to be written next: what they can't join is submitted. Returns whether
+    /// their blocks are new.
+    pub async fn prepare<const T: bool>(&mut self, mm: &SimMm<T>, first: u32) -> bool {
+        let fresh = self.is_fresh(mm, first);
+        if let Some((id, _)) = self.open {
+            let (next, pages, was) = mm
+                .world
+                .ends
+                .change(id, |e| (e.first + e.pages, e.pages, e.fresh));
+            if next != first || was != fresh || pages >= self.rule(mm, fresh).pages {
+                self.submit(mm).await;
+            }
+        }
+        if fresh {
+            self.join(mm).await;
+        }
+        fresh
+    }
+
+    async fn join<const T: bool>(&mut self, mm: &SimMm<T>) {
+        if !self.in_transaction {
+            self.in_transaction = true;
+            let fs = of(mm, self.mapping);
+            ask!(fs, model => model.begin_fresh(mm).await);
+        }
+    }
+
+    /// Pages from an index on that were put under writeback, and lie from a block on.
+    pub async fn add<const T: bool>(
+        &mut self,
+        mm: &SimMm<T>,
+        first: u32,
+        (block, pfns): (u64, &[Pfn]),
+        fresh: bool,
+    ) {
+        if fresh && let Some((_, len)) = of(mm, self.mapping).mapped(self.mapping, first) {
+            self.fresh_until = self.fresh_until.max(first + len);
+        }
+        let rule = self.rule(mm, fresh);
+        for (i, &pfn) in (0..).zip(pfns) {
+            let block = block + u64::from(i);
+            let joins = self.bio.pages > 0 && self.bio.last + 1 == pfn;
+            let room = joins || self.bio.segments < rule.segments;
+            if let Some((id, next)) = self.open {
+                let full = mm.world.ends.change(id, |e| e.pages) >= rule.pages;
+                if next != block || full || (!room && rule.by_bio) {
+                    self.submit(mm).await;
+                    if fresh {
+                        self.join(mm).await;
+                    }
+                } else if !room {
+                    self.submit_bio(mm, id).await;
+                }
+            }
+            let id = match self.open {
+                Some((id, _)) => id,
+                None => mm.world.ends.open(End {
+                    mapping: self.mapping,
+                    first: first + i,
+                    pages: 0,
+                    left: 0,
+                    open: true,
+                    failed: false,
+                    fresh,
+                }),
+            };
+            mm.world.ends.change(id, |e| {
+                e.pages += 1;
+                e.left += 1;
+            });
+            let bio = &mut self.bio;
+            if bio.pages == 0 {
+                bio.block = block;
+            }
+            bio.segments += u32::from(!joins || bio.pages == 0);
+            bio.pages += 1;
+            bio.last = pfn;
+            self.open = Some((id, block + 1));
+        }
+    }
+
+    async fn submit_bio<const T: bool>(&mut self, mm: &SimMm<T>, id: u32) {
+        let Growing { block, pages, .. } = std::mem::take(&mut self.bio);
+        if pages == 0 {
+            return;
+        }
+        let bio = Bio {
+            tag: Tag::End { id }.pack(),
+            dir: Dir::Write,
+            sync: self.sync,
+            block,
+            blocks: pages,
+            purpose: self.purpose,
+        };
+        let volume = of(mm, self.mapping).volume;
+        mm.world.submit_parts(volume, bio).await;
+    }
+
+    /// Hands over what was gathered.
+    pub async fn submit<const T: bool>(&mut self, mm: &SimMm<T>) {
+        if let Some((id, _)) = self.open.take() {
+            self.submit_bio(mm, id).await;
+            let done = mm.world.ends.change(id, |e| {
+                e.open = false;
+                e.left == 0
+            });
+            if done {
+                all_written(mm, id);
+            }
+        }
+        if std::mem::take(&mut self.in_transaction) {
+            let fs = of(mm, self.mapping);
+            ask!(fs, model => model.fresh_done(mm));
+        }
+    }
+}
+
+/// What a call of a filesystem's `writepages` is for (`wbc_to_write_flags`).
+pub(super) fn purpose(wbc: &WritebackControl) -> Purpose {
+    if wbc.sync_all {
+        Purpose::Waited
+    } else if wbc.for_kupdate || wbc.for_background {
+        Purpose::Background
+    } else {
+        Purpose::Writeback
+    }
+}

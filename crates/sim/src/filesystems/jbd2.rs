@@ -1,0 +1,86 @@
+//! Who waits for whom around a commit of ext4's journal of today (Linux 6.12 fs/jbd2/transaction.c,
+//! commit.c; `ext4_writeback = "by-extent"`; docs/reference/writeback.md#ext4-of-today).
+//!
+//! A commit first locks the transaction: nobody joins it, and it waits for those who are in it. The
+//! flusher is, for as long as it takes to hand over an extent, which waits for the device. Then the
+//! metadata go to the journal; until they are there, their buffers can't be changed: whoever writes to a
+//! file waits, and so does the conversion of extents whose data is written, whose pages stay under
+//! writeback. What comes then is the commit record, for which nobody waits but a fsync.
+
+use super::{SimMm, ioend};
+use mm::world::{Tasks, Waited, WaitedKind};
+use std::cell::{Cell, RefCell};
+
+/// The state of a journal.
+#[derive(Debug, Default)]
+pub(super) struct Transactions {
+    /// Tasks in the running transaction.
+    updates: Cell<u32>,
+    locked: Cell<bool>,
+    /// The metadata of the last commit are on their way.
+    shadow: Cell<bool>,
+    /// Ends whose extents are to be converted when they can be changed again.
+    conversions: RefCell<Vec<u32>>,
+}
+
+impl Transactions {
+    async fn wait_while<const T: bool>(&self, mm: &SimMm<T>, holds: impl Fn(&Self) -> bool) {
+        let queue = mm.world.transaction_queue();
+        while holds(self) {
+            let ticket = mm.world.sched.ticket(queue);
+            mm.world.waits_on(Waited::on(WaitedKind::Request, 0));
+            mm.world.sched.wait(queue, ticket, None).await;
+        }
+    }
+
+    fn wake<const T: bool>(mm: &SimMm<T>) {
+        mm.world.sched.wake(mm.world.transaction_queue());
+    }
+
+    /// Joins the running transaction, and stays in it until [`Self::leave`].
+    pub async fn join<const T: bool>(&self, mm: &SimMm<T>) {
+        self.wait_while(mm, |t| t.locked.get()).await;
+        self.updates.set(self.updates.get() + 1);
+    }
+
+    /// Leaves it.
+    pub fn leave<const T: bool>(&self, mm: &SimMm<T>) {
+        let left = self.updates.get().checked_sub(1);
+        self.updates.set(left.expect("who leaves has joined"));
+        Self::wake(mm);
+    }
+
+    /// Changes metadata in passing: waits for a transaction to join, and for buffers that may be changed.
+    pub async fn change<const T: bool>(&self, mm: &SimMm<T>) {
+        self.wait_while(mm, |t| t.locked.get() || t.shadow.get())
+            .await;
+    }
+
+    /// Whether an end whose data is written may end now; else it does when [`Self::unshadow`] is called.
+    pub fn may_end(&self, id: u32) -> bool {
+        let shadow = self.shadow.get();
+        if shadow {
+            self.conversions.borrow_mut().push(id);
+        }
+        !shadow
+    }
+
+    /// Locks the running transaction, waits until nobody is in it and makes room for the next one, while
+    /// its metadata stay as they are.
+    pub async fn switch<const T: bool>(&self, mm: &SimMm<T>) {
+        self.locked.set(true);
+        self.wait_while(mm, |t| t.updates.get() > 0).await;
+        self.shadow.set(true);
+        self.locked.set(false);
+        Self::wake(mm);
+    }
+
+    /// The metadata are in the journal.
+    pub fn unshadow<const T: bool>(&self, mm: &SimMm<T>) {
+        self.shadow.set(false);
+        for id in self.conversions.take() {
+            ioend::finish(mm, id);
+        }
+        Self::wake(mm);
+    }
+}

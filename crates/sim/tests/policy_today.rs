@@ -1,0 +1,248 @@
+//! The switches of today's block layer and of how filesystems write: each changes an outcome, and for
+//! the reason that its documentation gives.
+
+mod common;
+
+use common::{Life, bare, spec};
+use mm::cache::tree::Tag;
+use mm::memory::frame::flag;
+use mm::memory::gfp::Gfp;
+use mm::memory::task::PF_SWAPWRITE;
+use mm::policy::{Ext4Writeback, FlusherSlice, RequestQueue, WritebackEnds, WritebackThrottling};
+use mm::world::Tasks;
+use mm::world::event::TrackPath;
+use mm::{Policy, ZoneType};
+use sim::SimMm;
+use sim::filesystems as fs;
+use sim::spec::{DiskKind, FsKind};
+use std::cell::Cell;
+use std::rc::Rc;
+
+const MS: u64 = 1_000_000;
+
+fn build(filesystem: FsKind, disk: DiskKind, change: impl FnOnce(&mut Policy)) -> SimMm<true> {
+    let mut machine = bare(ZoneType::Dma32, 256 << 20);
+    machine.disk.kind = disk;
+    let mut spec = spec(machine, filesystem, "dd if=/dev/zero of=a count=1");
+    spec.policy.flusher_slice = FlusherSlice::PerInode;
+    change(&mut spec.policy);
+    let mm = sim::run::build(&spec);
+    fs::mount(&mm);
+    mm
+}
+
+fn today(policy: &mut Policy) {
+    policy.request_queue = RequestQueue::Multi;
+    policy.writeback_throttling = WritebackThrottling::Wbt;
+    policy.writeback_ends = WritebackEnds::IoEnd;
+    policy.ext4_writeback = Ext4Writeback::ByExtent;
+}
+
+/// Puts dirty pages into a file's cache, as if they had just been written to it.
+async fn enter_dirty(mm: &SimMm<true>, file: u32, pages: std::ops::Range<u32>) {
+    for index in pages {
+        let pfn = mm.alloc_page(Gfp::USER).await.expect("memory");
+        mm.frames.set_flags(pfn, flag::UPTODATE);
+        assert!(mm.add_to_page_cache_lru(pfn, file, index));
+        mm.set_page_dirty(pfn, TrackPath::BufferedWrite);
+        mm.world.relax().await;
+    }
+    let size = &mm.mappings[file as usize].size;
+    size.set(
+        size.get()
+            .max(4096 * u64::from(mm.tagged_count(file, Tag::Dirty, u32::MAX))),
+    );
+}
+
+/// What was seen while a flusher wrote a file.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The most pages under writeback.
+    writeback: u32,
+    /// The most pages that left it at once.
+    step: u32,
+    /// The most requests that the disk and its queue had.
+    requests: u32,
+}
+
+/// A flusher writes `PAGES` pages of a file, while `beside` runs.
+fn written<'a>(mm: &'a SimMm<true>, beside: impl FnOnce(u32) -> Vec<Life<'a>>) -> Seen {
+    const PAGES: u32 = 16_384;
+    let file = fs::create(mm).expect("a file");
+    let bdi = mm.world.fs[0].bdi.get();
+    let begun = Rc::new(Cell::new(false));
+    let begins = begun.clone();
+    let writer = async move {
+        enter_dirty(mm, file, 0..PAGES).await;
+        begins.set(true);
+        mm.wakeup_flusher_threads(0);
+        while mm.mapping_tagged(file, Tag::Dirty) || mm.mapping_tagged(file, Tag::Writeback) {
+            mm.world.sched.sleep(MS).await;
+        }
+        mm.world.sched.stop();
+    };
+    let mut tasks: Vec<(u32, Life<'a>)> = vec![
+        (PF_SWAPWRITE, Box::pin(mm.flusher(bdi))),
+        (0, Box::pin(writer)),
+    ];
+    tasks.extend(beside(file).into_iter().map(|life| (0, life)));
+    let (mut seen, mut left) = (Seen::default(), PAGES);
+    common::drive(mm, tasks, 10_000, || {
+        if !begun.get() {
+            return;
+        }
+        let of = |tag| mm.tagged_count(file, tag, u32::MAX);
+        let now = of(Tag::Dirty) + of(Tag::Writeback);
+        seen.writeback = seen.writeback.max(of(Tag::Writeback));
+        seen.step = seen.step.max(left.saturating_sub(now));
+        seen.requests = seen.requests.max(mm.world.in_flight(0));
+        left = left.min(now);
+    });
+    assert_eq!(left, 0);
+    seen
+}
+
+/// A queue of 128 requests has all that the flusher has; of a disk that takes one at a time writes have
+/// eight tags, and one request that has left the scheduler is counted with them.
+#[test]
+fn tags_leave_pages_dirty_that_a_queue_has() {
+    let of = |queue| {
+        let mm = build(FsKind::Xfs, DiskKind::Disk, |p| p.request_queue = queue);
+        written(&mm, |_| Vec::new())
+    };
+    let (single, multi) = (of(RequestQueue::Single), of(RequestQueue::Multi));
+    assert!(single.writeback > 8000, "{single:?}");
+    assert_eq!(multi.requests, 8, "{multi:?}");
+    assert!(multi.writeback <= 9 * 128, "{multi:?}");
+}
+
+/// The throttle lets one or two requests out to such a disk. To one with 31 tags it lets through a
+/// background share while somebody reads, and far more while nobody does.
+#[test]
+fn the_throttle_goes_by_depth_and_by_readers() {
+    let of = |disk, throttling, reads: bool| {
+        let mm = build(FsKind::Xfs, disk, |p| {
+            p.request_queue = RequestQueue::Multi;
+            p.writeback_throttling = throttling;
+        });
+        let mm = &mm;
+        let reader = |_| -> Vec<Life<'_>> {
+            if !reads {
+                return Vec::new();
+            }
+            let other = fs::create(mm).expect("a file");
+            assert!(fs::lay_out(mm, other, 1 << 30));
+            vec![Box::pin(async move {
+                for at in 0.. {
+                    let pos = at * 4_096_000 % (1 << 30);
+                    fs::read(mm, other, pos, 4096).await.expect("data");
+                    mm.world.sched.sleep(MS).await;
+                }
+            })]
+        };
+        written(mm, reader).requests
+    };
+    use WritebackThrottling::{None, Wbt};
+    assert!(of(DiskKind::Disk, Wbt, false) <= 2);
+    assert!(of(DiskKind::Disk, None, false) > 2);
+    let (free, held) = (
+        of(DiskKind::Ssd, None, false),
+        of(DiskKind::Ssd, Wbt, false),
+    );
+    assert!(held < free && held <= 46, "{held} of {free}");
+    let beside_reads = of(DiskKind::Ssd, Wbt, true);
+    assert!(beside_reads < held, "{beside_reads} of {held}");
+}
+
+/// By requests pages leave writeback 128 at a time; xfs's end together up to 4096, a bio's of ext4 256, and
+/// ext4's new extents up to 2048.
+#[test]
+fn pages_leave_writeback_by_ends() {
+    let of = |filesystem, ends, ext4| {
+        let mm = build(filesystem, DiskKind::Disk, |p| {
+            today(p);
+            p.writeback_ends = ends;
+            p.ext4_writeback = ext4;
+        });
+        written(&mm, |_| Vec::new()).step
+    };
+    use Ext4Writeback::{Bumped, ByExtent};
+    use WritebackEnds::{IoEnd, Request};
+    assert!(of(FsKind::Xfs, Request, Bumped) <= 128);
+    assert_eq!(of(FsKind::Xfs, IoEnd, Bumped), 4096);
+    assert!(of(FsKind::Ext4, Request, Bumped) <= 128);
+    assert!(of(FsKind::Ext4, IoEnd, Bumped) >= 256);
+    assert_eq!(of(FsKind::Ext4, IoEnd, ByExtent), 2048);
+}
+
+/// The longest write of one page, again and again, to another file while the flusher writes one and somebody asks for
+/// commits.
+fn longest_write(ext4: Ext4Writeback) -> u64 {
+    let mm = build(FsKind::Ext4, DiskKind::Disk, |p| {
+        today(p);
+        p.ext4_writeback = ext4;
+    });
+    let mm = &mm;
+    let (synced, other) = (
+        fs::create(mm).expect("a file"),
+        fs::create(mm).expect("a file"),
+    );
+    let longest = Rc::new(Cell::new(0));
+    let noted = longest.clone();
+    written(mm, |file| {
+        let writes = async move {
+            while !mm.mapping_tagged(file, Tag::Writeback) {
+                mm.world.sched.sleep(MS).await;
+            }
+            loop {
+                let began = mm.world.now();
+                fs::write(mm, other, 0, 4096).await.expect("room");
+                noted.set(noted.get().max(mm.world.now() - began));
+                mm.world.sched.sleep(MS).await;
+            }
+        };
+        let commits = async move {
+            loop {
+                mm.world.sched.sleep(20 * MS).await;
+                fs::fsync(mm, synced).await;
+            }
+        };
+        vec![Box::pin(writes), Box::pin(commits)]
+    });
+    longest.get()
+}
+
+/// Today's commit waits for the flusher's extent, which waits for the disk, and writers wait for the
+/// commit: 2048 pages take a disk of 2012 some 70 ms. Nobody waited for a commit before.
+#[test]
+fn writers_stand_still_while_a_commit_waits_for_an_extent() {
+    let (before, today) = (
+        longest_write(Ext4Writeback::Bumped),
+        longest_write(Ext4Writeback::ByExtent),
+    );
+    assert!(before < MS && today > 10 * MS, "{before} {today}");
+}
+
+/// The walk of a commit moves the place where the flusher goes on behind pages that nobody wrote.
+#[test]
+fn commits_leave_the_flushers_place_alone() {
+    let of = |ext4| {
+        let mm = build(FsKind::Ext4, DiskKind::Disk, |p| p.ext4_writeback = ext4);
+        let mm = &mm;
+        let file = fs::create(mm).expect("a file");
+        let life = async move {
+            enter_dirty(mm, file, 0..100).await;
+            assert!(mm.sync_mapping(file).await);
+            enter_dirty(mm, file, 100..200).await;
+            mm.mappings[file as usize].size.set(200 * 4096);
+            let other = fs::create(mm).expect("a file");
+            assert!(fs::fsync(mm, other).await);
+            mm.world.sched.stop();
+        };
+        common::drive(mm, vec![(0, Box::pin(life) as Life<'_>)], MS, || {});
+        assert_eq!(mm.tagged_count(file, Tag::Dirty, u32::MAX), 100);
+        mm.mappings[file as usize].writeback_index.get()
+    };
+    assert_eq!(of(Ext4Writeback::Bumped), 200);
+    assert!(of(Ext4Writeback::ByExtent) <= 100);
+}
