@@ -304,7 +304,9 @@ mod tests {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             std::fs::create_dir(dir.path().join("suite")).unwrap();
-            ["one", "two"].map(|name| small(&dir.path().join("suite"), name));
+            for name in ["one", "two"] {
+                small(&dir.path().join("suite"), name);
+            }
             Self(dir)
         }
 
