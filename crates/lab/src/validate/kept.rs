@@ -211,3 +211,119 @@ pub fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {
     file.persist(path)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validate::measured::{Course, Told};
+
+    fn scenario(name: &str, content: &str) -> Scenario {
+        Scenario {
+            name: name.to_owned(),
+            path: PathBuf::new(),
+            content: content.to_owned(),
+        }
+    }
+
+    fn measured(samples: usize) -> Measured {
+        let t: Vec<f64> = (0..samples).map(|i| i as f64 / 10.0).collect();
+        let values = vec![0.1, 1.0 / 3.0, 12345.678];
+        let elapsed = Told {
+            unit: "s".to_owned(),
+            values,
+        };
+        Measured {
+            policy: "kernel:6.12".to_owned(),
+            group: "ext4".to_owned(),
+            completed: 3,
+            moved: 1000.0,
+            managed: Some(60_000.0),
+            figures: BTreeMap::from([("elapsed".to_owned(), elapsed)]),
+            course: Course {
+                columns: BTreeMap::from([("free".to_owned(), t.clone())]),
+                t,
+            },
+        }
+    }
+
+    fn kept(build: &str, scenarios: &[&str]) -> Kept {
+        let mut kept = Kept::new("6.12", "6.12.94".to_owned(), build.to_owned());
+        for name in scenarios {
+            kept.take(&scenario(name, "as it is"), 1, 3, measured(250));
+        }
+        kept
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = file(&dir.path().join("new"), "6.12");
+        let all = kept("a build", &["one", "two"]);
+        write(&path, &all).unwrap();
+        let read = read_folder(path.parent().unwrap()).unwrap();
+        assert_eq!(read, [all]);
+        let course = &read[0].scenarios["one"].measured.course;
+        assert!(course.t.len() <= KEPT_SAMPLES && course.t.len() > KEPT_SAMPLES / 2);
+        assert_eq!(course.t[..2], [0.0, 0.3], "every third");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 11, "a scenario a line");
+    }
+
+    #[test]
+    fn kernels_are_in_the_order_of_their_releases() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, release) in [("6.12", "6.12.94"), ("6.1", "6.1.192")] {
+            let kept = Kept::new(name, release.to_owned(), String::new());
+            write(&file(dir.path(), name), &kept).unwrap();
+        }
+        let names: Vec<String> = (read_folder(dir.path()).unwrap().into_iter())
+            .map(|k| k.kernel)
+            .collect();
+        assert_eq!(names, ["6.1", "6.12"]);
+    }
+
+    #[test]
+    fn figures_of_another_scenario_or_list_are_refused() {
+        let mut kept = kept("a build", &["one"]);
+        let refused = |kept: &Kept, scenario: &Scenario| kept.of(scenario).unwrap_err().to_string();
+        assert!(kept.of(&scenario("one", "as it is")).is_ok());
+        let changed = refused(&kept, &scenario("one", "another"));
+        assert!(changed.contains("`one` has changed since"), "{changed}");
+        let none = refused(&kept, &scenario("two", "as it is"));
+        assert!(none.contains("none of the scenario `two`"), "{none}");
+        kept.figures = "another list".to_owned();
+        let list = refused(&kept, &scenario("one", "as it is"));
+        assert!(list.contains("another list of figures"), "{list}");
+    }
+
+    #[test]
+    fn single_scenarios_join_those_of_the_same_build_alone() {
+        let mut new = kept("a build", &["one"]);
+        new.scenarios.get_mut("one").unwrap().iterations = 5;
+        new.join(kept("a build", &["one", "two"])).unwrap();
+        let had: Vec<(&str, u32)> = (new.scenarios.iter())
+            .map(|(name, of)| (name.as_str(), of.iterations))
+            .collect();
+        assert_eq!(had, [("one", 5), ("two", 3)], "what is new stands above");
+        let other = new.join(kept("another build", &["three"])).unwrap_err();
+        assert!(other.to_string().contains("another build"), "{other}");
+    }
+
+    #[test]
+    fn what_is_no_file_of_kept_figures_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let nothing = read_folder(dir.path()).unwrap_err().to_string();
+        assert!(nothing.contains("no kept figures"), "{nothing}");
+        let path = file(dir.path(), "6.12");
+        let text = kept("a build", &[]).to_text();
+        std::fs::write(&path, text.replace("figures 1", "figures 9")).unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("figures 9"));
+        std::fs::write(&path, "{}").unwrap();
+        assert!(
+            read(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("no kept figures")
+        );
+    }
+}

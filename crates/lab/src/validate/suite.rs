@@ -270,6 +270,7 @@ mod tests {
         assert!(other.contains("other files"), "{other}");
         let two = "name = \"a\"\npolicy = \"linux-4.9\"\nfilesystem = [\"ext4\", \"xfs\"]\n\
                    [machine]\nname = \"m\"\ncpus = 1\ndisk = { kind = \"ssd\", capacity = \"1G\" }\n\
+                   boot = { kernel = \"16M\", anon = \"0\", cache = \"0\" }\n\
                    [[machine.node]]\nzones = [{ zone = \"Normal\", size = \"128M\" }]\n\
                    [workload]\ncommand = \"sleep 1\"\n";
         let two = refused(two);

@@ -153,13 +153,13 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     /// The engine in the place of a kernel too; it panics at this run of a kernel, if at any.
-    struct Failing {
+    pub(super) struct Failing {
         at: usize,
-        runs: AtomicUsize,
+        pub(super) runs: AtomicUsize,
     }
 
     impl Failing {
-        fn at(at: usize) -> Self {
+        pub(super) fn at(at: usize) -> Self {
             let runs = AtomicUsize::new(0);
             Self { at, runs }
         }
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    fn args(more: &[&str]) -> Validate {
+    pub(super) fn args(more: &[&str]) -> Validate {
         let fixed = ["--quiet", "--jobs", "1", "--iterations", "2"];
         let all = ["lowmark", "validate"].iter().chain(more).chain(&fixed);
         match clap::Parser::parse_from(all) {
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    fn small(dir: &Path, name: &str) -> String {
+    pub(super) fn small(dir: &Path, name: &str) -> String {
         let file = dir.join(format!("{name}.toml"));
         let machine = "name = \"tiny\"\ncpus = 1\ndisk = { kind = \"ssd\", capacity = \"1G\" }\n\
                        [[machine.node]]\nzones = [{ zone = \"Normal\", size = \"256M\" }]\n";

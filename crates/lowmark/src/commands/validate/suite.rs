@@ -291,3 +291,122 @@ fn show(args: &Validate, verdicts: &[Verdict]) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Failing, args, small};
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// A suite of two in a folder of its own; the engine stands in the kernel's place.
+    struct Two(tempfile::TempDir);
+
+    impl Two {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::create_dir(dir.path().join("suite")).unwrap();
+            for name in ["one", "two"] {
+                small(&dir.path().join("suite"), name);
+            }
+            Self(dir)
+        }
+
+        fn path(&self, name: &str) -> String {
+            self.0.path().join(name).display().to_string()
+        }
+
+        /// Runs it with more arguments; how many runs there were of the kernel.
+        fn go(&self, more: &[&str], worlds: &Failing) -> Result<usize, String> {
+            let suite = self.path("suite");
+            let args = args(&[&["--suite", suite.as_str()], more].concat());
+            let before = worlds.runs.load(Relaxed);
+            run(&args, &suite, worlds).map_err(|e| format!("{e:?}"))?;
+            Ok(worlds.runs.load(Relaxed) - before)
+        }
+    }
+
+    #[test]
+    fn what_kernels_gave_is_kept_and_judges_without_them() {
+        let (two, worlds) = (Two::new(), Failing::at(usize::MAX));
+        let (out, kept) = (two.path("out"), two.path("kept"));
+        let go = |more: &[&str]| two.go(more, &worlds);
+        assert_eq!(go(&["--out", &out, "--keep", &kept]), Ok(4));
+        assert_eq!(go(&["--against", &kept]), Ok(0));
+        let all = kept::read_folder(Path::new(&kept)).unwrap();
+        assert_eq!(all[0].scenarios.keys().collect::<Vec<_>>(), ["one", "two"]);
+        assert_eq!(all[0].scenarios["one"].iterations, 2);
+        // One that is taken anew stands beside the other.
+        let again = two.path("again");
+        assert_eq!(
+            go(&["--out", &again, "--keep", &kept, "--scenario", "two"]),
+            Ok(2)
+        );
+        assert_eq!(kept::read_folder(Path::new(&kept)).unwrap(), all);
+        let other = go(&["--against", &kept, "--kernel", "6.1"]).unwrap_err();
+        assert!(other.contains("no figures of kernel:6.1"), "{other}");
+    }
+
+    #[test]
+    fn a_suite_goes_on_where_it_was_broken_off() {
+        let two = Two::new();
+        let out = two.path("out");
+        // The kernel's second run of the second scenario.
+        let at = Failing::at(3);
+        let ends = std::panic::AssertUnwindSafe(|| two.go(&["--out", &out], &at));
+        assert!(std::panic::catch_unwind(ends).is_err());
+        let rest = Failing::at(usize::MAX);
+        assert_eq!(two.go(&["--resume", &out], &rest), Ok(1));
+        assert_eq!(
+            two.go(&["--resume", &out], &rest),
+            Ok(0),
+            "all of it is there"
+        );
+    }
+
+    #[test]
+    fn a_scenario_that_changed_is_not_judged() {
+        let (two, worlds) = (Two::new(), Failing::at(usize::MAX));
+        let (out, kept) = (two.path("out"), two.path("kept"));
+        two.go(&["--out", &out, "--keep", &kept], &worlds).unwrap();
+        let file = two.path("suite/two.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("count=1", "count=2")).unwrap();
+        let refused = two.go(&["--against", &kept], &worlds).unwrap_err();
+        assert!(refused.contains("`two` has changed since"), "{refused}");
+        assert_eq!(
+            two.go(&["--against", &kept, "--scenario", "one"], &worlds),
+            Ok(0)
+        );
+    }
+
+    #[test]
+    fn what_a_suite_can_not_be_asked_is_refused() {
+        let (two, worlds) = (Two::new(), Failing::at(usize::MAX));
+        let refused = |more: &[&str], why: &str| {
+            let said = two.go(more, &worlds).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        };
+        refused(&[], "no folder for their results");
+        refused(&["--scenario", "three"], "no scenario `three`");
+        refused(
+            &["--out", "x", "--set", "filesystem=xfs"],
+            "would change the scenarios",
+        );
+        refused(&["--against", "nowhere"], "no kept figures");
+        let (out, kept) = (two.path("out"), two.path("kept"));
+        two.go(&["--out", &out, "--keep", &kept], &worlds).unwrap();
+        refused(
+            &["--against", &kept, "--preset", "kernel:6.12"],
+            "a real kernel was asked for",
+        );
+        // A policy of the moment is none of it.
+        let set = [
+            "--set",
+            "policies.trial.base=\"linux-3.16\"",
+            "--preset",
+            "trial",
+        ];
+        two.go(&[&["--against", kept.as_str()], &set[..]].concat(), &worlds)
+            .unwrap();
+    }
+}

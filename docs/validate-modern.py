@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""Puts the suite's tables, as Markdown on standard input, into docs/validate-modern.md, between its two markers.
+
+    lowmark validate --suite modern --against data/validate/modern --markdown | python3 docs/validate-modern.py
+"""
+
+import pathlib
+import sys
+
+PAGE = pathlib.Path(__file__).with_name("validate-modern.md")
+BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
+
+
+def main():
+    tables = sys.stdin.read().strip()
+    text = PAGE.read_text(encoding="utf-8")
+    if not tables or text.count(BEGIN) != 1 or text.count(END) != 1:
+        sys.exit(f"no tables on standard input, or {PAGE.name} does not have its two markers once each")
+    head, rest = text.split(BEGIN)
+    tail = rest.split(END)[1]
+    PAGE.write_text(f"{head}{BEGIN}\n{tables}\n\n{END}{tail}", encoding="utf-8")
+
+
+main()
