@@ -197,6 +197,9 @@ presets! {
         written: Written::Done, "pages count as written once they are (4.2)";
         request_queue: RequestQueue::Multi, "tags, and no congestion (5.0)";
         writeback_throttling: WritebackThrottling::Wbt, "writes leave room for reads (4.10)";
+        writeback_ends: WritebackEnds::IoEnd, "pages leave writeback by what a filesystem gathered (5.4)";
+        ext4_writeback: Ext4Writeback::ByExtent, "extents that are converted once they are written (5.6)";
+        file_readahead: FileReadahead::OnDemand, "windows that grow, and none for random reads";
     }
 
     /// As 6.1 with the scheduler of 6.6.

@@ -191,6 +191,16 @@ switches! {
         PreviousFault = "previous-fault",
     } see "docs/reference/writeback.md#mapped-faults";
 
+    /// What a read(2) that misses the page cache has read beside its pages.
+    file_readahead: FileReadahead = Parameter {
+        /// What the machine's parameter `read_ahead_on_demand` says: by itself the whole window around each
+        /// miss, for the machines of the older series were measured so.
+        Parameter = "parameter",
+        /// As kernels do it since 2.6.23: windows that grow while reads are sequential, with a mark that has the
+        /// next one read meanwhile, and for a random read nothing.
+        OnDemand = "on-demand",
+    } see "docs/reference/workloads.md#sequential-read";
+
     /// When accesses through page tables activate a file page.
     references: References = Twice {
         /// linux-3.0: if it was referenced at the last look too.

@@ -157,7 +157,7 @@ impl Fs {
         disk: &DiskSpec,
         volume: u32,
         capacity: u64,
-        read_ahead: u32,
+        (read_ahead, on_demand): (u32, bool),
         p: &Params,
         rng: &mut Rng,
     ) -> Self {
@@ -179,7 +179,7 @@ impl Fs {
             names: Names::new(layout),
             look_ahead: p.fs_look_ahead >= 0.5,
             read_ahead,
-            on_demand: p.read_ahead_on_demand >= 0.5,
+            on_demand,
         }
     }
 
@@ -424,7 +424,7 @@ mod tests {
             &disk,
             DEVICE,
             1 << 24,
-            32,
+            (32, false),
             &Params::default(),
             &mut rng,
         );
@@ -520,7 +520,7 @@ mod tests {
         // Pieces that lie apart serve the pages in front first.
         let disk = DiskSpec::new(DiskKind::Disk, Size(64 << 20));
         let (p, mut rng) = (Params::default(), Rng::new(1, "filesystem layout"));
-        let fs = Fs::new(FsKind::Xfs, &disk, DEVICE, 1 << 14, 32, &p, &mut rng);
+        let fs = Fs::new(FsKind::Xfs, &disk, DEVICE, 1 << 14, (32, false), &p, &mut rng);
         let runs: Vec<_> = std::iter::from_fn(|| fs.space.take_in_group(0, 0, 64, 64)).collect();
         for run in runs.iter().step_by(2) {
             fs.space.put_back(run.0, run.1);

@@ -11,7 +11,7 @@ use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
 use mm::ZoneInfo;
 use mm::memory::watermark;
-use mm::policy::{RequestQueue, WakeupPreemption, WritebackThrottling};
+use mm::policy::{FileReadahead, RequestQueue, WakeupPreemption, WritebackThrottling};
 use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
@@ -227,6 +227,9 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         .map(|(i, ((kind, disk, capacity), volume))| {
             let mut layout = Rng::new(spec.seed, &(nth(i) + "filesystem layout"));
             let ahead = read_ahead(disk, p);
+            let on_demand = spec.policy.file_readahead == FileReadahead::OnDemand
+                || p.read_ahead_on_demand >= 0.5;
+            let ahead = (ahead, on_demand);
             Fs::new(kind, disk, volume, capacity, ahead, p, &mut layout)
         })
         .collect();
