@@ -342,10 +342,9 @@ impl Queue {
             let slot = self.front_merge(bio)?;
             self.merge_front(now, slot, bio)
         };
-        if let Some(wbt) = &mut self.wbt
-            && std::mem::take(&mut task.has_token)
-        {
-            wbt.merged(now, bio, &mut wake.tokens);
+        let held = std::mem::take(&mut task.has_token);
+        if let Some(wbt) = &mut self.wbt {
+            wbt.merged(now, task.owner(), held, bio, &mut wake.tokens);
         }
         Some(wake)
     }

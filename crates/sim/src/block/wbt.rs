@@ -196,9 +196,18 @@ impl Wbt {
         Ok(())
     }
 
-    /// A bio for which a token was taken needs no request of its own.
-    pub fn merged(&mut self, now: u64, bio: &Bio, given: &mut Given) {
-        if let Some(room) = Self::room(bio) {
+    /// A bio needs no request of its own: the token that its task has (`held`), or was given while it
+    /// slept, comes back.
+    pub fn merged(&mut self, now: u64, task: u16, held: bool, bio: &Bio, given: &mut Given) {
+        let Some(room) = Self::room(bio) else {
+            return;
+        };
+        let r = &mut self.rooms[room];
+        let had = r.given.iter().position(|&t| t == task);
+        if let Some(at) = had {
+            r.given.swap_remove(at);
+        }
+        if held || had.is_some() {
             self.give_back(now, room, given);
         }
     }
@@ -493,6 +502,30 @@ mod tests {
         for task in 1..=3 {
             assert_eq!(wbt.ask(after, task, &write), Ok(()));
         }
+    }
+
+    /// A task that got its token asleep and then finds a request to extend leaves the token to the next.
+    #[test]
+    fn what_is_merged_after_all_gives_its_token_back() {
+        let mut wbt = Wbt::new(2, 256);
+        let write = bio(Dir::Write, Purpose::Waited);
+        for slot in 0..2 {
+            wbt.ask(0, 0, &write).expect("there is room");
+            wbt.queued(slot, &write);
+        }
+        assert_eq!(wbt.ask(0, 1, &write), Err(0));
+        assert_eq!(wbt.ask(0, 2, &write), Err(0));
+        let mut given = Given::default();
+        wbt.ended(0, 0, Dir::Write, &mut given);
+        assert_eq!((given, wbt.out()), ([1, 0], 2));
+        wbt.merged(0, 1, false, &write, &mut given);
+        assert_eq!((given, wbt.out()), ([2, 0], 2));
+        // One that never waited for a token has none to give.
+        wbt.merged(0, 7, false, &write, &mut given);
+        assert_eq!(wbt.out(), 2);
+        assert_eq!(wbt.ask(0, 2, &write), Ok(()));
+        wbt.merged(0, 2, true, &write, &mut given);
+        assert_eq!(wbt.out(), 1);
     }
 
     #[test]
