@@ -1,7 +1,7 @@
 //! Ctrl-C: once to stop with what is finished, twice to stop at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 /// A flag that the first Ctrl-C sets; the second ends the process with exit code 130.
 ///
@@ -19,15 +19,30 @@ pub fn before_exit(mut last: impl FnMut() + Send + 'static) {
     });
 }
 
-/// As [`flag`], with other words for the first Ctrl-C.
+/// As [`flag`], with other words for the first Ctrl-C. There is one flag a process: what runs one thing after the other asks
+/// for it each time, and stops at whichever is under way.
 pub fn flag_saying(words: &'static str) -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let handler = Arc::clone(&stop);
-    let _ = ctrlc::set_handler(move || {
-        if handler.swap(true, SeqCst) {
-            std::process::exit(130);
-        }
-        eprintln!("{words}");
-    });
-    stop
+    static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    let install = || {
+        let stop = Arc::new(AtomicBool::new(false));
+        let handler = Arc::clone(&stop);
+        let _ = ctrlc::set_handler(move || {
+            if handler.swap(true, SeqCst) {
+                std::process::exit(130);
+            }
+            eprintln!("{words}");
+        });
+        stop
+    };
+    Arc::clone(STOP.get_or_init(install))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_again_hears_the_same_ctrl_c() {
+        assert!(Arc::ptr_eq(&flag(), &flag_saying("others")));
+    }
 }
