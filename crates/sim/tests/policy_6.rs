@@ -56,7 +56,10 @@ fn whoever_meets_dirty_batches_wakes_the_flusher() {
                        dd if=/dev/zero of=a bs=1M count=16; dd if=big of=/dev/null bs=64k";
         count(&completed(&of(m, policy, command)), "nr_written") - (80 << 8)
     };
-    let (scanned, tail) = (written(FlusherWake::Scanned), written(FlusherWake::TailDirty));
+    let (scanned, tail) = (
+        written(FlusherWake::Scanned),
+        written(FlusherWake::TailDirty),
+    );
     assert!(scanned < 100 && tail >= 4000, "{scanned} {tail}");
 }
 
@@ -73,11 +76,18 @@ fn reclaimers_wait_for_a_reason() {
             p.reclaim_throttle = throttle;
             p.unwritten_pages = UnwrittenPages::Inactive; // they come round again
         });
-        let r = completed(&of(m, policy, "dd if=/dev/zero of=a bs=1M count=120 & burst -d 5s -s 24M -i 300ms -n 8 -h 100ms"));
+        let r = completed(&of(
+            m,
+            policy,
+            "dd if=/dev/zero of=a bs=1M count=120 & burst -d 5s -s 24M -i 300ms -n 8 -h 100ms",
+        ));
         let sums = r.reclaim.expect("sums");
         let congest = [sums.direct, sums.kswapd].map(|c| c.congest.map_or(0, |w| w.number));
         let waits = r.waits.expect("waits");
-        let of_reasons = waits.kinds.iter().filter(|w| w.kind == WaitedKind::ReclaimThrottle.name());
+        let of_reasons = waits
+            .kinds
+            .iter()
+            .filter(|w| w.kind == WaitedKind::ReclaimThrottle.name());
         let reasons: u64 = of_reasons.map(|w| w.count).sum();
         (congest[0] + congest[1], reasons)
     };
@@ -126,7 +136,11 @@ fn anonymous_pages_leave_shadows() {
 fn who_runs_keeps_the_cpu_for_its_slice() {
     let stalls = |preemption| {
         let policy = with(|p| p.wakeup_preemption = preemption);
-        let r = completed(&of(small(128), policy, "dd if=/dev/zero of=a bs=64k count=6000"));
+        let r = completed(&of(
+            small(128),
+            policy,
+            "dd if=/dev/zero of=a bs=64k count=6000",
+        ));
         r.reclaim.expect("sums").direct_reclaims
     };
     let (at_once, later) = (

@@ -441,7 +441,8 @@ switches! {
     wakeup_preemption: WakeupPreemption = RunTime {
         /// Up to 6.5 (CFS): where that has run for longer by the wake-up granularity.
         RunTime = "run-time",
-        /// 6.6 (EEVDF, `RUN_TO_PARITY`): at the tick behind the slice that it has, of 0.7 ms on one CPU.
+        /// 6.6 (EEVDF, `RUN_TO_PARITY`): once that has had its slice, of 0.7 ms on one CPU; who woke before has to
+        /// wait for the next tick.
         Slice = "slice",
     } see "docs/decisions/virtual-world.md#charge-and-relax";
 

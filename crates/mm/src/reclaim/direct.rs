@@ -90,10 +90,7 @@ impl<W: World> Mm<W> {
                 sc.may_writepage = true;
             }
             // Since 3.12 each batch waits for itself.
-            if !self.throttles_by_flags()
-                && sc.nr_scanned > 0
-                && priority < DEF_PRIORITY - 2
-            {
+            if !self.throttles_by_flags() && sc.nr_scanned > 0 && priority < DEF_PRIORITY - 2 {
                 let z = self.eligible(node, gfp).next().expect("a populated zone");
                 self.wait_iff_congested(z, Class::Async, self.tick_fraction(10))
                     .await;

@@ -63,9 +63,7 @@ impl<W: World> Mm<W> {
 
     async fn shrink_list(&self, z: usize, lru: Lru, n: u32, sc: &mut ScanControl) {
         match lru {
-            Lru::ActiveAnon | Lru::ActiveFile
-                if self.policy.scan_balance == ScanBalance::Cost =>
-            {
+            Lru::ActiveAnon | Lru::ActiveFile if self.policy.scan_balance == ScanBalance::Cost => {
                 if sc.may_deactivate[usize::from(lru.is_file())] {
                     self.shrink_active_list(z, lru, n, sc);
                     self.world.relax().await;
@@ -188,12 +186,7 @@ impl<W: World> Mm<W> {
         }
         self.count_rotated(z, file, rotated);
         self.count_isolated(z, file, -(taken as i32));
-        self.note_cost(
-            z,
-            file,
-            batch.pageout,
-            u64::from(scanned) - batch.reclaimed,
-        );
+        self.note_cost(z, file, batch.pageout, u64::from(scanned) - batch.reclaimed);
         if batch.unqueued == u64::from(taken) && self.policy.flusher_wake == FlusherWake::TailDirty
         {
             self.wakeup_flusher_threads(0);

@@ -2,8 +2,8 @@
 
 use crate::cache::mapping::{AS_EIO, Mapping};
 use crate::cache::tree::{Leaf, Tag, page_in};
-use crate::policy::Written;
 use crate::memory::frame::{Page, flag, zone_of};
+use crate::policy::Written;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::{Event, TrackPath};
 use crate::world::{Audience, Cost, ShortLock, Word32, World};

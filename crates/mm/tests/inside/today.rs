@@ -70,7 +70,9 @@ fn dirty_pages_get_out_of_the_way() {
         settled(&mm);
         assert_eq!(mm.vm_event(VmEvent::PgRotated), 8);
         assert_eq!(mm.global_stat(ZoneStat::NrActiveFile), 0);
-        let tail = mm.frames.last(mm.lru_list(0, crate::memory::zone::Lru::InactiveFile));
+        let tail = mm
+            .frames
+            .last(mm.lru_list(0, crate::memory::zone::Lru::InactiveFile));
         assert!(mm.frames.index(tail) < 8 && !mm.frames.has(tail, flag::ACTIVE));
         recount(&mm);
     }
@@ -88,7 +90,11 @@ fn writes_are_accesses_or_not() {
             write(&mm, f, 0).await;
         });
         settled(&mm);
-        assert_eq!(mm.global_stat(ZoneStat::NrActiveFile), active, "{accesses:?}");
+        assert_eq!(
+            mm.global_stat(ZoneStat::NrActiveFile),
+            active,
+            "{accesses:?}"
+        );
         // A read is one in any case.
         let pfn = mm.find_page(f, 0).expect("cached");
         mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
@@ -178,10 +184,16 @@ fn what_cost_more_is_scanned_less() {
     // A file page came back: the active pages have to be looked at, and the kinds share.
     mm.note_activated(0, true);
     let (anon, cache) = scan();
-    assert!(anon > 0 && cache > 0 && anon.abs_diff(cache) < cache, "{anon} {cache}");
+    assert!(
+        anon > 0 && cache > 0 && anon.abs_diff(cache) < cache,
+        "{anon} {cache}"
+    );
     mm.note_cost(0, false, 20, 0);
     let (less, more) = scan();
-    assert!(less < anon && more > cache, "{less} of {anon}, {more} of {cache}");
+    assert!(
+        less < anon && more > cache,
+        "{less} of {anon}, {more} of {cache}"
+    );
     mm.snapshot_refaults(0, Gfp::USER);
     assert_eq!(scan().0, 0, "no news");
 }

@@ -48,8 +48,9 @@ pub struct SchedParams {
     pub min_granularity: u64,
     /// A woken task preempts one that has run this much more.
     pub wakeup_granularity: u64,
-    /// A task that runs keeps its CPU up to the tick behind a slice of so long, whoever wakes (EEVDF,
-    /// `RUN_TO_PARITY`); `None`: by the two granularities (CFS).
+    /// A task that runs keeps its CPU for a slice of so long, whoever wakes; behind it the next one that wakes
+    /// takes it, or a tick does for one that waits (EEVDF, `RUN_TO_PARITY`). `None`: by the two granularities
+    /// (CFS).
     pub parity_slice: Option<u64>,
     /// Median of the wake-up latency of an idle CPU.
     pub idle_wakeup: f64,

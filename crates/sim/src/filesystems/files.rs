@@ -520,7 +520,15 @@ mod tests {
         // Pieces that lie apart serve the pages in front first.
         let disk = DiskSpec::new(DiskKind::Disk, Size(64 << 20));
         let (p, mut rng) = (Params::default(), Rng::new(1, "filesystem layout"));
-        let fs = Fs::new(FsKind::Xfs, &disk, DEVICE, 1 << 14, (32, false), &p, &mut rng);
+        let fs = Fs::new(
+            FsKind::Xfs,
+            &disk,
+            DEVICE,
+            1 << 14,
+            (32, false),
+            &p,
+            &mut rng,
+        );
         let runs: Vec<_> = std::iter::from_fn(|| fs.space.take_in_group(0, 0, 64, 64)).collect();
         for run in runs.iter().step_by(2) {
             fs.space.put_back(run.0, run.1);

@@ -97,7 +97,9 @@ impl Counts {
             self.running > u32::from(on_cpu.is_some()),
             self.running + self.waiting + self.stalled > 0,
         ];
-        is.iter().rev().fold(0, |bits, &is| bits << 1 | u8::from(is))
+        is.iter()
+            .rev()
+            .fold(0, |bits, &is| bits << 1 | u8::from(is))
     }
 }
 

@@ -82,8 +82,10 @@ impl Sched {
         task.vruntime = task
             .vruntime
             .max(ran.saturating_sub(self.params.latency / 2));
-        let preempts = self.params.parity_slice.is_none()
-            && ran > task.vruntime + self.params.wakeup_granularity;
+        let preempts = match self.params.parity_slice {
+            None => ran > task.vruntime + self.params.wakeup_granularity,
+            Some(slice) => cpu.clock.get().saturating_sub(current_start) >= slice,
+        };
         cpu.run_queue.borrow_mut().push_back(id);
         self.set_slice(c, current_start);
         if preempts {
@@ -200,7 +202,8 @@ impl Sched {
             task.started_at = cpu.clock.get();
             task.account(task.started_at, Spent::RunQueue);
             self.press(task, c, task.started_at);
-            self.pressure.runs(c, Some(task.memory_stall), task.started_at);
+            self.pressure
+                .runs(c, Some(task.memory_stall), task.started_at);
         }
         self.set_slice(c, cpu.clock.get());
         self.note(cpu.clock.get(), u64::from(id) | 1 << 32);
