@@ -3,11 +3,10 @@
 
 mod common;
 
-use common::{bare, disk, run, spec, swap};
-use mm::policy::{FlusherWake, ReclaimThrottle, UnwrittenPages, WakeupPreemption};
-use mm::world::WaitedKind;
+use common::{bare, run, spec, swap};
+use mm::policy::{FlusherWake, WakeupPreemption};
 use mm::{Policy, ZoneType};
-use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
+use sim::spec::{FsKind, Machine, RunSpec, Size};
 use sim::{Outcome, RunResult};
 
 fn with(change: impl FnOnce(&mut Policy)) -> Policy {
@@ -61,40 +60,6 @@ fn whoever_meets_dirty_batches_wakes_the_flusher() {
         written(FlusherWake::TailDirty),
     );
     assert!(scanned < 100 && tail >= 4000, "{scanned} {tail}");
-}
-
-/// A slow stick and limits that let memory fill with dirty pages: reclaimers wait for congestion, or each for its
-/// reason, and nobody for congestion.
-#[test]
-fn reclaimers_wait_for_a_reason() {
-    let waits = |throttle| {
-        let mut m = small(64);
-        m.disk = disk(DiskKind::UsbFlash);
-        m.sysctl.dirty_ratio = 100;
-        m.sysctl.dirty_background_ratio = 5;
-        let policy = with(|p| {
-            p.reclaim_throttle = throttle;
-            p.unwritten_pages = UnwrittenPages::Inactive; // they come round again
-        });
-        let r = completed(&of(
-            m,
-            policy,
-            "dd if=/dev/zero of=a bs=1M count=120 & burst -d 5s -s 24M -i 300ms -n 8 -h 100ms",
-        ));
-        let sums = r.reclaim.expect("sums");
-        let congest = [sums.direct, sums.kswapd].map(|c| c.congest.map_or(0, |w| w.number));
-        let waits = r.waits.expect("waits");
-        let of_reasons = waits
-            .kinds
-            .iter()
-            .filter(|w| w.kind == WaitedKind::ReclaimThrottle.name());
-        let reasons: u64 = of_reasons.map(|w| w.count).sum();
-        (congest[0] + congest[1], reasons)
-    };
-    let flags = waits(ReclaimThrottle::ZoneFlags);
-    assert!(flags.0 > 0, "{flags:?}");
-    let reasons = waits(ReclaimThrottle::Reasons);
-    assert!(reasons.0 == 0 && reasons.1 > 0, "{reasons:?}");
 }
 
 /// Swap writes more at once than may be dirty, which holds reclaimers back or does not.

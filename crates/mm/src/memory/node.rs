@@ -2,9 +2,30 @@
 
 use crate::memory::fair::FairLists;
 use crate::memory::zone::{ZonelistOrder, zonelist};
-use crate::reclaim::cost::Costs;
 use crate::world::{ShortLock, Word32, World};
 use crate::{ZONE_TYPES, ZoneInfo};
+
+/// What a node's lists have cost, and which pages came back to them (`scan_balance = "cost"`).
+pub(crate) struct Costs<W: World> {
+    pub(crate) lock: W::Lock,
+    /// Anonymous and file: pages written, 32 each, and pages looked at for nothing.
+    pub(crate) cost: [W::U64; 2],
+    /// Pages that were activated because they came back soon.
+    pub(crate) activated: [W::U64; 2],
+    /// The same when reclaim ended last.
+    pub(crate) seen: [W::U64; 2],
+}
+
+impl<W: World> Costs<W> {
+    pub fn new() -> Self {
+        Self {
+            lock: W::Lock::default(),
+            cost: bytemuck::Zeroable::zeroed(),
+            activated: bytemuck::Zeroable::zeroed(),
+            seen: bytemuck::Zeroable::zeroed(),
+        }
+    }
+}
 
 /// One node.
 pub struct Node<W: World> {

@@ -5,32 +5,11 @@
 use super::scan::{SCAN_ORDER, SWAP_CLUSTER_MAX, ScanControl};
 use crate::Mm;
 use crate::memory::gfp::Gfp;
+use crate::memory::node::Costs;
 use crate::memory::zone::Lru;
 use crate::policy::ScanBalance;
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{ShortLock, Word64, World};
-
-/// What a node's lists have cost, and which pages came back to them.
-pub(crate) struct Costs<W: World> {
-    lock: W::Lock,
-    /// Anonymous and file: pages written, 32 each, and pages looked at for nothing.
-    cost: [W::U64; 2],
-    /// Pages that were activated because they came back soon.
-    activated: [W::U64; 2],
-    /// The same when reclaim ended last.
-    seen: [W::U64; 2],
-}
-
-impl<W: World> Costs<W> {
-    pub fn new() -> Self {
-        Self {
-            lock: W::Lock::default(),
-            cost: bytemuck::Zeroable::zeroed(),
-            activated: bytemuck::Zeroable::zeroed(),
-            seen: bytemuck::Zeroable::zeroed(),
-        }
-    }
-}
 
 impl<W: World> Mm<W> {
     fn costs(&self, z: usize) -> &Costs<W> {

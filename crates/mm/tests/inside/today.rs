@@ -3,7 +3,7 @@
 use super::bare::{Bare, recount};
 use super::prelude::*;
 use super::programs::{bring_in, file, write};
-use super::world::{Engine, block_on};
+use super::world::{Engine, block_on, run};
 use crate::reclaim::scan::ScanControl;
 
 fn with(change: impl FnOnce(&mut Policy)) -> Policy {
@@ -74,6 +74,57 @@ fn dirty_pages_get_out_of_the_way() {
             .frames
             .last(mm.lru_list(0, crate::memory::zone::Lru::InactiveFile));
         assert!(mm.frames.index(tail) < 8 && !mm.frames.has(tail, flag::ACTIVE));
+        recount(&mm);
+    }
+}
+
+/// `reclaim_throttle`: kswapd that meets the same pages under writeback again waits for congestion to end, or until
+/// more than 32 pages were written; a tenth of a second at most.
+#[test]
+fn kswapd_waits_until_some_are_written() {
+    for (throttle, kind, written, most) in [
+        (ReclaimThrottle::ZoneFlags, "congestion", 40, 100),
+        (ReclaimThrottle::Reasons, "reclaim throttle", 30, 100),
+        (ReclaimThrottle::Reasons, "reclaim throttle", 40, 20),
+    ] {
+        let policy = with(|p| {
+            p.reclaim_throttle = throttle;
+            p.unwritten_pages = UnwrittenPages::Inactive; // they come round again
+        });
+        let mut bare = Bare::new(policy, 2048);
+        bare.sysctl.dirty_ratio = 100;
+        bare.sysctl.dirty_background_ratio = 99;
+        let mm = bare.build();
+        let f = file(&mm, MappingKind::File, 0, 64);
+        block_on(&mm, async {
+            for index in 0..64 {
+                write(&mm, f, index).await;
+            }
+        });
+        settled(&mm);
+        assert_eq!(mm.start_writeback(f, 0, 64, |_| ()), 64);
+        let mut took = 0;
+        let kswapd = Box::pin(async {
+            for again in [false, true] {
+                let mut sc = ScanControl::new(64, 0, Gfp::KERNEL, 3, true);
+                sc.priority = 0;
+                let start = mm.world.now();
+                mm.shrink_zone(0, &mut sc).await;
+                took = mm.world.now() - start;
+                let waits = mm.world.waits.borrow().get(kind).copied();
+                assert_eq!(waits.is_some(), again, "{throttle:?}");
+            }
+        });
+        let disk = Box::pin(async {
+            mm.world.sleep(SECOND / 100).await;
+            mm.end_writeback(f, 0, written, false);
+        });
+        run(&mm, vec![kswapd, disk], 2, u64::MAX, |_| ());
+        let ms = took / 1_000_000;
+        assert!(
+            ms <= most && (most < 100 || ms >= 99),
+            "{throttle:?}: {ms} ms"
+        );
         recount(&mm);
     }
 }

@@ -102,7 +102,7 @@ fn what_is_wrong_is_one_error_each() {
     let mine = |table: &str| format!("[policies.mine]\n{table}\n");
     let wrong: BTreeMap<&str, (&str, String)> = [
         ("a bare version", ("\"6.12\"", String::new())),
-        ("a bare release", ("\"linux-6.12\"", String::new())),
+        ("a bare release", ("\"linux-6.18\"", String::new())),
         ("no build", ("\"kernel:\"", String::new())),
         ("a path", ("\"kernel:../x\"", String::new())),
         (

@@ -32,6 +32,13 @@ fn linux_4_9() {
 }
 
 #[test]
+fn linux_6_12() {
+    let mut s = Scenario::new("linux-6.12", Policy::linux_6_12());
+    s.watch = true;
+    s.play(busy);
+}
+
+#[test]
 fn zone_limits_on_two_nodes() {
     let policy = Policy {
         dirty_limits: DirtyLimits::PerZone,
