@@ -1,6 +1,6 @@
 //! How near a preset of the engine comes to a real kernel: the same experiment in both, figure by figure.
 //!
-//! By what it is judged, a committed file says ([`judged`]); what a run gave of it is [`measured`]. How a figure can stand,
+//! By what it is judged, a committed file says ([`judged`]); what a run gave of it is [`mod@measured`]. How a figure can stand,
 //! [`Standing`] says; where two runs part, [`Parting`] tells. A [`suite`] is a folder of experiments whose kernels' figures
 //! can be [`kept`], so that presets are judged without a guest; [`score`] is its table.
 

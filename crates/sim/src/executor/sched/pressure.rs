@@ -88,18 +88,21 @@ impl Counts {
     /// The states of the CPU, a bit each. `on_cpu`: whether a task has it, and whether that is in a memory
     /// stall.
     fn states(&self, on_cpu: Option<bool>) -> u8 {
+        let bit = |is: bool, of: usize| u8::from(is) << of;
+        let (waits, stalls) = (self.waiting > 0, self.stalled > 0);
         let all_stalled = self.running == self.running_stalled;
-        let is = [
-            self.waiting > 0,
-            self.waiting > 0 && self.running == 0,
-            self.stalled > 0,
-            self.stalled > 0 && all_stalled || on_cpu == Some(true),
-            self.running > u32::from(on_cpu.is_some()),
-            self.running + self.waiting + self.stalled > 0,
-        ];
-        is.iter()
-            .rev()
-            .fold(0, |bits, &is| bits << 1 | u8::from(is))
+        bit(waits, Stall::IoSome as usize)
+            | bit(waits && self.running == 0, Stall::IoFull as usize)
+            | bit(stalls, Stall::MemorySome as usize)
+            | bit(
+                stalls && all_stalled || on_cpu == Some(true),
+                Stall::MemoryFull as usize,
+            )
+            | bit(
+                self.running > u32::from(on_cpu.is_some()),
+                Stall::CpuSome as usize,
+            )
+            | bit(self.running + self.waiting + self.stalled > 0, NONIDLE)
     }
 }
 
@@ -107,13 +110,12 @@ impl Counts {
 struct OfCpu {
     counts: Cell<Counts>,
     on_cpu: Cell<Option<bool>>,
-    states: Cell<u8>,
     since: Cell<u64>,
     times: [Cell<u64>; NONIDLE + 1],
 }
 
 impl OfCpu {
-    /// Books the time up to now.
+    /// Books the time up to now. Of what changes at one moment only the last counts.
     #[inline]
     fn book(&self, now: u64) {
         let ns = now.saturating_sub(self.since.get());
@@ -121,7 +123,7 @@ impl OfCpu {
             return;
         }
         self.since.set(now);
-        let mut states = self.states.get();
+        let mut states = self.counts.get().states(self.on_cpu.get());
         while states != 0 {
             let time = &self.times[states.trailing_zeros() as usize];
             time.set(time.get() + ns);
@@ -169,7 +171,6 @@ impl Pressure {
         if cpu.on_cpu.get() != on_cpu {
             cpu.book(now);
             cpu.on_cpu.set(on_cpu);
-            cpu.states.set(cpu.counts.get().states(on_cpu));
         }
     }
 
@@ -183,7 +184,6 @@ impl Pressure {
         let mut counts = cpu.counts.get();
         change(&mut counts);
         cpu.counts.set(counts);
-        cpu.states.set(counts.states(cpu.on_cpu.get()));
     }
 
     /// What the CPUs have booked, averaged.
