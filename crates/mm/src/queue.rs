@@ -41,5 +41,5 @@ pub fn ag(config: &crate::Config, nodes: u32, ag: u32) -> WaitQueue {
 }
 /// Reclaimers of a node that wait until some pages are written.
 pub fn throttled(config: &crate::Config, nodes: u32, node: u32) -> WaitQueue {
-    WaitQueue(inodes(config, nodes) + 64 + 3 * config.max_supers + config.max_ags + node)
+    WaitQueue(ag(config, nodes, config.max_ags).0 + node)
 }

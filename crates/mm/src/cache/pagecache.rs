@@ -491,7 +491,7 @@ impl<W: World> Mm<W> {
             index,
         });
         let counts = brought == Brought::Read || self.policy.accesses == Accesses::ReadsAndWrites;
-        let lru = if shadow != 0 && counts && self.refault(shadow) {
+        let lru = if shadow != 0 && counts && self.refault(shadow, true) {
             self.workingset_activation(pfn);
             Lru::ActiveFile
         } else {

@@ -199,17 +199,13 @@ impl<W: World> Mm<W> {
                 self.frames.zone(pfn),
                 ZoneStat::NrAnonPages,
             );
-            let shadow = self.swap.shadows.get(s as usize);
-            let near = shadow.is_some_and(|shadow| match shadow.get() {
-                0 => false,
-                old => {
-                    shadow.set(0);
-                    self.refault_anon(old)
-                }
-            });
-            let lru = match near {
-                true => Lru::ActiveAnon,
-                false => Lru::InactiveAnon,
+            let kept = self.swap.shadows.get(s as usize);
+            let shadow = kept.map_or(0, |kept| kept.fetch_and(0));
+            let lru = if shadow != 0 && self.refault(shadow, false) {
+                self.workingset_activation(pfn);
+                Lru::ActiveAnon
+            } else {
+                Lru::InactiveAnon
             };
             self.lru_cache_add(pfn, lru);
             self.stat.event(VmEvent::PswpIn, 1);

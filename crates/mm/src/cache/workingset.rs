@@ -83,36 +83,24 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// A file page comes back whose shadow was still there; whether it is to be activated.
-    pub(crate) fn refault(&self, shadow: u32) -> bool {
-        self.stat.event(VmEvent::WorkingsetRefault, 1);
-        let near = self.came_back_soon(shadow, true);
-        self.stat
-            .event(VmEvent::WorkingsetActivate, u64::from(near));
+    /// A page comes back whose shadow was still there; whether it is to be activated.
+    pub(crate) fn refault(&self, shadow: u32, file: bool) -> bool {
+        let near = self.came_back_soon(shadow, file);
+        let (back, activated) = match file {
+            true => (VmEvent::WorkingsetRefault, VmEvent::WorkingsetActivate),
+            false => (
+                VmEvent::WorkingsetRefaultAnon,
+                VmEvent::WorkingsetActivateAnon,
+            ),
+        };
+        self.stat.event(back, 1);
+        self.stat.event(activated, u64::from(near));
         near
-    }
-
-    /// The same of an anonymous page (5.9).
-    pub(crate) fn refault_anon(&self, shadow: u32) -> bool {
-        self.stat.event(VmEvent::WorkingsetRefaultAnon, 1);
-        let near = self.came_back_soon(shadow, false);
-        self.stat
-            .event(VmEvent::WorkingsetActivateAnon, u64::from(near));
-        if near {
-            self.lru_home(Self::zone_of_shadow(shadow))
-                .inactive_age
-                .fetch_add(1);
-        }
-        near
-    }
-
-    fn zone_of_shadow(shadow: u32) -> usize {
-        ((shadow & !SHADOW) >> AGE_BITS) as usize
     }
 
     /// Whether a page would have stayed, had it had the place of those that it competes with.
     fn came_back_soon(&self, shadow: u32, file: bool) -> bool {
-        let z = Self::zone_of_shadow(shadow);
+        let z = ((shadow & !SHADOW) >> AGE_BITS) as usize;
         let shift = self.age_shift();
         let now = (self.lru_home(z).inactive_age.get() >> shift) as u32;
         let distance = now.wrapping_sub(shadow) & ((1 << AGE_BITS) - 1);

@@ -17,6 +17,15 @@ fn settled(mm: &Engine) {
     mm.refresh_cpu_vm_stats(0);
 }
 
+fn two_zones() -> Vec<ZoneInfo> {
+    let zone = |kind| ZoneInfo {
+        node: 0,
+        kind,
+        size: 4096,
+    };
+    [ZoneType::Dma32, ZoneType::Normal].map(zone).to_vec()
+}
+
 /// `written`: pages under writeback count once that has ended.
 #[test]
 fn pages_count_as_written_once_they_are() {
@@ -161,13 +170,7 @@ fn writes_are_accesses_or_not() {
 fn kswapd_works_for_the_lowest_or_for_the_highest() {
     for (rule, expected) in [(KswapdZone::Lowest, 1), (KswapdZone::Highest, 2)] {
         let mut bare = Bare::new(with(|p| p.kswapd_zone = rule), 0);
-        bare.zones = [ZoneType::Dma32, ZoneType::Normal]
-            .map(|kind| ZoneInfo {
-                node: 0,
-                kind,
-                size: 4096,
-            })
-            .to_vec();
+        bare.zones = two_zones();
         let mm = bare.build();
         for classzone in [2, 1, 2] {
             mm.wakeup_kswapd(0, Gfp::KERNEL, 0, classzone);
@@ -182,13 +185,7 @@ fn kswapd_works_for_the_lowest_or_for_the_highest() {
 fn a_balanced_lower_zone_lets_kswapd_sleep() {
     for (wake, sleeps) in [(KswapdWake::High, false), (KswapdWake::Unbalanced, true)] {
         let mut bare = Bare::new(with(|p| p.kswapd_wake = wake), 0);
-        bare.zones = [ZoneType::Dma32, ZoneType::Normal]
-            .map(|kind| ZoneInfo {
-                node: 0,
-                kind,
-                size: 4096,
-            })
-            .to_vec();
+        bare.zones = two_zones();
         let mm = bare.build();
         let free = || mm.stat.zone(1, ZoneStat::NrFreePages);
         while free() >= mm.zones[1].mark(Mark::High) {
