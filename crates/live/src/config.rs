@@ -146,6 +146,7 @@ impl Config {
             cpus: self.cpus,
             cpu_nodes: vec![0; self.cpus],
             hz: 1000,
+            pageblock_order: mm::memory::mobility::PAGEBLOCK_ORDER,
             zones: vec![ZoneInfo {
                 node: 0,
                 kind: ZoneType::Normal,

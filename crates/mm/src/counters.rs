@@ -147,5 +147,6 @@ impl<W: World> Mm<W> {
     /// The once-a-second fold of a CPU's counter differences.
     pub fn refresh_cpu_vm_stats(&self, cpu: usize) {
         self.stat.refresh_cpu(cpu);
+        self.decay_pcp_high(cpu);
     }
 }

@@ -68,10 +68,10 @@ pub use policy::Policy;
 pub use sysctl::Sysctl;
 pub use world::World;
 
-use cache::{mapping, mmap, swap, tree};
+use cache::{mapping, metadata, mmap, swap, tree};
 use inodes::table;
 use memory::zone::{LRU_LISTS, Zone};
-use memory::{buddy, frame, hint, mobility, node, pcp, slab, task, watermark, zone};
+use memory::{buddy, frame, hint, mobility, node, pcp, pcp_high, slab, task, watermark, zone};
 use reclaim::{auto, boost, eviction, lru};
 use watch::{tracker, vmstat};
 use world::event::Event;
@@ -85,6 +85,8 @@ pub struct Config {
     pub cpus: usize,
     /// Timer ticks a second.
     pub hz: u64,
+    /// The order of a pageblock: 9 on x86-64, 10 where the kernel has no huge pages.
+    pub pageblock_order: u32,
     /// The node of each CPU, from which the tasks on it allocate first.
     pub cpu_nodes: Vec<u32>,
     /// Zones, grouped by node, low to high inside a node.
@@ -140,6 +142,8 @@ pub struct Mm<W: World> {
     pub(crate) sysctl: sysctl::Words<W::U64>,
     pub(crate) stat: vmstat::VmStat<W>,
     pub(crate) pcp: Box<[pcp::Pcp<W>]>,
+    /// By zone and CPU; empty where lists hold six batches.
+    pub(crate) pcp_tuning: Box<[pcp_high::Tuning<W>]>,
     pub(crate) pagevecs: Box<[lru::Pagevecs<W>]>,
     /// Each CPU's last walk over the free lists.
     pub(crate) hints: Box<[hint::Hint<W>]>,
@@ -164,6 +168,7 @@ pub struct Mm<W: World> {
     pub(crate) auto: Box<[auto::ZoneAuto<W>]>,
     /// How many kinds of free lists there are.
     pub(crate) lists: usize,
+    pub(crate) metadata: metadata::Metadata<W>,
     /// The kind of each pageblock; empty where lists are not kept by mobility.
     pub(crate) pageblocks: Box<[W::U32]>,
     /// The pages that each zone's watermarks are boosted by; empty where they never are.
@@ -196,10 +201,14 @@ impl<W: World> Mm<W> {
     /// check input.
     pub fn try_new(
         world: W,
-        config: Config,
+        mut config: Config,
         policy: Policy,
         track_pages: bool,
     ) -> Result<Self, NoMemory> {
+        if policy.mobility == policy::Mobility::Boosted {
+            let factor = &mut config.sysctl.watermark_boost_factor;
+            factor.get_or_insert(boost::DEFAULT_FACTOR);
+        }
         const { Zone::<W>::LAYOUT };
         let config = Config {
             sysctl: config.sysctl.under(policy.watermark_formula),
@@ -247,9 +256,19 @@ impl<W: World> Mm<W> {
             pcp: zones
                 .iter()
                 .flat_map(|z| {
-                    (0..config.cpus * lists).map(move |_| pcp::Pcp::new(z.pcp_high + z.pcp_batch))
+                    let most = match policy.per_cpu_lists {
+                        policy::PerCpuLists::Batches => z.pcp_high + z.pcp_batch,
+                        _ => z.size.max(8 * z.pcp_batch),
+                    };
+                    (0..config.cpus * lists).map(move |_| pcp::Pcp::new(most))
                 })
                 .collect(),
+            pcp_tuning: match policy.per_cpu_lists {
+                policy::PerCpuLists::Batches => Box::default(),
+                _ => (0..zones.len() * config.cpus)
+                    .map(|_| pcp_high::Tuning::new())
+                    .collect(),
+            },
             pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
             hints: (0..config.cpus).map(|_| hint::Hint::new()).collect(),
             oom_began: bytemuck::Zeroable::zeroed(),
@@ -270,7 +289,8 @@ impl<W: World> Mm<W> {
             orders: eviction::Orders::new(policy.eviction, &zones),
             auto: auto::zones(&policy, zones.len()),
             lists,
-            pageblocks: mobility::pageblocks::<W>(policy.mobility, frames)?,
+            metadata: metadata::Metadata::new(policy.page_metadata, pool, frames)?,
+            pageblocks: mobility::pageblocks::<W>(policy.mobility, frames, config.pageblock_order)?,
             sysctl: sysctl::Words::new(&config.sysctl),
             boost: boost::zones::<W>(&config, lists > 1),
             task_lists,
@@ -299,7 +319,7 @@ impl<W: World> Mm<W> {
             .iter()
             .enumerate()
             .map(|(i, z)| {
-                let batch = watermark::pcp_batch(z.size, 128);
+                let batch = watermark::pcp_batch(z.size, policy.pcp_batch_cap());
                 let first = zone_lists + i as u32 * per_zone;
                 let zone = Zone::new(z, start, [first, first + free_lists], batch);
                 start += (z.size.next_multiple_of(block)) as u32;

@@ -109,6 +109,7 @@ rows! {
     cost_page_alloc: "ns" = 120.0, 1.0 => 1e5, "one order-0 allocation from a per-CPU list with its watermark test: about 300 cycles";
     cost_page_bulk: "ns" = 40.0, 1.0 => 1e5, "one page between buddy and per-CPU list: about 100 cycles with a cache miss";
     cost_page_free: "ns" = 80.0, 1.0 => 1e5, "one free_hot_cold_page: about 200 cycles";
+    pageblock_order: "" = 9.0, 4.0 => 10.0, "order of a pageblock (`mobility`): 9 is a huge page of x86-64; 10 in kernels without them, such as User-Mode Linux";
     cost_page_index: "ns" = 150.0, 1.0 => 1e5, "one radix tree insertion or deletion under its lock: about 400 cycles";
     cost_lru: "ns" = 50.0, 1.0 => 1e5, "one page through a pagevec: about 120 cycles";
     cost_page_scan: "ns" = 200.0, 1.0 => 1e5, "one page isolated, tested and put back or freed: 125 000 pages/s were seen with writes, CPU alone about 500 cycles (docs/reference/workloads.md#writeback-from-reclaim)";

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{bare, run, spec, swap};
-use mm::policy::{FlusherWake, WakeupPreemption};
+use mm::policy::{FlusherWake, Scheduler};
 use mm::{Policy, ZoneType};
 use sim::spec::{FsKind, Machine, RunSpec, Size};
 use sim::{Outcome, RunResult};
@@ -99,8 +99,8 @@ fn anonymous_pages_leave_shadows() {
 /// until then the writer reclaims by itself.
 #[test]
 fn who_runs_keeps_the_cpu_for_its_slice() {
-    let stalls = |preemption| {
-        let policy = with(|p| p.wakeup_preemption = preemption);
+    let stalls = |scheduler| {
+        let policy = with(|p| p.scheduler = scheduler);
         let r = completed(&of(
             small(128),
             policy,
@@ -108,9 +108,6 @@ fn who_runs_keeps_the_cpu_for_its_slice() {
         ));
         r.reclaim.expect("sums").direct_reclaims
     };
-    let (at_once, later) = (
-        stalls(WakeupPreemption::RunTime),
-        stalls(WakeupPreemption::Slice),
-    );
+    let (at_once, later) = (stalls(Scheduler::Cfs), stalls(Scheduler::Eevdf));
     assert!(later > 10 * at_once.max(1), "{at_once} {later}");
 }

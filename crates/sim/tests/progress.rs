@@ -21,7 +21,7 @@ fn sched(cpus: usize) -> Sched {
         quantum: 10_000,
         latency: 1_000_000,
         min_granularity: 100_000,
-        parity_slice: None,
+        eevdf_slice: None,
         wakeup_granularity: 100_000,
         idle_wakeup: 0.0,
         idle_wakeup_sigma: 0.0,

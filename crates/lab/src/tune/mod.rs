@@ -156,7 +156,7 @@ fn refuse_at_once(trials: &Trials<'_>, space: &Space, goals: &Goals) -> Result<(
         let p = machine.params(&cell.spec.params);
         let zones = sim::run::engine_config(machine).zones;
         let largest = zones.iter().map(|z| z.size).max().unwrap_or(0);
-        let batch = mm::memory::watermark::pcp_batch(largest, 128);
+        let batch = mm::memory::watermark::pcp_batch(largest, cell.spec.policy.pcp_batch_cap());
         let refill = p.cost_page_alloc + f64::from(batch) * p.cost_page_bulk;
         if (most as f64) < refill {
             return Err(NoAnswer::Impossible {

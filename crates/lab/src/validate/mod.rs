@@ -35,11 +35,25 @@ pub const PARTING: [&str; 4] = ["free", "dirty", "writeback", "inactive_file"];
 /// How often a guest's timer ticks in a second: its build decides (docs/kernel.md).
 pub const GUEST_HZ: u32 = 100;
 
-/// Lets the engine's timer tick as often as a guest's, whatever a machine has by default. A machine that says
+/// The order of a guest's pageblocks: its build has no huge pages.
+pub const GUEST_PAGEBLOCK_ORDER: f64 = 10.0;
+
+/// Lets the engine's timer tick as often as a guest's, its scheduler have a guest's times and its pageblocks their size, whatever a machine has by default. A machine that says
 /// something else has been refused for its kernels.
 pub fn tick_like_guests(experiment: &mut Experiment) {
     for cell in experiment.cells.iter_mut().filter(|c| c.kernel.is_none()) {
         cell.spec.machine.hz = GUEST_HZ;
+        // CFS's times grow with the CPUs, up to eight; the defaults are those of four.
+        let times = f64::from(1 + cell.spec.machine.cpus.min(8).ilog2());
+        let own = [
+            ("pageblock_order", GUEST_PAGEBLOCK_ORDER),
+            ("sched_latency", 6e6 * times),
+            ("sched_min_granularity", 0.75e6 * times),
+            ("sched_wakeup_granularity", 1e6 * times),
+        ];
+        for (name, value) in own {
+            cell.spec.params.set(name, value).expect("a parameter in its range");
+        }
     }
 }
 

@@ -52,6 +52,8 @@ pub struct Mapping<W: World> {
     pub size: W::U64,
     /// The first region that maps it, plus 1 ([`crate::cache::mmap`]).
     pub(crate) regions: W::U32,
+    /// 1: its pages get buffer heads when they are written.
+    pub(crate) buffers: W::U32,
     pub(crate) tree_lock: W::Lock,
 }
 
@@ -72,6 +74,7 @@ impl<W: World> Mapping<W> {
             on_list: bytemuck::Zeroable::zeroed(),
             size: bytemuck::Zeroable::zeroed(),
             regions: bytemuck::Zeroable::zeroed(),
+            buffers: bytemuck::Zeroable::zeroed(),
             tree_lock: W::Lock::default(),
         };
         m.root.set(tree::EMPTY);

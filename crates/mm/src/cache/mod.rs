@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod filemap;
 pub mod mapping;
+pub(crate) mod metadata;
 pub mod mmap;
 pub mod pagecache;
 pub mod swap;

@@ -207,6 +207,9 @@ impl<W: World> Mm<W> {
                 })
             );
             leaf.slot(index).set(shadow);
+            if self.metadata.counts() {
+                self.unbuffer_pages(at, 1 << (index & (SLOTS - 1)));
+            }
             m.nrpages.fetch_sub(1);
             if shadow != 0 {
                 leaf.0[SHAPE].fetch_add(ONE_SHADOW);
@@ -245,11 +248,12 @@ impl<W: World> Mm<W> {
             let at = self.leaf_of(m, leaf * SLOTS);
             let at = at.expect("a cached page has a leaf");
             let leaf = self.nodes_pool.node(at);
-            let (mut shadows, mut waited) = (0, 0);
+            let (mut shadows, mut waited, mut gone) = (0, 0, 0u64);
             for (nth, &pfn) in pages.iter().enumerate() {
                 let page = frames.page(pfn);
                 let slot = leaf.slot(page.index());
                 assert!(slot.get() == pfn + 1, "index holds another page");
+                gone |= 1 << (page.index() & (SLOTS - 1));
                 let before = page.clear_flags(GONE);
                 let shadow = shadow(before, nth as u32);
                 shadows += u32::from(shadow != 0);
@@ -260,6 +264,9 @@ impl<W: World> Mm<W> {
                         == flag::LOCKED | flag::CACHED
                 );
                 waited |= u32::from(before & flag::WAITERS != 0) << nth;
+            }
+            if self.metadata.counts() {
+                self.unbuffer_pages(at, gone);
             }
             let n = pages.len() as u32;
             m.nrpages.fetch_sub(n);
@@ -484,6 +491,7 @@ impl<W: World> Mm<W> {
         if entered != Entered::Added {
             return entered;
         }
+        self.settle_metadata();
         self.emit(Audience::Traces, || Event::FilemapAdd {
             pfn,
             bdi: m.bdi(),
@@ -544,6 +552,7 @@ impl<W: World> Mm<W> {
         }
         page.clear_flags(flag::CACHED);
         page.set_mapping(u32::MAX, 0);
+        self.settle_metadata();
     }
 
     /// Tells of a page that leaves its file's cache, whose it still is.

@@ -289,7 +289,7 @@ impl<W: World> Node<'_, W> {
 /// leaf stays as long as one of its pages does.
 pub(crate) struct Leaf<'a, W: World> {
     pub(super) pool: &'a Nodes<W>,
-    pub(super) node: u32,
+    pub(crate) node: u32,
     pub(super) from: u32,
 }
 

@@ -87,6 +87,7 @@ impl Recount {
         if work - self.looks.summed >= LEAVES * u64::from(mm.tree_nodes()) {
             self.looks.summed = work;
             mm.check_leaves()?;
+            mm.check_metadata()?;
         }
         let mut eye = Eye::new(mm);
         for z in 0..mm.zones.len() {

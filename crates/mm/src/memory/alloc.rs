@@ -170,6 +170,18 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// What an allocation that may not wait does after the fast part: it wakes kswapd and looks at the min
+    /// watermark.
+    #[cold]
+    pub(crate) fn alloc_nowait(&self, gfp: Gfp, order: u32) -> Option<Pfn> {
+        let node = self.local_node();
+        let classzone = self.zones[self.preferred_zone(node, gfp)].kind.index();
+        for z in self.eligible(node, gfp) {
+            self.wakeup_kswapd(z, gfp, order, classzone);
+        }
+        self.get_page_from_freelist(node, gfp, order, Mark::Min, 0)
+    }
+
     /// The rest of a single page's allocation that began at `start` and could not be served without
     /// waiting ([`Mm::fresh_pages`]); otherwise as [`Mm::alloc_page`].
     pub async fn alloc_rest(&self, gfp: Gfp, start: u64) -> Option<Pfn> {

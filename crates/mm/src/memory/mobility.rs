@@ -6,7 +6,7 @@
 //! free_area:  unmovable 0..=10 | movable 0..=10 | reclaimable 0..=10     (sentinels of one zone)
 //! ```
 //!
-//! A pageblock is 512 pages, a word each; all begin as movable. When the lists of a kind are empty,
+//! A pageblock is 512 pages (1024 in kernels without huge pages), a word each; all begin as movable. When the lists of a kind are empty,
 //! the largest block of another kind is taken: with the rest of its pageblock where that helps, and
 //! the pageblock itself changes its kind if half of it is free or of the new kind. Each such fallback
 //! mixes kinds, which [`boost`](crate::boost) answers with more free memory.
@@ -26,9 +26,9 @@ use crate::world::{Cost, Word32, World};
 use crate::{Mm, Pfn};
 use heap::NoMemory;
 
-/// The order of a pageblock: a huge page of x86-64 (2 MiB).
+/// The order of a pageblock where nothing else is said: a huge page of x86-64 (2 MiB).
 pub const PAGEBLOCK_ORDER: u32 = 9;
-/// Pages of a pageblock.
+/// Its pages.
 pub const PAGEBLOCK_PAGES: u32 = 1 << PAGEBLOCK_ORDER;
 
 /// What can be done to a page that is in use.
@@ -80,7 +80,7 @@ impl MigrateType {
 pub(crate) fn lists(mobility: Mobility) -> usize {
     match mobility {
         Mobility::None => 1,
-        Mobility::Grouped => MIGRATE_TYPES,
+        Mobility::Grouped | Mobility::Boosted => MIGRATE_TYPES,
     }
 }
 
@@ -88,10 +88,11 @@ pub(crate) fn lists(mobility: Mobility) -> usize {
 pub(crate) fn pageblocks<W: World>(
     mobility: Mobility,
     frames: u32,
+    order: u32,
 ) -> Result<Box<[W::U32]>, NoMemory> {
     let n = match mobility {
         Mobility::None => 0,
-        Mobility::Grouped => frames.div_ceil(PAGEBLOCK_PAGES) as usize,
+        Mobility::Grouped | Mobility::Boosted => frames.div_ceil(1 << order) as usize,
     };
     let blocks: Box<[W::U32]> = heap::zeroed("the pageblocks", n)?;
     blocks
@@ -102,8 +103,8 @@ pub(crate) fn pageblocks<W: World>(
 
 /// Whether a request takes the rest of a pageblock along with a block of this order: small blocks are
 /// left alone by movable requests, which other kinds do not mind for long.
-fn can_steal_fallback(order: usize, start: usize) -> bool {
-    order >= PAGEBLOCK_ORDER as usize / 2 || start != MigrateType::Movable as usize
+fn can_steal_fallback(order: usize, start: usize, pageblock: u32) -> bool {
+    order >= pageblock as usize / 2 || start != MigrateType::Movable as usize
 }
 
 impl<W: World> Mm<W> {
@@ -111,6 +112,12 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     pub(crate) fn grouped(&self) -> bool {
         !self.pageblocks.is_empty()
+    }
+
+    /// Pages of a pageblock.
+    #[inline(always)]
+    pub fn pageblock_pages(&self) -> u32 {
+        1 << self.config.pageblock_order
     }
 
     /// The number of the lists from which a request takes pages.
@@ -126,7 +133,7 @@ impl<W: World> Mm<W> {
     /// The number of the lists to which a page goes when it is freed: its pageblock's.
     #[inline(always)]
     pub(crate) fn list_of_page(&self, pfn: Pfn) -> usize {
-        let block = self.pageblocks.get((pfn >> PAGEBLOCK_ORDER) as usize);
+        let block = self.pageblocks.get((pfn >> self.config.pageblock_order) as usize);
         block.map_or(0, |b| b.get() as usize)
     }
 
@@ -164,7 +171,7 @@ impl<W: World> Mm<W> {
         };
         // A movable page that can't have the whole pageblock does no lasting harm: the smallest block
         // will do.
-        let (found, list) = if can_steal_fallback(largest, start) {
+        let (found, list) = if can_steal_fallback(largest, start, self.config.pageblock_order) {
             (largest, list)
         } else {
             (order..ORDERS).find_map(find).unwrap_or((largest, list))
@@ -176,13 +183,13 @@ impl<W: World> Mm<W> {
 
     /// Gives `start` a free block, and of its pageblock what it can get.
     fn steal_suitable_fallback(&self, z: usize, pfn: Pfn, order: usize, start: usize) {
-        if order >= PAGEBLOCK_ORDER as usize {
-            for at in (pfn..pfn + (1 << order)).step_by(PAGEBLOCK_PAGES as usize) {
+        if order >= self.config.pageblock_order as usize {
+            for at in (pfn..pfn + (1 << order)).step_by(self.pageblock_pages() as usize) {
                 self.set_pageblock(at, start);
             }
         } else {
             self.boost_watermark(z);
-            if can_steal_fallback(order, start) && self.steal_pageblock(z, pfn, start) {
+            if can_steal_fallback(order, start, self.config.pageblock_order) && self.steal_pageblock(z, pfn, start) {
                 return;
             }
         }
@@ -190,7 +197,7 @@ impl<W: World> Mm<W> {
     }
 
     fn set_pageblock(&self, pfn: Pfn, list: usize) {
-        self.pageblocks[(pfn >> PAGEBLOCK_ORDER) as usize].set(list as u32);
+        self.pageblocks[(pfn >> self.config.pageblock_order) as usize].set(list as u32);
     }
 
     fn move_block(&self, z: usize, pfn: Pfn, order: usize, list: usize) {
@@ -203,8 +210,8 @@ impl<W: World> Mm<W> {
     /// end and nothing was moved.
     fn steal_pageblock(&self, z: usize, pfn: Pfn, start: usize) -> bool {
         let zone = &self.zones[z];
-        let first = pfn & !(PAGEBLOCK_PAGES - 1);
-        let end = first + PAGEBLOCK_PAGES;
+        let first = pfn & !(self.pageblock_pages() - 1);
+        let end = first + self.pageblock_pages();
         if end > zone.start + zone.size {
             return false;
         }
@@ -227,12 +234,12 @@ impl<W: World> Mm<W> {
         let alike = if start == MigrateType::Movable as usize {
             movable
         } else if was == MigrateType::Movable as usize {
-            PAGEBLOCK_PAGES - free - movable
+            self.pageblock_pages() - free - movable
         } else {
             // Nobody can tell unmovable pages from reclaimable ones.
             0
         };
-        if free + alike >= PAGEBLOCK_PAGES / 2 {
+        if free + alike >= self.pageblock_pages() / 2 {
             self.set_pageblock(first, start);
         }
         self.world.charge(Cost::PageBulk, blocks);
@@ -255,7 +262,7 @@ impl<W: World> Mm<W> {
     pub(crate) fn check_mobility(&self, z: usize) -> Result<(), String> {
         let zone = &self.zones[z];
         let known = |pfn: &Pfn| self.list_of_page(*pfn) < self.lists;
-        let mut starts = (zone.start..zone.start + zone.size).step_by(PAGEBLOCK_PAGES as usize);
+        let mut starts = (zone.start..zone.start + zone.size).step_by(self.pageblock_pages() as usize);
         if let Some(pfn) = starts.find(|pfn| !known(pfn)) {
             return Err(format!("the pageblock of frame {pfn} is of no kind"));
         }

@@ -90,8 +90,19 @@ impl<W: World> Pcp<W> {
             .map(move |i| ring[first.wrapping_add(i) as usize & (ring.len() - 1)].get())
     }
 
+    /// Gives up to `n` pages from the back away.
+    #[inline(always)]
+    pub(crate) fn return_some(&self, n: u32, to: impl FnOnce(&mut dyn Iterator<Item = Pfn>)) {
+        self.lock.with(|| to(&mut self.take_back(n)));
+    }
+
     pub fn count(&self) -> u32 {
         self.count.get()
+    }
+
+    /// Pages that the list can hold.
+    pub(crate) fn room(&self) -> u32 {
+        self.ring.len() as u32
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Pfn> + '_ {
@@ -137,6 +148,7 @@ impl<W: World> Mm<W> {
     fn refill_empty(&self, z: usize, list: usize, pcp: &Pcp<W>) {
         let n = self.take_batch(z, list, pcp);
         self.count_bulk(z, n);
+        self.refilled(z);
     }
 
     /// Refills a list that is empty, for a walk that was foreseen and not made. A zone that has no page is
@@ -146,11 +158,13 @@ impl<W: World> Mm<W> {
         let n = self.take_batch(z, list, pcp);
         if n > 0 {
             self.count_bulk(z, n);
+            self.refilled(z);
         }
     }
 
     fn take_batch(&self, z: usize, list: usize, pcp: &Pcp<W>) -> u32 {
-        self.take_bulk(z, self.zones[z].pcp_batch, list, |first, n| {
+        pcp.front.set(0);
+        self.take_bulk(z, self.nr_pcp_alloc(z), list, |first, n| {
             pcp.push_back((0..n).map(|i| first + i));
         })
     }
@@ -162,6 +176,9 @@ impl<W: World> Mm<W> {
         self.stat.event(VmEvent::PgFree, 1);
         self.emit(Audience::Traces, || Event::PageFree { pfn, order: 0 });
         self.world.charge(Cost::PageFree, 1);
+        if self.lists_by_watermark() {
+            return self.free_to_tuned(z, pfn);
+        }
         if self.grouped() {
             return self.free_to_own_kind(z, pfn, cold);
         }
@@ -184,6 +201,9 @@ impl<W: World> Mm<W> {
             let of = self.free_page_prepare(pfn);
             debug_assert!(of == z);
             self.emit(Audience::Traces, || Event::PageFree { pfn, order: 0 });
+        }
+        if self.lists_by_watermark() {
+            return pages.iter().for_each(|&pfn| self.free_to_tuned(z, pfn));
         }
         if self.grouped() {
             for &pfn in pages {
@@ -240,14 +260,38 @@ impl<W: World> Mm<W> {
                 pcp.push_front(pfn);
             }
         });
-        let own = (0..self.lists).map(|list| self.pcp(z, cpu, list));
-        if own.clone().map(Pcp::count).sum::<u32>() >= zone.pcp_high
-            && let Some(longest) = own.max_by_key(|pcp| pcp.count())
-        {
-            longest
-                .lock
-                .with(|| self.free_bulk(z, longest.take_back(zone.pcp_batch)));
+        if self.pcp_count(z, cpu) >= zone.pcp_high {
+            let longest = self.longest_pcp(z, cpu);
+            longest.return_some(zone.pcp_batch, |pages| self.free_bulk(z, pages));
         }
+    }
+
+    /// The same where the low watermark says how many pages the lists hold: kernels that do so know no cold
+    /// pages.
+    #[inline(never)]
+    fn free_to_tuned(&self, z: usize, pfn: Pfn) {
+        let cpu = self.world.cpu();
+        let list = if self.grouped() {
+            self.list_of_page(pfn)
+        } else {
+            0
+        };
+        let pcp = self.pcp(z, cpu, list);
+        pcp.lock.with(|| pcp.push_front(pfn));
+        let mut left = self.pages_to_return(z);
+        if left == 0 {
+            return;
+        }
+        while left > 0 {
+            let longest = self.longest_pcp(z, cpu);
+            let n = left.min(longest.count());
+            if n == 0 {
+                break;
+            }
+            longest.return_some(n, |pages| self.free_bulk(z, pages));
+            left -= n;
+        }
+        self.returned(z);
     }
 
     /// Returns every page of every CPU's lists to the buddy lists.
@@ -255,10 +299,10 @@ impl<W: World> Mm<W> {
         for z in 0..self.zones.len() {
             for pcp in self.pcps(z) {
                 if pcp.count() > 0 {
-                    pcp.lock
-                        .with(|| self.free_bulk(z, pcp.take_back(pcp.count())));
+                    pcp.return_some(u32::MAX, |pages| self.free_bulk(z, pages));
                 }
             }
+            (0..self.config.cpus).for_each(|cpu| self.forget_count(z, cpu));
         }
     }
 

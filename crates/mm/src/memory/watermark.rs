@@ -316,6 +316,7 @@ impl<W: World> Mm<W> {
 
     /// What follows from a zone's watermarks: thresholds and the dirty reserve.
     fn follow_marks(&self, z: usize) {
+        self.follow_low_mark(z);
         let cpus = self.config.cpus as u64;
         let zone = &self.zones[z];
         let marks = [Mark::Min, Mark::Low, Mark::High].map(|m| zone.mark(m));

@@ -99,6 +99,10 @@ pub(crate) const ZONE_WRITEBACK: u32 = 8;
 pub(crate) const ZONE_FAIR_DEPLETED: u32 = 16;
 /// Zone flag: its watermarks were boosted and kswapd was not woken for it yet.
 pub(crate) const ZONE_BOOSTED_WATERMARK: u32 = 32;
+/// Zone flag: an allocation found fewer free pages than the high watermark, and no free since more.
+pub(crate) const ZONE_BELOW_HIGH: u32 = 64;
+/// Zone flag: kswapd reclaims it.
+pub(crate) const ZONE_RECLAIM_ACTIVE: u32 = 128;
 
 /// Where the next field begins a cache line of its own.
 #[derive(Debug, Clone, Copy, Default)]

@@ -48,10 +48,8 @@ impl<W: World> Mm<W> {
         writeln!(out, "        protection: ({})", protection.join(", "))?;
         writeln!(out, "  pagesets")?;
         for cpu in 0..self.config.cpus {
-            let count: u32 = (0..self.lists)
-                .map(|list| self.pcp(z, cpu, list).count())
-                .sum();
-            let (high, batch) = (zone.pcp_high, zone.pcp_batch);
+            let count = self.pcp_count(z, cpu);
+            let (high, batch) = (self.pcp_high(z, cpu), zone.pcp_batch);
             write!(
                 out,
                 "    cpu: {cpu}\n              count: {count}\n              high:  {high}\n              batch: {batch}\n"

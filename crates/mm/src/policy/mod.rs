@@ -224,6 +224,14 @@ pub fn switches() -> impl Iterator<Item = &'static Switch> {
 }
 
 impl Policy {
+    /// Four times the batch of a CPU's list at most, in pages: 512 KiB, since 4.20 1 MiB.
+    pub fn pcp_batch_cap(&self) -> u64 {
+        match self.per_cpu_lists {
+            PerCpuLists::Batches => 128,
+            PerCpuLists::Watermark | PerCpuLists::Tuned => 256,
+        }
+    }
+
     /// The switches that are numbers, each with its number, the least and the greatest accepted one.
     pub fn numbers(&self) -> impl Iterator<Item = (&'static Switch, u64, u64, u64)> {
         switches().filter_map(|switch| match (switch.form, switch.of(self)) {

@@ -177,7 +177,7 @@ presets! {
     }
 
     /// What a kernel of today does, as far as there are switches for it: docs/validate.md says how near it comes to
-    /// the real thing, and what is missing. Per-CPU lists and watermark boosts are those of linux-4.9.
+    /// the real thing, and what is missing.
     linux_6_1 "linux-6.1", (6, 1), "December 2022",
     baseline of "kernels of today" "docs/validate.md", on linux_4_9 {
         kswapd_writeback: ReclaimWriteback::Never, "no filesystem has a writepage for it";
@@ -188,6 +188,9 @@ presets! {
         scan_balance: ScanBalance::Cost, "by what it cost to have anonymous or file memory (5.9)";
         accesses: Accesses::Reads, "writes neither activate nor come back (4.7)";
         workingset_anon: true, "anonymous pages leave shadows (5.9)";
+        mobility: Mobility::Boosted, "free lists by kind, and watermarks that are boosted (5.0)";
+        page_metadata: PageMetadata::Slabs, "the cache's records take memory";
+        per_cpu_lists: PerCpuLists::Watermark, "up to the low watermark's share (5.14)";
         kswapd_wake: KswapdWake::Unbalanced, "unless a zone that may be used is above high (4.8)";
         kswapd_zone: KswapdZone::Highest, "it works for all that was asked for (4.8)";
         shrinker_core: ShrinkerCore::ByPriority, "shrinkers are asked by the scan priority alone (4.17)";
@@ -202,10 +205,11 @@ presets! {
         file_readahead: FileReadahead::OnDemand, "windows that grow, and none for random reads";
     }
 
-    /// As 6.1 with the scheduler of 6.6.
+    /// As 6.1 with the scheduler of 6.6 and per-CPU lists that tune themselves.
     linux_6_12 "linux-6.12", (6, 12), "November 2024",
     baseline of "kernels of today" "docs/validate.md", on linux_6_1 {
-        wakeup_preemption: WakeupPreemption::Slice, "who runs keeps the CPU for its slice (6.6)";
+        per_cpu_lists: PerCpuLists::Tuned, "they grow and shrink with what is asked (6.7)";
+        scheduler: Scheduler::Eevdf, "the CPU is for who is owed time, by deadlines (6.6)";
     }
 }
 

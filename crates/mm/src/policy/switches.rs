@@ -267,6 +267,18 @@ switches! {
         Rounds = "rounds",
     } see "docs/reference/reclaim.md#kswapd";
 
+    /// How many pages a CPU's lists hold, and how many they take and return at once.
+    per_cpu_lists: PerCpuLists = Batches {
+        /// Up to six batches, one at a time; a batch is a 4096th of the zone, 128 KiB at most.
+        Batches = "batches",
+        /// 5.14: up to the low watermark's share, four batches while kswapd reclaims; what is returned
+        /// doubles while nothing is allocated. A batch is 256 KiB at most.
+        Watermark = "watermark",
+        /// 6.7: they grow up to an eighth of the zone while it is above its high watermark, and shrink; what
+        /// is taken doubles while nothing is freed.
+        Tuned = "tuned",
+    } see "docs/reference/memory-model.md#free-lists";
+
     /// The watermark at which an allocation wakes a sleeping kswapd.
     kswapd_wake: KswapdWake = Low {
         /// linux-3.0: the low one.
@@ -402,6 +414,15 @@ switches! {
     /// are (2.6.38 and later: 25; 2.6.37: 100).
     order_balance_percent: u8 = 25 [1, 100, "%"] see "docs/reference/reclaim.md#kswapd";
 
+    /// What the page cache's own records take of memory.
+    page_metadata: PageMetadata = Nothing {
+        /// Nothing.
+        Nothing = "nothing",
+        /// Slabs: nodes of the trees 14 on two pages, buffer heads 39 on one (a filesystem of the ext family has one
+        /// for each page that was written). They are reclaimable memory to `mobility`.
+        Slabs = "slabs",
+    } see "docs/reference/memory-model.md#free-lists";
+
     /// What free pages are kept apart by.
     mobility: Mobility = None {
         /// Nothing: any request takes any free page.
@@ -409,6 +430,8 @@ switches! {
         /// Linux 2.6.24 and later: whether pages of their pageblock can be moved or reclaimed. With
         /// `watermark_boost_factor` watermarks are boosted where a request has to mix them.
         Grouped = "grouped",
+        /// 5.0: the same, and `watermark_boost_factor` is 15000 where nothing else is said.
+        Boosted = "boosted",
     } see "docs/reference/memory-model.md#free-lists";
 
     /// By which formula a zone's watermarks follow from `min_free_kbytes`. A machine that gives
@@ -437,13 +460,14 @@ switches! {
         Done = "done",
     } see "docs/reference/writeback.md#accounting";
 
-    /// When a task that wakes has the CPU of the one that runs there.
-    wakeup_preemption: WakeupPreemption = RunTime {
-        /// Up to 6.5 (CFS): where that has run for longer by the wake-up granularity.
-        RunTime = "run-time",
-        /// 6.6 (EEVDF, `RUN_TO_PARITY`): once that has had its slice, of 0.7 ms on one CPU; who woke before has to
-        /// wait for the next tick.
-        Slice = "slice",
+    /// Who has a CPU, and when a task that wakes takes it from the one that runs there.
+    scheduler: Scheduler = Cfs {
+        /// Up to 6.5: who has run least; a task that wakes where that has run for longer by the wake-up granularity.
+        Cfs = "cfs",
+        /// 6.6: of those that have run for less than the mean the one with the earliest deadline, a slice of 0.7 ms
+        /// on one CPU after its last; who runs is protected for its slice while it is owed time. Who sleeps
+        /// keeps what it is owed.
+        Eevdf = "eevdf",
     } see "docs/decisions/virtual-world.md#charge-and-relax";
 
     /// How requests for a device are queued and given out.

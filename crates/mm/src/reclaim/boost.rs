@@ -12,7 +12,6 @@
 
 use crate::ZONE_TYPES;
 use crate::memory::gfp::Gfp;
-use crate::memory::mobility::PAGEBLOCK_PAGES;
 use crate::memory::zone::{Mark, ZONE_BOOSTED_WATERMARK};
 use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::world::{ShortLock, Word32, World};
@@ -20,6 +19,9 @@ use crate::{Config, Mm};
 
 /// Boosted reclaim does not scan harder than this: from here on kswapd writes.
 const LEAST_PRIORITY: u8 = DEF_PRIORITY - 2;
+
+/// The default of `watermark_boost_factor`, in ten-thousandths of the high watermark.
+pub(crate) const DEFAULT_FACTOR: u32 = 15_000;
 
 /// What each zone's watermarks contain: no words where nothing can be boosted.
 pub(crate) fn zones<W: World>(config: &Config, grouped: bool) -> Box<[W::U32]> {
@@ -46,8 +48,8 @@ impl<W: World> Mm<W> {
         if share == 0 {
             return;
         }
-        let most = share.max(u64::from(PAGEBLOCK_PAGES)) as u32;
-        let more = PAGEBLOCK_PAGES.min(most.saturating_sub(now));
+        let most = share.max(u64::from(self.pageblock_pages())) as u32;
+        let more = self.pageblock_pages().min(most.saturating_sub(now));
         boost.fetch_add(more);
         for mark in &zone.watermark {
             mark.fetch_add(more);

@@ -113,8 +113,10 @@ impl<W: World> Mm<W> {
             }
             self.emit(Audience::Sums, || Event::KswapdWake { nid, order });
             self.world.memory_stall(true);
+            self.set_reclaim_active(nid, classzone, true);
             let boosts = self.reclaim_boosts(nid, order, classzone).await;
             order = self.balance_pgdat(nid, order, classzone).await;
+            self.set_reclaim_active(nid, classzone, false);
             self.boosts_answered(nid, boosts);
             self.world.memory_stall(false);
         }

@@ -311,6 +311,7 @@ impl<W: World> Mm<W> {
         }
         let shadow = self.shadows_of(list.zone, how.shadows, n);
         let waited = self.leave_in_run(mapping, leaf, pages, shadow);
+        self.settle_metadata();
         if waited != 0 {
             for (nth, &pfn) in pages.iter().enumerate() {
                 if waited >> nth & 1 != 0 {

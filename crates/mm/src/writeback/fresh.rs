@@ -201,6 +201,7 @@ impl<W: World> Mm<W> {
             self.task_dirty_inc(1);
         }
         self.tag_set(run.m, index, Tag::Dirty);
+        self.buffer_written(run.m, index);
         self.mark_inode_dirty(run.m, mapping);
         self.emit(Audience::Traces, || Event::PageDirtied {
             pfn,
@@ -256,7 +257,8 @@ impl<W: World> Mm<W> {
         };
         let (accounted, written) = (run.accounted(), state == FreshState::Written);
         let slots = leaf.slots_at(index, most.min(SLOTS - (index & (SLOTS - 1))));
-        if slots[0].get() != 0 {
+        let buffers = run.dirty && self.keeps_buffers(run.m);
+        if slots[0].get() != 0 || buffers && self.buffers_left() == 0 {
             return None;
         }
         let start = self.world.now();
@@ -277,6 +279,9 @@ impl<W: World> Mm<W> {
         }
         let begun = self.world.now();
         n = n.min(from.pcp.count());
+        if buffers {
+            n = n.min(self.buffers_left());
+        }
         if n == 0 {
             return None;
         }
@@ -384,6 +389,9 @@ impl<W: World> Mm<W> {
         }
         if run.dirty {
             leaf.set_tag_run(Tag::Dirty, index, n);
+            if self.keeps_buffers(run.m) {
+                self.buffer_pages(leaf.node, index, n);
+            }
         }
     }
 }

@@ -57,6 +57,7 @@ impl<W: World> Mm<W> {
         let m = &self.mappings[mapping as usize];
         self.account_dirtied(zone_of(before), m);
         self.tag_set(m, index, Tag::Dirty);
+        self.buffer_written(m, index);
         self.mark_inode_dirty(m, mapping);
         self.note_path(path);
         self.track_dirtied(pfn);

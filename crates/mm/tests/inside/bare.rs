@@ -35,6 +35,7 @@ impl Bare {
         let config = Config {
             cpus: self.cpus,
             hz: 1000,
+            pageblock_order: crate::memory::mobility::PAGEBLOCK_ORDER,
             cpu_nodes: (0..self.cpus as u32).map(|c| c % nodes).collect(),
             zones: self.zones,
             max_tasks: 8,

@@ -95,6 +95,7 @@ impl Scenario {
         Config {
             cpus: self.cpus,
             hz: 250,
+            pageblock_order: crate::memory::mobility::PAGEBLOCK_ORDER,
             cpu_nodes: (0..self.cpus as u32).map(|c| c % nodes).collect(),
             zones: self.zones.clone(),
             max_tasks: 40,

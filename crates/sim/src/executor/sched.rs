@@ -10,6 +10,7 @@
 //! looked, so samples, recounts and progress change nothing that they see.
 
 mod accounts;
+mod eevdf;
 mod pressure;
 mod run_queue;
 mod turns;
@@ -48,10 +49,9 @@ pub struct SchedParams {
     pub min_granularity: u64,
     /// A woken task preempts one that has run this much more.
     pub wakeup_granularity: u64,
-    /// A task that runs keeps its CPU for a slice of so long, whoever wakes; behind it the next one that wakes
-    /// takes it, or a tick does for one that waits (EEVDF, `RUN_TO_PARITY`). `None`: by the two granularities
-    /// (CFS).
-    pub parity_slice: Option<u64>,
+    /// The slice of a task where CPUs are given to the earliest eligible virtual deadline (EEVDF). `None`: to the
+    /// least virtual run time, by the two granularities (CFS).
+    pub eevdf_slice: Option<u64>,
     /// Median of the wake-up latency of an idle CPU.
     pub idle_wakeup: f64,
     /// Sigma of its logarithm.
@@ -92,6 +92,9 @@ struct Task {
     /// The CPUs that it may run on, a bit each.
     allowed: u64,
     vruntime: u64,
+    /// Its virtual run time is complete up to here, while it runs (EEVDF).
+    ran_until: u64,
+    entity: eevdf::Entity,
     started_at: u64,
     cpu_ns: u64,
     generation: u32,
@@ -136,6 +139,7 @@ struct Cpu {
     busy_ns: Cell<u64>,
     /// The least virtual run time of its tasks; never goes back.
     min_vruntime: Cell<u64>,
+    race: eevdf::Race,
 }
 
 /// The scheduler's state. Tasks' futures live in [`Sched::run`]'s caller.
@@ -194,6 +198,7 @@ impl Sched {
                     resched: Cell::new(false),
                     busy_ns: Cell::new(0),
                     min_vruntime: Cell::new(0),
+                    race: eevdf::Race::default(),
                 })
                 .collect(),
             due: (0..cpus).map(|_| Cell::new(NEVER)).collect(),
@@ -300,6 +305,8 @@ impl Sched {
                 cpu,
                 allowed: u64::MAX,
                 vruntime: 0,
+                ran_until: 0,
+                entity: eevdf::Entity::default(),
                 started_at: 0,
                 cpu_ns: 0,
                 generation: 0,

@@ -103,8 +103,13 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
 
     fn mount<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         let device = mm.new_mapping(MappingKind::BlockDevice, fs.bdi.get());
-        self.device_file
-            .set(device.expect("room for the device's file"));
+        let device = device.expect("room for the device's file");
+        mm.keep_buffers(device);
+        self.device_file.set(device);
+    }
+
+    fn buffer_heads(&self) -> bool {
+        true
     }
 
     fn read_root(&self, fs: &Fs) -> u64 {

@@ -208,7 +208,16 @@ pub(super) trait Model: Sized {
 
     /// A new file's mapping, on its bdi. `None`: too many files.
     fn new_file<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> Option<u32> {
-        mm.new_mapping(MappingKind::File, fs.bdi.get())
+        let file = mm.new_mapping(MappingKind::File, fs.bdi.get())?;
+        if self.buffer_heads() {
+            mm.keep_buffers(file);
+        }
+        Some(file)
+    }
+
+    /// Whether pages of its files have buffer heads once they were written.
+    fn buffer_heads(&self) -> bool {
+        false
     }
 
     /// write(2) of at least one byte.

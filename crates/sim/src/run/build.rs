@@ -11,7 +11,7 @@ use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
 use mm::ZoneInfo;
 use mm::memory::watermark;
-use mm::policy::{FileReadahead, RequestQueue, WakeupPreemption, WritebackThrottling};
+use mm::policy::{FileReadahead, RequestQueue, Scheduler, WritebackThrottling};
 use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
@@ -44,6 +44,7 @@ pub fn engine_config(machine: &Machine) -> Config {
     Config {
         cpus: machine.cpus as usize,
         hz: u64::from(machine.hz),
+        pageblock_order: mm::memory::mobility::PAGEBLOCK_ORDER,
         zones: machine
             .nodes
             .iter()
@@ -89,6 +90,7 @@ fn read_ahead(disk: &DiskSpec, run: &Params) -> u32 {
 /// What a run's engine is built for: [`engine_config`] with room for what its workload makes.
 pub(crate) fn config_of(spec: &RunSpec, p: &Params) -> Config {
     let mut config = engine_config(&spec.machine);
+    config.pageblock_order = p.pageblock_order as u32;
     let workload = &spec.workload;
     let given = workload.files.len() + workload.directories.len();
     config.max_mappings += workload.files_made() as u32 + given as u32;
@@ -166,10 +168,10 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         latency: p.sched_latency as u64,
         min_granularity: p.sched_min_granularity as u64,
         wakeup_granularity: p.sched_wakeup_granularity as u64,
-        parity_slice: match spec.policy.wakeup_preemption {
-            WakeupPreemption::RunTime => None,
+        eevdf_slice: match spec.policy.scheduler {
+            Scheduler::Cfs => None,
             // `sysctl_sched_base_slice` grows with the CPUs up to eight.
-            WakeupPreemption::Slice => Some(BASE_SLICE * u64::from(1 + m.cpus.min(8).ilog2())),
+            Scheduler::Eevdf => Some(BASE_SLICE * u64::from(1 + m.cpus.min(8).ilog2())),
         },
         idle_wakeup: p.idle_wakeup,
         idle_wakeup_sigma: p.idle_wakeup_sigma,

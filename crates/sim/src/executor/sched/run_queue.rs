@@ -37,7 +37,7 @@ impl Sched {
                 .lognormal(self.params.idle_wakeup_sigma);
             let latency = (self.params.idle_wakeup * draw) as u64;
             let start = cpu.clock.get().max(now + latency);
-            if self.params.place {
+            if self.eevdf().is_none() && self.params.place {
                 self.bring(task, c);
                 let floor = cpu
                     .min_vruntime
@@ -45,6 +45,10 @@ impl Sched {
                     .saturating_sub(self.params.latency / 2);
                 task.vruntime = task.vruntime.max(floor);
             }
+            if let Some(slice) = self.eevdf() {
+                self.eevdf_starts(c, &mut tasks, id, slice);
+            }
+            let task = &mut tasks[id as usize];
             cpu.clock.set(start);
             cpu.current.set(Some(id));
             self.due[c].set(start);
@@ -53,6 +57,7 @@ impl Sched {
             task.cpu = c;
             task.state = State::Running;
             task.started_at = start;
+            task.ran_until = start;
             task.account(start, Spent::RunQueue);
             self.press(task, c, start);
             self.pressure.runs(c, Some(task.memory_stall), start);
@@ -71,23 +76,33 @@ impl Sched {
         }
         let c = task.cpu;
         let cpu = &self.cpus[c];
+        let task = &mut tasks[id as usize];
+        task.state = State::Runnable;
+        self.press(task, c, now);
+        if let Some(slice) = self.eevdf() {
+            let preempts = self.eevdf_wakes(c, &mut tasks, id, slice);
+            drop(tasks);
+            return self.someone_waits(c, preempts);
+        }
         let current = cpu.current.get().expect("a busy CPU") as usize;
         let (current_start, current_vruntime) =
             (tasks[current].started_at, tasks[current].vruntime);
         let ran = current_vruntime + cpu.clock.get().saturating_sub(current_start);
         let task = &mut tasks[id as usize];
-        task.state = State::Runnable;
-        self.press(task, c, now);
         // A sleeper gets at most half a latency of credit.
         task.vruntime = task
             .vruntime
             .max(ran.saturating_sub(self.params.latency / 2));
-        let preempts = match self.params.parity_slice {
-            None => ran > task.vruntime + self.params.wakeup_granularity,
-            Some(slice) => cpu.clock.get().saturating_sub(current_start) >= slice,
-        };
+        let preempts = ran > task.vruntime + self.params.wakeup_granularity;
         cpu.run_queue.borrow_mut().push_back(id);
-        self.set_slice(c, current_start);
+        self.set_slice(c);
+        self.someone_waits(c, preempts);
+    }
+
+    /// A task has joined a CPU's queue; the running one has to look who is next at its next chance, or at
+    /// its slice's end.
+    fn someone_waits(&self, c: usize, preempts: bool) {
+        let cpu = &self.cpus[c];
         if preempts {
             cpu.resched.set(true);
         }
@@ -104,18 +119,17 @@ impl Sched {
         }
     }
 
-    /// Gives the task that has run on a CPU since `started` a slice, if there are others.
-    fn set_slice(&self, c: usize, started: u64) {
+    /// Gives the task that runs on a CPU a slice, if there are others.
+    fn set_slice(&self, c: usize) {
         let cpu = &self.cpus[c];
         let n = cpu.run_queue.borrow().len() as u64 + 1;
-        if n == 1 {
+        if self.eevdf().is_some() {
+            cpu.slice_end.set(match n > 1 || cpu.has_delayed() {
+                true => self.tick_at(cpu.clock.get() + 1),
+                false => NEVER,
+            });
+        } else if n == 1 {
             cpu.slice_end.set(NEVER);
-        } else if let Some(slice) = self.params.parity_slice {
-            if cpu.slice_end.get() == NEVER {
-                let ran = cpu.clock.get().saturating_sub(started);
-                let slices = ran / slice.max(1) + 1;
-                cpu.slice_end.set(self.tick_at(started + slices * slice));
-            }
         } else if cpu.slice_end.get() == NEVER {
             let slice = (self.params.latency / n).max(self.params.min_granularity);
             cpu.slice_end.set(cpu.clock.get() + slice);
@@ -125,12 +139,18 @@ impl Sched {
     /// Ends the current task's turn on a CPU.
     pub(super) fn put_current(&self, c: usize, state: State) {
         let cpu = &self.cpus[c];
+        let mut tasks = self.tasks.borrow_mut();
+        if let Some(slice) = self.eevdf() {
+            let (sleeps, done) = (state == State::Blocked, state == State::Done);
+            self.eevdf_put(c, &mut tasks, sleeps, done, slice);
+        }
         let id = cpu.current.take().expect("a running task");
         self.due[c].set(NEVER);
-        let mut tasks = self.tasks.borrow_mut();
         let task = &mut tasks[id as usize];
         let ran = cpu.clock.get().saturating_sub(task.started_at);
-        task.vruntime += ran;
+        if self.eevdf().is_none() {
+            task.vruntime += ran;
+        }
         let own = task.vruntime;
         task.cpu_ns += ran;
         task.account(cpu.clock.get(), Spent::Cpu);
@@ -168,7 +188,11 @@ impl Sched {
                 .unwrap_or(c);
             from = longest;
         }
-        let Some(i) = least(from) else {
+        let next = match self.eevdf() {
+            Some(slice) if from == c => self.eevdf_pick(c, slice),
+            _ => least(from),
+        };
+        let Some(i) = next else {
             self.cpus[c].slice_end.set(NEVER);
             return;
         };
@@ -193,19 +217,25 @@ impl Sched {
         cpu.slice_end.set(NEVER);
         {
             let mut tasks = self.tasks.borrow_mut();
+            if let Some(slice) = self.eevdf() {
+                cpu.current.set(None);
+                self.eevdf_moves(from, c, &mut tasks, id, slice);
+                cpu.current.set(Some(id));
+            }
             let task = &mut tasks[id as usize];
             task.state = State::Running;
-            if self.params.place {
+            if self.eevdf().is_none() && self.params.place {
                 self.bring(task, c);
             }
             task.cpu = c;
             task.started_at = cpu.clock.get();
+            task.ran_until = task.started_at;
             task.account(task.started_at, Spent::RunQueue);
             self.press(task, c, task.started_at);
             self.pressure
                 .runs(c, Some(task.memory_stall), task.started_at);
         }
-        self.set_slice(c, cpu.clock.get());
+        self.set_slice(c);
         self.note(cpu.clock.get(), u64::from(id) | 1 << 32);
     }
 }

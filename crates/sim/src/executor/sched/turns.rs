@@ -69,6 +69,9 @@ impl Sched {
             }
             let cpu = &self.cpus[c];
             if cpu.resched.get() || cpu.clock.get() >= cpu.slice_end.get() {
+                if self.eevdf().is_some_and(|slice| self.eevdf_keeps(c, slice)) {
+                    continue;
+                }
                 self.put_current(c, State::Runnable);
                 self.enter(c);
                 self.pick_next(c);

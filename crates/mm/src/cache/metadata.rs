@@ -1,0 +1,262 @@
+//! What the page cache's own records take (`page_metadata = "slabs"`): nodes of the trees, 14 on two pages
+//! (`radix_tree_node`, 576 bytes), and buffer heads of pages that were written on filesystems that keep
+//! them, 39 on a page (104 bytes).
+//!
+//! Records fill slabs without gaps; the oldest slab goes back first, and five stay that have room for whole ones
+//! (SLUB's `min_partial`). A slab is asked for without waiting, as `xas_alloc` does under its lock: of two
+//! pages, else of one, from the low watermark and then from the min watermark with kswapd woken. Where there is
+//! nothing, the next record asks again; Linux would let the task reclaim. Slabs are not counted as reclaimable:
+//! no shrinker frees them.
+
+use crate::cache::mapping::Mapping;
+use crate::cache::tree::SLOTS;
+use crate::memory::gfp::Gfp;
+use crate::policy::PageMetadata;
+use crate::world::{ShortLock, Word32, Word64, World};
+use crate::{Mm, NoMemory, Pfn};
+
+/// Slabs with room that a cache keeps (`MIN_PARTIAL`).
+const MIN_PARTIAL: u32 = 5;
+/// Entry of a ring: the slab has one page where its cache has two.
+const SMALL: u32 = 1 << 31;
+
+/// A kind of record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Record {
+    TreeNode,
+    BufferHead,
+}
+
+impl Record {
+    pub(crate) const ALL: [Self; 2] = [Self::TreeNode, Self::BufferHead];
+
+    /// Records of a whole slab, and its order.
+    const fn shape(self) -> (u32, u32) {
+        match self {
+            Self::TreeNode => (14, 1),
+            Self::BufferHead => (39, 0),
+        }
+    }
+}
+
+/// The slabs of one kind, the oldest first.
+struct Slabs<W: World> {
+    ring: Box<[W::U32]>,
+    first: W::U32,
+    count: W::U32,
+    /// Records that they have room for.
+    room: W::U32,
+}
+
+/// What the page cache's records take; empty where they take nothing.
+pub(crate) struct Metadata<W: World> {
+    slabs: Box<[Slabs<W>]>,
+    /// Buffer heads in use.
+    buffers: W::U32,
+    /// Which pages of each leaf have a buffer head.
+    pub(crate) buffered: Box<[W::U64]>,
+    lock: W::Lock,
+}
+
+impl<W: World> Metadata<W> {
+    pub(crate) fn new(policy: PageMetadata, nodes: u32, frames: u32) -> Result<Self, NoMemory> {
+        let on = policy == PageMetadata::Slabs;
+        let what = "the page cache's records";
+        let slabs = |of: Record, most: u32| -> Result<Slabs<W>, NoMemory> {
+            // Small slabs hold half as many.
+            let n = most.div_ceil(of.shape().0 / 2) + MIN_PARTIAL + 2;
+            Ok(Slabs {
+                ring: heap::zeroed(what, n as usize)?,
+                first: bytemuck::Zeroable::zeroed(),
+                count: bytemuck::Zeroable::zeroed(),
+                room: bytemuck::Zeroable::zeroed(),
+            })
+        };
+        Ok(Self {
+            slabs: match on {
+                true => Box::new([
+                    slabs(Record::TreeNode, nodes)?,
+                    slabs(Record::BufferHead, frames)?,
+                ]),
+                false => Box::default(),
+            },
+            buffers: bytemuck::Zeroable::zeroed(),
+            buffered: heap::zeroed(what, if on { nodes as usize } else { 0 })?,
+            lock: W::Lock::default(),
+        })
+    }
+
+    /// Whether records take memory.
+    #[inline(always)]
+    pub(crate) fn counts(&self) -> bool {
+        !self.slabs.is_empty()
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Pages of a file get buffer heads when they are written.
+    pub fn keep_buffers(&self, mapping: u32) {
+        self.mappings[mapping as usize].buffers.set(1);
+    }
+
+    /// Whether a file's pages have buffer heads that take memory.
+    #[inline(always)]
+    pub(crate) fn keeps_buffers(&self, m: &Mapping<W>) -> bool {
+        self.metadata.counts() && m.buffers.get() != 0
+    }
+
+    /// A cached page of a file was written.
+    #[inline(always)]
+    pub(crate) fn buffer_written(&self, m: &Mapping<W>, index: u32) {
+        if self.keeps_buffers(m) {
+            m.tree_lock.with(|| {
+                let leaf = self
+                    .leaf_at(m, index)
+                    .expect("a page that is written is cached");
+                self.buffer_pages(leaf.node, index, 1);
+            });
+            self.settle_metadata();
+        }
+    }
+
+    /// Buffer heads that can be had before the next slab is needed.
+    #[inline(always)]
+    pub(crate) fn buffers_left(&self) -> u32 {
+        let slabs = &self.metadata.slabs[Record::BufferHead as usize];
+        slabs.room.get().saturating_sub(self.metadata.buffers.get())
+    }
+
+    /// Records in use.
+    pub(crate) fn records(&self, of: Record) -> u32 {
+        match of {
+            Record::TreeNode => self.nodes_pool.in_use(),
+            Record::BufferHead => self.metadata.buffers.get(),
+        }
+    }
+
+    /// Pages of a leaf have buffer heads from now on; [`Mm::settle_metadata`] must follow.
+    #[inline(always)]
+    pub(crate) fn buffer_pages(&self, leaf: u32, index: u32, n: u32) {
+        let bits = (u64::MAX >> (SLOTS - n)) << (index & (SLOTS - 1));
+        let before = self.metadata.buffered[leaf as usize].fetch_or(bits);
+        self.metadata
+            .buffers
+            .fetch_add((bits & !before).count_ones());
+    }
+
+    /// Pages of a leaf have none any more.
+    #[inline(always)]
+    pub(crate) fn unbuffer_pages(&self, leaf: u32, bits: u64) {
+        let before = self.metadata.buffered[leaf as usize].fetch_and(!bits);
+        self.metadata
+            .buffers
+            .fetch_sub((bits & before).count_ones());
+    }
+
+    /// Takes the slabs that records need, and gives back those that are empty.
+    #[inline(always)]
+    pub(crate) fn settle_metadata(&self) {
+        if self.metadata.counts() {
+            Record::ALL.into_iter().for_each(|of| self.settle(of));
+        }
+    }
+
+    #[inline(never)]
+    fn settle(&self, of: Record) {
+        let (slabs, (whole, order)) = (&self.metadata.slabs[of as usize], of.shape());
+        while self.records(of) > slabs.room.get() {
+            let Some((pfn, order)) = self.new_slab(order) else {
+                return;
+            };
+            let small = order < of.shape().1;
+            self.metadata.lock.with(|| {
+                let n = slabs.ring.len() as u32;
+                let at = (slabs.first.get() + slabs.count.get()) % n;
+                slabs.ring[at as usize].set(pfn | if small { SMALL } else { 0 });
+                slabs.count.fetch_add(1);
+                slabs.room.fetch_add(if small { whole / 2 } else { whole });
+            });
+        }
+        while slabs.room.get() > self.records(of) + (MIN_PARTIAL + 1) * whole {
+            let oldest = self.metadata.lock.with(|| {
+                let at = slabs.first.get();
+                slabs.first.set((at + 1) % slabs.ring.len() as u32);
+                slabs.count.fetch_sub(1);
+                let slab = slabs.ring[at as usize].get();
+                let small = slab & SMALL != 0;
+                slabs.room.fetch_sub(if small { whole / 2 } else { whole });
+                (slab & !SMALL, if small { 0 } else { order })
+            });
+            match oldest {
+                (pfn, 0) => self.free_page(pfn, false),
+                (pfn, order) => self.free_pages_order(pfn, order),
+            }
+        }
+    }
+
+    /// A slab of an order, or of one page.
+    fn new_slab(&self, order: u32) -> Option<(Pfn, u32)> {
+        let gfp = Gfp::SLAB_NOWAIT;
+        let of = |order| {
+            let now = self.world.now();
+            self.alloc_pages_fast(gfp, order, now)
+                .or_else(|| self.alloc_nowait(gfp, order))
+        };
+        let whole = of(order).map(|pfn| (pfn, order));
+        match order {
+            0 => whole,
+            _ => whole.or_else(|| of(0).map(|pfn| (pfn, 0))),
+        }
+    }
+
+    /// Recounts the records and their slabs.
+    pub(crate) fn check_metadata(&self) -> Result<(), String> {
+        if !self.metadata.counts() {
+            return Ok(());
+        }
+        let bits = self.metadata.buffered.iter().map(|b| b.get().count_ones());
+        let (found, counted) = (bits.sum::<u32>(), self.metadata.buffers.get());
+        if found != counted {
+            return Err(format!(
+                "{found} pages have buffer heads, {counted} are counted"
+            ));
+        }
+        for of in Record::ALL {
+            let (slabs, (whole, _)) = (&self.metadata.slabs[of as usize], of.shape());
+            let n = slabs.ring.len() as u32;
+            let all = (0..slabs.count.get())
+                .map(|i| slabs.ring[((slabs.first.get() + i) % n) as usize].get());
+            let room: u32 = all
+                .map(|s| if s & SMALL != 0 { whole / 2 } else { whole })
+                .sum();
+            if room != slabs.room.get() {
+                return Err(format!(
+                    "{of:?}: slabs for {room}, counted for {}",
+                    slabs.room.get()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages that the page cache's records take.
+    pub fn metadata_pages(&self) -> u64 {
+        let of = |record: Record| {
+            let slabs = self.metadata.slabs.get(record as usize)?;
+            let n = slabs.ring.len() as u32;
+            let at = |i| slabs.ring[((slabs.first.get() + i) % n) as usize].get();
+            Some(
+                (0..slabs.count.get())
+                    .map(|i| {
+                        if at(i) & SMALL != 0 {
+                            1
+                        } else {
+                            1 << record.shape().1
+                        }
+                    })
+                    .sum::<u64>(),
+            )
+        };
+        Record::ALL.into_iter().filter_map(of).sum()
+    }
+}

@@ -1,0 +1,275 @@
+//! How many pages a CPU's lists hold and move at once (docs/reference/memory-model.md#free-lists,
+//! `per_cpu_lists`): six batches, or the low watermark's share, as kernels of today have it, growing with
+//! what is allocated or freed in a row.
+
+use crate::Mm;
+use crate::memory::pcp::Pcp;
+use crate::memory::zone::{Mark, ZONE_BELOW_HIGH, ZONE_RECLAIM_ACTIVE};
+use crate::policy::PerCpuLists;
+use crate::watch::vmstat::ZoneStat;
+use crate::world::{Word32, World};
+
+/// Doublings of a batch at most (`CONFIG_PCP_BATCH_SCALE_MAX`).
+const BATCH_SCALE_MAX: u32 = 5;
+/// The share of a zone that its CPUs' lists may grow to (`MIN_PERCPU_PAGELIST_HIGH_FRACTION`).
+const HIGH_FRACTION: u32 = 8;
+
+/// What the lists of one zone on one CPU have learnt from the calls before. All in pages but the two
+/// exponents.
+pub(crate) struct Tuning<W: World> {
+    /// Pages that the lists may hold now; between [`Self::least`] and [`Self::most`].
+    high: W::U32,
+    least: W::U32,
+    most: W::U32,
+    /// How often the batch of the next refill is doubled.
+    alloc_factor: W::U32,
+    /// 6.7: pages freed in a row, halved with each allocation. 5.14: how often the batch that is returned is
+    /// doubled.
+    freed: W::U32,
+    /// Pages on the lists after the last free or refill: what is missing since was allocated.
+    count: W::U32,
+}
+
+impl<W: World> Tuning<W> {
+    pub(crate) fn new() -> Self {
+        let zero = bytemuck::Zeroable::zeroed;
+        Self {
+            high: zero(),
+            least: zero(),
+            most: zero(),
+            alloc_factor: zero(),
+            freed: zero(),
+            count: zero(),
+        }
+    }
+}
+
+impl<W: World> Mm<W> {
+    /// Whether a CPU's lists hold more than six batches.
+    #[inline(always)]
+    pub(crate) fn lists_by_watermark(&self) -> bool {
+        !self.pcp_tuning.is_empty()
+    }
+
+    #[inline(always)]
+    pub(crate) fn tuning(&self, z: usize, cpu: usize) -> &Tuning<W> {
+        &self.pcp_tuning[z * self.config.cpus + cpu]
+    }
+
+    /// Pages on one CPU's lists of a zone.
+    #[inline(always)]
+    pub(crate) fn pcp_count(&self, z: usize, cpu: usize) -> u32 {
+        (0..self.lists).map(|l| self.pcp(z, cpu, l).count()).sum()
+    }
+
+    /// Pages that one CPU's lists of a zone hold before some go back.
+    pub(crate) fn pcp_high(&self, z: usize, cpu: usize) -> u32 {
+        match self.lists_by_watermark() {
+            true => self.tuning(z, cpu).high.get(),
+            false => self.zones[z].pcp_high,
+        }
+    }
+
+    /// The zone's watermarks were set: so are the bounds of its lists (`zone_pcp_update`).
+    pub(crate) fn follow_low_mark(&self, z: usize) {
+        if !self.lists_by_watermark() {
+            return;
+        }
+        let zone = &self.zones[z];
+        let of_node = |&&node: &&u32| node == zone.node;
+        let local = self.config.cpu_nodes.iter().filter(of_node).count();
+        let cpus = match local {
+            0 => self.config.cpus,
+            n => n,
+        } as u32;
+        let low = zone.mark(Mark::Low) as u32;
+        let room = self.pcp(z, 0, 0).room() - zone.pcp_batch;
+        let share = |pages: u32| (pages / cpus).max(4 * zone.pcp_batch).min(room);
+        for cpu in 0..self.config.cpus {
+            let t = self.tuning(z, cpu);
+            t.least.set(share(low));
+            t.most.set(match self.policy.per_cpu_lists {
+                PerCpuLists::Tuned => share(zone.size / HIGH_FRACTION).max(t.least.get()),
+                _ => t.least.get(),
+            });
+            t.high.set(t.high.get().clamp(t.least.get(), t.most.get()));
+        }
+    }
+
+    /// Allocations since the last look halve what was freed in a row.
+    fn note_allocated(&self, t: &Tuning<W>, count: u32) {
+        let allocated = t.count.get().saturating_sub(count).min(31);
+        t.freed.set(t.freed.get() >> allocated);
+        t.count.set(count);
+    }
+
+    /// The lists were changed from outside of their CPU's calls.
+    pub(crate) fn forget_count(&self, z: usize, cpu: usize) {
+        if self.lists_by_watermark() {
+            self.tuning(z, cpu).count.set(self.pcp_count(z, cpu));
+        }
+    }
+
+    /// Pages to take from the buddy lists for a list that is empty (`nr_pcp_alloc`).
+    pub(crate) fn nr_pcp_alloc(&self, z: usize) -> u32 {
+        let (zone, cpu) = (&self.zones[z], self.world.cpu());
+        if self.policy.per_cpu_lists != PerCpuLists::Tuned {
+            return zone.pcp_batch;
+        }
+        let (t, base) = (self.tuning(z, cpu), zone.pcp_batch);
+        let count = self.pcp_count(z, cpu);
+        self.note_allocated(t, count);
+        self.note_below_high(z);
+        let mut batch = base << t.alloc_factor.get();
+        let mut high = t.high.get();
+        if zone.flags.get() & ZONE_BELOW_HIGH == 0 {
+            high = (high + batch).min(t.most.get());
+            t.high.set(high);
+        }
+        let most = high.saturating_sub(count + base).max(base);
+        if batch <= most && t.alloc_factor.get() < BATCH_SCALE_MAX {
+            t.alloc_factor.fetch_add(1);
+        }
+        batch = batch.min(most);
+        // A batch of one is for zones whose lists keep nothing.
+        if batch > 1 { batch.max(2) } else { batch }
+    }
+
+    /// Pages were taken for a list: what this leaves free, the next allocation's test will see.
+    pub(crate) fn refilled(&self, z: usize) {
+        if self.lists_by_watermark() {
+            self.note_below_high(z);
+            self.forget_count(z, self.world.cpu());
+        }
+    }
+
+    fn note_below_high(&self, z: usize) {
+        let zone = &self.zones[z];
+        if zone.flags.get() & ZONE_BELOW_HIGH == 0
+            && self.stat.zone(z, ZoneStat::NrFreePages) <= zone.mark(Mark::High)
+        {
+            zone.flags.fetch_or(ZONE_BELOW_HIGH);
+        }
+    }
+
+    /// One page came onto this CPU's lists (`free_unref_page_commit`). Returns how many are to go back.
+    pub(crate) fn pages_to_return(&self, z: usize) -> u32 {
+        let (zone, cpu) = (&self.zones[z], self.world.cpu());
+        let (t, batch) = (self.tuning(z, cpu), zone.pcp_batch);
+        let count = self.pcp_count(z, cpu);
+        self.note_allocated(t, count - 1);
+        t.count.set(count);
+        match self.policy.per_cpu_lists {
+            PerCpuLists::Tuned => {
+                t.alloc_factor.set(t.alloc_factor.get() >> 1);
+                if t.freed.get() < batch << BATCH_SCALE_MAX {
+                    t.freed.fetch_add(1);
+                }
+                let high = self.tuned_high(z, t, count);
+                match count >= high {
+                    true => t.freed.get().clamp(batch, (high - batch).max(batch)),
+                    false => 0,
+                }
+            }
+            _ => {
+                let mut high = t.high.get();
+                if zone.flags.get() & ZONE_RECLAIM_ACTIVE != 0 {
+                    high = high.min(4 * batch);
+                }
+                if count < high {
+                    return 0;
+                }
+                let (factor, most) = (t.freed.get(), high - batch);
+                let doubled = batch << factor;
+                if doubled < most && factor < BATCH_SCALE_MAX {
+                    t.freed.set(factor + 1);
+                }
+                doubled.clamp(batch, most.max(batch))
+            }
+        }
+    }
+
+    /// Pages that lists of 6.7 may hold at a free (`nr_pcp_high`).
+    fn tuned_high(&self, z: usize, t: &Tuning<W>, count: u32) -> u32 {
+        let zone = &self.zones[z];
+        let (least, most, batch) = (t.least.get(), t.most.get(), zone.pcp_batch);
+        let high = t.high.get();
+        let freed = t.freed.get().max(batch);
+        let flags = zone.flags.get();
+        if flags & ZONE_RECLAIM_ACTIVE != 0 {
+            let less = high.saturating_sub(freed).max(least);
+            t.high.set(less);
+            return less.min(4 * batch);
+        }
+        if least == most {
+            return high;
+        }
+        if flags & ZONE_BELOW_HIGH != 0 {
+            t.high.set(high.saturating_sub(freed).max(least));
+            return count.max(least);
+        }
+        let need = t.freed.get() + batch;
+        if count >= high && high < need {
+            t.high.set(need.clamp(least, most));
+        }
+        high
+    }
+
+    /// Pages went back from this CPU's lists.
+    pub(crate) fn returned(&self, z: usize) {
+        let zone = &self.zones[z];
+        self.forget_count(z, self.world.cpu());
+        if zone.flags.get() & ZONE_BELOW_HIGH != 0
+            && self.stat.zone(z, ZoneStat::NrFreePages) > zone.mark(Mark::High)
+        {
+            zone.flags.fetch_and(!ZONE_BELOW_HIGH);
+        }
+    }
+
+    /// kswapd begins or ends to reclaim the zones that a request may use.
+    pub(crate) fn set_reclaim_active(&self, nid: u32, classzone: usize, active: bool) {
+        if !self.lists_by_watermark() {
+            return;
+        }
+        for &z in &self.nodes[nid as usize].zones {
+            let zone = &self.zones[usize::from(z)];
+            if zone.kind.index() <= classzone {
+                match active {
+                    true => zone.flags.fetch_or(ZONE_RECLAIM_ACTIVE),
+                    false => zone.flags.fetch_and(!ZONE_RECLAIM_ACTIVE),
+                };
+            }
+        }
+    }
+
+    /// What a second without need takes from a CPU's lists (`decay_pcp_high`).
+    pub(crate) fn decay_pcp_high(&self, cpu: usize) {
+        if self.policy.per_cpu_lists != PerCpuLists::Tuned {
+            return;
+        }
+        for z in 0..self.zones.len() {
+            let (t, batch) = (self.tuning(z, cpu), self.zones[z].pcp_batch);
+            let (high, least) = (t.high.get(), t.least.get());
+            let count = self.pcp_count(z, cpu);
+            if high > least {
+                let slowly = count.saturating_sub(batch << BATCH_SCALE_MAX);
+                t.high.set(slowly.max(high - (high >> 3)).max(least));
+            }
+            let mut over = count.saturating_sub(t.high.get());
+            while over > 0 {
+                let longest = self.longest_pcp(z, cpu);
+                let n = over.min(batch).min(longest.count());
+                longest.return_some(n, |pages| self.free_bulk(z, pages));
+                over -= n;
+            }
+            self.forget_count(z, cpu);
+        }
+    }
+
+    /// The longest of one CPU's lists of a zone.
+    #[inline(always)]
+    pub(crate) fn longest_pcp(&self, z: usize, cpu: usize) -> &Pcp<W> {
+        let own = (0..self.lists).map(|list| self.pcp(z, cpu, list));
+        own.max_by_key(|pcp| pcp.count()).expect("a list")
+    }
+}

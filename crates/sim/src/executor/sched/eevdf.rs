@@ -1,0 +1,303 @@
+//! Earliest eligible virtual deadline first, the scheduler of Linux 6.6 and later (kernel/sched/fair.c; all
+//! tasks of one weight). Virtual times are nanoseconds of run time.
+//!
+//! A CPU's virtual time is the mean of the run times of all that it has. Whoever has run for less is owed time and
+//! is *eligible*; of those the one runs whose deadline, a slice after it was placed or had its last slice,
+//! is the earliest. Who begins to run is protected until its slice is over or it is not eligible any more. Who
+//! sleeps keeps what it is owed; who owes stays in the race until it owes nothing
+//! (`DELAY_DEQUEUE`, `DELAY_ZERO`).
+
+use super::{Cpu, NEVER, Sched, Task, TaskId};
+use std::cell::{Cell, RefCell};
+
+/// What EEVDF knows of a task.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Entity {
+    /// What it was owed when it left its CPU's race.
+    lag: i64,
+    deadline: i64,
+    /// It runs and keeps its CPU while it is eligible.
+    protected: bool,
+    /// It sleeps and is still in the race, on this CPU.
+    delayed: bool,
+    on: u32,
+    /// It has been placed before.
+    placed: bool,
+}
+
+/// What EEVDF knows of a CPU beside its run queue.
+#[derive(Default)]
+pub(super) struct Race {
+    /// Sleepers that are still in the race.
+    delayed: RefCell<Vec<TaskId>>,
+    /// Its virtual time as of the last look.
+    zero: Cell<i64>,
+}
+
+/// All that take part on a CPU: the sum of their run times, and how many they are.
+#[derive(Clone, Copy)]
+struct Average {
+    sum: i128,
+    n: i64,
+}
+
+impl Average {
+    fn mean(self) -> i64 {
+        self.sum.div_euclid(i128::from(self.n.max(1))) as i64
+    }
+
+    fn eligible(self, vruntime: i64) -> bool {
+        self.sum >= i128::from(vruntime) * i128::from(self.n)
+    }
+}
+
+impl Sched {
+    /// The slice of a task, where the CPUs are given by EEVDF.
+    #[inline(always)]
+    pub(super) fn eevdf(&self) -> Option<i64> {
+        self.params.eevdf_slice.map(|ns| ns as i64)
+    }
+
+    fn average(&self, c: usize, tasks: &[Task]) -> Average {
+        let cpu = &self.cpus[c];
+        let (queue, delayed) = (cpu.run_queue.borrow(), cpu.race.delayed.borrow());
+        let others = queue.iter().chain(delayed.iter());
+        let all =
+            others
+                .chain(cpu.current.get().as_ref())
+                .fold(Average { sum: 0, n: 0 }, |a, &t| Average {
+                    sum: a.sum + i128::from(tasks[t as usize].vruntime),
+                    n: a.n + 1,
+                });
+        if all.n > 0 {
+            cpu.race.zero.set(all.mean());
+        }
+        all
+    }
+
+    /// Brings the running task's run time up to its CPU's clock; a deadline that has passed is a new one
+    /// from there on. Returns whether one did. Ticks look, too.
+    fn update_current(&self, c: usize, tasks: &mut [Task], slice: i64) -> bool {
+        let cpu = &self.cpus[c];
+        let Some(id) = cpu.current.get() else {
+            return false;
+        };
+        let task = &mut tasks[id as usize];
+        let now = cpu.clock.get();
+        let mut renewed = false;
+        let last_tick = self.tick_at(now + 1).saturating_sub(self.params.tick);
+        for at in [last_tick, now] {
+            let ran = at.saturating_sub(task.ran_until);
+            if ran == 0 {
+                continue;
+            }
+            task.vruntime += ran;
+            task.ran_until = at;
+            if task.vruntime as i64 >= task.entity.deadline {
+                task.entity.deadline = task.vruntime as i64 + slice;
+                task.entity.protected = false;
+                renewed = true;
+            }
+        }
+        renewed
+    }
+
+    /// Gives a task that joins a CPU its place: what it is owed is as much beside the others as it was.
+    fn place(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) {
+        let all = self.average(c, tasks);
+        let entity = tasks[id as usize].entity;
+        let (at, lag) = match all.n {
+            0 => (self.cpus[c].race.zero.get(), 0),
+            n => (all.mean(), entity.lag * (n + 1) / n),
+        };
+        let task = &mut tasks[id as usize];
+        // Virtual time begins late enough for whoever is owed time at the start.
+        task.vruntime = (at - lag).max(0) as u64;
+        let half = if entity.placed { slice } else { slice / 2 };
+        task.entity.deadline = task.vruntime as i64 + half;
+        task.entity.placed = true;
+    }
+
+    /// What a task is owed that leaves a CPU's race, at most two slices or a tick.
+    fn lag(&self, all: Average, vruntime: i64, slice: i64) -> i64 {
+        let limit = (2 * slice).max(self.params.tick as i64);
+        (all.mean() - vruntime).clamp(-limit, limit)
+    }
+
+    /// A task wakes on a CPU that is busy and joins its queue. Returns whether the running one has to look
+    /// who is next.
+    pub(super) fn eevdf_wakes(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) -> bool {
+        let cpu = &self.cpus[c];
+        let was = tasks[id as usize].entity.delayed;
+        let mut resched = false;
+        if was {
+            self.leave_delayed(tasks, id, slice);
+            // What it has left to owe it owes; who was owed something is placed anew, with nothing.
+            if tasks[id as usize].entity.lag > 0 {
+                tasks[id as usize].entity.lag = 0;
+                self.place(c, tasks, id, slice);
+            }
+            cpu.run_queue.borrow_mut().push_back(id);
+            resched |= self.update_current(c, tasks, slice);
+        } else {
+            let others =
+                !cpu.run_queue.borrow().is_empty() || !cpu.race.delayed.borrow().is_empty();
+            let renewed = self.update_current(c, tasks, slice);
+            resched |= others && (renewed || self.lost_its_turn(c, tasks));
+            self.place(c, tasks, id, slice);
+            cpu.run_queue.borrow_mut().push_back(id);
+        }
+        cpu.slice_end.set(self.tick_at(cpu.clock.get() + 1));
+        resched || self.next(c, tasks) == Some(id)
+    }
+
+    /// A task begins to run on an idle CPU that has nobody else.
+    pub(super) fn eevdf_starts(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) {
+        if tasks[id as usize].entity.delayed {
+            self.leave_delayed(tasks, id, slice);
+        }
+        self.place(c, tasks, id, slice);
+        tasks[id as usize].entity.protected = true;
+    }
+
+    /// Takes a sleeper out of its CPU's race, with what it is owed then.
+    fn leave_delayed(&self, tasks: &mut [Task], id: TaskId, slice: i64) {
+        let c = tasks[id as usize].entity.on as usize;
+        let all = self.average(c, tasks);
+        let mut delayed = self.cpus[c].race.delayed.borrow_mut();
+        let at = delayed.iter().position(|&t| t == id);
+        delayed.swap_remove(at.expect("a sleeper in the race"));
+        let task = &mut tasks[id as usize];
+        task.entity.delayed = false;
+        task.entity.lag = self.lag(all, task.vruntime as i64, slice);
+    }
+
+    /// The running task is not protected and owes time.
+    fn lost_its_turn(&self, c: usize, tasks: &[Task]) -> bool {
+        self.cpus[c].current.get().is_some_and(|id| {
+            let t = &tasks[id as usize];
+            !t.entity.protected && !self.average(c, tasks).eligible(t.vruntime as i64)
+        })
+    }
+
+    /// Who has the CPU next: the running task, one that waits, or a sleeper that is out of the race then.
+    fn next(&self, c: usize, tasks: &[Task]) -> Option<TaskId> {
+        let cpu = &self.cpus[c];
+        let all = self.average(c, tasks);
+        let of = |id: TaskId| &tasks[id as usize];
+        let current = cpu.current.get();
+        if all.n == 1 && current.is_some() {
+            return current;
+        }
+        let current = current.filter(|&id| all.eligible(of(id).vruntime as i64));
+        if current.is_some_and(|id| of(id).entity.protected) {
+            return current;
+        }
+        let (queue, delayed) = (cpu.run_queue.borrow(), cpu.race.delayed.borrow());
+        let best = queue
+            .iter()
+            .chain(delayed.iter())
+            .copied()
+            .filter(|&id| all.eligible(of(id).vruntime as i64))
+            .min_by_key(|&id| (of(id).entity.deadline, id));
+        match (current, best) {
+            (Some(own), Some(best)) if of(own).entity.deadline < of(best).entity.deadline => {
+                Some(own)
+            }
+            (own, best) => best.or(own),
+        }
+    }
+
+    /// A tick, or the end of a turn that was asked for: whether the running task goes on. What it was asked
+    /// for is answered then.
+    pub(super) fn eevdf_keeps(&self, c: usize, slice: i64) -> bool {
+        let cpu = &self.cpus[c];
+        let mut tasks = self.tasks.borrow_mut();
+        let renewed = self.update_current(c, &mut tasks, slice);
+        let look = cpu.resched.get() || renewed || self.lost_its_turn(c, &tasks);
+        if look && self.next_runnable(c, &mut tasks, slice) != cpu.current.get() {
+            return false;
+        }
+        cpu.resched.set(false);
+        let others = !cpu.run_queue.borrow().is_empty() || !cpu.race.delayed.borrow().is_empty();
+        cpu.slice_end.set(match others {
+            true => self.tick_at(cpu.clock.get() + 1),
+            false => NEVER,
+        });
+        true
+    }
+
+    /// As [`Self::next`]; sleepers whose turn it would be leave the race.
+    fn next_runnable(&self, c: usize, tasks: &mut [Task], slice: i64) -> Option<TaskId> {
+        loop {
+            let id = self.next(c, tasks)?;
+            if !tasks[id as usize].entity.delayed {
+                return Some(id);
+            }
+            self.leave_delayed(tasks, id, slice);
+            let entity = &mut tasks[id as usize].entity;
+            entity.lag = entity.lag.min(0);
+        }
+    }
+
+    /// The running task's turn is over; it is still the current one. `sleeps`: it blocks, else it waits or is
+    /// done.
+    pub(super) fn eevdf_put(
+        &self,
+        c: usize,
+        tasks: &mut [Task],
+        sleeps: bool,
+        done: bool,
+        slice: i64,
+    ) {
+        self.update_current(c, tasks, slice);
+        let id = self.cpus[c].current.get().expect("a running task");
+        let all = self.average(c, tasks);
+        let task = &mut tasks[id as usize];
+        task.entity.protected = false;
+        if sleeps && !all.eligible(task.vruntime as i64) {
+            (task.entity.delayed, task.entity.on) = (true, c as u32);
+            self.cpus[c].race.delayed.borrow_mut().push(id);
+        } else if sleeps || done {
+            task.entity.lag = self.lag(all, task.vruntime as i64, slice);
+        }
+    }
+
+    /// The place in a CPU's queue of the task that is next, with nobody running there.
+    pub(super) fn eevdf_pick(&self, c: usize, slice: i64) -> Option<usize> {
+        let mut tasks = self.tasks.borrow_mut();
+        let id = self.next_runnable(c, &mut tasks, slice)?;
+        let queue = self.cpus[c].run_queue.borrow();
+        queue.iter().position(|&t| t == id)
+    }
+
+    /// A task was taken from a CPU's queue to run on another one, which has nobody.
+    pub(super) fn eevdf_moves(
+        &self,
+        from: usize,
+        to: usize,
+        tasks: &mut [Task],
+        id: TaskId,
+        slice: i64,
+    ) {
+        if from != to {
+            let all = self.average(from, tasks);
+            // It was in that queue until now.
+            let own = tasks[id as usize].vruntime;
+            let all = Average {
+                sum: all.sum + i128::from(own),
+                n: all.n + 1,
+            };
+            tasks[id as usize].entity.lag = self.lag(all, own as i64, slice);
+            self.place(to, tasks, id, slice);
+        }
+        tasks[id as usize].entity.protected = true;
+    }
+}
+
+impl Cpu {
+    /// Whether sleepers are still in its race.
+    pub(super) fn has_delayed(&self) -> bool {
+        !self.race.delayed.borrow().is_empty()
+    }
+}
