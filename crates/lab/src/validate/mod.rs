@@ -52,7 +52,10 @@ pub fn tick_like_guests(experiment: &mut Experiment) {
             ("sched_wakeup_granularity", 1e6 * times),
         ];
         for (name, value) in own {
-            cell.spec.params.set(name, value).expect("a parameter in its range");
+            cell.spec
+                .params
+                .set(name, value)
+                .expect("a parameter in its range");
         }
     }
 }

@@ -10,6 +10,7 @@
 
 use crate::cache::mapping::Mapping;
 use crate::cache::tree::SLOTS;
+use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
 use crate::policy::PageMetadata;
 use crate::world::{ShortLock, Word32, Word64, World};
@@ -189,8 +190,19 @@ impl<W: World> Mm<W> {
             });
             match oldest {
                 (pfn, 0) => self.free_page(pfn, false),
-                (pfn, order) => self.free_pages_order(pfn, order),
+                (pfn, order) => {
+                    self.mark_tail(pfn, order, 0);
+                    self.free_pages_order(pfn, order);
+                }
             }
+        }
+    }
+
+    /// The pages of a slab behind its first one are in use, or are not.
+    fn mark_tail(&self, pfn: Pfn, order: u32, bits: u32) {
+        let z = self.frames.zone(pfn);
+        for tail in pfn + 1..pfn + (1 << order) {
+            self.frames.page(tail).reset_flags(z, bits);
         }
     }
 
@@ -203,6 +215,9 @@ impl<W: World> Mm<W> {
                 .or_else(|| self.alloc_nowait(gfp, order))
         };
         let whole = of(order).map(|pfn| (pfn, order));
+        if let Some((pfn, order)) = whole {
+            self.mark_tail(pfn, order, flag::USED);
+        }
         match order {
             0 => whole,
             _ => whole.or_else(|| of(0).map(|pfn| (pfn, 0))),

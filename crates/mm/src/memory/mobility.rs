@@ -133,7 +133,9 @@ impl<W: World> Mm<W> {
     /// The number of the lists to which a page goes when it is freed: its pageblock's.
     #[inline(always)]
     pub(crate) fn list_of_page(&self, pfn: Pfn) -> usize {
-        let block = self.pageblocks.get((pfn >> self.config.pageblock_order) as usize);
+        let block = self
+            .pageblocks
+            .get((pfn >> self.config.pageblock_order) as usize);
         block.map_or(0, |b| b.get() as usize)
     }
 
@@ -189,7 +191,9 @@ impl<W: World> Mm<W> {
             }
         } else {
             self.boost_watermark(z);
-            if can_steal_fallback(order, start, self.config.pageblock_order) && self.steal_pageblock(z, pfn, start) {
+            if can_steal_fallback(order, start, self.config.pageblock_order)
+                && self.steal_pageblock(z, pfn, start)
+            {
                 return;
             }
         }
@@ -262,7 +266,8 @@ impl<W: World> Mm<W> {
     pub(crate) fn check_mobility(&self, z: usize) -> Result<(), String> {
         let zone = &self.zones[z];
         let known = |pfn: &Pfn| self.list_of_page(*pfn) < self.lists;
-        let mut starts = (zone.start..zone.start + zone.size).step_by(self.pageblock_pages() as usize);
+        let mut starts =
+            (zone.start..zone.start + zone.size).step_by(self.pageblock_pages() as usize);
         if let Some(pfn) = starts.find(|pfn| !known(pfn)) {
             return Err(format!("the pageblock of frame {pfn} is of no kind"));
         }

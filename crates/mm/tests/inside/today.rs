@@ -245,3 +245,171 @@ fn what_cost_more_is_scanned_less() {
     mm.snapshot_refaults(0, Gfp::USER);
     assert_eq!(scan().0, 0, "no news");
 }
+
+/// Takes a page from this CPU's list and marks it as in use.
+fn take(mm: &Engine) -> Pfn {
+    let pfn = mm.rmqueue_pcp(0, 0).expect("memory");
+    mm.frames.page(pfn).reset_flags(0, flag::USED);
+    pfn
+}
+
+/// How many pages each refill took while `n` pages were taken in a row.
+fn refills(mm: &Engine, n: u32) -> (Vec<Pfn>, Vec<u32>) {
+    let (mut pages, mut sizes) = (Vec::new(), Vec::new());
+    for _ in 0..n {
+        let before = mm.pcp_count(0, 0);
+        pages.push(take(mm));
+        if before == 0 {
+            sizes.push(mm.pcp_count(0, 0) + 1);
+        }
+    }
+    (pages, sizes)
+}
+
+/// How many pages went back at once while pages were freed in a row, and the most that the list held.
+fn returns(mm: &Engine, pages: Vec<Pfn>) -> (Vec<u32>, u32) {
+    let (mut sizes, mut most) = (Vec::new(), 0);
+    for pfn in pages {
+        let before = mm.pcp_count(0, 0) + 1;
+        mm.free_page(pfn, false);
+        let now = mm.pcp_count(0, 0);
+        most = most.max(now);
+        if now < before {
+            sizes.push(before - now);
+        }
+    }
+    (sizes, most)
+}
+
+fn lists_of(rule: PerCpuLists) -> Engine {
+    let policy = with(|p| {
+        p.per_cpu_lists = rule;
+        p.mobility = Mobility::None;
+    });
+    Bare::new(policy, 65_536).build()
+}
+
+/// `per_cpu_lists`: how much a CPU's list takes and gives back at once, and how much it holds.
+#[test]
+fn lists_of_cpus_grow_with_what_is_asked() {
+    let mm = lists_of(PerCpuLists::Batches);
+    let batch = mm.zones[0].pcp_batch();
+    let (pages, sizes) = refills(&mm, 600);
+    assert!(sizes.iter().all(|&n| n == batch), "{sizes:?}");
+    let (sizes, most) = returns(&mm, pages);
+    assert!(
+        sizes.iter().all(|&n| n == batch) && most < 6 * batch,
+        "{sizes:?} {most}"
+    );
+
+    // Since 5.14 the low watermark says how much, and what goes back doubles.
+    let mm = lists_of(PerCpuLists::Watermark);
+    let (batch, low) = (mm.zones[0].pcp_batch(), mm.zones[0].mark(Mark::Low) as u32);
+    let (pages, sizes) = refills(&mm, 3000);
+    assert!(sizes.iter().all(|&n| n == batch), "{sizes:?}");
+    let (sizes, most) = returns(&mm, pages);
+    assert_eq!(
+        (&sizes[..3], most),
+        (&[batch, 2 * batch, 4 * batch][..], low - 1)
+    );
+
+    // Since 6.7 what is taken doubles, too, up to 32 batches.
+    let mm = lists_of(PerCpuLists::Tuned);
+    let (pages, sizes) = refills(&mm, 3000);
+    let doubled: Vec<u32> = (0..sizes.len() as u32).map(|i| batch << i.min(5)).collect();
+    assert_eq!(sizes, doubled);
+    let high = mm.pcp_high(0, 0);
+    assert!(high > low && high <= 65_536 / 8, "{high}");
+    returns(&mm, pages);
+    // A second without need takes an eighth.
+    let before = mm.pcp_high(0, 0);
+    mm.refresh_cpu_vm_stats(0);
+    assert_eq!(mm.pcp_high(0, 0), before - before / 8);
+    assert!(mm.pcp_count(0, 0) <= before - before / 8);
+    (0..100).for_each(|_| mm.refresh_cpu_vm_stats(0));
+    assert_eq!(mm.pcp_high(0, 0), low);
+    recount(&mm);
+}
+
+/// While kswapd reclaims, lists hold four batches; below the high watermark they do not grow.
+#[test]
+fn lists_of_cpus_give_way_to_reclaim() {
+    for rule in [PerCpuLists::Watermark, PerCpuLists::Tuned] {
+        let mm = lists_of(rule);
+        let batch = mm.zones[0].pcp_batch();
+        let (mut pages, _) = refills(&mm, 2000);
+        let later = pages.split_off(1000);
+        mm.drain_all_pages();
+        mm.set_reclaim_active(0, 2, true);
+        let (_, most) = returns(&mm, pages);
+        mm.set_reclaim_active(0, 2, false);
+        assert!(most < 4 * batch, "{rule:?}: {most}");
+        let (_, most) = returns(&mm, later);
+        assert!(most > 4 * batch, "{rule:?}: {most}");
+    }
+    let mm = lists_of(PerCpuLists::Tuned);
+    let low = mm.zones[0].mark(Mark::Low) as u32;
+    let least = mm.zones[0].mark(Mark::High) as u32;
+    refills(&mm, 65_536 - least - 4 * low);
+    mm.drain_all_pages();
+    // An hour without need later it is as small as it gets.
+    (0..100).for_each(|_| mm.refresh_cpu_vm_stats(0));
+    let free = || mm.stat.zone(0, ZoneStat::NrFreePages);
+    while free() > u64::from(least) {
+        take(&mm);
+    }
+    let high = mm.pcp_high(0, 0);
+    for _ in 0..200 {
+        take(&mm);
+    }
+    assert_eq!(mm.pcp_high(0, 0), high);
+}
+
+/// `page_metadata`: cached pages take nodes of the tree and, once they were written on a filesystem with buffer
+/// heads, those; they come back.
+#[test]
+fn records_of_the_cache_take_memory() {
+    let taken = |metadata, buffers: bool| {
+        let mm = Bare::new(with(|p| p.page_metadata = metadata), 8192).build();
+        let f = file(&mm, MappingKind::File, 0, 2000);
+        if buffers {
+            mm.keep_buffers(f);
+        }
+        block_on(&mm, async {
+            for index in 0..1000 {
+                write(&mm, f, index).await;
+            }
+        });
+        settled(&mm);
+        recount(&mm);
+        let used = mm.metadata_pages();
+        mm.start_writeback(f, 0, 1000, |_| ());
+        mm.end_writeback(f, 0, 1000, false);
+        block_on(&mm, mm.truncate_from(f, 0));
+        recount(&mm);
+        (used, mm.metadata_pages())
+    };
+    assert_eq!(taken(PageMetadata::Nothing, true), (0, 0));
+    // 16 leaves and a root: two slabs of two pages each.
+    assert_eq!(taken(PageMetadata::Slabs, false), (4, 4));
+    // 1000 buffer heads: 26 slabs more; of those five may stay.
+    let (used, left) = taken(PageMetadata::Slabs, true);
+    assert_eq!(used, 4 + 26);
+    assert!(left <= 4 + 6, "{left}");
+}
+
+/// `mobility = "boosted"`: a request of another kind raises the watermarks without a sysctl.
+#[test]
+fn kinds_that_mix_raise_watermarks() {
+    for (mobility, boosts) in [(Mobility::Grouped, false), (Mobility::Boosted, true)] {
+        let mm = Bare::new(with(|p| p.mobility = mobility), 8192).build();
+        // Movable pages have every pageblock; then the kernel wants one.
+        while mm.stat.zone(0, ZoneStat::NrFreePages) > 400 {
+            block_on(&mm, mm.alloc_page(Gfp::USER)).expect("memory");
+            mm.refresh_cpu_vm_stats(0);
+        }
+        assert_eq!(mm.watermark_boost(0), 0);
+        block_on(&mm, mm.alloc_page(Gfp::KERNEL)).expect("memory");
+        assert_eq!(mm.watermark_boost(0) > 0, boosts, "{mobility:?}");
+    }
+}

@@ -1,0 +1,150 @@
+//! Who has the CPU, by EEVDF and by CFS (`scheduler`), on one CPU without costs of its own.
+
+use sim::rng::Rng;
+use sim::sched::{Sched, SchedParams};
+use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+
+const US: u64 = 1000;
+const MS: u64 = 1_000_000;
+
+fn sched(eevdf_slice: Option<u64>) -> Sched {
+    let params = SchedParams {
+        quantum: 10_000,
+        latency: 6 * MS,
+        min_granularity: 750 * US,
+        wakeup_granularity: MS,
+        eevdf_slice,
+        idle_wakeup: 0.0,
+        idle_wakeup_sigma: 0.0,
+        place: true,
+        switch: 0,
+        tick: 10 * MS,
+        tick_phase: 0,
+    };
+    Sched::new(1, params, 8, Rng::new(1, "test"))
+}
+
+type Life<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+fn run(sched: &Sched, lives: Vec<Life<'_>>) {
+    let mut all: Vec<Life<'_>> = vec![Box::pin(async {})];
+    all.extend(lives);
+    for _ in &all {
+        sched.spawn();
+    }
+    sched.run(&mut all, |_, _| {});
+    assert_eq!(sched.ending(), None);
+}
+
+/// Computes for so long, ready to give way at any time.
+async fn compute(s: &Sched, us: u64) {
+    for _ in 0..us {
+        s.charge(US);
+        s.relax().await;
+    }
+}
+
+/// How long a helper waits for the CPU each time that it is woken by a task that computes. The task wakes it
+/// after so many microseconds of each of its turns, works on for as long again, and then sleeps for 20 ms;
+/// the helper works for so long.
+fn waits(eevdf_slice: Option<u64>, turns: u64, before: u64, after: u64, work: u64) -> Vec<u64> {
+    let s = sched(eevdf_slice);
+    let (woken, waits) = (Cell::new(0), RefCell::new(Vec::new()));
+    let helper = async {
+        loop {
+            let ticket = s.ticket(0);
+            s.wait(0, ticket, None).await;
+            waits.borrow_mut().push((s.now() - woken.get()) / US);
+            compute(&s, work).await;
+        }
+    };
+    let task = async {
+        s.sleep(MS).await;
+        for _ in 0..turns {
+            compute(&s, before).await;
+            woken.set(s.now());
+            s.wake(0);
+            compute(&s, after).await;
+            s.sleep(20 * MS).await;
+        }
+        s.stop();
+    };
+    run(&s, vec![Box::pin(helper), Box::pin(task)]);
+    waits.into_inner()
+}
+
+/// Who runs is protected until its slice is over: a helper that is owed nothing waits until the task sleeps,
+/// and comes at once where the slice is over when it wakes. What it waited for it is owed: the next time it comes at
+/// once, until that is used up.
+#[test]
+fn a_slice_protects_who_runs_and_waiting_is_repaid() {
+    let slice = Some(700 * US);
+    // Woken behind the slice.
+    assert!(waits(slice, 6, 900, 500, 100).iter().all(|&us| us <= 1));
+    // Woken within it: it waits for the 900 us that are left of the task's turn, and is owed half of them less
+    // half of what it works then. That lasts for turns of 100 us beside the task, which cost 50 us each.
+    let waits = waits(slice, 14, 100, 900, 100);
+    assert!((890..=901).contains(&waits[0]), "{waits:?}");
+    let at_once = waits[1..].iter().take_while(|&&us| us <= 1).count();
+    assert!((7..=9).contains(&at_once), "{waits:?}");
+    assert!((790..=901).contains(&waits[1 + at_once]), "{waits:?}");
+}
+
+/// CFS lets who has run less come at once each time.
+#[test]
+fn cfs_prefers_who_sleeps() {
+    let waits = waits(None, 6, 1500, 500, 100);
+    assert!(waits.iter().all(|&us| us <= 1), "{waits:?}");
+}
+
+/// Tasks that never sleep share a CPU in equal parts.
+#[test]
+fn those_that_compute_share() {
+    for slice in [None, Some(700 * US)] {
+        let s = sched(slice);
+        let done = [Cell::new(0u64), Cell::new(0), Cell::new(0)];
+        let life = async |own: usize| {
+            loop {
+                compute(&s, 100).await;
+                done[own].set(done[own].get() + 100);
+                if s.now() > 3000 * MS {
+                    s.stop();
+                }
+            }
+        };
+        run(
+            &s,
+            vec![Box::pin(life(0)), Box::pin(life(1)), Box::pin(life(2))],
+        );
+        let parts: Vec<u64> = done.iter().map(Cell::get).collect();
+        let most = parts.iter().max().unwrap() - parts.iter().min().unwrap();
+        assert!(most <= 20_000, "{slice:?}: {parts:?}");
+    }
+}
+
+/// A task that works beyond its share and sleeps has no credit when it comes back, and no debt that it could
+/// not have paid meanwhile.
+#[test]
+fn debts_end_with_sleep() {
+    let s = sched(Some(700 * US));
+    let order = RefCell::new(Vec::new());
+    let hog = async {
+        loop {
+            compute(&s, 50).await;
+        }
+    };
+    let sleeper = async {
+        for _ in 0..20 {
+            compute(&s, 5000).await;
+            let from = s.now();
+            s.sleep(30 * MS).await;
+            let late = (s.now() - from - 30 * MS) / US;
+            order.borrow_mut().push(late);
+        }
+        s.stop();
+    };
+    run(&s, vec![Box::pin(hog), Box::pin(sleeper)]);
+    // It comes within two slices or at the next tick.
+    assert!(order.borrow().iter().all(|&us| us <= 10_001), "{order:?}");
+}
