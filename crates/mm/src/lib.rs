@@ -113,6 +113,16 @@ impl Config {
         self.zones.iter().map(|z| z.node).max().unwrap_or(0) + 1
     }
 
+    /// CPUs of a node, or all of them where it has none.
+    pub(crate) fn cpus_of(&self, node: u32) -> u32 {
+        let local = self.cpu_nodes.iter().filter(|&&of| of == node).count();
+        if local == 0 {
+            self.cpus as u32
+        } else {
+            local as u32
+        }
+    }
+
     /// How many wait queues the engine uses; a world may number its own from here on.
     pub fn wait_queues(&self) -> u32 {
         queue::throttled(self, self.nodes(), self.nodes()).0
@@ -258,7 +268,7 @@ impl<W: World> Mm<W> {
                 .flat_map(|z| {
                     let most = match policy.per_cpu_lists {
                         policy::PerCpuLists::Batches => z.pcp_high + z.pcp_batch,
-                        _ => z.size.max(8 * z.pcp_batch),
+                        _ => pcp_high::room(z.size / config.cpus_of(z.node), z.pcp_batch),
                     };
                     (0..config.cpus * lists).map(move |_| pcp::Pcp::new(most))
                 })

@@ -14,6 +14,12 @@ const BATCH_SCALE_MAX: u32 = 5;
 /// The share of a zone that its CPUs' lists may grow to (`MIN_PERCPU_PAGELIST_HIGH_FRACTION`).
 const HIGH_FRACTION: u32 = 8;
 
+/// Pages that each of a CPU's lists can hold: half of its share of the zone, so that a low watermark of more
+/// than half of a zone counts as that half.
+pub(crate) fn room(share: u32, batch: u32) -> u32 {
+    (share / 2).max(8 * batch)
+}
+
 /// What the lists of one zone on one CPU have learnt from the calls before. All in pages but the two
 /// exponents.
 pub(crate) struct Tuning<W: World> {
@@ -76,12 +82,7 @@ impl<W: World> Mm<W> {
             return;
         }
         let zone = &self.zones[z];
-        let of_node = |&&node: &&u32| node == zone.node;
-        let local = self.config.cpu_nodes.iter().filter(of_node).count();
-        let cpus = match local {
-            0 => self.config.cpus,
-            n => n,
-        } as u32;
+        let cpus = self.config.cpus_of(zone.node);
         let low = zone.mark(Mark::Low) as u32;
         let room = self.pcp(z, 0, 0).room() - zone.pcp_batch;
         let share = |pages: u32| (pages / cpus).max(4 * zone.pcp_batch).min(room);
