@@ -21,4 +21,4 @@ pub mod schema;
 pub mod trace;
 pub mod tune;
 pub mod validate;
-mod worlds;
+pub mod worlds;

@@ -1,0 +1,420 @@
+"""Many cells, each once: on this machine or on a Ray cluster, with their results under the digest of all that they
+depend on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from multiprocessing import get_context
+from os import PathLike
+from typing import Any, Literal
+
+from . import _lowmark, _toml
+from ._run import Experiment, Given, How, given, revision
+
+Axes = Mapping[str, Sequence[Any]]
+
+_FORM = 1
+"""Of what is stored; another number is another store."""
+_RETRIES = 3
+"""Times that a cell is begun anew when its process dies."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A cell as a worker takes it: nothing but text and numbers."""
+
+    number: int
+    given: Given
+    build: str
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a cell's result is."""
+
+    number: int
+    key: str
+    ran: bool
+    """Whether it was run for this; otherwise it was there."""
+
+
+class Store:
+    """A folder or an object store of cells, each a Parquet file under its key.
+
+    A file comes under its name at once and whole: written beside it and renamed, or by one put where the store has
+    no renames. Two writers of one cell write the same bytes.
+    """
+
+    def __init__(self, url: str) -> None:
+        import fsspec
+
+        self.url = url
+        self._fs, self._root = fsspec.core.url_to_fs(url)
+        self._fs.makedirs(self._root, exist_ok=True)
+
+    def path(self, key: str) -> str:
+        """The file of a key."""
+        return f"{self._root.rstrip('/')}/{key[:2]}/{key}.parquet"
+
+    def known(self) -> set[str]:
+        """The keys of all cells that are there, by one listing."""
+        found = self._fs.find(self._root)
+        names = (str(path).rsplit("/", 1)[-1] for path in found)
+        return {name[: -len(".parquet")] for name in names if name.endswith(".parquet")}
+
+    def has(self, key: str) -> bool:
+        """Whether a cell is there."""
+        return bool(self._fs.exists(self.path(key)))
+
+    def put(self, key: str, content: bytes) -> None:
+        """Puts a cell there."""
+        path = self.path(key)
+        self._fs.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+        if not _is_local(self._fs):
+            self._fs.pipe_file(path, content)
+            return
+        part = f"{path}.{uuid.uuid4().hex}.part"
+        with open(part, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+
+    def get(self, key: str) -> bytes:
+        """A cell's bytes."""
+        content: bytes = self._fs.cat_file(self.path(key))
+        return content
+
+
+def _is_local(fs: Any) -> bool:
+    protocol = fs.protocol
+    return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+
+def key(task: Task) -> str:
+    """What a cell's result is stored under: the digest of all that it depends on, on any machine."""
+    _, _, identity, _ = _lowmark.inspect(task.given, task.build)
+    return sha256(f"lowmark sweep {_FORM}\n{identity}".encode()).hexdigest()
+
+
+def content(task: Task, name: str) -> bytes:
+    """Runs a cell; its result as Parquet, the same bytes wherever it runs."""
+    import pyarrow
+    import pyarrow.parquet
+
+    how = How(1, None, None, None, False, 60, task.build)
+    raw = _lowmark.run(task.given, how, None)
+    if raw.failed is not None:
+        raise _lowmark.Error(raw.failed)
+    table = pyarrow.table(raw.table("iterations"))
+    about = {"lowmark": _FORM, "key": name, "experiment": raw.title, "axes": raw.axes}
+    table = table.replace_schema_metadata({"lowmark": json.dumps(about)})
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(table, sink, compression="zstd", store_schema=True)
+    done: bytes = sink.getvalue().to_pybytes()
+    return done
+
+
+def work(task: Task, url: str) -> Stored:
+    """Runs a cell if it is not there, and puts it there: all that a worker does."""
+    if revision() != task.build:
+        raise _lowmark.Error(
+            "a worker has another build of lowmark than the driver; accepted: the same wheel on all machines"
+        )
+    store = _store(url)
+    name = key(task)
+    if store.has(name):
+        return Stored(task.number, name, False)
+    store.put(name, content(task, name))
+    return Stored(task.number, name, True)
+
+
+_stores: dict[str, Store] = {}
+
+
+def _store(url: str) -> Store:
+    if url not in _stores:
+        _stores[url] = Store(url)
+    return _stores[url]
+
+
+def _several(tasks: list[Task], url: str) -> list[Stored]:
+    """Some cells after each other: what one task of the engine does, so that its cost is shared."""
+    return [work(task, url) for task in tasks]
+
+
+def _quiet() -> None:
+    """A worker leaves Ctrl-C to its driver."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    main = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == main:
+            time.sleep(1)
+        os._exit(1)  # whoever waits for this is gone
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+Progress = Callable[[int, int], object]
+
+
+class Sweep:
+    """A sweep that has been run: its cells and their results."""
+
+    def __init__(
+        self, points: list[dict[str, Any]], stored: list[Stored], store: Store, seconds: float
+    ) -> None:
+        self._stored = stored
+        self.points = points
+        """The settings of each cell, in the order of the axes."""
+        self.keys = [s.key for s in stored]
+        """What each cell is stored under."""
+        self.store = store
+        """Where they are."""
+        self.ran = sum(s.ran for s in stored)
+        """How many cells were run for this sweep; the others were there."""
+        self.seconds = seconds
+        """Wall time."""
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def batches(self) -> Iterator[Any]:
+        """The cells' results one by one, each a pyarrow table with the axes in its first columns."""
+        import pyarrow
+        import pyarrow.parquet
+
+        for point, name in zip(self.points, self.keys, strict=True):
+            table = pyarrow.parquet.read_table(pyarrow.BufferReader(self.store.get(name)))
+            for i, (axis, value) in enumerate(point.items()):
+                plain = value if isinstance(value, (int, float, str, bool)) else _toml.value(value)
+                column = pyarrow.array([plain] * table.num_rows)
+                if axis in table.column_names:
+                    table = table.drop_columns([axis])
+                table = table.add_column(i, axis, column)
+            yield table.replace_schema_metadata(None)
+
+    def to_arrow(self) -> Any:
+        """All results in one pyarrow table: a row an iteration; a figure that a cell lacks is null."""
+        import pyarrow
+
+        return pyarrow.concat_tables(list(self.batches()), promote_options="permissive")
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """All results as pandas' frame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """All results as polars' frame."""
+        import polars
+
+        return polars.DataFrame(self.to_arrow())
+
+    def __repr__(self) -> str:
+        return f"<lowmark.Sweep: {len(self)} cells, {self.ran} of them run, in {self.store.url}>"
+
+
+def sweep(
+    experiment: Experiment,
+    axes: Axes,
+    *,
+    executor: Literal["local", "ray"] = "local",
+    store: str | PathLike[str] = "sweep",
+    seeds: int | Sequence[int] | None = None,
+    iterations: int | None = None,
+    workers: int | None = None,
+    batch: int | None = None,
+    in_flight: int | None = None,
+    retries: int = _RETRIES,
+    progress: Progress | bool | None = None,
+) -> Sweep:
+    """Runs an experiment once for each combination of settings.
+
+    ``axes`` are keys of the experiment with the values that each is to have, as ``--set`` takes them:
+    ``{"machine.cpus": [1, 2], "policies.mine.swappiness": [0, 60]}``; ``seeds`` adds one of seeds. What an
+    experiment's own text varies stays inside a cell.
+
+    A cell is a pure function of what its key is the digest of: the experiment as it is when its machines, policies
+    and job files are read, its settings and seed, the contents of traces, root folders and kernel images, and the
+    revision of lowmark. Its result is a Parquet file under that key in ``store``, a folder or a URL of fsspec's.
+    So a sweep that was broken off goes on when it is called again, and two sweeps share cells.
+
+    ``executor="ray"`` runs on the cluster that ``ray.init`` has connected to, or on one of this machine. A task
+    asks for one CPU and the memory that the run is estimated to take, runs ``batch`` cells, and is begun again
+    elsewhere when its worker dies, at most ``retries`` times. At most ``in_flight`` tasks are under way, so that
+    the driver's memory does not grow with the sweep. ``store`` must be one that every machine sees.
+    """
+    begun = time.monotonic()
+    url = str(store) if "://" in str(store) else os.path.abspath(os.fspath(store))
+    place = Store(url)
+    points = _points(axes, seeds)
+    base = given(experiment, iterations=iterations)
+    if base.text is None:
+        base = replace(base, name=base.name.resolve())
+    tasks = _Tasks(base, points)
+    bar = _bar(progress)
+    if not points:
+        return Sweep([], [], place, 0.0)
+    # One cell tells of wrong settings before anything runs, and what a run takes.
+    _, _, _, memory = _lowmark.inspect(tasks[0].given, revision())
+    stored: list[Stored | None] = [None] * len(points)
+    engine = {"local": _local, "ray": _ray}.get(executor)
+    if engine is None:
+        raise ValueError(f'executor={executor!r}; accepted: "local", "ray"')
+    size = batch or max(1, min(16, len(points) // 64))
+    done = 0
+    for some in engine(tasks, url, _Limits(workers, size, in_flight, retries, memory)):
+        for one in some:
+            stored[one.number] = one
+        done += len(some)
+        bar(done, len(points))
+    return Sweep(points, [s for s in stored if s is not None], place, time.monotonic() - begun)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    workers: int | None
+    batch: int
+    in_flight: int | None
+    retries: int
+    memory: int
+
+
+class _Tasks:
+    """The tasks of a sweep, made when they are asked for."""
+
+    def __init__(self, base: Given, points: list[dict[str, Any]]) -> None:
+        self._base, self._points, self._build = base, points, revision()
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def __getitem__(self, number: int) -> Task:
+        point = dict(self._points[number])
+        seed = point.pop("seed", None)
+        settings = [f"{k}={_toml.value(v)}" for k, v in point.items()]
+        cell = replace(self._base, set=[*self._base.set, *settings], seed=seed)
+        return Task(number, cell, self._build)
+
+    def batches(self, size: int) -> Iterator[list[Task]]:
+        """All of them, some at a time."""
+        for first in range(0, len(self), size):
+            yield [self[n] for n in range(first, min(first + size, len(self)))]
+
+
+def _points(axes: Axes, seeds: int | Sequence[int] | None) -> list[dict[str, Any]]:
+    lists = {str(k): list(v) for k, v in axes.items()}
+    if seeds is not None:
+        lists["seed"] = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
+    return [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+
+
+def _local(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
+    """Processes of this machine."""
+    workers = limits.workers or len(os.sched_getaffinity(0))
+    most = limits.in_flight or 4 * workers
+    waiting = tasks.batches(limits.batch)
+    tries: dict[int, int] = {}
+    again: list[list[Task]] = []
+    while True:
+        with ProcessPoolExecutor(workers, get_context("spawn"), _quiet) as pool:
+            flying: dict[Future[list[Stored]], list[Task]] = {}
+            try:
+                while True:
+                    while len(flying) < most:
+                        batch = again.pop() if again else next(waiting, None)
+                        if batch is None:
+                            break
+                        flying[pool.submit(_several, batch, url)] = batch
+                    if not flying:
+                        return
+                    ready, _ = wait(flying, return_when=FIRST_COMPLETED)
+                    for future in ready:
+                        yield future.result()
+                        del flying[future]
+            except BrokenProcessPool:
+                # Nobody knows whose process it was: all that was under way is begun again.
+                for batch in flying.values():
+                    tries[batch[0].number] = tries.get(batch[0].number, 0) + 1
+                    if tries[batch[0].number] > limits.retries:
+                        raise _lowmark.Error(
+                            f"a worker died {limits.retries + 1} times at cell {batch[0].number}"
+                        ) from None
+                    again.append(batch)
+            except BaseException:
+                for future in flying:
+                    future.cancel()
+                for process in (getattr(pool, "_processes", None) or {}).values():
+                    process.terminate()
+                raise
+
+
+def _ray(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
+    """Workers of a Ray cluster."""
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(
+            num_cpus=limits.workers, include_dashboard=False, log_to_driver=False, logging_level="error"
+        )
+    cpus = int(ray.cluster_resources().get("CPU", 1))
+    most = limits.in_flight or 4 * max(cpus, 1)
+    run = ray.remote(_several).options(
+        num_cpus=1,
+        memory=limits.memory,
+        max_retries=limits.retries,
+        # What a cell itself raises would be raised again.
+        retry_exceptions=False,
+    )
+    waiting = tasks.batches(limits.batch)
+    flying: list[Any] = []
+    try:
+        while True:
+            while len(flying) < most and (batch := next(waiting, None)) is not None:
+                flying.append(run.remote(batch, url))
+            if not flying:
+                return
+            ready, flying = ray.wait(flying, num_returns=1)
+            for one in ready:
+                try:
+                    done: list[Stored] = ray.get(one)
+                except ray.exceptions.RayTaskError as e:
+                    if isinstance(e.cause, _lowmark.Error):
+                        raise e.cause from None
+                    raise
+                yield done
+    finally:
+        for one in flying:
+            ray.cancel(one, force=True)
+
+
+def _bar(progress: Progress | bool | None) -> Progress:
+    import sys
+
+    if progress is None:
+        progress = sys.stderr.isatty()
+    if not isinstance(progress, bool):
+        return progress
+    if not progress:
+        return lambda done, total: None
+
+    def line(done: int, total: int) -> None:
+        end = "\n" if done == total else ""
+        print(f"\r{done}/{total} cells\x1b[K", end=end, file=sys.stderr, flush=True)
+
+    return line
