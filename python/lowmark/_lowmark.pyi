@@ -4,6 +4,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Callable, Protocol
 
+__file__: str
 __version__: str
 
 class Error(Exception):
@@ -24,6 +25,11 @@ class _Experiment(Protocol):
     def seed(self) -> int | None: ...
     @property
     def track_pages(self) -> bool: ...
+
+class Stop:
+    """Stops runs of other threads."""
+
+    def set(self) -> None: ...
 
 class Table:
     @property
@@ -48,6 +54,13 @@ class Results:
     def names(self) -> list[str]: ...
     def file(self, path: str) -> bytes: ...
     def table(self, name: str) -> Table: ...
+    def export(
+        self,
+        openmetrics: str | PathLike[str] | None,
+        jsonl: str | PathLike[str] | None,
+        parquet: str | PathLike[str] | None,
+        replace: bool,
+    ) -> None: ...
     def save(self, folder: str | PathLike[str], replace: bool = False) -> Path: ...
 
 def run(

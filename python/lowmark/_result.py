@@ -164,6 +164,18 @@ class Result:
         """Writes its results folder, whole or not at all."""
         return self._raw.save(folder, replace)
 
+    def export(
+        self,
+        *,
+        openmetrics: str | PathLike[str] | None = None,
+        jsonl: str | PathLike[str] | None = None,
+        parquet: str | PathLike[str] | None = None,
+        replace: bool = False,
+    ) -> None:
+        """Writes it in the forms of other tools, as ``lowmark export`` does: a file of OpenMetrics, a folder of JSON
+        lines, one of Parquet."""
+        self._raw.export(openmetrics, jsonl, parquet, replace)
+
     def __repr__(self) -> str:
         where = f" in {self.folder}" if self.folder else ""
         return f"<lowmark.Result: {self.name}{where}>"

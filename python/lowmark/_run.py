@@ -49,6 +49,7 @@ class How:
     replace: bool
     patience: int
     build: str
+    stop: _lowmark.Stop | None = None
 
 
 def settings(what: Settings | None) -> list[str]:

@@ -73,7 +73,7 @@ def search(
     axes: Mapping[str, Sequence[Any]] | None = None,
     executor: Literal["local", "ray"] = "local",
     store: str | PathLike[str] = "sweep",
-    optimizer: str = "TwoPointsDE",
+    optimizer: str = "NGOpt",
     seed: int = 1,
 ) -> Found:
     """Looks for settings of an experiment that make the goals small.

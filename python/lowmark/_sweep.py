@@ -6,16 +6,12 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import signal
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from multiprocessing import get_context
 from os import PathLike
 from typing import Any, Literal
 
@@ -27,7 +23,7 @@ Axes = Mapping[str, Sequence[Any]]
 _FORM = 1
 """Of what is stored; another number is another store."""
 _RETRIES = 3
-"""Times that a cell is begun anew when its process dies."""
+"""Times that a cell is begun anew when its worker dies."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +104,15 @@ def key(task: Task) -> str:
     return sha256(f"lowmark sweep {_FORM}\n{identity}".encode()).hexdigest()
 
 
-def content(task: Task, name: str) -> bytes:
+def content(task: Task, name: str, stop: _lowmark.Stop | None = None) -> bytes:
     """Runs a cell; its result as Parquet, the same bytes wherever it runs."""
     import pyarrow
     import pyarrow.parquet
 
-    how = How(1, None, None, None, False, 60, task.build)
+    how = How(1, None, None, None, False, 60, task.build, stop)
     raw = _lowmark.run(task.given, how, None)
     if raw.failed is not None:
-        raise _lowmark.Error(raw.failed)
+        raise _raised(raw.failed, 1)
     table = pyarrow.table(raw.table("iterations"))
     about = {"lowmark": _FORM, "key": name, "experiment": raw.title, "axes": raw.axes}
     table = table.replace_schema_metadata({"lowmark": json.dumps(about)})
@@ -126,7 +122,7 @@ def content(task: Task, name: str) -> bytes:
     return done
 
 
-def work(task: Task, url: str) -> Stored:
+def work(task: Task, url: str, stop: _lowmark.Stop | None = None) -> Stored:
     """Runs a cell if it is not there, and puts it there: all that a worker does."""
     if revision() != task.build:
         raise _lowmark.Error(
@@ -136,7 +132,7 @@ def work(task: Task, url: str) -> Stored:
     name = key(task)
     if store.has(name):
         return Stored(task.number, name, False)
-    store.put(name, content(task, name))
+    store.put(name, content(task, name, stop))
     return Stored(task.number, name, True)
 
 
@@ -149,22 +145,25 @@ def _store(url: str) -> Store:
     return _stores[url]
 
 
-def _several(tasks: list[Task], url: str) -> list[Stored]:
+def _several(
+    tasks: list[Task], url: str, stop: _lowmark.Stop | None = None
+) -> list[Stored]:
     """Some cells after each other: what one task of the engine does, so that its cost is shared."""
-    return [work(task, url) for task in tasks]
+    return [work(task, url, stop) for task in tasks]
 
 
-def _quiet() -> None:
-    """A worker leaves Ctrl-C to its driver."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    main = os.getppid()
+def _told(tasks: list[Task], url: str) -> list[Stored] | tuple[str, int]:
+    """As :func:`_several`; an error is a value, for Ray wraps what is raised into words of its own."""
+    try:
+        return _several(tasks, url)
+    except _lowmark.Error as e:
+        return str(e), getattr(e, "code", 1)
 
-    def watch() -> None:
-        while os.getppid() == main:
-            time.sleep(1)
-        os._exit(1)  # whoever waits for this is gone
 
-    threading.Thread(target=watch, daemon=True).start()
+def _raised(message: str, code: int) -> _lowmark.Error:
+    error = _lowmark.Error(message)
+    error.code = code
+    return error
 
 
 Progress = Callable[[int, int], object]
@@ -325,43 +324,28 @@ def _points(axes: Axes, seeds: int | Sequence[int] | None) -> list[dict[str, Any
 
 
 def _local(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
-    """Processes of this machine."""
+    """Threads of this process: runs do not hold the interpreter's lock."""
     workers = limits.workers or len(os.sched_getaffinity(0))
     most = limits.in_flight or 4 * workers
     waiting = tasks.batches(limits.batch)
-    tries: dict[int, int] = {}
-    again: list[list[Task]] = []
-    while True:
-        with ProcessPoolExecutor(workers, get_context("spawn"), _quiet) as pool:
-            flying: dict[Future[list[Stored]], list[Task]] = {}
-            try:
-                while True:
-                    while len(flying) < most:
-                        batch = again.pop() if again else next(waiting, None)
-                        if batch is None:
-                            break
-                        flying[pool.submit(_several, batch, url)] = batch
-                    if not flying:
-                        return
-                    ready, _ = wait(flying, return_when=FIRST_COMPLETED)
-                    for future in ready:
-                        yield future.result()
-                        del flying[future]
-            except BrokenProcessPool:
-                # Nobody knows whose process it was: all that was under way is begun again.
-                for batch in flying.values():
-                    tries[batch[0].number] = tries.get(batch[0].number, 0) + 1
-                    if tries[batch[0].number] > limits.retries:
-                        raise _lowmark.Error(
-                            f"a worker died {limits.retries + 1} times at cell {batch[0].number}"
-                        ) from None
-                    again.append(batch)
-            except BaseException:
-                for future in flying:
-                    future.cancel()
-                for process in (getattr(pool, "_processes", None) or {}).values():
-                    process.terminate()
-                raise
+    stop = _lowmark.Stop()
+    flying: set[Future[list[Stored]]] = set()
+    with ThreadPoolExecutor(workers, "lowmark") as pool:
+        try:
+            while True:
+                while len(flying) < most and (batch := next(waiting, None)) is not None:
+                    flying.add(pool.submit(_several, batch, url, stop))
+                if not flying:
+                    return
+                # Not for ever, so that Ctrl-C is heard.
+                ready, flying = wait(flying, 0.2, FIRST_COMPLETED)
+                for future in ready:
+                    yield future.result()
+        finally:
+            # After an exception: what has not begun does not, what runs ends.
+            stop.set()
+            for future in flying:
+                future.cancel()
 
 
 def _ray(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
@@ -374,7 +358,7 @@ def _ray(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
         )
     cpus = int(ray.cluster_resources().get("CPU", 1))
     most = limits.in_flight or 4 * max(cpus, 1)
-    run = ray.remote(_several).options(
+    run = ray.remote(_told).options(
         num_cpus=1,
         memory=limits.memory,
         max_retries=limits.retries,
@@ -391,12 +375,9 @@ def _ray(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
                 return
             ready, flying = ray.wait(flying, num_returns=1)
             for one in ready:
-                try:
-                    done: list[Stored] = ray.get(one)
-                except ray.exceptions.RayTaskError as e:
-                    if isinstance(e.cause, _lowmark.Error):
-                        raise e.cause from None
-                    raise
+                done: list[Stored] | tuple[str, int] = ray.get(one)
+                if isinstance(done, tuple):
+                    raise _raised(*done)
                 yield done
     finally:
         for one in flying:

@@ -16,6 +16,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use table::Table;
 
@@ -82,6 +84,25 @@ impl Results {
         Table::of(table.map_err(|e| failure(py, e))?)
     }
 
+    fn export(
+        &self,
+        py: Python<'_>,
+        openmetrics: Option<PathBuf>,
+        jsonl: Option<PathBuf>,
+        parquet: Option<PathBuf>,
+        replace: bool,
+    ) -> PyResult<()> {
+        let done = py.detach(|| {
+            self.0.export(&front::Exports {
+                openmetrics: openmetrics.as_deref(),
+                jsonl: jsonl.as_deref(),
+                parquet: parquet.as_deref(),
+                replace,
+            })
+        });
+        done.map_err(|e| failure(py, e))
+    }
+
     #[pyo3(signature = (folder, replace=false))]
     fn save(&self, py: Python<'_>, folder: PathBuf, replace: bool) -> PyResult<PathBuf> {
         let saved = py.detach(|| self.0.save(&folder, replace));
@@ -101,7 +122,7 @@ struct Experiment {
 }
 
 impl Experiment {
-    fn read(&self) -> Result<lowmark::front::Experiment, front::Error> {
+    fn read(&self) -> Result<front::Experiment, front::Error> {
         let changes = Changes {
             set: self.set.clone(),
             iterations: self.iterations,
@@ -115,6 +136,22 @@ impl Experiment {
     }
 }
 
+/// Stops runs of other threads, which hear no signal.
+#[pyclass(frozen, module = "lowmark._lowmark")]
+struct Stop(Arc<AtomicBool>);
+
+#[pymethods]
+impl Stop {
+    #[new]
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    fn set(&self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// How it is run.
 #[derive(FromPyObject)]
 struct How {
@@ -125,6 +162,7 @@ struct How {
     replace: bool,
     patience: u64,
     build: String,
+    stop: Option<Py<Stop>>,
 }
 
 /// How many threads; 0 is none of them.
@@ -154,7 +192,8 @@ fn run(
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Results> {
     let (jobs, check) = (jobs(how.jobs)?, check(how.check.as_deref())?);
-    let done = interruptible(py, progress.as_ref(), move |stop, tell| {
+    let stop = how.stop.as_ref().map(|stop| Arc::clone(&stop.get().0));
+    let done = interruptible(py, stop, progress.as_ref(), move |stop, tell| {
         let experiment = experiment.read()?;
         let mut tell = |progress: Progress| {
             // Nobody hears it any more: the caller is about to stop us.
@@ -272,7 +311,7 @@ fn mrc(
     options: Curves,
 ) -> PyResult<(Table, String, String)> {
     let options = options.options()?;
-    let curves = interruptible(py, None, move |stop, _| match (path, keys) {
+    let curves = interruptible(py, None, None, move |stop, _| match (path, keys) {
         (Some(path), _) => front::mrc(&path, &options),
         (None, keys) => {
             let keys = keys.map_or_else(Vec::new, |keys| keys.0);
@@ -296,7 +335,7 @@ fn reproduce(
 ) -> PyResult<(String, String)> {
     let jobs = self::jobs(jobs)?;
     let iterations = iterations.and_then(NonZeroU32::new);
-    let scored = interruptible(py, None, move |stop, _| {
+    let scored = interruptible(py, None, None, move |stop, _| {
         front::reproduce(series.as_deref(), iterations, jobs, stop)
     })?;
     Ok((scored.json, scored.text))
@@ -324,6 +363,7 @@ fn _lowmark(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("Error", m.py().get_type::<Error>())?;
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<Results>()?;
+    m.add_class::<Stop>()?;
     m.add_class::<Table>()?;
     for function in [
         wrap_pyfunction!(run, m)?,

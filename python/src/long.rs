@@ -35,14 +35,15 @@ fn panic(payload: &(dyn Any + Send)) -> String {
     format!("a bug in lowmark: {}", text.unwrap_or("it panicked"))
 }
 
-/// Does work in another thread. `progress` is called in this one with what the work tells; if it raises, or a
+/// Does work in another thread; `stop`: the flag that stops it, if others know it. `progress` is called in this one with what the work tells; if it raises, or a
 /// signal does, the work is told to stop and the exception goes on when it has.
 pub fn interruptible<T: Send>(
     py: Python<'_>,
+    stop: Option<Arc<AtomicBool>>,
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(Arc<AtomicBool>, Sender<Progress>) -> Result<T, front::Error> + Send,
 ) -> PyResult<T> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = stop.unwrap_or_default();
     let theirs = Arc::clone(&stop);
     std::thread::scope(|scope| {
         let (tell, told) = channel();

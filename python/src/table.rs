@@ -63,6 +63,6 @@ impl Table {
         let _ = requested_schema;
         let batches = RecordBatchIterator::new([Ok(self.0.clone())], self.0.schema());
         let stream = FFI_ArrowArrayStream::new(Box::new(batches));
-        PyCapsule::new(py, stream, Some(c"arrow_array_stream".into()))
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 }

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod bisect;
 pub mod diverge;
 pub mod explain;
+pub mod export;
 pub mod kernel;
 pub mod learn;
 mod listen;

@@ -18,6 +18,8 @@ pub enum Failure {
     /// Results are not what, or where, they were wanted. The text is printed as it is: it has paths that
     /// somebody may copy, and lines of its own.
     Results(String),
+    /// What the front for programs says.
+    Said(crate::front::Error),
     /// The user stopped something that leaves nothing behind; the text says what.
     Stopped(String),
     /// The user interrupted the run.
@@ -44,6 +46,7 @@ impl Failure {
             Self::Input(_) => 2,
             Self::Check(_) | Self::System(_) | Self::Memory(_) | Self::Results(_) => 1,
             Self::Stopped(_) | Self::Interrupted { .. } => 130,
+            Self::Said(e) => e.code,
         }
     }
 
@@ -57,6 +60,7 @@ impl Failure {
                 format!("{report:?}")
             }
             Self::Results(text) | Self::Stopped(text) => text.clone(),
+            Self::Said(e) => e.message.clone(),
             Self::Interrupted {
                 finished,
                 wanted,

@@ -83,6 +83,7 @@ pub fn main() -> ExitCode {
 fn run(cli: &cli::Cli) -> Result<(), Failure> {
     match &cli.command {
         cli::Command::Run(args) => commands::run::run(args),
+        cli::Command::Export(args) => commands::export::run(args),
         cli::Command::Results(args) => commands::results::run(args),
         cli::Command::Bisect(args) => commands::bisect::run(args),
         cli::Command::Record(args) => commands::record::run(args),

@@ -27,11 +27,13 @@
 //! put into one or not. The tests hold that against the command line.
 
 mod curves;
+mod export;
 mod results;
 
 pub use curves::{
     Keys, MrcOptions, Writes, curves_csv, curves_text, mrc, mrc_keys, numbered, numbered_keys,
 };
+pub use export::Exports;
 pub use lab::model::Experiment;
 pub use lab::results::table::{Table, Values};
 pub use lab::runner::Check;
