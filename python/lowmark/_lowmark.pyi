@@ -4,7 +4,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Callable, Protocol
 
-__file__: str
 __version__: str
 
 class Error(Exception):

@@ -86,8 +86,7 @@ def revision() -> str:
 
     Results of two builds never stand side by side: neither in a run that is gone on with nor in a sweep's store.
     """
-    file = _lowmark.__file__
-    return _lowmark.digest(file)
+    return _lowmark.digest(str(_lowmark.__file__))
 
 
 class _Bar:

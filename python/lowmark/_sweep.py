@@ -3,8 +3,9 @@ depend on."""
 
 from __future__ import annotations
 
-import itertools
 import json
+import logging
+import math
 import os
 import time
 import uuid
@@ -13,7 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from . import _lowmark, _toml
 from ._run import Experiment, Given, How, given, revision
@@ -62,12 +63,6 @@ class Store:
     def path(self, key: str) -> str:
         """The file of a key."""
         return f"{self._root.rstrip('/')}/{key[:2]}/{key}.parquet"
-
-    def known(self) -> set[str]:
-        """The keys of all cells that are there, by one listing."""
-        found = self._fs.find(self._root)
-        names = (str(path).rsplit("/", 1)[-1] for path in found)
-        return {name[: -len(".parquet")] for name in names if name.endswith(".parquet")}
 
     def has(self, key: str) -> bool:
         """Whether a cell is there."""
@@ -169,23 +164,57 @@ def _raised(message: str, code: int) -> _lowmark.Error:
 Progress = Callable[[int, int], object]
 
 
+class Points(Sequence[dict[str, Any]]):
+    """The settings of each cell, the last axis fastest: made when they are asked for, as there may be 10⁶."""
+
+    def __init__(self, axes: Axes, seeds: int | Sequence[int] | None) -> None:
+        self._axes = {str(k): list(v) for k, v in axes.items()}
+        if seeds is not None:
+            self._axes["seed"] = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
+
+    def __len__(self) -> int:
+        return math.prod(len(values) for values in self._axes.values())
+
+    @overload
+    def __getitem__(self, number: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, number: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(number, slice):
+            return [self[n] for n in range(*number.indices(len(self)))]
+        rest = range(len(self))[number]
+        point: dict[str, Any] = {}
+        for axis, values in reversed(self._axes.items()):
+            rest, place = divmod(rest, len(values))
+            point[axis] = values[place]
+        return {axis: point[axis] for axis in self._axes}
+
+
 class Sweep:
     """A sweep that has been run: its cells and their results."""
 
     def __init__(
-        self, points: list[dict[str, Any]], stored: list[Stored], store: Store, seconds: float
+        self, points: Points, digests: bytearray, ran: int, store: Store, seconds: float
     ) -> None:
-        self._stored = stored
+        self._digests = digests
         self.points = points
         """The settings of each cell, in the order of the axes."""
-        self.keys = [s.key for s in stored]
-        """What each cell is stored under."""
         self.store = store
         """Where they are."""
-        self.ran = sum(s.ran for s in stored)
+        self.ran = ran
         """How many cells were run for this sweep; the others were there."""
         self.seconds = seconds
         """Wall time."""
+
+    @property
+    def keys(self) -> list[str]:
+        """What each cell is stored under."""
+        return [self.key(number) for number in range(len(self))]
+
+    def key(self, number: int) -> str:
+        """What a cell is stored under."""
+        return self._digests[32 * number : 32 * number + 32].hex()
 
     def __len__(self) -> int:
         return len(self.points)
@@ -195,8 +224,9 @@ class Sweep:
         import pyarrow
         import pyarrow.parquet
 
-        for point, name in zip(self.points, self.keys, strict=True):
-            table = pyarrow.parquet.read_table(pyarrow.BufferReader(self.store.get(name)))
+        for number, point in enumerate(self.points):
+            content = pyarrow.BufferReader(self.store.get(self.key(number)))
+            table = pyarrow.parquet.read_table(content)
             for i, (axis, value) in enumerate(point.items()):
                 plain = value if isinstance(value, (int, float, str, bool)) else _toml.value(value)
                 column = pyarrow.array([plain] * table.num_rows)
@@ -261,28 +291,29 @@ def sweep(
     begun = time.monotonic()
     url = str(store) if "://" in str(store) else os.path.abspath(os.fspath(store))
     place = Store(url)
-    points = _points(axes, seeds)
+    points = Points(axes, seeds)
     base = given(experiment, iterations=iterations)
     if base.text is None:
         base = replace(base, name=base.name.resolve())
     tasks = _Tasks(base, points)
     bar = _bar(progress)
     if not points:
-        return Sweep([], [], place, 0.0)
+        return Sweep(points, bytearray(), 0, place, 0.0)
     # One cell tells of wrong settings before anything runs, and what a run takes.
     _, _, _, memory = _lowmark.inspect(tasks[0].given, revision())
-    stored: list[Stored | None] = [None] * len(points)
+    digests = bytearray(32 * len(points))
     engine = {"local": _local, "ray": _ray}.get(executor)
     if engine is None:
         raise ValueError(f'executor={executor!r}; accepted: "local", "ray"')
     size = batch or max(1, min(16, len(points) // 64))
-    done = 0
+    done = ran = 0
     for some in engine(tasks, url, _Limits(workers, size, in_flight, retries, memory)):
         for one in some:
-            stored[one.number] = one
+            digests[32 * one.number : 32 * one.number + 32] = bytes.fromhex(one.key)
+            ran += one.ran
         done += len(some)
         bar(done, len(points))
-    return Sweep(points, [s for s in stored if s is not None], place, time.monotonic() - begun)
+    return Sweep(points, digests, ran, place, time.monotonic() - begun)
 
 
 @dataclass(frozen=True)
@@ -297,14 +328,14 @@ class _Limits:
 class _Tasks:
     """The tasks of a sweep, made when they are asked for."""
 
-    def __init__(self, base: Given, points: list[dict[str, Any]]) -> None:
+    def __init__(self, base: Given, points: Points) -> None:
         self._base, self._points, self._build = base, points, revision()
 
     def __len__(self) -> int:
         return len(self._points)
 
     def __getitem__(self, number: int) -> Task:
-        point = dict(self._points[number])
+        point = self._points[number]
         seed = point.pop("seed", None)
         settings = [f"{k}={_toml.value(v)}" for k, v in point.items()]
         cell = replace(self._base, set=[*self._base.set, *settings], seed=seed)
@@ -314,13 +345,6 @@ class _Tasks:
         """All of them, some at a time."""
         for first in range(0, len(self), size):
             yield [self[n] for n in range(first, min(first + size, len(self)))]
-
-
-def _points(axes: Axes, seeds: int | Sequence[int] | None) -> list[dict[str, Any]]:
-    lists = {str(k): list(v) for k, v in axes.items()}
-    if seeds is not None:
-        lists["seed"] = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
-    return [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
 
 
 def _local(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
@@ -354,7 +378,7 @@ def _ray(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
 
     if not ray.is_initialized():
         ray.init(
-            num_cpus=limits.workers, include_dashboard=False, log_to_driver=False, logging_level="error"
+            num_cpus=limits.workers, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
         )
     cpus = int(ray.cluster_resources().get("CPU", 1))
     most = limits.in_flight or 4 * max(cpus, 1)

@@ -43,6 +43,49 @@ def test_a_cell_is_what_a_run_gives(cell: dict[str, Any], tmp_path: Path) -> Non
     assert sweep.to_pandas().shape == table.shape == sweep.to_polars().shape
 
 
+def test_points_are_made_when_they_are_asked_for() -> None:
+    from lowmark._sweep import Points
+
+    points = Points({"a": range(1000), "b": "xy"}, seeds=500)
+    assert len(points) == 1_000_000
+    assert points[0] == {"a": 0, "b": "x", "seed": 1}
+    assert points[1] == {"a": 0, "b": "x", "seed": 2}
+    assert points[500] == {"a": 0, "b": "y", "seed": 1}
+    assert points[-1] == {"a": 999, "b": "y", "seed": 500}
+    assert points[999_998:] == [points[999_998], points[999_999]]
+    with pytest.raises(IndexError):
+        points[1_000_000]
+
+
+STOPPED = """
+import sys, lowmark
+if __name__ == "__main__":
+    print("begun", flush=True)
+    try:
+        lowmark.sweep(eval(sys.argv[1]), {}, seeds=50, store=sys.argv[2])
+    except KeyboardInterrupt:
+        sys.exit(7)
+"""
+
+
+def test_ctrl_c_ends_a_sweep_in_the_middle_of_its_cells(
+    long: dict[str, Any], tmp_path: Path
+) -> None:
+    script = tmp_path / "stopped.py"
+    script.write_text(STOPPED)
+    long["workload"] = {"command": "dd if=/dev/zero of=a bs=64k count=4000000"}
+    with subprocess.Popen(
+        [sys.executable, script, repr(long), tmp_path / "s"], stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None and child.stdout.readline()
+        time.sleep(2)
+        begun = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) == 7
+        assert time.monotonic() - begun < 5
+    assert not stored(tmp_path / "s")
+
+
 def test_cells_are_shared_and_never_run_twice(cell: dict[str, Any], tmp_path: Path) -> None:
     first = lowmark.sweep(cell, AXES, seeds=2, store=tmp_path / "s", workers=2)
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "s").rglob("*.parquet")}
@@ -90,14 +133,14 @@ def test_wrong_settings_are_said_before_anything_runs(cell: dict[str, Any], tmp_
 
 
 def test_an_object_store_will_do(cell: dict[str, Any], tmp_path: Path) -> None:
-    from lowmark import _sweep
+    from lowmark import _run, _sweep
 
     store = _sweep.Store("memory://cells")
-    task = _sweep.Task(0, _sweep.given(cell), lowmark.revision())
+    task = _sweep.Task(0, _run.given(cell), lowmark.revision())
     name = _sweep.key(task)
     assert not store.has(name)
     store.put(name, _sweep.content(task, name))
-    assert store.known() == {name} and store.has(name)
+    assert store.has(name)
     # As in a folder.
     one = lowmark.sweep(cell, {}, store=tmp_path / "s", workers=1)
     assert one.keys == [name] and stored(tmp_path / "s") == {f"{name}.parquet": store.get(name)}

@@ -25,6 +25,9 @@ pub struct Exports<'a> {
     pub replace: bool,
 }
 
+/// Writes a table into memory.
+type WriteTable = dyn Fn(&Table, &mut Vec<u8>) -> Result<(), String>;
+
 /// The names of all tables.
 fn names() -> impl Iterator<Item = &'static str> {
     TABLES.iter().map(|(name, _)| *name).chain([SERIES])
@@ -70,7 +73,7 @@ impl Results {
         dir: &Path,
         replace: bool,
         ending: &str,
-        write: &dyn Fn(&Table, &mut Vec<u8>) -> Result<(), String>,
+        write: &WriteTable,
     ) -> Result<(), Error> {
         let terms = Terms {
             kind: Kind::Export,
@@ -100,4 +103,80 @@ fn unwritten(file: &Path, e: &std::io::Error) -> Error {
 fn line(out: &mut dyn Write, text: &str) -> Result<(), Error> {
     let written = out.write_all(text.as_bytes());
     written.map_err(|e| unwritten(Path::new("the export"), &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::{Changes, Options, parse, run};
+    use std::fs;
+
+    fn results() -> Results {
+        let text = r#"
+            name = "tiny"
+            iterations = 2
+            sample_s = 0.01
+            policy = ["linux-3.0", "linux-3.1"]
+            filesystem = "ext4"
+            machine = "machines/512M.toml"
+            workload = { command = "dd if=/dev/zero of=a bs=64k count=64" }
+        "#;
+        let experiment = parse(text, "tiny.toml", &Changes::default()).unwrap();
+        run(&experiment, Options::default()).unwrap()
+    }
+
+    /// `python/tests/test_exports.py` reads the same with other people's tools.
+    #[test]
+    fn every_row_is_a_line_and_every_value_a_sample() {
+        let (results, dir) = (results(), tempfile::tempdir().unwrap());
+        let (lines, metrics) = (dir.path().join("lines"), dir.path().join("metrics.txt"));
+        let to = Exports {
+            openmetrics: Some(&metrics),
+            jsonl: Some(&lines),
+            ..Exports::default()
+        };
+        results.export(&to).unwrap();
+        for name in names() {
+            let text = fs::read_to_string(lines.join(format!("{name}.jsonl"))).unwrap();
+            let table = results.table(name).unwrap();
+            assert_eq!(text.lines().count(), table.rows, "{name}");
+            for line in text.lines() {
+                let row: serde_json::Value = serde_json::from_str(line).unwrap();
+                assert_eq!(row.as_object().unwrap().len(), table.columns.len());
+            }
+        }
+        let text = fs::read_to_string(&metrics).unwrap();
+        assert!(text.ends_with("# EOF\n"));
+        let elapsed = text
+            .lines()
+            .filter(|l| l.starts_with("lowmark_elapsed_seconds{"));
+        assert_eq!(elapsed.count(), 4);
+        assert!(
+            text.contains("policy=\"linux-3.1\",iteration=\"1\"} "),
+            "{text}"
+        );
+        // Not twice, unless it is to replace what it has written itself.
+        assert_eq!(results.export(&to).unwrap_err().code, 2);
+        let again = Exports {
+            replace: true,
+            ..to
+        };
+        results.export(&again).unwrap();
+        assert_eq!(fs::read_to_string(&metrics).unwrap(), text);
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    #[test]
+    fn without_its_feature_parquet_is_refused_before_anything_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (metrics, parquet) = (dir.path().join("m"), dir.path().join("p"));
+        let to = Exports {
+            openmetrics: Some(&metrics),
+            parquet: Some(&parquet),
+            ..Exports::default()
+        };
+        let error = results().export(&to).unwrap_err();
+        assert!(error.code == 2 && error.message.contains("without Parquet"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
 }
