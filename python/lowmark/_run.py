@@ -89,17 +89,25 @@ def revision() -> str:
     return _lowmark.digest(str(_lowmark.__file__))
 
 
-class _Bar:
+def looked_at() -> bool:
+    """Whether there is somebody to show progress to: a notebook or a terminal."""
+    return "ipykernel" in sys.modules or sys.stderr.isatty()
+
+
+class Bar:
     """One line on a terminal or in a notebook."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        self._what = what
         self._begun = time.monotonic()
         self._handle: Any = None
         self._notebook = "ipykernel" in sys.modules
 
-    def __call__(self, done: int, total: int, simulated: float) -> None:
+    def __call__(self, done: int, total: int, simulated: float = 0.0) -> None:
         gone = max(time.monotonic() - self._begun, 1e-3)
-        text = f"{done}/{total} iterations, {simulated / gone:.0f} simulated s per s"
+        text = f"{done}/{total} {self._what}"
+        if simulated:
+            text += f", {simulated / gone:.0f} simulated s per s"
         if not self._notebook:
             end = "\n" if done == total else ""
             print(f"\r{text}\x1b[K", end=end, file=sys.stderr, flush=True)
@@ -114,10 +122,10 @@ class _Bar:
 
 
 def _heard(progress: Progress | bool | None) -> Progress | None:
-    if progress is None:  # a person looks on
-        progress = "ipykernel" in sys.modules or sys.stderr.isatty()
+    if progress is None:
+        progress = looked_at()
     if isinstance(progress, bool):
-        return _Bar() if progress else None
+        return Bar("iterations") if progress else None
     return progress
 
 

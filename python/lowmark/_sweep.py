@@ -17,7 +17,7 @@ from os import PathLike
 from typing import Any, Literal, overload
 
 from . import _lowmark, _toml
-from ._run import Experiment, Given, How, given, revision
+from ._run import Bar, Experiment, Given, How, given, looked_at, revision
 
 Axes = Mapping[str, Sequence[Any]]
 
@@ -349,7 +349,10 @@ class _Tasks:
 
 def _local(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
     """Threads of this process: runs do not hold the interpreter's lock."""
-    workers = limits.workers or len(os.sched_getaffinity(0))
+    cores = len(os.sched_getaffinity(0))
+    # Each run looks for itself whether it fits; together they have to.
+    fit = int(0.9 * _available()) // max(limits.memory, 1)
+    workers = limits.workers or max(1, min(cores, fit))
     most = limits.in_flight or 4 * workers
     waiting = tasks.batches(limits.batch)
     stop = _lowmark.Stop()
@@ -372,6 +375,13 @@ def _local(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
                 future.cancel()
 
 
+def _available() -> int:
+    """Bytes of memory that this machine has left."""
+    with open("/proc/meminfo") as file:
+        lines = dict(line.split(":", 1) for line in file)
+    return int(lines["MemAvailable"].split()[0]) << 10
+
+
 def _ray(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
     """Workers of a Ray cluster."""
     import ray
@@ -382,6 +392,14 @@ def _ray(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
         )
     cpus = int(ray.cluster_resources().get("CPU", 1))
     most = limits.in_flight or 4 * max(cpus, 1)
+    largest = max((node["Resources"].get("memory", 0) for node in ray.nodes() if node["Alive"]), default=0)
+    if limits.memory > largest:
+        # Ray would wait for such a machine to join.
+        raise _raised(
+            f"a run takes up to {limits.memory >> 20} MiB of memory, and no machine of the cluster has more than "
+            f"{int(largest) >> 20} MiB; accepted: a smaller machine, or a larger one in the cluster",
+            2,
+        )
     run = ray.remote(_told).options(
         num_cpus=1,
         memory=limits.memory,
@@ -409,17 +427,8 @@ def _ray(tasks: _Tasks, url: str, limits: _Limits) -> Iterator[list[Stored]]:
 
 
 def _bar(progress: Progress | bool | None) -> Progress:
-    import sys
-
     if progress is None:
-        progress = sys.stderr.isatty()
+        progress = looked_at()
     if not isinstance(progress, bool):
         return progress
-    if not progress:
-        return lambda done, total: None
-
-    def line(done: int, total: int) -> None:
-        end = "\n" if done == total else ""
-        print(f"\r{done}/{total} cells\x1b[K", end=end, file=sys.stderr, flush=True)
-
-    return line
+    return Bar("cells") if progress else lambda done, total: None

@@ -227,6 +227,18 @@ def test_a_worker_of_a_ray_cluster_dies_and_nothing_is_lost(
     assert stored(tmp_path / "ray") == stored(tmp_path / "local")
 
 
+def test_a_run_that_fits_nowhere_is_refused(
+    cluster: Any, cell: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lowmark import _lowmark
+
+    inspect = _lowmark.inspect
+    huge = lambda given, build: (*inspect(given, build)[:3], 1 << 60)  # noqa: E731
+    monkeypatch.setattr(_lowmark, "inspect", huge)
+    with pytest.raises(lowmark.Error, match="no machine of the cluster"):
+        lowmark.sweep(cell, AXES, executor="ray", store=tmp_path / "s")
+
+
 def test_ray_raises_what_a_cell_raises(cluster: Any, cell: dict[str, Any], tmp_path: Path) -> None:
     cell["workload"] = {"command": "dd if=missing of=a"}
     with pytest.raises(lowmark.Error, match="iterations failed"):
