@@ -1,7 +1,8 @@
 """Measures what sweeps cost on this machine: python ray_measure.py CELLS [ROUNDS].
 
 Small cells through Ray and through threads of one process, in turns, so that both meet the same noise; one of
-Ray's workers is killed every 30 s. Says times, the driver's memory, and whether the bytes are equal.
+Ray's workers is killed every 30 s. Says times, processor times (which a busy machine changes less), the driver's
+memory, and whether the bytes are equal.
 """
 
 from __future__ import annotations
@@ -44,6 +45,18 @@ def sweep(executor: Any, store: str, first: int, cells: int) -> float:
     return done.seconds
 
 
+def ray_cpu() -> float:
+    """Processor seconds of the driver and of all processes of Ray's that live."""
+    total = time.process_time()
+    for process in psutil.Process().children(recursive=True):
+        try:
+            spent = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += spent.user + spent.system
+    return total
+
+
 def files(folder: str) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in Path(folder).rglob("*.parquet")}
 
@@ -73,15 +86,20 @@ def main() -> None:
 
     threading.Thread(target=watch, daemon=True).start()
     times: dict[str, list[float]] = {"ray": [], "local": []}
+    cpu = {"ray": 0.0, "local": 0.0}
     memory = []
     for turn in range(rounds):
         first, share = 1 + turn * (cells // 4 // rounds), cells // rounds
         running.set()
+        before = ray_cpu()
         times["ray"].append(sweep("ray", f"{folder}/ray", first, share))
         running.clear()
+        cpu["ray"] += ray_cpu() - before
         memory.append(psutil.Process().memory_info().rss >> 20)
         words = [sys.executable, __file__, "--local", f"{folder}/local", str(first), str(share)]
-        times["local"].append(float(subprocess.run(words, check=True, capture_output=True, text=True).stdout))
+        said = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+        times["local"].append(float(said[0]))
+        cpu["local"] += float(said[1])
         print(turn, {k: round(v[-1], 1) for k, v in times.items()}, memory[-1], "MiB", killed, "killed", flush=True)
     over = True
     local, remote = files(f"{folder}/local"), files(f"{folder}/ray")
@@ -97,6 +115,7 @@ def main() -> None:
                 "driver_peak_MiB": peak >> 20,
                 "driver_after_rounds_MiB": memory,
                 "killed": killed,
+                "cpu_ms_per_cell": {k: round(1000 * v / cells, 2) for k, v in cpu.items()},
             }
         )
     )
@@ -104,6 +123,8 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--local":
-        print(sweep("local", sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+        begun = time.process_time()
+        seconds = sweep("local", sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        print(seconds, time.process_time() - begun)
     else:
         main()
