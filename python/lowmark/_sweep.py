@@ -110,9 +110,18 @@ def content(task: Task, name: str, stop: _lowmark.Stop | None = None) -> bytes:
         raise _raised(raw.failed, 1)
     table = pyarrow.table(raw.table("iterations"))
     about = {"lowmark": _FORM, "key": name, "experiment": raw.title, "axes": raw.axes}
-    table = table.replace_schema_metadata({"lowmark": json.dumps(about)})
     sink = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(table, sink, compression="zstd", store_schema=True)
+    # A row or a few with a hundred columns: what else stands beside a column is longer than its values.
+    with pyarrow.parquet.ParquetWriter(
+        sink,
+        table.schema,
+        compression="zstd",
+        store_schema=False,
+        write_statistics=False,
+        use_dictionary=False,
+    ) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"lowmark": json.dumps(about)})
     done: bytes = sink.getvalue().to_pybytes()
     return done
 
