@@ -80,6 +80,10 @@ scores *SERIES:
 mutants *ARGS:
     tests/mutants/run {{ARGS}}
 
+# The Python package: built into a fresh virtual environment, and all its tests.
+python:
+    python/test
+
 # The drawing of the rooms in ARCHITECTURE.md.
 rooms:
     LOWMARK_WRITE=1 cargo test --locked -q -p conformance --test tidy rooms_import_one_way_and_are_drawn

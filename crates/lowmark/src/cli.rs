@@ -2,12 +2,16 @@
 
 mod bisect;
 mod diverge;
+mod export;
+mod heard;
 mod kernel;
 mod running;
 mod validate;
 
 pub use bisect::Bisect;
 pub use diverge::Diverge;
+pub use export::Export;
+pub use heard::Heard;
 pub use kernel::{Kernel, KernelBuild, KernelList, KernelRemove, KernelShell};
 pub use running::{Learn, Record, Report, Undo};
 pub use validate::Validate;
@@ -48,6 +52,8 @@ pub enum Command {
     Undo(Undo),
     /// List results folders, or remove old ones
     Results(Results),
+    /// Write results in the forms of other tools: OpenMetrics, JSON lines, Parquet
+    Export(Export),
     /// Score the engine against published tables
     Reproduce(Reproduce),
     /// Say which patch of a series did what: each prefix of it, and all but each patch
@@ -128,19 +134,8 @@ pub struct Run {
     /// Record which path instantiated, dirtied and activated each page
     #[arg(long)]
     pub track_pages: bool,
-    /// Write the events of each cell's first iteration into this new file, in the text form of
-    /// /sys/kernel/tracing/trace; with several cells each into a file beside it, with the cell's number and
-    /// key in its name. `lowmark trace vmscan` reads it back
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "resume"])]
-    pub ftrace: Option<PathBuf>,
-    /// Write only these events: names, which may end in `*`, or folders such as `vmscan` [default: all, page by
-    /// page, some 1.5 GB for each GiB that is written]
-    #[arg(long, value_name = "NAMES", requires = "ftrace", value_delimiter = ',')]
-    pub ftrace_events: Vec<String>,
-    /// Write /proc/zoneinfo as it is at the end of each cell's first iteration into this new file; with several
-    /// cells as with `--ftrace`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "resume"])]
-    pub zoneinfo: Option<PathBuf>,
+    #[command(flatten)]
+    pub heard: Heard,
     /// Set a key of the experiment, as in `--set machine.cpus=2`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,

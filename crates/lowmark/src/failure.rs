@@ -18,6 +18,8 @@ pub enum Failure {
     /// Results are not what, or where, they were wanted. The text is printed as it is: it has paths that
     /// somebody may copy, and lines of its own.
     Results(String),
+    /// What the front for programs says.
+    Said(crate::front::Error),
     /// The user stopped something that leaves nothing behind; the text says what.
     Stopped(String),
     /// The user interrupted the run.
@@ -34,46 +36,44 @@ pub enum Failure {
 impl Failure {
     /// Says so on standard error; the exit code.
     pub fn report(self) -> ExitCode {
+        eprintln!("{}", self.text());
+        ExitCode::from(self.code())
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
         match self {
-            Self::Input(report) => {
-                eprintln!("{report:?}");
-                ExitCode::from(2)
-            }
-            Self::Check(failure) => {
-                eprintln!("{failure}");
-                ExitCode::from(1)
-            }
-            Self::System(report) => {
-                eprintln!("{report:?}");
-                ExitCode::from(1)
-            }
+            Self::Input(_) => 2,
+            Self::Check(_) | Self::System(_) | Self::Memory(_) | Self::Results(_) => 1,
+            Self::Stopped(_) | Self::Interrupted { .. } => 130,
+            Self::Said(e) => e.code,
+        }
+    }
+
+    /// What is said.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Input(report) | Self::System(report) => format!("{report:?}"),
+            Self::Check(failure) => failure.to_string(),
             Self::Memory(e) => {
                 let report = miette::miette!(help = crate::MORE_MEMORY, "{e}");
-                eprintln!("{report:?}");
-                ExitCode::from(1)
+                format!("{report:?}")
             }
-            Self::Results(text) => {
-                eprintln!("{text}");
-                ExitCode::from(1)
-            }
-            Self::Stopped(text) => {
-                eprintln!("{text}");
-                ExitCode::from(130)
-            }
+            Self::Results(text) | Self::Stopped(text) => text.clone(),
+            Self::Said(e) => e.message.clone(),
             Self::Interrupted {
                 finished,
                 wanted,
                 kept,
             } => {
-                let kept = kept.map_or_else(
+                let kept = kept.as_ref().map_or_else(
                     || "there is nothing to keep".to_owned(),
                     |dir| {
                         let dir = dir.display();
                         format!("they are in {dir}; the same command with `--resume {dir}` goes on")
                     },
                 );
-                eprintln!("interrupted: {finished} of {wanted} iterations finished; {kept}");
-                ExitCode::from(130)
+                format!("interrupted: {finished} of {wanted} iterations finished; {kept}")
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Linux page reclaim and writeback in a deterministic laboratory: a tour of its crates. (This one is the
-//! command line, everything but the process around it, so that tests can run it in one of theirs.)
+//! command line, everything but the process around it, so that tests can run it in one of theirs, and the
+//! [`front`] for programs.)
 //!
 //! 1. **The engine** is [`mm`]: one type, [`mm::Mm`], to whose methods every room adds. Begin with
 //!    [`mm::memory`] (frames, zones, watermarks, the allocator), then [`mm::cache`] (files' pages),
@@ -17,6 +18,9 @@
 //! 6. **Beside them**: [`replay`] and [`evict`] (eviction policies over traces), [`machine`] (the running
 //!    host as a machine file).
 //!
+//! 7. **For programs**: [`front`] (run, compare, mrc and what goes with them), which Python's package
+//!    stands on.
+//!
 //! `ARCHITECTURE.md` draws the rooms and tells a page's path; `docs/` is the book.
 #![forbid(unsafe_code)]
 
@@ -32,6 +36,7 @@ macro_rules! eprintln {
 mod cli;
 mod commands;
 mod failure;
+pub mod front;
 mod interrupt;
 mod place;
 mod text;
@@ -78,6 +83,7 @@ pub fn main() -> ExitCode {
 fn run(cli: &cli::Cli) -> Result<(), Failure> {
     match &cli.command {
         cli::Command::Run(args) => commands::run::run(args),
+        cli::Command::Export(args) => commands::export::run(args),
         cli::Command::Results(args) => commands::results::run(args),
         cli::Command::Bisect(args) => commands::bisect::run(args),
         cli::Command::Record(args) => commands::record::run(args),

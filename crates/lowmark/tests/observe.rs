@@ -47,7 +47,7 @@ fn each_cell_has_a_trace_and_a_zoneinfo() {
     good(dir, "run e.toml --quiet --out alone");
     good(
         dir,
-        "run e.toml --quiet --out seen --ftrace t.txt --ftrace-events vmscan --zoneinfo z",
+        "run e.toml --quiet --out seen --ftrace t.txt --ftrace-events vmscan --zoneinfo z --perfetto p",
     );
     for file in ["results.json", "rows.csv"] {
         let [alone, seen] = ["alone", "seen"].map(|d| fs::read(dir.join(d).join(file)));
@@ -61,11 +61,14 @@ fn each_cell_has_a_trace_and_a_zoneinfo() {
                 .to_string_lossy()
                 .into_owned()
         })
-        .filter(|n| n.starts_with(['t', 'z']))
+        .filter(|n| n.starts_with(['p', 't', 'z']))
         .collect();
     names.sort();
-    assert_eq!(names.len(), 4, "{names:?}");
-    for (name, cell) in names.iter().zip(["t-0-", "t-1-", "z-0-", "z-1-"]) {
+    assert_eq!(names.len(), 6, "{names:?}");
+    for (name, cell) in names
+        .iter()
+        .zip(["p-0-", "p-1-", "t-0-", "t-1-", "z-0-", "z-1-"])
+    {
         assert!(name.starts_with(cell), "{names:?}");
         let policy = if cell.contains('0') {
             "linux-3.0"
@@ -76,11 +79,11 @@ fn each_cell_has_a_trace_and_a_zoneinfo() {
     }
     let read = |name: &String| json(&good(dir, &format!("trace vmscan {name} --json")));
     let written = |trace: &Value| trace["sums"]["kswapd"]["writes"]["file_async"].as_u64();
-    assert!(written(&read(&names[0])) > Some(0));
-    assert_eq!(written(&read(&names[1])), Some(0));
-    let shown = String::from_utf8(good(dir, &format!("trace vmscan {}", names[0])));
+    assert!(written(&read(&names[2])) > Some(0));
+    assert_eq!(written(&read(&names[3])), Some(0));
+    let shown = String::from_utf8(good(dir, &format!("trace vmscan {}", names[2])));
     assert!(shown.expect("text").contains("kswapd wakeups: "));
-    let zoneinfo = fs::read_to_string(dir.join(&names[2])).expect("written");
+    let zoneinfo = fs::read_to_string(dir.join(&names[4])).expect("written");
     assert!(
         zoneinfo.starts_with("Node 0, zone      DMA\n  pages free "),
         "{zoneinfo}"

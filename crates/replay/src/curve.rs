@@ -232,6 +232,17 @@ fn too_large(trace: &str, size: u32, need: u64, budget: Budget) -> TraceError {
 /// If a policy of the plan is not in the registry.
 pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
     let reader = Reader::open(path, &plan.options)?;
+    run_reader(reader, path.display().to_string(), plan)
+}
+
+/// As [`run`], over a trace that is open already; `shown`: what the curves call it.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As [`run`].
+pub fn run_reader(reader: Reader, shown: String, plan: &Plan) -> Result<Curves, TraceError> {
     let format = reader.format().name();
     let way = Way::of(plan);
     if let ([size], [policy], Way::Stream) = (&plan.sizes[..], &plan.policies[..], way) {
@@ -242,7 +253,7 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
         let job = Stream(reader, plan.unit, *size, plan.writes.as_ref(), plan.threads);
         let point = registry::visit(policy, job).expect(KNOWN)?;
         return Ok(Curves {
-            trace: path.display().to_string(),
+            trace: shown,
             format,
             requests: point.counts.requests,
             objects: None,
@@ -260,7 +271,7 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
         let (trace, skipped) =
             Sampled::read(reader, plan.unit, sample, 0, plan.budget, plan.threads)?;
         return Ok(Curves {
-            trace: path.display().to_string(),
+            trace: shown,
             format,
             requests: trace.requests,
             objects: None,
@@ -274,7 +285,7 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
         let (distances, objects, skipped) =
             Dense::distances(reader, plan.unit, plan.budget, plan.threads)?;
         return Ok(Curves {
-            trace: path.display().to_string(),
+            trace: shown,
             format,
             requests: distances.requests(),
             objects: Some(objects),
@@ -304,7 +315,7 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
             .collect(),
     };
     Ok(Curves {
-        trace: path.display().to_string(),
+        trace: shown,
         format,
         requests: trace.requests(),
         objects: Some(trace.objects()),

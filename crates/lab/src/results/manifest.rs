@@ -27,6 +27,8 @@ pub enum Kind {
     Machine,
     /// `lowmark record`.
     Record,
+    /// `lowmark export`.
+    Export,
 }
 
 impl Kind {
@@ -38,6 +40,7 @@ impl Kind {
             Self::Tune => "tune",
             Self::Machine => "machine",
             Self::Record => "record",
+            Self::Export => "export",
         }
     }
 }

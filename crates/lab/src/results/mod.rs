@@ -16,6 +16,7 @@ mod single;
 mod slowest;
 pub mod stored;
 mod summary;
+pub mod table;
 #[cfg(test)]
 mod tests;
 mod waits;

@@ -145,3 +145,21 @@ fn an_interrupted_run_is_kept_beside_as_far_as_it_got() {
     assert!(!found.keys().any(|name| name.starts_with("series/")));
     assert_eq!(contents(&place), complete);
 }
+
+/// Every table that a folder has can be read: whoever adds a column of words to one hears of it here.
+#[test]
+fn all_tables_of_a_run_can_be_read() {
+    let outcomes = outcomes();
+    let mut read = 0;
+    files(&outcomes, &[], &mut |file| {
+        let known = table::TABLES.iter().any(|(_, name)| *name == file.path);
+        if known {
+            let table = table::Table::read(&file.path, &file.bytes, &outcomes.experiment.axes);
+            assert!(!table.unwrap().columns.is_empty());
+            read += 1;
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(read, table::TABLES.len());
+}

@@ -1,4 +1,4 @@
-//! The files of `run --ftrace` and `run --zoneinfo`.
+//! The files of `run --ftrace`, `run --zoneinfo` and `run --perfetto`.
 
 use crate::cli::Run;
 use crate::failure::Failure;
@@ -8,6 +8,8 @@ use lab::results::file_name;
 use lab::runner::Listeners;
 use mm::world::event::Event;
 use sim::ftrace::{self, Ftrace, Selection};
+use sim::perfetto::Perfetto;
+use sim::waiting::Ended;
 use sim::world::{Listener, Moment};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,6 +33,7 @@ pub struct Files {
 struct Open {
     ftrace: Option<(File, ftrace::Failure)>,
     zoneinfo: Option<(File, ftrace::Failure)>,
+    perfetto: Option<(File, ftrace::Failure)>,
 }
 
 impl Files {
@@ -39,12 +42,13 @@ impl Files {
         let wrong = |what: String, accepted: &str| {
             Err(Failure::Input(Diagnostic::placeless(what, accepted).into()))
         };
-        if args.ftrace.is_none() && args.zoneinfo.is_none() {
+        let heard = &args.heard;
+        if heard.ftrace.is_none() && heard.zoneinfo.is_none() && heard.perfetto.is_none() {
             return Ok(None);
         }
         if let Some(kernel) = experiment.kernels().first() {
             let what = format!(
-                "`--ftrace` and `--zoneinfo` are the engine's, and `{}` is a real kernel",
+                "`--ftrace`, `--zoneinfo` and `--perfetto` are the engine's, and `{}` is a real kernel",
                 kernel.build
             );
             return wrong(
@@ -52,7 +56,7 @@ impl Files {
                 "accepted: policies of the engine; a guest has files of its own under /sys/kernel/tracing and /proc",
             );
         }
-        let selection = match Selection::new(&args.ftrace_events) {
+        let selection = match Selection::new(&args.heard.ftrace_events) {
             Ok(selection) => selection,
             Err(name) => {
                 let known: Vec<&str> = ftrace::text::EVENTS
@@ -81,8 +85,9 @@ impl Files {
                 Ok::<_, Failure>(Some((file, failure)))
             };
             let files = Open {
-                ftrace: make(&args.ftrace)?,
-                zoneinfo: make(&args.zoneinfo)?,
+                ftrace: make(&args.heard.ftrace)?,
+                zoneinfo: make(&args.heard.zoneinfo)?,
+                perfetto: make(&args.heard.perfetto)?,
             };
             open.insert(cell.key(), files);
         }
@@ -140,6 +145,7 @@ fn path_of(path: &Path, cell: &Cell, nth: usize, cells: usize) -> PathBuf {
 struct Writing {
     ftrace: Option<Ftrace<BufWriter<File>>>,
     zoneinfo: Option<(File, ftrace::Failure)>,
+    perfetto: Option<Perfetto<BufWriter<File>>>,
 }
 
 impl Writing {
@@ -148,9 +154,13 @@ impl Writing {
             let buffered = BufWriter::with_capacity(BUFFER, file);
             Ftrace::new(buffered, selection.clone(), failure)
         });
+        let perfetto = files
+            .perfetto
+            .map(|(file, failure)| Perfetto::new(BufWriter::with_capacity(BUFFER, file), failure));
         Self {
             ftrace,
             zoneinfo: files.zoneinfo,
+            perfetto,
         }
     }
 }
@@ -160,17 +170,26 @@ impl Listener for Writing {
         if let Some(ftrace) = &mut self.ftrace {
             ftrace.heard(at, event);
         }
+        if let Some(perfetto) = &mut self.perfetto {
+            perfetto.heard(at, event);
+        }
     }
 
     fn marked(&mut self, at: Moment<'_>, text: &str) {
         if let Some(ftrace) = &mut self.ftrace {
             ftrace.marked(at, text);
         }
+        if let Some(perfetto) = &mut self.perfetto {
+            perfetto.marked(at, text);
+        }
     }
 
     fn ended(&mut self, zoneinfo: &dyn Fn() -> String) {
         if let Some(ftrace) = &mut self.ftrace {
             ftrace.ended(zoneinfo);
+        }
+        if let Some(perfetto) = &mut self.perfetto {
+            perfetto.ended(zoneinfo);
         }
         if let Some((file, failure)) = &mut self.zoneinfo
             && let Err(e) = file.write_all(zoneinfo().as_bytes())
@@ -179,7 +198,23 @@ impl Listener for Writing {
         }
     }
 
+    fn waited(&mut self, wait: &Ended, comm: &str) {
+        if let Some(perfetto) = &mut self.perfetto {
+            perfetto.waited(wait, comm);
+        }
+    }
+
+    fn queued(&mut self, ns: u64, disk: usize, requests: u32) {
+        if let Some(perfetto) = &mut self.perfetto {
+            perfetto.queued(ns, disk, requests);
+        }
+    }
+
     fn hears(&self) -> bool {
-        self.ftrace.is_some()
+        self.ftrace.is_some() || self.perfetto.is_some()
+    }
+
+    fn hears_waits(&self) -> bool {
+        self.perfetto.is_some()
     }
 }

@@ -53,7 +53,7 @@ pub fn run(args: &cli::Machine) -> Result<(), Failure> {
 }
 
 /// The description, which an experiment can name.
-fn described(
+pub fn described(
     args: &cli::Machine,
     captured: &Captured,
     disk: Option<&Disk>,
@@ -106,7 +106,8 @@ fn probed_disk(captured: &Captured, measurements: &Measurements) -> Disk {
     })
 }
 
-fn root(args: &cli::Machine) -> Result<Root, Failure> {
+/// The files that are read.
+pub fn root(args: &cli::Machine) -> Result<Root, Failure> {
     let Some(dir) = &args.root else {
         return Ok(Root::live());
     };
@@ -120,7 +121,8 @@ fn root(args: &cli::Machine) -> Result<Root, Failure> {
     )))
 }
 
-fn unreadable(e: ReadError) -> Failure {
+/// A machine that can't be read, with what would be right.
+pub fn unreadable(e: ReadError) -> Failure {
     Failure::Input(miette!(
         help = "accepted: the files of a Linux with 4 KiB pages, as `lowmark machine --save DIR` saves them",
         "{e}"
@@ -128,7 +130,7 @@ fn unreadable(e: ReadError) -> Failure {
 }
 
 /// The disk that is asked for, or else the likely one.
-fn tested_disk<'a>(
+pub fn tested_disk<'a>(
     args: &cli::Machine,
     captured: &'a Captured,
 ) -> Result<Option<&'a Disk>, Failure> {

@@ -77,7 +77,8 @@ pub fn unreadable(e: TraceError) -> Failure {
     Failure::Input(miette!(help = format!("accepted: {}", e.accepted), "{e}"))
 }
 
-fn plan(args: &Mrc) -> Result<Plan, Failure> {
+/// What the options ask for.
+pub fn plan(args: &Mrc) -> Result<Plan, Failure> {
     let mut policies = Vec::new();
     for name in &args.policy {
         match (name.trim(), registry::find(name.trim())) {
@@ -235,7 +236,8 @@ fn error(p: &Point) -> Option<f64> {
     Some(p.bound?.error(p.miss_ratio))
 }
 
-fn tables(curves: &Curves) -> String {
+/// The curves as tables for a terminal.
+pub fn tables(curves: &Curves) -> String {
     let mut out = match curves.objects {
         Some(objects) => format!("{} requests for {objects} objects\n", curves.requests),
         None => format!("{} requests\n", curves.requests),
@@ -272,7 +274,8 @@ fn tables(curves: &Curves) -> String {
     out
 }
 
-fn csv(curves: &Curves) -> String {
+/// The curves as `curves.csv`.
+pub fn csv(curves: &Curves) -> String {
     let mut out = "policy,pages,requests,misses,miss_ratio".to_owned();
     if curves.sample.is_some() {
         out += ",low,high";

@@ -9,7 +9,7 @@ use lab::published::text::{to_json, to_text};
 use lab::published::{self, Plan, Series, plan};
 use lab::runner::{self, RunOptions};
 use std::fmt::Write as _;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 /// Runs the experiments behind published tables and scores them.
 pub fn run(args: &Reproduce) -> Result<(), Failure> {
@@ -29,29 +29,61 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         let replaced = published::replace_tables(&mut all, folder);
         replaced.map_err(|e| Failure::Input(e.into()))?;
     }
+    known(&all, args.series.as_deref())?;
+    if args.plan {
+        let mut planned = String::new();
+        for series in wanted(&all, args.series.as_deref()) {
+            let plan = planned_runs(series, args.iterations)?;
+            planned.push_str(&plan_text(series, &plan));
+        }
+        return text::print(&planned);
+    }
+    let chosen = wanted(&all, args.series.as_deref());
+    let scored = score(chosen, args.iterations, args.jobs, &options)?;
+    print(&scored, args.json)
+}
+
+/// Whether there is the series that is wanted.
+pub fn known(all: &[Series], wanted: Option<&str>) -> Result<(), Failure> {
     let known: Vec<&str> = all.iter().map(|s| &s.name[..]).collect();
-    if let Some(wanted) = args.series.as_deref().filter(|s| !known.contains(s)) {
-        return Err(Failure::Input(miette::miette!(
+    match wanted.filter(|s| !known.contains(s)) {
+        None => Ok(()),
+        Some(wanted) => Err(Failure::Input(miette::miette!(
             help = format!("one of {}", known.join(", ")),
             "no series `{wanted}`"
-        )));
+        ))),
     }
-    let (mut scored, mut planned) = (Vec::new(), String::new());
-    for series in &all {
-        if args.series.as_deref().is_some_and(|s| s != series.name) {
-            continue;
-        }
-        let plan = plan(series, args.iterations.map(NonZeroU32::get));
-        let plan = plan.map_err(|e| Failure::Input(e.into()))?;
-        if args.plan {
-            planned.push_str(&plan_text(series, &plan));
-            continue;
-        }
+}
+
+/// All series, or the one that is wanted.
+pub fn wanted<'a>(
+    all: &'a [Series],
+    name: Option<&'a str>,
+) -> impl Iterator<Item = &'a Series> + use<'a> {
+    all.iter()
+        .filter(move |series| name.is_none_or(|name| name == series.name))
+}
+
+/// What is run for a series.
+fn planned_runs(series: &Series, iterations: Option<NonZeroU32>) -> Result<Plan, Failure> {
+    let plan = plan(series, iterations.map(NonZeroU32::get));
+    plan.map_err(|e| Failure::Input(e.into()))
+}
+
+/// Runs the experiments behind series and scores them, name by name.
+pub fn score<'a>(
+    all: impl Iterator<Item = &'a Series>,
+    iterations: Option<NonZeroU32>,
+    jobs: Option<NonZeroUsize>,
+    options: &RunOptions,
+) -> Result<Vec<(String, Vec<Scored>)>, Failure> {
+    let mut scored = Vec::new();
+    for series in all {
+        let plan = planned_runs(series, iterations)?;
         let mut outcomes = Vec::new();
         for run in &plan.runs {
-            let jobs = super::run::fitting_jobs(&run.experiment, args.jobs)?;
             let options = RunOptions {
-                jobs,
+                jobs: super::run::fitting_jobs(&run.experiment, jobs)?,
                 ..options.clone()
             };
             outcomes.push(simulate(&run.experiment, &options)?);
@@ -60,10 +92,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         let rows = score_values(&series.rows, &series.about.baseline, &values);
         scored.push((series.name.clone(), rows));
     }
-    match args.plan {
-        true => text::print(&planned),
-        false => print(&scored, args.json),
-    }
+    Ok(scored)
 }
 
 /// What would be run for a series, and the rows that have no run.

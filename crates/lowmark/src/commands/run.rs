@@ -19,7 +19,9 @@ use lab::validate::Validation;
 use sim::{Outcome, RunResult};
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Runs an experiment and writes its results folder.
@@ -130,19 +132,25 @@ pub enum Question {
 pub const MEASURED: &str = "measured.json";
 
 /// The laboratory's answer to the question.
-struct Answer {
-    text: String,
+pub struct Answer {
+    /// What is printed.
+    pub text: String,
     /// The text of the rows.
     rows: String,
     /// The rows as a mail.
     mail: String,
     /// All three, and the report, for the results folder.
-    files: Vec<File>,
+    pub files: Vec<File>,
     /// [`Question::Validate`]'s.
     validation: Option<Validation>,
 }
 
-fn answer(outcomes: &Outcomes, question: Question, releases: &BTreeMap<String, String>) -> Answer {
+/// Answers the question; `releases`: of real kernels, by build.
+pub fn answer(
+    outcomes: &Outcomes,
+    question: Question,
+    releases: &BTreeMap<String, String>,
+) -> Answer {
     let mut answer = compare(outcomes, releases);
     match question {
         Question::Compare => return answer,
@@ -239,11 +247,52 @@ pub fn run_loaded(
     experiment: &Experiment,
     simulate: runner::Simulate<'_>,
 ) -> Result<Option<Validation>, Failure> {
+    let around = Around {
+        stop: interrupt::flag(),
+        build: build(),
+        folder: true,
+        finished: &mut |_, _| {},
+    };
+    let Some(ran) = outcomes(args, experiment, simulate, around)? else {
+        return Ok(None);
+    };
+    let place = ran.place.expect("a folder was asked for");
+    finish(args, &ran.outcomes, place, &ran.releases)
+}
+
+/// What stands around a run: a command, or a program that has us as its library.
+pub struct Around<'a> {
+    /// Set from outside to stop.
+    pub stop: Arc<AtomicBool>,
+    /// The digest of what runs, see [`build`].
+    pub build: String,
+    /// Whether there is a folder for the results.
+    pub folder: bool,
+    /// Is told of finished iterations: how many, and which is the last one. Those of an earlier run have none.
+    pub finished: &'a mut dyn FnMut(usize, Option<&RunResult>),
+}
+
+/// What was run.
+pub struct Ran {
+    /// What came out.
+    pub outcomes: Outcomes,
+    /// Where it goes, if it goes anywhere.
+    pub place: Option<ClaimedFolder>,
+    /// The releases of real kernels, by build.
+    pub releases: BTreeMap<String, String>,
+}
+
+/// Runs an experiment that was read; `None`: its results are there and complete.
+pub fn outcomes(
+    args: &How<'_>,
+    experiment: &Experiment,
+    simulate: runner::Simulate<'_>,
+    around: Around<'_>,
+) -> Result<Option<Ran>, Failure> {
     let identity = |kernel: &&Kernel| Ok((kernel.build.clone(), simulate.identity(kernel)?));
     let kernels: Result<Vec<_>, Diagnostic> = experiment.kernels().iter().map(identity).collect();
     let kernels = kernels.map_err(|e| Failure::Input(e.into()))?;
-    let stop = interrupt::flag();
-    match runner::settings(experiment, simulate, &stop) {
+    match runner::settings(experiment, simulate, &around.stop) {
         Ok(Tried::Taken) => {}
         Ok(Tried::Stopped) => {
             let what = "stopped before the first iteration began";
@@ -258,11 +307,12 @@ pub fn run_loaded(
         replace: args.replace,
     };
     let mut place = match args.resume {
-        None => claim(args.out, &experiment.name, terms)?,
+        _ if !around.folder => None,
+        None => Some(claim(args.out, &experiment.name, terms)?),
         Some(dir) => match ClaimedFolder::resume(dir, terms)? {
             Resumption::Unfinished(place) => {
                 say(place.notes());
-                *place
+                Some(*place)
             }
             Resumption::Complete(dir) => {
                 eprintln!("the results in {} are complete", dir.display());
@@ -272,9 +322,10 @@ pub fn run_loaded(
     };
     let header = Header {
         kernels,
-        ..Header::new(experiment, args.check.is_some(), build())
+        ..Header::new(experiment, args.check.is_some(), around.build)
     };
-    let earlier = place.begin(&header)?;
+    let begun = place.as_mut().map(|place| place.begin(&header));
+    let earlier = begun.transpose()?.unwrap_or_default();
     if args.resume.is_some() && !args.quiet {
         eprintln!("{} iterations were finished before", earlier.len());
     }
@@ -283,53 +334,83 @@ pub fn run_loaded(
         check: args.check.map(Into::into),
         progress: !args.quiet,
         listeners: args.listeners.cloned(),
-        stop,
+        stop: around.stop,
     };
+    (around.finished)(earlier.len(), None);
     let mut kept = Kept {
         place,
+        done: earlier.len(),
         earlier,
         lost: false,
+        tell: around.finished,
     };
-    let outcomes = runner::run_with(experiment, &options, simulate, &mut kept);
-    match outcomes {
+    match runner::run_with(experiment, &options, simulate, &mut kept) {
         Ok(outcomes) => {
             let kernels = experiment.kernels().into_iter();
             let release = |k: &Kernel| Some((k.build.clone(), simulate.release(k)?));
             let releases = kernels.filter_map(release).collect();
-            finish(args, &outcomes, kept.place, &releases)
+            Ok(Some(Ran {
+                outcomes,
+                place: kept.place,
+                releases,
+            }))
         }
         Err(failure) => {
-            kept.place.say_kept();
+            if let Some(place) = &kept.place {
+                place.say_kept();
+            }
             Err(failure.into())
         }
     }
 }
 
 /// Keeps finished iterations in the log of a place.
-struct Kept {
-    place: ClaimedFolder,
+struct Kept<'a> {
+    place: Option<ClaimedFolder>,
     earlier: BTreeMap<(u32, u32), RunResult>,
+    /// Iterations that are finished.
+    done: usize,
     /// Whether one could not be kept, and it was said.
     lost: bool,
+    /// [`Around::finished`].
+    tell: &'a mut dyn FnMut(usize, Option<&RunResult>),
 }
 
-impl Journal for Kept {
+impl Journal for Kept<'_> {
     fn earlier(&mut self, cell: u32, iteration: u32) -> Option<RunResult> {
         self.earlier.remove(&(cell, iteration))
     }
 
     fn finished(&mut self, cell: u32, iteration: u32, result: &RunResult) {
+        self.done += 1;
+        (self.tell)(self.done, Some(result));
+        let Some(place) = &mut self.place else { return };
         // The results are still in memory: this costs the way back after a kill, not the run.
-        if let Err(e) = self.place.log().finished(cell, iteration, result)
+        if let Err(e) = place.log().finished(cell, iteration, result)
             && !std::mem::replace(&mut self.lost, true)
         {
-            let log = self.place.partial();
+            let log = place.partial();
             eprintln!(
                 "finished iterations can't be kept in {}: {e}; the run goes on, but `--resume` would compute them anew",
                 log.display()
             );
         }
     }
+}
+
+/// Puts results into their place: where they are, and whether that is where they were wanted.
+pub fn put(
+    outcomes: &Outcomes,
+    answer: &Answer,
+    place: ClaimedFolder,
+) -> Result<(PathBuf, Result<(), Failure>), Failure> {
+    let fill: results::Fill<'_> = &|emit| results::files(outcomes, &answer.files, emit);
+    if outcomes.interrupted {
+        return Ok((place.keep_partial(fill)?, Ok(())));
+    }
+    let published = place.publish(fill)?;
+    let written = settled(&published);
+    Ok((published.dir, written))
 }
 
 /// Writes and prints what there is; returns what was judged. `releases`: of real kernels, by build.
@@ -349,14 +430,7 @@ fn finish(
         });
     }
     let answer = answer(outcomes, args.question, releases);
-    let fill: results::Fill<'_> = &|emit| results::files(outcomes, &answer.files, emit);
-    let (dir, written) = if outcomes.interrupted {
-        (place.keep_partial(fill)?, Ok(()))
-    } else {
-        let published = place.publish(fill)?;
-        let written = settled(&published);
-        (published.dir, written)
-    };
+    let (dir, written) = put(outcomes, &answer, place)?;
     if let Some(validation) = answer.validation.as_ref().filter(|_| args.json) {
         text::print_json(validation)?;
     } else if args.json && args.rows {

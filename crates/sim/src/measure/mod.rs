@@ -5,6 +5,7 @@ pub mod account;
 pub mod ftrace;
 pub mod latency;
 pub(crate) mod monitors;
+pub mod perfetto;
 pub mod result;
 pub mod sample;
 pub mod slowest;

@@ -137,9 +137,29 @@ struct Table {
     spare: Vec<Vec<Seen>>,
 }
 
+/// A wait that is over, for whoever listens.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    /// Who waited.
+    pub task: TaskId,
+    /// On what.
+    pub on: Waited,
+    /// Since when, in nanoseconds since boot.
+    pub since: u64,
+    /// Until when.
+    pub until: u64,
+}
+
+impl Ended {
+    /// What was waited on, in words.
+    pub fn object(&self) -> String {
+        name(self.on.kind, self.on.object)
+    }
+}
+
 /// The view; all calls are made by the executor and the world.
 #[derive(Default)]
-pub struct Waiting(RefCell<Table>);
+pub struct Waiting(RefCell<Table>, RefCell<Option<Vec<Ended>>>);
 
 impl Table {
     fn since_start(&self, time: u64) -> u64 {
@@ -376,6 +396,14 @@ impl Waiting {
         let Some(wait) = table.chains.end(task) else {
             return;
         };
+        if let Some(ended) = &mut *self.1.borrow_mut() {
+            ended.push(Ended {
+                task,
+                on: wait.on,
+                since: wait.since,
+                until: now,
+            });
+        }
         let sum = &mut table.sums[wait.on.kind as usize];
         sum.now -= 1;
         sum.total += now.saturating_sub(wait.since);
@@ -386,6 +414,17 @@ impl Waiting {
         if wait.object != NONE {
             table.chains.forget(wait.object);
         }
+    }
+
+    /// Waits that end are kept from here on, for [`Self::ended`].
+    pub fn keep_ended(&self) {
+        *self.1.borrow_mut() = Some(Vec::new());
+    }
+
+    /// Takes out the waits that have ended since the last call; none, if nobody keeps them.
+    pub fn ended(&self) -> Vec<Ended> {
+        let mut kept = self.1.borrow_mut();
+        kept.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Tasks that wait now, by kind.

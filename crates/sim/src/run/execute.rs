@@ -164,6 +164,9 @@ pub(super) fn run_in<const T: bool>(
         Record::For(listener) => listener.hears(),
     });
     if let Record::For(listener) = record {
+        if listener.hears_waits() {
+            mm.world.sched.waiting.keep_ended();
+        }
         mm.world.listening.begin(listener);
     }
     fs::mount(&mm);

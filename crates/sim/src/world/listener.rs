@@ -1,5 +1,6 @@
 //! Who hears every event of a run as it happens.
 
+use crate::waiting::Ended;
 use mm::world::TaskId;
 use mm::world::event::Event;
 use std::borrow::Cow;
@@ -27,6 +28,21 @@ pub trait Listener: Debug + Send {
     /// The workload begins, or has ended: nothing of the engine's.
     fn marked(&mut self, at: Moment<'_>, text: &str);
 
+    /// A task's wait is over. Told at the next event.
+    fn waited(&mut self, wait: &Ended, comm: &str) {
+        let _ = (wait, comm);
+    }
+
+    /// A disk has so many requests now. Told at the next event.
+    fn queued(&mut self, ns: u64, disk: usize, requests: u32) {
+        let _ = (ns, disk, requests);
+    }
+
+    /// Whether it wants waits and queues.
+    fn hears_waits(&self) -> bool {
+        false
+    }
+
     /// The workload has ended, and with it the run. `zoneinfo` makes the text of `/proc/zoneinfo` as it is now.
     fn ended(&mut self, zoneinfo: &dyn Fn() -> String);
 
@@ -41,6 +57,8 @@ pub trait Listener: Debug + Send {
 pub struct Listening {
     listener: RefCell<Option<Box<dyn Listener>>>,
     comms: RefCell<Vec<Cow<'static, str>>>,
+    /// Requests of each disk as they were told.
+    queues: RefCell<Vec<u32>>,
 }
 
 impl Listening {
@@ -73,6 +91,33 @@ impl Listening {
     /// The listener is told of something that is no event of the engine's.
     pub fn mark(&self, ns: u64, cpu: usize, task: TaskId, text: &str) {
         self.with(ns, cpu, task, |listener, at| listener.marked(at, text));
+    }
+
+    /// Whether there is a listener for waits and queues.
+    pub fn hears_waits(&self) -> bool {
+        let listener = self.listener.borrow();
+        listener.as_ref().is_some_and(|l| l.hears_waits())
+    }
+
+    /// The listener is told of a wait that is over.
+    pub fn waited(&self, wait: &Ended) {
+        if let Some(listener) = self.listener.borrow_mut().as_mut() {
+            listener.waited(wait, &self.comm(wait.task));
+        }
+    }
+
+    /// The listener is told of a disk's requests, if they are more or fewer than they were.
+    pub fn queued(&self, ns: u64, disk: usize, requests: u32) {
+        let mut queues = self.queues.borrow_mut();
+        if queues.len() <= disk {
+            queues.resize(disk + 1, 0);
+        }
+        if std::mem::replace(&mut queues[disk], requests) == requests {
+            return;
+        }
+        if let Some(listener) = self.listener.borrow_mut().as_mut() {
+            listener.queued(ns, disk, requests);
+        }
     }
 
     /// The run is over.

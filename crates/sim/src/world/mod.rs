@@ -667,10 +667,25 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         self.listening.mark(now, cpu, task, text);
     }
 
+    /// What has happened since the last event, to a listener that wants that.
+    fn tell_waits(&self, now: u64) {
+        if !self.listening.hears_waits() {
+            return;
+        }
+        for wait in self.sched.waiting.ended() {
+            self.listening.waited(&wait);
+        }
+        for (disk, fs) in self.fs.iter().enumerate() {
+            let requests = self.in_flight(fs.volume);
+            self.listening.queued(now, disk, requests);
+        }
+    }
+
     /// To the listener, or into the ring, where page-by-page events are left out.
     fn trace(&self, event: &Event) {
         let (now, cpu, task) = (self.sched.now(), self.sched.cpu(), self.sched.task());
         if self.listening.tell(now, cpu, task, event) {
+            self.tell_waits(now);
             return;
         }
         if event.by_page() {

@@ -1,0 +1,309 @@
+//! The tables of a results folder with the types of their columns: what exports and other languages read.
+//!
+//! A folder's CSV files are the one form of its figures; a column's type follows from its name alone, so that
+//! the same table of two runs has the same types, whatever values they have.
+
+use crate::diagnostic::Diagnostic;
+use std::collections::BTreeSet;
+
+/// The values of a column; `None`: the row has none.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    /// Words.
+    Text(Vec<Option<String>>),
+    /// Whole numbers from 0 on.
+    Count(Vec<Option<u64>>),
+    /// Any numbers.
+    Number(Vec<Option<f64>>),
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// Its name, with the unit in brackets where the file has it.
+    pub name: String,
+    /// Its values, as many as the table has rows.
+    pub values: Values,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Table {
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// How many rows it has.
+    pub rows: usize,
+}
+
+/// What a table of the folder can be, by the name of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A column that is no text and has no unit is a counter.
+    Counters,
+    /// It is a number.
+    Numbers,
+}
+
+/// The tables of every results folder that have a line a cell of the matrix, or more: (name, file).
+pub const TABLES: [(&str, &str); 5] = [
+    ("summary", "summary.csv"),
+    ("iterations", "iterations.csv"),
+    ("tasks", "tasks.csv"),
+    ("latency", "alloc_latency.csv"),
+    ("rows", "rows.csv"),
+];
+
+/// The name of the table that [`series`] makes.
+pub const SERIES: &str = "series";
+
+/// Columns of words in any table, beside the axes.
+const TEXTS: [&str; 16] = [
+    "machine",
+    "filesystem",
+    "policy",
+    "seed",
+    "outcome",
+    "digest",
+    "kind",
+    "name",
+    "unit",
+    "class",
+    "path",
+    "block",
+    "row",
+    "better",
+    "significant",
+    "unsupported",
+];
+
+/// Columns of whole numbers in any table.
+const COUNTS: [&str; 9] = [
+    "iteration",
+    "n",
+    "tasks",
+    "count",
+    "p50_ns",
+    "p90_ns",
+    "p99_ns",
+    "p999_ns",
+    "max_ns",
+];
+
+impl Table {
+    /// A table of the folder from its file's text. `axes`: those of the experiment.
+    ///
+    /// # Errors
+    /// It is no such table: a line of another length, a value that is no number where there must be one.
+    pub fn read(file: &str, text: &[u8], axes: &[String]) -> Result<Self, Diagnostic> {
+        let kind = match file {
+            "iterations.csv" => Kind::Counters,
+            _ => Kind::Numbers,
+        };
+        let wrong = |what: String| {
+            let what = format!("`{file}`: {what}");
+            Diagnostic::placeless(what, "accepted: results as `lowmark run` writes them")
+        };
+        let mut reader = csv::Reader::from_reader(text);
+        let header = reader.headers().map_err(|e| wrong(e.to_string()))?.clone();
+        let axes: BTreeSet<&str> = axes.iter().map(String::as_str).collect();
+        let empty = |name: &str| match name {
+            _ if TEXTS.contains(&name) || axes.contains(name) => Values::Text(Vec::new()),
+            _ if COUNTS.contains(&name) => Values::Count(Vec::new()),
+            _ if kind == Kind::Counters && !name.ends_with(']') => Values::Count(Vec::new()),
+            _ => Values::Number(Vec::new()),
+        };
+        let mut columns: Vec<Column> = header
+            .iter()
+            .map(|name| Column {
+                name: name.to_owned(),
+                values: empty(name),
+            })
+            .collect();
+        let mut rows = 0;
+        for record in reader.records() {
+            let record = record.map_err(|e| wrong(e.to_string()))?;
+            rows += 1;
+            for (column, field) in columns.iter_mut().zip(&record) {
+                column
+                    .push(field)
+                    .map_err(|()| wrong(format!("row {rows}: `{field}` is no {}", column.name)))?;
+            }
+        }
+        Ok(Self { columns, rows })
+    }
+
+    /// Puts another table below; columns that one of both lacks have no values there.
+    pub fn append(&mut self, other: Self) {
+        let (mine, theirs) = (self.rows, other.rows);
+        for column in other.columns {
+            match self.columns.iter_mut().find(|c| c.name == column.name) {
+                Some(own) => own.values.append(column.values),
+                None => {
+                    let mut values = column.values.none(mine);
+                    values.append(column.values);
+                    let name = column.name;
+                    self.columns.push(Column { name, values });
+                }
+            }
+        }
+        self.rows = mine + theirs;
+        for column in &mut self.columns {
+            let missing = self.rows - column.values.len();
+            let none = column.values.none(missing);
+            column.values.append(none);
+        }
+    }
+}
+
+impl Column {
+    fn push(&mut self, field: &str) -> Result<(), ()> {
+        let there = !field.is_empty();
+        match &mut self.values {
+            Values::Text(all) => all.push(there.then(|| field.to_owned())),
+            Values::Count(all) if there => all.push(Some(field.parse().map_err(|_| ())?)),
+            Values::Number(all) if there => all.push(Some(field.parse().map_err(|_| ())?)),
+            Values::Count(all) => all.push(None),
+            Values::Number(all) => all.push(None),
+        }
+        Ok(())
+    }
+}
+
+impl Values {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Text(all) => all.len(),
+            Self::Count(all) => all.len(),
+            Self::Number(all) => all.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// So many rows without a value, of the same type.
+    fn none(&self, rows: usize) -> Self {
+        match self {
+            Self::Text(_) => Self::Text(vec![None; rows]),
+            Self::Count(_) => Self::Count(vec![None; rows]),
+            Self::Number(_) => Self::Number(vec![None; rows]),
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Text(all), Self::Text(more)) => all.extend(more),
+            (Self::Count(all), Self::Count(more)) => all.extend(more),
+            (Self::Number(all), Self::Number(more)) => all.extend(more),
+            _ => unreachable!("a column's type follows from its name"),
+        }
+    }
+}
+
+/// The time series of all cells, a row a value: the file that they are in (`cell`), `time [s]`, what the column
+/// shows (`name`, `scope`, `unit`), `value`. `files`: name below `series/` without its ending, and text.
+///
+/// # Errors
+/// As [`Table::read`].
+pub fn series<'a>(
+    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> Result<Table, Diagnostic> {
+    let (mut cells, mut times, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut scopes, mut units, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    for (file, text) in files {
+        let table = Table::read(SERIES, text, &[])?;
+        let mut columns = table.columns.into_iter();
+        let Some(Values::Number(t)) = columns.next().map(|c| c.values) else {
+            continue;
+        };
+        for column in columns {
+            let Values::Number(own) = column.values else {
+                continue;
+            };
+            let [name, scope, unit] = parts(&column.name);
+            for (t, value) in t.iter().zip(own) {
+                cells.push(Some(file.to_owned()));
+                times.push(*t);
+                names.push(Some(name.to_owned()));
+                scopes.push(Some(scope.to_owned()));
+                units.push(Some(unit.to_owned()));
+                values.push(value);
+            }
+        }
+    }
+    let rows = values.len();
+    let column = |name: &str, values| Column {
+        name: name.to_owned(),
+        values,
+    };
+    let columns = vec![
+        column("cell", Values::Text(cells)),
+        column("time [s]", Values::Number(times)),
+        column("name", Values::Text(names)),
+        column("scope", Values::Text(scopes)),
+        column("unit", Values::Text(units)),
+        column("value", Values::Number(values)),
+    ];
+    Ok(Table { columns, rows })
+}
+
+/// Name, scope and unit of a series' column, `free node1/Normal [pages]`.
+pub fn parts(head: &str) -> [&str; 3] {
+    let (rest, unit) = head.rsplit_once(" [").unwrap_or((head, ""));
+    let (name, scope) = rest.split_once(' ').unwrap_or((rest, ""));
+    [name, scope, unit.trim_end_matches(']')]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_follow_from_names_and_empty_fields_have_no_value() {
+        let text = b"machine,machine.cpus,iteration,elapsed [s],pgscan\nm,2,0,1.5,\nm,4,1,,7\n";
+        let axes = ["machine.cpus".to_owned()];
+        let table = Table::read("iterations.csv", text, &axes).unwrap();
+        let values: Vec<&Values> = table.columns.iter().map(|c| &c.values).collect();
+        assert_eq!(
+            values[1],
+            &Values::Text(vec![Some("2".into()), Some("4".into())])
+        );
+        assert_eq!(values[2], &Values::Count(vec![Some(0), Some(1)]));
+        assert_eq!(values[3], &Values::Number(vec![Some(1.5), None]));
+        assert_eq!(values[4], &Values::Count(vec![None, Some(7)]));
+        assert_eq!(table.rows, 2);
+        let error = Table::read("iterations.csv", b"pgscan\nmany\n", &[]).unwrap_err();
+        assert!(error.message.contains("`many` is no pgscan"), "{error}");
+        assert!(Table::read("iterations.csv", b"a,b\n1\n", &[]).is_err());
+    }
+
+    #[test]
+    fn tables_of_unlike_columns_go_below_each_other() {
+        let read = |text: &str| Table::read("iterations.csv", text.as_bytes(), &[]).unwrap();
+        let mut table = read("n,a\n1,2\n");
+        table.append(read("n,b\n3,4\n"));
+        let names: Vec<&str> = table.columns.iter().map(|c| &c.name[..]).collect();
+        assert_eq!(names, ["n", "a", "b"]);
+        assert_eq!(table.columns[1].values, Values::Count(vec![Some(2), None]));
+        assert_eq!(table.columns[2].values, Values::Count(vec![None, Some(4)]));
+    }
+
+    #[test]
+    fn a_series_becomes_a_row_a_value() {
+        let text = b"time [s],free node1/Normal [pages],waiting page lock [tasks]\n0,5,\n1,6,2\n";
+        let table = series([("1-a", &text[..])]).unwrap();
+        assert_eq!(table.rows, 4);
+        let scope = &table.columns[3].values;
+        let Values::Text(scope) = scope else { panic!() };
+        assert_eq!(scope[0].as_deref(), Some("node1/Normal"));
+        assert_eq!(scope[3].as_deref(), Some("page lock"));
+        let values = &table.columns[5].values;
+        assert_eq!(
+            *values,
+            Values::Number(vec![Some(5.0), Some(6.0), None, Some(2.0)])
+        );
+    }
+}

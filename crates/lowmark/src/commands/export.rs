@@ -1,0 +1,17 @@
+//! `lowmark export`.
+
+use crate::cli::Export;
+use crate::failure::Failure;
+use crate::front::{Exports, Results};
+
+/// Writes results in other forms.
+pub fn run(args: &Export) -> Result<(), Failure> {
+    let results = Results::open(&args.results).map_err(Failure::Said)?;
+    let to = Exports {
+        openmetrics: args.openmetrics.as_deref(),
+        jsonl: args.jsonl.as_deref(),
+        parquet: args.parquet.as_deref(),
+        replace: args.replace,
+    };
+    results.export(&to).map_err(Failure::Said)
+}

@@ -1,0 +1,258 @@
+//! Miss-ratio curves of a trace, or of keys in memory.
+
+use super::Error;
+use crate::commands::mrc as command;
+use crate::failure::Failure;
+use lab::diagnostic::Diagnostic;
+use replay::curve::{self, Curves};
+use replay::{Dense, Sizes};
+use std::io::{self, Read};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use trace::{Format, Reader};
+
+/// What is wanted of a trace; the fields are the options of `lowmark mrc`.
+#[derive(Debug, Clone)]
+pub struct MrcOptions {
+    /// Pages of the caches: `5000,10000` or `1000..100000:50`.
+    pub sizes: String,
+    /// Policies by name; `all`: every one.
+    pub policies: Vec<String>,
+    /// A sample of the objects, `rate=0.01` or `size=8192`.
+    pub sample: Option<String>,
+    /// The trace's format, by name; `None`: it is recognised.
+    pub format: Option<String>,
+    /// What object numbers are, by name.
+    pub unit: String,
+    /// Count and skip records that can't be read.
+    pub lenient: bool,
+    /// Take every record as one request, whatever its size.
+    pub ignore_size: bool,
+    /// Dirty pages, if they are modelled.
+    pub writes: Option<Writes>,
+    /// Threads; `None`: all cores. The figures are the same for any number.
+    pub jobs: Option<NonZeroUsize>,
+}
+
+/// Dirty pages, their limits and the device that they go to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Writes {
+    /// Percentage of the cache that may be dirty or being written.
+    pub limit: f64,
+    /// Percentage that may be dirty before the flusher begins.
+    pub background: f64,
+    /// MiB that the device writes in a second.
+    pub rate: f64,
+}
+
+impl Default for MrcOptions {
+    fn default() -> Self {
+        Self {
+            sizes: "1000..100000:50".into(),
+            policies: vec!["lru".into()],
+            sample: None,
+            format: None,
+            unit: "auto".into(),
+            lenient: false,
+            ignore_size: false,
+            writes: None,
+            jobs: None,
+        }
+    }
+}
+
+impl MrcOptions {
+    fn plan(&self, path: &Path) -> Result<curve::Plan, Error> {
+        let wrong =
+            |what: String, accepted: &str| Error::from(Diagnostic::placeless(what, accepted));
+        if let Some(format) = &self.format
+            && Format::parse(format).is_none()
+        {
+            let what = format!("`{format}` is no format of traces");
+            return Err(wrong(
+                what,
+                &format!("accepted: {}", Format::NAMES.join(", ")),
+            ));
+        }
+        if trace::Unit::parse(&self.unit).is_none() {
+            let what = format!("`{}` is nothing that object numbers can be", self.unit);
+            return Err(wrong(
+                what,
+                &format!("accepted: {}", trace::Unit::NAMES.join(", ")),
+            ));
+        }
+        let sizes: Sizes = self
+            .sizes
+            .parse()
+            .map_err(|e: replay::SizesError| wrong(e.to_string(), ""))?;
+        let sample = self.sample.as_deref().map(str::parse).transpose();
+        let sample = sample.map_err(|e: replay::SampleError| wrong(e.to_string(), ""))?;
+        if sample.is_some() && self.writes.is_some() {
+            return Err(wrong(
+                "a sample has no writes".into(),
+                "accepted: a sample, or writes",
+            ));
+        }
+        let writes = self.writes.unwrap_or(Writes {
+            limit: 20.0,
+            background: 10.0,
+            rate: 100.0,
+        });
+        let args = crate::cli::Mrc {
+            trace: PathBuf::from(path),
+            format: self.format.clone(),
+            unit: self.unit.clone(),
+            lenient: self.lenient,
+            ignore_size: self.ignore_size,
+            sizes,
+            policy: self.policies.clone(),
+            sample,
+            writes: self.writes.is_some(),
+            dirty_limit: writes.limit,
+            dirty_background: writes.background,
+            write_rate: writes.rate,
+            jobs: self.jobs,
+            out: None,
+            replace: false,
+            json: false,
+        };
+        Ok(command::plan(&args)?)
+    }
+}
+
+/// The curves of a trace file.
+///
+/// # Errors
+/// The options are wrong, or the trace can't be read.
+pub fn mrc(trace: &Path, options: &MrcOptions) -> Result<Curves, Error> {
+    let plan = options.plan(trace)?;
+    let curves = curve::run(trace, &plan);
+    curves.map_err(|e| Error::from(command::unreadable(e)))
+}
+
+/// Requests in memory, each for the object of its key, in order.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    keys: Arc<[u64]>,
+    stop: Arc<AtomicBool>,
+    /// Bytes of the stream that were read.
+    at: usize,
+}
+
+/// Bytes of a record of the stream (`trace::oracle_general`).
+const RECORD: usize = 24;
+
+impl Keys {
+    /// These keys; `stop`, once set, ends the reading of them.
+    pub fn new(keys: impl Into<Arc<[u64]>>, stop: Arc<AtomicBool>) -> Self {
+        Self {
+            keys: keys.into(),
+            stop,
+            at: 0,
+        }
+    }
+}
+
+/// What keys are called where a trace has the name of its file.
+const KEYS: &str = "keys";
+
+/// How keys are read.
+fn keys_options(options: &MrcOptions) -> MrcOptions {
+    MrcOptions {
+        format: Some(Format::OracleGeneral.name().to_owned()),
+        unit: trace::Unit::Object.name().to_owned(),
+        ignore_size: true,
+        ..options.clone()
+    }
+}
+
+/// The keys as libCacheSim's oracleGeneral, so that they go the way of any trace.
+impl Read for Keys {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Relaxed) {
+            return Err(io::Error::other("stopped"));
+        }
+        let mut n = 0;
+        while n < out.len() {
+            let (record, from) = (self.at / RECORD, self.at % RECORD);
+            let Some(key) = self.keys.get(record) else {
+                break;
+            };
+            let mut bytes = [0; RECORD];
+            bytes[4..12].copy_from_slice(&key.to_le_bytes());
+            bytes[12..16].copy_from_slice(&4096_u32.to_le_bytes());
+            bytes[16..].copy_from_slice(&(-1_i64).to_le_bytes());
+            let len = (RECORD - from).min(out.len() - n);
+            out[n..n + len].copy_from_slice(&bytes[from..from + len]);
+            (n, self.at) = (n + len, self.at + len);
+        }
+        Ok(n)
+    }
+}
+
+/// The curves of keys in memory: each is one request for one page.
+///
+/// ```
+/// use lowmark::front::{Keys, MrcOptions, mrc_keys};
+///
+/// let keys: Vec<u64> = (0..1000).map(|i| i % 10).collect();
+/// let options = MrcOptions { sizes: "5,10".into(), ..MrcOptions::default() };
+/// let curves = mrc_keys(Keys::new(keys, Default::default()), &options)?;
+/// let points = &curves.curves[0].points;
+/// // LRU of five pages holds none of ten that come round and round; of ten, all.
+/// assert_eq!(points[0].miss_ratio, 1.0);
+/// assert_eq!(points[1].counts.misses, 10);
+/// # Ok::<(), lowmark::front::Error>(())
+/// ```
+///
+/// # Errors
+/// The options are wrong, there is no memory for so many keys, or it was stopped.
+pub fn mrc_keys(keys: Keys, options: &MrcOptions) -> Result<Curves, Error> {
+    if options.writes.is_some() {
+        let what = "keys in memory say nothing of writes";
+        return Err(Diagnostic::placeless(what, "accepted: a trace file with writes").into());
+    }
+    let plan = keys_options(options).plan(Path::new(KEYS))?;
+    let stop = Arc::clone(&keys.stop);
+    let curves = Reader::from_stream(keys, KEYS, &plan.options)
+        .and_then(|reader| curve::run_reader(reader, KEYS.to_owned(), &plan));
+    curves.map_err(|e| match stop.load(Relaxed) {
+        true => Failure::Stopped("stopped".into()).into(),
+        false => command::unreadable(e).into(),
+    })
+}
+
+/// The curves as `curves.csv` of `lowmark mrc --out`.
+pub fn curves_csv(curves: &Curves) -> String {
+    command::csv(curves)
+}
+
+/// The curves as `lowmark mrc` prints them.
+pub fn curves_text(curves: &Curves) -> String {
+    command::tables(curves)
+}
+
+/// A trace in memory, its objects numbered in the order of their first request: for policies that are not in
+/// the registry, through [`Dense::run`].
+///
+/// # Errors
+/// It can't be read, or there is no memory for it.
+pub fn numbered(trace: &Path) -> Result<Dense, Error> {
+    let plan = MrcOptions::default().plan(trace)?;
+    let read = Reader::open(trace, &plan.options)
+        .and_then(|reader| Dense::read(reader, plan.unit, false, plan.budget, plan.threads));
+    Ok(read.map_err(command::unreadable)?.0)
+}
+
+/// As [`numbered`], of keys in memory.
+///
+/// # Errors
+/// There is no memory for so many.
+pub fn numbered_keys(keys: Keys) -> Result<Dense, Error> {
+    let plan = keys_options(&MrcOptions::default()).plan(Path::new(KEYS))?;
+    let read = Reader::from_stream(keys, KEYS, &plan.options)
+        .and_then(|reader| Dense::read(reader, plan.unit, false, plan.budget, plan.threads));
+    Ok(read.map_err(command::unreadable)?.0)
+}

@@ -1,0 +1,420 @@
+//! Lowmark for programs: what the command line does, as functions that print nothing on standard output, take
+//! no signal and end no process.
+//!
+//! ```
+//! use lowmark::front::{self, Changes, Options};
+//!
+//! let experiment = front::parse(
+//!     r#"
+//!     name = "first"
+//!     iterations = 2
+//!     policy = ["linux-3.0", "linux-3.1"]
+//!     filesystem = "ext4"
+//!     machine = "machines/512M.toml"
+//!     workload = { command = "dd if=/dev/zero of=a bs=64k count=64" }
+//!     "#,
+//!     "first.toml",
+//!     &Changes::default(),
+//! )?;
+//! let results = front::run(&experiment, Options::default())?;
+//! let summary = results.table("summary")?;
+//! assert!(summary.columns.iter().any(|c| c.name == "median"));
+//! println!("{}", results.comparison());
+//! # Ok::<(), lowmark::front::Error>(())
+//! ```
+//!
+//! The files of [`Results`] are those of a results folder (`docs/results.md`), byte by byte, whether they were
+//! put into one or not. The tests hold that against the command line.
+
+mod curves;
+mod export;
+mod results;
+
+pub use curves::{
+    Keys, MrcOptions, Writes, curves_csv, curves_text, mrc, mrc_keys, numbered, numbered_keys,
+};
+pub use export::Exports;
+pub use lab::model::Experiment;
+pub use lab::results::table::{Table, Values};
+pub use lab::runner::Check;
+pub use mm::NoMemory;
+pub use results::{Comparison, Results};
+
+use crate::commands::run::{self, Around, How, Question};
+use crate::commands::worlds::Here;
+use crate::commands::{machine, reproduce as scoring};
+use crate::failure::Failure;
+use lab::diagnostic::{Diagnostic, Source};
+use lab::experiment::{Overrides, files_near};
+use lab::published::{self, files};
+use lab::results::hex;
+use lab::results::log::Header;
+use lab::runner::memory::Need;
+use lab::runner::{RunOptions, Worlds};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Why something was not done, in the words of the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// The text, which may have several lines.
+    pub message: String,
+    /// The exit code of the command line: 1 the system or a check, 2 wrong input, 130 stopped.
+    pub code: u8,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self {
+            code: failure.code(),
+            message: failure.text(),
+        }
+    }
+}
+
+impl From<Diagnostic> for Error {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Failure::Input(diagnostic.into()).into()
+    }
+}
+
+/// What is said where memory runs out: runs and curves unwind with a [`NoMemory`] then.
+pub fn no_memory(e: &NoMemory) -> String {
+    Failure::Memory(e.clone()).text()
+}
+
+/// What stands above an experiment's text: the options `--set`, `--iterations`, `--seed` and `--track-pages`.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// Keys of the experiment with their values as TOML: `machine.cpus=2`.
+    pub set: Vec<String>,
+    /// Iterations of each cell, instead of the text's.
+    pub iterations: Option<u32>,
+    /// The seed that iterations derive theirs from, instead of the text's.
+    pub seed: Option<u64>,
+    /// Whether it is recorded which path made and used each page.
+    pub track_pages: bool,
+}
+
+impl Changes {
+    fn overrides(&self) -> Overrides {
+        Overrides {
+            set: self.set.clone(),
+            iterations: self.iterations,
+            track_pages: self.track_pages,
+        }
+    }
+
+    fn on(&self, mut experiment: Experiment) -> Experiment {
+        experiment.seed = self.seed.unwrap_or(experiment.seed);
+        experiment
+    }
+}
+
+/// Reads an experiment file.
+///
+/// # Errors
+/// The first thing wrong in it, in its machines or in the changes.
+pub fn load(path: &Path, changes: &Changes) -> Result<Experiment, Error> {
+    let experiment = lab::experiment::load(path, &changes.overrides())?;
+    Ok(changes.on(experiment))
+}
+
+/// Reads an experiment from its text. `name`: the file that it could be, in messages; machines and other files
+/// that it names are looked for beside that, in the folders above, and among those that come with the program.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(text: &str, name: &str, changes: &Changes) -> Result<Experiment, Error> {
+    let near = files_near(Path::new(name));
+    let found = |wanted: &str| {
+        near(wanted).or_else(|e| {
+            let shipped = files::find(wanted).map(|text| (wanted.to_owned(), text.to_owned()));
+            shipped.ok_or(e)
+        })
+    };
+    let source = Source::new(name, text);
+    let experiment = lab::experiment::parse(&source, &found, &changes.overrides())?;
+    Ok(changes.on(experiment))
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Iterations that are finished, with those of an earlier run.
+    pub done: usize,
+    /// Iterations of the whole matrix.
+    pub total: usize,
+    /// Seconds that the iterations finished by this run have simulated.
+    pub simulated: f64,
+}
+
+/// How to run; what is not named in [`Default`] is as the command line has it.
+pub struct Options<'a> {
+    /// Threads: as many as there are cores and memory for, if `None`. The results are the same for any number.
+    pub jobs: Option<NonZeroUsize>,
+    /// Run every iteration twice with recounts, and compare.
+    pub check: Option<Check>,
+    /// The results folder; `None`: the results are in memory alone.
+    pub out: Option<&'a Path>,
+    /// The folder of a run that was broken off, to go on with it.
+    pub resume: Option<&'a Path>,
+    /// Whether earlier results there may be replaced.
+    pub replace: bool,
+    /// Wall time after which a real kernel's guest without virtual progress is given up.
+    pub patience: Duration,
+    /// Set from any thread to stop: what is finished is kept in the folder, if there is one.
+    pub stop: Arc<AtomicBool>,
+    /// Digest of what runs, so that results of another build are not gone on with; `None`: that of the
+    /// running program.
+    pub build: Option<String>,
+    /// Is told after each iteration.
+    pub progress: &'a mut dyn FnMut(Progress),
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self {
+            jobs: None,
+            check: None,
+            out: None,
+            resume: None,
+            replace: false,
+            patience: kernel::PATIENCE,
+            stop: Arc::default(),
+            build: None,
+            // A closure that captures nothing takes no memory: nothing is leaked.
+            progress: Box::leak(Box::new(|_| {})),
+        }
+    }
+}
+
+/// Runs an experiment.
+///
+/// # Errors
+/// What the command line would say. Iterations that failed are no error: [`Results::failed`] tells of them.
+pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Results, Error> {
+    let folder = options.out.or(options.resume).is_some();
+    let how = How {
+        question: Question::Compare,
+        jobs: options.jobs,
+        out: options.out,
+        replace: options.replace,
+        resume: options.resume,
+        check: options.check.map(|check| match check {
+            Check::Sampled => crate::cli::Check::Sampled,
+            Check::Full => crate::cli::Check::Full,
+        }),
+        json: false,
+        rows: false,
+        mail: false,
+        quiet: true,
+        listeners: None,
+    };
+    let total = experiment.cells.len() * experiment.iterations as usize;
+    let (mut simulated, progress) = (0, options.progress);
+    let mut finished = |done, last: Option<&sim::RunResult>| {
+        simulated += last.map_or(0, |r| r.sim_ns);
+        progress(Progress {
+            done,
+            total,
+            simulated: simulated as f64 / 1e9,
+        });
+    };
+    let around = Around {
+        stop: options.stop,
+        build: options.build.unwrap_or_else(lab::results::log::build),
+        folder,
+        finished: &mut finished,
+    };
+    let here = Here {
+        patience: options.patience,
+    };
+    let Some(ran) = run::outcomes(&how, experiment, &here, around)? else {
+        let dir = options.resume.unwrap_or(Path::new(""));
+        return Results::open(lab::results::complete_folder(dir));
+    };
+    Results::of(ran)
+}
+
+/// Runs an experiment and says which policy is better: the answer of the command line, and the results that it
+/// rests on.
+///
+/// ```
+/// use lowmark::front::{self, Changes, Options};
+///
+/// let text = r#"
+///     name = "which"
+///     iterations = 4
+///     policy = ["linux-3.0", "linux-3.1"]
+///     filesystem = "ext4"
+///     machine = "machines/512M.toml"
+///     workload = { command = "dd if=/dev/zero of=a bs=64k count=64" }
+/// "#;
+/// let experiment = front::parse(text, "which.toml", &Changes::default())?;
+/// let comparison = front::compare(&experiment, Options::default())?;
+/// assert_eq!(comparison.answers.len(), 1, "one policy against the baseline");
+/// # Ok::<(), lowmark::front::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`run`].
+pub fn compare(experiment: &Experiment, options: Options<'_>) -> Result<Comparison, Error> {
+    Ok(run(experiment, options)?.into_comparison())
+}
+
+/// Tables of a published series beside what the engine gives.
+#[derive(Debug, Clone)]
+pub struct Reproduction {
+    /// As `lowmark reproduce --json` prints it.
+    pub json: String,
+    /// As `lowmark reproduce` prints it.
+    pub text: String,
+}
+
+/// Scores the engine against a published series, or all that come with the program.
+///
+/// # Errors
+/// There is no such series, or it could not be run.
+pub fn reproduce(
+    series: Option<&str>,
+    iterations: Option<NonZeroU32>,
+    jobs: Option<NonZeroUsize>,
+    stop: Arc<AtomicBool>,
+) -> Result<Reproduction, Error> {
+    let all = published::shipped();
+    scoring::known(all, series)?;
+    let options = RunOptions {
+        jobs: 1,
+        check: None,
+        progress: false,
+        listeners: None,
+        stop,
+    };
+    let scored = scoring::score(scoring::wanted(all, series), iterations, jobs, &options)?;
+    let json = serde_json::to_string_pretty(&published::text::to_json(&scored));
+    let texts = scored
+        .iter()
+        .map(|(name, rows)| published::text::to_text(name, rows));
+    Ok(Reproduction {
+        json: json.expect("plain data has a JSON form"),
+        text: texts.collect::<Vec<_>>().join("\n"),
+    })
+}
+
+/// A computer as a machine file.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// Its name.
+    pub name: String,
+    /// The machine file.
+    pub text: String,
+    /// What the engine can't represent, or what was guessed.
+    pub notes: Vec<String>,
+}
+
+/// Describes this computer, or one whose files of /proc and /sys were saved in `root`. `disk`: the tested one, by
+/// its name in /sys/block.
+///
+/// # Errors
+/// It can't be read or is none that the engine knows.
+pub fn capture(
+    root: Option<PathBuf>,
+    name: Option<String>,
+    disk: Option<String>,
+) -> Result<Machine, Error> {
+    let args = crate::cli::Machine {
+        out: None,
+        replace: false,
+        root,
+        save: None,
+        verify: false,
+        name,
+        disk,
+        probe: None,
+        probe_size: ::machine::probe::LEAST_SIZE,
+        probe_time: Duration::from_secs(2),
+        json: false,
+    };
+    let root = machine::root(&args)?;
+    let captured = ::machine::capture::Captured::read(&root).map_err(machine::unreadable)?;
+    let disk = machine::tested_disk(&args, &captured)?;
+    let described = machine::described(&args, &captured, disk, None)?;
+    Ok(Machine {
+        name: described.machine.name,
+        text: described.text,
+        notes: described.notes,
+    })
+}
+
+/// What tells the results of an experiment from those of any other: digests of all that they depend on. That is
+/// what the experiment says once its machines, policies and job files are read, its seed and iterations, the
+/// contents of every trace, root folder and kernel image, and `build`, the digest of what runs it. Equal
+/// identities have equal results, on any computer.
+///
+/// # Errors
+/// A trace can't be read, or a kernel is not built.
+pub fn identity(experiment: &Experiment, build: String) -> Result<String, Error> {
+    let here = Here::default();
+    let kernels = experiment.kernels().into_iter();
+    let kernels = kernels.map(|k| Ok((k.build.clone(), here.identity(k)?)));
+    let header = Header {
+        kernels: kernels.collect::<Result<_, Diagnostic>>()?,
+        ..Header::new(experiment, false, build)
+    };
+    let mut traces = BTreeMap::new();
+    for cell in &experiment.cells {
+        if let workload::Source::Trace(replay) = &cell.spec.workload.source
+            && !traces.contains_key(&replay.path)
+        {
+            traces.insert(replay.path.clone(), digest(&replay.path)?);
+        }
+    }
+    let all = (&header, experiment.iterations, traces);
+    let text = serde_json::to_string(&all).expect("plain data has a JSON form");
+    Ok(hex(&Sha256::digest(text)))
+}
+
+/// The digest of a file's contents.
+///
+/// # Errors
+/// It can't be read.
+pub fn digest(path: &Path) -> Result<String, Error> {
+    let mut sum = Sha256::new();
+    let mut block = vec![0; 1 << 20];
+    let read = File::open(path).and_then(|mut file| {
+        loop {
+            match file.read(&mut block)? {
+                0 => return Ok(()),
+                n => sum.update(&block[..n]),
+            }
+        }
+    });
+    read.map_err(|e| {
+        let what = format!("`{}` can't be read: {e}", path.display());
+        Error::from(Diagnostic::placeless(what, "accepted: a file"))
+    })?;
+    Ok(hex(&sum.finalize()))
+}
+
+/// What the largest run of an experiment takes of memory, in bytes: the estimate of `lowmark run --list`.
+pub fn memory(experiment: &Experiment) -> u64 {
+    let needs = experiment.cells.iter().map(|cell| Need::of(cell).touched());
+    needs.max().unwrap_or(0)
+}

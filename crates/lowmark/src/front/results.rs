@@ -1,0 +1,217 @@
+//! The results of a run, in memory or from a folder.
+
+use super::Error;
+use crate::commands::run::{self, Question, Ran};
+use crate::failure::Failure;
+use crate::place::settled;
+use lab::diagnostic::{Diagnostic, one_of};
+use lab::results::table::{self, Table};
+use lab::results::{self, ClaimedFolder, File, Kind, MANIFEST, Terms, complete_folder};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The files of a results folder, by their path in it.
+#[derive(Debug, Clone)]
+pub struct Results {
+    files: BTreeMap<String, Vec<u8>>,
+    title: String,
+    axes: Vec<String>,
+    /// Where they are, if they are in a folder.
+    pub folder: Option<PathBuf>,
+    /// What iterations failed with, if any did.
+    pub failed: Option<String>,
+    /// Whether they are complete: no stop came before the last iteration.
+    pub complete: bool,
+}
+
+/// Who is better.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// A sentence a group and policy: faster or slower than the baseline, by how much and how sure.
+    pub answers: Vec<String>,
+    /// The command line's text with its tables.
+    pub text: String,
+    /// What it rests on.
+    pub results: Results,
+}
+
+impl Results {
+    /// What was run, put into its place if it has one.
+    pub(super) fn of(ran: Ran) -> Result<Self, Error> {
+        let outcomes = &ran.outcomes;
+        let wanted = outcomes.results.iter().flatten().count();
+        let finished = outcomes.results.iter().flatten().flatten().count();
+        let stopped = |kept| Failure::Interrupted {
+            finished,
+            wanted,
+            kept,
+        };
+        if outcomes.interrupted && (finished == 0 || ran.place.is_none()) {
+            return Err(stopped(None).into());
+        }
+        let answer = run::answer(outcomes, Question::Compare, &ran.releases);
+        let mut files = BTreeMap::new();
+        if !outcomes.interrupted {
+            let mut keep = |file: File| {
+                files.insert(file.path, file.bytes);
+                Ok(())
+            };
+            let kept = results::files(outcomes, &answer.files, &mut keep);
+            kept.expect("memory takes all files");
+        }
+        let mut folder = None;
+        if let Some(place) = ran.place {
+            let (dir, written) = run::put(outcomes, &answer, place)?;
+            if outcomes.interrupted {
+                return Err(stopped(Some(dir)).into());
+            }
+            written?;
+            folder = Some(dir);
+        }
+        Ok(Self {
+            files,
+            title: outcomes.experiment.name.clone(),
+            axes: outcomes.experiment.axes.clone(),
+            folder,
+            failed: run::failures(outcomes),
+            complete: !outcomes.interrupted,
+        })
+    }
+
+    /// Those of a folder that `lowmark run` has written.
+    ///
+    /// # Errors
+    /// It is no such folder, or can't be read.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        let wrong = |what: String| {
+            let what = format!("`{}`: {what}", dir.display());
+            Error::from(Diagnostic::placeless(
+                what,
+                "accepted: a results folder that `lowmark run` has written",
+            ))
+        };
+        let mut files = BTreeMap::new();
+        for folder in ["", "series"] {
+            let entries = match fs::read_dir(dir.join(folder)) {
+                Ok(entries) => entries,
+                // Nothing was sampled.
+                Err(_) if folder == "series" => continue,
+                Err(e) => return Err(wrong(e.to_string())),
+            };
+            for entry in entries {
+                let entry = entry.map_err(|e| wrong(e.to_string()))?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if !entry.path().is_file() || name == MANIFEST {
+                    continue;
+                }
+                let path = match folder {
+                    "" => name,
+                    folder => format!("{folder}/{name}"),
+                };
+                let bytes = fs::read(entry.path()).map_err(|e| wrong(format!("{path}: {e}")))?;
+                files.insert(path, bytes);
+            }
+        }
+        let json = files.get("results.json");
+        let json = json.ok_or_else(|| wrong("there is no results.json".into()))?;
+        let document: Value =
+            serde_json::from_slice(json).map_err(|e| wrong(format!("results.json: {e}")))?;
+        let experiment = &document["experiment"];
+        let axes = experiment["axes"].as_array();
+        let axes = axes.ok_or_else(|| wrong("results.json is of no experiment".into()))?;
+        Ok(Self {
+            title: experiment["name"].as_str().unwrap_or_default().to_owned(),
+            axes: axes
+                .iter()
+                .filter_map(|a| a.as_str().map(str::to_owned))
+                .collect(),
+            folder: Some(complete_folder(dir).to_owned()),
+            failed: None,
+            complete: document["interrupted"] == Value::Bool(false),
+            files,
+        })
+    }
+
+    /// The experiment's name.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Keys of the experiment in which cells differ.
+    pub fn axes(&self) -> &[String] {
+        &self.axes
+    }
+
+    /// The paths of its files, ascending.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
+    /// A file's bytes.
+    pub fn file(&self, path: &str) -> Option<&[u8]> {
+        self.files.get(path).map(Vec::as_slice)
+    }
+
+    /// The comparison of its policies as the command line prints it.
+    pub fn comparison(&self) -> &str {
+        let text = self.file("comparison.txt").unwrap_or_default();
+        str::from_utf8(text).unwrap_or_default()
+    }
+
+    /// A table: `summary`, `iterations`, `tasks`, `latency`, `rows` or `series` (a row a value).
+    ///
+    /// # Errors
+    /// There is no such table, or it can't be read.
+    pub fn table(&self, name: &str) -> Result<Table, Error> {
+        if name == table::SERIES {
+            let files = self.files.iter().filter_map(|(path, bytes)| {
+                let own = path.strip_prefix("series/")?.strip_suffix(".csv")?;
+                Some((own, bytes.as_slice()))
+            });
+            return Ok(table::series(files)?);
+        }
+        let found = table::TABLES.iter().find(|(own, _)| *own == name);
+        let Some((_, file)) = found else {
+            let mut known = table::TABLES.map(|(name, _)| name).to_vec();
+            known.push(table::SERIES);
+            let what = format!("there is no table `{name}`");
+            return Err(Diagnostic::placeless(what, one_of(name, &known)).into());
+        };
+        let bytes = self.file(file).ok_or_else(|| {
+            let what = format!("there is no {file} in these results");
+            Diagnostic::placeless(what, "accepted: results as `lowmark run` writes them")
+        })?;
+        Ok(Table::read(file, bytes, &self.axes)?)
+    }
+
+    /// Puts them into a folder as `lowmark run --out` does; where they are.
+    ///
+    /// # Errors
+    /// The folder is taken or can't be written.
+    pub fn save(&self, dir: &Path, replace: bool) -> Result<PathBuf, Error> {
+        let terms = Terms {
+            kind: Kind::Run,
+            title: &self.title,
+            replace,
+        };
+        let place = ClaimedFolder::claim(dir, terms).map_err(Failure::from)?;
+        let all = || self.files.iter().map(|(p, b)| File::new(p.clone(), &b[..]));
+        let published = place.publish(&|emit| all().try_for_each(&mut *emit));
+        let published = published.map_err(Failure::from)?;
+        settled(&published)?;
+        Ok(published.dir)
+    }
+
+    /// The answer that they give.
+    pub fn into_comparison(self) -> Comparison {
+        let text = self.comparison().to_owned();
+        let answers = text.lines().take_while(|line| !line.is_empty());
+        Comparison {
+            answers: answers.map(str::to_owned).collect(),
+            text,
+            results: self,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+"""The settings that minimise goals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Literal
+
+from . import _lowmark
+from ._run import Experiment
+from ._sweep import sweep
+
+Goal = str | Callable[[Any], float]
+"""What is to be small: a column of ``iterations`` whose mean is taken over all workloads, machines and seeds (with
+a ``-`` in front, what is to be large), or a function of the cell's pyarrow table."""
+
+Range = tuple[float, float] | Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Settings that were tried, and how they did."""
+
+    settings: dict[str, Any]
+    """By key of the experiment."""
+    losses: tuple[float, ...]
+    """A figure a goal, as the goals are given: small is good."""
+
+    def dominates(self, other: Trial) -> bool:
+        """Whether it is as good in all goals and better in one."""
+        pairs = list(zip(self.losses, other.losses, strict=True))
+        return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has found."""
+
+    goals: list[str]
+    """The goals' names."""
+    trials: list[Trial] = field(default_factory=list)
+    """All that was tried, in order."""
+
+    @property
+    def front(self) -> list[Trial]:
+        """Trials that none is better than in all goals, by the first goal: one, where goals do not conflict."""
+        best: dict[tuple[float, ...], Trial] = {}
+        for trial in self.trials:
+            if all(map(math.isfinite, trial.losses)):
+                best.setdefault(trial.losses, trial)
+        own = [t for t in best.values() if not any(o.dominates(t) for o in best.values())]
+        return sorted(own, key=lambda t: t.losses)
+
+    @property
+    def best(self) -> Trial:
+        """The trial that is best by the first goal."""
+        if not self.front:
+            raise _lowmark.Error("no trial has a figure for every goal")
+        return self.front[0]
+
+
+def search(
+    experiment: Experiment,
+    space: Mapping[str, Range],
+    goals: Goal | Sequence[Goal],
+    *,
+    budget: int = 50,
+    parallel: int = 4,
+    seeds: int | Sequence[int] = 3,
+    iterations: int | None = 1,
+    axes: Mapping[str, Sequence[Any]] | None = None,
+    executor: Literal["local", "ray"] = "local",
+    store: str | PathLike[str] = "sweep",
+    optimizer: str = "NGOpt",
+    seed: int = 1,
+) -> Found:
+    """Looks for settings of an experiment that make the goals small.
+
+    ``space`` has, by key of the experiment, a range ``(low, high)`` of numbers (whole ones, if both ends are), or a
+    list of values. Each trial is a sweep over ``seeds`` and ``axes`` (machines, workloads, disks), so trials go into
+    ``store``, run where ``executor`` says, and are not run twice. Whatever the experiment varies itself counts as
+    well. nevergrad proposes ``parallel`` trials at a time and is told of all of them in order: the same ``seed``
+    gives the same answer on any number of workers.
+    """
+    try:
+        import nevergrad
+    except ImportError:
+        raise _lowmark.Error(
+            "lowmark.search needs nevergrad; accepted: pip install 'lowmark[search]'"
+        ) from None
+    wanted: list[Goal] = [goals] if isinstance(goals, str) or callable(goals) else list(goals)
+    names = [g if isinstance(g, str) else getattr(g, "__name__", "goal") for g in wanted]
+    found = Found(names)
+    parameters = nevergrad.p.Dict(**{k: _parameter(nevergrad, v) for k, v in space.items()})
+    parameters.random_state.seed(seed)
+    if optimizer not in nevergrad.optimizers.registry:
+        raise ValueError(f"optimizer={optimizer!r} is none of nevergrad's")
+    engine = nevergrad.optimizers.registry[optimizer](parameters, budget=budget, num_workers=parallel)
+    while len(found.trials) < budget:
+        asked = [engine.ask() for _ in range(min(parallel, budget - len(found.trials)))]
+        for candidate in asked:
+            settings = {k: _plain(v) for k, v in candidate.value.items()}
+            one = {k: [v] for k, v in settings.items()}
+            cells = sweep(
+                experiment,
+                {**one, **(axes or {})},
+                executor=executor,
+                store=store,
+                seeds=seeds,
+                iterations=iterations,
+                batch=1,
+                progress=False,
+            )
+            table = cells.to_arrow()
+            losses = tuple(_loss(goal, table) for goal in wanted)
+            found.trials.append(Trial(settings, losses))
+            finite = [x if math.isfinite(x) else 1e30 for x in losses]
+            engine.tell(candidate, finite if len(finite) > 1 else finite[0])
+    return found
+
+
+def _parameter(nevergrad: Any, what: Range) -> Any:
+    if not isinstance(what, tuple):
+        return nevergrad.p.Choice(list(what))
+    low, high = what
+    if not low < high:
+        raise ValueError(f"{what}: accepted: (low, high) with low below high")
+    if low > 0 and high / low >= 100:
+        scalar = nevergrad.p.Log(lower=low, upper=high)
+    else:
+        scalar = nevergrad.p.Scalar(lower=low, upper=high)
+    whole = isinstance(low, int) and isinstance(high, int)
+    return scalar.set_integer_casting() if whole else scalar
+
+
+def _plain(what: Any) -> Any:
+    item = getattr(what, "item", None)
+    return item() if callable(item) else what
+
+
+def _loss(goal: Goal, table: Any) -> float:
+    if callable(goal):
+        return float(goal(table))
+    import pyarrow.compute
+
+    name = goal.removeprefix("-")
+    columns: list[str] = table.column_names
+    column = next((c for c in columns if c == name or c.partition(" [")[0] == name), None)
+    if column is None:
+        raise _lowmark.Error(
+            f"no iteration has the figure `{name}`; accepted: a column of Result.iterations"
+        )
+    values = table.filter(pyarrow.compute.equal(table["outcome"], "completed"))[column]
+    # A trial that did not get through is worse than any that did.
+    if len(values) < table.num_rows or values.null_count:
+        return math.inf
+    mean = float(pyarrow.compute.mean(values).as_py())
+    return -mean if goal.startswith("-") else mean

@@ -1,0 +1,381 @@
+//! What Python's package `lowmark` is built on: the front of the Rust library, in Python's types.
+//!
+//! Nothing is computed here. Long calls run in a thread of their own while the caller, without the
+//! interpreter's lock, looks for signals, so that Ctrl-C ends them as it ends the command line.
+
+mod long;
+mod policy;
+mod table;
+
+use long::{failure, interruptible};
+use lowmark::front::{self, Changes, Keys, MrcOptions, Options, Progress, Writes};
+use miette::MietteHandlerOpts;
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyException, PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use table::Table;
+
+pyo3::create_exception!(
+    _lowmark,
+    Error,
+    PyException,
+    "What lowmark could not do, in the words of its command line."
+);
+
+/// The files of a results folder.
+#[pyclass(frozen, module = "lowmark._lowmark")]
+struct Results(front::Results);
+
+#[pymethods]
+impl Results {
+    /// The experiment's name.
+    #[getter]
+    fn title(&self) -> &str {
+        self.0.title()
+    }
+
+    #[getter]
+    fn axes(&self) -> Vec<String> {
+        self.0.axes().to_vec()
+    }
+
+    #[getter]
+    fn folder(&self) -> Option<PathBuf> {
+        self.0.folder.clone()
+    }
+
+    #[getter]
+    fn failed(&self) -> Option<String> {
+        self.0.failed.clone()
+    }
+
+    #[getter]
+    fn complete(&self) -> bool {
+        self.0.complete
+    }
+
+    #[getter]
+    fn comparison(&self) -> &str {
+        self.0.comparison()
+    }
+
+    fn answers(&self) -> Vec<String> {
+        self.0.clone().into_comparison().answers
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.0.names().collect()
+    }
+
+    fn file<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.0.file(path);
+        let bytes = bytes.ok_or_else(|| PyKeyError::new_err(path.to_owned()))?;
+        Ok(PyBytes::new(py, bytes))
+    }
+
+    fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
+        let table = py.detach(|| self.0.table(name));
+        Table::of(table.map_err(|e| failure(py, e))?)
+    }
+
+    fn export(
+        &self,
+        py: Python<'_>,
+        openmetrics: Option<PathBuf>,
+        jsonl: Option<PathBuf>,
+        parquet: Option<PathBuf>,
+        replace: bool,
+    ) -> PyResult<()> {
+        let done = py.detach(|| {
+            self.0.export(&front::Exports {
+                openmetrics: openmetrics.as_deref(),
+                jsonl: jsonl.as_deref(),
+                parquet: parquet.as_deref(),
+                replace,
+            })
+        });
+        done.map_err(|e| failure(py, e))
+    }
+
+    #[pyo3(signature = (folder, replace=false))]
+    fn save(&self, py: Python<'_>, folder: PathBuf, replace: bool) -> PyResult<PathBuf> {
+        let saved = py.detach(|| self.0.save(&folder, replace));
+        saved.map_err(|e| failure(py, e))
+    }
+}
+
+/// What is run: a file, or a text with the name of the file that it could be.
+#[derive(FromPyObject)]
+struct Experiment {
+    text: Option<String>,
+    name: PathBuf,
+    set: Vec<String>,
+    iterations: Option<u32>,
+    seed: Option<u64>,
+    track_pages: bool,
+}
+
+impl Experiment {
+    fn read(&self) -> Result<front::Experiment, front::Error> {
+        let changes = Changes {
+            set: self.set.clone(),
+            iterations: self.iterations,
+            seed: self.seed,
+            track_pages: self.track_pages,
+        };
+        match &self.text {
+            Some(text) => front::parse(text, &self.name.display().to_string(), &changes),
+            None => front::load(&self.name, &changes),
+        }
+    }
+}
+
+/// Stops runs of other threads, which hear no signal.
+#[pyclass(frozen, module = "lowmark._lowmark")]
+struct Stop(Arc<AtomicBool>);
+
+#[pymethods]
+impl Stop {
+    #[new]
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    fn set(&self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// How it is run.
+#[derive(FromPyObject)]
+struct How {
+    jobs: Option<usize>,
+    check: Option<String>,
+    out: Option<PathBuf>,
+    resume: Option<PathBuf>,
+    replace: bool,
+    patience: u64,
+    build: String,
+    stop: Option<Py<Stop>>,
+}
+
+/// How many threads; 0 is none of them.
+fn jobs(jobs: Option<usize>) -> PyResult<Option<NonZeroUsize>> {
+    let wrong = || PyValueError::new_err("jobs=0; accepted: a number from 1 on, or None");
+    jobs.map(|n| NonZeroUsize::new(n).ok_or_else(wrong))
+        .transpose()
+}
+
+fn check(how: Option<&str>) -> PyResult<Option<front::Check>> {
+    match how {
+        None => Ok(None),
+        Some("sampled") => Ok(Some(front::Check::Sampled)),
+        Some("full") => Ok(Some(front::Check::Full)),
+        Some(other) => Err(PyValueError::new_err(format!(
+            "check={other:?}; accepted: None, \"sampled\", \"full\""
+        ))),
+    }
+}
+
+/// Runs an experiment; `progress` is called with (done, total, simulated seconds).
+#[pyfunction]
+fn run(
+    py: Python<'_>,
+    experiment: Experiment,
+    how: How,
+    progress: Option<Bound<'_, PyAny>>,
+) -> PyResult<Results> {
+    let (jobs, check) = (jobs(how.jobs)?, check(how.check.as_deref())?);
+    let stop = how.stop.as_ref().map(|stop| Arc::clone(&stop.get().0));
+    let done = interruptible(py, stop, progress.as_ref(), move |stop, tell| {
+        let experiment = experiment.read()?;
+        let mut tell = |progress: Progress| {
+            // Nobody hears it any more: the caller is about to stop us.
+            let _ = tell.send(progress);
+        };
+        let options = Options {
+            jobs,
+            check,
+            out: how.out.as_deref(),
+            resume: how.resume.as_deref(),
+            replace: how.replace,
+            patience: Duration::from_secs(how.patience),
+            stop,
+            build: Some(how.build),
+            progress: &mut tell,
+        };
+        front::run(&experiment, options)
+    })?;
+    Ok(Results(done))
+}
+
+/// Reads a results folder.
+#[pyfunction]
+fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Results> {
+    let opened = py.detach(|| front::Results::open(&folder));
+    opened.map(Results).map_err(|e| failure(py, e))
+}
+
+/// The keys of an experiment's cells, its iterations, its identity and the memory of its largest run.
+#[pyfunction]
+fn inspect(
+    py: Python<'_>,
+    experiment: Experiment,
+    build: String,
+) -> PyResult<(Vec<String>, u32, String, u64)> {
+    let told = py.detach(|| {
+        let experiment = experiment.read()?;
+        let keys = experiment.cells.iter().map(|c| c.key()).collect();
+        let identity = front::identity(&experiment, build)?;
+        let memory = front::memory(&experiment);
+        Ok((keys, experiment.iterations, identity, memory))
+    });
+    told.map_err(|e| failure(py, e))
+}
+
+/// The digest of a file.
+#[pyfunction]
+fn digest(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+    let digest = py.detach(|| front::digest(&path));
+    digest.map_err(|e| failure(py, e))
+}
+
+/// The fields of `MrcOptions`.
+#[derive(FromPyObject)]
+struct Curves {
+    sizes: String,
+    policies: Vec<String>,
+    sample: Option<String>,
+    format: Option<String>,
+    unit: String,
+    lenient: bool,
+    ignore_size: bool,
+    writes: Option<(f64, f64, f64)>,
+    jobs: Option<usize>,
+}
+
+impl Curves {
+    fn options(self) -> PyResult<MrcOptions> {
+        Ok(MrcOptions {
+            sizes: self.sizes,
+            policies: self.policies,
+            sample: self.sample,
+            format: self.format,
+            unit: self.unit,
+            lenient: self.lenient,
+            ignore_size: self.ignore_size,
+            writes: self.writes.map(|(limit, background, rate)| Writes {
+                limit,
+                background,
+                rate,
+            }),
+            jobs: jobs(self.jobs)?,
+        })
+    }
+}
+
+/// Keys in memory: an array of whole numbers, or anything that gives some one by one.
+pub(crate) struct Requests(Vec<u64>);
+
+impl<'py> FromPyObject<'_, 'py> for Requests {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let py = given.py();
+        if let Ok(buffer) = PyBuffer::<u64>::get(&given) {
+            return Ok(Self(buffer.to_vec(py)?));
+        }
+        if let Ok(buffer) = PyBuffer::<i64>::get(&given) {
+            let keys = buffer.to_vec(py)?.into_iter().map(u64::try_from);
+            let keys: Result<_, _> = keys.collect();
+            return keys.map(Self).map_err(|_| {
+                PyValueError::new_err("a key is below 0; accepted: whole numbers from 0 on")
+            });
+        }
+        given.extract().map(Self)
+    }
+}
+
+/// Miss-ratio curves of a trace file or of keys: the table `curves.csv`, the text, the JSON.
+#[pyfunction]
+fn mrc(
+    py: Python<'_>,
+    path: Option<PathBuf>,
+    keys: Option<Requests>,
+    options: Curves,
+) -> PyResult<(Table, String, String)> {
+    let options = options.options()?;
+    let curves = interruptible(py, None, None, move |stop, _| match (path, keys) {
+        (Some(path), _) => front::mrc(&path, &options),
+        (None, keys) => {
+            let keys = keys.map_or_else(Vec::new, |keys| keys.0);
+            front::mrc_keys(Keys::new(keys, stop), &options)
+        }
+    })?;
+    let csv = front::curves_csv(&curves);
+    let table = front::Table::read("curves.csv", csv.as_bytes(), &[]);
+    let table = table.map_err(|e| failure(py, e.into()))?;
+    let json = serde_json::to_string(&curves).expect("plain data has a JSON form");
+    Ok((Table::of(table)?, front::curves_text(&curves), json))
+}
+
+/// Scores the engine against published tables: JSON and text.
+#[pyfunction]
+fn reproduce(
+    py: Python<'_>,
+    series: Option<String>,
+    iterations: Option<u32>,
+    jobs: Option<usize>,
+) -> PyResult<(String, String)> {
+    let jobs = self::jobs(jobs)?;
+    let iterations = iterations.and_then(NonZeroU32::new);
+    let scored = interruptible(py, None, None, move |stop, _| {
+        front::reproduce(series.as_deref(), iterations, jobs, stop)
+    })?;
+    Ok((scored.json, scored.text))
+}
+
+/// A computer as a machine file: name, text, notes.
+#[pyfunction]
+fn capture(
+    py: Python<'_>,
+    root: Option<PathBuf>,
+    name: Option<String>,
+    disk: Option<String>,
+) -> PyResult<(String, String, Vec<String>)> {
+    let captured = py.detach(|| front::capture(root, name, disk));
+    let machine = captured.map_err(|e| failure(py, e))?;
+    Ok((machine.name, machine.text, machine.notes))
+}
+
+/// The extension module.
+#[pymodule]
+fn _lowmark(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Messages go into exceptions: plain text, as the command line writes it into a file.
+    let plain = MietteHandlerOpts::new().color(false).terminal_links(false);
+    let _ = miette::set_hook(Box::new(move |_| Box::new(plain.clone().build())));
+    m.add("Error", m.py().get_type::<Error>())?;
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add_class::<Results>()?;
+    m.add_class::<Stop>()?;
+    m.add_class::<Table>()?;
+    for function in [
+        wrap_pyfunction!(run, m)?,
+        wrap_pyfunction!(load, m)?,
+        wrap_pyfunction!(inspect, m)?,
+        wrap_pyfunction!(digest, m)?,
+        wrap_pyfunction!(mrc, m)?,
+        wrap_pyfunction!(policy::misses, m)?,
+        wrap_pyfunction!(reproduce, m)?,
+        wrap_pyfunction!(capture, m)?,
+    ] {
+        m.add_function(function)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Calls that take long: without the interpreter's lock, and stopped by Ctrl-C.
+
+use crate::Error;
+use lowmark::front::{self, Progress};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::Builder;
+use std::time::Duration;
+
+/// How often signals are looked for.
+const TICK: Duration = Duration::from_millis(50);
+/// The stack of the thread that does the work, as the command line's.
+const STACK: usize = 8 << 20;
+
+/// An error of the front as Python's exception, with the exit code that the command line would have.
+pub fn failure(py: Python<'_>, error: front::Error) -> PyErr {
+    let raised = Error::new_err(error.message);
+    match raised.value(py).setattr("code", error.code) {
+        Ok(()) => raised,
+        Err(e) => e,
+    }
+}
+
+/// What a panic said.
+fn panic(payload: &(dyn Any + Send)) -> String {
+    if let Some(e) = payload.downcast_ref::<front::NoMemory>() {
+        return front::no_memory(e);
+    }
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    format!("a bug in lowmark: {}", text.unwrap_or("it panicked"))
+}
+
+/// Does work in another thread; `stop`: the flag that stops it, if others know it. `progress` is called in this one with what the work tells; if it raises, or a
+/// signal does, the work is told to stop and the exception goes on when it has.
+pub fn interruptible<T: Send>(
+    py: Python<'_>,
+    stop: Option<Arc<AtomicBool>>,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(Arc<AtomicBool>, Sender<Progress>) -> Result<T, front::Error> + Send,
+) -> PyResult<T> {
+    let stop = stop.unwrap_or_default();
+    let theirs = Arc::clone(&stop);
+    std::thread::scope(|scope| {
+        let (tell, told) = channel();
+        let worker = Builder::new()
+            .name("lowmark".into())
+            .stack_size(STACK)
+            .spawn_scoped(scope, move || work(theirs, tell));
+        let worker = worker.map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+        let mut raised: Option<PyErr> = None;
+        let told = std::sync::Mutex::new(told);
+        loop {
+            let next = py.detach(|| told.lock().expect("no panic here").recv_timeout(TICK));
+            let heard = match (next, progress) {
+                (Err(RecvTimeoutError::Disconnected), _) => break,
+                (Ok(p), Some(progress)) if raised.is_none() => {
+                    let called = progress.call1((p.done, p.total, p.simulated));
+                    called.map(drop)
+                }
+                _ => Ok(()),
+            };
+            if let Err(e) = heard.and_then(|()| py.check_signals())
+                && raised.is_none()
+            {
+                stop.store(true, Relaxed);
+                raised = Some(e);
+            }
+        }
+        let done = py.detach(|| worker.join());
+        let done = match done {
+            Ok(done) => done.map_err(|e| failure(py, e)),
+            Err(payload) => Err(Error::new_err(panic(payload.as_ref()))),
+        };
+        match raised {
+            None => done,
+            Some(raised) => {
+                // Where what is finished is kept, for instance.
+                if let Err(e) = done {
+                    let _ = raised
+                        .value(py)
+                        .call_method1("add_note", (e.value(py).to_string(),));
+                }
+                Err(raised)
+            }
+        }
+    })
+}

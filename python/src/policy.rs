@@ -1,0 +1,149 @@
+//! Eviction policies written in Python, for trying out: some hundred times slower than those in Rust.
+
+use crate::Requests;
+use crate::long::failure;
+use evict::{Policy, Slot};
+use lowmark::front::{self, Keys};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+thread_local! {
+    /// What makes the policy of the simulation that this thread is at: the trait makes it without arguments.
+    static CLASS: RefCell<Option<Py<PyAny>>> = const { RefCell::new(None) };
+}
+
+/// Calls between two looks for signals.
+const PATIENCE: u32 = 1 << 12;
+
+/// A policy whose hooks are methods of a Python object.
+struct InPython {
+    object: Py<PyAny>,
+    /// Slots that are in it: what it may evict.
+    held: Vec<bool>,
+    count: usize,
+    hears_misses: bool,
+    calls: u32,
+}
+
+/// Ends the simulation with an exception. The hooks of the trait return none.
+fn raise(e: PyErr) -> ! {
+    resume_unwind(Box::new(e))
+}
+
+impl InPython {
+    fn call<'py>(
+        &mut self,
+        py: Python<'py>,
+        hook: &str,
+        args: impl pyo3::call::PyCallArgs<'py>,
+    ) -> Bound<'py, PyAny> {
+        self.calls += 1;
+        if self.calls.is_multiple_of(PATIENCE)
+            && let Err(e) = py.check_signals()
+        {
+            raise(e);
+        }
+        let called = self.object.bind(py).call_method1(hook, args);
+        called.unwrap_or_else(|e| raise(e))
+    }
+
+    fn out(&mut self, slot: Slot) {
+        self.held[slot as usize] = false;
+        self.count -= 1;
+    }
+}
+
+impl Policy for InPython {
+    fn new(slots: u32) -> Self {
+        Python::attach(|py| {
+            let made = CLASS.with_borrow(|class| {
+                let class = class.as_ref().expect("set before the simulation");
+                class.bind(py).call1((slots,))
+            });
+            let object = made.unwrap_or_else(|e| raise(e));
+            Self {
+                hears_misses: object.hasattr("miss").unwrap_or(false),
+                object: object.unbind(),
+                held: vec![false; slots as usize],
+                count: 0,
+                calls: 0,
+            }
+        })
+    }
+
+    fn miss(&mut self, object: u64) {
+        if self.hears_misses {
+            Python::attach(|py| self.call(py, "miss", (object,)).unbind());
+        }
+    }
+
+    fn admit(&mut self, slot: Slot, object: u64) {
+        self.held[slot as usize] = true;
+        self.count += 1;
+        Python::attach(|py| self.call(py, "admit", (slot, object)).unbind());
+    }
+
+    fn access(&mut self, slot: Slot) {
+        Python::attach(|py| self.call(py, "access", (slot,)).unbind());
+    }
+
+    fn evict(&mut self) -> Option<Slot> {
+        let slot = Python::attach(|py| {
+            let said = self.call(py, "evict", ());
+            said.extract::<Option<u32>>().unwrap_or_else(|e| raise(e))
+        });
+        let held = slot.is_some_and(|s| self.held.get(s as usize).is_some_and(|held| *held));
+        match slot {
+            Some(slot) if held => self.out(slot),
+            None if self.count == 0 => {}
+            other => raise(PyValueError::new_err(format!(
+                "evict() returned {}; accepted: one of the {} slots that were admitted and have not left",
+                other.map_or("None".to_owned(), |slot| slot.to_string()),
+                self.count
+            ))),
+        }
+        slot
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.out(slot);
+        Python::attach(|py| self.call(py, "remove", (slot,)).unbind());
+    }
+}
+
+/// Misses of a policy at each of some sizes: (size, requests, misses).
+#[pyfunction]
+pub fn misses(
+    py: Python<'_>,
+    class: Py<PyAny>,
+    path: Option<PathBuf>,
+    keys: Option<Requests>,
+    sizes: Vec<u32>,
+) -> PyResult<Vec<(u32, u64, u64)>> {
+    let dense = py.detach(|| match (path, keys) {
+        (Some(path), _) => front::numbered(&path),
+        (None, keys) => {
+            let keys = keys.map_or_else(Vec::new, |keys| keys.0);
+            front::numbered_keys(Keys::new(keys, Arc::default()))
+        }
+    });
+    let dense = dense.map_err(|e| failure(py, e))?;
+    CLASS.set(Some(class));
+    let run = || {
+        let one = |size: &u32| {
+            let counts = dense.run::<InPython>(*size);
+            (*size, counts.requests, counts.misses)
+        };
+        sizes.iter().map(one).collect()
+    };
+    let done = catch_unwind(AssertUnwindSafe(run));
+    CLASS.set(None);
+    done.map_err(|payload| match payload.downcast::<PyErr>() {
+        Ok(e) => *e,
+        Err(payload) => resume_unwind(payload),
+    })
+}

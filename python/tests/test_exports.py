@@ -1,0 +1,161 @@
+"""Exports, each read by a tool that is not ours, on a run of at least 100,000 events."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import lowmark
+import pyarrow.parquet
+import pytest
+from prometheus_client.openmetrics.parser import text_fd_to_metric_families
+
+LARGE = {
+    "name": "large",
+    "iterations": 3,
+    "policy": ["linux-3.0", "linux-3.1", "linux-4.9"],
+    "filesystem": "ext4",
+    "sample_s": 0.002,
+}
+
+
+@pytest.fixture(scope="module")
+def large(root: Path, tmp_path_factory: pytest.TempPathFactory) -> lowmark.Result:
+    experiment = LARGE | {
+        "machine": str(root / "machines/512M.toml"),
+        "workload": {"command": "dd if=/dev/zero of=a bs=64k count=32768"},
+    }
+    folder = tmp_path_factory.mktemp("large") / "results"
+    result = lowmark.run(experiment, out=folder)
+    assert len(result.series) >= 100_000
+    return result
+
+
+def test_open_metrics_are_read_by_prometheus(
+    large: lowmark.Result, cli: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "metrics.txt"
+    cli("export", large.folder, "--openmetrics", file)
+    with open(file) as text:
+        families = {f.name: f for f in text_fd_to_metric_families(text)}
+    arrow = large.iterations.to_arrow()
+    elapsed = families["lowmark_elapsed_seconds"]
+    assert elapsed.unit == "seconds" and elapsed.type == "gauge"
+    assert [s.value for s in elapsed.samples] == arrow["elapsed [s]"].to_pylist()
+    assert elapsed.samples[0].labels["policy"] == "linux-3.0"
+    assert elapsed.samples[1].labels["iteration"] == "1"
+    series = [s for f in families.values() if "_series_" in f.name for s in f.samples]
+    values = [v for v in large.series.to_arrow()["value"].to_pylist() if v is not None]
+    assert len(series) == len(values) >= 100_000
+    assert sum(s.value for s in series) == pytest.approx(sum(values))
+    promtool = shutil.which("promtool")
+    if promtool is not None:
+        done = subprocess.run(
+            [promtool, "check", "metrics"], stdin=open(file), capture_output=True, text=True
+        )
+        # 3: what it would name otherwise, which is no mistake; 1: what it can't read.
+        assert done.returncode in (0, 3), done.stderr
+        assert "error while linting" not in done.stderr
+    again = tmp_path / "again.txt"
+    large.export(openmetrics=again)
+    assert again.read_bytes() == file.read_bytes()
+
+
+def test_json_lines_have_what_tables_have(large: lowmark.Result, cli: Any, tmp_path: Path) -> None:
+    cli("export", large.folder, "--jsonl", tmp_path / "lines")
+    for name in ["summary", "iterations", "tasks", "latency", "rows", "series"]:
+        lines = (tmp_path / f"lines/{name}.jsonl").read_text().splitlines()
+        assert [json.loads(line) for line in lines] == large.table(name).to_arrow().to_pylist()
+    found = duckdb.sql(f"select count(*) from read_json_auto('{tmp_path}/lines/series.jsonl')")
+    assert found.fetchall()[0][0] == len(large.series) >= 100_000
+
+
+def test_parquet_is_read_by_pyarrow_and_duckdb(large: lowmark.Result, tmp_path: Path) -> None:
+    large.export(parquet=tmp_path / "parquet")
+    for name in ["summary", "iterations", "tasks", "latency", "rows", "series"]:
+        file = tmp_path / f"parquet/{name}.parquet"
+        assert pyarrow.parquet.read_table(file).equals(large.table(name).to_arrow()), name
+    query = f"select policy, median(\"elapsed [s]\") from '{tmp_path}/parquet/iterations.parquet' group by 1"
+    assert len(duckdb.sql(query).fetchall()) == 3
+    query = f"select count(*), count(value) from '{tmp_path}/parquet/series.parquet'"
+    rows, values = duckdb.sql(query).fetchall()[0]
+    assert rows == len(large.series) >= 100_000
+    assert values == rows - large.series.to_arrow()["value"].null_count
+
+
+def test_exports_are_whole_and_leave_others_alone(
+    large: lowmark.Result, cli: Any, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_text("dear")
+    for more in [[], ["--replace"]]:
+        cli("export", large.folder, "--openmetrics", mine, *more, code=2)
+    assert mine.read_text() == "dear"
+    file = tmp_path / "metrics.txt"
+    cli("export", large.folder, "--openmetrics", file)
+    cli("export", large.folder, "--openmetrics", file, code=2)
+    cli("export", large.folder, "--openmetrics", file, "--replace")
+    cli("export", large.folder, code=2)
+    assert "accepted" in cli("export", tmp_path, "--jsonl", tmp_path / "x", code=2).stderr
+    said = cli("export", large.folder, "--parquet", tmp_path / "p", code=2).stderr
+    assert "--features parquet" in re.sub(r"\s+", " ", said)
+    assert not (tmp_path / "x").exists() and not (tmp_path / "p").exists()
+
+
+def test_perfetto_shows_tasks_waits_reclaim_and_queues(
+    root: Path, cli: Any, tmp_path: Path
+) -> None:
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
+
+    file, results = tmp_path / "run.pftrace", tmp_path / "results"
+    experiment = tmp_path / "busy.toml"
+    experiment.write_text(
+        f'name = "busy"\niterations = 1\npolicy = "linux-3.1"\nfilesystem = "xfs"\n'
+        f'machine = "{root}/machines/512M.toml"\n[workload]\n'
+        'command = "dd if=/dev/zero of=a bs=64k count=49152 & burst -d 3s -s 16M -i 300ms -n 40 -h 20ms"\n'
+    )
+    cli("run", experiment, "--quiet", "--perfetto", file, "--out", results)
+    trace = proto.Trace()
+    trace.ParseFromString(file.read_bytes())
+    kinds = proto.TrackEvent.Type
+    tracks = {p.track_descriptor.uuid: p.track_descriptor for p in trace.packet if p.HasField("track_descriptor")}
+    events = [p for p in trace.packet if p.HasField("track_event")]
+    assert len(events) >= 100_000
+    # Nothing that Perfetto does not know.
+    names = {t.thread.thread_name for t in tracks.values() if t.HasField("thread")}
+    assert {"dd", "kswapd0", "burst"} <= names, names
+    depth: Counter[int] = Counter()
+    seen: Counter[str] = Counter()
+    waited: dict[str, int] = {}
+    open_waits: dict[int, tuple[str, int]] = {}
+    for packet in sorted(events, key=lambda p: p.timestamp):
+        event = packet.track_event
+        track = tracks[event.track_uuid]
+        if event.type == kinds.TYPE_SLICE_BEGIN:
+            depth[event.track_uuid] += 1
+            seen[event.name] += 1
+            if track.name == "waits":
+                open_waits[event.track_uuid] = (event.name, packet.timestamp)
+        elif event.type == kinds.TYPE_SLICE_END:
+            depth[event.track_uuid] -= 1
+            assert depth[event.track_uuid] >= 0
+            if track.name == "waits":
+                name, since = open_waits.pop(event.track_uuid)
+                waited[name] = waited.get(name, 0) + packet.timestamp - since
+        elif event.type == kinds.TYPE_COUNTER:
+            assert track.HasField("counter") and event.counter_value >= 0
+            seen["queue"] += 1
+    for what in ["direct reclaim", "balance", "queue"]:
+        assert seen[what] > 0, seen
+    assert max(depth.values()) <= 1
+    # What was waited is what the results say of it, but for what is still waited for at the end.
+    kinds_of_waits = json.loads((results / "waits.json").read_text())[0]["kinds"]
+    told = {k["kind"]: k["total_ns"] for k in kinds_of_waits}
+    most = max(told, key=lambda k: told[k])
+    assert waited[most] == pytest.approx(told[most], rel=0.05)

@@ -1,0 +1,120 @@
+"""Miss-ratio curves: keys are as a file of them, a policy in Python as one in Rust."""
+
+from __future__ import annotations
+
+import array
+import struct
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import lowmark
+import numpy
+import pytest
+
+KEYS = numpy.random.default_rng(1).zipf(1.2, 200_000).astype(numpy.uint64) % 5000
+SIZES = [10, 100, 1000]
+
+
+def points(curves: lowmark.Curves) -> list[tuple[int, int]]:
+    return [(p["size"], p["misses"]) for p in curves.json["curves"][0]["points"]]
+
+
+def test_keys_are_as_a_file_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "keys.oracleGeneral.bin"
+    file.write_bytes(b"".join(struct.pack("<IQIq", 0, key, 4096, -1) for key in KEYS.tolist()))
+    for policy in ["lru", "sieve", "all"]:
+        of_file = lowmark.mrc(file, SIZES, policy, unit="object", ignore_size=True)
+        of_keys = lowmark.mrc(KEYS, SIZES, policy)
+        assert of_keys.json["curves"] == of_file.json["curves"]
+    sampled = lowmark.mrc(KEYS, SIZES, sample="rate=0.5")
+    assert sampled.json["sample"]["objects"] > 0
+
+
+def test_any_array_of_whole_numbers_will_do() -> None:
+    wanted = points(lowmark.mrc(KEYS, SIZES))
+    ways: list[Any] = [
+        KEYS.astype(numpy.int64),
+        KEYS.astype(numpy.uint32),
+        KEYS.tolist(),
+        array.array("Q", KEYS.tolist()),
+        iter(KEYS.tolist()),
+    ]
+    for keys in ways:
+        assert points(lowmark.mrc(keys, SIZES)) == wanted
+    table = lowmark.mrc(KEYS, SIZES).table.to_arrow()
+    assert table["pages"].to_pylist() == SIZES
+    assert table["misses"].to_pylist() == [m for _, m in wanted]
+    with pytest.raises(ValueError, match="below 0"):
+        lowmark.mrc(numpy.array([1, -1]), SIZES)
+    with pytest.raises(lowmark.Error):
+        lowmark.mrc([], SIZES)
+
+
+def test_options_are_the_command_lines(cli: Any, tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text("time,obj_id,obj_size,op\n1,1,4096,w\n2,2,4096,r\n3,1,4096,r\n")
+    words = ["mrc", "--trace", trace, "--sizes", "1,2", "--policy", "all", "--writes"]
+    said = cli(*words)
+    curves = lowmark.mrc(trace, [1, 2], "all", writes=True)
+    assert curves.text.strip() == said.stdout.strip()
+    said = cli("mrc", "--trace", trace, "--sizes", "1,2", "--policy", "mru", code=2)
+    with pytest.raises(lowmark.Error) as raised:
+        lowmark.mrc(trace, [1, 2], "mru")
+    assert str(raised.value).strip() == said.stderr.strip()
+    with pytest.raises(lowmark.Error, match="accepted"):
+        lowmark.mrc(trace, "none")
+
+
+class Lru:
+    """Evicts the page whose last use is longest ago."""
+
+    def __init__(self, slots: int) -> None:
+        self.order: OrderedDict[int, None] = OrderedDict()
+
+    def admit(self, slot: int, object: int) -> None:
+        self.order[slot] = None
+
+    def access(self, slot: int) -> None:
+        self.order.move_to_end(slot)
+
+    def evict(self) -> int:
+        return self.order.popitem(last=False)[0]
+
+    def remove(self, slot: int) -> None:
+        del self.order[slot]
+
+
+def test_a_policy_in_python_is_as_one_in_rust(tmp_path: Path) -> None:
+    own = lowmark.mrc(KEYS[:20_000], SIZES, Lru)
+    assert points(own) == points(lowmark.mrc(KEYS[:20_000], SIZES, "lru"))
+    assert own.json["curves"][0]["policy"] == "Lru"
+    assert len(own.table) == 3
+    several = lowmark.mrc(KEYS[:2000], "10..100:3", Lru)
+    assert points(several) == points(lowmark.mrc(KEYS[:2000], "10..100:3"))
+    trace = tmp_path / "t.csv"
+    trace.write_text("time,obj_id,obj_size,op\n1,1,4096,r\n2,2,4096,r\n3,1,4096,r\n")
+    assert points(lowmark.mrc(trace, [1, 2], Lru)) == [(1, 3), (2, 2)]
+
+
+def test_what_a_policy_raises_is_raised_and_what_it_may_not_do_is_said() -> None:
+    class Broken(Lru):
+        def access(self, slot: int) -> None:
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        lowmark.mrc(KEYS, SIZES, Broken)
+
+    class Stubborn(Lru):
+        def evict(self) -> int:
+            return 10**6
+
+    with pytest.raises(ValueError, match="one of the 10 slots"):
+        lowmark.mrc(KEYS, [10], Stubborn)
+
+    class Idle(Lru):
+        def evict(self) -> int:
+            return None  # type: ignore[return-value]
+
+    with pytest.raises(ValueError, match="returned None"):
+        lowmark.mrc(KEYS, [10], Idle)
