@@ -224,7 +224,7 @@ fn figures(
     let mut metrics: BTreeMap<&str, &'static str> = BTreeMap::new();
     let mut counters: BTreeSet<&str> = BTreeSet::new();
     for r in results() {
-        metrics.extend(r.metrics.iter().map(|(name, m)| (&name[..], &*m.unit)));
+        metrics.extend(r.metrics.iter().map(|(name, m)| (&name[..], m.unit)));
         counters.extend(r.counters.keys().map(String::as_str));
     }
     let known = |name: &str| -> Result<Figure, String> {

@@ -91,7 +91,7 @@ impl Grid {
     fn filled(&self) -> Vec<usize> {
         let says = |i: usize| {
             let mut cells = self.rows.iter().filter_map(|r| r.get(i));
-            cells.any(|(text, _)| !text.is_empty() && !(self.heads[i].1 && text == "0"))
+            cells.any(|(text, _)| !(text.is_empty() || self.heads[i].1 && text == "0"))
         };
         (0..self.heads.len()).filter(|&i| says(i)).collect()
     }
@@ -206,7 +206,7 @@ pub fn titled(name: &str, unit: &str) -> String {
 
 /// A unit in which a figure of this size can be read, with what the figure is to be divided by: times in the
 /// largest unit that leaves a whole part, bytes in KiB, MiB or GiB. Others are themselves.
-pub fn readable<'a>(unit: &'a str, largest: f64) -> (f64, &'a str) {
+pub fn readable(unit: &str, largest: f64) -> (f64, &str) {
     let times = [("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
     let of_time = |unit: &str| times.iter().find(|t| t.0 == unit).map(|t| t.1);
     if let Some(ns) = of_time(unit) {
