@@ -8,7 +8,7 @@
 //! 3. [`figures`]: the values of a cell's iterations, their statistics, what can be claimed by them;
 //! 4. [`rows`]: the rows of mm reports, their formulas and names;
 //! 5. [`experiment`]: experiment files in, matrix of cells out;
-//! 6. [`reference`]: what may be written there, and what stands in tables, by name;
+//! 6. [`reference`](mod@reference): what may be written there, and what stands in tables, by name;
 //! 7. [`runner`]: the matrix run on all cores, as many runs at a time as memory has room for;
 //! 8. [`report`]: what is read, on a terminal or as a page;
 //! 9. [`results`]: the results folder, written whole or not at all;
