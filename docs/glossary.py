@@ -20,6 +20,10 @@ def main():
     entries = defaultdict(list)
     for entry in json.load(sys.stdin):
         # Switches and presets have pages of their own (policies.py).
+        # Keys, sysctls, programs, parameters and columns, too (keys.py).
+        kind = entry["name"].split(": ", 1)[0]
+        if kind in ("key", "sysctl", "program", "parameter", "column"):
+            continue
         if "sources" not in entry and "changes" not in entry:
             entries[entry["kind"]].append(entry)
     out = [HEAD]

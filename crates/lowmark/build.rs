@@ -1,4 +1,5 @@
-//! What `lowmark --version` says beside the version: the commit that it was built from, where git knows it.
+//! What `lowmark --version` and `results.json` say beside the version: the commit that it was built from, where git
+//! or the builder (`LOWMARK_REVISION`) knows it, and the profile.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,6 +11,7 @@ fn git(args: &[&str]) -> Option<String> {
 }
 
 fn main() {
+    println!("cargo::rerun-if-env-changed=LOWMARK_REVISION");
     // Another commit is checked out: HEAD names it, or the log of what it named does.
     if let Some(folder) = git(&["rev-parse", "--absolute-git-dir"]) {
         for file in ["HEAD", "logs/HEAD"] {
@@ -21,9 +23,16 @@ fn main() {
     }
     println!("cargo::rerun-if-changed=build.rs");
     let version = std::env::var("CARGO_PKG_VERSION").expect("cargo sets it");
-    let version = match git(&["describe", "--always", "--tags"]) {
-        Some(commit) => format!("{version} ({commit})"),
-        None => version,
+    let profile = std::env::var("PROFILE").expect("cargo sets it");
+    let told = std::env::var("LOWMARK_REVISION")
+        .ok()
+        .filter(|r| !r.trim().is_empty());
+    // Sources that lie in somebody else's repository are not of its commits.
+    let ours = git(&["rev-parse", "--show-prefix"]).is_some_and(|p| p == "crates/lowmark/");
+    let commit = told.or_else(|| git(&["describe", "--always", "--tags"]).filter(|_| ours));
+    let version = match commit {
+        Some(commit) => format!("{version} ({}, {profile})", commit.trim()),
+        None => format!("{version} ({profile})"),
     };
     println!("cargo::rustc-env=LOWMARK_VERSION={version}");
 }

@@ -150,6 +150,9 @@ pub struct Outcomes {
     pub host: Vec<Vec<HostRun>>,
     /// The run was interrupted.
     pub interrupted: bool,
+    /// What of the program that ran it `results.json` says: version, revision, build. `None`: nothing, so that
+    /// bytes of several builds can be compared.
+    pub build: Option<String>,
 }
 
 impl Outcomes {

@@ -77,6 +77,7 @@ pub fn outcomes(name: &str, what: &str, text: String, measured: Vec<Measured>) -
             .collect(),
         host: Vec::new(),
         interrupted: false,
+        build: None,
     }
 }
 

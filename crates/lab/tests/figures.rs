@@ -179,6 +179,7 @@ fn given(
         results: vec![vec![Some(result.clone())]],
         host: Vec::new(),
         interrupted: false,
+        build: None,
     };
     if let Err(why) = plan::measure(&row, &outcomes, &[]) {
         panic!("{}: `{}` has no figure: {why}", series.name, row.metric);
@@ -244,4 +245,46 @@ fn same_figure(program: &str, figure: &str, unit: &str, entry: Entry, result: &R
             panic!("{program}: `{figure}` is the name of {}", entry.name())
         }
     }
+}
+
+/// Whatever stands in `summary.csv` and `tasks.csv` of any program can be compared by and is explained, and so is
+/// every row.
+#[test]
+fn every_name_of_the_results_can_be_compared_by_and_is_explained() {
+    let files = |name: &str| {
+        let text = lab::published::files::find(name).ok_or("no such file")?;
+        Ok((name.to_owned(), text.to_owned()))
+    };
+    let source = Source::new("names.toml", EXPERIMENT);
+    let experiment = experiment::parse(&source, &files, &Overrides::default()).expect("a file");
+    let spec = &experiment.cells[0].spec;
+    let mut names = std::collections::BTreeSet::new();
+    let mut runs = Vec::new();
+    for name in workload::programs::named() {
+        let result = small(spec, line(name));
+        names.extend(result.metrics.keys().cloned());
+        names.extend(result.counters.keys().cloned());
+        let classes = result.tasks.iter().map(|t| t.class.name());
+        let columns = lab::rows::time::task_columns();
+        names.extend(classes.flat_map(|c| columns.iter().map(move |n| format!("{c}:{n}"))));
+        runs.push(Some(result));
+    }
+    names.extend(lab::rows::definition::rows().map(|r| r.name.to_owned()));
+    assert!(names.len() > 250, "{}", names.len());
+    let mut unknown: Vec<String> = Vec::new();
+    for name in &names {
+        match lab::rows::figure(name) {
+            // A row may be of a real kernel alone, or of a program's figure that this one does not give.
+            Ok(_) if row(name).is_some() => {}
+            Ok(figure) if !lab::rows::figure_values(&runs, &figure.name).is_empty() => {}
+            Ok(_) => unknown.push(format!("{name} has no value")),
+            Err(why) => unknown.push(format!("compare: {why}")),
+        }
+        let word = name.split_once(':').filter(|(_, c)| !c.starts_with(' '));
+        let word = word.map_or(&name[..], |(_, column)| column);
+        if lab::reference::find(word).is_err() {
+            unknown.push(format!("explain: {word}"));
+        }
+    }
+    assert!(unknown.is_empty(), "{}", unknown.join("\n"));
 }

@@ -24,6 +24,12 @@ fn every_shipped_experiment_lays_out() {
         let e = load(&file, &Overrides::default())
             .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         assert!(!e.cells.is_empty() && e.cells[0].baseline, "{}", e.name);
+        let compares = e.cells.iter().any(|c| !c.baseline);
+        assert!(
+            !compares || !e.figures.is_empty(),
+            "{}: what answers its question? `compare = [...]` says it",
+            file.display()
+        );
     }
 }
 

@@ -1,18 +1,24 @@
 //! What the command line accepts.
 
 mod bisect;
+mod compare;
 mod diverge;
+mod examples;
 mod export;
 mod heard;
 mod kernel;
+mod mrc;
 mod running;
 mod validate;
 
 pub use bisect::Bisect;
+pub use compare::{Compare, Form};
 pub use diverge::Diverge;
+pub use examples::{Examples, New, Schema, What};
 pub use export::Export;
 pub use heard::Heard;
 pub use kernel::{Kernel, KernelBuild, KernelList, KernelRemove, KernelShell};
+pub use mrc::{Bench, Mrc, Policies};
 pub use running::{Learn, Record, Report, Undo};
 pub use validate::Validate;
 
@@ -38,6 +44,8 @@ pub struct Cli {
 pub enum Command {
     /// Run an experiment and compare its policies
     Run(Run),
+    /// Compare results of several runs: what changed, by how much and how sure
+    Compare(Compare),
     /// Say how near a preset of the engine comes to a real kernel, in experiments run in both
     Validate(Validate),
     /// Find the commit of a kernel's history that changed a figure, by experiments in kernels built from it
@@ -66,8 +74,12 @@ pub enum Command {
     Explain(Explain),
     /// List the model's parameters with their sources
     Params(Params),
-    /// Print the JSON schema of machine files
-    Schema,
+    /// Print the JSON schema of machine files, or of experiments
+    Schema(Schema),
+    /// List the experiments, machines and policies that come with the program, or print one
+    Examples(Examples),
+    /// Write a small experiment with comments, to begin with
+    New(New),
     /// Show how misses and stalls of a trace depend on the cache's size and eviction policy
     Mrc(Mrc),
     /// List the eviction policies
@@ -88,7 +100,10 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Run {
     /// The experiment file
-    #[arg(default_value = "experiments/usb-stick.toml", conflicts_with = "trace")]
+    #[arg(
+        default_value = "experiments/usb-stick.toml",
+        conflicts_with = "source"
+    )]
     pub experiment: PathBuf,
     /// A trace to replay instead of an experiment
     #[command(flatten)]
@@ -163,17 +178,32 @@ pub struct TraceRun {
         long,
         value_name = "FILE",
         requires = "machine",
+        group = "source",
         help_heading = "Traces"
     )]
     pub trace: Option<String>,
-    /// The machine file to replay it on
-    #[arg(long, value_name = "FILE", requires = "trace", help_heading = "Traces")]
+    /// Run this fio job file, without an experiment file
+    #[arg(
+        long,
+        value_name = "JOB",
+        requires = "machine",
+        group = "source",
+        help_heading = "Traces"
+    )]
+    pub fio: Option<String>,
+    /// The machine file to run it on, or the name of a shipped machine
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "source",
+        help_heading = "Traces"
+    )]
     pub machine: Option<String>,
     /// The policies to compare, the baseline first
     #[arg(
         long,
         value_name = "A,B",
-        requires = "trace",
+        requires = "source",
         value_delimiter = ',',
         default_value = "linux-3.1",
         help_heading = "Traces"
@@ -183,7 +213,7 @@ pub struct TraceRun {
     #[arg(
         long,
         value_name = "NAME",
-        requires = "trace",
+        requires = "source",
         default_value = "ext4",
         help_heading = "Traces"
     )]
@@ -201,11 +231,11 @@ pub struct TraceRun {
 impl TraceRun {
     /// The experiment that these options make, if they make one.
     pub fn run(&self) -> Option<lab::experiment::TraceRun> {
-        let (Some(trace), Some(machine)) = (&self.trace, &self.machine) else {
-            return None;
-        };
+        let machine = self.machine.as_ref()?;
+        let trace = self.trace.as_ref().or(self.fio.as_ref())?;
         Some(lab::experiment::TraceRun {
             trace: trace.clone(),
+            fio: self.fio.clone(),
             machine: machine.clone(),
             policies: self.policy.clone(),
             filesystem: self.filesystem.clone(),
@@ -507,113 +537,6 @@ pub struct Explain {
 #[derive(Debug, Args)]
 pub struct Params {
     /// Print JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `mrc`.
-#[derive(Debug, Args)]
-pub struct Mrc {
-    /// The trace, plain or compressed with zstd
-    #[arg(long, value_name = "FILE")]
-    pub trace: PathBuf,
-    /// Its format [default: recognised]
-    #[arg(long, value_parser = trace::Format::NAMES)]
-    pub format: Option<String>,
-    /// What object numbers of oracleGeneral and CSV traces are
-    #[arg(long, default_value = "auto", value_parser = trace::Unit::NAMES)]
-    pub unit: String,
-    /// Count and skip records that can't be read
-    #[arg(long)]
-    pub lenient: bool,
-    /// Take every record as one request for one object, whatever its size
-    #[arg(long)]
-    pub ignore_size: bool,
-    /// Pages of the cache: `5000,10000`, `1000..100000:50` in equal ratios, or with `:linear`
-    #[arg(long, value_name = "SIZES")]
-    pub sizes: replay::Sizes,
-    /// Policies of `lowmark policies`, or `all`
-    #[arg(
-        long,
-        default_value = "lru",
-        value_delimiter = ',',
-        value_name = "NAMES"
-    )]
-    pub policy: Vec<String>,
-    /// Estimate from a sample of the objects, with an error bound beside each point: `rate=0.01` of
-    /// them, or `size=8192` objects at most. Only without `--writes`
-    #[arg(long, value_name = "SAMPLE", conflicts_with = "writes")]
-    pub sample: Option<replay::Sample>,
-    /// Model dirty pages, their limits and writing them back
-    #[arg(long)]
-    pub writes: bool,
-    /// Percentage of the cache that may be dirty or being written
-    #[arg(
-        long,
-        default_value_t = 20.0,
-        value_name = "PERCENT",
-        requires = "writes"
-    )]
-    pub dirty_limit: f64,
-    /// Percentage of the cache that may be dirty before the flusher begins
-    #[arg(
-        long,
-        default_value_t = 10.0,
-        value_name = "PERCENT",
-        requires = "writes"
-    )]
-    pub dirty_background: f64,
-    /// MiB that the device writes in a second
-    #[arg(long, default_value_t = 100.0, value_name = "MIB", requires = "writes")]
-    pub write_rate: f64,
-    /// Threads; the results are the same for any number [default: all cores]
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<NonZeroUsize>,
-    /// Also write results.json, curves.csv and report.html to this folder, a new one
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Replace earlier results in the folder of `--out`
-    #[arg(long, requires = "out")]
-    pub replace: bool,
-    /// Print JSON instead of tables
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `policies`.
-#[derive(Debug, Args)]
-pub struct Policies {
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `bench`.
-#[derive(Debug, Args)]
-pub struct Bench {
-    /// What to measure
-    #[arg(value_parser = ["engine", "replay"])]
-    pub what: String,
-    /// Rounds; medians are reported
-    #[arg(long, default_value = "5", value_name = "N")]
-    pub rounds: NonZeroUsize,
-    /// With `replay`: an oracleGeneral trace to measure on, instead of a generated one (240 MB, in
-    /// the folder for temporary files)
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
-    /// With `replay`: write the generated trace to this file, and measure nothing
-    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
-    pub write_trace: Option<PathBuf>,
-    /// Replace the file of `--write-trace` if it is there
-    #[arg(long, requires = "write_trace")]
-    pub replace: bool,
-    /// Also build a machine of 1 TiB, fill its page cache and reclaim some (takes 10 GiB)
-    #[arg(long)]
-    pub tebibyte: bool,
-    /// With `engine`: let so many pages live and measure nothing, for a profiler that counts instructions
-    #[arg(long, value_name = "PAGES", conflicts_with_all = ["rounds", "tebibyte"])]
-    pub lifecycles: Option<NonZeroU32>,
-    /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
 }

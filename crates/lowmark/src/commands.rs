@@ -3,7 +3,9 @@
 pub mod attribute;
 pub mod bench;
 pub mod bisect;
+pub mod compare;
 pub mod diverge;
+pub mod examples;
 pub mod explain;
 pub mod export;
 pub mod kernel;

@@ -85,6 +85,7 @@ fn run(cli: &cli::Cli) -> Result<(), Failure> {
         cli::Command::Run(args) => commands::run::run(args),
         cli::Command::Export(args) => commands::export::run(args),
         cli::Command::Results(args) => commands::results::run(args),
+        cli::Command::Compare(args) => commands::compare::run(args),
         cli::Command::Bisect(args) => commands::bisect::run(args),
         cli::Command::Record(args) => commands::record::run(args),
         cli::Command::Learn(args) => commands::learn::run(args),
@@ -103,6 +104,8 @@ fn run(cli: &cli::Cli) -> Result<(), Failure> {
         cli::Command::Trace(what) => commands::trace::run(what),
         cli::Command::Machine(args) => commands::machine::run(args),
         cli::Command::Kernel(what) => commands::kernel::run(what),
-        cli::Command::Schema => commands::schema::run(),
+        cli::Command::Schema(args) => commands::schema::run(args),
+        cli::Command::Examples(args) => commands::examples::run(args),
+        cli::Command::New(args) => commands::examples::new(args),
     }
 }

@@ -368,11 +368,11 @@ fn report(outcomes: &Outcomes) -> Option<String> {
         let comparison = Comparison::new(outcomes);
         [
             lab::results::to_json(outcomes),
-            comparison.to_text(),
+            comparison.to_text(Default::default()),
             lab::report::page::report(outcomes, &comparison),
             lab::rows::to_text(outcomes),
             lab::rows::time_text(outcomes),
-            lab::report::compare::figures_text(outcomes),
+            lab::report::compare::figures_text(outcomes, Default::default()),
             lab::report::compare::oom_text(outcomes),
         ]
     };

@@ -15,11 +15,18 @@ use std::path::{Path, PathBuf};
 pub type Files<'a> = dyn Fn(&str) -> Result<(String, String), String> + 'a;
 
 /// Files beside the experiment, or in a folder above it: `machines/x.toml` is found from
-/// `experiments/y.toml`.
+/// `experiments/y.toml`. What is not there may come with the program, by its path or name (`512M`).
 pub fn files_near(experiment: &Path) -> impl Fn(&str) -> Result<(String, String), String> {
     let folder = experiment.parent().unwrap_or(Path::new("")).to_owned();
     move |name: &str| {
-        let path = find_near(&folder, name)?;
+        let path = match find_near(&folder, name) {
+            Ok(path) => path,
+            Err(none) => {
+                let shipped = crate::shipped::meant(name, &["machines", "policies"]);
+                let (path, text) = shipped.ok_or(none)?;
+                return Ok((path.to_owned(), text.to_owned()));
+            }
+        };
         let text = super::read_text(&path)
             .map_err(|e| format!("{} can't be read: {e}", path.display()))?;
         Ok((path.display().to_string(), text))

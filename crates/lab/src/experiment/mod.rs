@@ -82,15 +82,29 @@ const KEYS: [&str; 14] = [
 /// # Errors
 /// The first thing wrong in the file, its machines or the overrides.
 pub fn load(path: &Path, overrides: &Overrides) -> Result<Experiment, Diagnostic> {
-    let name = path.display().to_string();
-    let text = read_text(path).map_err(|e| {
+    let mut name = path.display().to_string();
+    let mut text = read_text(path);
+    // Outside a checkout: the one that comes with the program.
+    if text
+        .as_ref()
+        .is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+        && let Some(shipped) = crate::shipped::meant(&name, &["experiments"])
+    {
+        name = shipped.0.to_owned();
+        text = Ok(shipped.1.to_owned());
+    }
+    let text = text.map_err(|e| {
         Diagnostic::placeless(
             format!("{name} can't be read: {e}"),
             "accepted: an experiment file, such as experiments/usb-stick.toml",
         )
     })?;
-    parse(&Source::new(name, text), &files_near(path), overrides)
+    let near = files_near(Path::new(&name));
+    parse(&Source::new(&name, text), &near, overrides)
 }
+
+/// A small experiment with a comment on every key that most need, for `lowmark new`.
+pub const NEW: &str = include_str!("new.toml");
 
 /// How many iterations of each cell are wanted.
 fn iterations(at: &At<'_>, table: &Table, overrides: &Overrides) -> Result<u32, Diagnostic> {

@@ -1,4 +1,4 @@
-//! An experiment without a file: one trace on one machine under some policies.
+//! An experiment without a file: one trace or fio job on one machine under some policies.
 
 use super::{Overrides, files_near, parse};
 use crate::diagnostic::{Diagnostic, Source};
@@ -10,6 +10,8 @@ use std::path::Path;
 pub struct TraceRun {
     /// The trace's file.
     pub trace: String,
+    /// A fio job file in the trace's place.
+    pub fio: Option<String>,
     /// The machine's file.
     pub machine: String,
     /// The policies, the baseline first.
@@ -34,14 +36,25 @@ impl TraceRun {
     pub fn text(&self) -> String {
         let quoted = |text: &str| serde_json::Value::String(text.to_owned()).to_string();
         let policies: Vec<String> = self.policies.iter().map(|p| quoted(p)).collect();
+        let what = self.fio.as_ref().unwrap_or(&self.trace);
         let mut text = format!(
             "name = {}\niterations = 1\npolicy = [{}]\nfilesystem = {}\nmachine = {}\n\
-             time_limit_s = 0\n\n[workload]\ntrace = {}\n",
-            quoted(&name(&self.trace)),
+             {}\n[workload]\n{} = {}\n",
+            quoted(&match self.fio {
+                Some(_) => name(what).replacen("trace-", "fio-", 1),
+                None => name(what),
+            }),
             policies.join(", "),
             quoted(&self.filesystem),
             quoted(&self.machine),
-            quoted(&self.trace),
+            // A trace ends where it was recorded to end, a job may run for ever.
+            if self.fio.is_some() {
+                ""
+            } else {
+                "time_limit_s = 0\n"
+            },
+            if self.fio.is_some() { "fio" } else { "trace" },
+            quoted(what),
         );
         for (key, value) in [
             ("timing", &self.timing),
@@ -98,6 +111,7 @@ mod tests {
     #[test]
     fn the_text_is_an_experiment_file() {
         let run = TraceRun {
+            fio: None,
             trace: "a \"b\"/c d.csv".into(),
             machine: "m.toml".into(),
             policies: vec!["linux-3.0".into(), "linux-3.1".into()],

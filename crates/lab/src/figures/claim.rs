@@ -34,7 +34,8 @@ pub enum Verdict {
 pub struct Claim {
     /// Relative change of the center, new / base − 1; not finite where the base is 0.
     pub change: f64,
-    /// Its confidence interval.
+    /// Its confidence interval, by the bootstrap; absent below three values of either side, and where the
+    /// base may be 0.
     pub interval: Option<(f64, f64)>,
     /// The test's p-value.
     pub p: Option<f64>,
@@ -62,9 +63,13 @@ impl Claim {
         } else {
             Verdict::More
         };
+        let interval = match center {
+            Center::Mean => stats::change_interval(samples, base, &stats::mean_of),
+            Center::Median => stats::change_interval(samples, base, &stats::median_of),
+        };
         Some(Self {
             change: new / old - 1.0,
-            interval: None,
+            interval,
             p: Some(p),
             verdict,
         })
@@ -93,6 +98,22 @@ pub struct SummaryRow {
 }
 
 impl SummaryRow {
+    /// A sample against that of the baseline, if it is another's.
+    pub fn new(samples: Vec<f64>, base: Option<&[f64]>, center: Center) -> Self {
+        let s = stats::summary(&samples);
+        Self {
+            mean: s.as_ref().map_or(f64::NAN, |s| s.mean),
+            sd: s.as_ref().map_or(f64::NAN, |s| s.sd),
+            interval: s.as_ref().and_then(|s| match center {
+                Center::Mean => s.mean_interval,
+                Center::Median => s.median_interval,
+            }),
+            comparison: base.and_then(|base| Claim::new(&samples, base, center)),
+            samples,
+            ..Self::default()
+        }
+    }
+
     /// The value that stands for the sample; NaN for an empty one.
     pub fn center(&self, center: Center) -> f64 {
         match center {
@@ -134,22 +155,24 @@ impl SummaryTable {
             .map(|results| values(results, &figure.name))
             .collect();
         let row = |(cell, own): (&Cell, &Vec<f64>)| {
-            let s = stats::summary(own);
             let against = baseline(cells, cell).filter(|_| !cell.baseline);
+            let base = against.map(|i| &samples[i][..]);
             SummaryRow {
                 axes: cell.axes_but_policy(),
                 policy: cell.policy.clone(),
                 baseline: cell.baseline,
-                mean: s.as_ref().map_or(f64::NAN, |s| s.mean),
-                sd: s.as_ref().map_or(f64::NAN, |s| s.sd),
-                interval: s.as_ref().and_then(|s| match center {
-                    Center::Mean => s.mean_interval,
-                    Center::Median => s.median_interval,
-                }),
-                samples: own.clone(),
-                comparison: against.and_then(|i| Claim::new(own, &samples[i], center)),
+                ..SummaryRow::new(own.clone(), base, center)
             }
         };
+        Self::of_rows(
+            figure,
+            center,
+            cells.iter().zip(&samples).map(row).collect(),
+        )
+    }
+
+    /// The table of these rows.
+    pub fn of_rows(figure: &Figure, center: Center, rows: Vec<SummaryRow>) -> Self {
         Self {
             metric: figure.name.clone(),
             unit: figure.unit.into(),
@@ -157,7 +180,7 @@ impl SummaryTable {
             center,
             confidence: CONFIDENCE,
             test: "Mann–Whitney U, two-sided".into(),
-            rows: cells.iter().zip(&samples).map(row).collect(),
+            rows,
         }
     }
 

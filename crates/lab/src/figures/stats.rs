@@ -28,7 +28,8 @@ pub struct Summary {
     pub median: f64,
     /// Largest value.
     pub max: f64,
-    /// Interval of the mean by Student's t; absent below two samples.
+    /// Interval of the mean by Student's t, or by the bootstrap where that one would reach below 0 and no
+    /// value does; absent below two samples.
     pub mean_interval: Option<(f64, f64)>,
     /// Distribution-free interval of the median by order statistics; absent where n is too small.
     pub median_interval: Option<(f64, f64)>,
@@ -47,7 +48,13 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     let mean_interval = (n > 1).then(|| {
         let t = StudentsT::new(0.0, 1.0, (n - 1) as f64).expect("positive freedom");
         let half = t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * sd / (n as f64).sqrt();
-        (mean - half, mean + half)
+        let low = mean - half;
+        if low < 0.0 && v[0] >= 0.0 {
+            // What can't be negative is not: the bell is no picture of such a sample.
+            bootstrap(&v, &mean_of).unwrap_or((0.0, mean + half))
+        } else {
+            (low, mean + half)
+        }
     });
     Some(Summary {
         n,
@@ -159,6 +166,89 @@ fn exact_tail(n: usize, m: usize, u: usize) -> f64 {
     counts[n][..=u.min(most)].iter().sum::<f64>() / total
 }
 
+/// Resamples of a bootstrap.
+const RESAMPLES: usize = 1000;
+/// Fewer samples than this have nothing to be drawn from.
+const LEAST_RESAMPLED: usize = 3;
+
+/// Interval of a sample's statistic by the percentile bootstrap (Efron and Tibshirani, An Introduction to the
+/// Bootstrap, 13.3): within what was measured, so that no latency comes out below 0. `None` below three
+/// values. The same sample gives the same interval.
+pub fn bootstrap(values: &[f64], statistic: &dyn Fn(&mut [f64]) -> f64) -> Option<(f64, f64)> {
+    resampled(&[values], &mut |drawn| statistic(&mut drawn[0]))
+}
+
+/// Interval of the relative change of a statistic, new / base − 1, by the percentile bootstrap of both
+/// samples; `None` below three values of either, or where a change is not finite.
+pub fn change_interval(
+    new: &[f64],
+    base: &[f64],
+    statistic: &dyn Fn(&mut [f64]) -> f64,
+) -> Option<(f64, f64)> {
+    resampled(&[new, base], &mut |drawn| {
+        let new = statistic(&mut drawn[0]);
+        let old = statistic(&mut drawn[1]);
+        // Both without any of it: nothing changed.
+        if new == old { 0.0 } else { new / old - 1.0 }
+    })
+}
+
+/// The middle [`CONFIDENCE`] of what a statistic gives of samples drawn from these with replacement.
+fn resampled(
+    samples: &[&[f64]],
+    statistic: &mut dyn FnMut(&mut [Vec<f64>]) -> f64,
+) -> Option<(f64, f64)> {
+    if samples.iter().any(|s| s.len() < LEAST_RESAMPLED) {
+        return None;
+    }
+    let mut rng = sim::rng::Rng::new(1, "bootstrap");
+    let mut drawn: Vec<Vec<f64>> = samples.iter().map(|s| s.to_vec()).collect();
+    let mut found = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        for (into, from) in drawn.iter_mut().zip(samples) {
+            for x in into.iter_mut() {
+                *x = from[rng.below(from.len() as u64) as usize];
+            }
+        }
+        found.push(statistic(&mut drawn));
+    }
+    if found.iter().any(|x| !x.is_finite()) {
+        return None;
+    }
+    found.sort_by(f64::total_cmp);
+    let beyond = ((1.0 - CONFIDENCE) / 2.0 * RESAMPLES as f64) as usize;
+    Some((found[beyond], found[RESAMPLES - 1 - beyond]))
+}
+
+/// The arithmetic mean, as a statistic.
+pub fn mean_of(values: &mut [f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The median, as a statistic; sorts.
+pub fn median_of(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    median_sorted(values)
+}
+
+/// A p-value for readers: `0.012`, and `< 0.001` where three digits would show none.
+pub fn p_value(p: f64) -> String {
+    if p < 0.001 {
+        "< 0.001".into()
+    } else {
+        format!("{p:.3}")
+    }
+}
+
+/// A p-value in a sentence: `p=0.012`, `p<0.001`.
+pub fn p_said(p: f64) -> String {
+    if p < 0.001 {
+        "p<0.001".into()
+    } else {
+        format!("p={p:.3}")
+    }
+}
+
 /// Outliers by the modified z-score (Iglewicz and Hoaglin, 1993): |0.6745 (x − median) / MAD| >
 /// 10, hyperfine's threshold of 14.826 MAD. Indexes into the sample.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
@@ -222,6 +312,41 @@ mod tests {
             let found = many.chunks(n).filter(|s| two_groups(s).is_some()).count();
             assert!(found * 25 <= 4000, "{found} of 4000 samples of {n}");
         }
+    }
+
+    #[test]
+    fn an_interval_of_what_cannot_be_negative_is_not() {
+        // One long stall among short ones: Student's t reaches to -90.
+        let s = summary(&[1.0, 1.0, 2.0, 1.0, 1.0, 200.0]).unwrap();
+        let (low, high) = s.mean_interval.unwrap();
+        assert!(low >= 1.0 && high > s.mean && high <= 200.0, "{low} {high}");
+        assert_eq!(summary(&[0.0, 1.0]).unwrap().mean_interval.unwrap().0, 0.0);
+        // Figures that are negative keep theirs.
+        let t = summary(&[-1.0, 1.0, 2.0]).unwrap();
+        assert!(t.mean_interval.unwrap().0 < -1.0);
+    }
+
+    #[test]
+    fn a_change_has_an_interval_around_it() {
+        let (new, base) = ([9.0, 9.5, 9.2, 9.1, 9.4], [10.0, 10.4, 9.9, 10.1, 10.2]);
+        let (low, high) = change_interval(&new, &base, &mean_of).unwrap();
+        assert!(
+            -0.13 < low && low < -0.087 && -0.087 < high && high < -0.05,
+            "{low} {high}"
+        );
+        assert_eq!(change_interval(&new, &base, &mean_of), Some((low, high)));
+        assert_eq!(change_interval(&new, &base[..2], &mean_of), None);
+        assert_eq!(
+            change_interval(&[0.0; 3], &[0.0; 3], &median_of),
+            Some((0.0, 0.0))
+        );
+        assert_eq!(change_interval(&[1.0; 3], &[0.0; 3], &median_of), None);
+    }
+
+    #[test]
+    fn no_p_value_is_shown_as_nothing() {
+        assert_eq!([p_value(0.0002), p_value(0.0124)], ["< 0.001", "0.012"]);
+        assert_eq!([p_said(0.0), p_said(1.0)], ["p<0.001", "p=1.000"]);
     }
 
     /// U by definition, p by going through every split of the pooled ranks.

@@ -2,7 +2,8 @@
 
 use super::score::{Scored, count, directions, is_fitted};
 use super::table::{Direction, Tolerance};
-use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
+use crate::report::RULED;
+use comfy_table::{Cell as TableCell, CellAlignment, Table};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -69,7 +70,7 @@ pub fn to_json(series: &[(String, Vec<Scored>)]) -> Value {
 /// The scores of one series as text, cell by cell.
 pub fn to_text(title: &str, rows: &[Scored]) -> String {
     let mut t = Table::new();
-    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    t.load_style(RULED);
     t.set_header([
         "machine",
         "threads",

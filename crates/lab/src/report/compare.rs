@@ -1,11 +1,11 @@
 //! Comparison of policies: the answer first, then the table, then what to be careful about.
 
 use super::page;
+use super::terminal::{Col, Screen, readable, titled};
 use crate::figures::claim::{SummaryTable, Verdict, baseline};
 use crate::figures::stats::{self, ALPHA, FEW, Summary};
 use crate::figures::values::{completed, counter, metric};
 use crate::model::Outcomes;
-use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use serde::Serialize;
 use sim::{Outcome, RunResult};
 use std::fmt::Write as _;
@@ -28,6 +28,9 @@ pub struct ComparedCell {
     pub elapsed: Option<Summary>,
     /// Change of the mean against the baseline, as a share; absent for the baseline.
     pub change: Option<f64>,
+    /// The change's confidence interval; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change_interval: Option<(f64, f64)>,
     /// Mann–Whitney p-value against the baseline.
     pub p: Option<f64>,
     /// nr_vmscan_write; absent when the engine does not produce it.
@@ -97,6 +100,7 @@ impl Comparison {
                     completed: elapsed.samples.len(),
                     other_endings,
                     change: elapsed.comparison.map(|c| c.change),
+                    change_interval: elapsed.comparison.and_then(|c| c.interval),
                     p: elapsed.comparison.and_then(|c| c.p),
                     nr_vmscan_write: stats::summary(&counter(results, "nr_vmscan_write")),
                     pgactivate: stats::summary(&counter(results, "pgactivate")),
@@ -128,8 +132,12 @@ impl Comparison {
                 };
                 let be = b.elapsed.as_ref().map_or(f64::NAN, |s| s.mean);
                 let numbers = format!(
-                    "{:.1} s against {be:.1} s, p={p:.3}, n={}+{}",
-                    e.mean, r.completed, b.completed
+                    "{} against {}, {}, n={}+{}",
+                    time(e.mean),
+                    time(be),
+                    stats::p_said(p),
+                    r.completed,
+                    b.completed
                 );
                 if p < ALPHA {
                     let word = if change < 0.0 { "faster" } else { "slower" };
@@ -150,62 +158,72 @@ impl Comparison {
             .collect()
     }
 
-    /// The whole comparison as text.
-    pub fn to_text(&self) -> String {
+    /// The whole comparison as text, for a screen.
+    pub fn to_text(&self, screen: Screen) -> String {
         let mut out = String::new();
         for a in self.answers() {
             let _ = writeln!(out, "{a}");
         }
-        let mut t = Table::new();
-        t.load_style(presets::UTF8_HORIZONTAL_ONLY);
-        t.set_header([
-            "",
-            "policy",
-            "elapsed s",
-            "± sd",
-            "95 % interval",
-            "change",
-            "p",
-            "n",
-            "nr_vmscan_write min | median | max",
-            "other endings",
+        let elapsed = self.rows.iter().filter_map(|r| r.elapsed.as_ref());
+        let (by, unit) = readable("s", elapsed.map(|e| e.mean).fold(0.0, f64::max));
+        let mut grid = screen.grid(&[
+            Col::Words(""),
+            Col::Words("policy"),
+            Col::Figure(&format!("elapsed [{unit}]")),
+            Col::Figure("change"),
+            Col::Figure("95 % interval"),
+            Col::Figure("p"),
+            Col::Figure("n"),
+            Col::Figure("nr_vmscan_write"),
+            Col::Words("other endings"),
         ]);
+        let same = |f: &dyn Fn(&ComparedCell) -> String| {
+            self.rows.iter().all(|r| f(r) == f(&self.rows[0]))
+        };
+        let groups = !same(&|r| r.group.clone());
+        let numbers = !same(&|r| r.completed.to_string());
         for r in &self.rows {
-            let right = |s: String| TableCell::new(s).set_alignment(CellAlignment::Right);
-            let e = r.elapsed.as_ref();
-            let change = match (r.change, r.p) {
-                (Some(c), Some(p)) if p < ALPHA => format!("{:+.1} %", c * 100.0),
-                (Some(_), _) => "~".into(),
-                _ => String::new(),
-            };
             let endings: Vec<String> = r
                 .other_endings
                 .iter()
                 .map(|(e, n)| format!("{n} {e}"))
                 .collect();
-            t.add_row([
-                TableCell::new(&r.group),
-                TableCell::new(&r.policy),
-                right(e.map_or("-".into(), |s| format!("{:.2}", s.mean))),
-                right(e.map_or("-".into(), |s| format!("{:.2}", s.sd))),
-                right(
-                    e.and_then(|s| s.mean_interval)
-                        .map_or("-".into(), |(a, b)| format!("{a:.1} … {b:.1}")),
-                ),
-                right(change),
-                right(r.p.map_or(String::new(), |p| format!("{p:.3}"))),
-                right(r.completed.to_string()),
-                right(
-                    r.nr_vmscan_write
+            let [change, interval] = match (r.change, r.p) {
+                (Some(c), Some(p)) => changed(c, r.change_interval, p < ALPHA),
+                _ => [String::new(), String::new()],
+            };
+            let good = r
+                .change
+                .filter(|_| r.p.is_some_and(|p| p < ALPHA))
+                .map(|c| c < 0.0);
+            let written = r.nr_vmscan_write.as_ref();
+            grid.row([
+                (group_shown(r.group.clone(), groups), None),
+                (r.policy.clone(), None),
+                (
+                    r.elapsed
                         .as_ref()
-                        .map_or("unsupported".into(), |s| {
-                            format!("{} | {} | {}", s.min, s.median, s.max)
-                        }),
+                        .map_or("-".into(), |s| spread(s.mean / by, s.sd / by)),
+                    None,
                 ),
-                TableCell::new(endings.join(", ")),
+                (change, good.map(|g| Some(g).into())),
+                (interval, None),
+                (r.p.map_or(String::new(), stats::p_value), None),
+                (group_shown(r.completed.to_string(), numbers), None),
+                (
+                    written.map_or("unsupported".into(), |s| s.median.to_string()),
+                    None,
+                ),
+                (endings.join(", "), None),
             ]);
         }
-        let _ = writeln!(out, "\n{t}");
+        let _ = writeln!(out, "\n{}", grid.text());
+        out + &self.notes()
+    }
+
+    /// The warnings, a line each.
+    fn notes(&self) -> String {
+        let mut out = String::new();
         for w in self.warnings() {
             let _ = writeln!(out, "note: {w}");
         }
@@ -270,96 +288,188 @@ fn groups(results: &[Option<RunResult>], samples: &[f64]) -> Option<[Vec<usize>;
 
 /// A row a cell that reports the metric `of`, with the number of its iterations that do; empty if
 /// there is none.
-fn medians(outcomes: &Outcomes, table: &Medians) -> String {
+fn medians(outcomes: &Outcomes, table: &Medians, screen: Screen) -> String {
     let Medians { title, of, columns } = *table;
-    let mut t = Table::new();
-    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    let headers = columns.iter().map(|c| c.header);
-    t.set_header(["", "policy"].into_iter().chain(headers).chain(["n"]));
+    let heads = [Col::Words(""), Col::Words("policy")].into_iter();
+    let figures = columns.iter().map(|c| Col::Figure(c.header));
+    let heads: Vec<Col<'_>> = heads.chain(figures).chain([Col::Figure("n")]).collect();
+    let mut grid = screen.grid(&heads);
+    let cells = &outcomes.experiment.cells;
+    let several = cells.iter().any(|c| c.group() != cells[0].group());
     for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
         let n = metric(results, of).len();
         if n == 0 {
             continue;
         }
-        let right = |text: String| TableCell::new(text).set_alignment(CellAlignment::Right);
-        let mut row = vec![TableCell::new(cell.group()), TableCell::new(&cell.policy)];
-        row.extend(columns.iter().map(|c| {
+        let figures = columns.iter().map(|c| {
             let summary = stats::summary(&metric(results, c.metric));
-            right(summary.map_or("-".into(), |s| {
-                format!("{:.*}", c.digits, s.median / c.unit)
-            }))
-        }));
-        row.push(right(n.to_string()));
-        t.add_row(row);
+            summary.map_or("-".into(), |s| match s.median {
+                0.0 => "0".into(),
+                median => format!("{:.*}", c.digits, median / c.unit),
+            })
+        });
+        let row = [group_shown(cell.group(), several), cell.policy.clone()]
+            .into_iter()
+            .chain(figures);
+        grid.plain(row.chain([n.to_string()]));
     }
-    if t.is_empty() {
+    if grid.is_empty() {
         return String::new();
     }
-    format!("\n{title}: medians\n{t}\n")
+    format!("\n{title}: medians\n{}\n", grid.text())
+}
+
+/// A change in per cent and its interval: `~` where nothing can be claimed, nothing where it is no number.
+fn changed(change: f64, interval: Option<(f64, f64)>, claimed: bool) -> [String; 2] {
+    let percent = |x: f64| format!("{:+.1}", x * 100.0);
+    let change = match (claimed, change.is_finite()) {
+        (true, true) => format!("{} %", percent(change)),
+        (false, _) => "~".into(),
+        (true, false) => String::new(),
+    };
+    let interval = interval.map_or_else(String::new, |(a, b)| {
+        format!("{} … {}", percent(a), percent(b))
+    });
+    [change, interval]
+}
+
+/// A mean and the standard deviation in per cent of it.
+fn spread(mean: f64, sd: f64) -> String {
+    match (mean, sd) {
+        (0.0, _) => "0".into(),
+        (_, 0.0) => short(mean),
+        _ => format!("{} ±{:.0}%", short(mean), 100.0 * sd / mean.abs()),
+    }
+}
+
+/// A cell's group where there are several, which otherwise every sentence says.
+fn group_shown(group: String, several: bool) -> String {
+    if several { group } else { String::new() }
+}
+
+/// Seconds as they are said.
+fn time(seconds: f64) -> String {
+    if seconds == 0.0 || seconds.abs() >= 1.0 || !seconds.is_finite() {
+        return format!("{seconds:.1} s");
+    }
+    let (by, unit) = readable("s", seconds);
+    format!("{:.1} {unit}", seconds / by)
+}
+
+/// What is said of a policy by one figure.
+fn sentence(table: &SummaryTable, base: usize, i: usize) -> Option<String> {
+    let claim = table.rows[i].comparison?;
+    let word = match (table.is_good(claim.verdict), claim.verdict) {
+        (Some(true), _) => "better",
+        (Some(false), _) => "worse",
+        // Of some figures neither side is good.
+        (None, Verdict::Less) => "less",
+        (None, Verdict::More) => "more",
+        (None, Verdict::Unclear | Verdict::TooFew) => "not to be claimed",
+    };
+    let means = [base, i].map(|cell| table.rows[cell].mean);
+    let (by, unit) = readable(&table.unit, means[0].abs().max(means[1].abs()));
+    let [old, new] = means.map(|m| plain_number(m / by));
+    let p = stats::p_said(claim.p?);
+    let claimed = matches!(claim.verdict, Verdict::Less | Verdict::More);
+    let by_how_much = match (claimed && claim.change.is_finite(), claim.interval) {
+        (false, _) => String::new(),
+        (true, None) => format!(" by {:.1} %", claim.change.abs() * 100.0),
+        (true, Some((a, b))) => {
+            let mut ends = [a.abs() * 100.0, b.abs() * 100.0];
+            ends.sort_by(f64::total_cmp);
+            let whole = claim.change.abs() * 100.0;
+            match a.signum() == b.signum() {
+                true => format!(" by {whole:.1} % [{:.1} … {:.1}]", ends[0], ends[1]),
+                false => format!(" by {whole:.1} %"),
+            }
+        }
+    };
+    let unit = if unit.is_empty() {
+        String::new()
+    } else {
+        format!(" {unit}")
+    };
+    Some(format!(
+        "{} {old} -> {new}{unit} ({word}{by_how_much}, {p})",
+        table.metric
+    ))
+}
+
+/// Four digits that count; 0 is 0.
+pub(crate) fn plain_number(x: f64) -> String {
+    if x == 0.0 { "0".into() } else { short(x) }
 }
 
 /// The figures that answer the experiment's question: a sentence for each policy and place, and a
 /// table of means; empty for an experiment that names none.
-pub fn figures_text(outcomes: &Outcomes) -> String {
+pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
     if outcomes.experiment.figures.is_empty() {
         return String::new();
     }
     let (cells, tables) = (&outcomes.experiment.cells, page::summary(outcomes));
     let mut out = String::new();
-    let mut t = Table::new();
-    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    let headers = tables.iter().map(|t| format!("{} [{}]", t.metric, t.unit));
-    t.set_header(["".into(), "policy".into()].into_iter().chain(headers));
     for (i, cell) in cells.iter().enumerate() {
-        let mut row = vec![TableCell::new(cell.group()), TableCell::new(&cell.policy)];
-        row.extend(tables.iter().map(|t| {
-            let r = &t.rows[i];
-            let mean = if r.samples.is_empty() {
-                "-".into()
-            } else {
-                short(r.mean)
-            };
-            TableCell::new(mean).set_alignment(CellAlignment::Right)
-        }));
-        t.add_row(row);
         let base = baseline(cells, cell).filter(|_| !cell.baseline);
         let Some(base) = base else { continue };
-        let told: Vec<String> = tables
-            .iter()
-            .filter_map(|t| {
-                let claim = t.rows[i].comparison?;
-                let word = match (t.is_good(claim.verdict), claim.verdict) {
-                    (Some(true), _) => "better",
-                    (Some(false), _) => "worse",
-                    // Of some figures neither side is good.
-                    (None, Verdict::Less) => "less",
-                    (None, Verdict::More) => "more",
-                    (None, Verdict::Unclear | Verdict::TooFew) => "not to be claimed",
-                };
-                let [old, new] = [base, i].map(|cell| short(t.rows[cell].mean));
-                let p = claim.p?;
-                Some(format!(
-                    "{} {old} -> {new} {} ({word}, p={p:.3})",
-                    t.metric, t.unit
-                ))
-            })
-            .collect();
-        let _ = writeln!(
-            out,
-            "{}: {} against {}: {}",
-            cell.group(),
-            cell.policy,
-            cells[base].policy,
+        let told: Vec<String> = tables.iter().filter_map(|t| sentence(t, base, i)).collect();
+        let (group, policy, against) = (cell.group(), &cell.policy, &cells[base].policy);
+        let told = if told.is_empty() {
+            "nothing to compare".into()
+        } else {
             told.join("; ")
-        );
+        };
+        let _ = writeln!(out, "{group}: {policy} against {against}: {told}");
     }
-    let _ = writeln!(out, "\n{t}");
+    let mut grid = screen.grid(&[
+        Col::Words("figure"),
+        Col::Words(""),
+        Col::Words("policy"),
+        Col::Figure("mean ± sd"),
+        Col::Figure("change"),
+        Col::Figure("95 % interval"),
+        Col::Figure("p"),
+    ]);
+    let several = cells.iter().any(|c| c.group() != cells[0].group());
+    for t in &tables {
+        let largest = t
+            .rows
+            .iter()
+            .map(|r| r.mean.abs())
+            .filter(|m| m.is_finite());
+        let (by, unit) = readable(&t.unit, largest.fold(0.0, f64::max));
+        let mut name = titled(&t.metric, unit);
+        for (r, cell) in t.rows.iter().zip(cells) {
+            let c = r.comparison;
+            let claimed = c.filter(|c| matches!(c.verdict, Verdict::Less | Verdict::More));
+            let [change, interval] = c.map_or([String::new(), String::new()], |c| {
+                changed(c.change, c.interval, claimed.is_some())
+            });
+            let mean = match r.samples.is_empty() {
+                true => "-".into(),
+                false => spread(r.mean / by, r.sd / by),
+            };
+            grid.row([
+                (std::mem::take(&mut name), None),
+                (group_shown(cell.group(), several), None),
+                (cell.policy.clone(), None),
+                (mean, None),
+                (change, claimed.map(|c| t.is_good(c.verdict).into())),
+                (interval, None),
+                (
+                    c.and_then(|c| c.p).map_or(String::new(), stats::p_value),
+                    None,
+                ),
+            ]);
+        }
+    }
+    let _ = writeln!(out, "\n{}", grid.text());
     for t in &tables {
         if t.rows.iter().all(|r| r.samples.is_empty()) {
             let _ = writeln!(out, "note: no run that completed has `{}`", t.metric);
         }
     }
-    out + "\n"
+    out
 }
 
 /// What programs say of a run in their own words, for the first iteration of each cell of which they
@@ -392,7 +502,7 @@ pub(crate) fn short(x: f64) -> String {
 
 /// How well the page cache served, for workloads that report it: medians over the iterations;
 /// empty for others.
-pub fn cache_text(outcomes: &Outcomes) -> String {
+pub fn cache_text(outcomes: &Outcomes, screen: Screen) -> String {
     const MIB: f64 = (1 << 20) as f64;
     const TABLE: Medians = Medians {
         title: "Page cache",
@@ -409,7 +519,7 @@ pub fn cache_text(outcomes: &Outcomes) -> String {
             Median::new("read again MiB", "read_again", MIB, 1),
         ],
     };
-    medians(outcomes, &TABLE)
+    medians(outcomes, &TABLE, screen)
 }
 
 /// The runs that ended for want of memory: how many of each cell, after how long, and what the
@@ -451,78 +561,11 @@ pub fn oom_text(outcomes: &Outcomes) -> String {
 }
 
 /// The programs' tables of their figures, for workloads that have them: medians over the iterations.
-pub fn program_tables(outcomes: &Outcomes) -> String {
+pub fn program_tables(outcomes: &Outcomes, screen: Screen) -> String {
     let tables = workload::programs::medians();
-    tables.map(|table| medians(outcomes, &table)).collect()
-}
-
-/// The page tracker's tables: activations a group, then the paths; empty when it was off.
-pub fn tracker_text(outcomes: &Outcomes) -> String {
-    let mut out = String::new();
-    let mut summary = Table::new();
-    summary.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    summary.set_header(["", "policy", "pgactivate min | median | max"]);
-    let mut paths = Table::new();
-    paths.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    paths.set_header([
-        "",
-        "policy",
-        "instantiated by",
-        "later path",
-        "did",
-        "median count",
-    ]);
-    let mut any = false;
-    for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
-        let reports: Vec<_> = completed(results)
-            .filter_map(|r| r.tracker.as_ref())
-            .collect();
-        if reports.is_empty() {
-            continue;
-        }
-        any = true;
-        let activated = stats::summary(&counter(results, "pgactivate"));
-        summary.add_row([
-            cell.group(),
-            cell.policy.clone(),
-            activated.map_or("-".into(), |s| {
-                format!("{} | {} | {}", s.min, s.median, s.max)
-            }),
-        ]);
-        let mut keys: Vec<(&str, &str, &str)> = reports
-            .iter()
-            .flat_map(|r| r.rows.iter().map(|x| (x.instantiated_by, x.path, x.event)))
-            .collect();
-        keys.sort_unstable();
-        keys.dedup();
-        for key in keys {
-            let counts: Vec<f64> = reports
-                .iter()
-                .map(|r| {
-                    r.rows
-                        .iter()
-                        .find(|x| (x.instantiated_by, x.path, x.event) == key)
-                        .map_or(0.0, |x| x.count as f64)
-                })
-                .collect();
-            let median = stats::summary(&counts).map_or(0.0, |s| s.median);
-            paths.add_row([
-                cell.group(),
-                cell.policy.clone(),
-                key.0.into(),
-                key.1.into(),
-                key.2.into(),
-                median.to_string(),
-            ]);
-        }
-    }
-    if any {
-        let _ = writeln!(
-            out,
-            "Page tracker: activations\n{summary}\n\nPage tracker: paths\n{paths}"
-        );
-    }
-    out
+    tables
+        .map(|table| medians(outcomes, &table, screen))
+        .collect()
 }
 
 #[cfg(test)]
@@ -569,6 +612,7 @@ mod tests {
             results,
             host: Vec::new(),
             interrupted: false,
+            build: None,
         }
     }
 
@@ -621,9 +665,12 @@ mod tests {
     #[test]
     fn an_experiments_own_figures_answer_first() {
         let mut o = outcomes();
-        assert_eq!(figures_text(&o), "");
+        assert_eq!(figures_text(&o, Screen::default()), "");
         o.experiment.figures = vec![rows::figure("walk_rate").unwrap()];
-        assert!(figures_text(&o).contains("note: no run that completed has `walk_rate`"));
+        assert!(
+            figures_text(&o, Screen::default())
+                .contains("note: no run that completed has `walk_rate`")
+        );
         o.experiment.figures = ["alloc_stall_rate_avg", "work_rate_avg"]
             .map(|name| rows::figure(name).unwrap())
             .into();
@@ -642,14 +689,14 @@ mod tests {
                 set(r, stalls + i as f64, units + i as f64 / 10.0);
             }
         }
-        let text = figures_text(&o);
+        let text = figures_text(&o, Screen::default());
         let told = text.lines().next().unwrap();
         assert!(
-            told.contains("alloc_stall_rate_avg 52.50 -> 3.000 1/s (better, p=0.002)"),
+            told.contains("alloc_stall_rate_avg 52.50 -> 3.000 1/s (better by 94.3 % ["),
             "{told}"
         );
         assert!(
-            told.contains("work_rate_avg 4.250 -> 3.250 1/s (worse"),
+            told.contains("work_rate_avg 4.250 -> 3.250 1/s (worse by 23.5 %"),
             "{told}"
         );
         let page = page::report(&o, &Comparison::new(&o));
@@ -680,11 +727,15 @@ mod tests {
     #[test]
     fn response_times_are_shown_where_there_are_any() {
         let mut o = outcomes();
-        assert_eq!(program_tables(&o), "", "none completed with a response");
+        assert_eq!(
+            program_tables(&o, Screen::default()),
+            "",
+            "none completed with a response"
+        );
         for r in o.results[1].iter_mut().flatten() {
             r.outcome = Outcome::Completed;
         }
-        let text = program_tables(&o);
+        let text = program_tables(&o, Screen::default());
         assert!(text.contains("1.50") && text.contains(" 50 "), "{text}");
         assert_eq!(text.matches("patched").count(), 1, "{text}");
     }

@@ -78,6 +78,7 @@ mod tests {
             ],
             experiment,
             interrupted: false,
+            build: None,
         };
         insta::assert_snapshot!(text(&outcomes), @r"
         vanilla on xfs: 529.0 virtual s in 14.0 s of wall time (37.8 a second), 12.6 s of CPU, 610 MiB at peak

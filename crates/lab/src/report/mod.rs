@@ -20,20 +20,17 @@ pub(crate) mod number;
 pub mod page;
 mod payload;
 mod summary;
+pub mod terminal;
+mod tracker;
 
 pub use crate::figures::claim::{Center, Claim, SummaryRow, SummaryTable, Verdict};
 pub use crate::figures::latency::Latency;
 pub use crate::figures::waits::{CrowdOf, Waits};
 pub use crate::model::Better;
+pub use crate::rows::RULED;
+pub use tracker::tracker_text;
 
-use comfy_table::{LineStyle, TableStyle};
 use sim::result::{Outcome, Series, TrackerReport};
-
-/// Tables on a terminal: lines around the header and at the end.
-pub const RULED: TableStyle = TableStyle::new()
-    .top_border(LineStyle::none().fill('─').junction('─'))
-    .header_separator(LineStyle::none().fill('─').junction('─'))
-    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// Where a cell or a row stands in the experiment's matrix: axis name and value, policy excluded
 /// (`filesystem` = `ext4`, `machine` = `3765M`, …), in the order of the experiment file.

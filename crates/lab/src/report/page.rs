@@ -65,7 +65,11 @@ pub(crate) fn summary(outcomes: &Outcomes) -> Vec<SummaryTable> {
             SummaryTable::new(outcomes, &written, Center::Median, &counter),
         ];
     }
-    let of = |f| SummaryTable::new(outcomes, f, Center::Mean, &rows::figure_values);
+    let of = |f: &Figure| match &f.name[..] {
+        "elapsed" => SummaryTable::elapsed(outcomes),
+        "nr_vmscan_write" => SummaryTable::new(outcomes, f, Center::Median, &counter),
+        _ => SummaryTable::new(outcomes, f, Center::Mean, &rows::figure_values),
+    };
     figures.iter().map(of).collect()
 }
 

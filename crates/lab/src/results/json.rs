@@ -6,7 +6,7 @@ use crate::model::{Cell, Experiment, Outcomes};
 use serde::Serialize;
 use sim::account::{ReclaimSums, TaskTime};
 use sim::result::{Metric, TrackerReport};
-use sim::{Outcome, RunResult};
+use sim::{Origin, Outcome, RunResult};
 use std::collections::BTreeMap;
 
 /// The file that makes a folder one of ours.
@@ -27,6 +27,7 @@ pub fn to_json(outcomes: &Outcomes) -> String {
     let experiment = &outcomes.experiment;
     let document = Document {
         lowmark: env!("CARGO_PKG_VERSION"),
+        build: outcomes.build.as_deref(),
         experiment: Head {
             name: &experiment.name,
             seed: experiment.seed,
@@ -57,6 +58,7 @@ fn cell_json<'a>(
         Some(Iteration {
             iteration: i,
             seed: format!("{:016x}", crate::runner::iteration_seed(experiment, i)),
+            origin: (r.origin == Origin::Kernel).then_some(r.origin),
             outcome: &r.outcome,
             metrics: &r.metrics,
             counters: &r.counters,
@@ -91,6 +93,10 @@ fn cell_json<'a>(
 struct Document<'a> {
     /// The version; also the mark by which we know our folders.
     lowmark: &'static str,
+    /// What `lowmark --version` says: version, revision, build; left out where bytes of several builds are
+    /// compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    build: Option<&'a str>,
     experiment: Head<'a>,
     interrupted: bool,
     cells: Vec<CellJson<'a>>,
@@ -128,6 +134,9 @@ struct Iteration<'a> {
     iteration: u32,
     /// Sixteen hex digits: a JSON number would lose bits in most readers.
     seed: String,
+    /// Of a real kernel's run that it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>,
     outcome: &'a Outcome,
     metrics: &'a BTreeMap<String, Metric>,
     counters: &'a BTreeMap<String, u64>,

@@ -43,6 +43,7 @@ fn outcomes() -> Outcomes {
         results,
         host: Vec::new(),
         interrupted: false,
+        build: None,
     }
 }
 

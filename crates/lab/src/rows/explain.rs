@@ -120,7 +120,34 @@ impl Entry {
 
     /// Everything about it, for a terminal.
     pub fn to_text(self) -> String {
-        let p = self.parts();
+        let mut p = self.parts();
+        let plain;
+        if p.policy.is_some() {
+            // Emphasis is for pages.
+            plain = p.definition.replace('*', "");
+            p.definition = "";
+            return p.text("definition", &plain);
+        }
+        p.text(
+            match self {
+                Self::Row(_) => "formula",
+                Self::Word(w) if w.kind == Kind::Question => "answer",
+                Self::Word(_) | Self::Switch(_) | Self::Preset(_) => "definition",
+            },
+            p.definition,
+        )
+    }
+}
+
+impl Parts {
+    /// Everything about it, for a terminal.
+    pub fn to_text(&self) -> String {
+        let word = entries().find(|e| e.name() == self.name);
+        word.map_or_else(|| self.text("definition", self.definition), Entry::to_text)
+    }
+
+    fn text(&self, head: &str, definition: &str) -> String {
+        let p = self;
         let mut out = format!("{}\n", p.name);
         let mut line = |head: &str, text: &str| {
             if !text.is_empty() {
@@ -128,18 +155,7 @@ impl Entry {
             }
         };
         line("in", p.kind);
-        line(
-            match self {
-                Self::Row(_) => "formula",
-                Self::Word(w) if w.kind == Kind::Question => "answer",
-                Self::Word(_) | Self::Switch(_) | Self::Preset(_) => "definition",
-            },
-            &match self {
-                // Emphasis is for pages.
-                Self::Switch(_) | Self::Preset(_) => p.definition.replace('*', ""),
-                Self::Row(_) | Self::Word(_) => p.definition.to_owned(),
-            },
-        );
+        line(head, definition);
         line("unit", p.unit);
         line("kernels", p.kernels);
         line(
@@ -263,7 +279,7 @@ impl PolicyParts {
 }
 
 /// Columns of explanations.
-const WIDTH: usize = 96;
+const WIDTH: usize = 80;
 const INDENT: usize = 16;
 
 /// A head and a text with hanging indent.
@@ -295,7 +311,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
 }
 
 /// Letters, digits and per cent signs, so that case and punctuation do not matter.
-fn plain(name: &str) -> String {
+pub fn plain(name: &str) -> String {
     name.chars()
         .filter(|c| c.is_alphanumeric() || *c == '%')
         .flat_map(char::to_lowercase)
@@ -335,7 +351,17 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
         // A zone's counter, or a percentile: the name without its end.
         let lower = name.trim().to_lowercase();
         let mut stem = lower.as_str();
-        while let Some((rest, end)) = stem.rsplit_once('_') {
+        // Of one of several numbers of threads.
+        if let Some((rest, end)) = stem.rsplit_once('-')
+            && !end.is_empty()
+            && end.bytes().all(|b| b.is_ascii_digit())
+        {
+            stem = rest;
+            found = by(&plain(stem));
+        }
+        while found.is_empty()
+            && let Some((rest, end)) = stem.rsplit_once('_')
+        {
             let known = ["dma", "dma32", "normal", "movable", "mean", "max", "avg"].contains(&end)
                 || (end.starts_with('p') && end[1..].bytes().all(|b| b.is_ascii_digit()));
             if !known {
@@ -343,9 +369,6 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
             }
             stem = rest;
             found = by(&plain(stem));
-            if !found.is_empty() {
-                break;
-            }
         }
     }
     if found.is_empty() {
@@ -355,14 +378,32 @@ pub fn explain(name: &str) -> Result<Vec<Entry>, Vec<&'static str>> {
     }
 }
 
-/// Names that contain what was asked for, then names that are spelt like it.
+/// Whether a name is an entry's as it stands, and not a zone's or a percentile's of it.
+pub fn answers_to(parts: &Parts, name: &str) -> bool {
+    let label = parts.name.split_once(": ").map(|(_, l)| l);
+    let all = [Some(parts.name), label].into_iter().flatten();
+    let wanted = plain(name);
+    all.chain(parts.also.iter().copied())
+        .any(|n| plain(n) == wanted)
+}
+
 fn near(wanted: &str) -> Vec<&'static str> {
+    near_of(wanted, std::iter::empty())
+}
+
+/// Names that contain what was asked for, then names that are spelt like it; `more`: names that are not among
+/// [`entries`], with what they are names of.
+pub fn near_of(
+    wanted: &str,
+    more: impl Iterator<Item = (&'static str, &'static str)>,
+) -> Vec<&'static str> {
     const MOST: usize = 6;
     if wanted.len() > LONGEST_NAME {
         return Vec::new();
     }
     let mut ranked: Vec<(f64, &'static str)> = entries()
         .flat_map(|e| names(e).map(move |n| (n, e.name())))
+        .chain(more)
         .map(|(n, entry)| {
             let p = plain(n);
             let inside = wanted.len() > 2 && p.contains(wanted);

@@ -2,6 +2,7 @@
 //! *writeback-from-reclaim* asked.
 
 mod kind;
+mod programs;
 mod real;
 
 pub use kind::Kind;
@@ -115,6 +116,7 @@ const fn time(
 pub fn words() -> &'static [Word] {
     static ALL: LazyLock<Vec<Word>> = LazyLock::new(|| {
         let mut all = [WORDS, real::WORDS].concat();
+        all.extend(programs::words());
         for of in workload::programs::metrics().filter(|m| !m.text.is_empty()) {
             match all.iter_mut().find(|word| word.name == of.name) {
                 Some(word) if word.text.contains(of.text) => {}
@@ -283,6 +285,21 @@ const WORDS: &[Word] = &[
         "alloc_wait_max",
         "us",
         "The longest time that an allocation of a page took, reclaim included, among all tasks. Of a real kernel: the longest direct reclaim alone (mm_vmscan_direct_reclaim_begin to _end), 0 if there was none.",
+    ),
+    metric(
+        "wmark_min",
+        "kB",
+        "The sum of the zones' min watermarks, where a program prints them (simoop).",
+    ),
+    metric(
+        "wmark_low",
+        "kB",
+        "The sum of the zones' low watermarks, where a program prints them (simoop).",
+    ),
+    metric(
+        "wmark_high",
+        "kB",
+        "The sum of the zones' high watermarks, where a program prints them (simoop).",
     ),
     metric(
         "inode_reclaim_lumpiness",
@@ -727,6 +744,19 @@ const WORDS: &[Word] = &[
         "nr_unevictable",
         "Pages that cannot be reclaimed.",
         "locked memory",
+    ),
+    level(
+        "nr_alloc_batch",
+        "Pages that may still be allocated from the zone before the next has its turn (fair zones).",
+        "",
+    ),
+    counter(
+        "fair_reset",
+        "times",
+        "3.12 to 4.7",
+        "The zones' batches were filled anew, and it was the first zone's turn again (fair zones).",
+        "zones took many turns",
+        &["nr_alloc_batch"],
     ),
     level("nr_file_pages", "Pages of the page cache.", "much cache"),
     level(

@@ -507,6 +507,7 @@ mod tests {
             results: results.collect(),
             host: Vec::new(),
             interrupted: false,
+            build: None,
             experiment,
         }
     }

@@ -9,7 +9,7 @@ pub mod explain;
 pub mod glossary;
 pub mod mail;
 mod text;
-mod time;
+pub mod time;
 
 pub use definition::{Block, Reading, ReportRow};
 pub use time::{COLUMNS as TIME_COLUMNS, columns as time_columns, mean_columns, time_text};
@@ -17,9 +17,16 @@ pub use time::{COLUMNS as TIME_COLUMNS, columns as time_columns, mean_columns, t
 use crate::figures::stats::{self, ALPHA};
 use crate::figures::values;
 use crate::model::{Better, Cell, Figure, Outcomes};
+use comfy_table::{LineStyle, TableStyle};
 use serde::Serialize;
 use sim::RunResult;
 use std::collections::BTreeMap;
+
+/// Tables on a terminal: lines around the header and at the end.
+pub const RULED: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('─').junction('─'))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// One row of one policy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -120,11 +127,27 @@ pub fn values(results: &[Option<RunResult>], name: &str) -> Result<Vec<f64>, Str
     Ok(out)
 }
 
+/// A figure of a workload, or a counter, that no row is defined for and no word is about.
+pub fn workload_figure(name: &str, unit: &'static str) -> Figure {
+    Figure {
+        name: name.to_owned(),
+        unit,
+        better: better(name, unit),
+    }
+}
+
 /// What policies can be compared by: any figure of a run, whether more or less of it is better or neither.
 ///
 /// # Errors
 /// Why there is none of this name.
 pub fn figure(name: &str) -> Result<Figure, String> {
+    if let Some((_, at)) = time::task_column(name) {
+        return Ok(Figure {
+            name: name.to_owned(),
+            unit: "s",
+            better: time::task_better(at),
+        });
+    }
     // What belongs to one of several filesystems has its mount point behind it.
     let word = name.split_once(":/").map_or(name, |(word, _)| word);
     let known = match definition::row(name) {
@@ -156,11 +179,18 @@ pub fn figure_values(results: &[Option<RunResult>], name: &str) -> Vec<f64> {
     if definition::row(name).is_some() {
         return values(results, name).unwrap_or_default();
     }
-    let found = values::metric(results, name);
-    if found.is_empty() {
-        return values::counter(results, name);
+    completed(results)
+        .into_iter()
+        .filter_map(|r| figure_of(r, name))
+        .collect()
+}
+
+/// A run's value of a figure that no row is defined for.
+fn figure_of(r: &RunResult, name: &str) -> Option<f64> {
+    match time::task_column(name) {
+        Some(column) => time::task_value(r, column),
+        None => values::of_run(r, name),
     }
-    found
 }
 
 /// The rows of everything that was run, group by group in matrix order.
@@ -249,7 +279,7 @@ fn asked(figure: &Figure, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
             policy: cell.policy.clone(),
             values: runs
                 .iter()
-                .filter_map(|r| values::of_run(r, &figure.name))
+                .filter_map(|r| figure_of(r, &figure.name))
                 .collect(),
             ..RowCell::default()
         };

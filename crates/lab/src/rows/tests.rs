@@ -261,6 +261,7 @@ fn outcomes(iterations: u32) -> Outcomes {
         results,
         host: Vec::new(),
         interrupted: false,
+        build: None,
     }
 }
 

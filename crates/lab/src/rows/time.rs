@@ -1,9 +1,9 @@
 //! Where the time of tasks went: a block with a line a class of tasks, whose parts are the tasks'
 //! lifetime.
 
-use super::completed;
-use crate::model::Outcomes;
-use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
+use super::{RULED, completed};
+use crate::model::{Better, Outcomes};
+use comfy_table::{Cell as TableCell, CellAlignment, Table};
 use sim::account::{TaskClass, TaskTime};
 use sim::{Origin, RunResult};
 use std::fmt::Write as _;
@@ -41,6 +41,44 @@ pub fn columns(t: &TaskTime) -> [f64; COLUMNS.len()] {
     ]
 }
 
+/// The names of the columns of time in `tasks.csv`, but for their unit: [`COLUMNS`], then the parts of direct
+/// reclaim.
+pub fn task_columns() -> Vec<String> {
+    let plain = |name: &str| name.replace(' ', "_");
+    let parts = sim::account::Split::default().parts();
+    let reclaim = parts.map(|(name, _)| format!("reclaim_{}", plain(name)));
+    COLUMNS.into_iter().map(plain).chain(reclaim).collect()
+}
+
+/// A column of a class of tasks by its name in `compare`: `kswapd:device`, `workload:reclaim_throttle`. Its
+/// class, and its place in [`task_columns`].
+pub(super) fn task_column(name: &str) -> Option<(TaskClass, usize)> {
+    let (class, column) = name.split_once(':')?;
+    let class = TaskClass::ALL.into_iter().find(|c| c.name() == class)?;
+    let at = task_columns().iter().position(|c| c == column)?;
+    Some((class, at))
+}
+
+/// What such a column has in a run, in seconds; absent if the run has no such tasks.
+pub(super) fn task_value(r: &RunResult, (class, at): (TaskClass, usize)) -> Option<f64> {
+    let t = r.tasks.iter().find(|t| t.class == class)?;
+    let of_reclaim = |at: usize| t.in_reclaim.parts()[at].1 as f64 / 1e9;
+    let own = columns(t);
+    Some(
+        own.get(at)
+            .copied()
+            .unwrap_or_else(|| of_reclaim(at - own.len())),
+    )
+}
+
+/// Which way a column is good: computing and sleeping are what happened.
+pub(super) fn task_better(at: usize) -> Better {
+    match task_columns()[at].as_str() {
+        "cpu_user" | "cpu_system" | "sleep" | "lifetime" | "reclaim_sleep" => Better::Neither,
+        _ => Better::Lower,
+    }
+}
+
 /// The mean over iterations of a class's columns, with the number of tasks; absent if no run has
 /// such tasks.
 pub fn mean_columns(runs: &[&RunResult], class: TaskClass) -> Option<(f64, [f64; COLUMNS.len()])> {
@@ -66,7 +104,7 @@ pub fn mean_columns(runs: &[&RunResult], class: TaskClass) -> Option<(f64, [f64;
 /// The block as text; empty if no run has it.
 pub fn time_text(outcomes: &Outcomes) -> String {
     let mut t = Table::new();
-    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    t.load_style(RULED);
     let heads = ["", "policy", "tasks of", "n"].into_iter().chain(COLUMNS);
     t.set_header(heads);
     let mut any = false;

@@ -264,6 +264,7 @@ pub fn run_with(
         results,
         host,
         interrupted,
+        build: None,
     })
 }
 

@@ -6,9 +6,10 @@ use super::margin::Margin;
 use super::space::{Setting, sums};
 use super::{Answer, Question, sysctl_d};
 use crate::model::Cell;
+use crate::report::RULED;
 use crate::results::File;
 use crate::results::csv::Csv;
-use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
+use comfy_table::{Cell as TableCell, CellAlignment, Table};
 use serde_json::{Value, json};
 use sim::spec::Machine;
 use std::fmt::Write as _;
@@ -71,7 +72,7 @@ fn right(text: impl ToString) -> TableCell {
 
 fn table(header: &[&str]) -> Table {
     let mut t = Table::new();
-    t.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    t.load_style(RULED);
     t.set_header(header);
     t
 }

@@ -3,18 +3,22 @@
 use crate::cli::Explain;
 use crate::failure::Failure;
 use crate::text;
-use lab::rows::explain::{entries, explain, list};
+use lab::reference;
+use lab::rows::explain::{Parts, entries, list};
+use std::fmt::Write as _;
 
 /// Says what a name means, or lists every name.
 pub fn run(args: &Explain) -> Result<(), Failure> {
     let Some(name) = &args.name else {
         return if args.json {
-            text::print_json(&entries().map(|e| e.parts()).collect::<Vec<_>>())
+            let words = entries().map(|e| e.parts());
+            let all: Vec<Parts> = words.chain(reference::entries().iter().cloned()).collect();
+            text::print_json(&all)
         } else {
-            text::print(&list())
+            text::print(&(list() + &reference_list()))
         };
     };
-    let found = explain(name).map_err(|near| {
+    let found = reference::find(name).map_err(|near| {
         let help = if near.is_empty() {
             "`lowmark explain` lists every name".to_owned()
         } else {
@@ -26,10 +30,25 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
         Failure::Input(miette::miette!(help = help, "nothing is called `{name}`"))
     })?;
     if args.json {
-        return text::print_json(&found.iter().map(|e| e.parts()).collect::<Vec<_>>());
+        return text::print_json(&found);
     }
-    let texts: Vec<String> = found.iter().map(|e| e.to_text()).collect();
+    let texts: Vec<String> = found.iter().map(Parts::to_text).collect();
     text::print(&texts.join("\n"))
+}
+
+/// The names of the reference, below their headings.
+fn reference_list() -> String {
+    let mut out = String::new();
+    let mut kind = "";
+    for e in reference::entries() {
+        if e.kind != kind {
+            kind = e.kind;
+            let _ = writeln!(out, "\n{kind}");
+        }
+        let label = e.name.split_once(": ").map_or(e.name, |(_, l)| l);
+        let _ = writeln!(out, "  {label}");
+    }
+    out
 }
 
 #[cfg(test)]

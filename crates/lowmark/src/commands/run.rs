@@ -11,6 +11,7 @@ use lab::diagnostic::Diagnostic;
 use lab::experiment::Overrides;
 use lab::model::{Experiment, Outcomes};
 use lab::report::compare::Comparison;
+use lab::report::terminal::Screen;
 use lab::results::log::{Header, build};
 use lab::results::{self, ClaimedFolder, File, Kind, Resumption, Terms};
 use lab::runner::memory::{self, Host, Need};
@@ -173,21 +174,38 @@ pub fn answer(
     answer
 }
 
+/// The comparison as it is read on a screen: what answers the question first.
+fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String {
+    use lab::report::compare::{cache_text, figures_text, oom_text, program_tables, program_text};
+    let mut first = [
+        figures_text(outcomes, screen),
+        program_text(outcomes),
+        comparison.to_text(screen),
+    ];
+    let figures = &outcomes.experiment.figures;
+    if figures.first().is_some_and(|f| f.name == "elapsed") {
+        first.rotate_right(1);
+    }
+    [
+        first.concat(),
+        oom_text(outcomes),
+        program_tables(outcomes, screen),
+        cache_text(outcomes, screen),
+        lab::report::tracker_text(outcomes, screen),
+    ]
+    .concat()
+}
+
 /// The laboratory's comparison of policies.
 fn compare(outcomes: &Outcomes, releases: &BTreeMap<String, String>) -> Answer {
     let comparison = Comparison::new(outcomes);
-    let text = lab::report::compare::figures_text(outcomes)
-        + &lab::report::compare::program_text(outcomes)
-        + &comparison.to_text()
-        + &lab::report::compare::oom_text(outcomes)
-        + &lab::report::compare::program_tables(outcomes)
-        + &lab::report::compare::cache_text(outcomes)
-        + &lab::report::compare::tracker_text(outcomes);
+    let text = told(outcomes, &comparison, text::screen());
+    let whole = told(outcomes, &comparison, Screen::default());
     let page = lab::report::page::report(outcomes, &comparison);
     let rows = lab::rows::to_text(outcomes) + "\n" + &lab::rows::time_text(outcomes);
     let mail = lab::rows::mail::to_text(outcomes, releases);
     let files = vec![
-        File::new("comparison.txt", text.clone()),
+        File::new("comparison.txt", whole),
         File::new("rows.txt", rows.clone()),
         File::new("mail.txt", mail.clone()),
         File::new("report.html", page),
@@ -344,8 +362,10 @@ pub fn outcomes(
         lost: false,
         tell: around.finished,
     };
-    match runner::run_with(experiment, &options, simulate, &mut kept) {
-        Ok(outcomes) => {
+    let outcomes = runner::run_with(experiment, &options, simulate, &mut kept);
+    match outcomes {
+        Ok(mut outcomes) => {
+            outcomes.build = Some(env!("LOWMARK_VERSION").to_owned());
             let kernels = experiment.kernels().into_iter();
             let release = |k: &Kernel| Some((k.build.clone(), simulate.release(k)?));
             let releases = kernels.filter_map(release).collect();

@@ -25,6 +25,7 @@ fn outcomes(results: usize, interrupted: bool) -> Outcomes {
         results: vec![(0..results).map(|_| None).collect()],
         host: Vec::new(),
         interrupted,
+        build: None,
     }
 }
 
@@ -174,6 +175,7 @@ fn a_run_leaves_its_rows_as_a_mail() {
         results: vec![vec![None, None]],
         host: Vec::new(),
         interrupted: false,
+        build: None,
         experiment,
     };
     finish(&How::of(&args), &outcomes, place(&out), &releases).unwrap();

@@ -1,9 +1,13 @@
 //! `lowmark schema`.
 
+use crate::cli::{Schema, What};
 use crate::failure::Failure;
 use crate::text;
 
-/// Prints the JSON schema of machine files.
-pub fn run() -> Result<(), Failure> {
-    text::print_json(&schemars::schema_for!(sim::spec::Machine))
+/// Prints the JSON schema of machine files, or of experiments.
+pub fn run(args: &Schema) -> Result<(), Failure> {
+    match args.what {
+        What::Machine => text::print_json(&schemars::schema_for!(sim::spec::Machine)),
+        What::Experiment => text::print_json(&lab::experiment::schema()),
+    }
 }

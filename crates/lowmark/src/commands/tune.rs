@@ -221,6 +221,7 @@ fn experiment(args: &Tune) -> Result<Experiment, Diagnostic> {
     let machine = args.machine.clone().unwrap_or_default();
     if let Some(trace) = &args.trace {
         let trace = TraceRun {
+            fio: None,
             trace: trace.clone(),
             machine,
             policies: vec![args.policy.clone()],

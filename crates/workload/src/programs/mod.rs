@@ -139,6 +139,12 @@ pub fn named() -> impl Iterator<Item = &'static str> {
     named.map(|about| about.name)
 }
 
+/// The programs that a command line can hold, each with its usage.
+pub fn usages() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let named = ALL.iter().filter(|about| !about.usage.is_empty());
+    named.map(|about| (about.name, about.usage))
+}
+
 /// The same with commas.
 pub fn names() -> String {
     named().collect::<Vec<_>>().join(", ")

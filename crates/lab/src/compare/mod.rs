@@ -1,0 +1,555 @@
+//! Results of several runs side by side: what changed from one to the next, by how much and how sure, with the
+//! statistics and rows of `run`.
+//!
+//! Begin with [`Compared::new`]. A [`Column`] is one side: one run, or several that are pooled. Cells of the
+//! sides belong together where their axes, filesystem and policy are the same; what only one of the sides varies
+//! or names otherwise is left aside and said.
+
+mod read;
+mod text;
+
+pub use read::{Stored, StoredCell, StoredIteration, read};
+pub use text::{Form, to_text};
+
+use crate::diagnostic::Diagnostic;
+use crate::figures::claim::{Center, SummaryRow, SummaryTable, Verdict};
+use crate::figures::stats::{ALPHA, FEW};
+use crate::model::{Better, Figure};
+use crate::rows;
+use sim::RunResult;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One side of a comparison.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// What it is called.
+    pub label: String,
+    /// Its runs.
+    pub runs: Vec<Stored>,
+}
+
+impl Column {
+    /// The values of an axis as sides, in the order in which the matrix has them: a sweep compared with one of its
+    /// values. `key`: the axis, or the last part of its name.
+    ///
+    /// # Errors
+    /// No axis of that name, or one that does not vary.
+    pub fn by_axis(self, key: &str) -> Result<Vec<Self>, Diagnostic> {
+        let cells = || self.runs.iter().flat_map(|r| &r.cells);
+        let axes: BTreeSet<&String> = cells().flat_map(|c| c.axes.keys()).collect();
+        let values = |key: &str| {
+            let mut values: Vec<String> = Vec::new();
+            for value in cells().filter_map(|c| c.axes.get(key)) {
+                if !values.contains(value) {
+                    values.push(value.clone());
+                }
+            }
+            values
+        };
+        let varying: Vec<&String> = axes.into_iter().filter(|a| values(a).len() > 1).collect();
+        let last = |axis: &str| axis.rsplit('.').next() == Some(key);
+        let named = varying.iter().find(|a| **a == key);
+        let Some(axis) = named.or_else(|| varying.iter().find(|a| last(a))) else {
+            let names: Vec<&str> = varying.iter().map(|a| &a[..]).collect();
+            let accepted = match names.is_empty() {
+                true => "accepted: an axis that varies; these runs have none".to_owned(),
+                false => format!("accepted: {}", names.join(", ")),
+            };
+            return Err(Diagnostic::placeless(
+                format!("no axis `{key}` varies"),
+                accepted,
+            ));
+        };
+        let side = |value: String| {
+            let runs = self.runs.iter().cloned().map(|mut run| {
+                run.cells.retain(|c| c.axes.get(*axis) == Some(&value));
+                run.cells.iter_mut().for_each(|c| {
+                    c.axes.remove(*axis);
+                });
+                run
+            });
+            Self {
+                runs: runs.collect(),
+                label: value,
+            }
+        };
+        Ok(values(axis).into_iter().map(side).collect())
+    }
+}
+
+/// What cells of several sides have in common: key and value.
+pub type Place = Vec<(String, String)>;
+
+/// What is wanted of a comparison.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// The label of the side that the others are compared with; the first if absent.
+    pub baseline: Option<String>,
+    /// These figures and no others.
+    pub figures: Vec<String>,
+    /// Every figure, those that do not differ and counters too.
+    pub all: bool,
+}
+
+/// Sides that were compared.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    /// The sides' labels, the baseline first.
+    pub labels: Vec<String>,
+    /// Each side's runs.
+    pub columns: Vec<Column>,
+    /// Every figure that was compared, the asked ones first. A row's `policy` is a side's label, its axes are
+    /// the place.
+    pub tables: Vec<SummaryTable>,
+    /// How many of the tables are shown whether or not anything differs.
+    pub asked: usize,
+    /// The places, in the baseline's order.
+    pub places: Vec<Place>,
+    /// What a reader must be careful about, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// The completed and other iterations of one side at one place.
+type Runs = Vec<Option<RunResult>>;
+
+impl Compared {
+    /// Compares sides.
+    ///
+    /// # Errors
+    /// Fewer than two sides, a label twice or an unknown baseline, sides that have nothing in common, figures that
+    /// nobody knows.
+    pub fn new(mut columns: Vec<Column>, wanted: &Wanted) -> Result<Self, Diagnostic> {
+        let wrong = |what: String, accepted: &str| Err(Diagnostic::placeless(what, accepted));
+        if columns.len() < 2 {
+            let accepted = "accepted: two or more, such as `lowmark compare before after`";
+            return wrong("there is nothing to compare with".into(), accepted);
+        }
+        let mut labels = BTreeSet::new();
+        if let Some(twice) = columns.iter().find(|c| !labels.insert(c.label.clone())) {
+            let what = format!("`{}` stands there twice", twice.label);
+            return wrong(
+                what,
+                "accepted: a name for each, such as `before=DIR after=DIR`",
+            );
+        }
+        if let Some(base) = &wanted.baseline {
+            let Some(at) = columns.iter().position(|c| c.label == *base) else {
+                let names: Vec<&str> = columns.iter().map(|c| &c.label[..]).collect();
+                let what = format!("no side is called `{base}`");
+                return wrong(what, &format!("accepted: {}", names.join(", ")));
+            };
+            columns[..=at].rotate_right(1);
+        }
+        let mut warnings = differences(&columns);
+        let (places, runs) = matched(&columns, &mut warnings)?;
+        let (figures, asked) = figures(&columns, &runs, wanted)?;
+        let labels: Vec<String> = columns.iter().map(|c| c.label.clone()).collect();
+        let tables: Vec<SummaryTable> = figures
+            .iter()
+            .map(|f| table(f, &labels, &places, &runs))
+            .collect();
+        few(&labels, &places, &runs, &mut warnings);
+        for t in &tables[..asked] {
+            if t.rows.iter().all(|r| r.samples.is_empty()) {
+                warnings.push(format!("no run that completed has `{}`", t.metric));
+            }
+        }
+        Ok(Self {
+            labels,
+            columns,
+            tables,
+            asked,
+            places,
+            warnings,
+        })
+    }
+
+    /// The tables that are shown: what was asked, and what differs anywhere.
+    pub fn shown(&self) -> impl Iterator<Item = &SummaryTable> {
+        self.tables.iter().enumerate().filter_map(|(i, t)| {
+            let differs = t.rows.iter().any(|r| claimed(r).is_some());
+            (i < self.asked || differs).then_some(t)
+        })
+    }
+
+    /// At a place, of one side: how many figures were compared, and how many differ.
+    pub fn counted(&self, place: &Place, label: &str) -> (usize, usize) {
+        let rows = self.tables.iter().flat_map(|t| &t.rows);
+        let of = rows.filter(|r| r.axes == *place && r.policy == label && r.comparison.is_some());
+        of.fold((0, 0), |(n, differ), r| {
+            (n + 1, differ + usize::from(claimed(r).is_some()))
+        })
+    }
+
+    /// The row of a table.
+    pub fn row<'a>(table: &'a SummaryTable, place: &Place, label: &str) -> Option<&'a SummaryRow> {
+        let mut rows = table.rows.iter();
+        rows.find(|r| r.axes == *place && r.policy == label)
+    }
+}
+
+/// The verdict of a row of which a difference can be claimed.
+fn claimed(row: &SummaryRow) -> Option<Verdict> {
+    let verdict = row.comparison?.verdict;
+    matches!(verdict, Verdict::Less | Verdict::More).then_some(verdict)
+}
+
+/// A figure by sides and places.
+fn table(figure: &Figure, labels: &[String], places: &[Place], runs: &[Vec<Runs>]) -> SummaryTable {
+    let mut rows = Vec::new();
+    for (place, sides) in places.iter().zip(runs) {
+        let samples: Vec<Vec<f64>> = sides
+            .iter()
+            .map(|runs| rows::figure_values(runs, &figure.name))
+            .collect();
+        for (i, own) in samples.iter().enumerate() {
+            rows.push(SummaryRow {
+                axes: place.clone(),
+                policy: labels[i].clone(),
+                baseline: i == 0,
+                ..SummaryRow::new(own.clone(), (i > 0).then_some(&samples[0]), Center::Mean)
+            });
+        }
+    }
+    SummaryTable::of_rows(figure, Center::Mean, rows)
+}
+
+/// What is compared, and how many of these figures are shown in any case.
+fn figures(
+    columns: &[Column],
+    runs: &[Vec<Runs>],
+    wanted: &Wanted,
+) -> Result<(Vec<Figure>, usize), Diagnostic> {
+    let results = || runs.iter().flatten().flatten().flatten();
+    let mut metrics: BTreeMap<&str, &'static str> = BTreeMap::new();
+    let mut counters: BTreeSet<&str> = BTreeSet::new();
+    for r in results() {
+        metrics.extend(r.metrics.iter().map(|(name, m)| (&name[..], m.unit)));
+        counters.extend(r.counters.keys().map(String::as_str));
+    }
+    let known = |name: &str| -> Result<Figure, String> {
+        rows::figure(name).or_else(|why| {
+            let unit = match metrics.get(name) {
+                Some(unit) => unit,
+                None if counters.contains(name) => "",
+                None => return Err(why),
+            };
+            Ok(rows::workload_figure(name, unit))
+        })
+    };
+    let accepted =
+        "accepted: a row, a counter, or a figure of the workload; `lowmark explain` lists them";
+    if !wanted.figures.is_empty() {
+        let of = |name: &String| {
+            known(name).map_err(|why| Diagnostic::placeless(format!("`--figure`: {why}"), accepted))
+        };
+        let figures: Vec<Figure> = wanted.figures.iter().map(of).collect::<Result<_, _>>()?;
+        let n = figures.len();
+        return Ok((figures, n));
+    }
+    let mut names: Vec<String> = asked(&columns[0]);
+    if !names.iter().any(|n| n == "elapsed") {
+        names.push("elapsed".into());
+    }
+    let mut asked = names.len();
+    let more = rows::definition::rows().map(|r| r.name);
+    let more = more.chain(metrics.keys().copied());
+    let counted = counters.iter().copied().filter(|_| wanted.all);
+    for name in more.chain(counted) {
+        // A figure has one line, whichever of its names it was asked by.
+        let row = |name: &str| rows::definition::row(name).map(|r| r.name);
+        let twice = |n: &String| n == name || (row(n).is_some() && row(n) == row(name));
+        if !names.iter().any(twice) {
+            names.push(name.to_owned());
+        }
+    }
+    let mut figures: Vec<Figure> = names.iter().filter_map(|n| known(n).ok()).collect();
+    // What no run has is none of this workload's.
+    let has = |f: &Figure| {
+        let mut all = runs.iter().flatten();
+        all.any(|runs| !rows::figure_values(runs, &f.name).is_empty())
+    };
+    let kept: Vec<bool> = figures
+        .iter()
+        .enumerate()
+        .map(|(i, f)| i < asked || has(f))
+        .collect();
+    let mut kept = kept.into_iter();
+    figures.retain(|_| kept.next() == Some(true));
+    if wanted.all {
+        asked = figures.len();
+    }
+    Ok((figures, asked))
+}
+
+/// The figures that the experiment's text asks for.
+fn asked(column: &Column) -> Vec<String> {
+    let text = column.runs.first().map_or("", |run| &run.text);
+    let Ok(table) = text.parse::<toml::Table>() else {
+        return Vec::new();
+    };
+    let list = table.get("compare").and_then(toml::Value::as_array);
+    let names = list.into_iter().flatten().filter_map(toml::Value::as_str);
+    names
+        .filter(|n| rows::figure(n).is_ok())
+        .map(Into::into)
+        .collect()
+}
+
+/// What of the sides differs that is no figure.
+fn differences(columns: &[Column]) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut say = |what: &str, of: &dyn Fn(&Stored) -> String| {
+        let sides: Vec<(String, BTreeSet<String>)> = columns
+            .iter()
+            .map(|c| (c.label.clone(), c.runs.iter().map(of).collect()))
+            .collect();
+        if sides.iter().any(|s| s.1 != sides[0].1 || s.1.len() > 1) {
+            let told = |(label, values): &(String, BTreeSet<String>)| {
+                let values: Vec<&str> = values.iter().map(String::as_str).collect();
+                format!("{} ({label})", values.join(", "))
+            };
+            let told: Vec<String> = sides.iter().map(told).collect();
+            out.push(format!("{what} differs: {}", told.join("; ")));
+        }
+    };
+    say("the experiment", &|run| run.name.clone());
+    say("the seed", &|run| run.seed.to_string());
+    say("the program's build", &|run| run.build.clone());
+    let machines = |run: &Stored| {
+        let names: BTreeSet<&str> = run
+            .cells
+            .iter()
+            .filter_map(|c| c.axes.get("machine").map(String::as_str))
+            .collect();
+        names.into_iter().collect::<Vec<_>>().join("+")
+    };
+    say("the machine", &machines);
+    let base = columns[0].runs.first();
+    for column in &columns[1..] {
+        let pair = base.zip(column.runs.first());
+        let Some((a, b)) = pair.filter(|(a, b)| a.text != b.text && a.name == b.name) else {
+            continue;
+        };
+        let only = |of: &str, other: &str| -> Vec<String> {
+            let others: BTreeSet<&str> = other.lines().map(str::trim).collect();
+            let lines = of.lines().map(str::trim);
+            let own = lines.filter(|l| !l.is_empty() && !l.starts_with('#') && !others.contains(l));
+            own.take(3).map(|l| format!("`{l}`")).collect()
+        };
+        let (left, right) = (only(&a.text, &b.text), only(&b.text, &a.text));
+        if !left.is_empty() || !right.is_empty() {
+            out.push(format!(
+                "the experiment's text differs: {} ({}); {} ({})",
+                said(&left),
+                columns[0].label,
+                said(&right),
+                column.label
+            ));
+        }
+    }
+    for column in columns {
+        if column.runs.iter().any(|r| r.interrupted) {
+            out.push(format!("a run of {} was interrupted", column.label));
+        }
+    }
+    out
+}
+
+fn said(lines: &[String]) -> String {
+    if lines.is_empty() {
+        "nothing".into()
+    } else {
+        lines.join(" ")
+    }
+}
+
+/// Keys that sides may differ in and still be compared, in the order in which they are given up.
+const GIVEN_UP: [&[&str]; 7] = [
+    &[],
+    &["machine"],
+    &["policy"],
+    &["filesystem"],
+    &["machine", "policy"],
+    &["machine", "filesystem"],
+    &["machine", "filesystem", "policy"],
+];
+
+/// Cells by place: one for each side that has it.
+type ByPlace<'a> = Vec<(Place, Vec<Option<Vec<&'a StoredCell>>>)>;
+
+/// Cells of the sides by what they have in common: places in the baseline's order, and at each the runs of every
+/// side.
+fn matched(
+    columns: &[Column],
+    warnings: &mut Vec<String>,
+) -> Result<(Vec<Place>, Vec<Vec<Runs>>), Diagnostic> {
+    let every = |key: &String| {
+        let mut cells = columns.iter().flat_map(|c| &c.runs).flat_map(|r| &r.cells);
+        cells.all(|cell| cell.axes.contains_key(key))
+    };
+    let cells = columns.iter().flat_map(|c| &c.runs).flat_map(|r| &r.cells);
+    let keys: BTreeSet<&String> = cells.flat_map(|c| c.axes.keys()).collect();
+    let (common, own): (Vec<&String>, Vec<&String>) = keys.into_iter().partition(|k| every(k));
+    for given_up in GIVEN_UP {
+        let keys: Vec<&String> = common
+            .iter()
+            .copied()
+            .filter(|k| !given_up.contains(&k.as_str()))
+            .collect();
+        let Some(found) = by_place(columns, &keys) else {
+            continue;
+        };
+        for key in given_up
+            .iter()
+            .copied()
+            .chain(own.iter().map(|k| k.as_str()))
+        {
+            // What differs in machines was said.
+            if key != "machine" {
+                warnings.push(format!("cells are held together whatever their `{key}`"));
+            }
+        }
+        return Ok(sides(columns, found, warnings));
+    }
+    let names: Vec<&str> = columns.iter().map(|c| &c.label[..]).collect();
+    Err(Diagnostic::placeless(
+        format!("{} have no cell in common", names.join(" and ")),
+        "accepted: runs of the same experiment, or of ones that differ in the policy, the machine or the \
+         filesystem alone",
+    ))
+}
+
+/// Cells by these keys; `None` where a side has two cells of one place in the same run, or no place is of the
+/// baseline and another side.
+fn by_place<'a>(columns: &'a [Column], keys: &[&String]) -> Option<ByPlace<'a>> {
+    let mut found: ByPlace<'a> = Vec::new();
+    for (i, column) in columns.iter().enumerate() {
+        for run in &column.runs {
+            let mut seen = BTreeSet::new();
+            for cell in &run.cells {
+                let place: Place = keys
+                    .iter()
+                    .map(|&k| (k.clone(), cell.axes[k].clone()))
+                    .collect();
+                if !seen.insert(place.clone()) {
+                    return None;
+                }
+                let at = found.iter().position(|f| f.0 == place).unwrap_or_else(|| {
+                    found.push((place, vec![None; columns.len()]));
+                    found.len() - 1
+                });
+                found[at].1[i].get_or_insert_default().push(cell);
+            }
+        }
+    }
+    let both = |f: &(Place, Vec<Option<Vec<&StoredCell>>>)| {
+        f.1[0].is_some() && f.1[1..].iter().any(Option::is_some)
+    };
+    found.iter().any(both).then_some(found)
+}
+
+/// What is at each place, without the places that the baseline or everybody else lacks.
+fn sides(
+    columns: &[Column],
+    found: ByPlace<'_>,
+    warnings: &mut Vec<String>,
+) -> (Vec<Place>, Vec<Vec<Runs>>) {
+    let (mut places, mut all) = (Vec::new(), Vec::new());
+    let mut alone: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut twice, mut same) = (0, 0);
+    for (place, cells) in found {
+        let there: Vec<usize> = (0..cells.len()).filter(|&i| cells[i].is_some()).collect();
+        if cells[0].is_none() || there.len() < 2 {
+            for i in there {
+                *alone.entry(&columns[i].label).or_default() += 1;
+            }
+            continue;
+        }
+        let mut base: BTreeSet<(String, String)> = BTreeSet::new();
+        let side = |(i, cells): (usize, Option<Vec<&StoredCell>>)| {
+            let mut seen = BTreeSet::new();
+            let mut runs = Runs::new();
+            for iteration in cells.iter().flatten().flat_map(|c| &c.iterations) {
+                if seen.insert(iteration.same.clone()) {
+                    runs.push(Some(iteration.result.clone()));
+                } else {
+                    twice += 1;
+                }
+            }
+            if i == 0 {
+                base = seen;
+            } else {
+                same += seen.intersection(&base).count();
+            }
+            runs
+        };
+        all.push(cells.into_iter().enumerate().map(side).collect());
+        places.push(place);
+    }
+    if twice > 0 {
+        warnings.push(format!(
+            "{twice} iterations are in several runs of one side (the same seed and events) and count once"
+        ));
+    }
+    if same > 0 {
+        warnings.push(format!(
+            "{same} iterations are the baseline's own, event for event"
+        ));
+    }
+    for (label, n) in alone {
+        warnings.push(format!("{n} cells of {label} have nothing beside them"));
+    }
+    (places, all)
+}
+
+/// Says where there is too little to claim anything of.
+fn few(labels: &[String], places: &[Place], runs: &[Vec<Runs>], warnings: &mut Vec<String>) {
+    let all = runs.iter().flatten();
+    let mut n = all.map(|r| rows::completed(r).len());
+    if n.any(|n| n < FEW) {
+        warnings.push(format!(
+            "fewer than {FEW} iterations completed in some cells: differences can hardly be claimed; raise --iterations"
+        ));
+    }
+    for (place, sides) in places.iter().zip(runs) {
+        for (label, runs) in labels.iter().zip(sides) {
+            let lost = runs.len() - rows::completed(runs).len();
+            if lost > 0 {
+                let place = text::label(places, place);
+                warnings.push(format!(
+                    "{place}, {label}: {lost} of {} iterations did not complete",
+                    runs.len()
+                ));
+            }
+        }
+    }
+}
+
+/// In words what a claim says of a figure.
+fn word(table: &SummaryTable, verdict: Verdict) -> &'static str {
+    match (table.is_good(verdict), verdict) {
+        (Some(true), _) => "better",
+        (Some(false), _) => "worse",
+        (None, Verdict::Less) => "less",
+        (None, Verdict::More) => "more",
+        (None, Verdict::Unclear | Verdict::TooFew) => "not to be claimed",
+    }
+}
+
+/// How many of so many figures would differ by chance alone.
+fn by_chance(n: usize) -> usize {
+    (n as f64 * ALPHA).round() as usize
+}
+
+/// Which way a figure is good, for readers.
+fn direction(better: Better) -> &'static str {
+    match better {
+        Better::Lower => "lower",
+        Better::Higher => "higher",
+        Better::Neither => "neither",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! `results.json` read back: of a run its cells and, of each finished iteration, what rows are made of.
+
+use crate::diagnostic::Diagnostic;
+use crate::results::Kind;
+use crate::results::stored::{self, Completeness};
+use serde::Deserialize;
+use sim::account::{ReclaimSums, TaskTime};
+use sim::result::Metric;
+use sim::{Origin, Outcome, RunResult};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A run that is stored.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// Its `results.json`.
+    pub path: PathBuf,
+    /// Version, revision and build of the program; of earlier versions the first alone.
+    pub build: String,
+    /// The experiment's name.
+    pub name: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Its text.
+    pub text: String,
+    /// Whether the run was interrupted.
+    pub interrupted: bool,
+    /// Its cells, in matrix order.
+    pub cells: Vec<StoredCell>,
+}
+
+/// A cell of a run that is stored.
+#[derive(Debug, Clone)]
+pub struct StoredCell {
+    /// What it is of: machine, filesystem, policy and every axis, by key.
+    pub axes: BTreeMap<String, String>,
+    /// The iterations that finished.
+    pub iterations: Vec<StoredIteration>,
+}
+
+/// A finished iteration.
+#[derive(Debug, Clone)]
+pub struct StoredIteration {
+    /// Its seed and the digest of its history: equal ones are the same iteration.
+    pub same: (String, String),
+    /// Outcome, metrics, counters, sums over reclaim's events and times; nothing else.
+    pub result: RunResult,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    lowmark: String,
+    #[serde(default)]
+    build: Option<String>,
+    experiment: Head,
+    #[serde(default)]
+    interrupted: bool,
+    cells: Vec<CellJson>,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    name: String,
+    seed: u64,
+    #[serde(default)]
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct CellJson {
+    machine: String,
+    filesystem: String,
+    policy: String,
+    axes: Vec<Axis>,
+    iterations: Vec<Iteration>,
+}
+
+#[derive(Deserialize)]
+struct Axis {
+    key: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct Iteration {
+    seed: String,
+    digest: String,
+    /// Absent in files of the engine's runs.
+    #[serde(default)]
+    origin: Option<Origin>,
+    outcome: Outcome,
+    metrics: BTreeMap<String, Metric>,
+    counters: BTreeMap<String, u64>,
+    reclaim: Option<ReclaimSums>,
+    #[serde(default)]
+    tasks: Vec<TaskTime>,
+}
+
+impl Iteration {
+    fn stored(self, kernel: bool) -> StoredIteration {
+        let mut result = RunResult::of_kernel(self.outcome);
+        let of_policy = if kernel {
+            Origin::Kernel
+        } else {
+            Origin::Engine
+        };
+        result.origin = self.origin.unwrap_or(of_policy);
+        result.metrics = self.metrics;
+        result.counters = self.counters;
+        result.reclaim = self.reclaim;
+        result.tasks = self.tasks;
+        StoredIteration {
+            same: (self.seed, self.digest),
+            result,
+        }
+    }
+}
+
+impl Stored {
+    fn new(path: PathBuf, document: Document) -> Self {
+        let cell = |c: CellJson| {
+            let kernel = c.policy.starts_with("kernel:");
+            let mut axes: BTreeMap<_, _> = c.axes.into_iter().map(|a| (a.key, a.value)).collect();
+            for (key, value) in [
+                ("machine", c.machine),
+                ("filesystem", c.filesystem),
+                ("policy", c.policy),
+            ] {
+                axes.entry(key.to_owned()).or_insert(value);
+            }
+            let iterations = c.iterations.into_iter();
+            StoredCell {
+                axes,
+                iterations: iterations.map(|i| i.stored(kernel)).collect(),
+            }
+        };
+        Self {
+            path,
+            build: document.build.unwrap_or(document.lowmark),
+            name: document.experiment.name,
+            seed: document.experiment.seed,
+            text: document.experiment.text,
+            interrupted: document.interrupted,
+            cells: document.cells.into_iter().map(cell).collect(),
+        }
+    }
+}
+
+const ACCEPTED: &str = "accepted: folders of results of `lowmark run`, folders that hold such folders, and \
+                        files `results.json`";
+
+/// The run of a `results.json`.
+fn read_file(path: &Path) -> Result<Stored, Diagnostic> {
+    let shown = path.display();
+    let wrong = |why: String| Diagnostic::placeless(why, ACCEPTED);
+    let bytes = fs::read(path).map_err(|e| wrong(format!("can't read `{shown}`: {e}")))?;
+    let document = serde_json::from_slice(&bytes)
+        .map_err(|e| wrong(format!("`{shown}` is no results.json of a run: {e}")))?;
+    Ok(Stored::new(path.to_owned(), document))
+}
+
+/// Every run that a path stands for: a file, a results folder, or the complete runs in a folder of them.
+///
+/// # Errors
+/// A path that is none of these.
+pub fn read(path: &Path) -> Result<Vec<Stored>, Diagnostic> {
+    let shown = path.display();
+    let wrong = |why: String| Diagnostic::placeless(why, ACCEPTED);
+    let meta = fs::metadata(path).map_err(|e| wrong(format!("can't read `{shown}`: {e}")))?;
+    if !meta.is_dir() {
+        return Ok(vec![read_file(path)?]);
+    }
+    let own = path.join("results.json");
+    if own.exists() {
+        return Ok(vec![read_file(&own)?]);
+    }
+    let found = stored::list(path).map_err(|e| wrong(format!("can't read `{shown}`: {e}")))?;
+    let runs = found
+        .iter()
+        .filter(|s| s.kind == Some(Kind::Run) && s.state == Completeness::Complete);
+    let runs: Vec<Stored> = runs
+        .map(|s| read_file(&s.dir.join("results.json")))
+        .collect::<Result<_, _>>()?;
+    if runs.is_empty() {
+        return Err(wrong(format!("`{shown}` holds no results of a run")));
+    }
+    Ok(runs)
+}

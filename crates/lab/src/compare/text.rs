@@ -1,0 +1,377 @@
+//! A comparison for readers: on a terminal, in Markdown, as JSON, as a page.
+
+use super::{Compared, Place, by_chance, direction, word};
+use crate::figures::claim::{SummaryRow, SummaryTable, Verdict};
+use crate::figures::stats::{self, ALPHA};
+use crate::report::compare::short;
+use crate::report::terminal::{Col, Screen, Tone, readable, titled};
+use crate::report::{HtmlReport, html};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// A form of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// For a terminal.
+    Text(Screen),
+    /// Tables for a mail or an issue.
+    Markdown,
+    /// Everything, with every iteration's value.
+    Json,
+    /// One page without a network.
+    Html,
+}
+
+/// What is left to say of a place: only what differs between places, or its filesystem and policy.
+pub(super) fn label(places: &[Place], place: &Place) -> String {
+    let varies = |key: &str, value: &str| {
+        let mut others = places.iter().flatten().filter(|(k, _)| k == key);
+        others.any(|(_, v)| v != value)
+    };
+    let mut parts: Vec<String> = Vec::new();
+    for (key, value) in place {
+        match &key[..] {
+            "filesystem" | "policy" | "workload.threads" => parts.push(value.clone()),
+            _ if varies(key, value) => parts.push(format!("{key}={value}")),
+            _ => {}
+        }
+    }
+    if parts.is_empty() {
+        "all".into()
+    } else {
+        parts.join(" ")
+    }
+}
+
+/// The answer in a form; a newline at its end.
+pub fn to_text(compared: &Compared, form: Form) -> String {
+    match form {
+        Form::Text(screen) => plain(compared, screen),
+        Form::Markdown => markdown(compared),
+        Form::Json => json_text(compared),
+        Form::Html => page(compared),
+    }
+}
+
+/// A line of a table: a figure of one side against the baseline.
+struct Line {
+    name: String,
+    old: String,
+    new: String,
+    change: String,
+    interval: String,
+    p: String,
+    /// What a claimed difference is.
+    tone: Option<Tone>,
+    word: &'static str,
+}
+
+impl Line {
+    fn new(table: &SummaryTable, base: &SummaryRow, own: &SummaryRow) -> Self {
+        // The lines of a figure at a place have one unit, whichever side they are of.
+        let beside = table.rows.iter().filter(|r| r.axes == base.axes);
+        let means = beside.map(|r| r.mean.abs()).filter(|m| m.is_finite());
+        let (by, unit) = readable(&table.unit, means.fold(0.0, f64::max));
+        let show = |row: &SummaryRow| {
+            if row.samples.is_empty() {
+                return "-".into();
+            }
+            let spread = match row.interval {
+                Some((low, high)) if row.mean != 0.0 => {
+                    let half = (high - row.mean).max(row.mean - low) / row.mean.abs();
+                    format!(" ±{:.0}%", half * 100.0)
+                }
+                _ => String::new(),
+            };
+            format!("{}{spread}", plain_number(row.mean / by))
+        };
+        let claim = own.comparison;
+        let verdict = claim.map_or(Verdict::Unclear, |c| c.verdict);
+        let claimed = matches!(verdict, Verdict::Less | Verdict::More);
+        let percent = |x: f64| format!("{:+.1}", x * 100.0);
+        let finite = claim.filter(|c| c.change.is_finite());
+        Self {
+            name: titled(&table.metric, unit),
+            old: show(base),
+            new: show(own),
+            change: match finite {
+                Some(c) if claimed => format!("{} %", percent(c.change)),
+                Some(_) => "~".into(),
+                None if claimed => verdict_word(verdict).into(),
+                None => String::new(),
+            },
+            interval: finite
+                .and_then(|c| c.interval)
+                .map_or_else(String::new, |(a, b)| {
+                    format!("{} … {}", percent(a), percent(b))
+                }),
+            p: claim
+                .and_then(|c| c.p)
+                .map_or_else(String::new, stats::p_value),
+            tone: claimed.then(|| table.is_good(verdict).into()),
+            word: if claim.is_some() {
+                word(table, verdict)
+            } else {
+                ""
+            },
+        }
+    }
+}
+
+/// What is said of a change from or to nothing.
+fn verdict_word(verdict: Verdict) -> &'static str {
+    if verdict == Verdict::Less {
+        "less"
+    } else {
+        "more"
+    }
+}
+
+/// Four digits that count; 0 is 0.
+fn plain_number(x: f64) -> String {
+    if x == 0.0 { "0".into() } else { short(x) }
+}
+
+/// The sentence above a table: who is held against whom, and how much differs.
+fn heading(compared: &Compared, place: &Place, side: &str) -> String {
+    let base = &compared.labels[0];
+    let (n, differ) = compared.counted(place, side);
+    let runs = |label: &str| {
+        let rows = compared
+            .tables
+            .iter()
+            .filter_map(|t| Compared::row(t, place, label));
+        rows.map(|r| r.samples.len()).max().unwrap_or(0)
+    };
+    format!(
+        "{}: {side} against {base}, n={}+{}: {differ} of {n} figures differ (p < {ALPHA}; {} would by chance)",
+        label(&compared.places, place),
+        runs(side),
+        runs(base),
+        by_chance(n)
+    )
+}
+
+/// The lines of a table, those that say something.
+fn lines(compared: &Compared, place: &Place, side: &str) -> Vec<Line> {
+    let base = &compared.labels[0];
+    let of = |(i, t): (usize, &SummaryTable)| {
+        let (base, own) = (
+            Compared::row(t, place, base)?,
+            Compared::row(t, place, side)?,
+        );
+        let line = Line::new(t, base, own);
+        let asked = i < compared.asked && !(base.samples.is_empty() && own.samples.is_empty());
+        (asked || line.tone.is_some()).then_some(line)
+    };
+    compared.tables.iter().enumerate().filter_map(of).collect()
+}
+
+/// Every pair of a place and a side that has something there.
+fn pairs(compared: &Compared) -> impl Iterator<Item = (&Place, &str)> {
+    compared.places.iter().flat_map(|place| {
+        let sides = compared.labels[1..].iter().map(String::as_str);
+        sides
+            .filter(|side| compared.counted(place, side).0 > 0)
+            .map(move |side| (place, side))
+    })
+}
+
+/// Several sides at a place: each figure with a line a side, so that the values of a sweep stand below each
+/// other.
+fn sweep(compared: &Compared, place: &Place, screen: Screen) -> String {
+    let base = &compared.labels[0];
+    let mut grid = screen.grid(&[
+        Col::Words("figure"),
+        Col::Words("side"),
+        Col::Figure("mean"),
+        Col::Figure("change"),
+        Col::Figure("95 % interval"),
+        Col::Figure("p"),
+    ]);
+    for table in compared.shown() {
+        let Some(base) = Compared::row(table, place, base) else {
+            continue;
+        };
+        let mut name = Line::new(table, base, base).name;
+        for label in &compared.labels {
+            let Some(own) = Compared::row(table, place, label) else {
+                continue;
+            };
+            let l = Line::new(table, base, own);
+            grid.row([
+                (std::mem::take(&mut name), None),
+                (label.clone(), None),
+                (l.new, None),
+                (l.change, l.tone),
+                (l.interval, None),
+                (l.p, None),
+            ]);
+        }
+    }
+    format!("{}\n", grid.text())
+}
+
+fn plain(compared: &Compared, screen: Screen) -> String {
+    let mut out = String::new();
+    if compared.labels.len() > 2 {
+        for place in &compared.places {
+            for (_, side) in pairs(compared).filter(|p| p.0 == place) {
+                let _ = writeln!(out, "{}", heading(compared, place, side));
+            }
+            out += &sweep(compared, place, screen);
+        }
+        for w in &compared.warnings {
+            let _ = writeln!(out, "note: {w}");
+        }
+        return out;
+    }
+    for (place, side) in pairs(compared) {
+        let _ = writeln!(out, "{}", heading(compared, place, side));
+        let mut grid = screen.grid(&[
+            Col::Words("figure"),
+            Col::Figure(&compared.labels[0]),
+            Col::Figure(side),
+            Col::Figure("change"),
+            Col::Figure("95 % interval"),
+            Col::Figure("p"),
+        ]);
+        for l in lines(compared, place, side) {
+            grid.row([
+                (l.name, None),
+                (l.old, None),
+                (l.new, None),
+                (l.change, l.tone),
+                (l.interval, None),
+                (l.p, None),
+            ]);
+        }
+        let _ = writeln!(out, "{}", grid.text());
+    }
+    for w in &compared.warnings {
+        let _ = writeln!(out, "note: {w}");
+    }
+    out
+}
+
+fn markdown(compared: &Compared) -> String {
+    let mut out = String::new();
+    let safe = |text: &str| text.replace('|', "\\|");
+    for (place, side) in pairs(compared) {
+        let _ = writeln!(out, "{}\n", heading(compared, place, side));
+        let _ = writeln!(
+            out,
+            "| figure | {} | {} | change | 95 % interval | p | |\n|---|--:|--:|--:|--:|--:|---|",
+            safe(&compared.labels[0]),
+            safe(side)
+        );
+        for l in lines(compared, place, side) {
+            let change = match l.tone {
+                Some(_) => format!("**{}**", l.change),
+                None => l.change,
+            };
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} | {change} | {} | {} | {} |",
+                safe(&l.name),
+                l.old,
+                l.new,
+                l.interval,
+                l.p,
+                l.word
+            );
+        }
+        out.push('\n');
+    }
+    for w in &compared.warnings {
+        let _ = writeln!(out, "- note: {w}");
+    }
+    out
+}
+
+fn json_text(compared: &Compared) -> String {
+    let sides: Vec<Value> = compared
+        .columns
+        .iter()
+        .map(|c| {
+            let runs: Vec<Value> = c
+                .runs
+                .iter()
+                .map(|r| {
+                    json!({"path": r.path, "experiment": r.name, "seed": r.seed, "build": r.build})
+                })
+                .collect();
+            json!({"name": c.label, "runs": runs})
+        })
+        .collect();
+    let figures: Vec<Value> = compared.tables.iter().map(figure).collect();
+    let document = json!({
+        "sides": sides,
+        "baseline": compared.labels[0],
+        "warnings": compared.warnings,
+        "figures": figures,
+    });
+    let mut text = serde_json::to_string_pretty(&document).expect("plain data has a JSON form");
+    text.push('\n');
+    text
+}
+
+fn figure(table: &SummaryTable) -> Value {
+    let finite = |x: f64| x.is_finite().then_some(x);
+    let both = |(a, b): (f64, f64)| [a, b];
+    let rows: Vec<Value> = table
+        .rows
+        .iter()
+        .map(|r| {
+            let c = r.comparison;
+            let place: serde_json::Map<String, Value> =
+                r.axes.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
+            json!({
+                "place": place,
+                "side": r.policy,
+                "values": r.samples,
+                "mean": finite(r.mean),
+                "interval": r.interval.map(both),
+                "change": c.and_then(|c| finite(c.change)),
+                "change_interval": c.and_then(|c| c.interval).map(both),
+                "p": c.and_then(|c| c.p),
+                "verdict": c.map(|c| match c.verdict {
+                    Verdict::TooFew => "too few",
+                    _ => word(table, c.verdict),
+                }),
+            })
+        })
+        .collect();
+    json!({
+        "name": table.metric,
+        "unit": table.unit,
+        "better": direction(table.better),
+        "rows": rows,
+    })
+}
+
+fn page(compared: &Compared) -> String {
+    let first = compared.columns[0].runs.first();
+    let facts = compared.columns.iter().map(|c| {
+        let paths: Vec<String> = c
+            .runs
+            .iter()
+            .map(|r| r.path.display().to_string())
+            .collect();
+        let builds: Vec<&str> = c.runs.iter().map(|r| &r.build[..]).collect();
+        (
+            c.label.clone(),
+            format!("{} ({})", paths.join(", "), builds.join(", ")),
+        )
+    });
+    html(&HtmlReport {
+        title: compared.labels.join(" against "),
+        experiment_toml: first.map_or_else(String::new, |r| r.text.clone()),
+        version: env!("CARGO_PKG_VERSION").into(),
+        seed: first.map_or(0, |r| r.seed),
+        facts: facts.collect(),
+        summary: compared.shown().cloned().collect(),
+        cells: Vec::new(),
+        notes: compared.warnings.clone(),
+    })
+}

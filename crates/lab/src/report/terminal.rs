@@ -1,0 +1,304 @@
+//! Tables for who reads on a terminal, or in a file that a terminal shows: as wide as there is room for, figures
+//! whole, colour where a difference is claimed.
+
+use super::RULED;
+use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table};
+
+/// What a text is written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Screen {
+    /// Its columns; `None`: as many as are needed.
+    pub width: Option<u16>,
+    /// Whether differences are coloured.
+    pub colour: bool,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Col<'a> {
+    /// Words, which are wrapped where there is no room.
+    Words(&'a str),
+    /// Figures, which stand whole and to the right.
+    Figure(&'a str),
+}
+
+/// What a coloured cell says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// A change for the better.
+    Good,
+    /// A change for the worse.
+    Bad,
+    /// A change of which nobody says that it is good or bad.
+    Plain,
+}
+
+impl From<Option<bool>> for Tone {
+    fn from(good: Option<bool>) -> Self {
+        match good {
+            Some(true) => Self::Good,
+            Some(false) => Self::Bad,
+            None => Self::Plain,
+        }
+    }
+}
+
+/// A table under way.
+pub struct Grid {
+    screen: Screen,
+    /// Heads, and whether each is of figures.
+    heads: Vec<(String, bool)>,
+    rows: Vec<Vec<(String, Option<Tone>)>>,
+}
+
+/// The columns that a column of words has at least, where its words are that long.
+const WORDS: usize = 12;
+/// Between two columns.
+const GAP: usize = 2;
+
+impl Screen {
+    /// A table with these columns.
+    pub fn grid(self, columns: &[Col<'_>]) -> Grid {
+        let heads = columns.iter().map(|c| match c {
+            Col::Words(head) => ((*head).to_owned(), false),
+            Col::Figure(head) => ((*head).to_owned(), true),
+        });
+        Grid {
+            screen: self,
+            heads: heads.collect(),
+            rows: Vec::new(),
+        }
+    }
+}
+
+impl Grid {
+    /// Adds a row: texts, of which some are coloured.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = (String, Option<Tone>)>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Adds a row without colour.
+    pub fn plain(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.row(cells.into_iter().map(|text| (text, None)));
+    }
+
+    /// Whether no row was added.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The columns that have something in them, figures something else than `0`.
+    fn filled(&self) -> Vec<usize> {
+        let says = |i: usize| {
+            let mut cells = self.rows.iter().filter_map(|r| r.get(i));
+            cells.any(|(text, _)| !(text.is_empty() || self.heads[i].1 && text == "0"))
+        };
+        (0..self.heads.len()).filter(|&i| says(i)).collect()
+    }
+
+    /// The columns that a column takes: figures whole, of words as many as are needed up to [`WORDS`].
+    fn takes(&self, i: usize) -> usize {
+        let length = |text: &str| text.chars().count();
+        let own = self.rows.iter().filter_map(|r| r.get(i));
+        let longest = own.map(|(text, _)| length(text)).max().unwrap_or(0);
+        let whole = longest.max(length(&self.heads[i].0));
+        GAP + if self.heads[i].1 {
+            whole
+        } else {
+            whole.min(WORDS)
+        }
+    }
+
+    /// Columns that stand side by side: where all do not fit, several tables below each other, of which each has the
+    /// columns of words.
+    fn parts(&self) -> Vec<Vec<usize>> {
+        let filled = self.filled();
+        let Some(width) = self.screen.width else {
+            return vec![filled];
+        };
+        let (figures, words): (Vec<usize>, Vec<usize>) =
+            filled.into_iter().partition(|&i| self.heads[i].1);
+        let fixed: usize = words.iter().map(|&i| self.takes(i)).sum();
+        let mut parts: Vec<Vec<usize>> = vec![words.clone()];
+        let mut used = fixed;
+        for i in figures {
+            let part = parts.last_mut().expect("one at least");
+            if used + self.takes(i) > usize::from(width) && part.len() > words.len() {
+                parts.push(words.clone());
+                used = fixed;
+            }
+            used += self.takes(i);
+            parts.last_mut().expect("one at least").push(i);
+        }
+        for part in &mut parts {
+            part.sort_unstable();
+        }
+        parts
+    }
+
+    /// The table as text, a newline at its end. Columns without anything in them are left out, and so are columns
+    /// of figures that are all `0`.
+    pub fn text(self) -> String {
+        let parts = self.parts();
+        let tables: Vec<String> = parts.iter().map(|part| self.part(part)).collect();
+        tables.join("\n")
+    }
+
+    fn part(&self, columns: &[usize]) -> String {
+        let mut table = Table::new();
+        table.load_style(RULED);
+        if self.screen.colour {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        if let Some(width) = self.screen.width {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            table.set_width(width);
+        }
+        let cell = |i: usize, text: &str| {
+            let cell = Cell::new(text);
+            match self.heads[i].1 {
+                true => cell.set_alignment(CellAlignment::Right),
+                false => cell,
+            }
+        };
+        table.set_header(columns.iter().map(|&i| cell(i, &self.heads[i].0)));
+        for row in &self.rows {
+            let cells = columns.iter().filter_map(|&i| {
+                let (text, tone) = row.get(i)?;
+                let cell = cell(i, text);
+                Some(match tone {
+                    Some(Tone::Good) => cell.fg(Color::Green),
+                    Some(Tone::Bad) => cell.fg(Color::Red),
+                    Some(Tone::Plain) | None => cell,
+                })
+            });
+            table.add_row(cells.collect::<Vec<_>>());
+        }
+        if self.screen.width.is_some() {
+            let figures = columns
+                .iter()
+                .enumerate()
+                .filter(|(_, i)| self.heads[**i].1);
+            for (at, _) in figures {
+                if let Some(column) = table.column_mut(at) {
+                    column.set_constraint(ColumnConstraint::ContentWidth);
+                }
+            }
+        }
+        let mut out = String::new();
+        for line in table.lines() {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// A figure's name with the unit that its column is in, which may be another than its name says.
+pub fn titled(name: &str, unit: &str) -> String {
+    match unit {
+        "" => name.to_owned(),
+        unit => format!("{} [{unit}]", name.replace(" (seconds)", "")),
+    }
+}
+
+/// A unit in which a figure of this size can be read, with what the figure is to be divided by: times in the
+/// largest unit that leaves a whole part, bytes in KiB, MiB or GiB. Others are themselves.
+pub fn readable(unit: &str, largest: f64) -> (f64, &str) {
+    let times = [("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
+    let of_time = |unit: &str| times.iter().find(|t| t.0 == unit).map(|t| t.1);
+    if let Some(ns) = of_time(unit) {
+        if largest == 0.0 || !largest.is_finite() {
+            return (1.0, unit);
+        }
+        let fits = times.iter().find(|t| largest.abs() * ns >= t.1);
+        let (name, of) = fits.unwrap_or(&times[3]);
+        return (of / ns, name);
+    }
+    if unit == "bytes" {
+        let sizes = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        let fits = sizes
+            .iter()
+            .find(|s| largest.abs() >= f64::from(1_u32 << s.1));
+        return fits.map_or((1.0, unit), |s| (f64::from(1_u32 << s.1), s.0));
+    }
+    (1.0, unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(screen: Screen) -> String {
+        let columns = [
+            Col::Words("what"),
+            Col::Figure("n"),
+            Col::Figure("none"),
+            Col::Words("end"),
+        ];
+        let mut grid = screen.grid(&columns);
+        for what in ["a name of many words that nobody has room for", "short"] {
+            let n = ("1,234,567".to_owned(), Some(Tone::Good));
+            grid.row([
+                (what.to_owned(), None),
+                n,
+                ("0".into(), None),
+                (String::new(), None),
+            ]);
+        }
+        grid.text()
+    }
+
+    #[test]
+    fn a_table_fits_its_screen_and_its_figures_stay_whole() {
+        let wide = table(Screen::default());
+        assert_eq!(wide.lines().count(), 6, "{wide}");
+        assert!(!wide.contains("none") && !wide.contains("end"), "{wide}");
+        let narrow = table(Screen {
+            width: Some(30),
+            colour: false,
+        });
+        assert!(narrow.lines().all(|l| l.chars().count() <= 30), "{narrow}");
+        assert_eq!(narrow.matches("1,234,567").count(), 2, "{narrow}");
+        assert!(!narrow.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn what_does_not_fit_side_by_side_stands_below() {
+        let heads: Vec<String> = (0..6).map(|i| format!("figure {i}")).collect();
+        let mut columns = vec![Col::Words("policy")];
+        columns.extend(heads.iter().map(|h| Col::Figure(h)));
+        let screen = Screen {
+            width: Some(40),
+            colour: false,
+        };
+        let mut grid = screen.grid(&columns);
+        let figures = (0..6).map(|i| format!("{i}00"));
+        grid.plain(["linux-6.12".to_owned()].into_iter().chain(figures));
+        let text = grid.text();
+        assert!(text.lines().all(|l| l.chars().count() <= 40), "{text}");
+        assert_eq!(text.matches("linux-6.12").count(), 3, "{text}");
+        assert!(text.contains("figure 5") && text.contains("500"), "{text}");
+    }
+
+    #[test]
+    fn claims_are_coloured_where_colour_is_wanted() {
+        let text = table(Screen {
+            width: None,
+            colour: true,
+        });
+        assert!(text.contains("\u{1b}["), "{text:?}");
+    }
+
+    #[test]
+    fn units_can_be_read() {
+        assert_eq!(readable("us", 1_500_000.0), (1e6, "s"));
+        assert_eq!(readable("us", 900.0), (1.0, "us"));
+        assert_eq!(readable("s", 0.002), (1e-3, "ms"));
+        assert_eq!(readable("s", 0.0), (1.0, "s"));
+        assert_eq!(readable("bytes", 3e9), (f64::from(1_u32 << 30), "GiB"));
+        assert_eq!(readable("pages", 1e9), (1.0, "pages"));
+    }
+}

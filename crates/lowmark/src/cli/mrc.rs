@@ -1,0 +1,112 @@
+//! `mrc`, `policies` and `bench`.
+
+use clap::Args;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+
+/// Arguments of `mrc`.
+#[derive(Debug, Args)]
+pub struct Mrc {
+    /// The trace, plain or compressed with zstd
+    #[arg(long, value_name = "FILE")]
+    pub trace: PathBuf,
+    /// Its format [default: recognised]
+    #[arg(long, value_parser = trace::Format::NAMES)]
+    pub format: Option<String>,
+    /// What object numbers of oracleGeneral and CSV traces are
+    #[arg(long, default_value = "auto", value_parser = trace::Unit::NAMES)]
+    pub unit: String,
+    /// Count and skip records that can't be read
+    #[arg(long)]
+    pub lenient: bool,
+    /// Take every record as one request for one object, whatever its size
+    #[arg(long)]
+    pub ignore_size: bool,
+    /// Pages of the cache: `5000,10000`, `1000..100000:50` in equal ratios, or with `:linear`
+    #[arg(long, value_name = "SIZES")]
+    pub sizes: replay::Sizes,
+    /// Policies of `lowmark policies`, or `all`
+    #[arg(
+        long,
+        default_value = "lru",
+        value_delimiter = ',',
+        value_name = "NAMES"
+    )]
+    pub policy: Vec<String>,
+    /// Estimate from a sample of the objects, with an error bound beside each point: `rate=0.01` of
+    /// them, or `size=8192` objects at most. Only without `--writes`
+    #[arg(long, value_name = "SAMPLE", conflicts_with = "writes")]
+    pub sample: Option<replay::Sample>,
+    /// Model dirty pages, their limits and writing them back
+    #[arg(long)]
+    pub writes: bool,
+    /// Percentage of the cache that may be dirty or being written
+    #[arg(
+        long,
+        default_value_t = 20.0,
+        value_name = "PERCENT",
+        requires = "writes"
+    )]
+    pub dirty_limit: f64,
+    /// Percentage of the cache that may be dirty before the flusher begins
+    #[arg(
+        long,
+        default_value_t = 10.0,
+        value_name = "PERCENT",
+        requires = "writes"
+    )]
+    pub dirty_background: f64,
+    /// MiB that the device writes in a second
+    #[arg(long, default_value_t = 100.0, value_name = "MIB", requires = "writes")]
+    pub write_rate: f64,
+    /// Threads; the results are the same for any number [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Also write results.json, curves.csv and report.html to this folder, a new one
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Replace earlier results in the folder of `--out`
+    #[arg(long, requires = "out")]
+    pub replace: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `policies`.
+#[derive(Debug, Args)]
+pub struct Policies {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// What to measure
+    #[arg(value_parser = ["engine", "replay"])]
+    pub what: String,
+    /// Rounds; medians are reported
+    #[arg(long, default_value = "5", value_name = "N")]
+    pub rounds: NonZeroUsize,
+    /// With `replay`: an oracleGeneral trace to measure on, instead of a generated one (240 MB, in
+    /// the folder for temporary files)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// With `replay`: write the generated trace to this file, and measure nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    pub write_trace: Option<PathBuf>,
+    /// Replace the file of `--write-trace` if it is there
+    #[arg(long, requires = "write_trace")]
+    pub replace: bool,
+    /// Also build a machine of 1 TiB, fill its page cache and reclaim some (takes 10 GiB)
+    #[arg(long)]
+    pub tebibyte: bool,
+    /// With `engine`: let so many pages live and measure nothing, for a profiler that counts instructions
+    #[arg(long, value_name = "PAGES", conflicts_with_all = ["rounds", "tebibyte"])]
+    pub lifecycles: Option<NonZeroU32>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}

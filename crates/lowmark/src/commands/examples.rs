@@ -1,0 +1,53 @@
+//! `lowmark examples` and `lowmark new`.
+
+use crate::cli::{Examples, New};
+use crate::failure::Failure;
+use crate::text;
+use lab::diagnostic::Diagnostic;
+use lab::report::terminal::Col;
+use lab::results::Single;
+use lab::shipped::{FILES, about, meant};
+use std::io::Write as _;
+
+/// The folders of what is shown.
+const FOLDERS: [&str; 3] = ["experiments", "machines", "policies"];
+
+/// Lists what comes with the program, or prints one file.
+pub fn run(args: &Examples) -> Result<(), Failure> {
+    let shown = |path: &str| FOLDERS.iter().any(|f| path.starts_with(&format!("{f}/")));
+    let files = FILES.iter().filter(|(path, _)| shown(path));
+    if let Some(name) = &args.name {
+        let Some((path, text)) = meant(name, &FOLDERS).filter(|(path, _)| shown(path)) else {
+            let what = format!("no example is called `{name}`");
+            let accepted = "accepted: a path or name that `lowmark examples` lists";
+            return Err(Failure::Input(Diagnostic::placeless(what, accepted).into()));
+        };
+        return match args.json {
+            true => text::print_json(&serde_json::json!({"path": path, "text": text})),
+            false => text::print(text),
+        };
+    }
+    if args.json {
+        let rows =
+            files.map(|(path, text)| serde_json::json!({"path": path, "about": about(text)}));
+        return text::print_json(&rows.collect::<Vec<_>>());
+    }
+    let mut grid = text::screen().grid(&[Col::Words("path"), Col::Words("what")]);
+    for (path, text) in files {
+        grid.plain([(*path).to_owned(), about(text)]);
+    }
+    let hint = "`lowmark run PATH` runs an experiment, `lowmark examples PATH` prints a file";
+    text::print(&format!("{}\n{hint}\n", grid.text()))
+}
+
+/// Writes a small experiment.
+pub fn new(args: &New) -> Result<(), Failure> {
+    let mut file = Single::create(&args.file, false, |_| Ok(true))?;
+    let shown = args.file.display();
+    let written = file.write_all(lab::experiment::NEW.as_bytes());
+    written.map_err(|e| Failure::System(miette::miette!("can't write `{shown}`: {e}")))?;
+    file.finish()?;
+    text::print(&format!(
+        "{shown} is written; `lowmark run {shown}` runs it\n"
+    ))
+}
