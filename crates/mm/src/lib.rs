@@ -211,17 +211,13 @@ impl<W: World> Mm<W> {
     /// check input.
     pub fn try_new(
         world: W,
-        mut config: Config,
+        config: Config,
         policy: Policy,
         track_pages: bool,
     ) -> Result<Self, NoMemory> {
-        if policy.mobility == policy::Mobility::Boosted {
-            let factor = &mut config.sysctl.watermark_boost_factor;
-            factor.get_or_insert(boost::DEFAULT_FACTOR);
-        }
         const { Zone::<W>::LAYOUT };
         let config = Config {
-            sysctl: config.sysctl.under(policy.watermark_formula),
+            sysctl: boost::by_default(config.sysctl.under(policy.watermark_formula), &policy),
             ..config
         };
         assert!((1..=64).contains(&config.cpus) && !config.zones.is_empty());
@@ -263,22 +259,8 @@ impl<W: World> Mm<W> {
                 task::Task::new()
             })?,
             stat: vmstat::VmStat::new(zones.len(), config.cpus),
-            pcp: zones
-                .iter()
-                .flat_map(|z| {
-                    let most = match policy.per_cpu_lists {
-                        policy::PerCpuLists::Batches => z.pcp_high + z.pcp_batch,
-                        _ => pcp_high::room(z.size / config.cpus_of(z.node), z.pcp_batch),
-                    };
-                    (0..config.cpus * lists).map(move |_| pcp::Pcp::new(most))
-                })
-                .collect(),
-            pcp_tuning: match policy.per_cpu_lists {
-                policy::PerCpuLists::Batches => Box::default(),
-                _ => (0..zones.len() * config.cpus)
-                    .map(|_| pcp_high::Tuning::new())
-                    .collect(),
-            },
+            pcp: pcp_high::lists(&config, &policy, &zones, lists),
+            pcp_tuning: pcp_high::tunings(&config, &policy),
             pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
             hints: (0..config.cpus).map(|_| hint::Hint::new()).collect(),
             oom_began: bytemuck::Zeroable::zeroed(),

@@ -120,9 +120,12 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Buffer heads that can be had before the next slab is needed.
+    /// How many fresh pages of a file can get what they need before the next slab does.
     #[inline(always)]
-    pub(crate) fn buffers_left(&self) -> u32 {
+    pub(crate) fn buffers_for(&self, m: &Mapping<W>, dirty: bool) -> u32 {
+        if !dirty || !self.keeps_buffers(m) {
+            return u32::MAX;
+        }
         let slabs = &self.metadata.slabs[Record::BufferHead as usize];
         slabs.room.get().saturating_sub(self.metadata.buffers.get())
     }

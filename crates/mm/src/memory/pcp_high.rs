@@ -2,17 +2,44 @@
 //! `per_cpu_lists`): six batches, or the low watermark's share, as kernels of today have it, growing with
 //! what is allocated or freed in a row.
 
-use crate::Mm;
 use crate::memory::pcp::Pcp;
-use crate::memory::zone::{Mark, ZONE_BELOW_HIGH, ZONE_RECLAIM_ACTIVE};
-use crate::policy::PerCpuLists;
+use crate::memory::zone::{Mark, ZONE_BELOW_HIGH, ZONE_RECLAIM_ACTIVE, Zone};
+use crate::policy::{PerCpuLists, Policy};
 use crate::watch::vmstat::ZoneStat;
 use crate::world::{Word32, World};
+use crate::{Config, Mm};
 
 /// Doublings of a batch at most (`CONFIG_PCP_BATCH_SCALE_MAX`).
 const BATCH_SCALE_MAX: u32 = 5;
 /// The share of a zone that its CPUs' lists may grow to (`MIN_PERCPU_PAGELIST_HIGH_FRACTION`).
 const HIGH_FRACTION: u32 = 8;
+
+/// The lists of all zones and CPUs, `lists` each.
+pub(crate) fn lists<W: World>(
+    config: &Config,
+    policy: &Policy,
+    zones: &[Zone<W>],
+    lists: usize,
+) -> Box<[Pcp<W>]> {
+    let most = |z: &Zone<W>| match policy.per_cpu_lists {
+        PerCpuLists::Batches => z.pcp_high + z.pcp_batch,
+        _ => room(z.size / config.cpus_of(z.node), z.pcp_batch),
+    };
+    let mut all = Vec::with_capacity(zones.len() * config.cpus * lists);
+    for z in zones {
+        all.extend((0..config.cpus * lists).map(|_| Pcp::new(most(z))));
+    }
+    all.into()
+}
+
+/// What the lists learn, by zone and CPU; nothing where they hold six batches.
+pub(crate) fn tunings<W: World>(config: &Config, policy: &Policy) -> Box<[Tuning<W>]> {
+    let n = match policy.per_cpu_lists {
+        PerCpuLists::Batches => 0,
+        _ => config.zones.len() * config.cpus,
+    };
+    (0..n).map(|_| Tuning::new()).collect()
+}
 
 /// Pages that each of a CPU's lists can hold: half of its share of the zone, so that a low watermark of more
 /// than half of a zone counts as that half.

@@ -244,7 +244,8 @@ impl<W: World> Mm<W> {
             ..
         } = run.fresh;
         // A leaf without a page is among the shadows; the first dirty page moves its inode.
-        if !leaf.has_pages() || run.dirty && run.m.state.get() & I_DIRTY_PAGES == 0 {
+        let most = most.min(self.buffers_for(run.m, run.dirty));
+        if most == 0 || !leaf.has_pages() || run.dirty && run.m.state.get() & I_DIRTY_PAGES == 0 {
             return None;
         }
         let (zone, ahead, mut spare) = self.foreseen(run.node, gfp)?;
@@ -257,8 +258,7 @@ impl<W: World> Mm<W> {
         };
         let (accounted, written) = (run.accounted(), state == FreshState::Written);
         let slots = leaf.slots_at(index, most.min(SLOTS - (index & (SLOTS - 1))));
-        let buffers = run.dirty && self.keeps_buffers(run.m);
-        if slots[0].get() != 0 || buffers && self.buffers_left() == 0 {
+        if slots[0].get() != 0 {
             return None;
         }
         let start = self.world.now();
@@ -279,9 +279,6 @@ impl<W: World> Mm<W> {
         }
         let begun = self.world.now();
         n = n.min(from.pcp.count());
-        if buffers {
-            n = n.min(self.buffers_left());
-        }
         if n == 0 {
             return None;
         }
