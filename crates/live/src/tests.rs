@@ -110,6 +110,7 @@ fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
         cpus: 2,
         cpu_nodes: vec![0; 2],
         hz: 1000,
+        pageblock_order: mm::memory::mobility::PAGEBLOCK_ORDER,
         zones: vec![ZoneInfo {
             node: 0,
             kind: ZoneType::Normal,

@@ -97,6 +97,10 @@ impl<W: World> Metadata<W> {
 impl<W: World> Mm<W> {
     /// Pages of a file get buffer heads when they are written.
     pub fn keep_buffers(&self, mapping: u32) {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         self.mappings[mapping as usize].buffers.set(1);
     }
 
