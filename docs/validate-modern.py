@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Puts the suite's tables, as Markdown on standard input, into docs/validate-modern.md, between its two markers.
 
-    lowmark validate --suite modern --against data/validate/modern --markdown | python3 docs/validate-modern.py
+    (lowmark validate --suite modern --against data/validate/modern --markdown;
+     lowmark validate --suite modern --against data/validate/modern --preset linux-4.9 --markdown) |
+        python3 docs/validate-modern.py
 """
 
 import pathlib
