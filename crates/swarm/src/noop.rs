@@ -145,7 +145,7 @@ fn of_policy(case: &Case, spec: &RunSpec, changes: &mut Vec<Change>) {
             Value::Table(auto),
         );
     }
-    if policy.mobility != Mobility::Grouped {
+    if policy.mobility == Mobility::None {
         let sysctl = toml::toml! { watermark_boost_factor = 15000 };
         if case.table["policies"][&name].get("sysctl").is_none() {
             set("a boost without mobility", "sysctl", Value::Table(sysctl));
