@@ -39,9 +39,9 @@ impl Gfp {
     pub const USER_WRITE: Self = Self(1 | 2 | 4 | 64 | 3 << Self::ZONE_SHIFT);
     /// Filesystems' metadata: may wait, may not enter filesystems, up to Normal.
     pub const NOFS: Self = Self(1 | 2 | 512 | 2 << Self::ZONE_SHIFT);
-    /// Kernel data: may wait, up to Normal.
+    /// A slab of reclaimable objects: may not wait, up to Normal.
     pub const SLAB_NOWAIT: Self = Self(512 | 2 << Self::ZONE_SHIFT);
-    /// Kernel memory.
+    /// Kernel data: may wait, up to Normal.
     pub const KERNEL: Self = Self(1 | 2 | 4 | 2 << Self::ZONE_SHIFT);
     /// From interrupts: may not wait, may dip into the reserves.
     pub const ATOMIC: Self = Self(8 | 2 << Self::ZONE_SHIFT);

@@ -6,7 +6,8 @@
 //! free_area:  unmovable 0..=10 | movable 0..=10 | reclaimable 0..=10     (sentinels of one zone)
 //! ```
 //!
-//! A pageblock is 512 pages (1024 in kernels without huge pages), a word each; all begin as movable. When the lists of a kind are empty,
+//! A pageblock is 512 pages (1024 in kernels without huge pages), a word each; all begin as movable. When the
+//! lists of a kind are empty,
 //! the largest block of another kind is taken: with the rest of its pageblock where that helps, and
 //! the pageblock itself changes its kind if half of it is free or of the new kind. Each such fallback
 //! mixes kinds, which [`boost`](crate::boost) answers with more free memory.
