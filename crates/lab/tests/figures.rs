@@ -196,16 +196,20 @@ machine = \"machines/512M.toml\"
 command = \"sleep 0\"
 ";
 
-/// A name that a program gives to a figure is no row's, counter's or other program's, unless both are the
-/// same figure: `--rows`, `explain` and `compare` would show one of them for the other.
-#[test]
-fn no_two_figures_share_a_name() {
+fn names_experiment() -> Experiment {
     let files = |name: &str| {
         let text = lab::published::files::find(name).ok_or("no such file")?;
         Ok((name.to_owned(), text.to_owned()))
     };
     let source = Source::new("names.toml", EXPERIMENT);
-    let experiment = experiment::parse(&source, &files, &Overrides::default()).expect("a file");
+    experiment::parse(&source, &files, &Overrides::default()).expect("a file")
+}
+
+/// A name that a program gives to a figure is no row's, counter's or other program's, unless both are the
+/// same figure: `--rows`, `explain` and `compare` would show one of them for the other.
+#[test]
+fn no_two_figures_share_a_name() {
+    let experiment = names_experiment();
     let spec = &experiment.cells[0].spec;
     let mut units: BTreeMap<String, (&str, &str)> = BTreeMap::new();
     for name in workload::programs::named() {
@@ -251,12 +255,7 @@ fn same_figure(program: &str, figure: &str, unit: &str, entry: Entry, result: &R
 /// every row.
 #[test]
 fn every_name_of_the_results_can_be_compared_by_and_is_explained() {
-    let files = |name: &str| {
-        let text = lab::published::files::find(name).ok_or("no such file")?;
-        Ok((name.to_owned(), text.to_owned()))
-    };
-    let source = Source::new("names.toml", EXPERIMENT);
-    let experiment = experiment::parse(&source, &files, &Overrides::default()).expect("a file");
+    let experiment = names_experiment();
     let spec = &experiment.cells[0].spec;
     let mut names = std::collections::BTreeSet::new();
     let mut runs = Vec::new();

@@ -38,6 +38,14 @@ impl Record {
             Self::BufferHead => (39, 0),
         }
     }
+
+    /// Records of the slab that a ring's entry is, and its order.
+    fn of_entry(self, entry: u32) -> (u32, u32) {
+        match (self.shape(), entry & SMALL != 0) {
+            ((whole, _), true) => (whole / 2, 0),
+            (shape, false) => shape,
+        }
+    }
 }
 
 /// The slabs of one kind, the oldest first.
@@ -47,6 +55,17 @@ struct Slabs<W: World> {
     count: W::U32,
     /// Records that they have room for.
     room: W::U32,
+}
+
+impl<W: World> Slabs<W> {
+    /// The slab that is the n-th oldest, or the place of the next one.
+    fn entry(&self, nth: u32) -> &W::U32 {
+        &self.ring[((self.first.get() + nth) % self.ring.len() as u32) as usize]
+    }
+
+    fn entries(&self) -> impl Iterator<Item = u32> {
+        (0..self.count.get()).map(|nth| self.entry(nth).get())
+    }
 }
 
 /// What the page cache's records take; empty where they take nothing.
@@ -176,24 +195,23 @@ impl<W: World> Mm<W> {
             let Some((pfn, order)) = self.new_slab(order) else {
                 return;
             };
-            let small = order < of.shape().1;
+            let entry = pfn | if order < of.shape().1 { SMALL } else { 0 };
             self.metadata.lock.with(|| {
-                let n = slabs.ring.len() as u32;
-                let at = (slabs.first.get() + slabs.count.get()) % n;
-                slabs.ring[at as usize].set(pfn | if small { SMALL } else { 0 });
+                slabs.entry(slabs.count.get()).set(entry);
                 slabs.count.fetch_add(1);
-                slabs.room.fetch_add(if small { whole / 2 } else { whole });
+                slabs.room.fetch_add(of.of_entry(entry).0);
             });
         }
         while slabs.room.get() > self.records(of) + (MIN_PARTIAL + 1) * whole {
             let oldest = self.metadata.lock.with(|| {
-                let at = slabs.first.get();
-                slabs.first.set((at + 1) % slabs.ring.len() as u32);
+                let entry = slabs.entry(0).get();
+                let (records, order) = of.of_entry(entry);
+                slabs
+                    .first
+                    .set((slabs.first.get() + 1) % slabs.ring.len() as u32);
                 slabs.count.fetch_sub(1);
-                let slab = slabs.ring[at as usize].get();
-                let small = slab & SMALL != 0;
-                slabs.room.fetch_sub(if small { whole / 2 } else { whole });
-                (slab & !SMALL, if small { 0 } else { order })
+                slabs.room.fetch_sub(records);
+                (entry & !SMALL, order)
             });
             match oldest {
                 (pfn, 0) => self.free_page(pfn, false),
@@ -244,13 +262,8 @@ impl<W: World> Mm<W> {
             ));
         }
         for of in Record::ALL {
-            let (slabs, (whole, _)) = (&self.metadata.slabs[of as usize], of.shape());
-            let n = slabs.ring.len() as u32;
-            let all = (0..slabs.count.get())
-                .map(|i| slabs.ring[((slabs.first.get() + i) % n) as usize].get());
-            let room: u32 = all
-                .map(|s| if s & SMALL != 0 { whole / 2 } else { whole })
-                .sum();
+            let slabs = &self.metadata.slabs[of as usize];
+            let room: u32 = slabs.entries().map(|entry| of.of_entry(entry).0).sum();
             if room != slabs.room.get() {
                 return Err(format!(
                     "{of:?}: slabs for {room}, counted for {}",
@@ -265,19 +278,8 @@ impl<W: World> Mm<W> {
     pub fn metadata_pages(&self) -> u64 {
         let of = |record: Record| {
             let slabs = self.metadata.slabs.get(record as usize)?;
-            let n = slabs.ring.len() as u32;
-            let at = |i| slabs.ring[((slabs.first.get() + i) % n) as usize].get();
-            Some(
-                (0..slabs.count.get())
-                    .map(|i| {
-                        if at(i) & SMALL != 0 {
-                            1
-                        } else {
-                            1 << record.shape().1
-                        }
-                    })
-                    .sum::<u64>(),
-            )
+            let pages = |entry| 1 << record.of_entry(entry).1;
+            Some(slabs.entries().map(pages).sum::<u64>())
         };
         Record::ALL.into_iter().filter_map(of).sum()
     }

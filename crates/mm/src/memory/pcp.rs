@@ -271,27 +271,13 @@ impl<W: World> Mm<W> {
     #[inline(never)]
     fn free_to_tuned(&self, z: usize, pfn: Pfn) {
         let cpu = self.world.cpu();
-        let list = if self.grouped() {
-            self.list_of_page(pfn)
-        } else {
-            0
-        };
-        let pcp = self.pcp(z, cpu, list);
+        let pcp = self.pcp(z, cpu, self.list_of_page(pfn));
         pcp.lock.with(|| pcp.push_front(pfn));
-        let mut left = self.pages_to_return(z);
-        if left == 0 {
-            return;
+        let n = self.pages_to_return(z);
+        if n > 0 {
+            self.return_longest(z, cpu, n, u32::MAX);
+            self.returned(z);
         }
-        while left > 0 {
-            let longest = self.longest_pcp(z, cpu);
-            let n = left.min(longest.count());
-            if n == 0 {
-                break;
-            }
-            longest.return_some(n, |pages| self.free_bulk(z, pages));
-            left -= n;
-        }
-        self.returned(z);
     }
 
     /// Returns every page of every CPU's lists to the buddy lists.

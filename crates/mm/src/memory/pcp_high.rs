@@ -283,14 +283,22 @@ impl<W: World> Mm<W> {
                 let slowly = count.saturating_sub(batch << BATCH_SCALE_MAX);
                 t.high.set(slowly.max(high - (high >> 3)).max(least));
             }
-            let mut over = count.saturating_sub(t.high.get());
-            while over > 0 {
-                let longest = self.longest_pcp(z, cpu);
-                let n = over.min(batch).min(longest.count());
-                longest.return_some(n, |pages| self.free_bulk(z, pages));
-                over -= n;
-            }
+            let over = count.saturating_sub(t.high.get());
+            self.return_longest(z, cpu, over, batch);
             self.forget_count(z, cpu);
+        }
+    }
+
+    /// Returns so many pages of a CPU's lists of a zone, up to `at_once` from the longest, then again.
+    pub(crate) fn return_longest(&self, z: usize, cpu: usize, mut left: u32, at_once: u32) {
+        while left > 0 {
+            let longest = self.longest_pcp(z, cpu);
+            let n = left.min(at_once).min(longest.count());
+            if n == 0 {
+                return;
+            }
+            longest.return_some(n, |pages| self.free_bulk(z, pages));
+            left -= n;
         }
     }
 

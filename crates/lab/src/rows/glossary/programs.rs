@@ -1,25 +1,12 @@
 //! Words of programs that print more figures than a table of theirs names.
 
-use super::{Kind, Word};
-
-const fn figure(name: &'static str, unit: &'static str, text: &'static str) -> Word {
-    Word {
-        name,
-        also: &[],
-        kind: Kind::Metric,
-        text,
-        unit,
-        kernels: "none: the program's own",
-        high: "",
-        related: &[],
-    }
-}
+use super::{Word, metric};
 
 /// The figures of one of tiobench's phases.
 macro_rules! phase {
     ($name:literal, $what:literal) => {
         [
-            figure(
+            metric(
                 concat!($name, "_mean"),
                 "MB/s",
                 concat!(
@@ -28,7 +15,7 @@ macro_rules! phase {
                     ", all threads together: the mean rate of the runs."
                 ),
             ),
-            figure(
+            metric(
                 concat!($name, "_min"),
                 "MB/s",
                 concat!(
@@ -37,7 +24,7 @@ macro_rules! phase {
                     ", all threads together: the rate of the slowest run."
                 ),
             ),
-            figure(
+            metric(
                 concat!($name, "_latency_mean"),
                 "ms",
                 concat!(
@@ -46,17 +33,17 @@ macro_rules! phase {
                     ": what a request took, mean over requests and runs."
                 ),
             ),
-            figure(
+            metric(
                 concat!($name, "_latency_max"),
                 "ms",
                 concat!("tiobench: ", $what, ": the longest request of all runs."),
             ),
-            figure(
+            metric(
                 concat!($name, "_over_2s"),
                 "%",
                 concat!("tiobench: ", $what, ": requests that took more than 2 s."),
             ),
-            figure(
+            metric(
                 concat!($name, "_over_10s"),
                 "%",
                 concat!("tiobench: ", $what, ": requests that took more than 10 s."),
@@ -77,53 +64,53 @@ pub(super) fn words() -> impl Iterator<Item = Word> {
 }
 
 const OTHERS: &[Word] = &[
-    figure(
+    metric(
         "bursts",
         "bursts",
         "burst: bursts of allocations that it made.",
     ),
-    figure(
+    metric(
         "burst_allocs",
         "allocations",
         "burst: pages that its bursts allocated.",
     ),
-    figure(
+    metric(
         "burst_failed",
         "allocations",
         "burst: allocations that failed.",
     ),
-    figure(
+    metric(
         "burst_kswapd_wakeup",
         "events",
         "burst: allocations that woke kswapd.",
     ),
-    figure(
+    metric(
         "burst_direct_reclaim",
         "events",
         "burst: allocations that entered direct reclaim.",
     ),
-    figure(
+    metric(
         "burst_alloc",
         "us",
         "burst: what an allocation took: median and other percentiles, and the longest.",
     ),
-    figure("files", "files", "fs_mark: files that it wrote."),
-    figure(
+    metric("files", "files", "fs_mark: files that it wrote."),
+    metric(
         "iterations",
         "iterations",
         "fs_mark: rounds of files that it wrote.",
     ),
-    figure(
+    metric(
         "stream stores",
         "stores",
         "mmap-strm: pages that its stream of mapped files stored to.",
     ),
-    figure(
+    metric(
         "mixed file stores",
         "stores",
         "mmap-strm: pages of mapped files that its mixed processes stored to.",
     ),
-    figure(
+    metric(
         "mixed anonymous stores",
         "stores",
         "mmap-strm: anonymous pages that its mixed processes stored to.",

@@ -7,7 +7,7 @@
 //! sleeps keeps what it is owed; who owes stays in the race until it owes nothing
 //! (`DELAY_DEQUEUE`, `DELAY_ZERO`).
 
-use super::{Cpu, NEVER, Sched, Task, TaskId};
+use super::{Cpu, Sched, State, Task, TaskId};
 use std::cell::{Cell, RefCell};
 
 /// What EEVDF knows of a task.
@@ -128,9 +128,7 @@ impl Sched {
     /// who is next.
     pub(super) fn eevdf_wakes(&self, c: usize, tasks: &mut [Task], id: TaskId, slice: i64) -> bool {
         let cpu = &self.cpus[c];
-        let was = tasks[id as usize].entity.delayed;
-        let mut resched = false;
-        if was {
+        let resched = if tasks[id as usize].entity.delayed {
             self.leave_delayed(tasks, id, slice);
             // What it has left to owe it owes; who was owed something is placed anew, with nothing.
             if tasks[id as usize].entity.lag > 0 {
@@ -138,16 +136,16 @@ impl Sched {
                 self.place(c, tasks, id, slice);
             }
             cpu.run_queue.borrow_mut().push_back(id);
-            resched |= self.update_current(c, tasks, slice);
+            self.update_current(c, tasks, slice)
         } else {
-            let others =
-                !cpu.run_queue.borrow().is_empty() || !cpu.race.delayed.borrow().is_empty();
+            let others = cpu.has_others();
             let renewed = self.update_current(c, tasks, slice);
-            resched |= others && (renewed || self.lost_its_turn(c, tasks));
+            let lost = others && (renewed || self.lost_its_turn(c, tasks));
             self.place(c, tasks, id, slice);
             cpu.run_queue.borrow_mut().push_back(id);
-        }
-        cpu.slice_end.set(self.tick_at(cpu.clock.get() + 1));
+            lost
+        };
+        self.set_slice(c);
         resched || self.next(c, tasks) == Some(id)
     }
 
@@ -219,11 +217,7 @@ impl Sched {
             return false;
         }
         cpu.resched.set(false);
-        let others = !cpu.run_queue.borrow().is_empty() || !cpu.race.delayed.borrow().is_empty();
-        cpu.slice_end.set(match others {
-            true => self.tick_at(cpu.clock.get() + 1),
-            false => NEVER,
-        });
+        self.set_slice(c);
         true
     }
 
@@ -240,25 +234,17 @@ impl Sched {
         }
     }
 
-    /// The running task's turn is over; it is still the current one. `sleeps`: it blocks, else it waits or is
-    /// done.
-    pub(super) fn eevdf_put(
-        &self,
-        c: usize,
-        tasks: &mut [Task],
-        sleeps: bool,
-        done: bool,
-        slice: i64,
-    ) {
+    /// The running task's turn is over; it is still the current one.
+    pub(super) fn eevdf_put(&self, c: usize, tasks: &mut [Task], becomes: State, slice: i64) {
         self.update_current(c, tasks, slice);
         let id = self.cpus[c].current.get().expect("a running task");
         let all = self.average(c, tasks);
         let task = &mut tasks[id as usize];
         task.entity.protected = false;
-        if sleeps && !all.eligible(task.vruntime as i64) {
+        if becomes == State::Blocked && !all.eligible(task.vruntime as i64) {
             (task.entity.delayed, task.entity.on) = (true, c as u32);
             self.cpus[c].race.delayed.borrow_mut().push(id);
-        } else if sleeps || done {
+        } else if becomes != State::Runnable {
             task.entity.lag = self.lag(all, task.vruntime as i64, slice);
         }
     }
@@ -296,8 +282,8 @@ impl Sched {
 }
 
 impl Cpu {
-    /// Whether sleepers are still in its race.
-    pub(super) fn has_delayed(&self) -> bool {
-        !self.race.delayed.borrow().is_empty()
+    /// Whether anybody is in its race beside the task that runs.
+    pub(super) fn has_others(&self) -> bool {
+        !self.run_queue.borrow().is_empty() || !self.race.delayed.borrow().is_empty()
     }
 }

@@ -120,11 +120,11 @@ impl Sched {
     }
 
     /// Gives the task that runs on a CPU a slice, if there are others.
-    fn set_slice(&self, c: usize) {
+    pub(super) fn set_slice(&self, c: usize) {
         let cpu = &self.cpus[c];
         let n = cpu.run_queue.borrow().len() as u64 + 1;
         if self.eevdf().is_some() {
-            cpu.slice_end.set(match n > 1 || cpu.has_delayed() {
+            cpu.slice_end.set(match cpu.has_others() {
                 true => self.tick_at(cpu.clock.get() + 1),
                 false => NEVER,
             });
@@ -141,8 +141,7 @@ impl Sched {
         let cpu = &self.cpus[c];
         let mut tasks = self.tasks.borrow_mut();
         if let Some(slice) = self.eevdf() {
-            let (sleeps, done) = (state == State::Blocked, state == State::Done);
-            self.eevdf_put(c, &mut tasks, sleeps, done, slice);
+            self.eevdf_put(c, &mut tasks, state, slice);
         }
         let id = cpu.current.take().expect("a running task");
         self.due[c].set(NEVER);
