@@ -2,7 +2,7 @@
 
 use crate::case::Case;
 use crate::law::{Breach, Law};
-use crate::worker::{Answer, NOW, Task};
+use crate::worker::{Answer, NOW, STAGE, Stage, Task};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ use tempfile::TempDir;
 /// What a worker may take for a task.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// CPU time: longer, and it spins.
+    /// CPU time for a law, beside what the machine's own CPUs have in the case's time limit (up to
+    /// [`BUSY`] times this): longer, and it spins.
     pub cpu: Duration,
     /// Time in which it uses no CPU time at all: longer, and it waits for ever.
     pub idle: Duration,
@@ -55,6 +56,8 @@ pub struct Worker {
     process: Option<Process>,
 }
 
+/// How many times its limit a worker may take where every CPU of the machine can be busy.
+pub const BUSY: u32 = 4;
 /// How often a worker's CPU time is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -102,7 +105,9 @@ impl Worker {
     /// A worker that can't be started or talked to.
     pub fn ask(&mut self, task: &Task) -> io::Result<End> {
         // What the last task left is not what this one was at.
-        let _ = std::fs::remove_file(self.folder.path().join(NOW));
+        for left in [NOW, STAGE] {
+            let _ = std::fs::remove_file(self.folder.path().join(left));
+        }
         let line = serde_json::to_string(task)? + "\n";
         let give = |mut process: Process| -> io::Result<Process> {
             process.tasks.write_all(line.as_bytes())?;
@@ -114,8 +119,9 @@ impl Worker {
             Some(Ok(process)) => process,
             _ => give(self.start()?)?,
         };
-        let begun = cpu_time(&process.child);
+        let mut begun = cpu_time(&process.child);
         let (mut used, mut moved) = (begun, Instant::now());
+        let mut stage = None;
         loop {
             match process.answers.recv_timeout(LOOK) {
                 Ok(line) => {
@@ -134,11 +140,13 @@ impl Worker {
             if now > used {
                 (used, moved) = (now, Instant::now());
             }
-            let lost = if now.saturating_sub(begun) > self.limits.cpu {
-                format!(
-                    "spins: more than {} s of CPU time",
-                    self.limits.cpu.as_secs()
-                )
+            let at = self.stage();
+            if at != stage {
+                (stage, begun) = (at, now);
+            }
+            let most = self.limits.cpu + self.busy(stage.as_ref());
+            let lost = if now.saturating_sub(begun) > most {
+                format!("spins: more than {} s of CPU time", most.as_secs())
             } else if moved.elapsed() > self.limits.idle {
                 "waits for ever: uses no CPU time".to_owned()
             } else {
@@ -148,6 +156,19 @@ impl Worker {
             process.child.wait()?;
             return Ok(End::Lost(Breach::new(Law::Check, lost)));
         }
+    }
+
+    /// What the worker is at; `None`: not known, or half written.
+    fn stage(&self) -> Option<Stage> {
+        let bytes = std::fs::read(self.folder.path().join(STAGE)).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// CPU time that a busy machine of the case gives reason for.
+    fn busy(&self, stage: Option<&Stage>) -> Duration {
+        let busy_s = stage.map_or(0.0, |s| s.busy_s);
+        let most = self.limits.cpu * BUSY;
+        Duration::try_from_secs_f64(busy_s).map_or(most, |busy| busy.min(most))
     }
 
     fn start(&self) -> io::Result<Process> {

@@ -23,6 +23,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// The case under examination, in the worker's folder, as JSON.
 pub const NOW: &str = "now.json";
+/// What the case is held to now, in the worker's folder: a [`Stage`] as JSON.
+pub const STAGE: &str = "stage.json";
 /// One seed in so many is a trend: it takes nine runs twice.
 const TREND: u64 = 100;
 
@@ -56,6 +58,29 @@ pub enum Trouble {
     Hoards,
     /// It panics.
     Panics,
+}
+
+/// A law that a case is held to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// The law.
+    pub law: Law,
+    /// Seconds of CPU time that the case's machines have in their time limits: a run in which every CPU
+    /// is busy is slow, and does not spin.
+    pub busy_s: f64,
+}
+
+impl Stage {
+    fn begin(law: Law, experiment: &Experiment, folder: &Path) -> io::Result<()> {
+        let cells = experiment.cells.iter().map(|cell| &cell.spec);
+        let seconds =
+            cells.map(|spec| spec.time_limit_ns as f64 / 1e9 * f64::from(spec.machine.cpus));
+        let busy_s = seconds.sum::<f64>() * f64::from(experiment.iterations);
+        std::fs::write(
+            folder.join(STAGE),
+            serde_json::to_vec(&Self { law, busy_s })?,
+        )
+    }
 }
 
 /// What came out.
@@ -187,6 +212,7 @@ fn under_laws(
         experiment,
         folder,
     };
+    Stage::begin(Law::Check, experiment, folder)?;
     let checked: Outcomes = match catch_unwind(AssertUnwindSafe(|| subject.check())) {
         Ok(Ok(outcomes)) => outcomes,
         Ok(Err(breach)) if breach.what.contains("panicked") => {
@@ -198,6 +224,7 @@ fn under_laws(
     seen.note(&checked);
     for &law in laws {
         seen.laws.insert(law.name().to_owned());
+        Stage::begin(law, experiment, folder)?;
         let held = catch_unwind(AssertUnwindSafe(|| subject.holds(law, &checked)));
         match held {
             Ok(held) => {

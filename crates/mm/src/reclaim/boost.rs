@@ -45,12 +45,16 @@ impl<W: World> Mm<W> {
         self.boost.get(z).map_or(0, |b| b.get())
     }
 
-    /// Boosts a zone's watermarks by a pageblock; the caller holds the zone's lock.
+    /// Boosts a zone's watermarks by a pageblock; the caller holds the zone's lock. A zone of less than
+    /// four pageblocks is left alone, as since Linux 5.7: the boost would be most of its memory.
     pub(crate) fn boost_watermark(&self, z: usize) {
         let Some(boost) = self.boost.get(z) else {
             return;
         };
         let (zone, now) = (&self.zones[z], boost.get());
+        if zone.size < 4 * self.pageblock_pages() {
+            return;
+        }
         let high = zone.mark(Mark::High) - u64::from(now);
         let factor = self.sysctl.watermark_boost_factor().unwrap_or(0);
         let share = high * u64::from(factor) / 10_000;

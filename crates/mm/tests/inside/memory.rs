@@ -304,7 +304,8 @@ fn half_a_pageblock_decides() {
             [0, 1, 2].map(|list| of_kind(&mm, list)),
             [511 - in_use, 0, 0]
         );
-        assert!(mm.watermark_boost(0) > 0);
+        // In a zone of one pageblock a boost would be all of its memory.
+        assert_eq!(mm.watermark_boost(0), 0);
     }
     // Pages in use that are not movable count for an unmovable request.
     let mm = grouped(512, 0);
@@ -399,6 +400,12 @@ fn mixing_boosts_up_to_the_factor() {
     let none = grouped(4096, 0);
     none.boost_watermark(0);
     assert_eq!(none.watermark_boost(0), 0);
+    // Four pageblocks are the smallest zone that is worth it.
+    for (pages, boosted) in [(2047, 0), (2048, 512)] {
+        let mm = grouped(pages, 15_000);
+        mm.boost_watermark(0);
+        assert_eq!(mm.watermark_boost(0), boosted, "{pages} pages");
+    }
 }
 
 /// A zone without watermarks is none whose boost is missing.
