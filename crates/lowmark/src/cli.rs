@@ -9,6 +9,7 @@ mod heard;
 mod kernel;
 mod mrc;
 mod running;
+mod tune;
 mod validate;
 
 pub use bisect::Bisect;
@@ -20,6 +21,7 @@ pub use heard::Heard;
 pub use kernel::{Kernel, KernelBuild, KernelList, KernelRemove, KernelShell};
 pub use mrc::{Bench, Mrc, Policies};
 pub use running::{Learn, Record, Report, Undo};
+pub use tune::Tune;
 pub use validate::Validate;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -413,113 +415,8 @@ pub struct Attribute {
     pub json: bool,
 }
 
-/// Arguments of `tune`.
-#[derive(Debug, Args)]
-pub struct Tune {
-    /// An experiment file with one machine, workload, filesystem and policy
-    #[arg(conflicts_with = "machine")]
-    pub experiment: Option<PathBuf>,
-    /// A machine file, instead of an experiment; `lowmark machine` writes this computer's
-    #[arg(long, value_name = "FILE", required_unless_present = "experiment")]
-    pub machine: Option<String>,
-    /// What runs on it: a command line
-    #[arg(long, value_name = "COMMAND", conflicts_with = "experiment")]
-    pub workload: Option<String>,
-    /// What runs on it: a trace
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "experiment"])]
-    pub trace: Option<String>,
-    /// The filesystem, with --machine
-    #[arg(long, value_name = "NAME", default_value = "ext4")]
-    pub filesystem: String,
-    /// The kernel or policy, with --machine
-    #[arg(long, value_name = "NAME", default_value = "linux-3.1")]
-    pub policy: String,
-    /// Set a key of the experiment, as in `--set machine.cpus=2`; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
-    pub set: Vec<(String, String)>,
-    /// Goal: the longest that a page allocation may take, such as 100us
-    #[arg(long, value_name = "TIME", value_parser = lab::tune::goals::parse_time, help_heading = "Goals")]
-    pub alloc_latency: Option<u64>,
-    /// Goal: the most entries into direct reclaim of a run
-    #[arg(long, value_name = "N", help_heading = "Goals")]
-    pub direct_reclaim: Option<u64>,
-    /// Goal: the most memory that is kept free (the sum of the high watermarks), such as 64M
-    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Goals")]
-    pub max_free: Option<u64>,
-    /// Goal: the least throughput, such as 95% of that of the machine's own settings, or 120MB/s
-    #[arg(long, value_name = "FLOOR", value_parser = lab::tune::goals::parse_floor, help_heading = "Goals")]
-    pub throughput: Option<lab::tune::goals::Floor>,
-    /// Stress the machine with watermarks that adjust themselves until there is no direct reclaim, and
-    /// write what they came to as a profile; `--search-seeds` runs a phase
-    #[arg(long, conflicts_with_all = ["alloc_latency", "direct_reclaim", "max_free", "throughput", "profile"], help_heading = "Learning")]
-    pub learn: bool,
-    /// Try the watermarks of a profile that `--learn` wrote, and search for no others
-    #[arg(long, value_name = "FILE", help_heading = "Learning")]
-    pub profile: Option<PathBuf>,
-    /// Search the other way round: for the size, rate, interval and hold time of the workload's `burst`
-    /// command with which the policy does worst, by `direct-reclaim` (for each MiB of the bursts) or
-    /// `alloc-latency` [default: direct-reclaim]; `--budget` patterns, `--search-seeds` runs each
-    #[arg(
-        long, value_name = "WHAT", num_args = 0..=1, require_equals = true, value_parser = worst,
-        default_missing_value = "direct-reclaim", help_heading = "Adversary",
-        conflicts_with_all = ["alloc_latency", "direct_reclaim", "max_free", "throughput", "learn"]
-    )]
-    pub adversary: Option<lab::tune::adversary::Worst>,
-    /// What may be changed
-    #[arg(
-        long, value_name = "A,B", value_delimiter = ',', value_parser = knob,
-        default_value = "min-free,watermarks,dirty,swappiness"
-    )]
-    pub knobs: Vec<lab::tune::space::Knob>,
-    /// How the distance between watermarks is searched: `scale-factor` as Linux has it, or
-    /// `explicit` low and high, which the written file then turns into a factor
-    #[arg(long, value_name = "FORM", default_value = "scale-factor", value_parser = ["scale-factor", "explicit"])]
-    pub form: String,
-    /// Settings that are tried at most
-    #[arg(long, value_name = "N", default_value = "100")]
-    pub budget: NonZeroUsize,
-    /// Runs of each setting while searching
-    #[arg(long, value_name = "N", default_value = "3")]
-    pub search_seeds: NonZeroU32,
-    /// Runs of the chosen setting under other seeds
-    #[arg(long, value_name = "N", default_value = "100")]
-    pub seeds: NonZeroU32,
-    /// The search's seed: the same one gives the same answer
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub seed: u64,
-    /// Threads; the answer is the same for any number [default: all cores]
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<NonZeroUsize>,
-    /// The results folder, a new one [default: results/tune-NAME/TIME, and results/tune-NAME/latest leads
-    /// to it]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Replace earlier results in the folder of `--out`
-    #[arg(long, requires = "out")]
-    pub replace: bool,
-    /// Print JSON instead of text
-    #[arg(long)]
-    pub json: bool,
-}
-
 fn size(text: &str) -> Result<u64, String> {
     sim::spec::Size::parse(text).map(|size| size.0)
-}
-
-fn knob(text: &str) -> Result<lab::tune::space::Knob, String> {
-    let all = lab::tune::space::Knob::NAMES;
-    let found = all.iter().find(|(name, _)| *name == text);
-    found
-        .map(|(_, knob)| *knob)
-        .ok_or_else(|| format!("accepted: {}", all.map(|(name, _)| name).join(", ")))
-}
-
-fn worst(text: &str) -> Result<lab::tune::adversary::Worst, String> {
-    let all = lab::tune::adversary::Worst::NAMES;
-    let found = all.iter().find(|(name, _)| *name == text);
-    found
-        .map(|(_, worst)| *worst)
-        .ok_or_else(|| format!("accepted: {}", all.map(|(name, _)| name).join(", ")))
 }
 
 /// Arguments of `explain`.

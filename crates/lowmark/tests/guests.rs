@@ -5,6 +5,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::tcgetattr;
+use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -327,5 +328,49 @@ fn ctrl_c_keeps_what_was_finished_and_leaves_nothing_behind() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let said = fs::read_to_string(&log).unwrap();
     assert!(said.contains("1 of 4 iterations finished"), "{said}");
+    nothing_is_left(dir.path());
+}
+
+/// The answer of `tune` is tried in the kernel, and what came of it stands in every file.
+#[test]
+fn a_proposal_is_tried_in_the_kernel() {
+    let Some(kernel) = kernel() else { return };
+    let dir = TempDir::new().unwrap();
+    let line = "command = \"dd if=/dev/zero of=a bs=64k count=3200\"";
+    experiment(dir.path(), &kernel, "", line);
+    let there = format!("kernel:{kernel}");
+    let mut args = vec!["tune", "e.toml", "--set", "policy=\"linux-6.12\""];
+    args.extend([
+        "--knobs",
+        "watermarks",
+        "--budget",
+        "3",
+        "--search-seeds",
+        "1",
+    ]);
+    args.extend([
+        "--seeds",
+        "1",
+        "--direct-reclaim",
+        "100000",
+        "--out",
+        "out",
+        "--json",
+    ]);
+    args.extend(["--verify-in", &there, "--verify-seeds", "1"]);
+    let output: Output = lowmark(dir.path(), &args).output().unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    let read = |name: &str| fs::read_to_string(dir.path().join("out").join(name)).unwrap();
+    let json: Value = serde_json::from_str(&read("results.json")).unwrap();
+    let verified = &json["verified"];
+    assert_eq!(
+        (output.status.code(), &verified["holds"]),
+        (Some(0), &Value::Bool(true)),
+        "{said}"
+    );
+    let own = &verified["own"]["throughput_mb_per_s"];
+    assert!(own.as_f64().is_some_and(|rate| rate > 1.0), "{verified}");
+    let conf = read("90-lowmark.conf");
+    assert!(conf.contains("itself the goals hold"), "{conf}");
     nothing_is_left(dir.path());
 }

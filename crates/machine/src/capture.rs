@@ -88,6 +88,8 @@ pub struct Captured {
     pub settings: Settings,
     /// Whether khugepaged runs, and so raises `min_free_kbytes`.
     pub huge_pages: bool,
+    /// Whether the multi-generational LRU is on; `None`: the kernel has none.
+    pub lru_gen: Option<bool>,
     /// Timer ticks a second, where the kernel's configuration can be read.
     pub hz: Option<u32>,
     /// Swap areas.
@@ -123,6 +125,7 @@ impl Captured {
             meminfo,
             settings: settings(root)?,
             huge_pages: huge_pages(root)?,
+            lru_gen: root.optional("sys/kernel/mm/lru_gen/enabled", parse::lru_gen)?,
             swaps: root
                 .optional("proc/swaps", parse::swaps)?
                 .unwrap_or_default(),

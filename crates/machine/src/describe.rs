@@ -4,6 +4,7 @@ use crate::capture::{Captured, Disk, PAGE};
 use crate::parse::Zone;
 use crate::probe::Fit;
 use crate::verify::{self, UnknownZone};
+use mm::policy::Preset;
 use sim::params::Params;
 use sim::spec::{
     Boot, DiskKind, DiskSpec, Machine, NodeSpec, Scheduler, Size, SwapSpec, Sysctl, ZoneSpec,
@@ -41,6 +42,8 @@ pub struct Described {
     pub text: String,
     /// What the engine can't represent, or what was guessed.
     pub notes: Vec<String>,
+    /// The preset that comes nearest to its kernel.
+    pub preset: &'static str,
 }
 
 /// Describes a captured machine.
@@ -80,7 +83,9 @@ pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described,
             captured.unmanaged_free() / 256
         ));
     }
+    let preset = preset(captured, &mut notes);
     let text = Writer {
+        preset,
         captured,
         options,
         machine: &machine,
@@ -91,9 +96,24 @@ pub fn describe(captured: &Captured, options: &Options<'_>) -> Result<Described,
     .text()?;
     Ok(Described {
         machine,
+        preset: preset.name,
         text,
         notes,
     })
+}
+
+/// The preset that comes nearest to its kernel; what differs is noted.
+fn preset(captured: &Captured, notes: &mut Vec<String>) -> &'static Preset {
+    let (preset, differs) = captured.era().preset();
+    notes.extend(differs);
+    if captured.lru_gen == Some(true) {
+        notes.push(
+            "the multi-generational LRU is on: presets keep an active and an inactive list, as after \
+             `echo n > /sys/kernel/mm/lru_gen/enabled`"
+                .into(),
+        );
+    }
+    preset
 }
 
 /// The disk that a machine's experiments would most likely be about: that of the root filesystem,
@@ -277,7 +297,7 @@ fn sysctl(captured: &Captured, notes: &mut Vec<String>) -> Sysctl {
         wmark_low_kbytes: None,
         wmark_high_kbytes: None,
         watermark_scale_factor: formula.scale_factor.map(|n| small(n).clamp(1, 3000)),
-        watermark_boost_factor: None,
+        watermark_boost_factor: s.watermark_boost_factor.map(|n| small(n).min(100_000)),
         xfssyncd_centisecs: None,
         panic_on_oom: None,
         oom_kill_allocating_task: None,
@@ -422,6 +442,7 @@ fn disk_spec(disk: &Disk, kind: DiskKind) -> DiskSpec {
 
 /// The text of a machine file.
 struct Writer<'a> {
+    preset: &'a Preset,
     captured: &'a Captured,
     options: &'a Options<'a>,
     machine: &'a Machine,
@@ -438,6 +459,10 @@ impl Writer<'_> {
             plain(&c.release)
         );
         out += "# Sizes are powers of 1024; pages have 4 KiB; a zone's size is what its allocator manages.\n";
+        out += &comment(&format!(
+            "Nearest preset of this kernel: policy = {:?} ({}).",
+            self.preset.name, self.preset.date
+        ));
         for note in self.notes {
             out += &comment(&format!("Note: {note}."));
         }
@@ -554,10 +579,11 @@ impl Writer<'_> {
             ),
         );
         put(out, format_args!("swappiness = {}", s.swappiness));
-        let boost = c.settings.watermark_boost_factor;
+        if let Some(factor) = s.watermark_boost_factor {
+            put(out, format_args!("watermark_boost_factor = {factor}"));
+        }
         *out += &comment(&format!(
-            "Not modelled: watermark_boost_factor ({}), vfs_cache_pressure ({}).",
-            boost.map_or_else(|| "absent".into(), |n| n.to_string()),
+            "Not modelled: vfs_cache_pressure ({}).",
             c.settings.vfs_cache_pressure
         ));
         Ok(())

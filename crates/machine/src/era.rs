@@ -4,7 +4,7 @@
 //! docs/reference/memory-model.md and docs/reference/writeback.md.
 
 use mm::memory::watermark::MarkFormula;
-use mm::policy::{DirtyRatios, WatermarkFormula};
+use mm::policy::{DirtyRatios, Preset, WatermarkFormula, nearest, next_after};
 
 /// The forms of the formulas in one kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,36 @@ impl Era {
         }
     }
 
+    /// The preset that comes nearest, and what is known to differ: sentences without a full stop.
+    pub fn preset(self) -> (&'static Preset, Vec<String>) {
+        let preset = nearest(self.release);
+        let (major, minor) = preset.release;
+        let mut differs = Vec::new();
+        match next_after(self.release) {
+            None if self.release > preset.release => differs.push(format!(
+                "the kernel is newer: what changed after {major}.{minor} is not in {}",
+                preset.name
+            )),
+            Some(next) if self.release > preset.release => {
+                let changes: Vec<String> = (next.changes.iter())
+                    .map(|c| format!("{} ({})", c.switch, c.meaning))
+                    .collect();
+                differs.push(format!(
+                    "the kernel may have some of what {} changes of {}: {}",
+                    next.name,
+                    next.base_name().unwrap_or(preset.name),
+                    changes.join("; ")
+                ));
+            }
+            Some(_) if self.release < preset.release => differs.push(format!(
+                "the kernel is older: {} has what changed until {major}.{minor}",
+                preset.name
+            )),
+            _ => {}
+        }
+        (preset, differs)
+    }
+
     /// Whether the reserves are no part of dirtyable memory (3.3 and later).
     pub fn reserves_are_not_dirtyable(self) -> bool {
         self.release >= (3, 3)
@@ -80,6 +110,29 @@ mod tests {
             let of_release = (era.watermark_formula(), era.dirty_ratios());
             assert_eq!(formulas, of_release, "{}", preset.name);
         }
+    }
+
+    #[test]
+    fn a_kernel_has_its_nearest_preset() {
+        let of = |major, minor| {
+            let (preset, differs) = Era::of((major, minor)).preset();
+            (preset.name, differs.join(". "))
+        };
+        assert_eq!(of(6, 12), ("linux-6.12", String::new()));
+        let (name, differs) = of(6, 18);
+        assert!(
+            name == "linux-6.12" && differs.contains("after 6.12"),
+            "{differs}"
+        );
+        let (name, differs) = of(6, 6);
+        assert!(
+            name == "linux-6.1" && differs.contains("scheduler (") && !differs.contains("after")
+        );
+        let (name, differs) = of(2, 4);
+        assert!(
+            name == "linux-2.6.37" && differs.contains("older"),
+            "{differs}"
+        );
     }
 
     #[test]

@@ -349,6 +349,22 @@ pub fn swaps(text: &str) -> Result<Vec<SwapArea>, ParseError> {
     Ok(all)
 }
 
+/// Whether `/sys/kernel/mm/lru_gen/enabled` says that the multi-generational LRU is on: the lowest bit of a
+/// hexadecimal number.
+///
+/// # Errors
+/// It is no such number.
+pub fn lru_gen(text: &str) -> Result<bool, ParseError> {
+    let digits = text.trim().trim_start_matches("0x");
+    match u64::from_str_radix(digits, 16) {
+        Ok(bits) => Ok(bits & 1 == 1),
+        Err(_) => wrong(
+            1,
+            format!("`{}` is no hexadecimal number", shown(text.trim())),
+        ),
+    }
+}
+
 /// Major and minor number of a kernel release such as `6.18.44-generic`.
 ///
 /// # Errors
@@ -499,6 +515,11 @@ Node 1, zone   Normal
         assert!(cpus("0-65535").is_ok() && cpus("65536").is_err());
         assert!(cpus(&["0-65535"; 3].join(",")).is_err());
         assert_eq!(release("6.18.44-generic\n"), Ok((6, 18)));
+        assert_eq!(
+            (lru_gen("0x0007\n"), lru_gen("0x0006")),
+            (Ok(true), Ok(false))
+        );
+        assert!(lru_gen("on").is_err());
         assert_eq!(release("5.4"), Ok((5, 4)));
         assert!(release("Linux").is_err() && release("6").is_err());
         let header = "Filename\tType\tSize\tUsed\tPriority\n";
@@ -529,6 +550,7 @@ Node 1, zone   Normal
         let _ = cpus(text);
         let _ = swaps(text);
         let _ = release(text);
+        let _ = lru_gen(text);
         let _ = mount_device(&root_mount(text));
         let _ = config_hz(&config_line(text));
     }

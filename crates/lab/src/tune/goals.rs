@@ -56,6 +56,19 @@ pub enum Goal {
     Throughput,
 }
 
+impl Goal {
+    /// What it asks for, in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completes => "that every run completes",
+            Self::AllocLatency => "the longest allocation",
+            Self::DirectReclaim => "direct reclaims",
+            Self::MaxFree => "memory kept free",
+            Self::Throughput => "throughput",
+        }
+    }
+}
+
 impl Goals {
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {

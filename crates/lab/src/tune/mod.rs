@@ -17,6 +17,7 @@ pub mod space;
 pub mod sysctl_d;
 pub mod text;
 pub mod trial;
+pub mod verify;
 
 use crate::model::Experiment;
 use crate::runner::Simulate;

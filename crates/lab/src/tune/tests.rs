@@ -1,7 +1,9 @@
 use super::*;
+use crate::model::HostUse;
 use crate::runner::fixture;
 use goals::Floor;
 use hdrhistogram::Histogram;
+use kernel::Kernel;
 use sim::result::Metric;
 use sim::spec::{Machine, Size};
 use sim::{Control, RunResult, RunSpec};
@@ -80,6 +82,7 @@ fn report<'a>(
         question,
         cell: &e.cells[0],
         known_gaps,
+        verified: None,
     }
 }
 
@@ -475,4 +478,77 @@ fn without_a_burst_there_is_no_pattern_to_search() {
     let trials = Trials::new(&e, 1, options(1), &stalling);
     let refused = adversary::search(&trials, &ADVERSARY).unwrap().unwrap_err();
     assert!(refused.message.contains("no `burst` command"), "{refused}");
+}
+
+/// A world with a kernel that reclaims directly where the gap between low and min is below what it needs.
+struct Guests {
+    need_kbytes: u64,
+    says_bytes: bool,
+}
+
+impl crate::runner::Worlds for Guests {
+    fn engine(&self, spec: &RunSpec, control: &Control) -> RunResult {
+        simulate(spec, control)
+    }
+
+    fn release(&self, _: &Kernel) -> Option<String> {
+        Some("6.12.9".into())
+    }
+
+    fn kernel(&self, spec: &RunSpec, _: &Kernel, control: &Control) -> (RunResult, HostUse) {
+        let mut r = fixture::simulate(spec, control);
+        let [min, low, _] = space::sums(&spec.machine);
+        r.origin = sim::Origin::Kernel;
+        r.reclaim.as_mut().unwrap().direct_reclaims = u64::from(low - min < self.need_kbytes);
+        r.moved = 0;
+        let metric = |unit, value| Metric { unit, value };
+        r.metrics = [("elapsed".to_owned(), metric("s", 10.0))].into();
+        if self.says_bytes {
+            r.metrics.insert("bytes".to_owned(), metric("bytes", 1e9));
+        }
+        (r, HostUse::default())
+    }
+}
+
+/// The real kernel decides whether the answer holds there, and what it can't say is not called 0.
+#[test]
+fn a_kernel_is_asked_about_the_answer() {
+    let mut e = one_cell();
+    e.cells[0].kernel = Some(Kernel::new("6.12"));
+    let gap = |s: &Setting| {
+        let [min, low, _] = space::sums(&s.on(&e.cells[0].spec.machine));
+        low - min
+    };
+    let chosen = Setting {
+        watermark_scale_factor: Some(500),
+        ..Setting::default()
+    };
+    let (own, wide) = (gap(&Setting::default()), gap(&chosen));
+    assert!(own < wide);
+    for (need_kbytes, says_bytes) in [(wide, true), (wide + 1, true), (wide, false)] {
+        let guests = Guests {
+            need_kbytes,
+            says_bytes,
+        };
+        let v = verify::verify(&e, &chosen, &GOALS, 3, options(1), &guests).unwrap();
+        let holds = need_kbytes <= wide;
+        assert_eq!((v.own.direct, v.holds()), (1, holds));
+        assert_eq!(
+            v.missed,
+            if holds {
+                vec![]
+            } else {
+                vec![Goal::DirectReclaim]
+            }
+        );
+        assert_eq!(v.unmeasured, (!says_bytes).then_some(Goal::Throughput));
+        let text = v.text();
+        assert!(
+            text.contains("Linux 6.12.9 itself the goals") && text.contains("3 runs"),
+            "{text}"
+        );
+        assert_eq!(text.contains("100.0 MB/s"), says_bytes, "{text}");
+        let rate = &v.json()["chosen"]["throughput_mb_per_s"];
+        assert_eq!(rate.is_null(), !says_bytes);
+    }
 }

@@ -4,6 +4,7 @@ use super::goals::{Figures, Goals, mib, time};
 use super::learn::Learned;
 use super::margin::Margin;
 use super::space::{Setting, sums};
+use super::verify::Verified;
 use super::{Answer, Question, sysctl_d};
 use crate::model::Cell;
 use crate::report::RULED;
@@ -24,6 +25,8 @@ pub struct AnswerReport<'a> {
     pub cell: &'a Cell,
     /// How far the model is known to be off.
     pub known_gaps: &'a [String],
+    /// What a real kernel made of it, where that was asked.
+    pub verified: Option<&'a Verified>,
 }
 
 /// Rows of the front that the text shows; all of them stand in `front.csv`.
@@ -228,6 +231,7 @@ impl AnswerReport<'_> {
             question,
             cell,
             known_gaps,
+            verified,
         } = *self;
         let mut out = String::new();
         let machine = &cell.spec.machine;
@@ -260,6 +264,9 @@ impl AnswerReport<'_> {
                 f.direct,
                 mib(f.kept_free)
             );
+        }
+        if let Some(verified) = verified {
+            let _ = write!(out, "\n{}", verified.text());
         }
         let _ = writeln!(out, "\n{}\n", front_table(answer));
         let shown = answer.front.len().min(SHOWN);
@@ -314,6 +321,7 @@ impl AnswerReport<'_> {
             question,
             cell,
             known_gaps,
+            verified,
         } = *self;
         let machine = &cell.spec.machine;
         let chosen = &answer.chosen;
@@ -343,6 +351,7 @@ impl AnswerReport<'_> {
                 "setting": s, "figures": figures_json(f),
             })).collect::<Vec<_>>(),
             "model": provenance(cell, question), "known_gaps": known_gaps,
+            "verified": verified.map(Verified::json),
         })
     }
 
@@ -353,6 +362,7 @@ impl AnswerReport<'_> {
             question,
             cell,
             known_gaps,
+            verified,
         } = *self;
         let chosen = &answer.chosen;
         let f = &chosen.figures;
@@ -368,6 +378,7 @@ impl AnswerReport<'_> {
             answer.own.throughput
         ));
         head.extend(known_gaps.iter().cloned());
+        head.extend(verified.map(Verified::verdict));
         let json = self.json();
         let mut front = Csv::default();
         front.row([

@@ -5,7 +5,7 @@ use super::space::{Setting, kept_free};
 use crate::model::{Cell, Experiment};
 use crate::runner::{self, RunOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sim::RunResult;
+use sim::{Origin, RunResult};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -199,6 +199,19 @@ pub fn kept_free_of(cell: &Cell, setting: &Setting) -> u64 {
     kept_free(&setting.on(&cell.spec.machine))
 }
 
+/// Bytes that programs moved: as the engine counted them, or as those of a real kernel's guest say of
+/// themselves; not a number where none of them does.
+fn moved(r: &RunResult) -> f64 {
+    if r.origin != Origin::Kernel {
+        return r.moved as f64;
+    }
+    let own = |name: &str| ["bytes", "read_bytes", "write_bytes"].contains(&name);
+    let said = r.metrics.iter().filter(|(name, _)| own(name.as_str()));
+    said.map(|(_, m)| m.value)
+        .reduce(|a, b| a + b)
+        .unwrap_or(f64::NAN)
+}
+
 /// Sums several runs up.
 pub fn figures(kept_free: u64, results: &[RunResult]) -> Figures {
     let n = results.len().max(1) as f64;
@@ -209,7 +222,7 @@ pub fn figures(kept_free: u64, results: &[RunResult]) -> Figures {
     let rate = |r: &RunResult| {
         let seconds = r.metrics.get("elapsed").map_or(0.0, |m| m.value);
         if seconds > 0.0 {
-            r.moved as f64 / seconds / 1e6
+            moved(r) / seconds / 1e6
         } else {
             0.0
         }

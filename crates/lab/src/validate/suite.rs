@@ -33,17 +33,13 @@ pub fn held_out(name: &str) -> bool {
     u64::from_be_bytes(*first).is_multiple_of(3)
 }
 
-/// The preset that comes nearest to a kernel, by its release or name (`6.12.94`): the newest of none later, or else the newest
-/// that there is.
+/// The preset that comes nearest to a kernel, by its release or name (`6.12.94`); the newest, where neither says when it is
+/// from.
 pub fn nearest(kernel: &str) -> &'static str {
-    let presets = mm::policy::PRESETS;
     let mut numbers = kernel.split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next()?.parse::<u32>().ok();
     let release = number().zip(number());
-    let of_its_time = |p: &&mm::policy::Preset| release.is_none_or(|r| p.release <= r);
-    let newest = presets.iter().filter(of_its_time).max_by_key(|p| p.release);
-    let newest = newest.or_else(|| presets.iter().max_by_key(|p| p.release));
-    newest.expect("there are presets").name
+    mm::policy::nearest(release.unwrap_or((u32::MAX, 0))).name
 }
 
 /// The scenarios of a suite, by name: those of a folder, or of one of [`FOLDER`] here or in a folder above.

@@ -149,7 +149,7 @@ pub fn tested_disk<'a>(
 
 /// Reads the file as an experiment would: a machine that the engine refuses is no help.
 fn check(described: &Described) -> Result<(), Failure> {
-    let experiment = "name = \"check\"\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
+    let experiment = "name = \"check\"\npolicy = \"linux-6.12\"\nfilesystem = \"ext4\"\n\
         machine = \"the captured machine\"\n[workload]\n\
         command = \"dd if=/dev/zero of=disk/x bs=4k count=1\"\n";
     let text = described.text.clone();
@@ -172,12 +172,14 @@ fn deliver(
             .map_err(|e| Failure::System(miette!("the machine file can't be written: {e}")))?;
         out.finish()?;
     }
+    eprintln!("nearest preset of this kernel: {}", described.preset);
     for note in &described.notes {
         eprintln!("note: {note}");
     }
     if args.json {
         return text::print_json(&json!({
             "machine": described.machine,
+            "preset": described.preset,
             "notes": described.notes,
             "captured": captured,
             "probe": fit,
@@ -327,7 +329,7 @@ mod tests {
         again.replace = true;
         run(&again).unwrap();
         let experiment = dir.path().join("e.toml");
-        let text = "name = \"e\"\npolicy = \"linux-3.1\"\nfilesystem = \"ext4\"\n\
+        let text = "name = \"e\"\npolicy = \"linux-6.12\"\nfilesystem = \"ext4\"\n\
             machine = \"small.toml\"\n[workload]\ncommand = \"dd if=/dev/zero of=x bs=4k count=1\"\n";
         std::fs::write(&experiment, text).unwrap();
         let read = lab::experiment::load(&experiment, &Overrides::default()).unwrap();

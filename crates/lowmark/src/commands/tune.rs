@@ -1,5 +1,6 @@
 //! `lowmark tune`.
 
+use super::worlds::Here;
 use crate::cli::Tune;
 use crate::failure::Failure;
 use crate::place::{claim, settled};
@@ -8,6 +9,7 @@ use lab::diagnostic::Diagnostic;
 use lab::experiment::{Overrides, TraceRun, load_profile};
 use lab::model::Experiment;
 use lab::results::{ClaimedFolder, File, Kind, Terms};
+use lab::runner::Worlds;
 use lab::tune::adversary::{self, Worst};
 use lab::tune::gaps::known_gaps;
 use lab::tune::goals::Goals;
@@ -15,6 +17,7 @@ use lab::tune::learn::with_profile;
 use lab::tune::space::Form;
 use lab::tune::text::AnswerReport;
 use lab::tune::trial::{TrialOptions, Trials};
+use lab::tune::verify::verify;
 use lab::tune::{NoAnswer, Question, tune};
 use std::path::Path;
 
@@ -50,6 +53,10 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
             "accepted: a policy of the engine",
         )));
     }
+    let real = match &args.verify_in {
+        Some(kernel) => Some(in_kernel(args, kernel).map_err(input)?),
+        None => None,
+    };
     // As many trials at a time as there are threads, not as the file has iterations.
     let many = Experiment {
         iterations: 1000,
@@ -99,7 +106,15 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         *cell = with_profile(cell, &profile);
         question.knobs.clear();
     }
-    let answer = tune(&experiment, &question, options, &sim::run).map_err(failure)?;
+    let answer = tune(&experiment, &question, options.clone(), &sim::run).map_err(failure)?;
+    let verified = match &real {
+        Some(real) => {
+            let (setting, runs) = (&answer.chosen.setting, args.verify_seeds.get());
+            let verified = verify(real, setting, &goals, runs, options, &Here::default());
+            Some(verified.map_err(|e| failure(e.into()))?)
+        }
+        None => None,
+    };
     let gaps = known_gaps();
     let cell = &experiment.cells[0];
     let report = AnswerReport {
@@ -107,7 +122,9 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         question: &question,
         cell,
         known_gaps: &gaps,
+        verified: verified.as_ref(),
     };
+    let missed = verified.as_ref().filter(|v| !v.holds());
     write(place, &report.files(), |dir| {
         if args.json {
             text::print_json(&report.json())?;
@@ -115,8 +132,17 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
             text::print(&report.text())?;
         }
         say_where(dir);
-        Ok(())
+        missed.map_or(Ok(()), |v| Err(Failure::Results(v.verdict())))
     })
+}
+
+/// The same experiment in a real kernel, which is looked for before anything runs.
+fn in_kernel(args: &Tune, kernel: &str) -> Result<Experiment, Diagnostic> {
+    let experiment = experiment_with(args, &[format!("policy={kernel:?}")])?;
+    for cell in &experiment.cells {
+        Here::default().identity(cell.kernel.as_ref().expect("asked for"))?;
+    }
+    Ok(experiment)
 }
 
 /// Puts the files in their place, then prints what there is to print with where they are.
@@ -211,8 +237,14 @@ fn failure(why: NoAnswer) -> Failure {
 }
 
 fn experiment(args: &Tune) -> Result<Experiment, Diagnostic> {
+    experiment_with(args, &[])
+}
+
+/// The experiment with keys that stand above what is set.
+fn experiment_with(args: &Tune, above: &[String]) -> Result<Experiment, Diagnostic> {
+    let set = args.set.iter().map(|(k, v)| format!("{k}={v}"));
     let overrides = Overrides {
-        set: args.set.iter().map(|(k, v)| format!("{k}={v}")).collect(),
+        set: set.chain(above.iter().cloned()).collect(),
         ..Overrides::default()
     };
     if let Some(file) = &args.experiment {

@@ -12,7 +12,7 @@ mod profile;
 mod switches;
 mod table;
 
-pub use presets::{Change, PRESETS, Preset};
+pub use presets::{Change, PRESETS, Preset, nearest, next_after};
 pub use profile::{ProfileZone, WatermarkProfile};
 pub use switches::*;
 

@@ -40,6 +40,20 @@ pub struct Change {
     pub meaning: &'static str,
 }
 
+/// The preset that comes nearest to a kernel of a release: the newest of none later, or else the oldest.
+pub fn nearest(release: (u32, u32)) -> &'static Preset {
+    let of_its_time = PRESETS.iter().filter(|p| p.release <= release);
+    let newest = of_its_time.max_by_key(|p| p.release);
+    let oldest = || PRESETS.iter().min_by_key(|p| p.release);
+    newest.or_else(oldest).expect("there are presets")
+}
+
+/// The oldest preset of a kernel later than a release, if there is one.
+pub fn next_after(release: (u32, u32)) -> Option<&'static Preset> {
+    let later = PRESETS.iter().filter(|p| p.release > release);
+    later.min_by_key(|p| p.release)
+}
+
 impl Preset {
     /// What it is.
     pub fn about(&self) -> &'static str {

@@ -1,0 +1,141 @@
+//! The answer held to a real kernel: the chosen setting, as a current Linux takes it, and the machine's own
+//! settings, under the same seeds in the same guest.
+//!
+//! What a guest measures of allocations are its stalls in direct reclaim (the tracepoints of vmscan): the
+//! longest of them stands for the longest allocation, and waits for a lock or a page are not in it.
+
+use super::goals::{Figures, Goal, Goals, mib, time};
+use super::space::Setting;
+use super::sysctl_d;
+use super::trial::{Interrupted, TrialOptions, Trials};
+use crate::model::Experiment;
+use crate::runner::Simulate;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// What a real kernel made of the answer.
+#[derive(Debug, Clone)]
+pub struct Verified {
+    /// The build, such as `6.12`.
+    pub build: String,
+    /// Its release, where the build is known to say.
+    pub release: Option<String>,
+    /// What was set.
+    pub setting: Setting,
+    /// With the machine's own settings.
+    pub own: Figures,
+    /// With the chosen ones.
+    pub chosen: Figures,
+    /// Goals that the chosen ones miss there.
+    pub missed: Vec<Goal>,
+    /// A goal that nothing there measures: throughput, of programs that say no bytes.
+    pub unmeasured: Option<Goal>,
+}
+
+/// Runs both settings `runs` times in the kernel of an experiment's only cell.
+///
+/// # Panics
+/// If the experiment has another number of cells, or its cell is none of a kernel.
+///
+/// # Errors
+/// The user stopped it.
+pub fn verify(
+    experiment: &Experiment,
+    chosen: &Setting,
+    goals: &Goals,
+    runs: u32,
+    options: TrialOptions,
+    simulate: Simulate<'_>,
+) -> Result<Verified, Interrupted> {
+    let trials = Trials::new(experiment, runs, options, simulate);
+    let kernel = trials.cell().kernel.as_ref().expect("a real kernel");
+    let setting = sysctl_d::modern(chosen, &trials.cell().spec.machine);
+    trials.phase(&format!("in Linux {}", kernel.build), 2 * u64::from(runs));
+    let own = trials.figures(&Setting::default())?;
+    let figures = trials.figures(&setting)?;
+    trials.done();
+    let missed = goals.missed(&figures, own.throughput).into_iter();
+    let blind = goals.throughput.is_some() && figures.throughput.is_nan();
+    let unmeasured = blind.then_some(Goal::Throughput);
+    let missed = missed.map(|(goal, _)| goal);
+    Ok(Verified {
+        build: kernel.build.clone(),
+        release: simulate.release(kernel),
+        setting,
+        missed: missed.filter(|goal| Some(*goal) != unmeasured).collect(),
+        unmeasured,
+        own,
+        chosen: figures,
+    })
+}
+
+fn rate(f: &Figures) -> String {
+    match f.throughput.is_nan() {
+        true => "throughput not measured".into(),
+        false => format!("{:.1} MB/s", f.throughput),
+    }
+}
+
+impl Verified {
+    /// Whether the goals are met there.
+    pub fn holds(&self) -> bool {
+        self.missed.is_empty()
+    }
+
+    /// What came of it, in a line.
+    pub fn verdict(&self) -> String {
+        let release = self.release.as_deref().unwrap_or(&self.build);
+        let runs = self.chosen.runs;
+        let names: Vec<&str> = self.missed.iter().map(|goal| goal.name()).collect();
+        let mut verdict = match self.holds() {
+            true => format!("In Linux {release} itself the goals hold, in {runs} runs"),
+            false => format!(
+                "In Linux {release} itself the goals are missed, in {runs} runs: {}",
+                names.join(", ")
+            ),
+        };
+        if let Some(goal) = self.unmeasured {
+            let _ = write!(verdict, "; {} is not measured there", goal.name());
+        }
+        verdict + "."
+    }
+
+    /// The verdict with both settings' figures.
+    pub fn text(&self) -> String {
+        let mut out = format!("{}\n\n", self.verdict());
+        for (name, f) in [
+            ("the machine's own", &self.own),
+            ("these settings", &self.chosen),
+        ] {
+            let _ = writeln!(
+                out,
+                "    {name:17}  {} direct reclaims, the longest {}; {}, {} kept free{}",
+                f.direct,
+                time(f.worst_ns),
+                rate(f),
+                mib(f.kept_free),
+                f.failed
+                    .as_ref()
+                    .map_or(String::new(), |what| format!(", {what}"))
+            );
+        }
+        out
+    }
+
+    /// The same for programs.
+    pub fn json(&self) -> Value {
+        let figures = |f: &Figures| {
+            json!({
+                "longest_direct_reclaim_ns": f.worst_ns, "direct_reclaims": f.direct,
+                "throughput_mb_per_s": Some(f.throughput).filter(|rate| !rate.is_nan()), "kept_free_bytes": f.kept_free,
+                "runs": f.runs, "failed": f.failed,
+            })
+        };
+        json!({
+            "kernel": self.build, "release": self.release, "setting": self.setting,
+            "own": figures(&self.own), "chosen": figures(&self.chosen), "holds": self.holds(),
+            "missed": self.missed.iter().map(|goal| goal.name()).collect::<Vec<_>>(),
+            "unmeasured": self.unmeasured.map(Goal::name),
+        })
+    }
+}
