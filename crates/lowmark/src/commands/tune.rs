@@ -37,22 +37,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         )));
     }
     let mut experiment = experiment(args).map_err(input)?;
-    if experiment.cells.len() != 1 {
-        let (cells, axes) = (experiment.cells.len(), experiment.axes.join(", "));
-        return Err(input(Diagnostic::placeless(
-            format!("{cells} cells; settings are for one (varying: {axes})"),
-            "accepted: an experiment of one cell; `--set policy='\"linux-3.1\"'` and the like choose one",
-        )));
-    }
-    if let Some(kernel) = experiment.kernels().first() {
-        return Err(input(Diagnostic::placeless(
-            format!(
-                "the real kernel `{}`: settings are searched for on the engine",
-                kernel.build
-            ),
-            "accepted: a policy of the engine",
-        )));
-    }
+    of_one_engine(&experiment).map_err(input)?;
     let real = match &args.verify_in {
         Some(kernel) => Some(in_kernel(args, kernel).map_err(input)?),
         None => None,
@@ -134,6 +119,27 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         say_where(dir);
         missed.map_or(Ok(()), |v| Err(Failure::Results(v.verdict())))
     })
+}
+
+/// Settings are for one cell, and searched for on the engine.
+fn of_one_engine(experiment: &Experiment) -> Result<(), Diagnostic> {
+    if experiment.cells.len() != 1 {
+        let (cells, axes) = (experiment.cells.len(), experiment.axes.join(", "));
+        return Err(Diagnostic::placeless(
+            format!("{cells} cells; settings are for one (varying: {axes})"),
+            "accepted: an experiment of one cell; `--set policy='\"linux-3.1\"'` and the like choose one",
+        ));
+    }
+    let Some(kernel) = experiment.kernels().first().copied() else {
+        return Ok(());
+    };
+    Err(Diagnostic::placeless(
+        format!(
+            "the real kernel `{}`: settings are searched for on the engine",
+            kernel.build
+        ),
+        "accepted: a policy of the engine; `--verify-in` tries the answer in a kernel",
+    ))
 }
 
 /// The same experiment in a real kernel, which is looked for before anything runs.
