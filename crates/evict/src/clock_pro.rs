@@ -13,13 +13,16 @@
 //! - the **test** hand ends test periods when more pages than the cache has are remembered.
 //!
 //! How many pages should be cold follows from the tests: one more when a page is used in its test period, one
-//! less when a test ends without. The paper does not say with what it begins: here with all pages. It does not
+//! less when a test ends without. The paper does not say with what it begins: here with LIRS's 1 %. It does not
 //! say either what becomes of a use that no hand has seen when the page's test ends: the test counts neither
 //! way. Hands move when there is work for them, and rest behind the page that they dealt with.
 
 use crate::{Dirty, Ghost, Lists, Policy, Slot};
 
 const RING: u32 = 0;
+
+/// With what the target begins: one page in so many is cold, as always in LIRS.
+const FIRST_SHARE: u32 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -206,7 +209,7 @@ impl Policy for ClockPro {
             hot: 0,
             cold: 0,
             gone: 0,
-            target: slots,
+            target: (slots / FIRST_SHARE).max(1),
             full: slots,
             returns: false,
         }

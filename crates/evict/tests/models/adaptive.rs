@@ -534,7 +534,7 @@ impl Policy for ClockPro {
             ring: Vec::new(),
             hands: [0; 3],
             object: HashMap::new(),
-            mc: slots as usize,
+            mc: (slots as usize / 100).max(1),
             m: slots as usize,
             slots: slots as usize,
             returns: false,
