@@ -4,7 +4,8 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    if let Ok(replay::Sizes(list)) = text.parse() {
+    if let Ok(sizes) = text.parse::<replay::Sizes>() {
+        let list = sizes.of(1000).pages;
         assert!(!list.is_empty() && list.is_sorted_by(|a, b| a < b));
     }
 });

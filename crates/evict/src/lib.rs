@@ -29,9 +29,11 @@ mod index;
 mod lists;
 mod policy;
 pub mod registry;
+mod sketch;
 
 pub use ghost::Ghost;
 pub use index::{Index, MOST};
 pub use lists::Lists;
 pub use policy::{AnyPolicy, Dirty, Policy, Slot};
 pub use registry::types::*;
+pub use sketch::Sketch;

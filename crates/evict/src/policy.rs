@@ -64,6 +64,35 @@ pub trait AnyPolicy: Policy + Send {
     fn duplicate(&self) -> Box<dyn AnyPolicy>;
 }
 
+/// Whatever policy is in the box; [`Policy::new`] makes Linux's two lists, [`registry::make`](crate::registry::make)
+/// any.
+impl Policy for Box<dyn AnyPolicy> {
+    fn new(slots: u32) -> Self {
+        Box::new(crate::TwoList::new(slots))
+    }
+    fn miss(&mut self, object: u64) {
+        (**self).miss(object);
+    }
+    fn admit(&mut self, slot: Slot, object: u64) {
+        (**self).admit(slot, object);
+    }
+    fn access(&mut self, slot: Slot) {
+        (**self).access(slot);
+    }
+    fn evict(&mut self) -> Option<Slot> {
+        (**self).evict()
+    }
+    fn remove(&mut self, slot: Slot) {
+        (**self).remove(slot);
+    }
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        (**self).dirty(slot)
+    }
+    fn cleaned(&mut self, slot: Slot) {
+        (**self).cleaned(slot);
+    }
+}
+
 impl<P: Policy + Clone + Send + 'static> AnyPolicy for P {
     fn duplicate(&self) -> Box<dyn AnyPolicy> {
         Box::new(self.clone())

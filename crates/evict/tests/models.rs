@@ -1,5 +1,9 @@
 //! Every policy against the plainest program that does the same: same victims, request by request.
 
+#[path = "models/adaptive.rs"]
+mod adaptive;
+
+use adaptive::{AdaptiveReplacement, ClockPro, Figure4, Hyperbolic, Lirs, TwoQ, WTinyLfu};
 use evict::{Dirty, Policy, Slot};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
@@ -645,6 +649,12 @@ models! {
     two_list: TwoList;
     lfu_ageing: LfuAgeing;
     generational: Generational;
+    arc: AdaptiveReplacement;
+    two_q: TwoQ;
+    lirs: Lirs;
+    w_tiny_lfu: WTinyLfu;
+    clock_pro: ClockPro;
+    hyperbolic: Hyperbolic;
 }
 
 proptest! {
@@ -654,6 +664,39 @@ proptest! {
     #[test]
     fn generational_with_protected_tiers(slots in 4_u32..40, steps in steps(12_000)) {
         same::<evict::Generational, Generational>(slots, &steps);
+    }
+
+    /// ARC against the paper's figure 4, word by word.
+    #[test]
+    fn arc_is_figure_4(slots in 1_u32..40, requests in prop::collection::vec(0_u64..120, 0..3000)) {
+        // Some come back soon, some after long.
+        let requests = requests.iter().enumerate().map(|(i, o)| if i / 300 % 2 == 0 { o / 4 } else { *o });
+        let mut cache: replay::Cache<evict::AdaptiveReplacement, _> =
+            replay::Cache::new(slots, evict::Index::new(slots));
+        let mut figure = Figure4::new(slots as usize);
+        for (i, object) in requests.enumerate() {
+            prop_assert_eq!(!cache.request(object), figure.request(object), "request {}", i);
+        }
+    }
+
+    /// 64 pages are drawn where there are more.
+    #[test]
+    fn hyperbolic_that_draws(slots in 65_u32..140, steps in steps(3000)) {
+        same::<evict::Hyperbolic, Hyperbolic>(slots, &steps);
+    }
+
+    /// Windows and queues of a hundredth have more than a page.
+    #[test]
+    fn shares_of_a_hundredth(slots in 200_u32..450, objects in prop::collection::vec(0_u64..1500, 3000..6000)) {
+        let steps: Vec<Step> = objects.iter().map(|o| match o % 7 {
+            0 => Step::Dirty(o * o % 1500),
+            1 if o % 5 == 0 => Step::Remove(o / 2),
+            _ => Step::Request(o / (1 + o % 4)),
+        }).collect();
+        same::<evict::Lirs, Lirs>(slots, &steps);
+        same::<evict::WTinyLfu, WTinyLfu>(slots, &steps);
+        same::<evict::ClockPro, ClockPro>(slots, &steps);
+        same::<evict::AdaptiveReplacement, AdaptiveReplacement>(slots, &steps);
     }
 }
 

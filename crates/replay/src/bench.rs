@@ -67,7 +67,7 @@ pub fn replay(path: &Path, rounds: usize) -> Result<Vec<Measurement>, TraceError
         let plan = Plan {
             options: Options::default(),
             unit: Unit::Page,
-            sizes: vec![SIZE],
+            sizes: vec![SIZE].into(),
             policies: vec![entry.name],
             writes: None,
             sample: None,
@@ -160,7 +160,7 @@ pub fn fifty_sizes(path: &Path, policy: &'static str, threads: usize) -> Result<
     let plan = Plan {
         options: Options::default(),
         unit: Unit::Page,
-        sizes: sizes.0,
+        sizes,
         policies: vec![policy],
         writes: None,
         sample: None,

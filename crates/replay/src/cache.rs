@@ -180,8 +180,13 @@ pub struct Cache<P, M> {
 impl<P: Policy, M: Map> Cache<P, M> {
     /// An empty cache of `slots` slots, at least one; `map` has as many.
     pub fn new(slots: u32, map: M) -> Self {
+        Self::of(P::new(slots), slots, map)
+    }
+
+    /// As [`Self::new`], with a policy that was made for as many slots.
+    pub fn of(policy: P, slots: u32, map: M) -> Self {
         Self {
-            policy: P::new(slots),
+            policy,
             map,
             free: Free::new(slots),
             counts: Counts::default(),

@@ -2,15 +2,18 @@
 
 use crate::budget::Budget;
 use crate::cache::Counts;
-use crate::dense::{BYTES_PER_OBJECT, Dense};
+use crate::dense::{BYTES_PER_OBJECT, Dense, Groups};
+use crate::opt::{self, Future, OPT};
+use crate::policies::needs_numbers;
 use crate::requests::Unit;
 use crate::sample::Sample;
 use crate::sampled::{Bound, Pass, Ratios, SampleFacts, Sampled};
+use crate::sizes::Sizes;
 use crate::stack::{self, Distances};
-use crate::stream::{stream, stream_with_writes};
+use crate::stream::{stream_made, stream_made_with_writes};
 use crate::writes::{WriteCounts, WriteModel};
 use evict::Policy;
-use evict::registry::{self, Visitor};
+use evict::registry::{self, Runner};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Mutex;
@@ -25,9 +28,9 @@ pub struct Plan {
     pub options: Options,
     /// What a request is.
     pub unit: Unit,
-    /// Pages of the caches.
-    pub sizes: Vec<u32>,
-    /// Names in the registry.
+    /// Sizes of the caches.
+    pub sizes: Sizes,
+    /// Names of [`policies`](crate::policies); OPT is not among them where writes are modelled.
     pub policies: Vec<&'static str>,
     /// Dirty pages, if writes are to be modelled.
     pub writes: Option<WriteModel>,
@@ -39,6 +42,24 @@ pub struct Plan {
     /// What the trace, if it is kept, and the caches may take of memory.
     pub budget: Budget,
 }
+
+impl Plan {
+    /// The plan for a trace of so many objects: its sizes are pages.
+    fn of(&self, objects: u64) -> Self {
+        Self {
+            sizes: self.sizes.of(objects),
+            ..self.clone()
+        }
+    }
+
+    fn has_opt(&self) -> bool {
+        self.policies.contains(&OPT.name)
+    }
+}
+
+/// How far a plan has come: caches that were simulated, and how many there are; 0 while the trace is read,
+/// and where nothing but reading is to be done.
+pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
 /// One policy at one size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -112,34 +133,39 @@ enum Job {
 
 struct Simulate<'a>(&'a Dense, u32, Option<&'a WriteModel>);
 
-impl Visitor for Simulate<'_> {
+impl Runner for Simulate<'_> {
     type Output = Point;
 
-    fn visit<P: Policy + 'static>(self) -> Point {
+    fn run<P: Policy>(self, make: &dyn Fn(u32) -> P) -> Point {
         let Self(trace, size, model) = self;
         match model {
             Some(model) => {
-                let (counts, writes) = trace.run_with_writes::<P>(size, model);
+                let (counts, writes) = trace.run_made_with_writes(size, model, make);
                 point(size, counts, Some(writes))
             }
-            None => point(size, trace.run::<P>(size), None),
+            None => point(size, trace.run_made(size, Groups::ALL, make), None),
         }
     }
 }
 
 struct Stream<'a>(Reader, Unit, u32, Option<&'a WriteModel>, usize);
 
-impl Visitor for Stream<'_> {
+impl Runner for Stream<'_> {
     type Output = Result<Point, TraceError>;
 
-    fn visit<P: Policy + 'static>(self) -> Self::Output {
+    fn run<P: Policy>(self, make: &dyn Fn(u32) -> P) -> Self::Output {
         let Self(reader, unit, size, model, threads) = self;
         match model {
             Some(model) => {
-                let (counts, writes) = stream_with_writes::<P>(reader, unit, size, model, threads)?;
+                let (counts, writes) =
+                    stream_made_with_writes(reader, unit, size, model, threads, make)?;
                 Ok(point(size, counts, Some(writes)))
             }
-            None => Ok(point(size, stream::<P>(reader, unit, size, threads)?, None)),
+            None => Ok(point(
+                size,
+                stream_made(reader, unit, size, threads, make)?,
+                None,
+            )),
         }
     }
 }
@@ -167,9 +193,15 @@ enum Way {
 
 impl Way {
     fn of(plan: &Plan) -> Self {
-        match (&plan.policies[..], &plan.sizes[..]) {
+        match (&plan.policies[..], &plan.sizes.pages[..]) {
             _ if plan.sample.is_some() => Self::Sample,
-            ([_], [_]) if !plan.options.lenient => Self::Stream,
+            ([policy], [_])
+                if !plan.options.lenient
+                    && plan.sizes.shares.is_empty()
+                    && !needs_numbers(policy) =>
+            {
+                Self::Stream
+            }
             (["lru"], _) if plan.writes.is_none() => Self::Distances,
             _ => Self::Keep,
         }
@@ -178,14 +210,23 @@ impl Way {
 
 /// What a plan will take of memory, in a sentence: before anything is read.
 pub fn memory(plan: &Plan) -> String {
-    let largest = u64::from(plan.sizes.iter().copied().max().unwrap_or(1));
+    let largest = u64::from(plan.sizes.pages.last().copied().unwrap_or(1));
     let mib = |bytes: u64| (bytes >> 20) + 1;
     let least = match plan.budget.0 {
         Some(bytes) => format!("at most {} MiB, then it ends", bytes >> 20),
         None => "without a limit".to_owned(),
     };
-    let a_request = if plan.writes.is_some() { 24 } else { 8 };
-    let caches = mib(largest * BYTES_PER_SLOT);
+    let future = if plan.has_opt() {
+        opt::BYTES_PER_EVENT
+    } else {
+        0
+    };
+    let a_request = future + if plan.writes.is_some() { 24 } else { 8 };
+    let caches = if plan.sizes.shares.is_empty() {
+        format!("{} MiB", mib(largest * BYTES_PER_SLOT))
+    } else {
+        format!("{BYTES_PER_SLOT} bytes a page of the largest cache")
+    };
     match Way::of(plan) {
         Way::Stream => format!(
             "memory: up to {} MiB for a cache of {largest} pages; the trace is not kept",
@@ -196,14 +237,15 @@ pub fn memory(plan: &Plan) -> String {
             BYTES_PER_OBJECT + stack::Pass::BYTES_PER_OBJECT
         ),
         Way::Sample => format!(
-            "memory: up to 8 bytes a request and {} an object of the sample, and for each of {} \
+            "memory: up to {} bytes a request and {} an object of the sample, and for each of {} \
              threads a miniature, {least}",
+            future + 8,
             2 * BYTES_PER_OBJECT,
             plan.threads
         ),
         Way::Keep => format!(
             "memory: up to {a_request} bytes a request and {BYTES_PER_OBJECT} an object, and for each \
-             of {} threads up to {caches} MiB and {BYTES_PER_STACKED_OBJECT} bytes an object, {least}",
+             of {} threads up to {caches} and {BYTES_PER_STACKED_OBJECT} bytes an object, {least}",
             plan.threads
         ),
     }
@@ -229,10 +271,21 @@ fn too_large(trace: &str, size: u32, need: u64, budget: Budget) -> TraceError {
 /// A trace that can't be read, or for which there is no memory.
 ///
 /// # Panics
-/// If a policy of the plan is not in the registry.
+/// If a policy of the plan is unknown, or OPT is to have writes.
 pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
+    run_watched(path, plan, &|_, _| {})
+}
+
+/// As [`run`]; says how far it is.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As [`run`].
+pub fn run_watched(path: &Path, plan: &Plan, progress: Progress<'_>) -> Result<Curves, TraceError> {
     let reader = Reader::open(path, &plan.options)?;
-    run_reader(reader, path.display().to_string(), plan)
+    from_reader(reader, path.display().to_string(), plan, progress)
 }
 
 /// As [`run`], over a trace that is open already; `shown`: what the curves call it.
@@ -243,15 +296,24 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
 /// # Panics
 /// As [`run`].
 pub fn run_reader(reader: Reader, shown: String, plan: &Plan) -> Result<Curves, TraceError> {
+    from_reader(reader, shown, plan, &|_, _| {})
+}
+
+fn from_reader(
+    reader: Reader,
+    shown: String,
+    plan: &Plan,
+    progress: Progress<'_>,
+) -> Result<Curves, TraceError> {
     let format = reader.format().name();
     let way = Way::of(plan);
-    if let ([size], [policy], Way::Stream) = (&plan.sizes[..], &plan.policies[..], way) {
+    if let ([size], [policy], Way::Stream) = (&plan.sizes.pages[..], &plan.policies[..], way) {
         let need = u64::from(*size) * BYTES_PER_STREAMED_SLOT;
         if !plan.budget.has(need) {
             return Err(too_large(reader.name(), *size, need, plan.budget));
         }
         let job = Stream(reader, plan.unit, *size, plan.writes.as_ref(), plan.threads);
-        let point = registry::visit(policy, job).expect(KNOWN)?;
+        let point = registry::run(policy, job).expect(KNOWN)?;
         return Ok(Curves {
             trace: shown,
             format,
@@ -270,6 +332,7 @@ pub fn run_reader(reader: Reader, shown: String, plan: &Plan) -> Result<Curves, 
     if let Some(sample) = plan.sample {
         let (trace, skipped) =
             Sampled::read(reader, plan.unit, sample, 0, plan.budget, plan.threads)?;
+        let plan = &plan.of(trace.objects());
         return Ok(Curves {
             trace: shown,
             format,
@@ -278,12 +341,13 @@ pub fn run_reader(reader: Reader, shown: String, plan: &Plan) -> Result<Curves, 
             sample: Some(trace.facts),
             skipped,
             model: None,
-            curves: estimate(&trace, plan, &name)?,
+            curves: estimate(&trace, plan, &name, progress)?,
         });
     }
     if way == Way::Distances {
         let (distances, objects, skipped) =
             Dense::distances(reader, plan.unit, plan.budget, plan.threads)?;
+        let plan = &plan.of(objects.into());
         return Ok(Curves {
             trace: shown,
             format,
@@ -294,7 +358,7 @@ pub fn run_reader(reader: Reader, shown: String, plan: &Plan) -> Result<Curves, 
             model: None,
             curves: vec![Curve {
                 policy: plan.policies[0],
-                points: stacked(&distances, &plan.sizes),
+                points: stacked(&distances, &plan.sizes.pages),
             }],
         });
     }
@@ -305,8 +369,9 @@ pub fn run_reader(reader: Reader, shown: String, plan: &Plan) -> Result<Curves, 
         plan.budget,
         plan.threads,
     )?;
-    let threads = threads(plan, &name, trace.objects(), trace.bytes())?;
-    let results = simulate(&trace, plan, threads);
+    let plan = &plan.of(trace.objects().into());
+    let threads = threads(plan, &name, &trace)?;
+    let results = simulate(&trace, plan, threads, progress);
     let curve = |(policy, points): (&&'static str, Vec<Option<Point>>)| Curve {
         policy,
         points: points
@@ -326,21 +391,36 @@ pub fn run_reader(reader: Reader, shown: String, plan: &Plan) -> Result<Curves, 
     })
 }
 
-/// As many of the plan's threads as there is memory for caches, beside a trace of so many objects and
-/// bytes.
-fn threads(plan: &Plan, trace: &str, objects: u32, bytes: u64) -> Result<usize, TraceError> {
-    let largest = plan.sizes.iter().copied().max().unwrap_or(1);
-    let need = u64::from(largest.min(objects)) * BYTES_PER_SLOT
+/// As many of the plan's threads as there is memory for caches, beside a trace.
+fn threads(plan: &Plan, name: &str, trace: &Dense) -> Result<usize, TraceError> {
+    let largest = plan.sizes.pages.last().copied().unwrap_or(1);
+    let objects = trace.objects();
+    let mut need = u64::from(largest.min(objects)) * BYTES_PER_SLOT
         + u64::from(objects) * BYTES_PER_STACKED_OBJECT;
-    let budget = plan.budget.without(bytes);
+    let mut beside = trace.bytes();
+    if plan.has_opt() {
+        let events = trace.len() as u64;
+        if trace.len() > opt::MOST_EVENTS {
+            return Err(TraceError {
+                file: name.to_owned(),
+                record: None,
+                text: false,
+                message: format!("{events} requests are too many for `{}`", OPT.name),
+                accepted: format!("at most {} requests; or other policies", opt::MOST_EVENTS),
+            });
+        }
+        beside += events * opt::BYTES_PER_EVENT;
+        need = need.max(events / 8 + events / 256);
+    }
+    let budget = plan.budget.without(beside);
     match budget.times(need, plan.threads) {
-        0 => Err(too_large(trace, largest, need, budget)),
+        0 => Err(too_large(name, largest, need, budget)),
         threads => Ok(threads),
     }
 }
 
 /// What is promised of a plan.
-const KNOWN: &str = "the plan's policies are in the registry";
+const KNOWN: &str = "the plan's policies are known, and OPT has no writes";
 
 /// The work of a plan, the longest first.
 fn jobs(plan: &Plan) -> Vec<Job> {
@@ -351,7 +431,7 @@ fn jobs(plan: &Plan) -> Vec<Job> {
         }
     }
     // The largest caches take longest: they go first.
-    for size in (0..plan.sizes.len()).rev() {
+    for size in (0..plan.sizes.pages.len()).rev() {
         for (p, name) in plan.policies.iter().enumerate() {
             if *name != "lru" || plan.writes.is_some() {
                 jobs.push(Job::Cell { policy: p, size });
@@ -365,16 +445,20 @@ fn jobs(plan: &Plan) -> Vec<Job> {
 fn in_parallel<J: Copy + Sync, T: Send>(
     jobs: &[J],
     threads: usize,
+    progress: Progress<'_>,
     work: impl Fn(J) -> T + Sync,
 ) -> Vec<T> {
     let next = AtomicUsize::new(0);
+    progress(0, jobs.len());
     let results = Mutex::new(Vec::with_capacity(jobs.len()));
     let turns = || {
         loop {
             let at = next.fetch_add(1, Relaxed);
             let Some(job) = jobs.get(at) else { break };
             let done = work(*job);
-            results.lock().expect("no thread panicked").push((at, done));
+            let mut results = results.lock().expect("no thread panicked");
+            results.push((at, done));
+            progress(results.len(), jobs.len());
         }
     };
     std::thread::scope(|scope| {
@@ -400,17 +484,31 @@ fn stacked(distances: &Distances, sizes: &[u32]) -> Vec<Point> {
 }
 
 /// Every policy's points by size, from so many threads.
-fn simulate(trace: &Dense, plan: &Plan, threads: usize) -> Vec<Vec<Option<Point>>> {
+fn simulate(
+    trace: &Dense,
+    plan: &Plan,
+    threads: usize,
+    progress: Progress<'_>,
+) -> Vec<Vec<Option<Point>>> {
     let jobs = jobs(plan);
-    let done = in_parallel(&jobs, threads, |job| match job {
-        Job::Stack { .. } => stacked(&stack::distances(trace), &plan.sizes),
+    let sizes = &plan.sizes.pages;
+    let future = plan.has_opt().then(|| Future::of(trace));
+    let done = in_parallel(&jobs, threads, progress, |job| match job {
+        Job::Stack { .. } => stacked(&stack::distances(trace), sizes),
         Job::Cell { policy, size } => {
-            let cell = Simulate(trace, plan.sizes[size], plan.writes.as_ref());
-            let done = registry::visit(plan.policies[policy], cell).expect(KNOWN);
+            let size = sizes[size];
+            if let Some(future) = &future
+                && plan.policies[policy] == OPT.name
+            {
+                let counts = future.run(trace, size, Groups::ALL);
+                return vec![point(size, counts, None)];
+            }
+            let cell = Simulate(trace, size, plan.writes.as_ref());
+            let done = registry::run(plan.policies[policy], cell).expect(KNOWN);
             vec![done]
         }
     });
-    let empty = vec![None; plan.sizes.len()];
+    let empty = vec![None; sizes.len()];
     let mut results = vec![empty; plan.policies.len()];
     for (job, points) in jobs.into_iter().zip(done) {
         let (policy, first) = match job {
@@ -425,22 +523,34 @@ fn simulate(trace: &Dense, plan: &Plan, threads: usize) -> Vec<Vec<Option<Point>
 }
 
 /// Every policy's points by size, estimated from a sample of the trace.
-fn estimate(trace: &Sampled, plan: &Plan, name: &str) -> Result<Vec<Curve>, TraceError> {
-    let threads = threads(plan, name, trace.numbers(), trace.bytes())?;
+fn estimate(
+    trace: &Sampled,
+    plan: &Plan,
+    name: &str,
+    progress: Progress<'_>,
+) -> Result<Vec<Curve>, TraceError> {
+    let threads = threads(plan, name, trace.trace())?;
+    let sizes = &plan.sizes.pages;
+    let future = plan.has_opt().then(|| Future::of(trace.trace()));
     let passes: Vec<Pass> = Pass::all(trace.facts.rate).collect();
     let jobs: Vec<(Job, Pass)> = jobs(plan)
         .into_iter()
         .flat_map(|job| passes.iter().map(move |pass| (job, *pass)))
         .collect();
-    let done = in_parallel(&jobs, threads, |(job, pass)| match job {
-        Job::Stack { .. } => trace.stack(pass, &plan.sizes),
+    let done = in_parallel(&jobs, threads, progress, |(job, pass)| match job {
+        Job::Stack { .. } => trace.stack(pass, sizes),
         Job::Cell { policy, size } => {
-            let (policy, size) = (plan.policies[policy], plan.sizes[size]);
-            vec![trace.miniature(policy, pass, size).expect(KNOWN)]
+            let policy = plan.policies[policy];
+            let future = future.as_ref().filter(|_| policy == OPT.name);
+            let ratios = match future {
+                Some(future) => trace.best(future, pass, sizes[size]),
+                None => trace.miniature(policy, pass, sizes[size]).expect(KNOWN),
+            };
+            vec![ratios]
         }
     });
     // By policy, size and pass.
-    let none = vec![vec![Ratios::default(); passes.len()]; plan.sizes.len()];
+    let none = vec![vec![Ratios::default(); passes.len()]; sizes.len()];
     let mut all = vec![none; plan.policies.len()];
     for (i, ((job, _), ratios)) in jobs.into_iter().zip(done).enumerate() {
         let (policy, first) = match job {
@@ -463,7 +573,7 @@ fn estimate(trace: &Sampled, plan: &Plan, name: &str) -> Result<Vec<Curve>, Trac
     };
     let curve = |(policy, sizes): (&&'static str, &Vec<Vec<Ratios>>)| Curve {
         policy,
-        points: plan.sizes.iter().zip(sizes).map(estimated).collect(),
+        points: plan.sizes.pages.iter().zip(sizes).map(estimated).collect(),
     };
     Ok(plan.policies.iter().zip(&all).map(curve).collect())
 }

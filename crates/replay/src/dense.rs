@@ -110,7 +110,7 @@ impl Groups {
     pub const ALL: Self = Self(u8::MAX);
 
     #[inline]
-    fn has(self, object: u32) -> bool {
+    pub fn has(self, object: u32) -> bool {
         self.0 >> (object % 8) & 1 == 1
     }
 }
@@ -334,7 +334,7 @@ impl Dense {
 
     /// What happens, in order.
     #[inline]
-    pub fn events(&self) -> impl Iterator<Item = Event> {
+    pub fn events(&self) -> impl DoubleEndedIterator<Item = Event> + ExactSizeIterator {
         self.events.iter().map(|e| match e & 3 {
             READ => Event::Read(e >> 2),
             WRITE => Event::Write(e >> 2),
@@ -344,13 +344,18 @@ impl Dense {
 
     /// The whole trace through a cache of `size` pages. More slots than objects are never needed.
     pub fn run<P: Policy>(&self, size: u32) -> Counts {
-        self.run_groups::<P>(size, Groups::ALL)
+        self.run_made(size, Groups::ALL, &P::new)
     }
 
-    /// As [`Self::run`], with the objects of some groups alone.
-    pub(crate) fn run_groups<P: Policy>(&self, size: u32, groups: Groups) -> Counts {
+    /// As [`Self::run`], with the objects of some groups alone and a policy that is made here.
+    pub(crate) fn run_made<P: Policy>(
+        &self,
+        size: u32,
+        groups: Groups,
+        make: &dyn Fn(u32) -> P,
+    ) -> Counts {
         let slots = self.slots(size);
-        let mut cache = Cache::<P, Table>::new(slots, Table::new(self.objects, slots));
+        let mut cache = Cache::of(make(slots), slots, Table::new(self.objects, slots));
         if groups == Groups::ALL {
             for events in self.events.chunks(BLOCK) {
                 send(&mut cache, events);
@@ -440,9 +445,19 @@ impl Dense {
         size: u32,
         model: &WriteModel,
     ) -> (Counts, WriteCounts) {
+        self.run_made_with_writes(size, model, &P::new)
+    }
+
+    /// As [`Self::run_with_writes`], with a policy that is made here.
+    pub(crate) fn run_made_with_writes<P: Policy>(
+        &self,
+        size: u32,
+        model: &WriteModel,
+        make: &dyn Fn(u32) -> P,
+    ) -> (Counts, WriteCounts) {
         let slots = self.slots(size);
         let table = Table::new(self.objects, slots);
-        let mut cache = WriteCache::<P, Table>::new(slots, size, table, model);
+        let mut cache = WriteCache::of(make(slots), slots, size, table, model);
         for (event, time) in self.events().zip(&self.times) {
             match event {
                 Event::Read(object) => cache.request(object.into(), false, *time),

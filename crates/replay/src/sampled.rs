@@ -29,10 +29,11 @@
 
 use crate::budget::Budget;
 use crate::dense::{BYTES_PER_OBJECT, Dense, Groups, Limit, Numbering};
+use crate::opt::Future;
 use crate::requests::Unit;
 use crate::sample::{LEAST_OBJECTS, Sample, Taken, hash};
 use crate::stack;
-use evict::registry::{self, Visitor};
+use evict::registry::{self, Runner};
 use evict::{MOST, Policy, Slot};
 use serde::Serialize;
 use std::collections::BinaryHeap;
@@ -346,11 +347,23 @@ impl Sampled {
 
     /// A policy of the registry at one size, in miniature; `None` if there is no such policy.
     pub fn miniature(&self, policy: &str, pass: Pass, size: u32) -> Option<Ratios> {
+        self.small(pass, size, |slots| {
+            registry::run(policy, Miniature(&self.trace, slots, pass.groups()))
+        })
+    }
+
+    /// OPT at one size, in miniature; `future` is that of [`Self::trace`].
+    pub fn best(&self, future: &Future, pass: Pass, size: u32) -> Ratios {
+        let misses = |slots| Some(future.run(&self.trace, slots, pass.groups()).misses);
+        self.small(pass, size, misses).expect("it is known")
+    }
+
+    /// Small caches of one pass, from what one of so many slots misses.
+    fn small(&self, pass: Pass, size: u32, misses: impl Fn(u32) -> Option<u64>) -> Option<Ratios> {
         let share = pass.share();
         let run = |scaled: f64| {
             let slots = scaled.round().clamp(1.0, f64::from(MOST)) as u32;
-            let misses = registry::visit(policy, Miniature(&self.trace, slots, pass.groups()))?;
-            Some(self.ratio(misses as f64, share))
+            Some(self.ratio(misses(slots)? as f64, share))
         };
         match pass {
             Pass::Whole if self.facts.rate < 1.0 => {
@@ -392,14 +405,14 @@ impl Sampled {
         (ratio, bound)
     }
 
-    /// Bytes that the sample takes.
-    pub fn bytes(&self) -> u64 {
-        self.trace.bytes()
+    /// The requests of the sample; numbers of objects have gaps.
+    pub fn trace(&self) -> &Dense {
+        &self.trace
     }
 
-    /// Numbers of objects are below this.
-    pub fn numbers(&self) -> u32 {
-        self.trace.objects()
+    /// How many objects the whole trace has, estimated.
+    pub fn objects(&self) -> u64 {
+        (f64::from(self.facts.objects) / self.facts.rate).round() as u64
     }
 }
 
@@ -441,11 +454,11 @@ impl Sampler {
 /// Misses of some groups in a cache of so many slots.
 struct Miniature<'a>(&'a Dense, u32, Groups);
 
-impl Visitor for Miniature<'_> {
+impl Runner for Miniature<'_> {
     type Output = u64;
 
-    fn visit<P: Policy + 'static>(self) -> u64 {
-        self.0.run_groups::<P>(self.1, self.2).misses
+    fn run<P: Policy>(self, make: &dyn Fn(u32) -> P) -> u64 {
+        self.0.run_made(self.1, self.2, make).misses
     }
 }
 

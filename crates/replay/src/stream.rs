@@ -82,13 +82,24 @@ impl<P: Policy> Sink for WriteCache<P, Index> {
 /// # Errors
 /// A record that can't be read.
 pub fn stream<P: Policy>(
-    mut reader: Reader,
+    reader: Reader,
     unit: Unit,
     slots: u32,
     threads: usize,
 ) -> Result<Counts, TraceError> {
+    stream_made(reader, unit, slots, threads, &P::new)
+}
+
+/// As [`stream`], with a policy that is made here.
+pub(crate) fn stream_made<P: Policy>(
+    mut reader: Reader,
+    unit: Unit,
+    slots: u32,
+    threads: usize,
+    make: &dyn Fn(u32) -> P,
+) -> Result<Counts, TraceError> {
     let mut clean = Clean::<P> {
-        cache: Cache::new(slots, Index::new(slots)),
+        cache: Cache::of(make(slots), slots, Index::new(slots)),
         objects: Vec::new(),
     };
     if reader.format().can_cut() {
@@ -121,7 +132,19 @@ pub fn stream_with_writes<P: Policy>(
     model: &WriteModel,
     threads: usize,
 ) -> Result<(Counts, WriteCounts), TraceError> {
-    let mut cache = WriteCache::<P, Index>::new(slots, slots, Index::new(slots), model);
+    stream_made_with_writes(reader, unit, slots, model, threads, &P::new)
+}
+
+/// As [`stream_with_writes`], with a policy that is made here.
+pub(crate) fn stream_made_with_writes<P: Policy>(
+    reader: Reader,
+    unit: Unit,
+    slots: u32,
+    model: &WriteModel,
+    threads: usize,
+    make: &dyn Fn(u32) -> P,
+) -> Result<(Counts, WriteCounts), TraceError> {
+    let mut cache = WriteCache::of(make(slots), slots, slots, Index::new(slots), model);
     send(reader, unit, &mut cache, threads)?;
     Ok(cache.finish())
 }

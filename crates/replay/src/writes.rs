@@ -133,10 +133,15 @@ impl<P: Policy, M: Map> WriteCache<P, M> {
     /// An empty cache of `slots` slots, of which `map` has as many. `size` is the number of pages
     /// that limits are shares of: `slots`, or more where the trace can't fill them.
     pub fn new(slots: u32, size: u32, map: M, model: &WriteModel) -> Self {
+        Self::of(P::new(slots), slots, size, map, model)
+    }
+
+    /// As [`Self::new`], with a policy that was made for as many slots.
+    pub fn of(policy: P, slots: u32, size: u32, map: M, model: &WriteModel) -> Self {
         let share = |share: f64| (f64::from(size) * share) as u32;
         let limit = share(model.limit).max(1);
         Self {
-            policy: P::new(slots),
+            policy,
             map,
             free: Free::new(slots),
             pages: vec![Page::default(); slots as usize],

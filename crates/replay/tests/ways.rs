@@ -13,8 +13,8 @@ fn plan(sizes: &[u32], threads: usize) -> Plan {
     Plan {
         options: Options::default(),
         unit: Unit::Page,
-        sizes: sizes.to_vec(),
-        policies: registry::ALL.iter().map(|e| e.name).collect(),
+        sizes: sizes.to_vec().into(),
+        policies: replay::policies().map(|e| e.name).collect(),
         writes: None,
         sample: None,
         threads,
@@ -69,6 +69,7 @@ fn streaming_is_as_in_memory_and_threads_make_no_difference() {
     }
     let with_writes = |threads| {
         let plan = Plan {
+            policies: registry::ALL.iter().map(|e| e.name).collect(),
             writes: Some(WriteModel::default()),
             ..plan(&sizes, threads)
         };
@@ -190,14 +191,14 @@ fn requests_of_gigabytes_need_no_memory_of_their_size() {
     let three: usize = (1000..1003).map(|i| line(i).len()).sum();
     file.as_file().set_len(three as u64).expect("a file");
     let single = Plan {
-        sizes: vec![10],
+        sizes: vec![10].into(),
         policies: vec!["fifo"],
         ..plan
     };
     let run = curve::run(file.path(), &single).expect("it streams");
     assert_eq!(run.requests, 3 << 20);
     let large = Plan {
-        sizes: vec![1 << 30],
+        sizes: vec![1 << 30].into(),
         ..single
     };
     let e = curve::run(file.path(), &large).expect_err("no room for the cache");
@@ -210,7 +211,17 @@ fn what_it_may_take_is_said_before() {
         budget: Budget(Some(64 << 20)),
         ..plan(&[10, 1000], 2)
     };
+    // OPT takes four more, for the next use of each.
     let said = curve::memory(&limited);
+    assert!(
+        said.contains("12 bytes a request and 80 an object"),
+        "{said}"
+    );
+    let others = Plan {
+        policies: vec!["fifo", "arc"],
+        ..limited.clone()
+    };
+    let said = curve::memory(&others);
     assert!(
         said.contains("8 bytes a request and 80 an object"),
         "{said}"
@@ -222,7 +233,7 @@ fn what_it_may_take_is_said_before() {
     };
     assert!(curve::memory(&lru).contains("128 bytes an object"));
     let one = Plan {
-        sizes: vec![1 << 20],
+        sizes: vec![1 << 20].into(),
         ..lru
     };
     assert!(curve::memory(&one).contains("161 MiB for a cache of 1048576 pages"));
@@ -231,6 +242,70 @@ fn what_it_may_take_is_said_before() {
         ..limited
     };
     assert!(curve::memory(&sample).contains("of the sample"));
+}
+
+/// 40,000 requests for 3,000 pages, all of which are asked for: shares are pages as soon as that is known.
+#[test]
+fn shares_are_of_what_the_trace_has() {
+    let file = csv(0.0);
+    let objects = curve::run(file.path(), &plan(&[1, 2], 1))
+        .expect("a good trace")
+        .objects;
+    let objects = f64::from(objects.expect("they were counted"));
+    for policies in [
+        vec!["lru"],
+        vec!["fifo"],
+        vec!["opt"],
+        vec!["lru", "arc", "opt"],
+    ] {
+        let of = |sizes: &str, sample| {
+            let plan = Plan {
+                policies: policies.clone(),
+                sizes: sizes.parse().expect("sizes"),
+                sample,
+                ..plan(&[1], 2)
+            };
+            assert!(curve::memory(&plan).starts_with("memory: "));
+            curve::run(file.path(), &plan).expect("a good trace")
+        };
+        let pages = |share: f64| (share * objects).round() as u32;
+        for (shares, want) in [
+            ("10%", vec![pages(0.1)]),
+            ("100%,20%,7", vec![7, pages(0.2), pages(1.0)]),
+        ] {
+            let curves = of(shares, None);
+            let list: Vec<String> = want.iter().map(u32::to_string).collect();
+            let plain = of(&list.join(","), None);
+            let sizes: Vec<u32> = curves.curves[0].points.iter().map(|p| p.size).collect();
+            assert_eq!(sizes, want, "{shares} of {objects}");
+            assert_eq!(curves.curves, plain.curves);
+        }
+        // A sample knows the number of objects by its rate.
+        let sampled = of("50%", Some(replay::Sample::Rate(0.5)));
+        let size = f64::from(sampled.curves[0].points[0].size);
+        assert!(
+            (size - objects / 2.0).abs() < objects / 20.0,
+            "{size} of {objects}"
+        );
+    }
+}
+
+#[test]
+fn progress_counts_every_cache_once() {
+    let file = csv(0.0);
+    let seen = std::sync::Mutex::new(Vec::new());
+    let watch = |done, of| seen.lock().expect("no panic").push((done, of));
+    let two = Plan {
+        policies: vec!["fifo", "opt"],
+        ..plan(&[1, 10, 100], 2)
+    };
+    let watched = curve::run_watched(file.path(), &two, &watch).expect("a good trace");
+    assert_eq!(
+        watched,
+        curve::run(file.path(), &two).expect("a good trace")
+    );
+    let all: Vec<(usize, usize)> = (0..=6).map(|done| (done, 6)).collect();
+    assert_eq!(seen.into_inner().expect("no panic"), all);
 }
 
 proptest! {

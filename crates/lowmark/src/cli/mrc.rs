@@ -22,10 +22,11 @@ pub struct Mrc {
     /// Take every record as one request for one object, whatever its size
     #[arg(long)]
     pub ignore_size: bool,
-    /// Pages of the cache: `5000,10000`, `1000..100000:50` in equal ratios, or with `:linear`
+    /// Sizes of the cache: pages `5000,10000`, bytes `512MiB`, per cent of the trace's objects `10%`, or
+    /// ranges of either, `1000..100000:50` in equal ratios, or with `:linear`
     #[arg(long, value_name = "SIZES")]
     pub sizes: replay::Sizes,
-    /// Policies of `lowmark policies`, or `all`
+    /// Policies of `lowmark policies`, in upper or lower case, or `all`
     #[arg(
         long,
         default_value = "lru",

@@ -6,14 +6,18 @@ use crate::failure::Failure;
 use crate::place::{claim, settled};
 use crate::{interrupt, text};
 use evict::registry;
+use indicatif::{ProgressBar, ProgressStyle};
 use lab::report::curves::{Line, Page, Panel, html};
 use lab::results::{ClaimedFolder, File, Kind, Published, Terms};
 use lab::runner::memory::Host;
 use miette::miette;
 use replay::curve::{self, Curves, Plan, Point};
+use replay::opt::OPT;
 use replay::{Budget, SampleFacts, Unit, WriteModel};
 use serde_json::json;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use trace::{Format, Options, TraceError};
 
 /// Runs the trace through every policy at every size.
@@ -32,7 +36,7 @@ pub fn run(args: &Mrc) -> Result<(), Failure> {
         None => None,
     };
     eprintln!("{}", curve::memory(&plan));
-    let curves = curve::run(&args.trace, &plan).map_err(unreadable)?;
+    let curves = watched(&args.trace, &plan).map_err(unreadable)?;
     let place = place.and_then(|place| lock(&place).take());
     let published: Option<Published> = match place {
         Some(place) => {
@@ -60,6 +64,26 @@ pub fn run(args: &Mrc) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Runs the plan; a terminal sees how far it is.
+fn watched(trace: &Path, plan: &Plan) -> Result<Curves, TraceError> {
+    let bar = ProgressBar::new_spinner();
+    bar.set_message("reading the trace");
+    bar.enable_steady_tick(Duration::from_millis(250));
+    let style = |text| ProgressStyle::with_template(text).expect("a valid template");
+    bar.set_style(style("{spinner} {msg}, {elapsed} gone"));
+    let curves = curve::run_watched(trace, plan, &|done, of| {
+        if done == 0 {
+            bar.set_length(of as u64);
+            bar.set_style(style(
+                "{wide_bar} {pos}/{len} caches, {elapsed} gone, {eta} left",
+            ));
+        }
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    curves
+}
+
 /// A place that Ctrl-C lets go of: the simulator does not stop in the middle.
 fn guarded(place: ClaimedFolder) -> Arc<Mutex<Option<ClaimedFolder>>> {
     let place = Arc::new(Mutex::new(Some(place)));
@@ -81,16 +105,34 @@ pub fn unreadable(e: TraceError) -> Failure {
 pub fn plan(args: &Mrc) -> Result<Plan, Failure> {
     let mut policies = Vec::new();
     for name in &args.policy {
-        match (name.trim(), registry::find(name.trim())) {
-            ("all", _) => policies.extend(registry::ALL.iter().map(|e| e.name)),
-            (_, Some(entry)) => policies.push(entry.name),
-            (name, None) => {
+        let name = name.trim();
+        match replay::find(name) {
+            // Nobody knows which order stalls least.
+            Some(entry) if args.writes && *entry == OPT => {
                 return Err(Failure::Input(miette!(
-                    help = format!("accepted: all, {}", registry::names()),
+                    help = format!("accepted with `--writes`: all, {}", registry::names()),
+                    "`{}` has no writes: it is the order with the fewest misses, and not with the shortest stalls",
+                    OPT.name
+                )));
+            }
+            Some(entry) => policies.push(entry.name),
+            None if name.eq_ignore_ascii_case("all") => {
+                let all = replay::policies().filter(|e| !args.writes || **e != OPT);
+                policies.extend(all.map(|e| e.name));
+            }
+            None => {
+                return Err(Failure::Input(miette!(
+                    help = format!("accepted: all, {}", replay::names()),
                     "`{name}` is no eviction policy"
                 )));
             }
         }
+    }
+    if args.sizes.in_bytes && args.ignore_size {
+        return Err(Failure::Input(miette!(
+            help = "accepted: numbers of objects such as `5000`, or per cent of them such as `10%`",
+            "sizes in bytes mean nothing where every record is one object, whatever its size"
+        )));
     }
     let mut seen = Vec::new();
     policies.retain(|p| {
@@ -109,7 +151,7 @@ pub fn plan(args: &Mrc) -> Result<Plan, Failure> {
         } else {
             Unit::Page
         },
-        sizes: args.sizes.0.clone(),
+        sizes: args.sizes.clone(),
         policies,
         writes: if args.writes {
             Some(model(args)?)
@@ -357,7 +399,7 @@ fn page(curves: &Curves) -> String {
         ));
     }
     for c in &curves.curves {
-        let about = registry::find(c.policy).map_or("", |e| e.about);
+        let about = replay::find(c.policy).map_or("", |e| e.about);
         facts.push((c.policy.to_owned(), about.to_owned()));
     }
     let mut notes = Vec::new();
@@ -414,7 +456,9 @@ mod tests {
     use replay::curve::Curve;
 
     fn args(options: &[&str]) -> Mrc {
-        let all = ["lowmark", "mrc", "--trace", "t.csv", "--sizes", "2,4"];
+        let sizes = ["--sizes", "2,4"];
+        let sizes = &sizes[..if options.contains(&"--sizes") { 0 } else { 2 }];
+        let all = [&["lowmark", "mrc", "--trace", "t.csv"][..], sizes].concat();
         match Cli::try_parse_from(all.iter().chain(options)).map(|c| c.command) {
             Ok(Command::Mrc(args)) => args,
             other => panic!("{other:?}"),
@@ -433,8 +477,26 @@ mod tests {
         let p = plan(&args(&["--policy", "sieve,lru, sieve"])).unwrap();
         assert_eq!(p.policies, ["sieve", "lru"]);
         let all = plan(&args(&["--policy", "all,lru"])).unwrap();
-        assert_eq!(all.policies.len(), registry::ALL.len());
-        assert!(refused(&["--policy", "mru"]).contains("s3-fifo"));
+        assert_eq!(all.policies.len(), registry::ALL.len() + 1);
+        let cased = plan(&args(&["--policy", "S3-FIFO,Opt,ARC,2q,ALL"])).unwrap();
+        assert_eq!(cased.policies[..4], ["s3-fifo", "opt", "arc", "2q"]);
+        assert_eq!(cased.policies.len(), all.policies.len());
+        let mru = refused(&["--policy", "mru"]);
+        assert!(mru.contains("s3-fifo") && mru.contains("opt"), "{mru}");
+    }
+
+    #[test]
+    fn the_future_has_no_writes_and_records_have_no_bytes() {
+        let written = plan(&args(&["--policy", "all", "--writes"])).unwrap();
+        assert_eq!(written.policies.len(), registry::ALL.len());
+        let error = refused(&["--policy", "lru,OPT", "--writes"]);
+        assert!(error.contains("`opt` has no writes"), "{error}");
+        assert!(refused(&["--ignore-size", "--sizes", "4MiB"]).contains("whatever its size"));
+        let plan = plan(&args(&["--sizes", "4MiB,10%"])).unwrap();
+        assert_eq!(
+            (&plan.sizes.pages[..], &plan.sizes.shares[..]),
+            (&[1024][..], &[0.1][..])
+        );
     }
 
     #[test]
@@ -532,7 +594,7 @@ mod tests {
             assert_eq!(run(&args).is_ok(), done);
         }
         let csv = std::fs::read_to_string(out.join("curves.csv")).unwrap();
-        assert_eq!(csv.lines().count(), 1 + 8 * 3);
+        assert_eq!(csv.lines().count(), 1 + registry::ALL.len() * 3);
         assert!(csv.contains("lru,1,3,3,1,1,2,"));
         assert!(
             std::fs::read_to_string(out.join("report.html"))

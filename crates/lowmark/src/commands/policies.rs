@@ -3,20 +3,18 @@
 use crate::cli::Policies;
 use crate::failure::Failure;
 use crate::text;
-use evict::registry;
 use serde_json::json;
 
-/// Lists the eviction policies.
+/// Lists the eviction policies, and what they are measured by.
 pub fn run(args: &Policies) -> Result<(), Failure> {
     if args.json {
-        let rows: Vec<_> = registry::ALL
-            .iter()
+        let rows: Vec<_> = replay::policies()
             .map(|e| json!({ "name": e.name, "about": e.about }))
             .collect();
         return text::print_json(&rows);
     }
     let mut table = text::table(["policy", "what it does"]);
-    for entry in registry::ALL {
+    for entry in replay::policies() {
         table.add_row([entry.name, entry.about]);
     }
     text::print(&format!("{table}\n"))

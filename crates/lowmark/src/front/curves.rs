@@ -16,7 +16,7 @@ use trace::{Format, Reader};
 /// What is wanted of a trace; the fields are the options of `lowmark mrc`.
 #[derive(Debug, Clone)]
 pub struct MrcOptions {
-    /// Pages of the caches: `5000,10000` or `1000..100000:50`.
+    /// Sizes of the caches: `5000,10000`, `1000..100000:50`, `512MiB`, `10%`.
     pub sizes: String,
     /// Policies by name; `all`: every one.
     pub policies: Vec<String>,

@@ -10,7 +10,7 @@ fn plan(policies: &[&'static str], sizes: &[u32]) -> Plan {
     Plan {
         options: Options::default(),
         unit: Unit::Page,
-        sizes: sizes.to_vec(),
+        sizes: sizes.to_vec().into(),
         policies: policies.to_vec(),
         writes: None,
         sample: None,
@@ -52,6 +52,13 @@ fn estimates(s: &Sampled, policy: &str, sizes: &[u32]) -> Vec<(f64, Bound)> {
         .iter()
         .map(|pass| match policy {
             "lru" => s.stack(*pass, sizes),
+            "opt" => {
+                let future = Future::of(s.trace());
+                sizes
+                    .iter()
+                    .map(|size| s.best(&future, *pass, *size))
+                    .collect()
+            }
             _ => {
                 let miniature = |size: &u32| s.miniature(policy, *pass, *size).expect("a policy");
                 sizes.iter().map(miniature).collect()
@@ -66,7 +73,7 @@ fn estimates(s: &Sampled, policy: &str, sizes: &[u32]) -> Vec<(f64, Bound)> {
 /// Of all policies, sizes and seeds: how many points have a bound, of how many it is true, and the
 /// mean of estimates' errors and of bounds.
 fn judged(path: &Path, sample: Sample, sizes: &[u32], seeds: u64) -> (f64, f64, f64, f64) {
-    let policies: Vec<&'static str> = registry::ALL.iter().map(|e| e.name).collect();
+    let policies: Vec<&'static str> = crate::policies().map(|e| e.name).collect();
     let exact = curve::run(path, &plan(&policies, sizes)).expect("a good trace");
     let (mut all, mut inside, mut error, mut reach) = (0.0, 0.0, 0.0, 0.0);
     for seed in 0..seeds {
@@ -140,7 +147,7 @@ fn bounds_hold_at_nearly_all_sizes() {
 #[test]
 fn all_objects_give_the_exact_curve() {
     let file = generated(Pattern::Mixed, 500, 20_000, 1.0);
-    let names: Vec<&'static str> = registry::ALL.iter().map(|e| e.name).collect();
+    let names: Vec<&'static str> = crate::policies().map(|e| e.name).collect();
     let sizes = [1, 3, 10, 100, 400, 1000, 10_000];
     for path in [file.path(), &shipped()] {
         let exact = curve::run(path, &plan(&names, &sizes)).expect("a good trace");
@@ -152,8 +159,15 @@ fn all_objects_give_the_exact_curve() {
             let whole = curve::run(path, &plan).expect("a good trace");
             assert_eq!(whole.sample.expect("a sample").rate, 1.0);
             for (a, b) in exact.curves.iter().zip(&whole.curves) {
+                // Its sketch has other collisions where objects have other numbers.
+                let hashed = a.policy == "w-tinylfu";
                 for (a, b) in a.points.iter().zip(&b.points) {
-                    assert_eq!(a.counts, b.counts);
+                    if hashed {
+                        let off = (a.miss_ratio - b.miss_ratio).abs();
+                        assert!(off < 0.03, "{} pages: {off}", a.size);
+                    } else {
+                        assert_eq!(a.counts, b.counts);
+                    }
                     let ratio = b.miss_ratio;
                     assert_eq!(
                         b.bound,

@@ -1,0 +1,170 @@
+//! ARC (Megiddo and Modha 2003, "ARC: A self-tuning, low overhead replacement cache", FAST).
+//!
+//! Pages seen once recently and pages seen at least twice are in an LRU list each (T1 and T2 there), with a
+//! queue of ghosts behind each (B1, B2). A **target** says how many pages the first list should have: a
+//! ghost of the first queue that comes back makes it larger, one of the second smaller, by how much the
+//! other queue is longer, by 1 at least. There is nothing to tune. The four lists hold twice the cache's
+//! pages at most, the two of pages seen once as many as the cache.
+//!
+//! The paper forgets a ghost before it makes room; here the bounds are kept when the page comes in, which
+//! leaves the same lists, and keeps them too where pages leave by other ways or several at once.
+
+use crate::{Dirty, Ghost, Lists, MOST, Policy, Slot};
+
+/// Seen once recently: T1, and B1 of ghosts.
+const ONCE: u32 = 0;
+/// Seen at least twice: T2, and B2 of ghosts.
+const OFTEN: u32 = 1;
+
+/// Two LRU lists, of pages seen once and of others, whose shares follow from which ghosts come back.
+#[derive(Debug, Clone)]
+pub struct AdaptiveReplacement {
+    lists: Lists,
+    /// By slot: the list that it is in, or was in.
+    list: Vec<u8>,
+    objects: Vec<u64>,
+    ghosts: Ghost,
+    /// By the ghost's place: its queue.
+    queue: Vec<u8>,
+    /// Pages of each list.
+    pages: [u32; 2],
+    /// Ghosts of each queue.
+    gone: [u32; 2],
+    /// Pages that the first list should have: the paper's p, of which it is real.
+    target: f64,
+    /// Pages of a full cache: as many as there were when room was last made.
+    full: u32,
+    /// The queue that the object which is about to be admitted was in.
+    returns: Option<u32>,
+}
+
+impl AdaptiveReplacement {
+    fn push(&mut self, list: u32, slot: Slot) {
+        self.list[slot as usize] = list as u8;
+        self.pages[list as usize] += 1;
+        self.lists.push_newest(list, slot);
+    }
+
+    fn unlink(&mut self, slot: Slot) {
+        self.pages[usize::from(self.list[slot as usize])] -= 1;
+        self.lists.unlink(slot);
+    }
+
+    fn forget_oldest(&mut self, queue: u32) {
+        if self.ghosts.forget_oldest(queue).is_some() {
+            self.gone[queue as usize] -= 1;
+        }
+    }
+
+    fn remember(&mut self, queue: u32, object: u64) {
+        // Only where several leave before one comes in.
+        if self.ghosts.is_full() {
+            let longer = u32::from(self.gone[1] > self.gone[0]);
+            self.forget_oldest(longer);
+        }
+        if let Some(place) = self.ghosts.push_to(queue, object) {
+            self.queue[place as usize] = queue as u8;
+            self.gone[queue as usize] += 1;
+        }
+    }
+
+    fn take_ghost(&mut self, object: u64) -> Option<u32> {
+        let place = self.ghosts.take(object)?;
+        let queue = self.queue[place as usize];
+        self.gone[usize::from(queue)] -= 1;
+        Some(queue.into())
+    }
+
+    /// A ghost of a queue has come back; its queue still counts it.
+    fn adapt(&mut self, queue: u32, gone: [u32; 2]) {
+        let [once, often] = gone.map(f64::from);
+        self.target = if queue == ONCE {
+            (self.target + (often / once).max(1.0)).min(self.full.into())
+        } else {
+            (self.target - (once / often).max(1.0)).max(0.0)
+        };
+    }
+}
+
+impl Policy for AdaptiveReplacement {
+    fn new(slots: u32) -> Self {
+        // One more than a full cache keeps: bounds are kept when the page has come in.
+        let ghosts = (slots + 1).min(MOST);
+        Self {
+            lists: Lists::new(slots, 2),
+            list: vec![0; slots as usize],
+            objects: vec![0; slots as usize],
+            ghosts: Ghost::in_queues(ghosts, 2),
+            queue: vec![0; ghosts as usize],
+            pages: [0; 2],
+            gone: [0; 2],
+            target: 0.0,
+            full: slots,
+            returns: None,
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, object: u64) {
+        let gone = self.gone;
+        self.returns = self.take_ghost(object);
+        if let Some(queue) = self.returns {
+            self.adapt(queue, gone);
+        }
+    }
+
+    #[inline]
+    fn admit(&mut self, slot: Slot, object: u64) {
+        self.objects[slot as usize] = object;
+        let list = if self.returns.take().is_some() {
+            OFTEN
+        } else {
+            ONCE
+        };
+        self.push(list, slot);
+        while self.gone[0] > 0 && self.pages[0] + self.gone[0] > self.full {
+            self.forget_oldest(ONCE);
+        }
+        let all = |of: [u32; 2]| u64::from(of[0]) + u64::from(of[1]);
+        while self.gone[1] > 0 && all(self.pages) + all(self.gone) > 2 * u64::from(self.full) {
+            self.forget_oldest(OFTEN);
+        }
+    }
+
+    #[inline]
+    fn access(&mut self, slot: Slot) {
+        self.unlink(slot);
+        self.push(OFTEN, slot);
+    }
+
+    fn evict(&mut self) -> Option<Slot> {
+        let [once, often] = self.pages;
+        if once + often == 0 {
+            return None;
+        }
+        self.full = once + often;
+        self.target = self.target.min(self.full.into());
+        let (have, want) = (f64::from(once), self.target);
+        let above = have > want || (self.returns == Some(OFTEN) && have == want);
+        let list = if once > 0 && (above || often == 0) {
+            ONCE
+        } else {
+            OFTEN
+        };
+        let slot = self.lists.oldest(list)?;
+        self.unlink(slot);
+        self.remember(list, self.objects[slot as usize]);
+        Some(slot)
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.unlink(slot);
+    }
+
+    /// The newest end of the same list.
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        self.take_ghost(self.objects[slot as usize]);
+        self.push(self.list[slot as usize].into(), slot);
+        Dirty::WriteBehind
+    }
+}

@@ -1,0 +1,127 @@
+//! Hyperbolic caching (Blankstein, Sen and Freedman 2017, "Hyperbolic caching: Flexible caching for web
+//! applications", USENIX ATC).
+//!
+//! A page's worth is its uses by the time that it has been in the cache: it falls as a hyperbola between
+//! uses, so pages change places without anybody touching them, and no list could keep them in order. Room
+//! is made by the least of some pages drawn at random, as the paper does; time is counted in requests.
+//! Draws follow from a fixed seed, so the same requests have the same victims.
+
+use crate::{Dirty, Policy, Slot};
+
+/// Pages that are drawn to make room: the paper's 64. Where there are no more, all are looked at.
+const DRAWN: usize = 64;
+
+/// What is known of a page.
+#[derive(Debug, Clone, Copy, Default)]
+struct Page {
+    /// Hooks when it came.
+    since: u64,
+    uses: u32,
+    /// Where it stands among those that are held.
+    place: u32,
+}
+
+/// Evicts the page with the fewest uses a time, of 64 that are drawn.
+#[derive(Debug, Clone)]
+pub struct Hyperbolic {
+    /// The slots that are in, in no order.
+    held: Vec<Slot>,
+    pages: Vec<Page>,
+    /// Hooks so far: the time.
+    now: u64,
+    random: u64,
+}
+
+impl Hyperbolic {
+    /// SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators").
+    #[inline]
+    fn draw(&mut self) -> Slot {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        let place = (u128::from(z) * self.held.len() as u128) >> 64;
+        self.held[place as usize]
+    }
+
+    /// Whether the first is worth less than the second: uses by time, compared without dividing.
+    #[inline]
+    fn is_less(&self, a: Slot, b: Slot) -> bool {
+        let of = |slot: Slot| {
+            let page = self.pages[slot as usize];
+            (u128::from(page.uses), u128::from(self.now - page.since))
+        };
+        let ((a_uses, a_time), (b_uses, b_time)) = (of(a), of(b));
+        a_uses * b_time < b_uses * a_time
+    }
+
+    fn push(&mut self, slot: Slot) {
+        self.pages[slot as usize].place = self.held.len() as u32;
+        self.held.push(slot);
+    }
+}
+
+impl Policy for Hyperbolic {
+    fn new(slots: u32) -> Self {
+        Self {
+            held: Vec::with_capacity(slots as usize),
+            pages: vec![Page::default(); slots as usize],
+            now: 0,
+            random: 0,
+        }
+    }
+
+    #[inline]
+    fn admit(&mut self, slot: Slot, _object: u64) {
+        self.pages[slot as usize] = Page {
+            since: self.now,
+            uses: 1,
+            place: 0,
+        };
+        self.now += 1;
+        self.push(slot);
+    }
+
+    #[inline]
+    fn access(&mut self, slot: Slot) {
+        self.now += 1;
+        let uses = &mut self.pages[slot as usize].uses;
+        *uses = uses.saturating_add(1);
+    }
+
+    fn evict(&mut self) -> Option<Slot> {
+        let mut least = *self.held.first()?;
+        if self.held.len() <= DRAWN {
+            for slot in &self.held[1..] {
+                if self.is_less(*slot, least) {
+                    least = *slot;
+                }
+            }
+        } else {
+            least = self.draw();
+            for _ in 1..DRAWN {
+                let slot = self.draw();
+                if self.is_less(slot, least) {
+                    least = slot;
+                }
+            }
+        }
+        self.remove(least);
+        Some(least)
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        let place = self.pages[slot as usize].place as usize;
+        self.held.swap_remove(place);
+        if let Some(moved) = self.held.get(place) {
+            self.pages[*moved as usize].place = place as u32;
+        }
+    }
+
+    /// As if it had not been chosen: its uses and its time are what they were.
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        self.push(slot);
+        Dirty::WriteBehind
+    }
+}

@@ -1,0 +1,226 @@
+//! LIRS (Jiang and Zhang 2002, "LIRS: An efficient low inter-reference recency set replacement policy to
+//! improve buffer cache performance", SIGMETRICS).
+//!
+//! A page's worth is the number of other pages between its last two uses. Those with the fewest, **LIR**
+//! pages, hold nearly all of the cache and never leave it as such; the others, **HIR** pages, go through a
+//! queue in the rest of it. A stack has all LIR pages, and those HIR pages, in the cache or gone, whose last
+//! use is later than that of the LIR page at its bottom. An HIR page that is used while it is in the stack
+//! has come back sooner than that LIR page did: they change places.
+//!
+//! The paper lets the stack grow as long as it will, and shows that it may be cut. Here it has at most as
+//! many pages that are gone as the cache has slots; those that left first are forgotten.
+
+use crate::{Dirty, Ghost, Lists, Policy, Slot};
+
+/// One page in so many is HIR, the paper's 1 %; one at least.
+const HIR_SHARE: u32 = 100;
+
+const STACK: u32 = 0;
+const QUEUE: u32 = 0;
+
+/// Where a slot is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In the stack, and not in the queue.
+    Low,
+    /// In the queue.
+    High,
+    /// In the queue and in the stack.
+    HighStacked,
+}
+
+/// Pages that come back soon hold the cache; the others go through a queue of a hundredth of it.
+#[derive(Debug, Clone)]
+pub struct Lirs {
+    /// Slots, and behind them the places of ghosts; newest is the stack's top.
+    stack: Lists,
+    queue: Lists,
+    slots: Vec<State>,
+    objects: Vec<u64>,
+    ghosts: Ghost,
+    low: u32,
+    high: u32,
+    /// LIR pages that a full cache has, by the pages there were when room was last made.
+    most_low: u32,
+    /// Whether the object that is about to be admitted was in the stack.
+    returns: bool,
+}
+
+/// LIR pages among so many.
+fn most_low(pages: u32) -> u32 {
+    pages - (pages / HIR_SHARE).max(1)
+}
+
+impl Lirs {
+    /// The number of the stack's node of a ghost.
+    #[inline]
+    fn node(&self, place: u32) -> u32 {
+        self.slots.len() as u32 + place
+    }
+
+    /// Takes from the bottom what is not LIR.
+    #[inline]
+    fn prune(&mut self) {
+        let slots = self.slots.len() as u32;
+        while let Some(node) = self.stack.oldest(STACK) {
+            if node >= slots {
+                self.ghosts.forget(node - slots);
+            } else if self.slots[node as usize] == State::Low {
+                return;
+            } else {
+                self.slots[node as usize] = State::High;
+            }
+            self.stack.unlink(node);
+        }
+    }
+
+    /// Makes an HIR page of the LIR page at the bottom.
+    fn demote(&mut self) {
+        if let Some(slot) = self.stack.oldest(STACK) {
+            self.stack.unlink(slot);
+            self.low -= 1;
+            self.push_high(slot, State::High);
+            self.prune();
+        }
+    }
+
+    /// To the queue's end.
+    fn push_high(&mut self, slot: Slot, state: State) {
+        self.slots[slot as usize] = state;
+        self.high += 1;
+        self.queue.push_newest(QUEUE, slot);
+    }
+
+    /// To the stack's top as LIR; another one leaves that state if there are too many.
+    fn push_low(&mut self, slot: Slot) {
+        self.slots[slot as usize] = State::Low;
+        self.low += 1;
+        self.stack.push_newest(STACK, slot);
+        if self.low > self.most_low {
+            self.demote();
+        }
+    }
+
+    /// To the stack's top as HIR, where there is an LIR page below.
+    fn stack_high(&mut self, slot: Slot) {
+        if self.low > 0 {
+            self.slots[slot as usize] = State::HighStacked;
+            self.stack.push_newest(STACK, slot);
+        }
+    }
+
+    fn remember(&mut self, slot: Slot) {
+        if self.ghosts.is_full()
+            && let Some(place) = self.ghosts.forget_oldest(0)
+        {
+            self.stack.unlink(self.node(place));
+        }
+        if let Some(place) = self.ghosts.push(self.objects[slot as usize]) {
+            self.stack.push_behind(slot, self.node(place));
+        }
+        self.stack.unlink(slot);
+    }
+}
+
+impl Policy for Lirs {
+    fn new(slots: u32) -> Self {
+        Self {
+            stack: Lists::new(2 * slots, 1),
+            queue: Lists::new(slots, 1),
+            slots: vec![State::High; slots as usize],
+            objects: vec![0; slots as usize],
+            ghosts: Ghost::new(slots),
+            low: 0,
+            high: 0,
+            most_low: most_low(slots),
+            returns: false,
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, object: u64) {
+        let place = self.ghosts.take(object);
+        self.returns = place.is_some();
+        if let Some(place) = place {
+            self.stack.unlink(self.node(place));
+        }
+    }
+
+    #[inline]
+    fn admit(&mut self, slot: Slot, object: u64) {
+        self.objects[slot as usize] = object;
+        if std::mem::take(&mut self.returns) || self.low < self.most_low {
+            self.push_low(slot);
+        } else {
+            self.push_high(slot, State::High);
+            self.stack_high(slot);
+        }
+    }
+
+    #[inline]
+    fn access(&mut self, slot: Slot) {
+        match self.slots[slot as usize] {
+            State::Low => {
+                let bottom = self.stack.oldest(STACK) == Some(slot);
+                self.stack.renew(STACK, slot);
+                if bottom {
+                    self.prune();
+                }
+            }
+            State::HighStacked => {
+                self.stack.unlink(slot);
+                self.queue.unlink(slot);
+                self.high -= 1;
+                self.push_low(slot);
+            }
+            State::High => {
+                self.queue.renew(QUEUE, slot);
+                self.stack_high(slot);
+            }
+        }
+    }
+
+    fn evict(&mut self) -> Option<Slot> {
+        let pages = self.low + self.high;
+        if pages == 0 {
+            return None;
+        }
+        self.most_low = most_low(pages);
+        while self.low > self.most_low {
+            self.demote();
+        }
+        let slot = self.queue.oldest(QUEUE)?;
+        self.queue.unlink(slot);
+        self.high -= 1;
+        if self.slots[slot as usize] == State::HighStacked {
+            self.remember(slot);
+        }
+        Some(slot)
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        let state = self.slots[slot as usize];
+        if state == State::Low {
+            self.low -= 1;
+        } else {
+            self.high -= 1;
+            self.queue.unlink(slot);
+        }
+        if state != State::High {
+            self.stack.unlink(slot);
+            self.prune();
+        }
+    }
+
+    /// The queue's end; the stack keeps the page where it was.
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        let place = self.ghosts.take(self.objects[slot as usize]);
+        self.push_high(slot, State::High);
+        if let Some(place) = place {
+            self.slots[slot as usize] = State::HighStacked;
+            self.stack.push_behind(self.node(place), slot);
+            self.stack.unlink(self.node(place));
+        }
+        Dirty::WriteBehind
+    }
+}

@@ -1,0 +1,136 @@
+//! How often objects were asked for lately, for all of them in fixed memory: a counting sketch of four rows
+//! of 4-bit counters, of which only the least of an object's are counted up ("minimal increment"), and
+//! which are all halved from time to time (Einziger, Friedman and Manes 2017, section 3). 8 to 16 bytes a
+//! page of the cache.
+
+/// Rows; an object has one counter in each.
+const ROWS: usize = 4;
+/// Counters of a row for each page of the cache.
+const WIDTH: u64 = 4;
+/// Counters in a word.
+const IN_WORD: u64 = 16;
+/// The most that a counter of 4 bits counts to.
+const MOST: u64 = 15;
+/// Requests between two halvings, by pages of the cache: W/C, which the paper has at about 10.
+const PERIOD: u64 = 10;
+/// Bits that halving shifts from one counter into the next.
+const HALVED: u64 = 0x7777_7777_7777_7777;
+
+/// Counts of all objects, never too low but for halving and a counter's bound.
+#[derive(Debug, Clone)]
+pub struct Sketch {
+    words: Vec<u64>,
+    /// Counters of a row, a power of two.
+    width: u64,
+    period: u64,
+    left: u64,
+}
+
+impl Sketch {
+    /// For a cache of so many pages.
+    pub fn new(slots: u32) -> Self {
+        let width = (u64::from(slots) * WIDTH).next_power_of_two().max(IN_WORD);
+        let period = PERIOD * u64::from(slots);
+        Self {
+            words: vec![0; ROWS * (width / IN_WORD) as usize],
+            width,
+            period,
+            left: period,
+        }
+    }
+
+    /// The word and the shift of an object's counter in each row: by two hashes (Kirsch and Mitzenmacher
+    /// 2006, "Less hashing, same performance").
+    #[inline]
+    fn places(&self, object: u64) -> [(usize, u64); ROWS] {
+        let wide = u128::from(object ^ 0x9e6c_63d0_676a_9a99) * 0x9e37_79b9_7f4a_7c15;
+        let mixed = ((wide >> 64) as u64 ^ wide as u64).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let (first, second) = (mixed >> 32, mixed & 0xffff_ffff | 1);
+        std::array::from_fn(|row| {
+            let hash = first.wrapping_add(second.wrapping_mul(row as u64 + 1));
+            let at = (hash ^ hash >> 32) & (self.width - 1);
+            let word = row as u64 * (self.width / IN_WORD) + at / IN_WORD;
+            (word as usize, at % IN_WORD * 4)
+        })
+    }
+
+    /// How often, 15 at most.
+    #[inline]
+    pub fn count(&self, object: u64) -> u8 {
+        let counts = self.places(object);
+        let least = counts.map(|(word, shift)| self.words[word] >> shift & MOST);
+        least.into_iter().min().unwrap_or(0) as u8
+    }
+
+    /// Once more.
+    #[inline]
+    pub fn add(&mut self, object: u64) {
+        let places = self.places(object);
+        let counts = places.map(|(word, shift)| self.words[word] >> shift & MOST);
+        let least = counts.into_iter().min().unwrap_or(MOST);
+        if least < MOST {
+            for ((word, shift), count) in places.into_iter().zip(counts) {
+                if count == least {
+                    self.words[word] += 1 << shift;
+                }
+            }
+        }
+        self.left -= 1;
+        if self.left == 0 {
+            self.halve();
+        }
+    }
+
+    #[cold]
+    fn halve(&mut self) {
+        self.left = self.period;
+        for word in &mut self.words {
+            *word = *word >> 1 & HALVED;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    proptest! {
+        /// Never less than the truth, and exact where objects are few.
+        #[test]
+        fn counts_are_not_too_low(
+            slots in 1_u32..200,
+            objects in prop::collection::vec(0_u64..300, 1..2000),
+        ) {
+            let (mut sketch, mut truth) = (Sketch::new(slots), HashMap::<u64, u64>::new());
+            for (i, object) in objects.iter().enumerate() {
+                sketch.add(*object);
+                *truth.entry(*object).or_default() += 1;
+                if (i as u64 + 1).is_multiple_of(10 * u64::from(slots)) {
+                    truth.values_mut().for_each(|n| *n = (*n).min(15) / 2);
+                }
+            }
+            for (object, n) in truth {
+                prop_assert!(u64::from(sketch.count(object)) >= n.min(15), "{object}: {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn counts_of_few_objects_are_exact_and_halved() {
+        let mut sketch = Sketch::new(1000);
+        for object in 0..100 {
+            (0..=object % 20).for_each(|_| sketch.add(object));
+        }
+        for object in 0..100 {
+            assert_eq!(u64::from(sketch.count(object)), (object % 20 + 1).min(15));
+        }
+        assert_eq!(sketch.count(100), 0);
+        (1050..10_000).for_each(|_| sketch.add(7));
+        for object in (0..100).filter(|o| *o != 7) {
+            let half = (object % 20 + 1).min(15) / 2;
+            assert_eq!(u64::from(sketch.count(object)), half, "{object}");
+        }
+    }
+}

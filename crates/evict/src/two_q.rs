@@ -1,0 +1,111 @@
+//! 2Q (Johnson and Shasha 1994, "2Q: A low overhead high performance buffer management replacement
+//! algorithm", VLDB), the full version.
+//!
+//! New pages go through a queue (A1in there), in which uses count for nothing: they are taken for one use
+//! in several requests. What leaves the queue is remembered (A1out), and a page that is asked for while it
+//! is remembered joins the LRU list of the others (Am). The queue is cut back to its share whenever room
+//! is made; what leaves the LRU list is not remembered.
+
+use crate::{Dirty, Ghost, Lists, Policy, Slot};
+
+const QUEUE: u32 = 0;
+const MAIN: u32 = 1;
+
+/// Kin: the queue's share of the cache is one in so many, the paper's 25 %.
+const QUEUE_SHARE: u32 = 4;
+/// Kout: one object is remembered for so many pages of the cache, the paper's 50 %.
+const GHOST_SHARE: u32 = 2;
+
+/// A queue before an LRU list; pages that come back after they left the queue join the list.
+#[derive(Debug, Clone)]
+pub struct TwoQ {
+    lists: Lists,
+    /// By slot: the list that it is in, or was in.
+    list: Vec<u8>,
+    objects: Vec<u64>,
+    ghosts: Ghost,
+    /// Pages of each list.
+    pages: [u32; 2],
+    /// Whether the object that is about to be admitted was remembered.
+    returns: bool,
+}
+
+impl TwoQ {
+    fn push(&mut self, list: u32, slot: Slot) {
+        self.list[slot as usize] = list as u8;
+        self.pages[list as usize] += 1;
+        self.lists.push_newest(list, slot);
+    }
+
+    fn unlink(&mut self, slot: Slot) {
+        self.pages[usize::from(self.list[slot as usize])] -= 1;
+        self.lists.unlink(slot);
+    }
+}
+
+impl Policy for TwoQ {
+    fn new(slots: u32) -> Self {
+        Self {
+            lists: Lists::new(slots, 2),
+            list: vec![0; slots as usize],
+            objects: vec![0; slots as usize],
+            ghosts: Ghost::new((slots / GHOST_SHARE).max(1)),
+            pages: [0; 2],
+            returns: false,
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, object: u64) {
+        self.returns = self.ghosts.take(object).is_some();
+    }
+
+    #[inline]
+    fn admit(&mut self, slot: Slot, object: u64) {
+        self.objects[slot as usize] = object;
+        let list = if std::mem::take(&mut self.returns) {
+            MAIN
+        } else {
+            QUEUE
+        };
+        self.push(list, slot);
+    }
+
+    #[inline]
+    fn access(&mut self, slot: Slot) {
+        if u32::from(self.list[slot as usize]) == MAIN {
+            self.lists.renew(MAIN, slot);
+        }
+    }
+
+    fn evict(&mut self) -> Option<Slot> {
+        let [queue, main] = self.pages;
+        // Who evicts is full, whatever part of the slots that is.
+        let share = ((queue + main) / QUEUE_SHARE).max(1);
+        let list = if queue > share || main == 0 {
+            QUEUE
+        } else {
+            MAIN
+        };
+        let slot = self.lists.oldest(list)?;
+        self.unlink(slot);
+        if list == QUEUE {
+            self.ghosts.push(self.objects[slot as usize]);
+        }
+        Some(slot)
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.unlink(slot);
+    }
+
+    /// Another round of the same list.
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        let list = self.list[slot as usize].into();
+        if list == QUEUE {
+            self.ghosts.take(self.objects[slot as usize]);
+        }
+        self.push(list, slot);
+        Dirty::WriteBehind
+    }
+}

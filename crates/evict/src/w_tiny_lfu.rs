@@ -1,0 +1,152 @@
+//! W-TinyLFU (Einziger, Friedman and Manes 2017, "TinyLFU: A highly efficient cache admission policy", ACM
+//! Transactions on Storage).
+//!
+//! New pages are in a small LRU **window**. What leaves it may join the main part only if it was asked for
+//! more often lately than the page that would have to go for it; how often is known of all objects, in the
+//! cache or not, by a [sketch](crate::sketch). The main part is a segmented LRU: pages come into
+//! **probation** and go on to the **protected** segment when they are used; what that is too small for goes
+//! back to probation.
+//!
+//! The paper's doorkeeper, which keeps objects asked for once out of the sketch, is left out: it saves
+//! memory in the sketch, whose counters here are four for each page in each row.
+
+use crate::sketch::Sketch;
+use crate::{Dirty, Lists, Policy, Slot};
+
+const WINDOW: u32 = 0;
+const PROBATION: u32 = 1;
+const PROTECTED: u32 = 2;
+
+/// The window's share of the cache is one page in so many, the paper's 1 %; one page at least.
+const WINDOW_SHARE: u32 = 100;
+/// The protected segment's per cent of the main part.
+const PROTECTED_PERCENT: u64 = 80;
+
+/// A window, and behind it a segmented LRU into which only what is asked for more often may come.
+#[derive(Debug, Clone)]
+pub struct WTinyLfu {
+    lists: Lists,
+    /// By slot: the list that it is in, or was in.
+    list: Vec<u8>,
+    objects: Vec<u64>,
+    sketch: Sketch,
+    /// Pages of each list.
+    pages: [u32; 3],
+    /// Pages of a full cache: as many as there were when room was last made.
+    full: u32,
+}
+
+impl WTinyLfu {
+    fn push(&mut self, list: u32, slot: Slot) {
+        self.list[slot as usize] = list as u8;
+        self.pages[list as usize] += 1;
+        self.lists.push_newest(list, slot);
+    }
+
+    fn unlink(&mut self, slot: Slot) {
+        self.pages[usize::from(self.list[slot as usize])] -= 1;
+        self.lists.unlink(slot);
+    }
+
+    fn most_in_window(&self) -> u32 {
+        (self.full / WINDOW_SHARE).max(1)
+    }
+
+    /// Moves the oldest page of a list to the newest end of probation.
+    fn to_probation(&mut self, from: u32) {
+        if let Some(slot) = self.lists.oldest(from) {
+            self.unlink(slot);
+            self.push(PROBATION, slot);
+        }
+    }
+
+    /// The page of the main part that would go.
+    fn victim(&self) -> Option<Slot> {
+        let oldest = self.lists.oldest(PROBATION);
+        oldest.or_else(|| self.lists.oldest(PROTECTED))
+    }
+
+    fn count(&self, slot: Slot) -> u8 {
+        self.sketch.count(self.objects[slot as usize])
+    }
+}
+
+impl Policy for WTinyLfu {
+    fn new(slots: u32) -> Self {
+        Self {
+            lists: Lists::new(slots, 3),
+            list: vec![0; slots as usize],
+            objects: vec![0; slots as usize],
+            sketch: Sketch::new(slots),
+            pages: [0; 3],
+            full: slots,
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, object: u64) {
+        self.sketch.add(object);
+    }
+
+    #[inline]
+    fn admit(&mut self, slot: Slot, object: u64) {
+        self.objects[slot as usize] = object;
+        self.push(WINDOW, slot);
+        // As long as there is room, what leaves the window is not compared.
+        while self.pages[WINDOW as usize] > self.most_in_window() {
+            self.to_probation(WINDOW);
+        }
+    }
+
+    #[inline]
+    fn access(&mut self, slot: Slot) {
+        self.sketch.add(self.objects[slot as usize]);
+        let list = u32::from(self.list[slot as usize]);
+        if list != PROBATION {
+            self.lists.renew(list, slot);
+            return;
+        }
+        self.unlink(slot);
+        self.push(PROTECTED, slot);
+        let main = u64::from(self.full - self.most_in_window().min(self.full));
+        if u64::from(self.pages[PROTECTED as usize]) > main * PROTECTED_PERCENT / 100 {
+            self.to_probation(PROTECTED);
+        }
+    }
+
+    fn evict(&mut self) -> Option<Slot> {
+        let pages: u32 = self.pages.iter().sum();
+        if pages == 0 {
+            return None;
+        }
+        self.full = pages;
+        let candidate = self.lists.oldest(WINDOW);
+        let candidate = candidate.filter(|_| self.pages[0] >= self.most_in_window());
+        let slot = match (candidate, self.victim()) {
+            (Some(candidate), Some(victim)) => {
+                if self.count(candidate) > self.count(victim) {
+                    self.to_probation(WINDOW);
+                    victim
+                } else {
+                    candidate
+                }
+            }
+            (candidate, victim) => {
+                let any = || self.lists.oldest(WINDOW);
+                victim.or(candidate).or_else(any)?
+            }
+        };
+        self.unlink(slot);
+        Some(slot)
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.unlink(slot);
+    }
+
+    /// Another round of the same list.
+    fn dirty(&mut self, slot: Slot) -> Dirty {
+        self.push(self.list[slot as usize].into(), slot);
+        Dirty::WriteBehind
+    }
+}

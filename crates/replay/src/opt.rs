@@ -1,0 +1,273 @@
+//! OPT (Belady 1966, "A study of replacement algorithms for a virtual-storage computer"; Mattson, Gecsei,
+//! Slutz and Traiger 1970): the page whose next use is farthest away leaves. No policy that brings in every page
+//! that is asked for misses less, so it says how much there is to gain. It knows the future, so it needs the
+//! whole trace, and is no policy of [`evict`] that the engine could have.
+//!
+//! An event's number is a time. Of every page in the cache that will be used again the time of its next use
+//! is in a set of times, which has three operations: the request at `t` hits if `t` is in it, and `t` then
+//! gives way to the time of the use after it; what leaves is the largest. No table of objects is needed,
+//! and the set is a tree of bits with 64 branches: four levels for 16 million events, a bit and a bit an event.
+//! Pages that will not be used again, or only after they were removed, are as good as empty slots: a
+//! number, and the first to leave.
+
+use crate::cache::Counts;
+use crate::dense::{Dense, Event, Groups};
+use evict::registry::Entry;
+
+/// OPT in lists of policies.
+pub const OPT: Entry = Entry {
+    name: "opt",
+    about: "Evicts the page whose next use is farthest away: the fewest misses there can be, by a look at the whole trace; not in the engine, and not with writes.",
+};
+
+/// What it takes of memory beside the trace, for each of its events; and for each event and thread, over eight.
+pub(crate) const BYTES_PER_EVENT: u64 = 4;
+
+/// The time that says there is no next use.
+const NEVER: u32 = u32::MAX;
+
+/// Events that times can tell apart.
+pub(crate) const MOST_EVENTS: usize = NEVER as usize;
+
+/// When the object of each event is used next.
+#[derive(Debug)]
+pub(crate) struct Future {
+    next: Vec<u32>,
+}
+
+impl Future {
+    /// Of a trace with at most [`MOST_EVENTS`] events.
+    pub fn of(trace: &Dense) -> Self {
+        assert!(trace.len() <= MOST_EVENTS, "an event's time fits 32 bits");
+        let mut times = vec![NEVER; trace.objects() as usize];
+        let mut next: Vec<u32> = Vec::with_capacity(trace.len());
+        for (back, event) in trace.events().rev().enumerate() {
+            let time = (trace.len() - 1 - back) as u32;
+            let (Event::Read(object) | Event::Write(object) | Event::Remove(object)) = event;
+            let known = &mut times[object as usize];
+            next.push(*known);
+            *known = match event {
+                Event::Remove(_) => NEVER,
+                Event::Read(_) | Event::Write(_) => time,
+            };
+        }
+        next.reverse();
+        Self { next }
+    }
+
+    /// A cache of `size` pages over some objects of the trace.
+    pub fn run(&self, trace: &Dense, size: u32, groups: Groups) -> Counts {
+        let mut times = Times::new(self.next.len());
+        let mut spare = size;
+        let mut counts = Counts::default();
+        for (now, event) in trace.events().enumerate() {
+            let (Event::Read(object) | Event::Write(object)) = event else {
+                continue;
+            };
+            if !groups.has(object) {
+                continue;
+            }
+            counts.requests += 1;
+            let next = self.next[now];
+            let hit = times.remove(now);
+            if !hit {
+                counts.misses += 1;
+                match spare.checked_sub(1) {
+                    Some(left) => spare = left,
+                    None => times.remove_last(),
+                }
+            }
+            if next == NEVER {
+                spare += 1;
+            } else {
+                times.insert(next as usize);
+            }
+        }
+        counts
+    }
+}
+
+/// A set of numbers below a bound: bits, and above every 64 of them a bit that says whether any is set.
+#[derive(Debug)]
+struct Times {
+    /// The lowest level first; the last has one word.
+    levels: Vec<Vec<u64>>,
+}
+
+impl Times {
+    fn new(bound: usize) -> Self {
+        let mut levels = Vec::new();
+        let mut words = bound.max(1);
+        loop {
+            words = words.div_ceil(64);
+            levels.push(vec![0; words]);
+            if words == 1 {
+                return Self { levels };
+            }
+        }
+    }
+
+    #[inline]
+    fn insert(&mut self, mut at: usize) {
+        for level in &mut self.levels {
+            let word = &mut level[at / 64];
+            let before = *word;
+            *word |= 1 << (at % 64);
+            if before != 0 {
+                return;
+            }
+            at /= 64;
+        }
+    }
+
+    /// Takes a number out; returns whether it was in.
+    #[inline]
+    fn remove(&mut self, mut at: usize) -> bool {
+        if self.levels[0][at / 64] >> (at % 64) & 1 == 0 {
+            return false;
+        }
+        for level in &mut self.levels {
+            let word = &mut level[at / 64];
+            *word &= !(1 << (at % 64));
+            if *word != 0 {
+                break;
+            }
+            at /= 64;
+        }
+        true
+    }
+
+    /// Takes the largest number out of a set that has one.
+    #[inline]
+    fn remove_last(&mut self) {
+        let mut at = 0;
+        for level in self.levels.iter().rev() {
+            at = at * 64 + level[at].ilog2() as usize;
+        }
+        self.remove(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evict::Policy;
+    use evict::registry::{self, Visitor};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    struct Run<'a>(&'a Dense, u32);
+
+    impl Visitor for Run<'_> {
+        type Output = Counts;
+        fn visit<P: Policy + 'static>(self) -> Counts {
+            self.0.run::<P>(self.1)
+        }
+    }
+
+    /// Belady's words: looks through all that follows for every page in the cache.
+    fn belady(events: &[Event], size: usize) -> u64 {
+        let (mut cache, mut misses) = (BTreeSet::new(), 0);
+        for (now, event) in events.iter().enumerate() {
+            let object = match *event {
+                Event::Read(o) | Event::Write(o) => o,
+                Event::Remove(o) => {
+                    cache.remove(&o);
+                    continue;
+                }
+            };
+            if cache.contains(&object) {
+                continue;
+            }
+            misses += 1;
+            if cache.len() == size {
+                let next = |o: &u32| {
+                    let of = |e: &Event| matches!(e, Event::Read(x) | Event::Write(x) | Event::Remove(x) if x == o);
+                    let at = events[now + 1..].iter().position(of);
+                    at.filter(|at| !matches!(events[now + 1 + at], Event::Remove(_)))
+                };
+                // `None` is no use at all: farther than any.
+                let farthest = |o: &u32| next(o).map_or(usize::MAX, |at| at);
+                let victim = *cache
+                    .iter()
+                    .max_by_key(|o| farthest(o))
+                    .expect("a full cache");
+                cache.remove(&victim);
+            }
+            cache.insert(object);
+        }
+        misses
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let object = || prop_oneof![3 => 0_u32..8, 2 => 0_u32..40, 1 => 0_u32..150];
+        let event = prop_oneof![
+            10 => object().prop_map(Event::Read),
+            3 => object().prop_map(Event::Write),
+            1 => object().prop_map(Event::Remove),
+        ];
+        prop::collection::vec(event, 1..700)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn it_is_beladys(events in events(), size in 1_u32..60) {
+            let trace = Dense::of(events.iter().copied(), 0);
+            let counts = Future::of(&trace).run(&trace, size, Groups::ALL);
+            prop_assert_eq!(counts.misses, belady(&events, size as usize));
+            prop_assert_eq!(counts.requests, trace.requests());
+        }
+
+        #[test]
+        fn no_policy_misses_less(events in events(), size in 1_u32..60) {
+            let trace = Dense::of(events.iter().copied(), 0);
+            let least = Future::of(&trace).run(&trace, size, Groups::ALL);
+            for policy in registry::ALL {
+                let counts = registry::visit(policy.name, Run(&trace, size)).expect("a policy");
+                prop_assert!(least.misses <= counts.misses, "{}: {}", policy.name, counts.misses);
+            }
+        }
+
+        /// It is a stack algorithm: what a cache holds, a larger one holds too.
+        #[test]
+        fn a_larger_cache_misses_no_more(events in events()) {
+            let trace = Dense::of(events, 0);
+            let future = Future::of(&trace);
+            let misses: Vec<u64> =
+                (1..60).map(|size| future.run(&trace, size, Groups::ALL).misses).collect();
+            prop_assert!(misses.is_sorted_by(|a, b| a >= b), "{misses:?}");
+        }
+
+        #[test]
+        fn times_are_a_set(steps in prop::collection::vec((0_u8..3, 0_usize..5000), 0..600)) {
+            let (mut times, mut set) = (Times::new(5000), BTreeSet::new());
+            for (what, n) in steps {
+                match what {
+                    0 => {
+                        times.insert(n);
+                        set.insert(n);
+                    }
+                    1 => prop_assert_eq!(times.remove(n), set.remove(&n)),
+                    _ => if set.pop_last().is_some() {
+                        times.remove_last();
+                    }
+                }
+            }
+            for n in 0..5000 {
+                prop_assert_eq!(times.remove(n), set.contains(&n));
+            }
+        }
+    }
+
+    /// Worked out by hand: 1 2 3 4 1 2 5 1 2 3 4 5 in three frames, where LRU misses ten times and FIFO nine.
+    #[test]
+    fn beladys_own_sequence() {
+        let trace = Dense::of([1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5].map(Event::Read), 0);
+        let misses = |size| Future::of(&trace).run(&trace, size, Groups::ALL).misses;
+        assert_eq!([3, 4].map(misses), [7, 6]);
+        assert_eq!(trace.run::<evict::Lru>(3).misses, 10);
+        assert_eq!([3, 4].map(|n| trace.run::<evict::Fifo>(n).misses), [9, 10]);
+    }
+}
