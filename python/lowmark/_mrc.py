@@ -87,14 +87,16 @@ def mrc(
     """How misses depend on the cache's size and policy.
 
     ``trace`` is a file, or an array of keys (numpy's, a list, any iterable of whole numbers from 0 on): each is a
-    request for one page. ``sizes`` are pages, ``[1000, 2000]`` or ``"1000..100000:50"``. ``policy`` is a name of
+    request for one page. ``sizes`` are pages, ``[1000, 2000]`` or ``"1000..100000:50"``, per cent of what is asked
+    for, ``"10%"``, or of a file also bytes, ``"512MiB"``. ``policy`` is a name of
     ``lowmark policies``, several of them, ``"all"``, or a class written in Python (:class:`Policy`), which is some
     hundred times slower.
     """
     path, keys = _trace(trace)
     text = sizes if isinstance(sizes, str) else ",".join(str(int(n)) for n in sizes)
     if isinstance(policy, type):
-        plain = [int(n) for n in text.split(",")] if ".." not in text else _sizes(text)
+        listed = all(n.strip().isdecimal() for n in text.split(","))
+        plain = [int(n) for n in text.split(",")] if listed else _sizes(trace if path is not None else keys, text)
         points = _lowmark.misses(policy, path, keys, plain)
         return _own(policy.__name__, points)
     names = [policy] if isinstance(policy, str) else list(policy)
@@ -123,9 +125,9 @@ def _trace(trace: Trace) -> tuple[str | PathLike[str] | None, object]:
     return None, trace
 
 
-def _sizes(text: str) -> list[int]:
-    """What the extension makes of a range: the sizes of a curve of nothing much."""
-    curves = mrc([0], text, "lru")
+def _sizes(trace: Any, text: str) -> list[int]:
+    """What the extension makes of ranges and shares: the sizes of a curve."""
+    curves = mrc(trace, text, "lru")
     return [point["size"] for point in curves.json["curves"][0]["points"]]
 
 

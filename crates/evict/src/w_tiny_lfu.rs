@@ -53,7 +53,7 @@ impl WTinyLfu {
     }
 
     /// Moves the oldest page of a list to the newest end of probation.
-    fn to_probation(&mut self, from: u32) {
+    fn demote(&mut self, from: u32) {
         if let Some(slot) = self.lists.oldest(from) {
             self.unlink(slot);
             self.push(PROBATION, slot);
@@ -94,7 +94,7 @@ impl Policy for WTinyLfu {
         self.push(WINDOW, slot);
         // As long as there is room, what leaves the window is not compared.
         while self.pages[WINDOW as usize] > self.most_in_window() {
-            self.to_probation(WINDOW);
+            self.demote(WINDOW);
         }
     }
 
@@ -110,7 +110,7 @@ impl Policy for WTinyLfu {
         self.push(PROTECTED, slot);
         let main = u64::from(self.full - self.most_in_window().min(self.full));
         if u64::from(self.pages[PROTECTED as usize]) > main * PROTECTED_PERCENT / 100 {
-            self.to_probation(PROTECTED);
+            self.demote(PROTECTED);
         }
     }
 
@@ -125,7 +125,7 @@ impl Policy for WTinyLfu {
         let slot = match (candidate, self.victim()) {
             (Some(candidate), Some(victim)) => {
                 if self.count(candidate) > self.count(victim) {
-                    self.to_probation(WINDOW);
+                    self.demote(WINDOW);
                     victim
                 } else {
                     candidate

@@ -491,7 +491,7 @@ mod tests {
         assert_eq!(written.policies.len(), registry::ALL.len());
         let error = refused(&["--policy", "lru,OPT", "--writes"]);
         assert!(error.contains("`opt` has no writes"), "{error}");
-        assert!(refused(&["--ignore-size", "--sizes", "4MiB"]).contains("whatever its size"));
+        assert!(refused(&["--ignore-size", "--sizes", "4MiB"]).contains("sizes in bytes"));
         let plan = plan(&args(&["--sizes", "4MiB,10%"])).unwrap();
         assert_eq!(
             (&plan.sizes.pages[..], &plan.sizes.shares[..]),
