@@ -9,6 +9,9 @@
 //!
 //! The paper lets the stack grow as long as it will, and shows that it may be cut. Here it has at most as
 //! many pages that are gone as the cache has slots; those that left first are forgotten.
+//!
+//! Nor does it know of pages that cannot leave yet. Those that wait in the queue to be written are no part of its
+//! hundredth: else a queue full of them would keep every LIR page where it is, and nothing could leave.
 
 use crate::{Dirty, Ghost, Lists, Policy, Slot};
 
@@ -36,19 +39,23 @@ pub struct Lirs {
     stack: Lists,
     queue: Lists,
     slots: Vec<State>,
+    /// By slot: it is in the queue, and its page is dirty or being written.
+    held: Vec<bool>,
     objects: Vec<u64>,
     ghosts: Ghost,
     low: u32,
     high: u32,
+    /// Pages that are held.
+    all_held: u32,
     /// LIR pages that a full cache has, by the pages there were when room was last made.
     most_low: u32,
     /// Whether the object that is about to be admitted was in the stack.
     returns: bool,
 }
 
-/// LIR pages among so many.
-fn most_low(pages: u32) -> u32 {
-    pages - (pages / HIR_SHARE).max(1)
+/// LIR pages among so many, of which some are held.
+fn most_low(pages: u32, held: u32) -> u32 {
+    (pages - (pages / HIR_SHARE).max(1)).saturating_sub(held)
 }
 
 impl Lirs {
@@ -82,6 +89,11 @@ impl Lirs {
             self.push_high(slot, State::High);
             self.prune();
         }
+    }
+
+    /// The page can leave again, or is no longer in the queue.
+    fn release(&mut self, slot: Slot) {
+        self.all_held -= u32::from(std::mem::take(&mut self.held[slot as usize]));
     }
 
     /// To the queue's end.
@@ -128,11 +140,13 @@ impl Policy for Lirs {
             stack: Lists::new(2 * slots, 1),
             queue: Lists::new(slots, 1),
             slots: vec![State::High; slots as usize],
+            held: vec![false; slots as usize],
             objects: vec![0; slots as usize],
             ghosts: Ghost::new(slots),
             low: 0,
             high: 0,
-            most_low: most_low(slots),
+            all_held: 0,
+            most_low: most_low(slots, 0),
             returns: false,
         }
     }
@@ -171,6 +185,7 @@ impl Policy for Lirs {
                 self.stack.unlink(slot);
                 self.queue.unlink(slot);
                 self.high -= 1;
+                self.release(slot);
                 self.push_low(slot);
             }
             State::High => {
@@ -185,13 +200,14 @@ impl Policy for Lirs {
         if pages == 0 {
             return None;
         }
-        self.most_low = most_low(pages);
+        self.most_low = most_low(pages, self.all_held);
         while self.low > self.most_low {
             self.demote();
         }
         let slot = self.queue.oldest(QUEUE)?;
         self.queue.unlink(slot);
         self.high -= 1;
+        self.release(slot);
         if self.slots[slot as usize] == State::HighStacked {
             self.remember(slot);
         }
@@ -205,6 +221,7 @@ impl Policy for Lirs {
         } else {
             self.high -= 1;
             self.queue.unlink(slot);
+            self.release(slot);
         }
         if state != State::High {
             self.stack.unlink(slot);
@@ -221,6 +238,12 @@ impl Policy for Lirs {
             self.stack.push_behind(self.node(place), slot);
             self.stack.unlink(self.node(place));
         }
+        self.held[slot as usize] = true;
+        self.all_held += 1;
         Dirty::WriteBehind
+    }
+
+    fn cleaned(&mut self, slot: Slot) {
+        self.release(slot);
     }
 }

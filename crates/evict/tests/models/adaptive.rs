@@ -2,7 +2,7 @@
 
 use crate::{Queue, drop_from};
 use evict::{Dirty, Policy, Sketch, Slot};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// The four lists; the bounds of cases A and B are kept when a page comes in, so that they hold where pages
 /// are removed or put back. `figure_4` is the paper's own program, for requests alone.
@@ -235,6 +235,8 @@ pub struct Lirs {
     left: VecDeque<u64>,
     object: HashMap<Slot, u64>,
     most_low: usize,
+    /// Dirty or being written, in the queue.
+    held: HashSet<Slot>,
     slots: usize,
     returns: bool,
 }
@@ -280,6 +282,7 @@ impl Policy for Lirs {
             left: VecDeque::new(),
             object: HashMap::new(),
             most_low: slots as usize - (slots as usize / 100).max(1),
+            held: HashSet::new(),
             slots: slots as usize,
             returns: false,
         }
@@ -305,6 +308,8 @@ impl Policy for Lirs {
         }
         if entry.is_none() {
             self.queue.push_back(slot);
+        } else {
+            self.held.remove(&slot);
         }
         self.top(slot, entry.is_some());
     }
@@ -313,11 +318,12 @@ impl Policy for Lirs {
         if pages == 0 {
             return None;
         }
-        self.most_low = pages - (pages / 100).max(1);
+        self.most_low = (pages - (pages / 100).max(1)).saturating_sub(self.held.len());
         while self.low() > self.most_low {
             self.demote();
         }
         let slot = self.queue.pop_front()?;
+        self.held.remove(&slot);
         if let Some(at) = self.stack.iter().position(|e| e.slot == Some(slot)) {
             self.stack[at].slot = None;
             if self.left.len() == self.slots
@@ -330,6 +336,7 @@ impl Policy for Lirs {
         Some(slot)
     }
     fn remove(&mut self, slot: Slot) {
+        self.held.remove(&slot);
         drop_from(&mut self.queue, slot);
         self.stack.retain(|e| e.slot != Some(slot));
         self.prune();
@@ -342,7 +349,11 @@ impl Policy for Lirs {
             let entry = self.stack.iter_mut().find(|e| e.object == object);
             entry.expect("what has left is in the stack").slot = Some(slot);
         }
+        self.held.insert(slot);
         Dirty::WriteBehind
+    }
+    fn cleaned(&mut self, slot: Slot) {
+        self.held.remove(&slot);
     }
 }
 

@@ -34,6 +34,8 @@ struct Scenario {
     flags: Vec<(u32, u32, u32)>,
     /// Virtual seconds after which the run ends whatever is going on.
     seconds: u64,
+    /// A small one lets these small zones be boosted.
+    pageblock_order: u32,
     /// Whether memory is to be exhausted.
     oom: bool,
 }
@@ -85,6 +87,7 @@ impl Scenario {
             supers: Vec::new(),
             watch: false,
             flags: Vec::new(),
+            pageblock_order: crate::memory::mobility::PAGEBLOCK_ORDER,
             seconds: 30,
             oom: false,
         }
@@ -95,7 +98,7 @@ impl Scenario {
         Config {
             cpus: self.cpus,
             hz: 250,
-            pageblock_order: crate::memory::mobility::PAGEBLOCK_ORDER,
+            pageblock_order: self.pageblock_order,
             cpu_nodes: (0..self.cpus as u32).map(|c| c % nodes).collect(),
             zones: self.zones.clone(),
             max_tasks: 40,

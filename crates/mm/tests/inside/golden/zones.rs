@@ -137,6 +137,8 @@ fn mobility_boosts_watermarks() {
     let mut s = Scenario::new("mobility-boost", policy);
     s.sysctl.watermark_boost_factor = Some(15_000);
     s.sysctl.watermark_scale_factor = Some(100);
+    // Zones of less than four pageblocks are not boosted.
+    s.pageblock_order = 6;
     s.supers = vec![SuperInfo {
         inode_bytes: 592,
         ags: 0,
