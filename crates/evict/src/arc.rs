@@ -9,7 +9,8 @@
 //! The paper forgets a ghost before it makes room; here the bounds are kept when the page comes in, which
 //! leaves the same lists, and keeps them too where pages leave by other ways or several at once.
 
-use crate::{Dirty, Ghost, Lists, MOST, Policy, Slot};
+use crate::lists::Counted;
+use crate::{Dirty, Ghost, MOST, Policy, Slot};
 
 /// Seen once recently: T1, and B1 of ghosts.
 const ONCE: u32 = 0;
@@ -19,15 +20,11 @@ const OFTEN: u32 = 1;
 /// Two LRU lists, of pages seen once and of others, whose shares follow from which ghosts come back.
 #[derive(Debug, Clone)]
 pub struct AdaptiveReplacement {
-    lists: Lists,
-    /// By slot: the list that it is in, or was in.
-    list: Vec<u8>,
+    lists: Counted<2>,
     objects: Vec<u64>,
     ghosts: Ghost,
     /// By the ghost's place: its queue.
     queue: Vec<u8>,
-    /// Pages of each list.
-    pages: [u32; 2],
     /// Ghosts of each queue.
     gone: [u32; 2],
     /// Pages that the first list should have: the paper's p, of which it is real.
@@ -39,17 +36,6 @@ pub struct AdaptiveReplacement {
 }
 
 impl AdaptiveReplacement {
-    fn push(&mut self, list: u32, slot: Slot) {
-        self.list[slot as usize] = list as u8;
-        self.pages[list as usize] += 1;
-        self.lists.push_newest(list, slot);
-    }
-
-    fn unlink(&mut self, slot: Slot) {
-        self.pages[usize::from(self.list[slot as usize])] -= 1;
-        self.lists.unlink(slot);
-    }
-
     fn forget_oldest(&mut self, queue: u32) {
         if self.ghosts.forget_oldest(queue).is_some() {
             self.gone[queue as usize] -= 1;
@@ -91,12 +77,10 @@ impl Policy for AdaptiveReplacement {
         // One more than a full cache keeps: bounds are kept when the page has come in.
         let ghosts = (slots + 1).min(MOST);
         Self {
-            lists: Lists::new(slots, 2),
-            list: vec![0; slots as usize],
+            lists: Counted::new(slots),
             objects: vec![0; slots as usize],
             ghosts: Ghost::in_queues(ghosts, 2),
             queue: vec![0; ghosts as usize],
-            pages: [0; 2],
             gone: [0; 2],
             target: 0.0,
             full: slots,
@@ -121,24 +105,24 @@ impl Policy for AdaptiveReplacement {
         } else {
             ONCE
         };
-        self.push(list, slot);
-        while self.gone[0] > 0 && self.pages[0] + self.gone[0] > self.full {
+        self.lists.push(list, slot);
+        while self.gone[0] > 0 && self.lists.pages[0] + self.gone[0] > self.full {
             self.forget_oldest(ONCE);
         }
         let all = |of: [u32; 2]| u64::from(of[0]) + u64::from(of[1]);
-        while self.gone[1] > 0 && all(self.pages) + all(self.gone) > 2 * u64::from(self.full) {
+        while self.gone[1] > 0 && all(self.lists.pages) + all(self.gone) > 2 * u64::from(self.full) {
             self.forget_oldest(OFTEN);
         }
     }
 
     #[inline]
     fn access(&mut self, slot: Slot) {
-        self.unlink(slot);
-        self.push(OFTEN, slot);
+        self.lists.unlink(slot);
+        self.lists.push(OFTEN, slot);
     }
 
     fn evict(&mut self) -> Option<Slot> {
-        let [once, often] = self.pages;
+        let [once, often] = self.lists.pages;
         if once + often == 0 {
             return None;
         }
@@ -152,19 +136,19 @@ impl Policy for AdaptiveReplacement {
             OFTEN
         };
         let slot = self.lists.oldest(list)?;
-        self.unlink(slot);
+        self.lists.unlink(slot);
         self.remember(list, self.objects[slot as usize]);
         Some(slot)
     }
 
     fn remove(&mut self, slot: Slot) {
-        self.unlink(slot);
+        self.lists.unlink(slot);
     }
 
     /// The newest end of the same list.
     fn dirty(&mut self, slot: Slot) -> Dirty {
         self.take_ghost(self.objects[slot as usize]);
-        self.push(self.list[slot as usize].into(), slot);
+        self.lists.push(self.lists.of(slot), slot);
         Dirty::WriteBehind
     }
 }

@@ -112,6 +112,60 @@ impl Lists {
     }
 }
 
+/// Lists that know which of them a slot is in, and how long they are.
+#[derive(Debug, Clone)]
+pub(crate) struct Counted<const N: usize> {
+    lists: Lists,
+    /// By slot: the list that it is in, or was in.
+    list: Vec<u8>,
+    /// Slots of each list.
+    pub pages: [u32; N],
+}
+
+impl<const N: usize> Counted<N> {
+    /// Empty lists over the slots `0..slots`.
+    pub fn new(slots: u32) -> Self {
+        Self {
+            lists: Lists::new(slots, N as u32),
+            list: vec![0; slots as usize],
+            pages: [0; N],
+        }
+    }
+
+    /// The list that a slot is in, or was in last.
+    #[inline]
+    pub fn of(&self, slot: Slot) -> u32 {
+        self.list[slot as usize].into()
+    }
+
+    /// Adds a slot that is in no list at the newest end.
+    #[inline]
+    pub fn push(&mut self, list: u32, slot: Slot) {
+        self.list[slot as usize] = list as u8;
+        self.pages[list as usize] += 1;
+        self.lists.push_newest(list, slot);
+    }
+
+    /// Takes a slot out of its list.
+    #[inline]
+    pub fn unlink(&mut self, slot: Slot) {
+        self.pages[usize::from(self.list[slot as usize])] -= 1;
+        self.lists.unlink(slot);
+    }
+
+    /// Moves a slot to the newest end of its list.
+    #[inline]
+    pub fn renew(&mut self, slot: Slot) {
+        self.lists.renew(self.of(slot), slot);
+    }
+
+    /// The slot at the oldest end.
+    #[inline]
+    pub fn oldest(&self, list: u32) -> Option<Slot> {
+        self.lists.oldest(list)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

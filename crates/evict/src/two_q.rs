@@ -6,7 +6,8 @@
 //! is remembered joins the LRU list of the others (Am). The queue is cut back to its share whenever room
 //! is made; what leaves the LRU list is not remembered.
 
-use crate::{Dirty, Ghost, Lists, Policy, Slot};
+use crate::lists::Counted;
+use crate::{Dirty, Ghost, Policy, Slot};
 
 const QUEUE: u32 = 0;
 const MAIN: u32 = 1;
@@ -19,38 +20,19 @@ const GHOST_SHARE: u32 = 2;
 /// A queue before an LRU list; pages that come back after they left the queue join the list.
 #[derive(Debug, Clone)]
 pub struct TwoQ {
-    lists: Lists,
-    /// By slot: the list that it is in, or was in.
-    list: Vec<u8>,
+    lists: Counted<2>,
     objects: Vec<u64>,
     ghosts: Ghost,
-    /// Pages of each list.
-    pages: [u32; 2],
     /// Whether the object that is about to be admitted was remembered.
     returns: bool,
-}
-
-impl TwoQ {
-    fn push(&mut self, list: u32, slot: Slot) {
-        self.list[slot as usize] = list as u8;
-        self.pages[list as usize] += 1;
-        self.lists.push_newest(list, slot);
-    }
-
-    fn unlink(&mut self, slot: Slot) {
-        self.pages[usize::from(self.list[slot as usize])] -= 1;
-        self.lists.unlink(slot);
-    }
 }
 
 impl Policy for TwoQ {
     fn new(slots: u32) -> Self {
         Self {
-            lists: Lists::new(slots, 2),
-            list: vec![0; slots as usize],
+            lists: Counted::new(slots),
             objects: vec![0; slots as usize],
             ghosts: Ghost::new((slots / GHOST_SHARE).max(1)),
-            pages: [0; 2],
             returns: false,
         }
     }
@@ -68,18 +50,18 @@ impl Policy for TwoQ {
         } else {
             QUEUE
         };
-        self.push(list, slot);
+        self.lists.push(list, slot);
     }
 
     #[inline]
     fn access(&mut self, slot: Slot) {
-        if u32::from(self.list[slot as usize]) == MAIN {
-            self.lists.renew(MAIN, slot);
+        if self.lists.of(slot) == MAIN {
+            self.lists.renew(slot);
         }
     }
 
     fn evict(&mut self) -> Option<Slot> {
-        let [queue, main] = self.pages;
+        let [queue, main] = self.lists.pages;
         // Who evicts is full, whatever part of the slots that is.
         let share = ((queue + main) / QUEUE_SHARE).max(1);
         let list = if queue > share || main == 0 {
@@ -88,7 +70,7 @@ impl Policy for TwoQ {
             MAIN
         };
         let slot = self.lists.oldest(list)?;
-        self.unlink(slot);
+        self.lists.unlink(slot);
         if list == QUEUE {
             self.ghosts.push(self.objects[slot as usize]);
         }
@@ -96,16 +78,16 @@ impl Policy for TwoQ {
     }
 
     fn remove(&mut self, slot: Slot) {
-        self.unlink(slot);
+        self.lists.unlink(slot);
     }
 
     /// Another round of the same list.
     fn dirty(&mut self, slot: Slot) -> Dirty {
-        let list = self.list[slot as usize].into();
+        let list = self.lists.of(slot);
         if list == QUEUE {
             self.ghosts.take(self.objects[slot as usize]);
         }
-        self.push(list, slot);
+        self.lists.push(list, slot);
         Dirty::WriteBehind
     }
 }

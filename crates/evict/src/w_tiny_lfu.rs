@@ -11,7 +11,8 @@
 //! memory in the sketch, whose counters here are four for each page in each row.
 
 use crate::sketch::Sketch;
-use crate::{Dirty, Lists, Policy, Slot};
+use crate::lists::Counted;
+use crate::{Dirty, Policy, Slot};
 
 const WINDOW: u32 = 0;
 const PROBATION: u32 = 1;
@@ -25,29 +26,14 @@ const PROTECTED_PERCENT: u64 = 80;
 /// A window, and behind it a segmented LRU into which only what is asked for more often may come.
 #[derive(Debug, Clone)]
 pub struct WTinyLfu {
-    lists: Lists,
-    /// By slot: the list that it is in, or was in.
-    list: Vec<u8>,
+    lists: Counted<3>,
     objects: Vec<u64>,
     sketch: Sketch,
-    /// Pages of each list.
-    pages: [u32; 3],
     /// Pages of a full cache: as many as there were when room was last made.
     full: u32,
 }
 
 impl WTinyLfu {
-    fn push(&mut self, list: u32, slot: Slot) {
-        self.list[slot as usize] = list as u8;
-        self.pages[list as usize] += 1;
-        self.lists.push_newest(list, slot);
-    }
-
-    fn unlink(&mut self, slot: Slot) {
-        self.pages[usize::from(self.list[slot as usize])] -= 1;
-        self.lists.unlink(slot);
-    }
-
     fn most_in_window(&self) -> u32 {
         (self.full / WINDOW_SHARE).max(1)
     }
@@ -55,8 +41,8 @@ impl WTinyLfu {
     /// Moves the oldest page of a list to the newest end of probation.
     fn demote(&mut self, from: u32) {
         if let Some(slot) = self.lists.oldest(from) {
-            self.unlink(slot);
-            self.push(PROBATION, slot);
+            self.lists.unlink(slot);
+            self.lists.push(PROBATION, slot);
         }
     }
 
@@ -74,11 +60,9 @@ impl WTinyLfu {
 impl Policy for WTinyLfu {
     fn new(slots: u32) -> Self {
         Self {
-            lists: Lists::new(slots, 3),
-            list: vec![0; slots as usize],
+            lists: Counted::new(slots),
             objects: vec![0; slots as usize],
             sketch: Sketch::new(slots),
-            pages: [0; 3],
             full: slots,
         }
     }
@@ -91,9 +75,9 @@ impl Policy for WTinyLfu {
     #[inline]
     fn admit(&mut self, slot: Slot, object: u64) {
         self.objects[slot as usize] = object;
-        self.push(WINDOW, slot);
+        self.lists.push(WINDOW, slot);
         // As long as there is room, what leaves the window is not compared.
-        while self.pages[WINDOW as usize] > self.most_in_window() {
+        while self.lists.pages[WINDOW as usize] > self.most_in_window() {
             self.demote(WINDOW);
         }
     }
@@ -101,27 +85,27 @@ impl Policy for WTinyLfu {
     #[inline]
     fn access(&mut self, slot: Slot) {
         self.sketch.add(self.objects[slot as usize]);
-        let list = u32::from(self.list[slot as usize]);
+        let list = self.lists.of(slot);
         if list != PROBATION {
-            self.lists.renew(list, slot);
+            self.lists.renew(slot);
             return;
         }
-        self.unlink(slot);
-        self.push(PROTECTED, slot);
+        self.lists.unlink(slot);
+        self.lists.push(PROTECTED, slot);
         let main = u64::from(self.full - self.most_in_window().min(self.full));
-        if u64::from(self.pages[PROTECTED as usize]) > main * PROTECTED_PERCENT / 100 {
+        if u64::from(self.lists.pages[PROTECTED as usize]) > main * PROTECTED_PERCENT / 100 {
             self.demote(PROTECTED);
         }
     }
 
     fn evict(&mut self) -> Option<Slot> {
-        let pages: u32 = self.pages.iter().sum();
+        let pages: u32 = self.lists.pages.iter().sum();
         if pages == 0 {
             return None;
         }
         self.full = pages;
         let candidate = self.lists.oldest(WINDOW);
-        let candidate = candidate.filter(|_| self.pages[0] >= self.most_in_window());
+        let candidate = candidate.filter(|_| self.lists.pages[0] >= self.most_in_window());
         let slot = match (candidate, self.victim()) {
             (Some(candidate), Some(victim)) => {
                 if self.count(candidate) > self.count(victim) {
@@ -136,17 +120,17 @@ impl Policy for WTinyLfu {
                 victim.or(candidate).or_else(any)?
             }
         };
-        self.unlink(slot);
+        self.lists.unlink(slot);
         Some(slot)
     }
 
     fn remove(&mut self, slot: Slot) {
-        self.unlink(slot);
+        self.lists.unlink(slot);
     }
 
     /// Another round of the same list.
     fn dirty(&mut self, slot: Slot) -> Dirty {
-        self.push(self.list[slot as usize].into(), slot);
+        self.lists.push(self.lists.of(slot), slot);
         Dirty::WriteBehind
     }
 }
