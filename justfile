@@ -37,12 +37,14 @@ bench-gate *ARGS:
 swarm N="1000":
     cargo run --release --locked -p swarm -- {{ if N == "0" { "" } else { N } }}
 
-# The long tests: what is ignored elsewhere because of what it takes, power cuts under the live cache, 200
+# The long tests: what is ignored elsewhere because of what it takes, power cuts under the live cache, 10,000
+# kills of it, 200
 # kills with resumption, every system call of the tool failing in turn, every parameter at its ends.
 soak:
     cargo build --release --locked --workspace
     cargo test --release --locked --workspace -- --ignored
     LOWMARK_SEEDS=1500 cargo test --release --locked -p live --test faulty
+    LOWMARK_KILLS=10000 cargo test --release --locked -p live --test kill
     tests/mutants/seen
     tests/output/kill.py target/release/lowmark 200
     tests/output/faults.py target/release/lowmark

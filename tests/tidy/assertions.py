@@ -30,6 +30,7 @@ EXEMPT = {
     "name": "a table of constants",
     "page": "every look-up of a frame; the table's own bounds are the check",
     "note_path": "any path, at any time",
+    "hope_again": "of all zones, at any time",
     "wakeup_flusher_threads": "any number of pages; 0 means all",
     "set_flags": "any bits, of a page that was looked up",
     "clear_flags": "any bits, of a page that was looked up",

@@ -34,8 +34,10 @@ pub struct Cell {
     pub filesystem: String,
     /// The policy's name.
     pub policy: String,
-    /// Whether the policy is the experiment's first: the baseline of its group.
+    /// Whether the others of its group are compared with it.
     pub baseline: bool,
+    /// The axis whose values are compared, if it is not the policy.
+    pub by: Option<String>,
     /// The real kernel that runs in the engine's place; `None`: the engine. `spec.policy` of such a cell
     /// has the policy's name and nothing else that is asked.
     pub kernel: Option<Kernel>,
@@ -44,12 +46,32 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The axes other than the policy, as one label: cells with equal labels are compared.
+    /// The axis whose values are compared.
+    pub fn compared(&self) -> &str {
+        self.by.as_deref().unwrap_or("policy")
+    }
+
+    /// What is compared with others of its group: the policy's name, or the axis's value.
+    pub fn side(&self) -> &str {
+        let by = self.by.as_ref();
+        let value = by.and_then(|by| self.axes.iter().find(|(k, _)| k == by));
+        value.map_or(&self.policy, |(_, v)| v)
+    }
+
+    /// As [`side`](Self::side), where nothing beside it says what it is a value of.
+    pub fn said(&self) -> String {
+        match &self.by {
+            Some(by) if by != "filesystem" => format!("{}={}", last_part(by), self.side()),
+            _ => self.side().to_owned(),
+        }
+    }
+
+    /// The axes other than what is compared, as one label: cells with equal labels are compared.
     pub fn group(&self) -> String {
         let parts: Vec<String> = self
             .axes
             .iter()
-            .filter(|(k, _)| k != "policy")
+            .filter(|(k, _)| k != self.compared())
             .map(|(k, v)| {
                 if k == "filesystem" || k == "workload.threads" {
                     v.clone()
@@ -58,16 +80,18 @@ impl Cell {
                 }
             })
             .collect();
-        if parts.is_empty() {
+        if parts.is_empty() && self.compared() == "filesystem" {
+            self.policy.clone()
+        } else if parts.is_empty() {
             self.filesystem.clone()
         } else {
             parts.join(" ")
         }
     }
 
-    /// The axes other than the policy, in axis order: (key, value as text).
-    pub fn axes_but_policy(&self) -> Vec<(String, String)> {
-        let others = self.axes.iter().filter(|(k, _)| k != "policy");
+    /// The axes other than what is compared, in axis order: (key, value as text).
+    pub fn group_axes(&self) -> Vec<(String, String)> {
+        let others = self.axes.iter().filter(|(k, _)| k != self.compared());
         others.cloned().collect()
     }
 
@@ -82,6 +106,11 @@ impl Cell {
             axes.join(",")
         )
     }
+}
+
+/// The last part of a key: `dirty_ratio` of `machine.sysctl.dirty_ratio`.
+pub fn last_part(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
 }
 
 /// A row, counter or figure of the workload that policies are compared by.
@@ -118,6 +147,13 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// What heads the column of what is compared: `policy`, or the axis's name.
+    pub fn compared(&self) -> &str {
+        self.cells
+            .first()
+            .map_or("policy", |c| last_part(c.compared()))
+    }
+
     /// The real kernels that its cells run, each build once, in the order of cells.
     pub fn kernels(&self) -> Vec<&Kernel> {
         let mut kernels: Vec<&Kernel> = Vec::new();

@@ -48,6 +48,7 @@ pub fn outcomes(name: &str, what: &str, text: String, measured: Vec<Measured>) -
         filesystem: what.to_owned(),
         policy: m.name.clone(),
         baseline: i == 0,
+        by: None,
         ..experiment.cells[0].clone()
     };
     let cells: Vec<Cell> = measured.iter().enumerate().map(cell).collect();

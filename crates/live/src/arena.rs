@@ -3,15 +3,36 @@
 //! One allocation holds all frames, 4096 bytes each, found by frame number. The engine's page bits
 //! say who may touch them:
 //!
-//! - The holder of a page's lock ([`Locked`]) may read it, and may write it while it is not under
-//!   writeback.
+//! - The holder of a page's lock ([`Locked`]) may read it. He may write it while it is not under
+//!   writeback and nobody has it pinned ([`Locked::alone`]).
+//! - Whoever pinned a page ([`Pinned`]) may read it until he lets go.
 //! - Whoever put a page under writeback ([`Writeback`]) may read it until he ends it, with or without
 //!   the lock.
 //! - Nobody else looks at it. Reclaim, which also takes the lock, moves and frees pages without
-//!   touching their bytes; a locked page is never freed and a page under writeback neither.
+//!   touching their bytes; a locked page is never freed, a page under writeback neither, and a pinned
+//!   one by nobody.
 //!
 //! `WRITEBACK` is set by the lock's holder, or in one step while the lock has none; so a holder who
-//! has seen it clear may write until he lets go. This is all the `unsafe` of the crate.
+//! has seen it clear may write until he lets go.
+//!
+//! # Pins
+//!
+//! A frame's pins are counted in its spare word (`track`; there is no tracker in this world). A pin
+//! costs no lock: the page is found without the tree's ([`mm::Mm::peek_page`]), its count goes up, and
+//! only then the frame is asked whether it is that page, valid and not locked. Both sides write first
+//! and read then, in the one order of all operations:
+//!
+//! ```text
+//! who pins                          who frees, or writes
+//! count += 1                        LOCKED is set
+//! not LOCKED, the right page?       count == 0?
+//! ```
+//!
+//! One of them sees the other. Who pins and sees the lock takes his count back without having looked at
+//! a byte; who frees and sees a count lets the page stay (`release_page`); who writes waits until it is
+//! zero, without the lock, for they may want another pin. A file that is cut has its new end first, and who pinned asks for that last; so who cuts waits
+//! for the pins behind the new end once, and no other follows. Under the lock a pin is always right.
+//! This is all the `unsafe` of the crate.
 #![allow(unsafe_code)]
 
 use crate::LiveMm;
@@ -19,8 +40,10 @@ use mm::Pfn;
 use mm::cache::pagecache::Entered;
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
+use mm::world::Tasks;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
@@ -73,7 +96,15 @@ impl Drop for Arena {
 pub struct Locked<'a> {
     mm: &'a LiveMm,
     pfn: Pfn,
+    /// Nobody has it pinned, and nobody will while we hold its lock.
+    alone: bool,
 }
+
+/// How often memory is looked for again before there is none.
+const TRIES: u32 = 3;
+
+/// Bit of a frame's pins: somebody waits until there are none.
+const WANTED: u32 = 1 << 31;
 
 impl<'a> Locked<'a> {
     /// The page at an index of a file; waits for its lock. `None`: not cached.
@@ -81,7 +112,8 @@ impl<'a> Locked<'a> {
         let pfn = mm.find_lock_page(mapping, index).await?;
         let place = (mm.frames.mapping(pfn), mm.frames.index(pfn));
         assert_eq!(place, (mapping, index), "frame {pfn} is another page");
-        Some(Self { mm, pfn })
+        let alone = false;
+        Some(Self { mm, pfn, alone })
     }
 
     /// A fresh page entered at an index of a file; its bytes are whatever the frame held before.
@@ -92,10 +124,24 @@ impl<'a> Locked<'a> {
         index: u32,
         gfp: Gfp,
     ) -> Result<Option<Self>, OutOfMemory> {
-        let pfn = mm.alloc_page(gfp).await.ok_or(OutOfMemory)?;
+        let mut tried = 0;
+        let pfn = loop {
+            match mm.alloc_page(gfp).await {
+                Some(pfn) => break pfn,
+                None if tried == TRIES || gfp.has(Gfp::NORETRY) => return Err(OutOfMemory),
+                // Pages may have been let go that were pinned when reclaim met them.
+                None => mm.hope_again(),
+            }
+            tried += 1;
+        };
         assert!(mm.try_lock_page(pfn), "frame {pfn} is fresh and locked");
         match mm.enter_page_cache_lru(pfn, mapping, index) {
-            Entered::Added => Ok(Some(Self { mm, pfn })),
+            // A frame that is free has no pins but such as will be taken back.
+            Entered::Added => Ok(Some(Self {
+                mm,
+                pfn,
+                alone: true,
+            })),
             other => {
                 mm.unlock_page(pfn);
                 mm.free_page(pfn, false);
@@ -124,12 +170,43 @@ impl<'a> Locked<'a> {
         unsafe { self.mm.world.arena.page(self.pfn).as_ref() }
     }
 
-    /// Its bytes, to change; wait for the end of its writeback first.
+    /// The page if nobody has it pinned. Else lets go of it, waits until it may be so and says `None`:
+    /// look again. Who waits must not hold the lock: the ones who pinned the page may need it for
+    /// another pin.
+    pub async fn alone(mut self) -> Option<Self> {
+        let (w, q) = (&self.mm.world, self.mm.world.pin_queue(self.pfn));
+        let word = self.mm.frames.track(self.pfn);
+        if word.load(SeqCst) != 0 {
+            let ticket = w.ticket(q);
+            if word.fetch_or(WANTED, SeqCst) & !WANTED != 0 {
+                drop(self);
+                w.wait(q, ticket, None).await;
+                return None;
+            }
+            word.fetch_and(!WANTED, SeqCst);
+        }
+        self.alone = true;
+        Some(self)
+    }
+
+    /// Pins it as well.
+    pub fn pin(&mut self) -> Pinned<'a> {
+        self.alone = false;
+        self.mm.frames.track(self.pfn).fetch_add(1, SeqCst);
+        Pinned {
+            mm: self.mm,
+            pfn: self.pfn,
+        }
+    }
+
+    /// Its bytes, to change; wait for the end of its writeback and of its pins first.
     pub fn bytes_mut(&mut self) -> &mut [u8; PAGE] {
         assert!(!self.has(flag::WRITEBACK), "written under I/O");
-        // SAFETY: we hold the page's lock, so no other holder exists; the page is not under
-        // writeback, and nobody but us can put it there while we do (module documentation). The
-        // borrow of `self` keeps us from doing so or unlocking meanwhile.
+        assert!(self.alone, "written while it may be pinned");
+        // SAFETY: we hold the page's lock, so no other holder exists; nobody has it pinned, or can
+        // pin it for good while it is locked; it is not under writeback, and nobody but us can put
+        // it there while we hold the lock (module documentation). The borrow of `self` keeps us
+        // from doing any of this meanwhile.
         unsafe { self.mm.world.arena.page(self.pfn).as_mut() }
     }
 
@@ -147,6 +224,106 @@ impl<'a> Locked<'a> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         self.mm.unlock_page(self.pfn);
+    }
+}
+
+/// A page that stays as it is and where it is, to be read, until this is dropped.
+pub struct Pinned<'a> {
+    mm: &'a LiveMm,
+    pfn: Pfn,
+}
+
+impl<'a> Pinned<'a> {
+    /// Pins a page if it is cached, valid, unmarked and nobody has its lock. The caller then asks
+    /// whether the file still reaches there, and lets go if it does not.
+    #[inline]
+    pub fn try_take(mm: &'a LiveMm, mapping: u32, index: u32) -> Option<Self> {
+        let pfn = mm.peek_page(mapping, index)?;
+        let page = mm.frames.page(pfn);
+        page.track().fetch_add(1, SeqCst);
+        let pinned = Self { mm, pfn };
+        let f = page.flags() & (flag::CACHED | flag::UPTODATE | flag::LOCKED | flag::READAHEAD);
+        let right = f == flag::CACHED | flag::UPTODATE
+            && page.mapping() == mapping
+            && page.index() == index;
+        right.then_some(pinned)
+    }
+
+    /// Its frame.
+    #[inline]
+    pub fn pfn(&self) -> Pfn {
+        self.pfn
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8; PAGE] {
+        // SAFETY: the page is pinned, so nobody writes its bytes or frees it (module
+        // documentation).
+        unsafe { self.mm.world.arena.page(self.pfn).as_ref() }
+    }
+}
+
+impl Drop for Pinned<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.mm.frames.track(self.pfn).fetch_sub(1, SeqCst) == WANTED | 1 {
+            let w = &self.mm.world;
+            w.wake(w.pin_queue(self.pfn));
+        }
+    }
+}
+
+/// How often a frame is pinned.
+pub fn pins(mm: &LiveMm, pfn: Pfn) -> u32 {
+    mm.frames.track(pfn).load(SeqCst) & !WANTED
+}
+
+/// Fresh pages in a row of a file, locked, on their way to another thread. Whoever has them takes
+/// them, or nobody can ever use them.
+#[must_use]
+pub struct Handed {
+    mapping: u32,
+    first: u32,
+    pages: Vec<Pfn>,
+}
+
+impl Handed {
+    /// Hands pages over that begin at `first`, fresh ones all of them.
+    pub fn new(mapping: u32, first: u32, pages: Vec<Locked<'_>>) -> Self {
+        assert!(pages.iter().all(|p| p.alone), "pages that others may know");
+        let pages = pages.into_iter().map(|p| {
+            let pfn = p.pfn;
+            std::mem::forget(p);
+            pfn
+        });
+        Self {
+            mapping,
+            first,
+            pages: pages.collect(),
+        }
+    }
+
+    /// The file.
+    pub fn mapping(&self) -> u32 {
+        self.mapping
+    }
+
+    /// The first page's index.
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// How many pages.
+    pub fn count(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    /// Whose they are now.
+    pub fn take(self, mm: &LiveMm) -> Vec<Locked<'_>> {
+        let alone = true;
+        let locked = |pfn| Locked { mm, pfn, alone };
+        self.pages.into_iter().map(locked).collect()
     }
 }
 

@@ -1,11 +1,14 @@
 //! The cache as a program uses it.
 
 use crate::LiveMm;
-use crate::config::{Config, FIRST_USER, FLUSHER, KSWAPD, LAST, OnLoss};
+use crate::ahead::{self, Advice, Ahead};
+use crate::arena::Pinned;
+use crate::config::{AHEAD, Config, FIRST_USER, FLUSHER, KSWAPD, LAST, OnLoss};
 use crate::cpu;
 use crate::errseq::Cursor;
 use crate::file::{self, Error};
 use crate::open_file::OpenFile;
+use crate::page::{PageMut, PageRef};
 use crate::storage::{Os, Storage};
 use crate::table::Table;
 use crate::world::{LiveWorld, daemon};
@@ -16,11 +19,14 @@ use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::view::View;
 use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use mm::world::TaskId;
+use mm::world::event::TrackPath;
 use parking_lot::{Condvar, Mutex, RwLock};
 use rustix::io::Errno;
 use std::cell::RefCell;
+use std::io::{IoSlice, IoSliceMut};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -102,6 +108,8 @@ struct Inner {
     table: Mutex<Table>,
     /// Calls hold it shared; whoever shuts the cache down holds it alone and sets it.
     closed: RwLock<bool>,
+    /// The same for those who look at what is cached and hold nothing.
+    ended: AtomicBool,
 }
 
 impl Inner {
@@ -135,7 +143,23 @@ impl Inner {
         if *closed {
             return Err(Error::Closed);
         }
-        self.block_on(future)?
+        self.block_on(future)?.map_err(|e| match e {
+            Error::OutOfMemory => file::out_of_memory(&self.mm),
+            e => e,
+        })
+    }
+
+    /// What [`Mm::mark_page_accessed`] does; most of the time that takes no CPU slot.
+    #[inline]
+    fn mark(&self, page: &Pinned<'_>) -> Result<(), Error> {
+        if self.mm.mark_accessed_in_passing(page.pfn()) {
+            return Ok(());
+        }
+        let mark = async {
+            self.mm
+                .mark_page_accessed(page.pfn(), TrackPath::BufferedRead)
+        };
+        self.block_on(mark)
     }
 
     /// Writes everything dirty; for the thread that shuts the cache down.
@@ -212,6 +236,7 @@ pub struct File {
     file: Arc<OpenFile>,
     /// Which errors of the file this handle was told of.
     told: Cursor,
+    ahead: Ahead,
 }
 
 impl Cache {
@@ -242,6 +267,7 @@ impl Cache {
         mm.init_task(KSWAPD, KSWAPD_FLAGS, 0);
         mm.init_task(FLUSHER, PF_SWAPWRITE, 0);
         mm.init_task(LAST, 0, 0);
+        mm.init_task(AHEAD, 0, 0);
         let ids = FIRST_USER..FIRST_USER + config.max_threads;
         let inner = Arc::new(Inner {
             mm,
@@ -252,6 +278,7 @@ impl Cache {
             storage,
             table: Mutex::default(),
             closed: RwLock::new(false),
+            ended: AtomicBool::new(false),
         });
         let cache = Self {
             inner,
@@ -263,6 +290,7 @@ impl Cache {
         };
         cache.start("kswapd0", |i, _| daemon::kswapd(&i.mm, KSWAPD))?;
         cache.start("flusher", |i, _| daemon::flusher(&i.mm, FLUSHER, i.bdi))?;
+        cache.start("readahead", |i, _| ahead::daemon(&i.mm, AHEAD))?;
         cache.start("vmstat", |i, stop| daemon::vmstat(&i.mm, stop))?;
         Ok(cache)
     }
@@ -325,6 +353,7 @@ impl Cache {
         Ok(File {
             inner: Arc::clone(inner),
             told: file.errors.sample(),
+            ahead: Ahead::default(),
             file,
         })
     }
@@ -386,6 +415,7 @@ impl Cache {
     }
 
     fn shut_down(&self) -> Shutdown {
+        self.inner.ended.store(true, SeqCst);
         *self.inner.closed.write() = true;
         let mut running = self.daemons.lock();
         let Some(daemons) = running.take() else {
@@ -425,8 +455,100 @@ impl File {
     /// # Errors
     /// A read that failed, no memory, or a place beyond 16 TiB in a file that reaches there.
     pub fn read(&self, pos: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
+        self.open()?;
+        let missing = |at, behind, buf: &mut [u8]| {
+            let read = file::read_page(mm, mapping, &self.ahead, (at, behind), buf);
+            inner.call(read)
+        };
+        file::read(mm, mapping, pos, buf, missing, |page| inner.mark(page))
+    }
+
+    /// Reads at `pos` into several buffers, one after the other; returns how many bytes the file had
+    /// there.
+    ///
+    /// # Errors
+    /// As [`File::read`].
+    pub fn read_vectored(&self, pos: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Error> {
+        let mut done = 0;
+        for buf in bufs {
+            let n = self.read(pos.saturating_add(done as u64), buf)?;
+            done += n;
+            if n < buf.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// The page with a number, bytes `page * 4096` and on, where it lies: no copy, and if it is cached
+    /// no lock. What lies behind the file's end is zero.
+    ///
+    /// # Errors
+    /// [`Error::BehindEnd`]: the file has no such page. [`Error::TooManyPins`]: nothing is left to
+    /// read it into. A read that failed.
+    #[inline]
+    pub fn pin(&self, page: u32) -> Result<PageRef<'_>, Error> {
+        let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
+        self.open()?;
+        if let Some(pinned) = Pinned::try_take(mm, mapping, page)
+            && file::pages_of(file::size(mm, mapping)) > page
+        {
+            inner.mark(&pinned)?;
+            return Ok(PageRef(pinned));
+        }
+        let pin = file::pin(mm, mapping, &self.ahead, page);
+        inner.call(pin).map(PageRef)
+    }
+
+    /// The page with a number to change where it lies. It is dirty from now on; the thread is held
+    /// back before if too much is. A file grows by [`File::write`] and [`File::truncate`] only.
+    ///
+    /// # Errors
+    /// As [`File::pin`], and [`Error::Refused`] because of earlier data.
+    pub fn pin_mut(&self, page: u32) -> Result<PageMut<'_>, Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        self.inner.call(file::read(mm, mapping, pos, buf))
+        let pin = file::pin_mut(mm, &self.file, &self.ahead, page);
+        let (locked, share) = self.inner.call(pin)?;
+        Ok(PageMut::new(mm, (mapping, page), locked, share))
+    }
+
+    #[inline]
+    fn open(&self) -> Result<(), Error> {
+        match self.inner.ended.load(SeqCst) {
+            false => Ok(()),
+            true => Err(Error::Closed),
+        }
+    }
+
+    /// Says how a range of the file will be used, as `posix_fadvise(2)`; a length of 0 means up to its
+    /// end.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]. What cannot be read now is told to who reads it.
+    pub fn advise(&self, pos: u64, len: u64, advice: Advice) -> Result<(), Error> {
+        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
+        self.ahead.advise(advice);
+        self.inner.call(async {
+            match (advice, file::page_range(mm, mapping, pos, len)) {
+                (Advice::WillNeed, Some((first, last))) => {
+                    ahead::will_need(mm, mapping, first, last).await;
+                }
+                (Advice::DontNeed, Some(pages)) => file::drop_pages(mm, mapping, pages).await,
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+
+    /// Hands what is dirty of a range to the system, and waits for that; a length of 0 means up to the
+    /// file's end. The device need not have it then: that is [`File::fsync`]'s.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: data of the file could not be written; it is kept, and [`File::fsync`] will tell.
+    pub fn flush(&self, pos: u64, len: u64) -> Result<(), Error> {
+        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
+        self.inner.call(file::flush(mm, mapping, pos, len))
     }
 
     /// Writes `buf` at `pos`. The thread is held back while too much is dirty.
@@ -437,6 +559,19 @@ impl File {
     pub fn write(&self, pos: u64, buf: &[u8]) -> Result<(), Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         self.inner.call(file::write(mm, mapping, pos, buf))
+    }
+
+    /// Writes several buffers at `pos`, one after the other.
+    ///
+    /// # Errors
+    /// As [`File::write`].
+    pub fn write_vectored(&self, pos: u64, bufs: &[IoSlice<'_>]) -> Result<(), Error> {
+        let mut at = pos;
+        for buf in bufs {
+            self.write(at, buf)?;
+            at = at.saturating_add(buf.len() as u64);
+        }
+        Ok(())
     }
 
     /// Writes what is dirty, and what could not be written before, and waits until the device has

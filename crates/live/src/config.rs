@@ -17,7 +17,8 @@ use std::sync::Arc;
 pub(crate) const KSWAPD: TaskId = 0;
 pub(crate) const FLUSHER: TaskId = 1;
 pub(crate) const LAST: TaskId = 2;
-pub(crate) const FIRST_USER: TaskId = 3;
+pub(crate) const AHEAD: TaskId = 3;
+pub(crate) const FIRST_USER: TaskId = 4;
 /// The least memory that watermarks and limits make sense for.
 const LEAST_MEMORY: u64 = 4 << 20;
 /// The most that a page-table entry of the engine can number, less a block that is not whole.

@@ -1,10 +1,10 @@
 //! Files: reading and writing through the page cache.
 
 use crate::LiveMm;
-use crate::arena::{Locked, OutOfMemory, PAGE};
+use crate::ahead::{self, Ahead};
+use crate::arena::{self, Locked, OutOfMemory, PAGE, Pinned};
 use crate::errseq::{Cursor, Fate};
 use crate::open_file::{Cut, OpenFile, Share};
-use crate::world::BATCH;
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use mm::watch::vmstat::VmEvent;
@@ -14,10 +14,6 @@ use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Pages that one miss brings in at most.
-const READ_AHEAD: u32 = BATCH;
-/// And at most this part of memory: pages that are being read are locked, and nobody reclaims them.
-const READ_AHEAD_SHARE: u32 = 64;
 /// The longest file whose every page has a number: 2^32 - 1 pages.
 pub(crate) const MOST_BYTES: u64 = u32::MAX as u64 * PAGE as u64;
 
@@ -39,6 +35,19 @@ pub enum Error {
     /// Nothing could be reclaimed.
     #[error("out of memory")]
     OutOfMemory,
+    /// Nothing could be reclaimed, and this is why, or part of it.
+    #[error(
+        "out of memory: {pinned} of the cache's {pages} pages are pinned; let some go, or give it more memory"
+    )]
+    TooManyPins {
+        /// Pages that are pinned.
+        pinned: u32,
+        /// Pages of memory.
+        pages: u32,
+    },
+    /// The file has no such page.
+    #[error("the page lies behind the file's end")]
+    BehindEnd,
     /// The range ends behind the largest file, 2^32 - 1 pages.
     #[error("the file would be larger than 16 TiB")]
     TooLarge,
@@ -67,6 +76,11 @@ impl From<OutOfMemory> for Error {
 
 pub(crate) fn size(mm: &LiveMm, mapping: u32) -> u64 {
     mm.mappings[mapping as usize].size.load(SeqCst)
+}
+
+/// Pages of a file of so many bytes, as far as they have numbers.
+pub(crate) fn pages_of(size: u64) -> u32 {
+    size.div_ceil(PAGE as u64).min(u64::from(u32::MAX)) as u32
 }
 
 /// The pages of a range that [`check_range`] accepts: index, first byte and byte behind the last in
@@ -101,7 +115,12 @@ fn check_range(pos: u64, len: usize) -> Result<(), Error> {
 
 /// Fills locked pages, contiguous from `first` on, from their file; what lies behind its end is
 /// zero. On failure none of them is valid.
-fn fill(mm: &LiveMm, mapping: u32, first: u32, pages: &mut [Locked<'_>]) -> Result<(), Error> {
+pub(crate) fn fill(
+    mm: &LiveMm,
+    mapping: u32,
+    first: u32,
+    pages: &mut [Locked<'_>],
+) -> Result<(), Error> {
     let file = mm.world.file(mapping);
     let start = u64::from(first) * PAGE as u64;
     let valid = size(mm, mapping).saturating_sub(start);
@@ -138,93 +157,132 @@ fn fill(mm: &LiveMm, mapping: u32, first: u32, pages: &mut [Locked<'_>]) -> Resu
     Ok(())
 }
 
-/// A page of a file, locked and valid; a miss brings its followers in as well, up to `last`.
-async fn page_to_read(
+/// Reads into `buf` from `pos` on as far as the page at `pos` reaches; returns how many bytes there
+/// were. `behind`: bytes that the caller wants after these.
+pub(crate) async fn read_page(
     mm: &LiveMm,
     mapping: u32,
-    index: u32,
-    last: u32,
-) -> Result<Locked<'_>, Error> {
-    loop {
-        if let Some(page) = Locked::find(mm, mapping, index).await {
-            let mut page = [page];
-            if !page[0].has(flag::UPTODATE) {
-                fill(mm, mapping, index, &mut page)?;
-            }
-            let [page] = page;
-            return Ok(page);
-        }
-        let most = (mm.zones[0].size / READ_AHEAD_SHARE).clamp(1, READ_AHEAD);
-        let most = last.saturating_sub(index).saturating_add(1).min(most);
-        let mut fresh = Vec::with_capacity(most as usize);
-        for i in 0..most {
-            // Only the first page is needed; for the others nobody goes to the end of his means.
-            let gfp = match i {
-                0 => Gfp::USER,
-                _ => Gfp::USER.or(Gfp::NORETRY),
-            };
-            match Locked::insert(mm, mapping, index + i, gfp).await {
-                Ok(Some(page)) => fresh.push(page),
-                Ok(None) => break,
-                Err(e) if fresh.is_empty() => return Err(e.into()),
-                Err(_) => break,
-            }
-        }
-        if !fresh.is_empty() {
-            if let Err(e) = fill(mm, mapping, index, &mut fresh) {
-                if fresh.len() == 1 {
-                    return Err(e);
-                }
-                // It may be a page behind, for which nobody has asked.
-                fresh.truncate(1);
-                fill(mm, mapping, index, &mut fresh)?;
-            }
-            return Ok(fresh.swap_remove(0));
-        }
+    ahead: &Ahead,
+    (pos, behind): (u64, usize),
+    buf: &mut [u8],
+) -> Result<usize, Error> {
+    // Where the file ends is asked again when we have the page: it may be cut.
+    if end_of(mm, mapping, pos).is_none() {
+        return Ok(0);
     }
+    let (index, from) = (pos / PAGE as u64, pos as usize % PAGE);
+    let Some(index) = u32::try_from(index).ok().filter(|&i| i < u32::MAX) else {
+        return Err(Error::TooLarge);
+    };
+    let wanted = (from + buf.len() + behind).div_ceil(PAGE).min(1 << 16) as u32;
+    let page = ahead::page(mm, mapping, ahead, (index, wanted)).await?;
+    let Some(end) = end_of(mm, mapping, pos) else {
+        return Ok(0);
+    };
+    let n = (PAGE - from).min(buf.len());
+    let n = (end - pos).min(n as u64) as usize;
+    buf[..n].copy_from_slice(&page.bytes()[from..from + n]);
+    mm.mark_page_accessed(page.pfn(), TrackPath::BufferedRead);
+    Ok(n)
 }
 
-/// Reads into `buf` from `pos` on; returns how many bytes there were.
-pub(crate) async fn read(
+/// Reads into `buf` from `pos` on; returns how many bytes there were. What is cached is read beside
+/// others, without a lock; `missing` brings the rest in, page by page.
+pub(crate) fn read(
     mm: &LiveMm,
     mapping: u32,
     pos: u64,
     buf: &mut [u8],
+    mut missing: impl FnMut(u64, usize, &mut [u8]) -> Result<usize, Error>,
+    mark: impl Fn(&Pinned<'_>) -> Result<(), Error>,
 ) -> Result<usize, Error> {
     let mut done = 0;
     while done < buf.len() {
-        // Where the file ends is asked for every page, and again when we have it: it may be cut.
-        let Some(end) = end_of(mm, mapping, pos, done) else {
+        let Some(at) = pos.checked_add(done as u64) else {
             break;
         };
-        let at = pos + done as u64;
         let (index, from) = (at / PAGE as u64, at as usize % PAGE);
-        let Some(index) = u32::try_from(index).ok().filter(|&i| i < u32::MAX) else {
-            return if done > 0 {
-                Ok(done)
-            } else {
-                Err(Error::TooLarge)
-            };
+        let most = (PAGE - from).min(buf.len() - done);
+        let to = &mut buf[done..done + most];
+        let found = u32::try_from(index).ok();
+        let n = match found.and_then(|i| Pinned::try_take(mm, mapping, i)) {
+            Some(page) => {
+                let Some(end) = end_of(mm, mapping, at) else {
+                    break;
+                };
+                let n = (end - at).min(most as u64) as usize;
+                to[..n].copy_from_slice(&page.bytes()[from..from + n]);
+                mark(&page)?;
+                n
+            }
+            None => {
+                let behind = buf.len() - done - most;
+                match missing(at, behind, &mut buf[done..done + most]) {
+                    Ok(0) => break,
+                    Ok(n) => n,
+                    Err(Error::TooLarge) if done > 0 => break,
+                    Err(e) => return Err(e),
+                }
+            }
         };
-        let last = ((end - 1) / PAGE as u64).min(u64::from(u32::MAX - 1)) as u32;
-        let page = page_to_read(mm, mapping, index, last).await?;
-        let Some(end) = end_of(mm, mapping, pos, done) else {
-            break;
-        };
-        let n = (PAGE - from).min(buf.len() - done);
-        let n = (end - at).min(n as u64) as usize;
-        buf[done..done + n].copy_from_slice(&page.bytes()[from..from + n]);
-        mm.mark_page_accessed(page.pfn(), TrackPath::BufferedRead);
-        drop(page);
         done += n;
-        mm.world.relax().await;
     }
     Ok(done)
 }
 
-/// Where a file ends, if that is behind `pos + done`.
-fn end_of(mm: &LiveMm, mapping: u32, pos: u64, done: usize) -> Option<u64> {
-    let at = pos.checked_add(done as u64)?;
+/// A page of a file, pinned, that was not at hand.
+pub(crate) async fn pin<'a>(
+    mm: &'a LiveMm,
+    mapping: u32,
+    ahead: &Ahead,
+    index: u32,
+) -> Result<Pinned<'a>, Error> {
+    reaches(mm, mapping, index)?;
+    let mut page = ahead::page(mm, mapping, ahead, (index, 1)).await?;
+    let pinned = page.pin();
+    // Asked after it is pinned: who cuts the file waits for us, or we see the new end.
+    reaches(mm, mapping, index)?;
+    mm.mark_page_accessed(page.pfn(), TrackPath::BufferedRead);
+    Ok(pinned)
+}
+
+/// A page of a file to change, with the right to change the file; the task is held to the dirty
+/// limits first.
+pub(crate) async fn pin_mut<'a>(
+    mm: &'a LiveMm,
+    file: &'a OpenFile,
+    ahead: &Ahead,
+    index: u32,
+) -> Result<(Locked<'a>, Share<'a>), Error> {
+    let mapping = file.mapping;
+    if let Some(errno) = file.failing().or_else(|| mm.world.refuses_writes()) {
+        return Err(Error::Refused(errno));
+    }
+    mm.balance_dirty_pages_ratelimited(mapping).await;
+    let share = Share::take(mm, file).await;
+    reaches(mm, mapping, index)?;
+    let page = loop {
+        let page = ahead::page(mm, mapping, ahead, (index, 1)).await?;
+        mm.wait_on_page_writeback(page.pfn()).await;
+        if let Some(page) = page.alone().await {
+            break page;
+        }
+    };
+    mm.set_page_dirty(page.pfn(), TrackPath::BufferedWrite);
+    mm.mark_page_accessed(page.pfn(), TrackPath::BufferedWrite);
+    Ok((page, share))
+}
+
+/// Whether a file has a page.
+fn reaches(mm: &LiveMm, mapping: u32, index: u32) -> Result<(), Error> {
+    match index < pages_of(size(mm, mapping)) {
+        true => Ok(()),
+        false => Err(Error::BehindEnd),
+    }
+}
+
+/// Where a file ends, if that is behind `at`.
+fn end_of(mm: &LiveMm, mapping: u32, at: u64) -> Option<u64> {
     Some(size(mm, mapping)).filter(|&end| end > at)
 }
 
@@ -251,6 +309,17 @@ pub(crate) async fn write(mm: &LiveMm, mapping: u32, pos: u64, buf: &[u8]) -> Re
     Ok(())
 }
 
+/// A cached page whose bytes nobody reads: neither the I/O nor those who pinned it.
+async fn find_to_change(mm: &LiveMm, mapping: u32, index: u32) -> Option<Locked<'_>> {
+    loop {
+        let page = Locked::find(mm, mapping, index).await?;
+        mm.wait_on_page_writeback(page.pfn()).await;
+        if let Some(page) = page.alone().await {
+            return Some(page);
+        }
+    }
+}
+
 async fn write_page(
     mm: &LiveMm,
     mapping: u32,
@@ -259,15 +328,13 @@ async fn write_page(
     bytes: &[u8],
 ) -> Result<(), Error> {
     let page = loop {
-        if let Some(page) = Locked::find(mm, mapping, index).await {
+        if let Some(page) = find_to_change(mm, mapping, index).await {
             break page;
         }
         if let Some(page) = Locked::insert(mm, mapping, index, Gfp::USER_WRITE).await? {
             break page;
         }
     };
-    // The I/O reads the bytes: they stay as they are until it ends.
-    mm.wait_on_page_writeback(page.pfn()).await;
     let mut page = [page];
     if bytes.len() < PAGE && !page[0].has(flag::UPTODATE) {
         fill(mm, mapping, index, &mut page)?;
@@ -338,15 +405,63 @@ pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), 
     let (index, rest) = (page_number(len / PAGE as u64), len as usize % PAGE);
     if rest > 0 {
         // What lies behind the new end must read as zero if the file grows again.
-        if let Some(mut page) = Locked::find(mm, mapping, index).await {
-            mm.wait_on_page_writeback(page.pfn()).await;
+        if let Some(mut page) = find_to_change(mm, mapping, index).await {
             page.bytes_mut()[rest..].fill(0);
         }
+    }
+    // Whoever pins a page from here on sees the new end.
+    let mut from = first;
+    while let Some((index, pfn)) = mm.first_page_from(mapping, from) {
+        if arena::pins(mm, pfn) > 0 {
+            find_to_change(mm, mapping, index).await;
+        }
+        from = index + 1;
     }
     // A page that a reader entered before the cut, he has locked until it is filled.
     mm.truncate_from(mapping, first).await;
     file.forget_kept_from(&mm.world, first);
     Ok(())
+}
+
+/// Why there is no memory.
+pub(crate) fn out_of_memory(mm: &LiveMm) -> Error {
+    let pinned = (0..mm.frames.len()).filter(|&pfn| arena::pins(mm, pfn) > 0);
+    match pinned.count() as u32 {
+        0 => Error::OutOfMemory,
+        pinned => Error::TooManyPins {
+            pinned,
+            pages: mm.zones[0].size,
+        },
+    }
+}
+
+/// Hands what is dirty of some pages to the system, and waits for that.
+pub(crate) async fn flush(mm: &LiveMm, mapping: u32, pos: u64, len: u64) -> Result<(), Error> {
+    let Some((first, last)) = page_range(mm, mapping, pos, len) else {
+        return Ok(());
+    };
+    mm.sync_pages(mapping, first, last).await;
+    match mm.world.file(mapping).failing() {
+        Some(errno) => Err(Error::Io(errno)),
+        None => Ok(()),
+    }
+}
+
+/// The first and the last page of a range, as far as the file reaches; a length of 0 means its end.
+pub(crate) fn page_range(mm: &LiveMm, mapping: u32, pos: u64, len: u64) -> Option<(u32, u32)> {
+    let size = size(mm, mapping).min(MOST_BYTES);
+    let end = match len {
+        0 => size,
+        len => pos.saturating_add(len).min(size),
+    };
+    let last = || page_number((end - 1) / PAGE as u64);
+    (pos < end).then(|| (page_number(pos / PAGE as u64), last()))
+}
+
+/// Takes the clean pages of a range out of the cache, but for those that somebody holds.
+pub(crate) async fn drop_pages(mm: &LiveMm, mapping: u32, pages: (u32, u32)) {
+    let may = |pfn| mm::world::Storage::release_page(&mm.world, mm, pfn);
+    mm.invalidate_pages(mapping, pages, may).await;
 }
 
 /// Takes everything of a file that nobody has open out of the cache, dirty pages too.

@@ -7,7 +7,8 @@
 //! # How a thread is a task
 //!
 //! A call runs the engine's future on the calling thread (`cpu`). While it executes it holds one of
-//! the CPU slots; where the engine waits, or a file is read or written, it gives the slot back. The
+//! the CPU slots; where the engine waits, or a file is read or written, it gives the slot back. Who
+//! only reads what is cached is no task: he pins the page (`arena`) and takes no slot and no lock. The
 //! engine's words are atomics with one order of all operations, its short locks are mutexes, its
 //! wait queues count their wakes (`wait`). Pages and the rule for their bytes: `arena`.
 //!
@@ -26,8 +27,7 @@
 //!
 //! # Limits
 //!
-//! One node, one zone, one device; no swap, no mmap, no page tracker, no trace events. Readers of
-//! the same page take turns. Regular files only, of which the first 16 TiB can be reached; nothing
+//! One node, one zone, one device; no swap, no mmap, no page tracker, no trace events. Regular files only, of which the first 16 TiB can be reached; nothing
 //! else may write to a file that the cache knows, another cache neither. A file that loses its last
 //! name after it was closed keeps its blocks until the cache needs its number or ends.
 //!
@@ -64,13 +64,16 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod ahead;
 mod arena;
 mod cache;
 mod config;
 mod cpu;
 mod errseq;
 mod file;
+mod metrics;
 mod open_file;
+mod page;
 pub mod storage;
 mod sync;
 mod table;
@@ -79,9 +82,11 @@ mod tests;
 mod wait;
 mod world;
 
+pub use ahead::Advice;
 pub use cache::{Cache, File, Shutdown, Stats};
 pub use config::{Config, OnLoss};
 pub use file::Error;
+pub use page::{PageMut, PageRef};
 pub use rustix::io::Errno;
 pub use world::{LiveLock, LiveWorld};
 

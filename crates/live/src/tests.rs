@@ -22,6 +22,10 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
+#[path = "../tests/model/read.rs"]
+mod read;
+use read::read;
+
 const IO: Result<(), Error> = Err(Error::Io(Errno::IO));
 
 #[test]
@@ -170,7 +174,7 @@ fn threads_that_write_halves_of_pages_meet_in_the_file() {
                     let at = (page * PAGE + who as usize * PAGE / 2) as u64;
                     task(mm, who, file::write(mm, 0, at, &half)).expect("a write");
                     let mut found = [0; PAGE / 2];
-                    let n = task(mm, who, file::read(mm, 0, at, &mut found));
+                    let n = read(mm, who, 0, at, &mut found);
                     assert_eq!((n, found), (Ok(PAGE / 2), half));
                 }
                 let cursor = mm.world.file(0).errors.sample();
@@ -196,7 +200,7 @@ fn frames_are_used_again_after_reclaim() {
     let mut found = [0xff; 10];
     for page in 0..PAGES {
         let at = (page * PAGE) as u64;
-        let n = task(&mm, 0, file::read(&mm, 0, at, &mut found));
+        let n = read(&mm, 0, 0, at, &mut found);
         assert_eq!((n, found), (Ok(10), [page as u8; 10]));
     }
     assert!(mm.zone_event(0, ZoneEvent::PgSteal) > 0);
@@ -218,7 +222,7 @@ fn a_page_under_writeback_is_read_by_both() {
         let page = Locked::find(&mm, 0, 3).await.expect("it is cached");
         assert!(page.bytes() == io.bytes().next().expect("one page"));
         io.end(false);
-        let mut page = page;
+        let mut page = page.alone().await.expect("nobody has it pinned");
         page.bytes_mut().fill(8);
     });
     task(&mm, 0, mm.truncate_from(0, 0));

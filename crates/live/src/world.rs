@@ -1,6 +1,7 @@
 //! The live world: what the engine asks for, answered with threads, atomics and files.
 
-use crate::arena::{Arena, OutOfMemory, PAGE, Writeback};
+use crate::ahead::Windows;
+use crate::arena::{self, Arena, OutOfMemory, PAGE, Writeback};
 use crate::cpu::{self, Cpus};
 use crate::errseq::Fate;
 use crate::open_file::OpenFile;
@@ -41,13 +42,16 @@ pub const BATCH: u32 = 32;
 /// no longer does: 7/8 and 13/16 of the 128 requests of a Linux queue, at a page each.
 const CONGESTED_ON: u32 = 113;
 const CONGESTED_OFF: u32 = 103;
-/// Wait queues of the world itself: for files' sharing, by the file's number.
+/// Wait queues of the world itself: for files' sharing, by the file's number, and for the end of a
+/// frame's pins.
 const FILE_QUEUES: u32 = 64;
+const PIN_QUEUES: u32 = 64;
 
 /// The live world.
 pub struct LiveWorld {
     pub(crate) arena: Arena,
     pub(crate) cpus: Cpus,
+    pub(crate) ahead: Windows,
     start: Instant,
     queues: Box<[Queue]>,
     first_own: u32,
@@ -85,8 +89,9 @@ impl LiveWorld {
         Ok(Self {
             arena: Arena::new(frames as usize)?,
             cpus: Cpus::new(config.cpus),
+            ahead: Windows::default(),
             start: sync::now(),
-            queues: (0..first_own + FILE_QUEUES)
+            queues: (0..first_own + FILE_QUEUES + PIN_QUEUES)
                 .map(|_| Queue::default())
                 .collect(),
             first_own,
@@ -151,9 +156,16 @@ impl LiveWorld {
         WaitQueue(self.first_own + mapping % FILE_QUEUES)
     }
 
+    /// The queue of those who wait until nobody has a frame pinned. It is not that of the page's lock,
+    /// which they let go when they begin to wait.
+    pub(crate) fn pin_queue(&self, pfn: Pfn) -> WaitQueue {
+        WaitQueue(self.first_own + FILE_QUEUES + pfn % PIN_QUEUES)
+    }
+
     /// Daemons end when they next wait for work.
     pub(crate) fn stop_daemons(&self) {
         self.stopping.store(true, SeqCst);
+        self.ahead.stop();
         for q in self.idle.clone() {
             self.wake(WaitQueue(q));
         }
@@ -395,9 +407,10 @@ impl Storage<Self> for LiveWorld {
         unreachable!("the live world has no swap");
     }
 
-    /// A page whose write failed stays.
+    /// A page whose write failed stays, and a pinned one. Who pinned it may have put it into a batch
+    /// before he let go.
     fn release_page(&self, mm: &LiveMm, pfn: Pfn) -> bool {
-        !mm.frames.has(pfn, flag::ERROR)
+        arena::pins(mm, pfn) == 0 && !mm.frames.any(pfn, flag::ERROR | flag::PINNED)
     }
 
     fn bdi_congested(&self, _: u32, class: Class) -> bool {

@@ -8,6 +8,8 @@
 
 #![allow(dead_code)]
 
+#[path = "../src/ahead.rs"]
+mod ahead;
 #[path = "../src/arena.rs"]
 mod arena;
 #[path = "../src/cpu.rs"]
@@ -18,6 +20,8 @@ mod errseq;
 mod file;
 #[path = "../src/open_file.rs"]
 mod open_file;
+#[path = "model/read.rs"]
+mod read;
 #[path = "../src/storage.rs"]
 mod storage;
 #[path = "model/sync.rs"]
@@ -27,14 +31,18 @@ mod wait;
 #[path = "../src/world.rs"]
 mod world;
 
+use ahead::Ahead;
+use arena::Pinned;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
 use mm::memory::task::PF_SWAPWRITE;
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::watch::vmstat::{VmEvent, ZoneEvent};
 use mm::world::Tasks;
+use mm::world::event::TrackPath;
 use mm::{Mm, Policy, Sysctl, queue};
 use mm::{ZoneInfo, ZoneType};
+use read::read;
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use std::io::IoSliceMut;
@@ -48,6 +56,8 @@ type LiveMm = Mm<LiveWorld>;
 
 /// First task number of users; 0 and 1 are kswapd and the flusher.
 const USER: u32 = 2;
+/// The task that reads ahead.
+const AHEAD: u32 = 7;
 
 fn schedules(iterations: usize, seed: u64, f: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
@@ -112,12 +122,13 @@ fn sync(mm: &LiveMm, who: u32, mapping: u32) {
 /// Runs `user` on `users` threads beside the daemons, then brings the engine to rest.
 fn run(mm: &Arc<LiveMm>, users: u32, user: impl Fn(&LiveMm, u32) + Send + Sync + 'static) {
     let user = Arc::new(user);
-    let daemons: Vec<_> = (0..2)
+    let daemons: Vec<_> = (0..3)
         .map(|id| {
             let mm = Arc::clone(mm);
             shuttle::thread::spawn(move || match id {
                 0 => daemon::kswapd(&mm, 0),
-                _ => daemon::flusher(&mm, 1, 0),
+                1 => daemon::flusher(&mm, 1, 0),
+                _ => ahead::daemon(&mm, AHEAD),
             })
         })
         .collect();
@@ -173,7 +184,7 @@ fn pages_shared_by_writers_flusher_and_reclaim() {
                 for i in (0..PAGES).step_by(3) {
                     let mut found = [0; 2048];
                     let at = i * 4096 + half;
-                    let n = task(mm, who, file::read(mm, 0, at, &mut found)).expect("a read");
+                    let n = read(mm, who, 0, at, &mut found).expect("a read");
                     assert_eq!(n, 2048);
                     assert!(found == page(who, i, version)[..2048], "page {i} of {who}");
                 }
@@ -284,13 +295,14 @@ fn lock_dirty_and_writeback_exclude() {
                             }
                         };
                         mm.wait_on_page_writeback(page.pfn()).await;
+                        page = page.alone().await.expect("nobody has it pinned");
                         assert_eq!(inside.fetch_add(1, SeqCst), 0, "two are inside");
                         page.bytes_mut().fill(who as u8 + 1);
                         shuttle::thread::yield_now();
                         assert!(page.bytes().iter().all(|&b| b == who as u8 + 1));
                         mm.frames
                             .set_flags(page.pfn(), mm::memory::frame::flag::UPTODATE);
-                        mm.set_page_dirty(page.pfn(), mm::world::event::TrackPath::BufferedWrite);
+                        mm.set_page_dirty(page.pfn(), TrackPath::BufferedWrite);
                         assert_eq!(inside.fetch_sub(1, SeqCst), 1);
                         let io = page.start_writeback().expect("a dirty page");
                         let seen = io.bytes().next().expect("one page")[0];
@@ -407,7 +419,7 @@ fn pages_cut_away_beside_reclaim() {
                 if who == 0 {
                     let mut found = [1; 100];
                     for i in 0..120 {
-                        let n = task(mm, who, file::read(mm, 1, i * 4096, &mut found));
+                        let n = read(mm, who, 1, i * 4096, &mut found);
                         assert_eq!((n, found), (Ok(100), [0; 100]));
                     }
                 } else {
@@ -535,7 +547,7 @@ fn pages_whose_write_failed_stay_beside_reclaim() {
             } else {
                 let mut found = [1; 100];
                 for i in 0..120 {
-                    let n = task(mm, who, file::read(mm, 1, i * 4096, &mut found));
+                    let n = read(mm, who, 1, i * 4096, &mut found);
                     assert_eq!((n, found), (Ok(100), [0; 100]));
                 }
             }
@@ -545,4 +557,142 @@ fn pages_whose_write_failed_stay_beside_reclaim() {
     });
     assert!(FAILED.load(SeqCst) > 0, "nothing failed");
     assert!(STOLEN.load(SeqCst) > 0, "nothing was reclaimed");
+}
+
+/// As `File::pin`.
+fn pin<'a>(mm: &'a LiveMm, who: u32, ahead: &Ahead, index: u32) -> Result<Pinned<'a>, file::Error> {
+    if let Some(page) = Pinned::try_take(mm, 0, index)
+        && file::pages_of(file::size(mm, 0)) > index
+    {
+        if !mm.mark_accessed_in_passing(page.pfn()) {
+            let path = TrackPath::BufferedRead;
+            task(mm, who, async { mm.mark_page_accessed(page.pfn(), path) });
+        }
+        return Ok(page);
+    }
+    task(mm, who, file::pin(mm, 0, ahead, index))
+}
+
+/// Whether a page is all of one byte, and still is when others had their turn.
+fn stays(page: &Pinned<'_>) -> u8 {
+    let seen = page.bytes()[0];
+    for _ in 0..3 {
+        assert!(
+            page.bytes().iter().all(|&b| b == seen),
+            "changed under a pin"
+        );
+        shuttle::thread::yield_now();
+    }
+    seen
+}
+
+/// Two threads pin the pages of a file that does not fit into memory, one writes them anew: what is
+/// pinned stays as it is and where it is, and nobody waits for ever.
+#[test]
+fn pinned_pages_beside_reclaim_and_a_writer() {
+    static STOLEN: AtomicU64 = AtomicU64::new(0);
+    const PAGES: u32 = 110;
+    schedules(60, 10, || {
+        let mm = machine(96, 1);
+        task(&mm, 0, file::truncate(&mm, 0, u64::from(PAGES) * 4096)).expect("a longer file");
+        run(&mm, 3, |mm, who| {
+            let ahead = Ahead::default();
+            for i in 0..PAGES {
+                if who == 2 {
+                    let at = u64::from(i) * 4096;
+                    task(mm, who, file::write(mm, 0, at, &[i as u8; 4096])).expect("a write");
+                } else {
+                    let first = pin(mm, who, &ahead, i).expect("a page");
+                    let seen = stays(&first);
+                    assert!(seen == 0 || seen == i as u8, "another page's bytes");
+                    // A second pin of a page, and one of a page that was used before.
+                    let again = pin(mm, who, &ahead, i).expect("a page");
+                    let before = pin(mm, who, &ahead, i / 2).expect("a page");
+                    assert!(std::ptr::eq(again.bytes(), first.bytes()));
+                    stays(&before);
+                    assert_eq!(stays(&first), seen);
+                }
+            }
+        });
+        for i in 0..PAGES {
+            let page = pin(&mm, 0, &Ahead::default(), i).expect("a page");
+            assert_eq!(stays(&page), i as u8);
+        }
+        assert_eq!(
+            (0..mm.frames.len()).map(|f| arena::pins(&mm, f)).max(),
+            Some(0)
+        );
+        STOLEN.fetch_add(mm.zone_event(0, ZoneEvent::PgSteal), SeqCst);
+    });
+    assert!(STOLEN.load(SeqCst) > 0, "nothing was reclaimed");
+}
+
+/// Two threads pin pages of a file that another cuts and writes again: a page that was pinned outlives
+/// the cut, and none can be pinned behind the end.
+#[test]
+fn pinned_pages_beside_cuts() {
+    static PINNED: AtomicU64 = AtomicU64::new(0);
+    static BEHIND: AtomicU64 = AtomicU64::new(0);
+    schedules(400, 11, || {
+        let mm = machine(32, 1);
+        run(&mm, 3, |mm, who| {
+            let ahead = Ahead::default();
+            for round in 1..4u8 {
+                for i in 0..4u32 {
+                    if who == 2 {
+                        let at = u64::from(i) * 4096;
+                        task(mm, who, file::write(mm, 0, at, &[round; 4096])).expect("a write");
+                        continue;
+                    }
+                    match pin(mm, who, &ahead, i) {
+                        Ok(page) => {
+                            stays(&page);
+                            PINNED.fetch_add(1, SeqCst);
+                        }
+                        Err(file::Error::BehindEnd) => {
+                            BEHIND.fetch_add(1, SeqCst);
+                        }
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+                if who == 2 {
+                    task(mm, who, file::truncate(mm, 0, 4096)).expect("a truncation");
+                    let first = Pinned::try_take(mm, 0, 1).map(|p| stays(&p));
+                    assert_eq!(first, None, "a page behind the end");
+                }
+            }
+        });
+    });
+    assert!(PINNED.load(SeqCst) > 0 && BEHIND.load(SeqCst) > 0);
+}
+
+/// Reads in order, so that windows are handed to the thread that reads them, beside cuts: who needs a
+/// page that is on its way waits for it, and what is handed over is read although everything ends.
+#[test]
+fn windows_read_ahead_beside_cuts_and_the_end() {
+    static MARKS: AtomicU64 = AtomicU64::new(0);
+    schedules(60, 12, || {
+        let mm = machine(512, 1);
+        const PAGES: u64 = 60;
+        task(&mm, 0, file::truncate(&mm, 0, PAGES * 4096)).expect("a longer file");
+        run(&mm, 2, |mm, who| {
+            let ahead = Ahead::default();
+            for i in 0..PAGES as u32 {
+                if who == 1 {
+                    if i == 20 {
+                        task(mm, who, file::truncate(mm, 0, 50 * 4096)).expect("a truncation");
+                    }
+                    continue;
+                }
+                match pin(mm, who, &ahead, i) {
+                    Ok(page) => assert_eq!(stays(&page), 0),
+                    Err(e) => assert!(e == file::Error::BehindEnd && i >= 50, "{i}: {e}"),
+                }
+                if mm.find_page(0, i + 3).is_some() {
+                    MARKS.fetch_add(1, SeqCst);
+                }
+            }
+        });
+    });
+    assert!(MARKS.load(SeqCst) > 0, "nothing was read ahead");
 }

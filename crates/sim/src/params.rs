@@ -156,6 +156,7 @@ rows! {
     fs_look_ahead: "0 or 1" = 0.0, 0.0 => 1.0, "1: xfs converts a delayed extent as a whole and preallocates behind the end of an open file, ext4 takes aligned chunks, ext3 gives a page its block when it is written to, out of a reservation window (Linux 3.0 xfs_iomap_write_allocate, xfs_iomap_prealloc_size, ext4_mb_normalize_request, EXT3_MAX_RESERVE_BLOCKS); 0: blocks are taken in the order of writing";
     journal_commit_interval: "ns" = 5e9, 1e6 => 1e12, "jbd and jbd2: commit every 5 s";
     btrfs_commit_interval: "ns" = 3e10, 1e6 => 1e12, "btrfs: transaction commit every 30 s";
+    btrfs_fast_checksum: "0 or 1" = 1.0, 0.0 => 1.0, "1: the CPU has an instruction for crc32c; 0: a worker of btrfs computes the checksums of writes that nobody waits for, and hands them to the device, so that who writes back never sleeps for a request (Linux 6.12 fs/btrfs/bio.c should_async_write, where pages leave writeback by ioends). A User-Mode Linux has none, so `validate` sets 0";
     xfs_log_interval: "ns" = 3e10, 1e6 => 1e12, "xfssyncd: every 30 s (docs/reference/shrinkers-and-xfs.md#log-and-pusher)";
     xfs_buffers: "buffers" = 4096.0, 1.0 => 1e7, "clusters of inodes and blocks of directories that an xfs keeps in buffers, the last used ones; memory pressure shrinks them too, which is not modelled: 32 MiB, what is left of them under pressure";
     xfs_ags: "groups" = 0.0, 0.0 => 65536.0, "allocation groups of an xfs, as many as have 16 MiB each at most (mkfs.xfs, XFS_AG_MIN_BYTES); 0: as mkfs makes them";

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{machine, run, spec, swap};
+use common::{machine, run, series, spec, swap};
 use mm::memory::zone::Mark;
 use mm::sysctl::{Sysctl, TABLE};
 use proptest::prelude::*;
@@ -32,19 +32,6 @@ fn completed(s: &RunSpec) -> RunResult {
     let r = run(s);
     assert_eq!(r.outcome, Outcome::Completed);
     r
-}
-
-/// The values of a column with their times.
-fn series(r: &RunResult, name: &str, scope: &str) -> Vec<(f64, f64)> {
-    let mut columns = r.series.columns.iter();
-    let column = columns.find(|c| c.name == name && c.scope == scope);
-    let values = &column.expect("a column").values;
-    r.series
-        .t
-        .iter()
-        .copied()
-        .zip(values.iter().copied())
-        .collect()
 }
 
 /// The most and the least of the values between two times.

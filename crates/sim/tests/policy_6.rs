@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{bare, run, spec, swap};
+use common::{bare, column, run, spec, swap};
 use mm::policy::{FlusherWake, Scheduler};
 use mm::{Policy, ZoneType};
 use sim::spec::{FsKind, Machine, RunSpec, Size};
@@ -70,7 +70,11 @@ fn nobody_waits_for_writeback_as_such() {
         m.swap = Some(swap(128 << 20));
         m.sysctl.dirty_bytes = Size(64 << 10);
         m.sysctl.dirty_background_bytes = Size(32 << 10);
-        let policy = with(|p| p.writeout_throttle = throttles);
+        let policy = with(|p| {
+            p.writeout_throttle = throttles;
+            // Inactive from the start, pages leave more evenly, and no burst of them is under way.
+            p.workingset_anon = false;
+        });
         let r = completed(&of(m, policy, SWAPS));
         let sums = r.reclaim.expect("sums");
         assert!(count(&r, "pswpout") > 1000);
@@ -93,6 +97,64 @@ fn anonymous_pages_leave_shadows() {
     };
     assert_eq!(refaults(false), None);
     assert!(refaults(true).is_some_and(|n| n > 500));
+}
+
+/// Memory that is touched once, beside a writer: it begins on the active list and is taken from it, or is never there.
+#[test]
+fn memory_that_is_touched_once_is_never_active() {
+    let deactivated = |inactive| {
+        let mut m = small(64);
+        m.swap = Some(swap(128 << 20));
+        let command = "desktop -w 30M -p 1M -n 1 -i 100ms -t 4s & dd if=/dev/zero of=a bs=64k count=3000; wait";
+        let r = completed(&of(m, with(|p| p.workingset_anon = inactive), command));
+        count(&r, "pgdeactivate")
+    };
+    let (active, inactive) = (deactivated(false), deactivated(true));
+    assert!(
+        active > 1000 && inactive * 4 < active,
+        "{active} {inactive}"
+    );
+}
+
+/// Small requests to a slow device, with btrfs: pages are under writeback as many as the device takes at a time, or
+/// all that the flusher came by, because a worker waits for the device in its place.
+#[test]
+fn a_worker_waits_for_the_device_where_checksums_are_slow() {
+    let most = |fast: f64| {
+        let mut s = of(
+            small(128),
+            with(|_| ()),
+            "dd if=/dev/zero of=a bs=64k count=3000",
+        );
+        s.filesystem = FsKind::Btrfs;
+        s.params.set("btrfs_fast_checksum", fast).expect("0 or 1");
+        s.params.set("max_request", 65536.0).expect("64 KiB");
+        let r = completed(&s);
+        let values = column(&r, "writeback", "global").iter().copied();
+        values.fold(0.0, f64::max)
+    };
+    let (fast, slow) = (most(1.0), most(0.0));
+    assert!(3.0 * slow > 4.0 * fast, "{slow} {fast}");
+}
+
+/// A range of dirty pages gets its blocks at once in btrfs and is written at once: less is left when the flusher
+/// has been there.
+#[test]
+fn btrfs_writes_what_got_its_blocks_together() {
+    let dirty = |filesystem| {
+        let mut s = of(
+            small(256),
+            with(|_| ()),
+            "dd if=/dev/zero of=a bs=256k count=3000",
+        );
+        s.filesystem = filesystem;
+        s.params.set("btrfs_fast_checksum", 0.0).expect("0 or 1");
+        let r = completed(&s);
+        let values = &column(&r, "dirty", "global")[5..15];
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    let (together, in_parts) = (dirty(FsKind::Btrfs), dirty(FsKind::Xfs));
+    assert!(1.5 * together < in_parts, "{together} {in_parts}");
 }
 
 /// One CPU: kswapd that is woken by a writer has the CPU at once, or when the writer sleeps or its slice is over;

@@ -14,7 +14,7 @@ pub use text::{Form, to_text};
 use crate::diagnostic::Diagnostic;
 use crate::figures::claim::{Center, SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats::{ALPHA, FEW};
-use crate::model::{Better, Figure};
+use crate::model::{Better, Figure, last_part};
 use crate::rows;
 use sim::RunResult;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ impl Column {
             values
         };
         let varying: Vec<&String> = axes.into_iter().filter(|a| values(a).len() > 1).collect();
-        let last = |axis: &str| axis.rsplit('.').next() == Some(key);
+        let last = |axis: &str| last_part(axis) == key;
         let named = varying.iter().find(|a| **a == key);
         let Some(axis) = named.or_else(|| varying.iter().find(|a| last(a))) else {
             let names: Vec<&str> = varying.iter().map(|a| &a[..]).collect();
@@ -89,6 +89,8 @@ pub struct Wanted {
     pub figures: Vec<String>,
     /// Every figure, those that do not differ and counters too.
     pub all: bool,
+    /// The axis of which the sides are values, if they are.
+    pub by: Option<String>,
 }
 
 /// Sides that were compared.
@@ -96,6 +98,8 @@ pub struct Wanted {
 pub struct Compared {
     /// The sides' labels, the baseline first.
     pub labels: Vec<String>,
+    /// What a side is, such as `dirty_ratio`.
+    pub by: String,
     /// Each side's runs.
     pub columns: Vec<Column>,
     /// Every figure that was compared, the asked ones first. A row's `policy` is a side's label, its axes are
@@ -154,8 +158,10 @@ impl Compared {
                 warnings.push(format!("no run that completed has `{}`", t.metric));
             }
         }
+        let by = wanted.by.as_deref().map_or("side", last_part);
         Ok(Self {
             labels,
+            by: by.to_owned(),
             columns,
             tables,
             asked,

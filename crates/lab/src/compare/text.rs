@@ -5,7 +5,7 @@ use crate::figures::claim::{SummaryRow, SummaryTable, Verdict};
 use crate::figures::stats::{self, ALPHA};
 use crate::report::compare::short;
 use crate::report::terminal::{Col, Screen, Tone, readable, titled};
-use crate::report::{HtmlReport, html};
+use crate::report::{HtmlReport, along, html};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -183,7 +183,7 @@ fn sweep(compared: &Compared, place: &Place, screen: Screen) -> String {
     let base = &compared.labels[0];
     let mut grid = screen.grid(&[
         Col::Words("figure"),
-        Col::Words("side"),
+        Col::Words(&compared.by),
         Col::Figure("mean"),
         Col::Figure("change"),
         Col::Figure("95 % interval"),
@@ -217,17 +217,18 @@ fn plain(compared: &Compared, screen: Screen) -> String {
     if compared.labels.len() > 2 {
         for place in &compared.places {
             for (_, side) in pairs(compared).filter(|p| p.0 == place) {
-                let _ = writeln!(out, "{}", heading(compared, place, side));
+                out += &screen.wrapped(&heading(compared, place, side));
             }
             out += &sweep(compared, place, screen);
         }
+        out += &along::text(compared.shown(), &compared.by, screen);
         for w in &compared.warnings {
-            let _ = writeln!(out, "note: {w}");
+            out += &screen.wrapped(&format!("note: {w}"));
         }
         return out;
     }
     for (place, side) in pairs(compared) {
-        let _ = writeln!(out, "{}", heading(compared, place, side));
+        out += &screen.wrapped(&heading(compared, place, side));
         let mut grid = screen.grid(&[
             Col::Words("figure"),
             Col::Figure(&compared.labels[0]),
@@ -249,7 +250,7 @@ fn plain(compared: &Compared, screen: Screen) -> String {
         let _ = writeln!(out, "{}", grid.text());
     }
     for w in &compared.warnings {
-        let _ = writeln!(out, "note: {w}");
+        out += &screen.wrapped(&format!("note: {w}"));
     }
     out
 }
@@ -366,11 +367,16 @@ fn page(compared: &Compared) -> String {
     });
     html(&HtmlReport {
         title: compared.labels.join(" against "),
+        compared: compared.by.clone(),
         experiment_toml: first.map_or_else(String::new, |r| r.text.clone()),
         version: env!("CARGO_PKG_VERSION").into(),
         seed: first.map_or(0, |r| r.seed),
         facts: facts.collect(),
-        summary: compared.shown().cloned().collect(),
+        summary: compared
+            .shown()
+            .cloned()
+            .map(SummaryTable::readable)
+            .collect(),
         cells: Vec::new(),
         notes: compared.warnings.clone(),
     })

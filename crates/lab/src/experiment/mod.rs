@@ -7,6 +7,7 @@
 
 mod changes;
 mod command;
+mod compared;
 mod disks;
 mod expand;
 mod foreign;
@@ -60,7 +61,7 @@ pub struct Overrides {
     pub track_pages: bool,
 }
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "name",
     "iterations",
     "seed",
@@ -75,6 +76,7 @@ const KEYS: [&str; 14] = [
     "time_limit_s",
     "monitors",
     "compare",
+    "baseline",
 ];
 
 /// Reads an experiment file and lays out its matrix.
@@ -120,6 +122,16 @@ fn iterations(at: &At<'_>, table: &Table, overrides: &Overrides) -> Result<u32, 
     }
 }
 
+/// Seconds between samples, and those after which a run is given up.
+fn times(at: &At<'_>, table: &Table) -> Result<(f64, f64), Diagnostic> {
+    let sample: f64 = optional(table, "sample_s")?.unwrap_or(1.0);
+    at.seconds(&["sample_s"], sample, 3600.0)?;
+    let time_limit: f64 = optional(table, "time_limit_s")?.unwrap_or(86_400.0);
+    at.seconds(&["time_limit_s"], time_limit, 1e7)?;
+    at.samples(sample, time_limit)?;
+    Ok((sample, time_limit))
+}
+
 /// The keys in which cells differ, in the order of reports.
 fn axes_of(cells: &[Cell]) -> Vec<String> {
     let mut axes: Vec<String> = Vec::new();
@@ -161,11 +173,7 @@ pub fn parse(
     at.name(&["name"], &name)?;
     let iterations = iterations(&at, table, overrides)?;
     let seed: u64 = optional(table, "seed")?.unwrap_or(1);
-    let sample: f64 = optional(table, "sample_s")?.unwrap_or(1.0);
-    at.seconds(&["sample_s"], sample, 3600.0)?;
-    let time_limit: f64 = optional(table, "time_limit_s")?.unwrap_or(86_400.0);
-    at.seconds(&["time_limit_s"], time_limit, 1e7)?;
-    at.samples(sample, time_limit)?;
+    let (sample, time_limit) = times(&at, table)?;
 
     let figures = figures(table.get("compare"))?;
     let tables = policy::tables(table.get("policies"), files)?;
@@ -219,12 +227,13 @@ pub fn parse(
             cells,
         ));
     }
-    let cells = parts.product(&RunSettings {
+    let mut cells = parts.product(&RunSettings {
         sample_ns: (sample * 1e9) as u64,
         time_limit_ns: (time_limit * 1e9) as u64,
         track_pages: overrides.track_pages,
     })?;
     let axes = axes_of(&cells);
+    compared::mark(&mut cells, &axes, table.get("baseline"))?;
     Ok(Experiment {
         name,
         iterations,
@@ -407,6 +416,7 @@ impl Parts {
             filesystem: filesystem.name().into(),
             policy: policy.name.clone(),
             baseline: std::ptr::eq(named, &self.policies[0]),
+            by: None,
             kernel: named.kernel.clone(),
             spec: RunSpec {
                 changes: changes.on(&own, named.kernel.is_some())?,

@@ -49,6 +49,12 @@ struct ExperimentFile {
     /// Rows, counters and figures of the workload that policies are compared by, the telling one first.
     #[serde(default)]
     compare: Option<Vec<String>>,
+    /// The axis whose values are compared, and the value that the others are held against, such as
+    /// `baseline = { dirty_ratio = 20 }`; absent: the policies, with the first of them, or of one policy the only
+    /// axis of machine, filesystem or parameters, with its first value.
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+    #[serde(default)]
+    baseline: Option<BTreeMap<String, Value>>,
     /// Simulated seconds after which a run is given up; 0: never.
     #[schemars(range(min = 0, max = 10_000_000))]
     #[serde(default)]

@@ -43,6 +43,12 @@ pub struct Claim {
     pub verdict: Verdict,
 }
 
+/// Whether a change is none that a figure with a digit after the per cent's point would show: what differs by
+/// microseconds every time is equal to whoever asks.
+pub fn is_equal(change: f64) -> bool {
+    change.abs() < 0.0005
+}
+
 impl Claim {
     /// A sample against the baseline's; `None` where either is empty.
     pub fn new(samples: &[f64], base: &[f64], center: Center) -> Option<Self> {
@@ -56,7 +62,7 @@ impl Claim {
         let p = stats::mann_whitney(samples, base);
         let verdict = if samples.len().min(base.len()) < FEW && p >= ALPHA {
             Verdict::TooFew
-        } else if p >= ALPHA {
+        } else if p >= ALPHA || is_equal(new / old - 1.0) {
             Verdict::Unclear
         } else if new < old {
             Verdict::Less
@@ -158,8 +164,8 @@ impl SummaryTable {
             let against = baseline(cells, cell).filter(|_| !cell.baseline);
             let base = against.map(|i| &samples[i][..]);
             SummaryRow {
-                axes: cell.axes_but_policy(),
-                policy: cell.policy.clone(),
+                axes: cell.group_axes(),
+                policy: cell.said(),
                 baseline: cell.baseline,
                 ..SummaryRow::new(own.clone(), base, center)
             }
@@ -208,4 +214,32 @@ impl SummaryTable {
 pub fn baseline(cells: &[Cell], cell: &Cell) -> Option<usize> {
     let group = cell.group();
     cells.iter().position(|c| c.baseline && c.group() == group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows;
+
+    fn table(samples: [Vec<f64>; 2]) -> SummaryTable {
+        let base = samples[0].clone();
+        let rows = samples
+            .into_iter()
+            .enumerate()
+            .map(|(i, own)| SummaryRow::new(own, (i > 0).then_some(&base[..]), Center::Mean));
+        let figure = rows::figure("response_max").unwrap();
+        SummaryTable::of_rows(&figure, Center::Mean, rows.collect())
+    }
+
+    #[test]
+    fn what_differs_by_less_than_is_shown_is_equal() {
+        let around = |x: f64| (0..8).map(|i| x + f64::from(i)).collect::<Vec<f64>>();
+        let verdict = |new: f64| {
+            let t = table([around(100_000.0), around(new)]);
+            t.rows[1].comparison.unwrap().verdict
+        };
+        assert_eq!(verdict(100_020.0), Verdict::Unclear);
+        assert_eq!(verdict(100_200.0), Verdict::More);
+        assert_eq!(verdict(99_000.0), Verdict::Less);
+    }
 }

@@ -101,6 +101,8 @@ fn overall(table: &SummaryTable, labels: &Labels) -> Vec<String> {
                     .collect();
                 match places.len() {
                     0 => {}
+                    // The only place there is needs no name.
+                    _ if labels.groups.len() == 1 => parts.push(word.to_owned()),
                     n if verdicts.len() > NAMED_PLACES => {
                         parts.push(format!("{word} in {n} of {} cases", verdicts.len()));
                     }

@@ -2,7 +2,7 @@
 
 use super::page;
 use super::terminal::{Col, Screen, readable, titled};
-use crate::figures::claim::{SummaryTable, Verdict, baseline};
+use crate::figures::claim::{SummaryTable, Verdict, baseline, is_equal};
 use crate::figures::stats::{self, ALPHA, FEW, Summary};
 use crate::figures::values::{completed, counter, metric};
 use crate::model::Outcomes;
@@ -18,6 +18,9 @@ pub struct ComparedCell {
     pub group: String,
     /// The policy.
     pub policy: String,
+    /// As it stands in a column of its own.
+    #[serde(skip)]
+    pub side: String,
     /// Whether it is the baseline.
     pub baseline: bool,
     /// Iterations that completed.
@@ -52,6 +55,12 @@ pub struct Comparison {
     pub rows: Vec<ComparedCell>,
     /// Iterations asked for.
     pub iterations: u32,
+    /// What heads the column of what is compared.
+    #[serde(skip)]
+    pub compared: String,
+    /// What the rows are made of.
+    #[serde(skip)]
+    elapsed: SummaryTable,
 }
 
 fn ending(o: &Outcome) -> Option<&'static str> {
@@ -83,8 +92,9 @@ impl Comparison {
     /// Compares what was run.
     pub fn new(outcomes: &Outcomes) -> Self {
         let cells = outcomes.experiment.cells.iter().zip(&outcomes.results);
+        let elapsed = SummaryTable::elapsed(outcomes);
         let rows = cells
-            .zip(SummaryTable::elapsed(outcomes).rows)
+            .zip(&elapsed.rows)
             .map(|((cell, results), elapsed)| {
                 let mut other_endings: Vec<(String, usize)> = Vec::new();
                 for e in results.iter().flatten().filter_map(|r| ending(&r.outcome)) {
@@ -95,7 +105,8 @@ impl Comparison {
                 }
                 ComparedCell {
                     group: cell.group(),
-                    policy: cell.policy.clone(),
+                    policy: cell.said(),
+                    side: cell.side().to_owned(),
                     baseline: cell.baseline,
                     completed: elapsed.samples.len(),
                     other_endings,
@@ -113,6 +124,8 @@ impl Comparison {
         Self {
             rows,
             iterations: outcomes.experiment.iterations,
+            compared: outcomes.experiment.compared().to_owned(),
+            elapsed,
         }
     }
 
@@ -139,7 +152,12 @@ impl Comparison {
                     r.completed,
                     b.completed
                 );
-                if p < ALPHA {
+                if p < ALPHA && is_equal(change) {
+                    format!(
+                        "{}: {} and {} are equal ({numbers})",
+                        r.group, r.policy, b.policy
+                    )
+                } else if p < ALPHA {
                     let word = if change < 0.0 { "faster" } else { "slower" };
                     format!(
                         "{}: {} is {:.1} % {word} than {} ({numbers})",
@@ -162,13 +180,13 @@ impl Comparison {
     pub fn to_text(&self, screen: Screen) -> String {
         let mut out = String::new();
         for a in self.answers() {
-            let _ = writeln!(out, "{a}");
+            out += &screen.wrapped(&a);
         }
         let elapsed = self.rows.iter().filter_map(|r| r.elapsed.as_ref());
         let (by, unit) = readable("s", elapsed.map(|e| e.mean).fold(0.0, f64::max));
         let mut grid = screen.grid(&[
             Col::Words(""),
-            Col::Words("policy"),
+            Col::Words(&self.compared),
             Col::Figure(&format!("elapsed [{unit}]")),
             Col::Figure("change"),
             Col::Figure("95 % interval"),
@@ -189,17 +207,17 @@ impl Comparison {
                 .map(|(e, n)| format!("{n} {e}"))
                 .collect();
             let [change, interval] = match (r.change, r.p) {
-                (Some(c), Some(p)) => changed(c, r.change_interval, p < ALPHA),
+                (Some(c), Some(p)) => changed(c, r.change_interval, p < ALPHA && !is_equal(c)),
                 _ => [String::new(), String::new()],
             };
             let good = r
                 .change
-                .filter(|_| r.p.is_some_and(|p| p < ALPHA))
+                .filter(|c| r.p.is_some_and(|p| p < ALPHA) && !is_equal(*c))
                 .map(|c| c < 0.0);
             let written = r.nr_vmscan_write.as_ref();
             grid.row([
                 (group_shown(r.group.clone(), groups), None),
-                (r.policy.clone(), None),
+                (r.side.clone(), None),
                 (
                     r.elapsed
                         .as_ref()
@@ -218,14 +236,15 @@ impl Comparison {
             ]);
         }
         let _ = writeln!(out, "\n{}", grid.text());
-        out + &self.notes()
+        out += &super::along::text([&self.elapsed], &self.compared, screen);
+        out + &self.notes(screen)
     }
 
     /// The warnings, a line each.
-    fn notes(&self) -> String {
+    fn notes(&self, screen: Screen) -> String {
         let mut out = String::new();
         for w in self.warnings() {
-            let _ = writeln!(out, "note: {w}");
+            out += &screen.wrapped(&format!("note: {w}"));
         }
         out
     }
@@ -290,7 +309,7 @@ fn groups(results: &[Option<RunResult>], samples: &[f64]) -> Option<[Vec<usize>;
 /// there is none.
 fn medians(outcomes: &Outcomes, table: &Medians, screen: Screen) -> String {
     let Medians { title, of, columns } = *table;
-    let heads = [Col::Words(""), Col::Words("policy")].into_iter();
+    let heads = [Col::Words(""), Col::Words(outcomes.experiment.compared())].into_iter();
     let figures = columns.iter().map(|c| Col::Figure(c.header));
     let heads: Vec<Col<'_>> = heads.chain(figures).chain([Col::Figure("n")]).collect();
     let mut grid = screen.grid(&heads);
@@ -308,7 +327,7 @@ fn medians(outcomes: &Outcomes, table: &Medians, screen: Screen) -> String {
                 median => format!("{:.*}", c.digits, median / c.unit),
             })
         });
-        let row = [group_shown(cell.group(), several), cell.policy.clone()]
+        let row = [group_shown(cell.group(), several), cell.side().to_owned()]
             .into_iter()
             .chain(figures);
         grid.plain(row.chain([n.to_string()]));
@@ -413,18 +432,18 @@ pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
         let base = baseline(cells, cell).filter(|_| !cell.baseline);
         let Some(base) = base else { continue };
         let told: Vec<String> = tables.iter().filter_map(|t| sentence(t, base, i)).collect();
-        let (group, policy, against) = (cell.group(), &cell.policy, &cells[base].policy);
+        let (group, policy, against) = (cell.group(), cell.said(), cells[base].said());
         let told = if told.is_empty() {
             "nothing to compare".into()
         } else {
             told.join("; ")
         };
-        let _ = writeln!(out, "{group}: {policy} against {against}: {told}");
+        out += &screen.wrapped(&format!("{group}: {policy} against {against}: {told}"));
     }
     let mut grid = screen.grid(&[
         Col::Words("figure"),
         Col::Words(""),
-        Col::Words("policy"),
+        Col::Words(outcomes.experiment.compared()),
         Col::Figure("mean ± sd"),
         Col::Figure("change"),
         Col::Figure("95 % interval"),
@@ -452,7 +471,7 @@ pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
             grid.row([
                 (std::mem::take(&mut name), None),
                 (group_shown(cell.group(), several), None),
-                (cell.policy.clone(), None),
+                (cell.side().to_owned(), None),
                 (mean, None),
                 (change, claimed.map(|c| t.is_good(c.verdict).into())),
                 (interval, None),
@@ -464,6 +483,9 @@ pub fn figures_text(outcomes: &Outcomes, screen: Screen) -> String {
         }
     }
     let _ = writeln!(out, "\n{}", grid.text());
+    let elapsed = |t: &&SummaryTable| t.metric != "elapsed";
+    let compared = outcomes.experiment.compared();
+    out += &super::along::text(tables.iter().filter(elapsed), compared, screen);
     for t in &tables {
         if t.rows.iter().all(|r| r.samples.is_empty()) {
             let _ = writeln!(out, "note: no run that completed has `{}`", t.metric);
@@ -483,7 +505,7 @@ pub fn program_text(outcomes: &Outcomes) -> String {
             (!told.is_empty()).then_some(told)
         });
         for (program, text) in told.into_iter().flatten() {
-            let _ = writeln!(out, "{program}, {} {}{text}", cell.group(), cell.policy);
+            let _ = writeln!(out, "{program}, {} {}{text}", cell.group(), cell.said());
         }
     }
     out
@@ -542,7 +564,7 @@ pub fn oom_text(outcomes: &Outcomes) -> String {
         let _ = writeln!(
             out,
             "{group}: {} ran out of memory in {} of {} iterations; in the first: {first}",
-            cell.policy,
+            cell.said(),
             ended.len(),
             results.iter().flatten().count(),
         );
@@ -700,7 +722,7 @@ mod tests {
             "{told}"
         );
         let page = page::report(&o, &Comparison::new(&o));
-        assert!(page.contains("against vanilla, alloc_stall_rate_avg: better on"));
+        assert!(page.contains("against vanilla, alloc_stall_rate_avg: better."));
         assert!(page.contains("<b>work_rate_avg</b> in 1/s, higher is better"));
         assert!(!page.contains("<b>elapsed</b>"));
     }

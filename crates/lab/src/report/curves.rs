@@ -110,6 +110,7 @@ pub fn html(page: &Page) -> String {
             ("title", escape::html(&page.title)),
             ("css", include_str!("page/page.css").into()),
             ("meta", format!("{sizes} · lowmark {version}")),
+            ("answer", verdict(page)),
             ("notes", notes(page)),
             (
                 "tables",
@@ -119,6 +120,52 @@ pub fn html(page: &Page) -> String {
             ("data", escape::json_in_script(&json)),
             ("script", script),
         ],
+    )
+}
+
+/// Pages with what they are in bytes.
+fn sized(pages: u32) -> String {
+    let kib = u64::from(pages) * 4;
+    match kib {
+        0..1024 => format!("{pages} pages ({kib} KiB)"),
+        _ => format!("{pages} pages ({:.1} MiB)", kib as f64 / 1024.0),
+    }
+}
+
+/// Which policy has least of the first figure, at the smallest, the middle and the largest size.
+fn verdict(page: &Page) -> String {
+    let Some(panel) = page.panels.first().filter(|p| p.lines.len() > 1) else {
+        return String::new();
+    };
+    let mut at = vec![0, page.sizes.len() / 2, page.sizes.len().saturating_sub(1)];
+    at.dedup();
+    let told = |i: usize| {
+        let mut all: Vec<(f64, &str)> = panel
+            .lines
+            .iter()
+            .filter_map(|l| Some((*l.values.get(i)?, &l.name[..])))
+            .collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (best, worst) = (*all.first()?, *all.last()?);
+        let show = |x: f64| format!("{x:.*}", panel.decimals);
+        let size = sized(*page.sizes.get(i)?);
+        // What the table's digits do not tell apart is equal.
+        let text = match show(best.0) == show(worst.0) {
+            true => format!("At {size} all have {}.", show(best.0)),
+            false => format!(
+                "At {size} {} has least, {}; {} has most, {}.",
+                best.1,
+                show(best.0),
+                worst.1,
+                show(worst.0)
+            ),
+        };
+        Some(format!("<li>{}</li>", escape::html(&text)))
+    };
+    let items: String = at.into_iter().filter_map(told).collect();
+    format!(
+        "<p class=\"answer\">{}: who has least of it</p><ul>{items}</ul>",
+        escape::html(&panel.title)
     )
 }
 
@@ -181,6 +228,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_verdict_names_least_and_most() {
+        let line = |name: &str, values: [f64; 3]| Line {
+            name: name.into(),
+            values: values.into(),
+            bounds: Vec::new(),
+        };
+        let page = Page {
+            sizes: vec![64, 1024, 4096],
+            panels: vec![Panel {
+                title: "miss ratio".into(),
+                decimals: 3,
+                lines: vec![line("lru", [0.9, 0.5, 0.1]), line("arc", [0.8, 0.6, 0.1])],
+                ..Panel::default()
+            }],
+            ..Page::default()
+        };
+        let told = verdict(&page);
+        for part in [
+            "At 64 pages (256 KiB) arc has least, 0.800; lru has most, 0.900.",
+            "At 1024 pages (4.0 MiB) lru has least, 0.500; arc has most, 0.600.",
+            "At 4096 pages (16.0 MiB) all have 0.100.",
+        ] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+
+    #[test]
     fn a_page_holds_its_tables_and_no_foreign_markup() {
         let page = Page {
             title: "<b>".into(),
@@ -214,6 +288,7 @@ mod tests {
         assert!(html.contains("<td class=\"num\">0.500 ± 0.125</td>"));
         assert!(html.contains("<td class=\"num\">0.250 ± 0.250</td>"));
         assert!(html.contains("2 sizes, 10 to 20 pages"));
+        assert!(html.contains("At 10 pages (40 KiB) all have 0.500."));
         assert!(html.contains("<dd>a &amp; b</dd>"));
         assert_eq!(html.matches("</script>").count(), 2);
     }

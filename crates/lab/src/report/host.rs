@@ -26,7 +26,7 @@ pub fn text(outcomes: &Outcomes) -> String {
             out,
             "{} on {group}: {:.1} virtual s in {:.1} s of wall time ({:.1} a second), {:.1} s of CPU, {} MiB \
              at peak",
-            cell.policy,
+            cell.said(),
             seconds(sim),
             seconds(wall),
             sim / wall,

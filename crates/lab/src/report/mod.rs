@@ -11,6 +11,7 @@
 //! `payload.rs`. A new column of [`sim::result::Series`] needs nothing: columns that no section
 //! asks for are drawn by name at the end.
 
+pub mod along;
 mod answer;
 pub mod compare;
 pub mod curves;
@@ -19,6 +20,7 @@ pub mod host;
 pub(crate) mod number;
 pub mod page;
 mod payload;
+pub mod rates;
 mod summary;
 pub mod terminal;
 mod tracker;
@@ -41,6 +43,8 @@ pub type Axes = Vec<(String, String)>;
 pub struct HtmlReport {
     /// The experiment's name.
     pub title: String,
+    /// What heads the columns of what is compared; empty: `policy`.
+    pub compared: String,
     /// The experiment file, as it was given.
     pub experiment_toml: String,
     /// The program's version, with the commit if it is known.
@@ -187,6 +191,16 @@ pub fn html(report: &HtmlReport) -> String {
             ("script", script),
         ],
     )
+}
+
+impl HtmlReport {
+    /// What heads the columns of what is compared.
+    fn compared(&self) -> &str {
+        match &self.compared[..] {
+            "" => "policy",
+            own => own,
+        }
+    }
 }
 
 /// Replaces every `{{name}}` of the template in one pass, so that a value can't be taken for a

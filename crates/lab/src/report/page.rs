@@ -33,11 +33,15 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
     }
     html(&HtmlReport {
         title: e.name.clone(),
+        compared: e.compared().to_owned(),
         experiment_toml: e.text.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         seed: e.seed,
         facts,
-        summary: summary(outcomes),
+        summary: summary(outcomes)
+            .into_iter()
+            .map(SummaryTable::readable)
+            .collect(),
         cells: e
             .cells
             .iter()
@@ -82,7 +86,7 @@ fn row_values(cell: &Cell, groups: &[rows::Group]) -> Vec<PageRow> {
         .flat_map(|g| &g.rows);
     lines
         .filter_map(|line| {
-            let c = line.cells.iter().find(|c| c.policy == cell.policy)?;
+            let c = line.cells.iter().find(|c| c.policy == cell.said())?;
             let definition = rows::definition::row(&line.name);
             let base = &line.cells[0];
             let better = match line.better {
@@ -150,8 +154,8 @@ fn panel(cell: &Cell, results: &[Option<sim::RunResult>], groups: &[rows::Group]
         });
     }
     PageCell {
-        axes: cell.axes_but_policy(),
-        policy: cell.policy.clone(),
+        axes: cell.group_axes(),
+        policy: cell.said(),
         baseline: cell.baseline,
         outcomes: finished.iter().map(|r| r.outcome.clone()).collect(),
         series: finished

@@ -14,6 +14,7 @@ const TIME_DIGITS: usize = 7;
 #[derive(Serialize)]
 struct Payload<'a> {
     heading: String,
+    compared: &'a str,
     groups: Vec<Group<'a>>,
     cells: Vec<CellData<'a>>,
 }
@@ -158,6 +159,7 @@ pub(super) fn json(report: &HtmlReport, labels: &Labels) -> String {
         .collect();
     let payload = Payload {
         heading: labels.heading(),
+        compared: report.compared(),
         groups,
         cells: report.cells.iter().map(cell).collect(),
     };

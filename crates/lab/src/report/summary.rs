@@ -1,9 +1,31 @@
 //! The comparison tables: policy against policy on every combination of axes.
 
+use super::terminal::readable;
 use super::{HtmlReport, Labels, escape, number};
 use crate::figures::claim::{Center, Claim, SummaryRow, SummaryTable, Verdict};
 use crate::model::Better;
 use std::fmt::Write;
+
+impl SummaryTable {
+    /// The same in a unit in which its values can be read; what is compared stays as it is.
+    #[must_use]
+    pub fn readable(mut self) -> Self {
+        let largest = self.rows.iter().map(|r| r.mean.abs());
+        let largest = largest.filter(|m| m.is_finite()).fold(0.0, f64::max);
+        let (by, unit) = readable(&self.unit, largest);
+        if by != 1.0 {
+            let unit = unit.to_owned();
+            for r in &mut self.rows {
+                r.samples.iter_mut().for_each(|x| *x /= by);
+                r.mean /= by;
+                r.sd /= by;
+                r.interval = r.interval.map(|(a, b)| (a / by, b / by));
+            }
+            self.unit = unit;
+        }
+        self
+    }
+}
 
 /// Digits after the point that suit the metric.
 pub(super) fn decimals(table: &SummaryTable) -> usize {
@@ -26,10 +48,14 @@ pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     if report.summary.is_empty() {
         return "<p class=\"missing\">Nothing was compared.</p>".into();
     }
-    report.summary.iter().map(|t| table(t, labels)).collect()
+    report
+        .summary
+        .iter()
+        .map(|t| table(t, report.compared(), labels))
+        .collect()
 }
 
-fn table(table: &SummaryTable, labels: &Labels) -> String {
+fn table(table: &SummaryTable, compared: &str, labels: &Labels) -> String {
     let decimals = decimals(table);
     let intervals = table
         .rows
@@ -50,10 +76,11 @@ fn table(table: &SummaryTable, labels: &Labels) -> String {
         out,
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{metric}\">\
          <table class=\"compare\"><caption><b>{metric}</b> in {unit}, {direction}.{test}</caption><thead><tr>\
-         <th scope=\"col\">{heading}</th><th scope=\"col\">policy</th>",
+         <th scope=\"col\">{heading}</th><th scope=\"col\">{compared}</th>",
         metric = escape::html(&table.metric),
         unit = escape::html(&table.unit),
         heading = escape::html(&labels.heading()),
+        compared = escape::html(compared),
     );
     let mut heads: Vec<String> = match table.center {
         Center::Mean => vec![
@@ -112,7 +139,7 @@ fn table(table: &SummaryTable, labels: &Labels) -> String {
         out.push_str("</tbody>");
     }
     out.push_str("</table></div>");
-    out
+    out + &super::along::svg(table, compared)
 }
 
 fn cells(
@@ -248,4 +275,24 @@ fn strip(
     }
     out.push_str("</svg>");
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows;
+
+    #[test]
+    fn microseconds_become_milliseconds_and_claims_stay() {
+        let samples = [vec![2000.0; 6], vec![1000.0; 6]];
+        let rows = samples.iter().enumerate().map(|(i, own)| {
+            SummaryRow::new(own.clone(), (i > 0).then_some(&samples[0]), Center::Mean)
+        });
+        let figure = rows::figure("response_max").unwrap();
+        let t = SummaryTable::of_rows(&figure, Center::Mean, rows.collect());
+        let read = t.clone().readable();
+        assert_eq!((&read.unit[..], read.rows[0].mean), ("ms", 2.0));
+        assert_eq!(read.rows[1].comparison, t.rows[1].comparison);
+        assert_eq!(read.clone().readable(), read);
+    }
 }

@@ -2,7 +2,7 @@
 //! whole, colour where a difference is claimed.
 
 use super::RULED;
-use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table};
+use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width};
 
 /// What a text is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,10 +53,34 @@ pub struct Grid {
 
 /// The columns that a column of words has at least, where its words are that long.
 const WORDS: usize = 12;
-/// Between two columns.
-const GAP: usize = 2;
+/// A longer word is broken.
+const LONGEST: usize = 32;
+/// A column's own blanks.
+const PADDING: usize = 2;
+/// What a column takes beside its text: its blanks, and one to the next column.
+const GAP: usize = PADDING + 1;
 
 impl Screen {
+    /// A sentence in lines that fit, the further ones indented, broken between words; a newline at its end.
+    pub fn wrapped(self, sentence: &str) -> String {
+        let width = self.width.map_or(usize::MAX, usize::from);
+        let (mut out, mut used) = (String::new(), 0);
+        for word in sentence.split(' ') {
+            let length = word.chars().count();
+            if used > 0 && used + 1 + length > width {
+                out.push_str("\n    ");
+                used = 4;
+            } else if used > 0 {
+                out.push(' ');
+                used += 1;
+            }
+            out.push_str(word);
+            used += length;
+        }
+        out.push('\n');
+        out
+    }
+
     /// A table with these columns.
     pub fn grid(self, columns: &[Col<'_>]) -> Grid {
         let heads = columns.iter().map(|c| match c {
@@ -96,6 +120,15 @@ impl Grid {
         (0..self.heads.len()).filter(|&i| says(i)).collect()
     }
 
+    /// The columns that the longest word of a column takes, which is not broken: up to [`LONGEST`].
+    fn longest_word(&self, i: usize) -> usize {
+        let own = self.rows.iter().filter_map(|r| r.get(i));
+        let texts = own.map(|(text, _)| &text[..]).chain([&self.heads[i].0[..]]);
+        let words = texts.flat_map(|text| text.split(' '));
+        let longest = words.map(|w| w.chars().count()).max();
+        longest.unwrap_or(0).min(LONGEST)
+    }
+
     /// The columns that a column takes: figures whole, of words as many as are needed up to [`WORDS`].
     fn takes(&self, i: usize) -> usize {
         let length = |text: &str| text.chars().count();
@@ -105,7 +138,7 @@ impl Grid {
         GAP + if self.heads[i].1 {
             whole
         } else {
-            whole.min(WORDS)
+            whole.min(WORDS).max(self.longest_word(i))
         }
     }
 
@@ -123,7 +156,8 @@ impl Grid {
         let mut used = fixed;
         for i in figures {
             let part = parts.last_mut().expect("one at least");
-            if used + self.takes(i) > usize::from(width) && part.len() > words.len() {
+            // Nothing stands between the last column and the edge.
+            if used + self.takes(i) > usize::from(width) + 1 && part.len() > words.len() {
                 parts.push(words.clone());
                 used = fixed;
             }
@@ -177,14 +211,17 @@ impl Grid {
             table.add_row(cells.collect::<Vec<_>>());
         }
         if self.screen.width.is_some() {
-            let figures = columns
-                .iter()
-                .enumerate()
-                .filter(|(_, i)| self.heads[**i].1);
-            for (at, _) in figures {
-                if let Some(column) = table.column_mut(at) {
-                    column.set_constraint(ColumnConstraint::ContentWidth);
-                }
+            for (at, &i) in columns.iter().enumerate() {
+                let Some(column) = table.column_mut(at) else {
+                    continue;
+                };
+                column.set_constraint(match self.heads[i].1 {
+                    true => ColumnConstraint::ContentWidth,
+                    false => {
+                        let least = (PADDING + self.longest_word(i)) as u16;
+                        ColumnConstraint::LowerBoundary(Width::Fixed(least))
+                    }
+                });
             }
         }
         let mut out = String::new();
@@ -266,6 +303,21 @@ mod tests {
     }
 
     #[test]
+    fn a_sentence_breaks_between_words() {
+        let screen = Screen {
+            width: Some(20),
+            colour: false,
+        };
+        let text = screen.wrapped("xfs: one is 46.4 % faster than another (p<0.001)");
+        assert_eq!(
+            text,
+            "xfs: one is 46.4 %\n    faster than\n    another\n    (p<0.001)\n"
+        );
+        let whole = Screen::default().wrapped("a sentence of any length");
+        assert_eq!(whole, "a sentence of any length\n");
+    }
+
+    #[test]
     fn what_does_not_fit_side_by_side_stands_below() {
         let heads: Vec<String> = (0..6).map(|i| format!("figure {i}")).collect();
         let mut columns = vec![Col::Words("policy")];
@@ -281,6 +333,27 @@ mod tests {
         assert!(text.lines().all(|l| l.chars().count() <= 40), "{text}");
         assert_eq!(text.matches("linux-6.12").count(), 3, "{text}");
         assert!(text.contains("figure 5") && text.contains("500"), "{text}");
+    }
+
+    #[test]
+    fn a_word_is_not_broken() {
+        let screen = Screen {
+            width: Some(48),
+            colour: false,
+        };
+        let mut grid = screen.grid(&[
+            Col::Words("policy"),
+            Col::Figure("a figure of a name"),
+            Col::Figure("another of a name"),
+        ]);
+        let cells = ["linux-6.12 watermark_boost_factor=0", "1", "2"];
+        grid.plain(cells.map(str::to_owned));
+        let text = grid.text();
+        assert!(
+            text.contains("linux-6.12") && text.contains("watermark_boost_factor=0"),
+            "{text}"
+        );
+        assert!(text.lines().all(|l| l.chars().count() <= 48), "{text}");
     }
 
     #[test]

@@ -119,6 +119,7 @@ fn report() -> HtmlReport {
         comparison,
     };
     HtmlReport {
+        compared: String::new(),
         title: "two policies".into(),
         experiment_toml: "name = \"two\"\n".into(),
         version: "0.1.0".into(),

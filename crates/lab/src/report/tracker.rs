@@ -9,11 +9,12 @@ use std::fmt::Write as _;
 /// The page tracker's tables: activations a group, then the paths; empty when it was off.
 pub fn tracker_text(outcomes: &Outcomes, screen: Screen) -> String {
     let mut out = String::new();
+    let compared = outcomes.experiment.compared();
     let head = "pgactivate min | median | max";
-    let mut summary = screen.grid(&[Col::Words(""), Col::Words("policy"), Col::Figure(head)]);
+    let mut summary = screen.grid(&[Col::Words(""), Col::Words(compared), Col::Figure(head)]);
     let mut paths = screen.grid(&[
         Col::Words(""),
-        Col::Words("policy"),
+        Col::Words(compared),
         Col::Words("instantiated by"),
         Col::Words("later path"),
         Col::Words("did"),
@@ -31,7 +32,7 @@ pub fn tracker_text(outcomes: &Outcomes, screen: Screen) -> String {
         let activated = stats::summary(&counter(results, "pgactivate"));
         summary.plain([
             cell.group(),
-            cell.policy.clone(),
+            cell.side().to_owned(),
             activated.map_or("-".into(), |s| {
                 format!("{} | {} | {}", s.min, s.median, s.max)
             }),
@@ -55,7 +56,7 @@ pub fn tracker_text(outcomes: &Outcomes, screen: Screen) -> String {
             let median = stats::summary(&counts).map_or(0.0, |s| s.median);
             paths.plain([
                 cell.group(),
-                cell.policy.clone(),
+                cell.side().to_owned(),
                 key.0.into(),
                 key.1.into(),
                 key.2.into(),

@@ -45,7 +45,7 @@ impl Format for RowsCsv {
                 .filter(|g| g.group == group)
                 .flat_map(|g| &g.rows);
             for line in lines {
-                let Some(c) = line.cells.iter().find(|c| c.policy == cell.policy) else {
+                let Some(c) = line.cells.iter().find(|c| c.policy == cell.said()) else {
                     continue;
                 };
                 let s = summary(&c.values);

@@ -150,7 +150,7 @@ fn ending(outcomes: &Outcomes, left_out: &LeftOut) -> String {
             let what = format!(
                 "{} {}: {n} of {of} runs completed",
                 cell.group(),
-                cell.policy
+                cell.said()
             );
             out += &wrapped("", &what);
         }

@@ -243,7 +243,7 @@ fn defined(row: &'static ReportRow, members: &[(&Cell, Vec<&RunResult>)]) -> Opt
         .iter()
         .map(|(cell, runs)| {
             let mut out = RowCell {
-                policy: cell.policy.clone(),
+                policy: cell.said(),
                 ..RowCell::default()
             };
             for r in runs {
@@ -276,7 +276,7 @@ fn asked(figure: &Figure, members: &[(&Cell, Vec<&RunResult>)]) -> ComparedRow {
     let row = definition::row(&figure.name).and_then(|row| defined(row, members));
     let mut line = row.unwrap_or_else(|| {
         let cell = |(cell, runs): &(&Cell, Vec<&RunResult>)| RowCell {
-            policy: cell.policy.clone(),
+            policy: cell.said(),
             values: runs
                 .iter()
                 .filter_map(|r| figure_of(r, &figure.name))
@@ -313,7 +313,7 @@ fn workload(members: &[(&Cell, Vec<&RunResult>)]) -> Vec<ComparedRow> {
             let cells = members
                 .iter()
                 .map(|(cell, runs)| RowCell {
-                    policy: cell.policy.clone(),
+                    policy: cell.said(),
                     values: runs
                         .iter()
                         .filter_map(|r| r.metrics.get(name).map(|m| m.value))

@@ -105,7 +105,8 @@ pub fn mean_columns(runs: &[&RunResult], class: TaskClass) -> Option<(f64, [f64;
 pub fn time_text(outcomes: &Outcomes) -> String {
     let mut t = Table::new();
     t.load_style(RULED);
-    let heads = ["", "policy", "tasks of", "n"].into_iter().chain(COLUMNS);
+    let compared = outcomes.experiment.compared();
+    let heads = ["", compared, "tasks of", "n"].into_iter().chain(COLUMNS);
     t.set_header(heads);
     let mut any = false;
     for (cell, results) in outcomes.experiment.cells.iter().zip(&outcomes.results) {
@@ -118,7 +119,7 @@ pub fn time_text(outcomes: &Outcomes) -> String {
             let right = |s: String| TableCell::new(s).set_alignment(CellAlignment::Right);
             let mut row = vec![
                 TableCell::new(cell.group()),
-                TableCell::new(&cell.policy),
+                TableCell::new(cell.side()),
                 TableCell::new(class.name()),
                 right(tasks.to_string()),
             ];

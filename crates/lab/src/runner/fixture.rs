@@ -24,6 +24,7 @@ pub fn experiment(iterations: u32) -> Experiment {
                 filesystem: filesystem.name().into(),
                 policy: (*policy).into(),
                 baseline: i == 0,
+                by: None,
                 kernel: None,
                 spec: spec(filesystem, policy),
             });

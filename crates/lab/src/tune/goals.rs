@@ -22,6 +22,10 @@ pub struct Goals {
     pub max_free: Option<u64>,
     /// The least throughput.
     pub throughput: Option<Floor>,
+    /// The longest that an interactive task may take to answer, in nanoseconds.
+    pub response_ns: Option<u64>,
+    /// What 99 of 100 requests of a fio job, or of a trace, may take, in nanoseconds.
+    pub fio_p99_ns: Option<u64>,
 }
 
 /// What a setting gave.
@@ -35,6 +39,11 @@ pub struct Figures {
     pub direct: u64,
     /// Bytes that programs read, wrote and touched a microsecond, which is MB/s: the mean.
     pub throughput: f64,
+    /// The longest answer of an interactive task of all runs, in nanoseconds; absent where none answers.
+    pub response_ns: Option<u64>,
+    /// What 99 of 100 reads took, or writes if that is longer, in the worst of all runs, in nanoseconds; absent
+    /// where no fio job or trace runs.
+    pub fio_p99_ns: Option<u64>,
     /// Runs behind these figures.
     pub runs: u32,
     /// Why a run did not complete, if one did not.
@@ -54,6 +63,10 @@ pub enum Goal {
     MaxFree,
     /// The least throughput.
     Throughput,
+    /// The longest answer of an interactive task.
+    Response,
+    /// What 99 of 100 requests take.
+    FioP99,
 }
 
 impl Goal {
@@ -65,6 +78,8 @@ impl Goal {
             Self::DirectReclaim => "direct reclaims",
             Self::MaxFree => "memory kept free",
             Self::Throughput => "throughput",
+            Self::Response => "the longest answer",
+            Self::FioP99 => "99 of 100 requests",
         }
     }
 }
@@ -73,6 +88,62 @@ impl Goals {
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// What programs of a workload without one would have to measure, for a goal of theirs to say anything.
+    pub fn unmeasured(&self, own: &Figures) -> Option<(Goal, &'static str)> {
+        let asked = [
+            (
+                Goal::Response,
+                self.response_ns.is_some() && own.response_ns.is_none(),
+                "a workload with `desktop`, which answers its user, such as that of `usb-desktop`",
+            ),
+            (
+                Goal::FioP99,
+                self.fio_p99_ns.is_some() && own.fio_p99_ns.is_none(),
+                "a workload of a fio job or a trace",
+            ),
+        ];
+        let mut missing = asked.into_iter().filter(|(_, missing, _)| *missing);
+        missing.next().map(|(goal, _, what)| (goal, what))
+    }
+
+    /// The time that is asked for first, of what programs feel, else of allocations.
+    pub fn time_of(&self, f: &Figures) -> u64 {
+        let response = f.response_ns.filter(|_| self.response_ns.is_some());
+        let fio = f.fio_p99_ns.filter(|_| self.fio_p99_ns.is_some());
+        response.or(fio).unwrap_or(f.worst_ns)
+    }
+
+    /// Its limit and what it is, in words.
+    pub fn time_goal(&self) -> (Option<u64>, &'static str) {
+        match (self.response_ns, self.fio_p99_ns) {
+            (Some(ns), _) => (Some(ns), "longest answer"),
+            (None, Some(ns)) => (Some(ns), "99 of 100 requests"),
+            (None, None) => (self.alloc_latency_ns, "longest allocation"),
+        }
+    }
+
+    /// Whether one of them is of what programs feel.
+    pub fn of_programs(&self) -> bool {
+        self.response_ns.is_some() || self.fio_p99_ns.is_some()
+    }
+
+    /// The times of a setting that these goals are about, in words.
+    pub fn times(&self, f: &Figures) -> String {
+        let mut said = format!("longest allocation {}", time(f.worst_ns));
+        for (name, ns) in [
+            ("longest answer", self.response_ns.and(f.response_ns)),
+            (
+                "99 of 100 requests within",
+                self.fio_p99_ns.and(f.fio_p99_ns),
+            ),
+        ] {
+            if let Some(ns) = ns {
+                said = format!("{name} {}, {said}", time(ns));
+            }
+        }
+        said
     }
 
     /// The least throughput in MB/s, where the machine's own settings reach `own`.
@@ -108,6 +179,12 @@ impl Goals {
         if let Some(most) = self.max_free {
             above(Goal::MaxFree, f.kept_free as f64, most as f64);
         }
+        if let (Some(most), Some(is)) = (self.response_ns, f.response_ns) {
+            above(Goal::Response, is as f64, most as f64);
+        }
+        if let (Some(most), Some(is)) = (self.fio_p99_ns, f.fio_p99_ns) {
+            above(Goal::FioP99, is as f64, most as f64);
+        }
         if let Some(least) = self.floor(own_throughput) {
             above(Goal::Throughput, least, f.throughput.max(1e-6));
         }
@@ -133,6 +210,12 @@ pub fn mib(bytes: u64) -> String {
 impl fmt::Display for Goals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
+        if let Some(ns) = self.response_ns {
+            parts.push(format!("no answer later than {}", time(ns)));
+        }
+        if let Some(ns) = self.fio_p99_ns {
+            parts.push(format!("99 of 100 requests within {}", time(ns)));
+        }
         if let Some(ns) = self.alloc_latency_ns {
             parts.push(format!("no allocation longer than {}", time(ns)));
         }
@@ -210,6 +293,8 @@ mod tests {
         worst_ns: 80_000,
         direct: 0,
         throughput: 100.0,
+        response_ns: None,
+        fio_p99_ns: None,
         runs: 1,
         failed: None,
     };
@@ -221,6 +306,7 @@ mod tests {
             direct_reclaim: Some(0),
             max_free: Some(20 << 20),
             throughput: Some(Floor::Share(0.9)),
+            ..Goals::default()
         };
         assert_eq!(
             goals.missed(&FIGURES, 100.0),
@@ -242,6 +328,35 @@ mod tests {
             ]
         );
         assert!(Goals::default().missed(&FIGURES, 1e9).is_empty());
+    }
+
+    #[test]
+    fn goals_of_programs_need_programs_that_measure() {
+        let goals = Goals {
+            response_ns: Some(100_000_000),
+            fio_p99_ns: Some(5_000_000),
+            ..Goals::default()
+        };
+        assert!(goals.missed(&FIGURES, 100.0).is_empty());
+        assert_eq!(
+            goals.unmeasured(&FIGURES).map(|m| m.0),
+            Some(Goal::Response)
+        );
+        let measured = Figures {
+            response_ns: Some(200_000_000),
+            fio_p99_ns: Some(5_000_000),
+            ..FIGURES
+        };
+        assert_eq!(goals.unmeasured(&measured), None);
+        assert_eq!(
+            goals.missed(&measured, 100.0),
+            [(Goal::Response, 2f64.ln())]
+        );
+        assert_eq!(goals.time_of(&measured), 200_000_000);
+        assert_eq!(
+            goals.to_string(),
+            "no answer later than 100 ms, 99 of 100 requests within 5000 us"
+        );
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub struct Chosen {
 /// What came out.
 #[derive(Debug, Clone)]
 pub struct Answer {
+    /// The machine's own settings hold every goal: no other was searched for.
+    pub already: bool,
     /// The knobs that do something on this machine.
     pub knobs: Vec<Knob>,
     /// Settings that were tried.
@@ -183,15 +185,60 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
         question.budget
     };
     let runs = budget as u64 * u64::from(question.search_seeds);
+    trials.phase(
+        "the machine's own settings",
+        u64::from(question.search_seeds),
+    );
+    let own = trials.figures(&Setting::default())?;
+    if let Some((goal, nearest)) = goals.unmeasured(&own) {
+        return Err(NoAnswer::Impossible {
+            reason: format!("nothing in the workload measures {}", goal.name()),
+            nearest: format!("accepted: {nearest}"),
+        });
+    }
+    if goals.missed(&own, own.throughput).is_empty() && !space.knobs().is_empty() {
+        let machine = &trials.cell().spec.machine;
+        let fixed = Space::new(machine, &[], question.form, goals.max_free);
+        let alone = vec![Setting::default()];
+        let (rungs, borne) = rungs(trials, &fixed, question, alone, &own)?;
+        if rungs.last().is_some_and(|r| r.refused.is_none()) {
+            let chosen = chosen(trials, question, &rungs, borne, &own)?;
+            return Ok(Answer {
+                already: true,
+                knobs: space.knobs().to_vec(),
+                tried: trials.count(),
+                front: front(&trials.tried()),
+                all: trials.tried(),
+                own,
+                rungs,
+                chosen,
+            });
+        }
+    }
     trials.phase("searching", runs);
     let found = search(trials, space, goals, budget, question.seed)?;
     let meets = |f: &Figures| goals.missed(f, found.own.throughput).is_empty();
-    let best = found.by_cost.iter().find(|(_, f)| meets(f));
-    let Some((first, _)) = best.cloned() else {
+    let good: Vec<_> = found.by_cost.iter().filter(|(_, f)| meets(f)).collect();
+    let Some((first, figures)) = good.first() else {
         return Err(impossible(trials, question, &found)?);
     };
-    let (rungs, chosen) = climb(trials, space, question, first, &found.own)?;
+    let mut ladder = vec![first.clone()];
+    if goals.of_programs() {
+        // Wider watermarks alone do not make a program answer earlier: the settings that meet the goals with
+        // more to spare stand next, half of what is left each time.
+        let mut left = good.clone();
+        let mut most = goals.time_of(figures);
+        left.retain(|(_, f)| goals.time_of(f) < most);
+        while let Some((setting, f)) = left.first() {
+            ladder.push(setting.clone());
+            most = goals.time_of(f) - goals.time_of(f) / 8;
+            left.retain(|(_, f)| goals.time_of(f) < most);
+        }
+    }
+    let (rungs, borne) = rungs(trials, space, question, ladder, &found.own)?;
+    let chosen = chosen(trials, question, &rungs, borne, &found.own)?;
     Ok(Answer {
+        already: false,
         knobs: space.knobs().to_vec(),
         tried: trials.count(),
         own: found.own,
@@ -202,21 +249,22 @@ fn answer(trials: &Trials<'_>, space: &Space, question: &Question) -> Result<Ans
     })
 }
 
-/// Widens the watermarks of a setting until it bears every case that must hold, or memory ends.
-fn climb(
+/// Tries settings one after the other, then with wider watermarks, until one bears every case that must hold, or
+/// memory ends.
+fn rungs(
     trials: &Trials<'_>,
     space: &Space,
     question: &Question,
-    first: Setting,
+    ladder: Vec<Setting>,
     own: &Figures,
-) -> Result<(Vec<Rung>, Chosen), NoAnswer> {
+) -> Result<(Vec<Rung>, Borne), NoAnswer> {
     let goals = &question.goals;
     let machine = &trials.cell().spec.machine;
-    let whole = u64::from(question.seeds)
-        + margin::cost_parameters().len() as u64 * if goals.throughput.is_some() { 8 } else { 4 };
+    let whole = whole(question);
     let mut rungs: Vec<Rung> = Vec::new();
     let mut borne = Borne::default();
-    let mut next = Some(first);
+    let mut ladder = ladder.into_iter();
+    let mut next = ladder.next();
     while let Some(setting) = next {
         let kept_free = kept_free(&setting.on(machine));
         if rungs.len() == RUNGS || goals.max_free.is_some_and(|most| kept_free > most) {
@@ -227,10 +275,10 @@ fn climb(
         let refused = try_cases(trials, &setting, question, own, &mut borne, false)?;
         let taken = refused.is_none();
         let fixed = space.knobs().is_empty();
-        next = if fixed {
-            None
-        } else {
-            space.wider(&setting, WIDER)
+        next = match ladder.next() {
+            None if fixed => None,
+            None => space.wider(&setting, WIDER),
+            other => other,
         };
         rungs.push(Rung {
             setting,
@@ -241,10 +289,32 @@ fn climb(
             break;
         }
     }
+    Ok((rungs, borne))
+}
+
+/// Runs that a setting takes under every case.
+fn whole(question: &Question) -> u64 {
+    let each = if question.goals.throughput.is_some() {
+        8
+    } else {
+        4
+    };
+    u64::from(question.seeds) + margin::cost_parameters().len() as u64 * each
+}
+
+/// The last setting that was tried, with all that it bears.
+fn chosen(
+    trials: &Trials<'_>,
+    question: &Question,
+    rungs: &[Rung],
+    mut borne: Borne,
+    own: &Figures,
+) -> Result<Chosen, NoAnswer> {
+    let machine = &trials.cell().spec.machine;
     let last = rungs.last().ok_or(NoAnswer::Interrupted)?;
     let (setting, holds) = (last.setting.clone(), last.refused.is_none());
     // What the last rung did not come to.
-    trials.phase("margins", whole + 2);
+    trials.phase("margins", whole(question) + 2);
     try_cases(trials, &setting, question, own, &mut borne, true)?;
     let modern = sysctl_d::modern(&setting, machine);
     let modern = if modern == setting {
@@ -252,14 +322,13 @@ fn climb(
     } else {
         Some(trials.figures(&modern)?)
     };
-    let chosen = Chosen {
+    Ok(Chosen {
         figures: trials.figures(&setting)?,
         margins: borne.margins(),
         setting,
         holds,
         modern,
-    };
-    Ok((rungs, chosen))
+    })
 }
 
 /// Why no setting meets the goals, and which goals are nearest that one does.
@@ -273,8 +342,8 @@ fn impossible(
     let missed = goals.missed(nearest, found.own.throughput);
     let say = |f: &Figures| {
         format!(
-            "longest allocation {}, {} direct reclaims, {} kept free, {:.0} MB/s{}",
-            time(f.worst_ns),
+            "{}, {} direct reclaims, {} kept free, {:.0} MB/s{}",
+            goals.times(f),
             f.direct,
             mib(f.kept_free),
             f.throughput,
@@ -301,6 +370,8 @@ fn impossible(
         ways.push(match goal {
             Goal::AllocLatency => format!("--alloc-latency {}us", f.worst_ns.div_ceil(1000)),
             Goal::DirectReclaim => format!("--direct-reclaim {}", f.direct),
+            Goal::Response => format!("--response {}us", goals.time_of(&f).div_ceil(1000)),
+            Goal::FioP99 => format!("--fio-p99 {}us", f.fio_p99_ns.unwrap_or(0).div_ceil(1000)),
             Goal::MaxFree => format!("--max-free {}K", f.kept_free.div_ceil(1024)),
             Goal::Throughput => format!("--throughput {:.1}MB/s", f.throughput * 0.999),
             Goal::Completes => continue,

@@ -1,7 +1,7 @@
 //! The answer as a page: every setting that was tried by what it keeps free and its longest
 //! allocation, the front, the goal, and what the chosen one bears.
 
-use super::goals::{Figures, mib, time};
+use super::goals::{Figures, Goals, mib, time};
 use super::text::{AnswerReport, values};
 use crate::report::escape;
 use std::fmt::Write as _;
@@ -38,6 +38,7 @@ fn ticks([least, most]: [f64; 2]) -> Vec<f64> {
 struct Plot {
     x: [f64; 2],
     y: [f64; 2],
+    goals: Goals,
     svg: String,
 }
 
@@ -61,12 +62,13 @@ impl Plot {
             let most = values().fold(0.0, f64::max);
             [least / 1.3, most * 1.3]
         };
-        let (x, mut y) = (ends(&|f| f.kept_free), ends(&|f| f.worst_ns));
-        if let Some(goal) = r.question.goals.alloc_latency_ns {
+        let goals = r.question.goals;
+        let (x, mut y) = (ends(&|f| f.kept_free), ends(&|f| goals.time_of(f)));
+        if let Some(goal) = goals.time_goal().0 {
             y = [y[0].min(goal as f64 / 1.3), y[1].max(goal as f64 * 1.3)];
         }
         let svg = String::new();
-        Self { x, y, svg }
+        Self { x, y, goals, svg }
     }
 
     /// How high a time lies.
@@ -120,9 +122,9 @@ impl Plot {
         let (answer, machine) = (r.answer, &r.cell.spec.machine);
         let say = |f: &Figures, of: &str| {
             format!(
-                "{of}: {} kept free, longest allocation {}, {} direct reclaims, {:.1} MB/s",
+                "{of}: {} kept free, {}, {} direct reclaims, {:.1} MB/s",
                 mib(f.kept_free),
-                time(f.worst_ns),
+                r.question.goals.times(f),
                 f.direct,
                 f.throughput
             )
@@ -141,7 +143,7 @@ impl Plot {
     fn at(&self, f: &Figures) -> (f64, f64) {
         let [left, right, top, bottom] = MARGIN;
         let x = part(f.kept_free as f64, self.x);
-        let y = part(f.worst_ns as f64, self.y);
+        let y = part(self.goals.time_of(f) as f64, self.y);
         (
             left + x * (WIDTH - left - right),
             HEIGHT - bottom - y * (HEIGHT - top - bottom),
@@ -182,7 +184,7 @@ fn margins(r: &AnswerReport<'_>) -> String {
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1}</td><td>{}</td></tr>",
             escape::html(&m.case.name()),
             f.runs,
-            time(f.worst_ns),
+            time(r.question.goals.time_of(f)),
             f.direct,
             f.throughput,
             if m.holds { "met" } else { "missed" }
@@ -191,23 +193,59 @@ fn margins(r: &AnswerReport<'_>) -> String {
     rows
 }
 
+/// The sysctls to write, or that there are none, and what they give.
+fn answer(r: &AnswerReport<'_>) -> String {
+    let (answer, goals) = (r.answer, &r.question.goals);
+    let (own, chosen) = (&answer.own, &answer.chosen);
+    if answer.already {
+        return format!(
+            "<p><b>Your settings already do: {}.</b></p>",
+            escape::html(&goals.times(own))
+        );
+    }
+    let lines: String = values(&chosen.setting, &r.cell.spec.machine)
+        .split(' ')
+        .map(|v| format!("vm.{}\n", v.replacen('=', " = ", 1)))
+        .collect();
+    let lines = match chosen.setting == super::space::Setting::default() {
+        true => values(&chosen.setting, &r.cell.spec.machine),
+        false => lines,
+    };
+    format!(
+        "<pre tabindex=\"0\">{}</pre><p><b>{}, {} kept free</b> (now {}, {}){}</p>",
+        escape::html(&lines),
+        escape::html(&goals.times(&chosen.figures)),
+        mib(chosen.figures.kept_free),
+        escape::html(&goals.times(own)),
+        mib(own.kept_free),
+        if chosen.holds {
+            "."
+        } else {
+            "; not under every change of costs and seeds."
+        }
+    )
+}
+
 /// A self-contained page.
 pub fn page(r: &AnswerReport<'_>) -> String {
     let mut plot = Plot::new(r);
-    plot.axes(r.question.goals.alloc_latency_ns);
+    let (goal, what) = r.question.goals.time_goal();
+    plot.axes(goal);
     plot.settings(r);
     let rows = margins(r);
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <title>Settings for {name}</title><style>{STYLE}</style>\
-         <h1>Settings for {name}</h1><p>{goals}.</p>\
-         <svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Longest allocation over memory kept free\">{svg}</svg>\
-         <p>Longest page allocation over memory kept free. Square: the machine's own settings; diamond: chosen; \
+         <main><h1>Settings for {name}</h1><p>Goals: {goals}.</p>{answer}\
+         <h2>What was tried</h2>\
+         <svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{what} over memory kept free\">{svg}</svg>\
+         <p>{what} over memory kept free. Square: the machine's own settings; diamond: chosen; \
          dots: settings that no other beats; rings: the others that were tried.</p>\
          <h2>What the chosen setting bears</h2>\
-         <table><tr><th>under</th><th>runs</th><th>longest allocation</th><th>direct reclaims</th><th>MB/s</th><th>goals</th></tr>{rows}</table>\
-         <h2>In words</h2><pre>{text}</pre></html>\n",
+         <table tabindex=\"0\"><tr><th>under</th><th>runs</th><th>{what}</th><th>direct reclaims</th><th>MB/s</th><th>goals</th></tr>{rows}</table>\
+         <h2>In words</h2><pre tabindex=\"0\">{text}</pre></main></html>\n",
+        answer = answer(r),
         name = escape::html(&r.cell.machine),
         goals = escape::html(&r.question.goals.to_string()),
         svg = plot.svg,

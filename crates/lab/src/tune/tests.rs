@@ -91,6 +91,8 @@ const GOALS: Goals = Goals {
     direct_reclaim: Some(0),
     max_free: Some(64 << 20),
     throughput: Some(Floor::Share(0.95)),
+    response_ns: None,
+    fio_p99_ns: None,
 };
 
 #[test]
@@ -116,6 +118,55 @@ fn the_cheapest_setting_that_bears_every_cost_is_found() {
         for by in ["-50 %", "+50 %"] {
             assert!(costs.contains(&format!("{name} {by}")), "{name} {by}");
         }
+    }
+}
+
+#[test]
+fn settings_that_hold_every_goal_are_left_alone() {
+    let mut e = one_cell();
+    let q = question(GOALS);
+    let first = tune(&e, &q, options(2), &simulate).unwrap();
+    assert!(!first.already);
+    e.cells[0].spec.machine = first.chosen.setting.on(&e.cells[0].spec.machine);
+    let a = tune(&e, &q, options(2), &simulate).unwrap();
+    assert!(a.already && a.tried == 1 && a.chosen.setting == Setting::default());
+    let report = report(&e, &q, &a, &[]);
+    assert!(
+        report.text().starts_with("Your settings already do"),
+        "{}",
+        report.text()
+    );
+    assert!(report.files().iter().all(|f| f.path != "90-lowmark.conf"));
+}
+
+#[test]
+fn a_goal_of_programs_is_met_by_dirty_limits() {
+    // The longest answer is what the dirty limit takes to be written.
+    let answering = |spec: &RunSpec, control: &Control| {
+        let mut r = simulate(spec, control);
+        let dirty = match spec.machine.sysctl.dirty_bytes.0 {
+            0 => 80 << 20,
+            bytes => bytes,
+        };
+        let value =
+            dirty as f64 / f64::from(1 << 20) * 5_000.0 * (1.0 + (spec.seed % 4) as f64 / 40.0);
+        r.metrics
+            .insert("response_max".into(), Metric { unit: "us", value });
+        r
+    };
+    let q = question(Goals {
+        response_ns: Some(100_000_000),
+        ..Goals::default()
+    });
+    let a = tune(&one_cell(), &q, options(2), &answering).unwrap();
+    assert!(a.own.response_ns > Some(300_000_000) && !a.already);
+    assert!(a.chosen.holds && a.chosen.figures.response_ns <= Some(100_000_000));
+    assert!(a.chosen.setting.dirty_bytes.unwrap() < 20 << 20);
+    match tune(&one_cell(), &q, options(2), &simulate) {
+        Err(NoAnswer::Impossible { reason, .. }) => {
+            assert!(reason.contains("measures the longest answer"))
+        }
+        _ => panic!("nothing answers there"),
     }
 }
 

@@ -80,13 +80,31 @@ fn table(header: &[&str]) -> Table {
     t
 }
 
-fn columns(f: &Figures) -> Vec<TableCell> {
-    vec![
-        right(mib(f.kept_free)),
+/// A column's head and the time that it shows.
+type TimeColumn = (&'static str, fn(&Figures) -> Option<u64>);
+
+/// The times of programs that goals ask for.
+fn program_times(goals: &Goals) -> Vec<TimeColumn> {
+    let mut all: Vec<TimeColumn> = Vec::new();
+    if goals.response_ns.is_some() {
+        all.push(("longest answer", |f| f.response_ns));
+    }
+    if goals.fio_p99_ns.is_some() {
+        all.push(("99 of 100 requests", |f| f.fio_p99_ns));
+    }
+    all
+}
+
+fn columns(f: &Figures, goals: &Goals) -> Vec<TableCell> {
+    let mut cells = vec![right(mib(f.kept_free))];
+    let own = program_times(goals).into_iter();
+    cells.extend(own.map(|(_, of)| right(of(f).map_or("-".into(), time))));
+    cells.extend([
         right(time(f.worst_ns)),
         right(f.direct),
         right(format!("{:.1}", f.throughput)),
-    ]
+    ]);
+    cells
 }
 
 /// What is said of a model's answer, always.
@@ -115,18 +133,14 @@ fn disk_name(cell: &Cell) -> String {
         .unwrap_or_default()
 }
 
-fn front_table(answer: &Answer) -> Table {
-    let mut t = table(&[
-        "",
-        "kept free",
-        "longest allocation",
-        "direct reclaims",
-        "MB/s",
-        "settings",
-    ]);
+fn front_table(answer: &Answer, goals: &Goals) -> Table {
+    let mut heads = vec!["", "kept free"];
+    heads.extend(program_times(goals).iter().map(|(head, _)| *head));
+    heads.extend(["longest allocation", "direct reclaims", "MB/s", "settings"]);
+    let mut t = table(&heads);
     let mut row = |mark: &str, f: &Figures, values: String| {
         let mut cells = vec![TableCell::new(mark)];
-        cells.extend(columns(f));
+        cells.extend(columns(f, goals));
         cells.push(TableCell::new(values));
         t.add_row(cells);
     };
@@ -171,15 +185,17 @@ fn short(s: &Setting) -> String {
 }
 
 fn margin_table(margins: &[Margin], goals: &Goals) -> Table {
-    let mut t = table(&[
-        "under",
-        "runs",
+    let own = program_times(goals);
+    let mut heads = vec!["under", "runs"];
+    heads.extend(own.iter().map(|(head, _)| *head));
+    heads.extend([
         "longest allocation",
         "headroom",
         "direct reclaims",
         "MB/s",
         "goals",
     ]);
+    let mut t = table(&heads);
     let worst_first =
         |m: &&Margin| std::cmp::Reverse((!m.holds, m.figures.worst_ns, m.figures.direct));
     let mut main: Vec<&Margin> = margins.iter().filter(|m| m.case.is_main()).collect();
@@ -189,21 +205,22 @@ fn margin_table(margins: &[Margin], goals: &Goals) -> Table {
     let shown = costs.len().min(5.max(costs.len() - fine));
     main.extend(&costs[..shown]);
     for m in main {
-        let headroom = goals.alloc_latency_ns.map_or("-".into(), |most| {
-            format!(
-                "{:+.0} %",
-                (1.0 - m.figures.worst_ns as f64 / most as f64) * 100.0
-            )
+        let headroom = goals.time_goal().0.map_or("-".into(), |most| {
+            let share = 1.0 - goals.time_of(&m.figures) as f64 / most as f64;
+            format!("{:+.0} %", share * 100.0)
         });
-        let cells = vec![
-            TableCell::new(m.case.name()),
-            right(m.figures.runs),
+        let mut cells = vec![TableCell::new(m.case.name()), right(m.figures.runs)];
+        cells.extend(
+            own.iter()
+                .map(|(_, of)| right(of(&m.figures).map_or("-".into(), time))),
+        );
+        cells.extend([
             right(time(m.figures.worst_ns)),
             right(headroom),
             right(m.figures.direct),
             right(format!("{:.1}", m.figures.throughput)),
             TableCell::new(if m.holds { "met" } else { "missed" }),
-        ];
+        ]);
         t.add_row(cells);
     }
     if costs.len() > shown {
@@ -216,11 +233,20 @@ fn margin_table(margins: &[Margin], goals: &Goals) -> Table {
 }
 
 fn figures_json(f: &Figures) -> Value {
-    json!({
+    let mut figures = json!({
         "kept_free_bytes": f.kept_free, "longest_allocation_ns": f.worst_ns,
         "direct_reclaims": f.direct, "throughput_mb_per_s": f.throughput, "runs": f.runs,
         "failed": f.failed,
-    })
+    });
+    for (name, ns) in [
+        ("longest_answer_ns", f.response_ns),
+        ("p99_of_requests_ns", f.fio_p99_ns),
+    ] {
+        if let Some(ns) = ns {
+            figures[name] = json!(ns);
+        }
+    }
+    figures
 }
 
 impl AnswerReport<'_> {
@@ -237,7 +263,14 @@ impl AnswerReport<'_> {
         let machine = &cell.spec.machine;
         let chosen = &answer.chosen;
         let kept = mib(chosen.figures.kept_free);
-        let verdict = if chosen.holds {
+        let verdict = if answer.already {
+            format!(
+                "Your settings already do: with the machine's own every goal holds ({}), under {} other seeds and with \
+                 every cost half as large and half as large again. There is nothing to change.",
+                question.goals.times(&chosen.figures),
+                question.seeds
+            )
+        } else if chosen.holds {
             format!(
                 "With these settings the goals hold, at the price of {kept} kept free (now {}):",
                 mib(answer.own.kept_free)
@@ -251,7 +284,8 @@ impl AnswerReport<'_> {
         let _ = writeln!(out, "{verdict}\n");
         let setting = spelled_out(&chosen.setting, machine);
         let modern = sysctl_d::modern(&chosen.setting, machine);
-        for value in values(&setting, machine).split(' ') {
+        let changed = Some(values(&setting, machine)).filter(|_| !answer.already);
+        for value in changed.iter().flat_map(|v| v.split(' ')) {
             let _ = writeln!(out, "    {}", value.replacen('=', " = ", 1));
         }
         if let Some(f) = &chosen.modern {
@@ -268,7 +302,7 @@ impl AnswerReport<'_> {
         if let Some(verified) = verified {
             let _ = write!(out, "\n{}", verified.text());
         }
-        let _ = writeln!(out, "\n{}\n", front_table(answer));
+        let _ = writeln!(out, "\n{}\n", front_table(answer, &question.goals));
         let shown = answer.front.len().min(SHOWN);
         let _ = writeln!(
             out,
@@ -283,15 +317,18 @@ impl AnswerReport<'_> {
             }
         );
         if answer.rungs.len() > 1 || !chosen.holds {
-            out += "Why not less memory:\n\n";
+            out += match question.goals.of_programs() {
+                true => "Tried before, and refused:\n\n",
+                false => "Why not less memory:\n\n",
+            };
             for rung in &answer.rungs {
                 if let Some(refused) = &rung.refused {
                     let _ = writeln!(
                         out,
-                        "    {:>10}  {}: longest allocation {}, {} direct reclaims{}",
+                        "    {:>10}  {}: {}, {} direct reclaims{}",
                         mib(rung.kept_free),
                         refused.case.name(),
-                        time(refused.figures.worst_ns),
+                        question.goals.times(&refused.figures),
                         refused.figures.direct,
                         refused
                             .figures
@@ -331,6 +368,7 @@ impl AnswerReport<'_> {
             "seed": question.seed,
             "knobs": answer.knobs.iter().map(|k| k.name()).collect::<Vec<_>>(),
             "settings_tried": answer.tried,
+            "already": answer.already,
             "own": figures_json(&answer.own),
             "chosen": {
                 "setting": chosen.setting, "figures": figures_json(&chosen.figures),
@@ -410,20 +448,20 @@ impl AnswerReport<'_> {
                 or_empty(s.swappiness.map(u64::from)),
             ]);
         }
-        vec![
-            File::new(
-                "90-lowmark.conf",
-                sysctl_d::text(
-                    &head,
-                    &spelled_out(&chosen.setting, &cell.spec.machine),
-                    &cell.spec.machine,
-                ),
-            ),
+        // Where nothing is to be changed, there is nothing to install.
+        let conf = (!answer.already).then(|| {
+            let setting = spelled_out(&chosen.setting, &cell.spec.machine);
+            let text = sysctl_d::text(&head, &setting, &cell.spec.machine);
+            File::new("90-lowmark.conf", text)
+        });
+        let mut files: Vec<File> = conf.into_iter().collect();
+        files.extend([
             File::new("tune.txt", self.text()),
             File::new("results.json", format!("{json:#}\n")),
             File::new("front.csv", front.into_bytes()),
             File::new("report.html", super::page::page(self)),
-        ]
+        ]);
+        files
     }
 }
 

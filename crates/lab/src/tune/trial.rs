@@ -82,6 +82,9 @@ impl<'a> Trials<'a> {
         self.bar.set_position(0);
         self.bar.set_length(runs);
         self.bar.set_message(name.to_owned());
+        if self.options.progress && self.bar.is_hidden() {
+            eprintln!("{name}, at most {runs} runs");
+        }
     }
 
     /// Takes the progress off the terminal.
@@ -212,6 +215,15 @@ fn moved(r: &RunResult) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
+/// The longest of these figures of any run, which are in microseconds, in nanoseconds.
+fn longest_of(results: &[RunResult], names: &[&str]) -> Option<u64> {
+    let all = results
+        .iter()
+        .flat_map(|r| names.iter().filter_map(|name| r.metrics.get(*name)));
+    let longest = all.map(|m| m.value).reduce(f64::max)?;
+    Some((longest * 1000.0) as u64)
+}
+
 /// Sums several runs up.
 pub fn figures(kept_free: u64, results: &[RunResult]) -> Figures {
     let n = results.len().max(1) as f64;
@@ -237,6 +249,8 @@ pub fn figures(kept_free: u64, results: &[RunResult]) -> Figures {
             .max()
             .unwrap_or(0),
         throughput: results.iter().map(rate).sum::<f64>() / n,
+        response_ns: longest_of(results, &["response_max"]),
+        fio_p99_ns: longest_of(results, &["read_latency_p99", "write_latency_p99"]),
         runs: results.len() as u32,
         failed: results.iter().find_map(|r| r.outcome.ending()),
     }

@@ -38,8 +38,9 @@ pub const GUEST_HZ: u32 = 100;
 /// The order of a guest's pageblocks: its build has no huge pages.
 pub const GUEST_PAGEBLOCK_ORDER: f64 = 10.0;
 
-/// Lets the engine's timer tick as often as a guest's, its scheduler have a guest's times and its pageblocks their size, whatever a machine has by default. A machine that says
-/// something else has been refused for its kernels.
+/// Lets the engine's timer tick as often as a guest's, its scheduler have a guest's times, its pageblocks their size
+/// and its CPUs no instruction for btrfs's checksums, whatever a machine has by default. A machine that says something
+/// else has been refused for its kernels.
 pub fn tick_like_guests(experiment: &mut Experiment) {
     for cell in experiment.cells.iter_mut().filter(|c| c.kernel.is_none()) {
         cell.spec.machine.hz = GUEST_HZ;
@@ -47,6 +48,7 @@ pub fn tick_like_guests(experiment: &mut Experiment) {
         let times = f64::from(1 + cell.spec.machine.cpus.min(8).ilog2());
         let own = [
             ("pageblock_order", GUEST_PAGEBLOCK_ORDER),
+            ("btrfs_fast_checksum", 0.0),
             ("sched_latency", 6e6 * times),
             ("sched_min_granularity", 0.75e6 * times),
             ("sched_wakeup_granularity", 1e6 * times),

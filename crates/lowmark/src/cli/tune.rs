@@ -29,6 +29,12 @@ pub struct Tune {
     /// Set a key of the experiment, as in `--set machine.cpus=2`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub set: Vec<(String, String)>,
+    /// Goal: the longest that an interactive task may take to answer, such as 100ms
+    #[arg(long, value_name = "TIME", value_parser = lab::tune::goals::parse_time, help_heading = "Goals")]
+    pub response: Option<u64>,
+    /// Goal: what 99 of 100 requests of a fio job or a trace may take, such as 5ms
+    #[arg(long, value_name = "TIME", value_parser = lab::tune::goals::parse_time, help_heading = "Goals")]
+    pub fio_p99: Option<u64>,
     /// Goal: the longest that a page allocation may take, such as 100us
     #[arg(long, value_name = "TIME", value_parser = lab::tune::goals::parse_time, help_heading = "Goals")]
     pub alloc_latency: Option<u64>,
@@ -38,12 +44,15 @@ pub struct Tune {
     /// Goal: the most memory that is kept free (the sum of the high watermarks), such as 64M
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Goals")]
     pub max_free: Option<u64>,
-    /// Goal: the least throughput, such as 95% of that of the machine's own settings, or 120MB/s
-    #[arg(long, value_name = "FLOOR", value_parser = lab::tune::goals::parse_floor, help_heading = "Goals")]
+    /// Goal: the least throughput, such as 90% of that of the machine's own settings, or 120MB/s; without a value 95%
+    #[arg(
+        long, value_name = "FLOOR", value_parser = lab::tune::goals::parse_floor, help_heading = "Goals",
+        num_args = 0..=1, default_missing_value = "95%"
+    )]
     pub throughput: Option<lab::tune::goals::Floor>,
     /// Stress the machine with watermarks that adjust themselves until there is no direct reclaim, and
     /// write what they came to as a profile; `--search-seeds` runs a phase
-    #[arg(long, conflicts_with_all = ["alloc_latency", "direct_reclaim", "max_free", "throughput", "profile"], help_heading = "Learning")]
+    #[arg(long, conflicts_with_all = ["response", "fio_p99", "alloc_latency", "direct_reclaim", "max_free", "throughput", "profile"], help_heading = "Learning")]
     pub learn: bool,
     /// Try the watermarks of a profile that `--learn` wrote, and search for no others
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
@@ -54,7 +63,7 @@ pub struct Tune {
     #[arg(
         long, value_name = "WHAT", num_args = 0..=1, require_equals = true, value_parser = worst,
         default_missing_value = "direct-reclaim", help_heading = "Adversary",
-        conflicts_with_all = ["alloc_latency", "direct_reclaim", "max_free", "throughput", "learn"]
+        conflicts_with_all = ["response", "fio_p99", "alloc_latency", "direct_reclaim", "max_free", "throughput", "learn"]
     )]
     pub adversary: Option<lab::tune::adversary::Worst>,
     /// What may be changed
@@ -68,13 +77,13 @@ pub struct Tune {
     #[arg(long, value_name = "FORM", default_value = "scale-factor", value_parser = ["scale-factor", "explicit"])]
     pub form: String,
     /// Settings that are tried at most
-    #[arg(long, value_name = "N", default_value = "100")]
+    #[arg(long, value_name = "N", default_value = "40")]
     pub budget: NonZeroUsize,
     /// Runs of each setting while searching
-    #[arg(long, value_name = "N", default_value = "3")]
+    #[arg(long, value_name = "N", default_value = "2")]
     pub search_seeds: NonZeroU32,
     /// Runs of the chosen setting under other seeds
-    #[arg(long, value_name = "N", default_value = "100")]
+    #[arg(long, value_name = "N", default_value = "20")]
     pub seeds: NonZeroU32,
     /// Try the answer in this real kernel too, as `kernel:6.12`, beside the machine's own settings; exit code 1
     /// if it misses a goal there

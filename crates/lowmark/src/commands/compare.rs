@@ -22,6 +22,7 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
         baseline: args.baseline.clone(),
         figures: args.figures.clone(),
         all: args.all,
+        by: args.by.clone(),
     };
     let compared = Compared::new(sides, &wanted).map_err(|e| Failure::Input(e.into()))?;
     let form = match args.format {

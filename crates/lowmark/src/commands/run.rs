@@ -190,6 +190,7 @@ fn told(outcomes: &Outcomes, comparison: &Comparison, screen: Screen) -> String 
         first.concat(),
         oom_text(outcomes),
         program_tables(outcomes, screen),
+        lab::report::rates::text(outcomes, screen),
         cache_text(outcomes, screen),
         lab::report::tracker_text(outcomes, screen),
     ]

@@ -24,16 +24,11 @@ use std::path::Path;
 /// Searches settings that meet the goals, tries a profile against them, or learns one.
 pub fn run(args: &Tune) -> Result<(), Failure> {
     let input = |d: Diagnostic| Failure::Input(d.into());
-    let goals = Goals {
-        alloc_latency_ns: args.alloc_latency,
-        direct_reclaim: args.direct_reclaim,
-        max_free: args.max_free,
-        throughput: args.throughput,
-    };
+    let goals = goals(args);
     if goals.is_empty() && !args.learn && args.adversary.is_none() {
         return Err(input(Diagnostic::placeless(
             "no goal is given",
-            "accepted: at least one of --alloc-latency, --direct-reclaim, --max-free, --throughput; or --learn, or --adversary",
+            "accepted: at least one of --response, --fio-p99, --alloc-latency, --direct-reclaim, --max-free, --throughput; or --learn, or --adversary",
         )));
     }
     let mut experiment = experiment(args).map_err(input)?;
@@ -116,9 +111,23 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         } else {
             text::print(&report.text())?;
         }
-        say_where(dir);
+        if !answer.already {
+            say_where(dir);
+        }
         missed.map_or(Ok(()), |v| Err(Failure::Results(v.verdict())))
     })
+}
+
+/// What is asked for.
+fn goals(args: &Tune) -> Goals {
+    Goals {
+        alloc_latency_ns: args.alloc_latency,
+        direct_reclaim: args.direct_reclaim,
+        max_free: args.max_free,
+        throughput: args.throughput,
+        response_ns: args.response,
+        fio_p99_ns: args.fio_p99,
+    }
 }
 
 /// Settings are for one cell, and searched for on the engine.

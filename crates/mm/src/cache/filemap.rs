@@ -42,8 +42,24 @@ impl<W: World> Mm<W> {
                 return;
             }
             self.waits_for_page(pfn);
+            let thrashes = self.is_thrashing(pfn);
+            if thrashes {
+                self.world.memory_stall(true);
+            }
             self.world.wait(queue::page(pfn), ticket, None).await;
+            if thrashes {
+                self.world.memory_stall(false);
+            }
         }
+    }
+
+    /// Whether who waits for a page that is being read waits for want of memory: it is one of the working set,
+    /// which reclaim has taken (Linux 4.20 `folio_wait_bit_common`).
+    fn is_thrashing(&self, pfn: Pfn) -> bool {
+        let flags = self.frames.flags(pfn);
+        flags & (flag::UPTODATE | flag::WORKINGSET) == flag::WORKINGSET
+            && self.remembers_workingset()
+            && !self.is_ordered(flags)
     }
 
     /// Waits until nobody holds the page lock. A waiter takes the lock and gives it back, so those
@@ -157,11 +173,27 @@ impl<W: World> Mm<W> {
     /// Drops the pages of a file that are clean, not mapped and that nobody works on. Returns how
     /// many.
     pub(crate) async fn invalidate_mapping_pages(&self, mapping: u32) -> u64 {
-        let (mut from, mut dropped, mut seen) = (0, 0, 0u32);
+        let all = (0, u32::MAX);
+        self.invalidate_pages(mapping, all, |_| true).await
+    }
+
+    /// As `invalidate_mapping_pages` for the pages from one to another, inclusive, of which `may`
+    /// says whether they may go; it is asked with the page locked.
+    pub async fn invalidate_pages(
+        &self,
+        mapping: u32,
+        (first, last): (u32, u32),
+        may: impl Fn(Pfn) -> bool,
+    ) -> u64 {
+        let (mut from, mut dropped, mut seen) = (first, 0, 0u32);
         while let Some((index, _)) = self.first_page_from(mapping, from) {
+            if index > last {
+                break;
+            }
             if let Some((pfn, true)) = self.find_trylock_page(mapping, index) {
                 let busy = flag::DIRTY | flag::WRITEBACK | flag::PINNED;
                 if !self.frames.any(pfn, busy)
+                    && may(pfn)
                     && self.frames.mapcount(pfn) == 0
                     && self.try_delete_from_lru(pfn)
                 {

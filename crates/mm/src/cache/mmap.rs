@@ -457,7 +457,11 @@ impl<W: World> Mm<W> {
             ZoneStat::NrAnonPages,
         );
         self.map_anon(pfn, region, index, true);
-        self.lru_cache_add(pfn, Lru::ActiveAnon);
+        let lru = match self.policy.workingset_anon {
+            true => Lru::InactiveAnon,
+            false => Lru::ActiveAnon,
+        };
+        self.lru_cache_add(pfn, lru);
     }
 
     /// Enters an anonymous page into its region's table.

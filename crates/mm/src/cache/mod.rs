@@ -6,6 +6,7 @@ pub mod mapping;
 pub(crate) mod metadata;
 pub mod mmap;
 pub mod pagecache;
+pub mod readahead;
 pub mod swap;
 pub mod tree;
 pub(crate) mod workingset;

@@ -89,6 +89,30 @@ impl<W: World> Mm<W> {
         m.tree_lock.with(|| self.page_at(mapping, index))
     }
 
+    /// The page at an index of a file, as it is seen without the tree lock: a hint, which may be
+    /// late or wrong beside tasks that change the tree. Nodes are never given back to the system, so
+    /// whatever is met on the way is a word of the pool. Who goes by it holds on to the frame and
+    /// looks again where it belongs.
+    #[inline]
+    pub fn peek_page(&self, mapping: u32, index: u32) -> Option<Pfn> {
+        let pool = &self.nodes_pool;
+        let mut node = self.mappings[mapping as usize].root.get();
+        let shape = pool.words.get(node as usize)?[SHAPE].get();
+        let mut level = shape >> 16 & 0xff;
+        if u64::from(index) >= capacity(level) {
+            return None;
+        }
+        while level > 0 {
+            let slot = index.checked_shr(BITS * level).unwrap_or(0) & (SLOTS - 1);
+            node = pool.words.get(node as usize)?[slot as usize]
+                .get()
+                .wrapping_sub(1);
+            level -= 1;
+        }
+        let slot = pool.words.get(node as usize)?[(index & (SLOTS - 1)) as usize].get();
+        page_in(slot).filter(|&pfn| pfn < self.frames.len())
+    }
+
     /// The page at an index of a file, and whether the caller has its lock now. No page can leave
     /// the file between the look and the lock.
     pub(crate) fn find_trylock_page(&self, mapping: u32, index: u32) -> Option<(Pfn, bool)> {
@@ -499,7 +523,7 @@ impl<W: World> Mm<W> {
             index,
         });
         let counts = brought == Brought::Read || self.policy.accesses == Accesses::ReadsAndWrites;
-        let lru = if shadow != 0 && counts && self.refault(shadow, true) {
+        let lru = if shadow != 0 && counts && self.refault(pfn, shadow, true) {
             self.workingset_activation(pfn);
             Lru::ActiveFile
         } else {
@@ -577,7 +601,11 @@ impl<W: World> Mm<W> {
     }
 
     /// Every cached page of a file in index order; for checks and truncation.
-    pub(crate) fn first_page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
+    pub fn first_page_from(&self, mapping: u32, from: u32) -> Option<(u32, Pfn)> {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
         let m = &self.mappings[mapping as usize];
         m.tree_lock.with(|| self.page_from(mapping, from))
     }

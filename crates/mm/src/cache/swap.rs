@@ -201,7 +201,7 @@ impl<W: World> Mm<W> {
             );
             let kept = self.swap.shadows.get(s as usize);
             let shadow = kept.map_or(0, |kept| kept.fetch_and(0));
-            let lru = if shadow != 0 && self.refault(shadow, false) {
+            let lru = if shadow != 0 && self.refault(pfn, shadow, false) {
                 self.workingset_activation(pfn);
                 Lru::ActiveAnon
             } else {
@@ -281,12 +281,12 @@ impl<W: World> Mm<W> {
     /// Reclaim takes a page out of the swap cache: its slot keeps a shadow.
     pub(crate) fn leave_swap_cache(&self, pfn: Pfn) {
         let slot = self.frames.private(pfn) as usize;
-        let z = self.frames.zone(pfn);
+        let flags = self.frames.flags(pfn);
         self.delete_from_swap_cache(pfn);
         if let Some(shadow) = self.swap.shadows.get(slot)
             && self.swap.count[slot].get() > 0
         {
-            shadow.set(self.aged_shadow(z));
+            shadow.set(self.aged_shadow(flags));
         }
     }
 

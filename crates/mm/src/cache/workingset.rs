@@ -17,12 +17,16 @@ use crate::cache::mapping::Mapping;
 use crate::cache::tree::SHADOW;
 use crate::cache::tree::{BITS, NO_NODE, OLDER, ONE_SHADOW, OWNER, SHAPE, SLOTS, YOUNGER};
 use crate::memory::frame::{Page, flag, zone_of};
+use crate::policy::ScanBalance;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::{Cost, ShortLock, Word32, Word64, World};
 use crate::{Mm, Pfn};
 
-/// Bits of a shadow that hold the age; the zone's number is above them.
+/// Bits of a shadow below the zone's number: the age, and above it, where that is remembered, whether the page was
+/// part of the working set.
 const AGE_BITS: u32 = 23;
+/// Whether the page was part of the working set.
+const WAS_WORKINGSET: u32 = 1 << (AGE_BITS - 1);
 /// Nodes given up at a time.
 const BATCH: u64 = 32;
 
@@ -33,9 +37,28 @@ impl<W: World> Mm<W> {
         self.policy.workingset && self.orders.is_none()
     }
 
+    /// Whether pages remember that they were active: only then does it say what their coming back costs.
+    #[inline(always)]
+    pub(crate) fn remembers_workingset(&self) -> bool {
+        self.policy.scan_balance == ScanBalance::Cost
+    }
+
+    /// Bits of a shadow that hold the age.
+    fn age_bits(&self) -> u32 {
+        AGE_BITS - u32::from(self.remembers_workingset())
+    }
+
     /// Ages are counted in units of 2^this, so that a distance as long as memory fits a shadow.
     fn age_shift(&self) -> u32 {
-        (32 - self.frames.len().leading_zeros()).saturating_sub(AGE_BITS - 1)
+        (32 - self.frames.len().leading_zeros()).saturating_sub(self.age_bits() - 1)
+    }
+
+    /// A page leaves an active list for the inactive one, or comes back to it: it is part of the working set.
+    #[inline]
+    pub(crate) fn join_workingset(&self, pfn: Pfn) {
+        if self.remembers_workingset() && !self.is_ordered(self.frames.flags(pfn)) {
+            self.frames.set_flags(pfn, flag::WORKINGSET);
+        }
     }
 
     /// What stays of a file page that reclaim takes.
@@ -44,18 +67,22 @@ impl<W: World> Mm<W> {
         if !self.keeps_shadows() || page.has(flag::SWAPBACKED) {
             return 0;
         }
-        self.aged_shadow(page.zone())
+        self.aged_shadow(page.flags())
     }
 
-    /// The shadow of a page of a zone, by whose eviction its lists grow older.
-    pub(crate) fn aged_shadow(&self, z: usize) -> u32 {
-        let age = self.lru_home(z).inactive_age.fetch_add(1);
-        Self::shadow(z, age >> self.age_shift())
+    /// The shadow of a page with these flags, by whose eviction its lists grow older.
+    pub(crate) fn aged_shadow(&self, flags: u32) -> u32 {
+        let age = self.lru_home(zone_of(flags)).inactive_age.fetch_add(1);
+        Self::shadow(flags, age >> self.age_shift(), self.age_bits())
     }
 
     #[inline(always)]
-    fn shadow(z: usize, age: u64) -> u32 {
-        SHADOW | (z as u32) << AGE_BITS | (age as u32 & ((1 << AGE_BITS) - 1))
+    fn shadow(flags: u32, age: u64, bits: u32) -> u32 {
+        let was = match bits < AGE_BITS && flags & flag::WORKINGSET != 0 {
+            true => WAS_WORKINGSET,
+            false => 0,
+        };
+        SHADOW | (zone_of(flags) as u32) << AGE_BITS | was | (age as u32 & ((1 << bits) - 1))
     }
 
     /// [`Self::age_shift`], if pages leave shadows.
@@ -77,14 +104,16 @@ impl<W: World> Mm<W> {
             Some(_) => self.lru_home(z).inactive_age.fetch_add(u64::from(n)),
             None => 0,
         };
+        let bits = self.age_bits();
         move |flags, nth| match shift {
-            Some(shift) => Self::shadow(zone_of(flags), (age + u64::from(nth)) >> shift),
+            Some(shift) => Self::shadow(flags, (age + u64::from(nth)) >> shift, bits),
             None => 0,
         }
     }
 
-    /// A page comes back whose shadow was still there; whether it is to be activated.
-    pub(crate) fn refault(&self, shadow: u32, file: bool) -> bool {
+    /// A page comes back whose shadow was still there; whether it is to be activated. What is part of the working
+    /// set costs its kind that it had to come back.
+    pub(crate) fn refault(&self, pfn: Pfn, shadow: u32, file: bool) -> bool {
         let near = self.came_back_soon(shadow, file);
         let (back, activated) = match file {
             true => (VmEvent::WorkingsetRefault, VmEvent::WorkingsetActivate),
@@ -95,6 +124,10 @@ impl<W: World> Mm<W> {
         };
         self.stat.event(back, 1);
         self.stat.event(activated, u64::from(near));
+        if near && self.remembers_workingset() && shadow & WAS_WORKINGSET != 0 {
+            self.join_workingset(pfn);
+            self.note_cost(self.frames.zone(pfn), file, 1, 0);
+        }
         near
     }
 
@@ -103,7 +136,7 @@ impl<W: World> Mm<W> {
         let z = ((shadow & !SHADOW) >> AGE_BITS) as usize;
         let shift = self.age_shift();
         let now = (self.lru_home(z).inactive_age.get() >> shift) as u32;
-        let distance = now.wrapping_sub(shadow) & ((1 << AGE_BITS) - 1);
+        let distance = now.wrapping_sub(shadow) & ((1 << self.age_bits()) - 1);
         let pages = |item| self.lru_stat(z, item);
         let mut rivals = pages(ZoneStat::NrActiveFile);
         if !file {
@@ -118,7 +151,6 @@ impl<W: World> Mm<W> {
         let near = u64::from(distance) << shift <= rivals;
         if near {
             self.note_activated(z, file);
-            self.note_cost(z, file, 1, 0);
         }
         near
     }

@@ -10,7 +10,8 @@
 //! list. `mapping` and `index` say which page of which file it is (for anonymous pages: which page of which
 //! region). `private` is the buddy order of a free block, the swap slot, or for a file page of a watched
 //! machine the millisecond in which it entered the cache. `mapcount` counts the page-table entries that map
-//! it (low half) and those with the accessed bit set (high half). `track` belongs to the page tracker.
+//! it (low half) and those with the accessed bit set (high half). `track` belongs to the page tracker, and to the world
+//! where there is none.
 //!
 //! Behind the last frame stand the sentinels of all lists, so that an insertion or removal never
 //! branches on an empty list.
@@ -82,6 +83,9 @@ pub mod flag {
     pub const PINNED: u32 = 1 << 19;
     /// Used since it entered the cache; set only where an eviction policy orders file pages.
     pub const TOUCHED: u32 = 1 << 22;
+    /// Was active once, now or before reclaim took it (`PG_workingset`). One bit with [`TOUCHED`]: what an eviction
+    /// policy orders has none of this.
+    pub const WORKINGSET: u32 = TOUCHED;
     /// Still isolated by reclaim, but back in the eviction policy's order.
     pub const RETURNED: u32 = 1 << 23;
     /// Some task waits for LOCKED to be cleared, or its holder for reclaim to put the page back.
@@ -214,7 +218,7 @@ impl<'a, W: World> Page<'a, W> {
         self.word(MAPCOUNT).set(n);
     }
 
-    /// The page tracker's word.
+    /// The page tracker's word; without a tracker the world's own, 0 at first.
     #[inline(always)]
     pub fn track(self) -> &'a W::U32 {
         self.word(TRACK)

@@ -168,12 +168,14 @@ impl Eviction {
         names
     };
 
-    /// Reads one of [`Self::NAMES`].
+    /// Reads one of [`Self::NAMES`], in any case.
     pub fn parse(name: &str) -> Option<Self> {
-        match registry::find(name) {
-            Some(entry) => Some(Self::Policy(entry.name)),
-            None => (name == Self::NAMES[0]).then_some(Self::Linux),
-        }
+        let mut all = Self::NAMES.iter();
+        let own = all.find(|own| own.eq_ignore_ascii_case(name))?;
+        Some(match registry::find(own) {
+            Some(entry) => Self::Policy(entry.name),
+            None => Self::Linux,
+        })
     }
 
     /// The name.

@@ -230,7 +230,8 @@ switches! {
     /// activated at once.
     workingset: bool = false see "docs/reference/reclaim.md#refaults";
 
-    /// 5.9: the same for anonymous pages in swap. Where there is swap, a page takes the place of any active one.
+    /// 5.9: the same for anonymous pages in swap. Where there is swap, a page takes the place of any active one. New
+    /// anonymous pages are inactive, and activated once they were found used twice.
     workingset_anon: bool = false see "docs/reference/reclaim.md#refaults" "docs/reference/reclaim.md#costs";
 
     /// Whether allocations spread over a node's zones by their size.

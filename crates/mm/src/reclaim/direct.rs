@@ -10,9 +10,18 @@ use crate::reclaim::scan::{DEF_PRIORITY, SWAP_CLUSTER_MAX, ScanControl};
 use crate::reclaim::shrinker::SlabPressure;
 use crate::watch::vmstat::{VmEvent, ZoneStat};
 use crate::world::event::Event;
-use crate::world::{Audience, Class, Cost, Waited, WaitedKind, Word32, World};
+use crate::world::{Audience, Class, Cost, Waited, WaitedKind, Word32, Word64, World};
 
 impl<W: World> Mm<W> {
+    /// Pages may be reclaimable that were not when reclaim gave the zones up, though none was freed
+    /// since: who held them has let go.
+    pub fn hope_again(&self) {
+        for zone in &self.zones {
+            zone.all_unreclaimable.set(0);
+            zone.pages_scanned.set(0);
+        }
+    }
+
     /// Frees at least 32 pages if it can. Returns the pages freed; 1 if none were but some zone
     /// is not hopeless; 0 if all are (the caller goes to the OOM stage).
     pub(crate) async fn try_to_free_pages(&self, node: u32, gfp: Gfp, order: u32) -> u64 {

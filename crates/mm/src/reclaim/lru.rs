@@ -367,6 +367,23 @@ impl<W: World> Mm<W> {
         }
     }
 
+    /// [`Mm::mark_page_accessed`] of a read, if that takes nothing which belongs to the calling CPU,
+    /// for tasks that have none; the page must not leave its file meanwhile. `false`: nothing was
+    /// done.
+    #[inline]
+    pub fn mark_accessed_in_passing(&self, pfn: Pfn) -> bool {
+        if self.orders.is_some() {
+            return false;
+        }
+        let f = self.frames.flags(pfn);
+        if f & flag::REFERENCED == 0 {
+            self.frames.set_flags(pfn, flag::REFERENCED);
+            return true;
+        }
+        f & (flag::ACTIVE | flag::UNEVICTABLE) != 0
+            || f & flag::LRU == 0 && self.policy.mark_accessed != MarkAccessed::InBatch
+    }
+
     /// A page that waits in an add batch of this CPU becomes one for the active list; in another
     /// CPU's it stays what it is.
     fn activate_in_batch(&self, pfn: Pfn, path: TrackPath) {

@@ -402,12 +402,13 @@ impl<W: World> Mm<W> {
         }
         let mut only_if_clean = false;
         if young > 0 {
-            if !file {
+            // A new page's first touch leaves its mark: where new anonymous pages are inactive, one is not enough.
+            if !file && !self.policy.workingset_anon {
                 return Verdict::Activate;
             }
             self.frames.set_flags(pfn, flag::REFERENCED);
             let shared = self.policy.references == References::TwiceOrShared
-                && (young > 1 || f & flag::EXEC != 0);
+                && (young > 1 || file && f & flag::EXEC != 0);
             return if referenced || shared {
                 Verdict::Activate
             } else {

@@ -110,6 +110,7 @@ impl<W: World> Mm<W> {
                 }
                 if !(young > 0 && f & flag::EXEC != 0 && lru.is_file()) {
                     self.frames.clear_flags(pfn, flag::ACTIVE);
+                    self.join_workingset(pfn);
                     deactivated += 1;
                 } else {
                     kept += 1;

@@ -34,6 +34,11 @@ impl<W: World> Mm<W> {
     /// Writes every dirty page of one file and waits for it (fsync). Returns whether all its
     /// pages reached the device.
     pub async fn sync_mapping(&self, mapping: u32) -> bool {
+        self.sync_pages(mapping, 0, u32::MAX).await
+    }
+
+    /// As [`Mm::sync_mapping`] for the pages from one to another, inclusive.
+    pub async fn sync_pages(&self, mapping: u32, first: u32, last: u32) -> bool {
         debug_assert!(
             mapping < self.mapping_count(),
             "file {mapping} does not exist"
@@ -44,12 +49,17 @@ impl<W: World> Mm<W> {
         }
         let mut wbc = WritebackControl {
             range_cyclic: false,
+            range_start: first,
+            range_end: last,
             sync_all: true,
             ..WritebackControl::pages(i64::MAX)
         };
         self.write_held_inode(mapping, &mut wbc, Pass::Sync).await;
-        let mut from = 0;
+        let mut from = first;
         while let Some(index) = self.next_tagged(mapping, Tag::Writeback, from) {
+            if index > last {
+                break;
+            }
             if let Some(pfn) = self.find_page(mapping, index) {
                 self.wait_on_page_writeback(pfn).await;
             }

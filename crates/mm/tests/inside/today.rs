@@ -246,6 +246,59 @@ fn what_cost_more_is_scanned_less() {
     assert_eq!(scan().0, 0, "no news");
 }
 
+/// `workingset_anon`: a new anonymous page is active, or has to be used a second time for that.
+#[test]
+fn new_anonymous_pages_are_active_or_not() {
+    for (shadows, active) in [(false, 100), (true, 0)] {
+        let mut bare = Bare::new(with(|p| p.workingset_anon = shadows), 1024);
+        bare.swap = 1024;
+        let mm = bare.build();
+        let region = mm
+            .new_region(Backing::Anon, 100, Advice::Normal)
+            .expect("room");
+        block_on(&mm, async {
+            for index in 0..100 {
+                mm.touch(region, index, true).await;
+            }
+        });
+        settled(&mm);
+        let pages = [ZoneStat::NrActiveAnon, ZoneStat::NrInactiveAnon].map(|of| mm.global_stat(of));
+        assert_eq!(pages, [active, 100 - active]);
+        recount(&mm);
+    }
+}
+
+/// What was active before reclaim took it costs its kind when it comes back; what never was does not, however soon
+/// it comes.
+#[test]
+fn only_the_working_set_costs() {
+    let mm = Bare::new(with(|_| ()), 1024).build();
+    let f = file(&mm, MappingKind::File, 0, 4);
+    block_on(&mm, async {
+        for index in 0..4 {
+            write(&mm, f, index).await;
+        }
+    });
+    settled(&mm);
+    // A page is away for as long as there are active ones.
+    for index in 1..4 {
+        let pfn = mm.find_page(f, index).expect("cached");
+        mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
+        mm.mark_page_accessed(pfn, TrackPath::BufferedRead);
+    }
+    settled(&mm);
+    let pfn = mm.find_page(f, 0).expect("cached");
+    let costs = || mm.nodes[0].costs.cost[1].get();
+    let flags = mm.frames.flags(pfn);
+    for (was, costs_more) in [(0, false), (flag::WORKINGSET, true)] {
+        let shadow = mm.aged_shadow(flags | was);
+        let before = costs();
+        assert!(mm.refault(pfn, shadow, true), "it was away for a moment");
+        assert_eq!(costs() > before, costs_more);
+        assert_eq!(mm.frames.has(pfn, flag::WORKINGSET), costs_more);
+    }
+}
+
 /// Takes a page from this CPU's list and marks it as in use.
 fn take(mm: &Engine) -> Pfn {
     let pfn = mm.rmqueue_pcp(0, 0).expect("memory");

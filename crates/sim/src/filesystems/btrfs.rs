@@ -15,12 +15,17 @@ use super::names::NameChange;
 use super::walk::{Walk, write_cache_pages};
 use super::write::metadata_page;
 use super::{BATCH, Fs, FsError, SimMm};
+use crate::block::Bio;
+use crate::own_queue;
 use mm::world::{Tasks};
+use std::collections::VecDeque;
 use crate::params::Params;
 use mm::cache::mapping::MappingKind;
+use mm::cache::tree::Tag;
+use mm::policy::WritebackEnds;
 use mm::world::event::TrackPath;
 use mm::world::WritebackControl;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// A tree block of 2011: 4 KiB, 101 bytes of header.
 const LEAF_BYTES: u32 = 4096 - 101;
@@ -43,6 +48,8 @@ const TREE_THRESHOLD: u64 = 32 << 20;
 const META_START: u64 = 1 << 14;
 const META_MIRROR: u64 = 1 << 15;
 const META_END: u64 = 1 << 16;
+/// Pages of the largest extent (`BTRFS_MAX_EXTENT_SIZE`).
+const MAX_EXTENT: u32 = (128 << 20) / 4096;
 /// The superblock's place.
 const SUPER: u64 = 16;
 
@@ -69,6 +76,9 @@ pub(super) struct Btrfs {
     /// Tree blocks that were made.
     made: Cell<u32>,
     committing: Cell<bool>,
+    fast_checksum: bool,
+    /// Bios whose checksums the worker computes, and their volumes.
+    later: RefCell<VecDeque<(u32, Bio)>>,
 }
 
 impl Model for Btrfs {
@@ -89,6 +99,8 @@ impl Model for Btrfs {
             ),
             made: Cell::new(0),
             committing: Cell::new(false),
+            fast_checksum: p.btrfs_fast_checksum > 0.0,
+            later: RefCell::default(),
         }
     }
 
@@ -104,10 +116,24 @@ impl Model for Btrfs {
         mm: &'a SimMm<T>,
         fs: &'a Fs,
     ) -> Vec<(&'static str, Life<'a>)> {
-        vec![(
+        let mut daemons: Vec<(&'static str, Life<'a>)> = vec![(
             "btrfs-transaction",
             Box::pin(self.transaction_thread(mm, fs)),
-        )]
+        )];
+        if !self.fast_checksum {
+            daemons.push(("btrfs-worker", Box::pin(self.worker(mm))));
+        }
+        daemons
+    }
+
+    fn submits_later<const T: bool>(&self, mm: &SimMm<T>, volume: u32, bio: Bio) -> bool {
+        let later = !self.fast_checksum && !bio.sync;
+        if later {
+            self.later.borrow_mut().push_back((volume, bio));
+            let queue = mm.world.queue_base + own_queue::DAEMON;
+            mm.world.sched.wake(queue);
+        }
+        later
     }
 
     fn place_run<const T: bool>(
@@ -133,6 +159,16 @@ impl Model for Btrfs {
         } else {
             write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
         }
+    }
+
+    /// A range of dirty pages gets its blocks at once (`find_lock_delalloc_range`; the form of today, where pages
+    /// leave writeback by ioends).
+    fn placed_together<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, first: u32) -> u32 {
+        let today = mm.policy.writeback_ends == WritebackEnds::IoEnd;
+        if !today || mm.mappings[mapping as usize].is_meta() {
+            return 0;
+        }
+        mm.tagged_run(mapping, Tag::Dirty, first, MAX_EXTENT)
     }
 
     /// The items of one written extent of `pages` pages go into the trees.
@@ -225,6 +261,22 @@ impl Btrfs {
         }
     }
 
+    /// Hands bios to the device once their checksums are computed. There may be more such workers; what they are
+    /// done with goes out in order, one bio after the other (Linux 6.12 fs/btrfs/async-thread.c run_ordered_work).
+    async fn worker<const T: bool>(&self, mm: &SimMm<T>) {
+        let queue = mm.world.queue_base + own_queue::DAEMON;
+        loop {
+            let ticket = mm.world.sched.ticket(queue);
+            let next = self.later.borrow_mut().pop_front();
+            match next {
+                Some((volume, bio)) => mm.world.submit_parts(volume, bio).await,
+                None => {
+                    mm.world.sched.wait(queue, ticket, None).await;
+                }
+            }
+        }
+    }
+
     /// Commits every interval.
     async fn transaction_thread<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
         loop {
@@ -244,7 +296,7 @@ impl Btrfs {
         let ok = mm.sync_mapping(mapping).await;
         // The mirror of what was just written, in its own chunk.
         let mut left = mm
-            .tagged_count(mapping, mm::cache::tree::Tag::Writeback, before)
+            .tagged_count(mapping, Tag::Writeback, before)
             .max(1);
         let (mirror, length) = (
             fs.layout.place(META_MIRROR),
@@ -308,7 +360,7 @@ async fn tree_writepages<const T: bool>(
 ) {
     let dirty = {
         let pages = mm.mappings[mapping as usize].nrpages.get();
-        u64::from(mm.tagged_count(mapping, mm::cache::tree::Tag::Dirty, pages)) * 4096
+        u64::from(mm.tagged_count(mapping, Tag::Dirty, pages)) * 4096
     };
     if !wbc.sync_all && (wbc.for_kupdate || dirty < TREE_THRESHOLD) {
         wbc.pages_skipped += 1;

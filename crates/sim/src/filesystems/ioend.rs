@@ -237,8 +237,10 @@ impl Gathered {
             blocks: pages,
             purpose: self.purpose,
         };
-        let volume = of(mm, self.mapping).volume;
-        mm.world.submit_parts(volume, bio).await;
+        let fs = of(mm, self.mapping);
+        if !ask!(fs, model => model.submits_later(mm, fs.volume, bio)) {
+            mm.world.submit_parts(fs.volume, bio).await;
+        }
     }
 
     /// Hands over what was gathered.

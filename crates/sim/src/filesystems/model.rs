@@ -7,6 +7,7 @@ use super::names::NameChange;
 use super::space::Space;
 use super::walk::{self, Walk};
 use super::{Fs, FsError, SimMm, write};
+use crate::block::Bio;
 use crate::params::Params;
 use crate::spec::DiskSpec;
 use mm::cache::mapping::MappingKind;
@@ -262,6 +263,11 @@ pub(super) trait Model: Sized {
     /// A walk is about to write pages whose blocks are new, until [`Self::fresh_done`].
     async fn begin_fresh<const T: bool>(&self, mm: &SimMm<T>) {}
 
+    /// Whether a daemon of the filesystem hands this bio to the device, in the order of the calls.
+    fn submits_later<const T: bool>(&self, mm: &SimMm<T>, volume: u32, bio: Bio) -> bool {
+        false
+    }
+
     /// It has handed them over.
     fn fresh_done<const T: bool>(&self, mm: &SimMm<T>) {}
 
@@ -269,6 +275,12 @@ pub(super) trait Model: Sized {
     /// them later ([`super::ioend::finish`]).
     fn may_end(&self, id: u32) -> bool {
         true
+    }
+
+    /// Pages from a dirty one on that get their blocks together, and are then written whatever was asked for. 0:
+    /// what was asked for holds.
+    fn placed_together<const T: bool>(&self, mm: &SimMm<T>, mapping: u32, first: u32) -> u32 {
+        0
     }
 
     /// A walk started I/O on a run of so many pages.

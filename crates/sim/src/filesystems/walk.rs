@@ -45,10 +45,16 @@ pub(super) async fn write_cache_pages<const T: bool>(
     let mut last_done = None;
     let mut used_up = false;
     let mut gathered = Gathered::new(mm, mapping, wbc);
+    let mut placed_until = 0;
     'walk: loop {
         while let Some(first) = mm.next_tagged(mapping, PageTag::Dirty, range.index) {
             if first > range.end {
                 break;
+            }
+            if first >= placed_until {
+                let together = ask!(fs, model => model.placed_together(mm, mapping, first));
+                placed_until = first.saturating_add(together);
+                wbc.nr_to_write = wbc.nr_to_write.max(at_least(together));
             }
             let most = (range.end - first).saturating_add(1).min(BATCH);
             let quota = wbc.nr_to_write.clamp(1, i64::from(most)) as u32;
@@ -85,6 +91,16 @@ pub(super) async fn write_cache_pages<const T: bool>(
     {
         m.writeback_index.set(done);
     }
+}
+
+/// How many of the pages that got their blocks together a walk writes at least (Linux 6.12 fs/btrfs/extent_io.c
+/// `writepage_delalloc`).
+fn at_least(together: u32) -> i64 {
+    const THRESH: u32 = 8192;
+    i64::from(match together {
+        ..16384 => together,
+        _ => THRESH,
+    })
 }
 
 /// What [`write_run`] did.

@@ -101,6 +101,19 @@ pub fn run(spec: &RunSpec) -> RunResult {
     sim::run(spec, &Control::default())
 }
 
+/// The values of a column of the series.
+pub fn column<'a>(r: &'a RunResult, name: &str, scope: &str) -> &'a [f64] {
+    let mut columns = r.series.columns.iter();
+    let column = columns.find(|c| c.name == name && c.scope == scope);
+    &column.expect("a column").values
+}
+
+/// The values of a column with their times.
+pub fn series(r: &RunResult, name: &str, scope: &str) -> Vec<(f64, f64)> {
+    let values = column(r, name, scope).iter().copied();
+    r.series.t.iter().copied().zip(values).collect()
+}
+
 pub fn faulty(mut m: Machine, fault: Fault) -> Machine {
     m.disk.faults.push(fault);
     m

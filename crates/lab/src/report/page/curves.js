@@ -13,8 +13,20 @@ const log = !even && most / least >= 10;
 class Sizes extends SharedX {
   ticks(n) {
     const inner = super.ticks(n);
-    return inner.length > 1 ? inner : [this.lo, this.hi];
+    if (inner.length > 3) return inner;
+    // Decades are few: sizes that were tried, six at most.
+    const own = data.sizes.filter((s) => s >= this.lo && s <= this.hi);
+    const every = Math.ceil(own.length / 6);
+    const some = own.filter((_, i) => i % every === 0);
+    return some.length > 1 ? some : [this.lo, this.hi];
   }
+}
+
+/** Pages by what they are in bytes. */
+function sized(pages) {
+  const kib = Math.round(pages) * 4;
+  if (kib < 1024) return `${kib} KiB`;
+  return kib < 1048576 ? `${trim((kib / 1024).toFixed(1))} MiB` : `${trim((kib / 1048576).toFixed(1))} GiB`;
 }
 
 function lineStyle(i) {
@@ -26,7 +38,7 @@ function lineStyle(i) {
 if (data.sizes.length < 2) {
   charts.append(make("p", { class: "missing" }, "One size makes no curve; the table has its figures."));
 } else {
-  const x = new Sizes(least, most, { log, format: (v) => `${plain(Math.round(v))} pages`, unit: " pages" });
+  const x = new Sizes(least, most, { log, format: sized, unit: "" });
   for (const panel of data.panels) {
     const format = panel.unit === "s" ? (v) => (v === 0 ? "0 s" : duration(v * 1e9)) : null;
     const row = new Row({ unit: panel.unit, format });
@@ -35,7 +47,7 @@ if (data.sizes.length < 2) {
         tag: row.format(line.values[line.values.length - 1]),
       }));
     const chart = new Chart(row, x, lines, {
-      policy: "", label: panel.title, height: 320, tag: `${plain(most)} pages`,
+      policy: "", label: panel.title, height: 320, tag: sized(most),
     });
     const heading = make("h3", {}, panel.title);
     charts.append(heading, make("p", { class: "hint" }, panel.hint), chart.figure);

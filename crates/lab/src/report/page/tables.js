@@ -30,7 +30,7 @@ function latencyTable(cells) {
     }
   }
   return dataTable("Allocation latency percentiles",
-    ["path", "policy", "allocations", "share", "p50", "p90", "p99", "p99.9", "max"], rows, (i) => i > 1);
+    ["path", data.compared, "allocations", "share", "p50", "p90", "p99", "p99.9", "max"], rows, (i) => i > 1);
 }
 
 /** The slowest allocations; each opens to what the machine was doing meanwhile. */
@@ -56,7 +56,7 @@ function waitsTable(cells) {
     const figures = k ? [plain(k[1]), duration(k[2]), k[1] ? duration(k[2] / k[1]) : "–", plain(k[3])] : ["0", "–", "–", "–"];
     return [i ? "" : make("b", {}, kind), cell.policy, ...figures];
   }));
-  return dataTable("Waits by kind", ["on", "policy", "waits", "time of all", "mean", "most tasks at a time"], rows, (i) => i > 1);
+  return dataTable("Waits by kind", ["on", data.compared, "waits", "time of all", "mean", "most tasks at a time"], rows, (i) => i > 1);
 }
 
 /** The crowds that cost most; each opens to its members. */
@@ -166,7 +166,7 @@ function timeTable(cells) {
       if (t) rows.push([make("b", {}, cls), cell.policy, trim(t.tasks.toFixed(2)), ...t.parts.map((p) => p[1].toFixed(2))]);
     }
   }
-  return dataTable("Where time went", ["class", "policy", "tasks", ...heads], rows, (i) => i > 1);
+  return dataTable("Where time went", ["class", data.compared, "tasks", ...heads], rows, (i) => i > 1);
 }
 
 /** Counters and metrics, policy against policy: sorted by a click, filtered by typing. */

@@ -1,0 +1,178 @@
+//! Which axis is compared, and with which of its values: `baseline = { dirty_ratio = 20 }`.
+//!
+//! Where the experiment does not say, policies are compared with the first of them; where it has one policy and
+//! one axis (which is none of the workload), that axis's values with its first.
+
+use super::node::{Node, Value};
+use crate::diagnostic::{Diagnostic, one_of};
+use crate::model::{Cell, last_part};
+use mm::sysctl;
+
+/// Tells cells what they are compared by, and which of them are baselines.
+///
+/// # Errors
+/// An axis that does not vary, or a value that it does not have.
+pub fn mark(cells: &mut [Cell], axes: &[String], said: Option<&Node>) -> Result<(), Diagnostic> {
+    let (axis, value) = match said {
+        Some(node) => named(cells, axes, node)?,
+        None => match axes {
+            // Another workload is other work: that it takes longer answers nothing.
+            [axis] if axis != "policy" && !axis.starts_with("workload") => {
+                (axis.clone(), values(cells, axis)[0].clone())
+            }
+            _ => return Ok(()),
+        },
+    };
+    for cell in cells {
+        cell.baseline = of_cell(cell, &axis) == Some(&value);
+        cell.by = (axis != "policy").then(|| axis.clone());
+    }
+    Ok(())
+}
+
+fn of_cell<'a>(cell: &'a Cell, axis: &str) -> Option<&'a String> {
+    cell.axes.iter().find(|(k, _)| k == axis).map(|(_, v)| v)
+}
+
+/// The values of an axis, in matrix order.
+fn values(cells: &[Cell], axis: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for value in cells.iter().filter_map(|c| of_cell(c, axis)) {
+        if !all.contains(value) {
+            all.push(value.clone());
+        }
+    }
+    all
+}
+
+/// What `baseline` names: the whole key of an axis, and one of its values.
+fn named(cells: &[Cell], axes: &[String], node: &Node) -> Result<(String, String), Diagnostic> {
+    let mut own = Vec::new();
+    leaves("", node, &mut own);
+    let [(key, leaf)] = &own[..] else {
+        return Err(Diagnostic::at(
+            &node.place,
+            format!("`baseline` names {} axes", own.len()),
+            "accepted: the axis that is compared and the value that the others are held against, such as \
+             baseline = { dirty_ratio = 20 }",
+        ));
+    };
+    // Axes have a sysctl's last part alone.
+    let known = sysctl::info(key).map_or(&key[..], |i| i.key);
+    let meant: Vec<&String> = match axes.iter().find(|a| *a == key) {
+        Some(whole) => vec![whole],
+        None => axes.iter().filter(|a| last_part(a) == known).collect(),
+    };
+    let [axis] = meant[..] else {
+        let what = match meant.is_empty() {
+            true => format!("`baseline`: no axis `{key}` varies"),
+            false => format!("`baseline`: several axes are called `{key}`"),
+        };
+        let names: Vec<&str> = axes.iter().map(|a| &a[..]).collect();
+        let accepted = match names.is_empty() {
+            true => "accepted: an axis of the experiment; it has none: a list makes one".into(),
+            false => one_of(key, &names),
+        };
+        return Err(Diagnostic::at(&leaf.place, what, accepted));
+    };
+    let values = values(cells, axis);
+    let value = leaf.scalar().unwrap_or_default();
+    if !values.contains(&value) {
+        let names: Vec<&str> = values.iter().map(|v| &v[..]).collect();
+        return Err(Diagnostic::at(
+            &leaf.place,
+            format!("`baseline`: `{axis}` never is `{value}`"),
+            one_of(&value, &names),
+        ));
+    }
+    Ok((axis.clone(), value))
+}
+
+/// Every value of a table with its key, the tables in it flattened.
+fn leaves<'a>(above: &str, node: &'a Node, all: &mut Vec<(String, &'a Node)>) {
+    let Value::Table(table) = &node.value else {
+        all.push((above.to_owned(), node));
+        return;
+    };
+    for e in &table.0 {
+        let key = match above {
+            "" => e.key.clone(),
+            above => format!("{above}.{}", e.key),
+        };
+        leaves(&key, &e.node, all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnostic::Source;
+    use crate::experiment::{Files, Overrides, parse};
+    use crate::model::Experiment;
+
+    const TEXT: &str = "name = 'x'\nfilesystem = 'xfs'\nworkload = { command = 'dd if=/dev/zero of=a' }\n\
+        machine = { name = 'm', cpus = 1, sysctl = { dirty_ratio = [5, 10, 20, 40] }, \
+        node = [{ zones = [{ zone = 'Normal', size = '256M' }] }], disk = { kind = 'ssd', capacity = '8G' } }\n";
+
+    fn load(more: &str) -> Result<Experiment, String> {
+        let files: &Files<'_> = &|p| panic!("{p} is not asked for");
+        let source = Source::new("x.toml", format!("{more}\n{TEXT}"));
+        parse(&source, files, &Overrides::default()).map_err(|e| e.to_string())
+    }
+
+    fn baselines(e: &Experiment) -> Vec<String> {
+        let all = e.cells.iter().filter(|c| c.baseline);
+        all.map(|c| format!("{}: {}", c.group(), c.said()))
+            .collect()
+    }
+
+    #[test]
+    fn the_values_of_an_axis_are_held_against_the_one_that_is_named() {
+        let one = load("policy = 'linux-6.12'").unwrap();
+        assert_eq!(baselines(&one), ["xfs: dirty_ratio=5"]);
+        for spelt in [
+            "baseline = { dirty_ratio = 20 }",
+            "baseline = { 'machine.sysctl.dirty_ratio' = 20 }",
+            "baseline.vm.dirty_ratio = 20",
+            "baseline.machine.sysctl.dirty_ratio = 20",
+        ] {
+            let e = load(&format!("policy = 'linux-6.12'\n{spelt}")).unwrap();
+            assert_eq!(baselines(&e), ["xfs: dirty_ratio=20"], "{spelt}");
+        }
+        let both = "policy = ['linux-3.1', 'linux-6.12']\n";
+        let e = load(&format!("{both}baseline = {{ dirty_ratio = 20 }}")).unwrap();
+        assert_eq!(
+            baselines(&e),
+            [
+                "policy=linux-3.1: dirty_ratio=20",
+                "policy=linux-6.12: dirty_ratio=20"
+            ]
+        );
+        let e = load(&format!("{both}baseline.policy = 'linux-6.12'")).unwrap();
+        assert_eq!(baselines(&e).len(), 4);
+        assert_eq!(baselines(&e)[0], "machine.sysctl.dirty_ratio=5: linux-6.12");
+        assert_eq!(
+            baselines(&load(both).unwrap())[0],
+            "machine.sysctl.dirty_ratio=5: linux-3.1"
+        );
+    }
+
+    #[test]
+    fn what_no_axis_has_is_refused() {
+        for (said, told) in [
+            ("baseline = { dirty_ratio = 7 }", "never is `7`"),
+            (
+                "baseline = { swappiness = 7 }",
+                "no axis `swappiness` varies",
+            ),
+            (
+                "baseline = { policy = 'linux-6.12' }",
+                "no axis `policy` varies",
+            ),
+            ("baseline = { dirty_ratio = 5, policy = 1 }", "names 2 axes"),
+            ("baseline = {}", "names 0 axes"),
+        ] {
+            let e = load(&format!("policy = 'linux-6.12'\n{said}")).unwrap_err();
+            assert!(e.contains(told), "{said}: {e}");
+        }
+    }
+}

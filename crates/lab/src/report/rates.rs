@@ -1,0 +1,107 @@
+//! Calls and bytes a second, for workloads that count their calls: fio jobs and traces.
+
+use super::terminal::{Col, Screen};
+use crate::figures::stats;
+use crate::figures::values::completed;
+use crate::model::Outcomes;
+use sim::RunResult;
+
+/// Calls a second of a run, from the first to the last, and MB/s.
+fn rates(r: &RunResult, of: &str) -> Option<[f64; 2]> {
+    let figure = |name: &str| r.metrics.get(name).map(|m| m.value);
+    let calls = figure(&format!("{of}s"))?;
+    let (bytes, rate) = (
+        figure(&format!("{of}_bytes"))?,
+        figure(&format!("{of}_rate"))?,
+    );
+    // The rate is bytes over that span, so that the span need not be told.
+    (calls > 0.0 && bytes > 0.0).then(|| [calls * rate * 1e6 / bytes, rate])
+}
+
+/// A row a cell, medians over the iterations; empty where no run counts its calls.
+pub fn text(outcomes: &Outcomes, screen: Screen) -> String {
+    let experiment = &outcomes.experiment;
+    let cells = &experiment.cells;
+    let several = cells.iter().any(|c| c.group() != cells[0].group());
+    let mut grid = screen.grid(&[
+        Col::Words(""),
+        Col::Words(experiment.compared()),
+        Col::Figure("read IOPS"),
+        Col::Figure("read MB/s"),
+        Col::Figure("write IOPS"),
+        Col::Figure("write MB/s"),
+        Col::Figure("n"),
+    ]);
+    for (cell, results) in cells.iter().zip(&outcomes.results) {
+        let runs: Vec<&RunResult> = completed(results).collect();
+        let of =
+            |kind: &str| -> Vec<[f64; 2]> { runs.iter().filter_map(|r| rates(r, kind)).collect() };
+        let both = [of("read"), of("write")];
+        let n = both.iter().map(Vec::len).max().unwrap_or(0);
+        if n == 0 {
+            continue;
+        }
+        let median = |kind: usize, i: usize| {
+            let values: Vec<f64> = both[kind].iter().map(|r| r[i]).collect();
+            let digits = if i == 0 { 0 } else { 1 };
+            stats::median(&values).map_or(String::new(), |m| format!("{m:.digits$}"))
+        };
+        let group = if several { cell.group() } else { String::new() };
+        grid.plain([
+            group,
+            cell.side().to_owned(),
+            median(0, 0),
+            median(0, 1),
+            median(1, 0),
+            median(1, 1),
+            n.to_string(),
+        ]);
+    }
+    if grid.is_empty() {
+        return String::new();
+    }
+    format!("\nCalls and bytes a second: medians\n{}\n", grid.text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::fixture;
+    use sim::Outcome;
+    use sim::result::Metric;
+
+    #[test]
+    fn calls_a_second_follow_from_bytes_and_their_rate() {
+        let mut r = RunResult::of_kernel(Outcome::Completed);
+        for (name, unit, value) in [
+            ("reads", "calls", 1000.0),
+            ("read_bytes", "bytes", 4_096_000.0),
+            ("read_rate", "MB/s", 8.192),
+            ("writes", "calls", 0.0),
+            ("write_bytes", "bytes", 0.0),
+            ("write_rate", "MB/s", 0.0),
+        ] {
+            r.metrics.insert(name.into(), Metric { unit, value });
+        }
+        // 1000 calls of 4 KiB in half a second.
+        assert_eq!(rates(&r, "read"), Some([2000.0, 8.192]));
+        assert_eq!(rates(&r, "write"), None);
+        let mut experiment = fixture::experiment(1);
+        experiment.cells.truncate(1);
+        let mut outcomes = Outcomes {
+            experiment,
+            results: vec![vec![Some(r)]],
+            host: Vec::new(),
+            interrupted: false,
+            build: None,
+        };
+        let shown = text(&outcomes, Screen::default());
+        assert!(
+            shown.contains("read IOPS") && shown.contains("2000"),
+            "{shown}"
+        );
+        assert!(!shown.contains("write"), "{shown}");
+        outcomes.results[0][0] = None;
+        assert_eq!(text(&outcomes, Screen::default()), "");
+    }
+}

@@ -1,0 +1,227 @@
+//! Read-ahead on demand (Linux 2.6.23 to 4.x, mm/readahead.c): a window for each open file that grows
+//! while reads are sequential, and a mark on a page in it. Whoever reads the marked page has the next
+//! window read while the rest of this one is used, so that the device always has the next request.
+//!
+//! What is decided stands here, without a page or a device: every world fetches windows its own way.
+
+/// The window of an open file, in pages (`struct file_ra_state`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Window {
+    /// Its first page.
+    pub start: u32,
+    /// Its pages.
+    pub size: u32,
+    /// The mark stands so many pages in front of the window's end.
+    pub ahead: u32,
+    /// The last page read, counted from 1.
+    pub previous: u32,
+}
+
+/// What a read that found a page missing, or marked, is to fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// The window, as it is now.
+    Window,
+    /// Only what is wanted.
+    Small,
+    /// Nothing.
+    Nothing,
+}
+
+/// A read that found a page missing, or marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Missed {
+    /// The page.
+    pub index: u32,
+    /// Pages of the read from there on.
+    pub wanted: u32,
+    /// It is cached, and marked.
+    pub marked: bool,
+}
+
+/// The first window for a read of so many pages.
+fn initial_size(wanted: u32, most: u32) -> u32 {
+    let size = wanted.next_power_of_two();
+    if size <= most / 32 {
+        size * 4
+    } else if size <= most / 4 {
+        size * 2
+    } else {
+        most
+    }
+}
+
+/// The window behind one of this size.
+fn next_size(size: u32, most: u32) -> u32 {
+    let faster = if size < most / 16 { 4 } else { 2 };
+    (size * faster).min(most)
+}
+
+impl Window {
+    /// The marked page, or the one behind the last if none is.
+    pub fn mark(&self) -> u32 {
+        self.start + self.size - self.ahead
+    }
+
+    fn set(&mut self, start: u32, size: u32, ahead: u32) {
+        (self.start, self.size, self.ahead) = (start, size, ahead);
+    }
+
+    /// The first window of a sequence: the mark stands behind what is wanted now.
+    fn open_at(&mut self, index: u32, wanted: u32, most: u32) {
+        let size = initial_size(wanted, most);
+        self.set(
+            index,
+            size,
+            if size > wanted { size - wanted } else { size },
+        );
+    }
+
+    /// The window around page `index` that a fault misses, half of it before the page; `marked`: with a
+    /// mark a quarter before its end (mm/filemap.c, `do_sync_mmap_readahead`).
+    pub fn around(&mut self, index: u32, most: u32, marked: bool) {
+        debug_assert!(most <= 1 << 20, "a window of {most} pages");
+        let ahead = if marked { most / 4 } else { 0 };
+        self.set(index.saturating_sub(most / 2), most, ahead);
+    }
+
+    /// Remembers the page that was read.
+    pub fn passed(&mut self, index: u32) {
+        self.previous = index.saturating_add(1);
+    }
+
+    /// Moves the window, of `most` pages at most, for a read that found a page missing, or marked
+    /// (`ondemand_readahead`). `hole`: the first page behind it that is not cached, if there is one
+    /// within `most` pages; `history`: how many pages in front of it are cached, up to `most`.
+    pub fn move_to(
+        &mut self,
+        missed: Missed,
+        most: u32,
+        hole: impl FnOnce() -> Option<u32>,
+        history: impl FnOnce() -> u32,
+    ) -> Moved {
+        debug_assert!(missed.wanted > 0, "nothing is asked for");
+        let Missed { index, wanted, .. } = missed;
+        let (start, size, ahead) = (self.start, self.size, self.ahead);
+        let end = start.saturating_add(size);
+        let sequential =
+            size > 0 && (index == end || index == end.saturating_sub(ahead) && ahead > 0);
+        if index == 0 {
+            self.open_at(index, wanted, most);
+        } else if sequential {
+            let size = next_size(size, most);
+            self.set(end, size, size);
+        } else if missed.marked {
+            let Some(at) = hole() else {
+                return Moved::Nothing;
+            };
+            let size = next_size(at - index + wanted, most);
+            self.set(at, size, size);
+        } else if wanted > most || index.abs_diff(self.previous.saturating_sub(1)) <= 1 {
+            self.open_at(index, wanted, most);
+        } else {
+            let before = history();
+            if before <= wanted {
+                return Moved::Small;
+            }
+            let before = if before >= index { before * 2 } else { before };
+            self.set(index, (before + wanted).min(most), 1);
+        }
+        // A mark on the first page would be hit by this very read: the next window comes along.
+        if index == self.start && self.size == self.ahead {
+            let next = next_size(self.size, most);
+            self.ahead = next;
+            self.size += next;
+        }
+        Moved::Window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missed(index: u32, wanted: u32) -> Missed {
+        Missed {
+            index,
+            wanted,
+            marked: false,
+        }
+    }
+
+    /// Reads pages one by one from `from` on with nothing cached but what windows brought in;
+    /// returns the windows as start, size and mark.
+    fn sequential(from: u32, pages: u32) -> Vec<(u32, u32, u32)> {
+        let mut w = Window::default();
+        w.passed(from.saturating_sub(1));
+        let mut windows = Vec::new();
+        let mut marks = Vec::new();
+        for index in from..from + pages {
+            let cached = windows.iter().any(|&(s, n, _)| (s..s + n).contains(&index));
+            let marked = marks.contains(&index);
+            if !cached || marked {
+                let read = Missed {
+                    marked,
+                    ..missed(index, 1)
+                };
+                w.move_to(read, 32, || None, || 0);
+                windows.push((w.start, w.size, w.mark()));
+                marks.push(w.mark());
+            }
+            w.passed(index);
+        }
+        windows
+    }
+
+    #[test]
+    fn windows_grow_to_the_maximum_and_stay_one_ahead() {
+        let w = sequential(0, 200);
+        assert_eq!(w[..4], [(0, 4, 1), (4, 8, 4), (12, 16, 12), (28, 32, 28)]);
+        assert!(
+            w[4..].iter().all(|&(s, n, mark)| n == 32 && mark == s),
+            "{w:?}"
+        );
+    }
+
+    /// Faults on mapped pages one by one: the first miss reads around, every mark has the window behind
+    /// read; each page comes in once.
+    #[test]
+    fn a_window_around_a_miss_goes_on_at_its_mark() {
+        let mut w = Window::default();
+        w.around(100, 32, true);
+        assert_eq!((w.start, w.size, w.mark()), (84, 32, 108));
+        for (met, then) in [
+            (108, (116, 32, 116)),
+            (116, (148, 32, 148)),
+            (148, (180, 32, 180)),
+        ] {
+            let read = Missed {
+                marked: true,
+                ..missed(met, 32)
+            };
+            let moved = w.move_to(read, 32, || None, || 0);
+            assert_eq!(moved, Moved::Window);
+            assert_eq!((w.start, w.size, w.mark()), then);
+        }
+        // At a file's beginning it is no smaller.
+        w.around(3, 32, true);
+        assert_eq!((w.start, w.size, w.mark()), (0, 32, 24));
+        w.around(3, 32, false);
+        assert_eq!(w.mark(), 32, "no mark: behind the last page");
+    }
+
+    #[test]
+    fn in_the_middle_of_a_file_a_second_page_in_a_row_opens_a_window() {
+        let mut w = Window::default();
+        let moved = w.move_to(missed(500, 1), 32, || None, || 0);
+        assert_eq!(moved, Moved::Small);
+        w.passed(500);
+        let moved = w.move_to(missed(501, 1), 32, || None, || 1);
+        assert_eq!(moved, Moved::Window);
+        assert_eq!((w.start, w.size), (501, 4));
+        // Behind many cached pages, of which nobody knows who read them.
+        let mut w = Window::default();
+        w.move_to(missed(900, 1), 32, || None, || 20);
+        assert_eq!((w.start, w.size, w.ahead), (900, 21, 1));
+    }
+}
