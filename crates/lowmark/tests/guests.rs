@@ -331,7 +331,7 @@ fn ctrl_c_keeps_what_was_finished_and_leaves_nothing_behind() {
     nothing_is_left(dir.path());
 }
 
-/// The answer of `tune` is tried in the kernel, and what came of it stands in every file.
+/// The answer of `tune` is tried in the kernel: settings that do already, and some that are proposed.
 #[test]
 fn a_proposal_is_tried_in_the_kernel() {
     let Some(kernel) = kernel() else { return };
@@ -339,38 +339,36 @@ fn a_proposal_is_tried_in_the_kernel() {
     let line = "command = \"dd if=/dev/zero of=a bs=64k count=3200\"";
     experiment(dir.path(), &kernel, "", line);
     let there = format!("kernel:{kernel}");
-    let mut args = vec!["tune", "e.toml", "--set", "policy=\"linux-6.12\""];
-    args.extend([
-        "--knobs",
-        "watermarks",
-        "--budget",
-        "3",
-        "--search-seeds",
-        "1",
-    ]);
-    args.extend([
-        "--seeds",
-        "1",
-        "--direct-reclaim",
-        "100000",
-        "--out",
-        "out",
-        "--json",
-    ]);
-    args.extend(["--verify-in", &there, "--verify-seeds", "1"]);
-    let output: Output = lowmark(dir.path(), &args).output().unwrap();
-    let said = text(&output.stdout) + &text(&output.stderr);
-    let read = |name: &str| fs::read_to_string(dir.path().join("out").join(name)).unwrap();
-    let json: Value = serde_json::from_str(&read("results.json")).unwrap();
-    let verified = &json["verified"];
-    assert_eq!(
-        (output.status.code(), &verified["holds"]),
-        (Some(0), &Value::Bool(true)),
-        "{said}"
-    );
+    let tuned = |direct_reclaim: &str, out: &str| {
+        let args = ["tune", "e.toml", "--set", "policy=\"linux-6.12\""];
+        let few = ["--budget", "3", "--search-seeds", "1", "--seeds", "1"];
+        let more = ["--verify-in", &there, "--verify-seeds", "1", "--json"];
+        let asked = ["--knobs", "watermarks", "--direct-reclaim", direct_reclaim];
+        let args = [&args[..], &few, &more, &asked, &["--out", out]].concat();
+        let output: Output = lowmark(dir.path(), &args).output().unwrap();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        let read = |name: &str| fs::read_to_string(dir.path().join(out).join(name));
+        let json = read("results.json").unwrap_or_else(|e| panic!("{e}: {said}"));
+        let verified = serde_json::from_str::<Value>(&json).unwrap()["verified"].clone();
+        // Exit code 1 is what the kernel does not confirm, and every file says which it is.
+        let holds = verified["holds"].as_bool().unwrap();
+        assert_eq!(output.status.code(), Some(i32::from(!holds)), "{said}");
+        let verdict = if holds {
+            "itself the goals hold"
+        } else {
+            "itself the goals are missed"
+        };
+        assert!(read("tune.txt").unwrap().contains(verdict), "{said}");
+        (verified, verdict, read("90-lowmark.conf").ok())
+    };
+    let (verified, verdict, conf) = tuned("100000", "already");
+    assert_eq!(verdict, "itself the goals hold");
+    assert_eq!(conf, None, "there is nothing to change");
     let own = &verified["own"]["throughput_mb_per_s"];
     assert!(own.as_f64().is_some_and(|rate| rate > 1.0), "{verified}");
-    let conf = read("90-lowmark.conf");
-    assert!(conf.contains("itself the goals hold"), "{conf}");
+    // Kept free as it is, kswapd is behind: fewer direct reclaims need other settings.
+    let (_, verdict, conf) = tuned("60", "proposed");
+    let conf = conf.expect("settings are proposed");
+    assert!(conf.contains(verdict), "{conf}");
     nothing_is_left(dir.path());
 }

@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -24,6 +25,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -195,28 +197,54 @@ time_t time(time_t *to)
 	return t.tv_sec;
 }
 
+static long (*next_ptrace)(enum __ptrace_request, pid_t, void *, void *);
+
+/*
+ * Kernels such as 6.12 keep 2696 bytes of a process's extended state, and a host whose CPU has more (AMX's
+ * tiles) takes nothing but all of it back. What the guest doesn't keep is left as it is in the process:
+ * a tile needs arch_prctl(ARCH_REQ_XCOMP_PERM), which no process of a guest gets through to the host.
+ */
+static long set_extended_state(pid_t pid, const struct iovec *kept)
+{
+	static char whole[1 << 16];
+	struct iovec all = {whole, sizeof(whole)};
+	const int refused = errno;
+
+	if (next_ptrace(PTRACE_GETREGSET, pid, (void *)NT_X86_XSTATE, &all))
+		return -1;
+	if (all.iov_len <= kept->iov_len) {
+		errno = refused;
+		return -1;
+	}
+	memcpy(whole, kept->iov_base, kept->iov_len);
+	return next_ptrace(PTRACE_SETREGSET, pid, (void *)NT_X86_XSTATE, &all);
+}
+
 /*
  * A guest's user processes are traced by its kernel. They end with it, however it ends: without a tracer
  * their system calls would be the host's. (From 6.12 on they ask for that themselves.)
  */
 long ptrace(enum __ptrace_request request, ...)
 {
-	static long (*next)(enum __ptrace_request, pid_t, void *, void *);
 	const int old_set_options = 21;
 	va_list rest;
 	pid_t pid;
 	void *address, *data;
+	long done;
 
 	va_start(rest, request);
 	pid = va_arg(rest, pid_t);
 	address = va_arg(rest, void *);
 	data = va_arg(rest, void *);
 	va_end(rest);
-	if (!next)
-		*(void **)&next = dlsym(RTLD_NEXT, "ptrace");
+	if (!next_ptrace)
+		*(void **)&next_ptrace = dlsym(RTLD_NEXT, "ptrace");
 	if (request == PTRACE_SETOPTIONS || (int)request == old_set_options)
 		data = (void *)((uintptr_t)data | PTRACE_O_EXITKILL);
-	return next(request, pid, address, data);
+	done = next_ptrace(request, pid, address, data);
+	if (done && request == PTRACE_SETREGSET && (uintptr_t)address == NT_X86_XSTATE && errno == EFAULT)
+		return set_extended_state(pid, data);
+	return done;
 }
 
 pid_t getpid(void)
