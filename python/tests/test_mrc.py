@@ -97,6 +97,29 @@ def test_a_policy_in_python_is_as_one_in_rust(tmp_path: Path) -> None:
     assert points(lowmark.mrc(trace, [1, 2], Lru)) == [(1, 3), (2, 2)]
 
 
+def test_a_policy_in_python_takes_sizes_as_one_in_rust_does() -> None:
+    class Fifo:
+        def __init__(self, slots: int) -> None:
+            self.queue: list[int] = []
+
+        def admit(self, slot: int, object: int) -> None:
+            self.queue.append(slot)
+
+        def access(self, slot: int) -> None:
+            pass
+
+        def evict(self) -> int:
+            return self.queue.pop(0)
+
+        def remove(self, slot: int) -> None:
+            self.queue.remove(slot)
+
+    keys = [n % 40 for n in range(200)]
+    for sizes in ["10..40:3", "25%,50%", "10, 20"]:
+        assert points(lowmark.mrc(keys, sizes, Fifo)) == points(lowmark.mrc(keys, sizes, "fifo"))
+    assert [size for size, _ in points(lowmark.mrc(keys, "25%,50%", Fifo))] == [10, 20]
+
+
 def test_what_a_policy_raises_is_raised_and_what_it_may_not_do_is_said() -> None:
     class Broken(Lru):
         def access(self, slot: int) -> None:

@@ -38,6 +38,7 @@ pub use lab::model::Experiment;
 pub use lab::results::table::{Table, Values};
 pub use lab::runner::Check;
 pub use mm::NoMemory;
+pub use replay::curve::Curves;
 pub use results::{Comparison, Results};
 
 use crate::commands::run::{self, Around, How, Question};

@@ -1,0 +1,59 @@
+//! What a C program lends for a call: strings and lists.
+
+use crate::wrong;
+use lowmark::front::Error;
+use std::ffi::{CStr, c_char};
+use std::slice;
+
+/// A string; `what` it is, in messages.
+///
+/// # Errors
+/// It is NULL or no UTF-8.
+///
+/// # Safety
+/// If it is not NULL, it ends with a zero and outlives what is given.
+pub unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Error> {
+    if text.is_null() {
+        return Err(wrong(&format!("`{what}` is NULL; accepted: a string")));
+    }
+    // SAFETY: as promised.
+    let text = unsafe { CStr::from_ptr(text) };
+    let utf8 = |_| wrong(&format!("`{what}` is no UTF-8; accepted: a string of UTF-8"));
+    text.to_str().map_err(utf8)
+}
+
+/// A list of strings.
+///
+/// # Errors
+/// As [`text`].
+///
+/// # Safety
+/// There are `count`, each as [`text`] has it.
+pub unsafe fn texts(
+    what: &str,
+    list: *const *const c_char,
+    count: usize,
+) -> Result<Vec<String>, Error> {
+    // SAFETY: as promised; so below.
+    let list = unsafe { numbers(what, list, count)? };
+    let owned = |one: &*const c_char| Ok(unsafe { text(what, *one)? }.to_owned());
+    list.iter().map(owned).collect()
+}
+
+/// A list of plain values.
+///
+/// # Errors
+/// It is NULL and there are some.
+///
+/// # Safety
+/// There are `count`, and they outlive what is given.
+pub unsafe fn numbers<'a, T>(what: &str, list: *const T, count: usize) -> Result<&'a [T], Error> {
+    match (list.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(wrong(&format!(
+            "`{what}` is NULL; accepted: a list of {count}"
+        ))),
+        // SAFETY: as promised.
+        (false, _) => Ok(unsafe { slice::from_raw_parts(list, count) }),
+    }
+}
