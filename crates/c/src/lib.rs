@@ -48,7 +48,8 @@ pub struct Options {
     pub replace: bool,
     /// Is told at the beginning and after each iteration how many of all are finished, by the thread that called; if it gives
     /// anything but 0, the run stops, and what is finished is kept in the folder. NULL: nobody is told.
-    pub progress: Option<unsafe extern "C" fn(context: *mut c_void, done: usize, total: usize) -> c_int>,
+    pub progress:
+        Option<unsafe extern "C" fn(context: *mut c_void, done: usize, total: usize) -> c_int>,
     /// What `progress` is given.
     pub context: *mut c_void,
 }
@@ -318,7 +319,8 @@ pub unsafe extern "C" fn lowmark_mrc_keys(
 ) -> Code {
     let work = || {
         // SAFETY: as promised.
-        let (keys, options) = unsafe { (numbers("keys", keys, count)?, curves_of(sizes, policies)?) };
+        let (keys, options) =
+            unsafe { (numbers("keys", keys, count)?, curves_of(sizes, policies)?) };
         front::mrc_keys(Keys::new(keys, Arc::default()), &options)
     };
     // SAFETY: as promised.

@@ -104,7 +104,11 @@ fn what_is_wrong_is_said() {
         assert!(line.contains(word), "{line}");
     }
     assert_eq!(line("results: "), "results: 0");
-    assert_eq!(line("heard: "), "heard: 1", "it is stopped before the first");
+    assert_eq!(
+        line("heard: "),
+        "heard: 1",
+        "it is stopped before the first"
+    );
     assert_eq!(line("nothing: "), "nothing: 1 1 1");
     // The files are those of the folder.
     for file in said.lines().filter_map(|l| l.strip_prefix("file ")) {
