@@ -4,7 +4,6 @@ use crate::Error;
 use lowmark::front::{self, Progress};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -23,16 +22,6 @@ pub fn failure(py: Python<'_>, error: front::Error) -> PyErr {
         Ok(()) => raised,
         Err(e) => e,
     }
-}
-
-/// What a panic said.
-fn panic(payload: &(dyn Any + Send)) -> String {
-    if let Some(e) = payload.downcast_ref::<front::NoMemory>() {
-        return front::no_memory(e);
-    }
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
-    format!("a bug in lowmark: {}", text.unwrap_or("it panicked"))
 }
 
 /// Does work in another thread; `stop`: the flag that stops it, if others know it. `progress` is called in this one with what the work tells; if it raises, or a
@@ -74,7 +63,7 @@ pub fn interruptible<T: Send>(
         let done = py.detach(|| worker.join());
         let done = match done {
             Ok(done) => done.map_err(|e| failure(py, e)),
-            Err(payload) => Err(Error::new_err(panic(payload.as_ref()))),
+            Err(payload) => Err(Error::new_err(front::panicked(payload.as_ref()))),
         };
         match raised {
             None => done,

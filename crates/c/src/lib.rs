@@ -6,7 +6,7 @@
 mod borrowed;
 
 use borrowed::{numbers, text, texts};
-use lowmark::front::{self, Changes, Experiment, Keys, MrcOptions, NoMemory};
+use lowmark::front::{self, Changes, Experiment, Keys, MrcOptions};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -86,28 +86,28 @@ fn wrong(what: &str) -> front::Error {
     }
 }
 
-/// What a panic said.
-fn panicked(payload: &(dyn std::any::Any + Send)) -> String {
-    if let Some(e) = payload.downcast_ref::<NoMemory>() {
-        return front::no_memory(e);
-    }
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
-    format!("a bug in lowmark: {}", text.unwrap_or("it panicked"))
-}
-
-/// Does work, and tells the caller how it ended.
+/// Does work and puts what it makes into its place, NULL if it fails; tells the caller how it ended. `what` the place is
+/// for, in messages.
 ///
 /// # Safety
-/// `error` is NULL or takes a pointer.
+/// `place` and `error` are NULL or take a pointer.
 unsafe fn answer<T>(
+    (what, place): (&str, *mut *mut T),
     error: *mut *mut c_char,
-    work: impl FnOnce() -> Result<T, front::Error>,
-    give: impl FnOnce(T),
+    work: impl FnOnce() -> Result<*mut T, front::Error>,
 ) -> Code {
-    let (message, code) = match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(done)) => {
-            give(done);
+    let done = match place.is_null() {
+        true => Ok(Err(wrong(&format!("no place for {what}")))),
+        false => {
+            // SAFETY: as promised, it takes a pointer.
+            unsafe { place.write(ptr::null_mut()) };
+            catch_unwind(AssertUnwindSafe(work))
+        }
+    };
+    let (message, code) = match done {
+        Ok(Ok(made)) => {
+            // SAFETY: as above; without a place nothing is made.
+            unsafe { place.write(made) };
             (None, Code::Done)
         }
         Ok(Err(e)) => {
@@ -118,7 +118,7 @@ unsafe fn answer<T>(
             };
             (Some(e.message), code)
         }
-        Err(payload) => (Some(panicked(payload.as_ref())), Code::Failed),
+        Err(payload) => (Some(front::panicked(payload.as_ref())), Code::Failed),
     };
     if !error.is_null() {
         let message = message.map_or(ptr::null_mut(), |m| c_text(&m).into_raw());
@@ -152,25 +152,15 @@ pub unsafe extern "C" fn lowmark_run(
     results: *mut *mut Results,
     error: *mut *mut c_char,
 ) -> Code {
-    if results.is_null() {
-        // SAFETY: as promised.
-        return unsafe { answer(error, || Err::<(), _>(wrong("no place for results")), drop) };
-    }
-    // SAFETY: as promised, a place for a pointer.
-    unsafe { results.write(ptr::null_mut()) };
     let work = || {
         // SAFETY: as promised, strings and lists.
         let (experiment, options) = unsafe { (read(name, text, options)?, options.as_ref()) };
         // SAFETY: what was read once is as it was.
-        unsafe { run(&experiment, options) }
-    };
-    let give = |done| {
-        let done = Box::into_raw(Box::new(Results::of(done)));
-        // SAFETY: as above.
-        unsafe { results.write(done) }
+        let done = unsafe { run(&experiment, options)? };
+        Ok(Box::into_raw(Box::new(Results::of(done))))
     };
     // SAFETY: as promised.
-    unsafe { answer(error, work, give) }
+    unsafe { answer(("results", results), error, work) }
 }
 
 /// The experiment that is meant.
@@ -349,18 +339,9 @@ unsafe fn curves(
     error: *mut *mut c_char,
     work: impl FnOnce() -> Result<front::Curves, front::Error>,
 ) -> Code {
-    if csv.is_null() {
-        // SAFETY: as promised.
-        return unsafe { answer(error, || Err::<(), _>(wrong("no place for curves")), drop) };
-    }
-    // SAFETY: as promised, a place for a pointer.
-    unsafe { csv.write(ptr::null_mut()) };
-    let give = |text: String| {
-        // SAFETY: as above.
-        unsafe { csv.write(c_text(&text).into_raw()) }
-    };
+    let work = || Ok(c_text(&front::curves_csv(&work()?)).into_raw());
     // SAFETY: as promised.
-    unsafe { answer(error, || Ok(front::curves_csv(&work()?)), give) }
+    unsafe { answer(("curves", csv), error, work) }
 }
 
 /// Gives back what came as `char *` or through `error`; NULL is nothing.

@@ -231,7 +231,7 @@ async fn hand_over(mm: &LiveMm, mapping: u32, start: u32, size: u32, mark: Optio
 
 /// Reads pages that were handed over. Who needs one that could not be read asks again, and is told.
 fn read(mm: &LiveMm, handed: Handed) {
-    let (mapping, first) = (handed.mapping(), handed.first());
+    let (mapping, first) = (handed.run.mapping(), handed.run.first());
     let mut pages = handed.take(mm);
     let _ = file::fill(mm, mapping, first, &mut pages);
 }
@@ -256,10 +256,10 @@ impl Windows {
     /// Hands pages over, unless nobody would read them or more than `most` wait for it.
     fn put(&self, handed: Handed, most: u32) -> Result<(), Handed> {
         let mut s = self.state.lock();
-        if !s.read || s.pages + handed.count() > most {
+        if !s.read || s.pages + handed.run.count() > most {
             return Err(handed);
         }
-        s.pages += handed.count();
+        s.pages += handed.run.count();
         s.handed.push_back(handed);
         drop(s);
         self.more.notify_one();
@@ -274,7 +274,7 @@ impl Windows {
             self.more.wait(&mut s);
         }
         let handed = s.handed.pop_front()?;
-        s.pages -= handed.count();
+        s.pages -= handed.run.count();
         Some(handed)
     }
 

@@ -279,13 +279,36 @@ pub fn pins(mm: &LiveMm, pfn: Pfn) -> u32 {
     mm.frames.track(pfn).load(SeqCst) & !WANTED
 }
 
+/// Pages in a row of a file.
+pub struct Run {
+    mapping: u32,
+    first: u32,
+    pages: Vec<Pfn>,
+}
+
+impl Run {
+    /// The file.
+    pub fn mapping(&self) -> u32 {
+        self.mapping
+    }
+
+    /// The first page's index.
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// How many pages.
+    pub fn count(&self) -> u32 {
+        self.pages.len() as u32
+    }
+}
+
 /// Fresh pages in a row of a file, locked, on their way to another thread. Whoever has them takes
 /// them, or nobody can ever use them.
 #[must_use]
 pub struct Handed {
-    mapping: u32,
-    first: u32,
-    pages: Vec<Pfn>,
+    /// Which they are.
+    pub run: Run,
 }
 
 impl Handed {
@@ -297,33 +320,21 @@ impl Handed {
             std::mem::forget(p);
             pfn
         });
+        let pages = pages.collect();
         Self {
-            mapping,
-            first,
-            pages: pages.collect(),
+            run: Run {
+                mapping,
+                first,
+                pages,
+            },
         }
-    }
-
-    /// The file.
-    pub fn mapping(&self) -> u32 {
-        self.mapping
-    }
-
-    /// The first page's index.
-    pub fn first(&self) -> u32 {
-        self.first
-    }
-
-    /// How many pages.
-    pub fn count(&self) -> u32 {
-        self.pages.len() as u32
     }
 
     /// Whose they are now.
     pub fn take(self, mm: &LiveMm) -> Vec<Locked<'_>> {
         let alone = true;
         let locked = |pfn| Locked { mm, pfn, alone };
-        self.pages.into_iter().map(locked).collect()
+        self.run.pages.into_iter().map(locked).collect()
     }
 }
 
@@ -335,43 +346,44 @@ pub struct OutOfMemory;
 /// [`Writeback::end`], the write counts as failed.
 pub struct Writeback<'a> {
     mm: &'a LiveMm,
-    mapping: u32,
-    first: u32,
-    pages: Vec<Pfn>,
+    /// Which they are.
+    pub run: Run,
 }
 
 impl<'a> Writeback<'a> {
     /// Puts dirty pages from `first` on under writeback, at most `most`, as far as they can be had
     /// without waiting. `None`: not even the first.
     pub fn start(mm: &'a LiveMm, mapping: u32, first: u32, most: u32) -> Option<Self> {
-        let mut run = Self {
-            mm,
+        let run = Run {
             mapping,
             first,
             pages: Vec::with_capacity(most as usize),
         };
-        run.extend(most);
-        (!run.pages.is_empty()).then_some(run)
+        let mut under = Self { mm, run };
+        under.extend(most);
+        (!under.run.pages.is_empty()).then_some(under)
     }
 
     /// Adds the dirty pages that follow, up to `most` pages in all, as [`Writeback::start`].
     pub fn extend(&mut self, most: u32) {
-        let (mm, n) = (self.mm, self.pages.len() as u32);
-        let Some(next) = self.first.checked_add(n) else {
+        let run = &mut self.run;
+        let n = run.count();
+        let Some(next) = run.first.checked_add(n) else {
             return;
         };
-        let pages = &mut self.pages;
-        mm.start_writeback(self.mapping, next, most - n, |pfn| pages.push(pfn));
+        let pages = &mut run.pages;
+        self.mm
+            .start_writeback(run.mapping, next, most - n, |pfn| pages.push(pfn));
     }
 
     /// Takes over a page that the calling task has put under writeback just now, under its lock.
     fn adopt(mm: &'a LiveMm, pfn: Pfn) -> Self {
-        Self {
-            mm,
+        let run = Run {
             mapping: mm.frames.mapping(pfn),
             first: mm.frames.index(pfn),
             pages: vec![pfn],
-        }
+        };
+        Self { mm, run }
     }
 
     /// Starts writeback of a page for reclaim, which holds its lock and has taken its dirty bit:
@@ -382,32 +394,17 @@ impl<'a> Writeback<'a> {
         Self::adopt(mm, pfn)
     }
 
-    /// The file.
-    pub fn mapping(&self) -> u32 {
-        self.mapping
-    }
-
-    /// The first page's index.
-    pub fn first(&self) -> u32 {
-        self.first
-    }
-
-    /// How many pages.
-    pub fn count(&self) -> u32 {
-        self.pages.len() as u32
-    }
-
     /// The bytes of each page in turn.
     pub fn bytes(&self) -> impl Iterator<Item = &[u8; PAGE]> {
         // SAFETY: the pages are under writeback until `self` ends, so nobody writes their bytes
         // (module documentation).
         let bytes = |&pfn: &Pfn| unsafe { self.mm.world.arena.page(pfn).as_ref() };
-        self.pages.iter().map(bytes)
+        self.run.pages.iter().map(bytes)
     }
 
     /// Clears bits of each page.
     pub fn clear_flags(&self, bits: u32) {
-        for &pfn in &self.pages {
+        for &pfn in &self.run.pages {
             self.mm.frames.clear_flags(pfn, bits);
         }
     }
@@ -419,9 +416,10 @@ impl<'a> Writeback<'a> {
 
     /// Ends it once.
     fn finish(&mut self, failed: bool) {
-        let n = std::mem::take(&mut self.pages).len() as u32;
+        let run = &mut self.run;
+        let n = std::mem::take(&mut run.pages).len() as u32;
         if n > 0 {
-            self.mm.end_writeback(self.mapping, self.first, n, failed);
+            self.mm.end_writeback(run.mapping, run.first, n, failed);
         }
     }
 }

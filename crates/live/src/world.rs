@@ -212,10 +212,10 @@ impl LiveWorld {
     /// written.
     fn write_out(mm: &LiveMm, pages: Writeback<'_>) {
         let w = &mm.world;
-        let (mapping, n) = (pages.mapping(), pages.count());
+        let (mapping, n) = (pages.run.mapping(), pages.run.count());
         w.write_started(n);
         let file = w.file(mapping);
-        let start = u64::from(pages.first()) * PAGE as u64;
+        let start = u64::from(pages.run.first()) * PAGE as u64;
         let whole = u64::from(n) * PAGE as u64;
         let result = w.cpus.off(|| {
             // The end does not move while we write what lies before it.
@@ -251,11 +251,14 @@ impl LiveWorld {
 
     /// Ends the writeback of pages that were written.
     fn written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>) {
-        mm.count_event(VmEvent::PgpgOut, u64::from(pages.count()) * 4);
+        mm.count_event(VmEvent::PgpgOut, u64::from(pages.run.count()) * 4);
         // Only now may pages be reclaimed that were kept and written over.
         if file.failing().is_some() {
             pages.clear_flags(flag::ERROR);
-            file.forget_kept(&mm.world, pages.first()..pages.first() + pages.count());
+            file.forget_kept(
+                &mm.world,
+                pages.run.first()..pages.run.first() + pages.run.count(),
+            );
         }
         pages.end(false);
     }
@@ -266,10 +269,10 @@ impl LiveWorld {
         w.kept_why.store(errno.raw_os_error() as u32, SeqCst);
         // All this comes first: a page without its writeback bit may leave its file, and who waits
         // for that bit wants to know the error.
-        match file.write_failed(w, pages.first(), pages.count(), errno) {
+        match file.write_failed(w, pages.run.first(), pages.run.count(), errno) {
             Fate::Kept => pages.end(true),
             Fate::Lost => {
-                w.lost_pages.fetch_add(u64::from(pages.count()), SeqCst);
+                w.lost_pages.fetch_add(u64::from(pages.run.count()), SeqCst);
                 pages.clear_flags(flag::ERROR | flag::UPTODATE);
                 pages.end(false);
             }
@@ -295,7 +298,7 @@ impl LiveWorld {
                 let most = quota.min((range.end - first).saturating_add(1));
                 let pages = Self::gather(mm, mapping, first, most, wbc.sync_all).await;
                 // A page that cannot be had is passed by.
-                let n = pages.as_ref().map_or(1, Writeback::count);
+                let n = pages.as_ref().map_or(1, |p| p.run.count());
                 if let Some(pages) = pages {
                     wbc.nr_to_write -= i64::from(n);
                     Self::write_out(mm, pages);

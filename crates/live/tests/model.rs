@@ -343,7 +343,7 @@ fn runs_under_writeback_beside_writer_and_reclaim() {
     fn look_at(mm: &LiveMm, io: arena::Writeback<'_>) {
         let seen: Vec<u8> = io.bytes().map(|p| p[0]).collect();
         shuttle::thread::yield_now();
-        for index in io.first()..io.first() + io.count() {
+        for index in io.run.first()..io.run.first() + io.run.count() {
             let tagged = mm.next_tagged(0, Tag::Writeback, index);
             assert_eq!(tagged, Some(index), "a sync would not see it");
         }
@@ -369,7 +369,7 @@ fn runs_under_writeback_beside_writer_and_reclaim() {
                             1 => task(mm, who, async {
                                 let io = arena::Writeback::start(mm, 0, first, PAGES);
                                 let Some(io) = io else { return };
-                                RUNS.fetch_add(u64::from(io.count() > 1), SeqCst);
+                                RUNS.fetch_add(u64::from(io.run.count() > 1), SeqCst);
                                 look_at(mm, io);
                             }),
                             _ => task(mm, who, async {

@@ -53,6 +53,7 @@ use lab::results::log::Header;
 use lab::runner::memory::Need;
 use lab::runner::{RunOptions, Worlds};
 use sha2::{Digest, Sha256};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
@@ -95,9 +96,15 @@ impl From<Diagnostic> for Error {
     }
 }
 
-/// What is said where memory runs out: runs and curves unwind with a [`NoMemory`] then.
-pub fn no_memory(e: &NoMemory) -> String {
-    Failure::Memory(e.clone()).text()
+/// What a panic of a run or of curves says, in the words of the command line: that memory has run out (they unwind
+/// with a [`NoMemory`] then), or that it is a bug.
+pub fn panicked(payload: &(dyn Any + Send)) -> String {
+    if let Some(e) = payload.downcast_ref::<NoMemory>() {
+        return Failure::Memory(e.clone()).text();
+    }
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    format!("a bug in lowmark: {}", text.unwrap_or("it panicked"))
 }
 
 /// What stands above an experiment's text: the options `--set`, `--iterations`, `--seed` and `--track-pages`.
