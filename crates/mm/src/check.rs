@@ -171,7 +171,7 @@ impl Recount {
             free += u64::from(blocks) << order;
         }
         mm.expect(z, ZoneStat::NrFreePages, free)?;
-        for pfn in mm.pcps(z).iter().flat_map(|pcp| pcp.iter()) {
+        for pfn in mm.pcp_frames(z) {
             self.put(pfn, Place::Pcp, "per-CPU list")?;
             if mm.frames.has(pfn, flag::USED) {
                 return Err(format!("frame {pfn} is free and in use"));

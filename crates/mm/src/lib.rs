@@ -71,7 +71,9 @@ pub use world::World;
 use cache::{mapping, metadata, mmap, swap, tree};
 use inodes::table;
 use memory::zone::{LRU_LISTS, Zone};
-use memory::{buddy, frame, hint, mobility, node, pcp, pcp_high, slab, task, watermark, zone};
+use memory::{
+    buddy, frame, hint, mobility, node, pcp, pcp_blocks, pcp_high, slab, task, watermark, zone,
+};
 use reclaim::{auto, boost, eviction, lru};
 use watch::{tracker, vmstat};
 use world::event::Event;
@@ -152,6 +154,8 @@ pub struct Mm<W: World> {
     pub(crate) sysctl: sysctl::Words<W::U64>,
     pub(crate) stat: vmstat::VmStat<W>,
     pub(crate) pcp: Box<[pcp::Pcp<W>]>,
+    /// Blocks of order 1 to 3: by zone, CPU and order; empty where lists hold six batches.
+    pub(crate) pcp_blocks: Box<[pcp::Pcp<W>]>,
     /// By zone and CPU; empty where lists hold six batches.
     pub(crate) pcp_tuning: Box<[pcp_high::Tuning<W>]>,
     pub(crate) pagevecs: Box<[lru::Pagevecs<W>]>,
@@ -260,6 +264,7 @@ impl<W: World> Mm<W> {
             })?,
             stat: vmstat::VmStat::new(zones.len(), config.cpus),
             pcp: pcp_high::lists(&config, &policy, &zones, lists),
+            pcp_blocks: pcp_blocks::lists(&config, &policy, &zones, lists),
             pcp_tuning: pcp_high::tunings(&config, &policy),
             pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
             hints: (0..config.cpus).map(|_| hint::Hint::new()).collect(),

@@ -154,8 +154,7 @@ impl Recount {
                     mm.expect(z, item, found)?;
                 }
             }
-            let in_cpus: u64 = mm.pcps(z).iter().map(|p| u64::from(p.count())).sum();
-            check_range(mm, z, free + in_cpus, pages)?;
+            check_range(mm, z, free + mm.pcp_pages(z), pages)?;
         }
         Ok(())
     }

@@ -237,8 +237,51 @@ impl<W: World> Mm<W> {
         self.world.charge(Cost::PageBulk, n as u32);
     }
 
-    /// Takes a block of a higher order straight from the buddy lists.
+    /// Takes up to `count` blocks of an order from the buddy lists of a kind; returns how many. The caller counts
+    /// and charges them.
+    pub(crate) fn take_blocks(
+        &self,
+        z: usize,
+        order: u32,
+        count: u32,
+        list: usize,
+        out: impl Fn(Pfn),
+    ) -> u32 {
+        self.zones[z].lock.with(|| {
+            for n in 0..count {
+                let block = self.rmqueue_smallest(z, order, list);
+                if block == NO_PFN {
+                    return n;
+                }
+                out(block);
+            }
+            count
+        })
+    }
+
+    /// Returns blocks of an order to the buddy lists.
+    pub(crate) fn free_blocks(&self, z: usize, order: u32, blocks: impl Iterator<Item = Pfn>) {
+        let zone = &self.zones[z];
+        let n = zone.lock.with(|| {
+            self.lru_home(z).pages_scanned.set(0);
+            zone.all_unreclaimable.set(0);
+            blocks.map(|block| self.free_one(z, block, order)).count()
+        });
+        self.stat.add(
+            self.world.cpu(),
+            z,
+            ZoneStat::NrFreePages,
+            (n << order) as i32,
+        );
+        self.world.charge(Cost::PageBulk, n as u32);
+    }
+
+    /// Takes a block of a higher order from this CPU's lists, or where they have none of that order straight from
+    /// the buddy lists.
     pub(crate) fn rmqueue_order(&self, z: usize, order: u32, list: usize) -> Option<Pfn> {
+        if let Ok(block) = self.rmqueue_block(z, order, list) {
+            return block;
+        }
         let pfn = self.zones[z]
             .lock
             .with(|| self.rmqueue_smallest(z, order, list));
@@ -256,6 +299,12 @@ impl<W: World> Mm<W> {
         let z = self.frames.zone(pfn);
         assert!(self.frames.has(pfn, flag::USED) && !self.frames.any(pfn, flag::CHECK_AT_FREE));
         self.frames.page(pfn).reset_flags(z, 0);
+        self.stat.event(VmEvent::PgFree, 1 << order);
+        self.emit(Audience::Traces, || Event::PageFree { pfn, order });
+        if self.free_block(z, pfn, order) {
+            self.world.charge(Cost::PageFree, 1);
+            return;
+        }
         let zone = &self.zones[z];
         zone.lock.with(|| {
             self.lru_home(z).pages_scanned.set(0);
@@ -263,8 +312,6 @@ impl<W: World> Mm<W> {
             self.free_one(z, pfn, order);
         });
         self.stat.add_exact(z, ZoneStat::NrFreePages, 1 << order);
-        self.stat.event(VmEvent::PgFree, 1 << order);
-        self.emit(Audience::Traces, || Event::PageFree { pfn, order });
         self.world.charge(Cost::PageBulk, 1);
     }
 }

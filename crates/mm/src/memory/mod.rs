@@ -9,6 +9,7 @@ pub(crate) mod hint;
 pub mod mobility;
 pub mod node;
 pub mod pcp;
+pub(crate) mod pcp_blocks;
 pub(crate) mod pcp_high;
 pub mod slab;
 pub mod task;

@@ -35,7 +35,7 @@ impl<W: World> Pcp<W> {
     }
 
     #[inline(always)]
-    fn push_front(&self, pfn: Pfn) {
+    pub(super) fn push_front(&self, pfn: Pfn) {
         let at = self.front.get().wrapping_sub(1);
         self.slot(at).set(pfn);
         self.front.set(at);
@@ -44,7 +44,7 @@ impl<W: World> Pcp<W> {
 
     /// Queues pages at the back.
     #[inline(always)]
-    fn push_back(&self, pages: impl ExactSizeIterator<Item = Pfn>) {
+    pub(super) fn push_back(&self, pages: impl ExactSizeIterator<Item = Pfn>) {
         let ring = &*self.ring;
         let mut at = self.front.get().wrapping_add(self.count.get());
         self.count.fetch_add(pages.len() as u32);
@@ -55,7 +55,7 @@ impl<W: World> Pcp<W> {
     }
 
     #[inline(always)]
-    fn pop_front(&self) -> Option<Pfn> {
+    pub(super) fn pop_front(&self) -> Option<Pfn> {
         let n = self.count.get();
         if n == 0 {
             return None;
@@ -94,6 +94,12 @@ impl<W: World> Pcp<W> {
     #[inline(always)]
     pub(crate) fn return_some(&self, n: u32, to: impl FnOnce(&mut dyn Iterator<Item = Pfn>)) {
         self.lock.with(|| to(&mut self.take_back(n)));
+    }
+
+    /// Does something with the list while nobody else does.
+    #[inline(always)]
+    pub(super) fn with_lock<T>(&self, f: impl FnOnce() -> T) -> T {
+        self.lock.with(f)
     }
 
     pub fn count(&self) -> u32 {
@@ -270,14 +276,10 @@ impl<W: World> Mm<W> {
     /// pages.
     #[inline(never)]
     fn free_to_tuned(&self, z: usize, pfn: Pfn) {
-        let cpu = self.world.cpu();
-        let pcp = self.pcp(z, cpu, self.list_of_page(pfn));
+        let list = self.list_of_page(pfn);
+        let pcp = self.pcp(z, self.world.cpu(), list);
         pcp.lock.with(|| pcp.push_front(pfn));
-        let n = self.pages_to_return(z);
-        if n > 0 {
-            self.return_longest(z, cpu, n, u32::MAX);
-            self.returned(z);
-        }
+        self.return_over_high(z, 0, list);
     }
 
     /// Returns every page of every CPU's lists to the buddy lists.
@@ -288,13 +290,16 @@ impl<W: World> Mm<W> {
                     pcp.return_some(u32::MAX, |pages| self.free_bulk(z, pages));
                 }
             }
+            self.drain_blocks(z);
             (0..self.config.cpus).for_each(|cpu| self.forget_count(z, cpu));
         }
     }
 
     /// Pages on all per-CPU lists of a zone.
     pub fn pcp_pages(&self, z: usize) -> u64 {
-        self.pcps(z).iter().map(|pcp| u64::from(pcp.count())).sum()
+        let single: u64 = self.pcps(z).iter().map(|pcp| u64::from(pcp.count())).sum();
+        let blocks = (0..self.config.cpus).map(|cpu| u64::from(self.pcp_block_pages(z, cpu)));
+        single + blocks.sum::<u64>()
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct Tuning<W: World> {
     freed: W::U32,
     /// Pages on the lists after the last free or refill: what is missing since was allocated.
     count: W::U32,
+    /// The last free was one of a block (`PCPF_PREV_FREE_HIGH_ORDER`).
+    freed_block: W::U32,
 }
 
 impl<W: World> Tuning<W> {
@@ -73,6 +75,7 @@ impl<W: World> Tuning<W> {
             alloc_factor: zero(),
             freed: zero(),
             count: zero(),
+            freed_block: zero(),
         }
     }
 }
@@ -92,7 +95,8 @@ impl<W: World> Mm<W> {
     /// Pages on one CPU's lists of a zone.
     #[inline(always)]
     pub(crate) fn pcp_count(&self, z: usize, cpu: usize) -> u32 {
-        (0..self.lists).map(|l| self.pcp(z, cpu, l).count()).sum()
+        let single: u32 = (0..self.lists).map(|l| self.pcp(z, cpu, l).count()).sum();
+        single + self.pcp_block_pages(z, cpu)
     }
 
     /// Pages that one CPU's lists of a zone hold before some go back.
@@ -163,6 +167,33 @@ impl<W: World> Mm<W> {
         if batch > 1 { batch.max(2) } else { batch }
     }
 
+    /// Blocks to take from the buddy lists for a list that is empty.
+    pub(crate) fn nr_blocks_alloc(&self, z: usize, order: u32) -> u32 {
+        let (zone, cpu) = (&self.zones[z], self.world.cpu());
+        let batch = zone.pcp_batch;
+        let t = self.tuning(z, cpu);
+        if self.policy.per_cpu_lists == PerCpuLists::Tuned {
+            self.note_allocated(t, self.pcp_count(z, cpu));
+            self.note_below_high(z);
+            if zone.flags.get() & ZONE_BELOW_HIGH == 0 {
+                t.high.set((t.high.get() + batch).min(t.most.get()));
+            }
+        }
+        if batch > 1 {
+            (batch >> order).max(2)
+        } else {
+            batch
+        }
+    }
+
+    /// A block was taken from a list: one allocation, however many pages it has.
+    pub(crate) fn note_block_taken(&self, z: usize, cpu: usize, order: u32) {
+        let t = self.tuning(z, cpu);
+        self.note_allocated(t, self.pcp_count(z, cpu) + (1 << order));
+        t.freed.set(t.freed.get() >> 1);
+        self.forget_count(z, cpu);
+    }
+
     /// Pages were taken for a list: what this leaves free, the next allocation's test will see.
     pub(crate) fn refilled(&self, z: usize) {
         if self.lists_by_watermark() {
@@ -180,18 +211,29 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// One page came onto this CPU's lists (`free_unref_page_commit`). Returns how many are to go back.
-    pub(crate) fn pages_to_return(&self, z: usize) -> u32 {
+    /// A page or block came onto this CPU's lists (`free_unref_page_commit`). Returns how many pages are to go
+    /// back. Blocks that are freed after many pages, or one after the other, are wanted joined: then it is all
+    /// of them, or 32 batches.
+    pub(crate) fn pages_to_return(&self, z: usize, order: u32) -> u32 {
         let (zone, cpu) = (&self.zones[z], self.world.cpu());
         let (t, batch) = (self.tuning(z, cpu), zone.pcp_batch);
         let count = self.pcp_count(z, cpu);
-        self.note_allocated(t, count - 1);
+        self.note_allocated(t, count - (1 << order));
         t.count.set(count);
+        let after_block = t.freed_block.get() != 0;
+        t.freed_block.set(u32::from(order > 0));
         match self.policy.per_cpu_lists {
             PerCpuLists::Tuned => {
                 t.alloc_factor.set(t.alloc_factor.get() >> 1);
+                let join = order > 0 && after_block && t.freed.get() >= batch;
                 if t.freed.get() < batch << BATCH_SCALE_MAX {
-                    t.freed.fetch_add(1);
+                    t.freed.fetch_add(1 << order);
+                }
+                if join {
+                    let most = batch << BATCH_SCALE_MAX;
+                    t.high
+                        .set(t.high.get().saturating_sub(most).max(t.least.get()));
+                    return count.min(most);
                 }
                 let high = self.tuned_high(z, t, count);
                 match count >= high {
@@ -200,6 +242,9 @@ impl<W: World> Mm<W> {
                 }
             }
             _ => {
+                if order > 0 && t.freed.get() > 0 {
+                    return count;
+                }
                 let mut high = t.high.get();
                 if zone.flags.get() & ZONE_RECLAIM_ACTIVE != 0 {
                     high = high.min(4 * batch);
@@ -284,21 +329,17 @@ impl<W: World> Mm<W> {
                 t.high.set(slowly.max(high - (high >> 3)).max(least));
             }
             let over = count.saturating_sub(t.high.get());
-            self.return_longest(z, cpu, over, batch);
+            self.return_in_batches(z, cpu, over, batch);
             self.forget_count(z, cpu);
         }
     }
 
-    /// Returns so many pages of a CPU's lists of a zone, up to `at_once` from the longest, then again.
-    pub(crate) fn return_longest(&self, z: usize, cpu: usize, mut left: u32, at_once: u32) {
+    /// Returns so many pages of a CPU's lists of a zone, a batch at once.
+    fn return_in_batches(&self, z: usize, cpu: usize, mut left: u32, batch: u32) {
         while left > 0 {
-            let longest = self.longest_pcp(z, cpu);
-            let n = left.min(at_once).min(longest.count());
-            if n == 0 {
-                return;
-            }
-            longest.return_some(n, |pages| self.free_bulk(z, pages));
-            left -= n;
+            let now = left.min(batch.max(1));
+            self.return_pages(z, cpu, now, 0);
+            left -= now;
         }
     }
 

@@ -273,7 +273,8 @@ switches! {
         /// Up to six batches, one at a time; a batch is a 4096th of the zone, 128 KiB at most.
         Batches = "batches",
         /// 5.14: up to the low watermark's share, four batches while kswapd reclaims; what is returned
-        /// doubles while nothing is allocated. A batch is 256 KiB at most.
+        /// doubles while nothing is allocated. A batch is 256 KiB at most. Blocks of up to eight pages have
+        /// lists, too (5.13).
         Watermark = "watermark",
         /// 6.7: they grow up to an eighth of the zone while it is above its high watermark, and shrink; what
         /// is taken doubles while nothing is freed.

@@ -384,6 +384,57 @@ fn lists_of_cpus_grow_with_what_is_asked() {
     recount(&mm);
 }
 
+/// Takes a block from this CPU's lists, or the buddy lists, and marks it as in use.
+fn take_block(mm: &Engine, order: u32) -> Pfn {
+    let pfn = mm.rmqueue_order(0, order, 0).expect("memory");
+    mm.frames.page(pfn).reset_flags(0, flag::USED);
+    pfn
+}
+
+/// Since 5.13 blocks of up to order 3 have lists: a batch's worth comes at once and is kept. A block that is
+/// freed among many pages sends all lists home, so that blocks join.
+#[test]
+fn lists_of_cpus_hold_blocks() {
+    let mm = lists_of(PerCpuLists::Batches);
+    mm.free_pages_order(take_block(&mm, 1), 1);
+    assert_eq!(mm.pcp_pages(0), 0);
+
+    for rule in [PerCpuLists::Watermark, PerCpuLists::Tuned] {
+        let mm = lists_of(rule);
+        let batch = mm.zones[0].pcp_batch();
+        for order in 1..=3 {
+            let block = take_block(&mm, order);
+            let kept = ((batch >> order).max(2) - 1) << order;
+            assert_eq!(mm.pcp_pages(0), u64::from(kept), "order {order}");
+            assert!(mm.stat.exact(0, ZoneStat::NrFreePages) < 65_536 - i64::from(kept));
+            mm.free_pages_order(block, order);
+            assert_eq!(mm.pcp_pages(0), u64::from(kept) + (1 << order));
+            recount(&mm);
+            mm.drain_all_pages();
+        }
+        mm.free_pages_order(take_block(&mm, 4), 4);
+        assert_eq!(mm.pcp_pages(0), 0, "order 4 has no list");
+
+        let blocks = [take_block(&mm, 1), take_block(&mm, 1)];
+        let (pages, _) = refills(&mm, 3000);
+        returns(&mm, pages);
+        assert!(mm.pcp_pages(0) > u64::from(batch), "{rule:?}");
+        mm.free_pages_order(blocks[0], 1);
+        // 6.7 asks whether the free before was one of a block, too.
+        assert_eq!(mm.pcp_pages(0) > 0, rule == PerCpuLists::Tuned);
+        let before = mm.pcp_pages(0);
+        mm.free_pages_order(blocks[1], 1);
+        match rule {
+            PerCpuLists::Tuned => {
+                let gone = u64::from(batch) << 5;
+                assert_eq!(mm.pcp_pages(0), (before + 2).saturating_sub(gone));
+            }
+            _ => assert_eq!(mm.pcp_pages(0), 0),
+        }
+        recount(&mm);
+    }
+}
+
 /// While kswapd reclaims, lists hold four batches; below the high watermark they do not grow.
 #[test]
 fn lists_of_cpus_give_way_to_reclaim() {
