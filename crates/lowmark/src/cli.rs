@@ -6,6 +6,7 @@ mod diverge;
 mod examples;
 mod export;
 mod heard;
+mod installed;
 mod kernel;
 mod mrc;
 mod running;
@@ -18,6 +19,7 @@ pub use diverge::Diverge;
 pub use examples::{Examples, New, Schema, What};
 pub use export::Export;
 pub use heard::Heard;
+pub use installed::{Completions, Man};
 pub use kernel::{Kernel, KernelBuild, KernelList, KernelRemove, KernelShell};
 pub use mrc::{Bench, Mrc, Policies};
 pub use running::{Learn, Record, Report, Undo};
@@ -93,6 +95,10 @@ pub enum Command {
     Trace(Trace),
     /// Describe this computer as a machine file, and check the engine's formulas against its kernel
     Machine(Machine),
+    /// Print a script that completes this command line in a shell
+    Completions(Completions),
+    /// Write the man pages, one for the program and one for each subcommand
+    Man(Man),
     /// Build real kernels for `policy = "kernel:NAME"`, list or remove them
     #[command(subcommand)]
     Kernel(Kernel),

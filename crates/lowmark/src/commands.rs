@@ -8,6 +8,7 @@ pub mod diverge;
 pub mod examples;
 pub mod explain;
 pub mod export;
+pub mod installed;
 pub mod kernel;
 pub mod learn;
 mod listen;

@@ -104,6 +104,8 @@ fn run(cli: &cli::Cli) -> Result<(), Failure> {
         cli::Command::Trace(what) => commands::trace::run(what),
         cli::Command::Machine(args) => commands::machine::run(args),
         cli::Command::Kernel(what) => commands::kernel::run(what),
+        cli::Command::Completions(args) => commands::installed::completions(args),
+        cli::Command::Man(args) => commands::installed::man(args),
         cli::Command::Schema(args) => commands::schema::run(args),
         cli::Command::Examples(args) => commands::examples::run(args),
         cli::Command::New(args) => commands::examples::new(args),
