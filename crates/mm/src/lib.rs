@@ -71,9 +71,7 @@ pub use world::World;
 use cache::{mapping, metadata, mmap, swap, tree};
 use inodes::table;
 use memory::zone::{LRU_LISTS, Zone};
-use memory::{
-    buddy, frame, hint, mobility, node, pcp, pcp_blocks, pcp_high, slab, task, watermark, zone,
-};
+use memory::{buddy, frame, hint, mobility, node, pcp, pcp_high, slab, task, watermark, zone};
 use reclaim::{auto, boost, eviction, lru};
 use watch::{tracker, vmstat};
 use world::event::Event;
@@ -153,9 +151,10 @@ pub struct Mm<W: World> {
     pub tasks: Box<[task::Task<W>]>,
     pub(crate) sysctl: sysctl::Words<W::U64>,
     pub(crate) stat: vmstat::VmStat<W>,
+    /// By zone, CPU, order and kind.
     pub(crate) pcp: Box<[pcp::Pcp<W>]>,
-    /// Blocks of order 1 to 3: by zone, CPU and order; empty where lists hold six batches.
-    pub(crate) pcp_blocks: Box<[pcp::Pcp<W>]>,
+    /// Per-CPU lists that a CPU has of each zone.
+    pub(crate) pcp_lists: usize,
     /// By zone and CPU; empty where lists hold six batches.
     pub(crate) pcp_tuning: Box<[pcp_high::Tuning<W>]>,
     pub(crate) pagevecs: Box<[lru::Pagevecs<W>]>,
@@ -263,8 +262,8 @@ impl<W: World> Mm<W> {
                 task::Task::new()
             })?,
             stat: vmstat::VmStat::new(zones.len(), config.cpus),
+            pcp_lists: lists * pcp_high::orders(&policy),
             pcp: pcp_high::lists(&config, &policy, &zones, lists),
-            pcp_blocks: pcp_blocks::lists(&config, &policy, &zones, lists),
             pcp_tuning: pcp_high::tunings(&config, &policy),
             pagevecs: (0..config.cpus).map(|_| lru::Pagevecs::new()).collect(),
             hints: (0..config.cpus).map(|_| hint::Hint::new()).collect(),

@@ -4,7 +4,9 @@ use crate::cli::{Cli, Completions, Man};
 use crate::failure::Failure;
 use crate::text;
 use clap::{Command, CommandFactory};
+use clap_complete::Shell;
 use lab::diagnostic::Diagnostic;
+use lab::results::Single;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,9 +16,13 @@ const NAME: &str = "lowmark";
 
 /// Prints the script of a shell.
 pub fn completions(args: &Completions) -> Result<(), Failure> {
+    text::print(&script(args.shell))
+}
+
+fn script(shell: Shell) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), NAME, &mut script);
-    text::print(&String::from_utf8(script).expect("names of options are text"))
+    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
+    String::from_utf8(script).expect("names of options are text")
 }
 
 /// Writes the man pages: all of them, or none.
@@ -25,12 +31,7 @@ pub fn man(args: &Man) -> Result<(), Failure> {
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
     collect(&program, NAME, &mut pages).expect("memory takes what is written");
-    write_all(&args.out, &pages).map_err(|e| {
-        let what = format!("can't write man pages into `{}`: {e}", args.out.display());
-        let accepted =
-            "accepted: a folder that can be written to, or a new one in a folder that is there";
-        Failure::Input(Diagnostic::placeless(what, accepted).into())
-    })?;
+    write_all(&args.out, &pages)?;
     text::print(&format!(
         "{} pages are in {}; `man -l {}` shows one\n",
         pages.len(),
@@ -52,18 +53,27 @@ fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) ->
 }
 
 /// Writes every page beside its place before the first one is put there.
-fn write_all(dir: &Path, pages: &[(String, Vec<u8>)]) -> io::Result<()> {
+fn write_all(dir: &Path, pages: &[(String, Vec<u8>)]) -> Result<(), Failure> {
     if !dir.is_dir() {
-        fs::create_dir(dir)?;
+        fs::create_dir(dir).map_err(|e| {
+            let what = format!("can't write man pages into `{}`: {e}", dir.display());
+            let accepted =
+                "accepted: a folder that can be written to, or a new one in a folder that is there";
+            Failure::Input(Diagnostic::placeless(what, accepted).into())
+        })?;
     }
-    let mut written = Vec::new();
+    let mut files = Vec::new();
     for (name, page) in pages {
-        let mut file = tempfile::NamedTempFile::new_in(dir)?;
-        file.write_all(page)?;
-        written.push((file, dir.join(name)));
+        let place = dir.join(name);
+        let mut file = Single::create(&place, true, |_| Ok(true))?;
+        let written = file.write_all(page);
+        written.map_err(|e| {
+            Failure::System(miette::miette!("can't write `{}`: {e}", place.display()))
+        })?;
+        files.push(file);
     }
-    for (file, place) in written {
-        file.persist(place)?;
+    for file in files {
+        file.finish()?;
     }
     Ok(())
 }
@@ -72,14 +82,7 @@ fn write_all(dir: &Path, pages: &[(String, Vec<u8>)]) -> io::Result<()> {
 mod tests {
     use super::*;
     use clap::ValueEnum;
-    use clap_complete::Shell;
     use std::process::{Command as Process, Stdio};
-
-    fn script(shell: Shell) -> String {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
-        String::from_utf8(script).expect("text")
-    }
 
     fn shown() -> Vec<String> {
         let command = Cli::command();

@@ -279,8 +279,8 @@ impl<W: World> Mm<W> {
     /// Takes a block of a higher order from this CPU's lists, or where they have none of that order straight from
     /// the buddy lists.
     pub(crate) fn rmqueue_order(&self, z: usize, order: u32, list: usize) -> Option<Pfn> {
-        if let Ok(block) = self.rmqueue_block(z, order, list) {
-            return block;
+        if self.block_has_list(order) {
+            return self.rmqueue_block(z, order, list);
         }
         let pfn = self.zones[z]
             .lock
@@ -301,9 +301,9 @@ impl<W: World> Mm<W> {
         self.frames.page(pfn).reset_flags(z, 0);
         self.stat.event(VmEvent::PgFree, 1 << order);
         self.emit(Audience::Traces, || Event::PageFree { pfn, order });
-        if self.free_block(z, pfn, order) {
-            self.world.charge(Cost::PageFree, 1);
-            return;
+        if self.block_has_list(order) {
+            self.free_block(z, pfn, order);
+            return self.world.charge(Cost::PageFree, 1);
         }
         let zone = &self.zones[z];
         zone.lock.with(|| {

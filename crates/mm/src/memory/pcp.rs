@@ -10,19 +10,23 @@ use crate::world::event::Event;
 use crate::world::{Audience, Cost, ShortLock, Word32, World};
 use crate::{Mm, Pfn};
 
-/// One zone's list on one CPU.
+/// One of a zone's lists on one CPU.
 pub(crate) struct Pcp<W: World> {
     ring: Box<[W::U32]>,
     front: W::U32,
     count: W::U32,
+    /// The order of what it holds: single pages have 0.
+    order: u32,
     /// A drain of all CPUs' lists takes pages from lists that are not its CPU's.
     lock: W::Lock,
 }
 
 impl<W: World> Pcp<W> {
-    pub fn new(most: u32) -> Self {
+    /// A list of blocks of an order, for up to `pages` pages.
+    pub fn new(pages: u32, order: u32) -> Self {
         Self {
-            ring: bytemuck::zeroed_slice_box((most + 1).next_power_of_two() as usize),
+            order,
+            ring: bytemuck::zeroed_slice_box(((pages >> order) + 1).next_power_of_two() as usize),
             front: bytemuck::Zeroable::zeroed(),
             count: bytemuck::Zeroable::zeroed(),
             lock: W::Lock::default(),
@@ -106,6 +110,17 @@ impl<W: World> Pcp<W> {
         self.count.get()
     }
 
+    /// Pages in what it holds.
+    #[inline(always)]
+    pub fn pages(&self) -> u32 {
+        self.count() << self.order
+    }
+
+    #[inline(always)]
+    pub fn order(&self) -> u32 {
+        self.order
+    }
+
     /// Pages that the list can hold.
     pub(crate) fn room(&self) -> u32 {
         self.ring.len() as u32
@@ -119,13 +134,19 @@ impl<W: World> Pcp<W> {
 impl<W: World> Mm<W> {
     #[inline(always)]
     pub(crate) fn pcp(&self, z: usize, cpu: usize, list: usize) -> &Pcp<W> {
-        &self.pcp[(z * self.config.cpus + cpu) * self.lists + list]
+        &self.pcp[(z * self.config.cpus + cpu) * self.pcp_lists + list]
+    }
+
+    /// One CPU's lists of a zone, by order and then by kind.
+    #[inline(always)]
+    pub(crate) fn own_pcps(&self, z: usize, cpu: usize) -> &[Pcp<W>] {
+        &self.pcp[(z * self.config.cpus + cpu) * self.pcp_lists..][..self.pcp_lists]
     }
 
     /// All lists of a zone, CPU by CPU.
     #[inline(always)]
     pub(crate) fn pcps(&self, z: usize) -> &[Pcp<W>] {
-        let n = self.config.cpus * self.lists;
+        let n = self.config.cpus * self.pcp_lists;
         &self.pcp[z * n..(z + 1) * n]
     }
 
@@ -285,21 +306,16 @@ impl<W: World> Mm<W> {
     /// Returns every page of every CPU's lists to the buddy lists.
     pub fn drain_all_pages(&self) {
         for z in 0..self.zones.len() {
-            for pcp in self.pcps(z) {
-                if pcp.count() > 0 {
-                    pcp.return_some(u32::MAX, |pages| self.free_bulk(z, pages));
-                }
+            for cpu in 0..self.config.cpus {
+                self.return_pages(z, cpu, u32::MAX, 0);
+                self.forget_count(z, cpu);
             }
-            self.drain_blocks(z);
-            (0..self.config.cpus).for_each(|cpu| self.forget_count(z, cpu));
         }
     }
 
     /// Pages on all per-CPU lists of a zone.
     pub fn pcp_pages(&self, z: usize) -> u64 {
-        let single: u64 = self.pcps(z).iter().map(|pcp| u64::from(pcp.count())).sum();
-        let blocks = (0..self.config.cpus).map(|cpu| u64::from(self.pcp_block_pages(z, cpu)));
-        single + blocks.sum::<u64>()
+        self.pcps(z).iter().map(|pcp| u64::from(pcp.pages())).sum()
     }
 }
 

@@ -2,6 +2,7 @@
 //! `per_cpu_lists`): six batches, or the low watermark's share, as kernels of today have it, growing with
 //! what is allocated or freed in a row.
 
+use crate::memory::alloc::PAGE_ALLOC_COSTLY_ORDER;
 use crate::memory::pcp::Pcp;
 use crate::memory::zone::{Mark, ZONE_BELOW_HIGH, ZONE_RECLAIM_ACTIVE, Zone};
 use crate::policy::{PerCpuLists, Policy};
@@ -14,7 +15,15 @@ const BATCH_SCALE_MAX: u32 = 5;
 /// The share of a zone that its CPUs' lists may grow to (`MIN_PERCPU_PAGELIST_HIGH_FRACTION`).
 const HIGH_FRACTION: u32 = 8;
 
-/// The lists of all zones and CPUs, `lists` each.
+/// Orders that have lists: single pages have, and blocks since 5.13.
+pub(crate) fn orders(policy: &Policy) -> usize {
+    match policy.per_cpu_lists {
+        PerCpuLists::Batches => 1,
+        _ => 1 + PAGE_ALLOC_COSTLY_ORDER as usize,
+    }
+}
+
+/// The lists of all zones and CPUs: by order, `lists` each.
 pub(crate) fn lists<W: World>(
     config: &Config,
     policy: &Policy,
@@ -25,9 +34,11 @@ pub(crate) fn lists<W: World>(
         PerCpuLists::Batches => z.pcp_high + z.pcp_batch,
         _ => room(z.size / config.cpus_of(z.node), z.pcp_batch),
     };
-    let mut all = Vec::with_capacity(zones.len() * config.cpus * lists);
+    let own = lists * orders(policy);
+    let mut all = Vec::with_capacity(zones.len() * config.cpus * own);
     for z in zones {
-        all.extend((0..config.cpus * lists).map(|_| Pcp::new(most(z))));
+        let order = |i| (i % own / lists) as u32;
+        all.extend((0..config.cpus * own).map(|i| Pcp::new(most(z), order(i))));
     }
     all.into()
 }
@@ -95,8 +106,7 @@ impl<W: World> Mm<W> {
     /// Pages on one CPU's lists of a zone.
     #[inline(always)]
     pub(crate) fn pcp_count(&self, z: usize, cpu: usize) -> u32 {
-        let single: u32 = (0..self.lists).map(|l| self.pcp(z, cpu, l).count()).sum();
-        single + self.pcp_block_pages(z, cpu)
+        self.own_pcps(z, cpu).iter().map(Pcp::pages).sum()
     }
 
     /// Pages that one CPU's lists of a zone hold before some go back.
@@ -346,7 +356,7 @@ impl<W: World> Mm<W> {
     /// The longest of one CPU's lists of a zone.
     #[inline(always)]
     pub(crate) fn longest_pcp(&self, z: usize, cpu: usize) -> &Pcp<W> {
-        let own = (0..self.lists).map(|list| self.pcp(z, cpu, list));
+        let own = self.own_pcps(z, cpu).iter();
         own.max_by_key(|pcp| pcp.count()).expect("a list")
     }
 }
