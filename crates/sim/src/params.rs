@@ -168,7 +168,7 @@ rows! {
     batch_requests: "requests" = 32.0, 1.0 => 1024.0, "requests a batching task may allocate beyond a full queue; Linux 3.0 block/blk-core.c, BLK_BATCH_REQ";
     batch_time: "ns" = 2e7, 1e6 => 1e9, "how long a batching task keeps that right; Linux 3.0, BLK_BATCH_TIME = HZ/50";
     max_request: "bytes" = 524288.0, 4096.0 => 1310720.0, "largest request of a disk, 1024 sectors and 128 segments; docs/reference/writeback.md#request-queue";
-    plug_requests: "requests" = 16.0, 1.0 => 128.0, "queued requests that start the device although it is plugged; Linux 3.1, BLK_MAX_REQUEST_COUNT";
+    plug_requests: "requests" = 32.0, 1.0 => 128.0, "requests that a task's plug holds (plugs = \"task\"); Linux 5.15, BLK_MAX_REQUEST_COUNT (16 before)";
     read_expire: "ns" = 5e8, 1e6 => 6e10, "age at which a queued synchronous request goes first; Linux block/deadline-iosched.c, read_expire = HZ/2";
     write_expire: "ns" = 5e9, 1e6 => 6e10, "age at which a queued asynchronous write goes first; Linux block/deadline-iosched.c, write_expire = 5 HZ";
     fifo_batch: "requests" = 16.0, 1.0 => 1024.0, "requests served in block order before classes and ages are looked at again; Linux block/deadline-iosched.c, fifo_batch";

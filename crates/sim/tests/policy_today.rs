@@ -4,16 +4,19 @@
 mod common;
 
 use common::{Life, bare, spec};
+use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use mm::memory::task::PF_SWAPWRITE;
-use mm::policy::{Ext4Writeback, FlusherSlice, RequestQueue, WritebackEnds, WritebackThrottling};
-use mm::world::Tasks;
+use mm::policy::{
+    Ext4Writeback, FlusherSlice, Plugs, RequestQueue, WritebackEnds, WritebackThrottling,
+};
 use mm::world::event::TrackPath;
+use mm::world::{Storage as _, Tasks};
 use mm::{Policy, ZoneType};
 use sim::SimMm;
-use sim::filesystems as fs;
+use sim::filesystems::{self as fs, DirId};
 use sim::spec::{DiskKind, FsKind};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -221,6 +224,133 @@ fn writers_stand_still_while_a_commit_waits_for_an_extent() {
         longest_write(Ext4Writeback::ByExtent),
     );
     assert!(before < MS && today > 10 * MS, "{before} {today}");
+}
+
+/// Files of 16 KiB, whose blocks lie side by side, are one request after the other without plugs, and of 128 pages
+/// with them.
+#[test]
+fn a_plug_makes_one_request_of_small_files() {
+    let of = |plugs| {
+        let mm = build(FsKind::Ext4, DiskKind::Disk, |p| {
+            today(p);
+            p.plugs = plugs;
+        });
+        let mm = &mm;
+        let life = async move {
+            let mut files = Vec::new();
+            for _ in 0..256 {
+                files.push(fs::create(mm).expect("a file"));
+                enter_dirty(mm, files[files.len() - 1], 0..4).await;
+            }
+            mm.wakeup_flusher_threads(0);
+            let busy = |&file: &u32| {
+                mm.mapping_tagged(file, Tag::Dirty) || mm.mapping_tagged(file, Tag::Writeback)
+            };
+            while files.iter().any(busy) {
+                mm.world.sched.sleep(MS).await;
+            }
+            mm.world.sched.stop();
+        };
+        let flusher = mm.flusher(mm.world.fs[0].bdi.get());
+        let tasks: Vec<(u32, Life<'_>)> =
+            vec![(PF_SWAPWRITE, Box::pin(flusher)), (0, Box::pin(life))];
+        common::drive(mm, tasks, MS, || {});
+        mm.world.devices.borrow()[0].queue.stats().requests[1]
+    };
+    let (alone, gathered) = (of(Plugs::None), of(Plugs::Task));
+    assert!(alone > 100, "{alone}");
+    assert!((8..=16).contains(&gathered), "{gathered}");
+}
+
+/// A plug gives out what it holds when it has `plug_requests` of them, before its task is through: pages wait dirty
+/// while the disk works already.
+#[test]
+fn a_plug_holds_so_many_requests() {
+    let of = |most: f64| {
+        let mut machine = bare(ZoneType::Dma32, 256 << 20);
+        machine.disk.kind = DiskKind::Ssd;
+        let mut spec = spec(machine, FsKind::Xfs, "dd if=/dev/zero of=a count=1");
+        spec.policy.flusher_slice = FlusherSlice::PerInode;
+        today(&mut spec.policy);
+        spec.policy.writeback_throttling = WritebackThrottling::None;
+        spec.policy.plugs = Plugs::Task;
+        spec.params.plug_requests = most;
+        let mm = sim::run::build(&spec);
+        fs::mount(&mm);
+        let mm = &mm;
+        let file = fs::create(mm).expect("a file");
+        assert!(fs::lay_out(mm, file, 1 << 20));
+        let life = async move {
+            for page in 0..16 {
+                enter_dirty(mm, file, 8 * page..8 * page + 1).await;
+            }
+            mm.wakeup_flusher_threads(0);
+            while mm.mapping_tagged(file, Tag::Dirty) || mm.mapping_tagged(file, Tag::Writeback) {
+                mm.world.sched.sleep(MS).await;
+            }
+            mm.world.sched.stop();
+        };
+        let flusher = mm.flusher(mm.world.fs[0].bdi.get());
+        let tasks: Vec<(u32, Life<'_>)> =
+            vec![(PF_SWAPWRITE, Box::pin(flusher)), (0, Box::pin(life))];
+        let mut left = 0;
+        common::drive(mm, tasks, 200, || {
+            if mm.world.devices.borrow()[0].queue.in_service() > 0 {
+                left = left.max(mm.tagged_count(file, Tag::Dirty, u32::MAX));
+            }
+        });
+        left
+    };
+    assert_eq!(of(32.0), 0);
+    let left = of(4.0);
+    assert!((8..=12).contains(&left), "{left}");
+}
+
+/// Today's ext4 has blocks of directories and inodes dirty when the commit has ended, 5 s after the first change, and
+/// the form before at once.
+#[test]
+fn metadata_is_the_flushers_after_the_commit() {
+    let of = |ext4, then: &str| {
+        let files = "fs_mark -d a -D 4 -n 200 -L 1 -s 0 -S 0";
+        let machine = bare(ZoneType::Dma32, 256 << 20);
+        let mut spec = spec(machine, FsKind::Ext4, &format!("{files}{then}"));
+        today(&mut spec.policy);
+        spec.policy.ext4_writeback = ext4;
+        common::run(&spec).counters["nr_dirtied"]
+    };
+    assert!(of(Ext4Writeback::Bumped, "") > 10);
+    assert_eq!(of(Ext4Writeback::ByExtent, ""), 0);
+    assert!(of(Ext4Writeback::ByExtent, "; sleep 6") > 10);
+}
+
+/// What a commit has not brought to the journal yet stays in memory, whoever wants the page.
+#[test]
+fn metadata_of_a_transaction_is_not_reclaimed() {
+    let mm = build(FsKind::Ext4, DiskKind::Disk, today);
+    let mm = &mm;
+    let device = (0..mm.mapping_count())
+        .find(|&m| mm.mappings[m as usize].kind() == MappingKind::BlockDevice)
+        .expect("the device's own file");
+    let life = async move {
+        let held = || {
+            let cached = (0..mm.frames.len() as u32).filter(|&pfn| {
+                mm.frames.has(pfn, flag::CACHED) && mm.frames.mapping(pfn) == device
+            });
+            cached
+                .filter(|&pfn| !mm.world.release_page(mm, pfn))
+                .count()
+        };
+        let above = fs::inode_of_dir(mm, DirId::root(0));
+        assert!(mm.iget(above).await.is_ok());
+        let made = fs::create_in(mm, DirId::root(0)).await;
+        mm.iput(above);
+        let file = made.expect("room").expect("a file");
+        assert!(held() > 0);
+        assert!(fs::fsync(mm, file).await);
+        assert_eq!(held(), 0);
+        mm.world.sched.stop();
+    };
+    common::drive(mm, vec![(0, Box::pin(life) as Life<'_>)], MS, || {});
 }
 
 /// The walk of a commit moves the place where the flusher goes on behind pages that nobody wrote.

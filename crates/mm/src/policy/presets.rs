@@ -159,6 +159,7 @@ presets! {
     baseline of "sequential read" "docs/sequential-read.md", on linux_3_1 {
         dirty_limits: DirtyLimits::PerZone, "writes leave out zones over their share (3.3)";
         direct_writeback: ReclaimWriteback::Never, "direct reclaim writes no file pages (3.2)";
+        completions: Completions::ByTime, "shares of the dirty limit age every three seconds (3.6)";
         kswapd_writeback: ReclaimWriteback::TailDirty, "kswapd does while the tail is all dirty (3.12)";
         reclaim_throttle: ReclaimThrottle::ZoneFlags, "what a whole batch was marks the zone (3.12)";
         immediate_reclaim: true, "what is not written goes to the tail once it is clean (3.2)";
@@ -214,6 +215,7 @@ presets! {
         written: Written::Done, "pages count as written once they are (4.2)";
         request_queue: RequestQueue::Multi, "tags, and no congestion (5.0)";
         writeback_throttling: WritebackThrottling::Wbt, "writes leave room for reads (4.10)";
+        plugs: Plugs::Task, "the flusher's requests grow in its plug (2.6.39)";
         writeback_ends: WritebackEnds::IoEnd, "pages leave writeback by what a filesystem gathered (5.4)";
         ext4_writeback: Ext4Writeback::ByExtent, "extents that are converted once they are written (5.6)";
         file_readahead: FileReadahead::OnDemand, "windows that grow, and none for random reads";

@@ -454,6 +454,15 @@ switches! {
         In4096ths = "4096ths",
     } see "docs/reference/writeback.md#limits";
 
+    /// How a device's share of the dirty limit forgets what it has written.
+    completions: Completions = ByEvents {
+        /// linux-3.0: by half with every so many pages that all devices have written. One that begins to write
+        /// grows into its share.
+        ByEvents = "by-events",
+        /// 3.6: by half every three seconds. A device that writes alone has all of the limit with its first page.
+        ByTime = "by-time",
+    } see "docs/reference/writeback.md#limits";
+
     /// When a page counts as written (`nr_written`).
     written: Written = Submitted {
         /// linux-3.0: when it goes under writeback.
@@ -491,6 +500,16 @@ switches! {
         /// flusher's share is a quarter of what is allowed, or half.
         Wbt = "wbt",
     } see "docs/reference/writeback.md#writeback-throttling";
+
+    /// Whether a task that will write more keeps its requests to itself for a while.
+    plugs: Plugs = None {
+        /// No: each request is its queue's as it is made.
+        None = "none",
+        /// 2.6.39, and of consequence with `request_queue = "multi"`: the flusher, reclaim and the `writepages` of
+        /// ext4 and btrfs gather requests, to which neighbouring blocks of other files are joined, until
+        /// they sleep, give their CPU away or have enough (`plug_requests`, or one of 128 KiB).
+        Task = "task",
+    } see "docs/reference/writeback.md#plugs";
 
     /// Which pages of a file leave writeback together.
     writeback_ends: WritebackEnds = Request {

@@ -22,6 +22,7 @@ impl<W: World> Mm<W> {
         let targets = nr;
         // Direct reclaim at the first priority finishes what it set out to scan.
         let mut adjusted = !sc.kswapd && sc.priority == DEF_PRIORITY;
+        self.world.start_plug();
         // Inactive anon, active file, inactive file drive the loop; active anon rides along.
         while nr[0] + nr[2] + nr[3] > 0 {
             for (i, lru) in SCAN_ORDER.into_iter().enumerate() {
@@ -49,6 +50,7 @@ impl<W: World> Mm<W> {
                 }
             }
         }
+        self.world.finish_plug();
         if self.inactive_anon_is_low(z) {
             self.shrink_active_list(z, Lru::ActiveAnon, SWAP_CLUSTER_MAX as u32, sc);
             self.world.relax().await;

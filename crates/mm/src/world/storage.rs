@@ -205,6 +205,16 @@ pub trait Storage<W: World> {
         None
     }
 
+    /// The calling task will write more: its requests may be gathered until [`Self::finish_plug`]. Pairs nest
+    /// (`blk_start_plug`; `plugs = "task"`). A world that gathers none leaves these three as they are.
+    fn start_plug(&self) {}
+
+    /// The calling task is through: what was gathered goes to the devices (`blk_finish_plug`).
+    fn finish_plug(&self) {}
+
+    /// What was gathered goes to the devices if the task is about to give its CPU away.
+    fn cond_flush_plug(&self) {}
+
     /// A task that dirtied pages of a bdi is about to be put to sleep for it. A world whose devices hold no
     /// writes back leaves this as it is.
     fn dirtier_sleeps(&self, bdi: u32) {

@@ -243,6 +243,11 @@ pub trait Tasks {
     /// Nanoseconds since the world began, on the calling task's CPU.
     fn now(&self) -> u64;
 
+    /// The time of the last timer tick in nanoseconds (`jiffies`); in a world without ticks, the time.
+    fn jiffies(&self) -> u64 {
+        self.now()
+    }
+
     /// The CPU (or per-CPU slot) of the calling task, below [`crate::Config::cpus`].
     fn cpu(&self) -> usize;
 

@@ -6,7 +6,7 @@ use crate::Mm;
 use crate::memory::gfp::Gfp;
 use crate::memory::task::{PF_LESS_THROTTLE, PF_REALTIME};
 use crate::policy::{
-    DirtyCheck, DirtyExceeded, DirtyLimits, DirtyRatios, DirtyThrottle, Dirtyable,
+    Completions, DirtyCheck, DirtyExceeded, DirtyLimits, DirtyRatios, DirtyThrottle, Dirtyable,
 };
 use crate::size::Size;
 use crate::watch::vmstat::ZoneStat;
@@ -216,6 +216,22 @@ impl<W: World> Mm<W> {
         self.writeback
             .ratelimit
             .set(ratelimit_pages(total, self.config.cpus as u64) as u32);
+        self.writeback_set_ratelimit();
+    }
+
+    /// Where dirtiers sleep: the limit that they see falling begins with today's dirty limit, and a CPU that
+    /// dirtied its share of a 32nd of it looks at the limits. At boot, once the kernel has its memory, and when a
+    /// limit is set.
+    pub fn writeback_set_ratelimit(&self) {
+        if self.policy.dirty_throttle != DirtyThrottle::Sleep {
+            return;
+        }
+        let limit = self.dirty_limits().dirty;
+        self.writeback.limit.set(limit);
+        let of_a_cpu = limit / (32 * self.config.cpus as u64);
+        self.writeback
+            .ratelimit
+            .set(of_a_cpu.clamp(16, u64::from(u32::MAX)) as u32);
     }
 
     #[inline(always)]
@@ -227,7 +243,13 @@ impl<W: World> Mm<W> {
     #[inline]
     pub(crate) fn bdi_writeout_add(&self, bdi: u32, n: u64) {
         let b = &self.bdis[bdi as usize];
-        self.writeback.completions.inc_by(&b.completions, n);
+        match self.policy.completions {
+            Completions::ByEvents => self.writeback.completions.inc_by(&b.completions, n),
+            Completions::ByTime => {
+                let now = self.world.now();
+                self.writeback.completions.inc_at(&b.completions, n, now);
+            }
+        }
         b.flusher.completed.fetch_add(n);
     }
 
@@ -249,7 +271,13 @@ impl<W: World> Mm<W> {
             .iter()
             .map(|b| u64::from(b.min_ratio.get()))
             .sum();
-        let (n, d) = self.writeback.completions.fraction(&b.completions);
+        let (n, d) = match self.policy.completions {
+            Completions::ByEvents => self.writeback.completions.fraction(&b.completions),
+            Completions::ByTime => {
+                let now = self.world.now();
+                self.writeback.completions.fraction_at(&b.completions, now)
+            }
+        };
         let share = dirty * (100 - all_min.min(100)) / 100 * n / d
             + dirty * u64::from(b.min_ratio.get()) / 100;
         share.min(dirty * u64::from(b.max_ratio.get()) / 100)

@@ -219,6 +219,7 @@ impl<W: World> Mm<W> {
             kupdate: work.kupdate,
             background: work.background,
         });
+        self.world.start_plug();
         while work.nr_pages > 0 {
             if (work.background || work.kupdate) && s.work_count.get() > 0 {
                 break;
@@ -268,6 +269,7 @@ impl<W: World> Mm<W> {
             // Nothing was written: wait for some inode that another task writes.
             self.wait_for_inode(parked).await;
         }
+        self.world.finish_plug();
         wrote
     }
 
@@ -307,6 +309,7 @@ impl<W: World> Mm<W> {
                 self.redirty_listed(inode);
             }
             out.more_io = s.first[List::MoreIo as usize].get() != NONE;
+            self.world.cond_flush_plug();
             self.world.relax().await;
             if per_inode {
                 // A tenth of a second at a time, and no more than asked for.

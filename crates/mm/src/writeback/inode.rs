@@ -137,6 +137,7 @@ impl<W: World> Mm<W> {
             Pass::Slice | Pass::Sync => I_DIRTY_PAGES | I_DIRTY_META,
         });
         self.world.holds(WaitedKind::InodeSync, u64::from(inode));
+        self.begin_bandwidth(m.bdi());
         self.world.writepages(self, inode, wbc).await;
         self.world.lets_go(WaitedKind::InodeSync, u64::from(inode));
         self.flusher_state(m.bdi()).lock.with(|| {

@@ -18,7 +18,6 @@ pub(crate) struct Rate<W: World> {
     /// Pages of its files that became dirty, ever.
     pub(super) dirtied: W::U64,
     pub(super) dirtied_then: W::U64,
-    pub(super) time: W::U64,
 }
 
 impl<W: World> Rate<W> {
@@ -28,7 +27,6 @@ impl<W: World> Rate<W> {
             balanced: bytemuck::Zeroable::zeroed(),
             dirtied: bytemuck::Zeroable::zeroed(),
             dirtied_then: bytemuck::Zeroable::zeroed(),
-            time: bytemuck::Zeroable::zeroed(),
         };
         r.base.set(INIT_RATE);
         r.balanced.set(INIT_RATE);

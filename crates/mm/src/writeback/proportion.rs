@@ -1,8 +1,12 @@
 //! Floating proportions: the share of one member in a stream of events, with a fading memory
-//! (docs/reference/writeback.md#limits; the 3.0 form).
+//! (docs/reference/writeback.md#limits).
 //!
-//! A period is `2^(shift-1)` events of all members. Whenever a period passes, every member's count
-//! is halved, lazily when it is next looked at.
+//! 3.0: a period is `2^(shift-1)` events of all members. Whenever a period passes, every member's count
+//! is halved, lazily when it is next looked at. A share is of half a period's events at least, so that a
+//! member's own grows from nothing.
+//!
+//! 3.6 (`flex_proportions`): a period is three seconds, and both counts are halved: whoever makes all the
+//! events has all of the share at once.
 
 use crate::world::{ShortLock, Word64, World};
 
@@ -10,7 +14,14 @@ use crate::world::{ShortLock, Word64, World};
 pub(crate) struct Global<W: World> {
     events: W::U64,
     shift: W::U64,
+    /// 3.6: periods that have passed, and when the next one has, in nanoseconds; 0: none is counted.
+    period: W::U64,
+    due: W::U64,
+    lock: W::Lock,
 }
+
+/// `VM_COMPLETIONS_PERIOD_LEN` in nanoseconds.
+const PERIOD: u64 = 3_000_000_000;
 
 /// One member's count.
 pub(crate) struct Local<W: World> {
@@ -39,6 +50,9 @@ impl<W: World> Global<W> {
         let g = Self {
             events: bytemuck::Zeroable::zeroed(),
             shift: bytemuck::Zeroable::zeroed(),
+            period: bytemuck::Zeroable::zeroed(),
+            due: bytemuck::Zeroable::zeroed(),
+            lock: W::Lock::default(),
         };
         g.shift.set(10);
         g
@@ -80,6 +94,57 @@ impl<W: World> Global<W> {
                 n -= in_period;
             }
         });
+    }
+
+    /// The periods of three seconds that have passed are over. Each halves what was counted, until there is
+    /// nothing to halve (`writeout_period`, `fprop_new_period`).
+    fn pass_time(&self, now: u64) {
+        self.lock.with(|| {
+            while (1..=now).contains(&self.due.get()) {
+                if self.events.get() == 0 {
+                    self.due.set(0);
+                    return;
+                }
+                self.events.set(self.events.get() >> 1);
+                self.period.fetch_add(1);
+                self.due.fetch_add(PERIOD);
+            }
+        });
+    }
+
+    /// [`Self::norm`] by time.
+    fn reflect(&self, l: &Local<W>) {
+        let passed = self.period.get().wrapping_sub(l.period.get());
+        let events = l.events.get().checked_shr(passed as u32);
+        l.events.set(events.filter(|_| passed < 64).unwrap_or(0));
+        l.period.set(self.period.get());
+    }
+
+    /// `n` events of a member at a time in nanoseconds, where periods pass with time.
+    pub fn inc_at(&self, l: &Local<W>, n: u64, now: u64) {
+        self.pass_time(now);
+        l.lock.with(|| {
+            self.reflect(l);
+            l.events.fetch_add(n);
+            self.events.fetch_add(n);
+        });
+        // The first event begins a period.
+        self.lock.with(|| {
+            if self.due.get() == 0 {
+                self.due.set(now + PERIOD);
+            }
+        });
+    }
+
+    /// [`Self::fraction`] at a time in nanoseconds, where periods pass with time.
+    pub fn fraction_at(&self, l: &Local<W>, now: u64) -> (u64, u64) {
+        self.pass_time(now);
+        let events = l.lock.with(|| {
+            self.reflect(l);
+            l.events.get()
+        });
+        // The kernel's count of all begins with 1.
+        (events, (self.events.get() + 1).max(events))
     }
 
     /// A member's share as numerator and denominator (the denominator is never 0).

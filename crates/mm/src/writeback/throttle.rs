@@ -12,7 +12,7 @@ use crate::Mm;
 use crate::watch::vmstat::ZoneStat;
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, Waited, WaitedKind, Word32, Word64, World};
-use crate::writeback::dirty::{Limits, ratelimit_pages};
+use crate::writeback::dirty::Limits;
 use crate::writeback::pace::{Position, pauses, poll_interval};
 
 /// The same while the device is over its limit (32 KiB).
@@ -51,44 +51,28 @@ impl<W: World> Mm<W> {
         poll.saturating_sub(pace.dirtied.get()).saturating_sub(1)
     }
 
-    /// The limit that dirtiers are held to: it rises at once and falls by a 32nd of the distance
-    /// every 200 ms.
-    fn hard_dirty_limit(&self, thresh: u64, dirty: u64) -> u64 {
+    /// The limit that dirtiers are held to rises at once and falls by a 32nd of the distance every 200 ms
+    /// (`update_dirty_limit`).
+    fn update_dirty_limit(&self, thresh: u64, dirty: u64) {
         let shared = &self.writeback;
-        let (now, limit) = (self.world.now(), shared.limit.get());
-        if limit < thresh {
-            shared.limit.set(thresh);
-            shared.limit_time.set(now);
-        } else if now.saturating_sub(shared.limit_time.get()) >= INTERVAL {
+        let (now, limit) = (self.world.jiffies(), shared.limit.get());
+        if now.saturating_sub(shared.limit_time.get()) >= INTERVAL {
             shared.limit_time.set(now);
             let floor = thresh.max(dirty);
-            if limit > floor {
+            if limit < thresh {
+                shared.limit.set(thresh);
+            } else if limit > floor {
                 shared.limit.set(limit - (limit - floor) / 32);
             }
-            let cpus = self.config.cpus as u64;
-            let total = 32 * cpus * (thresh / (32 * cpus));
-            shared
-                .ratelimit
-                .set(ratelimit_pages(total.max(1), cpus).max(thresh / (32 * cpus)) as u32);
         }
-        shared.limit.get().max(thresh)
     }
 
-    /// Adjusts a device's base rate to what it wrote and what was dirtied since the last time
-    /// (`bdi_update_dirty_ratelimit`).
-    fn update_ratelimit(&self, bdi: u32, p: &Position) {
+    /// Adjusts a device's base rate to what it wrote and what was dirtied in so many ticks since the last
+    /// look (`bdi_update_dirty_ratelimit`).
+    fn update_ratelimit(&self, bdi: u32, p: &Position, ticks: u64) {
         let r = &self.bdis[bdi as usize].rate;
-        let now = self.world.now();
-        let elapsed = now.saturating_sub(r.time.get());
-        if elapsed < INTERVAL {
-            return;
-        }
-        let dirtied = r.dirtied.get();
-        let ticks = (elapsed / self.tick()).max(1);
-        let dirty_rate = (dirtied - r.dirtied_then.get()) * self.config.hz / ticks;
-        r.time.set(now);
-        r.dirtied_then.set(dirtied);
-        let bandwidth = self.bdis[bdi as usize].flusher.bandwidth.get();
+        let dirty_rate = (r.dirtied.get() - r.dirtied_then.get()) * self.config.hz / ticks;
+        let bandwidth = self.bdis[bdi as usize].flusher.average_bandwidth.get();
         let base = r.base.get();
         let task = ((base * p.ratio()) >> RATIO_BITS) + 1;
         let balanced = (task * bandwidth / (dirty_rate | 1)).min(bandwidth);
@@ -117,7 +101,7 @@ impl<W: World> Mm<W> {
         let [reclaimable, writeback] = self.bdi_dirty_against(bdi, bdi_thresh);
         Position {
             freerun: limits.freerun(),
-            limit: self.hard_dirty_limit(limits.dirty, dirty),
+            limit: self.writeback.limit.get().max(limits.dirty),
             thresh: limits.dirty,
             dirty,
             bdi_thresh,
@@ -126,22 +110,21 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// Tells how a dirtier is held to its rate: `[pages dirtied, its rate, the period for them]`, the pages after
-    /// which it looks again, the pause, and when it came here.
+    /// Tells how a dirtier is held to its rate: `[pages dirtied, its rate, the period for them]`, the pause, and
+    /// when it came here.
     #[inline(always)]
     fn tell_pace(
         &self,
         bdi: u32,
         p: &Position,
         [dirtied, task, period]: [u64; 3],
-        poll: u64,
         pause: i64,
         entered: u64,
     ) {
         let ms = |ticks: u64| (ticks * 1000 / self.config.hz) as u32;
         let kib = |pages: u64| u32::try_from(pages * 4).unwrap_or(u32::MAX);
         self.emit(Audience::Traces, || {
-            let (now, tick) = (self.world.now(), self.tick());
+            let (now, tick) = (self.world.jiffies(), self.tick());
             let setpoint = u64::midpoint(p.limit, p.freerun);
             let pace = &self.dirtier().pace;
             let think = match pace.paused.get() {
@@ -158,7 +141,7 @@ impl<W: World> Mm<W> {
                 dirty_ratelimit: kib(self.bdis[bdi as usize].rate.base.get()),
                 task_ratelimit: kib(task),
                 dirtied: dirtied as u32,
-                dirtied_pause: poll as u32,
+                dirtied_pause: pace.poll.get(),
                 paused: ms((now - entered) / tick),
                 pause: (pause * 1000 / self.config.hz as i64) as i32,
                 period: ms(period),
@@ -176,10 +159,10 @@ impl<W: World> Mm<W> {
         let mut exceeded;
         let mut limits;
         let mut reclaimable;
-        let entered = self.world.now();
+        let entered = self.world.jiffies();
         loop {
             self.world.charge(Cost::WritebackRound, 1);
-            let now = self.world.now();
+            let now = self.world.jiffies();
             reclaimable = self.stat.global(ZoneStat::NrFileDirty);
             let dirty = reclaimable + self.stat.global(ZoneStat::NrWriteback);
             limits = self.dirty_limits();
@@ -198,11 +181,16 @@ impl<W: World> Mm<W> {
             if exceeded {
                 b.dirty_exceeded.set(1);
             }
-            self.update_bandwidth(bdi);
-            self.update_ratelimit(bdi, &p);
+            if let Some(ticks) = self.rates_due(bdi) {
+                self.update_dirty_limit(limits.dirty, dirty);
+                self.update_ratelimit(bdi, &p, ticks);
+                self.update_bandwidth(bdi);
+            }
             let base = b.rate.base.get();
             let task = (base * p.ratio()) >> RATIO_BITS;
             let pauses = pauses(hz, p.bandwidth, p.bdi_dirty, base, task);
+            // A pause that is cut ends later by what was cut off, as far as the next one is concerned.
+            let mut cut = 0;
             let pause = if let Some(period) = (hz * dirtied).checked_div(task) {
                 let since = match pace.paused.get() {
                     0 => 0,
@@ -210,14 +198,7 @@ impl<W: World> Mm<W> {
                 };
                 let pause = period as i64 - since;
                 if pause < pauses.min as i64 {
-                    self.tell_pace(
-                        bdi,
-                        &p,
-                        [dirtied, task, period],
-                        pauses.poll,
-                        pause,
-                        entered,
-                    );
+                    self.tell_pace(bdi, &p, [dirtied, task, period], pause, entered);
                     if pause < -(hz as i64) {
                         pace.paused.set(now);
                         pace.dirtied.set(0);
@@ -229,18 +210,19 @@ impl<W: World> Mm<W> {
                     }
                     break;
                 }
+                cut = (pause as u64).saturating_sub(pauses.max).min(pauses.max);
                 (pause as u64).min(pauses.max)
             } else {
                 pauses.max
             };
             let period = (hz * dirtied).checked_div(task).unwrap_or(pauses.max);
             let slept = [dirtied, task, period];
-            self.tell_pace(bdi, &p, slept, pauses.poll, pause as i64, entered);
+            self.tell_pace(bdi, &p, slept, pause as i64, entered);
             self.world
                 .waits_on(Waited::on(WaitedKind::DirtyLimit, u64::from(bdi)));
             self.world.dirtier_sleeps(bdi);
             self.world.sleep(pause * tick).await;
-            pace.paused.set(now + pause * tick);
+            pace.paused.set(now + (cut + pause) * tick);
             pace.dirtied.set(0);
             pace.poll
                 .set(pauses.poll.clamp(1, u64::from(u32::MAX)) as u32);

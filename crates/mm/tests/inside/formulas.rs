@@ -373,6 +373,65 @@ fn shares_of_devices() {
     assert_eq!(mm.bdi_dirty_limit(last, 10_000), 2500);
 }
 
+/// The first page that is written gives a device its share where shares forget with time; where they forget with
+/// pages, it has to write a limit's worth.
+#[test]
+fn a_device_that_writes_alone_has_the_limit() {
+    let of = |completions| {
+        let policy = Policy {
+            completions,
+            ..Policy::linux_3_0()
+        };
+        let mm = Bare::new(policy, 4096).build();
+        assert_eq!(mm.bdi_dirty_limit(0, 10_000), 0);
+        mm.bdi_writeout_add(0, 64);
+        mm.bdi_dirty_limit(0, 10_000)
+    };
+    assert!(of(Completions::ByEvents) < 1000);
+    assert!(of(Completions::ByTime) > 9800);
+}
+
+/// Sleeping dirtiers are held to the limit as it was at boot, while the limit of now falls.
+#[test]
+fn the_limit_that_dirtiers_see_begins_with_boots() {
+    let of = |policy| {
+        let mm = Bare::new(policy, 40_960).build();
+        let boot = mm.dirty_limits().dirty;
+        mm.stat.add_exact(0, ZoneStat::NrFreePages, -20_000);
+        assert!(mm.dirty_limits().dirty < boot);
+        (mm.writeback.limit.get(), mm.writeback.ratelimit.get(), boot)
+    };
+    let (limit, ratelimit, boot) = of(Policy::linux_3_16());
+    assert_eq!((limit, u64::from(ratelimit)), (boot, boot / 32));
+    // 3.0 knows no such limit, and has its ratelimit by all of memory.
+    let (limit, ratelimit, _) = of(Policy::linux_3_0());
+    assert_eq!((limit, ratelimit), (0, 1024));
+}
+
+/// Where periods pass with time, a member that is alone has all of it with its first event; silence makes its
+/// share fade only where there are others. Where they pass with events, it grows into it.
+#[test]
+fn proportions_by_time_are_whole_at_once() {
+    const PERIOD: u64 = 3_000_000_000;
+    let (g, a, b) = (Global::<TestWorld>::new(), Local::new(), Local::new());
+    assert_eq!(g.fraction_at(&a, 0), (0, 1));
+    g.inc_at(&a, 1000, 1);
+    assert_eq!(g.fraction_at(&a, 1), (1000, 1001));
+    // Three periods later, by which what it made is an eighth, the other makes as much as it has left.
+    let later = 1 + 3 * PERIOD;
+    g.inc_at(&b, 125, later);
+    let shares = [&a, &b].map(|l| g.fraction_at(l, later));
+    assert_eq!(shares, [(125, 251), (125, 251)]);
+    // After a long silence both begin anew.
+    assert_eq!(g.fraction_at(&a, 100 * PERIOD).0, 0);
+    g.inc_at(&b, 3, 100 * PERIOD);
+    assert_eq!(g.fraction_at(&b, 100 * PERIOD), (3, 4));
+
+    let (g, a) = (Global::<TestWorld>::new(), Local::new());
+    g.inc_by(&a, 100);
+    assert_eq!(g.fraction(&a), (100, 612));
+}
+
 /// Floating proportions: with each period that passes every member's count is halved.
 #[test]
 fn proportions_halve_with_each_period() {

@@ -22,7 +22,8 @@ use crate::spec::Scheduler;
 use std::collections::VecDeque;
 
 /// An index of a request slot.
-pub(super) type Slot = u32;
+/// A request by its place in the queue's table.
+pub type Slot = u32;
 
 /// What the elevator needs to know of a request.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! The queue against a model that keeps requests in a plain list and decides everything by looking
 //! at all of them, under random submissions, completions, plugs and faults.
 
-use super::{Bio, Class, Dir, Done, IoContext, IoError, Queue, Submit, Wake};
+use super::{Bio, Class, Dir, Done, IoContext, IoError, Queue, Slot, Submit, Wake};
 use crate::disks::DiskModel;
 use crate::params::Params;
 use crate::rng::Rng;
@@ -53,7 +53,8 @@ struct Naive {
     full: [bool; 2],
     tasks: [NaiveTask; TASKS],
     stamp: u64,
-    plugged: u32,
+    /// What a task's plug holds, if one is open.
+    plug: Option<Vec<NaiveRequest>>,
     batch: Option<(Class, u32)>,
     position: [u64; 2],
     sync_batches: u32,
@@ -68,6 +69,7 @@ impl Naive {
         self.queued
             .iter()
             .chain(&self.in_service)
+            .chain(self.plug.iter().flatten())
             .filter(|r| r.class == class)
             .count()
     }
@@ -120,11 +122,21 @@ impl Naive {
     }
 
     /// What becomes of a bio; whom a join of two requests wakes is put into `wake`.
-    fn submit(&mut self, now: u64, task: usize, bio: &Bio, wake: &mut Woken) -> &'static str {
+    fn submit(
+        &mut self,
+        now: u64,
+        task: usize,
+        plugged: bool,
+        bio: &Bio,
+        wake: &mut Woken,
+    ) -> &'static str {
         let class = bio.class();
-        let fits = |r: &NaiveRequest| {
-            r.dir == bio.dir && r.end - r.block + u64::from(bio.blocks) <= self.max_blocks
-        };
+        let most = self.max_blocks;
+        let fits =
+            |r: &NaiveRequest| r.dir == bio.dir && r.end - r.block + u64::from(bio.blocks) <= most;
+        if plugged && self.extend_plugged(bio) {
+            return "merged";
+        }
         let sorted = self.in_order(class);
         let before = sorted
             .iter()
@@ -166,7 +178,8 @@ impl Naive {
         let c = class.index();
         let next = self.count(class) + 1;
         if self.tags {
-            if self.queued.len() + self.in_service.len() == self.nr {
+            let held = self.plug.as_ref().map_or(0, Vec::len);
+            if self.queued.len() + self.in_service.len() + held == self.nr {
                 return "blocked";
             }
         } else if next >= self.nr {
@@ -189,24 +202,79 @@ impl Naive {
         if !self.tags && next >= self.nr && self.tasks[task].batches(now) {
             self.tasks[task].left -= 1;
         }
-        let stamp = self.stamp();
-        let expire = if class == Class::Sync {
-            SECOND / 2
-        } else {
-            5 * SECOND
-        };
-        self.queued.push(NaiveRequest {
+        let request = NaiveRequest {
             block: bio.block,
             end: bio.end(),
             dir: bio.dir,
             class,
             tags: vec![bio.tag],
+            order: 0,
+            age: 0,
+            expires: 0,
+            passed: None,
+        };
+        if plugged {
+            self.plug.as_mut().expect("a plug").push(request);
+            return "plugged";
+        }
+        self.insert(now, request);
+        "queued"
+    }
+
+    /// Whether the youngest request of the plug takes the bio.
+    fn extend_plugged(&mut self, bio: &Bio) -> bool {
+        let last = self.plug.as_mut().expect("a plug").last_mut();
+        let Some(last) = last.filter(|last| last.class == bio.class() && last.dir == bio.dir)
+        else {
+            return false;
+        };
+        if last.end - last.block + u64::from(bio.blocks) > self.max_blocks {
+            return false;
+        }
+        if last.end == bio.block {
+            last.end = bio.end();
+            last.tags.push(bio.tag);
+        } else if last.block == bio.end() {
+            last.block = bio.block;
+            last.tags.insert(0, bio.tag);
+        } else {
+            return false;
+        }
+        self.merges += 1;
+        true
+    }
+
+    /// A request comes to the scheduler.
+    fn insert(&mut self, now: u64, request: NaiveRequest) {
+        let stamp = self.stamp();
+        let expire = if request.class == Class::Sync {
+            SECOND / 2
+        } else {
+            5 * SECOND
+        };
+        self.queued.push(NaiveRequest {
             order: stamp,
             age: stamp,
             expires: now + expire,
-            passed: None,
+            ..request
         });
-        "queued"
+    }
+
+    /// The first request of the plug comes to the scheduler.
+    fn unplug(&mut self, now: u64, wake: &mut Woken) {
+        let request = self.plug.as_mut().expect("a plug").remove(0);
+        let class = request.class;
+        self.insert(now, request);
+        if self.tags {
+            return;
+        }
+        let (sorted, mine) = (self.in_order(class), self.queued.len() - 1);
+        let at = sorted.iter().position(|&s| s == mine).unwrap();
+        if at > 0
+            && let Some(class) = self.join(sorted[at - 1], mine)
+        {
+            self.freed(class, wake);
+        }
     }
 
     fn choose(&mut self, now: u64) -> Option<usize> {
@@ -252,9 +320,6 @@ impl Naive {
     }
 
     fn dispatch(&mut self, now: u64) {
-        if self.plugged > 0 && self.queued.len() < 16 {
-            return;
-        }
         while self.in_service.len() < self.depth {
             let Some(i) = self.choose(now) else { break };
             let request = self.queued.remove(i);
@@ -327,7 +392,9 @@ enum Op {
     Woken {
         task: usize,
     },
-    Plug,
+    Plug {
+        task: usize,
+    },
     Unplug,
 }
 
@@ -341,8 +408,8 @@ fn op(span: u64, longest: u32) -> impl Strategy<Value = Op> {
         4 => (0..400u64).prop_map(|ms| Op::Pass { ms }),
         1 => (1000..6000u64).prop_map(|ms| Op::Pass { ms }),
         3 => (0..TASKS).prop_map(|task| Op::Woken { task }),
-        1 => Just(Op::Plug),
-        3 => Just(Op::Unplug),
+        2 => (0..TASKS).prop_map(|task| Op::Plug { task }),
+        1 => Just(Op::Unplug),
     ]
 }
 
@@ -379,6 +446,8 @@ struct Check {
     accepted: Vec<u64>,
     ended: Vec<u64>,
     out: Vec<Done>,
+    /// Whose plug is open, and what it holds.
+    plug: Option<(usize, Vec<Slot>)>,
 }
 
 impl Check {
@@ -406,7 +475,7 @@ impl Check {
             full: [false; 2],
             tasks: Default::default(),
             stamp: 0,
-            plugged: 0,
+            plug: None,
             batch: None,
             position: [0; 2],
             sync_batches: 0,
@@ -424,6 +493,7 @@ impl Check {
             accepted: vec![],
             ended: vec![],
             out: vec![],
+            plug: None,
         }
     }
 
@@ -487,15 +557,30 @@ impl Check {
 
     fn submit(&mut self, task: usize, bio: Bio) {
         let may_merge = self.queue.may_merge(&bio);
-        let (answer, wake) = match self.queue.submit(self.now, &mut self.tasks[task], bio) {
+        let mut plug = self.plug.as_mut().filter(|plug| plug.0 == task);
+        let context = &mut self.tasks[task];
+        let submitted = match &plug {
+            Some((_, held)) => {
+                let last = held.last().copied();
+                self.queue.submit_plugged(self.now, context, last, bio)
+            }
+            None => self.queue.submit(self.now, context, bio),
+        };
+        let (answer, wake) = match submitted {
             Submit::Merged(wake) => ("merged", wake),
+            Submit::Plugged(slot) => {
+                plug.as_mut().expect("a plug").1.push(slot);
+                ("plugged", Wake::default())
+            }
             Submit::Queued => ("queued", Wake::default()),
             Submit::WouldBlock => ("blocked", Wake::default()),
             Submit::Throttled(_) => unreachable!("this queue has no throttle"),
         };
-        assert_eq!(may_merge, answer == "merged");
+        let plugged = plug.is_some();
+        assert!(plugged || may_merge == (answer == "merged"));
         let mut woken = Woken::default();
-        assert_eq!(answer, self.naive.submit(self.now, task, &bio, &mut woken));
+        let expected = self.naive.submit(self.now, task, plugged, &bio, &mut woken);
+        assert_eq!(answer, expected);
         assert_eq!(woken, (wake.requests, wake.uncongested));
         if answer != "blocked" {
             self.accepted.push(bio.tag);
@@ -536,18 +621,29 @@ impl Check {
                     until: self.now + 20_000_000,
                 };
             }
-            Op::Plug => {
-                self.queue.plug();
-                self.naive.plugged += 1;
+            Op::Plug { task } if self.plug.is_none() => {
+                self.plug = Some((task, Vec::new()));
+                self.naive.plug = Some(Vec::new());
             }
-            Op::Unplug if self.naive.plugged > 0 => {
-                self.queue.unplug();
-                self.naive.plugged -= 1;
-                self.dispatch();
-            }
-            Op::Unplug => {}
+            Op::Plug { .. } => {}
+            Op::Unplug => self.unplug(),
         }
         self.compare();
+    }
+
+    /// What the open plug holds goes to the scheduler, and then to the device.
+    fn unplug(&mut self) {
+        let Some((task, held)) = self.plug.take() else {
+            return;
+        };
+        for slot in held {
+            let wake = self.queue.unplug(self.now, &self.tasks[task], slot);
+            let mut woken = Woken::default();
+            self.naive.unplug(self.now, &mut woken);
+            assert_eq!(woken, (wake.requests, wake.uncongested));
+        }
+        assert_eq!(self.naive.plug.take().map(|held| held.len()), Some(0));
+        self.dispatch();
     }
 
     fn compare(&self) {
@@ -570,9 +666,7 @@ impl Check {
     }
 
     fn drain(&mut self) {
-        while self.naive.plugged > 0 {
-            self.step(0, &Op::Unplug);
-        }
+        self.step(0, &Op::Unplug);
         while !self.queue.is_idle() {
             self.finish();
             self.compare();

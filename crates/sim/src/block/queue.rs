@@ -1,5 +1,7 @@
 //! The request queue of one device.
 
+mod plugged;
+
 use super::device::{Device, Ended};
 use super::elevator::{Elevator, Next, Place, Slot};
 use super::wbt::Wbt;
@@ -17,6 +19,8 @@ pub enum Submit {
     Merged(Wake),
     /// It is a new request in the queue.
     Queued,
+    /// It is a new request in the task's plug ([`Queue::submit_plugged`]).
+    Plugged(Slot),
     /// The class is full: nothing happened to the bio, the task must sleep for a request.
     WouldBlock,
     /// Too much is being written: the same, but it sleeps in this room of the throttle.
@@ -100,14 +104,14 @@ pub struct Queue {
     free_slots: Vec<Slot>,
     bios: Vec<BioNode>,
     free_bio: u32,
-    plugged: u32,
-    plug_requests: usize,
     max_request_blocks: u32,
     capacity_blocks: u64,
     device: Device,
     stats: Stats,
     /// Reads and writes have classes of their own, whoever waits for them.
     multi: bool,
+    /// It has a scheduler, which joins requests.
+    scheduled: bool,
     /// The request that left the elevator though the device has no tag for it.
     parked: Option<Slot>,
     wbt: Option<Wbt>,
@@ -152,13 +156,12 @@ impl Queue {
             free_slots: (0..slots).rev().collect(),
             bios: Vec::with_capacity(slots as usize),
             free_bio: NO_BIO,
-            plugged: 0,
-            plug_requests: params.plug_requests as usize,
             max_request_blocks: device.max_request_blocks(),
             capacity_blocks: spec.capacity.pages(),
             device,
             stats: Stats::default(),
             multi: form.multi,
+            scheduled: spec.scheduler != Scheduler::None,
             parked: None,
             wbt: form.throttled.then(|| Wbt::new(registered, slots as usize)),
             list,
@@ -231,20 +234,6 @@ impl Queue {
         &self.stats
     }
 
-    /// A submitter is about to queue several bios: the device is not started for them before
-    /// [`Self::unplug`], or before as many requests wait as a plug may hold.
-    pub fn plug(&mut self) {
-        self.plugged += 1;
-    }
-
-    /// The submitter is through; call [`Self::dispatch`] next.
-    pub fn unplug(&mut self) {
-        self.plugged = self
-            .plugged
-            .checked_sub(1)
-            .expect("every unplug has its plug");
-    }
-
     fn check(&self, bio: &Bio) {
         assert!(
             bio.blocks > 0 && bio.blocks <= self.max_request_blocks,
@@ -291,7 +280,35 @@ impl Queue {
     /// # Panics
     /// If the bio is empty, longer than a request, or reaches beyond the end of the device.
     pub fn submit(&mut self, now: u64, task: &mut IoContext, bio: Bio) -> Submit {
+        let answer = self.submit_plugged(now, task, None, bio);
+        if let Submit::Plugged(slot) = answer {
+            self.insert(now, task, slot);
+            return Submit::Queued;
+        }
+        answer
+    }
+
+    /// As [`Self::submit`], for a task that gathers requests before the scheduler sees them
+    /// (`current->plug`). `last`: the youngest of those, which the bio may extend. A new request is in
+    /// nobody's queue until [`Self::unplug`].
+    ///
+    /// # Panics
+    /// As [`Self::submit`].
+    pub fn submit_plugged(
+        &mut self,
+        now: u64,
+        task: &mut IoContext,
+        last: Option<Slot>,
+        bio: Bio,
+    ) -> Submit {
         self.check(&bio);
+        if let Some(slot) = last
+            && self.extend_plugged(slot, &bio)
+        {
+            let mut wake = Wake::default();
+            self.give_back(now, task, &bio, &mut wake);
+            return Submit::Merged(wake);
+        }
         if let Some(wake) = self.try_merge(now, task, &bio) {
             return Submit::Merged(wake);
         }
@@ -323,15 +340,29 @@ impl Queue {
             dir: bio.dir,
             class,
         };
-        let place = Place {
-            block: bio.block,
-            end: bio.end(),
-        };
         if let Some(wbt) = &mut self.wbt {
             wbt.queued(slot, &bio);
         }
-        self.elevator.insert(now, class, task.owner(), place, slot);
-        Submit::Queued
+        Submit::Plugged(slot)
+    }
+
+    /// A request of a task comes to the scheduler.
+    fn insert(&mut self, now: u64, task: &IoContext, slot: Slot) {
+        let request = &self.requests[slot as usize];
+        let place = Place {
+            block: request.block,
+            end: request.end,
+        };
+        self.elevator
+            .insert(now, request.class, task.owner(), place, slot);
+    }
+
+    /// A bio that became part of a request needs no token.
+    fn give_back(&mut self, now: u64, task: &mut IoContext, bio: &Bio, wake: &mut Wake) {
+        let held = std::mem::take(&mut task.has_token);
+        if let Some(wbt) = &mut self.wbt {
+            wbt.merged(now, task.owner(), held, bio, &mut wake.tokens);
+        }
     }
 
     /// Extends a queued request by the bio, if there is one that it fits.
@@ -342,10 +373,7 @@ impl Queue {
             let slot = self.front_merge(bio)?;
             self.merge_front(now, slot, bio)
         };
-        let held = std::mem::take(&mut task.has_token);
-        if let Some(wbt) = &mut self.wbt {
-            wbt.merged(now, task.owner(), held, bio, &mut wake.tokens);
-        }
+        self.give_back(now, task, bio, &mut wake);
         Some(wake)
     }
 
@@ -420,34 +448,28 @@ impl Queue {
     /// [`Self::complete`] then. A scheduler that keeps the device for somebody names the time until
     /// which it does, and is asked again then.
     pub fn dispatch(&mut self, now: u64, rng: &mut Rng) -> Option<u64> {
-        let queued: usize = Class::ALL
-            .iter()
-            .map(|&class| self.elevator.len(class))
-            .sum();
         let mut again = None;
-        if self.plugged == 0 || queued >= self.plug_requests {
-            while self.in_service() < self.device.depth() {
-                if let Some(slot) = self.parked.take() {
-                    self.start(now, slot, rng);
-                    continue;
-                }
-                match self.next(now) {
-                    Next::Request(_, slot) => self.start(now, slot, rng),
-                    Next::Nothing => break,
-                    Next::Wait(until) => {
-                        again = Some(until);
-                        break;
-                    }
+        while self.in_service() < self.device.depth() {
+            if let Some(slot) = self.parked.take() {
+                self.start(now, slot, rng);
+                continue;
+            }
+            match self.next(now) {
+                Next::Request(_, slot) => self.start(now, slot, rng),
+                Next::Nothing => break,
+                Next::Wait(until) => {
+                    again = Some(until);
+                    break;
                 }
             }
-            // blk-mq looks for a tag after it took a request, and keeps it if there is none.
-            if self.multi
-                && self.parked.is_none()
-                && self.in_service() >= self.device.depth()
-                && let Next::Request(_, slot) = self.next(now)
-            {
-                self.parked = Some(slot);
-            }
+        }
+        // blk-mq looks for a tag after it took a request, and keeps it if there is none.
+        if self.multi
+            && self.parked.is_none()
+            && self.in_service() >= self.device.depth()
+            && let Next::Request(_, slot) = self.next(now)
+        {
+            self.parked = Some(slot);
         }
         let window = self.wbt.as_ref().and_then(Wbt::timer);
         [self.next_completion(), again, window]
@@ -549,7 +571,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn queue(kind: DiskKind, faults: Vec<Fault>) -> (Queue, Rng) {
+    pub fn queue(kind: DiskKind, faults: Vec<Fault>) -> (Queue, Rng) {
         let spec = DiskSpec {
             kind,
             capacity: Size(16 << 30),
@@ -562,7 +584,7 @@ mod tests {
         (Queue::new(&spec, &Params::default(), &mut rng), rng)
     }
 
-    fn write(tag: u64, block: u64, blocks: u32) -> Bio {
+    pub fn write(tag: u64, block: u64, blocks: u32) -> Bio {
         Bio {
             tag,
             dir: Dir::Write,
@@ -573,7 +595,7 @@ mod tests {
         }
     }
 
-    fn tags(q: &mut Queue, now: u64) -> Vec<u64> {
+    pub fn tags(q: &mut Queue, now: u64) -> Vec<u64> {
         let mut out = Vec::new();
         q.complete(now, &mut out);
         out.iter().map(|d| d.tag).collect()
@@ -629,23 +651,6 @@ mod tests {
             q.submit(0, &mut task, write(0, blocks, 1));
             assert_eq!(q.in_flight(Class::Async), 2);
         }
-    }
-
-    #[test]
-    fn a_plug_holds_the_device_back_until_it_is_pulled_or_full() {
-        let (mut q, mut rng) = queue(DiskKind::Disk, vec![]);
-        let mut task = IoContext::default();
-        q.plug();
-        q.submit(0, &mut task, write(0, 0, 1));
-        assert_eq!(q.dispatch(0, &mut rng), None);
-        q.unplug();
-        assert!(q.dispatch(0, &mut rng).is_some());
-        q.plug();
-        for i in 1..=16 {
-            q.submit(0, &mut task, write(i, i * 10, 1));
-        }
-        tags(&mut q, S);
-        assert!(q.dispatch(S, &mut rng).is_some());
     }
 
     #[test]

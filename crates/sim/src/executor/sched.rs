@@ -76,6 +76,8 @@ pub enum Event {
     Device(u32),
     /// A periodic duty of the world.
     Periodic(u32),
+    /// A task that gathers requests has gone to sleep.
+    Unplug(TaskId),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +114,8 @@ struct Task {
     memory_stall: bool,
     /// Its wait is one for I/O (`io_schedule`).
     io: bool,
+    /// It holds requests that nobody else knows of yet.
+    plugged: bool,
     /// As what it is counted, and where.
     counted: (usize, Doing),
     /// Its account is complete up to here.
@@ -318,6 +322,7 @@ impl Sched {
                 in_reclaim: false,
                 memory_stall: false,
                 io: false,
+                plugged: false,
                 counted: (cpu, Doing::default()),
                 accounted: now,
                 born: now,
@@ -340,6 +345,17 @@ impl Sched {
         assert!(allowed & all != 0, "a task needs a CPU");
         let task = &mut self.tasks.borrow_mut()[task as usize];
         std::mem::replace(&mut task.allowed, allowed)
+    }
+
+    /// Whether a task holds requests back, which go out when it sleeps ([`Event::Unplug`]).
+    pub fn plugged(&self, task: TaskId, holds: bool) {
+        self.tasks.borrow_mut()[task as usize].plugged = holds;
+    }
+
+    /// Whether the running task is to give its CPU to another (`need_resched`).
+    pub fn need_resched(&self) -> bool {
+        let cpu = &self.cpus[self.here.get()];
+        cpu.resched.get() || self.now() >= cpu.slice_end.get()
     }
 
     /// The CPUs that the calling task may run on.

@@ -147,6 +147,10 @@ impl Model for Btrfs {
         copy_on_write(fs, mapping, first, len)
     }
 
+    fn plugs(&self) -> bool {
+        true
+    }
+
     async fn writepages<const T: bool>(
         &self,
         mm: &SimMm<T>,

@@ -1,8 +1,9 @@
 //! ext3 and ext4 in ordered mode, with their journal (jbd, jbd2).
 //!
-//! Inode tables, inode bitmaps and directories are blocks of the block device's own mapping. They become
-//! dirty with the change (the kernel waits for the commit, at most 5 s later), so reclaim and the flusher
-//! meet them; a commit writes them to the journal too.
+//! Inode tables, inode bitmaps and directories are blocks of the block device's own mapping. Today's ext4
+//! makes them dirty when the commit that they belong to has ended, and keeps them in memory until then
+//! (`__jbd2_journal_refile_buffer`); the older forms, with the change (their kernels wait too, at most 5 s).
+//! Then reclaim and the flusher meet them; a commit writes them to the journal too.
 //!
 //! ext4 delays allocation: reclaim and the journal thread are refused until the flusher has
 //! allocated. Its flusher path writes one extent's worth a call: it raises its quota to the run of
@@ -64,6 +65,8 @@ pub(super) struct Ext<const DELAYED: bool> {
     files: RefCell<Vec<u32>>,
     /// Metadata blocks changed in the running transaction.
     blocks: RefCell<BTreeSet<u64>>,
+    /// Metadata blocks of the commit under way.
+    in_commit: RefCell<BTreeSet<u64>>,
     /// Metadata blocks that were ever in use: they must be read when they are not cached.
     known: RefCell<BTreeSet<u64>>,
     /// The block device's own mapping.
@@ -94,6 +97,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
             interval: p.journal_commit_interval as u64,
             files: RefCell::new(Vec::new()),
             blocks: RefCell::default(),
+            in_commit: RefCell::default(),
             known: RefCell::default(),
             device_file: Cell::new(0),
             committing: Cell::new(false),
@@ -233,6 +237,10 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         self.transactions.may_end(id)
     }
 
+    fn plugs(&self) -> bool {
+        DELAYED
+    }
+
     async fn writepages<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -246,6 +254,10 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         } else {
             write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
         }
+    }
+
+    fn holds(&self, block: u64) -> bool {
+        self.blocks.borrow().contains(&block) || self.in_commit.borrow().contains(&block)
     }
 
     /// ext4 is refused pages whose allocation is delayed.
@@ -309,8 +321,8 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         }
     }
 
-    /// A metadata block changes: its page of the block device is dirty and accessed, and the running
-    /// transaction has it. A `fresh` block holds nothing yet.
+    /// A metadata block changes: its page of the block device is accessed, and dirty or so once the commit has
+    /// ended, and the running transaction has it. A `fresh` block holds nothing yet.
     async fn change_block<const T: bool>(
         &self,
         mm: &SimMm<T>,
@@ -323,7 +335,9 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         let page = metadata_page(mm, device, block as u32, fresh || first, path).await;
         let pfn = page.ok_or(FsError::OutOfMemory)?;
         mm.mark_page_accessed(pfn, path);
-        mm.set_page_dirty(pfn, path);
+        if !Self::by_extent(mm) {
+            mm.set_page_dirty(pfn, path);
+        }
         self.blocks.borrow_mut().insert(block);
         mm.world.relax().await;
         Ok(())
@@ -383,15 +397,31 @@ impl<const DELAYED: bool> Ext<DELAYED> {
         }
         self.transactions.switch(mm).await;
         self.files.take();
-        let changed = self.blocks.take().len() as u64;
+        self.in_commit.swap(&self.blocks);
+        let changed = self.in_commit.borrow().len() as u64;
         let metadata = u64::from(COMMIT_BLOCKS) - 1 + changed;
         let (at, blocks) = self.journal.take(metadata);
         let mut ok = mm.world.write_raw(fs.volume, at, blocks, true).await;
         self.transactions.unshadow(mm);
         let (at, blocks) = self.journal.take(1);
         ok &= mm.world.write_raw(fs.volume, at, blocks, true).await;
+        self.refile(mm).await;
         self.committing.set(false);
         ok
+    }
+
+    /// The blocks of the commit that has ended are the flusher's from now on, but for those that the running
+    /// transaction has changed again.
+    async fn refile<const T: bool>(&self, mm: &SimMm<T>) {
+        for block in self.in_commit.take() {
+            if self.blocks.borrow().contains(&block) {
+                continue;
+            }
+            if let Some(pfn) = mm.find_page(self.device_file.get(), block as u32) {
+                mm.set_page_dirty(pfn, TrackPath::FsMetadata);
+            }
+            mm.world.relax().await;
+        }
     }
 }
 

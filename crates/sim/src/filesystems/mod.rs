@@ -113,6 +113,7 @@ pub use model::Life;
 pub use read::{read, read_with};
 pub use readahead::{Dropped, Window};
 pub use reuse::Reuse;
+pub(crate) use walk::holds;
 pub use walk::{writepage, writepages};
 pub use write::{fsync, sync_all, write};
 

@@ -255,6 +255,11 @@ pub(super) trait Model: Sized {
         walk::write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
     }
 
+    /// Whether its `writepages` gathers requests, whoever calls it (`blk_start_plug`).
+    fn plugs(&self) -> bool {
+        false
+    }
+
     /// Which pages end together; `fresh`: their blocks are new.
     fn ends<const T: bool>(&self, mm: &SimMm<T>, fresh: bool) -> Ends {
         Ends::BIO
@@ -288,6 +293,11 @@ pub(super) trait Model: Sized {
 
     /// Whether page reclaim (`direct`: not kswapd) is refused a page, which is not the block device's.
     fn refuses_reclaim(&self, fs: &Fs, mapping: u32, index: u32, direct: bool) -> bool {
+        false
+    }
+
+    /// Whether a transaction holds a block of the device's own file: its page stays in memory.
+    fn holds(&self, block: u64) -> bool {
         false
     }
 

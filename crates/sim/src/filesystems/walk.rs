@@ -11,9 +11,9 @@ use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag as PageTag;
 use mm::memory::frame::flag;
 use mm::memory::task::{PF_KSWAPD, PF_MEMALLOC};
+use mm::policy::Ext4Writeback;
 use mm::watch::vmstat::VmEvent;
-use mm::world::Tasks;
-use mm::world::{WalkRange, WritebackControl, Writepage};
+use mm::world::{Storage as _, Tasks, WalkRange, WritebackControl, Writepage};
 use smallvec::SmallVec;
 
 /// How a filesystem walks a file's dirty pages.
@@ -256,7 +256,24 @@ pub(super) fn allocate<const T: bool>(
 /// The filesystem's `writepages`.
 pub async fn writepages<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &mut WritebackControl) {
     let fs = of(mm, mapping);
+    let plugs = ask!(fs, model => model.plugs());
+    if plugs {
+        mm.world.start_plug();
+    }
     ask!(fs, model => model.writepages(mm, fs, mapping, wbc).await);
+    if plugs {
+        mm.world.finish_plug();
+    }
+}
+
+/// Whether a transaction needs a clean page of a device's own file where it is.
+pub(crate) fn holds<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> bool {
+    let today = mm.policy.ext4_writeback == Ext4Writeback::ByExtent;
+    if !today || mm.mappings[mapping as usize].kind() != MappingKind::BlockDevice {
+        return false;
+    }
+    let fs = of(mm, mapping);
+    ask!(fs, model => model.holds(u64::from(index)))
 }
 
 /// The filesystem's `writepage`, as page reclaim calls it. The page is locked and its dirty bit

@@ -11,7 +11,7 @@ use crate::spec::{DiskSpec, FsKind, Machine, RunSpec};
 use crate::world::{SimWorld, own_queue};
 use mm::ZoneInfo;
 use mm::memory::watermark;
-use mm::policy::{FileReadahead, RequestQueue, Scheduler, WritebackThrottling};
+use mm::policy::{FileReadahead, Plugs, RequestQueue, Scheduler, WritebackThrottling};
 use mm::{CENTISECOND, Config, Mm, NoMemory, SECOND};
 
 /// Files, tasks and devices a world has room for, beside the files that the workload's programs
@@ -246,6 +246,9 @@ pub fn try_build<const T: bool>(spec: &RunSpec) -> Result<SimMm<T>, NoMemory> {
         booted,
         p,
     );
+    if spec.policy.plugs == Plugs::Task {
+        world = world.plugged(p.plug_requests as usize);
+    }
     if spec.monitors {
         world.record_event = p.cost_trace_event as u64;
     }

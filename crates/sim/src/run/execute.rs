@@ -247,6 +247,7 @@ fn until_it_ends<'a, const T: bool>(
             mm.write_sysctls(&stage.spec.changes[nth as usize].sysctl);
             stage.progress.changes.set(nth + 1);
         }
+        Event::Unplug(task) => w.flush_plug(task),
         Event::Timer(..) => {}
     };
     let ended = w.sched.run_observed(&mut tasks.lives, on_event, &mut watch);

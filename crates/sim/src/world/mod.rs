@@ -3,6 +3,7 @@
 mod costs;
 mod listener;
 pub mod own_queue;
+mod plug;
 mod submit;
 mod tag;
 
@@ -29,6 +30,7 @@ use mm::world::{
 };
 use mm::world::{Faulted, ReadAround, Touched};
 use mm::{Mm, Pfn};
+use plug::Plugs;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
@@ -102,6 +104,7 @@ pub struct SimWorld<const TRACE: bool> {
     pub queue_base: u32,
     /// Tasks that it has room for.
     tasks: u32,
+    plugs: Plugs,
     /// The filesystem of each bdi, by its number.
     fs_of_bdi: RefCell<Vec<u32>>,
     done: RefCell<Vec<Done>>,
@@ -170,6 +173,7 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             reuse: Reuse::default(),
             queue_base,
             tasks,
+            plugs: Plugs::new(0, 0),
             fs_of_bdi: RefCell::default(),
             done: RefCell::new(Vec::with_capacity(256)),
             alloc: AllocLatencies::new(tasks as usize),
@@ -184,6 +188,14 @@ impl<const TRACE: bool> SimWorld<TRACE> {
             rings_lost: Cell::new(0),
             listening: Listening::default(),
             recording: Cell::new(false),
+        }
+    }
+
+    /// The same with plugs for its tasks, of at most so many requests each.
+    pub(crate) fn plugged(self, most: usize) -> Self {
+        Self {
+            plugs: Plugs::new(self.tasks, most),
+            ..self
         }
     }
 
@@ -360,6 +372,11 @@ impl<const TRACE: bool> Tasks for SimWorld<TRACE> {
         self.sched.now()
     }
 
+    #[inline]
+    fn jiffies(&self) -> u64 {
+        self.sched.last_tick()
+    }
+
     #[inline(always)]
     fn cpu(&self) -> usize {
         self.sched.cpu()
@@ -533,6 +550,23 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
         }
     }
 
+    #[inline]
+    fn start_plug(&self) {
+        self.begin_plug();
+    }
+
+    #[inline]
+    fn finish_plug(&self) {
+        self.end_plug();
+    }
+
+    #[inline]
+    fn cond_flush_plug(&self) {
+        if self.sched.need_resched() {
+            self.flush_plug(self.sched.task());
+        }
+    }
+
     fn read_inode(&self, mm: &Mm<Self>, ino: u32) -> impl Future<Output = ()> {
         crate::filesystems::inode::read_inode(mm, ino)
     }
@@ -546,6 +580,9 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
     }
 
     fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool {
+        if crate::filesystems::holds(mm, mm.frames.mapping(pfn), mm.frames.index(pfn)) {
+            return false;
+        }
         if mm.frames.has(pfn, flag::UNUSED) {
             let (mapping, index) = (mm.frames.mapping(pfn), mm.frames.index(pfn));
             self.dropped.note(mapping, index);

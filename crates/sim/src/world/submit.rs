@@ -65,7 +65,6 @@ impl<const TRACE: bool> SimWorld<TRACE> {
     async fn submit_bio(&self, dev: u32, bio: Bio) {
         self.charge(Cost::Submit, 1);
         while !self.try_submit(dev, bio).await {}
-        self.kick(dev);
     }
 
     /// Hands a bio to a device's queue, or sleeps until it is worth to be tried again.
@@ -87,12 +86,23 @@ impl<const TRACE: bool> SimWorld<TRACE> {
         let answer = {
             let d = &mut self.devices.borrow_mut()[dev as usize];
             let (queue, context) = (&mut d.queue, &mut d.contexts[task]);
-            queue.submit(self.sched.now(), context, bio)
+            match self.plugs.open(task, dev) {
+                Some(last) => queue.submit_plugged(self.sched.now(), context, last, bio),
+                None => queue.submit(self.sched.now(), context, bio),
+            }
         };
         let (q, ticket) = match answer {
-            Submit::Queued => return true,
+            Submit::Queued => {
+                self.kick(dev);
+                return true;
+            }
+            Submit::Plugged(slot) => {
+                self.hold(dev, slot);
+                return true;
+            }
             Submit::Merged(wake) => {
                 self.wake_for(dev, wake);
+                self.kick(dev);
                 return true;
             }
             Submit::WouldBlock => (request, ticket),

@@ -144,6 +144,7 @@ pub fn drive<'a>(
             let next = sched::Event::Periodic(what);
             mm.world.sched.at(time + period, next);
         }
+        sched::Event::Unplug(task) => mm.world.flush_plug(task),
         sched::Event::Timer(..) => {}
     });
     drop(lives);

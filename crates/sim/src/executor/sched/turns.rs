@@ -130,6 +130,10 @@ impl Sched {
                 self.note(time, u64::from(p) | 3 << 32);
                 on_event(time, event);
             }
+            Event::Unplug(task) => {
+                self.note(time, u64::from(task) | 4 << 32);
+                on_event(time, event);
+            }
         }
         self.settle();
         self.interrupt.set(false);

@@ -14,6 +14,14 @@ impl Sched {
         (time.saturating_sub(phase)).div_ceil(tick) * tick + phase
     }
 
+    /// The time of the last timer tick at or before now.
+    pub fn last_tick(&self) -> u64 {
+        let (tick, phase) = (self.params.tick, self.params.tick_phase);
+        self.now()
+            .checked_sub(phase)
+            .map_or(0, |since| since / tick * tick + phase)
+    }
+
     fn block(
         &self,
         on: Option<u32>,
@@ -27,7 +35,7 @@ impl Sched {
         if let Some(what) = what {
             self.waiting.begin(id, what, self.now());
         }
-        let generation = {
+        let (generation, plugged) = {
             let mut tasks = self.tasks.borrow_mut();
             let t = &mut tasks[id as usize];
             debug_assert!(t.state == State::Running);
@@ -37,8 +45,11 @@ impl Sched {
             t.told = what.is_some();
             t.io = what.map_or(why == Waits::Device, |what| what.kind.io_schedules());
             t.waiting_on = on;
-            t.generation
+            (t.generation, t.plugged)
         };
+        if plugged {
+            self.at(self.now(), Event::Unplug(id));
+        }
         if let Some(time) = timer {
             self.at(time, Event::Timer(id, generation));
         }

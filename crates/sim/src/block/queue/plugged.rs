@@ -1,0 +1,85 @@
+//! Requests that a task keeps to itself (`struct blk_plug`, docs/reference/writeback.md#plugs): they have their
+//! tokens and tags, and no scheduler knows of them.
+
+use super::Queue;
+use crate::block::{Bio, IoContext, Slot, Wake};
+
+impl Queue {
+    /// Blocks of a request that a plug holds.
+    pub fn blocks_of(&self, slot: Slot) -> u32 {
+        self.requests[slot as usize].blocks()
+    }
+
+    /// A request leaves the plug of its task for the scheduler, where it joins the one in front of it if the
+    /// two touch and fit and there is a scheduler; call [`Self::dispatch`] next (`elv_attempt_insert_merge`).
+    pub fn unplug(&mut self, now: u64, task: &IoContext, slot: Slot) -> Wake {
+        self.insert(now, task, slot);
+        if !self.scheduled {
+            return Wake::default();
+        }
+        let request = self.requests[slot as usize];
+        let before = self.elevator.in_front(request.class, request.block, slot);
+        before.map_or_else(Wake::default, |before| self.try_join(now, before, slot))
+    }
+
+    /// Extends a plug's request by the bio, if that touches it and fits.
+    pub(super) fn extend_plugged(&mut self, slot: Slot, bio: &Bio) -> bool {
+        let request = self.requests[slot as usize];
+        if request.class != self.class_of(bio) || !self.fits(slot, bio) {
+            return false;
+        }
+        let (front, back) = (request.block == bio.end(), request.end == bio.block);
+        if !front && !back {
+            return false;
+        }
+        self.stats.merges[bio.dir.index()] += 1;
+        let node = self.new_bio(bio);
+        let request = &mut self.requests[slot as usize];
+        if back {
+            self.bios[request.last_bio as usize].next = node;
+            request.last_bio = node;
+            request.end = bio.end();
+        } else {
+            self.bios[node as usize].next = request.first_bio;
+            request.first_bio = node;
+            request.block = bio.block;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{queue, tags, write};
+    use super::*;
+    use crate::block::{Class, Submit};
+    use crate::spec::DiskKind;
+
+    #[test]
+    fn a_plugs_request_grows_at_both_ends_and_is_the_devices_once_it_leaves() {
+        let (mut q, mut rng) = queue(DiskKind::Disk, vec![]);
+        let mut task = IoContext::default();
+        let Submit::Plugged(slot) = q.submit_plugged(0, &mut task, None, write(1, 10, 2)) else {
+            panic!("a new request")
+        };
+        assert_eq!(
+            (q.dispatch(0, &mut rng), q.in_flight(Class::Async)),
+            (None, 1)
+        );
+        for (tag, block) in [(2, 12), (3, 9)] {
+            let bio = write(tag, block, 1);
+            assert!(!q.may_merge(&bio), "nobody else sees it");
+            let answer = q.submit_plugged(0, &mut task, Some(slot), bio);
+            assert!(matches!(answer, Submit::Merged(_)), "{answer:?}");
+        }
+        assert_eq!(q.blocks_of(slot), 4);
+        // Another task's request in front of it: the two join as it leaves.
+        q.submit(0, &mut task, write(4, 8, 1));
+        assert_eq!(q.in_flight(Class::Async), 2);
+        let wake = q.unplug(0, &task, slot);
+        assert_eq!((q.in_flight(Class::Async), wake.requests), (1, [0, 1]));
+        let due = q.dispatch(0, &mut rng).expect("a request in service");
+        assert_eq!(tags(&mut q, due), [4, 3, 1, 2]);
+        assert!(q.is_idle());
+    }
+}

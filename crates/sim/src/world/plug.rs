@@ -1,0 +1,113 @@
+//! Plugs: a task that will submit more keeps its requests to itself until it is through, sleeps, or has
+//! enough of them (`struct blk_plug`, docs/reference/writeback.md#plugs).
+
+use super::SimWorld;
+use crate::block::{IoContext, Queue, Slot};
+use std::cell::{Cell, RefCell};
+
+/// A plug whose youngest request is this long gives out what it has before another one joins
+/// (`BLK_PLUG_FLUSH_SIZE`: 128 KiB).
+const FLUSH_BLOCKS: u32 = 32;
+
+/// What a task holds back.
+#[derive(Debug, Default)]
+struct Plug {
+    /// How often it was begun and not yet ended; only the outermost one counts.
+    depth: Cell<u32>,
+    /// The devices' numbers and their requests, as they came.
+    held: RefCell<Vec<(u32, Slot)>>,
+}
+
+/// The plugs of all tasks.
+#[derive(Debug)]
+pub(super) struct Plugs {
+    of: Box<[Plug]>,
+    /// Requests that one holds at most.
+    most: usize,
+}
+
+impl Plugs {
+    /// Of so many tasks, each with at most so many requests; of no task: nobody has one.
+    pub(super) fn new(tasks: u32, most: usize) -> Self {
+        Self {
+            of: (0..tasks).map(|_| Plug::default()).collect(),
+            most,
+        }
+    }
+
+    /// The youngest request for a device in the open plug of a task; `None`: it has no open plug.
+    pub(super) fn open(&self, task: usize, dev: u32) -> Option<Option<Slot>> {
+        let plug = self.of.get(task).filter(|plug| plug.depth.get() > 0)?;
+        let held = plug.held.borrow();
+        Some(held.iter().rev().find(|h| h.0 == dev).map(|h| h.1))
+    }
+}
+
+impl<const TRACE: bool> SimWorld<TRACE> {
+    /// The calling task gathers requests until [`Self::end_plug`].
+    pub(super) fn begin_plug(&self) {
+        if let Some(plug) = self.plugs.of.get(self.sched.task() as usize) {
+            plug.depth.set(plug.depth.get() + 1);
+        }
+    }
+
+    /// The calling task is through: what it gathered goes to the devices.
+    pub(super) fn end_plug(&self) {
+        let task = self.sched.task();
+        let Some(plug) = self.plugs.of.get(task as usize) else {
+            return;
+        };
+        let depth = plug.depth.get().checked_sub(1);
+        plug.depth.set(depth.expect("a plug that ends was begun"));
+        if depth == Some(0) {
+            self.flush_plug(task);
+        }
+    }
+
+    /// Puts a request into the calling task's plug, out of which others go if it has enough.
+    pub(super) fn hold(&self, dev: u32, slot: Slot) {
+        let task = self.sched.task();
+        let plug = &self.plugs.of[task as usize];
+        let last = plug.held.borrow().last().copied();
+        if let Some((last_dev, last)) = last {
+            let long = {
+                let queue = &self.devices.borrow()[last_dev as usize].queue;
+                queue.blocks_of(last) >= FLUSH_BLOCKS
+            };
+            if long || plug.held.borrow().len() >= self.plugs.most {
+                self.flush_plug(task);
+            }
+        }
+        plug.held.borrow_mut().push((dev, slot));
+        self.sched.plugged(task, true);
+    }
+
+    /// What a task's plug holds goes to the schedulers and the devices (`blk_flush_plug`).
+    pub fn flush_plug(&self, task: u32) {
+        let Some(plug) = self.plugs.of.get(task as usize) else {
+            return;
+        };
+        if plug.held.borrow().is_empty() {
+            return;
+        }
+        let mut held = plug.held.take();
+        self.sched.plugged(task, false);
+        for &(dev, slot) in &held {
+            let wake = {
+                let d = &mut self.devices.borrow_mut()[dev as usize];
+                let (queue, context): (&mut Queue, &IoContext) =
+                    (&mut d.queue, &d.contexts[task as usize]);
+                queue.unplug(self.sched.now(), context, slot)
+            };
+            self.wake_for(dev, wake);
+        }
+        while let Some((dev, _)) = held.pop() {
+            // Once a device.
+            if held.iter().all(|h| h.0 != dev) {
+                self.kick(dev);
+            }
+        }
+        // The list keeps its room.
+        plug.held.replace(held);
+    }
+}
