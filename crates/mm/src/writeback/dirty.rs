@@ -223,6 +223,7 @@ impl<W: World> Mm<W> {
     /// dirtied its share of a 32nd of it looks at the limits. At boot, once the kernel has its memory, and when a
     /// limit is set.
     pub fn writeback_set_ratelimit(&self) {
+        debug_assert!(self.config.cpus > 0, "a machine has a CPU");
         if self.policy.dirty_throttle != DirtyThrottle::Sleep {
             return;
         }
