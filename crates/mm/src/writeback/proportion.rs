@@ -126,10 +126,10 @@ impl<W: World> Global<W> {
         l.lock.with(|| {
             self.reflect(l);
             l.events.fetch_add(n);
-            self.events.fetch_add(n);
         });
-        // The first event begins a period.
+        // Halving reads and writes, so that nobody may add meanwhile. The first event begins a period.
         self.lock.with(|| {
+            self.events.fetch_add(n);
             if self.due.get() == 0 {
                 self.due.set(now + PERIOD);
             }

@@ -71,7 +71,9 @@ impl<W: World> Mm<W> {
     /// look (`bdi_update_dirty_ratelimit`).
     fn update_ratelimit(&self, bdi: u32, p: &Position, ticks: u64) {
         let r = &self.bdis[bdi as usize].rate;
-        let dirty_rate = (r.dirtied.get() - r.dirtied_then.get()) * self.config.hz / ticks;
+        // Another thread may have begun a new measurement since.
+        let dirtied = r.dirtied.get().saturating_sub(r.dirtied_then.get());
+        let dirty_rate = dirtied * self.config.hz / ticks;
         let bandwidth = self.bdis[bdi as usize].flusher.average_bandwidth.get();
         let base = r.base.get();
         let task = ((base * p.ratio()) >> RATIO_BITS) + 1;
