@@ -11,7 +11,6 @@ use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag as PageTag;
 use mm::memory::frame::flag;
 use mm::memory::task::{PF_KSWAPD, PF_MEMALLOC};
-use mm::policy::Ext4Writeback;
 use mm::watch::vmstat::VmEvent;
 use mm::world::{Storage as _, Tasks, WalkRange, WritebackControl, Writepage};
 use smallvec::SmallVec;
@@ -266,10 +265,9 @@ pub async fn writepages<const T: bool>(mm: &SimMm<T>, mapping: u32, wbc: &mut Wr
     }
 }
 
-/// Whether a transaction needs a clean page of a device's own file where it is.
+/// Whether a transaction of today's ext4 needs a clean page of a device's own file where it is.
 pub(crate) fn holds<const T: bool>(mm: &SimMm<T>, mapping: u32, index: u32) -> bool {
-    let today = mm.policy.ext4_writeback == Ext4Writeback::ByExtent;
-    if !today || mm.mappings[mapping as usize].kind() != MappingKind::BlockDevice {
+    if mm.mappings[mapping as usize].kind() != MappingKind::BlockDevice {
         return false;
     }
     let fs = of(mm, mapping);

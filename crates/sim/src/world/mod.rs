@@ -22,6 +22,7 @@ use crate::rng::Rng;
 use crate::sched::{Event as SchedEvent, Sched};
 use crate::slowest::{self, Actor, Did, Slowest};
 use mm::memory::frame::flag;
+use mm::policy::Ext4Writeback;
 use mm::watch::vmstat::VmEvent;
 use mm::world::event::Event;
 use mm::world::{
@@ -580,7 +581,9 @@ impl<const TRACE: bool> Storage<Self> for SimWorld<TRACE> {
     }
 
     fn release_page(&self, mm: &Mm<Self>, pfn: Pfn) -> bool {
-        if crate::filesystems::holds(mm, mm.frames.mapping(pfn), mm.frames.index(pfn)) {
+        if mm.policy.ext4_writeback == Ext4Writeback::ByExtent
+            && crate::filesystems::holds(mm, mm.frames.mapping(pfn), mm.frames.index(pfn))
+        {
             return false;
         }
         if mm.frames.has(pfn, flag::UNUSED) {
