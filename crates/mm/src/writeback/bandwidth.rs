@@ -7,7 +7,7 @@ use crate::world::{ShortLock, Word64, World};
 use crate::writeback::bdi::BdiStat;
 
 /// Rates are measured no more often, in nanoseconds (`BANDWIDTH_INTERVAL`).
-const INTERVAL: u64 = 200_000_000;
+pub(super) const INTERVAL: u64 = 200_000_000;
 /// A device that was not looked at for longer begins anew, in nanoseconds (`WB_BANDWIDTH_IDLE_JIF`).
 const IDLE: u64 = 1_000_000_000;
 
@@ -29,26 +29,26 @@ impl<W: World> Mm<W> {
     pub(crate) fn rates_due(&self, bdi: u32) -> Option<u64> {
         let then = self.flusher_state(bdi).bandwidth_time.get();
         // The task that measured last may have been on a CPU whose clock is ahead.
-        let (elapsed, due) = match self.policy.dirty_throttle {
-            DirtyThrottle::Sleep => {
-                let elapsed = self.world.jiffies().saturating_sub(then);
-                (elapsed, elapsed > INTERVAL)
-            }
-            _ => {
-                let elapsed = self.world.now().saturating_sub(then);
-                (elapsed, elapsed >= INTERVAL)
-            }
+        let elapsed = self.rates_clock().saturating_sub(then);
+        let due = match self.policy.dirty_throttle {
+            DirtyThrottle::Sleep => elapsed > INTERVAL,
+            DirtyThrottle::Write => elapsed >= INTERVAL,
         };
         due.then(|| (elapsed / self.tick()).max(1))
+    }
+
+    /// The time that rates are measured by: in ticks where dirtiers sleep.
+    fn rates_clock(&self) -> u64 {
+        match self.policy.dirty_throttle {
+            DirtyThrottle::Sleep => self.world.jiffies(),
+            DirtyThrottle::Write => self.world.now(),
+        }
     }
 
     /// What is written and dirtied is counted from now on.
     fn rates_from_now(&self, bdi: u32) {
         let (s, rate) = (self.flusher_state(bdi), &self.bdis[bdi as usize].rate);
-        s.bandwidth_time.set(match self.policy.dirty_throttle {
-            DirtyThrottle::Sleep => self.world.jiffies(),
-            _ => self.world.now(),
-        });
+        s.bandwidth_time.set(self.rates_clock());
         s.bandwidth_completed.set(s.completed.get());
         rate.dirtied_then.set(rate.dirtied.get());
     }
@@ -60,7 +60,7 @@ impl<W: World> Mm<W> {
             return;
         }
         let s = self.flusher_state(bdi);
-        let elapsed = self.world.jiffies().saturating_sub(s.bandwidth_time.get());
+        let elapsed = self.rates_clock().saturating_sub(s.bandwidth_time.get());
         if elapsed > IDLE && self.bdi_stat(bdi, BdiStat::Writeback) == 0 {
             s.lock.with(|| self.rates_from_now(bdi));
         }

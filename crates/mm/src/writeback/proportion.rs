@@ -39,6 +39,17 @@ impl<W: World> Local<W> {
         }
     }
 
+    /// It is another period, so many after the last one that the count is of; under the member's lock.
+    #[inline]
+    fn age(&self, passed: u64, period: u64) {
+        self.events.set(if passed < 64 {
+            self.events.get() >> passed
+        } else {
+            0
+        });
+        self.period.set(period);
+    }
+
     /// The member begins anew.
     pub fn reset(&self) {
         self.events.set(0);
@@ -72,13 +83,7 @@ impl<W: World> Global<W> {
         if period == l.period.get() {
             return;
         }
-        let passed = period.wrapping_sub(l.period.get()) >> shift;
-        l.events.set(if passed < 64 {
-            l.events.get() >> passed
-        } else {
-            0
-        });
-        l.period.set(period);
+        l.age(period.wrapping_sub(l.period.get()) >> shift, period);
     }
 
     /// `n` events of a member, one after the other.
@@ -114,10 +119,8 @@ impl<W: World> Global<W> {
 
     /// [`Self::norm`] by time.
     fn reflect(&self, l: &Local<W>) {
-        let passed = self.period.get().wrapping_sub(l.period.get());
-        let events = l.events.get().checked_shr(passed as u32);
-        l.events.set(events.filter(|_| passed < 64).unwrap_or(0));
-        l.period.set(self.period.get());
+        let period = self.period.get();
+        l.age(period.wrapping_sub(l.period.get()), period);
     }
 
     /// `n` events of a member at a time in nanoseconds, where periods pass with time.

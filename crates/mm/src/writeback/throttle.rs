@@ -12,13 +12,12 @@ use crate::Mm;
 use crate::watch::vmstat::ZoneStat;
 use crate::world::event::Event;
 use crate::world::{Audience, Cost, Waited, WaitedKind, Word32, Word64, World};
+use crate::writeback::bandwidth::INTERVAL;
 use crate::writeback::dirty::Limits;
 use crate::writeback::pace::{Position, pauses, poll_interval};
 
 /// The same while the device is over its limit (32 KiB).
 const POLL_EXCEEDED: u32 = 8;
-/// Rates and the falling limit are adjusted no more often (ns).
-const INTERVAL: u64 = 200_000_000;
 impl<W: World> Mm<W> {
     /// Counts a dirtied page; whether the task must look at the limits now.
     #[inline]

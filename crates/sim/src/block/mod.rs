@@ -14,7 +14,8 @@
 //!
 //! 1. A task that has a bio calls [`Queue::submit`]. On [`Submit::WouldBlock`] it joins the FIFO of
 //!    sleepers of the bio's class that the executor keeps; what it holds in a plug
-//!    ([`Queue::submit_plugged`]) must go to [`Queue::unplug`] first, as `schedule` does. Once woken it calls [`IoContext::woken`] and tries again.
+//!    ([`Queue::submit_plugged`]) must go to [`Queue::unplug`] first, as `schedule` does. Once woken it
+//!    calls [`IoContext::woken`] and tries again.
 //!    On [`Submit::Merged`] the executor handles the [`Wake`] as after a completion.
 //! 2. After a submission or an unplug the executor calls [`Queue::dispatch`] and schedules an event
 //!    at the time it returns, if that is earlier than the event it already has. An early or repeated

@@ -131,12 +131,12 @@ impl Naive {
         wake: &mut Woken,
     ) -> &'static str {
         let class = bio.class();
-        let most = self.max_blocks;
-        let fits =
-            |r: &NaiveRequest| r.dir == bio.dir && r.end - r.block + u64::from(bio.blocks) <= most;
         if plugged && self.extend_plugged(bio) {
             return "merged";
         }
+        let fits = |r: &NaiveRequest| {
+            r.dir == bio.dir && r.end - r.block + u64::from(bio.blocks) <= self.max_blocks
+        };
         let sorted = self.in_order(class);
         let before = sorted
             .iter()

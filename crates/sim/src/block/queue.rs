@@ -394,27 +394,45 @@ impl Queue {
         at
     }
 
-    fn merge_back(&mut self, now: u64, slot: Slot, after: Option<Slot>, bio: &Bio) -> Wake {
+    /// A bio becomes the end of a request that it touches and fits.
+    fn append(&mut self, slot: Slot, bio: &Bio) {
         self.stats.merges[bio.dir.index()] += 1;
         let node = self.new_bio(bio);
         let request = &mut self.requests[slot as usize];
         self.bios[request.last_bio as usize].next = node;
         request.last_bio = node;
         request.end = bio.end();
-        self.elevator.extended(request.class, bio.block);
-        self.elevator.grew(request.class, slot, bio.end());
-        after.map_or_else(Wake::default, |after| self.try_join(now, slot, after))
     }
 
-    fn merge_front(&mut self, now: u64, slot: Slot, bio: &Bio) -> Wake {
+    /// A bio becomes the front of a request that it touches and fits; returns where that began.
+    fn prepend(&mut self, slot: Slot, bio: &Bio) -> u64 {
         self.stats.merges[bio.dir.index()] += 1;
         let node = self.new_bio(bio);
         let request = &mut self.requests[slot as usize];
         self.bios[node as usize].next = request.first_bio;
         request.first_bio = node;
-        let was = std::mem::replace(&mut request.block, bio.block);
-        self.elevator.moved(request.class, was, bio.block, slot);
-        let before = self.elevator.in_front(request.class, bio.block, slot);
+        std::mem::replace(&mut request.block, bio.block)
+    }
+
+    fn merge_back(&mut self, now: u64, slot: Slot, after: Option<Slot>, bio: &Bio) -> Wake {
+        self.append(slot, bio);
+        let class = self.requests[slot as usize].class;
+        self.elevator.extended(class, bio.block);
+        self.elevator.grew(class, slot, bio.end());
+        after.map_or_else(Wake::default, |after| self.try_join(now, slot, after))
+    }
+
+    fn merge_front(&mut self, now: u64, slot: Slot, bio: &Bio) -> Wake {
+        let was = self.prepend(slot, bio);
+        let class = self.requests[slot as usize].class;
+        self.elevator.moved(class, was, bio.block, slot);
+        self.join_in_front(now, slot)
+    }
+
+    /// Joins a queued request into the one in front of it, if there is one that it touches and fits.
+    fn join_in_front(&mut self, now: u64, slot: Slot) -> Wake {
+        let request = &self.requests[slot as usize];
+        let before = self.elevator.in_front(request.class, request.block, slot);
         before.map_or_else(Wake::default, |before| self.try_join(now, before, slot))
     }
 

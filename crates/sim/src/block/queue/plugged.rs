@@ -14,35 +14,24 @@ impl Queue {
     /// two touch and fit and there is a scheduler; call [`Self::dispatch`] next (`elv_attempt_insert_merge`).
     pub fn unplug(&mut self, now: u64, task: &IoContext, slot: Slot) -> Wake {
         self.insert(now, task, slot);
-        if !self.scheduled {
-            return Wake::default();
+        match self.scheduled {
+            true => self.join_in_front(now, slot),
+            false => Wake::default(),
         }
-        let request = self.requests[slot as usize];
-        let before = self.elevator.in_front(request.class, request.block, slot);
-        before.map_or_else(Wake::default, |before| self.try_join(now, before, slot))
     }
 
     /// Extends a plug's request by the bio, if that touches it and fits.
     pub(super) fn extend_plugged(&mut self, slot: Slot, bio: &Bio) -> bool {
-        let request = self.requests[slot as usize];
+        let request = &self.requests[slot as usize];
         if request.class != self.class_of(bio) || !self.fits(slot, bio) {
             return false;
         }
-        let (front, back) = (request.block == bio.end(), request.end == bio.block);
-        if !front && !back {
-            return false;
-        }
-        self.stats.merges[bio.dir.index()] += 1;
-        let node = self.new_bio(bio);
-        let request = &mut self.requests[slot as usize];
-        if back {
-            self.bios[request.last_bio as usize].next = node;
-            request.last_bio = node;
-            request.end = bio.end();
+        if request.end == bio.block {
+            self.append(slot, bio);
+        } else if request.block == bio.end() {
+            self.prepend(slot, bio);
         } else {
-            self.bios[node as usize].next = request.first_bio;
-            request.first_bio = node;
-            request.block = bio.block;
+            return false;
         }
         true
     }
