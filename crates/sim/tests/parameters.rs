@@ -118,7 +118,7 @@ fn an_inode_that_goes_while_its_dentry_is_looked_for() {
 
 /// Everything with everything: some minutes without optimisation, half a minute with it.
 #[test]
-#[ignore = "minutes; CI runs it: cargo test --release -p sim --test parameters -- --ignored"]
+#[ignore = "minutes; CI runs it: cargo test --workspace --test parameters -- --ignored"]
 fn ends_of_every_parameter_on_every_disk() {
     let mut cases = Vec::new();
     for param in Params::TABLE {

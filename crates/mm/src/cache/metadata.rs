@@ -39,6 +39,11 @@ impl Record {
         }
     }
 
+    /// Records that slabs may have room for beside those in use.
+    const fn spare(self) -> u32 {
+        (MIN_PARTIAL + 1) * self.shape().0
+    }
+
     /// Records of the slab that a ring's entry is, and its order.
     fn of_entry(self, entry: u32) -> (u32, u32) {
         match (self.shape(), entry & SMALL != 0) {
@@ -143,14 +148,31 @@ impl<W: World> Mm<W> {
         }
     }
 
-    /// How many fresh pages of a file can get what they need before the next slab does.
+    /// How many fresh pages of a file can get what they need before slabs come or go.
     #[inline(always)]
     pub(crate) fn buffers_for(&self, m: &Mapping<W>, dirty: bool) -> u32 {
+        if !self.metadata.counts() {
+            return u32::MAX;
+        }
+        // A slab that was not to be had is asked for with every page.
+        if !Record::ALL.into_iter().all(|of| self.settled(of)) {
+            return 0;
+        }
         if !dirty || !self.keeps_buffers(m) {
             return u32::MAX;
         }
         let slabs = &self.metadata.slabs[Record::BufferHead as usize];
         slabs.room.get().saturating_sub(self.metadata.buffers.get())
+    }
+
+    /// Whether [`Mm::settle`] would leave a kind's slabs as they are.
+    #[inline(always)]
+    fn settled(&self, of: Record) -> bool {
+        let (room, records) = (
+            self.metadata.slabs[of as usize].room.get(),
+            self.records(of),
+        );
+        records <= room && room <= records + of.spare()
     }
 
     /// Records in use.
@@ -190,7 +212,7 @@ impl<W: World> Mm<W> {
 
     #[inline(never)]
     fn settle(&self, of: Record) {
-        let (slabs, (whole, order)) = (&self.metadata.slabs[of as usize], of.shape());
+        let (slabs, (_, order)) = (&self.metadata.slabs[of as usize], of.shape());
         while self.records(of) > slabs.room.get() {
             let Some((pfn, order)) = self.new_slab(order) else {
                 return;
@@ -202,7 +224,7 @@ impl<W: World> Mm<W> {
                 slabs.room.fetch_add(of.of_entry(entry).0);
             });
         }
-        while slabs.room.get() > self.records(of) + (MIN_PARTIAL + 1) * whole {
+        while slabs.room.get() > self.records(of) + of.spare() {
             let oldest = self.metadata.lock.with(|| {
                 let entry = slabs.entry(0).get();
                 let (records, order) = of.of_entry(entry);
