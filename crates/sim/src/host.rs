@@ -332,6 +332,7 @@ impl<'a, const T: bool> TaskHost<'a, T> {
             FsError::OutOfMemory => HostError::OutOfMemory,
             FsError::Io => HostError::Io(path),
             FsError::NoSpace => HostError::NoSpace(path),
+            FsError::TooLarge => HostError::TooLarge(path),
         }
     }
 
@@ -408,6 +409,7 @@ impl<const T: bool> Host for TaskHost<'_, T> {
             if o.flags.write {
                 let size = self.mm.mappings[id as usize].size.get();
                 fs::of(self.mm, id).closed(id, size);
+                fs::released(self.mm, id).await;
             }
             self.let_go(id).await;
         }
@@ -747,14 +749,21 @@ impl<const T: bool> TaskHost<'_, T> {
             if o.flags.append {
                 o.pos = self.mm.mappings[id as usize].size.get();
             }
-            if o.flags.direct {
+            let failed = |e| Self::error(self.path(o.fd), e);
+            let passes = o.flags.direct
+                && fs::before_direct(self.mm, id, o.pos + len)
+                    .await
+                    .map_err(failed)?;
+            if passes {
                 self.direct(o, id, len, true).await?;
                 let size = &self.mm.mappings[id as usize].size;
                 size.set(size.get().max(o.pos + len));
             } else {
-                fs::write(self.mm, id, o.pos, len)
-                    .await
-                    .map_err(|e| Self::error(self.path(o.fd), e))?;
+                fs::write(self.mm, id, o.pos, len).await.map_err(failed)?;
+                // What should have passed the cache is waited for (`direct_write_fallback`).
+                if o.flags.direct && !self.mm.sync_mapping(id).await {
+                    return Err(HostError::Io(self.path(o.fd)));
+                }
             }
             self.mm.world.note_moved(len);
             if (o.flags.sync || o.flags.dsync) && !fs::fsync(self.mm, id).await {

@@ -248,7 +248,7 @@ fn small(seed: u64) -> RunSpec {
         "mmap-strm -t 3 --memory 20M",
         "dd if=/dev/zero of=a bs=64k count=400 & fs_mark -d b -n 500 -L 2 -s 4096 -S0 -k",
     ][pick(4)];
-    let mut s = spec(m, common::ALL_FS[pick(5)], command);
+    let mut s = spec(m, common::ALL_FS[pick(common::ALL_FS.len())], command);
     let preset = Policy::PRESETS[pick(Policy::PRESETS.len())];
     s.policy = Policy::preset(preset).expect("a preset");
     let of = |i| Policy::preset(Policy::PRESETS[i]).expect("a preset");

@@ -190,6 +190,8 @@ fn of_params(case: &Case, spec: &RunSpec) -> Vec<Change> {
             () if of("xfs_") => on(&[FsKind::Xfs]),
             () if of("btrfs_") => on(&[FsKind::Btrfs]),
             () if of("fuse_") => on(&[FsKind::FuseNtfs]),
+            () if of("vfat_") => on(&[FsKind::Vfat]),
+            () if of("exfat_") => on(&[FsKind::Exfat]),
             () if of("journal_") => on(&[FsKind::Ext3, FsKind::Ext4]),
             () if of("monitor_") || of("cost_trace_") => spec.monitors,
             () => true,

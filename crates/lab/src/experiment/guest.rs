@@ -176,21 +176,25 @@ fn no_cfq(machine: &Machine, node: &Node) -> Option<Refused> {
     ))
 }
 
-const MOUNTABLE: &str = "a filesystem that mount(2) knows: xfs, ext4, ext3, btrfs";
+const MOUNTABLE: &str = "a filesystem that a guest's disks are made with: xfs, ext4, ext3, btrfs";
 
-fn over_fuse(kind: FsKind) -> String {
-    format!(
-        "{} is served by a daemon over FUSE, which a kernel's guest does not run",
-        kind.name()
-    )
+/// Why no guest has a filesystem; `None`: it may have it.
+fn no_guest_has(kind: FsKind) -> Option<String> {
+    let name = kind.name();
+    if kind.over_fuse() {
+        let why = "is served by a daemon over FUSE, which a kernel's guest does not run";
+        return Some(format!("{name} {why}"));
+    }
+    let made = kernel::image::KINDS.contains(&kind);
+    (!made).then(|| format!("no image of {name} is made for a kernel's guest"))
 }
 
 fn mounted(machine: &Machine, node: &Node) -> Option<Refused> {
     // The first filesystem may be the experiment's; that has a rule of its own.
     let kinds = machine.mounted().map(|m| m.filesystem);
-    let (i, kind) = kinds
+    let (i, why) = kinds
         .enumerate()
-        .find_map(|(i, kind)| Some((i, kind.filter(|k| k.over_fuse())?)))?;
+        .find_map(|(i, kind)| Some((i, no_guest_has(kind?)?)))?;
     let mut path = match machine.mounts.iter().any(|m| m.is_second) {
         true => vec!["second".to_owned()],
         // A list's disks are in the order of filesystems.
@@ -199,12 +203,7 @@ fn mounted(machine: &Machine, node: &Node) -> Option<Refused> {
     path.push("filesystem".to_owned());
     let at: Vec<&str> = path.iter().map(String::as_str).collect();
     let key = format!("machine.{}", path.join("."));
-    Some(Refused::at(
-        node.nearest(&at),
-        key,
-        over_fuse(kind),
-        MOUNTABLE,
-    ))
+    Some(Refused::at(node.nearest(&at), key, why, MOUNTABLE))
 }
 
 fn machine_sysctls(_: &Machine, node: &Node) -> Option<Refused> {
@@ -242,11 +241,13 @@ fn values<'a>(root: &'a Node, path: &[&str]) -> &'a [Node] {
 fn filesystems(root: &Node, _: &Overrides) -> Option<Refused> {
     let kind = |node: &Node| {
         let mut all = FsKind::ALL.iter();
-        all.find(|k| node.text() == Some(k.name()) && k.over_fuse())
+        all.find(|k| node.text() == Some(k.name()))
     };
     let listed = values(root, &["filesystem"]).iter();
-    let (node, kind) = listed.filter_map(|n| Some((n, *kind(n)?))).next()?;
-    Some(Refused::at(node, "filesystem", over_fuse(kind), MOUNTABLE))
+    let (node, why) = listed
+        .filter_map(|n| Some((n, no_guest_has(*kind(n)?)?)))
+        .next()?;
+    Some(Refused::at(node, "filesystem", why, MOUNTABLE))
 }
 
 fn membind(root: &Node, _: &Overrides) -> Option<Refused> {

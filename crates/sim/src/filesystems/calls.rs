@@ -65,17 +65,12 @@ pub async fn unlink<const T: bool>(mm: &SimMm<T>, mapping: u32) -> Result<(), Fs
 /// Gives a new file `len` bytes that are on the device and not cached. Takes no time: it is how
 /// the world was before the run. Returns whether they fit.
 pub fn lay_out<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) -> bool {
-    let pages = len.div_ceil(4096);
-    let mut index = 0;
-    while index < pages {
-        let most = (pages - index).min(1 << 30) as u32;
-        match of(mm, mapping).map_run(mapping, index as u32, most) {
-            Some((_, n)) => index += u64::from(n),
-            None => return false,
-        }
+    let (fs, pages) = (of(mm, mapping), len.div_ceil(4096));
+    let fits = ask!(fs, model => model.lay_out(fs, mapping, pages));
+    if fits {
+        mm.mappings[mapping as usize].size.set(len);
     }
-    mm.mappings[mapping as usize].size.set(len);
-    true
+    fits
 }
 
 /// Removes a file's pages and blocks.
@@ -83,22 +78,44 @@ pub async fn remove<const T: bool>(mm: &SimMm<T>, mapping: u32) {
     mm.hold_inode(mapping).await;
     mm.truncate_from(mapping, 0).await;
     mm.release_inode(mapping);
-    of(mm, mapping).forget(mapping);
+    let fs = of(mm, mapping);
+    ask!(fs, model => model.freed(mm, fs, mapping, None).await);
+    fs.forget(mapping);
     mm.world.reuse.forget(mapping);
     mm.world.dropped.forget(mapping);
 }
 
-/// Cuts a file, or extends it by a hole.
+/// Cuts a file, or extends it: by a hole, where the filesystem has holes.
 pub async fn truncate<const T: bool>(mm: &SimMm<T>, mapping: u32, len: u64) {
-    let m = &mm.mappings[mapping as usize];
+    let (m, fs) = (&mm.mappings[mapping as usize], of(mm, mapping));
+    if len > m.size.get() && ask!(fs, model => model.grow(mm, fs, mapping, len).await).is_err() {
+        return; // it stays as long as it was
+    }
     if len < m.size.get() {
         mm.hold_inode(mapping).await;
         let first = len.div_ceil(4096).min(u64::from(u32::MAX)) as u32;
         mm.truncate_from(mapping, first).await;
         mm.release_inode(mapping);
+        ask!(fs, model => model.freed(mm, fs, mapping, Some(first)).await);
     }
     m.size.set(len);
     mm.file_changed(mapping);
+}
+
+/// A descriptor that was open for writing is closed.
+pub async fn released<const T: bool>(mm: &SimMm<T>, mapping: u32) {
+    let fs = of(mm, mapping);
+    ask!(fs, model => model.released(mm, fs, mapping).await);
+}
+
+/// Whether a direct write up to a byte passes the cache; else it is to go through it.
+pub async fn before_direct<const T: bool>(
+    mm: &SimMm<T>,
+    mapping: u32,
+    end: u64,
+) -> Result<bool, FsError> {
+    let fs = of(mm, mapping);
+    ask!(fs, model => model.before_direct(mm, fs, mapping, end).await)
 }
 
 /// The blocks of a direct transfer, allocated where missing: runs by their first block and length.

@@ -19,7 +19,7 @@
 use super::jbd2::Transactions;
 use super::layout::Layout;
 use super::model::{Ahead, Ends, Kind, Life, Model};
-use super::names::NameChange;
+use super::names::{Entry, NameChange};
 use super::ring::Ring;
 use super::walk::{Walk, write_cache_pages};
 use super::write::{self, metadata_page};
@@ -274,6 +274,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         fs: &Fs,
         group: u32,
         number: u64,
+        _entry: Entry,
         _fresh: bool,
     ) -> Result<u64, FsError> {
         Ok(table_block(fs.layout, group, number))
@@ -297,7 +298,7 @@ impl<const DELAYED: bool> Model for Ext<DELAYED> {
         Ok(())
     }
 
-    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, place: u64) {
+    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, _ino: u32, place: u64) {
         self.read_block(mm, place).await;
     }
 

@@ -163,10 +163,12 @@ impl Fs {
     ) -> Self {
         // Where the allocator begins differs from one mkfs to the next, by whole MiB: partitions
         // and allocation groups are aligned.
-        let layout = Layout::new(capacity);
+        let about = kind.about();
+        let capacity = capacity.min(about.most_blocks);
+        let layout = (about.layout)(capacity, p);
         let spread = layout.spread(capacity, p.fs_layout_spread as u64);
         let start = layout.blocks() + rng.below(spread.div_ceil(256).max(1)) * 256;
-        let groups = (kind.about().groups)(capacity, disk, p);
+        let groups = (about.groups)(capacity, disk, p);
         Self {
             volume,
             bdi: Cell::new(0),

@@ -18,7 +18,7 @@ pub(super) fn mount<const T: bool>(mm: &SimMm<T>, fs: &Fs) {
 pub async fn read_inode<const T: bool>(mm: &SimMm<T>, ino: u32) {
     let fs = of(mm, ino);
     let block = fs.with_place(ino, |p| p.inode);
-    ask!(fs, model => model.read_inode(mm, fs, block).await);
+    ask!(fs, model => model.read_inode(mm, fs, ino, block).await);
 }
 
 /// Starts to write an inode to its place.

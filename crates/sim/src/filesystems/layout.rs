@@ -22,6 +22,8 @@ const GROUPS: u64 = 62;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     blocks: u64,
+    capacity: u64,
+    root_block: Option<u64>,
 }
 
 impl Layout {
@@ -29,7 +31,24 @@ impl Layout {
     pub fn new(capacity: u64) -> Self {
         Self {
             blocks: FRONT.min(capacity / PART).max(1),
+            capacity,
+            root_block: None,
         }
+    }
+
+    /// That of a filesystem of so many blocks which has places of its own in the first `blocks` of them, the
+    /// root directory's first block among them.
+    pub fn of_its_own(capacity: u64, blocks: u64, root_block: u64) -> Self {
+        Self {
+            blocks: blocks.min(capacity).max(1),
+            capacity,
+            root_block: Some(root_block),
+        }
+    }
+
+    /// Blocks of the filesystem.
+    pub fn capacity(self) -> u64 {
+        self.capacity
     }
 
     /// Blocks of the front: data begins behind them.
@@ -56,7 +75,7 @@ impl Layout {
 
     /// The block of the root directory's entries.
     pub fn root_block(self) -> u64 {
-        self.place(ROOT_BLOCK)
+        self.root_block.unwrap_or_else(|| self.place(ROOT_BLOCK))
     }
 
     /// Blocks of a group's inode table; a table has its bitmap and at least one block of inodes.

@@ -88,7 +88,7 @@ pub async fn met_mark<const T: bool>(mm: &SimMm<T>, page: Faulted, pfn: Pfn) {
 fn touched(e: FsError) -> Touched {
     match e {
         FsError::OutOfMemory => Touched::OutOfMemory,
-        FsError::Io | FsError::NoSpace => Touched::BusError,
+        FsError::Io | FsError::NoSpace | FsError::TooLarge => Touched::BusError,
     }
 }
 

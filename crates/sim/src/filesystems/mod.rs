@@ -84,6 +84,12 @@ filesystems! { $
         /// NTFS by ntfs-3g over FUSE.
         "fuse-ntfs" FuseNtfs
     }
+    fat {
+        /// FAT32 with long names.
+        "vfat" Vfat
+        /// exFAT.
+        "exfat" Exfat
+    }
 }
 
 mod calls;
@@ -104,8 +110,8 @@ mod walk;
 mod write;
 
 pub use calls::{
-    create, create_in, inode_gone, inode_of_dir, lay_out, lay_out_dir, lay_out_in, make_dir,
-    map_direct, read_dir, remove, truncate, unlink,
+    before_direct, create, create_in, inode_gone, inode_of_dir, lay_out, lay_out_dir, lay_out_in,
+    make_dir, map_direct, read_dir, released, remove, truncate, unlink,
 };
 pub use files::{DirId, Fs};
 pub use mapped::MapWindows;
@@ -138,6 +144,8 @@ pub enum FsError {
     Io,
     /// The device is full.
     NoSpace,
+    /// The filesystem has no longer files.
+    TooLarge,
 }
 
 /// The filesystem that a file is on. Its bdis were made when it was mounted, so that each has a range

@@ -3,7 +3,7 @@
 //! that is always at hand.
 
 use super::layout::Layout;
-use super::names::NameChange;
+use super::names::{DirNumber, ENTRIES_OF_BLOCK, Entry, NameChange};
 use super::space::Space;
 use super::walk::{self, Walk};
 use super::{Fs, FsError, SimMm, write};
@@ -23,6 +23,12 @@ pub(crate) struct Kind {
     pub inode_bytes: u32,
     /// Entries of a directory that its inode has room for: so many need no block.
     pub entries_in_inode: u32,
+    /// Names that a directory's block of 4 KiB has room for.
+    pub entries_of_block: u32,
+    /// Where its fixed metadata are, on so many blocks.
+    pub(super) layout: fn(u64, &Params) -> Layout,
+    /// The most blocks that it can have.
+    pub most_blocks: u64,
     /// Allocation groups of a filesystem of so many blocks on a disk, at least 1.
     pub groups: fn(u64, &DiskSpec, &Params) -> u64,
     /// Whether its inodes are in the engine's XFS inode cache, by allocation groups.
@@ -40,6 +46,9 @@ impl Kind {
         Self {
             inode_bytes,
             entries_in_inode: 0,
+            entries_of_block: ENTRIES_OF_BLOCK,
+            layout: |capacity, _| Layout::new(capacity),
+            most_blocks: u64::MAX,
             groups: |_, _, _| 1,
             xfs_inodes: false,
             warns_of_direct_reclaim: false,
@@ -157,6 +166,56 @@ pub(super) trait Model: Sized {
     /// of `end` pages. `promised`: those in front of it were dirty when their blocks were taken.
     fn kept_at_close(&self, end: u32, promised: u32) -> u32 {
         promised
+    }
+
+    /// Blocks for the first `pages` of a file that is there before the run. Returns whether it has them.
+    fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {
+        let mut index = 0;
+        while index < pages {
+            let most = (pages - index).min(1 << 30) as u32;
+            match fs.map_run(mapping, index as u32, most) {
+                Some((_, n)) => index += u64::from(n),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// A file was cut behind its first `kept` pages, or goes (`None`): nothing of it is in memory behind them.
+    async fn freed<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, kept: Option<u32>) {}
+
+    /// A file gets longer without being written to: a hole, where there are holes.
+    async fn grow<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        len: u64,
+    ) -> Result<(), FsError> {
+        Ok(())
+    }
+
+    /// A write that passes the cache is to reach up to a byte. Returns whether it may; else it goes through
+    /// the cache.
+    async fn before_direct<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        end: u64,
+    ) -> Result<bool, FsError> {
+        Ok(true)
+    }
+
+    /// Pages of a file are to be read from the device: what it takes to know where they are.
+    async fn find_blocks<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        first: u32,
+        len: u32,
+    ) {
     }
 
     /// How far to look ahead where `len` pages from `first` on need blocks; asked with
@@ -312,6 +371,14 @@ pub(super) trait Model: Sized {
     ) {
     }
 
+    /// fsync(2) of a file. Returns whether everything reached the device.
+    async fn fsync<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) -> bool {
+        mm.sync_mapping(self.data_of(mapping)).await & self.commit(mm, fs).await
+    }
+
+    /// A descriptor that was open for writing is closed (`release` of the file's operations).
+    async fn released<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {}
+
     /// Brings what is logged to the device. Returns whether it got there.
     async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
         true
@@ -324,10 +391,32 @@ pub(super) trait Model: Sized {
         fs.names.directories() % fs.layout.groups()
     }
 
-    /// The place of the `number`th inode of a group: its block, or what else the filesystem finds it
-    /// by. `fresh`: it is made now, and was not there before the run.
-    fn inode_place(&self, fs: &Fs, group: u32, number: u64, fresh: bool) -> Result<u64, FsError> {
+    /// The place of the `number`th inode of a group, whose name is an `entry`: its block, or what else the
+    /// filesystem finds it by. `fresh`: it is made now, and was not there before the run.
+    fn inode_place(
+        &self,
+        fs: &Fs,
+        group: u32,
+        number: u64,
+        entry: Entry,
+        fresh: bool,
+    ) -> Result<u64, FsError> {
         Ok(number)
+    }
+
+    /// The next block for the entries of a directory.
+    fn take_directory_block(&self, fs: &Fs, dir: DirNumber, group: u32) -> Option<u64> {
+        fs.take_blocks(group, 1).map(|(block, _)| block)
+    }
+
+    /// A directory is being made: what it has beside its name.
+    async fn directory_made<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        dir: DirNumber,
+    ) -> Result<(), FsError> {
+        Ok(())
     }
 
     /// A name was made or removed: what of it becomes dirty.
@@ -340,8 +429,8 @@ pub(super) trait Model: Sized {
         Ok(())
     }
 
-    /// Reads the inode that is at a place, with those beside it, unless they are in memory.
-    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, place: u64) {}
+    /// Reads a file's inode from its place, with those beside it, unless they are in memory.
+    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, ino: u32, place: u64) {}
 
     /// Reads a directory's block, unless it is in memory. The names are the caller's to know, so a block
     /// that can't be read is read again the next time, and nothing else happens.

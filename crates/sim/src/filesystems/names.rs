@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 /// Entries of a 4 KiB directory block: 40 characters and 16 bytes around them.
-const ENTRIES_OF_BLOCK: u32 = 4096 / 56;
+pub(super) const ENTRIES_OF_BLOCK: u32 = 4096 / 56;
 
 /// A directory's number in its filesystem; 0 is the root.
 pub(super) type DirNumber = u32;
@@ -37,6 +37,15 @@ pub(super) struct Names {
     free: RefCell<BTreeSet<(u32, u64, u32)>>,
 }
 
+/// A name's place: its directory and the block of that.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    /// The directory.
+    pub dir: DirNumber,
+    /// Its block; 0: none.
+    pub block: u64,
+}
+
 /// A name that was made or removed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NameChange {
@@ -46,6 +55,8 @@ pub(super) struct NameChange {
     pub block: u64,
     /// Whether that block is new and holds nothing else.
     pub new_block: bool,
+    /// Whether it was made.
+    pub made: bool,
     /// The inode that the name is of, its group and place.
     pub ino: u32,
     pub group: u32,
@@ -118,12 +129,12 @@ struct Inode {
 
 impl Inode {
     /// A number and a place in a group. `fresh`: made now, not before the run.
-    fn take(fs: &Fs, group: u32, fresh: bool) -> Result<Self, FsError> {
+    fn take(fs: &Fs, group: u32, entry: Entry, fresh: bool) -> Result<Self, FsError> {
         let number = fs.names.number(group);
         Ok(Self {
             group,
             agino: number as u32,
-            place: ask!(fs, model => model.inode_place(fs, group, number, fresh))?,
+            place: ask!(fs, model => model.inode_place(fs, group, number, entry, fresh))?,
         })
     }
 
@@ -160,11 +171,13 @@ fn entry_added(fs: &Fs, dir: DirNumber) -> (u64, bool) {
     let mut dirs = fs.names.dirs.borrow_mut();
     let d = &mut dirs[dir as usize];
     d.entries += 1;
-    let inline = fs.kind().about().entries_in_inode;
-    let full = d.entries > inline && (d.entries - inline) % ENTRIES_OF_BLOCK == 1;
+    let about = fs.kind().about();
+    let (inline, of_block) = (about.entries_in_inode, about.entries_of_block);
+    let full = d.entries > inline && (d.entries - inline) % of_block == 1;
     // The root's first block is there.
-    if full && (dir != 0 || d.entries > ENTRIES_OF_BLOCK) {
-        if let Some((block, _)) = fs.take_blocks(d.group, 1) {
+    if full && (dir != 0 || d.entries > of_block) {
+        let block = ask!(fs, model => model.take_directory_block(fs, dir, d.group));
+        if let Some(block) = block {
             if d.block != 0 {
                 d.full.push(d.block);
             }
@@ -202,6 +215,7 @@ pub(super) async fn make_dir<const T: bool>(
     let group = ask!(fs, model => model.directory_group(fs));
     let ino = take_inode(mm, fs, group).ok_or(FsError::NoSpace)?;
     let id = add_dir(fs, group, ino);
+    ask!(fs, model => model.directory_made(mm, fs, id).await)?;
     make_inode(mm, fs, parent, group, ino).await?;
     mm.iput(ino);
     Ok(id)
@@ -226,9 +240,9 @@ pub(super) fn lay_out_file<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber
 /// An inode of a group that is there before the run, with an entry in a directory.
 fn lay_out_inode<const T: bool>(mm: &SimMm<T>, fs: &Fs, dir: DirNumber, group: u32) -> Option<u32> {
     let ino = create_on(mm, fs)?;
-    let inode = Inode::take(fs, group, false).ok()?;
+    let (block, _) = entry_added(fs, dir);
+    let inode = Inode::take(fs, group, Entry { dir, block }, false).ok()?;
     inode.placed(mm, fs, ino, Some(dir));
-    entry_added(fs, dir);
     Some(ino)
 }
 
@@ -259,12 +273,16 @@ pub(super) async fn make_inode<const T: bool>(
         fs.with_place(ino, |p| *p = Place::of(p.group, dir, p.inode));
         mm.reuse_inode(ino, Some(fs.names.inode_of(dir)));
     } else {
-        Inode::take(fs, group, true)?.placed(mm, fs, ino, Some(dir));
+        let entry = Entry {
+            dir,
+            block: dir_block,
+        };
+        Inode::take(fs, group, entry, true)?.placed(mm, fs, ino, Some(dir));
     }
     if !mm.new_inode(ino).await {
         return Err(FsError::OutOfMemory);
     }
-    let done = changed(mm, fs, (dir, dir_block, fresh), ino).await;
+    let done = changed(mm, fs, (dir, dir_block, fresh), ino, true).await;
     if done.is_err() {
         mm.unlink_inode(ino);
         mm.iput(ino);
@@ -277,7 +295,7 @@ pub(super) async fn remove_inode<const T: bool>(mm: &SimMm<T>, ino: u32) -> Resu
     let fs = of(mm, ino);
     let dir = fs.with_place(ino, |p| p.dir);
     let block = fs.names.dirs.borrow()[dir as usize].block;
-    changed(mm, fs, (dir, block, false), ino).await
+    changed(mm, fs, (dir, block, false), ino, false).await
 }
 
 /// An inode's entry in a directory's block was made or removed.
@@ -286,12 +304,14 @@ async fn changed<const T: bool>(
     fs: &Fs,
     (dir, block, new_block): (DirNumber, u64, bool),
     ino: u32,
+    made: bool,
 ) -> Result<(), FsError> {
     let (group, place) = fs.with_place(ino, |p| (p.group, p.inode));
     let change = NameChange {
         dir,
         block,
         new_block,
+        made,
         ino,
         group,
         place,

@@ -1,5 +1,6 @@
 //! Reading through the page cache, and the window that is read ahead.
 
+use super::model::Model as _;
 use super::readahead::{self, Window};
 use super::write::{enter_new_page, enter_page};
 use super::{BATCH, FsError, SimMm, of};
@@ -180,6 +181,7 @@ pub(super) async fn fill_from_device<const T: bool>(
     n: u32,
 ) {
     let fs = of(mm, mapping);
+    ask!(fs, model => model.find_blocks(mm, fs, mapping, index, n).await);
     let most = mm.world.max_bio(fs.volume);
     let mut at = index;
     while at < index + n {

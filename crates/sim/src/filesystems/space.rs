@@ -12,6 +12,7 @@
 //!   whatever the directory (`EXT4_MB_STREAM_ALLOC`), and takes aligned chunks of 2, 4 or 8 MiB
 //!   while the file is open (`ext4_mb_normalize_request`); the last close gives back the rest.
 //! - **ext3**, **btrfs** and **fuse-ntfs** here take what is asked for behind the last allocation.
+//! - **vfat** and **exfat** take a cluster at a time (`fat`).
 //!
 //! So files written at the same time to different directories go to different groups on xfs, and
 //! to neighbouring chunks on ext4.
@@ -183,6 +184,19 @@ impl Space {
         let took = self.took(block, end, len.min(want));
         self.stream.set(took.0);
         Some(took)
+    }
+
+    /// Sets aside `len` blocks at the first place at or behind `goal`, or else in front of it, where so many
+    /// lie together.
+    pub fn take_whole(&self, goal: u64, len: u32) -> Option<u64> {
+        let (block, end, len) = self.fit(goal, &(0..u64::MAX), u64::from(len))?;
+        Some(self.took(block, end, len).0)
+    }
+
+    /// Blocks of a file are free again.
+    pub fn give_back(&self, block: u64, blocks: u32) {
+        self.put_back(block, blocks);
+        self.unused.set(self.unused.get() + u64::from(blocks));
     }
 
     /// Sets aside up to `want` blocks of the longest run there is.

@@ -48,6 +48,17 @@ pub(super) async fn buffered<const T: bool>(
         }
         m.size.set(m.size.get().max(pos + len));
     }
+    fill(mm, fs, mapping, (pos, len), held).await
+}
+
+/// As [`buffered`], of a file that is long enough now and had `held` bytes before.
+pub(super) async fn fill<const T: bool>(
+    mm: &SimMm<T>,
+    fs: &Fs,
+    mapping: u32,
+    (pos, len): (u64, u64),
+    held: u64,
+) -> Result<(), FsError> {
     let mut index = pos / 4096;
     while index <= (pos + len - 1) / 4096 {
         let from = pos.max(index * 4096);
@@ -248,8 +259,7 @@ pub(super) fn fill_page<const T: bool>(mm: &SimMm<T>, pfn: Pfn, bytes: u64, path
 /// fsync(2). Returns whether all data reached the device.
 pub async fn fsync<const T: bool>(mm: &SimMm<T>, mapping: u32) -> bool {
     let fs = of(mm, mapping);
-    let pages = ask!(fs, model => model.data_of(mapping));
-    mm.sync_mapping(pages).await & ask!(fs, model => model.commit(mm, fs).await)
+    ask!(fs, model => model.fsync(mm, fs, mapping).await)
 }
 
 /// sync(2). Returns whether all data reached the device.

@@ -10,7 +10,7 @@
 
 use super::layout::Layout;
 use super::model::{Ahead, Ends, Kind, Life, Model};
-use super::names::NameChange;
+use super::names::{Entry, NameChange};
 use super::ring::Ring;
 use super::space::Space;
 use super::walk::write_run;
@@ -212,6 +212,7 @@ impl Model for Xfs {
         fs: &Fs,
         group: u32,
         number: u64,
+        _entry: Entry,
         fresh: bool,
     ) -> Result<u64, FsError> {
         if number.is_multiple_of(CHUNK_INODES) {
@@ -238,7 +239,7 @@ impl Model for Xfs {
         Ok(())
     }
 
-    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, place: u64) {
+    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, _ino: u32, place: u64) {
         self.read_buffer(mm, fs, place, CLUSTER_BLOCKS).await;
     }
 

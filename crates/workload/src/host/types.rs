@@ -68,6 +68,9 @@ pub enum HostError {
     /// ENOSPC.
     #[error("{0}: no space left on device")]
     NoSpace(String),
+    /// EFBIG: the filesystem has no longer files.
+    #[error("{0}: file too large")]
+    TooLarge(String),
     /// ENOMEM: the world could not give memory.
     #[error("out of memory")]
     OutOfMemory,

@@ -121,6 +121,13 @@ const BROKEN: &[(&str, &str, &str, &str)] = &[
         "small.toml:14:14 `machine.disk.0.filesystem`: fuse-ntfs is served",
     ),
     (
+        "filesystems of the machine",
+        "[disk]",
+        "[second]\nmount = \"stick\"\nfilesystem = \"exfat\"\ndisk = { kind = \"ssd\", capacity = \"1G\" }\n\
+         [disk]",
+        "small.toml:12:14 `machine.second.filesystem`: no image of exfat is made",
+    ),
+    (
         "sysctls of a kernel",
         "dirty_ratio = 30",
         "wmark_low_kbytes = 4000",
@@ -131,6 +138,12 @@ const BROKEN: &[(&str, &str, &str, &str)] = &[
         "\"btrfs\"",
         "\"fuse-ntfs\"",
         "try.toml:3:30 `filesystem`: fuse-ntfs is served",
+    ),
+    (
+        "filesystems",
+        "\"btrfs\"",
+        "\"vfat\"",
+        "try.toml:3:30 `filesystem`: no image of vfat is made",
     ),
     (
         "no membind",

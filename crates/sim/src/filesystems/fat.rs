@@ -1,0 +1,587 @@
+//! FAT32 with long names (vfat) and exFAT, as Linux 6.12 has them (fs/fat, fs/exfat).
+//!
+//! There is no journal and no inode table. All metadata are buffers of the block device: tables, bitmap,
+//! directories, and a file's attributes in its directory entry. Who changes them dirties pages of the device's own
+//! file, which are written when the flusher comes by, in no order. What a file is given follows from calls:
+//!
+//! - **Clusters** are taken when they are written to, one at a time, behind the last one taken
+//!   (`fat_alloc_clusters` from `prev_free`) or behind the file's own last one (`exfat_alloc_cluster`). Nothing is
+//!   delayed and there are no holes: a write behind the end writes zeroes up to there (`cont_write_begin`,
+//!   `exfat_extend_valid_size`). Clusters of removed files are free again.
+//! - **vfat** changes two entries for a cluster, its own and that of the one in front of it, in every table; how many
+//!   are free stands in a sector whose inode gets dirty (FSINFO). A file has less than 4 GiB.
+//! - **exfat** changes a bit of the allocation bitmap. While a file's clusters lie in a row it needs no table at all
+//!   (`NoFatChain`); with the first that does not, all of its entries are written.
+//! - **Names** are slots of 32 bytes: 13 characters each and one for the file in vfat, 15 each and two in exfat.
+//! - Where the table has to be asked, a cold one is read, entry after entry from the nearest cluster that the inode
+//!   remembers ([`chain`]).
+//!
+//! Mount options are parameters: `vfat_sync`, `vfat_dirsync`, `vfat_flush`, `exfat_sync`, `exfat_dirsync`.
+
+mod chain;
+mod clusters;
+mod directory;
+mod geometry;
+
+use super::layout::Layout;
+use super::model::{Kind, Model};
+use super::names::{DirNumber, Entry, NameChange};
+use super::space::Space;
+use super::walk::{Walk, write_cache_pages, writepages};
+use super::write::{self, metadata_page};
+use super::{Fs, FsError, SimMm};
+use crate::params::Params;
+use chain::Chain;
+use clusters::{cut, length};
+use directory::Directory;
+use geometry::Geometry;
+use mm::cache::mapping::{AS_EIO, MappingKind};
+use mm::memory::frame::flag;
+use mm::world::event::TrackPath;
+use mm::world::{Tasks, WritebackControl};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// Characters of a name (`names::ENTRIES_OF_BLOCK`), and bytes of a slot.
+const NAME: u32 = 40;
+const SLOT: u32 = 32;
+/// The longest file of a vfat (`s_maxbytes`).
+const MOST_BYTES: u64 = u32::MAX as u64;
+/// The sectors that a vfat can have are 32 bits' (mkfs.fat.c `setup_tables`); eight of them are a block.
+const MOST_BLOCKS: u64 = u32::MAX as u64 / 8;
+/// Boot sector and FSINFO: sectors 0 and 1.
+const BOOT: u64 = 0;
+/// How long a close sleeps with `-o flush`, in nanoseconds: HZ/10.
+const FLUSH_PAUSE: u64 = 100_000_000;
+
+/// FAT32.
+pub(super) type Vfat = Fat<false>;
+/// exFAT.
+pub(super) type Exfat = Fat<true>;
+
+/// What is known of a file.
+#[derive(Debug)]
+struct File {
+    chain: Chain,
+    /// Its clusters are chained in the table (exFAT: they do not lie in a row).
+    chained: bool,
+    /// Its directory entry is behind the inode.
+    stale: bool,
+    /// exFAT: bytes from here on were never written; `MAX`: all were.
+    valid: u64,
+}
+
+impl Default for File {
+    fn default() -> Self {
+        Self {
+            chain: Chain::default(),
+            chained: false,
+            stale: false,
+            valid: u64::MAX,
+        }
+    }
+}
+
+/// A filesystem's state.
+#[derive(Debug)]
+pub(super) struct Fat<const EX: bool> {
+    geometry: Geometry,
+    /// The block device's own mapping.
+    device_file: Cell<u32>,
+    /// vfat: the inode of FSINFO, and whether its sector is behind it.
+    fsinfo: Cell<u32>,
+    count_is_stale: Cell<bool>,
+    /// Where the next search for a cluster begins; `MAX`: at the first free one, as mkfs left it.
+    hint: Cell<u64>,
+    files: RefCell<Vec<File>>,
+    directories: RefCell<BTreeMap<DirNumber, Directory>>,
+    /// exFAT: the boot sector says that the volume is in use (`VOLUME_DIRTY`).
+    in_use: Cell<bool>,
+    /// `-o sync`, `-o dirsync` (which sync is, too), `-o flush`.
+    sync: bool,
+    dirsync: bool,
+    flush: bool,
+}
+
+fn geometry<const EX: bool>(capacity: u64, p: &Params) -> Geometry {
+    if EX {
+        Geometry::exfat(capacity, p)
+    } else {
+        Geometry::vfat(capacity, p)
+    }
+}
+
+impl<const EX: bool> Model for Fat<EX> {
+    const KIND: Kind = Kind {
+        entries_of_block: 4096 / (SLOT * if EX { 2 + NAME.div_ceil(15) } else { 1 + NAME.div_ceil(13) }),
+        layout: |capacity, p| {
+            let g = geometry::<EX>(capacity, p);
+            Layout::of_its_own(capacity, g.front(), g.root)
+        },
+        most_blocks: if EX { u64::MAX } else { MOST_BLOCKS },
+        ..Kind::plain(if EX { 832 } else { 744 })
+    };
+
+    fn new(p: &Params, front: Layout) -> Self {
+        let on = |vfat: f64, exfat: f64| (if EX { exfat } else { vfat }) >= 0.5;
+        let geometry = geometry::<EX>(front.capacity(), p);
+        let sync = on(p.vfat_sync, p.exfat_sync);
+        Self {
+            geometry,
+            device_file: Cell::new(0),
+            fsinfo: Cell::new(0),
+            count_is_stale: Cell::new(false),
+            hint: Cell::new(u64::MAX),
+            files: RefCell::default(),
+            directories: RefCell::new(BTreeMap::from([(0, Directory::root(geometry.root))])),
+            in_use: Cell::new(false),
+            sync,
+            dirsync: sync || on(p.vfat_dirsync, p.exfat_dirsync),
+            flush: on(p.vfat_flush, 0.0),
+        }
+    }
+
+    fn mount<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) {
+        let device = mm.new_mapping(MappingKind::BlockDevice, fs.bdi.get());
+        let device = device.expect("room for the device's file");
+        mm.keep_buffers(device);
+        self.device_file.set(device);
+        if !EX {
+            let fsinfo = mm.new_mapping(MappingKind::Meta, fs.bdi.get());
+            self.fsinfo.set(fsinfo.expect("room for FSINFO's inode"));
+        }
+    }
+
+    fn buffer_heads(&self) -> bool {
+        true
+    }
+
+    fn read_root(&self, _fs: &Fs) -> u64 {
+        self.geometry.root
+    }
+
+    /// Whole clusters, whoever asks.
+    fn take_blocks(
+        &self,
+        space: &Space,
+        _group: u32,
+        goal: u64,
+        _want: u32,
+        _need: u32,
+    ) -> Option<(u64, u32)> {
+        let cluster = self.geometry.cluster;
+        Some((space.take_whole(goal, cluster)?, cluster))
+    }
+
+    fn lay_out(&self, fs: &Fs, mapping: u32, pages: u64) -> bool {
+        let fits = EX || pages * 4096 <= MOST_BYTES + 1;
+        fits && (0..)
+            .take_while(|_| length(fs, mapping) < pages)
+            .all(|_| match self.take_for(fs, mapping) {
+                Some(taken) => {
+                    self.file(mapping, |f| f.chained |= !taken.in_row);
+                    true
+                }
+                None => false,
+            })
+    }
+
+    /// Clusters are free again. vfat empties their entries, exFAT their bits alone (`fat_free_clusters`,
+    /// `exfat_free_cluster`).
+    async fn freed<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        kept: Option<u32>,
+    ) {
+        let keep = kept.unwrap_or(0).next_multiple_of(self.geometry.cluster);
+        let gone = cut(fs, mapping, keep);
+        let chained = self.file(mapping, |f| {
+            f.chain.forget();
+            f.valid = u64::MAX;
+            f.stale &= kept.is_some();
+            if keep == 0 { std::mem::take(&mut f.chained) } else { f.chained }
+        });
+        for &(block, len) in &gone {
+            fs.space.give_back(block, len);
+        }
+        // Nobody is told if a table's block can't be had: the run ends for want of memory elsewhere.
+        let _ = self.unlink(mm, fs, mapping, &gone, keep, chained).await;
+        if kept.is_some() {
+            self.touch(mm, mapping);
+            self.flush_inode(mm, fs, mapping).await;
+        }
+    }
+
+    async fn grow<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        len: u64,
+    ) -> Result<(), FsError> {
+        self.fits(len)?;
+        let size = mm.mappings[mapping as usize].size.get();
+        if EX {
+            self.extend(mm, fs, mapping, len.div_ceil(4096)).await?;
+            self.file(mapping, |f| f.valid = f.valid.min(size));
+        } else {
+            self.write_range(mm, fs, mapping, size, len).await?;
+        }
+        self.touch(mm, mapping);
+        Ok(())
+    }
+
+    /// vfat writes behind the end through the cache (`fat_direct_IO`).
+    async fn before_direct<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        end: u64,
+    ) -> Result<bool, FsError> {
+        if !EX {
+            return Ok(end <= mm.mappings[mapping as usize].size.get());
+        }
+        self.extend(mm, fs, mapping, end.div_ceil(4096)).await?;
+        self.touch(mm, mapping);
+        Ok(true)
+    }
+
+    async fn find_blocks<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        first: u32,
+        len: u32,
+    ) {
+        let last = u64::from(first + len).min(length(fs, mapping));
+        if let Some(last) = last.checked_sub(1) {
+            let cluster = last as u32 / self.geometry.cluster;
+            self.follow(mm, fs, mapping, cluster).await;
+        }
+    }
+
+    async fn write<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        pos: u64,
+        len: u64,
+    ) -> Result<(), FsError> {
+        self.fits(pos + len)?;
+        mm.file_changed(mapping);
+        self.touch(mm, mapping);
+        let size = mm.mappings[mapping as usize].size.get();
+        let written = size.min(self.file(mapping, |f| f.valid));
+        if written < pos {
+            self.write_range(mm, fs, mapping, written, pos).await?;
+        }
+        self.write_range(mm, fs, mapping, pos, pos + len).await?;
+        let size = mm.mappings[mapping as usize].size.get();
+        self.file(mapping, |f| {
+            if f.valid != u64::MAX {
+                let valid = f.valid.max(pos + len);
+                f.valid = if valid < size { valid } else { u64::MAX };
+            }
+        });
+        if self.sync && !self.fsync(mm, fs, mapping).await {
+            return Err(FsError::Io);
+        }
+        Ok(())
+    }
+
+    /// Everything below a file's length has its cluster.
+    fn page_mkwrite(&self, fs: &Fs, mapping: u32, index: u32) -> bool {
+        fs.mapped(mapping, index).is_some()
+    }
+
+    /// Both use `mpage_writepages`; then the VFS has the inode written to its directory entry.
+    async fn writepages<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        wbc: &mut WritebackControl,
+    ) {
+        write_cache_pages(mm, mapping, wbc, Walk::PLAIN).await;
+        match mm.mappings[mapping as usize].kind() {
+            // Who waits for all of it, writes the inode when its pages are there.
+            MappingKind::File if !wbc.sync_all => {
+                self.write_entry(mm, fs, mapping, false).await;
+            }
+            MappingKind::Meta => {
+                // Without memory for its block the next change writes it.
+                let _ = self.write_count(mm).await;
+            }
+            _ => {}
+        }
+    }
+
+    fn plugs(&self) -> bool {
+        true
+    }
+
+    /// The bitmap's buffers are held from mount on (`vol_amap`).
+    fn holds(&self, block: u64) -> bool {
+        self.geometry.bitmap().contains(&block)
+    }
+
+    /// A file's pages, then its directory entry; then vfat's tables (`fat_file_fsync`), all of exFAT's device
+    /// (`exfat_file_fsync`). Each is waited for before the next.
+    async fn fsync<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) -> bool {
+        let mut ok = mm.sync_mapping(mapping).await;
+        ok &= self.write_entry(mm, fs, mapping, true).await;
+        let device = self.device_file.get();
+        ok & if EX {
+            mm.sync_mapping(device).await
+        } else {
+            let tables = self.geometry.tables();
+            let last = tables.end - 1;
+            mm.sync_pages(device, tables.start as u32, last as u32)
+                .await
+        }
+    }
+
+    /// `fat_file_release`.
+    async fn released<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
+        if self.flush {
+            self.flush_inode(mm, fs, mapping).await;
+            mm.world.sched.sleep_ticks(FLUSH_PAUSE).await;
+        }
+    }
+
+    /// sync(2), whose walk over files has come to an end: the inodes, the device; exFAT says that it is not in use.
+    async fn commit<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs) -> bool {
+        let mut ok = true;
+        let stale = |(_, f): &(u32, &File)| f.stale;
+        let all: Vec<u32> = (0..)
+            .zip(self.files.borrow().iter())
+            .filter(stale)
+            .map(|(ino, _)| ino)
+            .collect();
+        for ino in all {
+            ok &= self.write_entry(mm, fs, ino, true).await;
+        }
+        if !EX {
+            let device = self.device_file.get();
+            ok &= self.write_count(mm).await.is_ok();
+            return ok & mm.sync_mapping(device).await;
+        }
+        ok &= mm.sync_mapping(self.device_file.get()).await;
+        if self.in_use.replace(false) {
+            ok &= self.change(mm, BOOT, false, true).await.is_ok();
+        }
+        ok
+    }
+
+    /// An inode is found by its name.
+    fn inode_place(
+        &self,
+        _fs: &Fs,
+        _group: u32,
+        _number: u64,
+        entry: Entry,
+        fresh: bool,
+    ) -> Result<u64, FsError> {
+        if !fresh && let Some(dir) = self.directories.borrow_mut().get_mut(&entry.dir) {
+            dir.was_there();
+        }
+        Ok(entry.block)
+    }
+
+    fn take_directory_block(&self, fs: &Fs, dir: DirNumber, _group: u32) -> Option<u64> {
+        self.next_directory_block(fs, dir)
+    }
+
+    /// Its first cluster (`fat_alloc_new_dir`, `exfat_alloc_new_dir`).
+    async fn directory_made<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        dir: DirNumber,
+    ) -> Result<(), FsError> {
+        self.grow_directory(fs, dir).ok_or(FsError::NoSpace)?;
+        self.write_directory_cluster(mm, dir).await
+    }
+
+    async fn names_changed<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        change: NameChange,
+    ) -> Result<(), FsError> {
+        self.name_changed(mm, fs, change).await
+    }
+
+    async fn read_inode<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, ino: u32, place: u64) {
+        self.file(ino, |f| f.chain.forget());
+        self.read_block(mm, place).await;
+    }
+
+    async fn read_names<const T: bool>(&self, mm: &SimMm<T>, _fs: &Fs, block: u64) {
+        self.read_block(mm, block).await;
+    }
+}
+
+impl<const EX: bool> Fat<EX> {
+    fn file<R>(&self, mapping: u32, f: impl FnOnce(&mut File) -> R) -> R {
+        let mut files = self.files.borrow_mut();
+        if files.len() <= mapping as usize {
+            files.resize_with(mapping as usize + 1, File::default);
+        }
+        f(&mut files[mapping as usize])
+    }
+
+    fn fits(&self, len: u64) -> Result<(), FsError> {
+        if EX || len <= MOST_BYTES {
+            Ok(())
+        } else {
+            Err(FsError::TooLarge)
+        }
+    }
+
+    // Blocks of the device.
+
+    /// Brings a block into memory, if there is any for it.
+    async fn read_block<const T: bool>(&self, mm: &SimMm<T>, block: u64) {
+        let (device, path) = (self.device_file.get(), TrackPath::FsMetadata);
+        if let Some(pfn) = metadata_page(mm, device, block as u32, false, path).await {
+            mm.mark_page_accessed(pfn, path);
+        }
+    }
+
+    /// A block changes. `fresh`: nothing of what it held is needed. `wait`: until it is on the device.
+    async fn change<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        block: u64,
+        fresh: bool,
+        wait: bool,
+    ) -> Result<(), FsError> {
+        let (device, path) = (self.device_file.get(), TrackPath::FsMetadata);
+        let page = metadata_page(mm, device, block as u32, fresh, path).await;
+        let pfn = page.ok_or(FsError::OutOfMemory)?;
+        mm.mark_page_accessed(pfn, path);
+        mm.set_page_dirty(pfn, path);
+        mm.world.relax().await;
+        if wait && !self.sync_block(mm, block).await {
+            return Err(FsError::Io);
+        }
+        Ok(())
+    }
+
+    /// Writes a block and waits for it (`sync_dirty_buffer`). Returns whether it got there.
+    async fn sync_block<const T: bool>(&self, mm: &SimMm<T>, block: u64) -> bool {
+        let (device, index) = (self.device_file.get(), block as u32);
+        let mut wbc = WritebackControl {
+            range_cyclic: false,
+            range_start: index,
+            range_end: index,
+            sync_all: true,
+            ..WritebackControl::pages(1)
+        };
+        write_cache_pages(mm, device, &mut wbc, Walk::PLAIN).await;
+        while let Some(pfn) = mm.find_page(device, index)
+            && mm.frames.has(pfn, flag::WRITEBACK)
+        {
+            mm.wait_on_page_writeback(pfn).await;
+        }
+        mm.mappings[device as usize].state.get() & AS_EIO == 0
+    }
+
+    /// exFAT: the boot sector says that the volume is in use before anything of it changes
+    /// (`exfat_set_volume_dirty`).
+    async fn use_volume<const T: bool>(&self, mm: &SimMm<T>) -> Result<(), FsError> {
+        if EX && !self.in_use.replace(true) {
+            self.change(mm, BOOT, false, true).await?;
+        }
+        Ok(())
+    }
+
+    /// How many clusters are free changed (`mark_fsinfo_dirty`).
+    fn count_changed<const T: bool>(&self, mm: &SimMm<T>) {
+        self.count_is_stale.set(true);
+        mm.mark_inode_metadata_dirty(self.fsinfo.get());
+    }
+
+    /// Writes it to its sector (`fat_clusters_flush`).
+    async fn write_count<const T: bool>(&self, mm: &SimMm<T>) -> Result<(), FsError> {
+        match self.count_is_stale.replace(false) {
+            true => self.change(mm, BOOT, false, false).await,
+            false => Ok(()),
+        }
+    }
+
+    // Data and inodes.
+
+    /// Writes a range that begins at a file's end or in front of it, a cluster after the other.
+    async fn write_range<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        pos: u64,
+        end: u64,
+    ) -> Result<(), FsError> {
+        let bytes = u64::from(self.geometry.cluster) * 4096;
+        let size = &mm.mappings[mapping as usize].size;
+        let mut at = pos;
+        while at < end {
+            let upto = end.min((at / bytes + 1) * bytes);
+            self.extend(mm, fs, mapping, upto.div_ceil(4096)).await?;
+            let held = size.get();
+            size.set(held.max(upto));
+            write::fill(mm, fs, mapping, (at, upto - at), held).await?;
+            at = upto;
+        }
+        Ok(())
+    }
+
+    /// A file's attributes changed: the flusher is to write its inode.
+    fn touch<const T: bool>(&self, mm: &SimMm<T>, ino: u32) {
+        self.file(ino, |f| f.stale = true);
+        mm.mark_inode_metadata_dirty(ino);
+    }
+
+    /// Writes an inode to its directory entry, if that is behind it (`__fat_write_inode`, `__exfat_write_inode`).
+    /// Returns whether that went well.
+    async fn write_entry<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        ino: u32,
+        wait: bool,
+    ) -> bool {
+        let place = fs.with_place(ino, |p| p.inode);
+        if !self.file(ino, |f| std::mem::take(&mut f.stale)) || place == 0 {
+            return true;
+        }
+        let done = match self.use_volume(mm).await {
+            Ok(()) => self.change(mm, place, false, wait).await,
+            failed => failed,
+        };
+        if done == Err(FsError::OutOfMemory) {
+            self.touch(mm, ino);
+        }
+        done.is_ok()
+    }
+
+    /// With `-o flush`: starts to write an inode, its pages and all metadata (`fat_flush_inodes`).
+    async fn flush_inode<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
+        if !self.flush {
+            return;
+        }
+        self.write_entry(mm, fs, mapping, false).await;
+        for file in [mapping, self.device_file.get()] {
+            let mut wbc = WritebackControl {
+                range_cyclic: false,
+                ..WritebackControl::pages(i64::MAX)
+            };
+            writepages(mm, file, &mut wbc).await;
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Clusters of a FAT volume: taken, chained, followed and freed.
+
+use super::super::files::Extent;
+use super::super::{Fs, FsError, SimMm};
+use super::Fat;
+
+/// Runs of clusters that an inode remembers (`FAT_MAX_CACHE`, `EXFAT_MAX_CACHE`).
+const FAT_RUNS: usize = 8;
+const EXFAT_RUNS: usize = 16;
+
+/// A cluster that was taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taken {
+    pub block: u64,
+    /// Where the search began; `None`: it was known.
+    pub from: Option<u64>,
+    /// It lies behind the one that it follows, or follows none.
+    pub in_row: bool,
+}
+
+/// Blocks that a file has: from its first page on, for there are no holes.
+pub(super) fn length(fs: &Fs, mapping: u32) -> u64 {
+    fs.with_extents(mapping, |list| {
+        list.last()
+            .map_or(0, |e| u64::from(e.index) + u64::from(e.len))
+    })
+}
+
+/// Takes away what a file has from page `keep` on: first blocks and lengths.
+pub(super) fn cut(fs: &Fs, mapping: u32, keep: u32) -> Vec<(u64, u32)> {
+    fs.with_extents(mapping, |list| {
+        let mut gone = Vec::new();
+        while let Some(e) = list.last_mut().filter(|e| e.index + e.len > keep) {
+            let left = keep.saturating_sub(e.index);
+            gone.push((e.block + u64::from(left), e.len - left));
+            e.len = left;
+            if left == 0 {
+                list.pop();
+            }
+        }
+        gone
+    })
+}
+
+impl<const EX: bool> Fat<EX> {
+    /// Takes a cluster: behind `last`, the end of a chain, or where clusters are looked for.
+    pub(super) fn take(&self, fs: &Fs, last: Option<u64>) -> Option<Taken> {
+        let cluster = self.geometry.cluster;
+        let behind = last.map(|b| b + u64::from(cluster));
+        let from = behind.filter(|_| EX).unwrap_or(self.hint.get());
+        let known = from != u64::MAX;
+        let block = fs.space.take_whole(if known { from } else { 0 }, cluster)?;
+        fs.space.used(cluster);
+        // exFAT remembers where it last began; what a new chain finds is where the next one begins.
+        self.hint.set(match behind {
+            Some(behind) if EX => behind,
+            None if EX => block,
+            _ => block + u64::from(cluster),
+        });
+        Some(Taken {
+            block,
+            from: known.then_some(from),
+            in_row: behind.is_none_or(|b| b == block),
+        })
+    }
+
+    /// The next cluster of a file.
+    pub(super) fn take_for(&self, fs: &Fs, mapping: u32) -> Option<Taken> {
+        let index = length(fs, mapping) as u32;
+        let cluster = self.geometry.cluster;
+        let last = index.checked_sub(cluster);
+        let last = last.and_then(|at| Some(fs.mapped(mapping, at)?.0));
+        let taken = self.take(fs, last)?;
+        fs.add_extent(
+            mapping,
+            Extent {
+                index,
+                len: cluster,
+                block: taken.block,
+            },
+        );
+        Some(taken)
+    }
+
+    /// Gives a file so many blocks at least, and tells the device.
+    pub(super) async fn extend<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        pages: u64,
+    ) -> Result<(), FsError> {
+        while length(fs, mapping) < pages {
+            self.use_volume(mm).await?;
+            // The end of the chain (`fat_chain_add`).
+            if let Some(last) = length(fs, mapping).checked_sub(1) {
+                let cluster = last as u32 / self.geometry.cluster;
+                self.follow(mm, fs, mapping, cluster).await;
+            }
+            if length(fs, mapping) >= pages {
+                break;
+            }
+            let nth = length(fs, mapping) as u32 / self.geometry.cluster;
+            let taken = self.take_for(fs, mapping).ok_or(FsError::NoSpace)?;
+            let block = |c: u32| fs.mapped(mapping, c * self.geometry.cluster).map(|m| m.0);
+            let before: Vec<u64> = match EX && taken.in_row {
+                true => Vec::new(),
+                // exFAT: all of them, if the table was not needed so far.
+                false if EX && !self.file(mapping, |f| f.chained) => {
+                    (0..nth).filter_map(block).collect()
+                }
+                false => nth.checked_sub(1).and_then(block).into_iter().collect(),
+            };
+            let chained = self.file(mapping, |f| {
+                f.chained |= !taken.in_row;
+                f.chained
+            });
+            self.link(mm, taken, &before, chained, self.sync).await?;
+            self.touch(mm, mapping);
+        }
+        Ok(())
+    }
+
+    /// A cluster joins a chain. `before`: those whose entries change with it, its predecessor last. `wait`: whether
+    /// a table's sector is waited for as the chain's owner says (`inode_needs_sync`).
+    pub(super) async fn link<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        taken: Taken,
+        before: &[u64],
+        chained: bool,
+        wait: bool,
+    ) -> Result<(), FsError> {
+        if EX {
+            self.change(mm, self.geometry.bit(taken.block), true, wait)
+                .await?;
+            if !chained {
+                return Ok(());
+            }
+        } else {
+            self.search(mm, taken).await;
+            self.count_changed(mm);
+        }
+        let mut changed = None;
+        for &block in [taken.block].iter().chain(before) {
+            let at = self.geometry.entry(block);
+            // Entries of one sector that nobody waits for are one change.
+            if !self.sync && changed.replace(at) == Some(at) {
+                continue;
+            }
+            self.change_tables(mm, block, wait).await?;
+        }
+        Ok(())
+    }
+
+    /// A cluster's entry changes, in all tables; the first one is waited for if its owner says so, the others with
+    /// `-o sync` alone (`fat_mirror_bhs`).
+    async fn change_tables<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        block: u64,
+        wait: bool,
+    ) -> Result<(), FsError> {
+        let first = self.geometry.entry(block);
+        for at in self.geometry.entries(block) {
+            let waits = if at == first && !EX { wait } else { self.sync };
+            self.change(mm, at, at != first, waits).await?;
+        }
+        Ok(())
+    }
+
+    /// The table's blocks that were searched for a free entry.
+    async fn search<const T: bool>(&self, mm: &SimMm<T>, taken: Taken) {
+        let Some(from) = taken.from else {
+            return;
+        };
+        let g = &self.geometry;
+        let (from, to, table) = (g.entry(from), g.entry(taken.block), g.table());
+        // At the table's end the search goes on at its beginning.
+        let (first, then) = match from <= to {
+            true => (from..to, 0..0),
+            false => (from..table.end, table.start..to),
+        };
+        for block in first.chain(then) {
+            self.read_block(mm, block).await;
+        }
+    }
+
+    /// Follows a file's chain up to a cluster; what of the table is not in memory is read.
+    pub(super) async fn follow<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32, cluster: u32) {
+        let size = self.geometry.cluster;
+        let block = |c: u32| fs.mapped(mapping, c * size).map_or(0, |m| m.0);
+        let follows = |c: u32| block(c) == block(c - 1) + u64::from(size);
+        let most = if EX { EXFAT_RUNS } else { FAT_RUNS };
+        let read = self.file(mapping, |f| {
+            if EX && !f.chained {
+                return 0..0;
+            }
+            f.chain.locate(cluster, most, follows)
+        });
+        let mut last = None;
+        for at in read.map(|c| self.geometry.entry(block(c))) {
+            if last.replace(at) != Some(at) {
+                self.read_block(mm, at).await;
+            }
+        }
+    }
+
+    /// Clusters were freed: what of it reaches the device.
+    pub(super) async fn unlink<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        gone: &[(u64, u32)],
+        keep: u32,
+        chained: bool,
+    ) -> Result<(), FsError> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.use_volume(mm).await?;
+        let g = &self.geometry;
+        let end = keep.checked_sub(g.cluster);
+        let end = end.and_then(|at| Some(fs.mapped(mapping, at)?.0));
+        if let Some(end) = end.filter(|_| !EX || chained) {
+            self.change_tables(mm, end, self.dirsync).await?;
+        }
+        for &(block, len) in gone {
+            let last = block + u64::from(len - g.cluster);
+            if EX {
+                for at in g.bit(block)..=g.bit(last) {
+                    self.change(mm, at, true, self.dirsync).await?;
+                }
+                continue;
+            }
+            for at in g.entry(block)..=g.entry(last) {
+                for copy in 0..g.fats {
+                    let at = at + copy * (g.table().end - g.table().start);
+                    self.change(mm, at, copy > 0, self.sync).await?;
+                }
+            }
+        }
+        if !EX {
+            self.count_changed(mm);
+        }
+        Ok(())
+    }
+}

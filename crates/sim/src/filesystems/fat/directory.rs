@@ -1,0 +1,125 @@
+//! Directories of a FAT volume: chains of clusters that hold slots of 32 bytes.
+
+use super::super::names::{DirNumber, NameChange};
+use super::super::{Fs, FsError, SimMm};
+use super::Fat;
+use super::clusters::Taken;
+
+/// A directory's clusters.
+#[derive(Debug, Default)]
+pub struct Directory {
+    /// First blocks, in the order of the chain.
+    clusters: Vec<u64>,
+    /// Blocks of the last one that have slots.
+    used: u32,
+    /// exFAT: they are chained in the table.
+    chained: bool,
+    /// The last one that is not on the device yet.
+    new: Option<Taken>,
+}
+
+impl Directory {
+    /// The root of an empty volume; exFAT's is chained (mkfs.c `exfat_create_fat_table`).
+    pub fn root(cluster: u64) -> Self {
+        Self {
+            clusters: vec![cluster],
+            used: 1,
+            chained: true,
+            new: None,
+        }
+    }
+
+    /// Its clusters were on the device before the run.
+    pub fn was_there(&mut self) {
+        self.new = None;
+    }
+}
+
+impl<const EX: bool> Fat<EX> {
+    /// Takes a cluster for a directory.
+    pub(super) fn grow_directory(&self, fs: &Fs, dir: DirNumber) -> Option<()> {
+        let mut all = self.directories.borrow_mut();
+        let d = all.entry(dir).or_default();
+        let taken = self.take(fs, d.clusters.last().copied())?;
+        d.clusters.push(taken.block);
+        d.used = 0;
+        d.new = Some(taken);
+        Some(())
+    }
+
+    /// A directory's next block.
+    pub(super) fn next_directory_block(&self, fs: &Fs, dir: DirNumber) -> Option<u64> {
+        let full = {
+            let all = self.directories.borrow();
+            all.get(&dir)
+                .is_none_or(|d| d.clusters.is_empty() || d.used == self.geometry.cluster)
+        };
+        if full {
+            self.grow_directory(fs, dir)?;
+        }
+        let mut all = self.directories.borrow_mut();
+        let d = all.get_mut(&dir)?;
+        d.used += 1;
+        Some(d.clusters.last()? + u64::from(d.used - 1))
+    }
+
+    /// A directory's new cluster: zeroes, and its place in the chain (`fat_add_new_entries`, `fat_chain_add`;
+    /// `exfat_find_empty_entry`).
+    pub(super) async fn write_directory_cluster<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        dir: DirNumber,
+    ) -> Result<(), FsError> {
+        let found = self.directories.borrow_mut().get_mut(&dir).and_then(|d| {
+            let taken = d.new.take()?;
+            let (_, before) = d.clusters.split_last()?;
+            let all = EX && !taken.in_row && !d.chained;
+            let before = match all {
+                true => before.to_vec(),
+                false => before.last().copied().into_iter().collect(),
+            };
+            d.chained |= !taken.in_row;
+            Some((taken, before, d.chained))
+        });
+        let Some((taken, before, chained)) = found else {
+            return Ok(());
+        };
+        self.use_volume(mm).await?;
+        for block in taken.block..taken.block + u64::from(self.geometry.cluster) {
+            self.change(mm, block, true, self.dirsync).await?;
+        }
+        self.link(mm, taken, &before, chained, self.dirsync).await
+    }
+
+    /// A name was made or removed: its slots change, and the directory's times.
+    pub(super) async fn name_changed<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        change: NameChange,
+    ) -> Result<(), FsError> {
+        self.use_volume(mm).await?;
+        if change.made {
+            if change.new_block {
+                self.write_directory_cluster(mm, change.dir).await?;
+            }
+            fs.with_place(change.ino, |p| p.inode = change.block);
+            self.change(mm, change.block, false, self.dirsync).await?;
+        } else {
+            self.file(change.ino, |f| f.stale = false);
+            if change.place != 0 {
+                self.change(mm, change.place, false, self.dirsync).await?;
+            }
+        }
+        // The root has no entry.
+        if change.dir != 0 {
+            let ino = fs.names.inode_of(change.dir);
+            self.touch(mm, ino);
+            // exFAT waits for it only where the directory has got longer (`exfat_create`).
+            if self.dirsync && (!EX || change.new_block) && !self.write_entry(mm, fs, ino, true).await {
+                return Err(FsError::Io);
+            }
+        }
+        Ok(())
+    }
+}
