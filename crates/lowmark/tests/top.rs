@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -86,11 +87,14 @@ struct Screen {
     terminal: File,
     child: Child,
     shown: Arc<Mutex<Vec<u8>>>,
+    /// Its reader is to close the terminal.
+    over: Arc<AtomicBool>,
 }
 
 impl Screen {
     fn new(args: &[&str]) -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("a terminal");
         grantpt(&ours).expect("a terminal");
         unlockpt(&ours).expect("a terminal");
         let name = ptsname(&ours, Vec::new()).expect("its name");
@@ -122,10 +126,15 @@ impl Screen {
         let mut from = keyboard.try_clone().expect("a terminal");
         let shown = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&shown);
+        let over = Arc::new(AtomicBool::new(false));
+        let heard = Arc::clone(&over);
         // Ends with the test.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(n @ 1..) = from.read(&mut bytes) {
+                if heard.load(SeqCst) {
+                    break;
+                }
                 into.lock()
                     .expect("no panic")
                     .extend_from_slice(&bytes[..n]);
@@ -136,6 +145,7 @@ impl Screen {
             terminal,
             child,
             shown,
+            over,
         }
     }
 
@@ -172,6 +182,27 @@ impl Screen {
         self.wait_for("\x1b[?1049l");
         self.wait_for("\x1b[?25h");
         assert!(!self.is_raw());
+    }
+}
+
+/// A terminal that goes away ends it, instead of leaving it at work for nobody.
+#[test]
+fn a_terminal_that_goes_away_ends_it() {
+    let mut screen = Screen::new(&["top", "--interval", "100ms"]);
+    screen.wait_for("disks");
+    // The other end is closed when its reader, too, has heard of it.
+    drop(std::mem::replace(
+        &mut screen.keyboard,
+        File::open("/dev/null").expect("a file"),
+    ));
+    screen.over.store(true, SeqCst);
+    let begun = Instant::now();
+    while screen.child.try_wait().expect("a child").is_none() {
+        if begun.elapsed() > Duration::from_secs(20) {
+            screen.child.kill().expect("it runs");
+            panic!("it goes on without a terminal");
+        }
+        sleep(Duration::from_millis(10));
     }
 }
 

@@ -3,6 +3,8 @@
 use crate::draw::{self, Palette};
 use crate::player::{Key, Player};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -88,7 +90,10 @@ pub fn show(player: &mut Player, colour: bool) -> io::Result<Ended> {
             player.look()?;
             due = now + interval;
         }
-        if event::poll(TICK)? {
+        if is_gone()? {
+            return Ok(Ended::Interrupted);
+        }
+        if event::poll(Duration::ZERO)? {
             match heard(&event::read()?, player) {
                 Some(ended) => return Ok(ended),
                 // A key, or a window of another size.
@@ -98,6 +103,24 @@ pub fn show(player: &mut Player, colour: bool) -> io::Result<Ended> {
         if stop.load(SeqCst) {
             return Ok(Ended::Interrupted);
         }
+    }
+}
+
+/// Waits for a key or a tick; whether the terminal has gone away, which crossterm would read from for ever.
+fn is_gone() -> io::Result<bool> {
+    let input = io::stdin();
+    let mut keys = [PollFd::new(&input, PollFlags::IN)];
+    let tick = Timespec {
+        tv_sec: 0,
+        tv_nsec: TICK.as_nanos() as _,
+    };
+    match poll(&mut keys, Some(&tick)) {
+        Ok(_) => Ok(keys[0]
+            .revents()
+            .intersects(PollFlags::HUP | PollFlags::ERR)),
+        // A signal, or a window of another size.
+        Err(Errno::INTR) => Ok(false),
+        Err(e) => Err(e.into()),
     }
 }
 
