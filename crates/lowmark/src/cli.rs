@@ -10,9 +10,11 @@ mod installed;
 mod kernel;
 mod mrc;
 mod running;
+mod top;
 mod tune;
 mod validate;
 
+pub use self::top::Top;
 pub use bisect::Bisect;
 pub use compare::{Compare, Form};
 pub use diverge::Diverge;
@@ -54,6 +56,8 @@ pub enum Command {
     Validate(Validate),
     /// Find the commit of a kernel's history that changed a figure, by experiments in kernels built from it
     Bisect(Bisect),
+    /// Watch reclaim and writeback in the terminal: of the running Linux, a guest, or a run that is played back
+    Top(Top),
     /// Record the running Linux: its counters, zones, pressure, disks and tracepoints
     Record(Record),
     /// Put recordings, or the counters and traces of any machine, into the rows of mm reports, and say what they mean

@@ -22,6 +22,7 @@ pub mod reproduce;
 pub mod results;
 pub mod run;
 pub mod schema;
+pub mod top;
 pub mod trace;
 pub mod tune;
 pub mod validate;

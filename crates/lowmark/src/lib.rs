@@ -87,6 +87,7 @@ fn run(cli: &cli::Cli) -> Result<(), Failure> {
         cli::Command::Results(args) => commands::results::run(args),
         cli::Command::Compare(args) => commands::compare::run(args),
         cli::Command::Bisect(args) => commands::bisect::run(args),
+        cli::Command::Top(args) => commands::top::run(args),
         cli::Command::Record(args) => commands::record::run(args),
         cli::Command::Learn(args) => commands::learn::run(args),
         cli::Command::Report(args) => commands::report::run(args),

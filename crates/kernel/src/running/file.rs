@@ -165,6 +165,14 @@ fn head(from: From<'_>) -> io::Result<(About, BufReader<From<'_>>)> {
     }
 }
 
+/// What a recording is of.
+///
+/// # Errors
+/// It is none.
+pub fn about(from: From<'_>) -> io::Result<About> {
+    head(from).map(|(about, _)| about)
+}
+
 /// The frames of a recording, unpacked.
 ///
 /// # Errors

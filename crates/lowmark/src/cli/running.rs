@@ -136,7 +136,7 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// A time between two looks.
-fn interval(text: &str) -> Result<Duration, String> {
+pub fn interval(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).ok();
     let most = Duration::from_secs(600);
     time.filter(|t| *t >= Duration::from_millis(100) && *t <= most)

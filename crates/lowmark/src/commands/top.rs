@@ -1,0 +1,74 @@
+//! `lowmark top`.
+
+use crate::cli::Top;
+use crate::failure::Failure;
+use crate::text;
+use miette::miette;
+use std::path::Path;
+use top::frames::{Growing, guests};
+use top::here::Here;
+use top::player::Player;
+use top::screen::{self, Ended};
+use top::tape::{Tape, Wrong};
+
+/// Shows the running Linux, a guest or what is played back.
+pub fn run(args: &Top) -> Result<(), Failure> {
+    if !args.once && !screen::is_there() {
+        return Err(Failure::Input(miette!(
+            help = "accepted: standard input and output at a terminal; `--once` prints one frame as text",
+            "there is no terminal here"
+        )));
+    }
+    let mut player = match (&args.what, &args.guest) {
+        (Some(path), _) => tape(args, path)?,
+        (None, Some(file)) => Player::guest(guest(file.as_deref())?),
+        (None, None) => {
+            let here = Here::new(Path::new("/")).map_err(|e| Failure::System(miette!("{e}")))?;
+            Player::here(here, args.interval)
+        }
+    };
+    let failed = |e: std::io::Error| Failure::System(miette!("{e}"));
+    if args.once {
+        player.look().map_err(failed)?;
+        if args.what.is_none() && args.guest.is_none() {
+            std::thread::sleep(args.interval);
+            player.look().map_err(failed)?;
+        }
+        return text::print(&top::draw::text(&player));
+    }
+    match screen::show(&mut player, text::screen().colour).map_err(failed)? {
+        Ended::Quit => Ok(()),
+        Ended::Interrupted => Err(Failure::Stopped("interrupted".to_owned())),
+    }
+}
+
+fn wrong(why: Wrong) -> Failure {
+    Failure::Input(miette!(help = why.accepted, "{}", why.what))
+}
+
+/// What is played back, from where.
+fn tape(args: &Top, path: &Path) -> Result<Player, Failure> {
+    let tape = Tape::open(path).map_err(wrong)?;
+    let cell = args.cell.as_ref().map_or(Ok(0), |cell| tape.find(cell));
+    let mut player = Player::tape(tape, cell.map_err(wrong)?, args.speed).map_err(wrong)?;
+    match (args.at, args.once) {
+        (Some(at), _) => player.seek(at.as_secs_f64()),
+        (None, true) => player.seek(f64::INFINITY),
+        (None, false) => {}
+    }
+    Ok(player)
+}
+
+/// The guest that is meant.
+fn guest(file: Option<&Path>) -> Result<Growing, Failure> {
+    let help = "accepted: `--guest` while `lowmark run` runs a real kernel (`policy = \"kernel:NAME\"`) as the same user, or \
+                the `frames` file of its folder";
+    let Some(path) = file
+        .map(Path::to_owned)
+        .or_else(|| guests(&std::env::temp_dir()).into_iter().next())
+    else {
+        return Err(Failure::Input(miette!(help = help, "no guest runs here")));
+    };
+    let opened = Growing::open(&path);
+    opened.map_err(|e| Failure::Input(miette!(help = help, "can't read {}: {e}", path.display())))
+}

@@ -1,0 +1,128 @@
+//! Figures as they are shown, and what is shown where there is none.
+
+/// What a world does not tell.
+pub const UNTOLD: &str = "unsupported";
+
+/// Bytes of a page; worlds with others can't be captured, recorded or simulated.
+const PAGE: f64 = 4096.0;
+
+/// A figure, or that there is none.
+fn told(value: Option<f64>, show: impl FnOnce(f64) -> String) -> String {
+    value.map_or_else(|| UNTOLD.to_owned(), show)
+}
+
+/// Three digits of a number that is not large.
+fn digits(value: f64) -> String {
+    match value {
+        v if v >= 99.95 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+/// Pages in the unit that fits.
+pub fn size(pages: f64) -> String {
+    let bytes = pages * PAGE;
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes / 1024.0;
+    let mut unit = 0;
+    while value >= 1023.5 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{value:.0} {}", units[0]),
+        _ => format!("{} {}", digits(value), units[unit]),
+    }
+}
+
+/// Pages, if they are told.
+pub fn pages(value: Option<f64>) -> String {
+    told(value, size)
+}
+
+/// Pages a second, in the unit that fits.
+pub fn flow(value: Option<f64>) -> String {
+    told(value, |v| format!("{}/s", size(v)))
+}
+
+/// A number, with a comma after each three digits.
+pub fn grouped(value: f64) -> String {
+    let whole = format!("{value:.0}");
+    let mut out = String::new();
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) && !out.ends_with('-') {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Things a second: small numbers with a digit behind the point, for one in ten seconds is not none.
+pub fn rate(value: Option<f64>) -> String {
+    told(value, |v| match v {
+        v if v > 0.0 && v < 0.05 => "<0.1".to_owned(),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => grouped(v),
+    })
+}
+
+/// A share from 0 to 1 in per cent.
+pub fn share(value: Option<f64>) -> String {
+    told(value, |v| match v * 100.0 {
+        v if v > 0.0 && v < 0.05 => "<0.1 %".to_owned(),
+        v => format!("{v:.1} %"),
+    })
+}
+
+/// What share one is of another; nothing where there is nothing that it could be a share of.
+pub fn of(part: Option<f64>, whole: Option<f64>) -> String {
+    match (part, whole) {
+        (Some(_), Some(0.0)) => "-".to_owned(),
+        (Some(part), Some(whole)) => share(Some(part / whole)),
+        _ => UNTOLD.to_owned(),
+    }
+}
+
+/// Megabytes a second.
+pub fn megabytes(value: Option<f64>) -> String {
+    told(value, |v| format!("{v:.1} MB/s"))
+}
+
+/// A count.
+pub fn count(value: Option<f64>) -> String {
+    told(value, grouped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_fit_their_size_and_none_is_no_zero() {
+        let sizes = [0.0, 3.0, 256.0, 2_600.0, 262_144.0, 1e9];
+        let shown = sizes.map(size);
+        let expected = [
+            "0 KiB", "12 KiB", "1.00 MiB", "10.2 MiB", "1.00 GiB", "3.73 TiB",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(size(261_900.0), "1023 MiB");
+        assert_eq!(grouped(1_234_567.0), "1,234,567");
+        assert_eq!((grouped(0.0), grouped(999.0)), ("0".into(), "999".into()));
+        assert_eq!(
+            [None, Some(0.0), Some(0.01), Some(12.34), Some(12_345.6)].map(rate),
+            [UNTOLD, "0.0", "<0.1", "12.3", "12,346"]
+        );
+        assert_eq!(
+            [Some(0.0), Some(0.0001), None].map(share),
+            ["0.0 %", "<0.1 %", UNTOLD]
+        );
+        assert_eq!(of(Some(0.0), Some(0.0)), "-");
+        assert_eq!(
+            (of(Some(9.0), Some(10.0)), of(None, Some(0.0))),
+            ("90.0 %".into(), UNTOLD.into())
+        );
+        assert_eq!(megabytes(Some(0.04)), "0.0 MB/s");
+    }
+}

@@ -1,0 +1,59 @@
+//! The running Linux.
+
+use crate::look::{FILES, Look};
+use crate::tasks;
+use machine::{Captured, Root, describe};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The system below a root.
+#[derive(Debug)]
+pub struct Here {
+    root: PathBuf,
+    begun: Instant,
+    /// The kernel's release.
+    pub release: String,
+    /// Disks that are shown, the one below the root filesystem first.
+    pub disks: Vec<String>,
+}
+
+impl Here {
+    /// Finds out what is here.
+    ///
+    /// # Errors
+    /// There is no `/proc/vmstat` that can be read; in one line.
+    pub fn new(root: &Path) -> Result<Self, String> {
+        let vmstat = root.join("proc/vmstat");
+        std::fs::read(&vmstat).map_err(|e| format!("can't read {}: {e}", vmstat.display()))?;
+        let release = std::fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
+        let mut here = Self {
+            root: root.to_owned(),
+            begun: Instant::now(),
+            release: release.map_or_else(|_| "Linux".to_owned(), |r| r.trim().to_owned()),
+            disks: Vec::new(),
+        };
+        here.disks = match Captured::read(&Root::at(root)) {
+            Ok(captured) => {
+                let likely = describe::likely_disk(&captured).map(|d| d.name.clone());
+                let names = captured.disks.iter().map(|d| d.name.clone());
+                let others = names.filter(|n| Some(n) != likely.as_ref());
+                likely.clone().into_iter().chain(others).collect()
+            }
+            Err(_) => here.look().busy_disks(),
+        };
+        Ok(here)
+    }
+
+    /// Looks at everything.
+    pub fn look(&self) -> Look {
+        let at = self.begun.elapsed().as_nanos() as u64;
+        let text = |path: &&'static str| {
+            let bytes = std::fs::read(self.root.join(path.trim_start_matches('/'))).ok()?;
+            Some((*path, String::from_utf8_lossy(&bytes).into_owned()))
+        };
+        let files: BTreeMap<&str, String> = FILES.iter().filter_map(text).collect();
+        let tasks = tasks::look(&self.root.join("proc"));
+        Look::of(at, |path| files.get(path).map(String::as_str), tasks)
+    }
+}

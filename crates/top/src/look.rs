@@ -1,0 +1,187 @@
+//! A look at `/proc`, and what happened between two.
+
+use crate::moment::{Class, Dirty, Disk, Moment, PRESSURES, Pressure, Reclaim, Wait, Zone};
+use crate::tasks::Tasks;
+use kernel::proc::{DiskStats, all_diskstats};
+use machine::parse;
+use std::collections::BTreeMap;
+
+/// The files of a look.
+pub const FILES: [&str; 6] = [
+    "/proc/vmstat",
+    "/proc/zoneinfo",
+    "/proc/diskstats",
+    "/proc/pressure/memory",
+    "/proc/pressure/io",
+    "/proc/pressure/cpu",
+];
+
+/// Ticks a second in `/proc/PID/stat` (USER_HZ): 100 on every architecture that is captured.
+const USER_HZ: f64 = 100.0;
+
+/// What the files said at one time.
+#[derive(Debug, Clone, Default)]
+pub struct Look {
+    /// Nanoseconds since looking began.
+    at: u64,
+    vmstat: BTreeMap<String, u64>,
+    zones: Vec<Zone>,
+    disks: Vec<(String, DiskStats)>,
+    /// In the order of [`crate::moment::PRESSURES`].
+    pressure: [Pressure; 3],
+    waits: Option<Vec<Wait>>,
+    kswapd_ticks: Option<u64>,
+}
+
+/// The kernel's own means over ten seconds: the totals beside them are brought up to date every other second only, so that
+/// what they grow by in one would be nothing, then too much.
+fn pressure(text: Option<&str>) -> Pressure {
+    let share = |who: &str| {
+        let line = text?.lines().find_map(|l| l.strip_prefix(who))?;
+        let mean = line
+            .split_whitespace()
+            .find_map(|w| w.strip_prefix("avg10="));
+        Some(mean?.parse::<f64>().ok()? / 100.0)
+    };
+    Pressure {
+        some: share("some"),
+        full: share("full"),
+    }
+}
+
+/// Zones with memory; none if the text is not understood.
+fn zones(text: &str) -> Vec<Zone> {
+    let mut zones = parse::zoneinfo(text).unwrap_or_default();
+    zones.retain(|z| z.managed > 0);
+    let several = zones.iter().any(|z| z.node != zones[0].node);
+    let named = |z: parse::Zone| Zone {
+        name: match several {
+            true => format!("{} {}", z.node, z.name),
+            false => z.name,
+        },
+        free: z.free as f64,
+        marks: z.marks.map(|mark| (mark + z.boost) as f64),
+    };
+    zones.into_iter().map(named).collect()
+}
+
+impl Look {
+    /// Makes sense of the texts at a time; a file that is not there says nothing.
+    pub fn of<'a>(at: u64, text: impl Fn(&str) -> Option<&'a str>, tasks: Tasks) -> Self {
+        let own = |path: &str| text(path).unwrap_or("");
+        Self {
+            at,
+            vmstat: parse::counters(own("/proc/vmstat")).unwrap_or_default(),
+            zones: zones(own("/proc/zoneinfo")),
+            disks: all_diskstats(own("/proc/diskstats")).collect(),
+            pressure: PRESSURES.map(|of| pressure(text(&format!("/proc/pressure/{of}")))),
+            waits: tasks.waits,
+            kswapd_ticks: tasks.kswapd_ticks,
+        }
+    }
+
+    /// When it was, in nanoseconds since looking began.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Disks that did anything since they came up, without those that are memory, files or parts of others.
+    pub fn busy_disks(&self) -> Vec<String> {
+        let whole = |name: &str| {
+            let of_memory = ["loop", "ram", "zram", "dm-", "sr", "fd"];
+            let disks = self.disks.iter().map(|(n, _)| n.as_str());
+            let part_of = |disk: &str| disk != name && name.starts_with(disk);
+            !of_memory.iter().any(|p| name.starts_with(p)) && !disks.into_iter().any(part_of)
+        };
+        let busy = self.disks.iter().filter(|(_, s)| s.read + s.written > 0);
+        let names = busy.map(|(name, _)| name.clone());
+        names.filter(|name| whole(name)).collect()
+    }
+
+    fn disk(&self, name: &str) -> Option<DiskStats> {
+        let found = self.disks.iter().find(|(n, _)| n == name);
+        found.map(|(_, stats)| *stats)
+    }
+
+    /// The sum of a counter over its forms: one name today, one a zone's type in older kernels.
+    fn counter(&self, name: &str) -> Option<u64> {
+        sum(&self.vmstat, name)
+    }
+}
+
+/// The types of zones, as older kernels end the names of counters.
+const TYPES: [&str; 6] = ["_dma", "_dma32", "_normal", "_movable", "_high", "_device"];
+
+/// The sum of a counter over its forms.
+fn sum(counters: &BTreeMap<String, u64>, name: &str) -> Option<u64> {
+    let whole = counters.get(name).copied();
+    whole.or_else(|| {
+        let parts = TYPES.map(|t| counters.get(&format!("{name}{t}")).copied());
+        let told: Vec<u64> = parts.into_iter().flatten().collect();
+        (!told.is_empty()).then(|| told.iter().sum())
+    })
+}
+
+/// Reclaim as rates of counters, each by what it grew in a second.
+fn reclaim(rate: impl Fn(&str) -> Option<f64>) -> Reclaim {
+    let class = |who: &str| Class {
+        scanned: rate(&format!("pgscan_{who}")),
+        freed: rate(&format!("pgsteal_{who}")),
+    };
+    Reclaim {
+        kswapd: class("kswapd"),
+        direct: class("direct"),
+        both: Class::default(),
+        stalls: rate("allocstall"),
+        refaults_file: rate("workingset_refault_file").or_else(|| rate("workingset_refault")),
+        refaults_anon: rate("workingset_refault_anon"),
+        swap_in: rate("pswpin"),
+        swap_out: rate("pswpout"),
+        written: rate("nr_vmscan_write"),
+    }
+}
+
+/// Reclaim over a whole run, from what its counters grew by.
+pub fn over(counters: &BTreeMap<String, u64>, seconds: f64) -> Option<Reclaim> {
+    if seconds <= 0.0 {
+        return None;
+    }
+    let own = reclaim(|name| Some(sum(counters, name)? as f64 / seconds));
+    (!own.is_silent()).then_some(own)
+}
+
+/// What happened between two looks. A counter that went backwards (a CPU or a disk that left) tells nothing.
+pub fn between(before: &Look, now: &Look, disks: &[String]) -> Moment {
+    let seconds = (now.at.saturating_sub(before.at) as f64 / 1e9).max(1e-9);
+    let grew = |now: u64, then: u64| Some(now.checked_sub(then)? as f64 / seconds);
+    let rate = |name: &str| grew(now.counter(name)?, before.counter(name)?);
+    let level = |name: &str| now.vmstat.get(name).map(|n| *n as f64);
+    let disk = |name: &String| {
+        let (new, old) = (now.disk(name)?, before.disk(name));
+        let megabytes = |new: u64, old: Option<u64>| Some(grew(new, old?)? * 512.0 / 1e6);
+        Some(Disk {
+            name: name.clone(),
+            write: megabytes(new.written, old.map(|d| d.written)),
+            read: megabytes(new.read, old.map(|d| d.read)),
+            queue: Some(new.in_flight as f64),
+        })
+    };
+    let ticks = || grew(now.kswapd_ticks?, before.kswapd_ticks?);
+    Moment {
+        at: now.at as f64 / 1e9,
+        zones: now.zones.clone(),
+        dirty: Dirty {
+            dirty: level("nr_dirty"),
+            writeback: level("nr_writeback"),
+            background: level("nr_dirty_background_threshold"),
+            limit: level("nr_dirty_threshold"),
+            dirtied: rate("nr_dirtied"),
+            written: rate("nr_written"),
+        },
+        reclaim: reclaim(rate),
+        kswapd_cpu: ticks().map(|t| t / USER_HZ),
+        waits: now.waits.clone(),
+        pressure: now.pressure,
+        disks: disks.iter().filter_map(disk).collect(),
+    }
+}
