@@ -1,21 +1,20 @@
-//! What a miss brings in: windows that grow while reads are in order, and the thread that reads them
-//! before they are asked for.
+//! What a miss brings in: windows that grow while reads are in order, most of them read before they are
+//! asked for.
 //!
 //! Which pages a window has is decided as in the virtual world ([`mm::cache::readahead`]). Whoever
 //! misses a page reads the window that begins there with one request. Whoever meets a marked page
-//! enters the pages of the next window into the cache, locked, and hands them to a thread that reads
-//! them; who needs one before it is there waits for its lock. Pages that are handed over are bounded
+//! enters the pages of the next window into the cache, locked, and hands them over (`io`); who needs
+//! one before it is there waits for its lock. Pages that are handed over are bounded
 //! ([`HANDED_SHARE`] of memory); beyond that who meets a mark reads the window himself.
 
 use crate::LiveMm;
 use crate::arena::{Handed, Locked, OutOfMemory};
 use crate::file::{self, Error};
-use crate::sync::{AtomicU32, Condvar, Mutex};
+use crate::sync::{AtomicU32, Mutex};
 use crate::world::BATCH;
 use mm::cache::readahead::{Missed, Moved, Window};
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Pages of a window at most (128 KiB, as Linux has it), and at most this part of memory: pages that
@@ -103,25 +102,14 @@ pub async fn page<'a>(
     (index, wanted): (u32, u32),
 ) -> Result<Locked<'a>, Error> {
     loop {
+        // Before it is waited for: the next window is on its way while this one comes.
+        on_mark(mm, mapping, ahead, (index, wanted)).await;
         if let Some(mut page) = Locked::find(mm, mapping, index).await {
             if !page.has(flag::UPTODATE) {
                 let Some(alone) = page.alone().await else {
                     continue;
                 };
-                page = alone;
-                file::fill(mm, mapping, index, std::slice::from_mut(&mut page))?;
-            }
-            if page.has(flag::READAHEAD) {
-                mm.frames.clear_flags(page.pfn(), flag::READAHEAD);
-                let missed = Missed {
-                    index,
-                    wanted,
-                    marked: true,
-                };
-                let (moved, w) = ahead.on_demand(mm, mapping, missed);
-                if moved == Moved::Window {
-                    hand_over(mm, mapping, w.start, w.size, Some(w.mark())).await;
-                }
+                page = file::fill_one(mm, index, alone)?;
             }
             return Ok(page);
         }
@@ -135,22 +123,43 @@ pub async fn page<'a>(
             Moved::Window if w.start == index => (w.size, Some(w.mark())),
             _ => (wanted.min(BATCH), None),
         };
-        let mut fresh = enter(mm, mapping, index, most, Gfp::USER).await?;
+        let fresh = enter(mm, mapping, index, most, Gfp::USER).await?;
         if !fresh.is_empty() {
             marked(mm, index, &fresh, mark);
-            if let Err(e) = file::fill(mm, mapping, index, &mut fresh) {
+            let (mut fresh, result) = file::fill(mm, mapping, index, fresh);
+            if let Err(e) = result {
                 if fresh.len() == 1 {
                     return Err(e);
                 }
                 // It may be a page behind, for which nobody has asked.
-                fresh.truncate(1);
-                file::fill(mm, mapping, index, &mut fresh)?;
+                fresh = vec![file::fill_one(mm, index, fresh.swap_remove(0))?];
             }
             if moved == Moved::Window && w.start != index {
                 hand_over(mm, mapping, w.start, w.size, Some(w.mark())).await;
             }
             return Ok(fresh.swap_remove(0));
         }
+    }
+}
+
+/// If a page is cached and marked, has the next window read.
+async fn on_mark(mm: &LiveMm, mapping: u32, ahead: &Ahead, (index, wanted): (u32, u32)) {
+    let Some(pfn) = mm.peek_page(mapping, index) else {
+        return;
+    };
+    // The frame may be another page by now, which loses a mark at worst.
+    if !mm.frames.has(pfn, flag::READAHEAD) {
+        return;
+    }
+    mm.frames.clear_flags(pfn, flag::READAHEAD);
+    let missed = Missed {
+        index,
+        wanted,
+        marked: true,
+    };
+    let (moved, w) = ahead.on_demand(mm, mapping, missed);
+    if moved == Moved::Window {
+        hand_over(mm, mapping, w.start, w.size, Some(w.mark())).await;
     }
 }
 
@@ -207,6 +216,7 @@ async fn enter(
 /// Has the missing pages of a window read by the thread for it.
 async fn hand_over(mm: &LiveMm, mapping: u32, start: u32, size: u32, mark: Option<u32>) {
     let end = file::pages_of(file::size(mm, mapping)).min(start.saturating_add(size));
+    let bdi = mm.mappings[mapping as usize].bdi();
     let mut at = start;
     while at < end {
         if mm.find_page(mapping, at).is_some() {
@@ -221,75 +231,11 @@ async fn hand_over(mm: &LiveMm, mapping: u32, start: u32, size: u32, mark: Optio
         if n > 0 {
             marked(mm, at, &fresh, mark);
             let most = mm.zones[0].size / HANDED_SHARE;
-            if let Err(handed) = mm.world.ahead.put(Handed::new(mapping, at, fresh), most) {
-                read(mm, handed);
+            if let Err(handed) = mm.world.io(bdi).read(Handed::new(mapping, at, fresh), most) {
+                // Who needs one that could not be read asks again, and is told.
+                let _ = file::fill(mm, mapping, at, handed.take(mm));
             }
         }
         at += n.max(1);
-    }
-}
-
-/// Reads pages that were handed over. Who needs one that could not be read asks again, and is told.
-fn read(mm: &LiveMm, handed: Handed) {
-    let (mapping, first) = (handed.run.mapping(), handed.run.first());
-    let mut pages = handed.take(mm);
-    let _ = file::fill(mm, mapping, first, &mut pages);
-}
-
-/// Windows to read.
-#[derive(Default)]
-pub struct Windows {
-    state: Mutex<State>,
-    more: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    handed: VecDeque<Handed>,
-    pages: u32,
-    /// Somebody reads them.
-    read: bool,
-    stopped: bool,
-}
-
-impl Windows {
-    /// Hands pages over, unless nobody would read them or more than `most` wait for it.
-    fn put(&self, handed: Handed, most: u32) -> Result<(), Handed> {
-        let mut s = self.state.lock();
-        if !s.read || s.pages + handed.run.count() > most {
-            return Err(handed);
-        }
-        s.pages += handed.run.count();
-        s.handed.push_back(handed);
-        drop(s);
-        self.more.notify_one();
-        Ok(())
-    }
-
-    /// The next window; `None`: it is over, and none is left.
-    fn next(&self) -> Option<Handed> {
-        let mut s = self.state.lock();
-        s.read = !s.stopped;
-        while s.handed.is_empty() && !s.stopped {
-            self.more.wait(&mut s);
-        }
-        let handed = s.handed.pop_front()?;
-        s.pages -= handed.run.count();
-        Some(handed)
-    }
-
-    /// Nothing is handed over any more.
-    pub fn stop(&self) {
-        let mut s = self.state.lock();
-        (s.stopped, s.read) = (true, false);
-        drop(s);
-        self.more.notify_one();
-    }
-}
-
-/// Reads what is handed over, until it is told to stop and nothing is left.
-pub fn daemon(mm: &LiveMm, task: mm::world::TaskId) {
-    while let Some(handed) = mm.world.ahead.next() {
-        mm.world.cpus.block_on(task, async { read(mm, handed) });
     }
 }

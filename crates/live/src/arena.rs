@@ -32,7 +32,7 @@
 //! a byte; who frees and sees a count lets the page stay (`release_page`); who writes waits until it is
 //! zero, without the lock, for they may want another pin. A file that is cut has its new end first, and who pinned asks for that last; so who cuts waits
 //! for the pins behind the new end once, and no other follows. Under the lock a pin is always right.
-//! This is all the `unsafe` of the crate.
+//! This is all the `unsafe` of the crate but for the ring's (`uring`).
 #![allow(unsafe_code)]
 
 use crate::LiveMm;
@@ -338,6 +338,21 @@ impl Handed {
     }
 }
 
+/// Pages under writeback on their way to another thread. Whoever has them takes them, or they are
+/// under writeback for ever.
+#[must_use]
+pub struct Sent {
+    /// Which they are.
+    pub run: Run,
+}
+
+impl Sent {
+    /// Whose they are now.
+    pub fn take(self, mm: &LiveMm) -> Writeback<'_> {
+        Writeback { mm, run: self.run }
+    }
+}
+
 /// No page could be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory;
@@ -362,6 +377,17 @@ impl<'a> Writeback<'a> {
         let mut under = Self { mm, run };
         under.extend(most);
         (!under.run.pages.is_empty()).then_some(under)
+    }
+
+    /// Lets another thread end it.
+    pub fn send(mut self) -> Sent {
+        Sent {
+            run: Run {
+                mapping: self.run.mapping,
+                first: self.run.first,
+                pages: std::mem::take(&mut self.run.pages),
+            },
+        }
     }
 
     /// Adds the dirty pages that follow, up to `most` pages in all, as [`Writeback::start`].

@@ -3,15 +3,16 @@
 use crate::LiveMm;
 use crate::ahead::{self, Advice, Ahead};
 use crate::arena::Pinned;
-use crate::config::{AHEAD, Config, FIRST_USER, FLUSHER, KSWAPD, LAST, OnLoss};
+use crate::config::{CALLERS, Config, FIRST_USER, FLUSHERS, KSWAPD, LAST, OnLoss, RING};
 use crate::cpu;
+use crate::daemons::Daemons;
 use crate::errseq::Cursor;
 use crate::file::{self, Error};
 use crate::open_file::OpenFile;
 use crate::page::{PageMut, PageRef};
 use crate::storage::{Os, Storage};
 use crate::table::Table;
-use crate::world::{LiveWorld, daemon};
+use crate::world::LiveWorld;
 use mm::Mm;
 use mm::cache::mapping::MappingKind;
 use mm::memory::task::PF_SWAPWRITE;
@@ -20,7 +21,7 @@ use mm::view::View;
 use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
 use mm::world::TaskId;
 use mm::world::event::TrackPath;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
@@ -29,7 +30,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 
 /// What a cache holds and did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,9 +100,8 @@ thread_local! {
     static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
 }
 
-struct Inner {
-    mm: LiveMm,
-    bdi: u32,
+pub(crate) struct Inner {
+    pub(crate) mm: LiveMm,
     tasks: Arc<Tasks>,
     storage: Arc<dyn Storage>,
     table: Mutex<Table>,
@@ -177,16 +176,18 @@ impl Inner {
         failed
     }
 
-    /// A number for one more file: a new one, or that of a file that nobody has open.
-    fn number(&self, table: &mut Table) -> Result<u32, Error> {
-        let new = || self.mm.new_mapping(MappingKind::File, self.bdi);
-        match table.free_number().or_else(new) {
-            Some(n) => Ok(n),
+    /// A number for one more file on a device: a new one, or that of a file that nobody has open.
+    fn number(&self, table: &mut Table, bdi: u32) -> Result<u32, Error> {
+        let new = || self.mm.new_mapping(MappingKind::File, bdi);
+        let n = match table.free_number().or_else(new) {
+            Some(n) => n,
             None => {
                 self.forget_closed(table)?;
-                table.free_number().ok_or(Error::TooManyFiles)
+                table.free_number().ok_or(Error::TooManyFiles)?
             }
-        }
+        };
+        self.mm.move_mapping(n, bdi);
+        Ok(n)
     }
 
     /// Takes a file that nobody has open out of the cache: the one that was closed longest ago, of
@@ -224,11 +225,6 @@ pub struct Cache {
     on_loss: OnLoss,
 }
 
-struct Daemons {
-    threads: Vec<JoinHandle<()>>,
-    stop_vmstat: Arc<(Mutex<bool>, Condvar)>,
-}
-
 /// An open file of a [`Cache`]. Dropping it closes it: what is dirty stays cached and is written
 /// later, unless the file has no name any more.
 pub struct File {
@@ -246,7 +242,7 @@ impl Cache {
     /// [`Error::Config`]: a configuration that is out of range, for which there is no memory, or a
     /// thread that cannot be started.
     pub fn new(config: Config) -> Result<Self, Error> {
-        Self::on(Arc::new(Os), config)
+        Self::on(Arc::new(Os::default()), config)
     }
 
     /// Builds a cache over files from elsewhere.
@@ -263,15 +259,14 @@ impl Cache {
         })?;
         config.check_tables(&engine)?;
         let mm = cpu::alone(|| Mm::new(world, engine, config.policy, false));
-        let bdi = mm.new_bdi(0, 100).expect("room for one device");
         mm.init_task(KSWAPD, KSWAPD_FLAGS, 0);
-        mm.init_task(FLUSHER, PF_SWAPWRITE, 0);
         mm.init_task(LAST, 0, 0);
-        mm.init_task(AHEAD, 0, 0);
+        mm.init_task(RING, 0, 0);
+        (FLUSHERS..CALLERS).for_each(|id| mm.init_task(id, PF_SWAPWRITE, 0));
+        (CALLERS..FIRST_USER).for_each(|id| mm.init_task(id, 0, 0));
         let ids = FIRST_USER..FIRST_USER + config.max_threads;
         let inner = Arc::new(Inner {
             mm,
-            bdi,
             tasks: Arc::new(Tasks {
                 free: Mutex::new(ids.rev().collect()),
             }),
@@ -280,35 +275,18 @@ impl Cache {
             closed: RwLock::new(false),
             ended: AtomicBool::new(false),
         });
+        // From here on the threads end with the cache.
         let cache = Self {
+            daemons: Mutex::new(Some(Daemons::new(&inner))),
             inner,
-            daemons: Mutex::new(Some(Daemons {
-                threads: Vec::new(),
-                stop_vmstat: Arc::default(),
-            })),
             on_loss: config.on_loss,
         };
-        cache.start("kswapd0", |i, _| daemon::kswapd(&i.mm, KSWAPD))?;
-        cache.start("flusher", |i, _| daemon::flusher(&i.mm, FLUSHER, i.bdi))?;
-        cache.start("readahead", |i, _| ahead::daemon(&i.mm, AHEAD))?;
-        cache.start("vmstat", |i, stop| daemon::vmstat(&i.mm, stop))?;
+        if let Some(daemons) = cache.daemons.lock().as_mut() {
+            daemons.start(config.transfers, cache.inner.storage.rings(), |notice| {
+                config.on_notice.tell(notice);
+            })?;
+        }
         Ok(cache)
-    }
-
-    fn start(
-        &self,
-        name: &str,
-        life: impl FnOnce(&Inner, &(Mutex<bool>, Condvar)) + Send + 'static,
-    ) -> Result<(), Error> {
-        let mut daemons = self.daemons.lock();
-        let d = daemons.as_mut().expect("a running cache");
-        let (inner, stop) = (Arc::clone(&self.inner), Arc::clone(&d.stop_vmstat));
-        let thread = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || life(&inner, &stop))
-            .map_err(|e| Error::Config(format!("thread {name}: {e}")))?;
-        d.threads.push(thread);
-        Ok(())
     }
 
     /// Opens a regular file for reading and writing and creates it if it is missing. A file is the
@@ -336,13 +314,14 @@ impl Cache {
                 other => break other?,
             }
         };
+        let bdi = self.device(opened.id.device)?;
         let mut table = inner.table.lock();
         let file = match table.open(opened.id) {
             Some(file) => file,
             None => {
-                let mapping = inner.number(&mut table)?;
+                let mapping = inner.number(&mut table, bdi)?;
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-                let file = Arc::new(OpenFile::new(mapping, path, opened.file));
+                let file = Arc::new(OpenFile::new((mapping, bdi), path, opened.file));
                 let m = &inner.mm.mappings[mapping as usize];
                 m.size.store(opened.len, SeqCst);
                 inner.mm.world.add_file(Arc::clone(&file));
@@ -356,6 +335,14 @@ impl Cache {
             ahead: Ahead::default(),
             file,
         })
+    }
+
+    /// The number of a device, which has its threads then.
+    fn device(&self, st_dev: u64) -> Result<u32, Error> {
+        match self.daemons.lock().as_mut() {
+            Some(daemons) => daemons.device(st_dev),
+            None => Err(Error::Closed),
+        }
     }
 
     /// What the cache holds and did.
@@ -422,17 +409,8 @@ impl Cache {
             return Shutdown::default();
         };
         let failed = self.inner.sync_all();
+        daemons.stop();
         let mm = &self.inner.mm;
-        mm.world.stop_daemons();
-        *daemons.stop_vmstat.0.lock() = true;
-        daemons.stop_vmstat.1.notify_all();
-        for t in daemons.threads {
-            if let Err(panic) = t.join()
-                && !std::thread::panicking()
-            {
-                resume_unwind(panic);
-            }
-        }
         Shutdown {
             lost_pages: mm.world.lost_pages.load(SeqCst) + mm.world.kept_pages(),
             failed,

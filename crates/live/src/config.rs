@@ -9,16 +9,22 @@ use mm::memory::task::Task;
 use mm::world::TaskId;
 use mm::{Policy, Sysctl};
 use mm::{ZoneInfo, ZoneType};
+use rustix::io::Errno;
 use std::fmt;
 use std::sync::Arc;
 
-/// Tasks of the cache itself: kswapd, the flusher, and whoever shuts it down, so that he does not
-/// depend on a free number.
+/// Tasks of the cache itself: kswapd, whoever shuts it down, so that he does not depend on a free
+/// number, the owner of the ring, each device's flusher and its threads that make calls.
 pub(crate) const KSWAPD: TaskId = 0;
-pub(crate) const FLUSHER: TaskId = 1;
-pub(crate) const LAST: TaskId = 2;
-pub(crate) const AHEAD: TaskId = 3;
-pub(crate) const FIRST_USER: TaskId = 4;
+pub(crate) const LAST: TaskId = 1;
+pub(crate) const RING: TaskId = 2;
+pub(crate) const FLUSHERS: TaskId = 3;
+pub(crate) const CALLERS: TaskId = FLUSHERS + DEVICES;
+pub(crate) const FIRST_USER: TaskId = CALLERS + DEVICES * CALLERS_EACH;
+/// Devices that are told apart; files on any more are held for files on the last of them.
+pub(crate) const DEVICES: u32 = 16;
+/// Threads that make calls for a device, where there is no ring.
+pub(crate) const CALLERS_EACH: u32 = 4;
 /// The least memory that watermarks and limits make sense for.
 const LEAST_MEMORY: u64 = 4 << 20;
 /// The most that a page-table entry of the engine can number, less a block that is not whole.
@@ -51,9 +57,66 @@ pub struct Config {
     pub dirty_ratio: u64,
     /// How the engine behaves.
     pub policy: Policy,
+    /// Who makes the transfers that nobody waits for where they begin.
+    pub transfers: Transfers,
+    /// Who is told of what one would want to know and can go on without.
+    pub on_notice: OnNotice,
     /// Who is told if a cache that is dropped loses data. Who calls [`crate::Cache::shutdown`] is
     /// told by its answer instead.
     pub on_loss: OnLoss,
+}
+
+/// Who makes the transfers that nobody waits for where they begin: what is read ahead, and writeback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transfers {
+    /// A ring (io_uring), if the system has one for us, else calls; [`Config::on_notice`] says so.
+    #[default]
+    Ring,
+    /// `preadv` and `pwritev` by four threads for each device.
+    Calls,
+}
+
+/// Something that a program may want to know of its cache, which goes on without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// The system has no ring for us, for this reason: transfers are made by calls.
+    NoRing(Errno),
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRing(e) => write!(f, "no io_uring ({e}): reads and writes are made by threads"),
+        }
+    }
+}
+
+/// Who is told of a [`Notice`]. By default that is whoever reads the program's standard error.
+#[derive(Clone)]
+pub struct OnNotice(Arc<dyn Fn(Notice) + Send + Sync>);
+
+impl OnNotice {
+    /// Tells `f`, on the thread that builds the cache.
+    pub fn call(f: impl Fn(Notice) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(f))
+    }
+
+    pub(crate) fn tell(&self, notice: Notice) {
+        (self.0)(notice);
+    }
+}
+
+impl Default for OnNotice {
+    fn default() -> Self {
+        Self::call(|notice| eprintln!("page cache: {notice}"))
+    }
+}
+
+impl fmt::Debug for OnNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnNotice")
+    }
 }
 
 /// Who is told that a cache lost data when it was dropped. By default that is whoever reads the
@@ -99,6 +162,8 @@ impl Default for Config {
             dirty_background_ratio: 10,
             dirty_ratio: 20,
             policy: Policy::linux_3_1(),
+            transfers: Transfers::default(),
+            on_notice: OnNotice::default(),
             on_loss: OnLoss::default(),
         }
     }
@@ -155,7 +220,7 @@ impl Config {
             }],
             max_tasks: FIRST_USER + self.max_threads,
             max_mappings: self.max_files,
-            max_bdis: 1,
+            max_bdis: DEVICES,
             max_supers: 0,
             max_ags: 0,
             swap_slots: 0,

@@ -4,14 +4,13 @@ use crate::LiveMm;
 use crate::ahead::{self, Ahead};
 use crate::arena::{self, Locked, OutOfMemory, PAGE, Pinned};
 use crate::errseq::{Cursor, Fate};
+use crate::io::Transfer;
 use crate::open_file::{Cut, OpenFile, Share};
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
-use mm::watch::vmstat::VmEvent;
 use mm::world::Tasks;
 use mm::world::event::TrackPath;
 use rustix::io::Errno;
-use std::io::IoSliceMut;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// The longest file whose every page has a number: 2^32 - 1 pages.
@@ -115,46 +114,26 @@ fn check_range(pos: u64, len: usize) -> Result<(), Error> {
 
 /// Fills locked pages, contiguous from `first` on, from their file; what lies behind its end is
 /// zero. On failure none of them is valid.
-pub(crate) fn fill(
-    mm: &LiveMm,
+pub(crate) fn fill<'a>(
+    mm: &'a LiveMm,
     mapping: u32,
     first: u32,
-    pages: &mut [Locked<'_>],
-) -> Result<(), Error> {
-    let file = mm.world.file(mapping);
-    let start = u64::from(first) * PAGE as u64;
-    let valid = size(mm, mapping).saturating_sub(start);
-    let valid = valid.min((pages.len() * PAGE) as u64) as usize;
-    let mut bytes: Vec<&mut [u8; PAGE]> = pages.iter_mut().map(Locked::bytes_mut).collect();
-    let done = mm.world.cpus.off(|| {
-        let mut done = 0;
-        while done < valid {
-            let mut parts: Vec<IoSliceMut<'_>> = bytes
-                .iter_mut()
-                .enumerate()
-                .filter_map(|(i, p)| {
-                    let from = done.saturating_sub(i * PAGE);
-                    let to = valid.saturating_sub(i * PAGE).min(PAGE);
-                    (from < to).then(|| IoSliceMut::new(&mut p[from..to]))
-                })
-                .collect();
-            match file.read(&mut parts, start + done as u64) {
-                Ok(0) => break,
-                Ok(n) => done += n,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(Error::Io(e)),
-            }
-        }
-        Ok(done)
-    })?;
-    for (i, p) in bytes.iter_mut().enumerate() {
-        p[done.saturating_sub(i * PAGE).min(PAGE)..].fill(0);
-    }
-    mm.count_event(VmEvent::PgpgIn, done.div_ceil(1024) as u64);
-    for p in pages.iter() {
-        mm.frames.set_flags(p.pfn(), flag::UPTODATE);
-    }
-    Ok(())
+    pages: Vec<Locked<'a>>,
+) -> (Vec<Locked<'a>>, Result<(), Error>) {
+    let mut transfer = Transfer::read(mm, mapping, first, pages);
+    let result = mm.world.cpus.off(|| transfer.run());
+    (transfer.filled(mm, result), result.map_err(Error::Io))
+}
+
+/// As [`fill`] for one page.
+pub(crate) fn fill_one<'a>(
+    mm: &'a LiveMm,
+    index: u32,
+    page: Locked<'a>,
+) -> Result<Locked<'a>, Error> {
+    let mapping = mm.frames.mapping(page.pfn());
+    let (mut pages, result) = fill(mm, mapping, index, vec![page]);
+    result.map(|()| pages.swap_remove(0))
 }
 
 /// Reads into `buf` from `pos` on as far as the page at `pos` reaches; returns how many bytes there
@@ -335,11 +314,10 @@ async fn write_page(
             break page;
         }
     };
-    let mut page = [page];
-    if bytes.len() < PAGE && !page[0].has(flag::UPTODATE) {
-        fill(mm, mapping, index, &mut page)?;
+    let mut page = page;
+    if bytes.len() < PAGE && !page.has(flag::UPTODATE) {
+        page = fill_one(mm, index, page)?;
     }
-    let [mut page] = page;
     page.bytes_mut()[from..from + bytes.len()].copy_from_slice(bytes);
     let end = u64::from(index) * PAGE as u64 + (from + bytes.len()) as u64;
     mm.mappings[mapping as usize].size.fetch_max(end, SeqCst);
@@ -390,15 +368,14 @@ pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), 
     let file = mm.world.file(mapping);
     let _cut = Cut::take(mm, &file).await;
     let m = &mm.mappings[mapping as usize];
-    let cut = mm.world.cpus.off(|| {
-        // Writeback that knew the old end would bring back what is cut.
-        let _alone = file.end.write();
-        file.truncate(len)?;
+    // Writeback that knew the old end would bring back what is cut.
+    let cut = file.move_end(mm, || {
+        mm.world.cpus.off(|| file.truncate(len))?;
         let shorter = len < m.size.load(SeqCst);
         m.size.store(len, SeqCst);
         Ok(shorter)
     });
-    if !cut.map_err(Error::Io)? {
+    if !cut.await.map_err(Error::Io)? {
         return Ok(());
     }
     let first = page_number(len.div_ceil(PAGE as u64));

@@ -2,7 +2,8 @@
 //!
 //! [`Cache`] is a page cache over ordinary files with a hard bound on its memory. The engine beneath
 //! is the one of the virtual world, to the letter: kswapd, direct reclaim, the flusher and the
-//! throttling of writers are its loops, run by threads.
+//! throttling of writers are its loops, run by threads. What is read ahead and written back goes by a
+//! ring or by further threads (`io`, `uring`, `daemons`).
 //!
 //! # How a thread is a task
 //!
@@ -27,7 +28,8 @@
 //!
 //! # Limits
 //!
-//! One node, one zone, one device; no swap, no mmap, no page tracker, no trace events. Regular files only, of which the first 16 TiB can be reached; nothing
+//! One node, one zone, 16 devices told apart; no swap, no mmap, no page tracker, no trace events.
+//! Regular files only, of which the first 16 TiB can be reached; nothing
 //! else may write to a file that the cache knows, another cache neither. A file that loses its last
 //! name after it was closed keeps its blocks until the cache needs its number or ends.
 //!
@@ -69,8 +71,10 @@ mod arena;
 mod cache;
 mod config;
 mod cpu;
+mod daemons;
 mod errseq;
 mod file;
+mod io;
 mod metrics;
 mod open_file;
 mod page;
@@ -79,12 +83,13 @@ mod sync;
 mod table;
 #[cfg(test)]
 mod tests;
+mod uring;
 mod wait;
 mod world;
 
 pub use ahead::Advice;
 pub use cache::{Cache, File, Shutdown, Stats};
-pub use config::{Config, OnLoss};
+pub use config::{Config, Notice, OnLoss, OnNotice, Transfers};
 pub use file::Error;
 pub use page::{PageMut, PageRef};
 pub use rustix::io::Errno;

@@ -8,8 +8,8 @@
 
 use crate::LiveMm;
 use crate::errseq::{ErrorSequence, Fate};
-use crate::storage::Backing;
-use crate::sync::{AtomicBool, AtomicU32, Mutex, RwLock};
+use crate::storage::{Backing, Way};
+use crate::sync::{AtomicBool, AtomicU32, Mutex};
 use crate::world::LiveWorld;
 use mm::world::Tasks;
 use rustix::io::Errno;
@@ -25,14 +25,16 @@ const CUTTING: u32 = 1 << 31;
 pub struct OpenFile {
     /// Its number in the engine.
     pub(crate) mapping: u32,
+    /// Its device's.
+    pub(crate) bdi: u32,
     /// The path it was found by, for messages.
     pub(crate) path: PathBuf,
     backing: Box<dyn Backing>,
     /// Writers at work on it, and [`CUTTING`].
     sharers: AtomicU32,
-    /// Writeback holds it shared while it writes what lies before the file's end; who moves the
-    /// end has it alone, with the system's file and our size changing together.
-    pub(crate) end: RwLock<()>,
+    /// Transfers that write what lies before the file's end, and [`CUTTING`]: who moves the end is
+    /// alone with it, and the system's file and our size change together.
+    writes: AtomicU32,
     pub(crate) errors: ErrorSequence,
     /// Pages whose write failed.
     kept: Mutex<BTreeSet<u32>>,
@@ -42,13 +44,18 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    pub(crate) fn new(mapping: u32, path: PathBuf, backing: Box<dyn Backing>) -> Self {
+    pub(crate) fn new(
+        (mapping, bdi): (u32, u32),
+        path: PathBuf,
+        backing: Box<dyn Backing>,
+    ) -> Self {
         Self {
             mapping,
+            bdi,
             path,
             backing,
             sharers: AtomicU32::new(0),
-            end: RwLock::new(()),
+            writes: AtomicU32::new(0),
             errors: ErrorSequence::default(),
             kept: Mutex::default(),
             failing: AtomicU32::new(0),
@@ -58,6 +65,40 @@ impl OpenFile {
 
     pub(crate) fn fail_writes(&self, fail: bool) {
         self.fail_writes.store(fail, SeqCst);
+    }
+
+    /// Waits until nobody moves the file's end; from then on nobody will until [`OpenFile::written`].
+    pub(crate) async fn writes(&self, mm: &LiveMm) {
+        until(mm, self, || joined(&self.writes)).await;
+    }
+
+    /// A transfer that writes has ended.
+    pub(crate) fn written(&self, w: &LiveWorld) {
+        if self.writes.fetch_sub(1, SeqCst) == CUTTING + 1 {
+            w.wake(w.file_queue(self.mapping));
+        }
+    }
+
+    /// Moves the file's end when no transfer needs it where it is.
+    pub(crate) async fn move_end<T>(&self, mm: &LiveMm, f: impl FnOnce() -> T) -> T {
+        alone(mm, self, &self.writes).await;
+        let r = f();
+        let w = &mm.world;
+        self.writes.fetch_and(!CUTTING, SeqCst);
+        w.wake(w.file_queue(self.mapping));
+        r
+    }
+
+    /// What a ring is to do; see [`Backing::way`].
+    pub(crate) fn way(&self, write: bool, at: u64, len: usize) -> Result<Option<Way<'_>>, Errno> {
+        if write && self.fail_writes.load(SeqCst) {
+            return Err(Errno::IO);
+        }
+        self.backing.way(write, at, len)
+    }
+
+    pub(crate) fn other_way(&self, errno: Errno) -> bool {
+        self.backing.other_way(errno)
     }
 
     pub(crate) fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
@@ -150,24 +191,33 @@ pub(crate) struct Cut<'a> {
 }
 
 /// Waits until `try_it` succeeds, which a change of the file's sharers may bring about.
-async fn until(mm: &LiveMm, file: &OpenFile, try_it: impl Fn(&AtomicU32) -> bool) {
+async fn until(mm: &LiveMm, file: &OpenFile, try_it: impl Fn() -> bool) {
     let (w, q) = (&mm.world, mm.world.file_queue(file.mapping));
     loop {
         let ticket = w.ticket(q);
-        if try_it(&file.sharers) {
+        if try_it() {
             return;
         }
         w.wait(q, ticket, None).await;
     }
 }
 
+/// Whether one more could join, for nobody is or wants to be alone.
+fn joined(sharers: &AtomicU32) -> bool {
+    let join = |n| (n & CUTTING == 0).then_some(n + 1);
+    sharers.fetch_update(SeqCst, SeqCst, join).is_ok()
+}
+
+/// Waits until nobody else is.
+async fn alone(mm: &LiveMm, file: &OpenFile, sharers: &AtomicU32) {
+    let mine = || sharers.fetch_or(CUTTING, SeqCst) & CUTTING == 0;
+    until(mm, file, mine).await;
+    until(mm, file, || sharers.load(SeqCst) == CUTTING).await;
+}
+
 impl<'a> Share<'a> {
     pub async fn take(mm: &'a LiveMm, file: &'a OpenFile) -> Self {
-        until(mm, file, |sharers| {
-            let join = |n| (n & CUTTING == 0).then_some(n + 1);
-            sharers.fetch_update(SeqCst, SeqCst, join).is_ok()
-        })
-        .await;
+        until(mm, file, || joined(&file.sharers)).await;
         Self { mm, file }
     }
 }
@@ -183,8 +233,7 @@ impl Drop for Share<'_> {
 
 impl<'a> Cut<'a> {
     pub async fn take(mm: &'a LiveMm, file: &'a OpenFile) -> Self {
-        until(mm, file, |s| s.fetch_or(CUTTING, SeqCst) & CUTTING == 0).await;
-        until(mm, file, |s| s.load(SeqCst) == CUTTING).await;
+        alone(mm, file, &file.sharers).await;
         Self { mm, file }
     }
 }

@@ -6,13 +6,28 @@
 //!
 //! Calls are answered as the system answers them: short, interrupted or not at all. Going on after
 //! a short answer and asking again after `EINTR` is the cache's business.
+//!
+//! What nobody waits for where it begins (windows that are read ahead, writeback) goes by a ring
+//! (`uring`), if the storage has descriptors for it ([`Storage::rings`], [`Backing::way`]) and the
+//! system a ring; else by threads that make the calls. Who misses a page calls for himself: a ring
+//! would cost him two switches more.
+//!
+//! # `O_DIRECT`
+//!
+//! The system's page cache would hold every page a second time, outside of the budget. So [`Os`] opens
+//! a file twice, with `O_DIRECT` and without. What is whole pages goes by the first; the end of a file
+//! that ends within a page by the second, so the file is never longer than it should be, not for a
+//! moment. The system keeps the two coherent: it writes its own pages of a range back, or drops them,
+//! before a direct transfer of it. A filesystem that has no `O_DIRECT` does without.
 
 use crate::file::Error;
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs};
 use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// What a file is, whatever its names are: it stays the same until the last descriptor of the file
 /// is closed.
@@ -41,6 +56,20 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// [`Error::Io`] as open(2), [`Error::NotRegular`] for what is no regular file.
     fn open(&self, path: &Path) -> Result<Opened, Error>;
+
+    /// Whether its files have descriptors for a ring ([`Backing::way`]).
+    fn rings(&self) -> bool {
+        false
+    }
+}
+
+/// How a ring makes a transfer.
+#[derive(Debug, Clone, Copy)]
+pub struct Way<'a> {
+    /// The descriptor for it.
+    pub descriptor: BorrowedFd<'a>,
+    /// Bytes of it, at least 1 and at most what was asked for; the rest is asked for again.
+    pub most: usize,
 }
 
 /// An open file beneath the cache. Calls may come from several threads at once.
@@ -71,11 +100,49 @@ pub trait Backing: Send + Sync {
     /// # Errors
     /// As fstat(2).
     fn has_name(&self) -> Result<bool, Errno>;
+
+    /// How a ring does what [`Backing::read`] and [`Backing::write`] do with `len` bytes at `at`; the
+    /// memory is whole pages, but for a shorter last one. Asked once for each transfer. `None`: by
+    /// these calls only.
+    ///
+    /// # Errors
+    /// The transfer's answer, without a ring.
+    fn way(&self, write: bool, at: u64, len: usize) -> Result<Option<Way<'_>>, Errno> {
+        let _ = (write, at, len);
+        Ok(None)
+    }
+
+    /// A ring answered with an error: whether the transfer is to be tried once more, by another way.
+    fn other_way(&self, errno: Errno) -> bool {
+        let _ = errno;
+        false
+    }
 }
 
 /// The operating system's files.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Os;
+#[derive(Debug, Clone, Copy)]
+pub struct Os {
+    /// Past the system's page cache, where the filesystem can do that.
+    pub direct: bool,
+}
+
+impl Default for Os {
+    fn default() -> Self {
+        Self { direct: true }
+    }
+}
+
+/// Memory and places of direct transfers are multiples of this.
+const ALIGNED: usize = 4096;
+
+/// A file of [`Os`].
+struct OsFile {
+    file: OwnedFd,
+    /// The same file with `O_DIRECT`.
+    direct: Option<OwnedFd>,
+    /// The filesystem took the flag, and refused a transfer.
+    refused: AtomicBool,
+}
 
 /// Filesystems (`statfs(2)`, `f_type`) whose regular files are made up as they are read: their
 /// lengths say nothing, and to write them is to give an order.
@@ -138,14 +205,111 @@ impl Storage for Os {
                 return Err(Error::NotRegular("longer than it says"));
             }
         }
+        let direct = self.direct.then(|| open_direct(&file)).flatten();
         Ok(Opened {
             id: FileId {
                 device: stat.st_dev,
                 inode: stat.st_ino,
             },
             len,
-            file: Box::new(file),
+            file: Box::new(OsFile {
+                file,
+                direct,
+                refused: AtomicBool::new(false),
+            }),
         })
+    }
+
+    fn rings(&self) -> bool {
+        true
+    }
+}
+
+/// The same file once more, with `O_DIRECT`; by its descriptor, for the path may name another one by
+/// now.
+fn open_direct(file: &OwnedFd) -> Option<OwnedFd> {
+    use std::os::fd::AsRawFd as _;
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT;
+    retry_on_intr(|| rustix::fs::open(&path, flags, Mode::empty())).ok()
+}
+
+impl OsFile {
+    /// The descriptor for a transfer, and how many bytes of it go by that.
+    fn way(&self, at: u64, len: usize) -> Way<'_> {
+        let whole = len - len % ALIGNED;
+        let aligned = at.is_multiple_of(ALIGNED as u64) && whole > 0;
+        match &self.direct {
+            Some(direct) if aligned && !self.refused.load(SeqCst) => Way {
+                descriptor: direct.as_fd(),
+                most: whole,
+            },
+            _ => Way {
+                descriptor: self.file.as_fd(),
+                most: len,
+            },
+        }
+    }
+
+    /// Whether an answer may be that to a direct transfer which the filesystem refuses; then there are
+    /// no more of them.
+    fn no_more_direct(&self, errno: Errno) -> bool {
+        let refused = errno == Errno::INVAL && self.direct.is_some();
+        if refused {
+            self.refused.store(true, SeqCst);
+        }
+        refused
+    }
+
+    /// Whether memory is as direct transfers want it.
+    fn suits(parts: impl Iterator<Item = (usize, usize)>) -> bool {
+        let bits = parts.fold(0, |bits, (at, len)| bits | at | len);
+        bits.is_multiple_of(ALIGNED)
+    }
+}
+
+impl Backing for OsFile {
+    fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
+        let suits = Self::suits(parts.iter().map(|p| (p.as_ptr() as usize, p.len())));
+        let way = OsFile::way(self, at, usize::from(suits) * ALIGNED);
+        match preadv(way.descriptor, parts, at) {
+            Err(e) if self.no_more_direct(e) => preadv(&self.file, parts, at),
+            answer => answer,
+        }
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
+        // Whole pages first; the rest is asked for again.
+        let whole = parts.iter().take_while(|p| p.len().is_multiple_of(ALIGNED));
+        let whole = &parts[..whole.count()];
+        let suits = Self::suits(whole.iter().map(|p| (p.as_ptr() as usize, p.len())));
+        let first = usize::from(suits && !whole.is_empty()) * ALIGNED;
+        let way = OsFile::way(self, at, first);
+        let now = if first > 0 { whole } else { parts };
+        match pwritev(way.descriptor, now, at) {
+            Err(e) if self.no_more_direct(e) => pwritev(&self.file, now, at),
+            answer => answer,
+        }
+    }
+
+    fn truncate(&self, len: u64) -> Result<(), Errno> {
+        self.file.truncate(len)
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        self.file.sync()
+    }
+
+    fn has_name(&self) -> Result<bool, Errno> {
+        self.file.has_name()
+    }
+
+    fn way(&self, _: bool, at: u64, len: usize) -> Result<Option<Way<'_>>, Errno> {
+        Ok(Some(OsFile::way(self, at, len)))
+    }
+
+    fn other_way(&self, errno: Errno) -> bool {
+        self.no_more_direct(errno)
     }
 }
 

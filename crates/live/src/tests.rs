@@ -142,7 +142,7 @@ fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
     let m = mm.new_mapping(MappingKind::File, 0).expect("a file");
     mm.mappings[0].size.store(bytes.len() as u64, SeqCst);
     let memory = Memory(Arc::new(Mutex::new(bytes)));
-    let file = OpenFile::new(m, "file".into(), Box::new(memory.clone()));
+    let file = OpenFile::new((m, 0), "file".into(), Box::new(memory.clone()));
     mm.world.add_file(Arc::new(file));
     (mm, memory)
 }

@@ -1,15 +1,13 @@
 //! The live world: what the engine asks for, answered with threads, atomics and files.
 
-use crate::ahead::Windows;
-use crate::arena::{self, Arena, OutOfMemory, PAGE, Writeback};
+use crate::arena::{self, Arena, OutOfMemory, Writeback};
 use crate::cpu::{self, Cpus};
-use crate::errseq::Fate;
+use crate::io::{self, How, Io};
 use crate::open_file::OpenFile;
 use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex, RwLock};
 use crate::wait::Queue;
 use crate::{LiveMm, arena::Locked};
 use mm::memory::frame::flag;
-use mm::watch::vmstat::VmEvent;
 use mm::world::event::Event;
 use mm::world::{
     AllocPath, Audience, Class, Cost, ShortLock, Storage, TaskId, Tasks, WaitQueue, WalkRange,
@@ -18,7 +16,6 @@ use mm::world::{
 use mm::{Mm, Pfn, queue};
 use rustix::io::Errno;
 use std::future::poll_fn;
-use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
@@ -42,16 +39,29 @@ pub const BATCH: u32 = 32;
 /// no longer does: 7/8 and 13/16 of the 128 requests of a Linux queue, at a page each.
 const CONGESTED_ON: u32 = 113;
 const CONGESTED_OFF: u32 = 103;
+/// Transfers on their way to a device that the flusher and syncs begin.
+const MOST_WRITES: u32 = 16;
 /// Wait queues of the world itself: for files' sharing, by the file's number, and for the end of a
 /// frame's pins.
 const FILE_QUEUES: u32 = 64;
 const PIN_QUEUES: u32 = 64;
 
+/// What a device is doing.
+#[derive(Default)]
+struct Device {
+    /// Pages under asynchronous writeback.
+    in_flight: AtomicU32,
+    /// Transfers that write, and those who are about to begin one.
+    writing: AtomicU32,
+}
+
 /// The live world.
 pub struct LiveWorld {
     pub(crate) arena: Arena,
     pub(crate) cpus: Cpus,
-    pub(crate) ahead: Windows,
+    ios: Box<[Io]>,
+    /// The number of the last of them that is in use.
+    last_io: AtomicU32,
     start: Instant,
     queues: Box<[Queue]>,
     first_own: u32,
@@ -59,8 +69,7 @@ pub struct LiveWorld {
     idle: std::ops::Range<u32>,
     /// The files, by mapping.
     files: RwLock<Vec<Option<Arc<OpenFile>>>>,
-    /// Pages under asynchronous writeback.
-    in_flight: AtomicU32,
+    devices: Box<[Device]>,
     stopping: AtomicBool,
     /// Pages whose data is given up.
     pub(crate) lost_pages: AtomicU64,
@@ -85,19 +94,20 @@ impl LiveWorld {
             .map(|z| z.size.next_multiple_of(block))
             .sum();
         let idle = queue::kswapd(0).0..queue::flusher(1, config.max_bdis).0;
-        let first_own = queue::emergency(1, config.max_bdis, 1).0;
+        let first_own = config.wait_queues();
         Ok(Self {
             arena: Arena::new(frames as usize)?,
             cpus: Cpus::new(config.cpus),
-            ahead: Windows::default(),
+            ios: (0..config.max_bdis).map(|_| Io::default()).collect(),
+            last_io: AtomicU32::new(config.max_bdis - 1),
             start: sync::now(),
-            queues: (0..first_own + FILE_QUEUES + PIN_QUEUES)
+            queues: (0..first_own + FILE_QUEUES + PIN_QUEUES + config.max_bdis)
                 .map(|_| Queue::default())
                 .collect(),
             first_own,
             idle,
             files: RwLock::default(),
-            in_flight: AtomicU32::new(0),
+            devices: (0..config.max_bdis).map(|_| Device::default()).collect(),
             stopping: AtomicBool::new(false),
             lost_pages: AtomicU64::new(0),
             kept_pages: AtomicU64::new(0),
@@ -162,10 +172,15 @@ impl LiveWorld {
         WaitQueue(self.first_own + FILE_QUEUES + pfn % PIN_QUEUES)
     }
 
+    /// The queue of those who wait for room on a device.
+    pub(crate) fn room_queue(&self, bdi: u32) -> WaitQueue {
+        WaitQueue(self.first_own + FILE_QUEUES + PIN_QUEUES + bdi)
+    }
+
     /// Daemons end when they next wait for work.
     pub(crate) fn stop_daemons(&self) {
         self.stopping.store(true, SeqCst);
-        self.ahead.stop();
+        self.ios.iter().for_each(Io::stop);
         for q in self.idle.clone() {
             self.wake(WaitQueue(q));
         }
@@ -197,91 +212,48 @@ impl LiveWorld {
         .await
     }
 
-    fn write_started(&self, pages: u32) {
-        self.in_flight.fetch_add(pages, SeqCst);
+    /// Who makes a device's transfers.
+    pub(crate) fn io(&self, bdi: u32) -> &Io {
+        &self.ios[bdi.min(self.last_io.load(SeqCst)) as usize]
     }
 
-    fn write_ended(&self, pages: u32) {
-        let left = self.in_flight.fetch_sub(pages, SeqCst) - pages;
+    /// Whether one executor is there for all devices; before there are any.
+    pub(crate) fn one_executor(&self, one: bool) {
+        let last = if one { 0 } else { self.ios.len() - 1 };
+        self.last_io.store(last as u32, SeqCst);
+    }
+
+    /// Transfers on their way to a device that write.
+    pub(crate) fn writing(&self, bdi: u32) -> &AtomicU32 {
+        &self.devices[bdi as usize].writing
+    }
+
+    /// Pages of a device are under writeback.
+    pub(crate) fn write_started(&self, bdi: u32, pages: u32) {
+        self.devices[bdi as usize]
+            .in_flight
+            .fetch_add(pages, SeqCst);
+    }
+
+    /// They no longer are, and there is room for others.
+    pub(crate) fn write_ended(&self, bdi: u32, pages: u32) {
+        let in_flight = &self.devices[bdi as usize].in_flight;
+        let left = in_flight.fetch_sub(pages, SeqCst) - pages;
         if left < CONGESTED_OFF {
             self.wake(queue::congestion(Class::Async));
         }
+        Io::leave_room(self, bdi);
     }
 
-    /// Writes pages that are under writeback and ends that. What lies behind the file's end is not
-    /// written.
-    fn write_out(mm: &LiveMm, pages: Writeback<'_>) {
-        let w = &mm.world;
-        let (mapping, n) = (pages.run.mapping(), pages.run.count());
-        w.write_started(n);
-        let file = w.file(mapping);
-        let start = u64::from(pages.run.first()) * PAGE as u64;
-        let whole = u64::from(n) * PAGE as u64;
-        let result = w.cpus.off(|| {
-            // The end does not move while we write what lies before it.
-            let _end = file.end.read();
-            let size = mm.mappings[mapping as usize].size.load(SeqCst);
-            let bytes = size.saturating_sub(start).min(whole) as usize;
-            let mut done = 0;
-            while done < bytes {
-                let parts: Vec<IoSlice<'_>> = pages
-                    .bytes()
-                    .enumerate()
-                    .filter_map(|(i, p)| {
-                        let from = done.saturating_sub(i * PAGE);
-                        let to = (bytes.saturating_sub(i * PAGE)).min(PAGE);
-                        (from < to).then(|| IoSlice::new(&p[from..to]))
-                    })
-                    .collect();
-                match file.write(&parts, start + done as u64) {
-                    Ok(0) => return Err(Errno::IO),
-                    Ok(n) => done += n,
-                    Err(Errno::INTR) => {}
-                    Err(e) => return Err(e),
-                }
-            }
-            Ok(())
-        });
-        match result {
-            Ok(()) => Self::written(mm, &file, pages),
-            Err(errno) => Self::not_written(mm, &file, pages, errno),
-        }
-        w.write_ended(n);
-    }
-
-    /// Ends the writeback of pages that were written.
-    fn written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>) {
-        mm.count_event(VmEvent::PgpgOut, u64::from(pages.run.count()) * 4);
-        // Only now may pages be reclaimed that were kept and written over.
-        if file.failing().is_some() {
-            pages.clear_flags(flag::ERROR);
-            file.forget_kept(
-                &mm.world,
-                pages.run.first()..pages.run.first() + pages.run.count(),
-            );
-        }
-        pages.end(false);
-    }
-
-    /// Ends the writeback of pages that were not.
-    fn not_written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>, errno: Errno) {
-        let w = &mm.world;
-        w.kept_why.store(errno.raw_os_error() as u32, SeqCst);
-        // All this comes first: a page without its writeback bit may leave its file, and who waits
-        // for that bit wants to know the error.
-        match file.write_failed(w, pages.run.first(), pages.run.count(), errno) {
-            Fate::Kept => pages.end(true),
-            Fate::Lost => {
-                w.lost_pages.fetch_add(u64::from(pages.run.count()), SeqCst);
-                pages.clear_flags(flag::ERROR | flag::UPTODATE);
-                pages.end(false);
-            }
-        }
+    /// Pages could not be written, for this reason.
+    pub(crate) fn not_written(&self, errno: Errno) {
+        self.kept_why.store(errno.raw_os_error() as u32, SeqCst);
     }
 
     /// Walks a file's dirty pages in index order, a batch of contiguous ones at a time.
     async fn write_dirty_pages(mm: &LiveMm, mapping: u32, wbc: &mut WritebackControl) {
         let m = &mm.mappings[mapping as usize];
+        let bdi = m.bdi();
         let mut range = WalkRange::new(wbc, m.writeback_index.load(SeqCst));
         loop {
             while let Some(first) =
@@ -296,12 +268,21 @@ impl LiveWorld {
                     wbc.nr_to_write.clamp(1, i64::from(BATCH)) as u32
                 };
                 let most = quota.min((range.end - first).saturating_add(1));
+                Io::room(mm, bdi, MOST_WRITES).await;
                 let pages = Self::gather(mm, mapping, first, most, wbc.sync_all).await;
                 // A page that cannot be had is passed by.
                 let n = pages.as_ref().map_or(1, |p| p.run.count());
-                if let Some(pages) = pages {
-                    wbc.nr_to_write -= i64::from(n);
-                    Self::write_out(mm, pages);
+                match pages {
+                    Some(pages) => {
+                        wbc.nr_to_write -= i64::from(n);
+                        let last = || Self::is_last(mm, mapping, first.saturating_add(n));
+                        let how = match wbc.sync_all && last() {
+                            true => How::Here,
+                            false => How::Handed,
+                        };
+                        io::write(mm, pages, how).await;
+                    }
+                    None => Io::leave_room(&mm.world, bdi),
                 }
                 let Some(next) = first.checked_add(n) else {
                     break;
@@ -319,6 +300,12 @@ impl LiveWorld {
                 return;
             }
         }
+    }
+
+    /// Whether no dirty page follows: who waits for all of them may as well write the last himself.
+    fn is_last(mm: &LiveMm, mapping: u32, from: u32) -> bool {
+        let dirty = mm::cache::tree::Tag::Dirty;
+        mm.next_tagged(mapping, dirty, from).is_none()
     }
 
     /// Puts dirty pages from `first` on under writeback, at most `most`. With `wait` the first one
@@ -393,7 +380,10 @@ impl Tasks for LiveWorld {
 
 impl Storage<Self> for LiveWorld {
     async fn writepage(&self, mm: &LiveMm, pfn: Pfn, wbc: &mut WritebackControl) -> Writepage {
-        Self::write_out(mm, Writeback::for_reclaim(mm, pfn));
+        let pages = Writeback::for_reclaim(mm, pfn);
+        let bdi = mm.mappings[pages.run.mapping() as usize].bdi();
+        Io::no_room(self, bdi);
+        io::write(mm, pages, How::Handed).await;
         wbc.nr_to_write -= 1;
         Writepage::Started
     }
@@ -416,12 +406,14 @@ impl Storage<Self> for LiveWorld {
         arena::pins(mm, pfn) == 0 && !mm.frames.any(pfn, flag::ERROR | flag::PINNED)
     }
 
-    fn bdi_congested(&self, _: u32, class: Class) -> bool {
-        class == Class::Async && self.in_flight.load(SeqCst) >= CONGESTED_ON
+    fn bdi_congested(&self, bdi: u32, class: Class) -> bool {
+        let in_flight = &self.devices[bdi as usize].in_flight;
+        class == Class::Async && in_flight.load(SeqCst) >= CONGESTED_ON
     }
 
     fn congested_bdis(&self, class: Class) -> u32 {
-        u32::from(self.bdi_congested(0, class))
+        let bdis = 0..self.devices.len() as u32;
+        bdis.filter(|&bdi| self.bdi_congested(bdi, class)).count() as u32
     }
 }
 

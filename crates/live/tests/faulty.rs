@@ -5,7 +5,7 @@ mod beneath;
 use beneath::{Disk, Faults, Faulty, Rates};
 use conformance::model::{self, Drawing, Failure, Files};
 use live::storage::{Backing, FileId, Opened, Os, Storage};
-use live::{Cache, Config, Errno, Error, File, OnLoss};
+use live::{Cache, Config, Errno, Error, File, OnLoss, Transfers};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -168,12 +168,21 @@ fn all_is_well(seed: u64, rates: Rates, on_disk: bool) -> [u64; 5] {
         )
     } else {
         let faults = Arc::clone(&faults);
-        let beneath = Os;
+        let beneath = Os::default();
         let place = Place::Folder(dir.path().to_owned());
         (Arc::new(Faulty { beneath, faults }), place)
     };
+    // Ordinary files by a ring and by calls in turn.
+    let transfers = match seed % 2 {
+        0 => Transfers::Ring,
+        _ => Transfers::Calls,
+    };
+    let config = Config {
+        transfers,
+        ..config()
+    };
     let live = Live {
-        cache: Cache::on(storage, config()).expect("a cache"),
+        cache: Cache::on(storage, config).expect("a cache"),
         place,
         faults,
     };

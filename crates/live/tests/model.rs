@@ -18,6 +18,8 @@ mod cpu;
 mod errseq;
 #[path = "../src/file.rs"]
 mod file;
+#[path = "../src/io.rs"]
+mod io;
 #[path = "../src/open_file.rs"]
 mod open_file;
 #[path = "model/read.rs"]
@@ -56,7 +58,7 @@ type LiveMm = Mm<LiveWorld>;
 
 /// First task number of users; 0 and 1 are kswapd and the flusher.
 const USER: u32 = 2;
-/// The task that reads ahead.
+/// The task that makes transfers.
 const AHEAD: u32 = 7;
 
 fn schedules(iterations: usize, seed: u64, f: impl Fn() + Send + Sync + 'static) {
@@ -103,7 +105,7 @@ fn machine(pages: u64, files: u32) -> Arc<LiveMm> {
     for _ in 0..files {
         let m = mm.new_mapping(MappingKind::File, 0).expect("a file");
         let os = tempfile::tempfile().expect("a temporary file");
-        let file = open_file::OpenFile::new(m, "file".into(), Box::new(OwnedFd::from(os)));
+        let file = open_file::OpenFile::new((m, 0), "file".into(), Box::new(OwnedFd::from(os)));
         mm.world.add_file(Arc::new(file));
     }
     Arc::new(mm)
@@ -122,13 +124,14 @@ fn sync(mm: &LiveMm, who: u32, mapping: u32) {
 /// Runs `user` on `users` threads beside the daemons, then brings the engine to rest.
 fn run(mm: &Arc<LiveMm>, users: u32, user: impl Fn(&LiveMm, u32) + Send + Sync + 'static) {
     let user = Arc::new(user);
+    mm.world.io(0).begin(None);
     let daemons: Vec<_> = (0..3)
         .map(|id| {
             let mm = Arc::clone(mm);
             shuttle::thread::spawn(move || match id {
                 0 => daemon::kswapd(&mm, 0),
                 1 => daemon::flusher(&mm, 1, 0),
-                _ => ahead::daemon(&mm, AHEAD),
+                _ => io::calls(&mm, 0, AHEAD),
             })
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Calls that go wrong.
 
 use super::Random;
-use live::storage::{Backing, Opened, Storage};
+use live::storage::{Backing, Opened, Storage, Way};
 use live::{Errno, Error};
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
@@ -32,6 +32,7 @@ pub struct Faults {
     calls: AtomicU64,
     nth: AtomicU64,
     happened: [AtomicU64; 5],
+    rings: AtomicU64,
 }
 
 impl Faults {
@@ -43,6 +44,7 @@ impl Faults {
             calls: AtomicU64::new(0),
             nth: AtomicU64::new(u64::MAX),
             happened: Default::default(),
+            rings: AtomicU64::new(0),
         })
     }
 
@@ -59,6 +61,15 @@ impl Faults {
     /// How many calls there were.
     pub fn calls(&self) -> u64 {
         self.calls.load(SeqCst)
+    }
+
+    fn ring(&self) {
+        self.rings.fetch_add(1, SeqCst);
+    }
+
+    /// How many transfers a ring made.
+    pub fn rings(&self) -> u64 {
+        self.rings.load(SeqCst)
     }
 
     /// How often each fault happened, in the order of [`Rates`].
@@ -131,6 +142,10 @@ impl<S: Storage> Storage for Faulty<S> {
             ..opened
         })
     }
+
+    fn rings(&self) -> bool {
+        self.beneath.rings()
+    }
 }
 
 impl Backing for FaultyFile {
@@ -174,5 +189,18 @@ impl Backing for FaultyFile {
     fn has_name(&self) -> Result<bool, Errno> {
         self.faults.before(Errno::IO)?;
         self.beneath.has_name()
+    }
+
+    /// What the ring is asked: interrupted and failing before, short by asking for less.
+    fn way(&self, write: bool, at: u64, len: usize) -> Result<Option<Way<'_>>, Errno> {
+        let full = write && at.is_multiple_of(3);
+        self.faults
+            .before(if full { Errno::NOSPC } else { Errno::IO })?;
+        self.faults.ring();
+        self.beneath.way(write, at, self.faults.part(len))
+    }
+
+    fn other_way(&self, errno: Errno) -> bool {
+        self.beneath.other_way(errno)
     }
 }

@@ -3,7 +3,7 @@
 //! [`Faulty`] stands between the cache and any storage: calls are interrupted, answered short, late,
 //! or with an error. [`Disk`] is a device in memory that can lose power. Both draw from a seed; in
 //! which order the cache's threads come to them is not theirs to say.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)] // not every test has all of them
 
 mod disk;
 mod faulty;

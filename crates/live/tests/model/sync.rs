@@ -111,6 +111,10 @@ impl Condvar {
         self.wait_until(guard, now() + d)
     }
 
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
     pub fn notify_one(&self) {
         self.0.notify_one();
     }

@@ -130,4 +130,18 @@ impl<W: World> Mm<W> {
         m.bdi.set(bdi);
         Some(id)
     }
+
+    /// A file without pages, which is on no list of its device, is on another one from here on: a world
+    /// gives its number to another file.
+    pub fn move_mapping(&self, mapping: u32, bdi: u32) {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        debug_assert!(
+            bdi < self.config.max_bdis,
+            "device {bdi} is none of the machine's"
+        );
+        self.mappings[mapping as usize].bdi.set(bdi);
+    }
 }

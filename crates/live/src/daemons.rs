@@ -1,0 +1,133 @@
+//! The threads of a cache: kswapd, the fold of counters, the owner of the ring, and for each device a
+//! flusher and, where there is no ring, those who make calls.
+
+use crate::cache::Inner;
+use crate::config::{CALLERS, CALLERS_EACH, DEVICES, FLUSHERS, KSWAPD, Notice, RING, Transfers};
+use crate::file::Error;
+use crate::io;
+use crate::uring::{self, Ring};
+use crate::world::daemon;
+use parking_lot::{Condvar, Mutex};
+use std::panic::resume_unwind;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+/// The threads of a cache that runs.
+pub(crate) struct Daemons {
+    inner: Arc<Inner>,
+    threads: Vec<JoinHandle<()>>,
+    stop_vmstat: Arc<(Mutex<bool>, Condvar)>,
+    /// Devices by their numbers here, as the system numbers them.
+    devices: Vec<u64>,
+    /// One thread has a ring for all devices.
+    ring: bool,
+}
+
+impl Daemons {
+    pub fn new(inner: &Arc<Inner>) -> Self {
+        Self {
+            inner: Arc::clone(inner),
+            threads: Vec::new(),
+            stop_vmstat: Arc::default(),
+            devices: Vec::new(),
+            ring: false,
+        }
+    }
+
+    /// Starts what every cache has.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start(
+        &mut self,
+        transfers: Transfers,
+        rings: bool,
+        tell: impl Fn(Notice),
+    ) -> Result<(), Error> {
+        if transfers == Transfers::Ring && rings {
+            match self.start_ring()? {
+                Ok(()) => self.ring = true,
+                Err(e) => tell(Notice::NoRing(e)),
+            }
+        }
+        self.inner.mm.world.one_executor(self.ring);
+        self.spawn("kswapd0", |i| daemon::kswapd(&i.mm, KSWAPD))?;
+        let stop = Arc::clone(&self.stop_vmstat);
+        self.spawn("vmstat", move |i| daemon::vmstat(&i.mm, &stop))
+    }
+
+    fn start_ring(&mut self) -> Result<Result<(), crate::Errno>, Error> {
+        let (tell, told) = mpsc::channel();
+        // A ring is its maker's.
+        self.spawn("io-ring", move |i| {
+            let ring = match Ring::new() {
+                Ok(ring) => ring,
+                Err(e) => return tell.send(Err(e)).unwrap_or(()),
+            };
+            i.mm.world.io(0).begin(Some(Box::new(ring.bell())));
+            tell.send(Ok(())).unwrap_or(());
+            uring::run(&i.mm, RING, ring);
+        })?;
+        told.recv()
+            .map_err(|_| Error::Config("thread io-ring ended".to_owned()))
+    }
+
+    /// The number of a device by what the system calls it; a new one has its threads started.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn device(&mut self, st_dev: u64) -> Result<u32, Error> {
+        if let Some(i) = self.devices.iter().position(|&d| d == st_dev) {
+            return Ok(i as u32);
+        }
+        let bdi = self.devices.len() as u32;
+        if bdi == DEVICES {
+            return Ok(DEVICES - 1);
+        }
+        let mm = &self.inner.mm;
+        if mm.bdi_count() == bdi {
+            mm.new_bdi(0, 100)
+                .expect("room for the devices that are told apart");
+        }
+        if !self.ring {
+            for i in 0..CALLERS_EACH {
+                let task = CALLERS + bdi * CALLERS_EACH + i;
+                let name = format!("io-{bdi}.{i}");
+                self.spawn(&name, move |inner| io::calls(&inner.mm, bdi, task))?;
+                self.inner.mm.world.io(bdi).begin(None);
+            }
+        }
+        let name = format!("flusher-{bdi}");
+        self.spawn(&name, move |i| daemon::flusher(&i.mm, FLUSHERS + bdi, bdi))?;
+        self.devices.push(st_dev);
+        Ok(bdi)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        life: impl FnOnce(&Inner) + Send + 'static,
+    ) -> Result<(), Error> {
+        let inner = Arc::clone(&self.inner);
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || life(&inner))
+            .map_err(|e| Error::Config(format!("thread {name}: {e}")))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Ends the threads when nothing is left for them to do.
+    pub fn stop(self) {
+        self.inner.mm.world.stop_daemons();
+        *self.stop_vmstat.0.lock() = true;
+        self.stop_vmstat.1.notify_all();
+        for t in self.threads {
+            if let Err(panic) = t.join()
+                && !std::thread::panicking()
+            {
+                resume_unwind(panic);
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The executor that has a ring: one thread, which submits what was handed over in one system call,
+//! sleeps in it until something has ended, and ends that. `unsafe`, for a ring's memory is the
+//! kernel's as long as a transfer is on its way.
+//!
+//! # Who may touch what
+//!
+//! [`Flights`] owns a transfer from before it is submitted until its completion was seen: with it
+//! the pages (locked, or under writeback, so nobody else frees, reads or writes them), their file, which
+//! keeps the descriptor open, and the vector of addresses. It never gives one up earlier: if the thread
+//! panics, it waits for what is on its way, and if it cannot do that, it ends the process.
+#![allow(unsafe_code)]
+
+use crate::LiveMm;
+use crate::io::{Next, Transfer};
+use io_uring::{IoUring, opcode, squeue, types};
+use mm::world::TaskId;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+/// Transfers on their way at most, the bell not counted.
+const MOST: usize = 127;
+/// The bell's completion.
+const BELL: u64 = u64::MAX;
+
+/// A ring, for the thread that made it.
+pub struct Ring {
+    ring: IoUring,
+    bell: Arc<OwnedFd>,
+}
+
+fn errno(e: &std::io::Error) -> Errno {
+    Errno::from_io_error(e).unwrap_or(Errno::IO)
+}
+
+impl Ring {
+    /// A ring, or why the system has none for us: it is too old, or refuses it (seccomp, the sysctl
+    /// `kernel.io_uring_disabled`).
+    pub fn new() -> Result<Self, Errno> {
+        let entries = MOST as u32 + 1;
+        // What completes is our thread's business when it asks for it, and no interruption of others.
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .build(entries);
+        let ring = match ring {
+            Err(e) if errno(&e) == Errno::INVAL => IoUring::new(entries),
+            other => other,
+        };
+        let ring = ring.map_err(|e| errno(&e))?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC)?;
+        Ok(Self {
+            ring,
+            bell: Arc::new(bell),
+        })
+    }
+
+    /// Rings the bell.
+    pub fn bell(&self) -> impl Fn() + Send + Sync + use<> {
+        let bell = Arc::clone(&self.bell);
+        move || {
+            let rung = rustix::io::retry_on_intr(|| rustix::io::write(&*bell, &1u64.to_ne_bytes()));
+            rung.expect("a count below 2^64");
+        }
+    }
+}
+
+/// A transfer on its way.
+struct Flight<'a> {
+    transfer: Transfer<'a>,
+    vector: Vec<libc::iovec>,
+}
+
+/// All transfers on their way.
+struct Flights<'a> {
+    ring: Ring,
+    places: Vec<Option<Flight<'a>>>,
+    free: Vec<usize>,
+    /// Where the bell's count is read to.
+    heard: Box<[u8; 8]>,
+    /// The bell is listened for.
+    listening: bool,
+}
+
+/// What a ring answered to the transfer at a place.
+type Answer = (usize, Result<usize, Errno>);
+/// A transfer that is over.
+type Ended<'a> = (Transfer<'a>, Result<(), Errno>);
+
+impl<'a> Flights<'a> {
+    fn new(ring: Ring) -> Self {
+        Self {
+            ring,
+            places: (0..MOST).map(|_| None).collect(),
+            free: (0..MOST).collect(),
+            heard: Box::default(),
+            listening: false,
+        }
+    }
+
+    fn busy(&self) -> bool {
+        self.free.len() < MOST
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: what the entry points to is ours and stays until its completion was seen: `heard` and
+        // the places (module documentation).
+        let pushed = unsafe { self.ring.ring.submission().push(entry) };
+        pushed.expect("as many entries as transfers and a bell");
+    }
+
+    fn listen(&mut self) {
+        if !self.listening {
+            let fd = types::Fd(self.ring.bell.as_raw_fd());
+            let read = opcode::Read::new(fd, self.heard.as_mut_ptr(), 8).build();
+            self.push(&read.user_data(BELL));
+            self.listening = true;
+        }
+    }
+
+    /// Begins a transfer, or goes on with it; `Some`: it is over without the ring.
+    fn begin(&mut self, mut transfer: Transfer<'a>) -> Option<Ended<'a>> {
+        let (at, len) = transfer.rest();
+        if len == 0 {
+            return Some((transfer, Ok(())));
+        }
+        let writes = transfer.writes();
+        let file = Arc::clone(&transfer.file);
+        let way = loop {
+            match file.way(writes, at, len) {
+                Ok(way) => break way,
+                Err(e) => {
+                    if let Some(result) = transfer.answered(Err(e)) {
+                        return Some((transfer, result));
+                    }
+                }
+            }
+        };
+        let Some(way) = way else {
+            let result = transfer.run();
+            return Some((transfer, result));
+        };
+        let mut vector: Vec<libc::iovec> = Vec::new();
+        transfer.addresses(way.most.min(len), |base, len| {
+            let iov_base = base.cast::<libc::c_void>();
+            match vector.last_mut() {
+                // Frames are often neighbours.
+                Some(v) if v.iov_base.wrapping_byte_add(v.iov_len) == iov_base => v.iov_len += len,
+                _ => vector.push(libc::iovec {
+                    iov_base,
+                    iov_len: len,
+                }),
+            }
+        });
+        let (fd, n) = (types::Fd(way.descriptor.as_raw_fd()), vector.len() as u32);
+        let entry = match writes {
+            true => opcode::Writev::new(fd, vector.as_ptr(), n)
+                .offset(at)
+                .build(),
+            false => opcode::Readv::new(fd, vector.as_ptr(), n)
+                .offset(at)
+                .build(),
+        };
+        let place = self.free.pop().expect("a place for what was taken");
+        self.places[place] = Some(Flight { transfer, vector });
+        self.push(&entry.user_data(place as u64));
+        None
+    }
+
+    /// Submits, waits until something has completed, and tells what.
+    fn wait(&mut self) -> Result<Vec<Answer>, Errno> {
+        match self.ring.ring.submit_and_wait(1) {
+            Ok(_) => {}
+            // Completions are to be taken first.
+            Err(e) if [Errno::INTR, Errno::BUSY, Errno::AGAIN].contains(&errno(&e)) => {}
+            Err(e) => return Err(errno(&e)),
+        }
+        let mut answers = Vec::new();
+        for c in self.ring.ring.completion() {
+            if c.user_data() == BELL {
+                self.listening = false;
+                continue;
+            }
+            let answer = match c.result() {
+                n if n < 0 => Err(Errno::from_raw_os_error(-n)),
+                n => Ok(n as usize),
+            };
+            answers.push((c.user_data() as usize, answer));
+        }
+        Ok(answers)
+    }
+
+    /// What is at a place, whose completion was seen.
+    fn take(&mut self, place: usize) -> Transfer<'a> {
+        let flight = self.places[place].take().expect("a transfer on its way");
+        self.free.push(place);
+        drop(flight.vector);
+        flight.transfer
+    }
+}
+
+impl Drop for Flights<'_> {
+    fn drop(&mut self) {
+        while self.busy() {
+            let Ok(answers) = self.wait() else {
+                // The kernel still has pages of ours, and nobody can say for how long.
+                std::process::abort();
+            };
+            for (place, _) in answers {
+                drop(self.take(place));
+            }
+        }
+    }
+}
+
+/// Makes the transfers that are handed over, until it is told to stop and nothing is left. It has begun
+/// already ([`crate::io::Io::begin`]).
+pub fn run(mm: &LiveMm, task: TaskId, ring: Ring) {
+    let mut flights = Flights::new(ring);
+    let mut ended: Vec<Ended<'_>> = Vec::new();
+    loop {
+        while !flights.free.is_empty() {
+            match mm.world.io(0).next(flights.busy() || !ended.is_empty()) {
+                Next::Begin(job) => ended.extend(flights.begin(Transfer::begin(mm, job))),
+                Next::Sleep => break,
+                Next::End => return,
+            }
+        }
+        if ended.is_empty() {
+            flights.listen();
+            let answers = flights.wait().expect("a ring that works");
+            for (place, answer) in answers {
+                let mut transfer = flights.take(place);
+                match transfer.answered(answer) {
+                    Some(result) => ended.push((transfer, result)),
+                    None => ended.extend(flights.begin(transfer)),
+                }
+            }
+        }
+        if !ended.is_empty() {
+            let end = async {
+                for (transfer, result) in ended.drain(..) {
+                    transfer.end(mm, result);
+                }
+            };
+            mm.world.cpus.block_on(task, end);
+        }
+    }
+}
