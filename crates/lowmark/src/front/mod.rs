@@ -31,7 +31,8 @@ mod export;
 mod results;
 
 pub use curves::{
-    Keys, MrcOptions, Writes, curves_csv, curves_text, mrc, mrc_keys, numbered, numbered_keys,
+    Array, Keys, MrcOptions, Writes, curves_csv, curves_text, mrc, mrc_keys, numbered,
+    numbered_keys,
 };
 pub use export::Exports;
 pub use lab::model::Experiment;
