@@ -10,6 +10,9 @@ class Error(Exception):
     """What lowmark could not do, in the words of its command line."""
 
     code: int
+    """The exit code of the command line: 1 the system or a check, 2 wrong input."""
+    result: Any
+    """Of iterations that failed: the :class:`lowmark.Result` with the others. Other errors have none."""
 
 class _Experiment(Protocol):
     @property
@@ -67,12 +70,17 @@ def run(
 ) -> Results: ...
 def load(folder: str | PathLike[str]) -> Results: ...
 def inspect(experiment: _Experiment, build: str) -> tuple[list[str], int, str, int]: ...
+def need(experiment: _Experiment) -> int: ...
 def digest(path: str | PathLike[str]) -> str: ...
 def mrc(
     path: str | PathLike[str] | None, keys: object, options: object
 ) -> tuple[Table, str, str]: ...
 def misses(
-    policy: object, path: str | PathLike[str] | None, keys: object, sizes: list[int]
+    class_: object,
+    path: str | PathLike[str] | None,
+    keys: object,
+    sizes: list[int],
+    options: object,
 ) -> list[tuple[int, int, int]]: ...
 def reproduce(
     series: str | None, iterations: int | None, jobs: int | None

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from . import _lowmark
+from ._error import whole, wrong
 from ._result import Table
 
-Trace: TypeAlias = str | PathLike[str] | Iterable[int]
+Trace: TypeAlias = str | PathLike[str] | Iterable[Any]
+"""A trace file, or keys: an array of whole numbers of numpy's, pyarrow's, polars' or pandas', a list, any iterable."""
 
 
 class Policy(Protocol):
@@ -86,20 +88,19 @@ def mrc(
 ) -> Curves:
     """How misses depend on the cache's size and policy.
 
-    ``trace`` is a file, or an array of keys (numpy's, a list, any iterable of whole numbers from 0 on): each is a
-    request for one page. ``sizes`` are pages, ``[1000, 2000]`` or ``"1000..100000:50"``, per cent of what is asked
+    ``trace`` is a file, or keys, each of which is a request for one page: whole numbers from 0 on, in an array of
+    numpy's, pyarrow's, polars' or pandas', in a list, in any iterable. An array of 64-bit numbers is read where it is. ``sizes`` are pages, ``[1000, 2000]`` or ``"1000..100000:50"``, per cent of what is asked
     for, ``"10%"``, or of a file also bytes, ``"512MiB"``. ``policy`` is a name of
     ``lowmark policies``, several of them, ``"all"``, or a class written in Python (:class:`Policy`), which is some
     hundred times slower.
     """
+    whole("jobs", jobs, 1)
     path, keys = _trace(trace)
     text = sizes if isinstance(sizes, str) else ",".join(str(int(n)) for n in sizes)
-    if isinstance(policy, type):
-        listed = all(n.strip().isdecimal() for n in text.split(","))
-        plain = [int(n) for n in text.split(",")] if listed else _sizes(trace if path is not None else keys, text)
-        points = _lowmark.misses(policy, path, keys, plain)
-        return _own(policy.__name__, points)
-    names = [policy] if isinstance(policy, str) else list(policy)
+    own = policy if isinstance(policy, type) else None
+    if own is not None and (writes or sample is not None):
+        raise wrong(f"a policy in Python ({own.__name__}) has no sample and no writes; accepted: neither")
+    names = ["lru"] if own else [policy] if isinstance(policy, str) else list(policy)  # type: ignore[arg-type]
     options = _Options(
         text,
         names,
@@ -111,6 +112,8 @@ def mrc(
         (dirty_limit, dirty_background, write_rate) if writes else None,
         jobs,
     )
+    if own is not None:
+        return _own(own.__name__, _lowmark.misses(own, path, keys, _sizes(path, keys, options), options))
     table, shown, document = _lowmark.mrc(path, keys, options)
     return Curves(Table(table), json.loads(document), shown)
 
@@ -118,17 +121,56 @@ def mrc(
 def _trace(trace: Trace) -> tuple[str | PathLike[str] | None, object]:
     if isinstance(trace, (str, PathLike)):
         return trace, None
+    if hasattr(trace, "__arrow_c_array__") or hasattr(trace, "__arrow_c_stream__"):
+        return None, _arrow(trace)
     try:
-        memoryview(trace)  # type: ignore[arg-type]
+        view = memoryview(trace)  # type: ignore[arg-type]
     except TypeError:
-        return None, list(trace)
+        return None, _one_by_one(trace)
+    if view.ndim != 1:
+        raise wrong(f"an array of {view.ndim} dimensions; accepted: one key after the other")
+    if view.format.lstrip("@=<>") not in tuple("bBhHiIlLqQnN"):
+        raise wrong(f"an array of `{view.format}`; accepted: whole numbers")
     return None, trace
 
 
-def _sizes(trace: Any, text: str) -> list[int]:
+def _one_by_one(trace: Iterable[Any]) -> object:
+    array = getattr(trace, "__array__", None)
+    if not callable(array):
+        return trace if isinstance(trace, (list, tuple)) else list(trace)
+    import numpy
+
+    return _trace(numpy.asarray(trace))[1]
+
+
+def _arrow(trace: Any) -> memoryview:
+    """The numbers of an Arrow array where they are."""
+    import pyarrow
+
+    stream = hasattr(trace, "__arrow_c_stream__")
+    try:
+        array = pyarrow.chunked_array(trace) if stream else pyarrow.array(trace)
+    except (pyarrow.ArrowException, TypeError, ValueError) as e:
+        raise wrong(f"{type(trace).__name__}: {e}; accepted: one column") from None
+    if not pyarrow.types.is_integer(array.type) or array.null_count:
+        nulls = f" with {array.null_count} nulls" if array.null_count else ""
+        raise wrong(f"keys of {array.type}{nulls}; accepted: whole numbers")
+    if array.type not in (pyarrow.uint64(), pyarrow.int64()):
+        array = array.cast(pyarrow.int64())
+    if stream:
+        array = array.chunk(0) if array.num_chunks == 1 else pyarrow.concat_arrays(array.chunks)
+    kind: Literal["q", "Q"] = "Q" if array.type == pyarrow.uint64() else "q"
+    if not len(array):
+        return memoryview(b"").cast(kind)
+    return memoryview(array.buffers()[1]).cast("B").cast(kind)[array.offset : array.offset + len(array)]
+
+
+def _sizes(path: str | PathLike[str] | None, keys: object, options: _Options) -> list[int]:
     """What the extension makes of ranges and shares: the sizes of a curve."""
-    curves = mrc(trace, text, "lru")
-    return [point["size"] for point in curves.json["curves"][0]["points"]]
+    if all(n.strip().isdecimal() for n in options.sizes.split(",")):
+        return [int(n) for n in options.sizes.split(",")]
+    _, _, document = _lowmark.mrc(path, keys, options)
+    return [point["size"] for point in json.loads(document)["curves"][0]["points"]]
 
 
 class _Raw:

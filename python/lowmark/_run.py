@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from . import _lowmark, _toml
+from ._error import failed, whole
 from ._result import Comparison, Result
 
 Experiment: TypeAlias = Mapping[str, Any] | str | PathLike[str]
@@ -70,6 +71,8 @@ def given(
     track_pages: bool = False,
 ) -> Given:
     """An experiment in whichever form, as one."""
+    whole("iterations", iterations, 1, 2**32 - 1)
+    whole("seed", seed, 0)
     if isinstance(experiment, Mapping):
         text: str | None = _toml.document(experiment)
         name = Path("experiment")
@@ -155,13 +158,14 @@ def run(
 
     :raises Error: what the command line would say. If iterations failed, its ``result`` has those that did not.
     """
+    whole("jobs", jobs, 1)
+    whole("patience", patience, 0)
     what = given(experiment, set=set, iterations=iterations, seed=seed, track_pages=track_pages)
     how = How(jobs, check, out, resume, replace, patience, revision())
     result = Result(_lowmark.run(what, how, _heard(progress)))
     if result.failed is not None:
-        error = _lowmark.Error(result.failed)
-        error.code = 1
-        error.result = result  # type: ignore[attr-defined]
+        error = failed(result.failed)
+        error.result = result
         raise error
     return result
 
@@ -200,5 +204,7 @@ def reproduce(
     series: str | None = None, *, iterations: int | None = None, jobs: int | None = None
 ) -> Reproduction:
     """Scores the engine against a published series, or against all (which takes over an hour)."""
+    whole("iterations", iterations, 1, 2**32 - 1)
+    whole("jobs", jobs, 1)
     text, shown = _lowmark.reproduce(series, iterations, jobs)
     return Reproduction(json.loads(text), shown)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal
 
-from . import _lowmark
-from ._run import Experiment
-from ._sweep import sweep
+from ._error import failed, whole, wrong
+from ._run import Experiment, given
+from ._sweep import RETRIES, Axes, Limits, Points, Several, swept
 
 Goal = str | Callable[[Any], float]
 """What is to be small: a column of ``iterations`` whose mean is taken over all workloads, machines and seeds (with
@@ -57,7 +59,7 @@ class Found:
     def best(self) -> Trial:
         """The trial that is best by the first goal."""
         if not self.front:
-            raise _lowmark.Error("no trial has a figure for every goal")
+            raise failed("no trial has a figure for every goal")
         return self.front[0]
 
 
@@ -70,7 +72,7 @@ def search(
     parallel: int = 4,
     seeds: int | Sequence[int] = 3,
     iterations: int | None = 1,
-    axes: Mapping[str, Sequence[Any]] | None = None,
+    axes: Axes | None = None,
     executor: Literal["local", "ray"] = "local",
     store: str | PathLike[str] = "sweep",
     optimizer: str = "NGOpt",
@@ -81,40 +83,47 @@ def search(
     ``space`` has, by key of the experiment, a range ``(low, high)`` of numbers (whole ones, if both ends are), or a
     list of values. Each trial is a sweep over ``seeds`` and ``axes`` (machines, workloads, disks), so trials go into
     ``store``, run where ``executor`` says, and are not run twice. Whatever the experiment varies itself counts as
-    well. nevergrad proposes ``parallel`` trials at a time and is told of all of them in order: the same ``seed``
-    gives the same answer on any number of workers.
+    well. nevergrad proposes ``parallel`` trials at a time, whose cells are run together, and is told of all of them
+    in order: the same ``seed`` gives the same answer on any number of workers.
+
+    :raises Error: what is wrong, or could not be run.
     """
+    for name, number in {"budget": budget, "parallel": parallel}.items():
+        whole(name, number, 1)
+    whole("seed", seed, 0, 2**32 - 1)
     try:
         import nevergrad
     except ImportError:
-        raise _lowmark.Error(
-            "lowmark.search needs nevergrad; accepted: pip install 'lowmark[search]'"
-        ) from None
+        raise wrong("lowmark.search needs nevergrad; accepted: pip install 'lowmark[search]'") from None
+    if not space:
+        raise wrong("the space has no key; accepted: keys of the experiment, each with a range or a list")
     wanted: list[Goal] = [goals] if isinstance(goals, str) or callable(goals) else list(goals)
     names = [g if isinstance(g, str) else getattr(g, "__name__", "goal") for g in wanted]
+    if not wanted:
+        raise wrong("there is no goal; accepted: figures of iterations, functions of their table")
+    base = given(experiment, iterations=iterations)
+    limits = Limits(None, 1, None, RETRIES)
     found = Found(names)
     parameters = nevergrad.p.Dict(**{k: _parameter(nevergrad, v) for k, v in space.items()})
     parameters.random_state.seed(seed)
     if optimizer not in nevergrad.optimizers.registry:
-        raise ValueError(f"optimizer={optimizer!r} is none of nevergrad's")
+        near = difflib.get_close_matches(optimizer, nevergrad.optimizers.registry)
+        raise wrong(f"optimizer={optimizer!r} is none of nevergrad's; accepted: {', '.join(near) or 'NGOpt, …'}")
     engine = nevergrad.optimizers.registry[optimizer](parameters, budget=budget, num_workers=parallel)
     while len(found.trials) < budget:
         asked = [engine.ask() for _ in range(min(parallel, budget - len(found.trials)))]
-        for candidate in asked:
-            settings = {k: _plain(v) for k, v in candidate.value.items()}
-            one = {k: [v] for k, v in settings.items()}
-            cells = sweep(
-                experiment,
-                {**one, **(axes or {})},
-                executor=executor,
-                store=store,
-                seeds=seeds,
-                iterations=iterations,
-                batch=1,
-                progress=False,
-            )
-            table = cells.to_arrow()
-            losses = tuple(_loss(goal, table) for goal in wanted)
+        tried = [{k: _plain(v) for k, v in candidate.value.items()} for candidate in asked]
+        # Two may be alike: their cells are run once.
+        alike = {json.dumps(settings, default=str): settings for settings in tried}
+        each = [Points({**{k: [v] for k, v in one.items()}, **(axes or {})}, seeds) for one in alike.values()]
+        cells = swept(base, Several(each), executor, store, limits, progress=False)
+        losses_of = {}
+        for place, name in enumerate(alike):
+            size = len(each[place])
+            table = cells.to_arrow(range(place * size, (place + 1) * size))
+            losses_of[name] = tuple(_loss(goal, table) for goal in wanted)
+        for candidate, settings in zip(asked, tried, strict=True):
+            losses = losses_of[json.dumps(settings, default=str)]
             found.trials.append(Trial(settings, losses))
             finite = [x if math.isfinite(x) else 1e30 for x in losses]
             engine.tell(candidate, finite if len(finite) > 1 else finite[0])
@@ -124,9 +133,11 @@ def search(
 def _parameter(nevergrad: Any, what: Range) -> Any:
     if not isinstance(what, tuple):
         return nevergrad.p.Choice(list(what))
+    if len(what) != 2 or not all(isinstance(end, (int, float)) for end in what):
+        raise wrong(f"{what}: accepted: (low, high), or a list of values")
     low, high = what
     if not low < high:
-        raise ValueError(f"{what}: accepted: (low, high) with low below high")
+        raise wrong(f"{what}: accepted: (low, high) with low below high, or a list of values")
     if low > 0 and high / low >= 100:
         scalar = nevergrad.p.Log(lower=low, upper=high)
     else:
@@ -149,9 +160,9 @@ def _loss(goal: Goal, table: Any) -> float:
     columns: list[str] = table.column_names
     column = next((c for c in columns if c == name or c.partition(" [")[0] == name), None)
     if column is None:
-        raise _lowmark.Error(
-            f"no iteration has the figure `{name}`; accepted: a column of Result.iterations"
-        )
+        near = difflib.get_close_matches(name, [c.partition(" [")[0] for c in columns])
+        hint = f" ({', '.join(near)}?)" if near else ""
+        raise wrong(f"no iteration has the figure `{name}`{hint}; accepted: a column of Result.iterations")
     values = table.filter(pyarrow.compute.equal(table["outcome"], "completed"))[column]
     # A trial that did not get through is worse than any that did.
     if len(values) < table.num_rows or values.null_count:

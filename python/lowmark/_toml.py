@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any
 
+from ._error import wrong
 from ._machine import Machine
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -37,7 +38,7 @@ def value(what: Any) -> str:
         if math.isfinite(what):
             text = repr(what)
             return text if any(c in text for c in ".e") else text + ".0"
-        raise ValueError(f"{what} is no number that an experiment can have")
+        raise wrong(f"{what} is no number that an experiment can have; accepted: finite numbers")
     if isinstance(what, str):
         return json.dumps(what, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(what, Machine):

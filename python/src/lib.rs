@@ -3,15 +3,16 @@
 //! Nothing is computed here. Long calls run in a thread of their own while the caller, without the
 //! interpreter's lock, looks for signals, so that Ctrl-C ends them as it ends the command line.
 
+mod keys;
 mod long;
 mod policy;
 mod table;
 
-use long::{failure, interruptible};
-use lowmark::front::{self, Changes, Keys, MrcOptions, Options, Progress, Writes};
+use keys::Requests;
+use long::{failure, interruptible, wrong};
+use lowmark::front::{self, Changes, MrcOptions, Options, Progress, Writes};
 use miette::MietteHandlerOpts;
-use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyException, PyKeyError, PyValueError};
+use pyo3::exceptions::{PyException, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -166,20 +167,21 @@ struct How {
 }
 
 /// How many threads; 0 is none of them.
-fn jobs(jobs: Option<usize>) -> PyResult<Option<NonZeroUsize>> {
-    let wrong = || PyValueError::new_err("jobs=0; accepted: a number from 1 on, or None");
-    jobs.map(|n| NonZeroUsize::new(n).ok_or_else(wrong))
+fn jobs(py: Python<'_>, jobs: Option<usize>) -> PyResult<Option<NonZeroUsize>> {
+    let none = || wrong(py, "jobs=0; accepted: a whole number from 1 on");
+    jobs.map(|n| NonZeroUsize::new(n).ok_or_else(none))
         .transpose()
 }
 
-fn check(how: Option<&str>) -> PyResult<Option<front::Check>> {
+fn check(py: Python<'_>, how: Option<&str>) -> PyResult<Option<front::Check>> {
     match how {
         None => Ok(None),
         Some("sampled") => Ok(Some(front::Check::Sampled)),
         Some("full") => Ok(Some(front::Check::Full)),
-        Some(other) => Err(PyValueError::new_err(format!(
-            "check={other:?}; accepted: None, \"sampled\", \"full\""
-        ))),
+        Some(other) => Err(wrong(
+            py,
+            format!("check={other:?}; accepted: None, \"sampled\", \"full\""),
+        )),
     }
 }
 
@@ -191,7 +193,7 @@ fn run(
     how: How,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Results> {
-    let (jobs, check) = (jobs(how.jobs)?, check(how.check.as_deref())?);
+    let (jobs, check) = (jobs(py, how.jobs)?, check(py, how.check.as_deref())?);
     let stop = how.stop.as_ref().map(|stop| Arc::clone(&stop.get().0));
     let done = interruptible(py, stop, progress.as_ref(), move |stop, tell| {
         let experiment = experiment.read()?;
@@ -239,6 +241,13 @@ fn inspect(
     told.map_err(|e| failure(py, e))
 }
 
+/// The memory of an experiment's largest run, in bytes; reads nothing but the experiment.
+#[pyfunction]
+fn need(py: Python<'_>, experiment: Experiment) -> PyResult<u64> {
+    let told = py.detach(|| Ok(front::memory(&experiment.read()?)));
+    told.map_err(|e| failure(py, e))
+}
+
 /// The digest of a file.
 #[pyfunction]
 fn digest(py: Python<'_>, path: PathBuf) -> PyResult<String> {
@@ -261,7 +270,7 @@ struct Curves {
 }
 
 impl Curves {
-    fn options(self) -> PyResult<MrcOptions> {
+    fn options(self, py: Python<'_>) -> PyResult<MrcOptions> {
         Ok(MrcOptions {
             sizes: self.sizes,
             policies: self.policies,
@@ -275,30 +284,9 @@ impl Curves {
                 background,
                 rate,
             }),
-            jobs: jobs(self.jobs)?,
+            jobs: jobs(py, self.jobs)?,
+            stop: Arc::default(),
         })
-    }
-}
-
-/// Keys in memory: an array of whole numbers, or anything that gives some one by one.
-pub(crate) struct Requests(Vec<u64>);
-
-impl<'py> FromPyObject<'_, 'py> for Requests {
-    type Error = PyErr;
-
-    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let py = given.py();
-        if let Ok(buffer) = PyBuffer::<u64>::get(&given) {
-            return Ok(Self(buffer.to_vec(py)?));
-        }
-        if let Ok(buffer) = PyBuffer::<i64>::get(&given) {
-            let keys = buffer.to_vec(py)?.into_iter().map(u64::try_from);
-            let keys: Result<_, _> = keys.collect();
-            return keys.map(Self).map_err(|_| {
-                PyValueError::new_err("a key is below 0; accepted: whole numbers from 0 on")
-            });
-        }
-        given.extract().map(Self)
     }
 }
 
@@ -310,12 +298,12 @@ fn mrc(
     keys: Option<Requests>,
     options: Curves,
 ) -> PyResult<(Table, String, String)> {
-    let options = options.options()?;
-    let curves = interruptible(py, None, None, move |stop, _| match (path, keys) {
-        (Some(path), _) => front::mrc(&path, &options),
-        (None, keys) => {
-            let keys = keys.map_or_else(Vec::new, |keys| keys.0);
-            front::mrc_keys(Keys::new(keys, stop), &options)
+    let options = options.options(py)?;
+    let curves = interruptible(py, None, None, move |stop, _| {
+        let options = MrcOptions { stop, ..options };
+        match path {
+            Some(path) => front::mrc(&path, &options),
+            None => front::mrc_keys(keys.unwrap_or_default().into_keys(), &options),
         }
     })?;
     let csv = front::curves_csv(&curves);
@@ -333,8 +321,10 @@ fn reproduce(
     iterations: Option<u32>,
     jobs: Option<usize>,
 ) -> PyResult<(String, String)> {
-    let jobs = self::jobs(jobs)?;
-    let iterations = iterations.and_then(NonZeroU32::new);
+    let jobs = self::jobs(py, jobs)?;
+    let none = || wrong(py, "iterations=0; accepted: a whole number from 1 on");
+    let iterations = iterations.map(|n| NonZeroU32::new(n).ok_or_else(none));
+    let iterations = iterations.transpose()?;
     let scored = interruptible(py, None, None, move |stop, _| {
         front::reproduce(series.as_deref(), iterations, jobs, stop)
     })?;
@@ -369,6 +359,7 @@ fn _lowmark(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(run, m)?,
         wrap_pyfunction!(load, m)?,
         wrap_pyfunction!(inspect, m)?,
+        wrap_pyfunction!(need, m)?,
         wrap_pyfunction!(digest, m)?,
         wrap_pyfunction!(mrc, m)?,
         wrap_pyfunction!(policy::misses, m)?,

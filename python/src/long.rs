@@ -24,6 +24,12 @@ pub fn failure(py: Python<'_>, error: front::Error) -> PyErr {
     }
 }
 
+/// What the caller gave is wrong: an error as of the front.
+pub fn wrong(py: Python<'_>, message: impl Into<String>) -> PyErr {
+    let message = message.into();
+    failure(py, front::Error { message, code: 2 })
+}
+
 /// Does work in another thread; `stop`: the flag that stops it, if others know it. `progress` is called in this one with what the work tells; if it raises, or a
 /// signal does, the work is told to stop and the exception goes on when it has.
 pub fn interruptible<T: Send>(

@@ -1,15 +1,14 @@
 //! Eviction policies written in Python, for trying out: some hundred times slower than those in Rust.
 
-use crate::Requests;
-use crate::long::failure;
+use crate::Curves;
+use crate::keys::Requests;
+use crate::long::{interruptible, wrong};
 use evict::{Policy, Slot};
-use lowmark::front::{self, Keys};
-use pyo3::exceptions::PyValueError;
+use lowmark::front::{self, MrcOptions};
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 thread_local! {
     /// What makes the policy of the simulation that this thread is at: the trait makes it without arguments.
@@ -100,11 +99,14 @@ impl Policy for InPython {
         match slot {
             Some(slot) if held => self.out(slot),
             None if self.count == 0 => {}
-            other => raise(PyValueError::new_err(format!(
-                "evict() returned {}; accepted: one of the {} slots that were admitted and have not left",
-                other.map_or("None".to_owned(), |slot| slot.to_string()),
-                self.count
-            ))),
+            other => {
+                let other = other.map_or("None".to_owned(), |slot| slot.to_string());
+                let said = format!(
+                    "evict() returned {other}; accepted: one of the {} slots that were admitted and have not left",
+                    self.count
+                );
+                raise(Python::attach(|py| wrong(py, said)))
+            }
         }
         slot
     }
@@ -115,24 +117,25 @@ impl Policy for InPython {
     }
 }
 
-/// Misses of a policy at each of some sizes: (size, requests, misses).
+/// Misses of a policy at each of some sizes: (size, requests, misses). The options say how the trace is read.
 #[pyfunction]
 pub fn misses(
     py: Python<'_>,
-    class: Py<PyAny>,
+    class_: Py<PyAny>,
     path: Option<PathBuf>,
     keys: Option<Requests>,
     sizes: Vec<u32>,
+    options: Curves,
 ) -> PyResult<Vec<(u32, u64, u64)>> {
-    let dense = py.detach(|| match (path, keys) {
-        (Some(path), _) => front::numbered(&path),
-        (None, keys) => {
-            let keys = keys.map_or_else(Vec::new, |keys| keys.0);
-            front::numbered_keys(Keys::new(keys, Arc::default()))
+    let options = options.options(py)?;
+    let dense = interruptible(py, None, None, move |stop, _| {
+        let options = MrcOptions { stop, ..options };
+        match path {
+            Some(path) => front::numbered(&path, &options),
+            None => front::numbered_keys(keys.unwrap_or_default().into_keys(), &options),
         }
-    });
-    let dense = dense.map_err(|e| failure(py, e))?;
-    CLASS.set(Some(class));
+    })?;
+    CLASS.set(Some(class_));
     let run = || {
         let one = |size: &u32| {
             let counts = dense.run::<InPython>(*size);

@@ -105,15 +105,23 @@ def test_an_error_is_the_command_lines_message(cli: Any, small: dict[str, Any], 
     assert str(raised.value).strip() == said.strip()
     with pytest.raises(TypeError, match="no form in an experiment"):
         lowmark.run(small | {"machine": object()})
-    with pytest.raises(ValueError, match="jobs=0"):
-        lowmark.run(small, jobs=0)
+    wrong: list[dict[str, Any]] = [
+        {"jobs": 0}, {"jobs": -1}, {"iterations": 0}, {"iterations": -1}, {"seed": -1}, {"patience": -1},
+        {"check": "some"}, {"set": {"sample_s": float("nan")}}, {"set": ["machine.cpus"]},
+    ]
+    for options in wrong:
+        with pytest.raises(lowmark.Error, match="accepted") as raised:
+            lowmark.run(small, **options)
+        assert raised.value.code == 2 and raised.value.__cause__ is None, options
+    with pytest.raises(lowmark.Error, match="iterations=0"):
+        lowmark.reproduce("per-zone-dirty-limits", iterations=0)
 
 
 def test_iterations_that_fail_are_an_error_with_the_others_in_it(small: dict[str, Any]) -> None:
     small["workload"] = {"command": "dd if=missing of=a"}
     with pytest.raises(lowmark.Error, match="of 4 iterations failed") as raised:
         lowmark.run(small)
-    assert len(raised.value.result.iterations) == 4  # type: ignore[attr-defined]
+    assert len(raised.value.result.iterations) == 4
 
 
 def test_results_of_others_are_left_alone(small: dict[str, Any], tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ def test_the_best_of_a_choice_is_found(small: dict[str, Any], tmp_path: Path) ->
     assert {t.settings["filesystem"] for t in found.trials} == set(kinds)
     assert found.best.settings["filesystem"] == "ext4"
     assert found.best.losses[0] == min(t.losses[0] for t in found.trials)
+    # Trials that are alike are one cell.
+    assert len(list((tmp_path / "s").rglob("*.parquet"))) == len(kinds)
 
 
 def test_goals_that_conflict_have_a_front(small: dict[str, Any], tmp_path: Path) -> None:
@@ -48,7 +50,15 @@ def test_what_can_not_be_searched_is_said(small: dict[str, Any], tmp_path: Path)
     space = {"machine.cpus": (1, 4)}
     with pytest.raises(lowmark.Error, match="no iteration has the figure"):
         lowmark.search(small, space, "happiness", budget=1, store=tmp_path / "s")
-    with pytest.raises(ValueError, match="optimizer"):
+    with pytest.raises(lowmark.Error, match="optimizer"):
         lowmark.search(small, space, "elapsed", optimizer="luck", store=tmp_path / "s")
-    with pytest.raises(ValueError, match="low below high"):
+    with pytest.raises(lowmark.Error, match="low below high"):
         lowmark.search(small, {"machine.cpus": (4, 1)}, "elapsed", store=tmp_path / "s")
+    wrong: list[dict[str, Any]] = [
+        {"space": {}}, {"goals": []}, {"budget": 0}, {"parallel": 0}, {"seed": -1},
+        {"space": {"machine.cpus": (1, 2, 3)}}, {"goals": "elapsd"},
+    ]
+    ask: dict[str, Any] = {"experiment": small, "space": space, "goals": "elapsed", "store": tmp_path / "s"}
+    for change in wrong:
+        with pytest.raises(lowmark.Error, match="accepted"):
+            lowmark.search(**ask | change)

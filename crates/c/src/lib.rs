@@ -311,7 +311,7 @@ pub unsafe extern "C" fn lowmark_mrc_keys(
         // SAFETY: as promised.
         let (keys, options) =
             unsafe { (numbers("keys", keys, count)?, curves_of(sizes, policies)?) };
-        front::mrc_keys(Keys::new(keys, Arc::default()), &options)
+        front::mrc_keys(Keys::new(keys.to_vec()), &options)
     };
     // SAFETY: as promised.
     unsafe { curves(csv, error, work) }

@@ -16,8 +16,8 @@ use evict::Policy;
 use evict::registry::{self, Runner};
 use serde::Serialize;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 use trace::{Options, Reader, TraceError};
 
@@ -285,7 +285,8 @@ pub fn run(path: &Path, plan: &Plan) -> Result<Curves, TraceError> {
 /// As [`run`].
 pub fn run_watched(path: &Path, plan: &Plan, progress: Progress<'_>) -> Result<Curves, TraceError> {
     let reader = Reader::open(path, &plan.options)?;
-    from_reader(reader, path.display().to_string(), plan, progress)
+    let shown = path.display().to_string();
+    from_reader(reader, shown, plan, progress, &Arc::default())
 }
 
 /// As [`run`], over a trace that is open already; `shown`: what the curves call it.
@@ -296,14 +297,34 @@ pub fn run_watched(path: &Path, plan: &Plan, progress: Progress<'_>) -> Result<C
 /// # Panics
 /// As [`run`].
 pub fn run_reader(reader: Reader, shown: String, plan: &Plan) -> Result<Curves, TraceError> {
-    from_reader(reader, shown, plan, &|_, _| {})
+    from_reader(reader, shown, plan, &|_, _| {}, &Arc::default())
 }
 
+/// As [`run_reader`], until `stop` is set: then it ends soon, with nothing. While the trace is read it is the
+/// reader's stream that has to end.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As [`run`].
+pub fn run_reader_until(
+    reader: Reader,
+    shown: String,
+    plan: &Plan,
+    stop: &Arc<AtomicBool>,
+) -> Result<Option<Curves>, TraceError> {
+    let curves = from_reader(reader, shown, plan, &|_, _| {}, stop)?;
+    Ok(Some(curves).filter(|_| !stop.load(Relaxed)))
+}
+
+/// The curves; if `stop` was set, their figures mean nothing.
 fn from_reader(
     reader: Reader,
     shown: String,
     plan: &Plan,
     progress: Progress<'_>,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Curves, TraceError> {
     let format = reader.format().name();
     let way = Way::of(plan);
@@ -330,8 +351,9 @@ fn from_reader(
     }
     let name = reader.name().to_owned();
     if let Some(sample) = plan.sample {
-        let (trace, skipped) =
+        let (mut trace, skipped) =
             Sampled::read(reader, plan.unit, sample, 0, plan.budget, plan.threads)?;
+        trace.stop_by(Arc::clone(stop));
         let plan = &plan.of(trace.objects());
         return Ok(Curves {
             trace: shown,
@@ -362,13 +384,14 @@ fn from_reader(
             }],
         });
     }
-    let (trace, skipped) = Dense::read(
+    let (mut trace, skipped) = Dense::read(
         reader,
         plan.unit,
         plan.writes.is_some(),
         plan.budget,
         plan.threads,
     )?;
+    trace.stop_by(Arc::clone(stop));
     let plan = &plan.of(trace.objects().into());
     let threads = threads(plan, &name, &trace)?;
     let results = simulate(&trace, plan, threads, progress);

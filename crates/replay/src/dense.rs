@@ -6,6 +6,8 @@ use crate::requests::{Unit, cut};
 use crate::stack::{self, Distances};
 use crate::writes::{WriteCache, WriteCounts, WriteModel};
 use evict::{Index, MOST, Policy, Slot};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::{Op, Reader, Record, TraceError};
 
 const READ: u32 = 0;
@@ -33,7 +35,12 @@ pub struct Dense {
     objects: u32,
     requests: u64,
     writes: u64,
+    /// Once set, passes over the trace end early, with figures that mean nothing.
+    stop: Arc<AtomicBool>,
 }
+
+/// Events between two looks at whether to stop.
+pub(crate) const PART: usize = 1 << 16;
 
 /// What numbering takes of memory for each object: an index that is about to grow, and lists.
 pub(crate) const BYTES_PER_OBJECT: u64 = 80;
@@ -317,6 +324,22 @@ impl Dense {
         dense
     }
 
+    /// Has passes end early once this is set; their figures mean nothing then.
+    pub fn stop_by(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = stop;
+    }
+
+    /// Whether passes are to end.
+    #[inline]
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
+    /// The events part by part, as long as nobody stops it.
+    fn parts(&self) -> impl Iterator<Item = &[u32]> {
+        self.events.chunks(PART).take_while(|_| !self.stopped())
+    }
+
     /// Number of objects: they are `0..objects`.
     pub fn objects(&self) -> u32 {
         self.objects
@@ -357,23 +380,27 @@ impl Dense {
         let slots = self.slots(size);
         let mut cache = Cache::of(make(slots), slots, Table::new(self.objects, slots));
         if groups == Groups::ALL {
-            for events in self.events.chunks(BLOCK) {
-                send(&mut cache, events);
+            for part in self.parts() {
+                for events in part.chunks(BLOCK) {
+                    send(&mut cache, events);
+                }
             }
             return cache.counts();
         }
         // What is picked is moved together without a branch: half of the guesses would be wrong.
         let mut picked = [0_u32; 2 * BLOCK];
         let mut n = 0;
-        for events in self.events.chunks(BLOCK) {
-            for event in events {
-                picked[n] = *event;
-                n += usize::from(groups.has(event >> 2));
-            }
-            if n >= BLOCK {
-                send(&mut cache, &picked[..BLOCK]);
-                picked.copy_within(BLOCK..n, 0);
-                n -= BLOCK;
+        for part in self.parts() {
+            for events in part.chunks(BLOCK) {
+                for event in events {
+                    picked[n] = *event;
+                    n += usize::from(groups.has(event >> 2));
+                }
+                if n >= BLOCK {
+                    send(&mut cache, &picked[..BLOCK]);
+                    picked.copy_within(BLOCK..n, 0);
+                    n -= BLOCK;
+                }
             }
         }
         send(&mut cache, &picked[..n]);
@@ -458,7 +485,10 @@ impl Dense {
         let slots = self.slots(size);
         let table = Table::new(self.objects, slots);
         let mut cache = WriteCache::of(make(slots), slots, size, table, model);
-        for (event, time) in self.events().zip(&self.times) {
+        for (at, (event, time)) in self.events().zip(&self.times).enumerate() {
+            if at % PART == 0 && self.stopped() {
+                break;
+            }
             match event {
                 Event::Read(object) => cache.request(object.into(), false, *time),
                 Event::Write(object) => cache.request(object.into(), true, *time),

@@ -11,7 +11,7 @@
 //! number, and the first to leave.
 
 use crate::cache::Counts;
-use crate::dense::{Dense, Event, Groups};
+use crate::dense::{Dense, Event, Groups, PART};
 use evict::registry::Entry;
 
 /// OPT in lists of policies.
@@ -61,6 +61,9 @@ impl Future {
         let mut spare = size;
         let mut counts = Counts::default();
         for (now, event) in trace.events().enumerate() {
+            if now % PART == 0 && trace.stopped() {
+                break;
+            }
             let (Event::Read(object) | Event::Write(object)) = event else {
                 continue;
             };

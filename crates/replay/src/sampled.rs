@@ -37,6 +37,8 @@ use evict::registry::{self, Runner};
 use evict::{MOST, Policy, Slot};
 use serde::Serialize;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use trace::{Reader, TraceError};
 
 /// Pages that a cache must have in the sample's scale for an estimate to have a bound.
@@ -403,6 +405,11 @@ impl Sampled {
             high: most.clamp(0.0, 1.0),
         };
         (ratio, bound)
+    }
+
+    /// Has passes end early once this is set; their figures mean nothing then.
+    pub fn stop_by(&mut self, stop: Arc<AtomicBool>) {
+        self.trace.stop_by(stop);
     }
 
     /// The requests of the sample; numbers of objects have gaps.

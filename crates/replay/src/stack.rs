@@ -8,7 +8,7 @@
 //! An object that is removed leaves a free page: its bit stays as a hole. The next page that is
 //! brought in, or drawn up from below, fills the newest hole.
 
-use crate::dense::{Dense, Event, Groups};
+use crate::dense::{Dense, Event, Groups, PART};
 use std::collections::BinaryHeap;
 
 const NEVER: u32 = u32::MAX;
@@ -229,7 +229,10 @@ pub(crate) fn distances_of(trace: &Dense, groups: Groups) -> Distances {
 
 fn distances_within(trace: &Dense, events: impl Iterator<Item = Event>, times: usize) -> Distances {
     let mut pass = Pass::new(trace.objects() as usize, times);
-    for event in events {
+    for (at, event) in events.enumerate() {
+        if at % PART == 0 && trace.stopped() {
+            break;
+        }
         match event {
             Event::Read(object) | Event::Write(object) => pass.request(object),
             Event::Remove(object) => pass.remove(object),

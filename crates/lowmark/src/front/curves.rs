@@ -6,12 +6,13 @@ use crate::failure::Failure;
 use lab::diagnostic::Diagnostic;
 use replay::curve::{self, Curves};
 use replay::{Dense, Sizes};
+use std::fs::File;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use trace::{Format, Reader};
+use trace::{Format, Reader, TraceError};
 
 /// What is wanted of a trace; the fields are the options of `lowmark mrc`.
 #[derive(Debug, Clone)]
@@ -34,6 +35,8 @@ pub struct MrcOptions {
     pub writes: Option<Writes>,
     /// Threads; `None`: all cores. The figures are the same for any number.
     pub jobs: Option<NonZeroUsize>,
+    /// Set from any thread to stop: there is nothing then but the error that says so.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// Dirty pages, their limits and the device that they go to.
@@ -59,6 +62,7 @@ impl Default for MrcOptions {
             ignore_size: false,
             writes: None,
             jobs: None,
+            stop: Arc::default(),
         }
     }
 }
@@ -128,15 +132,91 @@ impl MrcOptions {
 /// The options are wrong, or the trace can't be read.
 pub fn mrc(trace: &Path, options: &MrcOptions) -> Result<Curves, Error> {
     let plan = options.plan(trace)?;
-    let curves = curve::run(trace, &plan);
-    curves.map_err(|e| Error::from(command::unreadable(e)))
+    let reader = open(trace, &plan, &options.stop);
+    let shown = trace.display().to_string();
+    stoppable(reader, shown, &plan, &options.stop)
 }
 
-/// Requests in memory, each for the object of its key, in order.
-#[derive(Debug, Clone)]
-pub struct Keys {
-    keys: Arc<[u64]>,
+/// A stream that ends with an error once somebody sets the flag.
+struct Stopping<R> {
+    stream: R,
     stop: Arc<AtomicBool>,
+}
+
+impl<R: Read> Read for Stopping<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Relaxed) {
+            return Err(io::Error::other("stopped"));
+        }
+        self.stream.read(out)
+    }
+}
+
+/// Opens a trace file whose reading `stop` ends.
+fn open(trace: &Path, plan: &curve::Plan, stop: &Arc<AtomicBool>) -> Result<Reader, TraceError> {
+    match trace.is_file().then(|| File::open(trace)) {
+        Some(Ok(stream)) => stream_of(stream, &trace.display().to_string(), plan, stop),
+        // It says what is wrong; or it is a pipe.
+        _ => Reader::open(trace, &plan.options),
+    }
+}
+
+fn stream_of(
+    stream: impl Read + Send + 'static,
+    name: &str,
+    plan: &curve::Plan,
+    stop: &Arc<AtomicBool>,
+) -> Result<Reader, TraceError> {
+    let stop = Arc::clone(stop);
+    Reader::from_stream(Stopping { stream, stop }, name, &plan.options)
+}
+
+/// The curves of what was opened, unless it was stopped.
+fn stoppable(
+    reader: Result<Reader, TraceError>,
+    shown: String,
+    plan: &curve::Plan,
+    stop: &Arc<AtomicBool>,
+) -> Result<Curves, Error> {
+    let curves = reader.and_then(|reader| curve::run_reader_until(reader, shown, plan, stop));
+    unless_stopped(curves, stop)?.ok_or_else(stopped)
+}
+
+fn stopped() -> Error {
+    Failure::Stopped("stopped".into()).into()
+}
+
+/// What reading gave; what a stop made of it is no fault of the trace.
+fn unless_stopped<T>(read: Result<T, TraceError>, stop: &AtomicBool) -> Result<T, Error> {
+    read.map_err(|e| match stop.load(Relaxed) {
+        true => stopped(),
+        false => command::unreadable(e).into(),
+    })
+}
+
+/// Keys that lie somewhere: requests, each for the object of its key, in order.
+pub trait Array: Send + Sync {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The key at a place below [`Self::count`].
+    fn at(&self, place: usize) -> u64;
+}
+
+impl<T: AsRef<[u64]> + Send + Sync> Array for T {
+    fn count(&self) -> usize {
+        self.as_ref().len()
+    }
+
+    fn at(&self, place: usize) -> u64 {
+        self.as_ref()[place]
+    }
+}
+
+/// Requests in memory. Keys stay where they are: they are not copied.
+#[derive(Clone)]
+pub struct Keys {
+    keys: Arc<dyn Array>,
     /// Bytes of the stream that were read.
     at: usize,
 }
@@ -145,11 +225,10 @@ pub struct Keys {
 const RECORD: usize = 24;
 
 impl Keys {
-    /// These keys; `stop`, once set, ends the reading of them.
-    pub fn new(keys: impl Into<Arc<[u64]>>, stop: Arc<AtomicBool>) -> Self {
+    /// These keys.
+    pub fn new(keys: impl Array + 'static) -> Self {
         Self {
-            keys: keys.into(),
-            stop,
+            keys: Arc::new(keys),
             at: 0,
         }
     }
@@ -171,15 +250,10 @@ fn keys_options(options: &MrcOptions) -> MrcOptions {
 /// The keys as libCacheSim's oracleGeneral, so that they go the way of any trace.
 impl Read for Keys {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.stop.load(Relaxed) {
-            return Err(io::Error::other("stopped"));
-        }
-        let mut n = 0;
-        while n < out.len() {
+        let (mut n, count) = (0, self.keys.count());
+        while n < out.len() && self.at / RECORD < count {
             let (record, from) = (self.at / RECORD, self.at % RECORD);
-            let Some(key) = self.keys.get(record) else {
-                break;
-            };
+            let key = self.keys.at(record);
             let mut bytes = [0; RECORD];
             bytes[4..12].copy_from_slice(&key.to_le_bytes());
             bytes[12..16].copy_from_slice(&4096_u32.to_le_bytes());
@@ -199,7 +273,7 @@ impl Read for Keys {
 ///
 /// let keys: Vec<u64> = (0..1000).map(|i| i % 10).collect();
 /// let options = MrcOptions { sizes: "5,10".into(), ..MrcOptions::default() };
-/// let curves = mrc_keys(Keys::new(keys, Default::default()), &options)?;
+/// let curves = mrc_keys(Keys::new(keys), &options)?;
 /// let points = &curves.curves[0].points;
 /// // LRU of five pages holds none of ten that come round and round; of ten, all.
 /// assert_eq!(points[0].miss_ratio, 1.0);
@@ -215,13 +289,8 @@ pub fn mrc_keys(keys: Keys, options: &MrcOptions) -> Result<Curves, Error> {
         return Err(Diagnostic::placeless(what, "accepted: a trace file with writes").into());
     }
     let plan = keys_options(options).plan(Path::new(KEYS))?;
-    let stop = Arc::clone(&keys.stop);
-    let curves = Reader::from_stream(keys, KEYS, &plan.options)
-        .and_then(|reader| curve::run_reader(reader, KEYS.to_owned(), &plan));
-    curves.map_err(|e| match stop.load(Relaxed) {
-        true => Failure::Stopped("stopped".into()).into(),
-        false => command::unreadable(e).into(),
-    })
+    let reader = stream_of(keys, KEYS, &plan, &options.stop);
+    stoppable(reader, KEYS.to_owned(), &plan, &options.stop)
 }
 
 /// The curves as `curves.csv` of `lowmark mrc --out`.
@@ -238,21 +307,21 @@ pub fn curves_text(curves: &Curves) -> String {
 /// the registry, through [`Dense::run`].
 ///
 /// # Errors
-/// It can't be read, or there is no memory for it.
-pub fn numbered(trace: &Path) -> Result<Dense, Error> {
-    let plan = MrcOptions::default().plan(trace)?;
-    let read = Reader::open(trace, &plan.options)
+/// The options are wrong, it can't be read, there is no memory for it, or it was stopped.
+pub fn numbered(trace: &Path, options: &MrcOptions) -> Result<Dense, Error> {
+    let plan = options.plan(trace)?;
+    let read = open(trace, &plan, &options.stop)
         .and_then(|reader| Dense::read(reader, plan.unit, false, plan.budget, plan.threads));
-    Ok(read.map_err(command::unreadable)?.0)
+    Ok(unless_stopped(read, &options.stop)?.0)
 }
 
 /// As [`numbered`], of keys in memory.
 ///
 /// # Errors
-/// There is no memory for so many.
-pub fn numbered_keys(keys: Keys) -> Result<Dense, Error> {
-    let plan = keys_options(&MrcOptions::default()).plan(Path::new(KEYS))?;
-    let read = Reader::from_stream(keys, KEYS, &plan.options)
+/// The options are wrong, there is no memory for so many, or it was stopped.
+pub fn numbered_keys(keys: Keys, options: &MrcOptions) -> Result<Dense, Error> {
+    let plan = keys_options(options).plan(Path::new(KEYS))?;
+    let read = stream_of(keys, KEYS, &plan, &options.stop)
         .and_then(|reader| Dense::read(reader, plan.unit, false, plan.budget, plan.threads));
-    Ok(read.map_err(command::unreadable)?.0)
+    Ok(unless_stopped(read, &options.stop)?.0)
 }

@@ -27,11 +27,13 @@
 //! put into one or not. The tests hold that against the command line.
 
 mod curves;
+mod digests;
 mod export;
 mod results;
 
 pub use curves::{
-    Keys, MrcOptions, Writes, curves_csv, curves_text, mrc, mrc_keys, numbered, numbered_keys,
+    Array, Keys, MrcOptions, Writes, curves_csv, curves_text, mrc, mrc_keys, numbered,
+    numbered_keys,
 };
 pub use export::Exports;
 pub use lab::model::Experiment;
@@ -379,11 +381,8 @@ pub fn capture(
 /// # Errors
 /// A trace can't be read, or a kernel is not built.
 pub fn identity(experiment: &Experiment, build: String) -> Result<String, Error> {
-    let here = Here::default();
-    let kernels = experiment.kernels().into_iter();
-    let kernels = kernels.map(|k| Ok((k.build.clone(), here.identity(k)?)));
     let header = Header {
-        kernels: kernels.collect::<Result<_, Diagnostic>>()?,
+        kernels: kernels(experiment)?,
         ..Header::new(experiment, false, build)
     };
     let mut traces = BTreeMap::new();
@@ -391,12 +390,28 @@ pub fn identity(experiment: &Experiment, build: String) -> Result<String, Error>
         if let workload::Source::Trace(replay) = &cell.spec.workload.source
             && !traces.contains_key(&replay.path)
         {
-            traces.insert(replay.path.clone(), digest(&replay.path)?);
+            traces.insert(replay.path.clone(), digests::settled(&replay.path)?);
         }
     }
     let all = (&header, experiment.iterations, traces);
     let text = serde_json::to_string(&all).expect("plain data has a JSON form");
     Ok(hex(&Sha256::digest(text)))
+}
+
+/// The names of an experiment's kernels with the digests of what boots: two builds of the same sources need not
+/// be the same image.
+fn kernels(experiment: &Experiment) -> Result<Vec<(String, String)>, Error> {
+    let mut all = Vec::new();
+    for kernel in experiment.kernels() {
+        // In the words of a run, if it is not there.
+        let hash = Here::default().identity(kernel)?;
+        let built = kernel::build::find(&kernel.build);
+        let built = built.map_err(|e| Diagnostic::placeless(e.to_string(), ""))?;
+        let image = digests::settled(&built.linux)?;
+        let preload = digests::settled(&built.preload)?;
+        all.push((kernel.build.clone(), format!("{hash} {image} {preload}")));
+    }
+    Ok(all)
 }
 
 /// The digest of a file's contents.
