@@ -1,7 +1,7 @@
 //! The answer first: which policy is better, where, by how much, how sure.
 
 use super::{Axes, Better, Center, HtmlReport, Labels, SummaryRow, SummaryTable, Verdict};
-use super::{escape, number, summary};
+use super::{escape, number, ranked, summary};
 use std::fmt::Write;
 
 /// What is said about one policy on one combination of axes.
@@ -24,6 +24,9 @@ pub(super) fn section(report: &HtmlReport, labels: &Labels) -> String {
     let Some(question) = report.summary.first() else {
         return "<p class=\"answer\">Nothing was measured that could be compared.</p>".into();
     };
+    if ranked::is_wanted(question, labels) {
+        return ranked::section(question, labels);
+    }
     let mut out = String::new();
     for line in overall(question, labels) {
         let _ = write!(out, "<p class=\"answer\">{}</p>", escape::html(&line));

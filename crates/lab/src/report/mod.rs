@@ -20,6 +20,7 @@ pub mod host;
 pub(crate) mod number;
 pub mod page;
 mod payload;
+mod ranked;
 pub mod rates;
 mod summary;
 pub mod terminal;
@@ -339,11 +340,17 @@ fn notes(report: &HtmlReport, labels: &Labels) -> String {
                 escape::html(&ending)
             ));
         }
-        lines.extend(
-            cell.notes
-                .iter()
-                .map(|n| format!("{place}{}", escape::html(n))),
-        );
+        for note in &cell.notes {
+            // What every cell says is told once.
+            let same = report.cells.iter().filter(|c| c.notes.contains(note));
+            let line = match same.count() == report.cells.len() && report.cells.len() > 1 {
+                true => format!("<b>every cell</b>: {}", escape::html(note)),
+                false => format!("{place}{}", escape::html(note)),
+            };
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
     }
     if lines.is_empty() {
         return String::new();

@@ -38,7 +38,7 @@ pub fn report(outcomes: &Outcomes, comparison: &Comparison) -> String {
         version: env!("CARGO_PKG_VERSION").into(),
         seed: e.seed,
         facts,
-        summary: summary(outcomes)
+        summary: leading(outcomes, summary(outcomes))
             .into_iter()
             .map(SummaryTable::readable)
             .collect(),
@@ -75,6 +75,39 @@ pub(crate) fn summary(outcomes: &Outcomes) -> Vec<SummaryTable> {
         _ => SummaryTable::new(outcomes, f, Center::Mean, &rows::figure_values),
     };
     figures.iter().map(of).collect()
+}
+
+/// What is felt: latencies, stalls and entries into direct reclaim.
+const FELT: [&str; 4] = [
+    "response_max",
+    "alloc_wait_max",
+    "ftrace vmscan: Time stalled direct reclaim (seconds)",
+    "allocstall",
+];
+
+/// Where the experiment does not say what it compares and elapsed times tie, what was felt and differs leads the page; the
+/// rest of it follows.
+fn leading(outcomes: &Outcomes, tables: Vec<SummaryTable>) -> Vec<SummaryTable> {
+    let claims = |t: &SummaryTable| {
+        let compared = t.rows.iter().filter_map(|r| r.comparison);
+        compared.clone().any(|c| t.is_good(c.verdict).is_some())
+    };
+    let compared = |t: &SummaryTable| t.rows.iter().any(|r| r.comparison.is_some());
+    let said = !outcomes.experiment.figures.is_empty();
+    let tie = tables.first().is_some_and(|t| compared(t) && !claims(t));
+    if said || !tie {
+        return tables;
+    }
+    let told = |t: &SummaryTable| {
+        let samples = t.rows.iter().flat_map(|r| &r.samples);
+        samples.clone().any(|v| *v > 0.0)
+    };
+    let figures = FELT.iter().filter_map(|name| rows::figure(name).ok());
+    let felt = figures
+        .map(|f| SummaryTable::new(outcomes, &f, Center::Mean, &rows::figure_values))
+        .filter(told);
+    let (first, last): (Vec<_>, Vec<_>) = felt.partition(claims);
+    first.into_iter().chain(tables).chain(last).collect()
 }
 
 /// The cell's rows as its group has them.
@@ -211,4 +244,55 @@ fn slow(results: &[Option<sim::RunResult>]) -> Vec<super::Slow> {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::fixture;
+    use sim::result::Metric;
+
+    /// Six iterations of two policies with these elapsed times, of which the second one's allocations wait longer.
+    fn outcomes(elapsed: [f64; 2]) -> Outcomes {
+        let mut experiment = fixture::experiment(6);
+        experiment.cells.truncate(2);
+        let one = |cell: &Cell, elapsed: f64, wait: f64| {
+            let mut r = fixture::simulate(&cell.spec, &sim::Control::default());
+            let mut put = |name: &str, unit, value| {
+                r.metrics.insert(name.to_owned(), Metric { unit, value });
+            };
+            put("elapsed", "s", elapsed);
+            put("alloc_wait_max", "us", wait);
+            Some(r)
+        };
+        let of = |i: usize| {
+            let cell = &experiment.cells[i];
+            let each =
+                (0..6).map(|n| one(cell, elapsed[i] + f64::from(n), 1000.0 * (i + 1) as f64));
+            each.collect()
+        };
+        Outcomes {
+            results: (0..2).map(of).collect(),
+            experiment,
+            host: Vec::new(),
+            interrupted: false,
+            build: None,
+        }
+    }
+
+    #[test]
+    fn where_elapsed_ties_what_was_felt_and_differs_leads() {
+        let names = |o: &Outcomes| -> Vec<String> {
+            let tables = leading(o, summary(o));
+            tables.into_iter().map(|t| t.metric).collect()
+        };
+        let stalled = "ftrace vmscan: Time stalled direct reclaim (seconds)";
+        let tie = names(&outcomes([10.0, 10.0]));
+        assert_eq!(
+            tie,
+            ["alloc_wait_max", stalled, "elapsed", "nr_vmscan_write"]
+        );
+        let differs = names(&outcomes([10.0, 90.0]));
+        assert_eq!(differs, ["elapsed", "nr_vmscan_write"]);
+    }
 }

@@ -194,7 +194,7 @@ fn cells(
 }
 
 /// The change as mm developers are used to read it: a sign, a percentage, `~` for no claim.
-fn verdict(table: &SummaryTable, c: &Claim) -> String {
+pub(super) fn verdict(table: &SummaryTable, c: &Claim) -> String {
     let (class, sign, word) = match table.is_good(c.verdict) {
         Some(true) => (
             "good",

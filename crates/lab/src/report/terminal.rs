@@ -81,6 +81,41 @@ impl Screen {
         out
     }
 
+    /// A table within the screen.
+    pub fn fitted(self, mut table: Table) -> Table {
+        if let Some(width) = self.width {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            table.set_width(width);
+        }
+        table
+    }
+
+    /// Lines that are too long, broken between words and indented as they begin, or by four.
+    pub fn broken(self, text: &str) -> String {
+        let Some(width) = self.width.map(usize::from) else {
+            return text.to_owned();
+        };
+        let mut out = String::new();
+        for line in text.lines() {
+            let own = line.len() - line.trim_start().len();
+            if line.chars().count() <= width {
+                out.push_str(line);
+                out.push('\n');
+                continue;
+            }
+            let inner = Self {
+                width: Some((width - own.min(width / 2)) as u16),
+                ..self
+            };
+            for part in inner.wrapped(line.trim_start()).lines() {
+                out.push_str(&line[..own]);
+                out.push_str(part);
+                out.push('\n');
+            }
+        }
+        out
+    }
+
     /// A table with these columns.
     pub fn grid(self, columns: &[Col<'_>]) -> Grid {
         let heads = columns.iter().map(|c| match c {
@@ -267,6 +302,20 @@ pub fn readable(unit: &str, largest: f64) -> (f64, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_broken_and_keep_their_indentation() {
+        let screen = |width| Screen {
+            width,
+            colour: false,
+        };
+        let text = "short\n  one two three four five\n";
+        assert_eq!(screen(None).broken(text), text);
+        assert_eq!(
+            screen(Some(16)).broken(text),
+            "short\n  one two three\n      four five\n"
+        );
+    }
 
     fn table(screen: Screen) -> String {
         let columns = [

@@ -277,6 +277,11 @@ fn texts_and_files() {
     let gaps = ["A line about gaps.".to_owned()];
     let report = report(&e, &q, &a, &gaps);
     insta::assert_snapshot!(report.text());
+    let narrow = report.text_for(crate::report::terminal::Screen {
+        width: Some(80),
+        colour: false,
+    });
+    assert!(narrow.lines().all(|l| l.chars().count() <= 80), "{narrow}");
     for file in report.files() {
         let contents = String::from_utf8(file.bytes).unwrap();
         match file.path.as_str() {

@@ -8,6 +8,7 @@ use super::verify::Verified;
 use super::{Answer, Question, sysctl_d};
 use crate::model::Cell;
 use crate::report::RULED;
+use crate::report::terminal::Screen;
 use crate::results::File;
 use crate::results::csv::Csv;
 use comfy_table::{Cell as TableCell, CellAlignment, Table};
@@ -250,8 +251,13 @@ fn figures_json(f: &Figures) -> Value {
 }
 
 impl AnswerReport<'_> {
-    /// The answer in words and tables.
+    /// The answer in words and tables, as wide as they are.
     pub fn text(&self) -> String {
+        self.text_for(Screen::default())
+    }
+
+    /// The answer in words and tables, for a screen.
+    pub fn text_for(&self, screen: Screen) -> String {
         let Self {
             answer,
             question,
@@ -302,7 +308,11 @@ impl AnswerReport<'_> {
         if let Some(verified) = verified {
             let _ = write!(out, "\n{}", verified.text());
         }
-        let _ = writeln!(out, "\n{}\n", front_table(answer, &question.goals));
+        let _ = writeln!(
+            out,
+            "\n{}\n",
+            screen.fitted(front_table(answer, &question.goals))
+        );
         let shown = answer.front.len().min(SHOWN);
         let _ = writeln!(
             out,
@@ -316,31 +326,12 @@ impl AnswerReport<'_> {
                 String::new()
             }
         );
-        if answer.rungs.len() > 1 || !chosen.holds {
-            out += match question.goals.of_programs() {
-                true => "Tried before, and refused:\n\n",
-                false => "Why not less memory:\n\n",
-            };
-            for rung in &answer.rungs {
-                if let Some(refused) = &rung.refused {
-                    let _ = writeln!(
-                        out,
-                        "    {:>10}  {}: {}, {} direct reclaims{}",
-                        mib(rung.kept_free),
-                        refused.case.name(),
-                        question.goals.times(&refused.figures),
-                        refused.figures.direct,
-                        refused
-                            .figures
-                            .failed
-                            .as_ref()
-                            .map_or(String::new(), |w| format!(", {w}"))
-                    );
-                }
-            }
-            out.push('\n');
-        }
-        let _ = writeln!(out, "{}", margin_table(&chosen.margins, &question.goals));
+        out += &self.refused();
+        let _ = writeln!(
+            out,
+            "{}",
+            screen.fitted(margin_table(&chosen.margins, &question.goals))
+        );
         out.push('\n');
         for line in provenance(cell, question) {
             let _ = writeln!(out, "{line}");
@@ -348,6 +339,38 @@ impl AnswerReport<'_> {
         for line in known_gaps {
             let _ = writeln!(out, "{line}");
         }
+        screen.broken(&out)
+    }
+
+    /// What was tried before, and why it is not the answer.
+    fn refused(&self) -> String {
+        let (answer, question) = (self.answer, self.question);
+        let mut out = String::new();
+        if answer.rungs.len() < 2 && answer.chosen.holds {
+            return out;
+        }
+        out += match question.goals.of_programs() {
+            true => "Tried before, and refused:\n\n",
+            false => "Why not less memory:\n\n",
+        };
+        for rung in &answer.rungs {
+            if let Some(refused) = &rung.refused {
+                let _ = writeln!(
+                    out,
+                    "    {:>10}  {}: {}, {} direct reclaims{}",
+                    mib(rung.kept_free),
+                    refused.case.name(),
+                    question.goals.times(&refused.figures),
+                    refused.figures.direct,
+                    refused
+                        .figures
+                        .failed
+                        .as_ref()
+                        .map_or(String::new(), |w| format!(", {w}"))
+                );
+            }
+        }
+        out.push('\n');
         out
     }
 

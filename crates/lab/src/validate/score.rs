@@ -3,6 +3,7 @@
 use super::suite::held_out;
 use super::{Pair, Standing};
 use crate::report::RULED;
+use crate::report::terminal::Screen;
 use comfy_table::Table as Ruled;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -154,14 +155,14 @@ struct Grid {
 }
 
 impl Grid {
-    fn text(&self) -> String {
+    fn text(&self, screen: Screen) -> String {
         let mut table = Ruled::new();
         table.load_style(RULED);
         table.set_header(&self.header);
         self.lines.iter().for_each(|line| {
             table.add_row(line);
         });
-        table.to_string()
+        screen.fitted(table).to_string()
     }
 
     fn markdown(&self) -> String {
@@ -183,8 +184,8 @@ pub enum Form {
     Markdown,
 }
 
-/// The totals, then both parts' tables, and the figures of what decides.
-pub fn to_text(verdicts: &[Verdict], form: Form) -> String {
+/// The totals, then both parts' tables, and the figures of what decides; text for a screen.
+pub fn to_text(verdicts: &[Verdict], form: Form, screen: Screen) -> String {
     let mut out = String::new();
     for verdict in verdicts {
         let title = format!(
@@ -214,7 +215,7 @@ pub fn to_text(verdicts: &[Verdict], form: Form) -> String {
                 out,
                 "{}",
                 if form == Form::Text {
-                    grid.text() + "\n"
+                    grid.text(screen) + "\n"
                 } else {
                     grid.markdown()
                 }
@@ -246,7 +247,10 @@ pub fn to_text(verdicts: &[Verdict], form: Form) -> String {
             );
         }
     }
-    out
+    match form {
+        Form::Text => screen.broken(&out),
+        Form::Markdown => out,
+    }
 }
 
 #[cfg(test)]
@@ -299,7 +303,7 @@ mod tests {
         assert_eq!(verdict.held_out, (6, 12), "write-ext4-256m");
         assert_eq!(verdict.deciding, (18, 24), "without what has 11 figures");
         assert_eq!(verdict.rows[0].scenario, "database-xfs-1g");
-        let text = to_text(&[verdict], Form::Markdown);
+        let text = to_text(&[verdict], Form::Markdown, Screen::default());
         assert!(
             text.contains("| database-xfs-1g | 6 of 12 | 50 % | - | 1+1 |"),
             "{text}"

@@ -3,12 +3,13 @@
 use super::{Judged, Pair, Standing, Validation};
 use crate::figures::stats::Summary;
 use crate::report::RULED;
+use crate::report::terminal::Screen;
 use crate::results::csv::{Csv, number};
 use comfy_table::{Cell, CellAlignment, Table};
 use std::fmt::Write as _;
 
-/// The answer, then a table for each pair, with what is outside first.
-pub fn to_text(validation: &Validation) -> String {
+/// The answer, then a table for each pair, with what is outside first, for a screen.
+pub fn to_text(validation: &Validation, screen: Screen) -> String {
     let mut out = String::new();
     for pair in &validation.pairs {
         let _ = writeln!(out, "{}", answer(pair));
@@ -25,14 +26,14 @@ pub fn to_text(validation: &Validation) -> String {
             "{}: {} beside {}",
             pair.group, pair.preset, pair.kernel
         );
-        let _ = writeln!(out, "{}\n", table(pair));
+        let _ = writeln!(out, "{}\n", screen.fitted(table(pair)));
     }
     let _ = writeln!(
         out,
         "Inside: the preset's median lies in the kernel's range or within 10 % of its median (pages: or within 64, \
          or a thousandth of those that the devices moved). Not scored: 0 in both, or not told by the kernel."
     );
-    out
+    screen.broken(&out)
 }
 
 fn share(inside: usize, scored: usize) -> String {

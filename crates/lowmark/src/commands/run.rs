@@ -164,10 +164,11 @@ pub fn answer(
         Question::Validate => {}
     }
     let validation = Validation::new(outcomes);
-    answer.text = lab::validate::text::to_text(&validation);
+    let told = |screen| lab::validate::text::to_text(&validation, screen);
+    answer.text = told(text::screen());
     let csv = lab::validate::text::to_csv(&validation);
     answer.files.extend([
-        File::new("validation.txt", answer.text.clone()),
+        File::new("validation.txt", told(Screen::default())),
         File::new("validation.csv", csv),
     ]);
     answer.validation = Some(validation);

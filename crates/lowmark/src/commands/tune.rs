@@ -109,7 +109,7 @@ pub fn run(args: &Tune) -> Result<(), Failure> {
         if args.json {
             text::print_json(&report.json())?;
         } else {
-            text::print(&report.text())?;
+            text::print(&report.text_for(text::screen()))?;
         }
         if !answer.already {
             say_where(dir);

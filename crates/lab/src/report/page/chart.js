@@ -39,6 +39,12 @@ class SharedX {
     });
   }
 
+  /** What charts name where the cursor stands: a sample's place. */
+  get named() {
+    const first = this.charts.find((c) => c.seen) || this.charts[0];
+    return this.cursor === null || !first ? this.cursor : first.named(this.cursor);
+  }
+
   select(a, b) {
     for (const c of this.charts) c.select(a, b);
   }
@@ -120,6 +126,12 @@ class Line {
   constructor(name, style, xs, ys, { step = false, tag = null, own = null, base = null } = {}) {
     Object.assign(this, { name, style, xs, ys, step, tag, own, base });
     this.constant = !Array.isArray(ys);
+  }
+
+  /** Whether it is 0 wherever it is told. */
+  get zero() {
+    if (this.empty) return false;
+    return this.constant ? this.ys === 0 : (this.own || this.ys).every((v) => !v);
   }
 
   get empty() { return !this.xs.length || (!this.constant && this.ys.every((v) => v === null)); }
@@ -362,10 +374,14 @@ class Chart {
       into.append(path);
     }
     if (!line.style.marker) return;
-    // Markers stand apart from each other, and lines take turns.
+    // Markers stand on samples and apart from each other, and lines take turns.
+    let last = null;
     for (let at = 30 + i * 37; at < width; at += 148) {
-      const x = this.x.at(at / width), v = line.under(x);
-      if (v === null || (this.row.log && v <= 0)) continue;
+      const nearest = line.indexUnder(this.x.at(at / width));
+      if (nearest === null || nearest === last) continue;
+      last = nearest;
+      const x = line.xs[nearest], v = line.y(nearest);
+      if (v === null || x < this.x.lo || x > this.x.hi || (this.row.log && v <= 0)) continue;
       into.append(draw("path", { class: "halo", d: markerPath(line.style.marker), fill: color, transform: `translate(${px(x).toFixed(1)} ${py(v).toFixed(1)})` }));
     }
   }
@@ -398,6 +414,15 @@ class Chart {
     this.selection.setAttribute("width", Math.abs(r - l).toFixed(1));
   }
 
+  /** The sample next to x, whose values are told; between the steps of a line that has steps, and beyond a run's end, x. */
+  named(x) {
+    for (const line of this.lines) {
+      const i = line.step ? null : line.indexUnder(x);
+      if (i !== null) return line.xs[i];
+    }
+    return x;
+  }
+
   /** Moves the cursor to x and shows the values there; null takes it away. */
   point(x) {
     if (!this.cross) return;
@@ -405,7 +430,8 @@ class Chart {
     this.stale = !this.seen && x !== null;
     if (this.stale) return;
     const shown = x !== null && x >= this.x.lo && x <= this.x.hi;
-    this.cross.setAttribute("visibility", shown ? "visible" : "hidden");
+    if (shown) x = this.named(x);
+    this.cross.setAttribute("visibility", shown && x >= this.x.lo && x <= this.x.hi ? "visible" : "hidden");
     if (shown) {
       const at = this.px(x).toFixed(1);
       this.cross.setAttribute("x1", at);

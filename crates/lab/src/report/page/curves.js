@@ -14,9 +14,9 @@ class Sizes extends SharedX {
   ticks(n) {
     const inner = super.ticks(n);
     if (inner.length > 3) return inner;
-    // Decades are few: sizes that were tried, six at most.
+    // Decades are few: sizes that were tried, as many as fit.
     const own = data.sizes.filter((s) => s >= this.lo && s <= this.hi);
-    const every = Math.ceil(own.length / 6);
+    const every = Math.ceil(own.length / Math.min(n, 12));
     const some = own.filter((_, i) => i % every === 0);
     return some.length > 1 ? some : [this.lo, this.hi];
   }
@@ -38,7 +38,7 @@ function lineStyle(i) {
 if (data.sizes.length < 2) {
   charts.append(make("p", { class: "missing" }, "One size makes no curve; the table has its figures."));
 } else {
-  const x = new Sizes(least, most, { log, format: sized, unit: "" });
+  const x = new Sizes(least, most, { log, format: sized, tickLabel: sized, unit: "" });
   for (const panel of data.panels) {
     const format = panel.unit === "s" ? (v) => (v === 0 ? "0 s" : duration(v * 1e9)) : null;
     const row = new Row({ unit: panel.unit, format });

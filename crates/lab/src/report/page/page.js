@@ -51,7 +51,7 @@ function follow() {
   cursor.hidden = !x;
   if (!x) return;
   reset.disabled = !shown.axes.some((a) => a.zoomed);
-  const said = x.cursor === null ? (x.zoomed ? `${seconds(x.lo)} – ${seconds(x.hi)}` : "–") : seconds(x.cursor);
+  const said = x.cursor === null ? (x.zoomed ? `${seconds(x.lo)} – ${seconds(x.hi)}` : "–") : seconds(x.named);
   if (moment.textContent !== said) moment.textContent = said;
   if (x.cursor !== null && document.activeElement !== slider) slider.value = Math.round(1000 * x.share(x.cursor));
   slider.setAttribute("aria-valuetext", said);
@@ -59,6 +59,17 @@ function follow() {
 
 function redraw() {
   for (const x of shown?.axes || []) x.redraw();
+}
+
+/** Builds a group; where there are many policies, charts of a few, and again when others are chosen. */
+function build(tab, few) {
+  const again = (now) => {
+    build(tab, now);
+    redraw();
+    follow();
+  };
+  tab.axes = buildGroup(tab.panel, tab.group, tab.group.cells.map((c) => data.cells[c]), few, again);
+  for (const x of tab.axes) x.listeners.push(follow);
 }
 
 function show(i) {
@@ -70,10 +81,7 @@ function show(i) {
     t.panel.hidden = t !== next;
   }
   shown = next;
-  if (!next.axes) {
-    next.axes = buildGroup(next.panel, next.group, next.group.cells.map((c) => data.cells[c]));
-    for (const x of next.axes) x.listeners.push(follow);
-  }
+  if (!next.axes) build(next);
   redraw();
   follow();
   try {

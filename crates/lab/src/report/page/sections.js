@@ -37,8 +37,8 @@ const FAMILIES = [
 const WAITING = "waiting";
 
 /** Waiting tasks by kind on top of each other, and who stood behind whom. */
-function waitsSection(into, cells, x, columns) {
-  if (!columns.size && !cells.some((c) => c.waits.kinds.length)) return;
+function waitsSection(into, cells, x, columns, every) {
+  if (!columns.size && !every.some((c) => c.waits.kinds.length)) return;
   const box = familyBox(into, {
     id: "waits", title: "Who waits for whom",
     hint: "Tasks that wait, by what they wait on, at each sample of the first iteration. Below: all waits of all iterations; and the crowds that stood behind one object, directly or through others, without a break, ranked by the time that they cost all of them. Each opens to its members at the moment when they were most; the last one is who had the object.",
@@ -49,27 +49,32 @@ function waitsSection(into, cells, x, columns) {
     chartRow(box, x, new Row({ unit: "tasks" }), cells, { title: "Waiting", small: "tasks", label: "Waiting tasks", height: 150 }, (cell) => {
       const lines = [];
       let base = null;
-      for (const c of cell.columns.filter((c) => columns.has(c))) {
-        const own = Array.isArray(c.v) ? c.v : cell.t.map(() => c.v);
-        const i = kinds.indexOf(c.scope);
+      for (const [i, kind] of kinds.entries()) {
+        const c = cell.columns.find((c) => columns.has(c) && c.scope === kind);
+        // A kind that no sample met has no column, and is 0; a real kernel tells none.
+        if (!c && (cell.untold || !cell.t.length)) continue;
+        const own = Array.isArray(c?.v) ? c.v : cell.t.map(() => c?.v ?? 0);
         const style = { color: COLORS[i % COLORS.length], marker: MARKERS[i % MARKERS.length], area: true };
-        const line = new Line(c.scope, style, cell.t, own.map((v, at) => v + (base ? base.ys[at] : 0)), { own, base });
+        const line = new Line(kind, style, cell.t, own.map((v, at) => v + (base ? base.ys[at] : 0)), { own, base });
         lines.push(line);
         base = line;
       }
       return lines;
     });
   }
-  box.append(waitsTable(cells), crowdList(cells));
+  box.append(waitsTable(every), crowdList(every));
 }
 
 /** A row of charts, one a policy, under one scale. */
 function chartRow(into, x, row, cells, { title, small, label, height, tag }, linesOf) {
-  const charts = columnsOf(cells);
+  const all = cells.map(linesOf);
+  const zero = all.every((lines) => lines.length && lines.every((line) => line.zero));
+  const charts = zero ? make("div", { class: "empty", "data-lines": all.flat().length }, "0 in every sample") : columnsOf(cells);
   into.append(make("div", { class: "row" },
     make("h4", {}, ...breakable(title), ...(small ? [make("small", {}, small)] : [])), charts));
-  for (const cell of cells) {
-    const lines = linesOf(cell);
+  if (zero) return;
+  for (const [i, cell] of cells.entries()) {
+    const lines = all[i];
     if (lines.every((line) => line.empty)) {
       const why = lines.some((line) => line.xs.length) ? "recorded, but never had a value" : "not recorded";
       charts.append(make("div", { class: "empty" }, `${cell.policy}: ${why}`));
@@ -138,21 +143,22 @@ function columnLines(cell, columns) {
 }
 
 /** All time series of one group. */
-function seriesSections(into, cells, x) {
+function seriesSections(into, cells, x, all) {
   const left = new Set(cells.flatMap((c) => c.columns));
   const take = (test) => {
     const taken = new Set([...left].filter(test));
     for (const c of taken) left.delete(c);
     return taken;
   };
-  waitsSection(into, cells, x, take((c) => c.name === WAITING));
+  waitsSection(into, cells, x, take((c) => c.name === WAITING), all);
+  const missing = [];
   for (const family of FAMILIES) {
     const taken = take(family.takes);
-    const box = familyBox(into, family);
     if (!taken.size) {
-      box.append(make("p", { class: "missing" }, "Not recorded: the series has no such column."));
+      missing.push(family.title);
       continue;
     }
+    const box = familyBox(into, family);
     columnHeads(box, cells);
     const keyOf = family.by === "scope" ? (c) => JSON.stringify([c.scope, c.unit]) : (c) => c.unit;
     const rows = [];
@@ -167,6 +173,7 @@ function seriesSections(into, cells, x) {
     }
     if (family.scales) scaleButtons(box, family.scales, rows, x);
   }
+  if (missing.length) into.append(make("p", { class: "missing" }, `Not recorded here: ${missing.join("; ")}.`));
   if (!left.size) return;
   const box = familyBox(into, { id: "more", title: "Further series" });
   columnHeads(box, cells);
@@ -215,7 +222,7 @@ function slowerLine(l, i) {
   return new Line(l.path, PATH_STYLE(l.path, i), xs, ys, { step: true, tag: l.count ? duration(l.p99) : "–" });
 }
 
-function latencySection(into, cells) {
+function latencySection(into, cells, few) {
   const box = familyBox(into, {
     id: "latency", title: "Allocation latency",
     hint: "Every page allocation of the workload over all iterations, by what it went through. Above: how many took how long. Below: which share took longer than that; the further left a line falls, the better.",
@@ -225,17 +232,17 @@ function latencySection(into, cells) {
     box.append(make("p", { class: "missing" }, "Not recorded: no allocation was timed."));
     return null;
   }
-  columnHeads(box, cells);
+  columnHeads(box, few);
   const extreme = (f) => uppers.reduce((a, b) => f(a, b));
   const x = new SharedX(Math.max(1, extreme(Math.min) / 1.6), extreme(Math.max) * 1.6,
     { log: true, format: duration, tickLabel: duration });
   const total = Math.max(...cells.flatMap((c) => c.latency.map((l) => l.count)));
   const paths = [...new Set(cells.flatMap((c) => c.latency.map((l) => l.path)))];
   const linesOf = (make) => (cell) => cell.latency.map((l) => make(l, paths.indexOf(l.path)));
-  chartRow(box, x, new Row({ scale: "log", floor: 0.7 }), cells,
+  chartRow(box, x, new Row({ scale: "log", floor: 0.7 }), few,
     { title: "How many", small: "allocations", label: "Allocation latency histogram", height: 150, tag: "total" },
     (cell) => cell.latency.filter((l) => l.path !== "all").map((l) => histogramLine(l, paths.indexOf(l.path))));
-  chartRow(box, x, new Row({ scale: "log", floor: 10 ** Math.floor(Math.log10(0.5 / total)), ceiling: 1, format: oneIn }), cells,
+  chartRow(box, x, new Row({ scale: "log", floor: 10 ** Math.floor(Math.log10(0.5 / total)), ceiling: 1, format: oneIn }), few,
     { title: "Slower than", small: "share of the path", label: "Share of allocations slower than a time", height: 150, tag: "p99" },
     linesOf(slowerLine));
   box.append(latencyTable(cells));
@@ -243,18 +250,35 @@ function latencySection(into, cells) {
   return x;
 }
 
-/** Everything about one group; returns its axes, time first. */
-function buildGroup(into, group, cells) {
-  const sampled = cells.filter((c) => c.t.length > 1);
+/** Which policies have charts, where there are more than fit beside each other. */
+function chooser(cells, few, again) {
+  const boxes = cells.map((cell) => {
+    const box = make("input", { type: "checkbox" });
+    box.checked = few.includes(cell);
+    box.addEventListener("change", () => {
+      const now = cells.filter((c, i) => boxes[i].checked);
+      if (now.length) again(now); else box.checked = true;
+    });
+    return box;
+  });
+  return make("fieldset", { class: "chooser" }, make("legend", {}, "Charts of"),
+    ...cells.map((cell, i) => make("label", {}, boxes[i], ` ${cell.policy}`)));
+}
+
+/** Everything about one group; returns its axes, time first. `few` are drawn, tables have all. */
+function buildGroup(into, group, cells, few = cells.slice(0, ABREAST), again = null) {
+  into.replaceChildren();
+  if (cells.length > ABREAST && again) into.append(chooser(cells, few, again));
+  const sampled = few.filter((c) => c.t.length > 1);
   let time = null;
   if (sampled.length) {
     const starts = sampled.map((c) => c.t[0]), ends = sampled.map((c) => c.t[c.t.length - 1]);
     time = new SharedX(Math.min(0, ...starts), Math.max(...ends), { unit: " s", tickLabel: (v) => trim(v.toFixed(3)) });
-    seriesSections(into, cells, time);
+    seriesSections(into, few, time, cells);
   } else {
     into.append(make("p", { class: "missing" }, "No time series was recorded here; set a sampling interval to see what happened inside the runs."));
   }
-  const latency = latencySection(into, cells);
+  const latency = latencySection(into, cells, few);
   if (cells.some((c) => c.tracker)) {
     const box = familyBox(into, {
       id: "tracker", title: "Page tracker",

@@ -274,7 +274,11 @@ fn show(args: &Validate, verdicts: &[Verdict]) -> Result<(), Failure> {
         true => Form::Markdown,
         false => Form::Text,
     };
-    text::print(&lab::validate::score::to_text(verdicts, form))?;
+    text::print(&lab::validate::score::to_text(
+        verdicts,
+        form,
+        text::screen(),
+    ))?;
     if !args.scenarios.is_empty() && !args.markdown {
         for row in verdicts.iter().flat_map(|v| &v.rows) {
             let one = Validation {
@@ -285,7 +289,7 @@ fn show(args: &Validate, verdicts: &[Verdict]) -> Result<(), Failure> {
             text::print(&format!(
                 "== {}\n{}",
                 row.scenario,
-                lab::validate::text::to_text(&one)
+                lab::validate::text::to_text(&one, text::screen())
             ))?;
         }
     }
