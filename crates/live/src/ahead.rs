@@ -17,9 +17,11 @@ use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Pages of a window at most (128 KiB, as Linux has it), and at most this part of memory: pages that
-/// are being read are locked, and nobody reclaims them.
-const READ_AHEAD: u32 = 32;
+/// Pages of a window at most, and at most this part of memory: pages that are being read are locked,
+/// and nobody reclaims them. Linux has 32 (128 KiB) by default; here, one window must last while a thread
+/// that was woken waits for a CPU. It is read by transfers of [`BATCH`] pages, so the first are there
+/// before the last.
+const READ_AHEAD: u32 = 128;
 const READ_AHEAD_SHARE: u32 = 64;
 /// The part of memory that may be handed over and not read yet.
 const HANDED_SHARE: u32 = 16;
@@ -224,7 +226,7 @@ async fn hand_over(mm: &LiveMm, mapping: u32, start: u32, size: u32, mark: Optio
             continue;
         }
         let gfp = Gfp::USER.or(Gfp::NORETRY);
-        let Ok(fresh) = enter(mm, mapping, at, end - at, gfp).await else {
+        let Ok(fresh) = enter(mm, mapping, at, (end - at).min(BATCH), gfp).await else {
             return;
         };
         let n = fresh.len() as u32;

@@ -55,7 +55,7 @@ pub struct Config {
     pub dirty_background_ratio: u64,
     /// Percent of memory at which writers are throttled.
     pub dirty_ratio: u64,
-    /// How the engine behaves.
+    /// How the engine behaves; by default as Linux 3.16, the first preset whose writers only sleep.
     pub policy: Policy,
     /// Who makes the transfers that nobody waits for where they begin.
     pub transfers: Transfers,
@@ -161,7 +161,7 @@ impl Default for Config {
             max_files: 1024,
             dirty_background_ratio: 10,
             dirty_ratio: 20,
-            policy: Policy::linux_3_1(),
+            policy: Policy::linux_3_16(),
             transfers: Transfers::default(),
             on_notice: OnNotice::default(),
             on_loss: OnLoss::default(),

@@ -149,14 +149,15 @@ impl Io {
         }
     }
 
-    /// Waits until a device has room for one more transfer that writes; it is then counted.
-    pub async fn room(mm: &LiveMm, bdi: u32, most: u32) {
+    /// Waits until a device has room for one more transfer that writes: fewer than so many transfers, and
+    /// of pages, are on their way. It is then counted.
+    pub async fn room(mm: &LiveMm, bdi: u32, (most, pages): (u32, u32)) {
         let w = &mm.world;
         let (writing, q) = (w.writing(bdi), w.room_queue(bdi));
         loop {
             let ticket = mm::world::Tasks::ticket(w, q);
             let more = |n| (n < most).then_some(n + 1);
-            if writing.fetch_update(SeqCst, SeqCst, more).is_ok() {
+            if w.in_flight(bdi) < pages && writing.fetch_update(SeqCst, SeqCst, more).is_ok() {
                 return;
             }
             mm::world::Tasks::wait(w, q, ticket, None).await;

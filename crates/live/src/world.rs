@@ -21,6 +21,12 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+/// How many pages are on their way to a device of so many pages a second: what it writes in 10 ms, so that
+/// who wants to change a page that is written waits no longer, and at least a few.
+fn pages_ahead(bandwidth: u64) -> u32 {
+    (bandwidth / 100).clamp(16, u64::from(MOST_WRITES * BATCH)) as u32
+}
+
 /// A short lock that is one.
 #[derive(Default)]
 pub struct LiveLock(Mutex<()>);
@@ -41,6 +47,8 @@ const CONGESTED_ON: u32 = 113;
 const CONGESTED_OFF: u32 = 103;
 /// Transfers on their way to a device that the flusher and syncs begin.
 const MOST_WRITES: u32 = 16;
+/// Nanoseconds for which a writer sleeps at most before it looks again: he is held back in small steps.
+const LONGEST_PAUSE: u64 = 3_000_000;
 /// Wait queues of the world itself: for files' sharing, by the file's number, and for the end of a
 /// frame's pins.
 const FILE_QUEUES: u32 = 64;
@@ -223,6 +231,11 @@ impl LiveWorld {
         self.last_io.store(last as u32, SeqCst);
     }
 
+    /// Pages of a device that are under writeback.
+    pub(crate) fn in_flight(&self, bdi: u32) -> u32 {
+        self.devices[bdi as usize].in_flight.load(SeqCst)
+    }
+
     /// Transfers on their way to a device that write.
     pub(crate) fn writing(&self, bdi: u32) -> &AtomicU32 {
         &self.devices[bdi as usize].writing
@@ -262,13 +275,15 @@ impl LiveWorld {
                 if first > range.end {
                     break;
                 }
+                let ahead = pages_ahead(mm.write_bandwidth(bdi));
                 let quota = if wbc.sync_all {
                     BATCH
                 } else {
                     wbc.nr_to_write.clamp(1, i64::from(BATCH)) as u32
                 };
+                let quota = quota.min(ahead / 2);
                 let most = quota.min((range.end - first).saturating_add(1));
-                Io::room(mm, bdi, MOST_WRITES).await;
+                Io::room(mm, bdi, (MOST_WRITES, ahead)).await;
                 let pages = Self::gather(mm, mapping, first, most, wbc.sync_all).await;
                 // A page that cannot be had is passed by.
                 let n = pages.as_ref().map_or(1, |p| p.run.count());
@@ -404,6 +419,10 @@ impl Storage<Self> for LiveWorld {
     /// before he let go.
     fn release_page(&self, mm: &LiveMm, pfn: Pfn) -> bool {
         arena::pins(mm, pfn) == 0 && !mm.frames.any(pfn, flag::ERROR | flag::PINNED)
+    }
+
+    fn longest_pause(&self) -> Option<u64> {
+        Some(LONGEST_PAUSE)
     }
 
     fn bdi_congested(&self, bdi: u32, class: Class) -> bool {

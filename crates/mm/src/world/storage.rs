@@ -221,6 +221,12 @@ pub trait Storage<W: World> {
         let _ = bdi;
     }
 
+    /// The longest pause of a dirtier that only sleeps, in nanoseconds; the kernel's, a fifth of a second, if
+    /// the world has none of its own.
+    fn longest_pause(&self) -> Option<u64> {
+        None
+    }
+
     /// Reads an inode from its place. Worlds whose filesystems do not tell the engine of their inodes
     /// are never asked, neither this nor the next two.
     fn read_inode(&self, mm: &Mm<W>, ino: u32) -> impl Future<Output = ()> {

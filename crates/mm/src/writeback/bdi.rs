@@ -73,6 +73,12 @@ impl<W: World> Mm<W> {
         Some(id)
     }
 
+    /// The speed at which a device was measured to write, smoothed, in pages a second; 100 MiB/s before it was.
+    pub fn write_bandwidth(&self, bdi: u32) -> u64 {
+        debug_assert!(bdi < self.bdi_count(), "device {bdi} does not exist");
+        self.bdis[bdi as usize].flusher.average_bandwidth.get()
+    }
+
     /// Backing devices created so far.
     pub fn bdi_count(&self) -> u32 {
         self.bdis_used.get()

@@ -135,9 +135,16 @@ pub(crate) struct Pauses {
 }
 
 /// `bdi_max_pause` and `bdi_min_pause`: `rate` the base rate, `task` the task's own.
-pub(crate) fn pauses(hz: u64, bandwidth: u64, bdi_dirty: u64, rate: u64, task: u64) -> Pauses {
+/// `longest`: the longest pause in ticks, the kernel's being a fifth of a second.
+pub(crate) fn pauses(
+    (hz, longest): (u64, u64),
+    bandwidth: u64,
+    bdi_dirty: u64,
+    rate: u64,
+    task: u64,
+) -> Pauses {
     let round = |n: u64| n.next_power_of_two();
-    let max = (bdi_dirty / (1 + bandwidth / round(1 + hz / 8)) + 1).min((hz / 5).max(1));
+    let max = (bdi_dirty / (1 + bandwidth / round(1 + hz / 8)) + 1).min(longest.max(1));
     let (hi, lo) = (bandwidth.max(1).ilog2(), rate.max(1).ilog2());
     let mut t = (hz / 100).max(1);
     if hi > lo {
@@ -197,14 +204,14 @@ mod tests {
     #[test]
     fn pauses_of_one_and_of_many_dirtiers() {
         // 100 MB/s, one dirtier: pauses around 10 ms at HZ = 1000.
-        let one = pauses(1000, 25_600, 50_000, 25_600, 25_600);
+        let one = pauses((1000, 200), 25_600, 50_000, 25_600, 25_600);
         assert_eq!((one.max, one.poll), (200, 250));
         assert_eq!(one.min, 1 + 10 / 2);
         // A sixteenth of the rate each: longer pauses, so that a look pays.
-        let many = pauses(1000, 25_600, 50_000, 1600, 1600);
+        let many = pauses((1000, 200), 25_600, 50_000, 1600, 1600);
         assert!(many.poll >= 32 && many.min > one.min, "{many:?}");
         // Without a rate the pause is the longest.
-        assert_eq!(pauses(250, 25_600, 50_000, 25_600, 0).min, 50);
+        assert_eq!(pauses((250, 50), 25_600, 50_000, 25_600, 0).min, 50);
     }
 
     #[test]

@@ -189,7 +189,8 @@ impl<W: World> Mm<W> {
             }
             let base = b.rate.base.get();
             let task = (base * p.ratio()) >> RATIO_BITS;
-            let pauses = pauses(hz, p.bandwidth, p.bdi_dirty, base, task);
+            let longest = self.world.longest_pause().map_or(hz / 5, |ns| ns / tick);
+            let pauses = pauses((hz, longest), p.bandwidth, p.bdi_dirty, base, task);
             // A pause that is cut ends later by what was cut off, as far as the next one is concerned.
             let mut cut = 0;
             let pause = if let Some(period) = (hz * dirtied).checked_div(task) {

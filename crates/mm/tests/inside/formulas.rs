@@ -515,7 +515,7 @@ fn pauses_are_the_kernels() {
             max,
             poll: pages,
         };
-        assert_eq!(pauses(hz, bandwidth, dirty, rate, task), expected);
+        assert_eq!(pauses((hz, hz / 5), bandwidth, dirty, rate, task), expected);
     }
 }
 

@@ -1,0 +1,229 @@
+//! Who waits how long beside a writer that dirties pages as fast as it is let: `tests/live/stall` runs it on
+//! a throttled device, once through the kernel's page cache and once through the live one.
+//!
+//! ```text
+//! stall kernel|live FOLDER random|sequential SECONDS [POLICY]
+//! ```
+//!
+//! Four threads: the writer (its latencies), a reader of pages in no order that are mostly missing, one
+//! that allocates a page every half millisecond (the kernel's side touches fresh anonymous memory; the
+//! live side reads a hole, which takes a page and no device), and a control that does nothing. From all
+//! times the waits for a CPU are taken off (`schedstat`): other programs may have the machine as well.
+//! Prints a line for each in microseconds.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const PAGE: u64 = 4096;
+const MEMORY: u64 = 256 << 20;
+/// Bytes of the file that is written, and of the one that is read.
+const WRITTEN: u64 = 1 << 30;
+const READ: u64 = 512 << 20;
+/// Bytes of anonymous memory that the kernel's side touches before it begins anew.
+const ANONYMOUS: u64 = 64 << 20;
+/// Bytes of the hole.
+const HOLE: u64 = 64 << 30;
+const EVERY: Duration = Duration::from_micros(500);
+
+/// One way to the files.
+trait Side: Sync {
+    fn write(&self, page: u64, bytes: &[u8]);
+    fn read(&self, page: u64, bytes: &mut [u8]);
+    /// A page that was never used before.
+    fn allocate(&self, nth: u64);
+}
+
+fn open(path: &Path) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(path).expect("a file")
+}
+
+struct Kernel(File, File, Mutex<Vec<u8>>);
+
+impl Side for Kernel {
+    fn write(&self, page: u64, bytes: &[u8]) {
+        self.0.write_all_at(bytes, page * PAGE).expect("space");
+    }
+
+    fn read(&self, page: u64, bytes: &mut [u8]) {
+        self.1.read_exact_at(bytes, page * PAGE).expect("a page");
+    }
+
+    fn allocate(&self, nth: u64) {
+        // A page that stays: one which is given back at once would be had again from what the CPU has
+        // in stock for its memory cgroup.
+        let mut fresh = self.2.lock().expect("no panic");
+        if nth.is_multiple_of(ANONYMOUS / PAGE) {
+            *fresh = Vec::with_capacity(ANONYMOUS as usize);
+        }
+        let next = fresh.len() + PAGE as usize;
+        fresh.resize(next, 1);
+    }
+}
+
+struct Live {
+    written: live::File,
+    read: live::File,
+    hole: live::File,
+    cache: live::Cache,
+}
+
+impl Side for Live {
+    fn write(&self, page: u64, bytes: &[u8]) {
+        self.written.write(page * PAGE, bytes).expect("space");
+    }
+
+    fn read(&self, page: u64, bytes: &mut [u8]) {
+        let n = self.read.read(page * PAGE, bytes);
+        assert_eq!(n, Ok(bytes.len()));
+    }
+
+    fn allocate(&self, nth: u64) {
+        // Every third page, so that none is read ahead.
+        let page = nth * 3 % (HOLE / PAGE);
+        std::hint::black_box(self.hole.pin(page as u32).expect("a page")[0]);
+    }
+}
+
+/// Nanoseconds for which the calling thread waited for a CPU so far.
+struct Waits(File);
+
+impl Waits {
+    fn new() -> Self {
+        Self(File::open("/proc/thread-self/schedstat").expect("CONFIG_SCHED_INFO"))
+    }
+
+    fn ns(&self) -> u64 {
+        let mut text = [0; 64];
+        let n = self.0.read_at(&mut text, 0).expect("schedstat");
+        let text = std::str::from_utf8(&text[..n]).expect("digits");
+        let second = text.split_whitespace().nth(1).expect("two numbers");
+        second.parse().expect("a number")
+    }
+}
+
+/// Calls `f` again and again until it is over; the times of each, waits for a CPU taken off.
+fn times(over: &AtomicBool, pause: Duration, mut f: impl FnMut(u64)) -> Vec<u64> {
+    let waits = Waits::new();
+    let mut all = Vec::new();
+    let mut nth = 0;
+    while !over.load(Relaxed) {
+        let before = waits.ns();
+        let start = Instant::now();
+        f(nth);
+        let took = start.elapsed().as_nanos() as u64;
+        let waited = waits.ns() - before;
+        all.push(took.saturating_sub(waited));
+        nth += 1;
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
+    }
+    all
+}
+
+fn line(name: &str, mut all: Vec<u64>) {
+    all.sort_unstable();
+    let at = |q: f64| all[((all.len() - 1) as f64 * q) as usize] as f64 / 1000.0;
+    println!(
+        "{name:10} {:8} calls; p50 {:.1}, p99 {:.1}, p99.9 {:.1}, p99.99 {:.1}, max {:.1}",
+        all.len(),
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        at(0.9999),
+        at(1.0)
+    );
+}
+
+fn mixed(n: u64) -> u64 {
+    let z = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z ^ z >> 27
+}
+
+fn run(side: &impl Side, random: bool, seconds: u64) {
+    let over = AtomicBool::new(false);
+    let [writer, reader, alloc, control] = std::thread::scope(|s| {
+        let over = &over;
+        let threads = [
+            s.spawn(move || {
+                let bytes = [7; PAGE as usize];
+                times(over, Duration::ZERO, |n| {
+                    let page = if random { mixed(n) } else { n } % (WRITTEN / PAGE);
+                    side.write(page, &bytes);
+                })
+            }),
+            s.spawn(move || {
+                let mut bytes = [0; PAGE as usize];
+                times(over, EVERY * 10, |n| {
+                    side.read(mixed(n + 77) % (READ / PAGE), &mut bytes);
+                })
+            }),
+            s.spawn(move || times(over, EVERY, |n| side.allocate(n))),
+            s.spawn(move || {
+                times(over, EVERY, |n| {
+                    std::hint::black_box(n);
+                })
+            }),
+        ];
+        std::thread::sleep(Duration::from_secs(seconds));
+        over.store(true, Relaxed);
+        threads.map(|t| t.join().expect("no panic"))
+    });
+    line("writer", writer);
+    line("reader", reader);
+    line("allocate", alloc);
+    line("control", control);
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [side, folder, order, seconds, rest @ ..] = &args[..] else {
+        panic!("stall kernel|live|prepare FOLDER random|sequential SECONDS [POLICY]");
+    };
+    let dir = Path::new(folder);
+    let (random, seconds) = (order == "random", seconds.parse().expect("seconds"));
+    let [written, read, hole] = ["written", "read", "hole"].map(|name| dir.join(name));
+    if side == "prepare" {
+        for (path, len) in [(&written, WRITTEN), (&read, READ)] {
+            let mut file = open(path);
+            let chunk = vec![1; 1 << 20];
+            (0..len >> 20).for_each(|_| file.write_all(&chunk).expect("space"));
+            file.sync_all().expect("space");
+        }
+        open(&hole).set_len(HOLE).expect("a long file");
+    } else if side == "kernel" {
+        let files = (open(&written), open(&read));
+        run(&Kernel(files.0, files.1, Mutex::default()), random, seconds);
+    } else {
+        let policy = rest.first().map_or_else(
+            || live::Config::default().policy,
+            |name| mm::Policy::preset(name).expect("a preset"),
+        );
+        let cache = live::Cache::new(live::Config {
+            memory: MEMORY,
+            // Whoever is taken off his CPU keeps its slot.
+            cpus: 8,
+            policy,
+            ..Default::default()
+        })
+        .expect("memory");
+        let open = |path| cache.open(path).expect("a file");
+        let (written, read, hole) = (open(&written), open(&read), open(&hole));
+        let live = Live {
+            written,
+            read,
+            hole,
+            cache,
+        };
+        run(&live, random, seconds);
+        println!("{:?}", live.cache.stats());
+    }
+}
