@@ -1,4 +1,4 @@
-"""Measures what sweeps cost on this machine: python ray_measure.py CELLS [ROUNDS].
+"""Measures what sweeps cost on this machine: python measure_sweep.py CELLS [ROUNDS].
 
 Small cells through Ray and through threads of one process, in turns, so that both meet the same noise; one of
 Ray's workers is killed every 30 s. Says times, processor times (which a busy machine changes less), the driver's
@@ -66,6 +66,8 @@ def main() -> None:
 
     cells, rounds = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 5
     folder = tempfile.mkdtemp()
+    # As the package starts it: workers of the same priority as the threads that they are compared with.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     ray.init(num_cpus=os.cpu_count(), include_dashboard=False, log_to_driver=False, logging_level="error")
     killed, running, peak, over = 0, threading.Event(), 0, False
 

@@ -2,7 +2,7 @@
 
 from os import PathLike
 from pathlib import Path
-from typing import Any, Callable, Protocol
+from typing import Any, Callable, Protocol, final
 
 __version__: str
 
@@ -28,17 +28,20 @@ class _Experiment(Protocol):
     @property
     def track_pages(self) -> bool: ...
 
+@final
 class Stop:
     """Stops runs of other threads."""
 
     def set(self) -> None: ...
 
+@final
 class Table:
     @property
     def column_names(self) -> list[str]: ...
     def __len__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
+@final
 class Results:
     @property
     def title(self) -> str: ...

@@ -580,6 +580,8 @@ def _ray(tasks: _Tasks, url: str, limits: Limits) -> _Finished:
     except ImportError:
         raise wrong("executor=\"ray\" needs Ray; accepted: pip install 'lowmark[ray]'") from None
     if not ray.is_initialized():
+        # Ray's own choice is 15: beside anything else on the machine its workers would hardly run.
+        os.environ.setdefault("RAY_worker_niceness", "0")
         ray.init(
             num_cpus=limits.workers, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
         )

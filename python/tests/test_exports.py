@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -54,23 +55,34 @@ def test_open_metrics_are_read_by_prometheus(
     values = [v for v in large.series.to_arrow()["value"].to_pylist() if v is not None]
     assert len(series) == len(values) >= 100_000
     assert sum(s.value for s in series) == pytest.approx(sum(values))
-    promtool = shutil.which("promtool")
-    if promtool is not None:
-        held_to_promtool(promtool, file.read_text().splitlines(keepends=True), tmp_path)
     again = tmp_path / "again.txt"
     large.export(openmetrics=again)
     assert again.read_bytes() == file.read_bytes()
 
 
-def held_to_promtool(promtool: str, lines: list[str], folder: Path) -> None:
+def lacks(what: str) -> None:
+    """What is not installed here, as a step of CI it has to be."""
+    if os.environ.get("LOWMARK_EXPORT_TOOLS") == "required":
+        pytest.fail(f"{what} is not installed")
+    pytest.skip(f"{what} is not installed")
+
+
+def test_open_metrics_are_read_by_promtool(large: lowmark.Result, tmp_path: Path) -> None:
     """Samples with times by its reader of OpenMetrics, which wants one for each; the others by that of the older
     text form, which knows no `info`."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        return lacks("promtool (Debian's prometheus)")
+    file = tmp_path / "metrics.txt"
+    large.export(openmetrics=file)
+    lines, folder = file.read_text().splitlines(keepends=True), tmp_path
     timed = folder / "timed.txt"
     timed.write_text("".join(line for line in lines if "lowmark_series_" in line) + "# EOF\n")
     words = [promtool, "tsdb", "create-blocks-from", "openmetrics", str(timed), str(folder / "blocks")]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     samples = sum(line.startswith("lowmark_series_") for line in lines)
+    assert samples >= 100_000
     title, *blocks = (line.split() for line in done.stdout.splitlines() if line)
     # The times are words with a blank in the titles alone: MIN TIME, MAX TIME, NUM SAMPLES.
     assert title[:1] == ["BLOCK"] and sum(int(block[4]) for block in blocks) == samples
@@ -139,11 +151,14 @@ def test_perfetto_shows_tasks_waits_reclaim_and_queues(
     cli("run", experiment, "--quiet", "--perfetto", file, "--out", results)
     trace = proto.Trace()
     trace.ParseFromString(file.read_bytes())
+    # Nothing that Perfetto does not know, at any depth.
+    size = trace.ByteSize()
+    trace.DiscardUnknownFields()
+    assert trace.ByteSize() == size == file.stat().st_size
     kinds = proto.TrackEvent.Type
     tracks = {p.track_descriptor.uuid: p.track_descriptor for p in trace.packet if p.HasField("track_descriptor")}
     events = [p for p in trace.packet if p.HasField("track_event")]
     assert len(events) >= 100_000
-    # Nothing that Perfetto does not know.
     names = {t.thread.thread_name for t in tracks.values() if t.HasField("thread")}
     assert {"dd", "kswapd0", "burst"} <= names, names
     depth: Counter[int] = Counter()
@@ -175,3 +190,46 @@ def test_perfetto_shows_tasks_waits_reclaim_and_queues(
     told = {k["kind"]: k["total_ns"] for k in kinds_of_waits}
     most = max(told, key=lambda k: told[k])
     assert waited[most] == pytest.approx(told[most], rel=0.05)
+
+
+def vmscan_script(folder: Path) -> Path | None:
+    """mm's own reader of such text, `trace-vmscan-postprocess.pl`, from Debian's archive of a kernel's sources."""
+    for archive in sorted(Path("/usr/src").glob("linux-source-*.tar.xz")):
+        inside = f"{archive.name.removesuffix('.tar.xz')}/Documentation/trace/postprocess/trace-vmscan-postprocess.pl"
+        words = ["tar", "-xJf", str(archive), "-C", str(folder), "--occurrence=1", inside]
+        if subprocess.run(words, capture_output=True).returncode == 0:
+            return folder / inside
+    return None
+
+
+def test_ftrace_text_is_read_by_the_kernels_own_script(root: Path, cli: Any, tmp_path: Path) -> None:
+    experiment = tmp_path / "reclaims.toml"
+    experiment.write_text(
+        'name = "reclaims"\niterations = 1\npolicy = "linux-3.0"\nfilesystem = "ext3"\n'
+        'machine = { name = "64M", cpus = 2, node = [{ zones = [{ zone = "DMA", size = "16M" }, '
+        '{ zone = "DMA32", size = "48M" }] }], boot = { kernel = "4M", anon = "4M", dma = "1M", cache = "0M" }, '
+        'disk = { kind = "usb-flash", capacity = "4G" }, sysctl = { dirty_ratio = 90, dirty_background_ratio = 80 } }\n'
+        '[workload]\ncommand = "dd if=/dev/zero of=a bs=64k count=1600"\n'
+    )
+    file, results = tmp_path / "trace.txt", tmp_path / "results"
+    cli("run", experiment, "--quiet", "--ftrace", file, "--out", results)
+    with open(file) as text:
+        assert sum(not line.startswith("#") for line in text) >= 100_000
+    script = vmscan_script(tmp_path)
+    if script is None or shutil.which("perl") is None:
+        return lacks("perl, or Debian's linux-source")
+    with open(file) as text:
+        done = subprocess.run(["perl", str(script)], stdin=text, capture_output=True, text=True, check=True)
+    # It knows the events' forms of its own, where the running kernel has none to look at.
+    assert "unrecognised" not in done.stderr and "non-conforming" not in done.stderr, done.stderr[:1000]
+    figures = dict(re.findall(r"^([A-Z][A-Za-z ]+):\s+(\d+)\b", done.stdout, re.M))
+    sums = json.loads(cli("trace", "vmscan", file, "--json").stdout)["sums"]
+    told = {
+        "Direct reclaims": sums["direct_reclaims"],
+        "Direct reclaim pages scanned": sums["direct"]["scanned"],
+        "Wake kswapd requests": sums["wake_requests"],
+        "Kswapd wakeups": sums["kswapd_wakeups"],
+        "Kswapd pages scanned": sums["kswapd"]["scanned"],
+    }
+    assert {name: int(figures[name]) for name in told} == told
+    assert told["Direct reclaim pages scanned"] > 0 < told["Kswapd pages scanned"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import lowmark
+import pyarrow.parquet
 import pytest
+from lowmark.__main__ import main
 
 
 def test_the_best_of_a_choice_is_found(small: dict[str, Any], tmp_path: Path) -> None:
@@ -62,3 +67,45 @@ def test_what_can_not_be_searched_is_said(small: dict[str, Any], tmp_path: Path)
     for change in wrong:
         with pytest.raises(lowmark.Error, match="accepted"):
             lowmark.search(**ask | change)
+
+
+def test_a_shell_can_search_and_sweep(
+    small: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "".join(f"{k} = {json.dumps(v)}\n" for k, v in small.items() if k != "workload")
+    (tmp_path / "small.toml").write_text(text + f"[workload]\ncommand = {json.dumps(small['workload']['command'])}\n")
+
+    def told(*words: str, code: int = 0) -> str:
+        assert main(list(words)) == code
+        out, err = capsys.readouterr()
+        assert bool(err) == (code != 0)
+        return err if code else out
+
+    ask = ["search", "small.toml", "--space", "machine.cpus=1..4", "--space", "filesystem=ext4,xfs", "--seeds", "1"]
+    ask += ["--goal", "elapsed", "--goal=-nr_dirtied", "--budget", "6", "--axis", "policy=linux-3.1"]
+    said = json.loads(told(*ask, "--json"))
+    again = lowmark.search(
+        tmp_path / "small.toml",
+        {"machine.cpus": (1, 4), "filesystem": ["ext4", "xfs"]},
+        ["elapsed", "-nr_dirtied"],
+        budget=6,
+        seeds=1,
+        axes={"policy": ["linux-3.1"]},
+        store=tmp_path / "sweep",
+    )
+    assert said["trials"] == [{"settings": t.settings, "losses": list(t.losses)} for t in again.trials]
+    assert [again.trials[n] for n in said["front"]] == again.front
+    assert "trials are beaten by none" in told(*ask)
+    assert "accepted" in told(*ask[:2], "--goal", "elapsed", "--space", "machine.cpus", code=2)
+    assert "ext9" in told("sweep", "small.toml", "--axis", "filesystem=ext9", code=2)
+    words = ["sweep", "small.toml", "--axis", "machine.cpus=1,2", "--seeds", "2", "--out", "all.parquet"]
+    command = [sys.executable, "-P", "-m", "lowmark", *words]
+    swept = subprocess.run(command, capture_output=True, text=True)
+    assert swept.stdout.startswith("4 cells, 4 of them run")
+    table = pyarrow.parquet.read_table(tmp_path / "all.parquet")
+    # Two policies and two iterations in each cell.
+    assert table["machine.cpus"].to_pylist() == [1] * 8 + [2] * 8

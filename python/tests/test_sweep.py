@@ -395,6 +395,8 @@ def cluster() -> Iterator[Any]:
     """A Ray cluster of this machine: four workers, whatever it has of cores."""
     import ray
 
+    # As a sweep starts it.
+    os.environ["RAY_worker_niceness"] = "0"
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
     yield ray
     ray.shutdown()
