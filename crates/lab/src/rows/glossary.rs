@@ -4,6 +4,7 @@
 mod kind;
 mod programs;
 mod real;
+mod screen;
 
 pub use kind::Kind;
 use std::sync::LazyLock;
@@ -115,7 +116,7 @@ const fn time(
 /// Every word: those below, and the figures that programs say of themselves.
 pub fn words() -> &'static [Word] {
     static ALL: LazyLock<Vec<Word>> = LazyLock::new(|| {
-        let mut all = [WORDS, real::WORDS].concat();
+        let mut all = [WORDS, real::WORDS, screen::WORDS].concat();
         all.extend(programs::words());
         for of in workload::programs::metrics().filter(|m| !m.text.is_empty()) {
             match all.iter_mut().find(|word| word.name == of.name) {
