@@ -156,6 +156,16 @@ impl Load {
         };
         let cache = live::Cache::new(config).expect("memory");
         let file = cache.open(path).expect("the file");
+        if self.random {
+            // Its memory is full from here on, as it is most of the time.
+            let full = Load {
+                bytes: 2 * MEMORY,
+                ..*self
+            };
+            full.run((2, self.size), seed + 1000, |at, b| {
+                assert_eq!(file.read(at, b), Ok(b.len()));
+            });
+        }
         let start = Instant::now();
         self.run((self.threads, self.size), seed, |at, b| {
             match self.writes {

@@ -50,7 +50,9 @@ impl Side for Live {
             memory,
             ..Default::default()
         };
-        let cache = live::Cache::new(config).expect("memory");
+        // By way of the kernel's cache as well: see above.
+        let os = live::storage::Os { direct: false };
+        let cache = live::Cache::on(std::sync::Arc::new(os), config).expect("memory");
         Self(cache.open(path).expect("a file"), cache)
     }
 
