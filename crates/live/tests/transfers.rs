@@ -37,6 +37,15 @@ fn read_all(file: &File) -> Vec<u8> {
     all
 }
 
+/// A file goes on as if nothing hung elsewhere.
+fn writes_and_syncs(file: &File) {
+    for _ in 0..3 {
+        file.write(0, &bytes(100_000)).expect("a write");
+        file.fsync().expect("a sync");
+        assert!(read_all(file) == bytes(100_000));
+    }
+}
+
 /// Waits until something is so, or the test hangs.
 fn wait_until(so: impl Fn() -> bool) {
     while !so() {
@@ -241,11 +250,7 @@ fn a_write_that_hangs_holds_up_nobody_else() {
     let drain = std::thread::scope(|s| {
         let syncer = s.spawn(|| stuck.fsync());
         wait_until(|| cache.stats().writeback > 0);
-        for _ in 0..3 {
-            good.write(0, &bytes(100_000)).expect("a write");
-            good.fsync().expect("a sync");
-            assert!(read_all(&good) == bytes(100_000));
-        }
+        writes_and_syncs(&good);
         assert!(!syncer.is_finished());
         // How much the ring writes depends on who was first, the flusher or who syncs: he writes the
         // last run himself.
@@ -331,11 +336,7 @@ fn a_device_that_hangs_holds_up_no_other() {
     std::thread::scope(|s| {
         let syncer = s.spawn(|| slow.fsync());
         wait_until(|| cache.stats().writeback > 0);
-        for _ in 0..3 {
-            good.write(0, &bytes(100_000)).expect("a write");
-            good.fsync().expect("a sync");
-            assert!(read_all(&good) == bytes(100_000));
-        }
+        writes_and_syncs(&good);
         assert!(!syncer.is_finished());
         drop(shut);
         assert_eq!(syncer.join().expect("no panic"), Ok(()));

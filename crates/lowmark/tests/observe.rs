@@ -1,9 +1,10 @@
 //! The files that `run` writes beside its results, and what else looks closer: `trace vmscan`, `attribute`.
 
+mod common;
+
+use common::{good, wrong};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
 const EXPERIMENT: &str = "name = 'small'\niterations = 2\nfilesystem = 'ext3'\n\
     policy = ['linux-3.0', 'never']\n\
@@ -13,28 +14,8 @@ const EXPERIMENT: &str = "name = 'small'\niterations = 2\nfilesystem = 'ext3'\n\
     sysctl = { dirty_ratio = 90, dirty_background_ratio = 80 } }\n\
     [workload]\ncommand = 'dd if=/dev/zero of=a bs=64k count=1600'\n";
 
-fn lowmark(dir: &Path, args: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lowmark"));
-    let command = command.current_dir(dir).args(args.split(' '));
-    command.output().expect("the program")
-}
-
-fn good(dir: &Path, args: &str) -> Vec<u8> {
-    let output = lowmark(dir, args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args}: {said}");
-    output.stdout
-}
-
 fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).expect("JSON")
-}
-
-fn wrong(dir: &Path, args: &str, told: &str) {
-    let output = lowmark(dir, args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{args}: {said}");
-    assert!(said.contains(told), "{args}: {said}");
 }
 
 /// Each cell has its files, a trace's figures are those of the results, and the results are those of a run

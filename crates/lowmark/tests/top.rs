@@ -1,5 +1,8 @@
 //! `top`: what it prints for scripts, and what it does to a terminal.
 
+mod common;
+
+use common::{good, wrong};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
@@ -7,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
@@ -19,24 +22,9 @@ const EXPERIMENT: &str = "name = 'small'\niterations = 1\nfilesystem = 'ext3'\np
     boot = { kernel = '4M', anon = '4M', dma = '1M', cache = '0M' }, disk = { kind = 'usb-flash', capacity = '4G' } }\n\
     [workload]\ncommand = 'dd if=/dev/zero of=a bs=64k count=800'\n";
 
-fn lowmark(dir: &Path, args: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lowmark"));
-    let command = command.current_dir(dir).args(args.split(' '));
-    command.output().expect("the program")
-}
-
-fn good(dir: &Path, args: &str) -> String {
-    let output = lowmark(dir, args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args}: {said}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn wrong(dir: &Path, args: &str, told: &str) {
-    let output = lowmark(dir, args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{args}: {said}");
-    assert!(said.contains(told), "{args}: {said}");
+/// What it prints, as text.
+fn printed(dir: &Path, args: &str) -> String {
+    String::from_utf8_lossy(&good(dir, args)).into_owned()
 }
 
 /// A run and a recording have frames of what they hold; what can't be shown is one error.
@@ -46,7 +34,7 @@ fn frames_for_scripts() {
     let dir = dir.path();
     fs::write(dir.join("e.toml"), EXPERIMENT).expect("space");
     good(dir, "run e.toml --quiet --out run");
-    let frame = good(dir, "top run --once --cell 2 --at 2s");
+    let frame = printed(dir, "top run --once --cell 2 --at 2s");
     for told in [
         "linux-3.1",
         "2 of 2",
@@ -61,13 +49,13 @@ fn frames_for_scripts() {
         dir,
         "record --no-events --duration 300ms --interval 100ms --quiet --out record",
     );
-    let frame = good(dir, "top record --once");
+    let frame = printed(dir, "top record --once");
     assert!(frame.contains("tasks: unsupported"), "{frame}");
     assert_eq!(
-        good(dir, "top record/recording.z --once").lines().nth(1),
+        printed(dir, "top record/recording.z --once").lines().nth(1),
         frame.lines().nth(1)
     );
-    let here = good(dir, "top --once --interval 100ms");
+    let here = printed(dir, "top --once --interval 100ms");
     assert!(
         here.contains("this machine") && here.contains("who waits"),
         "{here}"
