@@ -22,7 +22,7 @@ lint:
 bench:
     cargo run --release --locked -- bench engine
     cargo run --release --locked -- bench replay
-    cargo bench --locked -p live -p sim -p trace
+    cargo bench --locked -p lowmark-cache -p sim -p trace
 
 # The program as it is given to others: optimised by a profile of shipped experiments, without symbols, in
 # target/pgo/lowmark (a quarter of an hour on two cores).
@@ -43,8 +43,8 @@ swarm N="1000":
 soak:
     cargo build --release --locked --workspace
     cargo test --release --locked --workspace -- --ignored
-    LOWMARK_SEEDS=1500 cargo test --release --locked -p live --test faulty
-    LOWMARK_KILLS=10000 cargo test --release --locked -p live --test kill
+    LOWMARK_SEEDS=1500 cargo test --release --locked -p lowmark-cache --test faulty
+    LOWMARK_KILLS=10000 cargo test --release --locked -p lowmark-cache --test kill
     tests/mutants/seen
     tests/output/kill.py target/release/lowmark 200
     tests/output/faults.py target/release/lowmark

@@ -150,11 +150,11 @@ impl Load {
 
     fn live(&self, path: &Path, seed: u64) -> Duration {
         let memory = if self.random { MEMORY } else { 8 * MEMORY };
-        let config = live::Config {
+        let config = lowmark_cache::Config {
             memory,
             ..Default::default()
         };
-        let cache = live::Cache::new(config).expect("memory");
+        let cache = lowmark_cache::Cache::new(config).expect("memory");
         let file = cache.open(path).expect("the file");
         if self.random {
             // Its memory is full from here on, as it is most of the time.

@@ -41,18 +41,18 @@ impl Side for Kernel {
     }
 }
 
-/// The same through a [`live::Cache`]; the file goes before its cache.
-struct Live(live::File, live::Cache);
+/// The same through a [`lowmark_cache::Cache`]; the file goes before its cache.
+struct Live(lowmark_cache::File, lowmark_cache::Cache);
 
 impl Side for Live {
     fn open(path: &Path, memory: u64) -> Self {
-        let config = live::Config {
+        let config = lowmark_cache::Config {
             memory,
             ..Default::default()
         };
         // By way of the kernel's cache as well: see above.
-        let os = live::storage::Os { direct: false };
-        let cache = live::Cache::on(std::sync::Arc::new(os), config).expect("memory");
+        let os = lowmark_cache::storage::Os { direct: false };
+        let cache = lowmark_cache::Cache::on(std::sync::Arc::new(os), config).expect("memory");
         Self(cache.open(path).expect("a file"), cache)
     }
 

@@ -1,5 +1,5 @@
 //! What it costs to find a cached page and look at a word of it, in nanoseconds: pinned in a
-//! [`live::Cache`], copied out of it, through quick_cache to a slot of an array, through a hash map,
+//! [`lowmark_cache::Cache`], copied out of it, through quick_cache to a slot of an array, through a hash map,
 //! and by `pread`. All of them in turn, in one run, on the same pages.
 
 use std::collections::HashMap;
@@ -54,7 +54,7 @@ fn main() {
         .map(|i| (i / PAGE) as u8)
         .collect();
     std::fs::write(temporary.path(), &bytes).expect("space");
-    let cache = live::Cache::new(live::Config {
+    let cache = lowmark_cache::Cache::new(lowmark_cache::Config {
         memory: 2 * bytes.len() as u64,
         ..Default::default()
     });

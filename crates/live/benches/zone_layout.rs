@@ -4,7 +4,7 @@
 //! divan shows an allocation's time under each layout; the last line shows the ratio, from pairs in
 //! turn. With one CPU there is nothing to see.
 
-use live::LiveWorld;
+use lowmark_cache::LiveWorld;
 use mm::memory::zone::{PackedZone, Zone};
 use mm::{ZoneInfo, ZoneType};
 use std::hint::black_box;

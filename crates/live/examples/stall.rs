@@ -68,10 +68,10 @@ impl Side for Kernel {
 }
 
 struct Live {
-    written: live::File,
-    read: live::File,
-    hole: live::File,
-    cache: live::Cache,
+    written: lowmark_cache::File,
+    read: lowmark_cache::File,
+    hole: lowmark_cache::File,
+    cache: lowmark_cache::Cache,
 }
 
 impl Side for Live {
@@ -204,10 +204,10 @@ fn main() {
         run(&Kernel(files.0, files.1, Mutex::default()), random, seconds);
     } else {
         let policy = rest.first().map_or_else(
-            || live::Config::default().policy,
+            || lowmark_cache::Config::default().policy,
             |name| mm::Policy::preset(name).expect("a preset"),
         );
-        let cache = live::Cache::new(live::Config {
+        let cache = lowmark_cache::Cache::new(lowmark_cache::Config {
             memory: MEMORY,
             // Whoever is taken off his CPU keeps its slot.
             cpus: 8,

@@ -39,21 +39,21 @@
 //! is a [`Cache::view`] to read, and no way to the engine, its page locks or its threads.
 //!
 //! ```compile_fail,E0599
-//! # let cache = live::Cache::new(live::Config::default()).unwrap();
+//! # let cache = lowmark_cache::Cache::new(lowmark_cache::Config::default()).unwrap();
 //! cache.engine().unlock_page(0);
 //! ```
 //!
 //! ```compile_fail,E0603
-//! use live::arena::Locked;
+//! use lowmark_cache::arena::Locked;
 //! ```
 //!
 //! ```compile_fail,E0603
-//! use live::cpu::Cpus;
+//! use lowmark_cache::cpu::Cpus;
 //! ```
 //!
 //! ```
 //! let dir = std::env::temp_dir().join(format!("live-doc-{}", std::process::id()));
-//! let cache = live::Cache::new(live::Config { memory: 8 << 20, ..Default::default() })?;
+//! let cache = lowmark_cache::Cache::new(lowmark_cache::Config { memory: 8 << 20, ..Default::default() })?;
 //! let file = cache.open(&dir)?;
 //! file.write(4090, b"over a page's edge")?;
 //! let mut back = [0; 4];
@@ -62,7 +62,7 @@
 //! file.fsync()?;
 //! assert_eq!(cache.shutdown().lost_pages, 0);
 //! # std::fs::remove_file(dir).ok();
-//! # Ok::<(), live::Error>(())
+//! # Ok::<(), lowmark_cache::Error>(())
 //! ```
 #![deny(unsafe_code)]
 

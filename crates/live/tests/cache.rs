@@ -1,6 +1,6 @@
 //! What a program sees of the cache beside its data.
 
-use live::{Cache, Config, Errno, Error, OnLoss};
+use lowmark_cache::{Cache, Config, Errno, Error, OnLoss};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 

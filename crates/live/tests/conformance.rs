@@ -1,7 +1,7 @@
 //! The laws in the live world: four threads, real files, every byte compared.
 
 use conformance::{Law, Machine, conclude};
-use live::{Cache, Config, File, LiveWorld};
+use lowmark_cache::{Cache, Config, File, LiveWorld};
 use mm::view::View;
 use std::cell::RefCell;
 use std::os::unix::fs::FileExt;

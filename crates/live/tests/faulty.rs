@@ -4,8 +4,8 @@ mod beneath;
 
 use beneath::{Disk, Faults, Faulty, Rates};
 use conformance::model::{self, Drawing, Failure, Files};
-use live::storage::{Backing, FileId, Opened, Os, Storage};
-use live::{Cache, Config, Errno, Error, File, OnLoss, Transfers};
+use lowmark_cache::storage::{Backing, FileId, Opened, Os, Storage};
+use lowmark_cache::{Cache, Config, Errno, Error, File, OnLoss, Transfers};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

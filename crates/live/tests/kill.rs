@@ -2,7 +2,7 @@
 //! and is killed at any moment; what the file then has is held against every operation that a sync
 //! confirmed. `LOWMARK_KILLS`: how often, 100 if nobody says.
 
-use live::{Cache, Config};
+use lowmark_cache::{Cache, Config};
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::ops::Range;

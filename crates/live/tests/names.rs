@@ -1,6 +1,6 @@
 //! Files under names that come, go and change, and what is no file.
 
-use live::{Cache, Config, Error, File};
+use lowmark_cache::{Cache, Config, Error, File};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! What comes in with a page, and pages in a program's hands.
 
-use live::{Advice, Cache, Config, Error, File};
+use lowmark_cache::{Advice, Cache, Config, Error, File};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -5,8 +5,8 @@
 mod beneath;
 
 use beneath::{Faults, Faulty, Rates};
-use live::storage::{Backing, FileId, Opened, Os, Storage, Way};
-use live::{Advice, Cache, Config, Errno, Error, File, Notice, OnNotice, Transfers};
+use lowmark_cache::storage::{Backing, FileId, Opened, Os, Storage, Way};
+use lowmark_cache::{Advice, Cache, Config, Errno, Error, File, Notice, OnNotice, Transfers};
 use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;

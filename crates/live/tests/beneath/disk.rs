@@ -7,8 +7,8 @@
 //! not forgotten. Inode numbers of files without names and users are given again at once.
 
 use super::{Faults, Random};
-use live::storage::{Backing, FileId, Opened, Storage};
-use live::{Errno, Error};
+use lowmark_cache::storage::{Backing, FileId, Opened, Storage};
+use lowmark_cache::{Errno, Error};
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;

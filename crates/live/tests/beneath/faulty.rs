@@ -1,8 +1,8 @@
 //! Calls that go wrong.
 
 use super::Random;
-use live::storage::{Backing, Opened, Storage, Way};
-use live::{Errno, Error};
+use lowmark_cache::storage::{Backing, Opened, Storage, Way};
+use lowmark_cache::{Errno, Error};
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
