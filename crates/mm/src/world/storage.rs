@@ -248,6 +248,33 @@ pub trait Storage<W: World> {
         async { true }
     }
 
+    /// Caches of the world's own, whose objects lie in pages that it took ([`Mm::alloc_pages`]): how many
+    /// there are now, at most [`World::SHRINKERS`]. Reclaim asks each for its share
+    /// (docs/reference/shrinkers-and-xfs.md#shrinkers). A world that has none leaves these four as they are.
+    fn shrinkers(&self) -> u32 {
+        0
+    }
+
+    /// What making an object of one of them again costs, in disk seeks, and how many are asked for at a time:
+    /// at least 1 each (the kernel's `seeks` and `batch`).
+    fn seeks_and_batch(&self, shrinker: u32) -> (u64, u64) {
+        let _ = shrinker;
+        (2, 128)
+    }
+
+    /// Objects of one of them that could be freed.
+    fn count_objects(&self, shrinker: u32) -> u64 {
+        let _ = shrinker;
+        0
+    }
+
+    /// Looks at `n` objects of one of them and frees what can be freed; says how many that were, or `None` if
+    /// it can't go on now. Pages that become free are told by [`Mm::mm_account_reclaimed_pages`].
+    fn scan_objects(&self, shrinker: u32, n: u64) -> impl Future<Output = Option<u64>> {
+        let _ = (shrinker, n);
+        async { None }
+    }
+
     /// Drops a file page's private buffers; `false` keeps the page.
     fn release_page(&self, mm: &Mm<W>, pfn: Pfn) -> bool;
 
