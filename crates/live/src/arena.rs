@@ -32,26 +32,35 @@
 //! a byte; who frees and sees a count lets the page stay (`release_page`); who writes waits until it is
 //! zero, without the lock, for they may want another pin. A file that is cut has its new end first, and who pinned asks for that last; so who cuts waits
 //! for the pins behind the new end once, and no other follows. Under the lock a pin is always right.
+//! Frames that a program has for itself ([`Owned`]) are nobody else's until it gives them back.
 //! This is all the `unsafe` of the crate but for the ring's (`uring`).
 #![allow(unsafe_code)]
 
 use crate::LiveMm;
+use crate::class::Held;
 use mm::Pfn;
 use mm::cache::pagecache::Entered;
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
+use mm::watch::vmstat::ZoneStat;
 use mm::world::Tasks;
+use rustix::io::Errno;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
+/// Bytes of a huge page.
+const HUGE: usize = 2 << 20;
 
 /// The memory of all frames.
 pub struct Arena {
     base: NonNull<u8>,
     layout: Layout,
+    /// What the system was told of parts of it, in bytes from the base.
+    held: Vec<(Range<usize>, Held)>,
 }
 
 // SAFETY: the arena is memory without thread affinity; who may touch which bytes when is ruled by
@@ -69,11 +78,44 @@ impl Arena {
     pub fn new(frames: usize) -> Result<Self, OutOfMemory> {
         assert!(frames > 0);
         let size = frames.checked_mul(PAGE).ok_or(OutOfMemory)?;
-        let layout = Layout::from_size_align(size, PAGE).map_err(|_| OutOfMemory)?;
+        let align = match size < HUGE {
+            true => PAGE,
+            false => HUGE,
+        };
+        let layout = Layout::from_size_align(size, align).map_err(|_| OutOfMemory)?;
         // SAFETY: the layout has a size other than zero.
         let base = unsafe { alloc_zeroed(layout) };
         let base = NonNull::new(base).ok_or(OutOfMemory)?;
-        Ok(Self { base, layout })
+        let held = Vec::new();
+        Ok(Self { base, layout, held })
+    }
+
+    /// Tells the system how to hold some frames' memory.
+    ///
+    /// # Errors
+    /// What the system says: it does not lock so much.
+    pub fn hold(&mut self, frames: Range<usize>, how: Held) -> Result<(), Errno> {
+        let bytes = frames.start * PAGE..frames.end * PAGE;
+        assert!(bytes.start <= bytes.end && bytes.end <= self.layout.size());
+        // SAFETY: the bytes lie inside the allocation, and neither call moves or changes them.
+        let told = unsafe {
+            let at = self.base.add(bytes.start).as_ptr().cast();
+            match how {
+                Held::Ordinary => return Ok(()),
+                Held::Locked => rustix::mm::mlock(at, bytes.len()),
+                Held::HugePages => {
+                    // A kernel without them says so, and nothing is lost.
+                    let advice = rustix::mm::Advice::LinuxHugepage;
+                    rustix::mm::madvise(at, bytes.len(), advice).or_else(|e| match e {
+                        Errno::INVAL => Ok(()),
+                        e => Err(e),
+                    })
+                }
+            }
+        };
+        told?;
+        self.held.push((bytes, how));
+        Ok(())
     }
 
     fn page(&self, pfn: Pfn) -> NonNull<[u8; PAGE]> {
@@ -87,6 +129,20 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
+        for (bytes, how) in &self.held {
+            // SAFETY: as in `hold`; whoever gets the memory next gets it as it was.
+            unsafe {
+                let at = self.base.add(bytes.start).as_ptr().cast();
+                let _ = match how {
+                    Held::Ordinary => Ok(()),
+                    Held::Locked => rustix::mm::munlock(at, bytes.len()),
+                    Held::HugePages => {
+                        let advice = rustix::mm::Advice::LinuxNoHugepage;
+                        rustix::mm::madvise(at, bytes.len(), advice)
+                    }
+                };
+            }
+        }
         // SAFETY: allocated by `new` with this layout.
         unsafe { dealloc(self.base.as_ptr(), self.layout) };
     }
@@ -102,6 +158,13 @@ pub struct Locked<'a> {
 
 /// How often memory is looked for again before there is none.
 const TRIES: u32 = 3;
+/// Nanoseconds to wait for pages that are dirty, or on their way to or from a device, when nothing else can be
+/// had; and how often: a minute, longer than a device hangs that is not given up.
+const WAIT_FOR_IO: u64 = 1_000_000;
+const MOST_WAITS: u32 = 60_000;
+
+/// Frames (whole blocks of the allocator) of which batches of 14 pages would be a large part.
+const FEW_FRAMES: u32 = 1024;
 
 /// Bit of a frame's pins: somebody waits until there are none.
 const WANTED: u32 = 1 << 31;
@@ -124,24 +187,25 @@ impl<'a> Locked<'a> {
         index: u32,
         gfp: Gfp,
     ) -> Result<Option<Self>, OutOfMemory> {
-        let mut tried = 0;
+        let mut tries = Tries::default();
         let pfn = loop {
             match mm.alloc_page(gfp).await {
                 Some(pfn) => break pfn,
-                None if tried == TRIES || gfp.has(Gfp::NORETRY) => return Err(OutOfMemory),
-                // Pages may have been let go that were pinned when reclaim met them.
-                None => mm.hope_again(),
+                None if gfp.has(Gfp::NORETRY) => return Err(OutOfMemory),
+                None => another_try(mm, &mut tries).await?,
             }
-            tried += 1;
         };
         assert!(mm.try_lock_page(pfn), "frame {pfn} is fresh and locked");
         match mm.enter_page_cache_lru(pfn, mapping, index) {
-            // A frame that is free has no pins but such as will be taken back.
-            Entered::Added => Ok(Some(Self {
-                mm,
-                pfn,
-                alone: true,
-            })),
+            Entered::Added => {
+                if mm.frames.len() <= FEW_FRAMES {
+                    // A CPU's batch could hold all pages there are, and reclaim none.
+                    mm.lru_add_drain();
+                }
+                // A frame that is free has no pins but such as will be taken back.
+                let alone = true;
+                Ok(Some(Self { mm, pfn, alone }))
+            }
             other => {
                 mm.unlock_page(pfn);
                 mm.free_page(pfn, false);
@@ -224,6 +288,88 @@ impl<'a> Locked<'a> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         self.mm.unlock_page(self.pfn);
+    }
+}
+
+/// How often somebody looked for memory in vain.
+#[derive(Default)]
+struct Tries {
+    in_a_row: u32,
+    waited: u32,
+}
+
+/// Nothing could be reclaimed: looks whether it is worth while to try again. Pages that are dirty, or on their
+/// way to or from a device, come free without the caller's doing, so they are waited for.
+async fn another_try(mm: &LiveMm, tries: &mut Tries) -> Result<(), OutOfMemory> {
+    let w = &mm.world;
+    let dirty = mm.global_stat(ZoneStat::NrFileDirty);
+    // Who has a page to change may keep it for ever.
+    let in_hand = u64::from(w.pages_to_change.load(SeqCst));
+    if (dirty > in_hand || w.under_io()) && tries.waited < MOST_WAITS {
+        tries.waited += 1;
+        mm.wakeup_flusher_threads(dirty);
+        w.sleep(WAIT_FOR_IO).await;
+    } else if tries.in_a_row == TRIES {
+        return Err(OutOfMemory);
+    } else {
+        tries.in_a_row += 1;
+    }
+    // What lies on lists of CPUs counts as used, and pages may have been let go that were pinned when reclaim
+    // met them.
+    mm.drain_all_pages();
+    mm.hope_again();
+    Ok(())
+}
+
+/// Frames in a row that a program has for itself: on no list, in no file.
+pub struct Owned {
+    pfn: Pfn,
+    order: u32,
+}
+
+impl Owned {
+    /// `1 << order` frames; their bytes are whatever they held before.
+    pub async fn alloc(mm: &LiveMm, gfp: Gfp, order: u32) -> Result<Self, OutOfMemory> {
+        let mut tries = Tries::default();
+        loop {
+            match mm.alloc_pages(gfp, order).await {
+                Some(pfn) => return Ok(Self { pfn, order }),
+                None => another_try(mm, &mut tries).await?,
+            }
+        }
+    }
+
+    /// How many frames they are: the logarithm.
+    pub fn order(&self) -> u32 {
+        self.order
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self, mm: &LiveMm) -> &[u8] {
+        let base = mm.world.arena.page(self.pfn + (1 << self.order) - 1);
+        assert!(base >= mm.world.arena.page(self.pfn), "frames in a row");
+        let first = mm.world.arena.page(self.pfn).cast::<u8>().as_ptr();
+        // SAFETY: both ends lie inside the arena, and so does what is between. The frames are allocated and
+        // ours, in no file and on no list, so nobody else touches their bytes; the borrow of `self` keeps us
+        // from writing or freeing them meanwhile.
+        unsafe { std::slice::from_raw_parts(first, PAGE << self.order) }
+    }
+
+    /// Their bytes, to change.
+    pub fn bytes_mut(&mut self, mm: &LiveMm) -> &mut [u8] {
+        let base = mm.world.arena.page(self.pfn + (1 << self.order) - 1);
+        assert!(base >= mm.world.arena.page(self.pfn), "frames in a row");
+        let first = mm.world.arena.page(self.pfn).cast::<u8>().as_ptr();
+        // SAFETY: as in `bytes`, and the borrow of `self` is the only one.
+        unsafe { std::slice::from_raw_parts_mut(first, PAGE << self.order) }
+    }
+
+    /// Gives them back.
+    pub fn free(self, mm: &LiveMm) {
+        match self.order {
+            0 => mm.free_page(self.pfn, false),
+            order => mm.free_pages_order(self.pfn, order),
+        }
     }
 }
 

@@ -99,6 +99,11 @@ impl Io {
         })
     }
 
+    /// Whether pages are read, or wait for it.
+    pub fn reads(&self) -> bool {
+        self.state.lock().reads > 0
+    }
+
     /// An executor begins; `bell` wakes it when it sleeps other than in [`Io::wait`].
     pub fn begin(&self, bell: Option<Bell>) {
         if let Some(bell) = bell {
