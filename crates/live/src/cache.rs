@@ -289,7 +289,7 @@ impl Cache {
     pub fn on(storage: Arc<dyn Storage>, config: Config) -> Result<Self, Error> {
         let engine = config.engine()?;
         let policy = config.engine_policy(&engine.zones)?;
-        let mut world = LiveWorld::new(&engine).map_err(|_| {
+        let world = LiveWorld::new(&engine).map_err(|_| {
             Error::Config(format!(
                 "memory = {}: the system does not give it",
                 config.memory

@@ -143,12 +143,7 @@ impl LiveWorld {
     ///
     /// # Errors
     /// It does not lock so much.
-    pub(crate) fn hold(
-        &mut self,
-        config: &mm::Config,
-        class: usize,
-        how: Held,
-    ) -> Result<(), Error> {
+    pub(crate) fn hold(&self, config: &mm::Config, class: usize, how: Held) -> Result<(), Error> {
         let block = 1 << (mm::memory::buddy::ORDERS - 1);
         let pages = |z: &mm::ZoneInfo| z.size.next_multiple_of(block) as usize;
         let first = config.zones[..class].iter().map(pages).sum::<usize>();
