@@ -3,17 +3,26 @@
 //! One allocation holds all frames, 4096 bytes each, found by frame number. The engine's page bits
 //! say who may touch them:
 //!
-//! - The holder of a page's lock ([`Locked`]) may read it. He may write it while it is not under
-//!   writeback and nobody has it pinned ([`Locked::alone`]).
+//! - The holder of a page's lock ([`Locked`]) may read it. He may write it while nobody has it pinned
+//!   ([`Locked::alone`]), and it is not under writeback or its bytes are written from a copy
+//!   ([`Locked::settled`]).
 //! - Whoever pinned a page ([`Pinned`]) may read it until he lets go.
-//! - Whoever put a page under writeback ([`Writeback`]) may read it until he ends it, with or without
-//!   the lock.
+//! - Whoever put a page under writeback ([`Writeback`]) may read it until he ends it or has copied it, with or
+//!   without the lock.
 //! - Nobody else looks at it. Reclaim, which also takes the lock, moves and frees pages without
 //!   touching their bytes; a locked page is never freed, a page under writeback neither, and a pinned
 //!   one by nobody.
 //!
 //! `WRITEBACK` is set by the lock's holder, or in one step while the lock has none; so a holder who
 //! has seen it clear may write until he lets go.
+//!
+//! # Copies
+//!
+//! Who wants to change a page that is being written would wait for the device. So what goes to a device that
+//! takes its time is copied first ([`Writeback::copy`]), as far as there is room ([`Copies`]), and its pages are
+//! marked: they are under writeback for the engine, and who has the lock may change them. The mark goes before
+//! `WRITEBACK` does; who has seen both under the lock may write until he lets go, for no other writeback begins
+//! while he has it.
 //!
 //! # Pins
 //!
@@ -38,6 +47,7 @@
 
 use crate::LiveMm;
 use crate::class::Held;
+use crate::sync::Mutex;
 use mm::Pfn;
 use mm::cache::pagecache::Entered;
 use mm::memory::frame::flag;
@@ -170,12 +180,53 @@ impl Arena {
     }
 }
 
+/// Pages of a copy at most.
+const COPY_PAGES: usize = 32;
+/// The part of memory that copies take beside it, and how many copies there are at most: no more are on their way
+/// to a device that takes its time.
+const COPY_SHARE: usize = 128;
+const MOST_COPIES: usize = 64;
+
+/// Room for the bytes of pages that are being written, so that the pages can be changed.
+pub struct Copies {
+    arena: Option<Arena>,
+    free: Mutex<Vec<u32>>,
+}
+
+impl Copies {
+    /// As many copies as a 128th of so many pages holds, or one; none at all of a few.
+    pub fn new(pages: usize) -> Self {
+        let n = (pages / COPY_SHARE / COPY_PAGES).clamp(1, MOST_COPIES);
+        let n = if pages < 2 * COPY_PAGES { 0 } else { n };
+        let arena = (n > 0).then(|| Arena::new(n * COPY_PAGES).ok()).flatten();
+        let n = if arena.is_some() { n as u32 } else { 0 };
+        let free = Mutex::new((0..n).collect());
+        Self { arena, free }
+    }
+
+    fn take(&self) -> Option<u32> {
+        self.free.lock().pop()
+    }
+
+    fn give(&self, slot: u32) {
+        self.free.lock().push(slot);
+    }
+
+    fn page(&self, slot: u32, nth: usize) -> NonNull<[u8; PAGE]> {
+        assert!(nth < COPY_PAGES);
+        let arena = self.arena.as_ref().expect("a slot was taken");
+        arena.page(slot * COPY_PAGES as u32 + nth as u32)
+    }
+}
+
 /// A page whose lock the calling task holds; unlocked when dropped.
 pub struct Locked<'a> {
     mm: &'a LiveMm,
     pfn: Pfn,
     /// Nobody has it pinned, and nobody will while we hold its lock.
     alone: bool,
+    /// It was not under writeback, or its bytes are written from a copy.
+    settled: bool,
 }
 
 /// How often memory is looked for again before there is none.
@@ -190,6 +241,10 @@ const FEW_FRAMES: u32 = 1024;
 
 /// Bit of a frame's pins: somebody waits until there are none.
 const WANTED: u32 = 1 << 31;
+/// The same: its bytes are being written from a copy.
+const COPIED: u32 = 1 << 30;
+/// The rest of the word: how often it is pinned.
+const PINS: u32 = COPIED - 1;
 
 impl<'a> Locked<'a> {
     /// The page at an index of a file; waits for its lock. `None`: not cached.
@@ -197,8 +252,12 @@ impl<'a> Locked<'a> {
         let pfn = mm.find_lock_page(mapping, index).await?;
         let place = (mm.frames.mapping(pfn), mm.frames.index(pfn));
         assert_eq!(place, (mapping, index), "frame {pfn} is another page");
-        let alone = false;
-        Some(Self { mm, pfn, alone })
+        Some(Self {
+            mm,
+            pfn,
+            alone: false,
+            settled: false,
+        })
     }
 
     /// A fresh page entered at an index of a file; its bytes are whatever the frame held before.
@@ -225,8 +284,12 @@ impl<'a> Locked<'a> {
                     mm.lru_add_drain();
                 }
                 // A frame that is free has no pins but such as will be taken back.
-                let alone = true;
-                Ok(Some(Self { mm, pfn, alone }))
+                Ok(Some(Self {
+                    mm,
+                    pfn,
+                    alone: true,
+                    settled: true,
+                }))
             }
             other => {
                 mm.unlock_page(pfn);
@@ -262,9 +325,9 @@ impl<'a> Locked<'a> {
     pub async fn alone(mut self) -> Option<Self> {
         let (w, q) = (&self.mm.world, self.mm.world.pin_queue(self.pfn));
         let word = self.mm.frames.track(self.pfn);
-        if word.load(SeqCst) != 0 {
+        if word.load(SeqCst) & !COPIED != 0 {
             let ticket = w.ticket(q);
-            if word.fetch_or(WANTED, SeqCst) & !WANTED != 0 {
+            if word.fetch_or(WANTED, SeqCst) & PINS != 0 {
                 drop(self);
                 w.wait(q, ticket, None).await;
                 return None;
@@ -273,6 +336,20 @@ impl<'a> Locked<'a> {
         }
         self.alone = true;
         Some(self)
+    }
+
+    /// Waits until its bytes are not being written to its file, or are from a copy.
+    pub async fn settled(&mut self) {
+        let (w, q) = (&self.mm.world, mm::queue::page(self.pfn));
+        let word = self.mm.frames.track(self.pfn);
+        loop {
+            let ticket = w.ticket(q);
+            if word.load(SeqCst) & COPIED != 0 || !self.has(flag::WRITEBACK) {
+                break;
+            }
+            w.wait(q, ticket, None).await;
+        }
+        self.settled = true;
     }
 
     /// Pins it as well.
@@ -287,12 +364,15 @@ impl<'a> Locked<'a> {
 
     /// Its bytes, to change; wait for the end of its writeback and of its pins first.
     pub fn bytes_mut(&mut self) -> &mut [u8; PAGE] {
-        assert!(!self.has(flag::WRITEBACK), "written under I/O");
+        assert!(
+            self.settled || !self.has(flag::WRITEBACK),
+            "written under I/O"
+        );
         assert!(self.alone, "written while it may be pinned");
         // SAFETY: we hold the page's lock, so no other holder exists; nobody has it pinned, or can
-        // pin it for good while it is locked; it is not under writeback, and nobody but us can put
-        // it there while we hold the lock (module documentation). The borrow of `self` keeps us
-        // from doing any of this meanwhile.
+        // pin it for good while it is locked; it is not under writeback or whoever put it there reads a
+        // copy, and nobody but us can put it there anew while we hold the lock (module documentation). The
+        // borrow of `self` keeps us from doing any of this meanwhile.
         unsafe { self.mm.world.arena.page(self.pfn).as_mut() }
     }
 
@@ -435,7 +515,7 @@ impl<'a> Pinned<'a> {
 impl Drop for Pinned<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.mm.frames.track(self.pfn).fetch_sub(1, SeqCst) == WANTED | 1 {
+        if self.mm.frames.track(self.pfn).fetch_sub(1, SeqCst) & !COPIED == WANTED | 1 {
             let w = &self.mm.world;
             w.wake(w.pin_queue(self.pfn));
         }
@@ -444,7 +524,7 @@ impl Drop for Pinned<'_> {
 
 /// How often a frame is pinned.
 pub fn pins(mm: &LiveMm, pfn: Pfn) -> u32 {
-    mm.frames.track(pfn).load(SeqCst) & !WANTED
+    mm.frames.track(pfn).load(SeqCst) & PINS
 }
 
 /// Pages in a row of a file.
@@ -452,6 +532,8 @@ pub struct Run {
     mapping: u32,
     first: u32,
     pages: Vec<Pfn>,
+    /// Where their bytes are, if they were copied.
+    copy: Option<u32>,
 }
 
 impl Run {
@@ -494,14 +576,19 @@ impl Handed {
                 mapping,
                 first,
                 pages,
+                copy: None,
             },
         }
     }
 
     /// Whose they are now.
     pub fn take(self, mm: &LiveMm) -> Vec<Locked<'_>> {
-        let alone = true;
-        let locked = |pfn| Locked { mm, pfn, alone };
+        let locked = |pfn| Locked {
+            mm,
+            pfn,
+            alone: true,
+            settled: true,
+        };
         self.run.pages.into_iter().map(locked).collect()
     }
 }
@@ -541,6 +628,7 @@ impl<'a> Writeback<'a> {
             mapping,
             first,
             pages: Vec::with_capacity(most as usize),
+            copy: None,
         };
         let mut under = Self { mm, run };
         under.extend(most);
@@ -554,6 +642,7 @@ impl<'a> Writeback<'a> {
                 mapping: self.run.mapping,
                 first: self.run.first,
                 pages: std::mem::take(&mut self.run.pages),
+                copy: self.run.copy.take(),
             },
         }
     }
@@ -576,8 +665,33 @@ impl<'a> Writeback<'a> {
             mapping: mm.frames.mapping(pfn),
             first: mm.frames.index(pfn),
             pages: vec![pfn],
+            copy: None,
         };
         Self { mm, run }
+    }
+
+    /// Copies the bytes, if there is room for it: from then on the pages may be changed.
+    pub fn copy(&mut self) {
+        let copies = &self.mm.world.copies;
+        if self.run.copy.is_some() || self.run.pages.len() > COPY_PAGES {
+            return;
+        }
+        let Some(slot) = copies.take() else {
+            return;
+        };
+        for (i, &pfn) in self.run.pages.iter().enumerate() {
+            // SAFETY: the page is under writeback and not marked yet, so nobody writes its bytes; the slot is
+            // ours alone until it is given back.
+            unsafe {
+                let to = copies.page(slot, i).as_mut();
+                to.copy_from_slice(self.mm.world.arena.page(pfn).as_ref());
+            }
+        }
+        self.run.copy = Some(slot);
+        for &pfn in &self.run.pages {
+            self.mm.frames.track(pfn).fetch_or(COPIED, SeqCst);
+            self.mm.world.wake(mm::queue::page(pfn));
+        }
     }
 
     /// Starts writeback of a page for reclaim, which holds its lock and has taken its dirty bit:
@@ -590,10 +704,32 @@ impl<'a> Writeback<'a> {
 
     /// The bytes of each page in turn.
     pub fn bytes(&self) -> impl Iterator<Item = &[u8; PAGE]> {
-        // SAFETY: the pages are under writeback until `self` ends, so nobody writes their bytes
-        // (module documentation).
-        let bytes = |&pfn: &Pfn| unsafe { self.mm.world.arena.page(pfn).as_ref() };
-        self.run.pages.iter().map(bytes)
+        let w = &self.mm.world;
+        let bytes = |(i, &pfn): (usize, &Pfn)| match self.run.copy {
+            // SAFETY: the slot is ours until `self` ends, and is written by `copy` alone, before.
+            Some(slot) => unsafe { w.copies.page(slot, i).as_ref() },
+            // SAFETY: the pages are under writeback until `self` ends, and not marked, so nobody writes
+            // their bytes (module documentation).
+            None => unsafe { w.arena.page(pfn).as_ref() },
+        };
+        self.run.pages.iter().enumerate().map(bytes)
+    }
+
+    /// As [`Writeback::end`] of data that is lost: the pages are read anew, but for those that were changed
+    /// meanwhile, whose data is newer.
+    pub fn lost(self) {
+        for &pfn in &self.run.pages {
+            let frames = &self.mm.frames;
+            frames.clear_flags(pfn, flag::ERROR);
+            // Who has the lock is about to change it, or reads what he found before it was lost.
+            if !frames.has(pfn, flag::DIRTY) && self.mm.try_lock_page(pfn) {
+                if !frames.has(pfn, flag::DIRTY) {
+                    frames.clear_flags(pfn, flag::UPTODATE);
+                }
+                self.mm.unlock_page(pfn);
+            }
+        }
+        self.end(false);
     }
 
     /// Clears bits of each page.
@@ -611,7 +747,14 @@ impl<'a> Writeback<'a> {
     /// Ends it once.
     fn finish(&mut self, failed: bool) {
         let run = &mut self.run;
-        let n = std::mem::take(&mut run.pages).len() as u32;
+        let pages = std::mem::take(&mut run.pages);
+        let n = pages.len() as u32;
+        if let Some(slot) = run.copy.take() {
+            for pfn in pages {
+                self.mm.frames.track(pfn).fetch_and(!COPIED, SeqCst);
+            }
+            self.mm.world.copies.give(slot);
+        }
         if n > 0 {
             self.mm.end_writeback(run.mapping, run.first, n, failed);
         }

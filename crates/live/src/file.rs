@@ -265,8 +265,8 @@ pub(crate) async fn pin_mut<'a>(
     let share = Share::take(mm, file).await;
     reaches(mm, mapping, index)?;
     let page = loop {
-        let page = ahead::page(mm, mapping, ahead, (index, 1)).await?;
-        mm.wait_on_page_writeback(page.pfn()).await;
+        let mut page = ahead::page(mm, mapping, ahead, (index, 1)).await?;
+        page.settled().await;
         if let Some(page) = page.alone().await {
             break page;
         }
@@ -315,8 +315,8 @@ pub(crate) async fn write(mm: &LiveMm, mapping: u32, pos: u64, buf: &[u8]) -> Re
 /// A cached page whose bytes nobody reads: neither the I/O nor those who pinned it.
 async fn find_to_change(mm: &LiveMm, mapping: u32, index: u32) -> Option<Locked<'_>> {
     loop {
-        let page = Locked::find(mm, mapping, index).await?;
-        mm.wait_on_page_writeback(page.pfn()).await;
+        let mut page = Locked::find(mm, mapping, index).await?;
+        page.settled().await;
         if let Some(page) = page.alone().await {
             return Some(page);
         }

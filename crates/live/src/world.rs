@@ -1,6 +1,6 @@
 //! The live world: what the engine asks for, answered with threads, atomics and files.
 
-use crate::arena::{self, Arena, OutOfMemory, Writeback};
+use crate::arena::{self, Arena, Copies, OutOfMemory, Writeback};
 use crate::class::Held;
 use crate::cpu::{self, Cpus};
 use crate::file::Error;
@@ -69,6 +69,7 @@ struct Device {
 /// The live world.
 pub struct LiveWorld {
     pub(crate) arena: Arena,
+    pub(crate) copies: Copies,
     pub(crate) cpus: Cpus,
     ios: Box<[Io]>,
     /// The number of the last of them that is in use.
@@ -115,6 +116,7 @@ impl LiveWorld {
         let first_own = config.wait_queues();
         Ok(Self {
             arena: Arena::new(frames as usize)?,
+            copies: Copies::new(config.zones.iter().map(|z| z.size).sum::<u64>() as usize),
             cpus: Cpus::new(config.cpus),
             ios: (0..config.max_bdis).map(|_| Io::default()).collect(),
             last_io: AtomicU32::new(config.max_bdis - 1),
