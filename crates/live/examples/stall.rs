@@ -9,7 +9,7 @@
 //! that allocates a page every half millisecond (the kernel's side touches fresh anonymous memory; the
 //! live side reads a hole, which takes a page and no device), and a control that does nothing. From all
 //! times the waits for a CPU are taken off (`schedstat`): other programs may have the machine as well.
-//! Prints a line for each in microseconds.
+//! Prints a line for each in microseconds, and how long it takes until all of it is on the device.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -36,6 +36,8 @@ trait Side: Sync {
     fn read(&self, page: u64, bytes: &mut [u8]);
     /// A page that was never used before.
     fn allocate(&self, nth: u64);
+    /// All that was written is on the device.
+    fn sync(&self);
 }
 
 fn open(path: &Path) -> File {
@@ -65,6 +67,10 @@ impl Side for Kernel {
         let next = fresh.len() + PAGE as usize;
         fresh.resize(next, 1);
     }
+
+    fn sync(&self) {
+        self.0.sync_all().expect("space");
+    }
 }
 
 struct Live {
@@ -89,6 +95,10 @@ impl Side for Live {
         let page = nth * 3 % (HOLE / PAGE);
         std::hint::black_box(self.hole.pin(page as u32).expect("a page")[0]);
     }
+
+    fn sync(&self) {
+        self.written.fsync().expect("space");
+    }
 }
 
 /// Nanoseconds for which the calling thread waited for a CPU so far.
@@ -106,6 +116,19 @@ impl Waits {
         let second = text.split_whitespace().nth(1).expect("two numbers");
         second.parse().expect("a number")
     }
+}
+
+/// Nanoseconds that all CPUs of the machine were busy: the kernel's writeback is nobody's process.
+fn busy_ns() -> u64 {
+    let stat = std::fs::read_to_string("/proc/stat").expect("procfs");
+    let ticks: Vec<u64> = stat.lines().next().map_or_else(Vec::new, |line| {
+        line.split_whitespace()
+            .skip(1)
+            .flat_map(str::parse)
+            .collect()
+    });
+    // user, nice, system; then idle and iowait; then interrupts.
+    (ticks.iter().take(3).sum::<u64>() + ticks.iter().skip(5).take(2).sum::<u64>()) * 10_000_000
 }
 
 /// Calls `f` again and again until it is over; the times of each, waits for a CPU taken off.
@@ -150,6 +173,7 @@ fn mixed(n: u64) -> u64 {
 
 fn run(side: &impl Side, random: bool, seconds: u64) {
     let over = AtomicBool::new(false);
+    let busy = busy_ns();
     let [writer, reader, alloc, control] = std::thread::scope(|s| {
         let over = &over;
         let threads = [
@@ -177,6 +201,19 @@ fn run(side: &impl Side, random: bool, seconds: u64) {
         over.store(true, Relaxed);
         threads.map(|t| t.join().expect("no panic"))
     });
+    // How long until the last of it is durable: who only held more back would be late here.
+    let start = Instant::now();
+    side.sync();
+    let durable = start.elapsed();
+    let busy = busy_ns() - busy;
+    let mib = writer.len() as f64 * PAGE as f64 / (1 << 20) as f64;
+    println!(
+        "{:10} {mib:.0} MiB; durable after {:.0} ms; the machine's CPUs {:.2} s, {:.2} s a GiB",
+        "written",
+        durable.as_secs_f64() * 1000.0,
+        busy as f64 / 1e9,
+        busy as f64 / 1e9 / mib * 1024.0
+    );
     line("writer", writer);
     line("reader", reader);
     line("allocate", alloc);
@@ -211,6 +248,9 @@ fn main() {
             memory: MEMORY,
             // Whoever is taken off his CPU keeps its slot.
             cpus: 8,
+            // As much as the strict limit of the kernel's side: 16 MiB, so that both are durable as soon.
+            dirty_ratio: 6,
+            dirty_background_ratio: 3,
             policy,
             ..Default::default()
         })

@@ -142,8 +142,11 @@ pub(crate) fn fill<'a>(
     pages: Vec<Locked<'a>>,
 ) -> (Vec<Locked<'a>>, Result<(), Error>) {
     let mut transfer = Transfer::read(mm, mapping, first, pages);
+    let bdi = transfer.file.bdi;
     mm.world.filling.fetch_add(1, SeqCst);
+    mm.world.reads_now(bdi);
     let result = mm.world.cpus.off(|| transfer.run());
+    mm.world.reads_now(bdi);
     let pages = transfer.filled(mm, result);
     mm.world.filling.fetch_sub(1, SeqCst);
     (pages, result.map_err(Error::Io))

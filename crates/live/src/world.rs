@@ -24,10 +24,20 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// How many pages are on their way to a device of so many pages a second: what it writes in 10 ms, so that
-/// who wants to change a page that is written waits no longer, and at least a few.
-fn pages_ahead(bandwidth: u64) -> u32 {
-    (bandwidth / 100).clamp(16, u64::from(MOST_WRITES * BATCH)) as u32
+/// How many transfers and pages are on their way to a device of so many pages a second: what it writes in 10 ms,
+/// so that who needs it otherwise waits no longer, and at least a few. Where somebody reads it is a fifth of that
+/// in fewer transfers: a read goes behind what is on its way.
+fn depth(bandwidth: u64, read: bool) -> (u32, u32) {
+    match read {
+        false => (
+            MOST_WRITES,
+            (bandwidth / 100).clamp(16, u64::from(MOST_WRITES * BATCH)) as u32,
+        ),
+        true => (
+            READ_WRITES,
+            (bandwidth / 500).clamp(4, u64::from(READ_WRITES * BATCH)) as u32,
+        ),
+    }
 }
 
 /// A short lock that is one.
@@ -50,8 +60,11 @@ const CONGESTED_ON: u32 = 113;
 const CONGESTED_OFF: u32 = 103;
 /// Transfers on their way to a device that the flusher and syncs begin.
 const MOST_WRITES: u32 = 16;
+/// The same while somebody waits, or waited in the last 100 ms, for what he reads from the device.
+const READ_WRITES: u32 = 4;
+const READ_LATELY: u64 = 100_000_000;
 /// Nanoseconds for which a writer sleeps at most before it looks again: he is held back in small steps.
-const LONGEST_PAUSE: u64 = 3_000_000;
+const LONGEST_PAUSE: u64 = 2_000_000;
 /// Wait queues of the world itself: for files' sharing, by the file's number, and for the end of a
 /// frame's pins.
 const FILE_QUEUES: u32 = 64;
@@ -64,6 +77,8 @@ struct Device {
     in_flight: AtomicU32,
     /// Transfers that write, and those who are about to begin one.
     writing: AtomicU32,
+    /// When somebody last began to read what he needed, or had it; 0: never.
+    read: AtomicU64,
 }
 
 /// The live world.
@@ -275,6 +290,22 @@ impl LiveWorld {
         writes || self.filling.load(SeqCst) > 0 || self.ios.iter().any(Io::reads)
     }
 
+    /// Transfers and pages that are on their way to a device at most.
+    fn depth(&self, bandwidth: u64, bdi: u32) -> (u32, u32) {
+        let read = self.devices[bdi as usize].read.load(SeqCst);
+        depth(
+            bandwidth,
+            read > 0 && self.now().saturating_sub(read) < READ_LATELY,
+        )
+    }
+
+    /// Somebody needs what he reads from a device, now.
+    pub(crate) fn reads_now(&self, bdi: u32) {
+        self.devices[bdi as usize]
+            .read
+            .store(self.now().max(1), SeqCst);
+    }
+
     /// Transfers on their way to a device that write.
     pub(crate) fn writing(&self, bdi: u32) -> &AtomicU32 {
         &self.devices[bdi as usize].writing
@@ -314,15 +345,15 @@ impl LiveWorld {
                 if first > range.end {
                     break;
                 }
-                let ahead = pages_ahead(mm.write_bandwidth(bdi));
+                let (transfers, ahead) = mm.world.depth(mm.write_bandwidth(bdi), bdi);
                 let quota = if wbc.sync_all {
                     BATCH
                 } else {
                     wbc.nr_to_write.clamp(1, i64::from(BATCH)) as u32
                 };
-                let quota = quota.min(ahead / 2);
+                let quota = quota.min(ahead.div_ceil(2));
                 let most = quota.min((range.end - first).saturating_add(1));
-                Io::room(mm, bdi, (MOST_WRITES, ahead)).await;
+                Io::room(mm, bdi, (transfers, ahead)).await;
                 let pages = Self::gather(mm, mapping, first, most, wbc.sync_all).await;
                 // A page that cannot be had is passed by.
                 let n = pages.as_ref().map_or(1, |p| p.run.count());

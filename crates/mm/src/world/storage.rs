@@ -222,7 +222,7 @@ pub trait Storage<W: World> {
     }
 
     /// The longest pause of a dirtier that only sleeps, in nanoseconds; the kernel's, a fifth of a second, if
-    /// the world has none of its own. With one of its own a call also ends after three pauses, whatever the
+    /// the world has none of its own. With one of its own a call also ends after two pauses, whatever the
     /// device does, as long as dirty pages are closer to the limit than to all that could be dirty: on Linux
     /// who is at the limit of a device that stands still sleeps until it moves again.
     fn longest_pause(&self) -> Option<u64> {

@@ -19,7 +19,7 @@ use crate::writeback::pace::{Position, pauses, poll_interval};
 /// The same while the device is over its limit (32 KiB).
 const POLL_EXCEEDED: u32 = 8;
 /// Pauses of one call where the world cuts them ([`crate::world::Storage::longest_pause`]).
-const MOST_PAUSES: u64 = 3;
+const MOST_PAUSES: u64 = 2;
 impl<W: World> Mm<W> {
     /// Counts a dirtied page; whether the task must look at the limits now.
     #[inline]
@@ -245,6 +245,8 @@ impl<W: World> Mm<W> {
                 && slept >= MOST_PAUSES * longest
                 && dirty < self.dirty_ceiling(&limits)
             {
+                // One page, and it looks again.
+                pace.poll.set(1);
                 break;
             }
         }
