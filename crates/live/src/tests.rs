@@ -108,6 +108,23 @@ impl Backing for Memory {
     }
 }
 
+/// Who reads from a device finds less before him; who syncs is not held back for it.
+#[test]
+fn a_device_that_is_read_gets_fewer_writes() {
+    let (mm, _) = machine(1024, Vec::new());
+    let depth = |sync| mm.world.depth(25_600, 0, sync);
+    assert_eq!(depth(false), (16, 256));
+    // Unless a tenth of a second goes by between the two, once at least.
+    let fewer = (0..100).any(|_| {
+        mm.world.reads_now(0);
+        depth(false) == (4, 51) && depth(true) == (16, 256)
+    });
+    assert!(fewer);
+    std::thread::sleep(std::time::Duration::from_millis(101));
+    assert_eq!(depth(false), (16, 256));
+    assert_eq!(mm.world.depth(1, 0, false), (16, 16));
+}
+
 /// A machine of `pages` pages without daemons, with one file of these bytes.
 fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
     let config = mm::Config {

@@ -345,7 +345,7 @@ impl LiveWorld {
                 if first > range.end {
                     break;
                 }
-                let (transfers, ahead) = mm.world.depth(mm.write_bandwidth(bdi), bdi);
+                let (transfers, ahead) = mm.world.depth(mm.write_bandwidth(bdi), bdi, wbc.sync_all);
                 let quota = if wbc.sync_all {
                     BATCH
                 } else {
