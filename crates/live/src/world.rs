@@ -1,6 +1,7 @@
 //! The live world: what the engine asks for, answered with threads, atomics and files.
 
 use crate::arena::{self, Arena, OutOfMemory, Writeback};
+use crate::blocking::Blocking;
 use crate::cpu::{self, Cpus};
 use crate::io::{self, How, Io};
 use crate::open_file::OpenFile;
@@ -67,6 +68,8 @@ struct Device {
 pub struct LiveWorld {
     pub(crate) arena: Arena,
     pub(crate) cpus: Cpus,
+    /// Threads for what blocks tasks that share theirs.
+    pub(crate) blocking: Blocking,
     ios: Box<[Io]>,
     /// The number of the last of them that is in use.
     last_io: AtomicU32,
@@ -79,6 +82,7 @@ pub struct LiveWorld {
     files: RwLock<Vec<Option<Arc<OpenFile>>>>,
     devices: Box<[Device]>,
     stopping: AtomicBool,
+    closing: AtomicBool,
     /// Pages whose data is given up.
     pub(crate) lost_pages: AtomicU64,
     /// Pages whose write failed and that are kept ([`crate::open_file`]), how many may be, and the
@@ -106,6 +110,7 @@ impl LiveWorld {
         Ok(Self {
             arena: Arena::new(frames as usize)?,
             cpus: Cpus::new(config.cpus),
+            blocking: Blocking::new(config.max_bdis),
             ios: (0..config.max_bdis).map(|_| Io::default()).collect(),
             last_io: AtomicU32::new(config.max_bdis - 1),
             start: sync::now(),
@@ -117,6 +122,7 @@ impl LiveWorld {
             files: RwLock::default(),
             devices: (0..config.max_bdis).map(|_| Device::default()).collect(),
             stopping: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             lost_pages: AtomicU64::new(0),
             kept_pages: AtomicU64::new(0),
             most_kept: frames / 2,
@@ -192,6 +198,20 @@ impl LiveWorld {
         for q in self.idle.clone() {
             self.wake(WaitQueue(q));
         }
+    }
+
+    /// The cache ends: nobody waits any more until pages are let go that programs have pinned.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, SeqCst);
+        let first = self.first_own + FILE_QUEUES;
+        for q in first..first + PIN_QUEUES {
+            self.wake(WaitQueue(q));
+        }
+    }
+
+    /// Whether it does.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(SeqCst)
     }
 
     async fn pause(&self, q: Option<(WaitQueue, u64)>, ns: Option<u64>) -> bool {
@@ -291,7 +311,7 @@ impl LiveWorld {
                     Some(pages) => {
                         wbc.nr_to_write -= i64::from(n);
                         let last = || Self::is_last(mm, mapping, first.saturating_add(n));
-                        let how = match wbc.sync_all && last() {
+                        let how = match wbc.sync_all && !cpu::shared() && last() {
                             true => How::Here,
                             false => How::Handed,
                         };
@@ -374,6 +394,17 @@ impl Tasks for LiveWorld {
 
     async fn relax(&self) {
         self.cpus.give_way();
+        if cpu::turn_is_over() {
+            let mut waited = false;
+            poll_fn(|context| {
+                if std::mem::replace(&mut waited, true) {
+                    return Poll::Ready(());
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
+        }
     }
 
     async fn sleep(&self, ns: u64) {

@@ -12,6 +12,10 @@
 mod ahead;
 #[path = "../src/arena.rs"]
 mod arena;
+#[path = "../src/blocking.rs"]
+mod blocking;
+#[path = "model/calls.rs"]
+mod calls;
 #[path = "../src/cpu.rs"]
 mod cpu;
 #[path = "../src/errseq.rs"]
@@ -24,6 +28,8 @@ mod io;
 mod open_file;
 #[path = "model/read.rs"]
 mod read;
+#[path = "../src/runner.rs"]
+mod runner;
 #[path = "../src/storage.rs"]
 mod storage;
 #[path = "model/sync.rs"]
