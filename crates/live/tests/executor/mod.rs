@@ -10,12 +10,12 @@ use std::time::Duration;
 /// Longer than anything takes: whatever is not ready then hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-type Task = Pin<Box<dyn Future<Output = ()>>>;
+type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// Futures on one thread, each polled when it was woken and not else.
 #[derive(Default)]
-pub struct Many {
-    tasks: Vec<Option<Task>>,
+pub struct Many<'a> {
+    tasks: Vec<Option<Task<'a>>>,
     woken: Arc<Woken>,
 }
 
@@ -48,9 +48,9 @@ impl Woken {
     }
 }
 
-impl Many {
+impl<'a> Many<'a> {
     /// One more future.
-    pub fn spawn(&mut self, future: impl Future<Output = ()> + 'static) {
+    pub fn spawn(&mut self, future: impl Future<Output = ()> + 'a) {
         let number = self.tasks.len();
         self.tasks.push(Some(Box::pin(future)));
         let mut tasks = self.woken.tasks.lock().expect("no panic");
