@@ -10,7 +10,7 @@
 use crate::LiveMm;
 use crate::ahead::{self, Advice};
 use crate::arena::{Keeper, Kept, PAGE, Pinned};
-use crate::cache::{File, Inner};
+use crate::cache::{self, File, Inner};
 use crate::config::{ASYNC_LANES, Config};
 use crate::cpu;
 use crate::file::{self, Error};
@@ -88,8 +88,14 @@ impl Calls {
     /// Marks a page that was read in passing.
     fn mark(&self, mm: &LiveMm, page: &Pinned<'_>) {
         if !mm.mark_accessed_in_passing(page.pfn()) {
-            let mark = || mm.mark_page_accessed(page.pfn(), TrackPath::BufferedRead);
-            self.runner.briefly(&mm.world.cpus, mark);
+            // If no number is free, or the thread ends, the page is only not marked.
+            self.runner.spare(|task| {
+                if let Some(task) = task.filter(|_| !cpu::thread_is_ending()) {
+                    let path = TrackPath::BufferedRead;
+                    let mark = async { mm.mark_page_accessed(page.pfn(), path) };
+                    mm.world.cpus.block_on(task, mark);
+                }
+            });
         }
     }
 }
@@ -110,8 +116,11 @@ impl Open {
     fn close(&mut self, then: impl FnOnce() + Send + 'static) {
         if let Some(file) = self.0.take() {
             let (inner, bdi) = (Arc::clone(&file.inner), file.file.bdi);
+            let its = Arc::clone(&inner);
             let close = Box::new(move || {
-                drop(file);
+                // A thread of ours must not keep one of the numbers that are for a program's.
+                let runner = &its.calls.runner;
+                runner.spare(|task| cache::lend(task, || drop(file)));
                 then();
             });
             if let Err(close) = inner.mm.world.blocking.put(bdi, close) {

@@ -24,7 +24,7 @@ use mm::world::TaskId;
 use mm::world::event::TrackPath;
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{IoSlice, IoSliceMut};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -99,6 +99,16 @@ impl Drop for Lease {
 
 thread_local! {
     static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
+    /// A number that the thread has for what it does now.
+    static LENT: Cell<Option<TaskId>> = const { Cell::new(None) };
+}
+
+/// Runs `f`, which uses one cache, with a number for its calls: on a thread of that cache.
+pub(crate) fn lend<R>(task: Option<TaskId>, f: impl FnOnce() -> R) -> R {
+    LENT.set(task);
+    let r = f();
+    LENT.set(None);
+    r
 }
 
 pub(crate) struct Inner {
@@ -116,6 +126,9 @@ pub(crate) struct Inner {
 
 impl Inner {
     fn task(&self) -> Result<TaskId, Error> {
+        if let Ok(Some(lent)) = LENT.try_with(Cell::get) {
+            return Ok(lent);
+        }
         let lease = LEASES.try_with(|leases| {
             let mut leases = leases.borrow_mut();
             leases.retain(|l| l.tasks.strong_count() > 0);
@@ -268,12 +281,14 @@ impl Cache {
         config.check_tables(&engine)?;
         let ids = FIRST_USER..FIRST_USER + config.max_threads;
         let calls = Calls::new(&config, ids.end);
+        let tasks = ids.end..ids.end + config.async_tasks();
         let mm = cpu::alone(|| Mm::new(world, engine, config.policy, false));
         mm.init_task(KSWAPD, KSWAPD_FLAGS, 0);
         mm.init_task(LAST, 0, 0);
         mm.init_task(RING, 0, 0);
         (FLUSHERS..CALLERS).for_each(|id| mm.init_task(id, PF_SWAPWRITE, 0));
         (CALLERS..FIRST_USER).for_each(|id| mm.init_task(id, 0, 0));
+        tasks.for_each(|id| mm.init_task(id, 0, 0));
         let inner = Arc::new(Inner {
             mm,
             calls,

@@ -27,7 +27,7 @@ pub(crate) const DEVICES: u32 = 16;
 pub(crate) const CALLERS_EACH: u32 = 4;
 /// Lanes of asynchronous calls: of each device those that read, and the others.
 pub(crate) const ASYNC_LANES: u32 = 2 * DEVICES;
-/// Task numbers for threads of programs that mark pages in passing.
+/// Task numbers for threads that mark pages in passing, or close files.
 const ASYNC_SPARE: u32 = 8;
 /// The least memory that watermarks and limits make sense for.
 const LEAST_MEMORY: u64 = 4 << 20;

@@ -263,16 +263,14 @@ impl Runner {
         call
     }
 
-    /// Runs `f`, which does not wait, as a task, if a number is free for it.
-    pub fn briefly(&self, cpus: &Cpus, f: impl FnOnce()) {
-        if cpu::thread_is_ending() {
-            return;
-        }
+    /// Runs `f` with the number of a task that is no call, if one is free.
+    pub fn spare<R>(&self, f: impl FnOnce(Option<TaskId>) -> R) -> R {
         let task = self.lists.lock().spare.pop();
+        let r = f(task);
         if let Some(task) = task {
-            cpus.block_on(task, async { f() });
             self.lists.lock().spare.push(task);
         }
+        r
     }
 
     /// Polls calls until all is over and none is left; for each of the runner's threads.

@@ -610,3 +610,94 @@ fn one_cpu_slot_and_one_thread_do() {
     std::thread::sleep(Duration::from_millis(1));
     ends_well(&cache);
 }
+
+/// Ends a cache when it is woken.
+struct End(Mutex<Option<Cache>>);
+
+impl Wake for End {
+    fn wake(self: Arc<Self>) {
+        let cache = self.0.lock().expect("no panic").take();
+        // Calls that wait for their turn are told meanwhile, by us.
+        drop(cache);
+    }
+}
+
+#[test]
+fn who_is_woken_may_end_the_cache() {
+    let (cache, devices) = gated(Config {
+        async_threads: 1,
+        ..config()
+    });
+    let file = open(&cache, "0");
+    devices.0[0].shut(true);
+    let mut reads: Vec<Pin<Box<_>>> = (0..70_u64)
+        .map(|i| Box::pin(file.read(i * PAGE as u64, [0; 1])))
+        .collect();
+    let end = Arc::new(End(Mutex::new(Some(cache))));
+    let waker = Waker::from(Arc::clone(&end));
+    for read in &mut reads {
+        let polled = read.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    devices.0[0].shut(false);
+    let ended: Vec<_> = reads.into_iter().map(|r| block_on(r).0).collect();
+    assert!(ended[..2].contains(&Ok(1)));
+    assert!(
+        ended
+            .iter()
+            .all(|r| matches!(r, Ok(1) | Err(Error::Closed)))
+    );
+    assert!(end.0.lock().expect("no panic").is_none());
+}
+
+#[test]
+fn futures_move_between_threads_and_take_none_of_their_numbers() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file");
+    let bytes: Vec<u8> = (0..8 << 20).map(|i| byte(i / PAGE as u64)).collect();
+    std::fs::write(&path, bytes).expect("a file");
+    let cache = Cache::new(Config {
+        memory: 4 << 20,
+        // This one, for its advice, and one more.
+        max_threads: 2,
+        ..config()
+    });
+    let cache = cache.expect("a cache");
+    let file = open(&cache, &path);
+    // Six threads, of which the second half goes on with what the first has begun.
+    std::thread::scope(|s| {
+        for who in 0..3_u64 {
+            let (hand, take) = std::sync::mpsc::channel();
+            let file = &file;
+            s.spawn(move || {
+                for i in 0..600 {
+                    let page = (i * 7919 + who) % 2048;
+                    let mut read = Box::pin(file.read(page * PAGE as u64, [0; 9]));
+                    let polled = poll_once(&mut read);
+                    hand.send((page, polled, read)).expect("the other thread");
+                }
+            });
+            s.spawn(move || {
+                for (page, polled, read) in take {
+                    let done = match polled {
+                        Poll::Ready(done) => done,
+                        Poll::Pending => block_on(read),
+                    };
+                    assert_eq!(done, (Ok(9), [byte(page); 9]));
+                }
+            });
+        }
+    });
+    // A file without a name is closed by a thread of the cache, and nobody's number is taken.
+    let gone = open(&cache, dir.path().join("gone"));
+    block_on(gone.write(0, [1; PAGE])).0.expect("a write");
+    std::fs::remove_file(dir.path().join("gone")).expect("a name");
+    block_on(gone.close());
+    let sync = cache.open(&path).expect("a file");
+    std::thread::scope(|s| {
+        let read = || sync.read(0, &mut [0; PAGE]);
+        assert_eq!(s.spawn(read).join().expect("no panic"), Ok(PAGE));
+    });
+    drop((sync, file));
+    ends_well(&cache);
+}
