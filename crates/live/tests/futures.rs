@@ -9,8 +9,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::pin::{Pin, pin};
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -39,6 +39,8 @@ struct Gate {
     opened: Condvar,
     /// Calls that wait.
     held: AtomicUsize,
+    /// Writes fail.
+    failing: AtomicBool,
     /// Bytes that were written, by place.
     written: Mutex<Vec<(u64, usize)>>,
 }
@@ -109,6 +111,9 @@ impl Backing for GatedFile {
 
     fn write(&self, parts: &[IoSlice<'_>], at: u64) -> Result<usize, Errno> {
         self.gate().pass();
+        if self.gate().failing.load(SeqCst) {
+            return Err(Errno::IO);
+        }
         let n = parts.iter().map(|p| p.len()).sum();
         let mut written = self.gate().written.lock().expect("no panic");
         written.push((at, n));
@@ -699,5 +704,26 @@ fn futures_move_between_threads_and_take_none_of_their_numbers() {
         assert_eq!(s.spawn(read).join().expect("no panic"), Ok(PAGE));
     });
     drop((sync, file));
+    ends_well(&cache);
+}
+
+#[test]
+fn a_sync_that_is_dropped_has_told_nobody() {
+    let (cache, devices) = gated(config());
+    let file = open(&cache, "0");
+    block_on(file.write(0, vec![1; PAGE])).0.expect("a write");
+    devices.0[0].shut(true);
+    let mut sync = Box::pin(file.fsync());
+    assert!(poll_once(&mut sync).is_pending());
+    drop(sync);
+    devices.0[0].failing.store(true, SeqCst);
+    devices.0[0].shut(false);
+    while cache.stats().kept_pages == 0 {
+        std::thread::yield_now();
+    }
+    devices.0[0].failing.store(false, SeqCst);
+    assert_eq!(block_on(file.fsync()), Err(Error::Io(Errno::IO)));
+    assert_eq!(block_on(file.fsync()), Ok(()));
+    drop(file);
     ends_well(&cache);
 }
