@@ -412,9 +412,10 @@ impl Cache {
         }
     }
 
-    /// Lets calls end, refuses further ones, writes everything dirty and stops the threads. What
-    /// cannot be written now is lost, and the answer says so. A second call, which waits for the
-    /// first, reports that nothing is left to do.
+    /// Lets calls end, but for writes that wait for a page which the program has pinned and asynchronous
+    /// ones whose turn has not come, which are [`Error::Closed`]; refuses further ones, writes everything
+    /// dirty and stops the threads. What cannot be written now is lost, and the answer says so. A second
+    /// call, which waits for the first, reports that nothing is left to do.
     pub fn shutdown(&self) -> Shutdown {
         // A thread that is ending has no place for the engine any more.
         if cpu::thread_is_ending() {
