@@ -10,11 +10,13 @@
 use crate::LiveMm;
 use crate::arena::{Handed, Locked, OutOfMemory};
 use crate::file::{self, Error};
+use crate::io;
 use crate::sync::{AtomicU32, Mutex};
 use crate::world::BATCH;
 use mm::cache::readahead::{Missed, Moved, Window};
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
+use mm::world::Tasks;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Pages of a window at most, and at most this part of memory: pages that are being read are locked,
@@ -111,7 +113,7 @@ pub async fn page<'a>(
                 let Some(alone) = page.alone().await else {
                     continue;
                 };
-                page = file::fill_one(mm, index, alone)?;
+                page = file::fill_one(mm, index, alone).await?;
             }
             return Ok(page);
         }
@@ -128,13 +130,13 @@ pub async fn page<'a>(
         let fresh = enter(mm, mapping, index, most, Gfp::USER).await?;
         if !fresh.is_empty() {
             marked(mm, index, &fresh, mark);
-            let (mut fresh, result) = file::fill(mm, mapping, index, fresh);
+            let (mut fresh, result) = io::fill(mm, mapping, index, fresh).await;
             if let Err(e) = result {
                 if fresh.len() == 1 {
-                    return Err(e);
+                    return Err(Error::Io(e));
                 }
                 // It may be a page behind, for which nobody has asked.
-                fresh = vec![file::fill_one(mm, index, fresh.swap_remove(0))?];
+                fresh = vec![file::fill_one(mm, index, fresh.swap_remove(0)).await?];
             }
             if moved == Moved::Window && w.start != index {
                 hand_over(mm, mapping, w.start, w.size, Some(w.mark())).await;
@@ -179,6 +181,26 @@ pub async fn will_need(mm: &LiveMm, mapping: u32, first: u32, last: u32) {
     }
 }
 
+/// Begins to read what is missing of a range, as far as there is room on the way; returns how many pages.
+pub async fn prefetch(mm: &LiveMm, mapping: u32, first: u32, last: u32) -> u64 {
+    let io = mm.world.io(mm.mappings[mapping as usize].bdi());
+    let most = file::pages_of_memory(mm) / HANDED_SHARE;
+    let (mut at, mut started) = (first, 0);
+    while started < most {
+        let n = (last - at + 1).min(BATCH).min(most - started);
+        if !io.may_read(n, most) {
+            break;
+        }
+        started += hand_over(mm, mapping, at, n, None).await;
+        match at.checked_add(n) {
+            Some(next) if next <= last => at = next,
+            _ => break,
+        }
+        mm.world.relax().await;
+    }
+    u64::from(started)
+}
+
 /// Sets the mark of a window on one of its pages, which begin with `first`.
 fn marked(mm: &LiveMm, first: u32, pages: &[Locked<'_>], mark: Option<u32>) {
     let at = mark.and_then(|m| m.checked_sub(first));
@@ -216,11 +238,11 @@ async fn enter(
     Ok(fresh)
 }
 
-/// Has the missing pages of a window read by the thread for it.
-async fn hand_over(mm: &LiveMm, mapping: u32, start: u32, size: u32, mark: Option<u32>) {
+/// Has the missing pages of a window read by the thread for it; returns how many.
+async fn hand_over(mm: &LiveMm, mapping: u32, start: u32, size: u32, mark: Option<u32>) -> u32 {
     let end = file::pages_of(file::size(mm, mapping)).min(start.saturating_add(size));
     let bdi = mm.mappings[mapping as usize].bdi();
-    let mut at = start;
+    let (mut at, mut missing) = (start, 0);
     while at < end {
         if mm.find_page(mapping, at).is_some() {
             at += 1;
@@ -228,17 +250,19 @@ async fn hand_over(mm: &LiveMm, mapping: u32, start: u32, size: u32, mark: Optio
         }
         let gfp = Gfp::USER.or(Gfp::NORETRY);
         let Ok(fresh) = enter(mm, mapping, at, (end - at).min(BATCH), gfp).await else {
-            return;
+            return missing;
         };
         let n = fresh.len() as u32;
+        missing += n;
         if n > 0 {
             marked(mm, at, &fresh, mark);
             let most = file::pages_of_memory(mm) / HANDED_SHARE;
             if let Err(handed) = mm.world.io(bdi).read(Handed::new(mapping, at, fresh), most) {
                 // Who needs one that could not be read asks again, and is told.
-                let _ = file::fill(mm, mapping, at, handed.take(mm));
+                let _ = io::fill(mm, mapping, at, handed.take(mm)).await;
             }
         }
         at += n.max(1);
     }
+    missing
 }

@@ -321,12 +321,17 @@ impl<'a> Locked<'a> {
 
     /// The page if nobody has it pinned. Else lets go of it, waits until it may be so and says `None`:
     /// look again. Who waits must not hold the lock: the ones who pinned the page may need it for
-    /// another pin.
+    /// another pin. When the cache ends ([`LiveWorld::close`]) it does not wait.
+    ///
+    /// [`LiveWorld::close`]: crate::world::LiveWorld::close
     pub async fn alone(mut self) -> Option<Self> {
         let (w, q) = (&self.mm.world, self.mm.world.pin_queue(self.pfn));
         let word = self.mm.frames.track(self.pfn);
         if word.load(SeqCst) & !COPIED != 0 {
             let ticket = w.ticket(q);
+            if w.is_closing() {
+                return None;
+            }
             if word.fetch_or(WANTED, SeqCst) & PINS != 0 {
                 drop(self);
                 w.wait(q, ticket, None).await;
@@ -519,6 +524,44 @@ impl Drop for Pinned<'_> {
             let w = &self.mm.world;
             w.wake(w.pin_queue(self.pfn));
         }
+    }
+}
+
+/// What has an engine, always the same one.
+pub trait Keeper {
+    /// The engine.
+    fn mm(&self) -> &LiveMm;
+}
+
+/// A [`Pinned`] page together with what keeps its engine there.
+pub struct Kept<K: Keeper> {
+    keeper: K,
+    pfn: Pfn,
+}
+
+impl<'a> Pinned<'a> {
+    /// The same pin, for whoever keeps the engine.
+    pub fn keep<K: Keeper>(self, keeper: K) -> Kept<K> {
+        assert!(std::ptr::eq(self.mm, keeper.mm()), "another engine's page");
+        let pfn = self.pfn;
+        std::mem::forget(self);
+        Kept { keeper, pfn }
+    }
+}
+
+impl<K: Keeper> Kept<K> {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8; PAGE] {
+        // SAFETY: as of `Pinned`, whose count this has; the arena stays as long as its engine, which is
+        // borrowed from us.
+        unsafe { self.keeper.mm().world.arena.page(self.pfn).as_ref() }
+    }
+}
+
+impl<K: Keeper> Drop for Kept<K> {
+    fn drop(&mut self) {
+        let (mm, pfn) = (self.keeper.mm(), self.pfn);
+        drop(Pinned { mm, pfn });
     }
 }
 

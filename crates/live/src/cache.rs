@@ -3,6 +3,7 @@
 use crate::LiveMm;
 use crate::ahead::{self, Advice, Ahead};
 use crate::arena::Pinned;
+use crate::async_file::Calls;
 use crate::buffer::{Buffer, Registration};
 use crate::class::ClassStats;
 use crate::config::{CALLERS, Config, FIRST_USER, FLUSHERS, GIVER, KSWAPD, LAST, OnLoss, RING};
@@ -27,7 +28,7 @@ use mm::world::TaskId;
 use mm::world::event::TrackPath;
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{IoSlice, IoSliceMut};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -104,10 +105,22 @@ impl Drop for Lease {
 
 thread_local! {
     static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
+    /// A number that the thread has for what it does now.
+    static LENT: Cell<Option<TaskId>> = const { Cell::new(None) };
+}
+
+/// Runs `f`, which uses one cache, with a number for its calls: on a thread of that cache.
+pub(crate) fn lend<R>(task: Option<TaskId>, f: impl FnOnce() -> R) -> R {
+    LENT.set(task);
+    let r = f();
+    LENT.set(None);
+    r
 }
 
 pub(crate) struct Inner {
     pub(crate) mm: LiveMm,
+    /// Calls that programs wait for by futures.
+    pub(crate) calls: Calls,
     tasks: Arc<Tasks>,
     storage: Arc<dyn Storage>,
     table: Mutex<Table>,
@@ -121,6 +134,9 @@ pub(crate) struct Inner {
 
 impl Inner {
     fn task(&self) -> Result<TaskId, Error> {
+        if let Ok(Some(lent)) = LENT.try_with(Cell::get) {
+            return Ok(lent);
+        }
         let lease = LEASES.try_with(|leases| {
             let mut leases = leases.borrow_mut();
             leases.retain(|l| l.tasks.strong_count() > 0);
@@ -179,10 +195,15 @@ impl Inner {
         if *closed {
             return Err(Error::Closed);
         }
-        self.block_on(future)?.map_err(|e| match e {
+        self.block_on(future)?.map_err(|e| self.explain(e))
+    }
+
+    /// An error, with its reason if there is one.
+    pub(crate) fn explain(&self, e: Error) -> Error {
+        match e {
             Error::OutOfMemory => file::out_of_memory(&self.mm),
             e => e,
-        })
+        }
     }
 
     /// What [`Mm::mark_page_accessed`] does; most of the time that takes no CPU slot.
@@ -265,11 +286,11 @@ pub struct Cache {
 /// An open file of a [`Cache`]. Dropping it closes it: what is dirty stays cached and is written
 /// later, unless the file has no name any more.
 pub struct File {
-    inner: Arc<Inner>,
-    file: Arc<OpenFile>,
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) file: Arc<OpenFile>,
     /// Which errors of the file this handle was told of.
-    told: Cursor,
-    ahead: Ahead,
+    pub(crate) told: Cursor,
+    pub(crate) ahead: Ahead,
 }
 
 impl Cache {
@@ -299,6 +320,9 @@ impl Cache {
         for (class, held) in config.helds().enumerate() {
             world.hold(&engine, class, held)?;
         }
+        let ids = FIRST_USER..FIRST_USER + config.max_threads;
+        let calls = Calls::new(&config, ids.end);
+        let tasks = ids.end..ids.end + config.async_tasks();
         let mm = cpu::alone(|| Mm::new(world, engine, policy, false));
         mm.init_task(KSWAPD, KSWAPD_FLAGS, 0);
         mm.init_task(LAST, 0, 0);
@@ -306,9 +330,10 @@ impl Cache {
         mm.init_task(GIVER, 0, 0);
         (FLUSHERS..CALLERS).for_each(|id| mm.init_task(id, PF_SWAPWRITE, 0));
         (CALLERS..FIRST_USER).for_each(|id| mm.init_task(id, 0, 0));
-        let ids = FIRST_USER..FIRST_USER + config.max_threads;
+        tasks.for_each(|id| mm.init_task(id, 0, 0));
         let inner = Arc::new(Inner {
             mm,
+            calls,
             tasks: Arc::new(Tasks {
                 free: Mutex::new(ids.rev().collect()),
             }),
@@ -470,9 +495,10 @@ impl Cache {
         }
     }
 
-    /// Lets calls end, refuses further ones, writes everything dirty and stops the threads. What
-    /// cannot be written now is lost, and the answer says so. A second call, which waits for the
-    /// first, reports that nothing is left to do.
+    /// Lets calls end, but for writes that wait for a page which the program has pinned and asynchronous
+    /// ones whose turn has not come, which are [`Error::Closed`]; refuses further ones, writes everything
+    /// dirty and stops the threads. What cannot be written now is lost, and the answer says so. A second
+    /// call, which waits for the first, reports that nothing is left to do.
     pub fn shutdown(&self) -> Shutdown {
         // A thread that is ending has no place for the engine any more.
         if cpu::thread_is_ending() {
@@ -486,11 +512,14 @@ impl Cache {
 
     fn shut_down(&self) -> Shutdown {
         self.inner.ended.store(true, SeqCst);
+        self.inner.calls.close();
+        self.inner.mm.world.close();
         *self.inner.closed.write() = true;
         let mut running = self.daemons.lock();
         let Some(daemons) = running.take() else {
             return Shutdown::default();
         };
+        self.inner.calls.end(&self.inner.mm);
         let failed = self.inner.sync_all();
         daemons.stop();
         let mm = &self.inner.mm;
@@ -575,7 +604,7 @@ impl File {
     }
 
     #[inline]
-    fn open(&self) -> Result<(), Error> {
+    pub(crate) fn open(&self) -> Result<(), Error> {
         match self.inner.ended.load(SeqCst) {
             false => Ok(()),
             true => Err(Error::Closed),
@@ -595,10 +624,43 @@ impl File {
                 (Advice::WillNeed, Some((first, last))) => {
                     ahead::will_need(mm, mapping, first, last).await;
                 }
-                (Advice::DontNeed, Some(pages)) => file::drop_pages(mm, mapping, pages).await,
+                (Advice::DontNeed, Some(pages)) => {
+                    file::drop_pages(mm, mapping, pages).await;
+                }
                 _ => {}
             }
             Ok(())
+        })
+    }
+
+    /// Begins to read what is missing of a range, and does not wait for it; a length of 0 means up to the
+    /// file's end. Returns how many pages it began to read: fewer than are missing if more than a
+    /// sixteenth of memory would be on the way, or none could be had.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]. What cannot be read is told to who reads it.
+    pub fn prefetch(&self, pos: u64, len: u64) -> Result<u64, Error> {
+        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
+        self.inner.call(async {
+            match file::page_range(mm, mapping, pos, len) {
+                Some((first, last)) => Ok(ahead::prefetch(mm, mapping, first, last).await),
+                None => Ok(0),
+            }
+        })
+    }
+
+    /// Lets the pages of a range go that are clean and that nobody holds; a length of 0 means up to the
+    /// file's end. Returns how many pages went. What is dirty stays: [`File::flush`] it first.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn drop_cache(&self, pos: u64, len: u64) -> Result<u64, Error> {
+        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
+        self.inner.call(async {
+            match file::page_range(mm, mapping, pos, len) {
+                Some(pages) => Ok(file::drop_pages(mm, mapping, pages).await),
+                None => Ok(0),
+            }
         })
     }
 

@@ -27,6 +27,10 @@ pub(crate) const FIRST_USER: TaskId = CALLERS + DEVICES * CALLERS_EACH;
 pub(crate) const DEVICES: u32 = 16;
 /// Threads that make calls for a device, where there is no ring.
 pub(crate) const CALLERS_EACH: u32 = 4;
+/// Lanes of asynchronous calls: of each device those that read, and the others.
+pub(crate) const ASYNC_LANES: u32 = 2 * DEVICES;
+/// Task numbers for threads that mark pages in passing, or close files.
+const ASYNC_SPARE: u32 = 8;
 /// The least memory in which something can be read while something else is written.
 const LEAST_MEMORY: u64 = 8 * PAGE as u64;
 /// Pages below which the kernel's least free memory (128 KiB) is too much: a part of memory takes its place.
@@ -64,6 +68,12 @@ pub struct Config {
     /// Threads that may use the cache at the same time, 1..=65536. A thread counts from its first
     /// call to its end.
     pub max_threads: u32,
+    /// Threads that go on with calls of [`crate::AsyncFile`]s, 1..=64. They are started with the first.
+    pub async_threads: u32,
+    /// Such calls that are under way at the same time, 1..=1024: of each device so many that read, and
+    /// so many others; but no more than one for each 64 pages of memory, for each holds pages. Any
+    /// number may be outstanding: further ones wait for their turn.
+    pub async_calls: u32,
     /// Files that may be open at the same time, 1..=16777215. Closed ones stay cached, each with a
     /// descriptor of the process, as long as their numbers are not needed.
     pub max_files: u32,
@@ -178,6 +188,8 @@ impl Default for Config {
             held: Held::Ordinary,
             cpus: std::thread::available_parallelism().map_or(4, |n| n.get().clamp(1, 64)),
             max_threads: 64,
+            async_threads: 2,
+            async_calls: 64,
             max_files: 1024,
             dirty_background_ratio: 10,
             dirty_ratio: 20,
@@ -190,6 +202,17 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Calls of a lane of asynchronous calls that are under way at most.
+    pub(crate) fn async_most(&self) -> u32 {
+        let most = (self.memory / PAGE as u64 / 64).min(1024) as u32;
+        self.async_calls.min(most)
+    }
+
+    /// Task numbers for asynchronous calls.
+    pub(crate) fn async_tasks(&self) -> u32 {
+        ASYNC_LANES * self.async_most() + ASYNC_SPARE
+    }
+
     pub(crate) fn engine(&self) -> Result<mm::Config, Error> {
         let refuse = |text: String| Err(Error::Config(text));
         let pages = self.memory / PAGE as u64;
@@ -219,6 +242,12 @@ impl Config {
                 self.max_threads
             ));
         }
+        if !(1..=64).contains(&self.async_threads) || !(1..=1024).contains(&self.async_calls) {
+            return refuse(format!(
+                "async_threads = {}, async_calls = {}: accepted are 1 to 64 and 1 to 1024",
+                self.async_threads, self.async_calls
+            ));
+        }
         if !(1..1 << 24).contains(&self.max_files) {
             return refuse(format!(
                 "max_files = {}: accepted are 1 to 16777215",
@@ -234,7 +263,7 @@ impl Config {
             hz: 1000,
             pageblock_order: mm::memory::mobility::PAGEBLOCK_ORDER,
             zones: class::zones(&self.classes, pages)?,
-            max_tasks: FIRST_USER + self.max_threads,
+            max_tasks: FIRST_USER + self.max_threads + self.async_tasks(),
             max_mappings: self.max_files,
             max_bdis: DEVICES,
             max_supers: 0,

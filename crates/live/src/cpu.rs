@@ -4,6 +4,9 @@
 //! own. So a thread holds a slot while it executes engine code, one thread a slot, and gives it back
 //! where that waits or does I/O. After a wait it may find itself on another slot, as a task on
 //! another CPU.
+//!
+//! Tasks that come from futures of a program share threads (`runner`): such a thread polls one after the
+//! other, and what would block it is done by others.
 
 use crate::sync::{AtomicU32, Condvar, Mutex, thread_local, yield_now};
 use crate::wait::Parker;
@@ -24,6 +27,8 @@ struct Current {
     cpu: Option<usize>,
     /// The slot it tries first.
     home: usize,
+    /// The thread has other tasks as well.
+    shared: bool,
 }
 
 /// What a thread has of its own.
@@ -36,6 +41,8 @@ struct Thread {
     ended: Cell<bool>,
     /// Where the slots are whose task asks a shrinker of the program's.
     shrinking: Cell<usize>,
+    /// Where a task that shares the thread could have been interrupted since it was polled.
+    steps: Cell<u32>,
     parker: Arc<Parker>,
 }
 
@@ -62,6 +69,20 @@ pub fn cpu() -> usize {
     current().cpu.expect("engine code holds a CPU slot")
 }
 
+/// Whether the calling task's thread has other tasks, so that nothing may block it.
+pub fn shared() -> bool {
+    current().shared
+}
+
+/// How often a task that shares its thread passes by before it lets others go first.
+const TURN: u32 = 32;
+
+/// Whether the calling task, which could be interrupted here, is to let others of its thread go first.
+pub fn turn_is_over() -> bool {
+    let step = || THREAD.with(|t| t.steps.replace(t.steps.get() + 1));
+    shared() && step() >= TURN
+}
+
 /// Limits the wait that the calling task is about to enter.
 pub fn wait_until(deadline: Option<Instant>) {
     THREAD.with(|t| t.deadline.set(deadline));
@@ -83,6 +104,7 @@ pub fn alone<R>(f: impl FnOnce() -> R) -> R {
         task: 0,
         cpu: Some(0),
         home: 0,
+        shared: false,
     }));
     let r = f();
     set_current(before);
@@ -197,16 +219,31 @@ impl Cpus {
         r
     }
 
+    fn section(&self, task: TaskId, shared: bool) -> Section<'_> {
+        let before = set_current(Some(Current {
+            task,
+            cpu: None,
+            home: task as usize % self.0.len(),
+            shared,
+        }));
+        Section { cpus: self, before }
+    }
+
+    /// Runs `f` as a task that shares its thread, on a slot; and says when the wait ends at the latest
+    /// in which the task is then.
+    pub fn turn<R>(&self, task: TaskId, f: impl FnOnce() -> R) -> (R, Option<Instant>) {
+        let section = self.section(task, true);
+        THREAD.with(|t| t.steps.set(0));
+        wait_until(None);
+        self.enter();
+        let r = f();
+        drop(section);
+        (r, THREAD.with(|t| t.deadline.get()))
+    }
+
     /// Runs a task's future on the calling thread to its end; `None`: the task was ended in a wait.
     pub fn block_on<T>(&self, task: TaskId, future: impl Future<Output = T>) -> Option<T> {
-        let section = Section {
-            cpus: self,
-            before: set_current(Some(Current {
-                task,
-                cpu: None,
-                home: task as usize % self.0.len(),
-            })),
-        };
+        let section = self.section(task, false);
         let parker = THREAD.with(|t| Arc::clone(&t.parker));
         let waker = Waker::from(Arc::clone(&parker));
         let mut context = Context::from_waker(&waker);

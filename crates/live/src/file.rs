@@ -3,15 +3,17 @@
 use crate::LiveMm;
 use crate::ahead::{self, Ahead};
 use crate::arena::{self, Locked, OutOfMemory, PAGE, Pinned};
+use crate::blocking;
 use crate::class;
 use crate::errseq::{Cursor, Fate};
-use crate::io::Transfer;
+use crate::io;
 use crate::open_file::{Cut, OpenFile, Share};
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use mm::world::Tasks;
 use mm::world::event::TrackPath;
 use rustix::io::Errno;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// The longest file whose every page has a number: 2^32 - 1 pages.
@@ -133,34 +135,15 @@ fn check_range(pos: u64, len: usize) -> Result<(), Error> {
     }
 }
 
-/// Fills locked pages, contiguous from `first` on, from their file; what lies behind its end is
-/// zero. On failure none of them is valid.
-pub(crate) fn fill<'a>(
-    mm: &'a LiveMm,
-    mapping: u32,
-    first: u32,
-    pages: Vec<Locked<'a>>,
-) -> (Vec<Locked<'a>>, Result<(), Error>) {
-    let mut transfer = Transfer::read(mm, mapping, first, pages);
-    let bdi = transfer.file.bdi;
-    mm.world.filling.fetch_add(1, SeqCst);
-    mm.world.reads_now(bdi);
-    let result = mm.world.cpus.off(|| transfer.run());
-    mm.world.reads_now(bdi);
-    let pages = transfer.filled(mm, result);
-    mm.world.filling.fetch_sub(1, SeqCst);
-    (pages, result.map_err(Error::Io))
-}
-
-/// As [`fill`] for one page.
-pub(crate) fn fill_one<'a>(
+/// As [`io::fill`] for one page.
+pub(crate) async fn fill_one<'a>(
     mm: &'a LiveMm,
     index: u32,
     page: Locked<'a>,
 ) -> Result<Locked<'a>, Error> {
     let mapping = mm.frames.mapping(page.pfn());
-    let (mut pages, result) = fill(mm, mapping, index, vec![page]);
-    result.map(|()| pages.swap_remove(0))
+    let (mut pages, result) = io::fill(mm, mapping, index, vec![page]).await;
+    result.map(|()| pages.swap_remove(0)).map_err(Error::Io)
 }
 
 /// Reads into `buf` from `pos` on as far as the page at `pos` reaches; returns how many bytes there
@@ -236,6 +219,47 @@ pub(crate) fn read(
     Ok(done)
 }
 
+/// Bytes that a task copies before it asks whether others are to go first.
+const STRETCH: usize = 64 * PAGE;
+
+/// As [`read`], for a task: reads on from where `done` bytes were read.
+pub(crate) async fn read_on(
+    mm: &LiveMm,
+    mapping: u32,
+    ahead: &Ahead,
+    (pos, mut done): (u64, usize),
+    buf: &mut [u8],
+) -> Result<usize, Error> {
+    while done < buf.len() {
+        let end = buf.len().min(done + STRETCH);
+        let (at, behind) = (pos.saturating_add(done as u64), buf.len() - end);
+        let mut missed = None;
+        let missing = |at, more, to: &mut [u8]| {
+            missed = Some((at, more + behind, to.len()));
+            Ok(0)
+        };
+        let mark = |page: &Pinned<'_>| {
+            mm.mark_page_accessed(page.pfn(), TrackPath::BufferedRead);
+            Ok(())
+        };
+        let n = read(mm, mapping, at, &mut buf[done..end], missing, mark)?;
+        done += n;
+        if let Some((at, behind, len)) = missed {
+            let to = &mut buf[done..done + len];
+            match read_page(mm, mapping, ahead, (at, behind), to).await {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(Error::TooLarge) if done > 0 => break,
+                Err(e) => return Err(e),
+            }
+        } else if done < end {
+            break;
+        }
+        mm.world.relax().await;
+    }
+    Ok(done)
+}
+
 /// A page of a file, pinned, that was not at hand.
 pub(crate) async fn pin<'a>(
     mm: &'a LiveMm,
@@ -272,6 +296,9 @@ pub(crate) async fn pin_mut<'a>(
         page.settled().await;
         if let Some(page) = page.alone().await {
             break page;
+        }
+        if mm.world.is_closing() {
+            return Err(Error::Closed);
         }
     };
     mm.set_page_dirty(page.pfn(), TrackPath::BufferedWrite);
@@ -315,13 +342,23 @@ pub(crate) async fn write(mm: &LiveMm, mapping: u32, pos: u64, buf: &[u8]) -> Re
     Ok(())
 }
 
-/// A cached page whose bytes nobody reads: neither the I/O nor those who pinned it.
-async fn find_to_change(mm: &LiveMm, mapping: u32, index: u32) -> Option<Locked<'_>> {
+/// A cached page whose bytes nobody reads: neither the I/O nor those who pinned it. They are not waited
+/// for when the cache ends.
+async fn find_to_change(
+    mm: &LiveMm,
+    mapping: u32,
+    index: u32,
+) -> Result<Option<Locked<'_>>, Error> {
     loop {
-        let mut page = Locked::find(mm, mapping, index).await?;
+        let Some(mut page) = Locked::find(mm, mapping, index).await else {
+            return Ok(None);
+        };
         page.settled().await;
         if let Some(page) = page.alone().await {
-            return Some(page);
+            return Ok(Some(page));
+        }
+        if mm.world.is_closing() {
+            return Err(Error::Closed);
         }
     }
 }
@@ -334,7 +371,7 @@ async fn write_page(
     bytes: &[u8],
 ) -> Result<(), Error> {
     let page = loop {
-        if let Some(page) = find_to_change(mm, mapping, index).await {
+        if let Some(page) = find_to_change(mm, mapping, index).await? {
             break page;
         }
         let gfp = asked(mm, mapping, Gfp::USER_WRITE);
@@ -344,7 +381,7 @@ async fn write_page(
     };
     let mut page = page;
     if bytes.len() < PAGE && !page.has(flag::UPTODATE) {
-        page = fill_one(mm, index, page)?;
+        page = fill_one(mm, index, page).await?;
     }
     page.bytes_mut()[from..from + bytes.len()].copy_from_slice(bytes);
     let end = u64::from(index) * PAGE as u64 + (from + bytes.len()) as u64;
@@ -381,13 +418,19 @@ pub(crate) async fn write_back(mm: &LiveMm, file: &OpenFile) {
 
 /// As [`write_back`], and waits until the device has it. Who has the cursor is told what went wrong.
 pub(crate) async fn fsync(mm: &LiveMm, mapping: u32, cursor: &Cursor) -> Result<(), Error> {
+    to_device(mm, mapping).await;
+    mm.world.file(mapping).errors.check(cursor)
+}
+
+/// As [`fsync`], of which nobody is told yet.
+pub(crate) async fn to_device(mm: &LiveMm, mapping: u32) {
     let file = mm.world.file(mapping);
     write_back(mm, &file).await;
-    if let Err(e) = mm.world.cpus.off(|| file.sync()) {
+    let its = Arc::clone(&file);
+    if let Err(e) = blocking::run(mm, file.bdi, move || its.sync()).await {
         // The system told us once; it holds the pages that it could not write for clean now.
         file.errors.record(e, Fate::Lost);
     }
-    file.errors.check(cursor)
 }
 
 /// Cuts or extends a file to `len` bytes. If the system refuses, nothing has changed.
@@ -397,8 +440,9 @@ pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), 
     let _cut = Cut::take(mm, &file).await;
     let m = &mm.mappings[mapping as usize];
     // Writeback that knew the old end would bring back what is cut.
-    let cut = file.move_end(mm, || {
-        mm.world.cpus.off(|| file.truncate(len))?;
+    let its = Arc::clone(&file);
+    let cut = file.move_end(mm, async {
+        blocking::run(mm, file.bdi, move || its.truncate(len)).await?;
         let shorter = len < m.size.load(SeqCst);
         m.size.store(len, SeqCst);
         Ok(shorter)
@@ -407,10 +451,22 @@ pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), 
         return Ok(());
     }
     let first = page_number(len.div_ceil(PAGE as u64));
+    // If it fails the cache ends, and what is cached of the file was seen last.
+    if leave_behind(mm, mapping, len, first).await.is_ok() {
+        // A page that a reader entered before the cut, he has locked until it is filled.
+        mm.truncate_from(mapping, first).await;
+    }
+    file.forget_kept_from(&mm.world, first);
+    Ok(())
+}
+
+/// Clears what lies behind a file's new end in its last page, and waits until nobody has pinned pages
+/// behind that.
+async fn leave_behind(mm: &LiveMm, mapping: u32, len: u64, first: u32) -> Result<(), Error> {
     let (index, rest) = (page_number(len / PAGE as u64), len as usize % PAGE);
     if rest > 0 {
         // What lies behind the new end must read as zero if the file grows again.
-        if let Some(mut page) = find_to_change(mm, mapping, index).await {
+        if let Some(mut page) = find_to_change(mm, mapping, index).await? {
             page.bytes_mut()[rest..].fill(0);
         }
     }
@@ -418,13 +474,10 @@ pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), 
     let mut from = first;
     while let Some((index, pfn)) = mm.first_page_from(mapping, from) {
         if arena::pins(mm, pfn) > 0 {
-            find_to_change(mm, mapping, index).await;
+            find_to_change(mm, mapping, index).await?;
         }
         from = index + 1;
     }
-    // A page that a reader entered before the cut, he has locked until it is filled.
-    mm.truncate_from(mapping, first).await;
-    file.forget_kept_from(&mm.world, first);
     Ok(())
 }
 
@@ -481,10 +534,11 @@ pub(crate) fn page_range(mm: &LiveMm, mapping: u32, pos: u64, len: u64) -> Optio
     (pos < end).then(|| (page_number(pos / PAGE as u64), last()))
 }
 
-/// Takes the clean pages of a range out of the cache, but for those that somebody holds.
-pub(crate) async fn drop_pages(mm: &LiveMm, mapping: u32, pages: (u32, u32)) {
+/// Takes the clean pages of a range out of the cache, but for those that somebody holds; returns how
+/// many.
+pub(crate) async fn drop_pages(mm: &LiveMm, mapping: u32, pages: (u32, u32)) -> u64 {
     let may = |pfn| mm::world::Storage::release_page(&mm.world, mm, pfn);
-    mm.invalidate_pages(mapping, pages, may).await;
+    mm.invalidate_pages(mapping, pages, may).await
 }
 
 /// Takes everything of a file that nobody has open out of the cache, dirty pages too.

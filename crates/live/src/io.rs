@@ -12,9 +12,11 @@
 
 use crate::LiveMm;
 use crate::arena::{Handed, Locked, PAGE, Sent, Writeback};
+use crate::cpu;
 use crate::errseq::Fate;
 use crate::open_file::OpenFile;
 use crate::sync::{Condvar, Mutex};
+use crate::wait::Answer;
 use crate::world::LiveWorld;
 use mm::memory::frame::flag;
 use mm::watch::vmstat::VmEvent;
@@ -33,9 +35,14 @@ const QUICK: u64 = 1 << 16;
 pub enum Job {
     /// Fresh pages, to fill.
     Read(Handed),
+    /// Pages to fill, for a task that waits for them.
+    Fill(Handed, Arc<Answer<Filled>>),
     /// Pages under writeback of a file whose end stays ([`OpenFile::writes`]).
     Write(Arc<OpenFile>, Sent),
 }
+
+/// Pages that were to be filled, for the task that has them.
+pub type Filled = (Handed, Result<(), Errno>);
 
 /// Tells the executor that sleeps elsewhere of more to do.
 type Bell = Box<dyn Fn() + Send + Sync>;
@@ -99,13 +106,18 @@ impl Io {
     pub fn read(&self, pages: Handed, most: u32) -> Result<(), Handed> {
         self.put(Job::Read(pages), most).map_err(|job| match job {
             Job::Read(pages) => pages,
-            Job::Write(..) => unreachable!("it was a read"),
+            _ => unreachable!("it was a read"),
         })
     }
 
     /// Whether pages are read, or wait for it.
     pub fn reads(&self) -> bool {
         self.state.lock().reads > 0
+    }
+
+    /// Whether `n` more pages may be on the way, of `most`.
+    pub fn may_read(&self, n: u32, most: u32) -> bool {
+        self.state.lock().reads + n <= most
     }
 
     /// An executor begins; `bell` wakes it when it sleeps other than in [`Io::wait`].
@@ -203,6 +215,8 @@ pub struct Transfer<'a> {
     other_way: bool,
     /// Pages to take from [`State::reads`].
     counted: u32,
+    /// Who waits for the pages.
+    answer: Option<Arc<Answer<Filled>>>,
 }
 
 impl<'a> Transfer<'a> {
@@ -215,6 +229,7 @@ impl<'a> Transfer<'a> {
             done: 0,
             other_way: false,
             counted: 0,
+            answer: None,
             pages: Pages::Read(pages),
         }
     }
@@ -231,6 +246,7 @@ impl<'a> Transfer<'a> {
             done: 0,
             other_way: false,
             counted: 0,
+            answer: None,
             pages: Pages::Write(pages),
         }
     }
@@ -245,6 +261,13 @@ impl<'a> Transfer<'a> {
                 Self {
                     counted,
                     ..Self::read(mm, mapping, first, pages)
+                }
+            }
+            Job::Fill(handed, answer) => {
+                let (mapping, first) = (handed.run.mapping(), handed.run.first());
+                Self {
+                    answer: Some(answer),
+                    ..Self::read(mm, mapping, first, handed.take(mm))
                 }
             }
             Job::Write(file, sent) => Self::write(mm, file, sent.take(mm)),
@@ -367,8 +390,13 @@ impl<'a> Transfer<'a> {
     }
 
     /// Ends it, on a CPU slot.
-    pub fn end(self, mm: &LiveMm, result: Result<(), Errno>) {
+    pub fn end(mut self, mm: &LiveMm, result: Result<(), Errno>) {
         let file = Arc::clone(&self.file);
+        if let Some(answer) = self.answer.take() {
+            let first = (self.start / PAGE as u64) as u32;
+            let pages = self.filled(mm, result);
+            return answer.put((Handed::new(file.mapping, first, pages), result));
+        }
         match self.pages {
             Pages::Read(_) => {
                 // Who needs a page that could not be read asks again, and is told.
@@ -446,6 +474,48 @@ pub async fn write(mm: &LiveMm, mut pages: Writeback<'_>, how: How) {
     let mut transfer = Transfer::begin(mm, job);
     let result = w.cpus.off(|| transfer.run());
     transfer.end(mm, result);
+}
+
+/// Fills locked pages, contiguous from `first` on, from their file, as [`Transfer::filled`] says. The
+/// thread calls, unless it has other tasks: then an executor does it.
+pub async fn fill<'a>(
+    mm: &'a LiveMm,
+    mapping: u32,
+    first: u32,
+    pages: Vec<Locked<'a>>,
+) -> (Vec<Locked<'a>>, Result<(), Errno>) {
+    let (w, bdi) = (&mm.world, mm.mappings[mapping as usize].bdi());
+    w.filling.fetch_add(1, SeqCst);
+    w.reads_now(bdi);
+    let filled = fill_now(mm, mapping, first, pages).await;
+    w.reads_now(bdi);
+    w.filling.fetch_sub(1, SeqCst);
+    filled
+}
+
+async fn fill_now<'a>(
+    mm: &'a LiveMm,
+    mapping: u32,
+    first: u32,
+    mut pages: Vec<Locked<'a>>,
+) -> (Vec<Locked<'a>>, Result<(), Errno>) {
+    if cpu::shared() {
+        let bdi = mm.mappings[mapping as usize].bdi();
+        let filled = Arc::new(Answer::default());
+        let handed = Handed::new(mapping, first, pages);
+        let job = Job::Fill(handed, Arc::clone(&filled));
+        match mm.world.io(bdi).put(job, 0) {
+            Ok(()) => {
+                let (handed, result) = filled.wait().await;
+                return (handed.take(mm), result);
+            }
+            Err(Job::Fill(handed, _)) => pages = handed.take(mm),
+            Err(_) => unreachable!("it was to be filled"),
+        }
+    }
+    let mut transfer = Transfer::read(mm, mapping, first, pages);
+    let result = mm.world.cpus.off(|| transfer.run());
+    (transfer.filled(mm, result), result)
 }
 
 /// Who makes a transfer.

@@ -13,6 +13,9 @@
 //! engine's words are atomics with one order of all operations, its short locks are mutexes, its
 //! wait queues count their wakes (`wait`). Pages and the rule for their bytes: `arena`.
 //!
+//! Calls that are futures ([`AsyncFile`]) are tasks that share the threads of a runner (`runner`); what would
+//! block one of these is done by others (`io`, `blocking`).
+//!
 //! # What becomes of data
 //!
 //! - A file is what it is, not what it is called: two links are the same pages, and a file that
@@ -68,6 +71,8 @@
 
 mod ahead;
 mod arena;
+mod async_file;
+mod blocking;
 mod buffer;
 mod cache;
 mod class;
@@ -80,6 +85,7 @@ mod io;
 mod metrics;
 mod open_file;
 mod page;
+mod runner;
 mod shrink;
 pub mod storage;
 mod sync;
@@ -91,6 +97,7 @@ mod wait;
 mod world;
 
 pub use ahead::Advice;
+pub use async_file::{AsyncFile, PageOwned};
 pub use buffer::{Buffer, Registration};
 pub use cache::{Cache, File, Shutdown, Stats};
 pub use class::{Class, ClassStats, Held, Marks};

@@ -83,9 +83,9 @@ impl OpenFile {
     }
 
     /// Moves the file's end when no transfer needs it where it is.
-    pub(crate) async fn move_end<T>(&self, mm: &LiveMm, f: impl FnOnce() -> T) -> T {
+    pub(crate) async fn move_end<T>(&self, mm: &LiveMm, f: impl Future<Output = T>) -> T {
         alone(mm, self, &self.writes).await;
-        let r = f();
+        let r = f.await;
         let w = &mm.world;
         self.writes.fetch_and(!CUTTING, SeqCst);
         w.wake(w.file_queue(self.mapping));

@@ -2,7 +2,7 @@
 //! which `tests/model.rs` compiles a second time.
 
 use crate::LiveMm;
-use crate::arena::{Arena, Locked, OutOfMemory, PAGE, Writeback};
+use crate::arena::{Arena, Keeper, Locked, OutOfMemory, PAGE, Writeback, pins};
 use crate::cpu;
 use crate::errseq::{ErrorSequence, Fate};
 use crate::file::{self, Error};
@@ -244,6 +244,34 @@ fn a_page_under_writeback_is_read_by_both() {
     });
     task(&mm, 0, mm.truncate_from(0, 0));
     mm.recount().expect("everything agrees");
+}
+
+impl Keeper for Arc<LiveMm> {
+    fn mm(&self) -> &LiveMm {
+        self
+    }
+}
+
+#[test]
+fn a_page_that_is_kept_is_pinned_and_keeps_its_engine() {
+    let (mm, _) = machine(64, vec![7; PAGE]);
+    let mm = Arc::new(mm);
+    let pfn = task(&mm, 0, async {
+        let page = Locked::insert(&mm, 0, 0, Gfp::USER).await;
+        let mut page = page.expect("memory").expect("nobody is faster");
+        page.bytes_mut().fill(9);
+        page.pfn()
+    });
+    let pin = || {
+        let page = task(&mm, 0, Locked::find(&mm, 0, 0));
+        page.expect("it is cached").pin().keep(Arc::clone(&mm))
+    };
+    let (one, two) = (pin(), pin());
+    assert_eq!(pins(&mm, pfn), 2);
+    drop(one);
+    assert_eq!((pins(&mm, pfn), two.bytes()), (1, &[9; PAGE]));
+    drop(mm);
+    assert_eq!(two.bytes(), &[9; PAGE]);
 }
 
 #[test]

@@ -19,8 +19,8 @@ use rustix::io::Errno;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
-/// Transfers on their way at most, the bell not counted.
-const MOST: usize = 127;
+/// Transfers on their way at most, the bell not counted: what several devices that hang may hold.
+const MOST: usize = 255;
 /// The bell's completion.
 const BELL: u64 = u64::MAX;
 

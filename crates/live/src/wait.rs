@@ -4,6 +4,7 @@
 //! does not sleep. So a wake between the test of a condition and the wait is never lost.
 
 use crate::sync::{Condvar, Mutex};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
@@ -54,6 +55,44 @@ impl Queue {
         for w in waiters {
             w.wake();
         }
+    }
+}
+
+/// What one task waits for and another thread brings, once.
+pub struct Answer<T>(Mutex<(Option<T>, Option<Waker>)>);
+
+impl<T> Default for Answer<T> {
+    fn default() -> Self {
+        Self(Mutex::new((None, None)))
+    }
+}
+
+impl<T> Answer<T> {
+    /// Here it is.
+    pub fn put(&self, value: T) {
+        let waiter = {
+            let mut s = self.0.lock();
+            s.0 = Some(value);
+            s.1.take()
+        };
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+
+    /// Waits for it.
+    pub async fn wait(&self) -> T {
+        poll_fn(|context| {
+            let mut s = self.0.lock();
+            match s.0.take() {
+                Some(value) => Poll::Ready(value),
+                None => {
+                    s.1 = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
     }
 }
 

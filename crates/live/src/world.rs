@@ -1,6 +1,7 @@
 //! The live world: what the engine asks for, answered with threads, atomics and files.
 
 use crate::arena::{self, Arena, Copies, OutOfMemory, Writeback};
+use crate::blocking::Blocking;
 use crate::class::Held;
 use crate::cpu::{self, Cpus};
 use crate::file::Error;
@@ -86,6 +87,8 @@ pub struct LiveWorld {
     pub(crate) arena: Arena,
     pub(crate) copies: Copies,
     pub(crate) cpus: Cpus,
+    /// Threads for what blocks tasks that share theirs.
+    pub(crate) blocking: Blocking,
     ios: Box<[Io]>,
     /// The number of the last of them that is in use.
     last_io: AtomicU32,
@@ -98,6 +101,7 @@ pub struct LiveWorld {
     files: RwLock<Vec<Option<Arc<OpenFile>>>>,
     devices: Box<[Device]>,
     stopping: AtomicBool,
+    closing: AtomicBool,
     /// Pages whose data is given up.
     pub(crate) lost_pages: AtomicU64,
     /// Pages whose write failed and that are kept ([`crate::open_file`]), how many may be, and the
@@ -133,6 +137,7 @@ impl LiveWorld {
             arena: Arena::new(frames as usize)?,
             copies: Copies::new(config.zones.iter().map(|z| z.size).sum::<u64>() as usize),
             cpus: Cpus::new(config.cpus),
+            blocking: Blocking::new(config.max_bdis),
             ios: (0..config.max_bdis).map(|_| Io::default()).collect(),
             last_io: AtomicU32::new(config.max_bdis - 1),
             start: sync::now(),
@@ -144,6 +149,7 @@ impl LiveWorld {
             files: RwLock::default(),
             devices: (0..config.max_bdis).map(|_| Device::default()).collect(),
             stopping: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             lost_pages: AtomicU64::new(0),
             kept_pages: AtomicU64::new(0),
             most_kept: config.zones.iter().map(|z| z.size).sum::<u64>() / 2,
@@ -242,6 +248,20 @@ impl LiveWorld {
         }
     }
 
+    /// The cache ends: nobody waits any more until pages are let go that programs have pinned.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, SeqCst);
+        let first = self.first_own + FILE_QUEUES;
+        for q in first..first + PIN_QUEUES {
+            self.wake(WaitQueue(q));
+        }
+    }
+
+    /// Whether it does.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(SeqCst)
+    }
+
     async fn pause(&self, q: Option<(WaitQueue, u64)>, ns: Option<u64>) -> bool {
         let deadline = ns.map(|ns| sync::now() + Duration::from_nanos(ns));
         poll_fn(|context| {
@@ -290,13 +310,11 @@ impl LiveWorld {
         writes || self.filling.load(SeqCst) > 0 || self.ios.iter().any(Io::reads)
     }
 
-    /// Transfers and pages that are on their way to a device at most.
-    fn depth(&self, bandwidth: u64, bdi: u32) -> (u32, u32) {
+    /// Transfers and pages that are on their way to a device at most. `sync`: somebody waits for these, too.
+    pub(crate) fn depth(&self, bandwidth: u64, bdi: u32, sync: bool) -> (u32, u32) {
         let read = self.devices[bdi as usize].read.load(SeqCst);
-        depth(
-            bandwidth,
-            read > 0 && self.now().saturating_sub(read) < READ_LATELY,
-        )
+        let lately = read > 0 && self.now().saturating_sub(read) < READ_LATELY;
+        depth(bandwidth, lately && !sync)
     }
 
     /// Somebody needs what he reads from a device, now.
@@ -361,7 +379,7 @@ impl LiveWorld {
                     Some(pages) => {
                         wbc.nr_to_write -= i64::from(n);
                         let last = || Self::is_last(mm, mapping, first.saturating_add(n));
-                        let how = match wbc.sync_all && last() {
+                        let how = match wbc.sync_all && !cpu::shared() && last() {
                             true => How::Here,
                             false => How::Handed,
                         };
@@ -445,6 +463,17 @@ impl Tasks for LiveWorld {
 
     async fn relax(&self) {
         self.cpus.give_way();
+        if cpu::turn_is_over() {
+            let mut waited = false;
+            poll_fn(|context| {
+                if std::mem::replace(&mut waited, true) {
+                    return Poll::Ready(());
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
+        }
     }
 
     async fn sleep(&self, ns: u64) {

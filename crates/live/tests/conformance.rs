@@ -1,7 +1,10 @@
-//! The laws in the live world: four threads, real files, every byte compared.
+//! The laws in the live world: four threads, or as many futures on one; real files, every byte compared.
+
+mod executor;
 
 use conformance::{Law, Machine, conclude};
-use lowmark_cache::{Cache, Config, File, LiveWorld};
+use executor::Many;
+use lowmark_cache::{AsyncFile, Cache, Config, File, LiveWorld};
 use mm::view::View;
 use std::cell::RefCell;
 use std::os::unix::fs::FileExt;
@@ -63,19 +66,71 @@ impl Machine for Thread<'_> {
     }
 }
 
-fn run<L: Law>(law: &L, cpus: usize) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let cache = Cache::new(Config {
-        memory: u64::from(L::MEMORY) * 4096,
-        cpus,
-        max_threads: L::TASKS as u32 + 1,
-        max_files: 16,
-        ..Config::default()
-    })
-    .expect("a cache");
+/// One task's view, whose calls are futures.
+struct Task<'a> {
+    cache: &'a Cache,
+    dir: &'a Path,
+    files: RefCell<Vec<(AsyncFile, std::fs::File)>>,
+}
+
+impl Task<'_> {
+    fn file(&self, file: u32) -> AsyncFile {
+        let files = self.files.borrow();
+        let open = files.iter().find(|(f, _)| f.file().mapping() == file);
+        open.expect("an open file").0.clone()
+    }
+}
+
+impl Machine for Task<'_> {
+    type World = LiveWorld;
+    const CONTENTS: bool = true;
+
+    fn engine(&self) -> View<'_, LiveWorld> {
+        self.cache.view()
+    }
+
+    async fn open(&self, name: &str) -> u32 {
+        let path = self.dir.join(name);
+        let file = self.cache.open(&path).expect("a file");
+        let raw = std::fs::File::open(&path).expect("the same file");
+        let mapping = file.mapping();
+        let file = file.into_async().expect("threads");
+        self.files.borrow_mut().push((file, raw));
+        mapping
+    }
+
+    async fn write(&self, file: u32, pos: u64, bytes: &[u8]) {
+        let write = self.file(file).write(pos, bytes.to_vec());
+        write.await.0.expect("a write");
+    }
+
+    async fn read(&self, file: u32, pos: u64, bytes: &mut [u8]) -> usize {
+        let (n, buf) = self.file(file).read(pos, bytes.to_vec()).await;
+        bytes.copy_from_slice(&buf);
+        n.expect("a read")
+    }
+
+    async fn fsync(&self, file: u32) -> bool {
+        self.file(file).fsync().await.is_ok()
+    }
+
+    async fn truncate(&self, file: u32, len: u64) {
+        let cut = self.file(file).truncate(len);
+        cut.await.expect("a truncation");
+    }
+
+    fn on_device(&self, file: u32, pos: u64, bytes: &mut [u8]) -> usize {
+        let files = self.files.borrow();
+        let open = files.iter().find(|(f, _)| f.file().mapping() == file);
+        let (_, raw) = open.expect("an open file");
+        raw.read_at(bytes, pos).expect("a read")
+    }
+}
+
+/// The tasks of a law as threads.
+fn by_threads<L: Law>(law: &L, cache: &Cache, dir: &Path) {
     std::thread::scope(|s| {
         for who in 0..L::TASKS {
-            let (cache, dir) = (&cache, dir.path());
             s.spawn(move || {
                 let thread = Thread {
                     cache,
@@ -88,6 +143,34 @@ fn run<L: Law>(law: &L, cpus: usize) {
             });
         }
     });
+}
+
+/// The same as futures on this thread.
+fn by_futures<L: Law>(law: &L, cache: &Cache, dir: &Path) {
+    let mut many = Many::default();
+    for who in 0..L::TASKS {
+        many.spawn(async move {
+            let files = RefCell::default();
+            law.task(&Task { cache, dir, files }, who).await;
+        });
+    }
+    many.run();
+}
+
+fn run<L: Law>(law: &L, cpus: usize, futures: bool) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cache = Cache::new(Config {
+        memory: u64::from(L::MEMORY) * 4096,
+        cpus,
+        max_threads: L::TASKS as u32 + 1,
+        max_files: 16,
+        ..Config::default()
+    })
+    .expect("a cache");
+    match futures {
+        false => by_threads(law, &cache, dir.path()),
+        true => by_futures(law, &cache, dir.path()),
+    }
     let end = cache.shutdown();
     assert_eq!((end.lost_pages, end.failed.len()), (0, 0));
     assert_eq!(cache.stats().dirty + cache.stats().writeback, 0);
@@ -100,7 +183,8 @@ macro_rules! law {
         fn $name() {
             // Fewer slots than threads, and a slot for everybody.
             for cpus in [1, 2, 8] {
-                run(&$law, cpus);
+                run(&$law, cpus, false);
+                run(&$law, cpus, true);
             }
         }
     };

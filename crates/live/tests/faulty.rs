@@ -1,18 +1,17 @@
 //! The cache over worlds that fail, beside files drawn on paper.
 
 mod beneath;
+mod executor;
 
 use beneath::{Disk, Faults, Faulty, Rates};
 use conformance::model::{self, Drawing, Failure, Files};
 use lowmark_cache::storage::{Backing, FileId, Opened, Os, Storage};
-use lowmark_cache::{Cache, Config, Errno, Error, File, OnLoss, Transfers};
+use lowmark_cache::{AsyncFile, Cache, Config, Errno, Error, File, OnLoss, Transfers};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
 
 /// Interruptions, short answers and delays: nothing that a caller may notice.
 const NUISANCES: Rates = Rates {
@@ -50,6 +49,23 @@ struct Live {
     cache: Cache,
     place: Place,
     faults: Arc<Faults>,
+    /// Calls are waited for by futures.
+    futures: bool,
+}
+
+/// A handle by whose calls a test goes.
+enum Handle {
+    Blocks(File),
+    Waits(AsyncFile),
+}
+
+impl Handle {
+    fn file(&self) -> &File {
+        match self {
+            Self::Blocks(file) => file,
+            Self::Waits(file) => file.file(),
+        }
+    }
 }
 
 impl Live {
@@ -60,13 +76,8 @@ impl Live {
         }
     }
 
-    /// Calls block, so a future is ready when it is first asked.
-    fn run(&self, seed: u64, count: u32) -> Drawing<(File, u64)> {
-        let run = pin!(model::run::<Self>(self, seed, count));
-        match run.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(drawing) => drawing,
-            Poll::Pending => unreachable!("nothing waits"),
-        }
+    fn run(&self, seed: u64, count: u32) -> Drawing<(Handle, u64)> {
+        executor::block_on(model::run::<Self>(self, seed, count))
     }
 }
 
@@ -80,7 +91,7 @@ fn failure(e: Error) -> Failure {
 }
 
 impl Files for Live {
-    type Handle = (File, u64);
+    type Handle = (Handle, u64);
     const CONTENTS: bool = true;
 
     async fn open(&self, name: &str) -> Result<Self::Handle, Failure> {
@@ -89,31 +100,54 @@ impl Files for Live {
             Place::Disk(disk) => disk.inode_of(name),
             Place::Folder(dir) => std::fs::metadata(dir.join(name)).expect("the file").ino(),
         };
-        Ok((file, identity))
+        let handle = match self.futures {
+            true => Handle::Waits(file.into_async().map_err(failure)?),
+            false => Handle::Blocks(file),
+        };
+        Ok((handle, identity))
     }
 
     async fn close(&self, file: Self::Handle) {
-        drop(file);
+        if let Handle::Waits(file) = file.0 {
+            file.close().await;
+        }
     }
 
     async fn read(&self, f: &Self::Handle, pos: u64, bytes: &mut [u8]) -> Result<usize, Failure> {
-        f.0.read(pos, bytes).map_err(failure)
+        match &f.0 {
+            Handle::Blocks(file) => file.read(pos, bytes).map_err(failure),
+            Handle::Waits(file) => {
+                // What lies behind the file's end stays.
+                let (n, buf) = file.read(pos, bytes.to_vec()).await;
+                bytes.copy_from_slice(&buf);
+                n.map_err(failure)
+            }
+        }
     }
 
     async fn write(&self, f: &Self::Handle, pos: u64, bytes: &[u8]) -> Result<(), Failure> {
-        f.0.write(pos, bytes).map_err(failure)
+        match &f.0 {
+            Handle::Blocks(file) => file.write(pos, bytes).map_err(failure),
+            Handle::Waits(file) => file.write(pos, bytes.to_vec()).await.0.map_err(failure),
+        }
     }
 
     async fn truncate(&self, f: &Self::Handle, len: u64) -> Result<(), Failure> {
-        f.0.truncate(len).map_err(failure)
+        match &f.0 {
+            Handle::Blocks(file) => file.truncate(len).map_err(failure),
+            Handle::Waits(file) => file.truncate(len).await.map_err(failure),
+        }
     }
 
     async fn sync(&self, f: &Self::Handle) -> Result<(), Failure> {
-        f.0.fsync().map_err(failure)
+        match &f.0 {
+            Handle::Blocks(file) => file.fsync().map_err(failure),
+            Handle::Waits(file) => file.fsync().await.map_err(failure),
+        }
     }
 
     fn size(&self, f: &Self::Handle) -> u64 {
-        f.0.size()
+        f.0.file().size()
     }
 
     fn identity(&self, f: &Self::Handle) -> u64 {
@@ -185,6 +219,7 @@ fn all_is_well(seed: u64, rates: Rates, on_disk: bool) -> [u64; 5] {
         cache: Cache::on(storage, config).expect("a cache"),
         place,
         faults,
+        futures: seed / 2 % 2 == 1,
     };
     let drawing = live.run(seed, 600);
     let end = live.cache.shutdown();
@@ -260,6 +295,7 @@ fn what_was_confirmed_outlives_a_power_cut() {
             cache: Cache::on(Arc::new(storage), config).expect("a cache"),
             place: Place::Disk(disk.clone()),
             faults,
+            futures: seed / 2 % 2 == 1,
         };
         let drawing = live.run(seed, 600);
         let died = disk.is_dead();
@@ -447,4 +483,79 @@ fn a_file_beyond_the_last_page_number_is_reached_up_to_it() {
     assert_eq!(&bytes[4093..], b"end");
     drop(written);
     assert!(cache.shutdown().is_clean());
+}
+
+/// Tasks on one thread, each with a part of one file that it writes and reads, and with futures that it
+/// drops half way, over a device whose calls are late and short: everybody finds what he wrote.
+#[test]
+fn many_futures_each_find_what_they_wrote() {
+    const PART: u64 = 3 * 4096 + 100;
+    const TASKS: u64 = 200;
+    let mut dropped = 0;
+    for seed in 0..seeds_to_try(6) {
+        let faults = Faults::new(seed, NUISANCES);
+        let disk = Disk::new(seed, Arc::clone(&faults), None);
+        let beneath = disk.clone();
+        let cache = Cache::on(Arc::new(Faulty { beneath, faults }), config()).expect("a cache");
+        let file = cache.open("file").expect("a file").into_async();
+        let file = file.expect("threads");
+        let drops = AtomicU64::new(0);
+        let mut many = executor::Many::default();
+        for who in 0..TASKS {
+            many.spawn(part(&file, who * PART, seed * TASKS + who, &drops));
+        }
+        many.run();
+        dropped += drops.load(SeqCst);
+        executor::block_on(file.close());
+        assert!(cache.shutdown().is_clean());
+        cache.recount().expect("everything agrees");
+    }
+    assert!(dropped > 500, "{dropped} futures were dropped half way");
+}
+
+/// One task's part of a file: its first three pages' worth, and 100 bytes that dropped writes are for.
+async fn part(file: &AsyncFile, start: u64, seed: u64, dropped: &AtomicU64) {
+    const LEN: u64 = 3 * 4096;
+    let mut random = beneath::Random::new(seed);
+    let mut paper = vec![0; LEN as usize];
+    file.write(start, paper.clone()).await.0.expect("a write");
+    for round in 0..40_u8 {
+        let (at, len) = (random.below(LEN), 1 + random.below(5000));
+        let len = len.min(LEN - at) as usize;
+        let range = at as usize..at as usize + len;
+        let what = random.below(8);
+        match what {
+            0..=2 => {
+                paper[range].fill(round);
+                let write = file.write(start + at, vec![round; len]);
+                write.await.0.expect("a write");
+            }
+            3..=5 => {
+                let (n, found) = file.read(start + at, vec![255; len]).await;
+                assert_eq!(n, Ok(len));
+                assert!(found == paper[range], "seed {seed}, round {round}");
+            }
+            6 => {
+                // Begun and not waited for.
+                let calls: (_, _, _) = (
+                    &mut Box::pin(file.read(start + at, vec![0; len])),
+                    &mut Box::pin(file.write(start + LEN, vec![round; 100])),
+                    &mut Box::pin(file.fsync()),
+                );
+                let some = [
+                    executor::poll_once(calls.0).is_pending(),
+                    executor::poll_once(calls.1).is_pending(),
+                    executor::poll_once(calls.2).is_pending(),
+                ];
+                dropped.fetch_add(some.iter().filter(|&&p| p).count() as u64, SeqCst);
+            }
+            _ if random.hits(100) => file.fsync().await.expect("a sync"),
+            _ => {
+                let page = file.pin(((start + at) / 4096) as u32).await;
+                let (page, from) = (page.expect("a page"), (start + at) as usize % 4096);
+                let n = len.min(4096 - from);
+                assert!(page[from..from + n] == paper[range][..n], "seed {seed}");
+            }
+        }
+    }
 }

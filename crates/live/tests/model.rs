@@ -12,6 +12,10 @@
 mod ahead;
 #[path = "../src/arena.rs"]
 mod arena;
+#[path = "../src/blocking.rs"]
+mod blocking;
+#[path = "model/calls.rs"]
+mod calls;
 #[path = "../src/class.rs"]
 mod class;
 #[path = "../src/cpu.rs"]
@@ -26,6 +30,8 @@ mod io;
 mod open_file;
 #[path = "model/read.rs"]
 mod read;
+#[path = "../src/runner.rs"]
+mod runner;
 #[path = "../src/shrink.rs"]
 mod shrink;
 #[path = "../src/storage.rs"]

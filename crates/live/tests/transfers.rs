@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // to have io_uring refused, as containers do
 
 mod beneath;
+mod executor;
 
 use beneath::{Faults, Faulty, Rates};
 use lowmark_cache::storage::{Backing, FileId, Opened, Os, Storage, Way};
@@ -234,6 +235,52 @@ fn a_read_that_hangs_holds_up_nobody_else() {
     assert_eq!(reader.len(), 4 * PAGE);
     assert!(reader[..5000] == [7; 5000] && reader[5000..].iter().all(|&b| b == 8));
     assert!(cache.shutdown().is_clean());
+}
+
+/// Futures that miss go by the ring, too: one that hangs takes no thread, and holds up nobody else.
+#[test]
+fn a_future_whose_read_hangs_holds_up_nobody_else() {
+    use executor::{block_on, poll_once};
+    let dir = tempfile::tempdir().expect("a directory");
+    let (stuck, good) = (dir.path().join("stuck"), dir.path().join("good"));
+    std::fs::write(&stuck, vec![1; 4 * PAGE]).expect("a file");
+    std::fs::write(&good, bytes(3_000_000)).expect("a file");
+    let (pipe, mut end) = std::io::pipe().expect("a pipe");
+    let config = Config {
+        async_threads: 1,
+        ..config(Transfers::Ring)
+    };
+    let cache = Cache::on(other(pipe), config).expect("a cache");
+    let open = |path: &Path| cache.open(path).expect("a file").into_async();
+    let stuck = open(&stuck).expect("threads");
+    let mut reads: Vec<_> = (0..3)
+        .map(|_| Box::pin(stuck.read(0, vec![0; 4 * PAGE])))
+        .collect();
+    for read in &mut reads {
+        assert!(poll_once(read).is_pending());
+    }
+    let good = open(&good).expect("threads");
+    for _ in 0..3 {
+        let (n, all) = block_on(good.read(0, vec![0; 3_000_010]));
+        assert_eq!(n, Ok(3_000_000));
+        assert!(all[..3_000_000] == bytes(3_000_000));
+        block_on(good.write(0, bytes(3_000_000)))
+            .0
+            .expect("a write");
+        block_on(good.fsync()).expect("a sync");
+    }
+    // The pipe gives a part, and then the rest.
+    end.write_all(&[7; 5000]).expect("a pipe");
+    assert!(poll_once(&mut reads[0]).is_pending());
+    end.write_all(&[8; 4 * PAGE - 5000]).expect("a pipe");
+    for read in reads {
+        let (n, found) = block_on(read);
+        assert_eq!(n, Ok(4 * PAGE));
+        assert!(found[..5000] == [7; 5000] && found[5000..].iter().all(|&b| b == 8));
+    }
+    drop((stuck, good));
+    assert!(cache.shutdown().is_clean());
+    cache.recount().expect("everything agrees");
 }
 
 /// Neither does a write; who syncs its file waits for it.

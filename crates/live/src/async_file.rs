@@ -1,0 +1,662 @@
+//! Files for programs that wait by futures, on any executor.
+//!
+//! What is cached is read when a future is polled first: no lock, no allocation, no other thread. Everything
+//! else is a [`Call`] of the cache (`runner`): it begins on the polling thread, and when it has to wait
+//! the runner's threads go on with it, whoever polls what. So a future that is dropped, or not polled
+//! for a long time, holds nobody up; its buffer is the call's until that ends.
+//!
+//! [`Call`]: crate::runner::Call
+
+use crate::LiveMm;
+use crate::ahead::{self, Advice};
+use crate::arena::{Keeper, Kept, PAGE, Pinned};
+use crate::cache::{self, File, Inner};
+use crate::config::{ASYNC_LANES, Config};
+use crate::cpu;
+use crate::file::{self, Error};
+use crate::page::PageMut;
+use crate::runner::{Begin, Call, Life, Outcome, Runner};
+use crate::wait::Answer;
+use mm::world::TaskId;
+use mm::world::event::TrackPath;
+use parking_lot::Mutex;
+use std::fmt;
+use std::future::poll_fn;
+use std::ops::{ControlFlow, Deref};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// The calls of a cache that are waited for by futures, and the threads that go on with them.
+pub(crate) struct Calls {
+    runner: Arc<Runner>,
+    wanted: u32,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Calls {
+    /// No calls and no threads; the tasks have numbers from `first` on.
+    pub fn new(config: &Config, first: TaskId) -> Self {
+        let tasks = first..first + config.async_tasks();
+        Self {
+            runner: Runner::new(ASYNC_LANES as usize, config.async_most(), tasks),
+            wanted: config.async_threads,
+            threads: Mutex::default(),
+        }
+    }
+
+    /// The threads run, and one for what may block on a device.
+    fn start(&self, inner: &Arc<Inner>, bdi: u32) -> Result<(), Error> {
+        let refused = |e: std::io::Error| Error::Config(format!("a thread for calls: {e}"));
+        inner.mm.world.blocking.start(bdi).map_err(refused)?;
+        let mut threads = self.threads.lock();
+        if inner.mm.world.is_closing() {
+            return Err(Error::Closed);
+        }
+        while threads.len() < self.wanted as usize {
+            let inner = Arc::clone(inner);
+            let work = move || inner.calls.runner.work(&inner.mm.world.cpus);
+            let thread = std::thread::Builder::new().name(format!("async-{}", threads.len()));
+            threads.push(thread.spawn(work).map_err(refused)?);
+        }
+        Ok(())
+    }
+
+    /// No call begins any more, those that wait for their turn neither.
+    pub fn close(&self) {
+        self.runner.close();
+    }
+
+    /// Calls that are under way end, and then the threads; after [`Calls::close`].
+    pub fn end(&self, mm: &LiveMm) {
+        let threads = std::mem::take(&mut *self.threads.lock());
+        let me = std::thread::current().id();
+        for t in &threads {
+            if t.thread().id() == me {
+                // Somebody's waker ends the cache here: nobody else may be left to do our work.
+                self.runner.work(&mm.world.cpus);
+            }
+        }
+        for t in threads {
+            if t.thread().id() != me {
+                // A panic of a call was its caller's.
+                let _ = t.join();
+            }
+        }
+        mm.world.blocking.stop();
+    }
+
+    /// Marks a page that was read in passing.
+    fn mark(&self, mm: &LiveMm, page: &Pinned<'_>) {
+        if !mm.mark_accessed_in_passing(page.pfn()) {
+            // If no number is free, or the thread ends, the page is only not marked.
+            self.runner.spare(|task| {
+                if let Some(task) = task.filter(|_| !cpu::thread_is_ending()) {
+                    let path = TrackPath::BufferedRead;
+                    let mark = async { mm.mark_page_accessed(page.pfn(), path) };
+                    mm.world.cpus.block_on(task, mark);
+                }
+            });
+        }
+    }
+}
+
+/// An open file, as long as a handle, a call or a page needs it.
+struct Open(Option<File>);
+
+impl Deref for Open {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        self.0.as_ref().expect("an open file")
+    }
+}
+
+impl Open {
+    /// Closes it elsewhere, for that may take time, and then does something.
+    fn close(&mut self, then: impl FnOnce() + Send + 'static) {
+        if let Some(file) = self.0.take() {
+            let (inner, bdi) = (Arc::clone(&file.inner), file.file.bdi);
+            let its = Arc::clone(&inner);
+            let close = Box::new(move || {
+                // A thread of ours must not keep one of the numbers that are for a program's.
+                let runner = &its.calls.runner;
+                runner.spare(|task| cache::lend(task, || drop(file)));
+                then();
+            });
+            if let Err(close) = inner.mm.world.blocking.put(bdi, close) {
+                close();
+            }
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.close(|| {});
+    }
+}
+
+impl Keeper for Arc<Open> {
+    fn mm(&self) -> &LiveMm {
+        &self.inner.mm
+    }
+}
+
+/// A page of a file to read where it lies, as [`crate::PageRef`], which keeps its file open
+/// ([`AsyncFile::pin`]).
+pub struct PageOwned(Kept<Arc<Open>>);
+
+impl Deref for PageOwned {
+    type Target = [u8; PAGE];
+
+    fn deref(&self) -> &[u8; PAGE] {
+        self.0.bytes()
+    }
+}
+
+impl fmt::Debug for PageOwned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PageOwned")
+    }
+}
+
+/// An open file of a [`crate::Cache`] whose calls are futures, for any executor: they need no runtime,
+/// and are `Send` and `'static`. Clones are the same handle; the file is closed, by a thread of the
+/// cache, when the last of them is dropped and no call or page needs it.
+///
+/// A future does nothing before it is polled. It takes its buffers and gives them back with the result.
+/// One that is dropped before its turn has come ([`crate::Config::async_calls`]) has done nothing; a
+/// call that has begun comes to its end, and its buffers go then. When the cache is shut down, calls
+/// that are under way end as they would; the others are [`Error::Closed`], and so are writes that wait
+/// for a pinned page.
+///
+/// ```
+/// # let path = std::env::temp_dir().join(format!("async-doc-{}", std::process::id()));
+/// # use std::pin::pin;
+/// # use std::task::{Context, Poll, Wake, Waker};
+/// // What any executor does, in short.
+/// struct Thread(std::thread::Thread);
+/// impl Wake for Thread {
+///     fn wake(self: std::sync::Arc<Self>) {
+///         self.0.unpark();
+///     }
+/// }
+/// fn block_on<T>(future: impl Future<Output = T>) -> T {
+///     let waker = Waker::from(std::sync::Arc::new(Thread(std::thread::current())));
+///     let mut future = pin!(future);
+///     loop {
+///         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+///             Poll::Ready(value) => return value,
+///             Poll::Pending => std::thread::park(),
+///         }
+///     }
+/// }
+///
+/// let cache = lowmark_cache::Cache::new(lowmark_cache::Config { memory: 8 << 20, ..Default::default() })?;
+/// let file = cache.open(&path)?.into_async()?;
+/// block_on(async {
+///     let (result, mut buf) = file.write(0, b"hello, page".to_vec()).await;
+///     result?;
+///     buf.truncate(5);
+///     let (n, buf) = file.read(7, buf).await;
+///     assert_eq!((n?, &buf[..4]), (4, &b"page"[..]));
+///     assert_eq!(&file.pin(0).await?[..5], b"hello");
+///     file.fsync().await
+/// })?;
+/// assert!(cache.shutdown().is_clean());
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), lowmark_cache::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct AsyncFile(Arc<Open>);
+
+impl fmt::Debug for AsyncFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AsyncFile")
+    }
+}
+
+impl File {
+    /// The same handle, with calls that are futures. The first of a cache starts
+    /// [`crate::Config::async_threads`] threads, the first of a device one more.
+    ///
+    /// # Errors
+    /// [`Error::Config`]: a thread cannot be started. [`Error::Closed`].
+    pub fn into_async(self) -> Result<AsyncFile, Error> {
+        self.open()?;
+        self.inner.calls.start(&self.inner, self.file.bdi)?;
+        Ok(AsyncFile(Arc::new(Open(Some(self)))))
+    }
+}
+
+/// What a call is about: it reads, and so waits for no reader, or it does something else.
+#[derive(Clone, Copy)]
+enum Lane {
+    Reads = 0,
+    Others = 1,
+}
+
+/// What became of a call, and what it had been given.
+type Done<T, A> = (Result<T, Error>, A);
+
+/// A call before its turn.
+struct Waiting<T, A, F> {
+    given: A,
+    go: F,
+    file: Arc<Open>,
+    outcome: Arc<Outcome<Done<T, A>>>,
+}
+
+impl<T, A, F, L> Begin for Waiting<T, A, F>
+where
+    T: Send + 'static,
+    A: Send + 'static,
+    F: FnOnce(Arc<Open>, A) -> L + Send + 'static,
+    L: Future<Output = Done<T, A>> + Send + 'static,
+{
+    fn begin(self: Box<Self>) -> Life {
+        let this = *self;
+        Box::pin(async move {
+            let (file, outcome) = (Arc::clone(&this.file), this.outcome);
+            this.file.inner.mm.init_task(cpu::task(), 0, 0);
+            let (result, given) = (this.go)(this.file, this.given).await;
+            let result = result.map_err(|e| file.inner.explain(e));
+            outcome.set((result, given));
+        })
+    }
+
+    fn refuse(self: Box<Self>) {
+        self.outcome.set((Err(Error::Closed), self.given));
+    }
+}
+
+/// What a future holds of its call.
+struct Asked<T: Send> {
+    call: Arc<Call>,
+    outcome: Arc<Outcome<T>>,
+}
+
+impl<T: Send> Drop for Asked<T> {
+    fn drop(&mut self) {
+        self.outcome.abandon();
+        self.call.cancel();
+    }
+}
+
+impl AsyncFile {
+    /// Has `go` run as a task with what it is given.
+    async fn call<T, A, L>(
+        file: Arc<Open>,
+        lane: Lane,
+        given: A,
+        go: impl FnOnce(Arc<Open>, A) -> L + Send + 'static,
+    ) -> Done<T, A>
+    where
+        T: Send + 'static,
+        A: Send + 'static,
+        L: Future<Output = Done<T, A>> + Send + 'static,
+    {
+        let asked = {
+            let outcome = Arc::new(Outcome::default());
+            let told = Arc::clone(&outcome);
+            let runner = &file.inner.calls.runner;
+            let lane = file.file.bdi as usize * 2 + lane as usize;
+            let begin = Box::new(Waiting {
+                given,
+                go,
+                file: Arc::clone(&file),
+                outcome: Arc::clone(&outcome),
+            });
+            let call = runner.submit(&file.inner.mm.world.cpus, lane, begin, told);
+            Asked { call, outcome }
+        };
+        drop(file);
+        poll_fn(|context| asked.outcome.poll(context)).await
+    }
+
+    /// Reads what is cached of a range: all that there is, or so many bytes until a page is missing.
+    fn at_hand(file: &Open, pos: u64, buf: &mut [u8]) -> Result<ControlFlow<usize, usize>, Error> {
+        file.open()?;
+        let (mm, mut missed) = (&file.inner.mm, false);
+        let most = buf.len().min(AT_HAND);
+        let missing = |_, _, _: &mut [u8]| {
+            missed = true;
+            Ok(0)
+        };
+        let mark = |page: &Pinned<'_>| {
+            file.inner.calls.mark(mm, page);
+            Ok(())
+        };
+        let n = file::read(mm, file.file.mapping, pos, &mut buf[..most], missing, mark)?;
+        Ok(match missed || n == most && most < buf.len() {
+            true => ControlFlow::Continue(n),
+            false => ControlFlow::Break(n),
+        })
+    }
+
+    /// Reads at `pos` into `buf`; says how many bytes the file had there, 0 behind its end.
+    ///
+    /// # Errors
+    /// As [`File::read`], and [`Error::Closed`].
+    pub fn read<B: AsMut<[u8]> + Send + 'static>(
+        &self,
+        pos: u64,
+        mut buf: B,
+    ) -> impl Future<Output = (Result<usize, Error>, B)> + Send + 'static + use<B> {
+        let file = Arc::clone(&self.0);
+        async move {
+            let done = match Self::at_hand(&file, pos, buf.as_mut()) {
+                Err(e) => return (Err(e), buf),
+                Ok(ControlFlow::Break(n)) => return (Ok(n), buf),
+                Ok(ControlFlow::Continue(done)) => done,
+            };
+            let go = move |file: Arc<Open>, mut buf: B| async move {
+                let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+                let read = file::read_on(mm, mapping, &file.ahead, (pos, done), buf.as_mut());
+                (read.await, buf)
+            };
+            Self::call(file, Lane::Reads, buf, go).await
+        }
+    }
+
+    /// Reads at `pos` into several buffers, one after the other; says how many bytes the file had there.
+    ///
+    /// # Errors
+    /// As [`AsyncFile::read`].
+    pub fn read_vectored<B: AsMut<[u8]> + Send + 'static>(
+        &self,
+        pos: u64,
+        mut bufs: Vec<B>,
+    ) -> impl Future<Output = (Result<usize, Error>, Vec<B>)> + Send + 'static + use<B> {
+        let file = Arc::clone(&self.0);
+        async move {
+            let mut total = 0;
+            let mut at_hand = 0;
+            // As far as it is cached; then the rest.
+            for buf in &mut bufs {
+                let buf = buf.as_mut();
+                match Self::at_hand(&file, pos.saturating_add(total as u64), buf) {
+                    Err(e) => return (Err(e), bufs),
+                    Ok(ControlFlow::Continue(_)) => break,
+                    Ok(ControlFlow::Break(n)) if n < buf.len() => return (Ok(total + n), bufs),
+                    Ok(ControlFlow::Break(n)) => total += n,
+                }
+                at_hand += 1;
+            }
+            if at_hand == bufs.len() {
+                return (Ok(total), bufs);
+            }
+            let go = move |file: Arc<Open>, mut bufs: Vec<B>| async move {
+                let result = Self::read_rest(&file, pos, &mut bufs[at_hand..], total).await;
+                (result, bufs)
+            };
+            Self::call(file, Lane::Reads, bufs, go).await
+        }
+    }
+
+    /// Reads on into further buffers, behind so many bytes.
+    async fn read_rest<B: AsMut<[u8]>>(
+        file: &Open,
+        pos: u64,
+        bufs: &mut [B],
+        mut total: usize,
+    ) -> Result<usize, Error> {
+        let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+        for buf in bufs {
+            let (at, buf) = (pos.saturating_add(total as u64), buf.as_mut());
+            let n = file::read_on(mm, mapping, &file.ahead, (at, 0), buf).await?;
+            total += n;
+            if n < buf.len() {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Writes `buf` at `pos`. The future waits while too much is dirty.
+    ///
+    /// # Errors
+    /// As [`File::write`], and [`Error::Closed`].
+    pub fn write<B: AsRef<[u8]> + Send + Sync + 'static>(
+        &self,
+        pos: u64,
+        buf: B,
+    ) -> impl Future<Output = (Result<(), Error>, B)> + Send + 'static + use<B> {
+        let go = move |file: Arc<Open>, buf: B| async move {
+            let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+            let result = file::write(mm, mapping, pos, buf.as_ref()).await;
+            (result, buf)
+        };
+        Self::call(Arc::clone(&self.0), Lane::Others, buf, go)
+    }
+
+    /// Writes several buffers at `pos`, one after the other.
+    ///
+    /// # Errors
+    /// As [`AsyncFile::write`].
+    pub fn write_vectored<B: AsRef<[u8]> + Send + Sync + 'static>(
+        &self,
+        pos: u64,
+        bufs: Vec<B>,
+    ) -> impl Future<Output = (Result<(), Error>, Vec<B>)> + Send + 'static + use<B> {
+        let go = move |file: Arc<Open>, bufs: Vec<B>| async move {
+            let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+            let mut at = pos;
+            for buf in &bufs {
+                if let Err(e) = file::write(mm, mapping, at, buf.as_ref()).await {
+                    return (Err(e), bufs);
+                }
+                at = at.saturating_add(buf.as_ref().len() as u64);
+            }
+            (Ok(()), bufs)
+        };
+        Self::call(Arc::clone(&self.0), Lane::Others, bufs, go)
+    }
+
+    /// The page with a number where it lies, as [`File::pin`]. While somebody holds it nobody changes it:
+    /// a task that holds a page and waits for a write to it waits for ever, or until the cache ends.
+    ///
+    /// # Errors
+    /// As [`File::pin`].
+    pub fn pin(
+        &self,
+        page: u32,
+    ) -> impl Future<Output = Result<PageOwned, Error>> + Send + 'static + use<> {
+        let file = Arc::clone(&self.0);
+        async move {
+            file.open()?;
+            if let Some(pinned) = Self::pin_at_hand(&file, page) {
+                return Ok(pinned);
+            }
+            let go = move |file: Arc<Open>, ()| async move {
+                let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+                let pinned = file::pin(mm, mapping, &file.ahead, page).await;
+                let kept = pinned.map(|p| PageOwned(p.keep(Arc::clone(&file))));
+                (kept, ())
+            };
+            Self::call(file, Lane::Reads, (), go).await.0
+        }
+    }
+
+    fn pin_at_hand(file: &Arc<Open>, page: u32) -> Option<PageOwned> {
+        let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+        let pinned = Pinned::try_take(mm, mapping, page)?;
+        if file::pages_of(file::size(mm, mapping)) <= page {
+            return None;
+        }
+        file.inner.calls.mark(mm, &pinned);
+        Some(PageOwned(pinned.keep(Arc::clone(file))))
+    }
+
+    /// Lets `change` change the page with a number where it lies, as [`File::pin_mut`], on the polling
+    /// thread or one of the cache's. It must not wait for calls of the cache, which may need that thread.
+    ///
+    /// # Errors
+    /// As [`File::pin_mut`].
+    pub fn pin_mut<T: Send + 'static>(
+        &self,
+        page: u32,
+        change: impl FnOnce(&mut [u8; PAGE]) -> T + Send + 'static,
+    ) -> impl Future<Output = Result<T, Error>> + Send + 'static {
+        let go = move |file: Arc<Open>, ()| async move {
+            let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+            let result = match file::pin_mut(mm, &file.file, &file.ahead, page).await {
+                Ok((locked, share)) => {
+                    let mut held = PageMut::new(mm, (mapping, page), locked, share);
+                    Ok(mm.world.cpus.off(|| change(&mut held)))
+                }
+                Err(e) => Err(e),
+            };
+            (result, ())
+        };
+        let call = Self::call(Arc::clone(&self.0), Lane::Others, (), go);
+        async move { call.await.0 }
+    }
+
+    /// Begins to read what is missing of a range, as [`File::prefetch`]; says how many pages.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn prefetch(
+        &self,
+        pos: u64,
+        len: u64,
+    ) -> impl Future<Output = Result<u64, Error>> + Send + 'static + use<> {
+        let go = move |file: Arc<Open>, ()| async move {
+            let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+            let n = match file::page_range(mm, mapping, pos, len) {
+                Some((first, last)) => ahead::prefetch(mm, mapping, first, last).await,
+                None => 0,
+            };
+            (Ok(n), ())
+        };
+        let call = Self::call(Arc::clone(&self.0), Lane::Reads, (), go);
+        async move { call.await.0 }
+    }
+
+    /// Lets the pages of a range go that are clean and that nobody holds, as [`File::drop_cache`]; says
+    /// how many.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn drop_cache(
+        &self,
+        pos: u64,
+        len: u64,
+    ) -> impl Future<Output = Result<u64, Error>> + Send + 'static + use<> {
+        let go = move |file: Arc<Open>, ()| async move {
+            let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+            let n = match file::page_range(mm, mapping, pos, len) {
+                Some(pages) => file::drop_pages(mm, mapping, pages).await,
+                None => 0,
+            };
+            (Ok(n), ())
+        };
+        let call = Self::call(Arc::clone(&self.0), Lane::Reads, (), go);
+        async move { call.await.0 }
+    }
+
+    /// Says how a range of the file will be used, as [`File::advise`].
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn advise(
+        &self,
+        pos: u64,
+        len: u64,
+        advice: Advice,
+    ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let go = move |file: Arc<Open>, ()| async move {
+            file.ahead.advise(advice);
+            let (mm, mapping) = (&file.inner.mm, file.file.mapping);
+            match (advice, file::page_range(mm, mapping, pos, len)) {
+                (Advice::WillNeed, Some((first, last))) => {
+                    ahead::will_need(mm, mapping, first, last).await;
+                }
+                (Advice::DontNeed, Some(pages)) => {
+                    file::drop_pages(mm, mapping, pages).await;
+                }
+                _ => {}
+            }
+            (Ok(()), ())
+        };
+        let call = Self::call(Arc::clone(&self.0), Lane::Reads, (), go);
+        async move { call.await.0 }
+    }
+
+    /// Hands what is dirty of a range to the system, as [`File::flush`].
+    ///
+    /// # Errors
+    /// As [`File::flush`].
+    pub fn flush(
+        &self,
+        pos: u64,
+        len: u64,
+    ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let go = move |file: Arc<Open>, ()| async move {
+            let flush = file::flush(&file.inner.mm, file.file.mapping, pos, len);
+            (flush.await, ())
+        };
+        let call = Self::call(Arc::clone(&self.0), Lane::Others, (), go);
+        async move { call.await.0 }
+    }
+
+    /// Writes what is dirty and waits until the device has it, as [`File::fsync`].
+    ///
+    /// # Errors
+    /// As [`File::fsync`]. Clones are one handle, which is told of an error once; a future that is dropped
+    /// was told nothing.
+    pub fn fsync(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let go = move |file: Arc<Open>, ()| async move {
+            file::to_device(&file.inner.mm, file.file.mapping).await;
+            (Ok(()), ())
+        };
+        let file = Arc::clone(&self.0);
+        let call = Self::call(Arc::clone(&file), Lane::Others, (), go);
+        async move {
+            call.await.0?;
+            file.file.errors.check(&file.told)
+        }
+    }
+
+    /// Cuts or extends the file, as [`File::truncate`].
+    ///
+    /// # Errors
+    /// As [`File::truncate`].
+    pub fn truncate(
+        &self,
+        len: u64,
+    ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let go = move |file: Arc<Open>, ()| async move {
+            let cut = file::truncate(&file.inner.mm, file.file.mapping, len);
+            (cut.await, ())
+        };
+        let call = Self::call(Arc::clone(&self.0), Lane::Others, (), go);
+        async move { call.await.0 }
+    }
+
+    /// Drops the handle. If it is the last one, and no call or page needs the file, the future is ready
+    /// when that is closed.
+    pub async fn close(self) {
+        if let Some(mut open) = Arc::into_inner(self.0) {
+            let closed = Arc::new(Answer::default());
+            let told = Arc::clone(&closed);
+            open.close(move || told.put(()));
+            closed.wait().await;
+        }
+    }
+
+    /// Its length in bytes.
+    pub fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    /// The handle with the calls that block.
+    pub fn file(&self) -> &File {
+        &self.0
+    }
+}
+
+/// Bytes that are copied at most while a future is polled first: beyond it is a call, which lets others
+/// go first now and then.
+const AT_HAND: usize = 64 * PAGE;
