@@ -78,6 +78,7 @@ mod io;
 mod metrics;
 mod open_file;
 mod page;
+mod record;
 pub mod storage;
 mod sync;
 mod table;
@@ -92,6 +93,7 @@ pub use cache::{Cache, File, Shutdown, Stats};
 pub use config::{Config, Notice, OnLoss, OnNotice, Transfers};
 pub use file::Error;
 pub use page::{PageMut, PageRef};
+pub use record::{Recorded, Recording};
 pub use rustix::io::Errno;
 pub use world::{LiveLock, LiveWorld};
 

@@ -3,13 +3,14 @@
 //!
 //! ```text
 //! kv load FOLDER [keys=100000] [value=100] [memory=64] [log=16]
-//! kv run  FOLDER [ops=100000] [read=0.95] [zipf=0.99] [threads=1] [seed=1] [policy=linux-3.16] and those of load
+//! kv run  FOLDER [ops=100000] [read=0.95] [zipf=0.99] [threads=1] [seed=1] [policy=linux-3.16]
+//!               [trace=FILE] [rate=1] and those of load
 //! kv get|del FOLDER KEY, kv put FOLDER KEY VALUE, kv scan FOLDER FROM MOST
 //! ```
 //!
 //! `memory` and `log` (of it a checkpoint is made) are MiB. A run reads and updates keys by Zipf's law, scattered over
 //! all, each update acknowledged when the device has it, and prints latencies by percentile and how often a page
-//! was at hand.
+//! was at hand. `trace` is for `lowmark mrc`; `rate` is the share of the pages that it has.
 
 #[allow(dead_code, reason = "the store's test uses what this does not")]
 mod store;
@@ -29,7 +30,7 @@ struct Options(Vec<(String, String)>);
 
 impl Options {
     fn parse(args: &[String]) -> Outcome<Self> {
-        let known = "keys value memory log ops read zipf threads seed policy";
+        let known = "keys value memory log ops read zipf threads seed policy trace rate";
         let one = |arg: &String| {
             let (name, value) = arg
                 .split_once('=')
@@ -163,6 +164,10 @@ fn run(folder: &str, options: &Options) -> Outcome<()> {
         seed: options.get("seed", 1)?,
     };
     let bytes = options.get("value", 100)?;
+    let recording = match options.text("trace") {
+        Some(path) => Some(cache.record(path, options.get("rate", 1.0)?)?),
+        None => None,
+    };
     let (before, (pins, _)) = (cache.stats(), store.pages());
     let begin = Instant::now();
     let all: Vec<store::Result<Times>> = std::thread::scope(|s| {
@@ -193,6 +198,9 @@ fn run(folder: &str, options: &Options) -> Outcome<()> {
     let ratio = read as f64 / asked.max(1) as f64;
     println!("{asked} pages asked for, {read} read: miss ratio {ratio:.4}");
     println!("{pages} pages of the store, {} of the cache", after.pages);
+    if let Some(told) = recording.map(lowmark_cache::Recording::finish) {
+        println!("recorded: {told:?}, miss ratio {:.4}", told.miss_ratio());
+    }
     store.checkpoint()?;
     end(&cache)
 }
