@@ -17,8 +17,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -40,8 +40,12 @@ struct Access {
 }
 
 /// What a recording has of a cache's accesses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Recorded {
+    /// All accesses to pages, of the sample or not.
+    pub accesses: u64,
+    /// The share of the pages that is in the sample, up to 1.
+    pub rate: f64,
     /// Accesses of the sample that found their page in the cache.
     pub hits: u64,
     /// Accesses of the sample that did not.
@@ -54,9 +58,13 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Misses by accesses; 0 if there were none.
+    /// Misses by accesses; 0 if there were none. Of a sample it is an estimate: the misses that it stands for by all
+    /// accesses, and not by its own, which depend on whether it has the few pages that are asked for most.
     pub fn miss_ratio(&self) -> f64 {
-        self.misses as f64 / (self.hits + self.misses).max(1) as f64
+        match self.accesses {
+            0 => 0.0,
+            n => self.misses as f64 / (n as f64 * self.rate),
+        }
     }
 }
 
@@ -80,8 +88,6 @@ struct Buffer {
     told: Recorded,
     /// A recording is under way, and accesses are taken.
     taken: bool,
-    /// Pages whose hash is at most this are in the sample.
-    most_hash: u64,
     begin: Option<(Instant, u64)>,
 }
 
@@ -89,6 +95,10 @@ struct Buffer {
 #[derive(Default)]
 pub(crate) struct Recorder {
     on: AtomicBool,
+    /// Accesses to pages that are not in the sample.
+    others: AtomicU64,
+    /// Pages whose hash is at most this are in the sample.
+    most_hash: AtomicU64,
     buffer: Mutex<Buffer>,
     /// The buffer is half full, or the recording ends.
     full: Condvar,
@@ -133,15 +143,20 @@ impl Recorder {
             .map_err(|e| Error::Io(errno(&e)))?;
         *b = Buffer {
             accesses: Vec::with_capacity(MOST),
-            told: Recorded::default(),
+            told: Recorded {
+                rate,
+                ..Recorded::default()
+            },
             taken: true,
-            // All of them for 1: the product is above the largest number, and `as` stops there.
-            most_hash: (rate * 18_446_744_073_709_551_616.0) as u64,
             begin: Some((
                 Instant::now(),
                 EPOCH_TICKS + ticks(unix.unwrap_or_default()),
             )),
         };
+        // All of them for 1: the product is above the largest number, and `as` stops there.
+        let most = (rate * 18_446_744_073_709_551_616.0) as u64;
+        self.most_hash.store(most, Relaxed);
+        self.others.store(0, Relaxed);
         drop(b);
         self.on.store(true, Relaxed);
         Ok(Recording {
@@ -205,9 +220,12 @@ impl Recorder {
     }
 
     fn note(&self, (file, page): (u32, u32), write: bool, took: Option<Duration>) {
-        let hash = hash(file, page);
+        if hash(file, page) > self.most_hash.load(Relaxed) {
+            self.others.fetch_add(1, Relaxed);
+            return;
+        }
         let mut b = self.buffer.lock();
-        let (true, Some((begin, first))) = (b.taken && hash <= b.most_hash, b.begin) else {
+        let (true, Some((begin, first))) = (b.taken, b.begin) else {
             return;
         };
         match took {
@@ -263,6 +281,7 @@ impl Recorder {
         let mut b = self.buffer.lock();
         b.begin = None;
         Recorded {
+            accesses: b.told.hits + b.told.misses + self.others.load(Relaxed),
             dropped: b.told.dropped + dropped,
             error,
             ..b.told

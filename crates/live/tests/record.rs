@@ -81,10 +81,11 @@ fn the_trace_is_what_was_asked_for() {
     let misses = wanted.iter().filter(|w| w.3).count() as u64;
     let hits = wanted.len() as u64 - misses;
     let all = Recorded {
+        accesses: wanted.len() as u64,
+        rate: 1.0,
         hits,
         misses,
-        dropped: 0,
-        error: None,
+        ..Recorded::default()
     };
     assert_eq!(told, all);
     assert_eq!(told.miss_ratio(), misses as f64 / wanted.len() as f64);
@@ -112,6 +113,9 @@ fn a_sample_has_pages_with_all_their_accesses() {
         (told.hits + told.misses, told.dropped),
         (found.len() as u64, 0)
     );
+    assert_eq!(told.accesses, 12_000);
+    let ratio = told.miss_ratio();
+    assert!((0.8..1.2).contains(&ratio), "all of them miss: {ratio}");
     // The next recording has the same ones.
     let recording = cache.record(&path, 0.25).expect("another recording");
     (0..4000).for_each(|p| drop(file.pin(p).expect("a page")));
@@ -160,5 +164,5 @@ fn what_cannot_be_recorded_is_refused() {
     // One that is under way when the cache ends.
     let recording = cache.record("/dev/null", 1.0).expect("one more");
     assert!(cache.shutdown().is_clean());
-    assert_eq!(recording.finish(), Recorded::default());
+    assert_eq!(recording.finish().miss_ratio(), 0.0);
 }
