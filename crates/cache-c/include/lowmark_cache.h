@@ -60,10 +60,10 @@ typedef struct lowmark_cache_page lowmark_cache_page;
 
 // What a cache is opened for; `lowmark_cache_defaults` gives one to change.
 typedef struct lowmark_cache_config {
-  // Bytes of memory for pages: 4 MiB to what the machine has. Never exceeded; the tables beside them take up to a
-  // tenth more.
+  // Bytes of memory for pages: 32 KiB to what the machine has. Never exceeded; the tables beside them take up to 2 %
+  // more, and what any cache has about 1 MiB.
   uint64_t memory;
-  // CPU slots, 1 to 64 and one for each 512 KiB of memory: how many threads are inside the engine at once.
+  // CPU slots, 1 to 64 and at most one for each 512 KiB of memory: how many threads are inside the engine at once.
   uint32_t cpus;
   // Threads that may use the cache at the same time, 1 to 65536. A thread counts from its first call to its end.
   uint32_t max_threads;

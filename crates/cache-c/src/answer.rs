@@ -45,7 +45,10 @@ impl From<Error> for Wrong {
             Error::TooManyFiles => -libc::EMFILE,
             Error::TooManyThreads => -libc::EAGAIN,
             Error::Closed => -libc::ESHUTDOWN,
-            Error::Config(_) => -libc::EINVAL,
+            // C cannot ask for some of these yet.
+            Error::Config(_) | Error::NoClass { .. } | Error::BufferSize(_) => -libc::EINVAL,
+            Error::TooManyShrinkers => -libc::ENOSPC,
+            Error::InShrinker => -libc::EDEADLK,
         };
         Self {
             code,

@@ -11,10 +11,10 @@ use std::sync::Arc;
 /// What a cache is opened for; `lowmark_cache_defaults` gives one to change.
 #[repr(C)]
 pub struct Config {
-    /// Bytes of memory for pages: 4 MiB to what the machine has. Never exceeded; the tables beside them take up to a
-    /// tenth more.
+    /// Bytes of memory for pages: 32 KiB to what the machine has. Never exceeded; the tables beside them take up to 2 %
+    /// more, and what any cache has about 1 MiB.
     pub memory: u64,
-    /// CPU slots, 1 to 64 and one for each 512 KiB of memory: how many threads are inside the engine at once.
+    /// CPU slots, 1 to 64 and at most one for each 512 KiB of memory: how many threads are inside the engine at once.
     pub cpus: u32,
     /// Threads that may use the cache at the same time, 1 to 65536. A thread counts from its first call to its end.
     pub max_threads: u32,

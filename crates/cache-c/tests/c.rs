@@ -100,7 +100,7 @@ fn what_is_wrong_is_said() {
     }
     let invalid = -libc::EINVAL;
     for (what, code, word) in [
-        ("little memory", invalid, "memory = 1: accepted are 4 MiB"),
+        ("little memory", invalid, "memory = 1: accepted are 32 KiB"),
         ("policy", invalid, "linux-9.9"),
         ("policy", invalid, ", linux-6.12"),
         ("zeros", invalid, "memory = 0"),
@@ -117,7 +117,7 @@ fn what_is_wrong_is_said() {
         ("advice", invalid, "advice = 77; accepted: POSIX_FADV"),
         ("behind the end", -libc::ENXIO, "behind the file's end"),
         ("busy", -libc::EBUSY, "1 pages are pinned for writing"),
-        ("all pinned", -5003, "are pinned; let some go"),
+        ("all pinned", -5003, "let some go"),
         ("without its cache", 4, ""),
         ("the end", 0, ""),
         ("after it", -libc::ESHUTDOWN, "shut down"),

@@ -59,7 +59,7 @@ impl Default for Times {
 
 /// Pages of a window so many times as large as usual.
 fn most(mm: &LiveMm, times: u32) -> u32 {
-    (READ_AHEAD * times).min(mm.zones[0].size / READ_AHEAD_SHARE)
+    (READ_AHEAD * times).min(file::pages_of_memory(mm) / READ_AHEAD_SHARE)
 }
 
 impl Ahead {
@@ -200,10 +200,11 @@ async fn enter(
     let pages = file::pages_of(file::size(mm, mapping));
     let most = pages.saturating_sub(first).min(most.max(1)).max(1);
     let mut fresh = Vec::with_capacity(most as usize);
+    let gfp = file::asked(mm, mapping, gfp);
     for i in 0..most {
         let gfp = match i {
             0 => gfp,
-            _ => Gfp::USER.or(Gfp::NORETRY),
+            _ => gfp.or(Gfp::NORETRY),
         };
         match Locked::insert(mm, mapping, first + i, gfp).await {
             Ok(Some(page)) => fresh.push(page),
@@ -232,7 +233,7 @@ async fn hand_over(mm: &LiveMm, mapping: u32, start: u32, size: u32, mark: Optio
         let n = fresh.len() as u32;
         if n > 0 {
             marked(mm, at, &fresh, mark);
-            let most = mm.zones[0].size / HANDED_SHARE;
+            let most = file::pages_of_memory(mm) / HANDED_SHARE;
             if let Err(handed) = mm.world.io(bdi).read(Handed::new(mapping, at, fresh), most) {
                 // Who needs one that could not be read asks again, and is told.
                 let _ = file::fill(mm, mapping, at, handed.take(mm));

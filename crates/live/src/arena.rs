@@ -3,17 +3,26 @@
 //! One allocation holds all frames, 4096 bytes each, found by frame number. The engine's page bits
 //! say who may touch them:
 //!
-//! - The holder of a page's lock ([`Locked`]) may read it. He may write it while it is not under
-//!   writeback and nobody has it pinned ([`Locked::alone`]).
+//! - The holder of a page's lock ([`Locked`]) may read it. He may write it while nobody has it pinned
+//!   ([`Locked::alone`]), and it is not under writeback or its bytes are written from a copy
+//!   ([`Locked::settled`]).
 //! - Whoever pinned a page ([`Pinned`]) may read it until he lets go.
-//! - Whoever put a page under writeback ([`Writeback`]) may read it until he ends it, with or without
-//!   the lock.
+//! - Whoever put a page under writeback ([`Writeback`]) may read it until he ends it or has copied it, with or
+//!   without the lock.
 //! - Nobody else looks at it. Reclaim, which also takes the lock, moves and frees pages without
 //!   touching their bytes; a locked page is never freed, a page under writeback neither, and a pinned
 //!   one by nobody.
 //!
 //! `WRITEBACK` is set by the lock's holder, or in one step while the lock has none; so a holder who
 //! has seen it clear may write until he lets go.
+//!
+//! # Copies
+//!
+//! Who wants to change a page that is being written would wait for the device. So what goes to a device that
+//! takes its time is copied first ([`Writeback::copy`]), as far as there is room ([`Copies`]), and its pages are
+//! marked: they are under writeback for the engine, and who has the lock may change them. The mark goes before
+//! `WRITEBACK` does; who has seen both under the lock may write until he lets go, for no other writeback begins
+//! while he has it.
 //!
 //! # Pins
 //!
@@ -32,32 +41,87 @@
 //! a byte; who frees and sees a count lets the page stay (`release_page`); who writes waits until it is
 //! zero, without the lock, for they may want another pin. A file that is cut has its new end first, and who pinned asks for that last; so who cuts waits
 //! for the pins behind the new end once, and no other follows. Under the lock a pin is always right.
+//! Frames that a program has for itself ([`Owned`]) are nobody else's until it gives them back.
 //! This is all the `unsafe` of the crate but for the ring's (`uring`).
 #![allow(unsafe_code)]
 
 use crate::LiveMm;
+use crate::class::Held;
+use crate::sync::Mutex;
 use mm::Pfn;
 use mm::cache::pagecache::Entered;
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
+use mm::watch::vmstat::ZoneStat;
 use mm::world::Tasks;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use rustix::io::Errno;
+use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
+/// Bytes of a huge page.
+const HUGE: usize = 2 << 20;
 
 /// The memory of all frames.
 pub struct Arena {
+    /// The first frame, at the beginning of a huge page.
     base: NonNull<u8>,
-    layout: Layout,
+    /// Bytes of the frames.
+    size: usize,
+    _map: Map,
+}
+
+/// Memory of the system's, as it gives it.
+struct Map {
+    at: *mut c_void,
+    len: usize,
+}
+
+#[cfg(not(miri))]
+impl Map {
+    fn new(len: usize) -> Result<Self, OutOfMemory> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let may = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the system's choice touches nobody's memory.
+        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), len, may, MapFlags::PRIVATE) };
+        let at = at.map_err(|_| OutOfMemory)?;
+        Ok(Self { at, len })
+    }
+}
+
+/// Miri knows no mmap by way of rustix.
+#[cfg(miri)]
+impl Map {
+    fn layout(len: usize) -> Result<std::alloc::Layout, OutOfMemory> {
+        std::alloc::Layout::from_size_align(len, PAGE).map_err(|_| OutOfMemory)
+    }
+
+    fn new(len: usize) -> Result<Self, OutOfMemory> {
+        // SAFETY: the layout has a size other than zero.
+        let at = unsafe { std::alloc::alloc_zeroed(Self::layout(len)?) };
+        Ok(Self { at: at.cast(), len })
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: made by `new` with this length, and nobody has a reference into it any more.
+        unsafe {
+            #[cfg(not(miri))]
+            let _ = rustix::mm::munmap(self.at, self.len);
+            #[cfg(miri)]
+            std::alloc::dealloc(self.at.cast(), Self::layout(self.len).expect("as before"));
+        }
+    }
 }
 
 // SAFETY: the arena is memory without thread affinity; who may touch which bytes when is ruled by
 // the page bits (module documentation).
 unsafe impl Send for Arena {}
-// SAFETY: as above; the arena itself hands out no reference to bytes but through the two tokens.
+// SAFETY: as above; the arena itself hands out no reference to bytes but through its tokens.
 unsafe impl Sync for Arena {}
 
 impl Arena {
@@ -69,26 +133,89 @@ impl Arena {
     pub fn new(frames: usize) -> Result<Self, OutOfMemory> {
         assert!(frames > 0);
         let size = frames.checked_mul(PAGE).ok_or(OutOfMemory)?;
-        let layout = Layout::from_size_align(size, PAGE).map_err(|_| OutOfMemory)?;
-        // SAFETY: the layout has a size other than zero.
-        let base = unsafe { alloc_zeroed(layout) };
-        let base = NonNull::new(base).ok_or(OutOfMemory)?;
-        Ok(Self { base, layout })
+        let map = Map::new(size.checked_add(HUGE).ok_or(OutOfMemory)?)?;
+        let base = NonNull::new(map.at.cast::<u8>()).ok_or(OutOfMemory)?;
+        let skipped = base.align_offset(HUGE);
+        assert!(skipped < HUGE);
+        // SAFETY: less than `HUGE` bytes further, so inside the mapping, which has as many beside the frames'.
+        let base = unsafe { base.add(skipped) };
+        Ok(Self {
+            base,
+            size,
+            _map: map,
+        })
+    }
+
+    /// Tells the system how to hold some frames' memory.
+    ///
+    /// # Errors
+    /// What the system says: it does not lock so much.
+    pub fn hold(&self, frames: Range<usize>, how: Held) -> Result<(), Errno> {
+        let bytes = frames.start * PAGE..frames.end * PAGE;
+        assert!(bytes.start <= bytes.end && bytes.end <= self.size);
+        // SAFETY: the bytes lie inside the mapping, and neither call moves or changes them.
+        unsafe {
+            let at = self.base.add(bytes.start).as_ptr().cast();
+            match how {
+                Held::Ordinary => Ok(()),
+                Held::Locked => rustix::mm::mlock(at, bytes.len()),
+                Held::HugePages => {
+                    // A kernel without them says so, and nothing is lost.
+                    let advice = rustix::mm::Advice::LinuxHugepage;
+                    rustix::mm::madvise(at, bytes.len(), advice).or_else(|e| match e {
+                        Errno::INVAL => Ok(()),
+                        e => Err(e),
+                    })
+                }
+            }
+        }
     }
 
     fn page(&self, pfn: Pfn) -> NonNull<[u8; PAGE]> {
         let at = pfn as usize * PAGE;
-        assert!(at < self.layout.size(), "frame {pfn} is outside the arena");
+        assert!(at < self.size, "frame {pfn} is outside the arena");
         // SAFETY: `at` lies inside the allocation and so does the page that begins there, for the
         // size is a multiple of the page size.
         unsafe { self.base.add(at).cast() }
     }
 }
 
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // SAFETY: allocated by `new` with this layout.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) };
+/// Pages of a copy at most.
+const COPY_PAGES: usize = 32;
+/// The part of memory that copies take beside it, and how many copies there are at most: no more are on their way
+/// to a device that takes its time.
+const COPY_SHARE: usize = 128;
+const MOST_COPIES: usize = 64;
+
+/// Room for the bytes of pages that are being written, so that the pages can be changed.
+pub struct Copies {
+    arena: Option<Arena>,
+    free: Mutex<Vec<u32>>,
+}
+
+impl Copies {
+    /// As many copies as a 128th of so many pages holds, or one; none at all of a few.
+    pub fn new(pages: usize) -> Self {
+        let n = (pages / COPY_SHARE / COPY_PAGES).clamp(1, MOST_COPIES);
+        let n = if pages < 2 * COPY_PAGES { 0 } else { n };
+        let arena = (n > 0).then(|| Arena::new(n * COPY_PAGES).ok()).flatten();
+        let n = if arena.is_some() { n as u32 } else { 0 };
+        let free = Mutex::new((0..n).collect());
+        Self { arena, free }
+    }
+
+    fn take(&self) -> Option<u32> {
+        self.free.lock().pop()
+    }
+
+    fn give(&self, slot: u32) {
+        self.free.lock().push(slot);
+    }
+
+    fn page(&self, slot: u32, nth: usize) -> NonNull<[u8; PAGE]> {
+        assert!(nth < COPY_PAGES);
+        let arena = self.arena.as_ref().expect("a slot was taken");
+        arena.page(slot * COPY_PAGES as u32 + nth as u32)
     }
 }
 
@@ -98,13 +225,26 @@ pub struct Locked<'a> {
     pfn: Pfn,
     /// Nobody has it pinned, and nobody will while we hold its lock.
     alone: bool,
+    /// It was not under writeback, or its bytes are written from a copy.
+    settled: bool,
 }
 
 /// How often memory is looked for again before there is none.
 const TRIES: u32 = 3;
+/// Nanoseconds to wait for pages that are dirty, or on their way to or from a device, when nothing else can be
+/// had; and how often: a minute, longer than a device hangs that is not given up.
+const WAIT_FOR_IO: u64 = 1_000_000;
+const MOST_WAITS: u32 = 60_000;
+
+/// Frames (whole blocks of the allocator) of which batches of 14 pages would be a large part.
+const FEW_FRAMES: u32 = 1024;
 
 /// Bit of a frame's pins: somebody waits until there are none.
 const WANTED: u32 = 1 << 31;
+/// The same: its bytes are being written from a copy.
+const COPIED: u32 = 1 << 30;
+/// The rest of the word: how often it is pinned.
+const PINS: u32 = COPIED - 1;
 
 impl<'a> Locked<'a> {
     /// The page at an index of a file; waits for its lock. `None`: not cached.
@@ -112,8 +252,12 @@ impl<'a> Locked<'a> {
         let pfn = mm.find_lock_page(mapping, index).await?;
         let place = (mm.frames.mapping(pfn), mm.frames.index(pfn));
         assert_eq!(place, (mapping, index), "frame {pfn} is another page");
-        let alone = false;
-        Some(Self { mm, pfn, alone })
+        Some(Self {
+            mm,
+            pfn,
+            alone: false,
+            settled: false,
+        })
     }
 
     /// A fresh page entered at an index of a file; its bytes are whatever the frame held before.
@@ -124,24 +268,29 @@ impl<'a> Locked<'a> {
         index: u32,
         gfp: Gfp,
     ) -> Result<Option<Self>, OutOfMemory> {
-        let mut tried = 0;
+        let mut tries = Tries::default();
         let pfn = loop {
             match mm.alloc_page(gfp).await {
                 Some(pfn) => break pfn,
-                None if tried == TRIES || gfp.has(Gfp::NORETRY) => return Err(OutOfMemory),
-                // Pages may have been let go that were pinned when reclaim met them.
-                None => mm.hope_again(),
+                None if gfp.has(Gfp::NORETRY) => return Err(OutOfMemory),
+                None => another_try(mm, &mut tries).await?,
             }
-            tried += 1;
         };
         assert!(mm.try_lock_page(pfn), "frame {pfn} is fresh and locked");
         match mm.enter_page_cache_lru(pfn, mapping, index) {
-            // A frame that is free has no pins but such as will be taken back.
-            Entered::Added => Ok(Some(Self {
-                mm,
-                pfn,
-                alone: true,
-            })),
+            Entered::Added => {
+                if mm.frames.len() <= FEW_FRAMES {
+                    // A CPU's batch could hold all pages there are, and reclaim none.
+                    mm.lru_add_drain();
+                }
+                // A frame that is free has no pins but such as will be taken back.
+                Ok(Some(Self {
+                    mm,
+                    pfn,
+                    alone: true,
+                    settled: true,
+                }))
+            }
             other => {
                 mm.unlock_page(pfn);
                 mm.free_page(pfn, false);
@@ -176,9 +325,9 @@ impl<'a> Locked<'a> {
     pub async fn alone(mut self) -> Option<Self> {
         let (w, q) = (&self.mm.world, self.mm.world.pin_queue(self.pfn));
         let word = self.mm.frames.track(self.pfn);
-        if word.load(SeqCst) != 0 {
+        if word.load(SeqCst) & !COPIED != 0 {
             let ticket = w.ticket(q);
-            if word.fetch_or(WANTED, SeqCst) & !WANTED != 0 {
+            if word.fetch_or(WANTED, SeqCst) & PINS != 0 {
                 drop(self);
                 w.wait(q, ticket, None).await;
                 return None;
@@ -187,6 +336,20 @@ impl<'a> Locked<'a> {
         }
         self.alone = true;
         Some(self)
+    }
+
+    /// Waits until its bytes are not being written to its file, or are from a copy.
+    pub async fn settled(&mut self) {
+        let (w, q) = (&self.mm.world, mm::queue::page(self.pfn));
+        let word = self.mm.frames.track(self.pfn);
+        loop {
+            let ticket = w.ticket(q);
+            if word.load(SeqCst) & COPIED != 0 || !self.has(flag::WRITEBACK) {
+                break;
+            }
+            w.wait(q, ticket, None).await;
+        }
+        self.settled = true;
     }
 
     /// Pins it as well.
@@ -201,12 +364,15 @@ impl<'a> Locked<'a> {
 
     /// Its bytes, to change; wait for the end of its writeback and of its pins first.
     pub fn bytes_mut(&mut self) -> &mut [u8; PAGE] {
-        assert!(!self.has(flag::WRITEBACK), "written under I/O");
+        assert!(
+            self.settled || !self.has(flag::WRITEBACK),
+            "written under I/O"
+        );
         assert!(self.alone, "written while it may be pinned");
         // SAFETY: we hold the page's lock, so no other holder exists; nobody has it pinned, or can
-        // pin it for good while it is locked; it is not under writeback, and nobody but us can put
-        // it there while we hold the lock (module documentation). The borrow of `self` keeps us
-        // from doing any of this meanwhile.
+        // pin it for good while it is locked; it is not under writeback or whoever put it there reads a
+        // copy, and nobody but us can put it there anew while we hold the lock (module documentation). The
+        // borrow of `self` keeps us from doing any of this meanwhile.
         unsafe { self.mm.world.arena.page(self.pfn).as_mut() }
     }
 
@@ -224,6 +390,88 @@ impl<'a> Locked<'a> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         self.mm.unlock_page(self.pfn);
+    }
+}
+
+/// How often somebody looked for memory in vain.
+#[derive(Default)]
+struct Tries {
+    in_a_row: u32,
+    waited: u32,
+}
+
+/// Nothing could be reclaimed: looks whether it is worth while to try again. Pages that are dirty, or on their
+/// way to or from a device, come free without the caller's doing, so they are waited for.
+async fn another_try(mm: &LiveMm, tries: &mut Tries) -> Result<(), OutOfMemory> {
+    let w = &mm.world;
+    let dirty = mm.global_stat(ZoneStat::NrFileDirty);
+    // Who has a page to change may keep it for ever.
+    let in_hand = u64::from(w.pages_to_change.load(SeqCst));
+    if (dirty > in_hand || w.under_io()) && tries.waited < MOST_WAITS {
+        tries.waited += 1;
+        mm.wakeup_flusher_threads(dirty);
+        w.sleep(WAIT_FOR_IO).await;
+    } else if tries.in_a_row == TRIES {
+        return Err(OutOfMemory);
+    } else {
+        tries.in_a_row += 1;
+    }
+    // What lies on lists of CPUs counts as used, and pages may have been let go that were pinned when reclaim
+    // met them.
+    mm.drain_all_pages();
+    mm.hope_again();
+    Ok(())
+}
+
+/// Frames in a row that a program has for itself: on no list, in no file.
+pub struct Owned {
+    pfn: Pfn,
+    order: u32,
+}
+
+impl Owned {
+    /// `1 << order` frames; their bytes are whatever they held before.
+    pub async fn alloc(mm: &LiveMm, gfp: Gfp, order: u32) -> Result<Self, OutOfMemory> {
+        let mut tries = Tries::default();
+        loop {
+            match mm.alloc_pages(gfp, order).await {
+                Some(pfn) => return Ok(Self { pfn, order }),
+                None => another_try(mm, &mut tries).await?,
+            }
+        }
+    }
+
+    /// How many frames they are: the logarithm.
+    pub fn order(&self) -> u32 {
+        self.order
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self, mm: &LiveMm) -> &[u8] {
+        let base = mm.world.arena.page(self.pfn + (1 << self.order) - 1);
+        assert!(base >= mm.world.arena.page(self.pfn), "frames in a row");
+        let first = mm.world.arena.page(self.pfn).cast::<u8>().as_ptr();
+        // SAFETY: both ends lie inside the arena, and so does what is between. The frames are allocated and
+        // ours, in no file and on no list, so nobody else touches their bytes; the borrow of `self` keeps us
+        // from writing or freeing them meanwhile.
+        unsafe { std::slice::from_raw_parts(first, PAGE << self.order) }
+    }
+
+    /// Their bytes, to change.
+    pub fn bytes_mut(&mut self, mm: &LiveMm) -> &mut [u8] {
+        let base = mm.world.arena.page(self.pfn + (1 << self.order) - 1);
+        assert!(base >= mm.world.arena.page(self.pfn), "frames in a row");
+        let first = mm.world.arena.page(self.pfn).cast::<u8>().as_ptr();
+        // SAFETY: as in `bytes`, and the borrow of `self` is the only one.
+        unsafe { std::slice::from_raw_parts_mut(first, PAGE << self.order) }
+    }
+
+    /// Gives them back.
+    pub fn free(self, mm: &LiveMm) {
+        match self.order {
+            0 => mm.free_page(self.pfn, false),
+            order => mm.free_pages_order(self.pfn, order),
+        }
     }
 }
 
@@ -267,7 +515,7 @@ impl<'a> Pinned<'a> {
 impl Drop for Pinned<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.mm.frames.track(self.pfn).fetch_sub(1, SeqCst) == WANTED | 1 {
+        if self.mm.frames.track(self.pfn).fetch_sub(1, SeqCst) & !COPIED == WANTED | 1 {
             let w = &self.mm.world;
             w.wake(w.pin_queue(self.pfn));
         }
@@ -276,7 +524,7 @@ impl Drop for Pinned<'_> {
 
 /// How often a frame is pinned.
 pub fn pins(mm: &LiveMm, pfn: Pfn) -> u32 {
-    mm.frames.track(pfn).load(SeqCst) & !WANTED
+    mm.frames.track(pfn).load(SeqCst) & PINS
 }
 
 /// Pages in a row of a file.
@@ -284,6 +532,8 @@ pub struct Run {
     mapping: u32,
     first: u32,
     pages: Vec<Pfn>,
+    /// Where their bytes are, if they were copied.
+    copy: Option<u32>,
 }
 
 impl Run {
@@ -326,14 +576,19 @@ impl Handed {
                 mapping,
                 first,
                 pages,
+                copy: None,
             },
         }
     }
 
     /// Whose they are now.
     pub fn take(self, mm: &LiveMm) -> Vec<Locked<'_>> {
-        let alone = true;
-        let locked = |pfn| Locked { mm, pfn, alone };
+        let locked = |pfn| Locked {
+            mm,
+            pfn,
+            alone: true,
+            settled: true,
+        };
         self.run.pages.into_iter().map(locked).collect()
     }
 }
@@ -373,6 +628,7 @@ impl<'a> Writeback<'a> {
             mapping,
             first,
             pages: Vec::with_capacity(most as usize),
+            copy: None,
         };
         let mut under = Self { mm, run };
         under.extend(most);
@@ -386,6 +642,7 @@ impl<'a> Writeback<'a> {
                 mapping: self.run.mapping,
                 first: self.run.first,
                 pages: std::mem::take(&mut self.run.pages),
+                copy: self.run.copy.take(),
             },
         }
     }
@@ -408,8 +665,33 @@ impl<'a> Writeback<'a> {
             mapping: mm.frames.mapping(pfn),
             first: mm.frames.index(pfn),
             pages: vec![pfn],
+            copy: None,
         };
         Self { mm, run }
+    }
+
+    /// Copies the bytes, if there is room for it: from then on the pages may be changed.
+    pub fn copy(&mut self) {
+        let copies = &self.mm.world.copies;
+        if self.run.copy.is_some() || self.run.pages.len() > COPY_PAGES {
+            return;
+        }
+        let Some(slot) = copies.take() else {
+            return;
+        };
+        for (i, &pfn) in self.run.pages.iter().enumerate() {
+            // SAFETY: the page is under writeback and not marked yet, so nobody writes its bytes; the slot is
+            // ours alone until it is given back.
+            unsafe {
+                let to = copies.page(slot, i).as_mut();
+                to.copy_from_slice(self.mm.world.arena.page(pfn).as_ref());
+            }
+        }
+        self.run.copy = Some(slot);
+        for &pfn in &self.run.pages {
+            self.mm.frames.track(pfn).fetch_or(COPIED, SeqCst);
+            self.mm.world.wake(mm::queue::page(pfn));
+        }
     }
 
     /// Starts writeback of a page for reclaim, which holds its lock and has taken its dirty bit:
@@ -422,10 +704,32 @@ impl<'a> Writeback<'a> {
 
     /// The bytes of each page in turn.
     pub fn bytes(&self) -> impl Iterator<Item = &[u8; PAGE]> {
-        // SAFETY: the pages are under writeback until `self` ends, so nobody writes their bytes
-        // (module documentation).
-        let bytes = |&pfn: &Pfn| unsafe { self.mm.world.arena.page(pfn).as_ref() };
-        self.run.pages.iter().map(bytes)
+        let w = &self.mm.world;
+        let bytes = |(i, &pfn): (usize, &Pfn)| match self.run.copy {
+            // SAFETY: the slot is ours until `self` ends, and is written by `copy` alone, before.
+            Some(slot) => unsafe { w.copies.page(slot, i).as_ref() },
+            // SAFETY: the pages are under writeback until `self` ends, and not marked, so nobody writes
+            // their bytes (module documentation).
+            None => unsafe { w.arena.page(pfn).as_ref() },
+        };
+        self.run.pages.iter().enumerate().map(bytes)
+    }
+
+    /// As [`Writeback::end`] of data that is lost: the pages are read anew, but for those that were changed
+    /// meanwhile, whose data is newer.
+    pub fn lost(self) {
+        for &pfn in &self.run.pages {
+            let frames = &self.mm.frames;
+            frames.clear_flags(pfn, flag::ERROR);
+            // Who has the lock is about to change it, or reads what he found before it was lost.
+            if !frames.has(pfn, flag::DIRTY) && self.mm.try_lock_page(pfn) {
+                if !frames.has(pfn, flag::DIRTY) {
+                    frames.clear_flags(pfn, flag::UPTODATE);
+                }
+                self.mm.unlock_page(pfn);
+            }
+        }
+        self.end(false);
     }
 
     /// Clears bits of each page.
@@ -443,7 +747,14 @@ impl<'a> Writeback<'a> {
     /// Ends it once.
     fn finish(&mut self, failed: bool) {
         let run = &mut self.run;
-        let n = std::mem::take(&mut run.pages).len() as u32;
+        let pages = std::mem::take(&mut run.pages);
+        let n = pages.len() as u32;
+        if let Some(slot) = run.copy.take() {
+            for pfn in pages {
+                self.mm.frames.track(pfn).fetch_and(!COPIED, SeqCst);
+            }
+            self.mm.world.copies.give(slot);
+        }
         if n > 0 {
             self.mm.end_writeback(run.mapping, run.first, n, failed);
         }

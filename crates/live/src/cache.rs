@@ -3,7 +3,9 @@
 use crate::LiveMm;
 use crate::ahead::{self, Advice, Ahead};
 use crate::arena::{PAGE, Pinned};
-use crate::config::{CALLERS, Config, FIRST_USER, FLUSHERS, KSWAPD, LAST, OnLoss, RING};
+use crate::buffer::{Buffer, Registration};
+use crate::class::ClassStats;
+use crate::config::{CALLERS, Config, FIRST_USER, FLUSHERS, GIVER, KSWAPD, LAST, OnLoss, RING};
 use crate::cpu;
 use crate::daemons::Daemons;
 use crate::errseq::Cursor;
@@ -11,12 +13,14 @@ use crate::file::{self, Error};
 use crate::open_file::OpenFile;
 use crate::page::{PageMut, PageRef};
 use crate::record::{Recorder, Recording};
+use crate::shrink::Shrinker;
 use crate::storage::{Os, Storage};
 use crate::table::Table;
 use crate::world::LiveWorld;
 use mm::Mm;
 use mm::cache::mapping::MappingKind;
 use mm::memory::task::PF_SWAPWRITE;
+use mm::memory::zone::Mark;
 use mm::reclaim::kswapd::KSWAPD_FLAGS;
 use mm::view::View;
 use mm::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
@@ -45,6 +49,8 @@ pub struct Stats {
     pub dirty: u64,
     /// Pages being written.
     pub writeback: u64,
+    /// Pages of buffers.
+    pub buffers: u64,
     /// Pages evicted so far, by anyone.
     pub evicted: u64,
     /// Pages evicted by kswapd.
@@ -111,6 +117,8 @@ pub(crate) struct Inner {
     closed: RwLock<bool>,
     /// The same for those who look at what is cached and hold nothing.
     ended: AtomicBool,
+    /// Who gives memory back and has no number.
+    giver: Mutex<()>,
 }
 
 impl Inner {
@@ -139,7 +147,36 @@ impl Inner {
         cpus.block_on(task, future).ok_or(Error::Closed)
     }
 
-    fn call<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    /// Runs `f` on a slot, as whoever the thread is here, or as nobody.
+    pub(crate) fn as_somebody(&self, f: impl FnOnce() + Send) {
+        let cpus = &self.mm.world.cpus;
+        let run = |task, f: &mut Option<_>| {
+            let once = async { f.take().map_or((), |f: Box<dyn FnOnce() + Send + '_>| f()) };
+            cpus.block_on(task, once);
+        };
+        let mut f: Option<Box<dyn FnOnce() + Send + '_>> = Some(Box::new(f));
+        if cpu::thread_is_ending() {
+            let _one = self.giver.lock();
+            std::thread::scope(|s| s.spawn(|| run(GIVER, &mut f)).join())
+                .unwrap_or_else(|e| resume_unwind(e));
+            return;
+        }
+        match self.task() {
+            Ok(task) => run(task, &mut f),
+            Err(_) => {
+                let _one = self.giver.lock();
+                run(GIVER, &mut f);
+            }
+        }
+    }
+
+    pub(crate) fn call<T>(
+        &self,
+        future: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        if self.mm.world.cpus.shrinking() {
+            return Err(Error::InShrinker);
+        }
         let closed = self.closed.read();
         if *closed {
             return Err(Error::Closed);
@@ -253,6 +290,7 @@ impl Cache {
     /// As [`Cache::new`].
     pub fn on(storage: Arc<dyn Storage>, config: Config) -> Result<Self, Error> {
         let engine = config.engine()?;
+        let policy = config.engine_policy(&engine.zones)?;
         let world = LiveWorld::new(&engine).map_err(|_| {
             Error::Config(format!(
                 "memory = {}: the system does not give it",
@@ -260,10 +298,14 @@ impl Cache {
             ))
         })?;
         config.check_tables(&engine)?;
-        let mm = cpu::alone(|| Mm::new(world, engine, config.policy, false));
+        for (class, held) in config.helds().enumerate() {
+            world.hold(&engine, class, held)?;
+        }
+        let mm = cpu::alone(|| Mm::new(world, engine, policy, false));
         mm.init_task(KSWAPD, KSWAPD_FLAGS, 0);
         mm.init_task(LAST, 0, 0);
         mm.init_task(RING, 0, 0);
+        mm.init_task(GIVER, 0, 0);
         (FLUSHERS..CALLERS).for_each(|id| mm.init_task(id, PF_SWAPWRITE, 0));
         (CALLERS..FIRST_USER).for_each(|id| mm.init_task(id, 0, 0));
         let ids = FIRST_USER..FIRST_USER + config.max_threads;
@@ -277,6 +319,7 @@ impl Cache {
             recorder: Arc::default(),
             closed: RwLock::new(false),
             ended: AtomicBool::new(false),
+            giver: Mutex::default(),
         });
         // From here on the threads end with the cache.
         let cache = Self {
@@ -352,12 +395,15 @@ impl Cache {
     pub fn stats(&self) -> Stats {
         let mm = &self.inner.mm;
         Stats {
-            pages: u64::from(mm.zones[0].size),
+            pages: u64::from(file::pages_of_memory(mm)),
             free: mm.global_stat(ZoneStat::NrFreePages),
             cached: mm.global_stat(ZoneStat::NrFilePages),
             dirty: mm.global_stat(ZoneStat::NrFileDirty),
             writeback: mm.global_stat(ZoneStat::NrWriteback),
-            evicted: mm.zone_event(0, ZoneEvent::PgSteal),
+            evicted: (0..mm.zones.len())
+                .map(|z| mm.zone_event(z, ZoneEvent::PgSteal))
+                .sum(),
+            buffers: u64::from(mm.world.buffer_pages.load(SeqCst)),
             evicted_by_kswapd: mm.vm_event(VmEvent::KswapdSteal),
             direct_reclaims: mm.vm_event(VmEvent::AllocStall),
             kib_read: mm.vm_event(VmEvent::PgpgIn),
@@ -375,6 +421,43 @@ impl Cache {
     /// [`Error::Config`]: another is under way, or no such share. [`Error::Io`]: the file cannot be made, or no thread.
     pub fn record(&self, path: impl AsRef<Path>, rate: f64) -> Result<Recording, Error> {
         self.inner.recorder.start(path.as_ref(), rate)
+    }
+
+    /// What each class of memory holds, lowest first.
+    pub fn classes(&self) -> Vec<ClassStats> {
+        let mm = &self.inner.mm;
+        let class = |z: usize| ClassStats {
+            pages: u64::from(mm.zones[z].size),
+            free: mm.zone_stat(z, ZoneStat::NrFreePages),
+            cached: mm.zone_stat(z, ZoneStat::NrFilePages),
+            dirty: mm.zone_stat(z, ZoneStat::NrFileDirty),
+            marks: [Mark::Min, Mark::Low, Mark::High].map(|mark| mm.zones[z].mark(mark)),
+            evicted: mm.zone_event(z, ZoneEvent::PgSteal),
+        };
+        (0..mm.zones.len()).map(class).collect()
+    }
+
+    /// Memory of the budget for the program itself, 1 to 32768 bytes, zero at first. It counts in whole blocks
+    /// of 1, 2, 4 or 8 pages, of a class of memory (0: the general one); it is never written
+    /// anywhere and never taken back but by whoever has it: see [`crate::Shrinker`].
+    ///
+    /// # Errors
+    /// [`Error::BufferSize`], [`Error::NoClass`]; [`Error::OutOfMemory`] or [`Error::TooManyPins`] when nothing
+    /// can be reclaimed; [`Error::Closed`].
+    pub fn buffer(&self, bytes: usize, class: usize) -> Result<Buffer, Error> {
+        Buffer::new(&self.inner, bytes, class)
+    }
+
+    /// Has a cache of the program's asked for objects when memory is short, as long as what is returned lives.
+    ///
+    /// # Errors
+    /// [`Error::TooManyShrinkers`]: 64 are registered.
+    pub fn register_shrinker(&self, shrinker: Arc<dyn Shrinker>) -> Result<Registration, Error> {
+        let number = self.inner.mm.world.shrinkers.add(shrinker);
+        Ok(Registration {
+            inner: Arc::clone(&self.inner),
+            number: number.ok_or(Error::TooManyShrinkers)?,
+        })
     }
 
     /// Every counter of the engine, by the kernel's name.
@@ -604,6 +687,21 @@ impl File {
     /// Its length in bytes.
     pub fn size(&self) -> u64 {
         file::size(&self.inner.mm, self.file.mapping)
+    }
+
+    /// Has the pages of the file that come in from now on taken from a class of memory, or from those
+    /// below it if that has none to spare; it holds for all handles of the file until it is forgotten. Pages
+    /// that are cached stay where they are. At first that is class 0, the general one.
+    ///
+    /// # Errors
+    /// [`Error::NoClass`].
+    pub fn set_class(&self, class: usize) -> Result<(), Error> {
+        let classes = self.inner.mm.zones.len();
+        if class >= classes {
+            return Err(Error::NoClass { class, classes });
+        }
+        self.file.class.store(class as u32, SeqCst);
+        Ok(())
     }
 
     /// Its number in the engine.

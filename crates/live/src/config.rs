@@ -2,31 +2,36 @@
 
 use crate::arena::PAGE;
 use crate::cache::Shutdown;
+use crate::class::{self, Class, Held, Marks};
 use crate::file::Error;
 use crate::world::LiveWorld;
+use mm::ZoneInfo;
 use mm::cache::mapping::Mapping;
 use mm::memory::task::Task;
 use mm::world::TaskId;
 use mm::{Policy, Sysctl};
-use mm::{ZoneInfo, ZoneType};
 use rustix::io::Errno;
 use std::fmt;
 use std::sync::Arc;
 
 /// Tasks of the cache itself: kswapd, whoever shuts it down, so that he does not depend on a free
-/// number, the owner of the ring, each device's flusher and its threads that make calls.
+/// number, the owner of the ring, whoever has none and gives memory back, each device's flusher and its threads that make calls.
 pub(crate) const KSWAPD: TaskId = 0;
 pub(crate) const LAST: TaskId = 1;
 pub(crate) const RING: TaskId = 2;
-pub(crate) const FLUSHERS: TaskId = 3;
+pub(crate) const GIVER: TaskId = 3;
+pub(crate) const FLUSHERS: TaskId = 4;
 pub(crate) const CALLERS: TaskId = FLUSHERS + DEVICES;
 pub(crate) const FIRST_USER: TaskId = CALLERS + DEVICES * CALLERS_EACH;
 /// Devices that are told apart; files on any more are held for files on the last of them.
 pub(crate) const DEVICES: u32 = 16;
 /// Threads that make calls for a device, where there is no ring.
 pub(crate) const CALLERS_EACH: u32 = 4;
-/// The least memory that watermarks and limits make sense for.
-const LEAST_MEMORY: u64 = 4 << 20;
+/// The least memory in which something can be read while something else is written.
+const LEAST_MEMORY: u64 = 8 * PAGE as u64;
+/// Pages below which the kernel's least free memory (128 KiB) is too much: a part of memory takes its place.
+const FEW_PAGES: u64 = 1024;
+const FREE_SHARE: u64 = 32;
 /// The most that a page-table entry of the engine can number, less a block that is not whole.
 const MOST_MEMORY: u64 = (2 << 40) - BLOCK * PAGE as u64;
 /// Pages of the largest block of the engine's allocator, to which it rounds up.
@@ -39,10 +44,21 @@ const PAGES_PER_CPU: u64 = 128;
 /// What a cache is built for.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Bytes of memory for pages: 4 MiB to what the machine has, 2 TiB at most. Never exceeded; the
-    /// tables beside them take up to a tenth more.
+    /// Bytes of memory for pages: 32 KiB to what the machine has, 2 TiB at most. Never exceeded; the
+    /// tables beside them take up to 2 % more, and what any cache has (stacks, files, tasks) about 1 MiB; a
+    /// page is the process's from its first use on.
     pub memory: u64,
-    /// CPU slots, 1..=64 and one for each 512 KiB of memory: how many threads are inside the engine
+    /// Classes of memory above the general one, at most two; they are part of `memory`. The general class is
+    /// number 0, these are 1 and 2.
+    pub classes: Vec<Class>,
+    /// Watermarks of the general class; `None`: its part of the whole cache's, by size, which is the
+    /// kernel's formula.
+    pub marks: Option<Marks>,
+    /// As [`Class::reserve_ratio`], for the general class.
+    pub reserve_ratio: u32,
+    /// How the system holds the general class.
+    pub held: Held,
+    /// CPU slots, 1..=64 and at most one for each 512 KiB of memory: how many threads are inside the engine
     /// at once.
     pub cpus: usize,
     /// Threads that may use the cache at the same time, 1..=65536. A thread counts from its first
@@ -156,6 +172,10 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             memory: 64 << 20,
+            classes: Vec::new(),
+            marks: None,
+            reserve_ratio: class::RESERVE_RATIO,
+            held: Held::Ordinary,
             cpus: std::thread::available_parallelism().map_or(4, |n| n.get().clamp(1, 64)),
             max_threads: 64,
             max_files: 1024,
@@ -177,7 +197,7 @@ impl Config {
         let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit));
         if !(LEAST_MEMORY..=MOST_MEMORY.min(machine)).contains(&self.memory) {
             return refuse(format!(
-                "memory = {}: accepted are 4 MiB to {} MiB, which is {}",
+                "memory = {}: accepted are 32 KiB to {} MiB, which is {}",
                 self.memory,
                 MOST_MEMORY.min(machine) >> 20,
                 match machine < MOST_MEMORY {
@@ -186,7 +206,7 @@ impl Config {
                 }
             ));
         }
-        let most = (pages / PAGES_PER_CPU).min(64);
+        let most = (pages / PAGES_PER_CPU).clamp(1, 64);
         if !(1..=most as usize).contains(&self.cpus) {
             return refuse(format!(
                 "cpus = {}: accepted are 1 to {most} with this memory",
@@ -213,11 +233,7 @@ impl Config {
             cpu_nodes: vec![0; self.cpus],
             hz: 1000,
             pageblock_order: mm::memory::mobility::PAGEBLOCK_ORDER,
-            zones: vec![ZoneInfo {
-                node: 0,
-                kind: ZoneType::Normal,
-                size: pages,
-            }],
+            zones: class::zones(&self.classes, pages)?,
             max_tasks: FIRST_USER + self.max_threads,
             max_mappings: self.max_files,
             max_bdis: DEVICES,
@@ -227,9 +243,30 @@ impl Config {
             sysctl: Sysctl {
                 dirty_background_ratio: self.dirty_background_ratio as u32,
                 dirty_ratio: self.dirty_ratio as u32,
+                lowmem_reserve_ratio: self.reserve_ratios(),
+                min_free_kbytes: (pages < FEW_PAGES).then(|| (pages / FREE_SHARE).max(1) * 4),
                 ..Sysctl::KERNEL
             },
         })
+    }
+
+    /// The policy, with the watermarks of the classes.
+    pub(crate) fn engine_policy(&self, zones: &[ZoneInfo]) -> Result<Policy, Error> {
+        let above = self.classes.iter().map(|c| c.marks);
+        let marks: Vec<_> = [self.marks].into_iter().chain(above).collect();
+        class::with_marks(self.policy.clone(), &marks, zones)
+    }
+
+    /// How the system holds each class, lowest first.
+    pub(crate) fn helds(&self) -> impl Iterator<Item = Held> {
+        let above = self.classes.iter().map(|c| c.held);
+        [self.held].into_iter().chain(above)
+    }
+
+    fn reserve_ratios(&self) -> [u32; 3] {
+        let above = self.classes.iter().map(|c| c.reserve_ratio);
+        let all: Vec<_> = [self.reserve_ratio].into_iter().chain(above).collect();
+        class::reserve_ratios(&all)
     }
 
     /// Whether the system has memory for the engine's tables, which takes them for granted and would

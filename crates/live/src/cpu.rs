@@ -34,6 +34,8 @@ struct Thread {
     deadline: Cell<Option<Instant>>,
     /// The task came to its end in a wait.
     ended: Cell<bool>,
+    /// Where the slots are whose task asks a shrinker of the program's.
+    shrinking: Cell<usize>,
     parker: Arc<Parker>,
 }
 
@@ -175,6 +177,30 @@ impl Cpus {
         self.leave();
         let r = f();
         self.enter();
+        r
+    }
+
+    /// Runs `f`, which asks a shrinker of the program's, without a slot.
+    pub fn shrink<R>(&self, f: impl FnOnce() -> R) -> R {
+        let me = std::ptr::from_ref(self).addr();
+        let before = THREAD.with(|t| t.shrinking.replace(me));
+        let r = self.off(f);
+        THREAD.with(|t| t.shrinking.set(before));
+        r
+    }
+
+    /// Whether the calling thread is in a shrinker that a task of these slots asks.
+    pub fn shrinking(&self) -> bool {
+        let me = std::ptr::from_ref(self).addr();
+        THREAD.try_with(|t| t.shrinking.get() == me) == Ok(true)
+    }
+
+    /// Runs `f` on a slot, for the task that asks the shrinker which calls this.
+    pub fn again<R>(&self, f: impl FnOnce() -> R) -> R {
+        assert!(self.shrinking(), "nobody asks a shrinker");
+        self.enter();
+        let r = f();
+        self.leave();
         r
     }
 

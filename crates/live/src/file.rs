@@ -3,6 +3,7 @@
 use crate::LiveMm;
 use crate::ahead::{self, Ahead};
 use crate::arena::{self, Locked, OutOfMemory, PAGE, Pinned};
+use crate::class;
 use crate::errseq::{Cursor, Fate};
 use crate::io::Transfer;
 use crate::open_file::{Cut, OpenFile, Share};
@@ -36,14 +37,34 @@ pub enum Error {
     OutOfMemory,
     /// Nothing could be reclaimed, and this is why, or part of it.
     #[error(
-        "out of memory: {pinned} of the cache's {pages} pages are pinned; let some go, or give it more memory"
+        "out of memory: {pinned} of the cache's {pages} pages are pinned and {buffers} are buffers; let some \
+         go, or give it more memory"
     )]
     TooManyPins {
         /// Pages that are pinned.
         pinned: u32,
+        /// Pages of [`crate::Buffer`]s.
+        buffers: u32,
         /// Pages of memory.
         pages: u32,
     },
+    /// There is no such class of memory.
+    #[error("class {class}: accepted are 0 to {} in this cache", classes - 1)]
+    NoClass {
+        /// What was asked for.
+        class: usize,
+        /// How many there are.
+        classes: usize,
+    },
+    /// No buffer has so many bytes.
+    #[error("a buffer of {0} bytes: accepted are 1 to 32768")]
+    BufferSize(usize),
+    /// As many shrinkers are registered as may be.
+    #[error("too many shrinkers")]
+    TooManyShrinkers,
+    /// A shrinker called the cache that asks it.
+    #[error("a shrinker may not call the cache that asks it")]
+    InShrinker,
     /// The file has no such page.
     #[error("the page lies behind the file's end")]
     BehindEnd,
@@ -121,8 +142,11 @@ pub(crate) fn fill<'a>(
     pages: Vec<Locked<'a>>,
 ) -> (Vec<Locked<'a>>, Result<(), Error>) {
     let mut transfer = Transfer::read(mm, mapping, first, pages);
+    mm.world.filling.fetch_add(1, SeqCst);
     let result = mm.world.cpus.off(|| transfer.run());
-    (transfer.filled(mm, result), result.map_err(Error::Io))
+    let pages = transfer.filled(mm, result);
+    mm.world.filling.fetch_sub(1, SeqCst);
+    (pages, result.map_err(Error::Io))
 }
 
 /// As [`fill`] for one page.
@@ -241,8 +265,8 @@ pub(crate) async fn pin_mut<'a>(
     let share = Share::take(mm, file).await;
     reaches(mm, mapping, index)?;
     let page = loop {
-        let page = ahead::page(mm, mapping, ahead, (index, 1)).await?;
-        mm.wait_on_page_writeback(page.pfn()).await;
+        let mut page = ahead::page(mm, mapping, ahead, (index, 1)).await?;
+        page.settled().await;
         if let Some(page) = page.alone().await {
             break page;
         }
@@ -291,8 +315,8 @@ pub(crate) async fn write(mm: &LiveMm, mapping: u32, pos: u64, buf: &[u8]) -> Re
 /// A cached page whose bytes nobody reads: neither the I/O nor those who pinned it.
 async fn find_to_change(mm: &LiveMm, mapping: u32, index: u32) -> Option<Locked<'_>> {
     loop {
-        let page = Locked::find(mm, mapping, index).await?;
-        mm.wait_on_page_writeback(page.pfn()).await;
+        let mut page = Locked::find(mm, mapping, index).await?;
+        page.settled().await;
         if let Some(page) = page.alone().await {
             return Some(page);
         }
@@ -310,7 +334,8 @@ async fn write_page(
         if let Some(page) = find_to_change(mm, mapping, index).await {
             break page;
         }
-        if let Some(page) = Locked::insert(mm, mapping, index, Gfp::USER_WRITE).await? {
+        let gfp = asked(mm, mapping, Gfp::USER_WRITE);
+        if let Some(page) = Locked::insert(mm, mapping, index, gfp).await? {
             break page;
         }
     };
@@ -403,12 +428,30 @@ pub(crate) async fn truncate(mm: &LiveMm, mapping: u32, len: u64) -> Result<(), 
 /// Why there is no memory.
 pub(crate) fn out_of_memory(mm: &LiveMm) -> Error {
     let pinned = (0..mm.frames.len()).filter(|&pfn| arena::pins(mm, pfn) > 0);
-    match pinned.count() as u32 {
-        0 => Error::OutOfMemory,
-        pinned => Error::TooManyPins {
+    let pinned = pinned.count() as u32 + mm.world.pages_to_change.load(SeqCst);
+    match (pinned, mm.world.buffer_pages.load(SeqCst)) {
+        (0, 0) => Error::OutOfMemory,
+        (pinned, buffers) => Error::TooManyPins {
             pinned,
-            pages: mm.zones[0].size,
+            buffers,
+            pages: pages_of_memory(mm),
         },
+    }
+}
+
+/// Pages of all classes.
+pub(crate) fn pages_of_memory(mm: &LiveMm) -> u32 {
+    mm.zones.iter().map(|z| z.size).sum()
+}
+
+/// What is asked of the engine for a page of a file, by its class.
+pub(crate) fn asked(mm: &LiveMm, mapping: u32, gfp: Gfp) -> Gfp {
+    match mm.zones.len() {
+        1 => gfp,
+        classes => {
+            let class = mm.world.file(mapping).class.load(SeqCst);
+            class::asked(gfp, class as usize, classes)
+        }
     }
 }
 

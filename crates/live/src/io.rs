@@ -25,6 +25,10 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
+/// Pages a second (256 MiB) of a device from which on nobody waits long for a page that is being written: copies
+/// would cost more.
+const QUICK: u64 = 1 << 16;
+
 /// Something to transfer.
 pub enum Job {
     /// Fresh pages, to fill.
@@ -97,6 +101,11 @@ impl Io {
             Job::Read(pages) => pages,
             Job::Write(..) => unreachable!("it was a read"),
         })
+    }
+
+    /// Whether pages are read, or wait for it.
+    pub fn reads(&self) -> bool {
+        self.state.lock().reads > 0
     }
 
     /// An executor begins; `bell` wakes it when it sleeps other than in [`Io::wait`].
@@ -409,20 +418,23 @@ fn not_written(mm: &LiveMm, file: &OpenFile, pages: Writeback<'_>, errno: Errno)
         Fate::Kept => pages.end(true),
         Fate::Lost => {
             w.lost_pages.fetch_add(u64::from(pages.run.count()), SeqCst);
-            pages.clear_flags(flag::ERROR | flag::UPTODATE);
-            pages.end(false);
+            pages.lost();
         }
     }
 }
 
 /// Writes pages that are under writeback, for which there is room; they are on their way then, or it
 /// is over.
-pub async fn write(mm: &LiveMm, pages: Writeback<'_>, how: How) {
+pub async fn write(mm: &LiveMm, mut pages: Writeback<'_>, how: How) {
     let w = &mm.world;
     let file = w.file(pages.run.mapping());
     w.write_started(file.bdi, pages.run.count());
     file.writes(mm).await;
     let bdi = file.bdi;
+    // Not before the file's end stays: what is cut meanwhile must not come back.
+    if mm.write_bandwidth(bdi) < QUICK {
+        pages.copy();
+    }
     let job = Job::Write(file, pages.send());
     let job = match how {
         How::Handed => match w.io(bdi).put(job, 0) {

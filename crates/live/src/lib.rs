@@ -28,7 +28,7 @@
 //!
 //! # Limits
 //!
-//! One node, one zone, 16 devices told apart; no swap, no mmap, no page tracker, no trace events.
+//! One node, three classes of memory (`class`), 16 devices told apart; no swap, no mmap, no page tracker, no trace events.
 //! Regular files only, of which the first 16 TiB can be reached; nothing
 //! else may write to a file that the cache knows, another cache neither. A file that loses its last
 //! name after it was closed keeps its blocks until the cache needs its number or ends.
@@ -68,7 +68,9 @@
 
 mod ahead;
 mod arena;
+mod buffer;
 mod cache;
+mod class;
 mod config;
 mod cpu;
 mod daemons;
@@ -79,6 +81,7 @@ mod metrics;
 mod open_file;
 mod page;
 mod record;
+mod shrink;
 pub mod storage;
 mod sync;
 mod table;
@@ -89,12 +92,15 @@ mod wait;
 mod world;
 
 pub use ahead::Advice;
+pub use buffer::{Buffer, Registration};
 pub use cache::{Cache, File, Shutdown, Stats};
+pub use class::{Class, ClassStats, Held, Marks};
 pub use config::{Config, Notice, OnLoss, OnNotice, Transfers};
 pub use file::Error;
 pub use page::{PageMut, PageRef};
 pub use record::{Recorded, Recording};
 pub use rustix::io::Errno;
+pub use shrink::Shrinker;
 pub use world::{LiveLock, LiveWorld};
 
 /// The engine in the live world.

@@ -36,6 +36,7 @@ impl Stats {
                 ("{state=\"dirty\"}", self.dirty),
                 ("{state=\"writeback\"}", self.writeback),
                 ("{state=\"kept\"}", self.kept_pages),
+                ("{state=\"buffer\"}", self.buffers),
             ],
         );
         let direct = self.evicted.saturating_sub(self.evicted_by_kswapd);

@@ -30,6 +30,8 @@ pub struct OpenFile {
     /// The path it was found by, for messages.
     pub(crate) path: PathBuf,
     backing: Box<dyn Backing>,
+    /// The class of memory that its pages come from.
+    pub(crate) class: AtomicU32,
     /// Writers at work on it, and [`CUTTING`].
     sharers: AtomicU32,
     /// Transfers that write what lies before the file's end, and [`CUTTING`]: who moves the end is
@@ -54,6 +56,7 @@ impl OpenFile {
             bdi,
             path,
             backing,
+            class: AtomicU32::new(0),
             sharers: AtomicU32::new(0),
             writes: AtomicU32::new(0),
             errors: ErrorSequence::default(),

@@ -6,6 +6,7 @@ use crate::file;
 use crate::open_file::Share;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering::SeqCst;
 
 /// A page of a file to read where it lies, without a copy ([`crate::File::pin`]). As long as it is
 /// held the page stays in memory and nobody changes it: who writes the page, or cuts the file in front
@@ -46,6 +47,7 @@ impl<'a> PageMut<'a> {
         page: Locked<'a>,
         share: Share<'a>,
     ) -> Self {
+        mm.world.pages_to_change.fetch_add(1, SeqCst);
         Self {
             mm,
             mapping,
@@ -79,6 +81,7 @@ impl Drop for PageMut<'_> {
         if end < PAGE as u64 {
             self.page.bytes_mut()[end as usize..].fill(0);
         }
+        self.mm.world.pages_to_change.fetch_sub(1, SeqCst);
     }
 }
 

@@ -1,9 +1,12 @@
 //! The live world: what the engine asks for, answered with threads, atomics and files.
 
-use crate::arena::{self, Arena, OutOfMemory, Writeback};
+use crate::arena::{self, Arena, Copies, OutOfMemory, Writeback};
+use crate::class::Held;
 use crate::cpu::{self, Cpus};
+use crate::file::Error;
 use crate::io::{self, How, Io};
 use crate::open_file::OpenFile;
+use crate::shrink::{self, Shrinkers};
 use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex, RwLock};
 use crate::wait::Queue;
 use crate::{LiveMm, arena::Locked};
@@ -66,6 +69,7 @@ struct Device {
 /// The live world.
 pub struct LiveWorld {
     pub(crate) arena: Arena,
+    pub(crate) copies: Copies,
     pub(crate) cpus: Cpus,
     ios: Box<[Io]>,
     /// The number of the last of them that is in use.
@@ -86,6 +90,13 @@ pub struct LiveWorld {
     kept_pages: AtomicU64,
     most_kept: u64,
     kept_why: AtomicU32,
+    /// Threads that fill pages for themselves.
+    pub(crate) filling: AtomicU32,
+    /// Pages of buffers, and pages that somebody has in hand to change.
+    pub(crate) buffer_pages: AtomicU32,
+    pub(crate) pages_to_change: AtomicU32,
+    /// Those of the program.
+    pub(crate) shrinkers: Shrinkers,
     pub(crate) out_of_memory: Mutex<Option<String>>,
 }
 
@@ -105,6 +116,7 @@ impl LiveWorld {
         let first_own = config.wait_queues();
         Ok(Self {
             arena: Arena::new(frames as usize)?,
+            copies: Copies::new(config.zones.iter().map(|z| z.size).sum::<u64>() as usize),
             cpus: Cpus::new(config.cpus),
             ios: (0..config.max_bdis).map(|_| Io::default()).collect(),
             last_io: AtomicU32::new(config.max_bdis - 1),
@@ -119,9 +131,30 @@ impl LiveWorld {
             stopping: AtomicBool::new(false),
             lost_pages: AtomicU64::new(0),
             kept_pages: AtomicU64::new(0),
-            most_kept: frames / 2,
+            most_kept: config.zones.iter().map(|z| z.size).sum::<u64>() / 2,
             kept_why: AtomicU32::new(0),
+            filling: AtomicU32::new(0),
+            buffer_pages: AtomicU32::new(0),
+            pages_to_change: AtomicU32::new(0),
+            shrinkers: Shrinkers::default(),
             out_of_memory: Mutex::new(None),
+        })
+    }
+
+    /// Tells the system how to hold the memory of a class.
+    ///
+    /// # Errors
+    /// It does not lock so much.
+    pub(crate) fn hold(&self, config: &mm::Config, class: usize, how: Held) -> Result<(), Error> {
+        let block = 1 << (mm::memory::buddy::ORDERS - 1);
+        let pages = |z: &mm::ZoneInfo| z.size.next_multiple_of(block) as usize;
+        let first = config.zones[..class].iter().map(pages).sum::<usize>();
+        let size = config.zones[class].size as usize;
+        self.arena.hold(first..first + size, how).map_err(|e| {
+            Error::Config(format!(
+                "class {class}: the system does not lock its {} KiB ({e}): raise RLIMIT_MEMLOCK",
+                size * 4
+            ))
         })
     }
 
@@ -236,6 +269,12 @@ impl LiveWorld {
         self.devices[bdi as usize].in_flight.load(SeqCst)
     }
 
+    /// Whether pages are on their way to or from a device.
+    pub(crate) fn under_io(&self) -> bool {
+        let writes = self.devices.iter().any(|d| d.in_flight.load(SeqCst) > 0);
+        writes || self.filling.load(SeqCst) > 0 || self.ios.iter().any(Io::reads)
+    }
+
     /// Transfers on their way to a device that write.
     pub(crate) fn writing(&self, bdi: u32) -> &AtomicU32 {
         &self.devices[bdi as usize].writing
@@ -347,6 +386,7 @@ impl World for LiveWorld {
     type U32 = AtomicU32;
     type U64 = AtomicU64;
     type Lock = LiveLock;
+    const SHRINKERS: usize = shrink::MOST;
 }
 
 impl Tasks for LiveWorld {
@@ -419,6 +459,29 @@ impl Storage<Self> for LiveWorld {
     /// before he let go.
     fn release_page(&self, mm: &LiveMm, pfn: Pfn) -> bool {
         arena::pins(mm, pfn) == 0 && !mm.frames.any(pfn, flag::ERROR | flag::PINNED)
+    }
+
+    fn shrinkers(&self) -> u32 {
+        self.shrinkers.count()
+    }
+
+    fn seeks_and_batch(&self, shrinker: u32) -> (u64, u64) {
+        self.shrinkers.get(shrinker).map_or((2, 128), |s| {
+            (u64::from(s.seeks().max(1)), u64::from(s.batch().max(1)))
+        })
+    }
+
+    fn count_objects(&self, shrinker: u32) -> u64 {
+        let Some(shrinker) = self.shrinkers.get(shrinker) else {
+            return 0;
+        };
+        self.cpus.shrink(move || shrinker.count())
+    }
+
+    async fn scan_objects(&self, shrinker: u32, n: u64) -> Option<u64> {
+        let shrinker = self.shrinkers.get(shrinker)?;
+        // Dropped in there, too: it may be the last to know of it.
+        self.cpus.shrink(move || shrinker.scan(n))
     }
 
     fn longest_pause(&self) -> Option<u64> {

@@ -305,7 +305,7 @@ fn a_file_opened_again_is_the_same_pages_and_a_thread_gives_its_number_back() {
 fn a_wrong_configuration_is_refused_in_words() {
     for (change, word) in [
         (
-            (|c: &mut Config| c.memory = 1 << 20) as fn(&mut Config),
+            (|c: &mut Config| c.memory = 28 << 10) as fn(&mut Config),
             "memory",
         ),
         (|c| c.memory = 3 << 40, "memory"),

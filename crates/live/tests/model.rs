@@ -12,6 +12,8 @@
 mod ahead;
 #[path = "../src/arena.rs"]
 mod arena;
+#[path = "../src/class.rs"]
+mod class;
 #[path = "../src/cpu.rs"]
 mod cpu;
 #[path = "../src/errseq.rs"]
@@ -24,6 +26,8 @@ mod io;
 mod open_file;
 #[path = "model/read.rs"]
 mod read;
+#[path = "../src/shrink.rs"]
+mod shrink;
 #[path = "../src/storage.rs"]
 mod storage;
 #[path = "model/sync.rs"]

@@ -156,7 +156,7 @@ fn more_pins_than_memory_are_an_error_that_says_so() {
         }
         assert!(held.len() < 1024, "more than there is");
     };
-    let Error::TooManyPins { pinned, pages } = error else {
+    let Error::TooManyPins { pinned, pages, .. } = error else {
         panic!("{error}");
     };
     assert_eq!((pinned as usize, pages), (held.len(), 1024));

@@ -344,6 +344,70 @@ fn a_device_that_hangs_holds_up_no_other() {
     assert!(cache.shutdown().is_clean());
 }
 
+/// Pages that a device has been writing for long are changed meanwhile: it has a copy. What it writes is what was
+/// there when it began, and what was changed is written afterwards.
+#[test]
+fn a_page_that_is_being_written_can_be_changed() {
+    for transfers in [Transfers::Ring, Transfers::Calls] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let gate = Arc::new(Mutex::new(()));
+        let storage = Arc::new(Gated(Arc::clone(&gate)));
+        let cache = Cache::on(storage, config(transfers)).expect("a cache");
+        let file = cache.open(dir.path().join("slow")).expect("a file");
+        let (old, new) = (bytes(9 * PAGE), vec![201; 3 * PAGE]);
+        file.write(0, &old).expect("a write");
+        let shut = gate.lock().expect("no panic");
+        std::thread::scope(|s| {
+            let flusher = s.spawn(|| file.flush(0, 0));
+            wait_until(|| cache.stats().writeback > 0);
+            // These would wait until the gate opens, which is after them.
+            file.write(2 * PAGE as u64, &new).expect("a write");
+            file.pin_mut(7).expect("a page")[5] = 77;
+            assert!(read_all(&file)[2 * PAGE..][..3 * PAGE] == new);
+            assert!(!flusher.is_finished());
+            drop(shut);
+            assert_eq!(flusher.join().expect("no panic"), Ok(()));
+        });
+        file.fsync().expect("a sync");
+        let mut wanted = old;
+        wanted[2 * PAGE..][..3 * PAGE].copy_from_slice(&new);
+        wanted[7 * PAGE + 5] = 77;
+        let path = dir.path().join("slow");
+        assert!(std::fs::read(path).expect("the file") == wanted);
+        drop(file);
+        assert!(cache.shutdown().is_clean());
+        cache.recount().expect("everything agrees");
+    }
+}
+
+/// Who writes to a device that stands still is held back for some pauses a call, and goes on, as long as there is
+/// memory: on Linux he would wait at the limit until the device moves.
+#[test]
+fn a_device_that_stands_still_holds_nobody_for_long() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let gate = Arc::new(Mutex::new(()));
+    let storage = Arc::new(Gated(Arc::clone(&gate)));
+    let cache = Cache::on(storage, config(Transfers::Calls)).expect("a cache");
+    let file = cache.open(dir.path().join("slow")).expect("a file");
+    let shut = gate.lock().expect("no panic");
+    let mut over = 0;
+    for page in 0..1000u64 {
+        file.write(page * PAGE as u64, &[page as u8; PAGE])
+            .expect("a write");
+        let stats = cache.stats();
+        // A fifth of what is free or cached, as Config says.
+        over += u64::from(stats.dirty + stats.writeback > (stats.free + stats.cached) / 5);
+        if over == 30 {
+            break;
+        }
+    }
+    assert_eq!(over, 30);
+    drop(shut);
+    file.fsync().expect("a sync");
+    drop(file);
+    assert!(cache.shutdown().is_clean());
+}
+
 /// Two devices, told apart by the files' names; the writes of one wait at a gate.
 struct Gated(Arc<Mutex<()>>);
 

@@ -66,10 +66,10 @@ impl<W: World> Mm<W> {
             | VmEvent::XfsInodeWrites
             | VmEvent::XfsReclaimWait
             | VmEvent::KswapdInodeWait => (0..self.super_count()).any(|sb| self.is_xfs(sb)),
-            VmEvent::SlabsScanned
-            | VmEvent::PgInodeSteal
-            | VmEvent::KswapdInodeSteal
-            | VmEvent::InodesFreed => self.keeps_inodes(),
+            VmEvent::SlabsScanned => self.keeps_inodes() || W::SHRINKERS > 0,
+            VmEvent::PgInodeSteal | VmEvent::KswapdInodeSteal | VmEvent::InodesFreed => {
+                self.keeps_inodes()
+            }
             VmEvent::PgScanDirectThrottle => self.policy.emergency_throttle,
             VmEvent::FairReset => self.policy.fair_zones != policy::FairZones::Off,
             _ => true,

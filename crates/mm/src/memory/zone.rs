@@ -192,7 +192,8 @@ macro_rules! zone {
                     lru: lists[1],
                     lru_home: 0,
                     pcp_batch: batch,
-                    pcp_high: 6 * batch,
+                    // A zone of under 96 pages is the live cache's alone; six of them would be most of it.
+                    pcp_high: (6 * batch).min((info.size as u32 / 16).max(1)),
                     watermark: bytemuck::Zeroable::zeroed(),
                     lowmem_reserve: bytemuck::Zeroable::zeroed(),
                     dirty_balance_reserve: bytemuck::Zeroable::zeroed(),

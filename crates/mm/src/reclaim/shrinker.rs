@@ -44,6 +44,8 @@ pub(crate) enum Shrinker {
     XfsInodes(u32),
     /// 3.1: dentries, VFS inodes and the filesystem's own objects of a superblock.
     Super(u32),
+    /// A cache of the world's ([`crate::world::Storage::shrinkers`]).
+    World(u32),
 }
 
 impl Shrinker {
@@ -55,6 +57,7 @@ impl Shrinker {
             Self::Inodes => "shrink_icache_memory",
             Self::XfsInodes(_) => "xfs_reclaim_inode_shrink",
             Self::Super(_) => "super_cache_scan",
+            Self::World(_) => "world_cache_scan",
         }
     }
 
@@ -81,13 +84,13 @@ pub(crate) struct SlabPressure {
 /// (docs/reference/shrinkers-and-xfs.md#shrinkers and docs/reference/shrinkers-and-xfs.md#eras).
 fn total_scan(
     core: ShrinkerCore,
-    deferred: u64,
-    freeable: u64,
+    seeks: u64,
+    (deferred, freeable): (u64, u64),
     pressure: &SlabPressure,
     priority: u8,
 ) -> (u64, u64) {
     if core == ShrinkerCore::ByPriority {
-        let delta = 4 * (freeable >> priority) / DEFAULT_SEEKS;
+        let delta = 4 * (freeable >> priority) / seeks;
         let total = (deferred >> priority) + delta;
         return (delta, total.min(2 * freeable));
     }
@@ -95,7 +98,7 @@ fn total_scan(
         0 => SWAP_CLUSTER_MAX,
         n => n,
     };
-    let delta = 4 * scanned / DEFAULT_SEEKS * freeable / (pressure.lru + 1);
+    let delta = 4 * scanned / seeks * freeable / (pressure.lru + 1);
     let mut total = deferred.saturating_add(delta);
     if core != ShrinkerCore::Global && delta < freeable / 4 {
         total = total.min(freeable / 2);
@@ -110,20 +113,39 @@ impl<W: World> Mm<W> {
             return Some(Shrinker::Shadows);
         }
         let i = i as u32 - 1;
-        if self.policy.shrinker_core != ShrinkerCore::Global {
-            return (i < supers).then_some(Shrinker::Super(i));
+        let of_files = match self.policy.shrinker_core {
+            ShrinkerCore::Global if supers == 0 => 0,
+            ShrinkerCore::Global => 2 + supers,
+            _ => supers,
+        };
+        if let Some(i) = i.checked_sub(of_files) {
+            return (i < self.world.shrinkers()).then_some(Shrinker::World(i));
         }
-        match i {
-            _ if supers == 0 => None,
-            0 => Some(Shrinker::Dentries),
-            1 => Some(Shrinker::Inodes),
-            i => (i - 2 < supers).then_some(Shrinker::XfsInodes(i - 2)),
-        }
+        Some(match (self.policy.shrinker_core, i) {
+            (ShrinkerCore::Global, 0) => Shrinker::Dentries,
+            (ShrinkerCore::Global, 1) => Shrinker::Inodes,
+            (ShrinkerCore::Global, i) => Shrinker::XfsInodes(i - 2),
+            (_, i) => Shrinker::Super(i),
+        })
     }
 
-    /// The most shrinkers that `supers` filesystems register.
+    /// The most shrinkers that `supers` filesystems and the world register.
     pub(crate) fn shrinker_slots(supers: u32) -> usize {
-        3 + supers as usize
+        3 + supers as usize + W::SHRINKERS
+    }
+
+    /// What the world's own pages come to that a shrinker of its, called by the calling task, gave back: they
+    /// count as reclaimed (`mm_account_reclaimed_pages`).
+    pub fn mm_account_reclaimed_pages(&self, pages: u32) {
+        self.current().reclaimed_slab.fetch_add(pages);
+    }
+
+    /// What making an object again costs, in seeks, and objects scanned at a time.
+    fn seeks_and_batch(&self, shrinker: Shrinker) -> (u64, u64) {
+        match shrinker {
+            Shrinker::World(i) => self.world.seeks_and_batch(i),
+            other => (DEFAULT_SEEKS, other.batch(self.policy.shrinker_core)),
+        }
     }
 
     /// Whether objects and what is deferred are counted by node.
@@ -198,8 +220,8 @@ impl<W: World> Mm<W> {
         let deferred = &self.nr_deferred[slot * self.nodes.len() + nid as usize];
         let before = deferred.get();
         deferred.fetch_sub(before);
-        let (delta, total) = total_scan(core, before, freeable, pressure, sc.priority);
-        let batch = shrinker.batch(core);
+        let (seeks, batch) = self.seeks_and_batch(shrinker);
+        let (delta, total) = total_scan(core, seeks, (before, freeable), pressure, sc.priority);
         self.emit(Audience::Traces, || Event::ShrinkSlabStart {
             shrinker: shrinker.name(),
             nid,
@@ -263,6 +285,7 @@ impl<W: World> Mm<W> {
                     + self.unused_inodes(sb, nid)
                     + self.reclaimable_inodes(sb),
             ),
+            Shrinker::World(i) => self.world.count_objects(i),
         }
     }
 
@@ -270,6 +293,10 @@ impl<W: World> Mm<W> {
         let may_enter_fs = sc.gfp.has(Gfp::FS);
         match shrinker {
             Shrinker::Shadows => Shrunk::Freed(self.drop_shadow_nodes(n).await),
+            Shrinker::World(i) => match self.world.scan_objects(i, n).await {
+                Some(freed) => Shrunk::Freed(freed),
+                None => Shrunk::Stop,
+            },
             _ if !may_enter_fs => Shrunk::Stop,
             Shrinker::Dentries => {
                 self.prune_everywhere(n, false).await;
@@ -347,7 +374,7 @@ mod tests {
             scanned,
             lru,
         };
-        total_scan(core, deferred, freeable, &pressure, 12).1
+        total_scan(core, DEFAULT_SEEKS, (deferred, freeable), &pressure, 12).1
     }
 
     /// With two seeks the fraction p of the lists asks for 2p of each cache.
@@ -385,14 +412,8 @@ mod tests {
             lru: 1,
         };
         let at = |priority, deferred| {
-            total_scan(
-                ShrinkerCore::ByPriority,
-                deferred,
-                8192,
-                &pressure,
-                priority,
-            )
-            .1
+            let core = ShrinkerCore::ByPriority;
+            total_scan(core, DEFAULT_SEEKS, (deferred, 8192), &pressure, priority).1
         };
         assert_eq!(at(12, 0), 4);
         assert_eq!(at(10, 4096), 4 + 16);

@@ -26,4 +26,6 @@ pub trait World: Tasks + Storage<Self> + Watch + Sized {
     type U64: Word64 + bytemuck::Zeroable;
     /// Short locks.
     type Lock: ShortLock + Default;
+    /// Caches of its own that reclaim may ask for objects, at most ([`Storage::shrinkers`]).
+    const SHRINKERS: usize = 0;
 }

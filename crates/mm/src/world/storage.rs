@@ -222,7 +222,9 @@ pub trait Storage<W: World> {
     }
 
     /// The longest pause of a dirtier that only sleeps, in nanoseconds; the kernel's, a fifth of a second, if
-    /// the world has none of its own.
+    /// the world has none of its own. With one of its own a call also ends after three pauses, whatever the
+    /// device does, as long as dirty pages are closer to the limit than to all that could be dirty: on Linux
+    /// who is at the limit of a device that stands still sleeps until it moves again.
     fn longest_pause(&self) -> Option<u64> {
         None
     }
@@ -246,6 +248,33 @@ pub trait Storage<W: World> {
     fn write_log(&self, mm: &Mm<W>, sb: u32, n: u32) -> impl Future<Output = bool> {
         let _ = (mm, sb, n);
         async { true }
+    }
+
+    /// Caches of the world's own, whose objects lie in pages that it took ([`Mm::alloc_pages`]): how many
+    /// there are now, at most [`World::SHRINKERS`]. Reclaim asks each for its share
+    /// (docs/reference/shrinkers-and-xfs.md#shrinkers). A world that has none leaves these four as they are.
+    fn shrinkers(&self) -> u32 {
+        0
+    }
+
+    /// What making an object of one of them again costs, in disk seeks, and how many are asked for at a time:
+    /// at least 1 each (the kernel's `seeks` and `batch`).
+    fn seeks_and_batch(&self, shrinker: u32) -> (u64, u64) {
+        let _ = shrinker;
+        (2, 128)
+    }
+
+    /// Objects of one of them that could be freed.
+    fn count_objects(&self, shrinker: u32) -> u64 {
+        let _ = shrinker;
+        0
+    }
+
+    /// Looks at `n` objects of one of them and frees what can be freed; says how many that were, or `None` if
+    /// it can't go on now. Pages that become free are told by [`Mm::mm_account_reclaimed_pages`].
+    fn scan_objects(&self, shrinker: u32, n: u64) -> impl Future<Output = Option<u64>> {
+        let _ = (shrinker, n);
+        async { None }
     }
 
     /// Drops a file page's private buffers; `false` keeps the page.

@@ -18,6 +18,8 @@ use crate::writeback::pace::{Position, pauses, poll_interval};
 
 /// The same while the device is over its limit (32 KiB).
 const POLL_EXCEEDED: u32 = 8;
+/// Pauses of one call where the world cuts them ([`crate::world::Storage::longest_pause`]).
+const MOST_PAUSES: u64 = 3;
 impl<W: World> Mm<W> {
     /// Counts a dirtied page; whether the task must look at the limits now.
     #[inline]
@@ -97,6 +99,12 @@ impl<W: World> Mm<W> {
         r.balanced.set(balanced);
     }
 
+    /// Dirty pages up to which a dirtier whose world cuts pauses passes after some of them: half way from the
+    /// limit to all that could be dirty.
+    fn dirty_ceiling(&self, limits: &Limits) -> u64 {
+        u64::midpoint(limits.dirty, self.dirtyable())
+    }
+
     fn position(&self, bdi: u32, limits: Limits, dirty: u64) -> Position {
         let bdi_thresh = self.bdi_dirty_limit(bdi, limits.dirty);
         let [reclaimable, writeback] = self.bdi_dirty_against(bdi, bdi_thresh);
@@ -161,6 +169,7 @@ impl<W: World> Mm<W> {
         let mut limits;
         let mut reclaimable;
         let entered = self.world.jiffies();
+        let mut slept = 0;
         loop {
             self.world.charge(Cost::WritebackRound, 1);
             let now = self.world.jiffies();
@@ -218,8 +227,8 @@ impl<W: World> Mm<W> {
                 pauses.max
             };
             let period = (hz * dirtied).checked_div(task).unwrap_or(pauses.max);
-            let slept = [dirtied, task, period];
-            self.tell_pace(bdi, &p, slept, pause as i64, entered);
+            let of_pace = [dirtied, task, period];
+            self.tell_pace(bdi, &p, of_pace, pause as i64, entered);
             self.world
                 .waits_on(Waited::on(WaitedKind::DirtyLimit, u64::from(bdi)));
             self.world.dirtier_sleeps(bdi);
@@ -229,6 +238,13 @@ impl<W: World> Mm<W> {
             pace.poll
                 .set(pauses.poll.clamp(1, u64::from(u32::MAX)) as u32);
             if task > 0 || p.bdi_dirty <= self.bdi_stat_error() {
+                break;
+            }
+            slept += pause;
+            if self.world.longest_pause().is_some()
+                && slept >= MOST_PAUSES * longest
+                && dirty < self.dirty_ceiling(&limits)
+            {
                 break;
             }
         }

@@ -1,0 +1,125 @@
+//! Memory of the cache's budget that a program has for itself, and how it is asked to give some back.
+//!
+//! A [`Buffer`] holds no file's data and is never written anywhere: there is no swap. Who keeps what he
+//! could make again (decoded blocks, results, connections) registers a [`crate::Shrinker`]: when memory is short
+//! reclaim asks it for a share of its objects, the same share that it takes of the pages of files
+//! (docs/reference/shrinkers-and-xfs.md#shrinkers).
+
+use crate::arena::{OutOfMemory, Owned, PAGE};
+use crate::cache::Inner;
+use crate::class;
+use crate::file::Error;
+use mm::memory::gfp::Gfp;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// The largest buffer: eight pages, up to which the engine's allocator does not give up
+/// (`PAGE_ALLOC_COSTLY_ORDER`).
+pub(crate) const MOST_BYTES: usize = PAGE << 3;
+
+/// A [`crate::Shrinker`] that is registered, until this is dropped. One that is being called meanwhile by another
+/// thread comes to its end.
+pub struct Registration {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) number: u32,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.inner.mm.world.shrinkers.remove(self.number);
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Registration({})", self.number)
+    }
+}
+
+/// Memory of the cache's budget ([`crate::Cache::buffer`]), zero at first. It goes back when it is dropped.
+pub struct Buffer {
+    inner: Arc<Inner>,
+    /// `None` only while it is dropped.
+    owned: Option<Owned>,
+    len: usize,
+}
+
+impl Buffer {
+    /// A buffer of so many bytes; see [`crate::Cache::buffer`].
+    pub(crate) fn new(inner: &Arc<Inner>, len: usize, class: usize) -> Result<Self, Error> {
+        if !(1..=MOST_BYTES).contains(&len) {
+            return Err(Error::BufferSize(len));
+        }
+        let order = len.div_ceil(PAGE).next_power_of_two().trailing_zeros();
+        let classes = inner.mm.zones.len();
+        if class >= classes {
+            return Err(Error::NoClass { class, classes });
+        }
+        let gfp = match classes {
+            1 => Gfp::USER,
+            _ => class::asked(Gfp::USER, class, classes),
+        };
+        let owned = inner.call(async {
+            let w = &inner.mm.world;
+            // Before: who is told that there is no memory is told of these pages as well.
+            let owned = Owned::alloc(&inner.mm, gfp, order).await;
+            let owned = owned.map_err(|OutOfMemory| Error::OutOfMemory)?;
+            w.buffer_pages.fetch_add(1 << order, SeqCst);
+            Ok(owned)
+        })?;
+        let mut buffer = Self {
+            inner: Arc::clone(inner),
+            owned: Some(owned),
+            len,
+        };
+        buffer.fill(0);
+        Ok(buffer)
+    }
+
+    fn owned(&self) -> &Owned {
+        self.owned.as_ref().expect("it is not dropped yet")
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.owned().bytes(&self.inner.mm)[..self.len]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let owned = self.owned.as_mut().expect("it is not dropped yet");
+        &mut owned.bytes_mut(&self.inner.mm)[..self.len]
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let (inner, Some(owned)) = (&self.inner, self.owned.take()) else {
+            return;
+        };
+        let mm = &inner.mm;
+        let pages = 1 << owned.order();
+        mm.world.buffer_pages.fetch_sub(pages, SeqCst);
+        let give = || {
+            owned.free(mm);
+            mm.mm_account_reclaimed_pages(pages);
+        };
+        match mm.world.cpus.shrinking() {
+            // Whoever reclaims on this thread has the page counted as reclaimed.
+            true => mm.world.cpus.again(give),
+            false => inner.as_somebody(give),
+        }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len)
+    }
+}

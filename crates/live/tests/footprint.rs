@@ -1,0 +1,72 @@
+//! What a cache takes of the process's memory, beside its budget. One test, so that nobody else allocates.
+
+use lowmark_cache::{Cache, Config};
+
+const PAGE: usize = 4096;
+const MIB: u64 = 1 << 20;
+
+/// KiB of this process that are in memory.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
+    let line = status.lines().find(|l| l.starts_with("VmRSS:"));
+    let kb = line.and_then(|l| l.split_whitespace().nth(1));
+    kb.and_then(|kb| kb.parse().ok()).expect("a figure")
+}
+
+#[test]
+fn memory_stays_within_the_budget() {
+    for mib in [64, 256] {
+        let before = resident();
+        let config = Config {
+            memory: mib * MIB,
+            ..Default::default()
+        };
+        let cache = Cache::new(config).expect("memory");
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut most = 0;
+        let mut look = || most = most.max(resident());
+        look();
+        let at_rest = resident() - before;
+        let pages = 2 * mib * MIB / PAGE as u64;
+        let large = cache.open(dir.path().join("large")).expect("a file");
+        let block = vec![7; 16 * PAGE];
+        for at in (0..pages).step_by(16) {
+            large.write(at * PAGE as u64, &block).expect("a write");
+            if at % 1024 == 0 {
+                look();
+            }
+        }
+        // In no order, with pages far apart: the index is as thin as it gets.
+        let mut page = [0; PAGE];
+        for i in 0..pages / 2 {
+            let at = i * 7919 % pages;
+            large.read(at * PAGE as u64, &mut page).expect("a read");
+            if i % 512 == 0 {
+                look();
+            }
+        }
+        let mut files = Vec::new();
+        for i in 0..500 {
+            let file = cache
+                .open(dir.path().join(format!("small-{i}")))
+                .expect("a file");
+            file.write(0, &block).expect("a write");
+            files.push(file);
+            look();
+        }
+        let took = most - before;
+        eprintln!("{mib} MiB: {took} KiB at most, {at_rest} at rest");
+        // 2 % for the tables, and 1 MiB for what is there for any cache: stacks, files, tasks, the ring.
+        assert!(
+            took <= mib * 1024 * 102 / 100 + 1024,
+            "{mib} MiB: {took} KiB"
+        );
+        assert!(took >= mib * 1024, "it used its budget");
+        assert!(
+            at_rest < 8192,
+            "memory is given as it is touched: {at_rest} KiB"
+        );
+        drop((large, files));
+        assert!(cache.shutdown().is_clean());
+    }
+}
