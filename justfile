@@ -45,6 +45,7 @@ soak:
     cargo test --release --locked --workspace -- --ignored
     LOWMARK_SEEDS=1500 cargo test --release --locked -p lowmark-cache --test faulty
     LOWMARK_KILLS=10000 cargo test --release --locked -p lowmark-cache --test kill
+    LOWMARK_KILLS=1000 cargo test --release --locked -p lowmark-cache --test kv
     tests/mutants/seen
     tests/output/kill.py target/release/lowmark 200
     tests/output/faults.py target/release/lowmark

@@ -157,7 +157,7 @@ impl Arena {
         unsafe {
             let at = self.base.add(bytes.start).as_ptr().cast();
             match how {
-                Held::Ordinary => return Ok(()),
+                Held::Ordinary => Ok(()),
                 Held::Locked => rustix::mm::mlock(at, bytes.len()),
                 Held::HugePages => {
                     // A kernel without them says so, and nothing is lost.

@@ -2,7 +2,7 @@
 
 use crate::LiveMm;
 use crate::ahead::{self, Advice, Ahead};
-use crate::arena::Pinned;
+use crate::arena::{PAGE, Pinned};
 use crate::async_file::Calls;
 use crate::buffer::{Buffer, Registration};
 use crate::class::ClassStats;
@@ -13,6 +13,7 @@ use crate::errseq::Cursor;
 use crate::file::{self, Error};
 use crate::open_file::OpenFile;
 use crate::page::{PageMut, PageRef};
+use crate::record::{Recorder, Recording};
 use crate::shrink::Shrinker;
 use crate::storage::{Os, Storage};
 use crate::table::Table;
@@ -124,6 +125,7 @@ pub(crate) struct Inner {
     tasks: Arc<Tasks>,
     storage: Arc<dyn Storage>,
     table: Mutex<Table>,
+    recorder: Arc<Recorder>,
     /// Calls hold it shared; whoever shuts the cache down holds it alone and sets it.
     closed: RwLock<bool>,
     /// The same for those who look at what is cached and hold nothing.
@@ -339,6 +341,7 @@ impl Cache {
             }),
             storage,
             table: Mutex::default(),
+            recorder: Arc::default(),
             closed: RwLock::new(false),
             ended: AtomicBool::new(false),
             giver: Mutex::default(),
@@ -433,6 +436,16 @@ impl Cache {
             kept_pages: mm.world.kept_pages(),
             lost_pages: mm.world.lost_pages.load(SeqCst),
         }
+    }
+
+    /// Records every access to a page from now on into a trace that `lowmark mrc` reads (docs/live-budget.md),
+    /// or those to a share of the pages by hash, above 0 and up to 1. Files have the numbers of
+    /// [`File::mapping`]. There is one recording at a time.
+    ///
+    /// # Errors
+    /// [`Error::Config`]: another is under way, or no such share. [`Error::Io`]: the file cannot be made, or no thread.
+    pub fn record(&self, path: impl AsRef<Path>, rate: f64) -> Result<Recording, Error> {
+        self.inner.recorder.start(path.as_ref(), rate)
     }
 
     /// What each class of memory holds, lowest first.
@@ -549,9 +562,14 @@ impl File {
         self.open()?;
         let missing = |at, behind, buf: &mut [u8]| {
             let read = file::read_page(mm, mapping, &self.ahead, (at, behind), buf);
-            inner.call(read)
+            let page = (mapping, at / PAGE as u64);
+            let read = || inner.call(read);
+            inner.recorder.around(mm, page, false, read)
         };
-        file::read(mm, mapping, pos, buf, missing, |page| inner.mark(page))
+        file::read(mm, mapping, pos, buf, missing, |page| {
+            inner.recorder.hit(mapping, mm.frames.index(page.pfn()));
+            inner.mark(page)
+        })
     }
 
     /// Reads at `pos` into several buffers, one after the other; returns how many bytes the file had
@@ -584,11 +602,13 @@ impl File {
         if let Some(pinned) = Pinned::try_take(mm, mapping, page)
             && file::pages_of(file::size(mm, mapping)) > page
         {
+            inner.recorder.hit(mapping, page);
             inner.mark(&pinned)?;
             return Ok(PageRef(pinned));
         }
-        let pin = file::pin(mm, mapping, &self.ahead, page);
-        inner.call(pin).map(PageRef)
+        let pin = || inner.call(file::pin(mm, mapping, &self.ahead, page));
+        let at = (mapping, u64::from(page));
+        inner.recorder.around(mm, at, false, pin).map(PageRef)
     }
 
     /// The page with a number to change where it lies. It is dirty from now on; the thread is held
@@ -598,8 +618,12 @@ impl File {
     /// As [`File::pin`], and [`Error::Refused`] because of earlier data.
     pub fn pin_mut(&self, page: u32) -> Result<PageMut<'_>, Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        let pin = file::pin_mut(mm, &self.file, &self.ahead, page);
-        let (locked, share) = self.inner.call(pin)?;
+        let pin = || {
+            let pin = file::pin_mut(mm, &self.file, &self.ahead, page);
+            self.inner.call(pin)
+        };
+        let (recorder, at) = (&self.inner.recorder, (mapping, u64::from(page)));
+        let (locked, share) = recorder.around(mm, at, true, pin)?;
         Ok(PageMut::new(mm, (mapping, page), locked, share))
     }
 
@@ -681,7 +705,9 @@ impl File {
     /// [`Error::Refused`] because of earlier data. What lies before the page that failed is written.
     pub fn write(&self, pos: u64, buf: &[u8]) -> Result<(), Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        self.inner.call(file::write(mm, mapping, pos, buf))
+        let write = || self.inner.call(file::write(mm, mapping, pos, buf));
+        let (recorder, range) = (&self.inner.recorder, (pos, buf.len()));
+        recorder.around_write(mm, mapping, range, write)
     }
 
     /// Writes several buffers at `pos`, one after the other.

@@ -172,12 +172,20 @@ impl Cpus {
         }
     }
 
-    /// Runs `f` while holding one certain slot; the calling thread holds none.
+    /// Runs `f`, engine code that does not wait and asks for no task, while holding one certain slot; the
+    /// calling thread holds none.
     pub fn on<R>(&self, cpu: usize, f: impl FnOnce() -> R) -> R {
         self.0[cpu].take();
-        let r = f();
-        self.0[cpu].give();
-        r
+        let _section = Section {
+            cpus: self,
+            before: set_current(Some(Current {
+                task: 0,
+                cpu: Some(cpu),
+                home: cpu,
+                shared: false,
+            })),
+        };
+        f()
     }
 
     /// Lets others use the slot, if any wait for it.

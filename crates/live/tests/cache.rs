@@ -375,3 +375,33 @@ fn a_page_is_read_as_one_write_left_it() {
     assert!(cache.shutdown().is_clean());
     cache.recount().expect("everything agrees");
 }
+
+/// A second's work (counters, and from 6.7 on the lists of each slot) is done under every preset.
+#[test]
+fn every_preset_lives_for_more_than_a_second() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cache = |preset: &mm::policy::Preset| {
+        let policy = preset.policy();
+        let cache = Cache::new(Config {
+            policy,
+            memory: 16 << 20,
+            ..config()
+        })
+        .expect("a cache");
+        let file = cache.open(dir.path().join(preset.name)).expect("a file");
+        file.write(0, &vec![1; 16 << 20]).expect("a write");
+        // Lists grow by what is taken and given back.
+        for _ in 0..4 {
+            file.truncate(0).expect("a cut");
+            file.write(0, &vec![1; 3 << 20]).expect("a write");
+        }
+        file.truncate(0).expect("a cut");
+        (preset.name, cache)
+    };
+    let caches: Vec<_> = mm::policy::PRESETS.iter().map(cache).collect();
+    std::thread::sleep(std::time::Duration::from_millis(2200));
+    for (name, cache) in caches {
+        assert!(cache.shutdown().is_clean(), "{name}");
+        cache.recount().expect(name);
+    }
+}

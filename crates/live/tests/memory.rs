@@ -425,8 +425,8 @@ fn pools_of_a_few_pages_make_progress() {
         let cache = Cache::new(config).expect("memory");
         let files: Vec<_> = (0..3).map(|_| file_of(200)).collect();
         std::thread::scope(|s| {
-            for t in 0..3usize {
-                let (cache, path) = (&cache, files[t].path());
+            for file in &files {
+                let (cache, path) = (&cache, file.path());
                 s.spawn(move || {
                     let file = cache.open(path).expect("a file");
                     let mut found = [0; PAGE];

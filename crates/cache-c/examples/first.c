@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// A cache of 8 MiB over a file of 32 MiB, by every call: docs/cache-c.md says how it is built.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lowmark_cache.h"
+
+enum { PAGE = 4096, PAGES = 8192 };
+
+static void want(long ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "%s: %s\n", what, lowmark_cache_message());
+	exit(1);
+}
+
+#define WANT(call) want((call) == 0, #call)
+
+static void told(void *context, const char *message)
+{
+	++*(int *)context;
+	fprintf(stderr, "the cache says: %s\n", message);
+}
+
+static void *let_go(void *page)
+{
+	lowmark_cache_unpin(page); // by another thread than the one that pinned it
+	return NULL;
+}
+
+static void write_it(struct lowmark_cache_file *file)
+{
+	static char block[16 * PAGE];
+	for (uint64_t i = 0; i < PAGES; i += 16) {
+		for (int k = 0; k < 16; k++)
+			memset(block + k * PAGE, 'a' + (int)((i + k) % 26), PAGE);
+		want(lowmark_cache_write(file, i * PAGE, block, sizeof block) == sizeof block, "write");
+	}
+	char one[] = "one", two[] = "two";
+	struct iovec out[] = { { one, 3 }, { two, 3 } };
+	want(lowmark_cache_writev(file, PAGE - 3, out, 2) == 6, "writev");
+	WANT(lowmark_cache_flush(file, 0, 2 * PAGE));
+	WANT(lowmark_cache_fsync(file));
+	want(lowmark_cache_size(file) == PAGES * PAGE, "size");
+}
+
+static void read_it(struct lowmark_cache_file *file)
+{
+	char a[3], b[4], buffer[PAGE];
+	struct iovec in[] = { { a, sizeof a }, { b, sizeof b } };
+	want(lowmark_cache_readv(file, PAGE - 3, in, 2) == 7, "readv");
+	want(!memcmp(a, "one", 3) && !memcmp(b, "twob", 4), "what readv gave");
+	WANT(lowmark_cache_advise(file, 0, 0, POSIX_FADV_SEQUENTIAL));
+	for (uint64_t i = 2; i < PAGES; i++) {
+		want(lowmark_cache_read(file, i * PAGE, buffer, PAGE) == PAGE, "read");
+		want(buffer[0] == 'a' + (int)(i % 26) && buffer[PAGE - 1] == buffer[0], "what read gave");
+	}
+	want(lowmark_cache_read(file, PAGES * PAGE, buffer, PAGE) == 0, "read behind the end");
+	WANT(lowmark_cache_prefetch(file, 0, 16 * PAGE));
+	WANT(lowmark_cache_drop(file, 16 * PAGE, 0));
+}
+
+static void pin_it(struct lowmark_cache_file *file)
+{
+	struct lowmark_cache_page *page, *again;
+	const void *bytes, *same;
+	void *mine;
+	pthread_t other;
+
+	WANT(lowmark_cache_pin(file, 3, &page, &bytes));
+	WANT(lowmark_cache_pin(file, 3, &again, &same));
+	want(bytes == same && *(const char *)bytes == 'd', "a page is where it is");
+	lowmark_cache_unpin(again);
+	lowmark_cache_unpin(page);
+	WANT(lowmark_cache_pin_write(file, 3, &page, &mine));
+	memset(mine, 'X', PAGE);
+	want(pthread_create(&other, NULL, let_go, page) == 0, "a thread");
+	pthread_join(other, NULL);
+	char x;
+	want(lowmark_cache_read(file, 4 * PAGE - 1, &x, 1) == 1 && x == 'X', "what was written");
+	WANT(lowmark_cache_truncate(file, 10 * PAGE + 1));
+	want(lowmark_cache_size(file) == 10 * PAGE + 1, "size");
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "data";
+	struct lowmark_cache_config config = lowmark_cache_defaults();
+	struct lowmark_cache *cache;
+	struct lowmark_cache_file *file, *twin;
+	struct lowmark_cache_page *page;
+	struct lowmark_cache_stats stats;
+	struct lowmark_cache_end end;
+	const void *bytes;
+	char *text;
+	int notices = 0;
+
+	config.memory = 8 << 20;
+	config.cpus = 2;
+	config.policy = "linux-6.12";
+	config.tell = told;
+	config.context = &notices;
+	config.ring = argc > 2;
+	WANT(lowmark_cache_open(&config, &cache));
+	WANT(lowmark_cache_open_file(cache, name, &file));
+	write_it(file);
+	read_it(file);
+	pin_it(file);
+	WANT(lowmark_cache_get_stats(cache, &stats));
+	printf("%" PRIu64 " pages, %d of them in the file's cache, %s evicted\n", stats.pages,
+	       stats.cached_pages > 0, stats.evicted_pages > PAGES / 2 ? "many" : "few");
+	WANT(lowmark_cache_openmetrics(cache, &text));
+	printf("%.*s\n", (int)strcspn(text, "\n"), text);
+	lowmark_cache_free_text(text);
+
+	// A file is the same pages by every handle. What is pinned may be read when the cache has ended.
+	WANT(lowmark_cache_open_file(cache, name, &twin));
+	lowmark_cache_close(file);
+	WANT(lowmark_cache_pin(twin, 0, &page, &bytes));
+	WANT(lowmark_cache_shutdown(cache, &end));
+	printf("lost: %" PRIu64 " pages, %" PRIu64 " files\n", end.lost_pages, end.failed_files);
+	lowmark_cache_free(cache);
+	lowmark_cache_close(twin);
+	want(!memcmp((const char *)bytes + PAGE - 3, "one", 3), "a page that outlives all");
+	lowmark_cache_unpin(page);
+	printf("version %s, notices %d\n", lowmark_cache_version(), notices);
+	return 0;
+}

@@ -1,0 +1,103 @@
+//! How a call ends: a number, and in words what went wrong.
+
+use lowmark_cache::Error;
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Data that was written since the last sync that succeeded may be lost: write it again.
+pub const LOWMARK_CACHE_LOST: c_int = -5001;
+/// Earlier data could not be written: writes are refused until a sync of that data succeeds.
+pub const LOWMARK_CACHE_REFUSED: c_int = -5002;
+/// There is no memory because pages are pinned: let some go.
+pub const LOWMARK_CACHE_PINNED: c_int = -5003;
+/// A bug of this library. Nothing is known of the cache any more: give its handles back.
+pub const LOWMARK_CACHE_BUG: c_int = -5004;
+
+/// What went wrong.
+pub(crate) struct Wrong {
+    pub code: c_int,
+    pub message: String,
+}
+
+impl Wrong {
+    /// An error of this number, as it is in `errno.h`.
+    pub fn new(errno: c_int, message: impl Into<String>) -> Self {
+        Self {
+            code: -errno,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<Error> for Wrong {
+    fn from(e: Error) -> Self {
+        let code = match &e {
+            Error::Io(errno) => -errno.raw_os_error(),
+            Error::Lost(_) => LOWMARK_CACHE_LOST,
+            Error::Refused(_) => LOWMARK_CACHE_REFUSED,
+            Error::OutOfMemory => -libc::ENOMEM,
+            Error::TooManyPins { .. } => LOWMARK_CACHE_PINNED,
+            Error::BehindEnd => -libc::ENXIO,
+            Error::TooLarge => -libc::EFBIG,
+            Error::NotRegular(_) => -libc::ENODEV,
+            Error::TooManyFiles => -libc::EMFILE,
+            Error::TooManyThreads => -libc::EAGAIN,
+            Error::Closed => -libc::ESHUTDOWN,
+            // C cannot ask for some of these yet.
+            Error::Config(_) | Error::NoClass { .. } | Error::BufferSize(_) => -libc::EINVAL,
+            Error::TooManyShrinkers => -libc::ENOSPC,
+            Error::InShrinker => -libc::EDEADLK,
+        };
+        Self {
+            code,
+            message: e.to_string(),
+        }
+    }
+}
+
+thread_local! {
+    static MESSAGE: RefCell<CString> = RefCell::default();
+}
+
+/// A text as C has it: what follows a zero in it is lost.
+pub(crate) fn c_text(text: &str) -> CString {
+    let end = text.find('\0').unwrap_or(text.len());
+    CString::new(&text[..end]).expect("it was cut at its first zero")
+}
+
+/// Does work; what goes wrong is left for [`lowmark_cache_message`].
+pub(crate) fn amount(work: impl FnOnce() -> Result<i64, Wrong>) -> i64 {
+    let wrong = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(n)) => return n,
+        Ok(Err(wrong)) => wrong,
+        Err(payload) => Wrong {
+            code: LOWMARK_CACHE_BUG,
+            message: format!("a bug in the cache: {}", panicked(payload.as_ref())),
+        },
+    };
+    // A thread that is ending has no place for it any more.
+    let _ = MESSAGE.try_with(|m| *m.borrow_mut() = c_text(&wrong.message));
+    i64::from(wrong.code)
+}
+
+/// As [`amount`], of what gives nothing.
+pub(crate) fn answer(work: impl FnOnce() -> Result<(), Wrong>) -> c_int {
+    amount(|| work().map(|()| 0)) as c_int
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref().copied())
+        .unwrap_or("it panicked")
+}
+
+/// What went wrong in the last call of this thread that failed, in words; an empty text if none did. It stays as it
+/// is until the next call of this thread that fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn lowmark_cache_message() -> *const c_char {
+    const NOTHING: &CStr = c"";
+    let message = MESSAGE.try_with(|m| m.borrow().as_ptr());
+    message.unwrap_or(NOTHING.as_ptr())
+}

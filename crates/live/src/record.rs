@@ -1,0 +1,335 @@
+//! What is asked of a cache, written down as a trace that `lowmark mrc` reads: with what budget would how much be at
+//! hand?
+//!
+//! Each access to a page is a line in the format of the MSR Cambridge traces: when, which file, read or write, where in
+//! it, and how long it took if the page was not at hand, else 0. Whoever asks for a page puts 24 bytes into a buffer that
+//! is bounded ([`MOST`]) under a lock, so lines are in the order in which it happened; a thread writes them. What finds
+//! no room is counted and not written. Without a recording an access pays for one load.
+//!
+//! A recording may be a sample by hash of the page (SHARDS): a page is in it with all its accesses, or with none.
+
+use crate::LiveMm;
+use crate::arena::PAGE;
+use crate::file::{self, Error};
+use parking_lot::{Condvar, Mutex};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Accesses that wait to be written: 1.5 MiB, and as much again while they are.
+const MOST: usize = 1 << 16;
+/// How long they wait at most.
+const LONGEST: Duration = Duration::from_millis(100);
+/// Ticks of 100 ns from 1601, where the format's clock begins, to 1970.
+const EPOCH_TICKS: u64 = 116_444_736_000_000_000;
+
+/// One access.
+struct Access {
+    ticks: u64,
+    file: u32,
+    page: u32,
+    /// Ticks until the page was there, at least 1; 0: it was at hand.
+    took: u32,
+    write: bool,
+}
+
+/// What a recording has of a cache's accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Recorded {
+    /// All accesses to pages, of the sample or not.
+    pub accesses: u64,
+    /// The share of the pages that is in the sample, up to 1.
+    pub rate: f64,
+    /// Accesses of the sample that found their page in the cache.
+    pub hits: u64,
+    /// Accesses of the sample that did not.
+    pub misses: u64,
+    /// Of both together those that were not written, because they came faster than the file took them, or could
+    /// not be (`error`).
+    pub dropped: u64,
+    /// Why the file could not be written, from where on nothing was.
+    pub error: Option<Errno>,
+}
+
+impl Recorded {
+    /// Misses by accesses; 0 if there were none. Of a sample it is an estimate: the misses that it stands for by all
+    /// accesses, and not by its own, which depend on whether it has the few pages that are asked for most.
+    pub fn miss_ratio(&self) -> f64 {
+        match self.accesses {
+            0 => 0.0,
+            n => self.misses as f64 / (n as f64 * self.rate),
+        }
+    }
+}
+
+/// A recording that is under way ([`crate::Cache::record`]). It ends when it is dropped, or by
+/// [`Recording::finish`], which says what it has.
+#[must_use = "it ends when it is dropped"]
+pub struct Recording {
+    recorder: Arc<Recorder>,
+    writer: Option<JoinHandle<Recorded>>,
+}
+
+impl std::fmt::Debug for Recording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Recording")
+    }
+}
+
+#[derive(Default)]
+struct Buffer {
+    accesses: Vec<Access>,
+    told: Recorded,
+    /// A recording is under way, and accesses are taken.
+    taken: bool,
+    begin: Option<(Instant, u64)>,
+}
+
+/// The part of a cache that records.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    on: AtomicBool,
+    /// Accesses to pages that are not in the sample.
+    others: AtomicU64,
+    /// Pages whose hash is at most this are in the sample.
+    most_hash: AtomicU64,
+    buffer: Mutex<Buffer>,
+    /// The buffer is half full, or the recording ends.
+    full: Condvar,
+}
+
+/// A page's place in all samples: SplitMix64's last step over file and page.
+fn hash(file: u32, page: u32) -> u64 {
+    let mut z = (u64::from(file) << 32 | u64::from(page)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+fn ticks(d: Duration) -> u64 {
+    (d.as_nanos() / 100) as u64
+}
+
+impl Recorder {
+    /// Whether somebody wants to know.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Relaxed)
+    }
+
+    /// Begins a recording of so large a share of the pages.
+    pub fn start(self: &Arc<Self>, path: &Path, rate: f64) -> Result<Recording, Error> {
+        if !(rate > 0.0 && rate <= 1.0) {
+            let message = format!("rate = {rate}: accepted are shares above 0 and up to 1");
+            return Err(Error::Config(message));
+        }
+        let mut b = self.buffer.lock();
+        if b.begin.is_some() {
+            let message = "a recording of this cache is under way".to_owned();
+            return Err(Error::Config(message));
+        }
+        let file = File::create(path).map_err(|e| Error::Io(errno(&e)))?;
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+        let recorder = Arc::clone(self);
+        let writer = std::thread::Builder::new()
+            .name("trace".to_owned())
+            .spawn(move || recorder.write(file))
+            .map_err(|e| Error::Io(errno(&e)))?;
+        *b = Buffer {
+            accesses: Vec::with_capacity(MOST),
+            told: Recorded {
+                rate,
+                ..Recorded::default()
+            },
+            taken: true,
+            begin: Some((
+                Instant::now(),
+                EPOCH_TICKS + ticks(unix.unwrap_or_default()),
+            )),
+        };
+        // All of them for 1: the product is above the largest number, and `as` stops there.
+        let most = (rate * 18_446_744_073_709_551_616.0) as u64;
+        self.most_hash.store(most, Relaxed);
+        self.others.store(0, Relaxed);
+        drop(b);
+        self.on.store(true, Relaxed);
+        Ok(Recording {
+            recorder: Arc::clone(self),
+            writer: Some(writer),
+        })
+    }
+
+    /// Notes that a page was at hand.
+    #[inline]
+    pub fn hit(&self, file: u32, page: u32) {
+        if self.is_on() {
+            self.note((file, page), false, None);
+        }
+    }
+
+    /// Does what needs a page that may have to be read, and notes that.
+    pub fn around<T>(
+        &self,
+        mm: &LiveMm,
+        (file, page): (u32, u64),
+        write: bool,
+        f: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let page = u32::try_from(page).ok().filter(|_| self.is_on());
+        let Some(page) = page.filter(|&p| p < file::pages_of(file::size(mm, file))) else {
+            return f();
+        };
+        let missing = mm.peek_page(file, page).is_none();
+        let begin = Instant::now();
+        let result = f();
+        if result.is_ok() {
+            self.note((file, page), write, missing.then(|| begin.elapsed()));
+        }
+        result
+    }
+
+    /// Does a write of `len` bytes at `pos`, and notes its pages.
+    pub fn around_write(
+        &self,
+        mm: &LiveMm,
+        file: u32,
+        (pos, len): (u64, usize),
+        f: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if !self.is_on() || len == 0 {
+            return f();
+        }
+        let page = |at: u64| u32::try_from(at / PAGE as u64).unwrap_or(u32::MAX);
+        let pages = page(pos)..=page(pos.saturating_add(len as u64 - 1));
+        let missing: Vec<(u32, bool)> = pages
+            .map(|p| (p, mm.peek_page(file, p).is_none()))
+            .collect();
+        let begin = Instant::now();
+        f()?;
+        let each = begin.elapsed() / missing.len() as u32;
+        for (page, missing) in missing {
+            self.note((file, page), true, missing.then_some(each));
+        }
+        Ok(())
+    }
+
+    fn note(&self, (file, page): (u32, u32), write: bool, took: Option<Duration>) {
+        if hash(file, page) > self.most_hash.load(Relaxed) {
+            self.others.fetch_add(1, Relaxed);
+            return;
+        }
+        let mut b = self.buffer.lock();
+        let (true, Some((begin, first))) = (b.taken, b.begin) else {
+            return;
+        };
+        match took {
+            None => b.told.hits += 1,
+            Some(_) => b.told.misses += 1,
+        }
+        if b.accesses.len() == MOST {
+            b.told.dropped += 1;
+            return;
+        }
+        let access = Access {
+            ticks: first + ticks(begin.elapsed()),
+            file,
+            page,
+            took: took.map_or(0, |d| ticks(d).clamp(1, u64::from(u32::MAX)) as u32),
+            write,
+        };
+        b.accesses.push(access);
+        if b.accesses.len() == MOST / 2 {
+            self.full.notify_one();
+        }
+    }
+
+    /// The life of the thread that writes.
+    fn write(&self, file: File) -> Recorded {
+        let mut out = BufWriter::with_capacity(1 << 18, file);
+        let mut taken = Vec::with_capacity(MOST);
+        let (mut dropped, mut error) = (0, None);
+        loop {
+            let more = {
+                let mut b = self.buffer.lock();
+                if b.taken && b.accesses.len() < MOST / 2 {
+                    self.full.wait_for(&mut b, LONGEST);
+                }
+                std::mem::swap(&mut b.accesses, &mut taken);
+                b.taken
+            };
+            if error.is_none() {
+                error = lines(&mut out, &taken).err().map(|e| errno(&e));
+            }
+            if error.is_some() {
+                // Of a batch that failed nobody knows how much is there.
+                dropped += taken.len() as u64;
+            }
+            taken.clear();
+            if !more {
+                break;
+            }
+        }
+        if error.is_none() {
+            error = out.flush().err().map(|e| errno(&e));
+        }
+        let mut b = self.buffer.lock();
+        b.begin = None;
+        Recorded {
+            accesses: b.told.hits + b.told.misses + self.others.load(Relaxed),
+            dropped: b.told.dropped + dropped,
+            error,
+            ..b.told
+        }
+    }
+
+    fn stop(&self) {
+        self.on.store(false, Relaxed);
+        self.buffer.lock().taken = false;
+        self.full.notify_one();
+    }
+}
+
+fn lines(out: &mut impl io::Write, accesses: &[Access]) -> io::Result<()> {
+    for a in accesses {
+        let (kind, at) = (
+            if a.write { "Write" } else { "Read" },
+            u64::from(a.page) * PAGE as u64,
+        );
+        let (ticks, file, took) = (a.ticks, a.file, a.took);
+        writeln!(out, "{ticks},file,{file},{kind},{at},{PAGE},{took}")?;
+    }
+    Ok(())
+}
+
+fn errno(e: &io::Error) -> Errno {
+    e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+impl Recording {
+    /// Ends it, and says what it has: the file is written, though not synced.
+    pub fn finish(mut self) -> Recorded {
+        self.end()
+    }
+
+    fn end(&mut self) -> Recorded {
+        let Some(writer) = self.writer.take() else {
+            return Recorded::default();
+        };
+        self.recorder.stop();
+        writer
+            .join()
+            .unwrap_or_else(|e| std::panic::resume_unwind(e))
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
