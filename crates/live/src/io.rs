@@ -485,11 +485,9 @@ pub async fn fill<'a>(
     pages: Vec<Locked<'a>>,
 ) -> (Vec<Locked<'a>>, Result<(), Errno>) {
     let (w, bdi) = (&mm.world, mm.mappings[mapping as usize].bdi());
-    w.filling.fetch_add(1, SeqCst);
-    w.reads_now(bdi);
+    let began = w.read_begins(bdi);
     let filled = fill_now(mm, mapping, first, pages).await;
-    w.reads_now(bdi);
-    w.filling.fetch_sub(1, SeqCst);
+    w.read_ends(bdi, began);
     filled
 }
 

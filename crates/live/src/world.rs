@@ -26,8 +26,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// How many transfers and pages are on their way to a device of so many pages a second: what it writes in 10 ms,
-/// so that who needs it otherwise waits no longer, and at least a few. Where somebody reads it is a fifth of that
-/// in fewer transfers: a read goes behind what is on its way.
+/// so that who needs it otherwise waits no longer, and at least a few. Where somebody waits long for a read it is a
+/// fifth of that in fewer transfers: a read goes behind what is on its way.
 fn depth(bandwidth: u64, read: bool) -> (u32, u32) {
     match read {
         false => (
@@ -61,9 +61,10 @@ const CONGESTED_ON: u32 = 113;
 const CONGESTED_OFF: u32 = 103;
 /// Transfers on their way to a device that the flusher and syncs begin.
 const MOST_WRITES: u32 = 16;
-/// The same while somebody waits, or waited in the last 100 ms, for what he reads from the device.
+/// The same where somebody waits for longer than 4 ms, or did in the last 100 ms, for what he reads from the device.
 const READ_WRITES: u32 = 4;
-const READ_LATELY: u64 = 100_000_000;
+const SLOW_READ: u64 = 4_000_000;
+const SLOW_LATELY: u64 = 100_000_000;
 /// Nanoseconds for which a writer sleeps at most before it looks again: he is held back in small steps.
 const LONGEST_PAUSE: u64 = 2_000_000;
 /// Wait queues of the world itself: for files' sharing, by the file's number, and for the end of a
@@ -78,8 +79,11 @@ struct Device {
     in_flight: AtomicU32,
     /// Transfers that write, and those who are about to begin one.
     writing: AtomicU32,
-    /// When somebody last began to read what he needed, or had it; 0: never.
-    read: AtomicU64,
+    /// Who reads what he needs, and when the last of them began.
+    reading: AtomicU32,
+    read_began: AtomicU64,
+    /// When somebody last had what he had waited for too long; 0: never.
+    slow_read: AtomicU64,
 }
 
 /// The live world.
@@ -109,8 +113,6 @@ pub struct LiveWorld {
     kept_pages: AtomicU64,
     most_kept: u64,
     kept_why: AtomicU32,
-    /// Threads that fill pages for themselves.
-    pub(crate) filling: AtomicU32,
     /// Pages of buffers, and pages that somebody has in hand to change.
     pub(crate) buffer_pages: AtomicU32,
     pub(crate) pages_to_change: AtomicU32,
@@ -154,7 +156,6 @@ impl LiveWorld {
             kept_pages: AtomicU64::new(0),
             most_kept: config.zones.iter().map(|z| z.size).sum::<u64>() / 2,
             kept_why: AtomicU32::new(0),
-            filling: AtomicU32::new(0),
             buffer_pages: AtomicU32::new(0),
             pages_to_change: AtomicU32::new(0),
             shrinkers: Shrinkers::default(),
@@ -307,21 +308,34 @@ impl LiveWorld {
     /// Whether pages are on their way to or from a device.
     pub(crate) fn under_io(&self) -> bool {
         let writes = self.devices.iter().any(|d| d.in_flight.load(SeqCst) > 0);
-        writes || self.filling.load(SeqCst) > 0 || self.ios.iter().any(Io::reads)
+        let fills = self.devices.iter().any(|d| d.reading.load(SeqCst) > 0);
+        writes || fills || self.ios.iter().any(Io::reads)
     }
 
     /// Transfers and pages that are on their way to a device at most. `sync`: somebody waits for these, too.
     pub(crate) fn depth(&self, bandwidth: u64, bdi: u32, sync: bool) -> (u32, u32) {
-        let read = self.devices[bdi as usize].read.load(SeqCst);
-        let lately = read > 0 && self.now().saturating_sub(read) < READ_LATELY;
-        depth(bandwidth, lately && !sync)
+        let (d, now) = (&self.devices[bdi as usize], self.now());
+        let since = |t: &AtomicU64| now.saturating_sub(t.load(SeqCst));
+        let waits = d.reading.load(SeqCst) > 0 && since(&d.read_began) > SLOW_READ;
+        let waited = d.slow_read.load(SeqCst) > 0 && since(&d.slow_read) < SLOW_LATELY;
+        depth(bandwidth, (waits || waited) && !sync)
     }
 
-    /// Somebody needs what he reads from a device, now.
-    pub(crate) fn reads_now(&self, bdi: u32) {
-        self.devices[bdi as usize]
-            .read
-            .store(self.now().max(1), SeqCst);
+    /// Somebody begins to read what he needs from a device; says when that is.
+    pub(crate) fn read_begins(&self, bdi: u32) -> u64 {
+        let (d, now) = (&self.devices[bdi as usize], self.now());
+        d.reading.fetch_add(1, SeqCst);
+        d.read_began.store(now, SeqCst);
+        now
+    }
+
+    /// He has it.
+    pub(crate) fn read_ends(&self, bdi: u32, began: u64) {
+        let (d, now) = (&self.devices[bdi as usize], self.now());
+        d.reading.fetch_sub(1, SeqCst);
+        if now - began > SLOW_READ {
+            d.slow_read.store(now, SeqCst);
+        }
     }
 
     /// Transfers on their way to a device that write.
