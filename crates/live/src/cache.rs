@@ -7,10 +7,15 @@ use crate::config::{CALLERS, Config, FIRST_USER, FLUSHERS, KSWAPD, LAST, OnLoss,
 use crate::cpu;
 use crate::daemons::Daemons;
 use crate::errseq::Cursor;
+use crate::events::{Events, Ring, Who};
 use crate::file::{self, Error};
+use crate::latency::{Kind, Latencies, sampled};
+use crate::listen::Listener;
+use crate::metrics::{self, Form};
 use crate::open_file::OpenFile;
 use crate::page::{PageMut, PageRef};
 use crate::storage::{Os, Storage};
+use crate::sync::now;
 use crate::table::Table;
 use crate::world::LiveWorld;
 use mm::Mm;
@@ -23,8 +28,9 @@ use mm::world::TaskId;
 use mm::world::event::TrackPath;
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -58,6 +64,25 @@ pub struct Stats {
     pub kept_pages: u64,
     /// Pages whose write failed and for which there was no room: their data is lost.
     pub lost_pages: u64,
+}
+
+impl Stats {
+    pub(crate) fn of(mm: &LiveMm) -> Self {
+        Self {
+            pages: u64::from(mm.zones[0].size),
+            free: mm.global_stat(ZoneStat::NrFreePages),
+            cached: mm.global_stat(ZoneStat::NrFilePages),
+            dirty: mm.global_stat(ZoneStat::NrFileDirty),
+            writeback: mm.global_stat(ZoneStat::NrWriteback),
+            evicted: mm.zone_event(0, ZoneEvent::PgSteal),
+            evicted_by_kswapd: mm.vm_event(VmEvent::KswapdSteal),
+            direct_reclaims: mm.vm_event(VmEvent::AllocStall),
+            kib_read: mm.vm_event(VmEvent::PgpgIn),
+            kib_written: mm.vm_event(VmEvent::PgpgOut),
+            kept_pages: mm.world.kept_pages(),
+            lost_pages: mm.world.lost_pages.load(SeqCst),
+        }
+    }
 }
 
 /// How a cache ended.
@@ -146,6 +171,18 @@ impl Inner {
             Error::OutOfMemory => file::out_of_memory(&self.mm),
             e => e,
         })
+    }
+
+    /// As [`Inner::call`], timed if it succeeds.
+    fn timed<T>(
+        &self,
+        kind: Kind,
+        future: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let begun = now();
+        let answer = self.call(future)?;
+        self.mm.world.clocks.since(kind, begun);
+        Ok(answer)
     }
 
     /// What [`Mm::mark_page_accessed`] does; most of the time that takes no CPU slot.
@@ -251,13 +288,15 @@ impl Cache {
     /// As [`Cache::new`].
     pub fn on(storage: Arc<dyn Storage>, config: Config) -> Result<Self, Error> {
         let engine = config.engine()?;
-        let world = LiveWorld::new(&engine).map_err(|_| {
+        let listener = config.metrics.map(Listener::bind).transpose()?;
+        let mut world = LiveWorld::new(&engine).map_err(|_| {
             Error::Config(format!(
                 "memory = {}: the system does not give it",
                 config.memory
             ))
         })?;
         config.check_tables(&engine)?;
+        world.ring = config.tracing.map(Ring::new);
         let mm = cpu::alone(|| Mm::new(world, engine, config.policy, false));
         mm.init_task(KSWAPD, KSWAPD_FLAGS, 0);
         mm.init_task(LAST, 0, 0);
@@ -285,6 +324,9 @@ impl Cache {
             daemons.start(config.transfers, cache.inner.storage.rings(), |notice| {
                 config.on_notice.tell(notice);
             })?;
+            if let Some(listener) = listener {
+                daemons.listen(listener)?;
+            }
         }
         Ok(cache)
     }
@@ -347,21 +389,31 @@ impl Cache {
 
     /// What the cache holds and did.
     pub fn stats(&self) -> Stats {
-        let mm = &self.inner.mm;
-        Stats {
-            pages: u64::from(mm.zones[0].size),
-            free: mm.global_stat(ZoneStat::NrFreePages),
-            cached: mm.global_stat(ZoneStat::NrFilePages),
-            dirty: mm.global_stat(ZoneStat::NrFileDirty),
-            writeback: mm.global_stat(ZoneStat::NrWriteback),
-            evicted: mm.zone_event(0, ZoneEvent::PgSteal),
-            evicted_by_kswapd: mm.vm_event(VmEvent::KswapdSteal),
-            direct_reclaims: mm.vm_event(VmEvent::AllocStall),
-            kib_read: mm.vm_event(VmEvent::PgpgIn),
-            kib_written: mm.vm_event(VmEvent::PgpgOut),
-            kept_pages: mm.world.kept_pages(),
-            lost_pages: mm.world.lost_pages.load(SeqCst),
-        }
+        Stats::of(&self.inner.mm)
+    }
+
+    /// Everything that there is to tell of the cache, as a page of OpenMetrics 1.0: [`Cache::stats`],
+    /// [`Cache::latency`] as histograms in seconds, [`Cache::vmstat`], zones and devices. What
+    /// [`Config::metrics`] serves.
+    pub fn openmetrics(&self) -> String {
+        metrics::page(&self.inner.mm, Form::OpenMetrics)
+    }
+
+    /// What the engine traced since the last time that somebody asked ([`Config::tracing`]); nothing if it is
+    /// not to.
+    pub fn events(&self) -> Events {
+        let ring = self.inner.mm.world.ring.as_ref();
+        ring.map_or_else(Events::default, |ring| ring.take(Who::of))
+    }
+
+    /// Where [`Config::metrics`] is served; `None`: nowhere, or the cache was shut down.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.daemons.lock().as_ref().and_then(Daemons::listens)
+    }
+
+    /// How long calls took so far: hits, misses, writes, what writers were held back, allocations, syncs.
+    pub fn latency(&self) -> Latencies {
+        self.inner.mm.world.clocks.read()
     }
 
     /// Every counter of the engine, by the kernel's name.
@@ -435,11 +487,25 @@ impl File {
     pub fn read(&self, pos: u64, buf: &mut [u8]) -> Result<usize, Error> {
         let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
         self.open()?;
+        // Of a call that is timed, the first page is, if it is there.
+        let begun = Cell::new(sampled());
         let missing = |at, behind, buf: &mut [u8]| {
+            begun.set(None);
+            let since = now();
             let read = file::read_page(mm, mapping, &self.ahead, (at, behind), buf);
-            inner.call(read)
+            let n = inner.call(read)?;
+            if n > 0 {
+                mm.world.clocks.since(Kind::Miss, since);
+            }
+            Ok(n)
         };
-        file::read(mm, mapping, pos, buf, missing, |page| inner.mark(page))
+        file::read(mm, mapping, pos, buf, missing, |page| {
+            inner.mark(page)?;
+            if let Some(begun) = begun.take() {
+                mm.world.clocks.since(Kind::Hit, begun);
+            }
+            Ok(())
+        })
     }
 
     /// Reads at `pos` into several buffers, one after the other; returns how many bytes the file had
@@ -469,14 +535,18 @@ impl File {
     pub fn pin(&self, page: u32) -> Result<PageRef<'_>, Error> {
         let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
         self.open()?;
+        let begun = sampled();
         if let Some(pinned) = Pinned::try_take(mm, mapping, page)
             && file::pages_of(file::size(mm, mapping)) > page
         {
             inner.mark(&pinned)?;
+            if let Some(begun) = begun {
+                mm.world.clocks.since(Kind::Hit, begun);
+            }
             return Ok(PageRef(pinned));
         }
         let pin = file::pin(mm, mapping, &self.ahead, page);
-        inner.call(pin).map(PageRef)
+        inner.timed(Kind::Miss, pin).map(PageRef)
     }
 
     /// The page with a number to change where it lies. It is dirty from now on; the thread is held
@@ -487,7 +557,7 @@ impl File {
     pub fn pin_mut(&self, page: u32) -> Result<PageMut<'_>, Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         let pin = file::pin_mut(mm, &self.file, &self.ahead, page);
-        let (locked, share) = self.inner.call(pin)?;
+        let (locked, share) = self.inner.timed(Kind::Write, pin)?;
         Ok(PageMut::new(mm, (mapping, page), locked, share))
     }
 
@@ -536,7 +606,8 @@ impl File {
     /// [`Error::Refused`] because of earlier data. What lies before the page that failed is written.
     pub fn write(&self, pos: u64, buf: &[u8]) -> Result<(), Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        self.inner.call(file::write(mm, mapping, pos, buf))
+        let write = file::write(mm, mapping, pos, buf);
+        self.inner.timed(Kind::Write, write)
     }
 
     /// Writes several buffers at `pos`, one after the other.
@@ -563,7 +634,8 @@ impl File {
     /// [`Error::Lost`] what was written since the last call that succeeded must be written again.
     pub fn fsync(&self) -> Result<(), Error> {
         let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        self.inner.call(file::fsync(mm, mapping, &self.told))
+        let fsync = file::fsync(mm, mapping, &self.told);
+        self.inner.timed(Kind::Fsync, fsync)
     }
 
     /// Cuts or extends the file.

@@ -28,7 +28,7 @@
 //!
 //! # Limits
 //!
-//! One node, one zone, 16 devices told apart; no swap, no mmap, no page tracker, no trace events.
+//! One node, one zone, 16 devices told apart; no swap, no mmap, no page tracker.
 //! Regular files only, of which the first 16 TiB can be reached; nothing
 //! else may write to a file that the cache knows, another cache neither. A file that loses its last
 //! name after it was closed keeps its blocks until the cache needs its number or ends.
@@ -73,8 +73,11 @@ mod config;
 mod cpu;
 mod daemons;
 mod errseq;
+mod events;
 mod file;
 mod io;
+mod latency;
+mod listen;
 mod metrics;
 mod open_file;
 mod page;
@@ -90,7 +93,10 @@ mod world;
 pub use ahead::Advice;
 pub use cache::{Cache, File, Shutdown, Stats};
 pub use config::{Config, Notice, OnLoss, OnNotice, Transfers};
+pub use events::{Events, Traced, Tracing, Who};
 pub use file::Error;
+pub use latency::{Latencies, Latency};
+pub use mm::world::event::Event;
 pub use page::{PageMut, PageRef};
 pub use rustix::io::Errno;
 pub use world::{LiveLock, LiveWorld};

@@ -2,7 +2,9 @@
 
 use crate::arena::{self, Arena, OutOfMemory, Writeback};
 use crate::cpu::{self, Cpus};
+use crate::events::Ring;
 use crate::io::{self, How, Io};
+use crate::latency::{Clocks, Kind};
 use crate::open_file::OpenFile;
 use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex, RwLock};
 use crate::wait::Queue;
@@ -87,6 +89,10 @@ pub struct LiveWorld {
     most_kept: u64,
     kept_why: AtomicU32,
     pub(crate) out_of_memory: Mutex<Option<String>>,
+    /// How long calls take.
+    pub(crate) clocks: Clocks,
+    /// Where events are kept, if they are.
+    pub(crate) ring: Option<Ring>,
 }
 
 impl LiveWorld {
@@ -122,6 +128,8 @@ impl LiveWorld {
             most_kept: frames / 2,
             kept_why: AtomicU32::new(0),
             out_of_memory: Mutex::new(None),
+            clocks: Clocks::new(config.cpus),
+            ring: None,
         })
     }
 
@@ -437,16 +445,23 @@ impl Storage<Self> for LiveWorld {
 }
 
 impl Watch for LiveWorld {
-    const TRACE: bool = false;
+    const TRACE: bool = true;
 
+    #[inline(always)]
     fn tracing(&self) -> bool {
-        false
+        self.ring.is_some()
     }
 
     #[inline(always)]
-    fn event(&self, _: Audience, _: &Event) {}
+    fn event(&self, _: Audience, event: &Event) {
+        if let Some(ring) = &self.ring {
+            ring.keep(self.now(), event);
+        }
+    }
 
-    fn alloc_latency(&self, _: AllocPath, _: u64) {}
+    fn alloc_latency(&self, _: AllocPath, ns: u64) {
+        self.clocks.record(Kind::Allocation, ns);
+    }
 
     fn out_of_memory(&self, report: String) {
         self.out_of_memory.lock().get_or_insert(report);
