@@ -9,7 +9,7 @@ use crate::daemons::Daemons;
 use crate::errseq::Cursor;
 use crate::events::{Events, Ring, Who};
 use crate::file::{self, Error};
-use crate::latency::{Kind, Latencies, sampled};
+use crate::latency::{Kind, Latencies, begin, sampled};
 use crate::listen::Listener;
 use crate::metrics::{self, Form};
 use crate::open_file::OpenFile;
@@ -488,7 +488,7 @@ impl File {
         let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
         self.open()?;
         // Of a call that is timed, the first page is, if it is there.
-        let begun = Cell::new(sampled());
+        let begun = Cell::new(sampled().then(begin));
         let missing = |at, behind, buf: &mut [u8]| {
             begun.set(None);
             let since = now();
@@ -533,20 +533,47 @@ impl File {
     /// read it into. A read that failed.
     #[inline]
     pub fn pin(&self, page: u32) -> Result<PageRef<'_>, Error> {
-        let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
         self.open()?;
-        let begun = sampled();
+        if sampled() {
+            return self.pin_timed(page);
+        }
+        match self.pin_cached(page)? {
+            Some(pinned) => Ok(pinned),
+            None => self.pin_missing(page),
+        }
+    }
+
+    /// The page, if it is cached.
+    #[inline(always)]
+    fn pin_cached(&self, page: u32) -> Result<Option<PageRef<'_>>, Error> {
+        let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
         if let Some(pinned) = Pinned::try_take(mm, mapping, page)
             && file::pages_of(file::size(mm, mapping)) > page
         {
             inner.mark(&pinned)?;
-            if let Some(begun) = begun {
-                mm.world.clocks.since(Kind::Hit, begun);
-            }
-            return Ok(PageRef(pinned));
+            return Ok(Some(PageRef(pinned)));
         }
+        Ok(None)
+    }
+
+    fn pin_missing(&self, page: u32) -> Result<PageRef<'_>, Error> {
+        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
         let pin = file::pin(mm, mapping, &self.ahead, page);
-        inner.timed(Kind::Miss, pin).map(PageRef)
+        self.inner.timed(Kind::Miss, pin).map(PageRef)
+    }
+
+    /// The look-up that is timed if the page is cached.
+    #[cold]
+    #[inline(never)]
+    fn pin_timed(&self, page: u32) -> Result<PageRef<'_>, Error> {
+        let begun = begin();
+        match self.pin_cached(page)? {
+            Some(pinned) => {
+                self.inner.mm.world.clocks.since(Kind::Hit, begun);
+                Ok(pinned)
+            }
+            None => self.pin_missing(page),
+        }
     }
 
     /// The page with a number to change where it lies. It is dirty from now on; the thread is held

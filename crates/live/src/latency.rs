@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
 /// Of so many hits one is timed, on average.
-pub(crate) const ONE_IN: u32 = 128;
+pub(crate) const ONE_IN: u32 = 512;
 
 /// Buckets of a power of two, and of all below two of them.
 const EACH: usize = 16;
@@ -148,18 +148,16 @@ thread_local! {
     static MINE: Cell<u32> = const { Cell::new(u32::MAX) };
 }
 
-/// When a look-up begins, if it is one of those that are timed.
+/// Whether a look-up that begins is one of those that are timed; then [`begin`] follows.
 #[inline(always)]
-pub(crate) fn sampled() -> Option<Instant> {
-    let left = LEFT.get() - 1;
+pub(crate) fn sampled() -> bool {
+    let left = LEFT.get().wrapping_sub(1);
     LEFT.set(left);
-    if left == 0 { Some(draw()) } else { None }
+    left == 0
 }
 
-/// The next gap, of 1 to twice [`ONE_IN`] less one.
-#[cold]
-#[inline(never)]
-fn draw() -> Instant {
+/// When it begins. Draws the next gap, of 1 to twice [`ONE_IN`] less one.
+pub(crate) fn begin() -> Instant {
     let mut state = STATE.get();
     if state == 0 {
         state = mine().wrapping_mul(0x9e37_79b9) | 1;
@@ -269,7 +267,7 @@ impl Latency {
 #[non_exhaustive]
 pub struct Latencies {
     /// A page that was cached: [`crate::File::pin`], or of a [`crate::File::read`] its first page, with its
-    /// copy. One in 128 such calls is timed.
+    /// copy. One in 512 such calls is timed.
     pub hits: Latency,
     /// A page that was not at hand: it was read, perhaps with a window, or waited for.
     pub misses: Latency,

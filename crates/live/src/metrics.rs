@@ -121,7 +121,7 @@ impl Page {
 
     fn latencies(&mut self, latencies: &Latencies) {
         let help = |name: &str| match name {
-            "hit" => "A page that was cached, looked up; one in 128 is timed and counted.",
+            "hit" => "A page that was cached, looked up; one in 512 is timed and counted.",
             "miss" => "A page that was not at hand.",
             "write" => "A call that writes, with what it was held back.",
             "throttle" => "What a writer was held back at the dirty limits, where he had to wait.",
