@@ -204,16 +204,16 @@ pub fn between(before: &Look, now: &Look, disks: &[String]) -> Moment {
 
 /// What a live cache timed between two looks; none of other worlds.
 fn latencies(before: &Look, now: &Look, seconds: f64) -> Vec<Latency> {
-    let Some((before, now)) = before.latencies.as_ref().zip(now.latencies.as_ref()) else {
-        return Vec::new();
-    };
-    let kind = |name: &'static str| {
-        let between = now.since(before, name);
-        Latency {
-            name,
-            timed: between.count as f64 / seconds,
-            shares: between.shares,
+    let mut found = Vec::new();
+    if let (Some(before), Some(now)) = (&before.latencies, &now.latencies) {
+        for name in KINDS {
+            let between = now.since(before, name);
+            found.push(Latency {
+                name,
+                timed: between.count as f64 / seconds,
+                shares: between.shares,
+            });
         }
-    };
-    KINDS.into_iter().map(kind).collect()
+    }
+    found
 }

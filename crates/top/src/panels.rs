@@ -211,18 +211,17 @@ fn reclaim(moment: &Moment, whole: Option<&Reclaim>) -> Panel {
 
 /// How long the calls of a live cache took, two kinds a line.
 fn latencies(latencies: &[Latency]) -> Panel {
-    let one = |l: &Latency| {
-        let [p99, p999] = l.shares.map(amount::time);
-        let timed = amount::rate(Some(l.timed));
-        format!(" {:<10} {timed:>9} {p99:>8} {p999:>8}", l.name)
-    };
-    let head = " ".repeat(11) + "   timed/s      p99    p99.9";
+    let head = "              timed/s      p99    p99.9";
     let mut lines = vec![Line::raw(format!("{head} {head}"))];
-    let two = |pair: &[Latency]| {
-        let all: Vec<String> = pair.iter().map(one).collect();
-        Line::raw(all.join(" "))
-    };
-    lines.extend(latencies.chunks(2).map(two));
+    for pair in latencies.chunks(2) {
+        let mut line = String::new();
+        for l in pair {
+            let [p99, p999] = l.shares.map(amount::time);
+            let timed = amount::rate(Some(l.timed));
+            line += &format!(" {:<10} {timed:>9} {p99:>8} {p999:>8} ", l.name);
+        }
+        lines.push(Line::raw(line.trim_end().to_owned()));
+    }
     Panel::new("how long calls took since the look before", 4, lines)
 }
 

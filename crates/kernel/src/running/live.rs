@@ -87,11 +87,10 @@ impl Live {
     }
 }
 
-/// A sample: its name without what all begin with, the values of its labels in their order, and its own.
-fn sample(line: &str) -> Option<(&str, Vec<&str>, &str)> {
-    let (name, value) = line.strip_prefix(BEFORE)?.rsplit_once(' ')?;
-    let (name, labels) = name.split_once('{').unwrap_or((name, ""));
-    Some((name, labels.split('"').skip(1).step_by(2).collect(), value))
+/// What stands between quotes first, and what is behind that.
+fn quoted(text: &str) -> (&str, &str) {
+    let (_, rest) = text.split_once('"').unwrap_or(("", ""));
+    rest.split_once('"').unwrap_or(("", ""))
 }
 
 /// The page as the files of a look.
@@ -99,55 +98,57 @@ pub fn files(page: &str) -> Vec<(&'static str, String)> {
     let (mut vmstat, mut latency, mut zones) = (String::new(), String::new(), String::new());
     let mut last_zone = "";
     let mut last_bucket = ("", "0");
-    for (name, labels, value) in page.lines().filter_map(sample) {
-        match (name, &labels[..]) {
-            ("vmstat_level_pages" | "vmstat_events_total", [counter]) => {
-                let _ = writeln!(vmstat, "{counter} {value}");
+    for line in page.lines() {
+        let Some((name, value)) = line
+            .strip_prefix(BEFORE)
+            .and_then(|line| line.rsplit_once(' '))
+        else {
+            continue;
+        };
+        let (name, labels) = name.split_once('{').unwrap_or((name, ""));
+        let (label, labels) = quoted(labels);
+        if let "vmstat_level_pages" | "vmstat_events_total" = name {
+            let _ = writeln!(vmstat, "{label} {value}");
+        } else if name == "zone_pages" {
+            if last_zone != label {
+                let _ = writeln!(zones, "Node 0, zone {label}");
+                last_zone = label;
             }
-            ("zone_pages", [zone, of]) => {
-                if last_zone != *zone {
-                    let _ = writeln!(zones, "Node 0, zone {zone:>8}");
-                    last_zone = zone;
-                }
-                let names = match *of {
-                    // None has holes, or pages that the allocator does not own.
-                    "managed" => &["spanned", "present", "managed"][..],
-                    of => &[of],
-                };
-                for name in names {
-                    let _ = writeln!(zones, "  {name} {value}");
-                }
+            let of = quoted(labels).0;
+            let _ = writeln!(zones, "  {of} {value}");
+            // No zone has holes, or pages that the allocator does not own.
+            if of == "managed" {
+                let _ = writeln!(zones, "  spanned {value}\n  present {value}");
             }
-            (name, [limit]) => {
-                let Some(kind) = name.strip_suffix("_seconds_bucket") else {
-                    continue;
-                };
-                // Empty ones say nothing.
-                if last_bucket != (kind, value) && value != "0" {
-                    let _ = writeln!(latency, "{kind} {limit} {value}");
-                }
-                last_bucket = (kind, value);
+        } else if let Some(kind) = name.strip_suffix("_seconds_bucket") {
+            // Empty ones say nothing.
+            if last_bucket != (kind, value) && value != "0" {
+                let _ = writeln!(latency, "{kind} {label} {value}");
             }
-            _ => {}
+            last_bucket = (kind, value);
         }
     }
     let disks = disks(&vmstat);
-    let mut files = vec![
+    let mut files = Vec::new();
+    for (path, text) in [
         ("/proc/vmstat", vmstat),
         ("/proc/zoneinfo", zones),
         ("/proc/diskstats", disks),
         (LATENCY, latency),
-    ];
-    files.retain(|(_, text)| !text.is_empty());
+    ] {
+        if !text.is_empty() {
+            files.push((path, text));
+        }
+    }
     files
 }
 
 /// What it reads and writes, as the one disk that it knows. How many requests are under way it does not tell.
 fn disks(vmstat: &str) -> String {
     let counters = crate::proc::vmstat(vmstat);
-    let sectors = |kib: &str| counters.get(kib).map(|kib| kib * 2);
-    match (sectors("pgpgin"), sectors("pgpgout")) {
+    match (counters.get("pgpgin"), counters.get("pgpgout")) {
         (Some(read), Some(written)) => {
+            let (read, written) = (read * 2, written * 2);
             format!("0 0 {DISKS} - - {read} - - - {written} - - -\n")
         }
         _ => String::new(),
@@ -155,7 +156,7 @@ fn disks(vmstat: &str) -> String {
 }
 
 /// Times of each kind that were counted up to one moment, by the limits of their buckets in seconds.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Latencies([Vec<(f64, u64)>; KINDS.len()]);
 
 /// Times of one kind between two moments.
@@ -173,7 +174,9 @@ impl Between {
     pub fn named(self, kind: &str) -> Vec<(String, f64)> {
         let mut named = Vec::new();
         for ((share, _), seconds) in SHARES.into_iter().zip(self.shares) {
-            named.extend(seconds.map(|s| (format!("{kind}_{share}"), s * 1e6)));
+            if let Some(s) = seconds {
+                named.push((format!("{kind}_{share}"), s * 1e6));
+            }
         }
         named
     }
@@ -202,28 +205,33 @@ impl Latencies {
 
     /// How many up to a limit.
     fn up_to(&self, kind: &str, limit: f64) -> u64 {
-        let buckets = self.of_kind(kind);
-        let below = buckets.iter().take_while(|(l, _)| *l <= limit);
-        below.last().map_or(0, |(_, n)| *n)
+        let mut found = 0;
+        for (l, n) in self.of_kind(kind) {
+            if *l <= limit {
+                found = *n;
+            }
+        }
+        found
     }
 
     /// What was taken after an earlier moment.
     pub fn since(&self, earlier: &Self, kind: &str) -> Between {
-        let buckets = self.of_kind(kind);
-        let grown: Vec<(f64, u64)> = buckets
-            .iter()
-            .map(|(limit, n)| (*limit, n.saturating_sub(earlier.up_to(kind, *limit))))
-            .collect();
-        let count = grown.last().map_or(0, |(_, n)| *n);
-        let share = |share: f64| {
-            let wanted = ((count as f64 * share).ceil() as u64).max(1);
-            let found = grown.iter().find(|(_, n)| *n >= wanted);
-            found.map(|(limit, _)| *limit).filter(|l| l.is_finite())
-        };
-        Between {
+        let all = |moment: &Self| moment.up_to(kind, f64::INFINITY);
+        let count = all(self).saturating_sub(all(earlier));
+        let mut between = Between {
             count,
-            shares: SHARES.map(|(_, s)| share(s)),
+            shares: [None; SHARES.len()],
+        };
+        for (found, (_, share)) in between.shares.iter_mut().zip(SHARES) {
+            let wanted = ((count as f64 * share).ceil() as u64).max(1);
+            for (limit, n) in self.of_kind(kind) {
+                if n.saturating_sub(earlier.up_to(kind, *limit)) >= wanted {
+                    *found = Some(*limit).filter(|l| l.is_finite());
+                    break;
+                }
+            }
         }
+        between
     }
 }
 

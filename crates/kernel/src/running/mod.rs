@@ -93,7 +93,7 @@ pub struct Recorder<W: Write> {
     out: W,
     source: Source,
     /// Latencies of a live cache at the first look and at the last.
-    latencies: Option<[Latencies; 2]>,
+    latencies: Option<(String, String)>,
     /// When the last look was, and whether none can be taken any more.
     last: u64,
     gone: bool,
@@ -250,14 +250,16 @@ impl<W: Write> Recorder<W> {
         for (path, text) in files {
             if path == live::LATENCY {
                 let now = Latencies::of(&text);
-                let [_, before] = self.latencies.get_or_insert([now.clone(), now.clone()]);
+                let ends = self.latencies.take();
+                let (first, before) = ends.unwrap_or_else(|| (text.clone(), text.clone()));
+                let before = Latencies::of(&before);
                 for kind in live::KINDS {
-                    for (name, us) in now.since(before, kind).named(kind) {
+                    for (name, us) in now.since(&before, kind).named(kind) {
                         let gauge = Frame::Gauge(at, name, "us".to_owned(), us);
                         said(&mut self.out, gauge)?;
                     }
                 }
-                *before = now;
+                self.latencies = Some((first, text.clone()));
             }
             let look = Frame::Look(at, path.to_owned(), text.into_bytes());
             said(&mut self.out, look)?;
@@ -364,7 +366,8 @@ impl<W: Write> Recorder<W> {
             self.look(end)?;
         }
         self.fetch()?;
-        if let Some([first, last]) = self.latencies.take() {
+        if let Some((first, last)) = self.latencies.take() {
+            let (first, last) = (Latencies::of(&first), Latencies::of(&last));
             for kind in live::KINDS {
                 for (name, us) in last.since(&first, kind).named(kind) {
                     self.figure(&name, "us", us)?;
