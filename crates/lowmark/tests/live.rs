@@ -31,7 +31,7 @@ fn beside(dir: &Path, f: impl FnOnce(&Cache, SocketAddr)) {
                 // A cache that was shut down ends it.
                 let Ok(found) = file.pin(page) else { return };
                 drop(found);
-                if state % 4 == 0 && file.write(u64::from(page) * 4096, b"new").is_err() {
+                if state.is_multiple_of(4) && file.write(u64::from(page) * 4096, b"new").is_err() {
                     return;
                 }
             }
