@@ -429,7 +429,9 @@ impl Sample {
                 megabytes(now.written, old.written),
             );
             put("read_throughput", "MB/s", megabytes(now.read, old.read));
-            put("queue", "requests", now.in_flight as f64);
+            if let Some(n) = now.in_flight {
+                put("queue", "requests", n as f64);
+            }
         }
         let mut put = |what: String, unit, value| row.push((what, GLOBAL.to_owned(), unit, value));
         let swap = |sample: &Self| sample.disk(disks.swap?);

@@ -102,8 +102,8 @@ pub struct DiskStats {
     pub read: u64,
     /// Sectors written.
     pub written: u64,
-    /// Requests under way.
-    pub in_flight: u64,
+    /// Requests under way, where that is told.
+    pub in_flight: Option<u64>,
 }
 
 /// The disks of `/proc/diskstats`, partitions among them.
@@ -114,7 +114,7 @@ pub fn all_diskstats(text: &str) -> impl Iterator<Item = (String, DiskStats)> {
         let stats = DiskStats {
             read: number(5)?,
             written: number(9)?,
-            in_flight: number(11)?,
+            in_flight: number(11),
         };
         Some(((*words.get(2)?).to_owned(), stats))
     })
@@ -169,7 +169,7 @@ mod tests {
         let text = " 254  0 vda 1 0 8 0 2 0 16 0 3 0 0 0\n 254 16 vdb 5 0 80 0 6 0 160 0 1 0 0 0\n";
         let disks: BTreeMap<String, DiskStats> = all_diskstats(text).collect();
         let vdb = disks["vdb"];
-        assert_eq!((vdb.read, vdb.written, vdb.in_flight), (80, 160, 1));
+        assert_eq!((vdb.read, vdb.written, vdb.in_flight), (80, 160, Some(1)));
         assert_eq!(disks.len(), 2);
         let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 total=3\n";
         assert_eq!(

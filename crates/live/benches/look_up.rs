@@ -1,6 +1,6 @@
 //! What it costs to find a cached page and look at a word of it, in nanoseconds: pinned in a
 //! [`lowmark_cache::Cache`], copied out of it, through quick_cache to a slot of an array, through a hash map,
-//! and by `pread`. All of them in turn, in one run, on the same pages.
+//! and by `pread`. All of them in turn, in one run, on the same pages. `-- WORD`: those with the word in their name.
 
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt as _;
@@ -107,6 +107,9 @@ fn main() {
             Box::new(|i| copy(&|page| system.read_exact_at(page, at(i)).expect("a page"))),
         ),
     ];
+    let word = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    let named = |way: &Way<'_>| word.as_ref().is_none_or(|word| way.0.contains(word));
+    let ways: Vec<Way<'_>> = ways.into_iter().filter(named).collect();
     println!("ns a look-up, median of {ROUNDS} rounds in turn (least), {PAGES} pages");
     for threads in [1, 2] {
         let mut all = vec![Vec::new(); ways.len()];

@@ -10,21 +10,27 @@
 use crate::LiveMm;
 use crate::ahead::{self, Advice};
 use crate::arena::{Keeper, Kept, PAGE, Pinned};
-use crate::cache::{self, File, Inner};
+use crate::cache::{self, Inner};
 use crate::config::{ASYNC_LANES, Config};
 use crate::cpu;
 use crate::file::{self, Error};
+use crate::handle::File;
+use crate::latency::{Kind, begin, sampled};
 use crate::page::PageMut;
+use crate::record::Begun;
 use crate::runner::{Begin, Call, Life, Outcome, Runner};
+use crate::sync::now;
 use crate::wait::Answer;
 use mm::world::TaskId;
 use mm::world::event::TrackPath;
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::ops::{ControlFlow, Deref};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// The calls of a cache that are waited for by futures, and the threads that go on with them.
 pub(crate) struct Calls {
@@ -236,6 +242,44 @@ enum Lane {
     Others = 1,
 }
 
+/// What of a call is seen: timed and recorded.
+#[derive(Clone, Copy)]
+enum Seen {
+    Nothing,
+    /// Bytes that are read, or written: where, and how many.
+    Read(u64, usize),
+    Write(u64, usize),
+    Sync,
+}
+
+impl Seen {
+    fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Nothing => None,
+            Self::Read(..) => Some(Kind::Miss),
+            Self::Write(..) => Some(Kind::Write),
+            Self::Sync => Some(Kind::Fsync),
+        }
+    }
+
+    fn begin(self, file: &Open) -> Option<Begun> {
+        let (range, write) = match self {
+            Self::Nothing | Self::Sync => return None,
+            Self::Read(pos, len) => ((pos, len), false),
+            Self::Write(pos, len) => ((pos, len), true),
+        };
+        let inner = &file.inner;
+        inner
+            .recorder
+            .begin(&inner.mm, file.file.mapping, range, write)
+    }
+}
+
+/// The bytes of a page, to read.
+fn page_read(page: u32) -> Seen {
+    Seen::Read(u64::from(page) * PAGE as u64, PAGE)
+}
+
 /// What became of a call, and what it had been given.
 type Done<T, A> = (Result<T, Error>, A);
 
@@ -243,6 +287,8 @@ type Done<T, A> = (Result<T, Error>, A);
 struct Waiting<T, A, F> {
     given: A,
     go: F,
+    seen: Seen,
+    asked: Instant,
     file: Arc<Open>,
     outcome: Arc<Outcome<Done<T, A>>>,
 }
@@ -259,8 +305,13 @@ where
         Box::pin(async move {
             let (file, outcome) = (Arc::clone(&this.file), this.outcome);
             this.file.inner.mm.init_task(cpu::task(), 0, 0);
+            let begun = this.seen.begin(&file);
             let (result, given) = (this.go)(this.file, this.given).await;
             let result = result.map_err(|e| file.inner.explain(e));
+            if let (Ok(_), Some(kind)) = (&result, this.seen.kind()) {
+                file.inner.recorder.end(begun);
+                file.inner.mm.world.clocks.since(kind, this.asked);
+            }
             outcome.set((result, given));
         })
     }
@@ -287,7 +338,7 @@ impl AsyncFile {
     /// Has `go` run as a task with what it is given.
     async fn call<T, A, L>(
         file: Arc<Open>,
-        lane: Lane,
+        (lane, seen): (Lane, Seen),
         given: A,
         go: impl FnOnce(Arc<Open>, A) -> L + Send + 'static,
     ) -> Done<T, A>
@@ -304,6 +355,8 @@ impl AsyncFile {
             let begin = Box::new(Waiting {
                 given,
                 go,
+                seen,
+                asked: now(),
                 file: Arc::clone(&file),
                 outcome: Arc::clone(&outcome),
             });
@@ -323,8 +376,16 @@ impl AsyncFile {
             missed = true;
             Ok(0)
         };
+        // Of a read that is timed, the first page is.
+        let begun = Cell::new(sampled().then(begin));
         let mark = |page: &Pinned<'_>| {
+            file.inner
+                .recorder
+                .hit(file.file.mapping, mm.frames.index(page.pfn()));
             file.inner.calls.mark(mm, page);
+            if let Some(begun) = begun.take() {
+                mm.world.clocks.since(Kind::Hit, begun);
+            }
             Ok(())
         };
         let n = file::read(mm, file.file.mapping, pos, &mut buf[..most], missing, mark)?;
@@ -350,12 +411,14 @@ impl AsyncFile {
                 Ok(ControlFlow::Break(n)) => return (Ok(n), buf),
                 Ok(ControlFlow::Continue(done)) => done,
             };
+            let rest = buf.as_mut().len() - done;
+            let seen = Seen::Read(pos.saturating_add(done as u64), rest);
             let go = move |file: Arc<Open>, mut buf: B| async move {
                 let (mm, mapping) = (&file.inner.mm, file.file.mapping);
                 let read = file::read_on(mm, mapping, &file.ahead, (pos, done), buf.as_mut());
                 (read.await, buf)
             };
-            Self::call(file, Lane::Reads, buf, go).await
+            Self::call(file, (Lane::Reads, seen), buf, go).await
         }
     }
 
@@ -386,11 +449,13 @@ impl AsyncFile {
             if at_hand == bufs.len() {
                 return (Ok(total), bufs);
             }
+            let rest = bufs[at_hand..].iter_mut().map(|b| b.as_mut().len()).sum();
+            let seen = Seen::Read(pos.saturating_add(total as u64), rest);
             let go = move |file: Arc<Open>, mut bufs: Vec<B>| async move {
                 let result = Self::read_rest(&file, pos, &mut bufs[at_hand..], total).await;
                 (result, bufs)
             };
-            Self::call(file, Lane::Reads, bufs, go).await
+            Self::call(file, (Lane::Reads, seen), bufs, go).await
         }
     }
 
@@ -427,7 +492,8 @@ impl AsyncFile {
             let result = file::write(mm, mapping, pos, buf.as_ref()).await;
             (result, buf)
         };
-        Self::call(Arc::clone(&self.0), Lane::Others, buf, go)
+        let seen = Seen::Write(pos, buf.as_ref().len());
+        Self::call(Arc::clone(&self.0), (Lane::Others, seen), buf, go)
     }
 
     /// Writes several buffers at `pos`, one after the other.
@@ -450,7 +516,8 @@ impl AsyncFile {
             }
             (Ok(()), bufs)
         };
-        Self::call(Arc::clone(&self.0), Lane::Others, bufs, go)
+        let seen = Seen::Write(pos, bufs.iter().map(|b| b.as_ref().len()).sum());
+        Self::call(Arc::clone(&self.0), (Lane::Others, seen), bufs, go)
     }
 
     /// The page with a number where it lies, as [`File::pin`]. While somebody holds it nobody changes it:
@@ -474,7 +541,9 @@ impl AsyncFile {
                 let kept = pinned.map(|p| PageOwned(p.keep(Arc::clone(&file))));
                 (kept, ())
             };
-            Self::call(file, Lane::Reads, (), go).await.0
+            Self::call(file, (Lane::Reads, page_read(page)), (), go)
+                .await
+                .0
         }
     }
 
@@ -484,6 +553,7 @@ impl AsyncFile {
         if file::pages_of(file::size(mm, mapping)) <= page {
             return None;
         }
+        file.inner.recorder.hit(mapping, page);
         file.inner.calls.mark(mm, &pinned);
         Some(PageOwned(pinned.keep(Arc::clone(file))))
     }
@@ -509,7 +579,8 @@ impl AsyncFile {
             };
             (result, ())
         };
-        let call = Self::call(Arc::clone(&self.0), Lane::Others, (), go);
+        let seen = Seen::Write(u64::from(page) * PAGE as u64, PAGE);
+        let call = Self::call(Arc::clone(&self.0), (Lane::Others, seen), (), go);
         async move { call.await.0 }
     }
 
@@ -530,7 +601,7 @@ impl AsyncFile {
             };
             (Ok(n), ())
         };
-        let call = Self::call(Arc::clone(&self.0), Lane::Reads, (), go);
+        let call = Self::call(Arc::clone(&self.0), (Lane::Reads, Seen::Nothing), (), go);
         async move { call.await.0 }
     }
 
@@ -552,7 +623,7 @@ impl AsyncFile {
             };
             (Ok(n), ())
         };
-        let call = Self::call(Arc::clone(&self.0), Lane::Reads, (), go);
+        let call = Self::call(Arc::clone(&self.0), (Lane::Reads, Seen::Nothing), (), go);
         async move { call.await.0 }
     }
 
@@ -580,7 +651,7 @@ impl AsyncFile {
             }
             (Ok(()), ())
         };
-        let call = Self::call(Arc::clone(&self.0), Lane::Reads, (), go);
+        let call = Self::call(Arc::clone(&self.0), (Lane::Reads, Seen::Nothing), (), go);
         async move { call.await.0 }
     }
 
@@ -597,7 +668,7 @@ impl AsyncFile {
             let flush = file::flush(&file.inner.mm, file.file.mapping, pos, len);
             (flush.await, ())
         };
-        let call = Self::call(Arc::clone(&self.0), Lane::Others, (), go);
+        let call = Self::call(Arc::clone(&self.0), (Lane::Others, Seen::Nothing), (), go);
         async move { call.await.0 }
     }
 
@@ -612,7 +683,7 @@ impl AsyncFile {
             (Ok(()), ())
         };
         let file = Arc::clone(&self.0);
-        let call = Self::call(Arc::clone(&file), Lane::Others, (), go);
+        let call = Self::call(Arc::clone(&file), (Lane::Others, Seen::Sync), (), go);
         async move {
             call.await.0?;
             file.file.errors.check(&file.told)
@@ -631,7 +702,7 @@ impl AsyncFile {
             let cut = file::truncate(&file.inner.mm, file.file.mapping, len);
             (cut.await, ())
         };
-        let call = Self::call(Arc::clone(&self.0), Lane::Others, (), go);
+        let call = Self::call(Arc::clone(&self.0), (Lane::Others, Seen::Nothing), (), go);
         async move { call.await.0 }
     }
 

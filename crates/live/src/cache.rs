@@ -1,21 +1,25 @@
 //! The cache as a program uses it.
 
 use crate::LiveMm;
-use crate::ahead::{self, Advice, Ahead};
-use crate::arena::{PAGE, Pinned};
+use crate::ahead::Ahead;
+use crate::arena::Pinned;
 use crate::async_file::Calls;
 use crate::buffer::{Buffer, Registration};
 use crate::class::ClassStats;
 use crate::config::{CALLERS, Config, FIRST_USER, FLUSHERS, GIVER, KSWAPD, LAST, OnLoss, RING};
 use crate::cpu;
 use crate::daemons::Daemons;
-use crate::errseq::Cursor;
+use crate::events::{Events, Ring, Who};
 use crate::file::{self, Error};
+use crate::handle::File;
+use crate::latency::{Kind, Latencies};
+use crate::listen::Listener;
+use crate::metrics::{self, Form};
 use crate::open_file::OpenFile;
-use crate::page::{PageMut, PageRef};
 use crate::record::{Recorder, Recording};
 use crate::shrink::Shrinker;
 use crate::storage::{Os, Storage};
+use crate::sync::now;
 use crate::table::Table;
 use crate::world::LiveWorld;
 use mm::Mm;
@@ -30,7 +34,7 @@ use mm::world::event::TrackPath;
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
-use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -66,6 +70,28 @@ pub struct Stats {
     pub kept_pages: u64,
     /// Pages whose write failed and for which there was no room: their data is lost.
     pub lost_pages: u64,
+}
+
+impl Stats {
+    pub(crate) fn of(mm: &LiveMm) -> Self {
+        Self {
+            pages: u64::from(file::pages_of_memory(mm)),
+            free: mm.global_stat(ZoneStat::NrFreePages),
+            cached: mm.global_stat(ZoneStat::NrFilePages),
+            dirty: mm.global_stat(ZoneStat::NrFileDirty),
+            writeback: mm.global_stat(ZoneStat::NrWriteback),
+            evicted: (0..mm.zones.len())
+                .map(|z| mm.zone_event(z, ZoneEvent::PgSteal))
+                .sum(),
+            buffers: u64::from(mm.world.buffer_pages.load(SeqCst)),
+            evicted_by_kswapd: mm.vm_event(VmEvent::KswapdSteal),
+            direct_reclaims: mm.vm_event(VmEvent::AllocStall),
+            kib_read: mm.vm_event(VmEvent::PgpgIn),
+            kib_written: mm.vm_event(VmEvent::PgpgOut),
+            kept_pages: mm.world.kept_pages(),
+            lost_pages: mm.world.lost_pages.load(SeqCst),
+        }
+    }
 }
 
 /// How a cache ended.
@@ -124,12 +150,12 @@ pub(crate) struct Inner {
     pub(crate) calls: Calls,
     tasks: Arc<Tasks>,
     storage: Arc<dyn Storage>,
-    table: Mutex<Table>,
-    recorder: Arc<Recorder>,
+    pub(crate) table: Mutex<Table>,
+    pub(crate) recorder: Arc<Recorder>,
     /// Calls hold it shared; whoever shuts the cache down holds it alone and sets it.
-    closed: RwLock<bool>,
+    pub(crate) closed: RwLock<bool>,
     /// The same for those who look at what is cached and hold nothing.
-    ended: AtomicBool,
+    pub(crate) ended: AtomicBool,
     /// Who gives memory back and has no number.
     giver: Mutex<()>,
 }
@@ -208,9 +234,21 @@ impl Inner {
         }
     }
 
+    /// As [`Inner::call`], timed if it succeeds.
+    pub(crate) fn timed<T>(
+        &self,
+        kind: Kind,
+        future: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let begun = now();
+        let answer = self.call(future)?;
+        self.mm.world.clocks.since(kind, begun);
+        Ok(answer)
+    }
+
     /// What [`Mm::mark_page_accessed`] does; most of the time that takes no CPU slot.
     #[inline]
-    fn mark(&self, page: &Pinned<'_>) -> Result<(), Error> {
+    pub(crate) fn mark(&self, page: &Pinned<'_>) -> Result<(), Error> {
         if self.mm.mark_accessed_in_passing(page.pfn()) {
             return Ok(());
         }
@@ -267,7 +305,7 @@ impl Inner {
         Err(Error::TooManyFiles)
     }
 
-    fn forget(&self, table: &mut Table, file: &OpenFile) -> Result<(), Error> {
+    pub(crate) fn forget(&self, table: &mut Table, file: &OpenFile) -> Result<(), Error> {
         self.block_on(file::forget(&self.mm, file))?;
         let m = &self.mm.mappings[file.mapping as usize];
         m.size.store(0, SeqCst);
@@ -283,16 +321,6 @@ pub struct Cache {
     inner: Arc<Inner>,
     daemons: Mutex<Option<Daemons>>,
     on_loss: OnLoss,
-}
-
-/// An open file of a [`Cache`]. Dropping it closes it: what is dirty stays cached and is written
-/// later, unless the file has no name any more.
-pub struct File {
-    pub(crate) inner: Arc<Inner>,
-    pub(crate) file: Arc<OpenFile>,
-    /// Which errors of the file this handle was told of.
-    pub(crate) told: Cursor,
-    pub(crate) ahead: Ahead,
 }
 
 impl Cache {
@@ -312,7 +340,8 @@ impl Cache {
     pub fn on(storage: Arc<dyn Storage>, config: Config) -> Result<Self, Error> {
         let engine = config.engine()?;
         let policy = config.engine_policy(&engine.zones)?;
-        let world = LiveWorld::new(&engine).map_err(|_| {
+        let listener = config.metrics.map(Listener::bind).transpose()?;
+        let mut world = LiveWorld::new(&engine).map_err(|_| {
             Error::Config(format!(
                 "memory = {}: the system does not give it",
                 config.memory
@@ -322,6 +351,7 @@ impl Cache {
         for (class, held) in config.helds().enumerate() {
             world.hold(&engine, class, held)?;
         }
+        world.ring = config.tracing.map(Ring::new);
         let ids = FIRST_USER..FIRST_USER + config.max_threads;
         let calls = Calls::new(&config, ids.end);
         let tasks = ids.end..ids.end + config.async_tasks();
@@ -356,6 +386,9 @@ impl Cache {
             daemons.start(config.transfers, cache.inner.storage.rings(), |notice| {
                 config.on_notice.tell(notice);
             })?;
+            if let Some(listener) = listener {
+                daemons.listen(listener)?;
+            }
         }
         Ok(cache)
     }
@@ -418,24 +451,31 @@ impl Cache {
 
     /// What the cache holds and did.
     pub fn stats(&self) -> Stats {
-        let mm = &self.inner.mm;
-        Stats {
-            pages: u64::from(file::pages_of_memory(mm)),
-            free: mm.global_stat(ZoneStat::NrFreePages),
-            cached: mm.global_stat(ZoneStat::NrFilePages),
-            dirty: mm.global_stat(ZoneStat::NrFileDirty),
-            writeback: mm.global_stat(ZoneStat::NrWriteback),
-            evicted: (0..mm.zones.len())
-                .map(|z| mm.zone_event(z, ZoneEvent::PgSteal))
-                .sum(),
-            buffers: u64::from(mm.world.buffer_pages.load(SeqCst)),
-            evicted_by_kswapd: mm.vm_event(VmEvent::KswapdSteal),
-            direct_reclaims: mm.vm_event(VmEvent::AllocStall),
-            kib_read: mm.vm_event(VmEvent::PgpgIn),
-            kib_written: mm.vm_event(VmEvent::PgpgOut),
-            kept_pages: mm.world.kept_pages(),
-            lost_pages: mm.world.lost_pages.load(SeqCst),
-        }
+        Stats::of(&self.inner.mm)
+    }
+
+    /// Everything that there is to tell of the cache, as a page of OpenMetrics 1.0: [`Cache::stats`],
+    /// [`Cache::latency`] as histograms in seconds, [`Cache::vmstat`], zones and devices. What
+    /// [`Config::metrics`] serves.
+    pub fn openmetrics(&self) -> String {
+        metrics::page(&self.inner.mm, Form::OpenMetrics)
+    }
+
+    /// What the engine traced since the last time that somebody asked ([`Config::tracing`]); nothing if it is
+    /// not to.
+    pub fn events(&self) -> Events {
+        let ring = self.inner.mm.world.ring.as_ref();
+        ring.map_or_else(Events::default, |ring| ring.take(Who::of))
+    }
+
+    /// Where [`Config::metrics`] is served; `None`: nowhere, or the cache was shut down.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.daemons.lock().as_ref().and_then(Daemons::listens)
+    }
+
+    /// How long calls took so far: hits, misses, writes, what writers were held back, allocations, syncs.
+    pub fn latency(&self) -> Latencies {
+        self.inner.mm.world.clocks.read()
     }
 
     /// Records every access to a page from now on into a trace that `lowmark mrc` reads (docs/live-budget.md),
@@ -548,245 +588,6 @@ impl Drop for Cache {
         let end = self.shutdown();
         if !end.is_clean() {
             self.on_loss.tell(&end);
-        }
-    }
-}
-
-impl File {
-    /// Reads at `pos` into `buf`; returns how many bytes the file had there, 0 behind its end.
-    ///
-    /// # Errors
-    /// A read that failed, no memory, or a place beyond 16 TiB in a file that reaches there.
-    pub fn read(&self, pos: u64, buf: &mut [u8]) -> Result<usize, Error> {
-        let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
-        self.open()?;
-        let missing = |at, behind, buf: &mut [u8]| {
-            let read = file::read_page(mm, mapping, &self.ahead, (at, behind), buf);
-            let page = (mapping, at / PAGE as u64);
-            let read = || inner.call(read);
-            inner.recorder.around(mm, page, false, read)
-        };
-        file::read(mm, mapping, pos, buf, missing, |page| {
-            inner.recorder.hit(mapping, mm.frames.index(page.pfn()));
-            inner.mark(page)
-        })
-    }
-
-    /// Reads at `pos` into several buffers, one after the other; returns how many bytes the file had
-    /// there.
-    ///
-    /// # Errors
-    /// As [`File::read`].
-    pub fn read_vectored(&self, pos: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Error> {
-        let mut done = 0;
-        for buf in bufs {
-            let n = self.read(pos.saturating_add(done as u64), buf)?;
-            done += n;
-            if n < buf.len() {
-                break;
-            }
-        }
-        Ok(done)
-    }
-
-    /// The page with a number, bytes `page * 4096` and on, where it lies: no copy, and if it is cached
-    /// no lock. What lies behind the file's end is zero.
-    ///
-    /// # Errors
-    /// [`Error::BehindEnd`]: the file has no such page. [`Error::TooManyPins`]: nothing is left to
-    /// read it into. A read that failed.
-    #[inline]
-    pub fn pin(&self, page: u32) -> Result<PageRef<'_>, Error> {
-        let (inner, mm, mapping) = (&self.inner, &self.inner.mm, self.file.mapping);
-        self.open()?;
-        if let Some(pinned) = Pinned::try_take(mm, mapping, page)
-            && file::pages_of(file::size(mm, mapping)) > page
-        {
-            inner.recorder.hit(mapping, page);
-            inner.mark(&pinned)?;
-            return Ok(PageRef(pinned));
-        }
-        let pin = || inner.call(file::pin(mm, mapping, &self.ahead, page));
-        let at = (mapping, u64::from(page));
-        inner.recorder.around(mm, at, false, pin).map(PageRef)
-    }
-
-    /// The page with a number to change where it lies. It is dirty from now on; the thread is held
-    /// back before if too much is. A file grows by [`File::write`] and [`File::truncate`] only.
-    ///
-    /// # Errors
-    /// As [`File::pin`], and [`Error::Refused`] because of earlier data.
-    pub fn pin_mut(&self, page: u32) -> Result<PageMut<'_>, Error> {
-        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        let pin = || {
-            let pin = file::pin_mut(mm, &self.file, &self.ahead, page);
-            self.inner.call(pin)
-        };
-        let (recorder, at) = (&self.inner.recorder, (mapping, u64::from(page)));
-        let (locked, share) = recorder.around(mm, at, true, pin)?;
-        Ok(PageMut::new(mm, (mapping, page), locked, share))
-    }
-
-    #[inline]
-    pub(crate) fn open(&self) -> Result<(), Error> {
-        match self.inner.ended.load(SeqCst) {
-            false => Ok(()),
-            true => Err(Error::Closed),
-        }
-    }
-
-    /// Says how a range of the file will be used, as `posix_fadvise(2)`; a length of 0 means up to its
-    /// end.
-    ///
-    /// # Errors
-    /// [`Error::Closed`]. What cannot be read now is told to who reads it.
-    pub fn advise(&self, pos: u64, len: u64, advice: Advice) -> Result<(), Error> {
-        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        self.ahead.advise(advice);
-        self.inner.call(async {
-            match (advice, file::page_range(mm, mapping, pos, len)) {
-                (Advice::WillNeed, Some((first, last))) => {
-                    ahead::will_need(mm, mapping, first, last).await;
-                }
-                (Advice::DontNeed, Some(pages)) => {
-                    file::drop_pages(mm, mapping, pages).await;
-                }
-                _ => {}
-            }
-            Ok(())
-        })
-    }
-
-    /// Begins to read what is missing of a range, and does not wait for it; a length of 0 means up to the
-    /// file's end. Returns how many pages it began to read: fewer than are missing if more than a
-    /// sixteenth of memory would be on the way, or none could be had.
-    ///
-    /// # Errors
-    /// [`Error::Closed`]. What cannot be read is told to who reads it.
-    pub fn prefetch(&self, pos: u64, len: u64) -> Result<u64, Error> {
-        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        self.inner.call(async {
-            match file::page_range(mm, mapping, pos, len) {
-                Some((first, last)) => Ok(ahead::prefetch(mm, mapping, first, last).await),
-                None => Ok(0),
-            }
-        })
-    }
-
-    /// Lets the pages of a range go that are clean and that nobody holds; a length of 0 means up to the
-    /// file's end. Returns how many pages went. What is dirty stays: [`File::flush`] it first.
-    ///
-    /// # Errors
-    /// [`Error::Closed`].
-    pub fn drop_cache(&self, pos: u64, len: u64) -> Result<u64, Error> {
-        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        self.inner.call(async {
-            match file::page_range(mm, mapping, pos, len) {
-                Some(pages) => Ok(file::drop_pages(mm, mapping, pages).await),
-                None => Ok(0),
-            }
-        })
-    }
-
-    /// Hands what is dirty of a range to the system, and waits for that; a length of 0 means up to the
-    /// file's end. The device need not have it then: that is [`File::fsync`]'s.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: data of the file could not be written; it is kept, and [`File::fsync`] will tell.
-    pub fn flush(&self, pos: u64, len: u64) -> Result<(), Error> {
-        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        self.inner.call(file::flush(mm, mapping, pos, len))
-    }
-
-    /// Writes `buf` at `pos`. The thread is held back while too much is dirty.
-    ///
-    /// # Errors
-    /// No memory, a page that had to be read first and could not, a file beyond 16 TiB, or
-    /// [`Error::Refused`] because of earlier data. What lies before the page that failed is written.
-    pub fn write(&self, pos: u64, buf: &[u8]) -> Result<(), Error> {
-        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        let write = || self.inner.call(file::write(mm, mapping, pos, buf));
-        let (recorder, range) = (&self.inner.recorder, (pos, buf.len()));
-        recorder.around_write(mm, mapping, range, write)
-    }
-
-    /// Writes several buffers at `pos`, one after the other.
-    ///
-    /// # Errors
-    /// As [`File::write`].
-    pub fn write_vectored(&self, pos: u64, bufs: &[IoSlice<'_>]) -> Result<(), Error> {
-        let mut at = pos;
-        for buf in bufs {
-            self.write(at, buf)?;
-            at = at.saturating_add(buf.len() as u64);
-        }
-        Ok(())
-    }
-
-    /// Writes what is dirty, and what could not be written before, and waits until the device has
-    /// it. `Ok` means that everything which was written to the file before is on its device, but
-    /// for what an [`Error::Lost`] was told of.
-    ///
-    /// # Errors
-    /// What went wrong since the last call for this handle, or since the file was opened: each
-    /// handle is told once. A file that is opened after an error which nobody was told of is told,
-    /// too. After [`Error::Io`] the data is still cached and the next call tries again; after
-    /// [`Error::Lost`] what was written since the last call that succeeded must be written again.
-    pub fn fsync(&self) -> Result<(), Error> {
-        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        self.inner.call(file::fsync(mm, mapping, &self.told))
-    }
-
-    /// Cuts or extends the file.
-    ///
-    /// # Errors
-    /// What the operating system says; the file is then as long as it was.
-    pub fn truncate(&self, len: u64) -> Result<(), Error> {
-        let (mm, mapping) = (&self.inner.mm, self.file.mapping);
-        self.inner.call(file::truncate(mm, mapping, len))
-    }
-
-    /// Its length in bytes.
-    pub fn size(&self) -> u64 {
-        file::size(&self.inner.mm, self.file.mapping)
-    }
-
-    /// Has the pages of the file that come in from now on taken from a class of memory, or from those
-    /// below it if that has none to spare; it holds for all handles of the file until it is forgotten. Pages
-    /// that are cached stay where they are. At first that is class 0, the general one.
-    ///
-    /// # Errors
-    /// [`Error::NoClass`].
-    pub fn set_class(&self, class: usize) -> Result<(), Error> {
-        let classes = self.inner.mm.zones.len();
-        if class >= classes {
-            return Err(Error::NoClass { class, classes });
-        }
-        self.file.class.store(class as u32, SeqCst);
-        Ok(())
-    }
-
-    /// Its number in the engine.
-    pub fn mapping(&self) -> u32 {
-        self.file.mapping
-    }
-
-    /// Lets the file's writes fail with EIO from now on, or work again; for tests.
-    #[doc(hidden)]
-    pub fn fail_writes(&self, fail: bool) {
-        self.file.fail_writes(fail);
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let inner = &self.inner;
-        let closed = inner.closed.read();
-        let mut table = inner.table.lock();
-        // Nobody will find a file without a name again: its pages and its blocks come free now. If
-        // the thread has no number, whoever needs the file's will do it.
-        if table.close(self.file.mapping) && !*closed && !self.file.has_name() {
-            let _ = inner.forget(&mut table, &self.file);
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::arena::PAGE;
 use crate::cache::Shutdown;
 use crate::class::{self, Class, Held, Marks};
+use crate::events::{Tracing, Who};
 use crate::file::Error;
 use crate::world::LiveWorld;
 use mm::ZoneInfo;
@@ -12,6 +13,7 @@ use mm::world::TaskId;
 use mm::{Policy, Sysctl};
 use rustix::io::Errno;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Tasks of the cache itself: kswapd, whoever shuts it down, so that he does not depend on a free
@@ -31,6 +33,19 @@ pub(crate) const CALLERS_EACH: u32 = 4;
 pub(crate) const ASYNC_LANES: u32 = 2 * DEVICES;
 /// Task numbers for threads that mark pages in passing, or close files.
 const ASYNC_SPARE: u32 = 8;
+impl Who {
+    /// Whose the events of a task are.
+    pub(crate) fn of(task: Option<TaskId>) -> Self {
+        match task {
+            Some(KSWAPD) => Self::Kswapd,
+            Some(LAST) => Self::Shutdown,
+            Some(id) if (FLUSHERS..CALLERS).contains(&id) => Self::Flusher(id - FLUSHERS),
+            Some(id) if id >= FIRST_USER => Self::Program(id - FIRST_USER),
+            _ => Self::Transfers,
+        }
+    }
+}
+
 /// The least memory in which something can be read while something else is written.
 const LEAST_MEMORY: u64 = 8 * PAGE as u64;
 /// Pages below which the kernel's least free memory (128 KiB) is too much: a part of memory takes its place.
@@ -85,6 +100,12 @@ pub struct Config {
     pub policy: Policy,
     /// Who makes the transfers that nobody waits for where they begin.
     pub transfers: Transfers,
+    /// Where [`crate::Cache::openmetrics`] is served to whoever asks this machine for `GET /metrics`: a loopback
+    /// address (`127.0.0.1:9100`, `[::1]:9100`; port 0: any, [`crate::Cache::metrics_address`] tells which).
+    /// `None`, the default: the cache opens no port.
+    pub metrics: Option<SocketAddr>,
+    /// Which events of the engine are kept for [`crate::Cache::events`]; `None`, the default: none is built.
+    pub tracing: Option<Tracing>,
     /// Who is told of what one would want to know and can go on without.
     pub on_notice: OnNotice,
     /// Who is told if a cache that is dropped loses data. Who calls [`crate::Cache::shutdown`] is
@@ -195,6 +216,8 @@ impl Default for Config {
             dirty_ratio: 20,
             policy: Policy::linux_3_16(),
             transfers: Transfers::default(),
+            metrics: None,
+            tracing: None,
             on_notice: OnNotice::default(),
             on_loss: OnLoss::default(),
         }
@@ -256,6 +279,11 @@ impl Config {
         }
         if self.dirty_ratio > 100 || self.dirty_ratio == 0 || self.dirty_background_ratio > 100 {
             return refuse("dirty ratios are percentages, and dirty_ratio is not 0".to_owned());
+        }
+        if let Some(Tracing { room, .. }) = self.tracing
+            && !(1..=1 << 24).contains(&room)
+        {
+            return refuse(format!("tracing.room = {room}: accepted are 1 to 16777216"));
         }
         Ok(mm::Config {
             cpus: self.cpus,

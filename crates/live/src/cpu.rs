@@ -43,6 +43,8 @@ struct Thread {
     shrinking: Cell<usize>,
     /// Where a task that shares the thread could have been interrupted since it was polled.
     steps: Cell<u32>,
+    /// How often it gave its slot back.
+    left: Cell<u32>,
     parker: Arc<Parker>,
 }
 
@@ -62,6 +64,11 @@ fn set_current(current: Option<Current>) -> Option<Current> {
 /// The calling task.
 pub fn task() -> TaskId {
     current().task
+}
+
+/// The same of a thread that may be none.
+pub fn if_task() -> Option<TaskId> {
+    THREAD.with(|t| t.current.get()).map(|me| me.task)
 }
 
 /// The slot of the calling task.
@@ -91,6 +98,11 @@ pub fn wait_until(deadline: Option<Instant>) {
 /// Ends the calling task in the wait that it is about to enter.
 pub fn end_task() {
     THREAD.with(|t| t.ended.set(true));
+}
+
+/// How often the calling thread gave its slot back: whether it had to wait in between.
+pub fn times_left() -> u32 {
+    THREAD.with(|t| t.left.get())
 }
 
 /// Whether the thread has given up what it had of its own, on its way to its end.
@@ -168,6 +180,7 @@ impl Cpus {
         let mut me = current();
         if let Some(cpu) = me.cpu.take() {
             set_current(Some(me));
+            THREAD.with(|t| t.left.set(t.left.get().wrapping_add(1)));
             self.0[cpu].give();
         }
     }

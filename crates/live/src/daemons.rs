@@ -5,9 +5,12 @@ use crate::cache::Inner;
 use crate::config::{CALLERS, CALLERS_EACH, DEVICES, FLUSHERS, KSWAPD, Notice, RING, Transfers};
 use crate::file::Error;
 use crate::io;
+use crate::listen::{Listener, Stop};
+use crate::metrics;
 use crate::uring::{self, Ring};
 use crate::world::daemon;
 use parking_lot::{Condvar, Mutex};
+use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -17,6 +20,8 @@ pub(crate) struct Daemons {
     inner: Arc<Inner>,
     threads: Vec<JoinHandle<()>>,
     stop_vmstat: Arc<(Mutex<bool>, Condvar)>,
+    /// Where metrics are served, and what ends that.
+    listens: Option<(SocketAddr, Stop)>,
     /// Devices by their numbers here, as the system numbers them.
     devices: Vec<u64>,
     /// One thread has a ring for all devices.
@@ -29,6 +34,7 @@ impl Daemons {
             inner: Arc::clone(inner),
             threads: Vec::new(),
             stop_vmstat: Arc::default(),
+            listens: None,
             devices: Vec::new(),
             ring: false,
         }
@@ -54,6 +60,24 @@ impl Daemons {
         self.spawn("kswapd0", |i| daemon::kswapd(&i.mm, KSWAPD))?;
         let stop = Arc::clone(&self.stop_vmstat);
         self.spawn("vmstat", move |i| daemon::vmstat(&i.mm, &stop))
+    }
+
+    /// Serves what there is to tell of the cache.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn listen(&mut self, listener: Listener) -> Result<(), Error> {
+        let (address, stop) = (listener.address, listener.stop());
+        self.spawn("metrics", move |i| {
+            listener.serve(&|form| metrics::page(&i.mm, form));
+        })?;
+        self.listens = Some((address, stop));
+        Ok(())
+    }
+
+    /// Where it is served.
+    pub fn listens(&self) -> Option<SocketAddr> {
+        self.listens.as_ref().map(|(address, _)| *address)
     }
 
     fn start_ring(&mut self) -> Result<Result<(), crate::Errno>, Error> {
@@ -122,6 +146,9 @@ impl Daemons {
         self.inner.mm.world.stop_daemons();
         *self.stop_vmstat.0.lock() = true;
         self.stop_vmstat.1.notify_all();
+        if let Some((_, stop)) = &self.listens {
+            stop.ring();
+        }
         for t in self.threads {
             if let Err(panic) = t.join()
                 && !std::thread::panicking()

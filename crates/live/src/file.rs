@@ -5,9 +5,12 @@ use crate::ahead::{self, Ahead};
 use crate::arena::{self, Locked, OutOfMemory, PAGE, Pinned};
 use crate::blocking;
 use crate::class;
+use crate::cpu;
 use crate::errseq::{Cursor, Fate};
 use crate::io;
+use crate::latency::Kind;
 use crate::open_file::{Cut, OpenFile, Share};
+use crate::sync;
 use mm::memory::frame::flag;
 use mm::memory::gfp::Gfp;
 use mm::world::Tasks;
@@ -288,7 +291,7 @@ pub(crate) async fn pin_mut<'a>(
     if let Some(errno) = file.failing().or_else(|| mm.world.refuses_writes()) {
         return Err(Error::Refused(errno));
     }
-    mm.balance_dirty_pages_ratelimited(mapping).await;
+    hold_back(mm, mapping).await;
     let share = Share::take(mm, file).await;
     reaches(mm, mapping, index)?;
     let page = loop {
@@ -319,6 +322,17 @@ fn end_of(mm: &LiveMm, mapping: u32, at: u64) -> Option<u64> {
     Some(size(mm, mapping)).filter(|&end| end > at)
 }
 
+/// Holds a task that has made a page dirty to the dirty limits. If it has to wait, that is timed.
+async fn hold_back(mm: &LiveMm, mapping: u32) {
+    if mm.note_dirtied(mapping) {
+        let (begun, left) = (sync::now(), cpu::times_left());
+        mm.balance_now(mapping).await;
+        if cpu::times_left() != left {
+            mm.world.clocks.since(Kind::Throttle, begun);
+        }
+    }
+}
+
 /// Writes `buf` from `pos` on, page by page; the task is held to the dirty limits.
 pub(crate) async fn write(mm: &LiveMm, mapping: u32, pos: u64, buf: &[u8]) -> Result<(), Error> {
     check_range(pos, buf.len())?;
@@ -336,7 +350,7 @@ pub(crate) async fn write(mm: &LiveMm, mapping: u32, pos: u64, buf: &[u8]) -> Re
             write_page(mm, mapping, index, from, &buf[done..done + to - from]).await?;
         }
         done += to - from;
-        mm.balance_dirty_pages_ratelimited(mapping).await;
+        hold_back(mm, mapping).await;
         mm.world.relax().await;
     }
     Ok(())

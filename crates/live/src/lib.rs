@@ -31,7 +31,7 @@
 //!
 //! # Limits
 //!
-//! One node, three classes of memory (`class`), 16 devices told apart; no swap, no mmap, no page tracker, no trace events.
+//! One node, three classes of memory (`class`), 16 devices told apart; no swap, no mmap, no page tracker.
 //! Regular files only, of which the first 16 TiB can be reached; nothing
 //! else may write to a file that the cache knows, another cache neither. A file that loses its last
 //! name after it was closed keeps its blocks until the cache needs its number or ends.
@@ -80,8 +80,12 @@ mod config;
 mod cpu;
 mod daemons;
 mod errseq;
+mod events;
 mod file;
+mod handle;
 mod io;
+mod latency;
+mod listen;
 mod metrics;
 mod open_file;
 mod page;
@@ -100,10 +104,14 @@ mod world;
 pub use ahead::Advice;
 pub use async_file::{AsyncFile, PageOwned};
 pub use buffer::{Buffer, Registration};
-pub use cache::{Cache, File, Shutdown, Stats};
+pub use cache::{Cache, Shutdown, Stats};
 pub use class::{Class, ClassStats, Held, Marks};
 pub use config::{Config, Notice, OnLoss, OnNotice, Transfers};
+pub use events::{Events, Traced, Tracing, Who};
 pub use file::Error;
+pub use handle::File;
+pub use latency::{Latencies, Latency};
+pub use mm::world::event::Event;
 pub use page::{PageMut, PageRef};
 pub use record::{Recorded, Recording};
 pub use rustix::io::Errno;

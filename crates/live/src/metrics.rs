@@ -1,79 +1,224 @@
-//! A cache's counters as OpenMetrics text, for whoever serves it: the cache opens no port.
+//! What a cache holds, did and took, as a page for Prometheus and its kin ([`crate::Cache::openmetrics`],
+//! [`crate::Config::metrics`]).
 
+use crate::LiveMm;
 use crate::arena::PAGE;
 use crate::cache::Stats;
-use std::fmt::Write as _;
+use crate::latency::Latencies;
+use mm::memory::zone::Mark;
+use mm::watch::vmstat::ZoneStat;
+use std::fmt::{Display, Write as _};
 
-impl Stats {
-    /// The counters as a page of OpenMetrics 1.0 (`application/openmetrics-text`), bytes and pages
-    /// spelled out in the names.
-    pub fn openmetrics(&self) -> String {
-        let mut text = String::new();
-        let mut family = |name: &str, kind: &str, help: &str, samples: &[(&str, u64)]| {
-            let _ = write!(
-                text,
-                "# TYPE lowmark_cache_{name} {kind}\n# HELP lowmark_cache_{name} {help}\n"
-            );
-            let suffix = if kind == "counter" { "_total" } else { "" };
-            for (labels, value) in samples {
-                let _ = writeln!(text, "lowmark_cache_{name}{suffix}{labels} {value}");
-            }
+/// Times in a page: from 2^6 to 2^34 nanoseconds, 64 ns to 17 s, two a power of two.
+const TIMES: (u32, u32) = (6, 34);
+
+/// How a page is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// The text form of Prometheus that is older, 0.0.4: what nobody has asked otherwise is answered in.
+    Text,
+}
+
+impl Form {
+    /// Its media type.
+    pub fn media(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// A page that is being written.
+struct Page {
+    text: String,
+    form: Form,
+    /// The family that samples are of.
+    name: String,
+}
+
+impl Page {
+    fn new(form: Form) -> Self {
+        Self {
+            text: String::new(),
+            form,
+            name: String::new(),
+        }
+    }
+
+    /// Begins a family.
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let counts = kind == "counter";
+        // The older form knows no family beside its samples.
+        let told = if counts && self.form == Form::Text {
+            "_total"
+        } else {
+            ""
         };
-        let memory = self.pages * PAGE as u64;
-        family(
+        let _ = write!(
+            self.text,
+            "# TYPE lowmark_cache_{name}{told} {kind}\n# HELP lowmark_cache_{name}{told} {help}\n"
+        );
+        self.name = format!("lowmark_cache_{name}{}", if counts { "_total" } else { "" });
+    }
+
+    /// One of its samples.
+    fn sample(&mut self, labels: impl Display, value: impl Display) {
+        let _ = writeln!(self.text, "{}{labels} {value}", self.name);
+    }
+
+    /// A family of its own.
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: u64) {
+        self.family(name, kind, help);
+        self.sample("", value);
+    }
+
+    fn end(mut self) -> String {
+        if self.form == Form::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
+        self.text
+    }
+
+    fn stats(&mut self, s: &Stats) {
+        self.one(
             "memory_bytes",
             "gauge",
             "Memory for pages.",
-            &[("", memory)],
+            s.pages * PAGE as u64,
         );
-        family(
+        self.family(
             "pages",
             "gauge",
             "Pages by state; one that is dirty or written is cached, too.",
-            &[
-                ("{state=\"free\"}", self.free),
-                ("{state=\"cached\"}", self.cached),
-                ("{state=\"dirty\"}", self.dirty),
-                ("{state=\"writeback\"}", self.writeback),
-                ("{state=\"kept\"}", self.kept_pages),
-                ("{state=\"buffer\"}", self.buffers),
-            ],
         );
-        let direct = self.evicted.saturating_sub(self.evicted_by_kswapd);
-        family(
-            "evicted_pages",
-            "counter",
-            "Pages evicted, by whom.",
-            &[
-                ("{by=\"kswapd\"}", self.evicted_by_kswapd),
-                ("{by=\"direct\"}", direct),
-            ],
+        for (state, n) in [
+            ("free", s.free),
+            ("cached", s.cached),
+            ("dirty", s.dirty),
+            ("writeback", s.writeback),
+            ("kept", s.kept_pages),
+            ("buffer", s.buffers),
+        ] {
+            self.sample(format_args!("{{state=\"{state}\"}}"), n);
+        }
+        self.family("evicted_pages", "counter", "Pages evicted, by whom.");
+        self.sample("{by=\"kswapd\"}", s.evicted_by_kswapd);
+        self.sample(
+            "{by=\"direct\"}",
+            s.evicted.saturating_sub(s.evicted_by_kswapd),
         );
-        family(
-            "direct_reclaims",
-            "counter",
-            "Times a thread had to reclaim for itself.",
-            &[("", self.direct_reclaims)],
-        );
-        family(
-            "read_bytes",
-            "counter",
-            "Bytes read from files.",
-            &[("", self.kib_read * 1024)],
-        );
-        family(
-            "written_bytes",
-            "counter",
-            "Bytes written to files.",
-            &[("", self.kib_written * 1024)],
-        );
-        family(
-            "lost_pages",
-            "counter",
-            "Pages whose data could not be written and is lost.",
-            &[("", self.lost_pages)],
-        );
-        text.push_str("# EOF\n");
-        text
+        let help = "Times a thread had to reclaim for itself.";
+        self.one("direct_reclaims", "counter", help, s.direct_reclaims);
+        let help = "Bytes read from files.";
+        self.one("read_bytes", "counter", help, s.kib_read * 1024);
+        let help = "Bytes written to files.";
+        self.one("written_bytes", "counter", help, s.kib_written * 1024);
+        let help = "Pages whose data could not be written and is lost.";
+        self.one("lost_pages", "counter", help, s.lost_pages);
+    }
+
+    fn latencies(&mut self, latencies: &Latencies) {
+        let help = |name: &str| match name {
+            "hit" => "A page that was cached, looked up; one in 512 is timed and counted.",
+            "miss" => "A page that was not at hand.",
+            "write" => "A call that writes, with what it was held back.",
+            "throttle" => "What a writer was held back at the dirty limits, where he had to wait.",
+            "allocation" => "An allocation of a page, with the direct reclaim in it.",
+            _ => "A sync of a file.",
+        };
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        for (name, latency) in latencies.all() {
+            self.family(&format!("{name}_seconds"), "histogram", help(name));
+            let family = std::mem::take(&mut self.name);
+            let (first, last) = TIMES;
+            for (limit, n) in latency.below(first, last) {
+                let limit = seconds(limit);
+                let _ = writeln!(self.text, "{family}_bucket{{le=\"{limit:?}\"}} {n}");
+            }
+            let n = latency.count();
+            let sum = seconds(latency.sum().as_nanos() as u64);
+            let _ = writeln!(self.text, "{family}_bucket{{le=\"+Inf\"}} {n}");
+            let _ = writeln!(self.text, "{family}_sum {sum:?}\n{family}_count {n}");
+        }
+        let help = "The longest since the cache began, of those that were timed.";
+        self.family("longest_seconds", "gauge", help);
+        for (name, latency) in latencies.all() {
+            let longest = latency.max().as_secs_f64();
+            self.sample(
+                format_args!("{{of=\"{name}\"}}"),
+                format_args!("{longest:?}"),
+            );
+        }
+    }
+
+    /// What the engine counts, by the kernel's names.
+    fn engine(&mut self, mm: &LiveMm) {
+        // The items from there on count what happened.
+        let (levels, _) = ZoneStat::ALL.split_at(ZoneStat::NrDirtied as usize);
+        let is_level = |name: &str| levels.iter().any(|item| item.name() == name);
+        let (levels, events): (Vec<_>, Vec<_>) = mm
+            .vmstat()
+            .into_iter()
+            .partition(|(name, _)| is_level(name));
+        let help = "Levels of the engine, by their names in the kernel's /proc/vmstat.";
+        self.family("vmstat_level_pages", "gauge", help);
+        let limits = mm.view().dirty_limits();
+        let limits = [
+            ("nr_dirty_background_threshold", limits.background),
+            ("nr_dirty_threshold", limits.dirty),
+        ];
+        let limits = limits.map(|(name, n)| (name.to_owned(), n));
+        for (name, n) in levels.into_iter().chain(limits) {
+            self.sample(format_args!("{{name=\"{name}\"}}"), n);
+        }
+        let help = "What the engine counts, by the names in the kernel's /proc/vmstat.";
+        self.family("vmstat_events", "counter", help);
+        for (name, n) in events {
+            self.sample(format_args!("{{name=\"{name}\"}}"), n);
+        }
+        let help = "Pages of a zone: all, free ones, and its watermarks.";
+        self.family("zone_pages", "gauge", help);
+        for (z, zone) in mm.zones.iter().enumerate() {
+            let marks = [Mark::Min, Mark::Low, Mark::High].map(|mark| zone.mark(mark));
+            let figures = [
+                ("managed", u64::from(zone.size)),
+                ("free", mm.zone_stat(z, ZoneStat::NrFreePages)),
+                ("min", marks[0]),
+                ("low", marks[1]),
+                ("high", marks[2]),
+            ];
+            for (of, n) in figures {
+                let zone = zone.kind.name();
+                self.sample(format_args!("{{zone=\"{zone}\",of=\"{of}\"}}"), n);
+            }
+        }
+        let help = "Pages under writeback on their way to a device, by its number in the cache.";
+        self.family("device_writeback_pages", "gauge", help);
+        for device in 0..mm.bdi_count() {
+            let n = mm.world.in_flight(device);
+            self.sample(format_args!("{{device=\"{device}\"}}"), n);
+        }
+    }
+}
+
+/// Everything that there is to tell of a cache.
+pub(crate) fn page(mm: &LiveMm, form: Form) -> String {
+    let mut page = Page::new(form);
+    page.stats(&Stats::of(mm));
+    page.latencies(&mm.world.clocks.read());
+    page.engine(mm);
+    page.end()
+}
+
+impl Stats {
+    /// The counters as a page of OpenMetrics 1.0 (`application/openmetrics-text`), bytes and pages
+    /// spelled out in the names. [`crate::Cache::openmetrics`] has more.
+    pub fn openmetrics(&self) -> String {
+        let mut page = Page::new(Form::OpenMetrics);
+        page.stats(self);
+        page.end()
     }
 }

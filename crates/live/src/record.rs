@@ -104,6 +104,15 @@ pub(crate) struct Recorder {
     full: Condvar,
 }
 
+/// A call that is under way, for [`Recorder::end`].
+pub(crate) struct Begun {
+    file: u32,
+    write: bool,
+    /// The pages, and whether they were missing.
+    pages: Vec<(u32, bool)>,
+    at: Instant,
+}
+
 /// A page's place in all samples: SplitMix64's last step over file and page.
 fn hash(file: u32, page: u32) -> u64 {
     let mut z = (u64::from(file) << 32 | u64::from(page)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -199,24 +208,50 @@ impl Recorder {
         &self,
         mm: &LiveMm,
         file: u32,
-        (pos, len): (u64, usize),
+        range: (u64, usize),
         f: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let begun = self.begin(mm, file, range, true);
+        f()?;
+        self.end(begun);
+        Ok(())
+    }
+
+    /// Before a call about `len` bytes at `pos`: which of its pages are missing.
+    pub fn begin(
+        &self,
+        mm: &LiveMm,
+        file: u32,
+        (pos, len): (u64, usize),
+        write: bool,
+    ) -> Option<Begun> {
         if !self.is_on() || len == 0 {
-            return f();
+            return None;
         }
         let page = |at: u64| u32::try_from(at / PAGE as u64).unwrap_or(u32::MAX);
-        let pages = page(pos)..=page(pos.saturating_add(len as u64 - 1));
-        let missing: Vec<(u32, bool)> = pages
-            .map(|p| (p, mm.peek_page(file, p).is_none()))
-            .collect();
-        let begin = Instant::now();
-        f()?;
-        let each = begin.elapsed() / missing.len() as u32;
-        for (page, missing) in missing {
-            self.note((file, page), true, missing.then_some(each));
+        let last = page(pos.saturating_add(len as u64 - 1));
+        let behind = match write {
+            true => u32::MAX,
+            false => file::pages_of(file::size(mm, file)),
+        };
+        let pages = (page(pos)..=last).take_while(|&p| p < behind);
+        Some(Begun {
+            file,
+            write,
+            pages: pages
+                .map(|p| (p, mm.peek_page(file, p).is_none()))
+                .collect(),
+            at: Instant::now(),
+        })
+    }
+
+    /// The call succeeded: its pages are noted.
+    pub fn end(&self, begun: Option<Begun>) {
+        let Some(b) = begun else { return };
+        let each = b.at.elapsed() / (b.pages.len() as u32).max(1);
+        for (page, missing) in b.pages {
+            self.note((b.file, page), b.write, missing.then_some(each));
         }
-        Ok(())
     }
 
     fn note(&self, (file, page): (u32, u32), write: bool, took: Option<Duration>) {

@@ -4,8 +4,10 @@ use crate::arena::{self, Arena, Copies, OutOfMemory, Writeback};
 use crate::blocking::Blocking;
 use crate::class::Held;
 use crate::cpu::{self, Cpus};
+use crate::events::Ring;
 use crate::file::Error;
 use crate::io::{self, How, Io};
+use crate::latency::{Clocks, Kind};
 use crate::open_file::OpenFile;
 use crate::shrink::{self, Shrinkers};
 use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex, RwLock};
@@ -119,6 +121,10 @@ pub struct LiveWorld {
     /// Those of the program.
     pub(crate) shrinkers: Shrinkers,
     pub(crate) out_of_memory: Mutex<Option<String>>,
+    /// How long calls take.
+    pub(crate) clocks: Clocks,
+    /// Where events are kept, if they are.
+    pub(crate) ring: Option<Ring>,
 }
 
 impl LiveWorld {
@@ -160,6 +166,8 @@ impl LiveWorld {
             pages_to_change: AtomicU32::new(0),
             shrinkers: Shrinkers::default(),
             out_of_memory: Mutex::new(None),
+            clocks: Clocks::new(config.cpus),
+            ring: None,
         })
     }
 
@@ -574,16 +582,23 @@ impl Storage<Self> for LiveWorld {
 }
 
 impl Watch for LiveWorld {
-    const TRACE: bool = false;
+    const TRACE: bool = true;
 
+    #[inline(always)]
     fn tracing(&self) -> bool {
-        false
+        self.ring.is_some()
     }
 
     #[inline(always)]
-    fn event(&self, _: Audience, _: &Event) {}
+    fn event(&self, _: Audience, event: &Event) {
+        if let Some(ring) = &self.ring {
+            ring.keep(self.now(), event);
+        }
+    }
 
-    fn alloc_latency(&self, _: AllocPath, _: u64) {}
+    fn alloc_latency(&self, _: AllocPath, ns: u64) {
+        self.clocks.record(Kind::Allocation, ns);
+    }
 
     fn out_of_memory(&self, report: String) {
         self.out_of_memory.lock().get_or_insert(report);

@@ -22,10 +22,14 @@ mod class;
 mod cpu;
 #[path = "../src/errseq.rs"]
 mod errseq;
+#[path = "../src/events.rs"]
+mod events;
 #[path = "../src/file.rs"]
 mod file;
 #[path = "../src/io.rs"]
 mod io;
+#[path = "../src/latency.rs"]
+mod latency;
 #[path = "../src/open_file.rs"]
 mod open_file;
 #[path = "model/read.rs"]

@@ -5,6 +5,7 @@
 
 use crate::cache::tree::Tag;
 use crate::watch::vmstat::{VmEvent, ZoneEvent, ZoneStat};
+use crate::writeback::dirty::Limits;
 use crate::{Config, Mm, World};
 
 /// An engine, to read.
@@ -55,6 +56,11 @@ impl<'a, W: World> View<'a, W> {
     /// How often something happened in a zone.
     pub fn zone_event(self, zone: usize, event: ZoneEvent) -> u64 {
         self.0.zone_event(zone, event)
+    }
+
+    /// The dirty limits now, in pages.
+    pub fn dirty_limits(self) -> Limits {
+        self.0.dirty_limits_of(false)
     }
 
     /// Whether any page of a file carries the tag.

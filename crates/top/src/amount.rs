@@ -90,6 +90,19 @@ pub fn megabytes(value: Option<f64>) -> String {
     told(value, |v| format!("{v:.1} MB/s"))
 }
 
+/// A time in seconds in the unit that fits; nothing was timed where there is none.
+pub fn time(value: Option<f64>) -> String {
+    value.map_or_else(
+        || "-".to_owned(),
+        |v| match v {
+            v if v < 0.999_5e-6 => format!("{:.0} ns", v * 1e9),
+            v if v < 0.999_5e-3 => format!("{} µs", digits(v * 1e6)),
+            v if v < 0.999_5 => format!("{} ms", digits(v * 1e3)),
+            v => format!("{} s", digits(v)),
+        },
+    )
+}
+
 /// A count.
 pub fn count(value: Option<f64>) -> String {
     told(value, grouped)
@@ -124,5 +137,9 @@ mod tests {
             ("90.0 %".into(), UNTOLD.into())
         );
         assert_eq!(megabytes(Some(0.04)), "0.0 MB/s");
+        assert_eq!(
+            [Some(9.6e-8), Some(1.536e-6), Some(0.0123), Some(2.0), None].map(time),
+            ["96 ns", "1.54 µs", "12.3 ms", "2.00 s", "-"]
+        );
     }
 }

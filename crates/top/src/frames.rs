@@ -3,6 +3,7 @@
 use crate::look::{FILES, Look};
 use crate::tasks::Tasks;
 use guest::wire::Frame;
+use kernel::running::live::LATENCY;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -34,7 +35,7 @@ impl Looks {
                     false => self.whole(),
                 };
                 self.at = at;
-                if FILES.contains(&path.as_str()) {
+                if FILES.contains(&path.as_str()) || path == LATENCY {
                     let text = String::from_utf8_lossy(&text).into_owned();
                     self.files.insert(path, text);
                 }

@@ -19,6 +19,7 @@ const TEXT: &str = " q, Esc      quit                        space      stop her
  pressure    share of the last 10 s that some task, or all, stood still (PSI)
  tasks       in state D, with the kernel's function that they wait in; of a
              simulated run the engine's kinds of waits, and crowds by name
+ timed       of a live cache: calls whose time was taken (of hits one in 512)
  unsupported this world does not tell it; 0 is a figure
  `lowmark explain NAME` says more of each word; docs/top.md of this screen";
 

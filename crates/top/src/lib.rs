@@ -1,5 +1,5 @@
-//! A dashboard in a terminal of what reclaim and writeback do: of the running Linux, of a guest while it runs, or of a
-//! recorded or simulated run that is played back.
+//! A dashboard in a terminal of what reclaim and writeback do: of the running Linux, of a guest or a live cache while it
+//! runs, or of a recorded or simulated run that is played back.
 //!
 //! What is known at one time is a [`moment::Moment`], whatever the world; what a world does not tell is `None` there and
 //! `unsupported` on the screen, never 0.

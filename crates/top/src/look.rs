@@ -1,8 +1,11 @@
 //! A look at `/proc`, and what happened between two.
 
-use crate::moment::{Class, Dirty, Disk, Moment, PRESSURES, Pressure, Reclaim, Wait, Zone};
+use crate::moment::{
+    Class, Dirty, Disk, Latency, Moment, PRESSURES, Pressure, Reclaim, Wait, Zone,
+};
 use crate::tasks::Tasks;
 use kernel::proc::{DiskStats, all_diskstats};
+use kernel::running::live::{KINDS, LATENCY, Latencies};
 use machine::parse;
 use std::collections::BTreeMap;
 
@@ -31,6 +34,8 @@ pub struct Look {
     pressure: [Pressure; 3],
     waits: Option<Vec<Wait>>,
     kswapd_ticks: Option<u64>,
+    /// Of a live cache.
+    latencies: Option<Latencies>,
 }
 
 /// The kernel's own means over ten seconds: the totals beside them are brought up to date every other second only, so that
@@ -77,6 +82,7 @@ impl Look {
             pressure: PRESSURES.map(|of| pressure(text(&format!("/proc/pressure/{of}")))),
             waits: tasks.waits,
             kswapd_ticks: tasks.kswapd_ticks,
+            latencies: text(LATENCY).map(Latencies::of),
         }
     }
 
@@ -107,6 +113,15 @@ impl Look {
     fn counter(&self, name: &str) -> Option<u64> {
         sum(&self.vmstat, name)
     }
+}
+
+/// A look at what a live cache serves.
+pub fn of_files(at: u64, files: &[(&str, String)]) -> Look {
+    let text = |path: &str| {
+        let found = files.iter().find(|(name, _)| *name == path);
+        found.map(|(_, text)| text.as_str())
+    };
+    Look::of(at, text, Tasks::default())
 }
 
 /// The types of zones, as older kernels end the names of counters.
@@ -163,7 +178,7 @@ pub fn between(before: &Look, now: &Look, disks: &[String]) -> Moment {
             name: name.clone(),
             write: megabytes(new.written, old.map(|d| d.written)),
             read: megabytes(new.read, old.map(|d| d.read)),
-            queue: Some(new.in_flight as f64),
+            queue: new.in_flight.map(|n| n as f64),
         })
     };
     let ticks = || grew(now.kswapd_ticks?, before.kswapd_ticks?);
@@ -183,5 +198,22 @@ pub fn between(before: &Look, now: &Look, disks: &[String]) -> Moment {
         waits: now.waits.clone(),
         pressure: now.pressure,
         disks: disks.iter().filter_map(disk).collect(),
+        latencies: latencies(before, now, seconds),
     }
+}
+
+/// What a live cache timed between two looks; none of other worlds.
+fn latencies(before: &Look, now: &Look, seconds: f64) -> Vec<Latency> {
+    let mut found = Vec::new();
+    if let (Some(before), Some(now)) = (&before.latencies, &now.latencies) {
+        for name in KINDS {
+            let between = now.since(before, name);
+            found.push(Latency {
+                name,
+                timed: between.count as f64 / seconds,
+                shares: between.shares,
+            });
+        }
+    }
+    found
 }

@@ -113,6 +113,17 @@ pub struct Disk {
     pub queue: Option<f64>,
 }
 
+/// Times of one kind that a live cache took since the moment before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Latency {
+    /// Of what: `hit`, `miss`, `write`, `throttle`, `allocation`, `fsync`.
+    pub name: &'static str,
+    /// How many a second were timed.
+    pub timed: f64,
+    /// Seconds that 99 % and 99.9 % of them were no longer than; `None`: there was none.
+    pub shares: [Option<f64>; 2],
+}
+
 /// What is known at one time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Moment {
@@ -132,4 +143,6 @@ pub struct Moment {
     pub pressure: [Pressure; 3],
     /// Disks, the most likely one first.
     pub disks: Vec<Disk>,
+    /// How long calls took, of a live cache; none of other worlds.
+    pub latencies: Vec<Latency>,
 }

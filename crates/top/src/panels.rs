@@ -3,7 +3,9 @@
 use crate::amount::{self, UNTOLD};
 use crate::bar::{self, Bar};
 use crate::draw::Palette;
-use crate::moment::{Class, Dirty, Disk, Moment, PRESSURES, Pressure, Reclaim, Wait, Zone};
+use crate::moment::{
+    Class, Dirty, Disk, Latency, Moment, PRESSURES, Pressure, Reclaim, Wait, Zone,
+};
 use crate::player::Player;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -30,13 +32,17 @@ impl Panel {
 
 /// The panels of a moment.
 pub fn all(player: &Player, moment: &Moment, palette: Palette, width: usize) -> Vec<Panel> {
-    vec![
+    let mut all = vec![
         zones(&moment.zones, palette, width),
         dirty(&moment.dirty, palette, width),
         reclaim(moment, player.whole()),
         waits(moment, palette),
         disks(&moment.disks),
-    ]
+    ];
+    if !moment.latencies.is_empty() {
+        all.insert(3, latencies(&moment.latencies));
+    }
+    all
 }
 
 /// How free pages stand to the marks, in words.
@@ -201,6 +207,22 @@ fn reclaim(moment: &Moment, whole: Option<&Reclaim>) -> Panel {
         None => "reclaim, pages a second",
     };
     Panel::new(title, 4, (0..right.len()).map(line).collect())
+}
+
+/// How long the calls of a live cache took, two kinds a line.
+fn latencies(latencies: &[Latency]) -> Panel {
+    let head = "              timed/s      p99    p99.9";
+    let mut lines = vec![Line::raw(format!("{head} {head}"))];
+    for pair in latencies.chunks(2) {
+        let mut line = String::new();
+        for l in pair {
+            let [p99, p999] = l.shares.map(amount::time);
+            let timed = amount::rate(Some(l.timed));
+            line += &format!(" {:<10} {timed:>9} {p99:>8} {p999:>8} ", l.name);
+        }
+        lines.push(Line::raw(line.trim_end().to_owned()));
+    }
+    Panel::new("how long calls took since the look before", 4, lines)
 }
 
 fn waits(moment: &Moment, palette: Palette) -> Panel {

@@ -2,11 +2,12 @@
 
 use crate::frames::Growing;
 use crate::here::Here;
-use crate::look::{Look, between};
+use crate::look::{self, Look, between};
 use crate::moment::{Moment, Reclaim};
 use crate::tape::{Tape, Wrong};
+use kernel::running::live::{self, Live};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Moments of something that goes on that can be stepped back to: an hour of seconds.
 const KEPT: usize = 3600;
@@ -48,6 +49,7 @@ pub enum Key {
 #[derive(Debug)]
 enum Source {
     Here(Here),
+    Cache(Live, Instant),
     Guest(Growing),
     Tape(Tape),
 }
@@ -97,6 +99,14 @@ impl Player {
     pub fn here(here: Here, interval: Duration) -> Self {
         let title = format!("Linux {}, this machine", here.release);
         let mut player = Self::new(Source::Here(here), title);
+        player.interval = interval.as_secs_f64();
+        player
+    }
+
+    /// Shows a live cache, with a look each interval.
+    pub fn live(cache: Live, interval: Duration) -> Self {
+        let title = format!("a live cache at {}", cache.address());
+        let mut player = Self::new(Source::Cache(cache, Instant::now()), title);
         player.interval = interval.as_secs_f64();
         player
     }
@@ -272,11 +282,25 @@ impl Player {
     /// Looks at what goes on.
     ///
     /// # Errors
-    /// What a guest says can't be read.
+    /// What a guest says can't be read, or there is no live cache.
     pub fn look(&mut self) -> io::Result<()> {
         let (looks, disks) = match &mut self.source {
             Source::Tape(_) => return Ok(()),
             Source::Here(here) => (vec![here.look()], here.disks.clone()),
+            Source::Cache(cache, begun) => {
+                let at = begun.elapsed().as_nanos() as u64;
+                let look = match cache.look() {
+                    Ok(files) => look::of_files(at, &files),
+                    // One that has been seen has ended, or is about to.
+                    Err(_) if self.last.is_some() => {
+                        self.over = true;
+                        return Ok(());
+                    }
+                    Err(e) => return Err(e),
+                };
+                self.over = false;
+                (vec![look], vec![live::DISKS.to_owned()])
+            }
             Source::Guest(frames) => {
                 let looks = frames.more()?;
                 if let Some(release) = frames.release() {

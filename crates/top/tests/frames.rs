@@ -304,3 +304,41 @@ fn the_running_linux_is_shown() {
         "{text}"
     );
 }
+
+/// A recording of a live cache says how long calls took between two looks, and what no call took is `-`. On a small
+/// screen the panel is there, too.
+#[test]
+fn latencies_of_a_live_cache() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("frames");
+    let mut file = BufWriter::new(File::create(&path).expect("space"));
+    let mut say = |frame: Frame| frame.write(&mut file).expect("space");
+    say(Frame::Hello("lowmark-cache".into()));
+    let latency = "lowmark-cache/latency";
+    let looks = [
+        "hit 1e-7 100\nmiss 0.001 5\n",
+        "hit 1e-7 199\nhit 2.5e-6 200\nmiss 0.001 5\nmiss 0.002 7\n",
+    ];
+    for (second, text) in (0_u64..).zip(looks) {
+        let at = second * 1_000_000_000;
+        let own = |name: &str, text: &str| Frame::Look(at, name.into(), text.into());
+        say(own("/proc/vmstat", "nr_dirty 5\n"));
+        say(own(latency, text));
+    }
+    say(Frame::Bye);
+    drop(file);
+    let player = played(&path);
+    for height in [24, 60] {
+        let frame = drawn(&player, 80, height);
+        let line = |name: &str| {
+            let found = frame.lines().find(|l| l.starts_with(name));
+            let found = found.unwrap_or_else(|| panic!("{name}: {frame}"));
+            found.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            line(" hit "),
+            "hit 100 100 ns 2.50 µs miss 2.0 2.00 ms 2.00 ms"
+        );
+        assert_eq!(line(" write "), "write 0.0 - - throttle 0.0 - -");
+    }
+}

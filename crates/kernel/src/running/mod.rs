@@ -4,9 +4,11 @@
 //! - [`Recorder`]: looks at `/proc` at an interval, and with the right to it the tracepoints that guests have.
 //! - [`tracefs`]: an instance of our own, so nobody else's tracing is touched.
 //! - [`undo`]: what is set is written down first, and undone by whoever comes next if we are killed.
+//! - [`live`]: a live cache, by what it serves on loopback.
 //! - [`file`](mod@file): the recording as it is kept.
 
 pub mod file;
+pub mod live;
 pub mod tracefs;
 pub mod undo;
 
@@ -14,6 +16,7 @@ use crate::events::TRACEPOINTS;
 use guest::looks::Looks;
 use guest::tracing::Tracer;
 use guest::wire::Frame;
+use live::{Latencies, Live};
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -60,6 +63,8 @@ pub enum Ended {
     Asked,
     /// The time that was given is over.
     Limit,
+    /// The live cache that was recorded is no longer there, since this time of [`clock`].
+    Gone(u64),
 }
 
 /// What a recording took.
@@ -77,10 +82,21 @@ pub struct Cost {
     pub lost: u64,
 }
 
+/// What is looked at.
+enum Source {
+    Proc(Looks),
+    Cache(Live),
+}
+
 /// Records.
 pub struct Recorder<W: Write> {
     out: W,
-    looks: Looks,
+    source: Source,
+    /// Latencies of a live cache at the first look and at the last.
+    latencies: Option<(String, String)>,
+    /// When the last look was, and whether none can be taken any more.
+    last: u64,
+    gone: bool,
     tracer: Option<(Tracer, Instance)>,
     interval_ns: u64,
     start: u64,
@@ -160,9 +176,28 @@ impl<W: Write> Recorder<W> {
                 None
             }
         };
-        Ok(Self {
+        let source = Source::Proc(looks);
+        Ok(Self::of(out, source, tracer, interval_ns))
+    }
+
+    /// Readies to record a live cache.
+    ///
+    /// # Errors
+    /// It does not answer, or nothing can be written; in one line.
+    pub fn live(mut out: W, cache: Live, interval_ns: u64) -> Result<Self, String> {
+        cache.look().map_err(of(cache.address()))?;
+        let hello = Frame::Hello(live::RELEASE.to_owned());
+        hello.write(&mut out).map_err(of("the recording"))?;
+        Ok(Self::of(out, Source::Cache(cache), None, interval_ns))
+    }
+
+    fn of(out: W, source: Source, tracer: Option<(Tracer, Instance)>, interval_ns: u64) -> Self {
+        Self {
             out,
-            looks,
+            source,
+            latencies: None,
+            last: 0,
+            gone: false,
             tracer,
             interval_ns,
             start: 0,
@@ -170,7 +205,7 @@ impl<W: Write> Recorder<W> {
             cpu_s: 0.0,
             taken: 0,
             event_bytes: 0,
-        })
+        }
     }
 
     /// Whether events are recorded.
@@ -195,8 +230,41 @@ impl<W: Write> Recorder<W> {
     }
 
     fn look(&mut self, at: u64) -> Result<(), String> {
-        self.taken += 1;
-        self.looks.take(at, &mut self.out).map_err(of("a look"))
+        match &mut self.source {
+            Source::Proc(looks) => looks.take(at, &mut self.out).map_err(of("a look"))?,
+            Source::Cache(cache) => {
+                let Ok(files) = cache.look() else {
+                    self.gone = true;
+                    return Ok(());
+                };
+                self.look_at_cache(at, files)?;
+            }
+        }
+        (self.taken, self.last) = (self.taken + 1, at);
+        Ok(())
+    }
+
+    /// Says what is in a look at a live cache, and what its times were since the one before.
+    fn look_at_cache(&mut self, at: u64, files: Vec<(&str, String)>) -> Result<(), String> {
+        let said = |out: &mut W, frame: Frame| frame.write(out).map_err(of("the recording"));
+        for (path, text) in files {
+            if path == live::LATENCY {
+                let now = Latencies::of(&text);
+                let ends = self.latencies.take();
+                let (first, before) = ends.unwrap_or_else(|| (text.clone(), text.clone()));
+                let before = Latencies::of(&before);
+                for kind in live::KINDS {
+                    for (name, us) in now.since(&before, kind).named(kind) {
+                        let gauge = Frame::Gauge(at, name, "us".to_owned(), us);
+                        said(&mut self.out, gauge)?;
+                    }
+                }
+                self.latencies = Some((first, text.clone()));
+            }
+            let look = Frame::Look(at, path.to_owned(), text.into_bytes());
+            said(&mut self.out, look)?;
+        }
+        Ok(())
     }
 
     /// Fetches events. What came before the last time is complete then: an event is in its ring some time after
@@ -238,6 +306,9 @@ impl<W: Write> Recorder<W> {
             if now >= next {
                 self.fetch()?;
                 self.look(now - self.start)?;
+                if self.gone {
+                    return Ok(Ended::Gone(self.start + self.last));
+                }
                 // Looks that could not be taken in time are left out: their times are in the series.
                 while next <= now {
                     next += self.interval_ns;
@@ -289,9 +360,20 @@ impl<W: Write> Recorder<W> {
             Some((tracer, _)) => tracer.end()?,
             None => Vec::new(),
         };
+        let end = if self.gone { self.last } else { end };
         said(&mut self.out, Frame::End(end))?;
-        self.look(end)?;
+        if !self.gone {
+            self.look(end)?;
+        }
         self.fetch()?;
+        if let Some((first, last)) = self.latencies.take() {
+            let (first, last) = (Latencies::of(&first), Latencies::of(&last));
+            for kind in live::KINDS {
+                for (name, us) in last.since(&first, kind).named(kind) {
+                    self.figure(&name, "us", us)?;
+                }
+            }
+        }
         let lost: u64 = losses.iter().map(|(_, n)| n).sum();
         if lost > 0 {
             said(&mut self.out, Frame::Lost(lost))?;

@@ -7,6 +7,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// How often calls go wrong: times in a thousand.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,6 +34,8 @@ pub struct Faults {
     nth: AtomicU64,
     happened: [AtomicU64; 5],
     rings: AtomicU64,
+    /// Microseconds that a read, a write and a sync take more.
+    slow: [AtomicU64; 3],
 }
 
 impl Faults {
@@ -45,6 +48,7 @@ impl Faults {
             nth: AtomicU64::new(u64::MAX),
             happened: Default::default(),
             rings: AtomicU64::new(0),
+            slow: Default::default(),
         })
     }
 
@@ -61,6 +65,20 @@ impl Faults {
     /// How many calls there were.
     pub fn calls(&self) -> u64 {
         self.calls.load(SeqCst)
+    }
+
+    /// Reads, writes and syncs take so much longer from now on.
+    pub fn slow(&self, [read, write, sync]: [Duration; 3]) {
+        for (more, word) in [read, write, sync].iter().zip(&self.slow) {
+            word.store(more.as_micros() as u64, SeqCst);
+        }
+    }
+
+    fn takes_longer(&self, what: usize) {
+        let more = self.slow[what].load(SeqCst);
+        if more > 0 {
+            std::thread::sleep(Duration::from_micros(more));
+        }
     }
 
     fn ring(&self) {
@@ -151,6 +169,7 @@ impl<S: Storage> Storage for Faulty<S> {
 impl Backing for FaultyFile {
     fn read(&self, parts: &mut [IoSliceMut<'_>], at: u64) -> Result<usize, Errno> {
         self.faults.before(Errno::IO)?;
+        self.faults.takes_longer(0);
         let len = parts.iter().map(|p| p.len()).sum();
         let mut left = self.faults.part(len);
         let mut some = Vec::new();
@@ -166,6 +185,7 @@ impl Backing for FaultyFile {
         let full = at.is_multiple_of(3);
         self.faults
             .before(if full { Errno::NOSPC } else { Errno::IO })?;
+        self.faults.takes_longer(1);
         let mut left = self.faults.part(parts.iter().map(|p| p.len()).sum());
         let mut some = Vec::new();
         for p in parts {
@@ -183,6 +203,7 @@ impl Backing for FaultyFile {
 
     fn sync(&self) -> Result<(), Errno> {
         self.faults.before(Errno::IO)?;
+        self.faults.takes_longer(2);
         self.beneath.sync()
     }
 

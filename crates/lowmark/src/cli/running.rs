@@ -13,7 +13,11 @@ pub struct Record {
     /// not recorded
     #[arg(long, value_name = "TIME", value_parser = time, required_unless_present = "command")]
     pub duration: Option<Duration>,
-    /// The time between two looks at /proc, 100ms to 10m
+    /// Record a live cache that serves its metrics at this address of loopback, such as 127.0.0.1:9100, and not the
+    /// running Linux
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["no_events", "ring", "disk"])]
+    pub live: Option<String>,
+    /// The time between two looks, 100ms to 10m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
     /// Leave the tracepoints alone, which are recorded if we may (root)

@@ -15,6 +15,9 @@ pub struct Top {
     /// The guest that runs here, the youngest if there are several, or that of this `frames` file
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     pub guest: Option<Option<PathBuf>>,
+    /// A live cache that serves its metrics at this address of loopback, such as 127.0.0.1:9100
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["what", "guest"])]
+    pub live: Option<String>,
     /// The cell of a results folder that is shown first: its number from 1, or a part of its key that no other
     /// has [default: 1]
     #[arg(long, value_name = "CELL", requires = "what")]
@@ -25,10 +28,10 @@ pub struct Top {
     /// Where playback begins, such as 30s; with `--once`, what is shown [default: the beginning; with `--once` the end]
     #[arg(long, value_name = "TIME", value_parser = at, requires = "what")]
     pub at: Option<Duration>,
-    /// The time between two looks at the running Linux, 100ms to 10m
+    /// The time between two looks at the running Linux or a live cache, 100ms to 10m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval, conflicts_with_all = ["what", "guest"])]
     pub interval: Duration,
-    /// Print one frame of 80 columns and end, for scripts; of the running Linux after one interval
+    /// Print one frame of 80 columns and end, for scripts; of what goes on after one interval
     #[arg(long)]
     pub once: bool,
 }

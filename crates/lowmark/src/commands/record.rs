@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::place::{claim, settled};
 use crate::{interrupt, place, text};
 use kernel::running::file::{self, About, Recording};
+use kernel::running::live::{self, Live};
 use kernel::running::tracefs::Instance;
 use kernel::running::undo::{self, FOLDER, Guard};
 use kernel::running::{Cost, Ended, Recorder, childrens_seconds, clock};
@@ -44,6 +45,15 @@ struct Here {
 }
 
 impl Here {
+    fn cache(cache: Live) -> Self {
+        Self {
+            machine: None,
+            name: format!("a live cache at {}", cache.address()),
+            disks: vec![live::DISKS.to_owned()],
+            notes: Vec::new(),
+        }
+    }
+
     fn look(wanted: &[String]) -> Result<Self, Failure> {
         let root = Root::live();
         let captured = Captured::read(&root).map_err(|e| e.to_string());
@@ -143,27 +153,31 @@ fn start(command: &[String]) -> Result<Running, Failure> {
     Ok(Running { ended, at, waiter })
 }
 
-/// Records the running Linux into a results folder.
+/// Records the running Linux, or a live cache, into a results folder.
 pub fn run(args: &Record) -> Result<(), Failure> {
-    sweep();
-    let here = Here::look(&args.disk)?;
+    let cache = args.live.as_deref().map(super::top::cache).transpose()?;
+    let here = match cache {
+        Some(cache) => Here::cache(cache),
+        None => {
+            sweep();
+            Here::look(&args.disk)?
+        }
+    };
     let terms = Terms {
         kind: Kind::Record,
         title: "record",
         replace: args.replace,
     };
     let place = claim(args.out.as_deref(), "record", terms)?;
-    let release = Root::live().text("proc/sys/kernel/osrelease");
-    let release = release.map_or_else(|_| "Linux".to_owned(), |text| text.trim().to_owned());
     let about = About {
-        name: args.name.clone().unwrap_or(release),
+        name: args.name.clone().unwrap_or_else(|| release(args)),
         what: what(args),
         disks: here.disks.clone(),
     };
     let spool = tempfile::tempfile_in(place.partial().parent().unwrap_or(Path::new(".")));
     let spool = spool.map_err(|e| Failure::System(miette!("a temporary file: {e}")))?;
     let stop = interrupt::flag_saying("stopping; what was recorded is kept");
-    let (ended, cost, status) = record(args, &about, &here.notes, &spool, &stop)?;
+    let (ended, cost, status) = record((args, cache), &about, &here.notes, &spool, &stop)?;
     let path = PathBuf::from(format!(
         "/proc/self/fd/{}",
         std::os::fd::AsRawFd::as_raw_fd(&spool)
@@ -199,8 +213,17 @@ pub fn run(args: &Record) -> Result<(), Failure> {
             cost.recorded_s,
             published.dir.display()
         ))),
-        Ended::Done(_) | Ended::Limit => Ok(()),
+        Ended::Done(_) | Ended::Limit | Ended::Gone(_) => Ok(()),
     }
+}
+
+/// What the kernel is called.
+fn release(args: &Record) -> String {
+    if args.live.is_some() {
+        return live::RELEASE.to_owned();
+    }
+    let release = Root::live().text("proc/sys/kernel/osrelease");
+    release.map_or_else(|_| "Linux".to_owned(), |text| text.trim().to_owned())
 }
 
 /// What is recorded, in words.
@@ -215,7 +238,7 @@ type Waiter = std::thread::JoinHandle<std::io::Result<ExitStatus>>;
 
 /// Records until something ends it; a command that runs on is still waited for.
 fn record(
-    args: &Record,
+    (args, cache): (&Record, Option<Live>),
     about: &About,
     notes: &[String],
     spool: &std::fs::File,
@@ -224,14 +247,23 @@ fn record(
     let failed = |why: String| Failure::System(miette!("{why}"));
     let writer = file::writer(BufWriter::new(spool), about);
     let writer = writer.map_err(|e| failed(format!("the recording: {e}")))?;
-    let (instance, guard) = instance(args.no_events);
-    if let Err(why) = &instance
-        && !args.quiet
-    {
-        eprintln!("note: tracepoints are not recorded: {why}");
-    }
     let interval = args.interval.as_nanos() as u64;
-    let recorder = Recorder::new(writer, Path::new("/"), instance, args.ring, interval);
+    let (recorder, guard) = match cache {
+        Some(cache) => (Recorder::live(writer, cache, interval), None),
+        None => {
+            let (instance, guard) = instance(args.no_events);
+            if let Err(why) = &instance
+                && !args.quiet
+            {
+                eprintln!("note: tracepoints are not recorded: {why}");
+            }
+            let root = Path::new("/");
+            (
+                Recorder::new(writer, root, instance, args.ring, interval),
+                guard,
+            )
+        }
+    };
     let mut recorder = recorder.map_err(failed)?;
     recorder.begin().map_err(failed)?;
     let children = childrens_seconds();
@@ -271,6 +303,10 @@ fn record(
             notes.push("interrupted: what came later is not recorded".to_owned());
             None
         }
+        Ended::Gone(at) => {
+            notes.push("the live cache ended before the recording did".to_owned());
+            Some(at)
+        }
         Ended::Limit => None,
     };
     let (writer, cost) = recorder.end(at, notes).map_err(failed)?;
@@ -285,7 +321,7 @@ fn wait(waiter: Option<Waiter>, ended: Ended) -> Result<Option<ExitStatus>, Fail
     let Some(waiter) = waiter else {
         return Ok(None);
     };
-    if ended == Ended::Limit && !waiter.is_finished() {
+    if matches!(ended, Ended::Limit | Ended::Gone(_)) && !waiter.is_finished() {
         eprintln!("the command runs on; waiting for it");
     }
     let status = waiter.join().expect("it only waits");

@@ -5,6 +5,7 @@ use crate::cli::Report;
 use crate::failure::Failure;
 use crate::text;
 use kernel::running::file::{self, Recording, of_snapshots};
+use kernel::running::live;
 use lab::diagnostic::Diagnostic;
 use lab::model::Outcomes;
 use lab::recorded::{self, Measured};
@@ -59,11 +60,11 @@ pub fn outcomes_of(recordings: Vec<(Recording, String)>) -> Outcomes {
             name = numbered(number);
         }
         names.push(name.clone());
-        text += &format!(
-            "# {name}: Linux {}, recorded: {}\n",
-            recording.release(),
-            about.what
-        );
+        let release = match recording.release() {
+            live::RELEASE => "a live cache".to_owned(),
+            release => format!("Linux {release}"),
+        };
+        text += &format!("# {name}: {release}, recorded: {}\n", about.what);
         if !whats.contains(&about.what) {
             whats.push(about.what);
         }

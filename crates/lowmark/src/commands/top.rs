@@ -3,6 +3,7 @@
 use crate::cli::Top;
 use crate::failure::Failure;
 use crate::text;
+use kernel::running::live::Live;
 use miette::miette;
 use std::path::Path;
 use top::frames::{Growing, guests};
@@ -11,7 +12,7 @@ use top::player::Player;
 use top::screen::{self, Ended};
 use top::tape::{Tape, Wrong};
 
-/// Shows the running Linux, a guest or what is played back.
+/// Shows the running Linux, a guest, a live cache or what is played back.
 pub fn run(args: &Top) -> Result<(), Failure> {
     if !args.once && !screen::is_there() {
         return Err(Failure::Input(miette!(
@@ -19,10 +20,11 @@ pub fn run(args: &Top) -> Result<(), Failure> {
             "there is no terminal here"
         )));
     }
-    let mut player = match (&args.what, &args.guest) {
-        (Some(path), _) => tape(args, path)?,
-        (None, Some(file)) => Player::guest(guest(file.as_deref())?),
-        (None, None) => {
+    let mut player = match (&args.what, &args.guest, &args.live) {
+        (Some(path), ..) => tape(args, path)?,
+        (None, Some(file), _) => Player::guest(guest(file.as_deref())?),
+        (None, None, Some(address)) => Player::live(cache(address)?, args.interval),
+        (None, None, None) => {
             let here = Here::new(Path::new("/")).map_err(|e| Failure::System(miette!("{e}")))?;
             Player::here(here, args.interval)
         }
@@ -57,6 +59,18 @@ fn tape(args: &Top, path: &Path) -> Result<Player, Failure> {
         (None, false) => {}
     }
     Ok(player)
+}
+
+/// A live cache, which must answer.
+pub fn cache(address: &str) -> Result<Live, Failure> {
+    let wrong =
+        |why: String, help: String| Failure::Input(miette!(help = help, "{address}: {why}"));
+    let cache = Live::parse(address).map_err(|help| wrong("no live cache".to_owned(), help))?;
+    if let Err(e) = cache.page() {
+        let help = "accepted: where a program's cache serves its metrics (docs/live.md)";
+        return Err(wrong(e.to_string(), help.to_owned()));
+    }
+    Ok(cache)
 }
 
 /// The guest that is meant.

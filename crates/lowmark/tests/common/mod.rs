@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-fn lowmark(dir: &Path, args: &str) -> Output {
+/// What becomes of it.
+pub fn lowmark(dir: &Path, args: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lowmark"));
     let command = command.current_dir(dir).args(args.split(' '));
     command.output().expect("the program")

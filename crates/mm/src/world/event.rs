@@ -249,6 +249,38 @@ pub enum Event {
 }
 
 impl Event {
+    /// The kernel's name for it, or ours where the kernel has no such event.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::KswapdSleep { .. } => "mm_vmscan_kswapd_sleep",
+            Self::KswapdWake { .. } => "mm_vmscan_kswapd_wake",
+            Self::WakeupKswapd { .. } => "mm_vmscan_wakeup_kswapd",
+            Self::DirectReclaimBegin { .. } => "mm_vmscan_direct_reclaim_begin",
+            Self::DirectReclaimEnd { .. } => "mm_vmscan_direct_reclaim_end",
+            Self::LruIsolate { .. } => "mm_vmscan_lru_isolate",
+            Self::Writepage { .. } => "mm_vmscan_write_folio",
+            Self::ShrinkInactive { .. } => "mm_vmscan_lru_shrink_inactive",
+            Self::CongestionWait { .. } => "writeback_congestion_wait",
+            Self::WaitIffCongested { .. } => "writeback_wait_iff_congested",
+            Self::PageAlloc { .. } => "mm_page_alloc",
+            Self::PageFree { .. } => "mm_page_free",
+            Self::LruInsertion { .. } => "mm_lru_insertion",
+            Self::LruActivate { .. } => "mm_lru_activate",
+            Self::FilemapAdd { .. } => "mm_filemap_add_to_page_cache",
+            Self::FilemapDelete { .. } => "mm_filemap_delete_from_page_cache",
+            Self::WritebackQueue { .. } => "writeback_queue",
+            Self::WritebackStart { .. } => "writeback_start",
+            Self::WritebackWritten { .. } => "writeback_written",
+            Self::PageDirtied { .. } => "writeback_dirty_folio",
+            Self::BalanceDirtyPages { .. } => "balance_dirty_pages",
+            Self::ShrinkSlabStart { .. } => "mm_shrink_slab_start",
+            Self::ShrinkSlabEnd { .. } => "mm_shrink_slab_end",
+            Self::XfsInodeWait { .. } => "xfs_inode_wait",
+            Self::OutOfMemory { .. } => "out_of_memory",
+            Self::MarkVictim { .. } => "mark_victim",
+        }
+    }
+
     /// Whether it comes page by page, several times in the life of each.
     pub fn by_page(&self) -> bool {
         matches!(

@@ -101,11 +101,16 @@ impl<W: World> Mm<W> {
 
     /// The limits now, for the calling task.
     pub fn dirty_limits(&self) -> Limits {
+        self.dirty_limits_of(self.task_lifted())
+    }
+
+    /// The limits now, for a task that is let go further or for one that is not.
+    pub(crate) fn dirty_limits_of(&self, lifted: bool) -> Limits {
         limits(
             self.policy.dirty_ratios,
             &self.sysctls(),
             self.dirtyable(),
-            self.task_lifted(),
+            lifted,
         )
     }
 

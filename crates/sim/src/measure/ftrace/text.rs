@@ -47,33 +47,11 @@ const LISTS: [&str; 5] = [
 const MEM_MAP: u64 = 0xffff_ea00_0000_0000;
 const STRUCT_PAGE: u64 = 64;
 
-/// An event's name.
+/// An event's name: what no kernel has is a mark.
 pub fn name(event: &Event) -> &'static str {
     match event {
-        Event::KswapdSleep { .. } => "mm_vmscan_kswapd_sleep",
-        Event::KswapdWake { .. } => "mm_vmscan_kswapd_wake",
-        Event::WakeupKswapd { .. } => "mm_vmscan_wakeup_kswapd",
-        Event::DirectReclaimBegin { .. } => "mm_vmscan_direct_reclaim_begin",
-        Event::DirectReclaimEnd { .. } => "mm_vmscan_direct_reclaim_end",
-        Event::LruIsolate { .. } => "mm_vmscan_lru_isolate",
-        Event::Writepage { .. } => "mm_vmscan_write_folio",
-        Event::ShrinkInactive { .. } => "mm_vmscan_lru_shrink_inactive",
-        Event::CongestionWait { .. } => "writeback_congestion_wait",
-        Event::WaitIffCongested { .. } => "writeback_wait_iff_congested",
-        Event::PageAlloc { .. } => "mm_page_alloc",
-        Event::PageFree { .. } => "mm_page_free",
-        Event::LruInsertion { .. } => "mm_lru_insertion",
-        Event::LruActivate { .. } => "mm_lru_activate",
-        Event::FilemapAdd { .. } => "mm_filemap_add_to_page_cache",
-        Event::FilemapDelete { .. } => "mm_filemap_delete_from_page_cache",
-        Event::WritebackQueue { .. } => "writeback_queue",
-        Event::WritebackStart { .. } => "writeback_start",
-        Event::WritebackWritten { .. } => "writeback_written",
-        Event::PageDirtied { .. } => "writeback_dirty_folio",
-        Event::BalanceDirtyPages { .. } => "balance_dirty_pages",
-        Event::ShrinkSlabStart { .. } => "mm_shrink_slab_start",
-        Event::ShrinkSlabEnd { .. } => "mm_shrink_slab_end",
         Event::XfsInodeWait { .. } | Event::OutOfMemory { .. } | Event::MarkVictim { .. } => MARK,
+        event => event.name(),
     }
 }
 

@@ -1,0 +1,292 @@
+//! A live cache (`lowmark-cache`), by the page that it serves on loopback, in the words of a look at `/proc`: so
+//! recordings, reports and `lowmark top` show it by the code that they have. What the page does not tell has no line.
+
+use std::fmt::Write as _;
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// What a recording of one calls its kernel.
+pub const RELEASE: &str = "lowmark-cache";
+/// The file of a look that has its latencies; no system has one of this name.
+pub const LATENCY: &str = "lowmark-cache/latency";
+/// What its disks together are called.
+pub const DISKS: &str = "files";
+/// What it times, in the order of panels.
+pub const KINDS: [&str; 6] = ["hit", "miss", "write", "throttle", "allocation", "fsync"];
+/// The shares of all times that are told, and how their names end.
+pub const SHARES: [(&str, f64); 2] = [("p99", 0.99), ("p999", 0.999)];
+
+/// How long it may take to answer: it answers one client after another, and waits for each a second at most.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of an answer at most.
+const MOST: u64 = 1 << 20;
+const BEFORE: &str = "lowmark_cache_";
+
+/// Where a live cache is heard: a port of loopback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Live {
+    port: u16,
+    /// `::1` and not `127.0.0.1`.
+    six: bool,
+}
+
+impl Live {
+    /// Reads `127.0.0.1:9100` or `[::1]:9100`.
+    ///
+    /// # Errors
+    /// What is accepted.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+        let six = host == "[::1]";
+        let port = port.parse().ok().filter(|_| six || host == "127.0.0.1");
+        let live = port.map(|port| Self { port, six });
+        live.ok_or_else(|| {
+            "accepted: an address of loopback, 127.0.0.1:PORT or [::1]:PORT".to_owned()
+        })
+    }
+
+    /// What [`Self::parse`] reads.
+    pub fn address(self) -> String {
+        let host = if self.six { "[::1]" } else { "127.0.0.1" };
+        format!("{host}:{}", self.port)
+    }
+
+    /// Its page now.
+    ///
+    /// # Errors
+    /// Nobody answers there, or not with such a page.
+    pub fn page(self) -> io::Result<String> {
+        let host = match self.six {
+            true => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            false => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        };
+        let mut server = TcpStream::connect_timeout(&SocketAddr::new(host, self.port), PATIENCE)?;
+        server.set_read_timeout(Some(PATIENCE))?;
+        server.set_write_timeout(Some(PATIENCE))?;
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nHost: {}\r\nAccept: application/openmetrics-text\r\nConnection: close\r\n\r\n",
+            self.address()
+        );
+        server.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        server.take(MOST).read_to_string(&mut answer)?;
+        let page = answer
+            .split_once("\r\n\r\n")
+            .filter(|(head, page)| head.contains(" 200 ") && page.contains(BEFORE))
+            .map(|(_, page)| page.to_owned());
+        page.ok_or_else(|| io::Error::other("no live cache answers there"))
+    }
+
+    /// The files of a look at it, by their paths.
+    ///
+    /// # Errors
+    /// As [`Self::page`].
+    pub fn look(self) -> io::Result<Vec<(&'static str, String)>> {
+        self.page().map(|page| files(&page))
+    }
+}
+
+/// What stands between quotes first, and what is behind that.
+fn quoted(text: &str) -> (&str, &str) {
+    let (_, rest) = text.split_once('"').unwrap_or(("", ""));
+    rest.split_once('"').unwrap_or(("", ""))
+}
+
+/// The page as the files of a look.
+pub fn files(page: &str) -> Vec<(&'static str, String)> {
+    let (mut vmstat, mut latency, mut zones) = (String::new(), String::new(), String::new());
+    let mut last_zone = "";
+    let mut last_bucket = ("", "0");
+    for line in page.lines() {
+        let Some((name, value)) = line
+            .strip_prefix(BEFORE)
+            .and_then(|line| line.rsplit_once(' '))
+        else {
+            continue;
+        };
+        let (name, labels) = name.split_once('{').unwrap_or((name, ""));
+        let (label, labels) = quoted(labels);
+        if let "vmstat_level_pages" | "vmstat_events_total" = name {
+            let _ = writeln!(vmstat, "{label} {value}");
+        } else if name == "zone_pages" {
+            if last_zone != label {
+                let _ = writeln!(zones, "Node 0, zone {label}");
+                last_zone = label;
+            }
+            let of = quoted(labels).0;
+            let _ = writeln!(zones, "  {of} {value}");
+            // No zone has holes, or pages that the allocator does not own.
+            if of == "managed" {
+                let _ = writeln!(zones, "  spanned {value}\n  present {value}");
+            }
+        } else if let Some(kind) = name.strip_suffix("_seconds_bucket") {
+            // Empty ones say nothing.
+            if last_bucket != (kind, value) && value != "0" {
+                let _ = writeln!(latency, "{kind} {label} {value}");
+            }
+            last_bucket = (kind, value);
+        }
+    }
+    let disks = disks(&vmstat);
+    let mut files = Vec::new();
+    for (path, text) in [
+        ("/proc/vmstat", vmstat),
+        ("/proc/zoneinfo", zones),
+        ("/proc/diskstats", disks),
+        (LATENCY, latency),
+    ] {
+        if !text.is_empty() {
+            files.push((path, text));
+        }
+    }
+    files
+}
+
+/// What it reads and writes, as the one disk that it knows. How many requests are under way it does not tell.
+fn disks(vmstat: &str) -> String {
+    let counters = crate::proc::vmstat(vmstat);
+    match (counters.get("pgpgin"), counters.get("pgpgout")) {
+        (Some(read), Some(written)) => {
+            let (read, written) = (read * 2, written * 2);
+            format!("0 0 {DISKS} - - {read} - - - {written} - - -\n")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Times of each kind that were counted up to one moment, by the limits of their buckets in seconds.
+#[derive(Debug, Clone, Default)]
+pub struct Latencies([Vec<(f64, u64)>; KINDS.len()]);
+
+/// Times of one kind between two moments.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Between {
+    /// How many were taken.
+    pub count: u64,
+    /// For each of [`SHARES`], seconds that this share of them is no longer than: the end of a bucket, of which there
+    /// are two a power of two. `None`: no time was taken.
+    pub shares: [Option<f64>; SHARES.len()],
+}
+
+impl Between {
+    /// Its shares by the names that results give them, such as `miss_p99`, in microseconds.
+    pub fn named(self, kind: &str) -> Vec<(String, f64)> {
+        let mut named = Vec::new();
+        for ((share, _), seconds) in SHARES.into_iter().zip(self.shares) {
+            if let Some(s) = seconds {
+                named.push((format!("{kind}_{share}"), s * 1e6));
+            }
+        }
+        named
+    }
+}
+
+impl Latencies {
+    /// Reads the file of a look.
+    pub fn of(text: &str) -> Self {
+        let mut all = Self::default();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            if let [kind, limit, n] = words[..]
+                && let Some(at) = KINDS.iter().position(|k| *k == kind)
+                && let (Ok(limit), Ok(n)) = (limit.parse(), n.parse())
+            {
+                all.0[at].push((limit, n));
+            }
+        }
+        all
+    }
+
+    fn of_kind(&self, kind: &str) -> &[(f64, u64)] {
+        let at = KINDS.iter().position(|k| *k == kind);
+        at.map_or(&[], |at| &self.0[at])
+    }
+
+    /// How many up to a limit.
+    fn up_to(&self, kind: &str, limit: f64) -> u64 {
+        let mut found = 0;
+        for (l, n) in self.of_kind(kind) {
+            if *l <= limit {
+                found = *n;
+            }
+        }
+        found
+    }
+
+    /// What was taken after an earlier moment.
+    pub fn since(&self, earlier: &Self, kind: &str) -> Between {
+        let all = |moment: &Self| moment.up_to(kind, f64::INFINITY);
+        let count = all(self).saturating_sub(all(earlier));
+        let mut between = Between {
+            count,
+            shares: [None; SHARES.len()],
+        };
+        for (found, (_, share)) in between.shares.iter_mut().zip(SHARES) {
+            let wanted = ((count as f64 * share).ceil() as u64).max(1);
+            for (limit, n) in self.of_kind(kind) {
+                if n.saturating_sub(earlier.up_to(kind, *limit)) >= wanted {
+                    *found = Some(*limit).filter(|l| l.is_finite());
+                    break;
+                }
+            }
+        }
+        between
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# TYPE lowmark_cache_pages gauge\nlowmark_cache_pages{state=\"free\"} 7\n\
+        lowmark_cache_hit_seconds_bucket{le=\"6.4e-8\"} 0\nlowmark_cache_hit_seconds_bucket{le=\"9.6e-8\"} 3\n\
+        lowmark_cache_hit_seconds_bucket{le=\"1.28e-7\"} 3\nlowmark_cache_hit_seconds_bucket{le=\"1.92e-7\"} 4\n\
+        lowmark_cache_hit_seconds_bucket{le=\"+Inf\"} 4\nlowmark_cache_hit_seconds_sum 1e-6\n\
+        lowmark_cache_vmstat_level_pages{name=\"nr_dirty\"} 5\nlowmark_cache_vmstat_events_total{name=\"pgpgin\"} 40\n\
+        lowmark_cache_vmstat_events_total{name=\"pgpgout\"} 8\nlowmark_cache_zone_pages{zone=\"Normal\",of=\"managed\"} 1024\n\
+        lowmark_cache_zone_pages{zone=\"Normal\",of=\"free\"} 7\nlowmark_cache_zone_pages{zone=\"Normal\",of=\"low\"} 9\n# EOF\n";
+
+    #[test]
+    fn a_page_is_read_as_a_look() {
+        let all = files(PAGE);
+        let file = |path: &str| &*all.iter().find(|(p, _)| *p == path).unwrap().1;
+        assert_eq!(file("/proc/vmstat"), "nr_dirty 5\npgpgin 40\npgpgout 8\n");
+        let zones = crate::proc::zones(file("/proc/zoneinfo"));
+        assert_eq!((zones[0].managed, zones[0].figures["free"]), (1024, 7));
+        let disks: Vec<_> = crate::proc::all_diskstats(file("/proc/diskstats")).collect();
+        assert_eq!((disks[0].1.read, disks[0].1.written), (80, 16));
+        assert_eq!(disks[0].1.in_flight, None, "nobody tells");
+        assert_eq!(file(LATENCY), "hit 9.6e-8 3\nhit 1.92e-7 4\n");
+        assert!(files("nothing of ours 5\n").is_empty());
+        for address in ["127.0.0.1:9100", "[::1]:9100"] {
+            assert_eq!(Live::parse(address).unwrap().address(), address);
+        }
+        for wrong in [
+            "9100",
+            "192.0.2.1:9100",
+            "127.0.0.1:",
+            "127.0.0.1:99999",
+            "",
+        ] {
+            assert!(Live::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_told_between_two_looks() {
+        let before = Latencies::of("hit 1e-7 3\nhit 2e-7 4\n");
+        let now = Latencies::of("hit 1e-7 3\nhit 1.5e-7 102\nhit 2e-7 104\nhit 4e-7 105\nx y z\n");
+        let hits = now.since(&before, "hit");
+        assert_eq!((hits.count, hits.shares), (101, [Some(2e-7), Some(4e-7)]));
+        let none = now.since(&now, "hit");
+        assert_eq!((none.count, none.shares), (0, [None, None]));
+        assert_eq!(now.since(&before, "miss").count, 0);
+        let long = Latencies::of("miss +Inf 1\n").since(&before, "miss");
+        assert_eq!(
+            (long.count, long.shares[0]),
+            (1, None),
+            "longer than all limits"
+        );
+    }
+}

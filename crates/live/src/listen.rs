@@ -1,0 +1,262 @@
+//! The cache's own port, for loopback alone ([`crate::Config::metrics`]): `GET /metrics`, and nothing else.
+//!
+//! One thread answers one client at a time and closes; who else comes waits in the system's queue. Whoever is
+//! slow is left: a request has [`PATIENCE`] to arrive and an answer as long to be taken. The thread waits for
+//! its client and for the cache's end in one call, so a cache that is shut down waits for nobody here. So much of
+//! HTTP/1 is a page of text; a library would bring an executor of its own.
+
+use crate::file::Error;
+use crate::metrics::Form;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a request may take to arrive, and an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of a request at most, up to its empty line.
+const MOST_REQUEST: usize = 8 << 10;
+/// The one thing that is served.
+const PATH: &str = "/metrics";
+
+/// Rung once, when the cache ends.
+#[derive(Clone)]
+pub(crate) struct Stop(Arc<OwnedFd>);
+
+impl Stop {
+    pub fn ring(&self) {
+        // Full, it has been rung.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// A port that is open, and nobody answers there yet.
+pub(crate) struct Listener {
+    listener: TcpListener,
+    /// Its address, with the port that the system chose.
+    pub address: SocketAddr,
+    stop: Stop,
+}
+
+/// Why a client is left.
+enum Left {
+    /// He or his time is gone.
+    Gone,
+    /// The cache ends.
+    Stopped,
+}
+
+/// What a client is answered.
+struct Answer {
+    status: &'static str,
+    form: Form,
+    body: String,
+    /// Further lines of the head.
+    head: &'static str,
+}
+
+impl Listener {
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// [`Error::Config`]: an address that others can reach, or one that cannot be had.
+    pub fn bind(address: SocketAddr) -> Result<Self, Error> {
+        let refuse =
+            |why: &dyn std::fmt::Display| Err(Error::Config(format!("metrics = {address}: {why}")));
+        if !address.ip().is_loopback() {
+            return refuse(&"accepted are addresses of this machine alone, such as 127.0.0.1:9100");
+        }
+        let opened = || -> std::io::Result<Self> {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            Ok(Self {
+                address: listener.local_addr()?,
+                listener,
+                stop: Stop(Arc::new(stop)),
+            })
+        };
+        opened().or_else(|e| refuse(&e))
+    }
+
+    /// What ends [`Listener::serve`].
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Answers clients with pages until the cache ends.
+    pub fn serve(&self, page: &dyn Fn(Form) -> String) {
+        loop {
+            if let Err(Left::Stopped) = self.wait(&self.listener, PollFlags::IN, None) {
+                return;
+            }
+            let client = match self.listener.accept() {
+                Ok((client, from)) if from.ip().is_loopback() => client,
+                Ok(_) => continue,
+                Err(e) => {
+                    // Without a descriptor for him the client stays in the queue: not at once again.
+                    if e.kind() != ErrorKind::WouldBlock {
+                        let soon = Some(Instant::now() + PATIENCE / 10);
+                        let _ = self.wait(&self.stop.0, PollFlags::empty(), soon);
+                    }
+                    continue;
+                }
+            };
+            if let Err(Left::Stopped) = self.client(&client, page) {
+                return;
+            }
+        }
+    }
+
+    /// Waits until `what` is ready.
+    fn wait(&self, what: &impl AsFd, ready: PollFlags, until: Option<Instant>) -> Result<(), Left> {
+        loop {
+            let left = until.map(|t| t.saturating_duration_since(Instant::now()));
+            let timeout = left.map(|left| Timespec {
+                tv_sec: left.as_secs() as _,
+                tv_nsec: left.subsec_nanos().into(),
+            });
+            let mut both = [
+                PollFd::new(&*self.stop.0, PollFlags::IN),
+                PollFd::new(what, ready),
+            ];
+            match poll(&mut both, timeout.as_ref()) {
+                Err(Errno::INTR) => continue,
+                Err(_) | Ok(0) => return Err(Left::Gone),
+                Ok(_) => {}
+            }
+            return match both[0].revents().is_empty() {
+                true => Ok(()),
+                false => Err(Left::Stopped),
+            };
+        }
+    }
+
+    fn client(&self, client: &TcpStream, page: &dyn Fn(Form) -> String) -> Result<(), Left> {
+        client.set_nonblocking(true).map_err(|_| Left::Gone)?;
+        let answer = match self.request(client)? {
+            Ok(request) => answer(&request, page),
+            Err(refused) => refused,
+        };
+        self.answer(client, &answer)
+    }
+
+    /// What a client asks for, up to the empty line, or what he is told instead.
+    fn request(&self, mut client: &TcpStream) -> Result<Result<String, Answer>, Left> {
+        let until = Instant::now() + PATIENCE;
+        let (mut request, mut part) = (Vec::new(), [0; 1024]);
+        loop {
+            match self.wait(&client, PollFlags::IN, Some(until)) {
+                Err(Left::Gone) => return Ok(Err(Answer::none("408 Request Timeout"))),
+                other => other?,
+            }
+            match client.read(&mut part) {
+                Ok(0) => return Err(Left::Gone),
+                Ok(n) => request.extend_from_slice(&part[..n]),
+                Err(e) if is_none(e.kind()) => continue,
+                Err(_) => return Err(Left::Gone),
+            }
+            let end = request.windows(4).position(|w| w == b"\r\n\r\n");
+            match end {
+                Some(end) if end <= MOST_REQUEST => {
+                    request.truncate(end);
+                    return Ok(
+                        String::from_utf8(request).map_err(|_| Answer::none("400 Bad Request"))
+                    );
+                }
+                None if request.len() <= MOST_REQUEST => {}
+                _ => return Ok(Err(Answer::none("431 Request Header Fields Too Large"))),
+            }
+        }
+    }
+
+    fn answer(&self, mut client: &TcpStream, answer: &Answer) -> Result<(), Left> {
+        let until = Instant::now() + PATIENCE;
+        let text = answer.text();
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            self.wait(&client, PollFlags::OUT, Some(until))?;
+            match client.write(rest) {
+                Ok(n) => rest = &rest[n..],
+                Err(e) if is_none(e.kind()) => {}
+                Err(_) => return Err(Left::Gone),
+            }
+        }
+        // Closing in front of what he still says would take the answer from him.
+        let _ = client.shutdown(std::net::Shutdown::Write);
+        let mut most = MOST_REQUEST;
+        while most > 0 && Instant::now() < until {
+            self.wait(&client, PollFlags::IN, Some(until))?;
+            match client.read(&mut [0; 1024]) {
+                Ok(0) => break,
+                Ok(n) => most = most.saturating_sub(n),
+                Err(e) if is_none(e.kind()) => {}
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nothing was done, and nothing is wrong.
+fn is_none(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// What a request is answered.
+fn answer(request: &str, page: &dyn Fn(Form) -> String) -> Answer {
+    let mut lines = request.split("\r\n");
+    let words: Vec<&str> = lines.next().unwrap_or("").split(' ').collect();
+    let [method, target, "HTTP/1.0" | "HTTP/1.1"] = words[..] else {
+        return Answer::none("400 Bad Request");
+    };
+    if target.split('?').next() != Some(PATH) {
+        return Answer::none("404 Not Found");
+    }
+    if method != "GET" {
+        return Answer {
+            head: "Allow: GET\r\n",
+            ..Answer::none("405 Method Not Allowed")
+        };
+    }
+    let accepts = lines
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
+    let mut accepts = accepts.map(|(_, value)| value.to_ascii_lowercase());
+    let form = match accepts.any(|value| value.contains("application/openmetrics-text")) {
+        true => Form::OpenMetrics,
+        false => Form::Text,
+    };
+    Answer {
+        status: "200 OK",
+        form,
+        body: page(form),
+        head: "",
+    }
+}
+
+impl Answer {
+    /// A status without more.
+    fn none(status: &'static str) -> Self {
+        Self {
+            status,
+            form: Form::Text,
+            body: format!("{status}; served is GET {PATH}\n"),
+            head: "",
+        }
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Connection: close\r\n\r\n{}",
+            self.status,
+            self.form.media(),
+            self.body.len(),
+            self.head,
+            self.body
+        )
+    }
+}
