@@ -64,7 +64,7 @@ const PAGES_PER_CPU: u64 = 128;
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Bytes of memory for pages: 32 KiB to what the machine has, 2 TiB at most. Never exceeded; the
-    /// tables beside them take up to 2 % more, and what any cache has (stacks, files, tasks) about 1 MiB; a
+    /// tables beside them take up to 2 % more, and what any cache has (stacks, files, tasks) up to 1.5 MiB; a
     /// page is the process's from its first use on.
     pub memory: u64,
     /// Classes of memory above the general one, at most two; they are part of `memory`. The general class is

@@ -4,7 +4,7 @@ use lowmark_cache::{
     Buffer, Cache, Class, Config, Error, File, Held, Marks, Registration, Shrinker,
 };
 use mm::Policy;
-use mm::policy::Watermarks;
+use mm::policy::{Eviction, Watermarks};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -456,4 +456,51 @@ fn pools_of_a_few_pages_make_progress() {
         assert!(stats.evicted > 1000, "{stats:?}");
         ends_well(&cache);
     }
+}
+
+/// Every policy of `evict` decides here as well what goes: a hot set that is read between parts of a scan is read
+/// from the file again and again by some, and kept by others.
+#[test]
+fn an_eviction_policy_decides_what_goes() {
+    let misses = |name: &str| {
+        let policy = Policy {
+            eviction: Eviction::parse(name).expect("a policy"),
+            ..Policy::linux_3_16()
+        };
+        let config = Config {
+            memory: 4 * MIB,
+            cpus: 1,
+            policy,
+            ..Default::default()
+        };
+        let cache = Cache::new(config).expect("memory");
+        let (hot, scan) = (file_of(300), file_of(4000));
+        let hot = cache.open(hot.path()).expect("a file");
+        let scan = cache.open(scan.path()).expect("a file");
+        for file in [&hot, &scan] {
+            file.advise(0, 0, lowmark_cache::Advice::Random)
+                .expect("open");
+        }
+        let mut found = [0; PAGE];
+        let mut read = |file: &File, page: usize| {
+            assert_eq!(file.read((page * PAGE) as u64, &mut found), Ok(PAGE));
+            assert_eq!(found, [page as u8; PAGE], "page {page}");
+        };
+        for part in 0..8 {
+            (0..500).for_each(|i| read(&scan, part * 500 + i));
+            (0..2).for_each(|_| (0..300).for_each(|page| read(&hot, page)));
+        }
+        let misses = cache.stats().kib_read / 4;
+        drop((hot, scan));
+        ends_well(&cache);
+        misses
+    };
+    let of: Vec<(&str, u64)> = Eviction::NAMES.iter().map(|n| (*n, misses(n))).collect();
+    // Each page of the scan and of the hot set once, at least.
+    assert!(
+        of.iter().all(|&(_, n)| (4300..4300 + 2400).contains(&n)),
+        "{of:?}"
+    );
+    let by = |name: &str| of.iter().find(|o| o.0 == name).expect("a policy").1;
+    assert!(by("fifo") > by("lru") + 300, "{of:?}");
 }
