@@ -184,7 +184,7 @@ impl Arena {
 const COPY_PAGES: usize = 32;
 /// The part of memory that copies take beside it, and how many copies there are at most: no more are on their way
 /// to a device that takes its time.
-const COPY_SHARE: usize = 128;
+const COPY_SHARE: usize = 256;
 const MOST_COPIES: usize = 64;
 
 /// Room for the bytes of pages that are being written, so that the pages can be changed.
@@ -194,7 +194,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// As many copies as a 128th of so many pages holds, or one; none at all of a few.
+    /// As many copies as a 256th of so many pages holds, or one; none at all of a few.
     pub fn new(pages: usize) -> Self {
         let n = (pages / COPY_SHARE / COPY_PAGES).clamp(1, MOST_COPIES);
         let n = if pages < 2 * COPY_PAGES { 0 } else { n };

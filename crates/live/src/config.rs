@@ -64,7 +64,7 @@ const PAGES_PER_CPU: u64 = 128;
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Bytes of memory for pages: 32 KiB to what the machine has, 2 TiB at most. Never exceeded; the
-    /// tables beside them take up to 2 % more, and what any cache has (stacks, files, tasks) up to 1.5 MiB; a
+    /// tables beside them take up to 2 % more, and what any cache has (stacks, files, tasks) up to 2 MiB, which from 128 MiB on is within these 2 %; a
     /// page is the process's from its first use on.
     pub memory: u64,
     /// Classes of memory above the general one, at most two; they are part of `memory`. The general class is
@@ -206,7 +206,7 @@ impl Default for Config {
             classes: Vec::new(),
             marks: None,
             reserve_ratio: class::RESERVE_RATIO,
-            held: Held::Ordinary,
+            held: Held::default(),
             cpus: std::thread::available_parallelism().map_or(4, |n| n.get().clamp(1, 64)),
             max_threads: 64,
             async_threads: 2,

@@ -27,9 +27,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Pages a second (256 MiB) of a device from which on nobody waits long for a page that is being written: copies
-/// would cost more.
-const QUICK: u64 = 1 << 16;
+/// Pages of a transfer whose copy costs next to nothing beside it.
+const FEW: u32 = 4;
 
 /// Something to transfer.
 pub enum Job {
@@ -37,8 +36,8 @@ pub enum Job {
     Read(Handed),
     /// Pages to fill, for a task that waits for them.
     Fill(Handed, Arc<Answer<Filled>>),
-    /// Pages under writeback of a file whose end stays ([`OpenFile::writes`]).
-    Write(Arc<OpenFile>, Sent),
+    /// Pages under writeback of a file whose end stays ([`OpenFile::writes`]), and since when.
+    Write(Arc<OpenFile>, Sent, u64),
 }
 
 /// Pages that were to be filled, for the task that has them.
@@ -213,6 +212,8 @@ pub struct Transfer<'a> {
     done: usize,
     /// Another way was tried.
     other_way: bool,
+    /// When its pages were put under writeback.
+    since: u64,
     /// Pages to take from [`State::reads`].
     counted: u32,
     /// Who waits for the pages.
@@ -228,13 +229,14 @@ impl<'a> Transfer<'a> {
             len: pages.len() * PAGE,
             done: 0,
             other_way: false,
+            since: 0,
             counted: 0,
             answer: None,
             pages: Pages::Read(pages),
         }
     }
 
-    fn write(mm: &'a LiveMm, file: Arc<OpenFile>, pages: Writeback<'a>) -> Self {
+    fn write(mm: &'a LiveMm, file: Arc<OpenFile>, pages: Writeback<'a>, since: u64) -> Self {
         let start = u64::from(pages.run.first()) * PAGE as u64;
         let whole = u64::from(pages.run.count()) * PAGE as u64;
         // The end does not move while we write what lies before it.
@@ -245,6 +247,7 @@ impl<'a> Transfer<'a> {
             len: size.saturating_sub(start).min(whole) as usize,
             done: 0,
             other_way: false,
+            since,
             counted: 0,
             answer: None,
             pages: Pages::Write(pages),
@@ -270,7 +273,7 @@ impl<'a> Transfer<'a> {
                     ..Self::read(mm, mapping, first, handed.take(mm))
                 }
             }
-            Job::Write(file, sent) => Self::write(mm, file, sent.take(mm)),
+            Job::Write(file, sent, since) => Self::write(mm, file, sent.take(mm), since),
         }
     }
 
@@ -406,6 +409,7 @@ impl<'a> Transfer<'a> {
             }
             Pages::Write(pages) => {
                 let n = pages.run.count();
+                mm.world.write_took(file.bdi, self.since);
                 file.written(&mm.world);
                 match result {
                     Ok(()) => written(mm, &file, pages),
@@ -460,10 +464,10 @@ pub async fn write(mm: &LiveMm, mut pages: Writeback<'_>, how: How) {
     file.writes(mm).await;
     let bdi = file.bdi;
     // Not before the file's end stays: what is cut meanwhile must not come back.
-    if mm.write_bandwidth(bdi) < QUICK {
+    if pages.run.count() <= FEW || w.writes_slowly(bdi) {
         pages.copy();
     }
-    let job = Job::Write(file, pages.send());
+    let job = Job::Write(file, pages.send(), mm::world::Tasks::now(w));
     let job = match how {
         How::Handed => match w.io(bdi).put(job, 0) {
             Ok(()) => return,

@@ -133,6 +133,26 @@ fn a_device_whose_reads_are_slow_gets_fewer_writes() {
     assert_eq!(mm.world.depth(1, 0, false), (16, 16));
 }
 
+/// Long runs of pages are copied for a device of which a transfer took long, for a second.
+#[test]
+fn a_device_that_takes_its_time_is_known() {
+    let (mm, _) = machine(1024, Vec::new());
+    let sleep = |ms| std::thread::sleep(std::time::Duration::from_millis(ms));
+    let slow = || mm.world.writes_slowly(0);
+    mm.world.write_took(0, mm::world::Tasks::now(&mm.world));
+    assert!(!slow(), "that one took no time");
+    // Unless a second goes by between the two, once at least.
+    let known = (0..100).any(|_| {
+        let since = mm::world::Tasks::now(&mm.world);
+        sleep(3);
+        mm.world.write_took(0, since);
+        slow()
+    });
+    assert!(known);
+    sleep(1001);
+    assert!(!slow());
+}
+
 /// A machine of `pages` pages without daemons, with one file of these bytes.
 fn machine(pages: u64, bytes: Vec<u8>) -> (LiveMm, Memory) {
     let config = mm::Config {

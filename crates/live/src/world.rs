@@ -67,6 +67,10 @@ const MOST_WRITES: u32 = 16;
 const READ_WRITES: u32 = 4;
 const SLOW_READ: u64 = 4_000_000;
 const SLOW_LATELY: u64 = 100_000_000;
+/// A transfer that writes takes long if who waited for it would wait for longer than 2 ms; for a second after one
+/// the others are taken for such as well.
+const SLOW_WRITE: u64 = 2_000_000;
+const WRITES_SLOWLY: u64 = 1_000_000_000;
 /// Nanoseconds for which a writer sleeps at most before it looks again: he is held back in small steps.
 const LONGEST_PAUSE: u64 = 2_000_000;
 /// Wait queues of the world itself: for files' sharing, by the file's number, and for the end of a
@@ -86,6 +90,8 @@ struct Device {
     read_began: AtomicU64,
     /// When somebody last had what he had waited for too long; 0: never.
     slow_read: AtomicU64,
+    /// When a transfer that writes last ended which had taken long; 0: never.
+    slow_write: AtomicU64,
 }
 
 /// The live world.
@@ -326,7 +332,26 @@ impl LiveWorld {
         let since = |t: &AtomicU64| now.saturating_sub(t.load(SeqCst));
         let waits = d.reading.load(SeqCst) > 0 && since(&d.read_began) > SLOW_READ;
         let waited = d.slow_read.load(SeqCst) > 0 && since(&d.slow_read) < SLOW_LATELY;
-        depth(bandwidth, (waits || waited) && !sync)
+        let (transfers, pages) = depth(bandwidth, (waits || waited) && !sync);
+        match self.writes_slowly(bdi) {
+            // As many as there are copies for in 256 MiB.
+            true => (transfers.min(MOST_WRITES / 2), pages),
+            false => (transfers, pages),
+        }
+    }
+
+    /// A transfer that writes has ended.
+    pub(crate) fn write_took(&self, bdi: u32, since: u64) {
+        let now = self.now();
+        if now.saturating_sub(since) > SLOW_WRITE {
+            self.devices[bdi as usize].slow_write.store(now, SeqCst);
+        }
+    }
+
+    /// Whether who wants to change a page that is written would wait long.
+    pub(crate) fn writes_slowly(&self, bdi: u32) -> bool {
+        let last = self.devices[bdi as usize].slow_write.load(SeqCst);
+        last > 0 && self.now().saturating_sub(last) < WRITES_SLOWLY
     }
 
     /// Somebody begins to read what he needs from a device; says when that is.
