@@ -10,7 +10,7 @@
 #include <string.h>
 #include "lowmark_cache.h"
 
-enum { PAGE = 4096, PAGES = 8192 };
+enum { PAGE = 4096, PAGES = 8192, INDEX = 64, MOST = 800, RESULTS = 64 };
 
 static void want(long ok, const char *what)
 {
@@ -88,6 +88,90 @@ static void pin_it(struct lowmark_cache_file *file)
 	want(lowmark_cache_size(file) == 10 * PAGE + 1, "size");
 }
 
+// A file of class 1: what happens to others moves no page of it.
+static void set_apart(struct lowmark_cache *cache)
+{
+	static const char block[INDEX * PAGE];
+	struct lowmark_cache_file *index;
+
+	WANT(lowmark_cache_open_file(cache, "index", &index));
+	WANT(lowmark_cache_file_set_class(index, 1));
+	want(lowmark_cache_write(index, 0, block, sizeof block) == sizeof block, "write");
+	WANT(lowmark_cache_fsync(index));
+	lowmark_cache_close(index);
+}
+
+static void show_classes(struct lowmark_cache *cache)
+{
+	struct lowmark_cache_class_stats of[3];
+	want(lowmark_cache_classes(cache, of, 3) == 2 && of[2].pages == 0, "two classes");
+	printf("class 1: %" PRIu64 " pages, low at %" PRIu64 ", %s of the index there\n", of[1].pages,
+	       of[1].low_pages, of[1].cached_pages > INDEX / 2 ? "most" : "little");
+}
+
+// What the program could make again: buffers with 64 results each.
+struct results {
+	pthread_mutex_t lock;
+	struct lowmark_cache_buffer *held[MOST];
+	int n;
+	int64_t freed;
+};
+
+static int64_t count(void *context)
+{
+	struct results *r = context;
+	if (pthread_mutex_trylock(&r->lock))
+		return 0;
+	int64_t n = (int64_t)r->n * RESULTS;
+	pthread_mutex_unlock(&r->lock);
+	return n;
+}
+
+static int64_t scan(void *context, uint64_t objects)
+{
+	struct results *r = context;
+	int64_t freed = 0;
+	if (pthread_mutex_trylock(&r->lock))
+		return -1; // somebody has it who may wait for us: another time
+	for (; r->n > 0 && (uint64_t)freed < objects; freed += RESULTS)
+		lowmark_cache_free_buffer(r->held[--r->n]);
+	r->freed += freed;
+	pthread_mutex_unlock(&r->lock);
+	return freed;
+}
+
+// Results give way to pages of a file that is larger than memory; what is asked of the cache meanwhile is recorded.
+static void give_way(struct lowmark_cache *cache, struct lowmark_cache_file *file)
+{
+	static struct results results = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct lowmark_cache_shrinker shrinker = { count, scan, &results, 2, 16 };
+	struct lowmark_cache_registration *registration;
+	struct lowmark_cache_recording *recording;
+	struct lowmark_cache_recorded recorded;
+
+	WANT(lowmark_cache_register_shrinker(cache, &shrinker, &registration));
+	for (int i = 0; i < MOST; i++) {
+		struct lowmark_cache_buffer *buffer;
+		// Not with the lock: who waits for memory may ask for our own results.
+		WANT(lowmark_cache_allocate(cache, PAGE, 0, &buffer));
+		memset(lowmark_cache_buffer_bytes(buffer), 'r', lowmark_cache_buffer_length(buffer));
+		pthread_mutex_lock(&results.lock);
+		results.held[results.n++] = buffer;
+		pthread_mutex_unlock(&results.lock);
+	}
+	WANT(lowmark_cache_record(cache, "trace", 1, &recording));
+	read_it(file);
+	WANT(lowmark_cache_finish_recording(recording, &recorded));
+	WANT(lowmark_cache_unregister_shrinker(registration));
+	want(recorded.error == 0 && recorded.hits + recorded.misses == recorded.accesses, "a recording");
+	printf("recorded: %s accesses, %s\n", recorded.accesses > PAGES - 2 ? "all" : "few",
+	       recorded.miss_ratio > 0 && recorded.miss_ratio < 1 ? "some missed" : "?");
+	printf("results: %s freed, those that are left: %s\n", results.freed > 0 ? "some" : "none",
+	       results.n == 0 || *(char *)lowmark_cache_buffer_bytes(results.held[0]) == 'r' ? "as they were" : "?");
+	while (results.n > 0)
+		lowmark_cache_free_buffer(results.held[--results.n]);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "data";
@@ -102,6 +186,9 @@ int main(int argc, char **argv)
 	int notices = 0;
 
 	config.memory = 8 << 20;
+	config.classes[0].memory = 1 << 20;
+	config.classes[0].marks = (struct lowmark_cache_marks){ 16 << 10, 32 << 10, 64 << 10 };
+	config.classes[0].held = LOWMARK_CACHE_HUGE_PAGES;
 	config.cpus = 2;
 	config.policy = "linux-6.12";
 	config.tell = told;
@@ -110,7 +197,9 @@ int main(int argc, char **argv)
 	WANT(lowmark_cache_open(&config, &cache));
 	WANT(lowmark_cache_open_file(cache, name, &file));
 	write_it(file);
-	read_it(file);
+	set_apart(cache);
+	give_way(cache, file);
+	show_classes(cache);
 	pin_it(file);
 	WANT(lowmark_cache_get_stats(cache, &stats));
 	printf("%" PRIu64 " pages, %d of them in the file's cache, %s evicted\n", stats.pages,

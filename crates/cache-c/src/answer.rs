@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub const LOWMARK_CACHE_LOST: c_int = -5001;
 /// Earlier data could not be written: writes are refused until a sync of that data succeeds.
 pub const LOWMARK_CACHE_REFUSED: c_int = -5002;
-/// There is no memory because pages are pinned: let some go.
+/// There is no memory because pages are pinned or in buffers: let some go.
 pub const LOWMARK_CACHE_PINNED: c_int = -5003;
 /// A bug of this library. Nothing is known of the cache any more: give its handles back.
 pub const LOWMARK_CACHE_BUG: c_int = -5004;
@@ -45,7 +45,6 @@ impl From<Error> for Wrong {
             Error::TooManyFiles => -libc::EMFILE,
             Error::TooManyThreads => -libc::EAGAIN,
             Error::Closed => -libc::ESHUTDOWN,
-            // C cannot ask for some of these yet.
             Error::Config(_) | Error::NoClass { .. } | Error::BufferSize(_) => -libc::EINVAL,
             Error::TooManyShrinkers => -libc::ENOSPC,
             Error::InShrinker => -libc::EDEADLK,

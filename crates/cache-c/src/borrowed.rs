@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::slice;
 
-fn null(what: &str) -> Wrong {
+pub(crate) fn null(what: &str) -> Wrong {
     Wrong::new(libc::EFAULT, format!("`{what}` is NULL"))
 }
 
@@ -59,6 +59,38 @@ pub(crate) unsafe fn make<T>(
     let made = work()?;
     unsafe { place.write(made) };
     Ok(())
+}
+
+/// How many there are of something.
+fn counted(what: &str, count: c_int) -> Result<usize, Wrong> {
+    usize::try_from(count).map_err(|_| {
+        let message = format!("there are {count} of `{what}`; accepted: 0 and more");
+        Wrong::new(libc::EINVAL, message)
+    })
+}
+
+/// Places for several things, which are zero at first.
+///
+/// # Errors
+/// There is no list and it has places, or fewer than none.
+///
+/// # Safety
+/// If it is not NULL, it takes `count`, for which a zero of every bit is one, too; nobody else looks at them.
+pub(crate) unsafe fn places<'a, T>(
+    what: &str,
+    list: *mut T,
+    count: c_int,
+) -> Result<&'a mut [T], Wrong> {
+    let n = counted(what, count)?;
+    if n == 0 {
+        return Ok(&mut []);
+    }
+    if list.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: as promised, so below.
+    unsafe { list.write_bytes(0, n) };
+    Ok(unsafe { slice::from_raw_parts_mut(list, n) })
 }
 
 /// How long memory may be, as a slice.
@@ -127,10 +159,7 @@ pub(crate) unsafe fn pieces<'a>(
     list: *const iovec,
     count: c_int,
 ) -> Result<&'a [iovec], Wrong> {
-    let Ok(n) = usize::try_from(count) else {
-        let message = format!("there are {count} of `{what}`; accepted: 0 and more");
-        return Err(Wrong::new(libc::EINVAL, message));
-    };
+    let n = counted(what, count)?;
     if n == 0 {
         return Ok(&[]);
     }

@@ -1,11 +1,12 @@
 //! What a cache is opened for, as C says it.
 
 use crate::answer::{Wrong, c_text};
+use crate::class::{Class, LOWMARK_CACHE_ORDINARY, Marks, classes, held};
 use lowmark_cache::storage::Os;
 use lowmark_cache::{OnLoss, OnNotice, Shutdown, Transfers};
 use mm::Policy;
 use mm::policy::PRESETS;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
 /// What a cache is opened for; `lowmark_cache_defaults` gives one to change.
@@ -14,6 +15,17 @@ pub struct Config {
     /// Bytes of memory for pages: 32 KiB to what the machine has. Never exceeded; the tables beside them take up to 2 %
     /// more, and what any cache has about 1 MiB.
     pub memory: u64,
+    /// Classes of memory above the general one, which are parts of `memory`: class 1 and class 2, as far as they have
+    /// memory. The general class, which has the rest, is class 0.
+    pub classes: [Class; 2],
+    /// Watermarks of the general class.
+    pub marks: Marks,
+    /// Pages of files of higher classes leave one part in so many of the memory of those classes free in the general
+    /// one (lowmem_reserve_ratio); 0: they leave nothing.
+    pub reserve_ratio: u32,
+    /// How the system holds the general class: `LOWMARK_CACHE_ORDINARY`, `LOWMARK_CACHE_LOCKED` or
+    /// `LOWMARK_CACHE_HUGE_PAGES`.
+    pub held: c_int,
     /// CPU slots, 1 to 64 and at most one for each 512 KiB of memory: how many threads are inside the engine at once.
     pub cpus: u32,
     /// Threads that may use the cache at the same time, 1 to 65536. A thread counts from its first call to its end.
@@ -69,6 +81,10 @@ impl Config {
     pub(crate) fn of(c: &lowmark_cache::Config) -> Self {
         Self {
             memory: c.memory,
+            classes: [Class::none(); 2],
+            marks: Marks::formula(),
+            reserve_ratio: c.reserve_ratio,
+            held: LOWMARK_CACHE_ORDINARY,
             cpus: c.cpus as u32,
             max_threads: c.max_threads,
             max_files: c.max_files,
@@ -83,13 +99,17 @@ impl Config {
     }
 
     /// # Errors
-    /// No preset has such a name.
+    /// No preset has such a name; no class can be like that.
     ///
     /// # Safety
     /// The policy's name, if there is one, ends with a zero.
     pub(crate) unsafe fn meant(&self) -> Result<(Os, lowmark_cache::Config), Wrong> {
         let mut config = lowmark_cache::Config {
             memory: self.memory,
+            classes: classes(&self.classes)?,
+            marks: self.marks.meant(),
+            reserve_ratio: self.reserve_ratio,
+            held: held(self.held)?,
             cpus: self.cpus as usize,
             max_threads: self.max_threads,
             max_files: self.max_files,

@@ -230,6 +230,20 @@ pub unsafe extern "C" fn lowmark_cache_fsync(file: *const File) -> c_int {
     })
 }
 
+/// Has the pages of the file that come in from now on taken from a class of memory, or from those below it if that has
+/// none to spare; at first that is 0, the general one. It holds for all handles of the file. Pages that are cached stay
+/// where they are.
+///
+/// # Safety
+/// `file` is one or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lowmark_cache_file_set_class(file: *const File, number: u32) -> c_int {
+    answer(|| {
+        // SAFETY: as promised.
+        Ok(unsafe { of(file)? }.set_class(number as usize)?)
+    })
+}
+
 /// Cuts or extends the file to so many bytes. Who has a page behind the new end pinned waits for ever.
 ///
 /// # Safety

@@ -1,23 +1,35 @@
 //! The live cache ([`lowmark_cache`]) for C programs: what is in `include/lowmark_cache.h`, which cbindgen makes of
 //! these files.
 //!
-//! Nothing is decided here. Handles are boxes behind pointers; a page holds its file and a file its cache, so no order
-//! of giving them back is wrong. No panic leaves it: what would be one is [`LOWMARK_CACHE_BUG`].
+//! Nothing is decided here. Handles are boxes behind pointers; a page holds its file, and files, buffers, registrations
+//! and recordings hold their cache, so no order of giving them back is wrong. No panic leaves it: what would be one is [`LOWMARK_CACHE_BUG`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod answer;
 mod borrowed;
+mod buffer;
+mod class;
 mod config;
 mod file;
 mod page;
+mod record;
+mod shrinker;
 
 pub use answer::*;
+pub use buffer::*;
+pub use class::{
+    Class, ClassStats, LOWMARK_CACHE_HUGE_PAGES, LOWMARK_CACHE_LOCKED, LOWMARK_CACHE_ORDINARY,
+    Marks, lowmark_cache_classes,
+};
 pub use config::Config;
 pub use file::*;
 pub use page::*;
+pub use record::*;
+pub use shrinker::*;
 
 use answer::{Wrong, c_text};
 use borrowed::{make, path, thing};
+use shrinker::not_asked;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -45,6 +57,8 @@ pub struct Stats {
     pub dirty_pages: u64,
     /// Pages being written.
     pub writeback_pages: u64,
+    /// Pages of buffers.
+    pub buffer_pages: u64,
     /// Pages evicted so far, by anyone.
     pub evicted_pages: u64,
     /// Pages evicted by kswapd.
@@ -123,6 +137,7 @@ pub unsafe extern "C" fn lowmark_cache_shutdown(cache: *const Cache, end: *mut E
     answer(|| {
         // SAFETY: as promised.
         let shared = unsafe { &thing("cache", cache)?.0 };
+        not_asked()?;
         let pinned = shared.writing.load(SeqCst);
         if pinned > 0 {
             let message = format!("{pinned} pages are pinned for writing; let them go first");
@@ -147,8 +162,8 @@ pub unsafe extern "C" fn lowmark_cache_shutdown(cache: *const Cache, end: *mut E
     })
 }
 
-/// Gives a cache back; NULL is nothing. It ends when the last of its files is closed and the last of its pages let go:
-/// then as by `lowmark_cache_shutdown`, and of a loss `tell` is told.
+/// Gives a cache back; NULL is nothing. It ends when the last of its files is closed, the last of its pages let go, and
+/// its buffers, shrinkers and recordings given back: then as by `lowmark_cache_shutdown`, and of a loss `tell` is told.
 ///
 /// # Safety
 /// It came from `lowmark_cache_open`, was not given back, and nobody uses it any more.
@@ -187,6 +202,7 @@ pub unsafe extern "C" fn lowmark_cache_get_stats(cache: *const Cache, stats: *mu
             cached_pages: s.cached,
             dirty_pages: s.dirty,
             writeback_pages: s.writeback,
+            buffer_pages: s.buffers,
             evicted_pages: s.evicted,
             evicted_by_kswapd: s.evicted_by_kswapd,
             direct_reclaims: s.direct_reclaims,
@@ -246,6 +262,7 @@ pub unsafe extern "C" fn lowmark_cache_open_file(
     let work = || {
         // SAFETY: as promised.
         let (cache, name) = unsafe { (thing("cache", cache)?, path("name", name)?) };
+        not_asked()?;
         let opened = cache.0.cache.open(name)?;
         let file = File::new(opened, Arc::clone(&cache.0));
         Ok(Box::into_raw(Box::new(file)))

@@ -13,10 +13,9 @@ fn here() -> &'static Path {
 #[test]
 fn the_header_is_of_the_source() {
     let config = cbindgen::Config::from_file(here().join("cbindgen.toml")).unwrap();
+    // It goes on to the modules that this names.
     let builder = cbindgen::Builder::new().with_config(config);
-    let files = ["lib", "answer", "config", "file", "page"];
-    let files = files.map(|f| here().join(format!("src/{f}.rs")));
-    let builder = files.iter().fold(builder, |b, f| b.with_src(f));
+    let builder = builder.with_src(here().join("src/lib.rs"));
     let mut made = Vec::new();
     builder.generate().unwrap().write(&mut made);
     let made = String::from_utf8(made).unwrap();
@@ -70,7 +69,14 @@ fn the_example_does_what_it_says() {
         assert!(output.status.success(), "{said}{}", text(&output.stderr));
         let mut lines = said.lines();
         let pages = "2048 pages, 1 of them in the file's cache, many evicted";
-        assert_eq!(lines.next(), Some(pages));
+        for line in [
+            "recorded: all accesses, some missed",
+            "results: some freed, those that are left: as they were",
+            "class 1: 256 pages, low at 8, most of the index there",
+            pages,
+        ] {
+            assert_eq!(lines.next(), Some(line), "{said}");
+        }
         let metrics = "# TYPE lowmark_cache_memory_bytes gauge";
         assert_eq!(lines.next(), Some(metrics));
         assert_eq!(lines.next(), Some("lost: 0 pages, 0 files"));
@@ -78,6 +84,81 @@ fn the_example_does_what_it_says() {
         assert!(lines.next().is_some_and(|l| l.starts_with(&version)));
     }
 }
+
+const INVALID: i32 = -libc::EINVAL;
+
+/// What is wrong, the number that it gives, and something of the message.
+const SAID: &[(&str, i32, &str)] = &[
+    ("little memory", INVALID, "memory = 1: accepted are 32 KiB"),
+    ("policy", INVALID, "linux-9.9"),
+    ("policy", INVALID, ", linux-6.12"),
+    ("zeros", INVALID, "memory = 0"),
+    (
+        "held",
+        INVALID,
+        "held = 7; accepted: LOWMARK_CACHE_ORDINARY",
+    ),
+    (
+        "above none",
+        INVALID,
+        "class 2 has memory and class 1 has none",
+    ),
+    ("a small class", INVALID, "class 1 has 0 of 65536 KiB"),
+    ("large classes", INVALID, "class 0 has 0 of 65536 KiB"),
+    ("a class held", INVALID, "held = -1; accepted"),
+    ("marks", INVALID, "class 2, watermarks 1, 0, 0 bytes"),
+    (
+        "high marks",
+        INVALID,
+        "class 0, watermarks 0, 0, 18446744073709551615",
+    ),
+    ("unregister nothing", 0, ""),
+    ("a class", 1, ""),
+    ("how many classes", 1, ""),
+    ("negative classes", INVALID, "there are -1 of `stats`"),
+    ("no such class", INVALID, "class 1: accepted are 0 to 0"),
+    (
+        "an empty buffer",
+        INVALID,
+        "a buffer of 0 bytes: accepted are 1 to 32768",
+    ),
+    ("a large buffer", INVALID, "accepted are 1 to 32768"),
+    (
+        "a buffer's class",
+        INVALID,
+        "class 4294967295: accepted are 0 to 0",
+    ),
+    ("no rate", INVALID, "rate = 0: accepted are shares above 0"),
+    ("no number", INVALID, "rate = NaN"),
+    ("no folder for a trace", -libc::ENOENT, "No such file"),
+    ("another", INVALID, "a recording of this cache is under way"),
+    ("a full device", -libc::ENOSPC, "could not be written"),
+    ("many shrinkers", -libc::ENOSPC, "too many shrinkers"),
+    ("a late buffer", -libc::ESHUTDOWN, "shut down"),
+    ("its length", 5000, ""),
+    ("finished", 0, ""),
+    ("asked no more", 0, ""),
+    ("a folder", -libc::ENODEV, "a directory"),
+    ("a device", -libc::ENODEV, "a character device"),
+    ("no folder", -libc::ENOENT, "No such file"),
+    ("nothing of nothing", 0, ""),
+    ("a long buffer", INVALID, "`buffer` has"),
+    ("an empty piece", 2, ""),
+    ("much", INVALID, "`buffers` have more than"),
+    ("a negative count", INVALID, "there are -1 of `buffers`"),
+    ("far out", -libc::EFBIG, "16 TiB"),
+    ("too long", -libc::EFBIG, "16 TiB"),
+    ("advice", INVALID, "advice = 77; accepted: POSIX_FADV"),
+    ("behind the end", -libc::ENXIO, "behind the file's end"),
+    ("busy", -libc::EBUSY, "1 pages are pinned for writing"),
+    ("all pinned", -5003, "let some go"),
+    ("without its cache", 4, ""),
+    ("the end", 0, ""),
+    ("after it", -libc::ESHUTDOWN, "shut down"),
+    ("synced after it", -libc::ESHUTDOWN, "shut down"),
+    ("opened after it", -libc::ESHUTDOWN, "shut down"),
+    ("once more", 0, ""),
+];
 
 #[test]
 fn what_is_wrong_is_said() {
@@ -93,38 +174,15 @@ fn what_is_wrong_is_said() {
     let of_nothing = "file of nothing,shutdown of nothing,stats of nothing,text of nothing,read of nothing,\
         readv of nothing,write of nothing,writev of nothing,advise nothing,prefetch nothing,drop nothing,\
         flush nothing,fsync nothing,truncate nothing,size of nothing,open nowhere,no name,no place,no buffer,\
-        no bytes,a hole,no list,no page,no place for bytes,neither,no stats,no text";
+        no bytes,a hole,no list,no page,no place for bytes,neither,no stats,no text,classes of nothing,\
+        class of nothing,buffer of nothing,length of nothing,shrinker of nothing,record nothing,\
+        recorded of nothing,recorded nowhere,no classes,no place for a buffer,no trace,\
+        no place for a recording,no shrinker,no count,no scan,no place for it";
     for what in of_nothing.split(',').map(str::trim) {
         let line = line(&format!("{what}: {null}: "));
         assert!(line.ends_with("` is NULL"), "{line}");
     }
-    let invalid = -libc::EINVAL;
-    for (what, code, word) in [
-        ("little memory", invalid, "memory = 1: accepted are 32 KiB"),
-        ("policy", invalid, "linux-9.9"),
-        ("policy", invalid, ", linux-6.12"),
-        ("zeros", invalid, "memory = 0"),
-        ("a folder", -libc::ENODEV, "a directory"),
-        ("a device", -libc::ENODEV, "a character device"),
-        ("no folder", -libc::ENOENT, "No such file"),
-        ("nothing of nothing", 0, ""),
-        ("a long buffer", invalid, "`buffer` has"),
-        ("an empty piece", 2, ""),
-        ("much", invalid, "`buffers` have more than"),
-        ("a negative count", invalid, "there are -1 of `buffers`"),
-        ("far out", -libc::EFBIG, "16 TiB"),
-        ("too long", -libc::EFBIG, "16 TiB"),
-        ("advice", invalid, "advice = 77; accepted: POSIX_FADV"),
-        ("behind the end", -libc::ENXIO, "behind the file's end"),
-        ("busy", -libc::EBUSY, "1 pages are pinned for writing"),
-        ("all pinned", -5003, "let some go"),
-        ("without its cache", 4, ""),
-        ("the end", 0, ""),
-        ("after it", -libc::ESHUTDOWN, "shut down"),
-        ("synced after it", -libc::ESHUTDOWN, "shut down"),
-        ("opened after it", -libc::ESHUTDOWN, "shut down"),
-        ("once more", 0, ""),
-    ] {
+    for (what, code, word) in SAID {
         let line = line(&format!("{what}: {code}: "));
         assert!(line.contains(word), "{line}");
     }
@@ -135,6 +193,16 @@ fn what_is_wrong_is_said() {
         "page: 0 0",
         "refused is NULL: 1",
         "written: 1",
+        "buffer: 0 0",
+        "handles: 0 0 0",
+        "places: 1 1",
+        "no buffer: 1",
+        "no other: 1",
+        "shrinkers: 64 1",
+        "lied 2: read 16777216, asked 0, refused 1",
+        "lied 1: read 16777216, asked 1, refused 1",
+        "lied 3: read 16777216, asked 1, refused 1",
+        "rate: 0.5",
     ] {
         assert_eq!(line(place), place);
     }

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,24 @@ static void nothing_there(void)
 	SAY("fsync nothing", lowmark_cache_fsync(NULL));
 	SAY("truncate nothing", lowmark_cache_truncate(NULL, 0));
 	SAY("size of nothing", lowmark_cache_size(NULL));
+	struct lowmark_cache_class_stats classes;
+	struct lowmark_cache_buffer *buffer = (void *)1;
+	struct lowmark_cache_shrinker shrinker = { 0 };
+	struct lowmark_cache_registration *registration = (void *)1;
+	struct lowmark_cache_recording *recording = (void *)1;
+	struct lowmark_cache_recorded recorded = { .hits = 7 };
+	SAY("classes of nothing", lowmark_cache_classes(NULL, &classes, 1));
+	SAY("class of nothing", lowmark_cache_file_set_class(NULL, 0));
+	SAY("buffer of nothing", lowmark_cache_allocate(NULL, 1, 0, &buffer));
+	SAY("length of nothing", lowmark_cache_buffer_length(NULL));
+	printf("buffer: %d %d\n", buffer != NULL, lowmark_cache_buffer_bytes(NULL) != NULL);
+	SAY("shrinker of nothing", lowmark_cache_register_shrinker(NULL, &shrinker, &registration));
+	SAY("unregister nothing", lowmark_cache_unregister_shrinker(NULL));
+	SAY("record nothing", lowmark_cache_record(NULL, "trace", 1, &recording));
+	SAY("recorded of nothing", lowmark_cache_finish_recording(NULL, &recorded));
+	SAY("recorded nowhere", lowmark_cache_finish_recording(NULL, NULL));
+	printf("handles: %d %d %d\n", registration != NULL, recording != NULL, recorded.hits != 0);
+	lowmark_cache_free_buffer(NULL);
 	lowmark_cache_free(NULL);
 	lowmark_cache_close(NULL);
 	lowmark_cache_unpin(NULL);
@@ -62,6 +81,31 @@ static void nothing_there(void)
 	SAY("policy", lowmark_cache_open(&config, &cache));
 	memset(&config, 0, sizeof config);
 	SAY("zeros", lowmark_cache_open(&config, &cache));
+}
+
+static void no_such_classes(void)
+{
+	struct lowmark_cache_config config = lowmark_cache_defaults();
+	struct lowmark_cache *cache;
+
+	config.held = 7;
+	SAY("held", lowmark_cache_open(&config, &cache));
+	config = lowmark_cache_defaults();
+	config.classes[1].memory = 1 << 20;
+	SAY("above none", lowmark_cache_open(&config, &cache));
+	config.classes[0].memory = 1;
+	SAY("a small class", lowmark_cache_open(&config, &cache));
+	config.classes[0].memory = config.classes[1].memory = UINT64_MAX;
+	SAY("large classes", lowmark_cache_open(&config, &cache));
+	config.classes[0].memory = config.classes[1].memory = 1 << 20;
+	config.classes[1].held = -1;
+	SAY("a class held", lowmark_cache_open(&config, &cache));
+	config.classes[1].held = LOWMARK_CACHE_ORDINARY;
+	config.classes[1].marks.min = 1;
+	SAY("marks", lowmark_cache_open(&config, &cache));
+	config = lowmark_cache_defaults();
+	config.marks.high = UINT64_MAX;
+	SAY("high marks", lowmark_cache_open(&config, &cache));
 }
 
 static void uses(struct lowmark_cache *cache, struct lowmark_cache_file *file)
@@ -102,6 +146,112 @@ static void uses(struct lowmark_cache *cache, struct lowmark_cache_file *file)
 	SAY("pinned", lowmark_cache_pin_write(file, 0, &page, &mine));
 	SAY("busy", lowmark_cache_shutdown(cache, NULL));
 	lowmark_cache_unpin(page);
+}
+
+static void memory_and_recordings(struct lowmark_cache *cache, struct lowmark_cache_file *file)
+{
+	struct lowmark_cache_class_stats classes[2];
+	struct lowmark_cache_buffer *buffer = (void *)1;
+	struct lowmark_cache_recording *recording, *other = (void *)1;
+
+	SAY("a class", lowmark_cache_classes(cache, classes, 2));
+	printf("places: %d %d\n", classes[0].pages == 1024, classes[1].pages == 0);
+	SAY("how many classes", lowmark_cache_classes(cache, NULL, 0));
+	SAY("no classes", lowmark_cache_classes(cache, NULL, 1));
+	SAY("negative classes", lowmark_cache_classes(cache, classes, -1));
+	SAY("no such class", lowmark_cache_file_set_class(file, 1));
+	SAY("an empty buffer", lowmark_cache_allocate(cache, 0, 0, &buffer));
+	SAY("a large buffer", lowmark_cache_allocate(cache, SIZE_MAX, 0, &buffer));
+	SAY("a buffer's class", lowmark_cache_allocate(cache, 1, UINT32_MAX, &buffer));
+	printf("no buffer: %d\n", buffer == NULL);
+	SAY("no place for a buffer", lowmark_cache_allocate(cache, 1, 0, NULL));
+	SAY("no trace", lowmark_cache_record(cache, NULL, 1, &recording));
+	SAY("no place for a recording", lowmark_cache_record(cache, "trace", 1, NULL));
+	SAY("no rate", lowmark_cache_record(cache, "trace", 0, &recording));
+	SAY("no number", lowmark_cache_record(cache, "trace", 0.0 / 0.0, &recording));
+	SAY("no folder for a trace", lowmark_cache_record(cache, "a/b/c", 1, &recording));
+	SAY("a recording", lowmark_cache_record(cache, "/dev/full", 1, &recording));
+	SAY("another", lowmark_cache_record(cache, "trace", 1, &other));
+	printf("no other: %d\n", other == NULL);
+	SAY("recorded", lowmark_cache_write(file, 0, "x", 1));
+	SAY("a full device", lowmark_cache_finish_recording(recording, NULL));
+}
+
+struct liar {
+	struct lowmark_cache *cache;
+	struct lowmark_cache_file *file;
+	struct lowmark_cache_registration *registration;
+	int64_t count, scan;
+	atomic_int asked, refused, tries;
+};
+
+static int64_t count(void *context)
+{
+	return ((struct liar *)context)->count;
+}
+
+static int64_t scan(void *context, uint64_t objects)
+{
+	struct liar *liar = context;
+	struct lowmark_cache_buffer *buffer;
+	struct lowmark_cache_file *file;
+	const int answers[] = {
+		lowmark_cache_fsync(liar->file),
+		lowmark_cache_allocate(liar->cache, 1, 0, &buffer),
+		lowmark_cache_open_file(liar->cache, "y", &file),
+		lowmark_cache_shutdown(liar->cache, NULL),
+		lowmark_cache_unregister_shrinker(liar->registration),
+	};
+	for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+		liar->tries++;
+		liar->refused += answers[i] == -EDEADLK;
+	}
+	liar->asked += objects > 0;
+	return liar->scan;
+}
+
+// A shrinker that answers what cannot be, and calls what it may not.
+static void lied_to(struct lowmark_cache *cache, struct lowmark_cache_file *large, int64_t n, int64_t freed)
+{
+	struct liar liar = { cache, large, NULL, n, freed, 0, 0, 0 };
+	struct lowmark_cache_shrinker shrinker = { count, scan, &liar, 1, 1 << 24 };
+	static char block[1 << 16];
+	long long sum = 0;
+
+	SAY("a liar", lowmark_cache_register_shrinker(cache, &shrinker, &liar.registration));
+	for (int i = 0; i < 256; i++)
+		sum += lowmark_cache_read(large, i * sizeof block, block, sizeof block);
+	SAY("unregistered", lowmark_cache_unregister_shrinker(liar.registration));
+	printf("lied %d: read %lld, asked %d, refused %d\n", (n > 0) + 2 * (freed > 0), sum, liar.asked > 0,
+	       liar.refused == liar.tries);
+}
+
+static void shrinkers(struct lowmark_cache *cache)
+{
+	enum { MOST = 64 };
+	struct lowmark_cache_registration *all[MOST + 1];
+	struct liar liar = { 0 };
+	struct lowmark_cache_shrinker shrinker = { count, scan, &liar, 0, 0 };
+	struct lowmark_cache_shrinker no_count = { NULL, scan, &liar, 0, 0 }, no_scan = { count, NULL, &liar, 0, 0 };
+	struct lowmark_cache_file *large;
+	int code = 0, n = 0;
+
+	SAY("no shrinker", lowmark_cache_register_shrinker(cache, NULL, &all[0]));
+	SAY("no count", lowmark_cache_register_shrinker(cache, &no_count, &all[0]));
+	SAY("no scan", lowmark_cache_register_shrinker(cache, &no_scan, &all[0]));
+	SAY("no place for it", lowmark_cache_register_shrinker(cache, &shrinker, NULL));
+	while (n <= MOST && (code = lowmark_cache_register_shrinker(cache, &shrinker, &all[n])) == 0)
+		n++;
+	SAY("many shrinkers", code);
+	printf("shrinkers: %d %d\n", n, all[n] == NULL);
+	while (n > 0)
+		lowmark_cache_unregister_shrinker(all[--n]);
+	SAY("a large file", lowmark_cache_open_file(cache, "large", &large));
+	SAY("extend", lowmark_cache_truncate(large, 16 << 20));
+	lied_to(cache, large, INT64_MIN, INT64_MAX);
+	lied_to(cache, large, INT64_MAX, INT64_MIN);
+	lied_to(cache, large, INT64_MAX, INT64_MAX);
+	lowmark_cache_close(large);
 }
 
 // All memory pinned: somebody is told so.
@@ -147,6 +297,34 @@ static void in_any_order(void)
 	printf("written: %d\n", stat("kept", &st) == 0 && st.st_size == 4);
 }
 
+// So with buffers, shrinkers and recordings, which may be used when it has been shut down, too.
+static void last_of_all(void)
+{
+	struct lowmark_cache_config config = lowmark_cache_defaults();
+	struct liar liar = { 0 };
+	struct lowmark_cache_shrinker shrinker = { count, scan, &liar, 0, 0 };
+	struct lowmark_cache *cache;
+	struct lowmark_cache_buffer *buffer, *none;
+	struct lowmark_cache_registration *registration;
+	struct lowmark_cache_recording *recording;
+	struct lowmark_cache_recorded recorded;
+
+	config.memory = 4 << 20, config.cpus = 1, config.ring = false;
+	SAY("opened again", lowmark_cache_open(&config, &cache));
+	SAY("its buffer", lowmark_cache_allocate(cache, 5000, 0, &buffer));
+	SAY("its shrinker", lowmark_cache_register_shrinker(cache, &shrinker, &registration));
+	SAY("its recording", lowmark_cache_record(cache, "trace", 0.5, &recording));
+	SAY("shut down", lowmark_cache_shutdown(cache, NULL));
+	SAY("a late buffer", lowmark_cache_allocate(cache, 1, 0, &none));
+	lowmark_cache_free(cache);
+	SAY("its length", lowmark_cache_buffer_length(buffer));
+	memset(lowmark_cache_buffer_bytes(buffer), 1, 5000);
+	SAY("finished", lowmark_cache_finish_recording(recording, &recorded));
+	SAY("asked no more", lowmark_cache_unregister_shrinker(registration));
+	lowmark_cache_free_buffer(buffer);
+	printf("rate: %g\n", recorded.rate);
+}
+
 int main(void)
 {
 	struct lowmark_cache_config config = lowmark_cache_defaults();
@@ -156,14 +334,18 @@ int main(void)
 	char byte;
 
 	nothing_there();
+	no_such_classes();
 	config.memory = 4 << 20, config.cpus = 2, config.direct = false, config.ring = false;
 	config.tell = tell, config.context = "told";
 	SAY("a cache", lowmark_cache_open(&config, &cache));
 	SAY("a file", lowmark_cache_open_file(cache, "x", &file));
 	SAY("a byte", lowmark_cache_write(file, 0, "x", 1));
 	uses(cache, file);
+	memory_and_recordings(cache, file);
+	shrinkers(cache);
 	all_pinned(cache);
 	in_any_order();
+	last_of_all();
 	SAY("the end", lowmark_cache_shutdown(cache, &end));
 	SAY("after it", lowmark_cache_read(file, 0, &byte, 1));
 	SAY("synced after it", lowmark_cache_fsync(file));
