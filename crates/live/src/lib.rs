@@ -86,6 +86,7 @@ mod handle;
 mod io;
 mod latency;
 mod listen;
+mod map;
 mod metrics;
 mod open_file;
 mod page;

@@ -2,10 +2,11 @@
 //! which `tests/model.rs` compiles a second time.
 
 use crate::LiveMm;
-use crate::arena::{Arena, Keeper, Locked, OutOfMemory, PAGE, Writeback, pins};
+use crate::arena::{Keeper, Locked, OutOfMemory, PAGE, Writeback, pins};
 use crate::cpu;
 use crate::errseq::{ErrorSequence, Fate};
 use crate::file::{self, Error};
+use crate::map::Arena;
 use crate::open_file::OpenFile;
 use crate::storage::Backing;
 use crate::world::LiveWorld;

@@ -1,6 +1,6 @@
 //! The live world: what the engine asks for, answered with threads, atomics and files.
 
-use crate::arena::{self, Arena, Copies, OutOfMemory, Writeback};
+use crate::arena::{self, Copies, OutOfMemory, Writeback};
 use crate::blocking::Blocking;
 use crate::class::Held;
 use crate::cpu::{self, Cpus};
@@ -8,6 +8,7 @@ use crate::events::Ring;
 use crate::file::Error;
 use crate::io::{self, How, Io};
 use crate::latency::{Clocks, Kind};
+use crate::map::Arena;
 use crate::open_file::OpenFile;
 use crate::shrink::{self, Shrinkers};
 use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex, RwLock};

@@ -30,6 +30,8 @@ mod file;
 mod io;
 #[path = "../src/latency.rs"]
 mod latency;
+#[path = "../src/map.rs"]
+mod map;
 #[path = "../src/open_file.rs"]
 mod open_file;
 #[path = "model/read.rs"]

@@ -1,0 +1,130 @@
+//! The memory of all frames: one mapping of the system's, 4096 bytes a frame, found by frame number. Who may touch which
+//! bytes when is `arena`'s.
+#![allow(unsafe_code)]
+
+use crate::arena::{OutOfMemory, PAGE};
+use crate::class::Held;
+use mm::Pfn;
+use rustix::io::Errno;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::ptr::NonNull;
+
+/// Bytes of a huge page.
+const HUGE: usize = 2 << 20;
+
+/// The memory of all frames.
+pub struct Arena {
+    /// The first frame, at the beginning of a huge page.
+    base: NonNull<u8>,
+    /// Bytes of the frames.
+    size: usize,
+    _map: Map,
+}
+
+/// Memory of the system's, as it gives it.
+struct Map {
+    at: *mut c_void,
+    len: usize,
+}
+
+#[cfg(not(miri))]
+impl Map {
+    fn new(len: usize) -> Result<Self, OutOfMemory> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let may = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the system's choice touches nobody's memory.
+        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), len, may, MapFlags::PRIVATE) };
+        let at = at.map_err(|_| OutOfMemory)?;
+        Ok(Self { at, len })
+    }
+}
+
+/// Miri knows no mmap by way of rustix.
+#[cfg(miri)]
+impl Map {
+    fn layout(len: usize) -> Result<std::alloc::Layout, OutOfMemory> {
+        std::alloc::Layout::from_size_align(len, PAGE).map_err(|_| OutOfMemory)
+    }
+
+    fn new(len: usize) -> Result<Self, OutOfMemory> {
+        // SAFETY: the layout has a size other than zero.
+        let at = unsafe { std::alloc::alloc_zeroed(Self::layout(len)?) };
+        Ok(Self { at: at.cast(), len })
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: made by `new` with this length, and nobody has a reference into it any more.
+        unsafe {
+            #[cfg(not(miri))]
+            let _ = rustix::mm::munmap(self.at, self.len);
+            #[cfg(miri)]
+            std::alloc::dealloc(self.at.cast(), Self::layout(self.len).expect("as before"));
+        }
+    }
+}
+
+// SAFETY: the arena is memory without thread affinity; who may touch which bytes when is ruled by
+// the page bits (module documentation).
+unsafe impl Send for Arena {}
+// SAFETY: as above; the arena itself hands out no reference to bytes but through its tokens.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// Zeroed memory for `frames` pages, at least one; the operating system gives it as it is
+    /// touched.
+    ///
+    /// # Errors
+    /// There is no memory for so many.
+    pub fn new(frames: usize) -> Result<Self, OutOfMemory> {
+        assert!(frames > 0);
+        let size = frames.checked_mul(PAGE).ok_or(OutOfMemory)?;
+        let map = Map::new(size.checked_add(HUGE).ok_or(OutOfMemory)?)?;
+        let base = NonNull::new(map.at.cast::<u8>()).ok_or(OutOfMemory)?;
+        let skipped = base.align_offset(HUGE);
+        assert!(skipped < HUGE);
+        // SAFETY: less than `HUGE` bytes further, so inside the mapping, which has as many beside the frames'.
+        let base = unsafe { base.add(skipped) };
+        Ok(Self {
+            base,
+            size,
+            _map: map,
+        })
+    }
+
+    /// Tells the system how to hold some frames' memory.
+    ///
+    /// # Errors
+    /// What the system says: it does not lock so much.
+    pub fn hold(&self, frames: Range<usize>, how: Held) -> Result<(), Errno> {
+        let bytes = frames.start * PAGE..frames.end * PAGE;
+        assert!(bytes.start <= bytes.end && bytes.end <= self.size);
+        // SAFETY: the bytes lie inside the mapping, and neither call moves or changes them.
+        unsafe {
+            let at = self.base.add(bytes.start).as_ptr().cast();
+            match how {
+                Held::Ordinary => Ok(()),
+                Held::Locked => rustix::mm::mlock(at, bytes.len()),
+                Held::HugePages => {
+                    // A kernel without them says so, and nothing is lost.
+                    let advice = rustix::mm::Advice::LinuxHugepage;
+                    rustix::mm::madvise(at, bytes.len(), advice).or_else(|e| match e {
+                        Errno::INVAL => Ok(()),
+                        e => Err(e),
+                    })
+                }
+            }
+        }
+    }
+
+    /// A frame's page, for whoever may touch it (`arena`).
+    pub fn page(&self, pfn: Pfn) -> NonNull<[u8; PAGE]> {
+        let at = pfn as usize * PAGE;
+        assert!(at < self.size, "frame {pfn} is outside the arena");
+        // SAFETY: `at` lies inside the allocation and so does the page that begins there, for the
+        // size is a multiple of the page size.
+        unsafe { self.base.add(at).cast() }
+    }
+}
