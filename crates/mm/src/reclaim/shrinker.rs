@@ -137,6 +137,7 @@ impl<W: World> Mm<W> {
     /// What the world's own pages come to that a shrinker of its, called by the calling task, gave back: they
     /// count as reclaimed (`mm_account_reclaimed_pages`).
     pub fn mm_account_reclaimed_pages(&self, pages: u32) {
+        debug_assert!(pages > 0, "nothing was given back");
         self.current().reclaimed_slab.fetch_add(pages);
     }
 
