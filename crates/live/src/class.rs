@@ -28,8 +28,9 @@ pub enum Held {
     /// It is there from the beginning and never swapped out (`mlock(2)`); the process needs
     /// `RLIMIT_MEMLOCK` for it.
     Locked,
-    /// In huge pages where the system has them (`MADV_HUGEPAGE`): fewer misses of the TLB, and a fault for 2 MiB
-    /// instead of 512, which a file that is read for the first time would pay for.
+    /// In huge pages where the system has them (`MADV_HUGEPAGE`), had from it by a thread of the cache when that
+    /// begins: fewer misses of the TLB, and no allocation that waits until the system has cleared, or made room for,
+    /// 2 MiB. All of it is the process's from then on.
     #[default]
     HugePages,
 }

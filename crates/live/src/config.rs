@@ -5,6 +5,7 @@ use crate::cache::Shutdown;
 use crate::class::{self, Class, Held, Marks};
 use crate::events::{Tracing, Who};
 use crate::file::Error;
+use crate::map;
 use crate::world::LiveWorld;
 use mm::ZoneInfo;
 use mm::cache::mapping::Mapping;
@@ -64,8 +65,8 @@ const PAGES_PER_CPU: u64 = 128;
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Bytes of memory for pages: 32 KiB to what the machine has, 2 TiB at most. Never exceeded; the
-    /// tables beside them take up to 2 % more, and what any cache has (stacks, files, tasks) up to 2 MiB, which from 128 MiB on is within these 2 %; a
-    /// page is the process's from its first use on.
+    /// tables beside them take up to 2 % more, and what any cache has (stacks, files, tasks) up to 2 MiB, which
+    /// from 256 MiB on is within these 2 %. When it is the process's: [`Held`].
     pub memory: u64,
     /// Classes of memory above the general one, at most two; they are part of `memory`. The general class is
     /// number 0, these are 1 and 2.
@@ -330,16 +331,14 @@ impl Config {
     /// end the process without them. To be asked last before it does.
     pub(crate) fn check_tables(&self, engine: &mm::Config) -> Result<(), Error> {
         let tables = table_bytes(engine);
-        let room = usize::try_from(tables)
-            .ok()
-            .and_then(|n| Vec::<u8>::new().try_reserve_exact(n).ok());
-        room.ok_or_else(|| {
-            Error::Config(format!(
-                "memory = {}, max_files = {}, max_threads = {}: the system has no {tables} bytes \
-                 for the tables of such a cache",
-                self.memory, self.max_files, self.max_threads
-            ))
-        })
+        if map::room_for(tables) {
+            return Ok(());
+        }
+        Err(Error::Config(format!(
+            "memory = {}, max_files = {}, max_threads = {}: the system has no {tables} bytes \
+             for the tables of such a cache",
+            self.memory, self.max_files, self.max_threads
+        )))
     }
 }
 

@@ -57,6 +57,9 @@ impl Daemons {
             }
         }
         self.inner.mm.world.one_executor(self.ring);
+        if self.inner.mm.world.to_populate() {
+            self.spawn("populate", |i| i.mm.world.populate())?;
+        }
         self.spawn("kswapd0", |i| daemon::kswapd(&i.mm, KSWAPD))?;
         let stop = Arc::clone(&self.stop_vmstat);
         self.spawn("vmstat", move |i| daemon::vmstat(&i.mm, &stop))

@@ -54,6 +54,13 @@ impl Map {
     }
 }
 
+/// Whether the system has so many bytes for us. They are not asked of the allocator, which takes what is freed for
+/// the size that it should keep for itself from then on, and clears it each time.
+pub fn room_for(bytes: u64) -> bool {
+    let len = usize::try_from(bytes).ok();
+    len.is_some_and(|len| Map::new(len.max(1)).is_ok())
+}
+
 impl Drop for Map {
     fn drop(&mut self) {
         // SAFETY: made by `new` with this length, and nobody has a reference into it any more.
@@ -115,6 +122,24 @@ impl Arena {
                         e => Err(e),
                     })
                 }
+            }
+        }
+    }
+
+    /// Has the system give some frames' memory, a huge page at a time, until it is to stop: whoever uses them later
+    /// waits for no page of the system's. A kernel that cannot (before 5.14) gives it as it is touched.
+    pub fn populate(&self, frames: Range<usize>, stop: impl Fn() -> bool) {
+        let end = frames.end * PAGE;
+        assert!(end <= self.size);
+        for from in (frames.start * PAGE..end).step_by(HUGE) {
+            let len = HUGE.min(end - from);
+            // SAFETY: the bytes lie inside the mapping; the call has pages mapped and changes none of them.
+            let told = unsafe {
+                let at = self.base.add(from).as_ptr().cast();
+                rustix::mm::madvise(at, len, rustix::mm::Advice::LinuxPopulateWrite)
+            };
+            if told.is_err() || stop() {
+                return;
             }
         }
     }

@@ -127,6 +127,8 @@ pub struct LiveWorld {
     pub(crate) pages_to_change: AtomicU32,
     /// Those of the program.
     pub(crate) shrinkers: Shrinkers,
+    /// Frames whose memory is to be had from the system before they are used.
+    to_populate: Mutex<Vec<std::ops::Range<usize>>>,
     pub(crate) out_of_memory: Mutex<Option<String>>,
     /// How long calls take.
     pub(crate) clocks: Clocks,
@@ -172,6 +174,7 @@ impl LiveWorld {
             buffer_pages: AtomicU32::new(0),
             pages_to_change: AtomicU32::new(0),
             shrinkers: Shrinkers::default(),
+            to_populate: Mutex::new(Vec::new()),
             out_of_memory: Mutex::new(None),
             clocks: Clocks::new(config.cpus),
             ring: None,
@@ -187,12 +190,28 @@ impl LiveWorld {
         let pages = |z: &mm::ZoneInfo| z.size.next_multiple_of(block) as usize;
         let first = config.zones[..class].iter().map(pages).sum::<usize>();
         let size = config.zones[class].size as usize;
+        if how == Held::HugePages {
+            self.to_populate.lock().push(first..first + size);
+        }
         self.arena.hold(first..first + size, how).map_err(|e| {
             Error::Config(format!(
                 "class {class}: the system does not lock its {} KiB ({e}): raise RLIMIT_MEMLOCK",
                 size * 4
             ))
         })
+    }
+
+    /// Whether memory is to be had from the system before it is used.
+    pub(crate) fn to_populate(&self) -> bool {
+        !self.to_populate.lock().is_empty()
+    }
+
+    /// Has it.
+    pub(crate) fn populate(&self) {
+        let all = std::mem::take(&mut *self.to_populate.lock());
+        for frames in all {
+            self.arena.populate(frames, || self.stopping.load(SeqCst));
+        }
     }
 
     /// The file of a mapping that has pages, or is open.
