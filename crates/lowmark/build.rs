@@ -1,5 +1,5 @@
 //! What `lowmark --version` and `results.json` say beside the version: the commit that it was built from, where git
-//! or the builder (`LOWMARK_REVISION`) knows it, and the profile.
+//! or the builder (`LOWMARK_REVISION`) knows it, and the profile. And how the program is linked.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,42 @@ fn git(args: &[&str]) -> Option<String> {
     (out.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
 }
 
+/// A smaller program, where Rust's own linker makes it (lld, on x86-64 with glibc; `-C linker` and `link-arg` in
+/// RUSTFLAGS may name another one, of which nothing is known): functions of the same instructions are kept once, and
+/// what the loader adjusts is a bitmap (`DT_RELR`) and not 24 bytes an address.
+fn link_small() {
+    let is = |key: &str, value: &str| std::env::var(key).is_ok_and(|v| v == value);
+    let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    let ours = is("CARGO_CFG_TARGET_OS", "linux")
+        && is("CARGO_CFG_TARGET_ARCH", "x86_64")
+        && is("CARGO_CFG_TARGET_ENV", "gnu")
+        && !flags.contains("link");
+    if !ours || !is("PROFILE", "release") {
+        return;
+    }
+    println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+    // The C library's loader knows the bitmap since 2.36; a program for another computer may meet an older one.
+    if is("HOST", "x86_64-unknown-linux-gnu")
+        && is("TARGET", "x86_64-unknown-linux-gnu")
+        && glibc().is_some_and(|v| v >= (2, 36))
+    {
+        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
+}
+
+/// The version of this computer's C library.
+fn glibc() -> Option<(u32, u32)> {
+    let out = Command::new("getconf")
+        .arg("GNU_LIBC_VERSION")
+        .output()
+        .ok()?;
+    let text = String::from_utf8(out.stdout).ok()?;
+    let (major, minor) = text.trim().strip_prefix("glibc ")?.split_once('.')?;
+    Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?))
+}
+
 fn main() {
+    link_small();
     println!("cargo::rerun-if-env-changed=LOWMARK_REVISION");
     // Another commit is checked out: HEAD names it, or the log of what it named does.
     if let Some(folder) = git(&["rev-parse", "--absolute-git-dir"]) {

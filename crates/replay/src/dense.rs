@@ -202,16 +202,12 @@ impl Dense {
         let mut dense = Self::default();
         let mut numbering = Numbering::new(reader.format().can_cut());
         let name = reader.name().to_owned();
-        reader.each_batch(
-            threads,
-            |record| *record,
-            |batch| {
-                batch
-                    .chunks(BLOCK)
-                    .try_for_each(|block| dense.add(block, unit, times, &mut numbering, budget))
-                    .map_err(|limit| limit.of(&name))
-            },
-        )?;
+        reader.each_records(threads, &mut |batch| {
+            batch
+                .chunks(BLOCK)
+                .try_for_each(|block| dense.add(block, unit, times, &mut numbering, budget))
+                .map_err(|limit| limit.of(&name))
+        })?;
         dense.objects = numbering.index.slots();
         dense.events.shrink_to_fit();
         dense.times.shrink_to_fit();
@@ -446,14 +442,10 @@ impl Dense {
             }
             Ok(())
         };
-        reader.each_batch(
-            threads,
-            |record| *record,
-            |batch| {
-                let all = batch.chunks(BLOCK).try_for_each(&mut one);
-                all.map_err(|limit| limit.of(&name))
-            },
-        )?;
+        reader.each_records(threads, &mut |batch| {
+            let all = batch.chunks(BLOCK).try_for_each(&mut one);
+            all.map_err(|limit| limit.of(&name))
+        })?;
         let objects = numbering.index.slots();
         Ok((pass.finish(), objects, reader.skipped()))
     }

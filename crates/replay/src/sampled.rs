@@ -279,16 +279,12 @@ impl Sampled {
             budget,
         };
         let name = reader.name().to_owned();
-        reader.each_batch(
-            threads,
-            |record| *record,
-            |batch| {
-                batch
-                    .iter()
-                    .try_for_each(|record| sampler.add(record, seed))
-                    .map_err(|limit| limit.of(&name))
-            },
-        )?;
+        reader.each_records(threads, &mut |batch| {
+            batch
+                .iter()
+                .try_for_each(|record| sampler.add(record, seed))
+                .map_err(|limit| limit.of(&name))
+        })?;
         let sampled = sampler.finish().map_err(|limit| limit.of(reader.name()))?;
         let objects = sampled.facts.objects;
         if objects < LEAST_OBJECTS && sampled.facts.rate < 1.0 {

@@ -106,12 +106,7 @@ pub(crate) fn stream_made<P: Policy>(
         send(reader, unit, &mut clean, threads)?;
         return Ok(clean.cache.counts());
     }
-    // Nothing but objects is needed of a record, so nothing else is worked out.
-    let objects = |record: &Record| match record.op.is_data() {
-        true => unit.objects(record),
-        false => (0, 0),
-    };
-    reader.each_batch(threads, objects, |batch| {
+    each_objects(&mut reader, unit, threads, &mut |batch| {
         for (first, n) in batch {
             clean.ask(*first..first + n);
         }
@@ -119,6 +114,21 @@ pub(crate) fn stream_made<P: Policy>(
         Ok(())
     })?;
     Ok(clean.cache.counts())
+}
+
+/// Each record's first object and how many there are. Nothing but objects is needed of a record, so nothing else
+/// is worked out.
+fn each_objects(
+    reader: &mut Reader,
+    unit: Unit,
+    threads: usize,
+    take: &mut dyn FnMut(&[(u64, u64)]) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
+    let objects = |record: &Record| match record.op.is_data() {
+        true => unit.objects(record),
+        false => (0, 0),
+    };
+    reader.each_batch(threads, objects, take)
 }
 
 /// As [`stream`], with dirty pages and writeback.
@@ -158,31 +168,27 @@ fn send(
     // Files that can lose pages need a list of what the trace has touched of them.
     let cuts = reader.format().can_cut();
     let mut touched: HashMap<u32, Touched> = HashMap::new();
-    reader.each_batch(
-        threads,
-        |record| *record,
-        |batch| {
-            for record in batch {
-                if record.op.is_data() {
-                    let (first, n) = unit.objects(record);
-                    sink.request(record, first..first + n);
-                    if cuts {
-                        let all = touched.entry(record.file).or_default();
-                        all.add(first..first + n);
-                    }
-                } else if let Some(len) = cut(record) {
-                    sink.settle();
-                    let gone = unit.behind(len);
-                    if let Some(all) = touched.get_mut(&record.file) {
-                        all.cut(
-                            |object| unit.place(object) >= gone,
-                            |object| sink.remove(object),
-                        );
-                    }
+    reader.each_records(threads, &mut |batch| {
+        for record in batch {
+            if record.op.is_data() {
+                let (first, n) = unit.objects(record);
+                sink.request(record, first..first + n);
+                if cuts {
+                    let all = touched.entry(record.file).or_default();
+                    all.add(first..first + n);
+                }
+            } else if let Some(len) = cut(record) {
+                sink.settle();
+                let gone = unit.behind(len);
+                if let Some(all) = touched.get_mut(&record.file) {
+                    all.cut(
+                        |object| unit.place(object) >= gone,
+                        |object| sink.remove(object),
+                    );
                 }
             }
-            sink.settle();
-            Ok(())
-        },
-    )
+        }
+        sink.settle();
+        Ok(())
+    })
 }

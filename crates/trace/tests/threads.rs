@@ -25,7 +25,7 @@ fn read(bytes: &[u8], name: &str, lenient: bool, threads: usize) -> Option<Said>
     let result = reader.each_batch(
         threads,
         |record| *record,
-        |batch| {
+        &mut |batch| {
             records.extend_from_slice(batch);
             Ok(())
         },
@@ -141,7 +141,7 @@ fn who_wants_no_more_ends_it() {
         let result = reader.each_batch(
             threads,
             |record| record.offset,
-            |_| {
+            &mut |_| {
                 batches += 1;
                 if batches == 3 {
                     Err(stop.clone())

@@ -21,7 +21,7 @@ impl Reader {
         &mut self,
         threads: usize,
         keep: impl Fn(&Record) -> T + Sync,
-        mut take: impl FnMut(&[T]) -> Result<(), TraceError>,
+        take: &mut dyn FnMut(&[T]) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
         if threads > 1 {
             let (filled, batches) = sync_channel(AHEAD);
@@ -55,6 +55,18 @@ impl Reader {
             take(&batch)?;
         }
         Ok(())
+    }
+
+    /// [`Self::each_batch`] with the records themselves.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn each_records(
+        &mut self,
+        threads: usize,
+        take: &mut dyn FnMut(&[Record]) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        self.each_batch(threads, |record| *record, take)
     }
 }
 
