@@ -18,6 +18,14 @@ pub const MOST: u32 = 1 << 30;
 /// Marks an entry that was removed: no slot, whose number + 1 stands in the low bits.
 const REMOVED: u32 = 1 << 31;
 
+/// Where a search ended that found nothing ([`Index::seek`]): the object's hash, and the empty place that an entry for
+/// it would take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    hash: u32,
+    at: u32,
+}
+
 /// Which slot holds an object.
 #[derive(Debug, Clone)]
 pub struct Index {
@@ -90,16 +98,24 @@ impl Index {
     /// The slot that holds `object`.
     #[inline]
     pub fn find(&self, object: u64) -> Option<Slot> {
+        self.search(object).ok()
+    }
+
+    #[inline]
+    fn search(&self, object: u64) -> Result<Slot, End> {
         let hash = hash(object);
         let mut at = self.home(hash);
         loop {
             let entry = self.table[at];
             if entry == 0 {
-                return None;
+                return Err(End {
+                    hash,
+                    at: at as u32,
+                });
             }
             let slot = self.slot(entry, hash);
             if self.objects.get(slot as usize) == Some(&object) {
-                return Some(slot);
+                return Ok(slot);
             }
             at = self.next(at);
         }
@@ -123,10 +139,53 @@ impl Index {
     /// As [`find`](Self::find), with a guess that may have come true or not.
     #[inline]
     pub fn find_guessed(&self, object: u64, guess: Slot) -> Option<Slot> {
+        self.seek(object, guess).ok()
+    }
+
+    /// As [`find_guessed`](Self::find_guessed); for an object that is nowhere, where the search ended: what
+    /// [`insert_at`](Self::insert_at) and [`replace_at`](Self::replace_at) need not search again.
+    #[inline]
+    pub fn seek(&self, object: u64, guess: Slot) -> Result<Slot, End> {
         if self.objects.get(guess as usize) == Some(&object) && self.holds(guess) {
-            return Some(guess);
+            return Ok(guess);
         }
-        self.find(object)
+        self.search(object)
+    }
+
+    /// As [`insert`](Self::insert), at the end that [`seek`](Self::seek) has found; nothing has been inserted since.
+    #[inline]
+    pub fn insert_at(&mut self, object: u64, slot: Slot, end: End) {
+        self.held[slot as usize / 64] |= 1 << (slot % 64);
+        self.replace_at(object, slot, end);
+    }
+
+    /// As [`replace`](Self::replace), at the end that [`seek`](Self::seek) has found; nothing has been inserted since.
+    #[inline]
+    pub fn replace_at(&mut self, object: u64, slot: Slot, end: End) {
+        debug_assert!(self.holds(slot), "the slot holds an object");
+        debug_assert!(
+            end.hash == hash(object) && self.table[end.at as usize] == 0,
+            "the search for this object ended here"
+        );
+        self.objects[slot as usize] = object;
+        if self.is_full() {
+            self.fill();
+        } else {
+            self.take(end, slot);
+        }
+    }
+
+    /// Whether the table is to be filled anew before it takes another entry.
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.used >= self.table.len() / 8 * 5
+    }
+
+    /// An entry for a slot, in an empty place.
+    #[inline]
+    fn take(&mut self, end: End, slot: Slot) {
+        self.table[end.at as usize] = end.hash << self.bits | (slot + 1);
+        self.used += 1;
     }
 
     /// Notes that `slot`, which holds nothing, holds `object`, which is nowhere.
@@ -141,7 +200,7 @@ impl Index {
     pub fn replace(&mut self, object: u64, slot: Slot) {
         debug_assert!(self.holds(slot), "the slot holds an object");
         self.objects[slot as usize] = object;
-        if self.used >= self.table.len() / 8 * 5 {
+        if self.is_full() {
             self.fill();
         } else {
             self.place(object, slot);
@@ -155,8 +214,8 @@ impl Index {
         while self.table[at] != 0 {
             at = self.next(at);
         }
-        self.table[at] = hash << self.bits | (slot + 1);
-        self.used += 1;
+        let at = at as u32;
+        self.take(End { hash, at }, slot);
     }
 
     /// Fills the table anew from the slots that hold an object.
@@ -225,6 +284,7 @@ mod tests {
             slots in 1_u32..60,
             steps in prop::collection::vec((any::<(bool, bool)>(), 0_u64..80), 0..800),
             growing in any::<bool>(),
+            seeking in any::<bool>(),
         ) {
             let mut index = Index::new(if growing { 0 } else { slots });
             let mut model: HashMap<u64, u32> = HashMap::new();
@@ -240,6 +300,8 @@ mod tests {
                 for guess in [0, slots - 1, slots, Slot::MAX] {
                     prop_assert_eq!(index.find_guessed(object, guess), known);
                 }
+                let end = index.seek(object, Slot::MAX).err();
+                prop_assert_eq!(end.is_some(), known.is_none());
                 let mut slots = [0; 64];
                 index.guess(&[object], &mut slots);
                 prop_assert!(known.is_some() || index.find_guessed(object, slots[0]).is_none());
@@ -253,12 +315,18 @@ mod tests {
                     None if replaced => {
                         let Some((&old, &slot)) = model.iter().min() else { continue };
                         model.remove(&old);
-                        index.replace(object, slot);
+                        match end.filter(|_| seeking) {
+                            Some(end) => index.replace_at(object, slot, end),
+                            None => index.replace(object, slot),
+                        }
                         model.insert(object, slot);
                     }
                     None if add && !free.is_empty() => {
                         let slot = free.pop().unwrap();
-                        index.insert(object, slot);
+                        match end.filter(|_| seeking) {
+                            Some(end) => index.insert_at(object, slot, end),
+                            None => index.insert(object, slot),
+                        }
                         model.insert(object, slot);
                     }
                     _ => {}

@@ -32,7 +32,7 @@ pub mod registry;
 mod sketch;
 
 pub use ghost::Ghost;
-pub use index::{Index, MOST};
+pub use index::{End, Index, MOST};
 pub use lists::Lists;
 pub use policy::{AnyPolicy, Dirty, Policy, Slot};
 pub use registry::types::*;

@@ -5,6 +5,8 @@ use serde::Serialize;
 
 /// Which slot holds an object, and the other way.
 pub trait Map {
+    /// Where a search for an object ended that is nowhere.
+    type End: Copy;
     /// The slot of an object.
     fn find(&self, object: u64) -> Option<Slot>;
     /// The object of a slot that holds one.
@@ -19,13 +21,22 @@ pub trait Map {
     /// what [`find_guessed`](Self::find_guessed) wants to know.
     fn guess(&self, objects: &[u64], slots: &mut Guesses);
     /// As [`find`](Self::find), with what [`guess`](Self::guess) said, or any other number.
-    fn find_guessed(&self, object: u64, guess: Slot) -> Option<Slot>;
+    fn find_guessed(&self, object: u64, guess: Slot) -> Option<Slot> {
+        self.seek(object, guess).ok()
+    }
+    /// As [`find_guessed`](Self::find_guessed); for what is nowhere, where the search for it ended.
+    fn seek(&self, object: u64, guess: Slot) -> Result<Slot, Self::End>;
+    /// As [`insert`](Self::insert), where a search for the object ended just now.
+    fn insert_at(&mut self, object: u64, slot: Slot, end: Self::End);
+    /// As [`replace`](Self::replace), where a search for the object ended just now.
+    fn replace_at(&mut self, object: u64, slot: Slot, end: Self::End);
 }
 
 /// What a first look at some objects has brought.
 pub type Guesses = [Slot; BLOCK];
 
 impl Map for Index {
+    type End = evict::End;
     #[inline]
     fn find(&self, object: u64) -> Option<Slot> {
         Self::find(self, object)
@@ -51,8 +62,16 @@ impl Map for Index {
         Self::guess(self, objects, slots);
     }
     #[inline]
-    fn find_guessed(&self, object: u64, guess: Slot) -> Option<Slot> {
-        Self::find_guessed(self, object, guess)
+    fn seek(&self, object: u64, guess: Slot) -> Result<Slot, evict::End> {
+        Self::seek(self, object, guess)
+    }
+    #[inline]
+    fn insert_at(&mut self, object: u64, slot: Slot, end: evict::End) {
+        Self::insert_at(self, object, slot, end);
+    }
+    #[inline]
+    fn replace_at(&mut self, object: u64, slot: Slot, end: evict::End) {
+        Self::replace_at(self, object, slot, end);
     }
 }
 
@@ -75,6 +94,8 @@ impl Table {
 }
 
 impl Map for Table {
+    /// It has a place for every object.
+    type End = ();
     #[inline]
     fn find(&self, object: u64) -> Option<Slot> {
         self.slots[object as usize].checked_sub(1)
@@ -105,8 +126,16 @@ impl Map for Table {
         std::hint::black_box(sum);
     }
     #[inline]
-    fn find_guessed(&self, object: u64, _: Slot) -> Option<Slot> {
-        self.find(object)
+    fn seek(&self, object: u64, _: Slot) -> Result<Slot, ()> {
+        self.find(object).ok_or(())
+    }
+    #[inline]
+    fn insert_at(&mut self, object: u64, slot: Slot, (): ()) {
+        self.insert(object, slot);
+    }
+    #[inline]
+    fn replace_at(&mut self, object: u64, slot: Slot, (): ()) {
+        self.replace(object, slot);
     }
 }
 
@@ -226,15 +255,18 @@ impl<P: Policy, M: Map> Cache<P, M> {
     #[inline]
     pub(crate) fn request_guessed(&mut self, object: u64, guess: Slot) -> bool {
         self.counts.requests += 1;
-        if let Some(slot) = self.map.find_guessed(object, guess) {
-            self.policy.access(slot);
-            return true;
-        }
+        let end = match self.map.seek(object, guess) {
+            Ok(slot) => {
+                self.policy.access(slot);
+                return true;
+            }
+            Err(end) => end,
+        };
         self.counts.misses += 1;
         self.policy.miss(object);
         let slot = match self.free.take() {
             Some(slot) => {
-                self.map.insert(object, slot);
+                self.map.insert_at(object, slot, end);
                 slot
             }
             None => {
@@ -242,7 +274,7 @@ impl<P: Policy, M: Map> Cache<P, M> {
                     .policy
                     .evict()
                     .expect("a full cache has a page to evict");
-                self.map.replace(object, slot);
+                self.map.replace_at(object, slot, end);
                 slot
             }
         };

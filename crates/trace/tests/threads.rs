@@ -22,14 +22,10 @@ fn read(bytes: &[u8], name: &str, lenient: bool, threads: usize) -> Option<Said>
     let stream = Cursor::new(bytes.to_vec());
     let mut reader = Reader::from_stream(stream, name, &options).ok()?;
     let mut records = Vec::new();
-    let result = reader.each_batch(
-        threads,
-        |record| *record,
-        &mut |batch| {
-            records.extend_from_slice(batch);
-            Ok(())
-        },
-    );
+    let result = reader.each_batch(threads, |record| *record, &mut |batch| {
+        records.extend_from_slice(batch);
+        Ok(())
+    });
     // With a fault, the batches before the one that holds it.
     if result.is_err() {
         records.truncate(records.len() / 4096 * 4096);
@@ -138,18 +134,14 @@ fn who_wants_no_more_ends_it() {
             message: "enough".to_owned(),
             accepted: String::new(),
         };
-        let result = reader.each_batch(
-            threads,
-            |record| record.offset,
-            &mut |_| {
-                batches += 1;
-                if batches == 3 {
-                    Err(stop.clone())
-                } else {
-                    Ok(())
-                }
-            },
-        );
+        let result = reader.each_batch(threads, |record| record.offset, &mut |_| {
+            batches += 1;
+            if batches == 3 {
+                Err(stop.clone())
+            } else {
+                Ok(())
+            }
+        });
         assert_eq!((result, batches), (Err(stop), 3));
     }
 }
