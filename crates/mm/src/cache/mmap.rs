@@ -23,13 +23,13 @@ use crate::{Mm, Pfn};
 use std::sync::OnceLock;
 
 /// The entry maps a page.
-const PRESENT: u32 = 1;
+pub(super) const PRESENT: u32 = 1;
 /// The accessed bit.
-const YOUNG: u32 = 2;
+pub(super) const YOUNG: u32 = 2;
 /// Stores do not fault.
-const WRITE: u32 = 4;
+pub(super) const WRITE: u32 = 4;
 /// Where the frame or slot number begins.
-const SHIFT: u32 = 3;
+pub(super) const SHIFT: u32 = 3;
 /// So many misses more than hits, and a mapping's faults bring in nothing but their pages (linux
 /// mm/filemap.c, `MMAP_LOTSAMISS`).
 const LOTS_OF_MISSES: u32 = 100;
@@ -106,8 +106,8 @@ impl Held {
 }
 
 /// One mapping of one process.
-struct Region<W: World> {
-    ptes: Box<[W::U32]>,
+pub(super) struct Region<W: World> {
+    pub(super) ptes: Box<[W::U32]>,
     /// 0 ended, 1 anonymous, 2 shared, 3 private.
     kind: W::U32,
     mapping: W::U32,
@@ -125,7 +125,7 @@ struct Region<W: World> {
 }
 
 impl<W: World> Region<W> {
-    fn backing(&self) -> Option<Backing> {
+    pub(super) fn backing(&self) -> Option<Backing> {
         let (mapping, first) = (self.mapping.get(), self.first.get());
         match self.kind.get() {
             1 => Some(Backing::Anon),
@@ -137,7 +137,7 @@ impl<W: World> Region<W> {
 
     /// A fault found the file's page `index` cached (`do_async_mmap_readahead`). Returns whether reading
     /// ahead may go on.
-    fn found(&self, index: u32) -> bool {
+    pub(super) fn found(&self, index: u32) -> bool {
         self.last_fault.set(index + 1);
         let ahead = self.advice.get() != Advice::Random as u32;
         if ahead {
@@ -186,14 +186,14 @@ impl<W: World> Regions<W> {
         }
     }
 
-    fn region(&self, id: u32) -> &Region<W> {
+    pub(super) fn region(&self, id: u32) -> &Region<W> {
         self.slots[id as usize].get().expect("an open region")
     }
 }
 
 impl<W: World> Mm<W> {
     #[inline(always)]
-    fn pte(&self, region: u32, index: u32) -> &W::U32 {
+    pub(super) fn pte(&self, region: u32, index: u32) -> &W::U32 {
         &self.regions.region(region).ptes[index as usize]
     }
 
@@ -340,23 +340,6 @@ impl<W: World> Mm<W> {
         self.stat.dec(self.world.cpu(), z, ZoneStat::NrAnonPages);
     }
 
-    /// Whether an access finds its entry present and allowed; notes the access.
-    #[inline(always)]
-    pub fn touch_mapped(&self, region: u32, index: u32, write: bool) -> bool {
-        debug_assert!(
-            self.regions.region(region).backing().is_some(),
-            "region {region} has ended"
-        );
-        let pte = self.pte(region, index);
-        let v = pte.get();
-        let need = if write { PRESENT | WRITE } else { PRESENT };
-        if v & need != need {
-            return false;
-        }
-        pte.set(v | YOUNG);
-        true
-    }
-
     /// A program loads from or stores to a page of a region.
     pub async fn touch(&self, region: u32, index: u32, write: bool) -> Touched {
         while !self.touch_mapped(region, index, write) {
@@ -366,44 +349,6 @@ impl<W: World> Mm<W> {
             }
         }
         Touched::Ok
-    }
-
-    /// A fault that nobody has to wait for: the first store to a page of a shared mapping that is cached,
-    /// up to date and not locked. `None`: nothing was done, and [`Mm::touch`] is to be called. Else the file:
-    /// the store may be made, but first [`Mm::balance_dirty_pages_ratelimited`] has to be called, and the task
-    /// has to relax.
-    ///
-    /// For worlds in which no other task runs between two waits.
-    #[inline]
-    pub fn fault_at_once(&self, region: u32, index: u32, write: bool) -> Option<u32> {
-        let r = self.regions.region(region);
-        debug_assert!(
-            (index as usize) < r.ptes.len(),
-            "page {index} of region {region}"
-        );
-        let Some(Backing::Shared { mapping, first }) = r.backing() else {
-            return None;
-        };
-        let (pte, at) = (&r.ptes[index as usize], first + index);
-        if !write || pte.get() != 0 {
-            return None;
-        }
-        let pfn = self.find_page(mapping, at)?;
-        let page = self.frames.page(pfn);
-        let marks = flag::LOCKED | flag::READAHEAD | flag::UPTODATE;
-        if page.flags() & marks != flag::UPTODATE
-            || !self.world.page_mkwrite_at_once(self, mapping, at)?
-        {
-            return None;
-        }
-        self.world.charge(Cost::Fault, 1);
-        self.stat.event(VmEvent::PgFault, 1);
-        r.found(at);
-        page.clear_flags(flag::UNUSED);
-        self.page_add_file_rmap(pfn);
-        pte.set(pfn << SHIFT | PRESENT | YOUNG | WRITE);
-        self.set_page_dirty(pfn, TrackPath::Fault);
-        Some(mapping)
     }
 
     /// Makes progress towards an entry that allows the access.
@@ -622,7 +567,7 @@ impl<W: World> Mm<W> {
         Touched::Ok
     }
 
-    fn page_add_file_rmap(&self, pfn: Pfn) {
+    pub(super) fn page_add_file_rmap(&self, pfn: Pfn) {
         let n = self.frames.mapcount(pfn);
         self.frames.set_mapcount(pfn, n + 1);
         if n == 0 {

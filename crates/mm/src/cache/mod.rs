@@ -1,5 +1,6 @@
 //! The page cache: files' trees, locks of pages, mappings, swap, refaults.
 
+mod at_once;
 pub(crate) mod check;
 pub(crate) mod filemap;
 pub mod mapping;

@@ -109,10 +109,11 @@ impl<const T: bool> TaskHost<'_, T> {
             }
             let n = BATCH.min(first + pages - at);
             self.mm.world.charge(Cost::Touch, n as u32);
-            for page in at..at + n {
-                let page = page as u32;
-                if self.mm.touch_mapped(region, page, write) {
-                    continue;
+            let (mut page, end) = (at as u32, (at + n) as u32);
+            loop {
+                page += self.mm.touch_mapped_run(region, page, end - page, write);
+                if page == end {
+                    break;
                 }
                 if let Some(file) = self.mm.fault_at_once(region, page, write) {
                     if self.mm.note_dirtied(file) {
@@ -122,6 +123,7 @@ impl<const T: bool> TaskHost<'_, T> {
                         self.mm.world.relax().await;
                     }
                     if self.mm.touch_mapped(region, page, write) {
+                        page += 1;
                         continue;
                     }
                 }
@@ -132,6 +134,7 @@ impl<const T: bool> TaskHost<'_, T> {
                         return Err(HostError::Io(self.mapped_path(map)));
                     }
                 }
+                page += 1;
             }
             self.mm.world.note_moved(n * 4096);
             self.mm.world.relax().await;
