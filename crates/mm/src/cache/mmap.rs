@@ -37,6 +37,8 @@ const LOTS_OF_MISSES: u32 = 100;
 const MOST_MISSES: u32 = 10 * LOTS_OF_MISSES;
 /// Regions that may exist at a time, ended ones of other lengths included.
 pub const MAX_REGIONS: usize = 8192;
+/// Entries that an end of a region looks at before it takes them.
+const FORESEEN: usize = 16;
 /// Entries of one page of a page table.
 const ENTRIES_OF_TABLE: usize = 512;
 /// The most frames an entry can name: 2 TiB.
@@ -255,8 +257,18 @@ impl<W: World> Mm<W> {
     pub fn free_region(&self, region: u32) {
         let r = self.regions.region(region);
         let backing = r.backing().expect("an open region");
+        let frames = self.frames.table();
         for (index, pte) in r.ptes.iter().enumerate() {
             let v = pte.get();
+            if index % FORESEEN == 0 {
+                // What the next pages will touch: their frames, and those beside them on their lists. Old
+                // memory lies all over the table, and misses in the processor's caches should overlap.
+                let next = r.ptes[index..].iter().take(FORESEEN).map(Word32::get);
+                let next = next.filter(|v| v & PRESENT != 0).map(|v| v >> SHIFT);
+                let beside = next
+                    .map(|pfn| frames.before(frames.before(pfn)) ^ frames.after(frames.after(pfn)));
+                std::hint::black_box(beside.fold(0, |sum, at| sum ^ at));
+            }
             if v & PRESENT != 0 {
                 let pfn = v >> SHIFT;
                 pte.set(0);
