@@ -285,7 +285,11 @@ impl<W: World> Mm<W> {
             orders: eviction::Orders::new(policy.eviction, &zones),
             auto: auto::zones(&policy, zones.len()),
             lists,
-            metadata: metadata::Metadata::new(policy.page_metadata, pool, frames)?,
+            metadata: metadata::Metadata::new(
+                (policy.page_metadata, policy.writeback_bios),
+                pool,
+                frames,
+            )?,
             pageblocks: mobility::pageblocks::<W>(policy.mobility, frames, config.pageblock_order)?,
             sysctl: sysctl::Words::new(&config.sysctl),
             boost: boost::zones::<W>(&config, lists > 1),

@@ -1,24 +1,25 @@
 //! What the page cache's own records take (`page_metadata = "slabs"`): nodes of the trees, 14 on two pages
 //! (`radix_tree_node`, 576 bytes), and buffer heads of pages that were written on filesystems that keep
-//! them, 39 on a page (104 bytes).
+//! them, 39 on a page (104 bytes). And what writes of pages take while they are under way (`writeback_bios = "vectors"`):
+//! a vector of 256 entries a bio, 8 of them on eight pages.
 //!
 //! Records fill slabs without gaps; the oldest slab goes back first, and five stay that have room for whole ones
 //! (SLUB's `min_partial`). A slab is asked for without waiting, as `xas_alloc` does under its lock: of two
 //! pages, else of one, from the low watermark and then from the min watermark with kswapd woken. Where there is
-//! nothing, the next record asks again; Linux would let the task reclaim. Slabs are not counted as reclaimable:
-//! no shrinker frees them.
+//! nothing, the next record asks again; Linux would let the task reclaim. A vector asks once: without memory there is
+//! one in reserve (`mempool_alloc`). Slabs are not counted as reclaimable: no shrinker frees them.
 
 use crate::cache::mapping::Mapping;
 use crate::cache::tree::SLOTS;
 use crate::memory::frame::flag;
 use crate::memory::gfp::Gfp;
-use crate::policy::PageMetadata;
+use crate::policy::{PageMetadata, WritebackBios};
 use crate::world::{ShortLock, Word32, Word64, World};
 use crate::{Mm, NoMemory, Pfn};
 
 /// Slabs with room that a cache keeps (`MIN_PARTIAL`).
 const MIN_PARTIAL: u32 = 5;
-/// Entry of a ring: the slab has one page where its cache has two.
+/// Entry of a ring: the slab has one page where its cache has more.
 const SMALL: u32 = 1 << 31;
 
 /// A kind of record.
@@ -26,16 +27,28 @@ const SMALL: u32 = 1 << 31;
 pub(crate) enum Record {
     TreeNode,
     BufferHead,
+    BioVec,
 }
 
 impl Record {
-    pub(crate) const ALL: [Self; 2] = [Self::TreeNode, Self::BufferHead];
+    const ALL: [Self; 3] = [Self::TreeNode, Self::BufferHead, Self::BioVec];
+    /// Those that cached pages have.
+    const OF_PAGES: [Self; 2] = [Self::TreeNode, Self::BufferHead];
 
     /// Records of a whole slab, and its order.
     const fn shape(self) -> (u32, u32) {
         match self {
             Self::TreeNode => (14, 1),
             Self::BufferHead => (39, 0),
+            Self::BioVec => (8, 3),
+        }
+    }
+
+    /// How its slabs are asked for.
+    const fn gfp(self) -> Gfp {
+        match self {
+            Self::TreeNode | Self::BufferHead => Gfp::SLAB_NOWAIT,
+            Self::BioVec => Gfp::UNMOVABLE_NOWAIT,
         }
     }
 
@@ -44,11 +57,17 @@ impl Record {
         (MIN_PARTIAL + 1) * self.shape().0
     }
 
+    /// Records of a slab of one page.
+    const fn small(self) -> u32 {
+        let (whole, order) = self.shape();
+        whole >> order
+    }
+
     /// Records of the slab that a ring's entry is, and its order.
     fn of_entry(self, entry: u32) -> (u32, u32) {
-        match (self.shape(), entry & SMALL != 0) {
-            ((whole, _), true) => (whole / 2, 0),
-            (shape, false) => shape,
+        match entry & SMALL != 0 {
+            true => (self.small(), 0),
+            false => self.shape(),
         }
     }
 }
@@ -73,9 +92,14 @@ impl<W: World> Slabs<W> {
     }
 }
 
-/// What the page cache's records take; empty where they take nothing.
+/// What the page cache's records and bios take; empty where they take nothing.
 pub(crate) struct Metadata<W: World> {
     slabs: Box<[Slabs<W>]>,
+    /// Whether cached pages' records take memory, and bios.
+    pages: bool,
+    bios: bool,
+    /// Bios under way.
+    under_way: W::U32,
     /// Buffer heads in use.
     buffers: W::U32,
     /// Which pages of each leaf have a buffer head.
@@ -84,12 +108,16 @@ pub(crate) struct Metadata<W: World> {
 }
 
 impl<W: World> Metadata<W> {
-    pub(crate) fn new(policy: PageMetadata, nodes: u32, frames: u32) -> Result<Self, NoMemory> {
-        let on = policy == PageMetadata::Slabs;
+    pub(crate) fn new(
+        (pages, bios): (PageMetadata, WritebackBios),
+        nodes: u32,
+        frames: u32,
+    ) -> Result<Self, NoMemory> {
+        let (on, bios) = (pages == PageMetadata::Slabs, bios == WritebackBios::Vectors);
         let what = "the page cache's records";
         let slabs = |of: Record, most: u32| -> Result<Slabs<W>, NoMemory> {
-            // Small slabs hold half as many.
-            let n = most.div_ceil(of.shape().0 / 2) + MIN_PARTIAL + 2;
+            // Small slabs hold fewer.
+            let n = most.div_ceil(of.small()) + MIN_PARTIAL + 2;
             Ok(Slabs {
                 ring: heap::zeroed(what, n as usize)?,
                 first: bytemuck::Zeroable::zeroed(),
@@ -98,23 +126,33 @@ impl<W: World> Metadata<W> {
             })
         };
         Ok(Self {
-            slabs: match on {
+            slabs: match on || bios {
                 true => Box::new([
                     slabs(Record::TreeNode, nodes)?,
                     slabs(Record::BufferHead, frames)?,
+                    // Each has a page at least.
+                    slabs(Record::BioVec, frames)?,
                 ]),
                 false => Box::default(),
             },
+            pages: on,
+            bios,
+            under_way: bytemuck::Zeroable::zeroed(),
             buffers: bytemuck::Zeroable::zeroed(),
             buffered: heap::zeroed(what, if on { nodes as usize } else { 0 })?,
             lock: W::Lock::default(),
         })
     }
 
-    /// Whether records take memory.
+    /// Bios that may be under way at most: each has a page.
+    fn most_bios(&self) -> usize {
+        self.slabs[Record::BioVec as usize].ring.len()
+    }
+
+    /// Whether cached pages' records take memory.
     #[inline(always)]
     pub(crate) fn counts(&self) -> bool {
-        !self.slabs.is_empty()
+        self.pages
     }
 }
 
@@ -155,7 +193,7 @@ impl<W: World> Mm<W> {
             return u32::MAX;
         }
         // A slab that was not to be had is asked for with every page.
-        if !Record::ALL.into_iter().all(|of| self.settled(of)) {
+        if !Record::OF_PAGES.into_iter().all(|of| self.settled(of)) {
             return 0;
         }
         if !dirty || !self.keeps_buffers(m) {
@@ -180,6 +218,7 @@ impl<W: World> Mm<W> {
         match of {
             Record::TreeNode => self.nodes_pool.in_use(),
             Record::BufferHead => self.metadata.buffers.get(),
+            Record::BioVec => self.metadata.under_way.get(),
         }
     }
 
@@ -206,7 +245,28 @@ impl<W: World> Mm<W> {
     #[inline(always)]
     pub(crate) fn settle_metadata(&self) {
         if self.metadata.counts() {
-            Record::ALL.into_iter().for_each(|of| self.settle(of));
+            Record::OF_PAGES.into_iter().for_each(|of| self.settle(of));
+        }
+    }
+
+    /// A bio for pages of a file is made: it has a vector until [`Mm::bios_ended`].
+    pub fn bio_begun(&self) {
+        if self.metadata.bios {
+            debug_assert!(
+                (self.metadata.under_way.get() as usize) < self.metadata.most_bios(),
+                "each bio has a page"
+            );
+            self.metadata.under_way.fetch_add(1);
+            self.settle(Record::BioVec);
+        }
+    }
+
+    /// So many bios have ended.
+    pub fn bios_ended(&self, n: u32) {
+        if self.metadata.bios {
+            let before = self.metadata.under_way.fetch_sub(n);
+            debug_assert!(before >= n, "{n} of {before} bios ended");
+            self.settle(Record::BioVec);
         }
     }
 
@@ -214,7 +274,7 @@ impl<W: World> Mm<W> {
     fn settle(&self, of: Record) {
         let (slabs, (_, order)) = (&self.metadata.slabs[of as usize], of.shape());
         while self.records(of) > slabs.room.get() {
-            let Some((pfn, order)) = self.new_slab(order) else {
+            let Some((pfn, order)) = self.new_slab(of.gfp(), order) else {
                 return;
             };
             let entry = pfn | if order < of.shape().1 { SMALL } else { 0 };
@@ -254,8 +314,7 @@ impl<W: World> Mm<W> {
     }
 
     /// A slab of an order, or of one page.
-    fn new_slab(&self, order: u32) -> Option<(Pfn, u32)> {
-        let gfp = Gfp::SLAB_NOWAIT;
+    fn new_slab(&self, gfp: Gfp, order: u32) -> Option<(Pfn, u32)> {
         let of = |order| {
             let now = self.world.now();
             self.alloc_pages_fast(gfp, order, now)
@@ -273,7 +332,7 @@ impl<W: World> Mm<W> {
 
     /// Recounts the records and their slabs.
     pub(crate) fn check_metadata(&self) -> Result<(), String> {
-        if !self.metadata.counts() {
+        if self.metadata.slabs.is_empty() {
             return Ok(());
         }
         let bits = self.metadata.buffered.iter().map(|b| b.get().count_ones());

@@ -41,6 +41,8 @@ impl Gfp {
     pub const NOFS: Self = Self(1 | 2 | 512 | 2 << Self::ZONE_SHIFT);
     /// A slab of reclaimable objects: may not wait, up to Normal.
     pub const SLAB_NOWAIT: Self = Self(512 | 2 << Self::ZONE_SHIFT);
+    /// A slab of other objects: may not wait, up to Normal.
+    pub const UNMOVABLE_NOWAIT: Self = Self(2 << Self::ZONE_SHIFT);
     /// Kernel data: may wait, up to Normal.
     pub const KERNEL: Self = Self(1 | 2 | 4 | 2 << Self::ZONE_SHIFT);
     /// From interrupts: may not wait, may dip into the reserves.

@@ -205,6 +205,7 @@ presets! {
         workingset_anon: true, "anonymous pages leave shadows (5.9)";
         mobility: Mobility::Boosted, "free lists by kind, and watermarks that are boosted (5.0)";
         page_metadata: PageMetadata::Slabs, "the cache's records take memory";
+        writeback_bios: WritebackBios::Vectors, "bios that may grow have the longest vector (iomap, 5.5)";
         per_cpu_lists: PerCpuLists::Watermark, "up to the low watermark's share (5.14)";
         kswapd_wake: KswapdWake::Unbalanced, "unless a zone that may be used is above high (4.8)";
         kswapd_zone: KswapdZone::Highest, "it works for all that was asked for (4.8)";

@@ -425,6 +425,16 @@ switches! {
         Slabs = "slabs",
     } see "docs/reference/memory-model.md#free-lists";
 
+    /// What the bios of writeback take of memory while they are under way.
+    writeback_bios: WritebackBios = Free {
+        /// Nothing.
+        Free = "free",
+        /// Each the longest vector there is, `BIO_MAX_VECS` of 256 pages, however few it gets: ext4, xfs and btrfs make
+        /// bios that may grow. A vector has 4096 bytes, a slab of eight pages eight of them (`biovec-max`). It is of
+        /// consequence with `writeback_ends = "ioend"`, which says what a bio is.
+        Vectors = "vectors",
+    } see "docs/reference/memory-model.md#free-lists";
+
     /// What free pages are kept apart by.
     mobility: Mobility = None {
         /// Nothing: any request takes any free page.

@@ -502,6 +502,30 @@ fn records_of_the_cache_take_memory() {
     assert!(left <= 4 + 6, "{left}");
 }
 
+/// `writeback_bios`: bios under way have vectors, eight on a slab of eight pages; of those that ended some slabs stay.
+#[test]
+fn bios_under_way_take_memory() {
+    let taken = |bios, n: u32| {
+        let mm = Bare::new(with(|p| p.writeback_bios = bios), 8192).build();
+        let free = || mm.stat.zone(0, ZoneStat::NrFreePages);
+        let before = free();
+        (0..n).for_each(|_| mm.bio_begun());
+        mm.drain_all_pages();
+        recount(&mm);
+        let used = mm.metadata_pages();
+        assert_eq!(before - free(), used);
+        mm.bios_ended(n);
+        recount(&mm);
+        (used, mm.metadata_pages())
+    };
+    assert_eq!(taken(WritebackBios::Free, 100), (0, 0));
+    assert_eq!(taken(WritebackBios::Vectors, 1), (8, 8));
+    assert_eq!(taken(WritebackBios::Vectors, 100), (13 * 8, 6 * 8));
+    // Where there is no memory left, bios go on with what is in reserve.
+    let (used, _) = taken(WritebackBios::Vectors, 8000);
+    assert!(used < 8192, "{used}");
+}
+
 /// `mobility = "boosted"`: a request of another kind raises the watermarks without a sysctl.
 #[test]
 fn kinds_that_mix_raise_watermarks() {

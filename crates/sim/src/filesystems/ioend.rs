@@ -24,6 +24,8 @@ struct End {
     pages: u32,
     /// Of them those whose requests have not ended.
     left: u32,
+    /// Bios that hold them, which go with it.
+    bios: u32,
     /// More may come.
     open: bool,
     failed: bool,
@@ -90,6 +92,7 @@ fn all_written<const T: bool>(mm: &SimMm<T>, id: u32) {
 pub(super) fn finish<const T: bool>(mm: &SimMm<T>, id: u32) {
     let end = mm.world.ends.change(id, |e| *e);
     mm.world.ends.0.borrow_mut().free.push(id);
+    mm.bios_ended(end.bios);
     mm.end_writeback(end.mapping, end.first, end.pages, end.failed);
 }
 
@@ -204,20 +207,26 @@ impl Gathered {
                     first: first + i,
                     pages: 0,
                     left: 0,
+                    bios: 0,
                     open: true,
                     failed: false,
                     fresh,
                 }),
             };
+            let begins = self.bio.pages == 0;
             mm.world.ends.change(id, |e| {
                 e.pages += 1;
                 e.left += 1;
+                e.bios += u32::from(begins);
             });
+            if begins {
+                mm.bio_begun();
+            }
             let bio = &mut self.bio;
-            if bio.pages == 0 {
+            if begins {
                 bio.block = block;
             }
-            bio.segments += u32::from(!joins || bio.pages == 0);
+            bio.segments += u32::from(!joins || begins);
             bio.pages += 1;
             bio.last = pfn;
             self.open = Some((id, block + 1));
