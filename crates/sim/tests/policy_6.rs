@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::{bare, column, run, spec, swap};
-use mm::policy::{FlusherWake, Scheduler};
+use common::{bare, column, disk, run, spec, swap};
+use mm::policy::{BtrfsWriteback, FlusherWake, Scheduler};
 use mm::{Policy, ZoneType};
-use sim::spec::{FsKind, Machine, RunSpec, Size};
+use sim::spec::{DiskKind, FsKind, Machine, RunSpec, Size};
 use sim::{Outcome, RunResult};
 
 fn with(change: impl FnOnce(&mut Policy)) -> Policy {
@@ -155,6 +155,33 @@ fn btrfs_writes_what_got_its_blocks_together() {
     };
     let (together, in_parts) = (dirty(FsKind::Btrfs), dirty(FsKind::Xfs));
     assert!(1.5 * together < in_parts, "{together} {in_parts}");
+}
+
+/// Random writes on btrfs: what they reserve for the trees starts writeback while dirty pages are few. On a large disk
+/// so much may be reserved that it does not.
+#[test]
+fn what_btrfs_reserves_starts_writeback() {
+    let dirty = |writeback, gib: u64| {
+        let mut m = small(256);
+        m.disk = disk(DiskKind::Ssd);
+        m.disk.capacity = Size(gib << 30);
+        let mut s = of(m, with(|p| p.btrfs_writeback = writeback), "sleep 0");
+        s.filesystem = FsKind::Btrfs;
+        s.sample_ns = 10_000_000;
+        s.params.set("btrfs_fast_checksum", 0.0).expect("0 or 1");
+        let job = "[random]\nrw=randwrite\nbs=8k\nsize=400m\nio_size=128m\n";
+        s.workload = workload::fio::parse(job).expect("a job").script();
+        let r = completed(&s);
+        let values = column(&r, "dirty", "global");
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    let (early, late) = (
+        dirty(BtrfsWriteback::Preemptive, 16),
+        dirty(BtrfsWriteback::Flusher, 16),
+    );
+    assert!(3.0 * early < 2.0 * late, "{early} {late}");
+    let large = [BtrfsWriteback::Preemptive, BtrfsWriteback::Flusher].map(|w| dirty(w, 1000));
+    assert_eq!(large[0], large[1]);
 }
 
 /// One CPU: kswapd that is woken by a writer has the CPU at once, or when the writer sleeps or its slice is over;

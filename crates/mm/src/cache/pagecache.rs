@@ -460,6 +460,25 @@ impl<W: World> Mm<W> {
         n
     }
 
+    /// How many runs of pages carry a tag.
+    pub fn tagged_runs(&self, mapping: u32, tag: Tag) -> u32 {
+        debug_assert!(
+            mapping < self.mapping_count(),
+            "file {mapping} does not exist"
+        );
+        let (mut runs, mut from) = (0, 0);
+        while let Some(first) = self.next_tagged(mapping, tag, from) {
+            runs += 1;
+            // The last place that an index can be has none behind it.
+            let run = self.tagged_run(mapping, tag, first, u32::MAX);
+            let Some(next) = first.checked_add(run) else {
+                break;
+            };
+            from = next;
+        }
+        runs
+    }
+
     /// Whether any page of a file carries the tag.
     pub fn mapping_tagged(&self, mapping: u32, tag: Tag) -> bool {
         debug_assert!(

@@ -541,6 +541,16 @@ switches! {
         ByExtent = "by-extent",
     } see "docs/reference/writeback.md#ext4-of-today";
 
+    /// Who starts btrfs's writeback.
+    btrfs_writeback: BtrfsWriteback = Flusher {
+        /// Whoever starts that of other filesystems.
+        Flusher = "flusher",
+        /// 5.12: also what dirty extents, and those that are being written, reserve for the trees: 256 KiB each. Where that
+        /// is more than half of what may be overcommitted, and dirty pages are more than half of those under
+        /// writeback, a quarter of it is to be written.
+        Preemptive = "preemptive",
+    } see "docs/reference/writeback.md#btrfs-of-today";
+
     /// Who decides the watermarks.
     watermarks: Watermarks = Sysctl {
         /// The sysctls.

@@ -51,30 +51,43 @@ impl<W: World> Mm<W> {
             nr_pages
         };
         for bdi in 0..self.bdi_count() {
-            if !self.has_dirty_io(bdi) {
-                continue;
+            if self.has_dirty_io(bdi) {
+                self.queue_writeback(bdi, nr, nr_pages == 0);
             }
-            let s = self.flusher_state(bdi);
-            s.lock.with(|| {
-                let n = s.work_count.get() as usize;
-                if n > 0 && nr_pages == 0 && self.policy.flusher_wake == FlusherWake::TailDirty {
-                    return; // everything is to be written already (`WB_start_all`)
-                }
-                if n < WORK_ITEMS {
-                    s.work[n].set(nr);
-                    s.work_count.set(n as u32 + 1);
-                } else {
-                    s.work[WORK_ITEMS - 1].fetch_add(nr);
-                }
-            });
-            self.emit(Audience::Traces, || Event::WritebackQueue {
-                bdi,
-                nr_pages: nr as i64,
-                kupdate: false,
-                background: false,
-            });
-            self.world.wake(self.flusher_queue(bdi));
         }
+    }
+
+    /// Asks a device's flusher to write `nr_pages`, at least one, unless it has been asked for something that it has
+    /// not begun.
+    pub fn start_writeback_of(&self, bdi: u32, nr_pages: u64) {
+        debug_assert!(bdi < self.bdi_count() && nr_pages > 0);
+        if self.flusher_state(bdi).work_count.get() == 0 {
+            self.queue_writeback(bdi, nr_pages, false);
+        }
+    }
+
+    /// Work for a flusher: so many pages, which may be `all` that there are.
+    fn queue_writeback(&self, bdi: u32, nr: u64, all: bool) {
+        let s = self.flusher_state(bdi);
+        s.lock.with(|| {
+            let n = s.work_count.get() as usize;
+            if n > 0 && all && self.policy.flusher_wake == FlusherWake::TailDirty {
+                return; // everything is to be written already (`WB_start_all`)
+            }
+            if n < WORK_ITEMS {
+                s.work[n].set(nr);
+                s.work_count.set(n as u32 + 1);
+            } else {
+                s.work[WORK_ITEMS - 1].fetch_add(nr);
+            }
+        });
+        self.emit(Audience::Traces, || Event::WritebackQueue {
+            bdi,
+            nr_pages: nr as i64,
+            kupdate: false,
+            background: false,
+        });
+        self.world.wake(self.flusher_queue(bdi));
     }
 
     /// kswapd's word for `pressure_expiry`: how far its priority fell over dirty file pages; 0 when

@@ -13,8 +13,8 @@ use super::layout::Layout;
 use super::model::{Kind, Life, Model};
 use super::names::NameChange;
 use super::walk::{Walk, write_cache_pages};
-use super::write::metadata_page;
-use super::{BATCH, Fs, FsError, SimMm};
+use super::write::{buffered, metadata_page};
+use super::{BATCH, Fs, FsError, SimMm, of};
 use crate::block::Bio;
 use crate::own_queue;
 use mm::world::{Tasks};
@@ -22,9 +22,10 @@ use std::collections::VecDeque;
 use crate::params::Params;
 use mm::cache::mapping::MappingKind;
 use mm::cache::tree::Tag;
-use mm::policy::WritebackEnds;
+use mm::policy::{BtrfsWriteback, WritebackEnds};
 use mm::world::event::TrackPath;
 use mm::world::WritebackControl;
+use mm::writeback::bdi::BdiStat;
 use std::cell::{Cell, RefCell};
 
 /// A tree block of 2011: 4 KiB, 101 bytes of header.
@@ -50,6 +51,12 @@ const META_MIRROR: u64 = 1 << 15;
 const META_END: u64 = 1 << 16;
 /// Pages of the largest extent (`BTRFS_MAX_EXTENT_SIZE`).
 const MAX_EXTENT: u32 = (128 << 20) / 4096;
+/// What a dirty extent and one that is being written reserve for the trees (`btrfs_calc_insert_metadata_size`: 16 KiB, eight
+/// levels, twice).
+const RESERVED: u64 = 16384 * 8 * 2;
+/// The first chunk for metadata, and the largest for data, which is not overcommitted.
+const METADATA_CHUNK: u64 = 256 << 20;
+const DATA_CHUNK: u64 = 1 << 30;
 /// The superblock's place.
 const SUPER: u64 = 16;
 
@@ -79,6 +86,17 @@ pub(super) struct Btrfs {
     fast_checksum: bool,
     /// Bios whose checksums the worker computes, and their volumes.
     later: RefCell<VecDeque<(u32, Bio)>>,
+    delalloc: RefCell<Delalloc>,
+}
+
+/// Files with dirty extents (`delalloc_inodes`).
+#[derive(Debug, Default)]
+struct Delalloc {
+    files: Vec<u32>,
+    /// By file: whether it is listed.
+    listed: Vec<bool>,
+    /// Extents that there may be at most: those counted last, and a write since has made one at most.
+    most: u64,
 }
 
 impl Model for Btrfs {
@@ -101,6 +119,7 @@ impl Model for Btrfs {
             committing: Cell::new(false),
             fast_checksum: p.btrfs_fast_checksum > 0.0,
             later: RefCell::default(),
+            delalloc: RefCell::default(),
         }
     }
 
@@ -149,6 +168,21 @@ impl Model for Btrfs {
 
     fn plugs(&self) -> bool {
         true
+    }
+
+    async fn write<const T: bool>(
+        &self,
+        mm: &SimMm<T>,
+        fs: &Fs,
+        mapping: u32,
+        pos: u64,
+        len: u64,
+    ) -> Result<(), FsError> {
+        buffered(mm, fs, mapping, pos, len).await?;
+        if mm.policy.btrfs_writeback == BtrfsWriteback::Preemptive {
+            self.reserve(mm, fs, mapping);
+        }
+        Ok(())
     }
 
     async fn writepages<const T: bool>(
@@ -205,6 +239,39 @@ impl Model for Btrfs {
 }
 
 impl Btrfs {
+    /// A file was written, which reserves room in the trees. Where more than half of what may be overcommitted is
+    /// reserved, and dirty data is more than half of what is being written, the flusher is asked for a quarter of
+    /// what is reserved (Linux 6.12 fs/btrfs/space-info.c, `need_preemptive_reclaim`; there a worker does it itself).
+    fn reserve<const T: bool>(&self, mm: &SimMm<T>, fs: &Fs, mapping: u32) {
+        let list = &mut *self.delalloc.borrow_mut();
+        list.most += 1;
+        if list.listed.len() <= mapping as usize {
+            list.listed.resize((mapping as usize + 1).next_power_of_two(), false);
+        }
+        if !std::mem::replace(&mut list.listed[mapping as usize], true) {
+            list.files.push(mapping);
+        }
+        let bdi = fs.bdi.get();
+        let dirty = mm.bdi_stat(bdi, BdiStat::Reclaimable);
+        let ordered = mm.bdi_stat(bdi, BdiStat::Writeback);
+        // Data has half of the room that mirrored metadata leaves it.
+        let room = (fs.free_blocks() * 4096 / 2).saturating_sub(DATA_CHUNK) / 8 + METADATA_CHUNK;
+        if list.most * RESERVED < room / 2 || dirty <= ordered / 2 {
+            return;
+        }
+        list.most = mm.world.ends.under_way(|m| of(mm, m).volume == fs.volume) as u64;
+        list.files.retain(|&m| {
+            let runs = mm.tagged_runs(m, Tag::Dirty);
+            list.most += u64::from(runs);
+            list.listed[m as usize] = runs > 0;
+            runs > 0
+        });
+        let reserved = list.most * RESERVED;
+        if reserved >= room / 2 {
+            mm.start_writeback_of(bdi, dirty.min((reserved / 4 / 4096).max(dirty / 8)).max(1));
+        }
+    }
+
     /// Searches to the rightmost leaf of a tree and adds `bytes` there.
     async fn insert<const T: bool>(&self, mm: &SimMm<T>, tree: usize, bytes: u32) {
         let t = &self.trees[tree];

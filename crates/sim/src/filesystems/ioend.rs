@@ -58,6 +58,13 @@ impl IoEnds {
         change(&mut self.0.borrow_mut().ends[id as usize])
     }
 
+    /// How many ends of some files are under way.
+    pub(super) fn under_way(&self, of: impl Fn(u32) -> bool) -> usize {
+        let table = self.0.borrow();
+        let busy = |e: &&End| (e.left > 0 || e.open) && of(e.mapping);
+        table.ends.iter().filter(busy).count()
+    }
+
     /// The pages of an end: file, first one, how many.
     pub fn pages(&self, id: u32) -> (u32, u32, u32) {
         self.change(id, |e| (e.mapping, e.first, e.pages))
