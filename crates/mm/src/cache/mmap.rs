@@ -36,7 +36,7 @@ const LOTS_OF_MISSES: u32 = 100;
 /// Misses are not counted beyond this.
 const MOST_MISSES: u32 = 10 * LOTS_OF_MISSES;
 /// Regions that may exist at a time, ended ones of other lengths included.
-pub const MAX_REGIONS: usize = 8192;
+pub const MAX_REGIONS: usize = 16_384;
 /// Entries of one page of a page table.
 const ENTRIES_OF_TABLE: usize = 512;
 /// The most frames an entry can name: 2 TiB.

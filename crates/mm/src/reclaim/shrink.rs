@@ -226,10 +226,13 @@ impl<W: World> Mm<W> {
                 self.note_met(taken, file, &batch, sc);
                 0
             }
-            ReclaimThrottle::Dirty => batch.dirty,
+            ReclaimThrottle::Dirty | ReclaimThrottle::DirtyCounted => batch.dirty,
             ReclaimThrottle::Writeback => batch.writeback,
         };
         if found > 0 && found >= u64::from(taken) >> (DEF_PRIORITY - sc.priority) {
+            if self.policy.reclaim_throttle == ReclaimThrottle::DirtyCounted {
+                self.stat.event(VmEvent::VmscanThrottled, 1);
+            }
             self.wait_iff_congested(z, Class::Async, self.tick_fraction(10))
                 .await;
         }

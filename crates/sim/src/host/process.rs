@@ -1,7 +1,9 @@
 //! Programs as processes that can be killed: they die where they would go on with their own code.
 
 use super::TaskHost;
+use crate::stack::Bottom;
 use crate::world::own_queue;
+use mm::world::{Cost, Tasks};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
@@ -34,6 +36,16 @@ impl Life {
 }
 
 impl<const T: bool> TaskHost<'_, T> {
+    /// The task makes so many system calls, which are at the bottom of its kernel stack; none: it faults.
+    #[inline]
+    pub(super) fn calls(&self, bottom: Bottom, n: u32) {
+        let w = &self.mm.world;
+        w.stack.begins(w.task(), bottom);
+        if n > 0 {
+            w.charge(Cost::Syscall, n);
+        }
+    }
+
     /// Runs a program to its end. `None`: its process was killed.
     pub async fn run_program(
         &self,
