@@ -493,6 +493,10 @@ impl<const T: bool> Host for TaskHost<'_, T> {
         }
     }
 
+    async fn unmount(&self, path: &str) -> HostResult<workload::Unmounted> {
+        self.unmount_at(path).await
+    }
+
     async fn mkdir(&self, path: &str) -> HostResult<()> {
         let place = self.dir(path);
         match self.make_dir(place).await? {
